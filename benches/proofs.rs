@@ -1,5 +1,5 @@
-//! `cargo bench --bench proofs`: what it costs to prove that a change of rules tightens, to find a witness that it does
-//! not, and to give up on a proposal that was written to take long.
+//! `cargo bench --bench proofs`: what it costs to prove that a change of rules tightens, to find a
+//! witness that it does not, and to give up on a proposal that was written to take long.
 
 #![allow(
     clippy::disallowed_methods,
@@ -33,7 +33,11 @@ fn measure(name: &str, before: &RuleSet, after: &RuleSet, direction: Direction, 
     let mut last: Option<Comparison> = None;
     for _ in 0..rounds {
         let begun = spent();
-        let found = compare(std::hint::black_box(before), std::hint::black_box(after), STEPS_MAX);
+        let found = compare(
+            std::hint::black_box(before),
+            std::hint::black_box(after),
+            STEPS_MAX,
+        );
         times.push(spent().saturating_sub(begun));
         last = Some(found);
     }
@@ -41,12 +45,16 @@ fn measure(name: &str, before: &RuleSet, after: &RuleSet, direction: Direction, 
     let found = last.unwrap();
     assert_eq!(found.direction, direction, "{name}");
     let (least, median) = (times[0], times[times.len() / 2]);
-    println!("{name:<58} {median:>12.1?} (least {least:.1?}), {} steps, {:?}", found.steps, found.direction);
+    println!(
+        "{name:<58} {median:>12.1?} (least {least:.1?}), {} steps, {:?}",
+        found.steps, found.direction
+    );
 }
 
 fn rule(id: &str, then: &str, when: &str) -> (String, String) {
     let text = format!(
-        "id: {id}\nstatus: active\napplies_to: {{action: order.submit}}\nwhen: [{when}]\nthen: {then}\nmessage: \"no\"\n"
+        "id: {id}\nstatus: active\napplies_to: {{action: order.submit}}\nwhen: [{when}]\nthen: \
+            {then}\nmessage: \"no\"\n"
     );
     (format!("rules/active/{id}.yaml"), text)
 }
@@ -56,15 +64,24 @@ fn book(rules: &[(String, String)]) -> RuleSet {
 }
 
 fn book_with(rules: &[(String, String)], sets: &[(String, String)]) -> RuleSet {
-    let rules = rules.iter().map(|(path, text)| (path.as_str(), text.as_str()));
-    RuleSet::compile(rules, sets.iter().map(|(path, text)| (path.as_str(), text.as_str()))).unwrap()
+    let rules = rules
+        .iter()
+        .map(|(path, text)| (path.as_str(), text.as_str()));
+    RuleSet::compile(
+        rules,
+        sets.iter()
+            .map(|(path, text)| (path.as_str(), text.as_str())),
+    )
+    .unwrap()
 }
 
 /// Numbers that look random, the same in every run.
 fn dice() -> impl FnMut(usize) -> usize {
     let mut state = 1_usize;
     move |below: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % below
     }
 }
@@ -75,21 +92,32 @@ fn range(field: &str, from: usize, to: usize) -> String {
 
 /// Rules as they are written: a range of a number, a list, a day.
 fn usual(count: usize) -> Files {
-    let fields = ["order.notional", "market.price", "market.funding_rate_zscore", "order.size"];
+    let fields = [
+        "order.notional",
+        "market.price",
+        "market.funding_rate_zscore",
+        "order.size",
+    ];
     let days = ["mon", "tue", "wed", "thu", "fri"];
     let rules = (0..count).map(|n| {
         let (field, day) = (fields[n % fields.len()], days[n % days.len()]);
         let when = format!(
-            "{}, {{field: order.symbol, op: in, value: [S{n}, T{}]}}, {{field: time.weekday, op: eq, value: {day}}}",
+            "{}, {{field: order.symbol, op: in, value: [S{n}, T{}]}}, {{field: time.weekday, op: \
+                eq, value: {day}}}",
             range(field, n, n + 7),
             n % 17,
         );
-        rule(&format!("r{n:04}"), if n % 3 == 0 { "hold" } else { "reject" }, &when)
+        rule(
+            &format!("r{n:04}"),
+            if n % 3 == 0 { "hold" } else { "reject" },
+            &when,
+        )
     });
     rules.collect()
 }
 
-/// Rules that each cover half of everything, on other fields each: what is left doubles with every one.
+/// Rules that each cover half of everything, on other fields each: what is left doubles with every
+/// one.
 fn hostile(count: usize) -> Files {
     let fields = [
         "order.size",
@@ -111,7 +139,12 @@ fn hostile(count: usize) -> Files {
         let mut when = String::new();
         for _ in 0..3 {
             let (op, field) = (["gt", "lte"][roll(2)], fields[roll(fields.len())]);
-            write!(when, "{{field: {field}, op: {op}, value: {}}}, ", 1 + roll(3)).unwrap();
+            write!(
+                when,
+                "{{field: {field}, op: {op}, value: {}}}, ",
+                1 + roll(3)
+            )
+            .unwrap();
         }
         rule(&format!("h{n:04}"), "reject", when.trim_end_matches(", "))
     });
@@ -128,7 +161,10 @@ fn lists(count: usize) -> Files {
                 let names: BTreeSet<String> = (0..50).map(|_| format!("N{}", roll(100))).collect();
                 let names: Vec<String> = names.into_iter().collect();
                 let op = ["in", "not_in"][roll(2)];
-                format!("{{field: {field}, op: {op}, value: [{}]}}", names.join(", "))
+                format!(
+                    "{{field: {field}, op: {op}, value: [{}]}}",
+                    names.join(", ")
+                )
             })
             .collect();
         rule(&format!("l{n:04}"), "reject", &when.join(", "))
@@ -166,7 +202,10 @@ fn windows(count: usize) -> Files {
 fn long(count: usize) -> Files {
     let mut roll = dice();
     let rules = (0..count).map(|n| {
-        let names: Vec<String> = (0..800).filter(|_| roll(2) == 0).map(|name| format!("N{name}")).collect();
+        let names: Vec<String> = (0..800)
+            .filter(|_| roll(2) == 0)
+            .map(|name| format!("N{name}"))
+            .collect();
         let when = format!(
             "{{field: order.symbol, op: {}, value: [{}]}}, {}",
             ["in", "not_in"][roll(2)],
@@ -208,12 +247,19 @@ fn expiring(count: usize, endings: usize) -> (Files, Files) {
             .map(|n| {
                 let (day, hour, minute) = (1 + n / 1440, n / 60 % 24, n % 60);
                 format!(
-                    "  - {{value: N{n}, provenance: user_established, expires: 2030-0{}-{day:02}T{hour:02}:{minute:02}:00Z}}\n",
+                    "  - {{value: N{n}, provenance: user_established, expires: \
+                        2030-0{}-{day:02}T{hour:02}:{minute:02}:00Z}}\n",
                     set + 1
                 )
             })
             .collect();
-        (format!("rules/sets/s{set}.yaml"), format!("name: s{set}\nkind: word\nentries:\n{entries}"))
+        (
+            format!("rules/sets/s{set}.yaml"),
+            format!(
+                "name: s{set}\nkind: \
+            word\nentries:\n{entries}"
+            ),
+        )
     });
     let mut roll = dice();
     let rules = (0..count).map(|n| {
@@ -247,7 +293,9 @@ fn split(rules: &[(String, String)], at: usize) -> Files {
     let half = |id: &str, op: &str| {
         let condition = format!(", {{field: order.planned_entry, op: {op}, value: 100}}]\nthen");
         let (old, text) = &rules[at];
-        let name = old.trim_start_matches("rules/active/").trim_end_matches(".yaml");
+        let name = old
+            .trim_start_matches("rules/active/")
+            .trim_end_matches(".yaml");
         let text = text.replace("]\nthen", &condition).replace(name, id);
         (format!("rules/active/{id}.yaml"), text)
     };
@@ -262,10 +310,26 @@ fn main() {
         let before = book(&rules);
         let mut wider = rules.clone();
         wider[count / 2].1 = rules[count / 2].1.replace(", {field: time.weekday", " ] #");
-        let added = [rules.clone(), vec![rule("x", "reject", &range("order.size", 1, 2))]].concat();
+        let added = [
+            rules.clone(),
+            vec![rule("x", "reject", &range("order.size", 1, 2))],
+        ]
+        .concat();
         let rounds = if count > 100 { 51 } else { 501 };
-        measure(&format!("{count} rules, unchanged"), &before, &before, Direction::Same, rounds);
-        measure(&format!("{count} rules, one added"), &before, &book(&added), Direction::Tightening, rounds);
+        measure(
+            &format!("{count} rules, unchanged"),
+            &before,
+            &before,
+            Direction::Same,
+            rounds,
+        );
+        measure(
+            &format!("{count} rules, one added"),
+            &before,
+            &book(&added),
+            Direction::Tightening,
+            rounds,
+        );
         measure(
             &format!("{count} rules, a condition removed"),
             &before,
@@ -300,10 +364,18 @@ fn main() {
             ("arrays", arrays(count)),
         ];
         for (name, rules) in rules {
-            let action = if name == "arrays" { "council.request" } else { "order.submit" };
+            let action = if name == "arrays" {
+                "council.request"
+            } else {
+                "order.submit"
+            };
             let all = (all.0.clone(), all.1.replace("order.submit", action));
             let before = book(&[vec![all], rules.clone()].concat());
-            worst = worst.max(hostile_pair(&format!("{count} rules, {name}"), &before, &book(&rules)));
+            worst = worst.max(hostile_pair(
+                &format!("{count} rules, {name}"),
+                &before,
+                &book(&rules),
+            ));
         }
         for (endings, name) in [(200, "200 endings"), (5_000, "5000 endings")] {
             let (rules, sets) = expiring(count, endings);

@@ -1,5 +1,6 @@
-//! Agent-attack traffic through the gate: `cargo run --release --example traffic [-- --data DIR] [--policy DIR] [--format json]`.
-//! DIR holds requests.jsonl and environment.json. The sets of the policy are made from environment.json alone.
+//! Agent-attack traffic through the gate: `cargo run --release --example traffic [-- --data DIR]
+//! [--policy DIR] [--format json]`. DIR holds requests.jsonl and environment.json. The sets of the
+//! policy are made from environment.json alone.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -28,11 +29,17 @@ fn main() -> ExitCode {
 
 fn run() -> Result<()> {
     let project = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let (mut data, mut policy) = (project.join("examples/traffic/data"), project.join("examples/assistant"));
+    let (mut data, mut policy) = (
+        project.join("examples/traffic/data"),
+        project.join("examples/assistant"),
+    );
     let mut is_json = false;
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
-        let mut value = || args.next().with_context(|| format!("`{arg}` needs a value"));
+        let mut value = || {
+            args.next()
+                .with_context(|| format!("`{arg}` needs a value"))
+        };
         match arg.as_str() {
             "--data" => data = PathBuf::from(value()?),
             "--policy" => policy = PathBuf::from(value()?),

@@ -1,6 +1,10 @@
 //! The `spoolgate` program: parses the command line and hands over to `cli`.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the program reaches the outside")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the program reaches the outside"
+)]
 
 mod cli;
 

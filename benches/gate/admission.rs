@@ -1,5 +1,6 @@
-//! One admission with so many tasks in the index: look-ups, decision and fold, in one tree that is a single chain and in
-//! one that is all siblings, beside a bare loop of the same SQLite look-ups on the same file.
+//! One admission with so many tasks in the index: look-ups, decision and fold, in one tree that is
+//! a single chain and in one that is all siblings, beside a bare loop of the same SQLite look-ups
+//! on the same file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,9 +30,12 @@ use crate::child::thread_seconds;
 use crate::figures::{Figure, Report, Unit};
 
 const PRINCIPALS: &str = "principals:
-  - {name: bot, role: agent, admission: {domains: [{tenant: t, surface: s, profile: p}], roots_per_hour: 1}}
+  - {name: bot, role: agent, admission: {domains: [{tenant: t, surface: s, profile: p}], \
+      roots_per_hour: 1}}
 ";
-const POLICY: &str = "{max_spawn_depth: 4294967295, max_total_descendants: 9000000000, max_repeats_per_capability: 9000000000, max_repeats_in_ancestor_window: 9, ancestor_window_size: 8, recursion_budget: 9000000000}";
+const POLICY: &str = "{max_spawn_depth: 4294967295, max_total_descendants: 9000000000, \
+    max_repeats_per_capability: 9000000000, max_repeats_in_ancestor_window: 9, \
+        ancestor_window_size: 8, recursion_budget: 9000000000}";
 /// Ancestors that a decision looks at.
 const WINDOW: usize = 8;
 const NOW: &str = "2026-03-02T12:00:00Z";
@@ -65,7 +69,10 @@ impl Forest {
             ("rules/principals.yaml", PRINCIPALS),
             ("rules/admission/t/s/p.yaml", POLICY),
         ];
-        let files: BTreeMap<_, _> = files.into_iter().map(|(p, t)| (p.to_owned(), t.to_owned())).collect();
+        let files: BTreeMap<_, _> = files
+            .into_iter()
+            .map(|(p, t)| (p.to_owned(), t.to_owned()))
+            .collect();
         let (rules, now) = (Rulebook::compile(&Bundle { files })?, Time::parse(NOW)?);
         let mut state = State::default();
         state.apply(&Change::KeyAdded(KeyRecord {
@@ -76,7 +83,14 @@ impl Forest {
             ends_at: None,
             revoked_at: None,
         }))?;
-        Ok(Forest { rules, state, store: Store::open(home, Hold::Long)?, now, shape, tasks: 0 })
+        Ok(Forest {
+            rules,
+            state,
+            store: Store::open(home, Hold::Long)?,
+            now,
+            shape,
+            tasks: 0,
+        })
     }
 
     fn parent(&self) -> u64 {
@@ -98,8 +112,16 @@ impl Forest {
                     tenant: DomainPart::parse("t")?,
                     root: RequestId::parse("tree")?,
                     task: id(self.tasks)?,
-                    parent: if is_root { None } else { Some(id(self.parent())?) },
-                    depth: if self.shape == Shape::Deep { self.tasks } else { u64::from(!is_root) },
+                    parent: if is_root {
+                        None
+                    } else {
+                        Some(id(self.parent())?)
+                    },
+                    depth: if self.shape == Shape::Deep {
+                        self.tasks
+                    } else {
+                        u64::from(!is_root)
+                    },
                     capability: Capability::parse(&format!("c{capability}"))?,
                     repeats: self.tasks / 2 + 1,
                     descendants: self.tasks,
@@ -115,7 +137,11 @@ impl Forest {
 
     fn request(&self, ahead: u64) -> Result<Prepared> {
         let task = self.tasks + ahead;
-        let parent = if self.shape == Shape::Deep { task - 1 } else { 0 };
+        let parent = if self.shape == Shape::Deep {
+            task - 1
+        } else {
+            0
+        };
         let payload = format!(
             r#"{{"envelope":{{"tenant_id":"t","surface_id":"s","policy_profile_id":"p","payload_kind":"task","payload":{{"target":"worker"}},"causality":{{"root_task_id":"tree","parent_task_id":"task-{parent}","capability_id":"c{}"}}}}}}"#,
             task % 2
@@ -133,7 +159,13 @@ impl Forest {
         };
         let (payload_hash, request_hash) = (envelope.payload_hash(), envelope.request_hash());
         let body = Ok(Body::of::<AdmissionAdmit>(attempt));
-        let authentic = Authentic { envelope, key_id: "k".to_owned(), payload_hash, request_hash, body };
+        let authentic = Authentic {
+            envelope,
+            key_id: "k".to_owned(),
+            payload_hash,
+            request_hash,
+            body,
+        };
         Ok(Prepared {
             origin: Origin::Flat,
             file: format!("{task}.json"),
@@ -145,16 +177,27 @@ impl Forest {
 
     /// Microseconds of processor time an admission: look-ups, decision, fold.
     fn admit(&mut self, calls: u64) -> Result<f64> {
-        let requests = (0..calls).map(|ahead| self.request(ahead)).collect::<Result<Vec<_>>>()?;
+        let requests = (0..calls)
+            .map(|ahead| self.request(ahead))
+            .collect::<Result<Vec<_>>>()?;
         let mut outstanding = Outstanding::new();
         self.store.begin()?;
         let started = thread_seconds();
         for request in &requests {
-            let query = needs(request, &self.rules).lineage.context("nothing was asked of the index")?;
-            let lookups = Lookups { lineage: self.store.lineage(&query)?, ..Lookups::default() };
+            let query = needs(request, &self.rules)
+                .lineage
+                .context("nothing was asked of the index")?;
+            let lookups = Lookups {
+                lineage: self.store.lineage(&query)?,
+                ..Lookups::default()
+            };
             let seq = self.tasks + 1;
             let decided = decide(&self.state, &self.rules, request, &lookups, self.now, seq);
-            ensure!(decided.decision.metadata.code.is_none(), "{:?}", decided.decision.metadata.message);
+            ensure!(
+                decided.decision.metadata.code.is_none(),
+                "{:?}",
+                decided.decision.metadata.message
+            );
             let record = Record::Decision(Box::new(decided.decision));
             fold(&mut self.state, &self.store, &mut outstanding, seq, &record)?;
             self.tasks += 1;
@@ -172,15 +215,24 @@ fn look_up(database: &Connection, forest: &Forest, calls: u64) -> Result<f64> {
     database.execute_batch("BEGIN")?;
     for _ in 0..calls {
         let mut tree = database.prepare_cached(
-            "SELECT task, budget, descendants FROM trees JOIN tree_counts USING (tenant, root) WHERE tenant = ?1 AND root = ?2",
+            "SELECT task, budget, descendants FROM trees JOIN tree_counts USING (tenant, root) \
+                WHERE tenant = ?1 AND root = ?2",
         )?;
-        black_box(tree.query_row(params!["t", "tree"], |row| row.get::<_, String>(0)).optional()?);
+        black_box(
+            tree.query_row(params!["t", "tree"], |row| row.get::<_, String>(0))
+                .optional()?,
+        );
         let mut task = database.prepare_cached(
-            "SELECT depth, parent, capability FROM tasks WHERE tenant = ?1 AND root = ?2 AND task = ?3",
+            "SELECT depth, parent, capability FROM tasks WHERE tenant = ?1 AND root = ?2 AND task \
+                = ?3",
         )?;
         let mut row_of = |id: &str| {
             task.query_row(params!["t", "tree", id], |row| {
-                Ok((row.get::<_, i64>(0)?, row.get::<_, Option<String>>(1)?, row.get::<_, String>(2)?))
+                Ok((
+                    row.get::<_, i64>(0)?,
+                    row.get::<_, Option<String>>(1)?,
+                    row.get::<_, String>(2)?,
+                ))
             })
             .optional()
         };
@@ -192,7 +244,11 @@ fn look_up(database: &Connection, forest: &Forest, calls: u64) -> Result<f64> {
         }
         let sql = "SELECT tasks FROM repeats WHERE tenant = ?1 AND root = ?2 AND capability = ?3";
         let mut repeats = database.prepare_cached(sql)?;
-        black_box(repeats.query_row(params!["t", "tree", "c1"], |row| row.get::<_, i64>(0)).optional()?);
+        black_box(
+            repeats
+                .query_row(params!["t", "tree", "c1"], |row| row.get::<_, i64>(0))
+                .optional()?,
+        );
     }
     database.execute_batch("COMMIT")?;
     Ok((thread_seconds() - started) * 1e6 / calls as f64)
@@ -224,7 +280,8 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         fs::remove_dir_all(&home)?;
     }
     report.note(format!(
-        "admission: every one was allowed and reserved; {WINDOW} ancestors are looked at; a round is {calls} \
+        "admission: every one was allowed and reserved; {WINDOW} ancestors are looked at; a round \
+            is {calls} \
          admissions in one transaction, which then are in the index as well; the loop only reads"
     ));
     report.section(

@@ -85,7 +85,13 @@ pub enum Form {
 #[derive(Parser)]
 #[command(
     name = "cargo bench --bench gate --",
-    after_help = "Examples:\n  cargo bench --bench gate                       everything, about a quarter of an hour\n  cargo bench --bench gate -- --quick            proves that it works, under a minute; no figures to quote\n  cargo bench --bench gate -- --only drain       one part\n  cargo bench --bench gate -- --markdown         the table of docs/performance.md\n\nNothing else may run meanwhile: the load before and after is printed. Every run is checked: each request has\nits line and its answer, and the ledger verifies; a run that is not complete is an error and no figure."
+    after_help = "Examples:\n  cargo bench --bench gate                       everything, about a \
+        quarter of an hour\n  cargo bench --bench gate -- --quick            proves that it works, \
+            under a minute; no figures to quote\n  cargo bench --bench gate -- --only drain       \
+                one part\n  cargo bench --bench gate -- --markdown         the table of \
+                    docs/performance.md\n\nNothing else may run meanwhile: the load before and \
+                        after is printed. Every run is checked: each request has\nits line and its \
+                            answer, and the ledger verifies; a run that is not complete is an error and no figure."
 )]
 pub struct Args {
     /// Only this; may be given several times.
@@ -95,7 +101,12 @@ pub struct Args {
     #[arg(long)]
     pub quick: bool,
     /// How to print.
-    #[arg(long = "format", value_enum, default_value = "table", value_name = "FORMAT")]
+    #[arg(
+        long = "format",
+        value_enum,
+        default_value = "table",
+        value_name = "FORMAT"
+    )]
     pub form: Form,
     /// The same as `--format markdown`.
     #[arg(long, conflicts_with = "form")]
@@ -188,7 +199,11 @@ impl Args {
 
     /// Tasks in the index when an admission is measured.
     pub fn tasks(&self) -> &'static [u64] {
-        if self.quick { &[1_000, 2_000] } else { &[1_000, 10_000, 100_000, 1_000_000] }
+        if self.quick {
+            &[1_000, 2_000]
+        } else {
+            &[1_000, 10_000, 100_000, 1_000_000]
+        }
     }
 
     /// Milliseconds of one sample of a step.

@@ -1,6 +1,7 @@
-//! The peers: the same system calls without parsing, hashing, checking or an index. The loop makes exactly
-//! the calls of a physical limit that was written down before the gate was: open without following links,
-//! stat, read 600 bytes, append 800, one fdatasync a group, answer 700 by tmp + rename, remove the input.
+//! The peers: the same system calls without parsing, hashing, checking or an index. The loop makes
+//! exactly the calls of a physical limit that was written down before the gate was: open without
+//! following links, stat, read 600 bytes, append 800, one fdatasync a group, answer 700 by tmp +
+//! rename, remove the input.
 
 use std::ffi::CString;
 use std::fs;
@@ -12,7 +13,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, fdatasync, fstat, inotify, mkdirat, open, openat, renameat, syncfs, unlinkat,
+    AtFlags, CWD, Mode, OFlags, fdatasync, fstat, inotify, mkdirat, open, openat, renameat, syncfs,
+    unlinkat,
 };
 use rustix::io::{read, write};
 
@@ -30,7 +32,11 @@ pub struct Sizes {
 }
 
 /// Those of the limit.
-pub const LIMIT: Sizes = Sizes { request: 600, record: 800, answer: 700 };
+pub const LIMIT: Sizes = Sizes {
+    request: 600,
+    record: 800,
+    answer: 700,
+};
 
 const OWNER: Mode = Mode::RUSR.union(Mode::WUSR);
 
@@ -45,7 +51,11 @@ pub struct Loop {
 
 fn folder(path: &Path) -> Result<OwnedFd> {
     mkdirat(CWD, path, Mode::RWXU)?;
-    Ok(open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+    Ok(open(
+        path,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?)
 }
 
 fn put(dir: &OwnedFd, name: &CString, body: &[u8]) -> Result<()> {
@@ -69,10 +79,17 @@ impl Loop {
     pub fn new(root: &Path, sizes: Sizes) -> Result<Loop> {
         fs::create_dir_all(root)?;
         let (input, output) = (folder(&root.join("in"))?, folder(&root.join("out"))?);
-        Ok(Loop { root: root.to_owned(), input, output, log: open_log(root)?, sizes })
+        Ok(Loop {
+            root: root.to_owned(),
+            input,
+            output,
+            log: open_log(root)?,
+            sizes,
+        })
     }
 
-    /// Puts `n` requests there and drains them in groups. Seconds and processor seconds of the draining.
+    /// Puts `n` requests there and drains them in groups. Seconds and processor seconds of the
+    /// draining.
     pub fn drain(&self, n: usize, group: usize) -> Result<(f64, f64)> {
         let names = names(|i| format!("{i:08}.json"), n)?;
         let temporary = self::names(|i| format!(".tmp-{i:06}"), group)?;
@@ -87,7 +104,10 @@ impl Loop {
         let (started, cpu) = (Instant::now(), thread_seconds());
         for group in names.chunks(group) {
             for name in group {
-                ensure!(self.take(name, &mut buffer)? == self.sizes.request, "a short read");
+                ensure!(
+                    self.take(name, &mut buffer)? == self.sizes.request,
+                    "a short read"
+                );
                 ensure!(write(&self.log, &record)? == record.len(), "a short write");
             }
             fdatasync(&self.log)?;
@@ -113,13 +133,14 @@ impl Loop {
 
     /// Answers that were written, and requests that are left.
     pub fn counted(&self) -> Result<(usize, usize)> {
-        let count = |name: &str| Ok::<_, anyhow::Error>(fs::read_dir(self.root.join(name))?.count());
+        let count =
+            |name: &str| Ok::<_, anyhow::Error>(fs::read_dir(self.root.join(name))?.count());
         Ok((count("out")?, count("in")?))
     }
 }
 
-/// A server that waits for files with inotify and answers each durably, one at a time. Runs until it is
-/// ended.
+/// A server that waits for files with inotify and answers each durably, one at a time. Runs until
+/// it is ended.
 pub fn serve(root: &Path) -> Result<()> {
     let server = Loop::new(root, LIMIT)?;
     let events = inotify::init(inotify::CreateFlags::CLOEXEC)?;
@@ -132,10 +153,15 @@ pub fn serve(root: &Path) -> Result<()> {
     fs::write(root.join("ready"), "")?;
     loop {
         let event = events.next()?;
-        let Some(name) = event.file_name() else { continue };
+        let Some(name) = event.file_name() else {
+            continue;
+        };
         let name = name.to_owned();
         ensure!(server.take(&name, &mut buffer)? > 0, "an empty request");
-        ensure!(write(&server.log, &record)? == record.len(), "a short write");
+        ensure!(
+            write(&server.log, &record)? == record.len(),
+            "a short write"
+        );
         fdatasync(&server.log)?;
         put(&server.output, &temporary, &answer)?;
         renameat(&server.output, &temporary, &server.output, &name)?;
@@ -155,12 +181,16 @@ struct Append {
 
 /// Plays that command.
 pub fn append_once(arguments: &[String]) -> Result<()> {
-    let given = Append::parse_from(std::iter::once("append").chain(arguments.iter().map(String::as_str)));
+    let given =
+        Append::parse_from(std::iter::once("append").chain(arguments.iter().map(String::as_str)));
     let request = fs::read(&given.file).context("the request")?;
     ensure!(!request.is_empty(), "an empty request");
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::CLOEXEC;
     let log = open(&given.log, flags, OWNER)?;
-    ensure!(write(&log, &[b'y'; LIMIT.record])? == LIMIT.record, "a short write");
+    ensure!(
+        write(&log, &[b'y'; LIMIT.record])? == LIMIT.record,
+        "a short write"
+    );
     fdatasync(&log)?;
     Ok(())
 }

@@ -15,8 +15,8 @@ use crate::bare;
 /// The program that is measured.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_spoolgate");
 
-/// Role of a process that runs another one and reports on it: what the system says of children, it says of
-/// all together, and a large parent would count as its child's memory.
+/// Role of a process that runs another one and reports on it: what the system says of children, it
+/// says of all together, and a large parent would count as its child's memory.
 const MEASURE: &str = "role-measure";
 /// Role of the bare server that the watch is compared with.
 const SERVER: &str = "role-server";
@@ -40,7 +40,11 @@ pub fn other_role() -> Option<Result<()>> {
     let (role, rest) = given.split_first()?;
     match role.as_str() {
         MEASURE => Some(measure_and_report(rest)),
-        SERVER => Some(rest.first().context("no folder").and_then(|dir| bare::serve(Path::new(dir)))),
+        SERVER => Some(
+            rest.first()
+                .context("no folder")
+                .and_then(|dir| bare::serve(Path::new(dir))),
+        ),
         APPEND => Some(bare::append_once(rest)),
         _ => None,
     }
@@ -53,20 +57,30 @@ fn itself() -> Result<PathBuf> {
 /// Seconds of processor time of this thread so far; not a number where the system does not say.
 pub fn thread_seconds() -> f64 {
     let now = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
-    now.map_or(f64::NAN, |now| now.tv_sec() as f64 + now.tv_nsec() as f64 / 1e9)
+    now.map_or(f64::NAN, |now| {
+        now.tv_sec() as f64 + now.tv_nsec() as f64 / 1e9
+    })
 }
 
 fn measure_and_report(command: &[String]) -> Result<()> {
     let (report, command) = command.split_first().context("no report")?;
     let (program, arguments) = command.split_first().context("no program")?;
     let started = Instant::now();
-    let status = Command::new(program).args(arguments).stdout(Stdio::null()).status()?;
+    let status = Command::new(program)
+        .args(arguments)
+        .stdout(Stdio::null())
+        .status()?;
     let wall = started.elapsed().as_secs_f64();
     ensure!(status.success(), "`{program}` ended with {status}");
     let took = getrusage(UsageWho::RUSAGE_CHILDREN)?;
-    let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    let seconds =
+        |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
     let cpu = seconds(took.user_time()) + seconds(took.system_time());
-    let usage = Usage { wall, cpu, peak_mib: took.max_rss() as f64 / 1024.0 };
+    let usage = Usage {
+        wall,
+        cpu,
+        peak_mib: took.max_rss() as f64 / 1024.0,
+    };
     std::fs::write(report, serde_json::to_vec(&usage)?)?;
     Ok(())
 }
@@ -81,14 +95,22 @@ pub fn measured<S: AsRef<OsStr>>(scratch: &Path, program: &str, arguments: &[S])
         .args(arguments)
         .stdin(Stdio::null())
         .output()?;
-    ensure!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    ensure!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
     Ok(serde_json::from_slice(&std::fs::read(&report)?)?)
 }
 
 /// The gate over a home, not started yet.
 pub fn gate(home: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
-    command.arg("--home").arg(home).args(arguments).stdin(Stdio::null());
+    command
+        .arg("--home")
+        .arg(home)
+        .args(arguments)
+        .stdin(Stdio::null());
     command
 }
 
@@ -96,7 +118,11 @@ pub fn gate(home: &Path, arguments: &[&str]) -> Command {
 pub fn succeed(home: &Path, arguments: &[&str]) -> Result<Output> {
     let done = gate(home, arguments).output()?;
     if !done.status.success() {
-        bail!("{arguments:?}: {}: {}", done.status, String::from_utf8_lossy(&done.stderr));
+        bail!(
+            "{arguments:?}: {}: {}",
+            done.status,
+            String::from_utf8_lossy(&done.stderr)
+        );
     }
     Ok(done)
 }
@@ -111,19 +137,30 @@ pub fn bare_server(dir: &Path) -> Result<Command> {
 /// The bare command: a start, a command line parsed, one durable append.
 pub fn bare_append(log: &Path, file: &Path) -> Result<Command> {
     let mut command = Command::new(itself()?);
-    command.arg(APPEND).arg("--log").arg(log).arg(file).stdin(Stdio::null());
+    command
+        .arg(APPEND)
+        .arg("--log")
+        .arg(log)
+        .arg(file)
+        .stdin(Stdio::null());
     Ok(command)
 }
 
 /// Whether a tool is on this machine.
 pub fn has(tool: &str, argument: &str) -> bool {
-    let asked = Command::new(tool).arg(argument).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let asked = Command::new(tool)
+        .arg(argument)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
     asked.is_ok_and(|status| status.success())
 }
 
 /// A line of `/proc/<pid>/status`, KiB.
 pub fn status_kib(pid: u32, name: &str) -> Option<f64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     value.trim().strip_suffix(" kB")?.parse().ok()
 }

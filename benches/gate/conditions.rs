@@ -11,7 +11,12 @@ pub struct Conditions {
 }
 
 fn first_line(path: &str) -> String {
-    fs::read_to_string(path).unwrap_or_default().lines().next().unwrap_or("unknown").to_owned()
+    fs::read_to_string(path)
+        .unwrap_or_default()
+        .lines()
+        .next()
+        .unwrap_or("unknown")
+        .to_owned()
 }
 
 fn field(path: &str, name: &str) -> String {
@@ -25,12 +30,18 @@ fn field(path: &str, name: &str) -> String {
 
 /// A line of `/proc/meminfo`.
 fn mib(name: &str) -> u64 {
-    let kib = field("/proc/meminfo", name).trim_end_matches(" kB").parse::<u64>();
+    let kib = field("/proc/meminfo", name)
+        .trim_end_matches(" kB")
+        .parse::<u64>();
     kib.unwrap_or(0) / 1024
 }
 
 fn load() -> String {
-    first_line("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" ")
+    first_line("/proc/loadavg")
+        .split(' ')
+        .take(3)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Kind, device and options of the file system that holds `dir`.
@@ -44,10 +55,13 @@ fn file_system(dir: &Path) -> String {
         let options = place.next()?;
         let mut source = source.split(' ');
         let (kind, device) = (source.next()?, source.next()?);
-        dir.starts_with(point).then(|| (point.len(), format!("{kind} on {device} ({options})")))
+        dir.starts_with(point)
+            .then(|| (point.len(), format!("{kind} on {device} ({options})")))
     });
     // The last of the deepest ones: a later mount covers an earlier one.
-    holding.max_by_key(|(depth, _)| *depth).map_or_else(|| "unknown".to_owned(), |(_, text)| text)
+    holding
+        .max_by_key(|(depth, _)| *depth)
+        .map_or_else(|| "unknown".to_owned(), |(_, text)| text)
 }
 
 impl Conditions {
@@ -58,19 +72,31 @@ impl Conditions {
         let rustc = rustc.map(|done| String::from_utf8_lossy(&done.stdout).trim().to_owned());
         let memory = format!("{} free of {} MiB", mib("MemAvailable"), mib("MemTotal"));
         let rows = vec![
-            ("program", format!("spoolgate {}", env!("CARGO_PKG_VERSION"))),
+            (
+                "program",
+                format!("spoolgate {}", env!("CARGO_PKG_VERSION")),
+            ),
             ("compiler", rustc.unwrap_or_else(|_| "unknown".to_owned())),
-            ("cores", format!("{cores}, {}", field("/proc/cpuinfo", "model name"))),
+            (
+                "cores",
+                format!("{cores}, {}", field("/proc/cpuinfo", "model name")),
+            ),
             ("kernel", first_line("/proc/sys/kernel/osrelease")),
             ("disk", file_system(dir)),
             ("memory", memory),
         ];
-        Conditions { rows, load_before: load() }
+        Conditions {
+            rows,
+            load_before: load(),
+        }
     }
 
     /// And after the last.
     pub fn after(&mut self) {
-        self.rows.push(("load", format!("{} before, {} after", self.load_before, load())));
+        self.rows.push((
+            "load",
+            format!("{} before, {} after", self.load_before, load()),
+        ));
     }
 
     /// Name and value of each.

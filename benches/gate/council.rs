@@ -1,5 +1,5 @@
-//! Ten thousand cases open at once: what opening one, a verdict and a decision take, and the gate's memory meanwhile,
-//! beside the bare loop over files of the same sizes.
+//! Ten thousand cases open at once: what opening one, a verdict and a decision take, and the gate's
+//! memory meanwhile, beside the bare loop over files of the same sizes.
 
 use std::fs;
 use std::path::Path;
@@ -45,7 +45,11 @@ fn verdict(n: usize, role: &str) -> String {
 fn drain(bench: &Bench<'_>, home: &Path) -> Result<Usage> {
     rustix::fs::syncfs(fs::File::open(home)?)?;
     let named = home.display().to_string();
-    child::measured(bench.scratch, PROGRAM, &["--home", &named, "run", "--until-idle"])
+    child::measured(
+        bench.scratch,
+        PROGRAM,
+        &["--home", &named, "run", "--until-idle"],
+    )
 }
 
 /// Opens the cases, files the verdicts role by role, and counts what came of it.
@@ -56,20 +60,43 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let mut agents = Vec::new();
     for name in [PROPOSER].iter().chain(ROLES.iter().map(|(who, _)| who)) {
         let key_file = dir.join(format!("{name}.key"));
-        child::succeed(&home, &["keys", "add", name, "--out", &key_file.display().to_string()])?;
+        child::succeed(
+            &home,
+            &[
+                "keys",
+                "add",
+                name,
+                "--out",
+                &key_file.display().to_string(),
+            ],
+        )?;
         agents.push(Agent::of(name, &fs::read(key_file)?)?);
     }
     let mut figures = Vec::new();
     let mut steps: Vec<(String, Vec<Sent>)> = Vec::new();
-    let opened: Result<Vec<Sent>> =
-        (0..n).map(|n| agents[0].sent(&format!("open-{n:06}"), "council.request", request(n))).collect();
+    let opened: Result<Vec<Sent>> = (0..n)
+        .map(|n| agents[0].sent(&format!("open-{n:06}"), "council.request", request(n)))
+        .collect();
     steps.push((format!("open {n} cases, with five briefs each"), opened?));
     for (place, (_, role)) in ROLES.iter().enumerate() {
         let filed: Result<Vec<Sent>> = (0..n)
-            .map(|n| agents[place + 1].sent(&format!("v{place}-{n:06}"), "council.verdict", verdict(n, role)))
+            .map(|n| {
+                agents[place + 1].sent(
+                    &format!("v{place}-{n:06}"),
+                    "council.verdict",
+                    verdict(n, role),
+                )
+            })
             .collect();
-        let decides = if place + 1 == ROLES.len() { ", each decides its case" } else { "" };
-        steps.push((format!("verdict {} of 5 on {n} open cases{decides}", place + 1), filed?));
+        let decides = if place + 1 == ROLES.len() {
+            ", each decides its case"
+        } else {
+            ""
+        };
+        steps.push((
+            format!("verdict {} of 5 on {n} open cases{decides}", place + 1),
+            filed?,
+        ));
     }
     for (what, requests) in steps {
         bench.args.say(&format!("council: {what}"));
@@ -79,23 +106,39 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         homes::drop_into(&home, &requests)?;
         let usage = drain(bench, &home)?;
         let (ours, peer) = ([usage.wall * 1e6 / n as f64], [wall * 1e6 / n as f64]);
-        figures.push(Figure::alone(what.clone(), Unit::Microseconds, &ours).beside(LOOP, &ours, &peer));
-        let peak = Figure::alone(format!("{what}: peak memory"), Unit::Mebibytes, &[usage.peak_mib]);
+        figures.push(
+            Figure::alone(what.clone(), Unit::Microseconds, &ours).beside(LOOP, &ours, &peer),
+        );
+        let peak = Figure::alone(
+            format!("{what}: peak memory"),
+            Unit::Mebibytes,
+            &[usage.peak_mib],
+        );
         figures.push(peak.aim(Goal::AtMost(64.0)));
     }
     let mut decided = 0;
     for entry in fs::read_dir(home.join("spool/out"))? {
-        decided += usize::from(entry?.file_name().to_string_lossy().ends_with(".decision.json"));
+        decided += usize::from(
+            entry?
+                .file_name()
+                .to_string_lossy()
+                .ends_with(".decision.json"),
+        );
     }
     ensure!(decided == n, "{decided} of {n} cases were decided");
     child::succeed(&home, &["audit", "verify"])?;
     child::succeed(&home, &["council", "show", "case-0"])?;
-    let bytes: u64 =
-        homes::segments(&home)?.iter().map(|path| Ok(fs::metadata(path)?.len())).sum::<Result<u64>>()?;
+    let bytes: u64 = homes::segments(&home)?
+        .iter()
+        .map(|path| Ok(fs::metadata(path)?.len()))
+        .sum::<Result<u64>>()?;
     report.note(format!(
         "council: {n} cases, {n} decisions, `audit verify` said yes; {} bytes of ledger a case",
         number(bytes as f64 / n as f64)
     ));
-    report.section("Council: wall time a request, all of them in one backlog", figures);
+    report.section(
+        "Council: wall time a request, all of them in one backlog",
+        figures,
+    );
     Ok(())
 }

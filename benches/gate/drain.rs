@@ -28,7 +28,9 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         let (mut ours, mut peer, mut as_large) = (Vec::new(), Vec::new(), Vec::new());
         let (mut cpu, mut bare_cpu, mut peak) = (Vec::new(), Vec::new(), Vec::new());
         for round in 1..=bench.args.rounds() {
-            bench.args.say(&format!("drain: {n} requests at batch {batch}, round {round}"));
+            bench.args.say(&format!(
+                "drain: {n} requests at batch {batch}, round {round}"
+            ));
             let (wall, processor) = bare(bench, n, batch, LIMIT)?;
             peer.push(n as f64 / wall);
             bare_cpu.push(processor * 1e6 / n as f64);
@@ -45,32 +47,60 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
             ours.push(n as f64 / usage.wall);
             cpu.push(usage.cpu * 1e6 / n as f64);
             peak.push(usage.peak_mib);
-            let sizes = Sizes { request: mean, record: last.line_bytes / n, answer: last.answer_bytes / n };
+            let sizes = Sizes {
+                request: mean,
+                record: last.line_bytes / n,
+                answer: last.answer_bytes / n,
+            };
             as_large.push(n as f64 / bare(bench, n, batch, sizes)?.0);
         }
-        let figure = Figure::alone(format!("drain {n} at batch {batch}"), Unit::PerSecond, &ours)
-            .beside(LOOP, &ours, &peer);
-        figures.push(if batch == GOAL_BATCH { figure.aim(Goal::AtLeast(0.8)) } else { figure });
-        let sizes = format!("bare loop, {mean}/{}/{} B", last.line_bytes / n, last.answer_bytes / n);
+        let figure = Figure::alone(
+            format!("drain {n} at batch {batch}"),
+            Unit::PerSecond,
+            &ours,
+        )
+        .beside(LOOP, &ours, &peer);
+        figures.push(if batch == GOAL_BATCH {
+            figure.aim(Goal::AtLeast(0.8))
+        } else {
+            figure
+        });
+        let sizes = format!(
+            "bare loop, {mean}/{}/{} B",
+            last.line_bytes / n,
+            last.answer_bytes / n
+        );
         let what = format!("the same beside files as large as the gate's, batch {batch}");
         figures.push(Figure::alone(what, Unit::PerSecond, &ours).beside(&sizes, &ours, &as_large));
         figures.push(
-            Figure::alone(format!("processor time a request, batch {batch}"), Unit::Microseconds, &cpu)
-                .beside(LOOP, &cpu, &bare_cpu),
+            Figure::alone(
+                format!("processor time a request, batch {batch}"),
+                Unit::Microseconds,
+                &cpu,
+            )
+            .beside(LOOP, &cpu, &bare_cpu),
         );
         figures.push(
-            Figure::alone(format!("peak memory, batch {batch}"), Unit::Mebibytes, &peak)
-                .aim(Goal::AtMost(64.0)),
+            Figure::alone(
+                format!("peak memory, batch {batch}"),
+                Unit::Mebibytes,
+                &peak,
+            )
+            .aim(Goal::AtMost(64.0)),
         );
         report.note(format!(
-            "drain at batch {batch}: each of {} runs left {n} decision lines, {n} answers and nothing else, under {} \
+            "drain at batch {batch}: each of {} runs left {n} decision lines, {n} answers and \
+                nothing else, under {} \
              seals ({} requests a sync), and `audit verify` said yes",
             ours.len(),
             last.seals,
             number(n as f64 / last.seals.max(1) as f64)
         ));
     }
-    report.note(format!("drain: {MIX}; every order has {} rows of checks", last.checks));
+    report.note(format!(
+        "drain: {MIX}; every order has {} rows of checks",
+        last.checks
+    ));
     report.section("A backlog, drained", figures);
     Ok(())
 }
@@ -81,7 +111,10 @@ fn bare(bench: &Bench<'_>, n: usize, group: usize, sizes: Sizes) -> Result<(f64,
     let bare = Loop::new(&root, sizes)?;
     let took = bare.drain(n, group)?;
     let (answers, left) = bare.counted()?;
-    ensure!((answers, left) == (n, 0), "the bare loop left {answers} answers and {left} requests of {n}");
+    ensure!(
+        (answers, left) == (n, 0),
+        "the bare loop left {answers} answers and {left} requests of {n}"
+    );
     fs::remove_dir_all(&root)?;
     Ok(took)
 }

@@ -25,12 +25,21 @@ impl Spread {
     pub fn of(values: &[f64]) -> Spread {
         let sorted = sorted(values);
         let at = |share: f64| quantile(&sorted, share);
-        Spread { median: at(0.5), low: at(0.0), high: at(1.0), runs: values.len() }
+        Spread {
+            median: at(0.5),
+            low: at(0.0),
+            high: at(1.0),
+            runs: values.len(),
+        }
     }
 
     /// Ours over the peer's, run by run.
     pub fn ratio(ours: &[f64], peer: &[f64]) -> Spread {
-        let ratios: Vec<f64> = ours.iter().zip(peer).map(|(ours, peer)| ours / peer).collect();
+        let ratios: Vec<f64> = ours
+            .iter()
+            .zip(peer)
+            .map(|(ours, peer)| ours / peer)
+            .collect();
         Spread::of(&ratios)
     }
 }
@@ -45,7 +54,10 @@ pub fn sorted(values: &[f64]) -> Vec<f64> {
 /// The value that `share` of the sorted ones do not exceed; nearest rank.
 pub fn quantile(sorted: &[f64], share: f64) -> f64 {
     let last = sorted.len().saturating_sub(1);
-    sorted.get((last as f64 * share).round() as usize).copied().unwrap_or(f64::NAN)
+    sorted
+        .get((last as f64 * share).round() as usize)
+        .copied()
+        .unwrap_or(f64::NAN)
 }
 
 /// What a value is.
@@ -114,24 +126,46 @@ impl Figure {
     pub fn alone(what: impl Into<String>, unit: Unit, ours: &[f64]) -> Figure {
         let ours = Spread::of(ours);
         let (peer, beside, ratio) = (None, None, None);
-        Figure { what: what.into(), unit, ours, peer, beside, ratio, goal: None, goal_met: None }
+        Figure {
+            what: what.into(),
+            unit,
+            ours,
+            peer,
+            beside,
+            ratio,
+            goal: None,
+            goal_met: None,
+        }
     }
 
     /// The same beside what a peer needed, run by run.
     pub fn beside(self, name: &str, ours: &[f64], peer: &[f64]) -> Figure {
         let ratio = Some(Spread::ratio(ours, peer));
-        Figure { peer: Some(Spread::of(peer)), beside: Some(name.to_owned()), ratio, ..self }
+        Figure {
+            peer: Some(Spread::of(peer)),
+            beside: Some(name.to_owned()),
+            ratio,
+            ..self
+        }
     }
 
     /// Says what was aimed at: of the ratio, or of our value where there is no peer.
     pub fn aim(self, goal: Goal) -> Figure {
         let value = self.ratio.unwrap_or(self.ours).median;
-        let unit = if self.ratio.is_some() { "" } else { self.unit.name() };
+        let unit = if self.ratio.is_some() {
+            ""
+        } else {
+            self.unit.name()
+        };
         let (text, met) = match goal {
             Goal::AtLeast(least) => (format!(">= {}{unit}", number(least)), value >= least),
             Goal::AtMost(most) => (format!("<= {}{unit}", number(most)), value <= most),
         };
-        Figure { goal: Some(text), goal_met: Some(met), ..self }
+        Figure {
+            goal: Some(text),
+            goal_met: Some(met),
+            ..self
+        }
     }
 
     fn cells(&self) -> [String; 6] {
@@ -158,7 +192,14 @@ impl Figure {
         };
         let peer = self.peer.as_ref().map(with_unit).unwrap_or_default();
         let beside = self.beside.clone().unwrap_or_default();
-        [self.what.clone(), with_unit(&self.ours), peer, beside, ratio, goal]
+        [
+            self.what.clone(),
+            with_unit(&self.ours),
+            peer,
+            beside,
+            ratio,
+            goal,
+        ]
     }
 }
 
@@ -178,7 +219,11 @@ pub fn number(value: f64) -> String {
         }
         return out;
     }
-    if size >= 10.0 { format!("{value:.1}") } else { format!("{value:.2}") }
+    if size >= 10.0 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.2}")
+    }
 }
 
 /// Everything that was measured.
@@ -209,8 +254,9 @@ impl Report {
         for (title, figures) in &self.sections {
             let _ = writeln!(out, "\n{title}");
             let heads = HEADS.map(str::to_owned);
-            let rows: Vec<[String; 6]> =
-                std::iter::once(heads).chain(figures.iter().map(Figure::cells)).collect();
+            let rows: Vec<[String; 6]> = std::iter::once(heads)
+                .chain(figures.iter().map(Figure::cells))
+                .collect();
             let mut widths = [0; 6];
             for row in &rows {
                 for (width, cell) in widths.iter_mut().zip(row) {
@@ -218,7 +264,10 @@ impl Report {
                 }
             }
             for row in &rows {
-                let padded = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+                let padded = row
+                    .iter()
+                    .zip(widths)
+                    .map(|(cell, width)| format!("{cell:<width$}"));
                 let _ = writeln!(out, "{}", padded.collect::<Vec<_>>().join("  ").trim_end());
             }
         }
@@ -236,7 +285,12 @@ impl Report {
             let _ = writeln!(out, "| {name} | {value} |");
         }
         for (title, figures) in &self.sections {
-            let _ = write!(out, "\n### {title}\n\n| {} |\n|{}\n", HEADS.join(" | "), "---|".repeat(6));
+            let _ = write!(
+                out,
+                "\n### {title}\n\n| {} |\n|{}\n",
+                HEADS.join(" | "),
+                "---|".repeat(6)
+            );
             for figure in figures {
                 let _ = writeln!(out, "| {} |", figure.cells().join(" | "));
             }
@@ -250,8 +304,11 @@ impl Report {
 
     /// For programs.
     pub fn json(&self, conditions: &Conditions) -> Result<String> {
-        let conditions: serde_json::Map<String, serde_json::Value> =
-            conditions.rows().into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        let conditions: serde_json::Map<String, serde_json::Value> = conditions
+            .rows()
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value.into()))
+            .collect();
         let sections: Vec<_> = self
             .sections
             .iter()

@@ -1,5 +1,6 @@
-//! Outgoing actions and queries through the socket, beside the same through files: one at a time, and many without
-//! waiting. Every action has its request line durable before its adapter runs, and its response line before its answer.
+//! Outgoing actions and queries through the socket, beside the same through files: one at a time,
+//! and many without waiting. Every action has its request line durable before its adapter runs, and
+//! its response line before its answer.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -25,12 +26,17 @@ const TURN: usize = 100;
 /// How long answers are waited for.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-const SERVICES: &str = "services:\n  - {service: mail, host: smtp.example.com, protocol: smtp, actions: [email.send], \
-    added_at: 2026-01-01T00:00:00Z, added_by: owner, is_active: true}\n  - {service: bank, host: api.bank.example, protocol: \
+const SERVICES: &str = "services:\n  - {service: mail, host: smtp.example.com, protocol: smtp, \
+    actions: [email.send], \
+    added_at: 2026-01-01T00:00:00Z, added_by: owner, is_active: true}\n  - {service: bank, host: \
+        api.bank.example, protocol: \
     https, methods: [GET], added_at: 2026-01-01T00:00:00Z, added_by: owner, is_active: true}\n";
-const GATEWAY: &str = "adapters:\n  - {actions: [service.api_call], adapter: stub, at_once: 8}\n  - {actions: [email.send], adapter: \
-    exec, at_once: 8, command: {program: sh, args: [\"-c\", \"cat >/dev/null; echo '{\\\"success\\\":true}'\"], time_limit_s: 30, \
-    output_bytes_max: 1000}}\nopen_max: 10000\nrates: {per_hour: {email.send: 100000, service.api_call: 100000}, all_per_hour: \
+const GATEWAY: &str = "adapters:\n  - {actions: [service.api_call], adapter: stub, at_once: 8}\n  \
+    - {actions: [email.send], adapter: \
+    exec, at_once: 8, command: {program: sh, args: [\"-c\", \"cat >/dev/null; echo \
+        '{\\\"success\\\":true}'\"], time_limit_s: 30, \
+    output_bytes_max: 1000}}\nopen_max: 10000\nrates: {per_hour: {email.send: 100000, \
+        service.api_call: 100000}, all_per_hour: \
     100000}\nanomalies: {burst_max: 100000}\n";
 
 /// What is asked.
@@ -71,7 +77,11 @@ impl Ask {
 
     /// Of a query as many as asked for; adapters cost more.
     fn samples(self, all: usize) -> usize {
-        if self == Ask::Exec { all.div_ceil(4) } else { all }
+        if self == Ask::Exec {
+            all.div_ceil(4)
+        } else {
+            all
+        }
     }
 }
 
@@ -87,7 +97,9 @@ impl Frames {
 
     fn send(&mut self, sent: &Sent) -> Result<()> {
         let length = u32::try_from(sent.bytes.len())?.to_be_bytes();
-        Ok(self.0.write_all(&[&length, sent.bytes.as_slice()].concat())?)
+        Ok(self
+            .0
+            .write_all(&[&length, sent.bytes.as_slice()].concat())?)
     }
 
     fn receive(&mut self) -> Result<Vec<u8>> {
@@ -119,7 +131,9 @@ fn flood_socket(path: &Path, sent: &[Sent]) -> Result<f64> {
         for _ in sent {
             reader.receive()?;
         }
-        sending.join().map_err(|_| anyhow::anyhow!("the sender failed"))?
+        sending
+            .join()
+            .map_err(|_| anyhow::anyhow!("the sender failed"))?
     })?;
     Ok(per_second(sent.len(), started))
 }
@@ -136,7 +150,10 @@ fn flood_files(home: &Path, sent: &[Sent]) -> Result<f64> {
     let last = sent.last().context("nothing is sent")?;
     let is_there = |sent: &Sent| output.join(&sent.name).exists();
     while !(is_there(last) && sent.iter().all(is_there)) {
-        ensure!(started.elapsed() < PATIENCE, "not every file is answered within {PATIENCE:?}");
+        ensure!(
+            started.elapsed() < PATIENCE,
+            "not every file is answered within {PATIENCE:?}"
+        );
         std::thread::sleep(Duration::from_micros(200));
     }
     Ok(per_second(sent.len(), started))
@@ -147,7 +164,9 @@ fn per_second(count: usize, started: Instant) -> f64 {
 }
 
 fn requests(ask: Ask, agent: &Agent, prefix: &str, count: usize) -> Result<Vec<Sent>> {
-    (0..count).map(|n| ask.sent(agent, &format!("{prefix}-{n:06}"))).collect()
+    (0..count)
+        .map(|n| ask.sent(agent, &format!("{prefix}-{n:06}")))
+        .collect()
 }
 
 /// A home with adapters, watched through both doors.
@@ -162,11 +181,17 @@ fn start(bench: &Bench<'_>) -> Result<(homes::Place, PathBuf, Running)> {
         "name: trend-bot\n    actions: [email.send, service.api_call]\n",
         1,
     );
-    ensure!(before != after, "rules/principals.yaml has no trend-bot any more");
+    ensure!(
+        before != after,
+        "rules/principals.yaml has no trend-bot any more"
+    );
     fs::write(&path, after)?;
     let socket = bench.scratch.join("gate.sock");
     let named = socket.to_str().context("a path that is text")?.to_owned();
-    let gate = Running::start(&mut child::gate(&place.home, &["watch", "--socket", &named]))?;
+    let gate = Running::start(&mut child::gate(
+        &place.home,
+        &["watch", "--socket", &named],
+    ))?;
     wait_for(&socket)?;
     Ok((place, socket, gate))
 }
@@ -182,13 +207,21 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         let (mut ours, mut peer) = (Vec::new(), Vec::new());
         let mut frames = Frames::connect(&socket)?;
         while ours.len() < samples {
-            bench.args.say(&format!("gateway, {}: {} of {samples}", ask.name(), ours.len()));
+            bench.args.say(&format!(
+                "gateway, {}: {} of {samples}",
+                ask.name(),
+                ours.len()
+            ));
             let turn = TURN.min(samples - ours.len());
             for _ in 0..turn {
-                peer.push(files.ask(&ask.sent(&place.agent, &format!("f{round}-{:06}", peer.len()))?)?);
+                peer.push(
+                    files.ask(&ask.sent(&place.agent, &format!("f{round}-{:06}", peer.len()))?)?,
+                );
             }
             for _ in 0..turn {
-                ours.push(frames.ask(&ask.sent(&place.agent, &format!("s{round}-{:06}", ours.len()))?)?);
+                ours.push(
+                    frames.ask(&ask.sent(&place.agent, &format!("s{round}-{:06}", ours.len()))?)?,
+                );
             }
         }
         drop(frames);
@@ -196,12 +229,15 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         for (name, share) in [("p50", 0.5), ("p99", 0.99)] {
             let (ours, peer) = ([quantile(&socket_us, share)], [quantile(&files_us, share)]);
             let what = format!("{}: {name}, one at a time", ask.name());
-            figures.push(Figure::alone(what, Unit::Microseconds, &ours).beside(FILES, &ours, &peer));
+            figures
+                .push(Figure::alone(what, Unit::Microseconds, &ours).beside(FILES, &ours, &peer));
         }
         let count = ask.samples(bench.args.requests(1));
         let (mut ours, mut peer) = (Vec::new(), Vec::new());
         for run in 0..bench.args.rounds() {
-            bench.args.say(&format!("gateway, {}: round {run}", ask.name()));
+            bench
+                .args
+                .say(&format!("gateway, {}: round {run}", ask.name()));
             peer.push(flood_files(
                 &place.home,
                 &requests(ask, &place.agent, &format!("F{round}-{run}"), count)?,
@@ -218,11 +254,16 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         begun += if ask == Ask::Query { 0 } else { here };
     }
     let peak = gate.peak_mib().context("the watcher is gone")?;
-    figures.push(Figure::alone("peak memory of the watcher", Unit::Mebibytes, &[peak]));
+    figures.push(Figure::alone(
+        "peak memory of the watcher",
+        Unit::Mebibytes,
+        &[peak],
+    ));
     gate.stop()?;
     check(&place.home, asked, begun)?;
     report.note(format!(
-        "gateway: {asked} requests, {begun} of them actions, each with a durable request line before its adapter ran and a \
+        "gateway: {asked} requests, {begun} of them actions, each with a durable request line \
+            before its adapter ran and a \
          durable response line before its answer; the ledger verifies"
     ));
     report.section("Outgoing actions: the socket beside files", figures);
@@ -233,13 +274,20 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
 fn check(home: &Path, asked: usize, begun: usize) -> Result<()> {
     let (mut decided, mut responses) = (0, 0);
     for path in homes::segments(home)? {
-        for text in fs::read(&path)?.split(|byte| *byte == b'\n').filter(|text| !text.is_empty()) {
+        for text in fs::read(&path)?
+            .split(|byte| *byte == b'\n')
+            .filter(|text| !text.is_empty())
+        {
             let line = line::parse(text).with_context(|| path.display().to_string())?;
             match Record::parse(line.kind, &line.body()).map_err(anyhow::Error::msg)? {
                 Some(Record::Decision(decision)) => {
                     decided += usize::from(matches!(decision.spool.as_str(), "flat" | "socket"));
                     let code = decision.metadata.code;
-                    ensure!(code.is_none(), "{:?} was refused: {code:?}", decision.request_id);
+                    ensure!(
+                        code.is_none(),
+                        "{:?} was refused: {code:?}",
+                        decision.request_id
+                    );
                 }
                 Some(Record::Response(_)) => responses += 1,
                 _ => {}

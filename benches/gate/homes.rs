@@ -1,4 +1,5 @@
-//! Homes: a template with an account, a key and prices; copies of it; large ones that are made once.
+//! Homes: a template with an account, a key and prices; copies of it; large ones that are made
+//! once.
 
 use std::fs;
 use std::io;
@@ -26,8 +27,8 @@ pub struct Place {
     pub agent: Agent,
 }
 
-/// What the repository's own rules are changed to: more capital, and bounds on age and number that a long run does
-/// not reach. The checks stay the same.
+/// What the repository's own rules are changed to: more capital, and bounds on age and number that
+/// a long run does not reach. The checks stay the same.
 const SAFETY: [(&str, &str); 18] = [
     ("max_total_capital: 5000 ", "max_total_capital: 1000000 "),
     ("max_daily_loss: 250 ", "max_daily_loss: 100000 "),
@@ -35,11 +36,26 @@ const SAFETY: [(&str, &str); 18] = [
     ("max_portfolio_risk: 0.06 ", "max_portfolio_risk: 1 "),
     ("slippage_to_plan: 0.005 ", "slippage_to_plan: 1 "),
     ("max_open_orders: 50 ", "max_open_orders: 1000000 "),
-    ("max_entries_per_minute: 10 ", "max_entries_per_minute: 1000000 "),
-    ("max_entries_per_minute_all: 30 ", "max_entries_per_minute_all: 1000000 "),
-    ("max_messages_per_minute: 600 ", "max_messages_per_minute: 1000000000 "),
-    ("max_messages_per_minute_all: 3000 ", "max_messages_per_minute_all: 1000000000 "),
-    ("max_protected_per_minute: 600 ", "max_protected_per_minute: 1000000000 "),
+    (
+        "max_entries_per_minute: 10 ",
+        "max_entries_per_minute: 1000000 ",
+    ),
+    (
+        "max_entries_per_minute_all: 30 ",
+        "max_entries_per_minute_all: 1000000 ",
+    ),
+    (
+        "max_messages_per_minute: 600 ",
+        "max_messages_per_minute: 1000000000 ",
+    ),
+    (
+        "max_messages_per_minute_all: 3000 ",
+        "max_messages_per_minute_all: 1000000000 ",
+    ),
+    (
+        "max_protected_per_minute: 600 ",
+        "max_protected_per_minute: 1000000000 ",
+    ),
     ("max_executions: 50 ", "max_executions: 1000 "),
     ("executions_window_s: 3600 ", "executions_window_s: 1 "),
     ("max_losing_trades: 3 ", "max_losing_trades: 1000000 "),
@@ -55,7 +71,10 @@ pub fn new(dir: &Path) -> Result<Place> {
     fs::create_dir_all(home.join("rules"))?;
     let mut safety = include_str!("../../rules/safety.yaml").to_owned();
     for (from, to) in SAFETY {
-        ensure!(safety.contains(from), "rules/safety.yaml has no `{from}` any more");
+        ensure!(
+            safety.contains(from),
+            "rules/safety.yaml has no `{from}` any more"
+        );
         safety = safety.replace(from, to);
     }
     fs::write(home.join("rules/safety.yaml"), safety)?;
@@ -69,18 +88,41 @@ pub fn new(dir: &Path) -> Result<Place> {
     let key_file = dir.join("agent.key");
     let named = key_file.to_str().context("a path that is text")?;
     child::succeed(&home, &["keys", "add", AGENT, "--out", named])?;
-    child::succeed(&home, &["account", "deposit", "1000000", "--reason", "opening balance"])?;
+    child::succeed(
+        &home,
+        &[
+            "account",
+            "deposit",
+            "1000000",
+            "--reason",
+            "opening balance",
+        ],
+    )?;
     for kind in ["quote", "trade"] {
         let root = env!("CARGO_MANIFEST_DIR");
-        let file = format!("{root}/examples/market/lean-coinbase-minute-btcusd_20180405_{kind}.zip");
-        child::succeed(&home, &["market", "import", &file, "--symbol", "BTC-USD", "--end-now"])?;
+        let file =
+            format!("{root}/examples/market/lean-coinbase-minute-btcusd_20180405_{kind}.zip");
+        child::succeed(
+            &home,
+            &[
+                "market",
+                "import",
+                &file,
+                "--symbol",
+                "BTC-USD",
+                "--end-now",
+            ],
+        )?;
     }
     there(dir)
 }
 
 fn there(dir: &Path) -> Result<Place> {
     let key = fs::read(dir.join("agent.key"))?;
-    Ok(Place { home: dir.join("home"), agent: Agent::from_key_file(&key)? })
+    Ok(Place {
+        home: dir.join("home"),
+        agent: Agent::from_key_file(&key)?,
+    })
 }
 
 /// Copies a folder with all that is in it.
@@ -137,13 +179,16 @@ pub fn segments(home: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Demands that each of `sent` has its line and its answer, that nothing is left, and that the ledger
-/// verifies. What is measured must have been done.
+/// Demands that each of `sent` has its line and its answer, that nothing is left, and that the
+/// ledger verifies. What is measured must have been done.
 pub fn check(home: &Path, sent: usize, accepted: usize) -> Result<Drained> {
     let mut found = Drained::default();
     let mut open_seals = 0;
     for path in segments(home)? {
-        for text in fs::read(&path)?.split(|byte| *byte == b'\n').filter(|text| !text.is_empty()) {
+        for text in fs::read(&path)?
+            .split(|byte| *byte == b'\n')
+            .filter(|text| !text.is_empty())
+        {
             let line = line::parse(text).with_context(|| path.display().to_string())?;
             match Record::parse(line.kind, &line.body()).map_err(anyhow::Error::msg)? {
                 Some(Record::Decision(decision)) if decision.spool == "flat" => {
@@ -163,19 +208,25 @@ pub fn check(home: &Path, sent: usize, accepted: usize) -> Result<Drained> {
         answers += 1;
         found.answer_bytes += usize::try_from(entry?.metadata()?.len())?;
     }
-    let left = ["spool/in", "spool/work"].map(|folder| Ok(fs::read_dir(home.join(folder))?.count()));
+    let left =
+        ["spool/in", "spool/work"].map(|folder| Ok(fs::read_dir(home.join(folder))?.count()));
     let left = left.into_iter().sum::<io::Result<usize>>()?;
     ensure!(
         found.decisions == sent && answers == sent && left == 0,
         "{sent} requests came to {} lines and {answers} answers, {left} are left",
         found.decisions
     );
-    ensure!(found.accepted == accepted, "{} orders were accepted where {accepted} should be", found.accepted);
+    ensure!(
+        found.accepted == accepted,
+        "{} orders were accepted where {accepted} should be",
+        found.accepted
+    );
     child::succeed(home, &["audit", "verify"]).context("the ledger does not verify")?;
     Ok(found)
 }
 
-/// The real disk without what large homes need no time spent on: syncs, and answers that nobody reads.
+/// The real disk without what large homes need no time spent on: syncs, and answers that nobody
+/// reads.
 pub struct FastDisk(Arc<dyn Disk>);
 
 impl FastDisk {
@@ -202,17 +253,29 @@ impl Disk for FastDisk {
         self.0.read(path, limit)
     }
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        if is_answer(to) { Ok(()) } else { self.0.rename(from, to) }
+        if is_answer(to) {
+            Ok(())
+        } else {
+            self.0.rename(from, to)
+        }
     }
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.0.rename_new(from, to)
     }
     fn remove(&self, path: &Path) -> io::Result<()> {
         // Claims here were never files.
-        if path.starts_with("spool/work") { Ok(()) } else { self.0.remove(path) }
+        if path.starts_with("spool/work") {
+            Ok(())
+        } else {
+            self.0.remove(path)
+        }
     }
     fn write(&self, path: &Path, bytes: &[u8], mode: Mode, _: bool) -> io::Result<()> {
-        if is_answer(path) { Ok(()) } else { self.0.write(path, bytes, mode, false) }
+        if is_answer(path) {
+            Ok(())
+        } else {
+            self.0.write(path, bytes, mode, false)
+        }
     }
     fn write_again(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.0.write_again(path, offset, bytes)
@@ -276,11 +339,14 @@ impl Fill {
 
 /// Bytes of a home's log.
 pub fn log_bytes(home: &Path) -> Result<u64> {
-    segments(home)?.iter().map(|path| Ok(fs::metadata(path)?.len())).sum()
+    segments(home)?
+        .iter()
+        .map(|path| Ok(fs::metadata(path)?.len()))
+        .sum()
 }
 
-/// A home that is filled so far, from an earlier run of this version or made now by taking requests through
-/// the library without waiting for the disk.
+/// A home that is filled so far, from an earlier run of this version or made now by taking requests
+/// through the library without waiting for the disk.
 pub fn filled(kept: &Path, fill: Fill, say: &dyn Fn(&str)) -> Result<Place> {
     let dir = kept.join(format!("v{}-{}", env!("CARGO_PKG_VERSION"), fill.name()));
     if let Ok(place) = there(&dir)
@@ -295,20 +361,32 @@ pub fn filled(kept: &Path, fill: Fill, say: &dyn Fn(&str)) -> Result<Place> {
     fs::create_dir_all(&dir)?;
     let place = new(&dir)?;
     let seams = real_seams(&place.home)?;
-    let mut home =
-        Home::open(&place.home, Seams { disk: Arc::new(FastDisk(Arc::clone(&seams.disk))), ..seams })?;
+    let mut home = Home::open(
+        &place.home,
+        Seams {
+            disk: Arc::new(FastDisk(Arc::clone(&seams.disk))),
+            ..seams
+        },
+    )?;
     let mut made = 0_usize;
     let mut bytes = 0;
     while !fill.is_reached(&home, bytes) {
         let batch: Vec<Sent> = (made..made + 200)
             .map(|n| match fill {
                 Fill::Lines(_) => place.agent.look(&format!("fill-{n:08}")),
-                Fill::Bytes(_) => place.agent.order(&format!("fill-{n:08}"), n, Fate::StopTooFar),
+                Fill::Bytes(_) => place
+                    .agent
+                    .order(&format!("fill-{n:08}"), n, Fate::StopTooFar),
             })
             .collect::<Result<_>>()?;
         made += batch.len();
         let number = home.position().batch;
-        home.process(batch.into_iter().map(|sent| claimed(sent, number)).collect())?;
+        home.process(
+            batch
+                .into_iter()
+                .map(|sent| claimed(sent, number))
+                .collect(),
+        )?;
         if made.is_multiple_of(4000) {
             bytes = log_bytes(&place.home)?;
             say(&format!(
@@ -327,7 +405,20 @@ pub fn filled(kept: &Path, fill: Fill, say: &dyn Fn(&str)) -> Result<Place> {
 fn claimed(sent: Sent, batch: u64) -> Claimed {
     let Sent { name, bytes } = sent;
     let weight = bytes.len();
-    let delivery =
-        Delivery { origin: Origin::Flat, file: name.clone(), shown: name.clone(), content: Ok(bytes) };
-    Claimed { claim: ClaimName { attempt: 1, batch, origin: Origin::Flat, file: name }, delivery, weight }
+    let delivery = Delivery {
+        origin: Origin::Flat,
+        file: name.clone(),
+        shown: name.clone(),
+        content: Ok(bytes),
+    };
+    Claimed {
+        claim: ClaimName {
+            attempt: 1,
+            batch,
+            origin: Origin::Flat,
+            file: name,
+        },
+        delivery,
+        weight,
+    }
 }

@@ -1,4 +1,5 @@
-//! Instructions and system calls of a request: numbers that other work on the machine changes little.
+//! Instructions and system calls of a request: numbers that other work on the machine changes
+//! little.
 
 use std::fs;
 use std::path::Path;
@@ -54,12 +55,17 @@ fn counted_by_perf(said: &str) -> Option<f64> {
 
 /// What callgrind counted: `==<pid>== Collected : <count>`.
 fn counted_by_valgrind(said: &str) -> Option<f64> {
-    said.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok())
+    said.lines()
+        .find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok())
 }
 
 const PERF: [&str; 5] = ["perf", "stat", "-x,", "-e", "instructions"];
-const VALGRIND: [&str; 4] =
-    ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--error-exitcode=0"];
+const VALGRIND: [&str; 4] = [
+    "valgrind",
+    "--tool=callgrind",
+    "--callgrind-out-file=/dev/null",
+    "--error-exitcode=0",
+];
 
 /// A tool that counts instructions.
 struct Counter {
@@ -70,12 +76,23 @@ struct Counter {
 
 /// The one that works here.
 fn counter() -> Option<Counter> {
-    let tried = Command::new("perf").args(["stat", "-x,", "-e", "instructions", "true"]).output();
+    let tried = Command::new("perf")
+        .args(["stat", "-x,", "-e", "instructions", "true"])
+        .output();
     if tried.is_ok_and(|done| counted_by_perf(&String::from_utf8_lossy(&done.stderr)).is_some()) {
-        return Some(Counter { tool: &PERF, read: counted_by_perf, what: "perf stat, user and kernel" });
+        return Some(Counter {
+            tool: &PERF,
+            read: counted_by_perf,
+            what: "perf stat, user and kernel",
+        });
     }
-    let what = "valgrind, user only, without the SHA instructions of the processor, which it does not know";
-    let valgrind = Counter { tool: &VALGRIND, read: counted_by_valgrind, what };
+    let what = "valgrind, user only, without the SHA instructions of the processor, which it does \
+        not know";
+    let valgrind = Counter {
+        tool: &VALGRIND,
+        read: counted_by_valgrind,
+        what,
+    };
     child::has("valgrind", "--version").then_some(valgrind)
 }
 
@@ -114,21 +131,38 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
                 read(&said).with_context(|| format!("{} counted nothing: {said}", tool[0]))
             };
             let each = (run(n)? - run(0)?) / n as f64;
-            figures.push(Figure::alone("instructions a request", Unit::Count, &[each]));
+            figures.push(Figure::alone(
+                "instructions a request",
+                Unit::Count,
+                &[each],
+            ));
             report.note(format!("instructions: counted by {what}"));
         }
-        None => report.note("instructions: skipped: neither perf's counters nor valgrind are to be had here"),
+        None => report
+            .note("instructions: skipped: neither perf's counters nor valgrind are to be had here"),
     }
     if child::has("strace", "-V") {
         bench.args.say("instructions: strace");
         let table = bench.scratch.join("calls");
-        let (many, none) = (traced(bench, &place, &table, n)?, traced(bench, &place, &table, 0)?);
-        let base = |name: &str| none.iter().find(|(other, _)| other == name).map_or(0.0, |(_, count)| *count);
-        let each: Vec<(String, f64)> =
-            many.iter().map(|(name, count)| (name.clone(), (count - base(name)) / n as f64)).collect();
+        let (many, none) = (
+            traced(bench, &place, &table, n)?,
+            traced(bench, &place, &table, 0)?,
+        );
+        let base = |name: &str| {
+            none.iter()
+                .find(|(other, _)| other == name)
+                .map_or(0.0, |(_, count)| *count)
+        };
+        let each: Vec<(String, f64)> = many
+            .iter()
+            .map(|(name, count)| (name.clone(), (count - base(name)) / n as f64))
+            .collect();
         let sum = each.iter().map(|(_, count)| count).sum::<f64>();
         figures.push(Figure::alone("system calls a request", Unit::Count, &[sum]));
-        let most = each.iter().take(12).map(|(name, count)| format!("{name} {count:.2}"));
+        let most = each
+            .iter()
+            .take(12)
+            .map(|(name, count)| format!("{name} {count:.2}"));
         report.note(format!(
             "system calls a request, where the bare loop makes 10: {}",
             most.collect::<Vec<_>>().join(", ")
@@ -136,7 +170,10 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     } else {
         report.note("system calls: skipped: there is no strace on this machine");
     }
-    report.note(format!("instructions and calls: runs over {n} requests less a run over none; lines, answers and ledger checked"));
+    report.note(format!(
+        "instructions and calls: runs over {n} requests less a run over none; \
+        lines, answers and ledger checked"
+    ));
     report.section("Counted", figures);
     Ok(())
 }

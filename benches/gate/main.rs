@@ -1,5 +1,6 @@
-//! `cargo bench --bench gate`: what the gate costs, each figure with a peer that was run beside it on the
-//! same disk in the same minute, one after the other by turns. `docs/performance.md` says what the figures mean.
+//! `cargo bench --bench gate`: what the gate costs, each figure with a peer that was run beside it
+//! on the same disk in the same minute, one after the other by turns. `docs/performance.md` says
+//! what the figures mean.
 
 #![allow(
     clippy::disallowed_methods,
@@ -54,10 +55,16 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<()> {
-    std::fs::create_dir_all(&args.dir).with_context(|| format!("--dir `{}`", args.dir.display()))?;
-    let scratch = tempfile::Builder::new().prefix("bench-").tempdir_in(&args.dir)?;
+    std::fs::create_dir_all(&args.dir)
+        .with_context(|| format!("--dir `{}`", args.dir.display()))?;
+    let scratch = tempfile::Builder::new()
+        .prefix("bench-")
+        .tempdir_in(&args.dir)?;
     let mut conditions = Conditions::before(scratch.path());
-    let bench = Bench { args, scratch: scratch.path() };
+    let bench = Bench {
+        args,
+        scratch: scratch.path(),
+    };
     let mut report = Report::default();
     for section in Section::ALL.iter().filter(|section| args.wants(**section)) {
         args.say(&format!("{}: …", section.name()));

@@ -1,5 +1,5 @@
-//! `handle FILE` as a command of its own, on a small and a large home, beside a command that does no more
-//! than start, parse its command line and append durably.
+//! `handle FILE` as a command of its own, on a small and a large home, beside a command that does
+//! no more than start, parse its command line and append durably.
 
 use std::fs;
 use std::path::Path;
@@ -50,7 +50,9 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let places = [&small, &large];
     let before = [size(&small.home)?, size(&large.home)?];
     for n in 0..=bench.args.starts() {
-        bench.args.say(&format!("oneshot: {n} of {}", bench.args.starts()));
+        bench
+            .args
+            .say(&format!("oneshot: {n} of {}", bench.args.starts()));
         let mut once = [0.0; 3];
         for (at, place) in places.iter().enumerate() {
             write_request(place, &file, &format!("one-{run}-{n}"), n)?;
@@ -67,13 +69,20 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         }
         // The first of each warms the page cache and is no figure.
         if n > 0 {
-            taken.iter_mut().zip(once).for_each(|(all, ms)| all.push(ms));
+            taken
+                .iter_mut()
+                .zip(once)
+                .for_each(|(all, ms)| all.push(ms));
         }
     }
     let after = [size(&small.home)?, size(&large.home)?];
     for (before, after) in before.iter().zip(after) {
         let asked = u64::try_from(bench.args.starts())? + 1;
-        ensure!(after >= before + 2 * asked, "{asked} commands left {} lines", after - before);
+        ensure!(
+            after >= before + 2 * asked,
+            "{asked} commands left {} lines",
+            after - before
+        );
     }
     let mut figures = Vec::new();
     let bare = sorted(&taken[2]);
@@ -81,35 +90,57 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         let ours = sorted(&taken[place]);
         for (name, share) in [("p50", 0.5), ("p90", 0.9)] {
             let (ours, bare) = ([quantile(&ours, share)], [quantile(&bare, share)]);
-            let what = format!("handle, {name}, {} lines in the ledger", number(lines as f64));
+            let what = format!(
+                "handle, {name}, {} lines in the ledger",
+                number(lines as f64)
+            );
             let alone = Figure::alone(what, Unit::Milliseconds, &ours);
-            let alone = if name == "p50" { alone.aim(Goal::AtMost(3.0)) } else { alone };
+            let alone = if name == "p50" {
+                alone.aim(Goal::AtMost(3.0))
+            } else {
+                alone
+            };
             figures.push(alone.beside(APPEND, &ours, &bare));
         }
     }
-    let [of_small, of_large] = [sorted(&taken[0]), sorted(&taken[1])].map(|all| [quantile(&all, 0.5)]);
+    let [of_small, of_large] =
+        [sorted(&taken[0]), sorted(&taken[1])].map(|all| [quantile(&all, 0.5)]);
     figures.push(
-        Figure::alone("the large home beside the small one, p50", Unit::Milliseconds, &of_large).beside(
-            "the small home",
+        Figure::alone(
+            "the large home beside the small one, p50",
+            Unit::Milliseconds,
             &of_large,
-            &of_small,
-        ),
+        )
+        .beside("the small home", &of_large, &of_small),
     );
     write_request(&large, &file, &format!("peak-{run}"), 1)?;
-    let arguments =
-        ["--home", &large.home.display().to_string(), "audit", "tail", "-n", "1"].map(str::to_owned);
+    let arguments = [
+        "--home",
+        &large.home.display().to_string(),
+        "audit",
+        "tail",
+        "-n",
+        "1",
+    ]
+    .map(str::to_owned);
     let usage = child::measured(bench.scratch, PROGRAM, &arguments)?;
     figures.push(Figure::alone(
         "peak memory of `audit tail` on the large home",
         Unit::Mebibytes,
         &[usage.peak_mib],
     ));
-    let asked = large.agent.order(&format!("watched-{run}"), 1, Fate::StopTooFar)?;
+    let asked = large
+        .agent
+        .order(&format!("watched-{run}"), 1, Fate::StopTooFar)?;
     let peak = watch::peak_over(&large.home, &asked)?;
-    let what = format!("peak memory of a watcher, {} lines in the ledger", number(before[1] as f64));
+    let what = format!(
+        "peak memory of a watcher, {} lines in the ledger",
+        number(before[1] as f64)
+    );
     figures.push(Figure::alone(what, Unit::Mebibytes, &[peak]).aim(Goal::AtMost(64.0)));
     report.note(format!(
-        "oneshot: {} commands on each home, each with an answer and its lines in the ledger ({} s went into the large \
+        "oneshot: {} commands on each home, each with an answer and its lines in the ledger ({} s \
+            went into the large \
          home, {} MiB, unless an earlier run had made it)",
         bench.args.starts(),
         making,

@@ -1,4 +1,5 @@
-//! Receipts in a large log: the first one, which hashes every line, and those after it, out of the cache.
+//! Receipts in a large log: the first one, which hashes every line, and those after it, out of the
+//! cache.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,11 +36,15 @@ const PROOFS: u64 = 200;
 
 fn signer() -> Result<LogSigner> {
     let log = SignerKey::from_seed(ORIGIN, &[1; 32])?;
-    Ok(LogSigner { origin: ORIGIN.to_owned(), log, seal: SigningKey::from_bytes(&[2; 32]) })
+    Ok(LogSigner {
+        origin: ORIGIN.to_owned(),
+        log,
+        seal: SigningKey::from_bytes(&[2; 32]),
+    })
 }
 
-/// A log of so many lines, about as long as those of small requests, from an earlier run or made now without waiting
-/// for the disk.
+/// A log of so many lines, about as long as those of small requests, from an earlier run or made
+/// now without waiting for the disk.
 fn filled(kept: &Path, lines: u64, say: &dyn Fn(&str)) -> Result<PathBuf> {
     let dir = kept.join(format!("v{}-log-{lines}", env!("CARGO_PKG_VERSION")));
     if dir.join("complete").is_file() {
@@ -52,7 +57,8 @@ fn filled(kept: &Path, lines: u64, say: &dyn Fn(&str)) -> Result<PathBuf> {
     let disk = Arc::new(FastDisk::over(Arc::new(RealDisk::open(&dir)?)));
     let signer = signer()?;
     let genesis = Record::Genesis(Genesis {
-        timestamp: Time::parse("2026-03-02T12:00:00Z").map_err(|error| anyhow::anyhow!("{error}"))?,
+        timestamp: Time::parse("2026-03-02T12:00:00Z")
+            .map_err(|error| anyhow::anyhow!("{error}"))?,
         format: 1,
         origin: ORIGIN.to_owned(),
         log_key: signer.verifier().to_string(),
@@ -68,8 +74,9 @@ fn filled(kept: &Path, lines: u64, say: &dyn Fn(&str)) -> Result<PathBuf> {
     while ledger.position().seq < lines {
         ledger.make_room()?;
         let from = ledger.position().seq;
-        let bodies: Vec<_> =
-            (from..from + BATCH).map(|n| ("stop", format!(r#"{{"note":"{n} {text}"}}"#))).collect();
+        let bodies: Vec<_> = (from..from + BATCH)
+            .map(|n| ("stop", format!(r#"{{"note":"{n} {text}"}}"#)))
+            .collect();
         ledger.append(&bodies)?;
         if ledger.position().batch.is_multiple_of(1000) {
             say(&format!("filling a log, kept for later runs: {from} lines"));
@@ -94,7 +101,9 @@ fn bare_hashing(files: &[PathBuf]) -> Result<f64> {
 fn dice(below: u64) -> impl FnMut() -> u64 {
     let mut state = 1_u64;
     move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % below
     }
 }
@@ -107,7 +116,11 @@ fn warm(disk: &dyn Disk, size: u64) -> Result<f64> {
         let prover = Prover::open(disk, Path::new("audit"))?;
         let head: Head = prover.newest()?;
         let receipt = prover.receipt(roll(), &head)?;
-        ensure!(receipt.path.len() < 64, "a path of {} hashes", receipt.path.len());
+        ensure!(
+            receipt.path.len() < 64,
+            "a path of {} hashes",
+            receipt.path.len()
+        );
     }
     Ok(started.elapsed().as_secs_f64() * 1000.0 / PROOFS as f64)
 }
@@ -119,7 +132,9 @@ fn bare_reading(disk: &dyn Disk, size: u64) -> Result<f64> {
     for _ in 0..PROOFS {
         let mut place = roll();
         for name in FILES {
-            let Ok(file) = disk.open_log(&Path::new("audit").join(name), Access::Read) else { break };
+            let Ok(file) = disk.open_log(&Path::new("audit").join(name), Access::Read) else {
+                break;
+            };
             let (length, group) = (file.len()?, 256 * 32);
             let from = (place / 256 * group).min(length.saturating_sub(group));
             let bytes = read_exact_at(file.as_ref(), from, usize::try_from(group.min(length))?)?;
@@ -134,7 +149,11 @@ fn bare_reading(disk: &dyn Disk, size: u64) -> Result<f64> {
 fn command(dir: &Path, seq: u64, arguments: &[&str]) -> Result<f64> {
     let started = Instant::now();
     let mut child = std::process::Command::new(PROGRAM);
-    child.arg("--home").arg(dir).args(arguments).stdout(Stdio::null());
+    child
+        .arg("--home")
+        .arg(dir)
+        .args(arguments)
+        .stdout(Stdio::null());
     ensure!(child.status()?.success(), "line {seq}: {arguments:?}");
     Ok(started.elapsed().as_secs_f64() * 1000.0)
 }
@@ -147,9 +166,18 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let disk = RealDisk::open(&dir)?;
     let files = homes::segments(&dir)?;
     bare_hashing(&files)?;
-    let size = Prover::open(&disk, Path::new("audit"))?.newest()?.checkpoint.size;
-    let (mut cold, mut hashing, mut proofs, mut reading, mut started, mut bare) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let size = Prover::open(&disk, Path::new("audit"))?
+        .newest()?
+        .checkpoint
+        .size;
+    let (mut cold, mut hashing, mut proofs, mut reading, mut started, mut bare) = (
+        Vec::new(),
+        Vec::new(),
+        Vec::new(),
+        Vec::new(),
+        Vec::new(),
+        Vec::new(),
+    );
     let mut peak = Vec::new();
     for round in 0..bench.args.rounds() as u64 {
         for name in FILES {
@@ -168,29 +196,40 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         reading.push(bare_reading(&disk, size)?);
         proofs.push(warm(&disk, size)?);
         bare.push(command(&dir, 0, &["--version"])?);
-        started.push(command(&dir, size / 2, &["audit", "prove", &(size / 2).to_string()])?);
+        started.push(command(
+            &dir,
+            size / 2,
+            &["audit", "prove", &(size / 2).to_string()],
+        )?);
     }
-    let leaves =
-        fs::metadata(dir.join("audit").join(FILES[0])).context("the cache that the first one made")?;
+    let leaves = fs::metadata(dir.join("audit").join(FILES[0]))
+        .context("the cache that the first one made")?;
     let named = |what: &str| format!("{what}, {size} lines");
     let figures = vec![
-        Figure::alone(named("receipt, in a running program"), Unit::Milliseconds, &proofs).beside(
-            "reading as many hashes",
+        Figure::alone(
+            named("receipt, in a running program"),
+            Unit::Milliseconds,
             &proofs,
-            &reading,
-        ),
-        Figure::alone(named("audit prove, cache there"), Unit::Milliseconds, &started).beside(
-            "starting and ending",
+        )
+        .beside("reading as many hashes", &proofs, &reading),
+        Figure::alone(
+            named("audit prove, cache there"),
+            Unit::Milliseconds,
             &started,
-            &bare,
-        ),
-        Figure::alone(named("audit prove, cache there, alone"), Unit::Milliseconds, &started)
-            .aim(Goal::AtMost(100.0)),
-        Figure::alone(named("the first audit prove, no cache"), Unit::Milliseconds, &cold).beside(
-            "hashing the same files by the crate",
+        )
+        .beside("starting and ending", &started, &bare),
+        Figure::alone(
+            named("audit prove, cache there, alone"),
+            Unit::Milliseconds,
+            &started,
+        )
+        .aim(Goal::AtMost(100.0)),
+        Figure::alone(
+            named("the first audit prove, no cache"),
+            Unit::Milliseconds,
             &cold,
-            &hashing,
-        ),
+        )
+        .beside("hashing the same files by the crate", &cold, &hashing),
         Figure::alone(named("its peak memory"), Unit::Mebibytes, &peak),
         Figure::alone(
             named("bytes of the cache of leaves"),
@@ -199,6 +238,8 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         ),
     ];
     report.section("Receipts of a large log", figures);
-    report.note("receipts: every one was checked against the signed checkpoint before it was given out");
+    report.note(
+        "receipts: every one was checked against the signed checkpoint before it was given out",
+    );
     Ok(())
 }

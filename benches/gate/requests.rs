@@ -22,8 +22,8 @@ pub enum Fate {
     NoThesis,
 }
 
-/// One order in so many is accepted, until every thesis below [`THESES_TAKEN`] carries its entry: the gate
-/// takes one open entry a thesis, so no account has a backlog full of acceptable ones.
+/// One order in so many is accepted, until every thesis below [`THESES_TAKEN`] carries its entry:
+/// the gate takes one open entry a thesis, so no account has a backlog full of acceptable ones.
 const ACCEPTED_EVERY: usize = 400;
 /// Theses that a backlog may use up.
 const THESES_TAKEN: usize = 50;
@@ -33,7 +33,9 @@ pub const THESES: usize = 64;
 const PRICES: usize = 25_000;
 
 /// The mix in words, for the report.
-pub const MIX: &str = "one in 400 is an accepted resting entry (the gate takes one open entry a thesis); of the rest a third each is refused by max_order_value, with a search for the largest size that passes, by stop_distance, and by thesis_valid";
+pub const MIX: &str = "one in 400 is an accepted resting entry (the gate takes one open entry a \
+    thesis); of the rest a third each is refused by max_order_value, with a search for the largest \
+        size that passes, by stop_distance, and by thesis_valid";
 
 /// Name of a thesis.
 pub fn thesis(n: usize) -> String {
@@ -44,7 +46,9 @@ impl Fate {
     /// That of the n-th order.
     pub fn of(n: usize) -> Fate {
         match n {
-            n if n.is_multiple_of(ACCEPTED_EVERY) && n / ACCEPTED_EVERY < THESES_TAKEN => Fate::Accepted,
+            n if n.is_multiple_of(ACCEPTED_EVERY) && n / ACCEPTED_EVERY < THESES_TAKEN => {
+                Fate::Accepted
+            }
             n => match n % 3 {
                 0 => Fate::TooLarge,
                 1 => Fate::StopTooFar,
@@ -99,10 +103,17 @@ impl Agent {
     /// Another one with the key in a key file.
     pub fn of(name: &str, text: &[u8]) -> Result<Agent> {
         let file: serde_json::Value = serde_json::from_slice(text)?;
-        let secret = file.get("secret").and_then(|secret| secret.as_str()).and_then(unhex);
+        let secret = file
+            .get("secret")
+            .and_then(|secret| secret.as_str())
+            .and_then(unhex);
         let secret: Option<[u8; 32]> = secret.and_then(|bytes| bytes.try_into().ok());
         let key = SignKey::Hmac(secret.context("a key file without a secret")?);
-        Ok(Agent { key, source: Principal::parse(name)?, clock: SystemClock::default() })
+        Ok(Agent {
+            key,
+            source: Principal::parse(name)?,
+            clock: SystemClock::default(),
+        })
     }
 
     /// The key it signs with.
@@ -131,9 +142,15 @@ impl Agent {
     pub fn sent(&self, id: &str, action: &str, payload: String) -> Result<Sent> {
         let bytes = self.envelope(id, action, payload)?.to_json().into_bytes();
         if bytes.len() > 4096 {
-            bail!("a request of {} bytes is none that agents send", bytes.len());
+            bail!(
+                "a request of {} bytes is none that agents send",
+                bytes.len()
+            );
         }
-        Ok(Sent { name: format!("{id}.json"), bytes })
+        Ok(Sent {
+            name: format!("{id}.json"),
+            bytes,
+        })
     }
 
     /// An order that opens an entry of this thesis.
@@ -148,7 +165,9 @@ impl Agent {
 
     /// The first `n` orders of the mix.
     pub fn backlog(&self, prefix: &str, n: usize) -> Result<Vec<Sent>> {
-        (0..n).map(|n| self.order(&format!("{prefix}{n:07}"), n, Fate::of(n))).collect()
+        (0..n)
+            .map(|n| self.order(&format!("{prefix}{n:07}"), n, Fate::of(n)))
+            .collect()
     }
 
     /// The smallest request there is: a look at a market.

@@ -1,4 +1,5 @@
-//! Nanoseconds of processor time of each step that one order takes, by library calls, without the disk.
+//! Nanoseconds of processor time of each step that one order takes, by library calls, without the
+//! disk.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -44,7 +45,11 @@ impl Keyring for Keys {
 }
 
 /// Nanoseconds a call of each of two functions, in turns, sample by sample.
-pub fn by_turns(bench: &Bench<'_>, ours: &mut dyn FnMut(), peer: &mut dyn FnMut()) -> (Vec<f64>, Vec<f64>) {
+pub fn by_turns(
+    bench: &Bench<'_>,
+    ours: &mut dyn FnMut(),
+    peer: &mut dyn FnMut(),
+) -> (Vec<f64>, Vec<f64>) {
     let samples = if bench.args.quick { 3 } else { 9 };
     let (mut taken, mut of_peer) = (Vec::new(), Vec::new());
     let calls = [calls_for(bench, ours), calls_for(bench, peer)];
@@ -81,7 +86,12 @@ struct Stage<'a> {
 impl Stage<'_> {
     fn delivery(sent: &Sent) -> Delivery {
         let file = sent.name.clone();
-        Delivery { origin: Origin::Flat, shown: file.clone(), file, content: Ok(sent.bytes.clone()) }
+        Delivery {
+            origin: Origin::Flat,
+            shown: file.clone(),
+            file,
+            content: Ok(sent.bytes.clone()),
+        }
     }
 
     fn prepared(&self, state: &State, sent: &Sent) -> Prepared {
@@ -89,7 +99,14 @@ impl Stage<'_> {
     }
 
     fn decided(&self, state: &State, request: &Prepared) -> Decided {
-        decide(state, self.rules, request, &Lookups::default(), self.now, 1_000_000)
+        decide(
+            state,
+            self.rules,
+            request,
+            &Lookups::default(),
+            self.now,
+            1_000_000,
+        )
     }
 
     /// The state with this many more entries open.
@@ -99,14 +116,30 @@ impl Stage<'_> {
             let sent = agent.entry(&format!("open{n}"), n)?;
             let request = self.prepared(&state, &sent);
             let seq = 2_000_000 + u64::try_from(n)?;
-            let decided = decide(&state, self.rules, &request, &Lookups::default(), self.now, seq);
+            let decided = decide(
+                &state,
+                self.rules,
+                &request,
+                &Lookups::default(),
+                self.now,
+                seq,
+            );
             let ruling = &decided.decision;
-            ensure!(ruling.decision == Some(Ruling::Accepted), "entry {n}: {:?}", ruling.metadata.message);
+            ensure!(
+                ruling.decision == Some(Ruling::Accepted),
+                "entry {n}: {:?}",
+                ruling.metadata.message
+            );
             for change in &decided.decision.changes {
                 state.apply(change)?;
             }
         }
-        let open = state.book.orders.values().filter(|order| order.role == OrderRole::Entry).count();
+        let open = state
+            .book
+            .orders
+            .values()
+            .filter(|order| order.role == OrderRole::Entry)
+            .count();
         ensure!(open == entries, "{open} entries are open");
         Ok(state)
     }
@@ -119,17 +152,29 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     // An hour on: requests that are signed while this runs must not come from the future.
     let now = real_seams(&root)?.clock.now().plus_ms(3_600_000);
     let verify = agent.key().verify_key();
-    let keys = home.state().keys.keys().map(|id| (id.clone(), verify.clone())).collect();
-    let stage = Stage { rules: home.rulebook(), keys: &Keys(keys), now };
+    let keys = home
+        .state()
+        .keys
+        .keys()
+        .map(|id| (id.clone(), verify.clone()))
+        .collect();
+    let stage = Stage {
+        rules: home.rulebook(),
+        keys: &Keys(keys),
+        now,
+    };
     let few = stage.with_entries(home.state(), &agent, FEW)?;
 
     let sent = agent.order("an-order", 7, Fate::StopTooFar)?;
     let envelope = Envelope::parse(&sent.bytes)?;
     let message = envelope.signing_string();
-    let SignKey::Hmac(secret) = agent.key() else { anyhow::bail!("a shared key") };
+    let SignKey::Hmac(secret) = agent.key() else {
+        anyhow::bail!("a shared key")
+    };
     let mut bound = || {
         black_box(Sha256::digest(black_box(&sent.bytes)));
-        let mac = Hmac::<Sha256>::new_from_slice(secret).map(|mac| mac.chain_update(&message).finalize());
+        let mac =
+            Hmac::<Sha256>::new_from_slice(secret).map(|mac| mac.chain_update(&message).finalize());
         black_box(mac.is_ok());
     };
     let mut figures = Vec::new();
@@ -138,7 +183,11 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         let (ours, peer) = by_turns(bench, run, &mut bound);
         let figure = Figure::alone(what, Unit::Nanoseconds, &ours);
         // The goal is one of nanoseconds, not of the ratio.
-        let figure = if let Some(goal) = goal { figure.aim(goal) } else { figure };
+        let figure = if let Some(goal) = goal {
+            figure.aim(goal)
+        } else {
+            figure
+        };
         figures.push(figure.beside(BOUND, &ours, &peer));
     };
 
@@ -180,7 +229,10 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     for (fate, what) in [
         (Fate::Accepted, "accepted"),
         (Fate::StopTooFar, "refused, stop too far"),
-        (Fate::TooLarge, "refused, and the largest size that passes found"),
+        (
+            Fate::TooLarge,
+            "refused, and the largest size that passes found",
+        ),
     ] {
         for (state, open) in [(&few, FEW), (&many, MANY)] {
             let asked = if fate == Fate::Accepted {
@@ -190,9 +242,16 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
             };
             let request = stage.prepared(state, &asked);
             let decided = stage.decided(state, &request);
-            let expected = if fate == Fate::Accepted { Ruling::Accepted } else { Ruling::Rejected };
+            let expected = if fate == Fate::Accepted {
+                Ruling::Accepted
+            } else {
+                Ruling::Rejected
+            };
             let why = &decided.decision.metadata.message;
-            ensure!(decided.decision.decision == Some(expected), "{what}, {open} open: {why:?}");
+            ensure!(
+                decided.decision.decision == Some(expected),
+                "{what}, {open} open: {why:?}"
+            );
             checks = decided.decision.checks.len();
             let goal = (fate == Fate::Accepted && open == FEW).then_some(Goal::AtMost(5000.0));
             add(
@@ -212,7 +271,13 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         format!("render the line, {} bytes", text.len()),
         &mut || {
             let body = record.body().unwrap_or_default();
-            drop(black_box(line::render(&prev, 1_000_000, 4000, record.kind(), &body)));
+            drop(black_box(line::render(
+                &prev,
+                1_000_000,
+                4000,
+                record.kind(),
+                &body,
+            )));
         },
         None,
     );
@@ -223,11 +288,20 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         },
         None,
     );
-    let Record::Decision(decision) = &record else { anyhow::bail!("a decision") };
-    let answer = decision.answer(None).map_err(anyhow::Error::msg)?.to_bytes();
+    let Record::Decision(decision) = &record else {
+        anyhow::bail!("a decision")
+    };
+    let answer = decision
+        .answer(None)
+        .map_err(anyhow::Error::msg)?
+        .to_bytes();
     add(
         format!("make the answer, {} bytes", answer.len()),
-        &mut || drop(black_box(decision.answer(None).map(|answer| answer.to_bytes()))),
+        &mut || {
+            drop(black_box(
+                decision.answer(None).map(|answer| answer.to_bytes()),
+            ))
+        },
         None,
     );
     let mut tree = Frontier::default();
@@ -235,16 +309,29 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let seal = SigningKey::from_bytes(&[3; 32]);
     add(
         "root and seal of a batch, once a batch".to_owned(),
-        &mut || drop(black_box(Seal::sign(&seal, "example.org/log", 1000, &tree.root(), &prev))),
+        &mut || {
+            drop(black_box(Seal::sign(
+                &seal,
+                "example.org/log",
+                1000,
+                &tree.root(),
+                &prev,
+            )))
+        },
         None,
     );
     report.note(format!(
-        "stages: an order of {} bytes, {checks} rows in its check vector, {FEW} or {MANY} entries with their stops open; \
-         each ruling was looked at before it was timed; the peer is the least that any gate must do: SHA-256 of the \
+        "stages: an order of {} bytes, {checks} rows in its check vector, {FEW} or {MANY} entries \
+            with their stops open; \
+         each ruling was looked at before it was timed; the peer is the least that any gate must \
+             do: SHA-256 of the \
          file and HMAC over its signing string",
         sent.bytes.len()
     ));
-    report.section("One order, step by step, processor time without the disk", figures);
+    report.section(
+        "One order, step by step, processor time without the disk",
+        figures,
+    );
     drop(home);
     std::fs::remove_dir_all(root.parent().context("the folder of the home")?)?;
     Ok(())

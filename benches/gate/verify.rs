@@ -1,5 +1,5 @@
-//! `audit verify`, with and without the root, beside plain SHA-256 of the same bytes, by openssl, by coreutils and by the
-//! crate that the gate uses.
+//! `audit verify`, with and without the root, beside plain SHA-256 of the same bytes, by openssl,
+//! by coreutils and by the crate that the gate uses.
 
 use std::fs::File;
 use std::io::Read;
@@ -42,11 +42,17 @@ enum Threads {
 }
 
 fn threads() -> Result<Threads> {
-    let help = std::process::Command::new(PROGRAM).args(["audit", "verify", "--help"]).output()?;
+    let help = std::process::Command::new(PROGRAM)
+        .args(["audit", "verify", "--help"])
+        .output()?;
     if String::from_utf8_lossy(&help.stdout).contains("--threads") {
         return Ok(Threads::Option);
     }
-    Ok(if child::has("taskset", "--version") { Threads::Cores } else { Threads::All })
+    Ok(if child::has("taskset", "--version") {
+        Threads::Cores
+    } else {
+        Threads::All
+    })
 }
 
 /// What is verified: everything, or the links alone.
@@ -59,15 +65,28 @@ enum Depth {
 fn command(how: &Threads, audit: &Path, count: usize, depth: Depth) -> (String, Vec<String>) {
     let chain = (depth == Depth::Chain).then_some("--chain");
     let audit = audit.display().to_string();
-    let verify = ["audit", "verify", &audit].into_iter().chain(chain).map(str::to_owned);
+    let verify = ["audit", "verify", &audit]
+        .into_iter()
+        .chain(chain)
+        .map(str::to_owned);
     match how {
-        Threads::Option => {
-            (PROGRAM.to_owned(), verify.chain(["--threads".to_owned(), count.to_string()]).collect())
-        }
+        Threads::Option => (
+            PROGRAM.to_owned(),
+            verify
+                .chain(["--threads".to_owned(), count.to_string()])
+                .collect(),
+        ),
         Threads::Cores => {
-            let cores = if count == 1 { "0".to_owned() } else { format!("0-{}", count - 1) };
+            let cores = if count == 1 {
+                "0".to_owned()
+            } else {
+                format!("0-{}", count - 1)
+            };
             let taskset = ["-c".to_owned(), cores, PROGRAM.to_owned()];
-            ("taskset".to_owned(), taskset.into_iter().chain(verify).collect())
+            (
+                "taskset".to_owned(),
+                taskset.into_iter().chain(verify).collect(),
+            )
         }
         Threads::All => (PROGRAM.to_owned(), verify.collect()),
     }
@@ -76,8 +95,11 @@ fn command(how: &Threads, audit: &Path, count: usize, depth: Depth) -> (String, 
 /// Seconds that a command needs for hashing the files.
 fn command_seconds(program: &str, arguments: &[&str], files: &[PathBuf]) -> Result<f64> {
     let started = Instant::now();
-    let status =
-        std::process::Command::new(program).args(arguments).args(files).stdout(Stdio::null()).status()?;
+    let status = std::process::Command::new(program)
+        .args(arguments)
+        .args(files)
+        .stdout(Stdio::null())
+        .status()?;
     ensure!(status.success(), "{program} ended with {status}");
     Ok(started.elapsed().as_secs_f64())
 }
@@ -85,7 +107,11 @@ fn command_seconds(program: &str, arguments: &[&str], files: &[PathBuf]) -> Resu
 /// Verifies and hashes by turns.
 pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let say = |text: &str| bench.args.say(text);
-    let place = homes::filled(&bench.args.kept_homes(), Fill::Bytes(bench.args.ledger_bytes()), &say)?;
+    let place = homes::filled(
+        &bench.args.kept_homes(),
+        Fill::Bytes(bench.args.ledger_bytes()),
+        &say,
+    )?;
     let files = homes::segments(&place.home)?;
     let bytes = homes::log_bytes(&place.home)? as f64;
     let audit = place.home.join("audit");
@@ -99,8 +125,10 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         Threads::All => vec![cores],
         _ => [1, 2].into_iter().filter(|count| *count <= cores).collect(),
     };
-    let runs: Vec<(usize, Depth)> =
-        counts.iter().flat_map(|count| [Depth::Root, Depth::Chain].map(|depth| (*count, depth))).collect();
+    let runs: Vec<(usize, Depth)> = counts
+        .iter()
+        .flat_map(|count| [Depth::Root, Depth::Chain].map(|depth| (*count, depth)))
+        .collect();
     let rate = |seconds: f64| bytes / 1e6 / seconds;
     let mut ours = vec![Vec::new(); runs.len()];
     let mut peaks = vec![0.0_f64; runs.len()];
@@ -108,7 +136,11 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     for round in 1..=bench.args.rounds() {
         bench.args.say(&format!("verify: round {round}"));
         if has_openssl {
-            openssl.push(rate(command_seconds("openssl", &["dgst", "-sha256"], &files)?));
+            openssl.push(rate(command_seconds(
+                "openssl",
+                &["dgst", "-sha256"],
+                &files,
+            )?));
         }
         if has_coreutils {
             coreutils.push(rate(command_seconds("sha256sum", &[], &files)?));
@@ -125,19 +157,34 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let mut figures = Vec::new();
     for (((count, depth), ours), peak) in runs.iter().zip(&ours).zip(&peaks) {
         let mib = bytes / 1024.0 / 1024.0;
-        let what = if *depth == Depth::Root { "audit verify" } else { "audit verify --chain" };
-        let alone =
-            Figure::alone(format!("{what}, {mib:.0} MiB, threads {count}"), Unit::MegabytesPerSecond, ours);
+        let what = if *depth == Depth::Root {
+            "audit verify"
+        } else {
+            "audit verify --chain"
+        };
+        let alone = Figure::alone(
+            format!("{what}, {mib:.0} MiB, threads {count}"),
+            Unit::MegabytesPerSecond,
+            ours,
+        );
         if has_openssl {
             let beside = alone.clone().beside("openssl dgst -sha256", ours, &openssl);
             let goal = *count == 2 && *depth == Depth::Root;
-            figures.push(if goal { beside.aim(Goal::AtLeast(1.5)) } else { beside });
+            figures.push(if goal {
+                beside.aim(Goal::AtLeast(1.5))
+            } else {
+                beside
+            });
         }
         if has_coreutils {
             figures.push(alone.clone().beside("sha256sum", ours, &coreutils));
         }
         figures.push(alone.beside("the sha2 crate", ours, &of_crate));
-        figures.push(Figure::alone(format!("its peak memory, threads {count}"), Unit::Mebibytes, &[*peak]));
+        figures.push(Figure::alone(
+            format!("its peak memory, threads {count}"),
+            Unit::Mebibytes,
+            &[*peak],
+        ));
     }
     for (missing, what) in [(!has_openssl, "openssl"), (!has_coreutils, "sha256sum")] {
         if missing {
@@ -145,12 +192,17 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         }
     }
     report.note(match how {
-        Threads::Option => "verify: every run said that all lines, seals and the root hold; threads by --threads",
+        Threads::Option => {
+            "verify: every run said that all lines, seals and the root hold; \
+            threads by --threads"
+        }
         Threads::Cores => {
-            "verify: every run said that all lines, seals and the root hold; threads by the cores it was given"
+            "verify: every run said that all lines, seals and the root hold; threads by the cores \
+                it was given"
         }
         Threads::All => {
-            "verify: every run said that all lines, seals and the root hold; skipped fewer threads: no taskset here"
+            "verify: every run said that all lines, seals and the root hold; skipped fewer \
+                threads: no taskset here"
         }
     });
     report.section("The whole ledger verified", figures);

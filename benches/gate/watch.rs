@@ -1,5 +1,5 @@
-//! From a request's rename-in to its answer in the client's hands, one at a time, beside a server that does
-//! nothing but wait with inotify and sync.
+//! From a request's rename-in to its answer in the client's hands, one at a time, beside a server
+//! that does nothing but wait with inotify and sync.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -46,7 +46,8 @@ impl Client {
         inotify::add_watch(&events, &output, inotify::WatchFlags::MOVED_TO)?;
         let asked = Arc::new(AtomicU64::new(0));
         let (seen, waiting) = (output.clone(), Arc::downgrade(&asked));
-        // Events are waited for without a limit, as a client would; should none come, this makes one.
+        // Events are waited for without a limit, as a client would; should none come, this makes
+        // one.
         std::thread::spawn(move || {
             let mut before = u64::MAX;
             while let Some(asked) = waiting.upgrade() {
@@ -54,13 +55,19 @@ impl Client {
                 drop(asked);
                 if now == before && now > 0 {
                     let hidden = seen.join(".given-up");
-                    let _ = fs::write(&hidden, "").and_then(|()| fs::rename(&hidden, seen.join(GIVEN_UP)));
+                    let _ = fs::write(&hidden, "")
+                        .and_then(|()| fs::rename(&hidden, seen.join(GIVEN_UP)));
                 }
                 before = now;
                 std::thread::sleep(PATIENCE);
             }
         });
-        Ok(Client { input, output, events, asked })
+        Ok(Client {
+            input,
+            output,
+            events,
+            asked,
+        })
     }
 
     /// Microseconds until the answer's bytes are here.
@@ -75,10 +82,14 @@ impl Client {
         fs::rename(&hidden, &target)?;
         loop {
             let event = events.next()?;
-            let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()).to_owned());
+            let name = event
+                .file_name()
+                .map(|name| OsStr::from_bytes(name.to_bytes()).to_owned());
             match name {
                 Some(name) if name == sent.name.as_str() => break,
-                Some(name) if name == GIVEN_UP => bail!("no answer to {} within {PATIENCE:?}", sent.name),
+                Some(name) if name == GIVEN_UP => {
+                    bail!("no answer to {} within {PATIENCE:?}", sent.name)
+                }
                 _ => {}
             }
         }
@@ -95,7 +106,12 @@ pub struct Running(Child);
 impl Running {
     /// Starts it.
     pub fn start(command: &mut Command) -> Result<Running> {
-        Ok(Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?))
+        Ok(Running(
+            command
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()?,
+        ))
     }
 
     /// Its peak memory.
@@ -123,7 +139,11 @@ impl Drop for Running {
 pub fn wait_for(path: &Path) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while !path.exists() {
-        ensure!(Instant::now() < deadline, "`{}` did not come", path.display());
+        ensure!(
+            Instant::now() < deadline,
+            "`{}` did not come",
+            path.display()
+        );
         std::thread::sleep(Duration::from_millis(2));
     }
     Ok(())
@@ -140,7 +160,10 @@ fn take_turns(
     let samples = bench.args.samples();
     let (mut ours, mut peer) = (Vec::new(), Vec::new());
     while ours.len() < samples {
-        bench.args.say(&format!("watch, pause {pause:?}: {} of {samples}", ours.len()));
+        bench.args.say(&format!(
+            "watch, pause {pause:?}: {} of {samples}",
+            ours.len()
+        ));
         let turn = TURN.min(samples - ours.len());
         for (client, taken) in [(server, &mut peer), (gate, &mut ours)] {
             for _ in 0..turn {
@@ -166,7 +189,9 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let bare = Client::new(root.join("in"), root.join("out"))?;
     // The first answers say that both are there, and are no figures.
     for n in 0..5 {
-        let sent = place.agent.order(&format!("first{n}"), n + 1, Fate::StopTooFar)?;
+        let sent = place
+            .agent
+            .order(&format!("first{n}"), n + 1, Fate::StopTooFar)?;
         ours.ask(&sent)?;
         bare.ask(&sent)?;
     }
@@ -174,8 +199,18 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let mut accepted = 0;
     let samples = bench.args.samples();
     for (ids, first, pause, what) in [
-        ("w", 0, Duration::from_millis(5), "5 ms after the answer before"),
-        ("b", samples, Duration::ZERO, "at once after the answer before"),
+        (
+            "w",
+            0,
+            Duration::from_millis(5),
+            "5 ms after the answer before",
+        ),
+        (
+            "b",
+            samples,
+            Duration::ZERO,
+            "at once after the answer before",
+        ),
     ] {
         let (gate, server) = take_turns(bench, (ids, first), &place.agent, (&ours, &bare), pause)?;
         accepted += Fate::accepted(first + samples) - Fate::accepted(first);
@@ -185,18 +220,25 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
             let figure = Figure::alone(format!("{name}, {what}"), Unit::Microseconds, &gate)
                 .beside(SERVER, &gate, &server);
             let is_goal = name == "p50" && !pause.is_zero();
-            figures.push(if is_goal { figure.aim(Goal::AtMost(1.25)) } else { figure });
+            figures.push(if is_goal {
+                figure.aim(Goal::AtMost(1.25))
+            } else {
+                figure
+            });
         }
     }
     let peak = gate.peak_mib().context("the watcher is gone")?;
-    figures
-        .push(Figure::alone("peak memory of the watcher", Unit::Mebibytes, &[peak]).aim(Goal::AtMost(64.0)));
+    figures.push(
+        Figure::alone("peak memory of the watcher", Unit::Mebibytes, &[peak])
+            .aim(Goal::AtMost(64.0)),
+    );
     gate.stop()?;
     drop(server);
     let sent = 2 * samples + 5;
     homes::check(&place.home, sent, accepted)?;
     report.note(format!(
-        "watch: {sent} requests, one at a time, each answered after its line was durable; lines and answers are all \
+        "watch: {sent} requests, one at a time, each answered after its line was durable; lines \
+            and answers are all \
          there and the ledger verifies"
     ));
     report.section("From rename-in to the answer in hand", figures);

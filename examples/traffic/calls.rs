@@ -68,7 +68,10 @@ pub fn read(data: &Path) -> Result<(Vec<Call>, BTreeMap<String, Suite>)> {
         fs::read_to_string(&path).with_context(|| format!("file `{}`", path.display()))
     };
     let requests = text("requests.jsonl")?;
-    let lines = requests.lines().filter(|line| !line.trim().is_empty()).enumerate();
+    let lines = requests
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .enumerate();
     let calls: Result<Vec<Call>> = lines
         .map(|(nth, line)| {
             serde_json::from_str(line)

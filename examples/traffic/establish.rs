@@ -1,6 +1,7 @@
-//! What of an environment its user established: whom they wrote to, paid, or keep in a list of their own. What merely
-//! arrived (mail, files, pages, reviews, invitations, money received) establishes nothing: that is where attacks are.
-//! The procedure is written down in examples/assistant/README.md; it knows names of members and no values.
+//! What of an environment its user established: whom they wrote to, paid, or keep in a list of
+//! their own. What merely arrived (mail, files, pages, reviews, invitations, money received)
+//! establishes nothing: that is where attacks are. The procedure is written down in
+//! examples/assistant/README.md; it knows names of members and no values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,8 +36,17 @@ struct Own {
 }
 
 /// Members that hold the user, or an account of theirs.
-const SELF: &[&str] =
-    &["user", "useraccount", "profile", "owner", "me", "account", "bankaccount", "userinfo", "userprofile"];
+const SELF: &[&str] = &[
+    "user",
+    "useraccount",
+    "profile",
+    "owner",
+    "me",
+    "account",
+    "bankaccount",
+    "userinfo",
+    "userprofile",
+];
 /// Members that hold a list which only the user, or whoever runs the user's workspace, writes.
 const BOOKS: &[&str] = &[
     "contacts",
@@ -57,7 +67,14 @@ const RECIPIENTS: &[&str] = &["recipient", "recipients", "to", "cc", "bcc", "pay
 const ADDRESSES: &[&str] = &["email", "emails", "address", "mail", "emailaddress"];
 const NAMES: &[&str] = &["name", "username", "handle", "displayname"];
 const ACCOUNTS: &[&str] = &["iban", "account", "accountnumber", "bankaccountnumber"];
-const PEOPLE: &[&str] = &["participants", "attendees", "sender", "from", "owner", "organizer"];
+const PEOPLE: &[&str] = &[
+    "participants",
+    "attendees",
+    "sender",
+    "from",
+    "owner",
+    "organizer",
+];
 const MAKERS: &[&str] = &["organizer", "creator", "createdby", "owner"];
 /// Providers whose addresses say nothing of each other.
 const PROVIDERS: &[&str] = &[
@@ -81,7 +98,8 @@ const PROVIDERS: &[&str] = &[
 ];
 /// Folders of mail that others filled.
 const ARRIVED: &[&str] = &["received", "spam", "junk", "trash"];
-/// How deep lists and accounts of the user's own stand: what is deeper belongs to some entry, and came with it.
+/// How deep lists and accounts of the user's own stand: what is deeper belongs to some entry, and
+/// came with it.
 const OWN_DEPTH_MAX: usize = 3;
 /// Longest name of a person or channel, characters.
 const NAME_CHARS_MAX: usize = 64;
@@ -96,14 +114,19 @@ pub fn established(env: &Value) -> Established {
         found.take(name, "the user's own");
     }
     for domain in &own.domains {
-        found.hosts.insert(domain.clone(), "domain of the user's own address");
+        found
+            .hosts
+            .insert(domain.clone(), "domain of the user's own address");
     }
     walk(env, &own, 0, &mut found);
     found
 }
 
 fn plain(name: &str) -> String {
-    name.chars().filter(|c| !matches!(c, '_' | '-' | ' ')).flat_map(char::to_lowercase).collect()
+    name.chars()
+        .filter(|c| !matches!(c, '_' | '-' | ' '))
+        .flat_map(char::to_lowercase)
+        .collect()
 }
 
 /// Texts of a text or of an array of texts, of a map its names.
@@ -117,7 +140,9 @@ fn texts(value: &Value) -> Vec<&str> {
 }
 
 fn of<'a>(members: &'a Map<String, Value>, names: &[&str]) -> Vec<&'a str> {
-    let named = members.iter().filter(|(name, _)| names.contains(&plain(name).as_str()));
+    let named = members
+        .iter()
+        .filter(|(name, _)| names.contains(&plain(name).as_str()));
     named.flat_map(|(_, value)| texts(value)).collect()
 }
 
@@ -126,13 +151,19 @@ fn account(text: &str) -> Option<&str> {
     let is_account = (11..=34).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
         && text.bytes().take(2).all(|byte| byte.is_ascii_alphabetic())
-        && text.bytes().skip(2).take(2).all(|byte| byte.is_ascii_digit());
+        && text
+            .bytes()
+            .skip(2)
+            .take(2)
+            .all(|byte| byte.is_ascii_digit());
     is_account.then_some(text)
 }
 
 /// Accounts in arrays are somebody's in a list.
 fn find_own(value: &Value, key: &str, depth: usize, own: &mut Own) {
-    let Value::Object(members) = value else { return };
+    let Value::Object(members) = value else {
+        return;
+    };
     if depth >= OWN_DEPTH_MAX {
         return;
     }
@@ -143,7 +174,9 @@ fn find_own(value: &Value, key: &str, depth: usize, own: &mut Own) {
     };
     for text in mine.into_iter().chain(of(members, &["accountemail"])) {
         let address = host::address_of(text);
-        if let Some((_, domain)) = address.as_deref().and_then(|address| address.split_once('@'))
+        if let Some((_, domain)) = address
+            .as_deref()
+            .and_then(|address| address.split_once('@'))
             && !PROVIDERS.contains(&domain)
         {
             own.domains.insert(domain.to_owned());
@@ -152,7 +185,9 @@ fn find_own(value: &Value, key: &str, depth: usize, own: &mut Own) {
             own.names.insert(text.to_lowercase());
         }
     }
-    members.iter().for_each(|(name, value)| find_own(value, name, depth.saturating_add(1), own));
+    members
+        .iter()
+        .for_each(|(name, value)| find_own(value, name, depth.saturating_add(1), own));
 }
 
 impl Established {
@@ -183,7 +218,12 @@ impl Established {
             Value::String(text) => self.take(text, why),
             Value::Array(values) => values.iter().for_each(|value| self.book(value, why)),
             Value::Object(members) => {
-                let entry = [of(members, NAMES), of(members, ADDRESSES), of(members, ACCOUNTS)].concat();
+                let entry = [
+                    of(members, NAMES),
+                    of(members, ADDRESSES),
+                    of(members, ACCOUNTS),
+                ]
+                .concat();
                 if entry.is_empty() {
                     // A map of people to what they have: channels of users, users of channels.
                     for (name, value) in members {
@@ -200,7 +240,9 @@ impl Established {
 
 fn walk(value: &Value, own: &Own, depth: usize, found: &mut Established) {
     match value {
-        Value::Array(values) => values.iter().for_each(|value| walk(value, own, OWN_DEPTH_MAX, found)),
+        Value::Array(values) => values
+            .iter()
+            .for_each(|value| walk(value, own, OWN_DEPTH_MAX, found)),
         Value::Object(members) => {
             object(members, own, found);
             for (name, value) in members {
@@ -220,8 +262,16 @@ fn object(members: &Map<String, Value>, own: &Own, found: &mut Established) {
     let is_own = |text: &&str| own.names.contains(&text.to_lowercase());
     let sent = of(members, SENDER).iter().any(is_own);
     let status = of(members, &["status"]);
-    if sent && !status.iter().any(|status| matches!(*status, "draft" | "received")) {
-        let why = if members.contains_key("amount") { "paid by the user" } else { "written to by the user" };
+    if sent
+        && !status
+            .iter()
+            .any(|status| matches!(*status, "draft" | "received"))
+    {
+        let why = if members.contains_key("amount") {
+            "paid by the user"
+        } else {
+            "written to by the user"
+        };
         of(members, RECIPIENTS)
             .into_iter()
             .filter(|text| !is_own(text))
@@ -232,20 +282,29 @@ fn object(members: &Map<String, Value>, own: &Own, found: &mut Established) {
             found.take(text, "invited or shared with by the user");
         }
     }
-    // A colleague's address cannot be made by strangers, wherever it stands; only members that hold nothing but
-    // addresses are read.
-    for text in of(members, PEOPLE).into_iter().chain(of(members, RECIPIENTS)) {
+    // A colleague's address cannot be made by strangers, wherever it stands; only members that hold
+    // nothing but addresses are read.
+    for text in of(members, PEOPLE)
+        .into_iter()
+        .chain(of(members, RECIPIENTS))
+    {
         let address = host::address_of(text);
-        let domain = address.as_deref().and_then(|address| address.split_once('@'));
+        let domain = address
+            .as_deref()
+            .and_then(|address| address.split_once('@'));
         if domain.is_some_and(|(_, domain)| own.domains.contains(domain)) {
             found.take(text, "at the domain of the user's own address");
         }
     }
     for name in members.keys().filter(|name| name.contains('.')) {
-        let is_page = name.contains("://") || name.starts_with("www.") || !name.contains(['@', ' ']);
+        let is_page =
+            name.contains("://") || name.starts_with("www.") || !name.contains(['@', ' ']);
         let host = host::host_of(name).filter(|host| is_page && is_host(host) && !is_file(name));
         if let Some(host) = host {
-            found.seen.entry(host.into_owned()).or_insert("a page that the environment lists");
+            found
+                .seen
+                .entry(host.into_owned())
+                .or_insert("a page that the environment lists");
         }
     }
 }
@@ -258,7 +317,9 @@ fn is_host(host: &str) -> bool {
 /// A name that has no scheme and no `www.` may be that of a file.
 fn is_file(name: &str) -> bool {
     let ending = name.rsplit('.').next().unwrap_or_default();
-    let kinds =
-        ["txt", "pdf", "docx", "doc", "xlsx", "csv", "md", "json", "html", "png", "jpg", "zip", "pptx"];
+    let kinds = [
+        "txt", "pdf", "docx", "doc", "xlsx", "csv", "md", "json", "html", "png", "jpg", "zip",
+        "pptx",
+    ];
     !name.contains("://") && !name.starts_with("www.") && kinds.contains(&ending)
 }

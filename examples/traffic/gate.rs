@@ -73,7 +73,12 @@ pub fn run(
     fs::create_dir_all(&rules)?;
     // What every home has, whatever it is for.
     for name in ["safety.yaml", "instruments.yaml"] {
-        fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("rules").join(name), rules.join(name))?;
+        fs::copy(
+            Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("rules")
+                .join(name),
+            rules.join(name),
+        )?;
     }
     let of_suite: Vec<&Call> = calls.iter().map(|(_, call)| *call).collect();
     policy::write(root.path(), policy, (suite, &of_suite), groups, is_open)?;
@@ -82,7 +87,8 @@ pub fn run(
     let mut told = Vec::new();
     let mut rest = calls;
     while let Some((_, first)) = rest.first() {
-        let is_same = |(_, call): &&(usize, &Call)| call.task_id == first.task_id && call.kind == first.kind;
+        let is_same =
+            |(_, call): &&(usize, &Call)| call.task_id == first.task_id && call.kind == first.kind;
         let (task, others) = rest.split_at(rest.iter().take_while(is_same).count());
         told.extend(gate.task(task)?);
         rest = others;
@@ -111,7 +117,9 @@ impl Gate {
         let owner = Principal::parse("owner")?;
         let (owner_key, _) = layout::found(root, &seams, "spoolgate.invalid/traffic", &owner)?;
         let keyring = SqliteKeyring::open(root, false)?;
-        let owner_key = keyring.sign_key(&owner_key)?.context("the owner has no key")?;
+        let owner_key = keyring
+            .sign_key(&owner_key)?
+            .context("the owner has no key")?;
         let secret = entropy.bytes32()?;
         let key_id = keyring.insert(&VerifyKey::Hmac(secret))?;
         let home = Home::open(root, seams)?;
@@ -119,9 +127,23 @@ impl Gate {
             bail!("the policy cannot be read: {fault}");
         }
         let key = SignKey::Hmac(secret);
-        let mut gate = Gate { home, clock, spool: root.join("spool/in"), key, sent: 0 };
-        let payload = format!(r#"{{"principal":"assistant","key_id":"{key_id}","algorithm":"hmac-sha256"}}"#);
-        gate.put(&owner_key, "owner", "key", "keys.add", &payload, gate.clock.now())?;
+        let mut gate = Gate {
+            home,
+            clock,
+            spool: root.join("spool/in"),
+            key,
+            sent: 0,
+        };
+        let payload =
+            format!(r#"{{"principal":"assistant","key_id":"{key_id}","algorithm":"hmac-sha256"}}"#);
+        gate.put(
+            &owner_key,
+            "owner",
+            "key",
+            "keys.add",
+            &payload,
+            gate.clock.now(),
+        )?;
         match gate.settle()?.first() {
             Some(outcome) if outcome.answer.error.is_none() => Ok(gate),
             other => bail!("the assistant got no key: {other:?}"),
@@ -129,7 +151,15 @@ impl Gate {
     }
 
     /// Signs a request and drops it as agents do.
-    fn put(&self, key: &SignKey, who: &str, id: &str, action: &str, payload: &str, at: Time) -> Result<()> {
+    fn put(
+        &self,
+        key: &SignKey,
+        who: &str,
+        id: &str,
+        action: &str,
+        payload: &str,
+        at: Time,
+    ) -> Result<()> {
         let mut envelope = Envelope {
             id: RequestId::parse(id)?,
             timestamp_text: at.to_string(),
@@ -141,7 +171,10 @@ impl Gate {
             causality: None,
         };
         envelope.signature = key.sign(&envelope.signing_string());
-        let (hidden, file) = (self.spool.join(format!("{id}.tmp")), self.spool.join(format!("{id}.json")));
+        let (hidden, file) = (
+            self.spool.join(format!("{id}.tmp")),
+            self.spool.join(format!("{id}.json")),
+        );
         fs::write(&hidden, envelope.to_json())?;
         Ok(fs::rename(hidden, file)?)
     }
@@ -154,11 +187,26 @@ impl Gate {
             self.sent = self.sent.saturating_add(1);
             let id = format!("call-{:04}", self.sent);
             let payload = serde_json::to_string(&call.payload)?;
-            self.put(&self.key, "assistant", &id, &call.action, &payload, self.clock.now())?;
+            self.put(
+                &self.key,
+                "assistant",
+                &id,
+                &call.action,
+                &payload,
+                self.clock.now(),
+            )?;
             let outcomes = self.settle()?;
-            let decided = outcomes.iter().find(|outcome| outcome.decision.request_id.as_deref() == Some(&id));
-            let Some(outcome) = decided else { bail!("{}: nothing was decided", call.name()) };
-            told.push(Told { call: *nth, fate: fate(outcome), by: by(outcome) });
+            let decided = outcomes
+                .iter()
+                .find(|outcome| outcome.decision.request_id.as_deref() == Some(&id));
+            let Some(outcome) = decided else {
+                bail!("{}: nothing was decided", call.name())
+            };
+            told.push(Told {
+                call: *nth,
+                fate: fate(outcome),
+                by: by(outcome),
+            });
         }
         Ok(told)
     }

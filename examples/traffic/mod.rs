@@ -1,4 +1,5 @@
-//! A policy made from an environment, recorded calls through the gate under it, and what came of them.
+//! A policy made from an environment, recorded calls through the gate under it, and what came of
+//! them.
 
 pub mod calls;
 pub mod establish;

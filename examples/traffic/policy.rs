@@ -1,4 +1,5 @@
-//! The policy of a suite as files of a home: the sample's rules, with services and sets made from the environment.
+//! The policy of a suite as files of a home: the sample's rules, with services and sets made from
+//! the environment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,11 +19,18 @@ pub const LADDER: [(&str, &[&str]); 7] = [
     ("+ destinations", &["to-"]),
     ("+ classes that hold", &["to-", "class-"]),
     ("+ links in texts", &["to-", "class-", "link-"]),
-    ("+ card and account numbers", &["to-", "class-", "link-", "data-"]),
-    ("+ limits, first seen: all", &["to-", "class-", "link-", "data-", "limit-", "first-"]),
+    (
+        "+ card and account numbers",
+        &["to-", "class-", "link-", "data-"],
+    ),
+    (
+        "+ limits, first seen: all",
+        &["to-", "class-", "link-", "data-", "limit-", "first-"],
+    ),
 ];
 
-/// Writes the policy over the rules of a home. With `is_open` every service that any call names is allowed.
+/// Writes the policy over the rules of a home. With `is_open` every service that any call names is
+/// allowed.
 ///
 /// # Errors
 /// Files that cannot be read or written.
@@ -50,17 +58,26 @@ pub fn write(
         }
     }
     let established = super::establish::established(&suite.env);
-    let known: Found = [&established.names, &established.contacts, &established.payees]
-        .into_iter()
-        .flat_map(|found| found.iter().map(|(value, why)| (value.clone(), *why)))
-        .collect();
+    let known: Found = [
+        &established.names,
+        &established.contacts,
+        &established.payees,
+    ]
+    .into_iter()
+    .flat_map(|found| found.iter().map(|(value, why)| (value.clone(), *why)))
+    .collect();
     let none = Found::new();
     for (name, kind, found, seen) in [
         ("contacts", "address", &established.contacts, &none),
         ("payees", "text", &established.payees, &none),
         ("known", "text", &known, &none),
         ("hosts-writing", "host", &established.hosts, &none),
-        ("hosts-reading", "host", &established.hosts, &established.seen),
+        (
+            "hosts-reading",
+            "host",
+            &established.hosts,
+            &established.seen,
+        ),
     ] {
         let mut entries = Vec::new();
         for (value, why) in found {
@@ -71,24 +88,41 @@ pub fn write(
         }
         // JSON is YAML.
         let set = json!({"name": name, "kind": kind, "grows": "on_approval", "entries": entries});
-        fs::write(to.join(format!("sets/{name}.yaml")), serde_json::to_string_pretty(&set)?)?;
+        fs::write(
+            to.join(format!("sets/{name}.yaml")),
+            serde_json::to_string_pretty(&set)?,
+        )?;
     }
     let services = services(suite, calls, &established, is_open);
-    fs::write(to.join("services.yaml"), serde_json::to_string_pretty(&services)?)?;
+    fs::write(
+        to.join("services.yaml"),
+        serde_json::to_string_pretty(&services)?,
+    )?;
     Ok(established)
 }
 
-/// The services that benign calls of the environment's own tools go to, with the actions that such calls have. A service
-/// whose name is a host must be known of its own right.
-fn services(suite: &Suite, calls: &[&Call], established: &Established, is_open: bool) -> serde_json::Value {
-    let is_users = |call: &&&Call| is_open || (!call.is_attack() && suite.tools.contains(&call.tool));
+/// The services that benign calls of the environment's own tools go to, with the actions that such
+/// calls have. A service whose name is a host must be known of its own right.
+fn services(
+    suite: &Suite,
+    calls: &[&Call],
+    established: &Established,
+    is_open: bool,
+) -> serde_json::Value {
+    let is_users =
+        |call: &&&Call| is_open || (!call.is_attack() && suite.tools.contains(&call.tool));
     let mut names: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for call in calls.iter().filter(is_users) {
         if BY_ACTION.contains(&call.action.as_str()) {
             let service = call.action.split('.').next().unwrap_or_default();
             names.entry(service).or_default().insert(&call.action);
-        } else if let Some(name) = call.payload.get("service").and_then(serde_json::Value::as_str) {
-            let is_known = established.hosts.contains_key(name) || established.seen.contains_key(name);
+        } else if let Some(name) = call
+            .payload
+            .get("service")
+            .and_then(serde_json::Value::as_str)
+        {
+            let is_known =
+                established.hosts.contains_key(name) || established.seen.contains_key(name);
             if is_open || !name.contains('.') || is_known {
                 names.entry(name).or_default();
             }
@@ -97,11 +131,18 @@ fn services(suite: &Suite, calls: &[&Call], established: &Established, is_open: 
     let rows: Vec<serde_json::Value> = names
         .into_iter()
         .map(|(name, actions)| {
-            let host = if name.contains('.') { name.to_owned() } else { format!("{name}.example.com") };
+            let host = if name.contains('.') {
+                name.to_owned()
+            } else {
+                format!("{name}.example.com")
+            };
             // What was only seen may be read.
             let is_seen = name.contains('.') && !established.hosts.contains_key(name) && !is_open;
-            let methods: &[&str] =
-                if is_seen { &["GET"] } else { &["GET", "POST", "PUT", "PATCH", "DELETE"] };
+            let methods: &[&str] = if is_seen {
+                &["GET"]
+            } else {
+                &["GET", "POST", "PUT", "PATCH", "DELETE"]
+            };
             json!({
                 "service": name, "host": host, "protocol": "https",
                 "methods": methods, "actions": actions,

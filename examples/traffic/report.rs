@@ -89,12 +89,17 @@ impl Report {
         for (nth, (name, groups)) in LADDER.iter().enumerate() {
             let mut told = Vec::new();
             for (suite, environment) in &suites {
-                let own: Vec<(usize, &Call)> =
-                    all.iter().enumerate().filter(|(_, call)| call.suite == *suite).collect();
+                let own: Vec<(usize, &Call)> = all
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, call)| call.suite == *suite)
+                    .collect();
                 told.extend(gate::run(policy, environment, &own, groups, nth == 0)?);
             }
-            let told: Vec<(&Call, Told)> =
-                told.into_iter().filter_map(|told| Some((all.get(told.call)?, told))).collect();
+            let told: Vec<(&Call, Told)> = told
+                .into_iter()
+                .filter_map(|told| Some((all.get(told.call)?, told)))
+                .collect();
             let rung = report.rung(name, &told);
             report.ladder.push(rung);
             if nth == last {
@@ -105,7 +110,10 @@ impl Report {
     }
 
     fn rung(&self, policy: &'static str, told: &[(&Call, Told)]) -> Rung {
-        let mut rung = Rung { policy, ..Rung::default() };
+        let mut rung = Rung {
+            policy,
+            ..Rung::default()
+        };
         let mut stopped = BTreeSet::new();
         let mut benign = BTreeSet::new();
         for (call, told) in told {
@@ -117,7 +125,8 @@ impl Report {
                 (true, Fate::Refused | Fate::Held) => {
                     rung.attack_stopped = rung.attack_stopped.saturating_add(1);
                     let changes = usize::from(call.class == "side");
-                    rung.attack_changes_stopped = rung.attack_changes_stopped.saturating_add(changes);
+                    rung.attack_changes_stopped =
+                        rung.attack_changes_stopped.saturating_add(changes);
                     stopped.insert(task);
                 }
                 (false, Fate::Refused | Fate::Held) => {
@@ -135,7 +144,10 @@ impl Report {
     fn count(&mut self, told: &[(&Call, Told)]) {
         let mut tasks: BTreeMap<(&str, &str, bool), BTreeSet<String>> = BTreeMap::new();
         for (call, told) in told {
-            let tally = self.suites.entry(format!("{} {}", call.suite, call.kind)).or_default();
+            let tally = self
+                .suites
+                .entry(format!("{} {}", call.suite, call.kind))
+                .or_default();
             tally.calls = tally.calls.saturating_add(1);
             let fate = fate(call, told);
             let counter = match fate {
@@ -145,17 +157,27 @@ impl Report {
                 Fate::Inexpressible => &mut tally.inexpressible,
             };
             *counter = counter.saturating_add(1);
-            let by = tasks.entry((&call.suite, &call.task_id, call.is_attack())).or_default();
+            let by = tasks
+                .entry((&call.suite, &call.task_id, call.is_attack()))
+                .or_default();
             let is_stopped = matches!(fate, Fate::Refused | Fate::Held);
             if fate == Fate::Inexpressible {
                 let why = [call.seed_misfit.join(", "), told.by.join(", ")];
-                let why: Vec<&str> = why.iter().map(String::as_str).filter(|why| !why.is_empty()).collect();
-                self.inexpressible.push(format!("{}: {}", call.name(), why.join("; ")));
+                let why: Vec<&str> = why
+                    .iter()
+                    .map(String::as_str)
+                    .filter(|why| !why.is_empty())
+                    .collect();
+                self.inexpressible
+                    .push(format!("{}: {}", call.name(), why.join("; ")));
                 continue;
             }
             if call.is_attack() {
                 self.attack.0 = self.attack.0.saturating_add(1);
-                self.attack.1 = self.attack.1.saturating_add(usize::from(call.class == "side"));
+                self.attack.1 = self
+                    .attack
+                    .1
+                    .saturating_add(usize::from(call.class == "side"));
             } else {
                 self.benign = self.benign.saturating_add(1);
             }
@@ -165,18 +187,27 @@ impl Report {
             for name in &told.by {
                 by.insert(name.clone());
                 let counts = self.by.entry(name.clone()).or_default();
-                let count = if call.is_attack() { &mut counts.0 } else { &mut counts.1 };
+                let count = if call.is_attack() {
+                    &mut counts.0
+                } else {
+                    &mut counts.1
+                };
                 *count = count.saturating_add(1);
             }
             if !call.is_attack() {
-                self.in_the_way.push(format!("{}: {}", call.name(), told.by.join(", ")));
+                self.in_the_way
+                    .push(format!("{}: {}", call.name(), told.by.join(", ")));
             }
         }
         for ((suite, task, is_attack), by) in tasks {
             if is_attack {
                 self.tasks.0 = self.tasks.0.saturating_add(1);
                 let task = format!("{suite} {task}");
-                self.attacks.push(Task { task, is_stopped: !by.is_empty(), by });
+                self.attacks.push(Task {
+                    task,
+                    is_stopped: !by.is_empty(),
+                    by,
+                });
             } else {
                 self.tasks.1 = self.tasks.1.saturating_add(1);
             }
@@ -202,14 +233,24 @@ impl Report {
             "suite and kind", "calls", "refused", "held", "passed", "inexpressible"
         )?;
         for (name, tally) in &self.suites {
-            let Tally { calls, refused, held, passed, inexpressible } = tally;
-            writeln!(out, "{name:24} {calls:>5} {refused:>7} {held:>4} {passed:>6} {inexpressible:>13}")?;
+            let Tally {
+                calls,
+                refused,
+                held,
+                passed,
+                inexpressible,
+            } = tally;
+            writeln!(
+                out,
+                "{name:24} {calls:>5} {refused:>7} {held:>4} {passed:>6} {inexpressible:>13}"
+            )?;
         }
         let (attack, changes) = self.attack;
         let (attacks, tasks) = self.tasks;
         writeln!(
             out,
-            "\nrefused or held under parts of the policy; calls that cannot be expressed are not counted"
+            "\nrefused or held under parts of the policy; calls that cannot be expressed are not \
+                counted"
         )?;
         writeln!(
             out,
@@ -228,18 +269,29 @@ impl Report {
                 format!("{} of {tasks}", rung.benign_tasks_free),
             )?;
         }
-        writeln!(out, "\n{:28} {:>12} {:>12}", "refused or held by", "attack calls", "benign calls")?;
+        writeln!(
+            out,
+            "\n{:28} {:>12} {:>12}",
+            "refused or held by", "attack calls", "benign calls"
+        )?;
         for (name, (attack, benign)) in &self.by {
             writeln!(out, "{name:28} {attack:>12} {benign:>12}")?;
         }
         writeln!(out, "\nattack tasks")?;
         for task in &self.attacks {
             let by: Vec<&str> = task.by.iter().map(String::as_str).collect();
-            let by = if task.is_stopped { by.join(", ") } else { "nothing: it goes through".to_owned() };
+            let by = if task.is_stopped {
+                by.join(", ")
+            } else {
+                "nothing: it goes through".to_owned()
+            };
             writeln!(out, "{:28} {by}", task.task)?;
         }
         for (title, lines) in [
-            ("benign calls in the way of which a rule stands", &self.in_the_way),
+            (
+                "benign calls in the way of which a rule stands",
+                &self.in_the_way,
+            ),
             ("calls that cannot be expressed", &self.inexpressible),
         ] {
             writeln!(out, "\n{title}")?;
@@ -249,7 +301,12 @@ impl Report {
     }
 }
 
-/// What the gate was given of a call that its schema cannot express is not that call, whatever became of it.
+/// What the gate was given of a call that its schema cannot express is not that call, whatever
+/// became of it.
 fn fate(call: &Call, told: &Told) -> Fate {
-    if call.seed_misfit.is_empty() { told.fate } else { Fate::Inexpressible }
+    if call.seed_misfit.is_empty() {
+        told.fate
+    } else {
+        Fate::Inexpressible
+    }
 }

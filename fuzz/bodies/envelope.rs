@@ -1,5 +1,5 @@
-//! From a request file to an authenticated request. A request is authentic only if a signature that is made anew
-//! here, with the libraries alone, says so; and its envelope has one form.
+//! From a request file to an authenticated request. A request is authentic only if a signature that
+//! is made anew here, with the libraries alone, says so; and its envelope has one form.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,11 @@ pub fn keys(principals: &[&str]) -> (State, Keys) {
         let key = KeyRecord {
             key_id: key_id.clone(),
             principal: Principal::parse(name).unwrap(),
-            algorithm: if *name == "own" { Algorithm::Ed25519 } else { Algorithm::HmacSha256 },
+            algorithm: if *name == "own" {
+                Algorithm::Ed25519
+            } else {
+                Algorithm::HmacSha256
+            },
             added_at: Time::EPOCH,
             ends_at: None,
             revoked_at: None,
@@ -65,14 +69,17 @@ pub fn signed(mut envelope: Envelope) -> Envelope {
     envelope
 }
 
-/// A first byte that says how to treat the rest: as a file, or as a file to be signed properly and then damaged.
+/// A first byte that says how to treat the rest: as a file, or as a file to be signed properly and
+/// then damaged.
 pub fn body(data: &[u8]) {
     let mut choices = Choices::of(data);
     match choices.byte() {
         mode @ 0..=31 => {
             let at = choices.short();
             let flip = choices.byte();
-            let Ok(envelope) = Envelope::parse(choices.rest()) else { return };
+            let Ok(envelope) = Envelope::parse(choices.rest()) else {
+                return;
+            };
             let is_known = matches!(envelope.source.as_str(), "bot" | "own");
             let mut file = signed(envelope).to_json().into_bytes();
             if mode % 2 == 1 {
@@ -102,7 +109,11 @@ fn check(file: &[u8], is_signed: bool) {
             let envelope = parsed.expect("authentic, and no envelope");
             assert_eq!(authentic.envelope, envelope);
             assert!(is_good(file, &envelope), "authentic, and nobody signed it");
-            let id = if envelope.source.as_str() == "own" { 1 } else { 0 };
+            let id = if envelope.source.as_str() == "own" {
+                1
+            } else {
+                0
+            };
             assert_eq!(authentic.key_id, format!("{id:016x}"), "another's key");
             let again = envelope.to_json();
             assert_eq!(Envelope::parse(again.as_bytes()).as_ref(), Ok(&envelope));
@@ -114,7 +125,11 @@ fn check(file: &[u8], is_signed: bool) {
         Err(unverified) => {
             check_message(&unverified.refusal.message);
             let known = parsed.is_ok_and(|envelope| is_good(file, &envelope));
-            assert!(!known && !is_signed, "a good signature was refused: {}", unverified.refusal.message);
+            assert!(
+                !known && !is_signed,
+                "a good signature was refused: {}",
+                unverified.refusal.message
+            );
         }
     }
 }
@@ -122,27 +137,44 @@ fn check(file: &[u8], is_signed: bool) {
 /// What a sender wrote must not steer the reader's terminal, or fill the ledger.
 pub fn check_message(message: &str) {
     assert!(!message.contains(char::is_control), "{message:?}");
-    assert!(message.chars().count() < 12_000, "{} characters", message.chars().count());
+    assert!(
+        message.chars().count() < 12_000,
+        "{} characters",
+        message.chars().count()
+    );
 }
 
 /// Whether the file is signed, from its JSON alone.
 fn is_good(file: &[u8], envelope: &Envelope) -> bool {
     // Values as text: a payload may hold numbers that this library has no room for.
-    let Ok(fields) = serde_json::from_slice::<BTreeMap<String, Box<serde_json::value::RawValue>>>(file)
+    let Ok(fields) =
+        serde_json::from_slice::<BTreeMap<String, Box<serde_json::value::RawValue>>>(file)
     else {
         return false;
     };
     let field = |name: &str| -> String {
-        fields.get(name).and_then(|value| serde_json::from_str(value.get()).ok()).unwrap_or_default()
+        fields
+            .get(name)
+            .and_then(|value| serde_json::from_str(value.get()).ok())
+            .unwrap_or_default()
     };
     let (payload, causality) = raw_members(file);
     let hash = |text: &str| hex(&Sha256::digest(text.as_bytes()));
-    let mut message =
-        format!("{}|{}|{}|{}", field("id"), field("timestamp"), field("action"), hash(&payload));
+    let mut message = format!(
+        "{}|{}|{}|{}",
+        field("id"),
+        field("timestamp"),
+        field("action"),
+        hash(&payload)
+    );
     if let Some(causality) = causality {
         message = format!("{message}|{}|-", hash(&causality));
     }
-    assert_eq!(message, envelope.signing_string(), "two readers, two signing strings");
+    assert_eq!(
+        message,
+        envelope.signing_string(),
+        "two readers, two signing strings"
+    );
     let signature = field("signature");
     match field("source").as_str() {
         "bot" => {
@@ -154,13 +186,15 @@ fn is_good(file: &[u8], envelope: &Envelope) -> bool {
             let public = SigningKey::from_bytes(&OWN).verifying_key();
             let base64 = signature.strip_prefix("ed25519:").unwrap_or_default();
             let bytes = STANDARD.decode(base64).unwrap_or_default();
-            Signature::from_slice(&bytes).is_ok_and(|s| public.verify(message.as_bytes(), &s).is_ok())
+            Signature::from_slice(&bytes)
+                .is_ok_and(|s| public.verify(message.as_bytes(), &s).is_ok())
         }
         _ => false,
     }
 }
 
-/// The texts of payload and causality without white space outside strings, cut out by a naive reader.
+/// The texts of payload and causality without white space outside strings, cut out by a naive
+/// reader.
 fn raw_members(file: &[u8]) -> (String, Option<String>) {
     #[derive(serde::Deserialize)]
     struct Outer<'a> {
@@ -169,8 +203,13 @@ fn raw_members(file: &[u8]) -> (String, Option<String>) {
         #[serde(borrow)]
         causality: Option<&'a serde_json::value::RawValue>,
     }
-    let Ok(outer) = serde_json::from_slice::<Outer<'_>>(file) else { return (String::new(), None) };
-    (without_white_space(outer.payload.get()), outer.causality.map(|text| without_white_space(text.get())))
+    let Ok(outer) = serde_json::from_slice::<Outer<'_>>(file) else {
+        return (String::new(), None);
+    };
+    (
+        without_white_space(outer.payload.get()),
+        outer.causality.map(|text| without_white_space(text.get())),
+    )
 }
 
 fn without_white_space(text: &str) -> String {

@@ -1,5 +1,6 @@
-//! The strict reader against serde_json: it takes exactly what serde_json takes, less what two readers could see
-//! differently (a key twice, more than 64 levels), and what it calls incomplete is a beginning of something.
+//! The strict reader against serde_json: it takes exactly what serde_json takes, less what two
+//! readers could see differently (a key twice, more than 64 levels), and what it calls incomplete
+//! is a beginning of something.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -95,13 +96,20 @@ pub fn body(data: &[u8]) {
         }
         (Ok(_), Err(error)) => assert!(is_range(error), "serde_json refuses: {error}"),
         (Err(_), Ok(shape)) => {
-            assert!(shape.has_twice || shape.depth > DEPTH_MAX, "refused without a reason: {strict:?}");
+            assert!(
+                shape.has_twice || shape.depth > DEPTH_MAX,
+                "refused without a reason: {strict:?}"
+            );
         }
         (Err(_), Err(_)) => {}
     }
     let object = check_object(data);
     let starts_as_object = data.trim_ascii_start().first() == Some(&b'{');
-    assert_eq!(object.is_ok(), strict.is_ok() && starts_as_object, "{object:?}");
+    assert_eq!(
+        object.is_ok(),
+        strict.is_ok() && starts_as_object,
+        "{object:?}"
+    );
     match strict {
         Ok(text) => {
             assert_eq!(text.as_bytes(), data);
@@ -112,7 +120,10 @@ pub fn body(data: &[u8]) {
         Err(error) => {
             assert!(error.offset <= data.len());
             let shown = error.to_string();
-            assert!(!shown.contains(char::is_control), "steers a terminal: {shown:?}");
+            assert!(
+                !shown.contains(char::is_control),
+                "steers a terminal: {shown:?}"
+            );
             assert!(shown.len() < 1000, "{} bytes of message", shown.len());
             if matches!(error.kind, JsonErrorKind::Empty | JsonErrorKind::Incomplete) {
                 assert_eq!(error.offset, data.len());
@@ -125,7 +136,10 @@ fn check_minified(text: &str) {
     let small = minify(text);
     assert_eq!(check_value(small.as_bytes()), Ok(small.as_ref()));
     assert_eq!(minify(&small), small, "minified twice");
-    match (serde_json::from_str::<Value>(text), serde_json::from_str::<Value>(&small)) {
+    match (
+        serde_json::from_str::<Value>(text),
+        serde_json::from_str::<Value>(&small),
+    ) {
         (Ok(before), Ok(after)) => {
             assert_eq!(before, after, "minifying changed the value");
             check_value(before.to_string().as_bytes()).expect("written by serde_json and refused");
@@ -137,27 +151,41 @@ fn check_minified(text: &str) {
 
 /// What is cut out of a text comes back byte for byte, and nothing of it stays.
 fn check_cut(text: &str) {
-    for pointers in [&["/a"][..], &["/*"], &["/a/*", "/*/b"], &["/*/*/*", "/_sd"], &[""]] {
+    for pointers in [
+        &["/a"][..],
+        &["/*"],
+        &["/a/*", "/*/b"],
+        &["/*/*/*", "/_sd"],
+        &[""],
+    ] {
         let mut salts = 0_u8;
         let mut salt = || {
             salts = salts.wrapping_add(1);
             Ok::<_, ()>([salts; 16])
         };
         let cut = sealed::cut(text, pointers, &mut salt).unwrap();
-        let opened: Vec<_> =
-            cut.disclosures.iter().map(|d| Disclosure::open(&d.text, &d.digest).unwrap()).collect();
+        let opened: Vec<_> = cut
+            .disclosures
+            .iter()
+            .map(|d| Disclosure::open(&d.text, &d.digest).unwrap())
+            .collect();
         let values: Vec<_> = cut
             .fields
             .iter()
             .zip(&opened)
             .map(|(field, opened)| (field, Some(opened.value.as_str())))
             .collect();
-        assert_eq!(sealed::put_back(&cut.text, &values).as_deref(), Some(text), "{pointers:?}");
+        assert_eq!(
+            sealed::put_back(&cut.text, &values).as_deref(),
+            Some(text),
+            "{pointers:?}"
+        );
         check_value(cut.text.as_bytes()).expect("cut, it is no JSON any more");
     }
 }
 
-/// A file that is still being written must not be taken for a wrong one. A number alone may be complete anywhere.
+/// A file that is still being written must not be taken for a wrong one. A number alone may be
+/// complete anywhere.
 fn check_beginnings(text: &str) {
     let bytes = text.trim_end_matches([' ', '\t', '\n', '\r']).as_bytes();
     if !matches!(bytes.last(), Some(b'}' | b']' | b'"')) {
@@ -165,7 +193,12 @@ fn check_beginnings(text: &str) {
     }
     for part in 0..8 {
         let cut = &bytes[..bytes.len() * part / 8];
-        let kind = check_value(cut).expect_err("a part of a document passes for a whole one").kind;
-        assert!(matches!(kind, JsonErrorKind::Empty | JsonErrorKind::Incomplete), "{cut:?}: {kind}");
+        let kind = check_value(cut)
+            .expect_err("a part of a document passes for a whole one")
+            .kind;
+        assert!(
+            matches!(kind, JsonErrorKind::Empty | JsonErrorKind::Incomplete),
+            "{cut:?}: {kind}"
+        );
     }
 }

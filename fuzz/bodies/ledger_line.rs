@@ -1,5 +1,6 @@
-//! Reading a ledger line and the record in it. What is read is written again as the same line; a record that is
-//! written again has one form; folding its changes and answering from it never panic.
+//! Reading a ledger line and the record in it. What is read is written again as the same line; a
+//! record that is written again has one form; folding its changes and answering from it never
+//! panic.
 
 use serde_json::Value;
 use spoolgate_gate::State;
@@ -39,7 +40,8 @@ pub const KINDS: [&str; 22] = [
 pub fn body(data: &[u8]) {
     match data.split_first() {
         Some((kind, body)) if *kind < 32 => {
-            // What stands in a line was read by the strict reader before; the typed one leaves raw values as they are.
+            // What stands in a line was read by the strict reader before; the typed one leaves raw
+            // values as they are.
             if let Ok(body) = json::check_object(body) {
                 check_record(KINDS[usize::from(*kind) % KINDS.len()], body);
             }
@@ -64,10 +66,14 @@ fn check_line(bytes: &[u8]) {
 fn check_record(kind: &str, body: &str) {
     match kind {
         "seal" => {
-            let Ok(seal) = serde_json::from_str::<Seal>(body) else { return };
+            let Ok(seal) = serde_json::from_str::<Seal>(body) else {
+                return;
+            };
             // Any other text verifies under no key.
-            let is_plain =
-                |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b"+/=".contains(&b));
+            let is_plain = |text: &str| {
+                text.bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b"+/=".contains(&b))
+            };
             if !is_plain(&seal.root) || !is_plain(&seal.sig) {
                 return;
             }
@@ -78,18 +84,24 @@ fn check_record(kind: &str, body: &str) {
             }
         }
         "segment" => {
-            let Ok(segment) = serde_json::from_str::<Segment>(body) else { return };
+            let Ok(segment) = serde_json::from_str::<Segment>(body) else {
+                return;
+            };
             let again = serde_json::to_string(&segment).unwrap();
             check_members(&value(body), &value(&again));
             assert_eq!(serde_json::from_str::<Segment>(&again).unwrap(), segment);
         }
         _ => {}
     }
-    let Ok(Some(record)) = Record::parse(kind, body) else { return };
+    let Ok(Some(record)) = Record::parse(kind, body) else {
+        return;
+    };
     assert_eq!(record.kind(), kind);
     let again = record.body().expect("was read and cannot be written");
     check_members(&value(body), &value(&again));
-    let second = Record::parse(kind, &again).expect("was written and cannot be read").expect("no record");
+    let second = Record::parse(kind, &again)
+        .expect("was written and cannot be read")
+        .expect("no record");
     assert_eq!(second.body().unwrap(), again, "a record has two forms");
     assert_eq!(second.timestamp(), record.timestamp());
     assert_eq!(second.changes(), record.changes());
@@ -117,8 +129,8 @@ fn value(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// Nothing that a line says is dropped when it is read: whoever hashes the line and whoever folds it see the same.
-/// Only null and the empty list may go, and values may be spelt otherwise.
+/// Nothing that a line says is dropped when it is read: whoever hashes the line and whoever folds
+/// it see the same. Only null and the empty list may go, and values may be spelt otherwise.
 fn check_members(read: &Value, written: &Value) {
     match (read, written) {
         (Value::Object(read), Value::Object(written)) => {
@@ -126,14 +138,19 @@ fn check_members(read: &Value, written: &Value) {
                 match written.get(name) {
                     Some(other) => check_members(value, other),
                     None => {
-                        assert!(value.is_null() || *value == Value::Array(Vec::new()), "`{name}` was dropped")
+                        assert!(
+                            value.is_null() || *value == Value::Array(Vec::new()),
+                            "`{name}` was dropped"
+                        )
                     }
                 }
             }
         }
         (Value::Array(read), Value::Array(written)) => {
             assert_eq!(read.len(), written.len());
-            read.iter().zip(written).for_each(|(read, written)| check_members(read, written));
+            read.iter()
+                .zip(written)
+                .for_each(|(read, written)| check_members(read, written));
         }
         _ => {}
     }

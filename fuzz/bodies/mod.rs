@@ -1,6 +1,6 @@
-//! What is fuzzed: one body a target, a plain function of bytes that panics where a promise does not hold.
-//! `fuzz_targets/` runs them under libFuzzer, `tests/it/fuzzed.rs` over the kept corpora and generated inputs on a
-//! stable compiler.
+//! What is fuzzed: one body a target, a plain function of bytes that panics where a promise does
+//! not hold. `fuzz_targets/` runs them under libFuzzer, `tests/it/fuzzed.rs` over the kept corpora
+//! and generated inputs on a stable compiler.
 
 pub mod amount;
 pub mod decide;
@@ -17,7 +17,12 @@ pub mod seeds;
 pub mod signing_string;
 pub mod yaml_rules;
 
-#[allow(dead_code, unreachable_pub, missing_docs, reason = "shared with the tests of the ledger")]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    missing_docs,
+    reason = "shared with the tests of the ledger"
+)]
 #[path = "../../tests/it/kit/memory_disk.rs"]
 pub mod memory_disk;
 

@@ -1,5 +1,5 @@
-//! Checkpoints, notes and keys as text: what is read is written again byte for byte, and only what a known key
-//! signed is taken.
+//! Checkpoints, notes and keys as text: what is read is written again byte for byte, and only what
+//! a known key signed is taken.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -25,23 +25,38 @@ pub fn body(data: &[u8]) {
         check_signed(&text, signed, &key);
     }
     if let Ok(checkpoint) = open_checkpoint(&text, &key, signer.name()) {
-        assert!(text.starts_with(&checkpoint.text()), "another text than was signed");
+        assert!(
+            text.starts_with(&checkpoint.text()),
+            "another text than was signed"
+        );
         assert_eq!(checkpoint.origin, signer.name());
     }
     if let Ok(note) = sign_note(&text, &signer) {
-        let (signed, names) = open_note(&note, std::slice::from_ref(&key)).expect("signed and not opened");
-        assert_eq!((signed, names.as_slice()), (text.as_ref(), &[signer.name()][..]));
+        let (signed, names) =
+            open_note(&note, std::slice::from_ref(&key)).expect("signed and not opened");
+        assert_eq!(
+            (signed, names.as_slice()),
+            (text.as_ref(), &[signer.name()][..])
+        );
     }
     if let Ok(checkpoint) = Checkpoint::parse(&text) {
         assert_eq!(checkpoint.text(), text, "written again as another text");
         let note = sign_checkpoint(&checkpoint, &signer).expect("read and not signed");
-        assert_eq!(open_checkpoint(&note, &key, &checkpoint.origin), Ok(checkpoint));
+        assert_eq!(
+            open_checkpoint(&note, &key, &checkpoint.origin),
+            Ok(checkpoint)
+        );
     }
     // A checkpoint of parts that were never read.
     let mut lines = text.split('\0');
     let mut next = || lines.next().unwrap_or_default().to_owned();
-    let mut made = Checkpoint::new(&next(), data.len() as u64, spoolgate_ledger::tree::leaf_hash(data));
-    made.extensions.extend([next()].into_iter().filter(|line| !line.is_empty()));
+    let mut made = Checkpoint::new(
+        &next(),
+        data.len() as u64,
+        spoolgate_ledger::tree::leaf_hash(data),
+    );
+    made.extensions
+        .extend([next()].into_iter().filter(|line| !line.is_empty()));
     if let Ok(note) = sign_checkpoint(&made, &signer) {
         assert_eq!(open_checkpoint(&note, &key, &made.origin), Ok(made));
     }
@@ -52,7 +67,9 @@ fn check_signed(note: &str, signed: &str, key: &VerifierKey) {
     let public = VerifyingKey::from_bytes(key.public_key()).unwrap();
     let good = note[signed.len()..].lines().any(|line| {
         let base64 = line.rsplit(' ').next().unwrap_or_default();
-        let Ok(bytes) = STANDARD.decode(base64) else { return false };
+        let Ok(bytes) = STANDARD.decode(base64) else {
+            return false;
+        };
         bytes
             .get(4..)
             .and_then(|bytes| Signature::from_slice(bytes).ok())

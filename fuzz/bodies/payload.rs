@@ -1,5 +1,5 @@
-//! Any JSON as the payload of any action, properly signed, through to the line of its decision. Only known fields
-//! pass, none of them null, and every decision makes a line that reads back.
+//! Any JSON as the payload of any action, properly signed, through to the line of its decision.
+//! Only known fields pass, none of them null, and every decision makes a line that reads back.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -32,9 +32,13 @@ const NOW: &str = "2018-04-05T12:00:00Z";
 
 /// The first byte is the action, the rest its payload.
 pub fn body(data: &[u8]) {
-    let Some((action, payload)) = data.split_first() else { return };
+    let Some((action, payload)) = data.split_first() else {
+        return;
+    };
     let rule = ACTIONS[usize::from(*action) % ACTIONS.len()].row();
-    let Ok(payload) = std::str::from_utf8(payload) else { return };
+    let Ok(payload) = std::str::from_utf8(payload) else {
+        return;
+    };
     let source = match rule.senders[0] {
         // Who has a domain.
         _ if rule.name.as_str().starts_with("admission.") => "research-bot",
@@ -47,7 +51,9 @@ pub fn body(data: &[u8]) {
         "{{\"id\":\"r\",\"timestamp\":\"{NOW}\",\"action\":\"{}\",\"payload\":{payload},\"source\":\"{source}\",\"signature\":\"0\"}}",
         rule.name
     );
-    let Ok(envelope) = Envelope::parse(file.as_bytes()) else { return };
+    let Ok(envelope) = Envelope::parse(file.as_bytes()) else {
+        return;
+    };
     if envelope.action != rule.name || envelope.source.as_str() != source {
         return;
     }
@@ -65,15 +71,20 @@ pub fn body(data: &[u8]) {
     match &authentic.body {
         Ok(body) => {
             assert_eq!(body.rule.name, rule.name);
-            if body.payload().is_some_and(|attempt: &ControlAttempt| attempt.decision.is_err()) {
-                // Of the wrong shape it is answered with the contract's body, which is checked with the line.
+            if body
+                .payload()
+                .is_some_and(|attempt: &ControlAttempt| attempt.decision.is_err())
+            {
+                // Of the wrong shape it is answered with the contract's body, which is checked with
+                // the line.
             } else if let Some(attempt) = body.payload::<AdmissionAttempt>() {
                 // What it lacks is a DENY, not a payload that cannot be read.
                 check_attempt(attempt, &envelope.payload);
             } else if let Some(call) = body.payload::<GatewayCall>() {
                 check_names(&envelope.payload, rule.payload);
                 let given = call.to_json().expect("a payload that no adapter can get");
-                let again = GatewayCall::read(rule.name.as_str(), &given).map(|call| call.to_json().ok());
+                let again =
+                    GatewayCall::read(rule.name.as_str(), &given).map(|call| call.to_json().ok());
                 assert_eq!(again, Ok(Some(given)), "what an adapter gets is no payload");
             } else if body.payload::<RuleProposal>().is_some() {
                 check_kind(&envelope.payload);
@@ -87,7 +98,10 @@ pub fn body(data: &[u8]) {
             }
         }
         Err(refusal) => {
-            assert!(matches!(refusal.code, Code::MalformedPayload | Code::TooLarge), "{refusal:?}");
+            assert!(
+                matches!(refusal.code, Code::MalformedPayload | Code::TooLarge),
+                "{refusal:?}"
+            );
             check_message(&refusal.message);
         }
     }
@@ -100,7 +114,11 @@ pub fn body(data: &[u8]) {
 fn opened() -> Lineage {
     let task = RequestId::parse("a-task").unwrap();
     Lineage {
-        tree: Some(Tree { task: task.clone(), budget: Some(2), descendants: 1 }),
+        tree: Some(Tree {
+            task: task.clone(),
+            budget: Some(2),
+            descendants: 1,
+        }),
         parent: Some(Parent { task, depth: 1 }),
         has_cause: true,
         repeats: 1,
@@ -115,29 +133,58 @@ fn members(text: &str) -> BTreeMap<String, &RawValue> {
 
 /// What passes has every field and no other, and is echoed as it stands.
 fn check_attempt(attempt: &AdmissionAttempt, payload: &str) {
-    let Ok(AdmissionBody { envelope, .. }) = &attempt.body else { return };
+    let Ok(AdmissionBody { envelope, .. }) = &attempt.body else {
+        return;
+    };
     check_names(payload, "envelope, forward?");
     let text = members(payload)["envelope"].get();
-    check_names(text, "tenant_id, surface_id, policy_profile_id, payload_kind, payload, causality?");
+    check_names(
+        text,
+        "tenant_id, surface_id, policy_profile_id, payload_kind, payload, causality?",
+    );
     let echo = &attempt.echo;
-    assert_eq!(echo.tenant_id.as_deref(), Some(envelope.domain.tenant.as_str()));
-    assert_eq!(echo.surface_id.as_deref(), Some(envelope.domain.surface.as_str()));
-    assert_eq!(echo.policy_profile_id.as_deref(), Some(envelope.domain.profile.as_str()));
+    assert_eq!(
+        echo.tenant_id.as_deref(),
+        Some(envelope.domain.tenant.as_str())
+    );
+    assert_eq!(
+        echo.surface_id.as_deref(),
+        Some(envelope.domain.surface.as_str())
+    );
+    assert_eq!(
+        echo.policy_profile_id.as_deref(),
+        Some(envelope.domain.profile.as_str())
+    );
     assert_eq!(echo.payload_kind.as_ref(), Some(&envelope.payload_kind));
     assert_eq!(members(text)["payload"].get(), envelope.payload);
     if let Some(causality) = &envelope.causality {
         check_names(
             members(text)["causality"].get(),
-            "root_task_id, parent_task_id, caused_by_receipt_id?, spawn_depth?, capability_id, recursion_budget_remaining?",
+            "root_task_id, parent_task_id, caused_by_receipt_id?, spawn_depth?, capability_id, \
+                recursion_budget_remaining?",
         );
-        assert_eq!(echo.root_task_id.as_deref(), Some(causality.root_task_id.as_str()));
-        assert_eq!(echo.parent_task_id.as_deref(), causality.parent_task_id.as_ref().map(RequestId::as_str));
-        assert_eq!(echo.capability_id.as_deref(), Some(causality.capability_id.as_str()));
+        assert_eq!(
+            echo.root_task_id.as_deref(),
+            Some(causality.root_task_id.as_str())
+        );
+        assert_eq!(
+            echo.parent_task_id.as_deref(),
+            causality.parent_task_id.as_ref().map(RequestId::as_str)
+        );
+        assert_eq!(
+            echo.capability_id.as_deref(),
+            Some(causality.capability_id.as_str())
+        );
         assert_eq!(echo.caused_by_receipt_id, causality.caused_by_receipt_id);
         assert_eq!(echo.spawn_depth, causality.spawn_depth);
-        assert_eq!(echo.recursion_budget_remaining, causality.recursion_budget_remaining);
+        assert_eq!(
+            echo.recursion_budget_remaining,
+            causality.recursion_budget_remaining
+        );
     }
-    let forwarded = envelope.forwarded(Some(1), Some(1)).expect("an envelope that cannot be forwarded");
+    let forwarded = envelope
+        .forwarded(Some(1), Some(1))
+        .expect("an envelope that cannot be forwarded");
     assert_eq!(members(&forwarded)["payload"].get(), envelope.payload);
 }
 
@@ -146,7 +193,12 @@ fn check_names(text: &str, fields: &str) {
     let found = members(text);
     let known: Vec<&str> = fields.split(", ").collect();
     for name in found.keys() {
-        assert!(known.iter().any(|field| field.trim_end_matches('?') == name), "unknown field `{name}`");
+        assert!(
+            known
+                .iter()
+                .any(|field| field.trim_end_matches('?') == name),
+            "unknown field `{name}`"
+        );
     }
     for field in known.iter().filter(|field| !field.ends_with('?')) {
         assert!(found.contains_key(*field), "`{field}` is missing");
@@ -159,24 +211,43 @@ fn check_kind(payload: &str) {
     let kinds = [
         ("Activate", "rule, evidence"),
         ("Suspend", "rule_id, reason, evidence"),
-        ("ModifyParameter", "rule_id, parameter, old_value, new_value, evidence, is_tightening"),
+        (
+            "ModifyParameter",
+            "rule_id, parameter, old_value, new_value, evidence, is_tightening",
+        ),
     ];
-    let (name, fields) = kinds.iter().find(|(name, _)| found.contains_key(*name)).expect("no kind");
+    let (name, fields) = kinds
+        .iter()
+        .find(|(name, _)| found.contains_key(*name))
+        .expect("no kind");
     assert_eq!(found.len(), 1, "more than `{name}`");
     check_names(found[*name].get(), fields);
 }
 
-/// Fields that the table of actions does not name never pass, nor does a null that means nothing; an absent one only
-/// if it is optional.
+/// Fields that the table of actions does not name never pass, nor does a null that means nothing;
+/// an absent one only if it is optional.
 fn check_fields(payload: &str, fields: &str) {
-    let Ok(Value::Object(found)) = serde_json::from_str(payload) else { panic!("no object: {payload}") };
-    let known: Vec<&str> = fields.split(", ").filter(|field| *field != "(none)").collect();
+    let Ok(Value::Object(found)) = serde_json::from_str(payload) else {
+        panic!("no object: {payload}")
+    };
+    let known: Vec<&str> = fields
+        .split(", ")
+        .filter(|field| *field != "(none)")
+        .collect();
     for (name, value) in &found {
-        assert!(known.iter().any(|field| field.trim_end_matches('?') == name), "unknown field `{name}`");
+        assert!(
+            known
+                .iter()
+                .any(|field| field.trim_end_matches('?') == name),
+            "unknown field `{name}`"
+        );
         let may_be_null = name == "expected_active_strategy_id";
         let may_be_boolean = ["dry_run", "override", "remember"].contains(&name.as_str());
         assert!(may_be_null || !value.is_null(), "`{name}` is {value}");
-        assert!(!value.is_array() && (may_be_boolean || !value.is_boolean()), "`{name}` is {value}");
+        assert!(
+            !value.is_array() && (may_be_boolean || !value.is_boolean()),
+            "`{name}` is {value}"
+        );
         assert!(!value.is_object() || name == "scope", "`{name}` is {value}");
     }
     for field in known.iter().filter(|field| !field.ends_with('?')) {
@@ -186,11 +257,22 @@ fn check_fields(payload: &str, fields: &str) {
 
 /// What holds of every decision of admission, computed from what was sent alone.
 fn check_receipt(decision: &Decision, prepared: &Prepared, lineage: &Lineage) {
-    let attempt = prepared.request.as_ref().ok().and_then(Authentic::payload::<AdmissionAttempt>);
+    let attempt = prepared
+        .request
+        .as_ref()
+        .ok()
+        .and_then(Authentic::payload::<AdmissionAttempt>);
     let Some(attempt) = attempt else { return };
     let receipt = decision.receipt.as_deref().expect("no receipt");
-    let first = decision.checks.iter().find(|row| !row.passed).map(|row| &*row.name);
-    assert_eq!(first, receipt.rejection_reason_code.map(|reason| reason.name()));
+    let first = decision
+        .checks
+        .iter()
+        .find(|row| !row.passed)
+        .map(|row| &*row.name);
+    assert_eq!(
+        first,
+        receipt.rejection_reason_code.map(|reason| reason.name())
+    );
     assert!(
         first.is_none() || (decision.changes.is_empty() && receipt.forwarded_to.is_none()),
         "{receipt:?}"
@@ -204,15 +286,31 @@ fn check_receipt(decision: &Decision, prepared: &Prepared, lineage: &Lineage) {
     }
     assert_eq!(envelope.domain.to_string(), "research/agents/default");
     let Some(causality) = &envelope.causality else {
-        assert_eq!((envelope.payload_kind.as_str(), decision.changes.len()), ("lease", 0));
+        assert_eq!(
+            (envelope.payload_kind.as_str(), decision.changes.len()),
+            ("lease", 0)
+        );
         return;
     };
     assert_ne!(causality.capability_id.as_str(), "shell");
-    assert!(causality.recursion_budget_remaining.is_none_or(|claim| claim > 0), "{causality:?}");
+    assert!(
+        causality
+            .recursion_budget_remaining
+            .is_none_or(|claim| claim > 0),
+        "{causality:?}"
+    );
     let is_root = causality.parent_task_id.is_none();
     assert_eq!(is_root, lineage.tree.is_none(), "{causality:?}");
-    assert!(!is_root || causality.caused_by_receipt_id.is_none(), "{causality:?}");
-    assert!(causality.spawn_depth.is_none_or(|claim| claim == if is_root { 0 } else { 2 }), "{causality:?}");
+    assert!(
+        !is_root || causality.caused_by_receipt_id.is_none(),
+        "{causality:?}"
+    );
+    assert!(
+        causality
+            .spawn_depth
+            .is_none_or(|claim| claim == if is_root { 0 } else { 2 }),
+        "{causality:?}"
+    );
     assert_eq!(decision.changes.len(), usize::from(!receipt.dry_run));
 }
 
@@ -220,17 +318,24 @@ fn check_receipt(decision: &Decision, prepared: &Prepared, lineage: &Lineage) {
 fn check_line(state: &State, prepared: &Prepared, lineage: Lineage, now: Time) {
     static RULES: OnceLock<Rulebook> = OnceLock::new();
     let rules = RULES.get_or_init(rulebook::compiled);
-    let lookups = Lookups { lineage, ..Lookups::default() };
+    let lookups = Lookups {
+        lineage,
+        ..Lookups::default()
+    };
     let decided = decide(state, rules, prepared, &lookups, now, 1);
     check_receipt(&decided.decision, prepared, &lookups.lineage);
     let body = Record::Decision(Box::new(decided.decision)).body().unwrap();
-    let line = line::render(&Hash::ZERO, 1, 1, "decision", &body).expect("a decision that no line holds");
+    let line =
+        line::render(&Hash::ZERO, 1, 1, "decision", &body).expect("a decision that no line holds");
     let read = line::parse(line.as_bytes()).expect("a line that does not read back");
     let Ok(Some(Record::Decision(again))) = Record::parse(read.kind, &read.body()) else {
         panic!("no decision: {line}")
     };
     let blobs: BTreeMap<_, _> = decided.blobs.iter().cloned().collect();
-    let blob = again.data_blob.as_ref().map(|digest| blobs[digest].as_slice());
+    let blob = again
+        .data_blob
+        .as_ref()
+        .map(|digest| blobs[digest].as_slice());
     again.answer(blob).expect("a decision without an answer");
     assert_eq!(Record::Decision(again).body().unwrap(), body);
 }

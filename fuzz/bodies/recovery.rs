@@ -1,6 +1,7 @@
-//! Opening a ledger after anything happened to its files. A log of known batches is damaged as the input says;
-//! then whatever opens must be a beginning of that log, whole batches only, no shorter than a checkpoint on disk
-//! says, the same when it is opened again, and fit to be appended to; and `audit verify` must say the same.
+//! Opening a ledger after anything happened to its files. A log of known batches is damaged as the
+//! input says; then whatever opens must be a beginning of that log, whole batches only, no shorter
+//! than a checkpoint on disk says, the same when it is opened again, and fit to be appended to; and
+//! `audit verify` must say the same.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -46,7 +47,11 @@ struct History {
 
 fn signer() -> LogSigner {
     let log = SignerKey::from_seed(ORIGIN, &[1; 32]).unwrap();
-    LogSigner { origin: ORIGIN.to_owned(), log, seal: SigningKey::from_bytes(&[2; 32]) }
+    LogSigner {
+        origin: ORIGIN.to_owned(),
+        log,
+        seal: SigningKey::from_bytes(&[2; 32]),
+    }
 }
 
 fn time(n: u64) -> Time {
@@ -67,19 +72,33 @@ fn genesis() -> (&'static str, String) {
         nonce: "7".repeat(64),
         rulebook: "0".repeat(64),
         program: "0.1.0".to_owned(),
-        changes: vec![Change::RulebookLoaded { hash: "0".repeat(64) }],
+        changes: vec![Change::RulebookLoaded {
+            hash: "0".repeat(64),
+        }],
     }))
 }
 
 /// Text that would begin a line of a later batch, were it not inside a JSON string.
 fn event(n: u64) -> (&'static str, String) {
     let note = "\"}\n{\"prev\":\"0000\",\"seq\":99,\"batch\":99,\"kind\":\"seal\",".to_owned();
-    let changes = vec![Change::HaltFile { present: n.is_multiple_of(2) }];
-    line_of(&Record::Event(EventKind::Halt, Event { timestamp: time(n), note, changes }))
+    let changes = vec![Change::HaltFile {
+        present: n.is_multiple_of(2),
+    }];
+    line_of(&Record::Event(
+        EventKind::Halt,
+        Event {
+            timestamp: time(n),
+            note,
+            changes,
+        },
+    ))
 }
 
 fn published(n: u64) -> (&'static str, String) {
-    line_of(&Record::Published(Published { timestamp: time(n), up_to: n }))
+    line_of(&Record::Published(Published {
+        timestamp: time(n),
+        up_to: n,
+    }))
 }
 
 /// Five batches, in one segment, or in three of which the first ends in a torn rest.
@@ -89,7 +108,10 @@ fn write_history(in_segments: bool) -> History {
     let mut moments = Vec::new();
     let mut note = |ledger: &Ledger| {
         let files = disk.files_below("audit").into_iter().collect();
-        moments.push(Moment { files, position: ledger.position().clone() });
+        moments.push(Moment {
+            files,
+            position: ledger.position().clone(),
+        });
     };
     note(&ledger);
     for n in 1..5 {
@@ -105,7 +127,11 @@ fn write_history(in_segments: bool) -> History {
             ledger.cut(None).unwrap();
             note(&ledger);
         }
-        let bodies = if n % 2 == 1 { vec![event(n)] } else { vec![published(n), event(n)] };
+        let bodies = if n % 2 == 1 {
+            vec![event(n)]
+        } else {
+            vec![published(n), event(n)]
+        };
         ledger.append(&bodies).unwrap();
         note(&ledger);
     }
@@ -115,12 +141,19 @@ fn write_history(in_segments: bool) -> History {
         Ok(())
     })
     .unwrap();
-    let logs = moments.last().into_iter().flat_map(|moment: &Moment| moment.files.values());
+    let logs = moments
+        .last()
+        .into_iter()
+        .flat_map(|moment: &Moment| moment.files.values());
     let texts = logs.flat_map(|bytes| split(bytes)).filter_map(|text| {
         let batch = line::parse(text.strip_suffix(b"\n")?).ok()?.batch;
         Some((batch, text))
     });
-    History { lines, texts: texts.collect(), moments }
+    History {
+        lines,
+        texts: texts.collect(),
+        moments,
+    }
 }
 
 fn history(in_segments: bool) -> &'static History {
@@ -136,10 +169,18 @@ fn history(in_segments: bool) -> &'static History {
 /// Every line of both histories, without LF.
 pub fn lines() -> Vec<Vec<u8>> {
     let moments = [false, true].map(|in_segments| history(in_segments).moments.last());
-    let files = moments.into_iter().flatten().flat_map(|moment| &moment.files);
+    let files = moments
+        .into_iter()
+        .flatten()
+        .flat_map(|moment| &moment.files);
     let logs = files.filter(|(path, _)| path.extension().is_some_and(|ending| ending == "jsonl"));
-    logs.flat_map(|(_, bytes)| bytes.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>())
-        .collect()
+    logs.flat_map(|(_, bytes)| {
+        bytes
+            .split(|byte| *byte == b'\n')
+            .map(<[u8]>::to_vec)
+            .collect::<Vec<_>>()
+    })
+    .collect()
 }
 
 /// Runs one script of damage.
@@ -150,14 +191,20 @@ pub fn body(data: &[u8]) {
     let mut files = history.moments[begin].files.clone();
     let anchor = match choices.byte() {
         0..=127 => None,
-        n => Some(history.moments[usize::from(n) % history.moments.len()].position.clone()),
+        n => Some(
+            history.moments[usize::from(n) % history.moments.len()]
+                .position
+                .clone(),
+        ),
     };
     for _ in 0..STEPS_MAX {
         if choices.is_empty() {
             break;
         }
         damage(&mut files, history, &mut choices);
-        files.values_mut().for_each(|bytes| bytes.truncate(FILE_BYTES_MAX));
+        files
+            .values_mut()
+            .for_each(|bytes| bytes.truncate(FILE_BYTES_MAX));
     }
     check(&files, history);
     check_from(&files, history, anchor);
@@ -168,7 +215,8 @@ fn damage(files: &mut Files, history: &History, choices: &mut Choices<'_>) {
     let names: Vec<PathBuf> = files.keys().cloned().collect();
     let kind = choices.below(16);
     if names.is_empty() || kind == 0 {
-        // Whole files of another moment: an older backup, a checkpoint that came too late, a lost segment.
+        // Whole files of another moment: an older backup, a checkpoint that came too late, a lost
+        // segment.
         let moment = &history.moments[choices.below(history.moments.len())];
         let there: Vec<&PathBuf> = moment.files.keys().collect();
         let name = there[choices.below(there.len())];
@@ -188,10 +236,15 @@ fn damage(files: &mut Files, history: &History, choices: &mut Choices<'_>) {
         }
         2 => bytes.truncate(at),
         3 => {
-            // What a cut power or a reader beside the gate sees: the end of the next batch is missing.
+            // What a cut power or a reader beside the gate sees: the end of the next batch is
+            // missing.
             let from = bytes.len();
-            let mut whole = history.moments.iter().filter_map(|moment| moment.files.get(name));
-            if let Some(longer) = whole.find(|whole| whole.len() > from && whole.starts_with(bytes)) {
+            let mut whole = history
+                .moments
+                .iter()
+                .filter_map(|moment| moment.files.get(name));
+            if let Some(longer) = whole.find(|whole| whole.len() > from && whole.starts_with(bytes))
+            {
                 let end = from + choices.below(longer.len() - from + 1);
                 bytes.extend_from_slice(&longer[from..end]);
             }
@@ -233,7 +286,10 @@ fn damage(files: &mut Files, history: &History, choices: &mut Choices<'_>) {
 }
 
 fn split(bytes: &[u8]) -> Vec<Vec<u8>> {
-    bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect()
+    bytes
+        .split_inclusive(|byte| *byte == b'\n')
+        .map(<[u8]>::to_vec)
+        .collect()
 }
 
 /// Lines twice, swapped, gone, or of another batch number.
@@ -260,7 +316,8 @@ fn edit_lines(bytes: &[u8], kind: usize, choices: &mut Choices<'_>) -> Vec<u8> {
     lines.concat()
 }
 
-/// What somebody without the keys can do: edit a line and write every later hash, number and root again.
+/// What somebody without the keys can do: edit a line and write every later hash, number and root
+/// again.
 fn rewrite(bytes: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
     let mut lines = split(bytes);
     if lines.is_empty() {
@@ -274,7 +331,8 @@ fn rewrite(bytes: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
         1 => lines.insert(victim, lines[victim].clone()),
         2 => {
             let digit = char::from(b'0' + u8::try_from(choices.below(10)).unwrap());
-            let text = String::from_utf8_lossy(&lines[victim]).replace("2026-", &format!("202{digit}-"));
+            let text =
+                String::from_utf8_lossy(&lines[victim]).replace("2026-", &format!("202{digit}-"));
             lines[victim] = text.into_bytes();
         }
         _ => {}
@@ -286,12 +344,18 @@ fn rewrite(bytes: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
             out.extend_from_slice(&line);
             continue;
         };
-        let mut text =
-            format!("{{\"prev\":\"{head}\",\"seq\":{},\"batch\":{batch},\"kind\":{kind}", frontier.size());
+        let mut text = format!(
+            "{{\"prev\":\"{head}\",\"seq\":{},\"batch\":{batch},\"kind\":{kind}",
+            frontier.size()
+        );
         if let Some((start, seal)) = text.split_once("\"size\":")
             && let Ok(seal) = serde_json::from_str::<Seal>(&format!("{{\"size\":{seal}"))
         {
-            let seal = Seal { size: frontier.size(), root: frontier.root().to_string(), ..seal };
+            let seal = Seal {
+                size: frontier.size(),
+                root: frontier.root().to_string(),
+                ..seal
+            };
             text = format!("{start}{}", &seal.body()[1..]);
             batch += 1;
         }
@@ -319,7 +383,11 @@ fn open(disk: &Arc<MemoryDisk>, anchor: Option<Position>) -> Option<Opened> {
         Ok(())
     });
     match opened {
-        Ok((ledger, found)) => Some(Opened { ledger, found, leaves }),
+        Ok((ledger, found)) => Some(Opened {
+            ledger,
+            found,
+            leaves,
+        }),
         Err(LedgerError::Corrupt(corruption)) => {
             assert!(!corruption.to_string().is_empty());
             None
@@ -339,24 +407,35 @@ fn verified(disk: &MemoryDisk, strict: bool) -> Option<Report> {
 }
 
 fn disk_of(files: &Files) -> Arc<MemoryDisk> {
-    let files: Vec<_> = files.iter().map(|(path, bytes)| (path.clone(), bytes.clone())).collect();
+    let files: Vec<_> = files
+        .iter()
+        .map(|(path, bytes)| (path.clone(), bytes.clone()))
+        .collect();
     Arc::new(MemoryDisk::with(&files))
 }
 
 /// Lines that a checkpoint on disk vouches for.
 fn known_lines(files: &Files) -> u64 {
-    let Some(bytes) = files.get(Path::new(CHECKPOINT_FILE)) else { return 0 };
+    let Some(bytes) = files.get(Path::new(CHECKPOINT_FILE)) else {
+        return 0;
+    };
     let text = String::from_utf8_lossy(bytes);
     note::open_checkpoint(&text, signer().verifier(), ORIGIN).map_or(0, |head| head.size + 1)
 }
 
 /// Only lines that were written, up to a seal.
 fn check_beginning(leaves: &[Hash], history: &History) {
-    assert!(leaves.len() <= history.lines.len(), "more lines than were ever written");
+    assert!(
+        leaves.len() <= history.lines.len(),
+        "more lines than were ever written"
+    );
     for (leaf, (written, _)) in leaves.iter().zip(&history.lines) {
         assert_eq!(leaf, written, "a line that was never written");
     }
-    let last = leaves.len().checked_sub(1).map(|last| history.lines[last].1.as_str());
+    let last = leaves
+        .len()
+        .checked_sub(1)
+        .map(|last| history.lines[last].1.as_str());
     assert_eq!(last, Some("seal"), "opens inside a batch");
 }
 
@@ -364,26 +443,60 @@ fn check(files: &Files, history: &History) {
     let disk = disk_of(files);
     let before = verified(&disk, false);
     let verifies = before.as_ref().is_some_and(|report| report.ok);
-    let Some(Opened { ledger, found, leaves }) = open(&disk, None) else {
+    let Some(Opened {
+        ledger,
+        found,
+        leaves,
+    }) = open(&disk, None)
+    else {
         assert!(!verifies, "refused, and yet it verifies");
-        assert_eq!(disk.files_below(""), disk_of(files).files_below(""), "a corrupt ledger was written to");
+        assert_eq!(
+            disk.files_below(""),
+            disk_of(files).files_below(""),
+            "a corrupt ledger was written to"
+        );
         return;
     };
     check_beginning(&leaves, history);
-    assert!(leaves.len() as u64 >= known_lines(files), "shorter than its checkpoint");
+    assert!(
+        leaves.len() as u64 >= known_lines(files),
+        "shorter than its checkpoint"
+    );
     // The checkpoint is renewed: a power cut can leave an old or empty one.
-    for (path, bytes) in files.iter().filter(|(path, _)| *path != Path::new(CHECKPOINT_FILE)) {
-        assert_eq!(disk.get(path).as_ref(), Some(bytes), "{} was edited", path.display());
+    for (path, bytes) in files
+        .iter()
+        .filter(|(path, _)| *path != Path::new(CHECKPOINT_FILE))
+    {
+        assert_eq!(
+            disk.get(path).as_ref(),
+            Some(bytes),
+            "{} was edited",
+            path.display()
+        );
     }
     if let Found::Torn(rest) = &found {
-        check_rest(&last_segment(files)[rest.offset as usize..], &ledger, history);
+        check_rest(
+            &last_segment(files)[rest.offset as usize..],
+            &ledger,
+            history,
+        );
     }
     let is_clean = found == Found::Clean;
     match (is_clean, &before) {
         (true, Some(report)) => {
-            assert_eq!(report.lines, leaves.len() as u64, "verify counts other lines");
+            assert_eq!(
+                report.lines,
+                leaves.len() as u64,
+                "verify counts other lines"
+            );
             // A checkpoint that is none, or an old one of another file, is for `verify` to name.
-            assert!(report.problems.iter().all(|problem| problem.file == "checkpoint"), "{report:?}");
+            assert!(
+                report
+                    .problems
+                    .iter()
+                    .all(|problem| problem.file == "checkpoint"),
+                "{report:?}"
+            );
         }
         (true, None) => panic!("opens clean, and verify cannot read it"),
         (false, _) => assert!(!verifies, "torn, and yet it verifies"),
@@ -392,9 +505,20 @@ fn check(files: &Files, history: &History) {
     drop(ledger);
     let again = open(&disk, None).expect("does not open again");
     assert_eq!(again.found, Found::Clean, "torn twice");
-    assert_eq!(again.ledger.position(), &position, "another place when opened again");
-    assert_eq!(again.leaves[..leaves.len()], leaves, "other lines when opened again");
-    assert_eq!(again.leaves.len(), leaves.len() + if is_clean { 0 } else { 2 });
+    assert_eq!(
+        again.ledger.position(),
+        &position,
+        "another place when opened again"
+    );
+    assert_eq!(
+        again.leaves[..leaves.len()],
+        leaves,
+        "other lines when opened again"
+    );
+    assert_eq!(
+        again.leaves.len(),
+        leaves.len() + if is_clean { 0 } else { 2 }
+    );
     let mut ledger = again.ledger;
     ledger.make_room().unwrap();
     ledger.append(&[event(77)]).expect("cannot be appended to");
@@ -408,17 +532,22 @@ fn check(files: &Files, history: &History) {
 
 /// The last segment's bytes.
 fn last_segment(files: &Files) -> &[u8] {
-    let mut logs = files.iter().filter(|(path, _)| path.extension().is_some_and(|ending| ending == "jsonl"));
+    let mut logs = files
+        .iter()
+        .filter(|(path, _)| path.extension().is_some_and(|ending| ending == "jsonl"));
     logs.next_back().map_or(&[], |(_, bytes)| bytes.as_slice())
 }
 
-/// A later batch is only written after the earlier one was synced: where one of its lines stands whole, what was
-/// acknowledged before it must not be taken for torn.
+/// A later batch is only written after the earlier one was synced: where one of its lines stands
+/// whole, what was acknowledged before it must not be taken for torn.
 fn check_rest(rest: &[u8], ledger: &Ledger, history: &History) {
     // The new segment's own batch took the number of the torn one.
     let torn = ledger.position().batch - 1;
     for line in split(rest) {
-        let later = history.texts.iter().find(|(batch, text)| *batch > torn && *text == line);
+        let later = history
+            .texts
+            .iter()
+            .find(|(batch, text)| *batch > torn && *text == line);
         assert!(
             later.is_none(),
             "an acknowledged batch is taken for a torn one: {}",
@@ -427,13 +556,22 @@ fn check_rest(rest: &[u8], ledger: &Ledger, history: &History) {
     }
 }
 
-/// From a remembered place on: the lines behind it and no others, however damaged what is before it.
+/// From a remembered place on: the lines behind it and no others, however damaged what is before
+/// it.
 fn check_from(files: &Files, history: &History, anchor: Option<Position>) {
     let Some(anchor) = anchor else { return };
     let from = usize::try_from(anchor.seq).unwrap();
-    let Some(opened) = open(&disk_of(files), Some(anchor)) else { return };
-    let mut leaves: Vec<Hash> = history.lines[..from].iter().map(|(leaf, _)| *leaf).collect();
+    let Some(opened) = open(&disk_of(files), Some(anchor)) else {
+        return;
+    };
+    let mut leaves: Vec<Hash> = history.lines[..from]
+        .iter()
+        .map(|(leaf, _)| *leaf)
+        .collect();
     leaves.extend(opened.leaves);
     check_beginning(&leaves, history);
-    assert!(leaves.len() as u64 >= known_lines(files), "shorter than its checkpoint");
+    assert!(
+        leaves.len() as u64 >= known_lines(files),
+        "shorter than its checkpoint"
+    );
 }

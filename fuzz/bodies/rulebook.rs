@@ -5,18 +5,36 @@ use spoolgate_rules::{Bundle, Rulebook};
 /// Path and text of each.
 pub const FILES: [(&str, &str); 12] = [
     ("rules/safety.yaml", include_str!("../../rules/safety.yaml")),
-    ("rules/principals.yaml", include_str!("../../rules/principals.yaml")),
-    ("rules/instruments.yaml", include_str!("../../rules/instruments.yaml")),
-    ("rules/strategies/trend.yaml", include_str!("../../rules/strategies/trend.yaml")),
-    ("proposals/theses/btc-range-long.md", include_str!("../../proposals/theses/btc-range-long.md")),
-    ("council/roles.yaml", include_str!("../../council/roles.yaml")),
+    (
+        "rules/principals.yaml",
+        include_str!("../../rules/principals.yaml"),
+    ),
+    (
+        "rules/instruments.yaml",
+        include_str!("../../rules/instruments.yaml"),
+    ),
+    (
+        "rules/strategies/trend.yaml",
+        include_str!("../../rules/strategies/trend.yaml"),
+    ),
+    (
+        "proposals/theses/btc-range-long.md",
+        include_str!("../../proposals/theses/btc-range-long.md"),
+    ),
+    (
+        "council/roles.yaml",
+        include_str!("../../council/roles.yaml"),
+    ),
     (
         "rules/admission/research/agents/default.yaml",
         include_str!("../../rules/admission/research/agents/default.yaml"),
     ),
     ("rules/core/wide-spread.yaml", RULE),
     ("rules/sets/payees.yaml", SET),
-    ("rules/notify.yaml", include_str!("../../examples/proposals/notify.yaml")),
+    (
+        "rules/notify.yaml",
+        include_str!("../../examples/proposals/notify.yaml"),
+    ),
     ("rules/services.yaml", SERVICES),
     ("rules/gateway.yaml", GATEWAY),
 ];
@@ -70,14 +88,25 @@ entries:
 
 /// The other direction, and the strategy that stands by.
 const MORE: [(&str, &str); 2] = [
-    ("proposals/theses/btc-range-short.md", include_str!("../../proposals/theses/btc-range-short.md")),
-    ("rules/strategies/range.yaml", include_str!("../../rules/strategies/range.yaml")),
+    (
+        "proposals/theses/btc-range-short.md",
+        include_str!("../../proposals/theses/btc-range-short.md"),
+    ),
+    (
+        "rules/strategies/range.yaml",
+        include_str!("../../rules/strategies/range.yaml"),
+    ),
 ];
 
 /// All of them.
 pub fn bundle() -> Bundle {
-    let files = FILES.iter().chain(&MORE).map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
-    Bundle { files: files.collect() }
+    let files = FILES
+        .iter()
+        .chain(&MORE)
+        .map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
+    Bundle {
+        files: files.collect(),
+    }
 }
 
 /// Compiled.

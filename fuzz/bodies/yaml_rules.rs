@@ -1,5 +1,6 @@
-//! Any text as a rule file. Compiling never panics and is bounded; what compiles has no key that nobody knows, has
-//! limits that make sense, and is the same rulebook under the same hash when it is read from where it is kept.
+//! Any text as a rule file. Compiling never panics and is bounded; what compiles has no key that
+//! nobody knows, has limits that make sense, and is the same rulebook under the same hash when it
+//! is read from where it is kept.
 
 use serde_yaml::Value;
 use spoolgate_rules::{Bundle, Rulebook, gateway};
@@ -121,7 +122,15 @@ const KEYS: [&[&str]; 12] = [
         "min",
         "max",
     ],
-    &["slug", "strategy", "symbol", "direction", "expires", "invalid_below", "invalid_above"],
+    &[
+        "slug",
+        "strategy",
+        "symbol",
+        "direction",
+        "expires",
+        "invalid_below",
+        "invalid_above",
+    ],
     &[
         "roles",
         "name",
@@ -262,8 +271,23 @@ const KEYS: [&[&str]; 12] = [
         "review_after_n",
         "lesson",
     ],
-    &["name", "kind", "grows", "entries", "value", "provenance", "expires", "note"],
-    &["command", "program", "args", "time_limit_s", "output_bytes_max"],
+    &[
+        "name",
+        "kind",
+        "grows",
+        "entries",
+        "value",
+        "provenance",
+        "expires",
+        "note",
+    ],
+    &[
+        "command",
+        "program",
+        "args",
+        "time_limit_s",
+        "output_bytes_max",
+    ],
     &[
         "services",
         "service",
@@ -310,28 +334,55 @@ const KEYS: [&[&str]; 12] = [
 
 /// The first byte says which file, the rest is its text.
 pub fn body(data: &[u8]) {
-    let Some((which, text)) = data.split_first() else { return };
+    let Some((which, text)) = data.split_first() else {
+        return;
+    };
     let which = usize::from(*which) % rulebook::FILES.len();
-    let Ok(text) = std::str::from_utf8(text) else { return };
+    let Ok(text) = std::str::from_utf8(text) else {
+        return;
+    };
     let path = rulebook::FILES[which].0;
     let mut bundle = rulebook::bundle();
     bundle.files.insert(path.to_owned(), text.to_owned());
     let compiled = match Rulebook::compile(&bundle) {
         Ok(compiled) => compiled,
         Err(error) => {
-            assert!(bundle.files.contains_key(&error.file), "blames `{}`", error.file);
-            assert!(error.message.chars().count() <= 500, "{} characters", error.message.chars().count());
+            assert!(
+                bundle.files.contains_key(&error.file),
+                "blames `{}`",
+                error.file
+            );
+            assert!(
+                error.message.chars().count() <= 500,
+                "{} characters",
+                error.message.chars().count()
+            );
             // YAML knows more line ends than editors do.
-            let lines = text.matches(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']).count() + 1;
-            assert!(error.line.is_none_or(|line| line <= lines + 1), "line {:?} of {lines}", error.line);
+            let lines = text
+                .matches(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'])
+                .count()
+                + 1;
+            assert!(
+                error.line.is_none_or(|line| line <= lines + 1),
+                "line {:?} of {lines}",
+                error.line
+            );
             return;
         }
     };
     assert_eq!(compiled.hash, bundle.hash());
     let kept = Bundle::from_bytes(&bundle.to_bytes()).expect("kept and not read back");
     assert_eq!(kept, bundle);
-    assert_eq!(Rulebook::compile(&kept).as_ref(), Ok(&compiled), "compiles to another rulebook");
-    let front = if which == 4 { text.split("\n---").next().unwrap_or(text) } else { text };
+    assert_eq!(
+        Rulebook::compile(&kept).as_ref(),
+        Ok(&compiled),
+        "compiles to another rulebook"
+    );
+    let front = if which == 4 {
+        text.split("\n---").next().unwrap_or(text)
+    } else {
+        text
+    };
     if let Ok(value) = serde_yaml::from_str::<Value>(front) {
         check_keys(&value, KEYS[which]);
     }
@@ -343,7 +394,10 @@ fn check_keys(value: &Value, known: &[&str]) {
         Value::Mapping(entries) => {
             for (key, inner) in entries {
                 let key = key.as_str().expect("a key that is no text");
-                assert!(known.contains(&key), "an unknown key was let through: {key}");
+                assert!(
+                    known.contains(&key),
+                    "an unknown key was let through: {key}"
+                );
                 check_keys(inner, known);
             }
         }
@@ -366,7 +420,10 @@ fn check_limits(rules: &Rulebook) {
         safety.max_spread,
         safety.max_mid_deviation,
     ] {
-        assert!(fraction > Amount::ZERO && fraction <= Amount::ONE, "{fraction}");
+        assert!(
+            fraction > Amount::ZERO && fraction <= Amount::ONE,
+            "{fraction}"
+        );
     }
     for money in [
         safety.max_total_capital,
@@ -383,44 +440,106 @@ fn check_limits(rules: &Rulebook) {
     assert!((1..=86_400).contains(&safety.executions_window_s) && safety.cooldown_s <= 604_800);
     assert!(!safety.restricted.iter().any(|window| window.is_ambiguous()));
     assert!(safety.max_messages_per_minute > 0 && safety.max_messages_per_minute_all > 0);
-    assert!(safety.dead_man.as_ref().is_none_or(|it| (1..=604_800).contains(&it.timeout_s)));
+    assert!(
+        safety
+            .dead_man
+            .as_ref()
+            .is_none_or(|it| (1..=604_800).contains(&it.timeout_s))
+    );
     assert!((1..=2_678_400).contains(&safety.hold_expires_s));
     assert!(safety.exit_age_max_s <= 86_400 && safety.duplicate_window_s <= 600);
     for (symbol, instrument) in &rules.instruments {
         assert_eq!(symbol, &instrument.symbol);
-        let positive = [instrument.multiplier, instrument.max_size, instrument.volume_share];
-        assert!(positive.into_iter().all(Amount::is_positive), "{instrument:?}");
-        assert!(instrument.half_spread < Amount::ONE && instrument.slippage < Amount::ONE, "{instrument:?}");
+        let positive = [
+            instrument.multiplier,
+            instrument.max_size,
+            instrument.volume_share,
+        ];
+        assert!(
+            positive.into_iter().all(Amount::is_positive),
+            "{instrument:?}"
+        );
+        assert!(
+            instrument.half_spread < Amount::ONE && instrument.slippage < Amount::ONE,
+            "{instrument:?}"
+        );
     }
     for (name, strategy) in &rules.strategies {
         assert_eq!(name, &strategy.name);
-        assert!(strategy.instruments.iter().all(|symbol| rules.instruments.contains_key(symbol)));
-        assert!(strategy.stop_distance.min.is_positive() && strategy.stop_distance.max < Amount::ONE);
+        assert!(
+            strategy
+                .instruments
+                .iter()
+                .all(|symbol| rules.instruments.contains_key(symbol))
+        );
+        assert!(
+            strategy.stop_distance.min.is_positive() && strategy.stop_distance.max < Amount::ONE
+        );
     }
     for change in ChangeType::ALL {
         let rule = rules.roles.change(change);
-        assert!(!rule.required_roles.is_empty() && rule.deadline_s > 0, "{rule:?}");
-        assert!(rule.veto_roles.iter().all(|role| rule.required_roles.contains(role)), "{rule:?}");
-        assert_eq!(rules.roles.required(change).count(), rule.required_roles.len(), "{rule:?}");
+        assert!(
+            !rule.required_roles.is_empty() && rule.deadline_s > 0,
+            "{rule:?}"
+        );
+        assert!(
+            rule.veto_roles
+                .iter()
+                .all(|role| rule.required_roles.contains(role)),
+            "{rule:?}"
+        );
+        assert_eq!(
+            rules.roles.required(change).count(),
+            rule.required_roles.len(),
+            "{rule:?}"
+        );
     }
     let weights = rules.roles.weights;
-    let caps = [weights.reject.cap, weights.absent_cap, weights.unsure.cap, 100];
-    assert!(caps.is_sorted() && weights.unsure.deduct <= weights.reject.deduct, "{weights:?}");
+    let caps = [
+        weights.reject.cap,
+        weights.absent_cap,
+        weights.unsure.cap,
+        100,
+    ];
+    assert!(
+        caps.is_sorted() && weights.unsure.deduct <= weights.reject.deduct,
+        "{weights:?}"
+    );
     for (name, principal) in &rules.principals {
         assert_eq!(name, &principal.name);
-        assert!(principal.actions.iter().all(|action| gateway::ACTIONS.contains(&action.as_str())));
-        assert!(principal.strategies.iter().all(|strategy| rules.strategies.contains_key(strategy)));
+        assert!(
+            principal
+                .actions
+                .iter()
+                .all(|action| gateway::ACTIONS.contains(&action.as_str()))
+        );
+        assert!(
+            principal
+                .strategies
+                .iter()
+                .all(|strategy| rules.strategies.contains_key(strategy))
+        );
         if let Some(grant) = &principal.admission {
             assert!(
-                !grant.domains.is_empty() && grant.roots_per_hour.is_none_or(|roots| roots.get() <= 10_000)
+                !grant.domains.is_empty()
+                    && grant
+                        .roots_per_hour
+                        .is_none_or(|roots| roots.get() <= 10_000)
             );
         }
     }
     for policy in rules.admission.values() {
         let profile = &policy.profile;
         let window = profile.ancestor_window_size.map(|size| size.get());
-        assert_eq!(window.is_some(), profile.max_repeats_in_ancestor_window.is_some(), "{profile:?}");
-        assert!(window.is_none_or(|size| (1..=64).contains(&size)), "{profile:?}");
+        assert_eq!(
+            window.is_some(),
+            profile.max_repeats_in_ancestor_window.is_some(),
+            "{profile:?}"
+        );
+        assert!(
+            window.is_none_or(|size| (1..=64).contains(&size)),
+            "{profile:?}"
+        );
         // Ledger and index count with a sign.
         let counts = [
             profile.max_total_descendants,
@@ -428,7 +547,16 @@ fn check_limits(rules: &Rulebook) {
             profile.recursion_budget.map(|n| n.get()),
             profile.max_artifact_size_bytes,
         ];
-        assert!(counts.iter().flatten().all(|count| i64::try_from(*count).is_ok()), "{profile:?}");
-        assert!(profile.cache_ttl_seconds.is_none() || profile.policy_command.is_some(), "{profile:?}");
+        assert!(
+            counts
+                .iter()
+                .flatten()
+                .all(|count| i64::try_from(*count).is_ok()),
+            "{profile:?}"
+        );
+        assert!(
+            profile.cache_ttl_seconds.is_none() || profile.policy_command.is_some(),
+            "{profile:?}"
+        );
     }
 }

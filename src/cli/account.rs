@@ -14,10 +14,14 @@ use super::output::Output;
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Put money into the account.
-    #[command(after_help = "Examples:\n  spoolgate account deposit 5000 --reason \"opening balance\"")]
+    #[command(
+        after_help = "Examples:\n  spoolgate account deposit 5000 --reason \"opening balance\""
+    )]
     Deposit(Args),
     /// Take money out of the account.
-    #[command(after_help = "Examples:\n  spoolgate account withdraw 100.50 --reason \"to savings\"")]
+    #[command(
+        after_help = "Examples:\n  spoolgate account withdraw 100.50 --reason \"to savings\""
+    )]
     Withdraw(Args),
 }
 
@@ -46,8 +50,18 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     }
     let signed = if is_deposit { amount } else { -amount };
     let payload = serde_json::json!({"amount": signed, "reason": args.reason});
-    handover::administer(home, &args.by.person, ActionName::AccountAdjust, &payload, output, |answer| {
-        let cash = handover::value(answer, "AccountAdjusted", "cash");
-        format!("the account holds {cash} in cash (ledger line {})", answer.audit_ref)
-    })
+    handover::administer(
+        home,
+        &args.by.person,
+        ActionName::AccountAdjust,
+        &payload,
+        output,
+        |answer| {
+            let cash = handover::value(answer, "AccountAdjusted", "cash");
+            format!(
+                "the account holds {cash} in cash (ledger line {})",
+                answer.audit_ref
+            )
+        },
+    )
 }

@@ -25,12 +25,16 @@ const NAME_CHARACTERS_MAX: usize = 40;
 pub enum Command {
     /// Show actions that have begun and have not ended.
     #[command(
-        after_help = "Examples:\n  spoolgate actions open\n  spoolgate --format json actions open | jq -r .id\n\nWhether an adapter is at work on one of them only the running gate knows. Where none runs, they were left open by one that\nended: the next start closes them as UNKNOWN_OUTCOME and never does them again."
+        after_help = "Examples:\n  spoolgate actions open\n  spoolgate --format json actions open \
+            | jq -r .id\n\nWhether an adapter is at work on one of them only the running gate \
+                knows. Where none runs, they were left open by one that\nended: the next start \
+                    closes them as UNKNOWN_OUTCOME and never does them again."
     )]
     Open,
     /// Show the newest actions and their results.
     #[command(
-        after_help = "Examples:\n  spoolgate actions list\n  spoolgate actions list -n 200\n  spoolgate --format json actions list | jq -c 'select(.code==\"UNKNOWN_OUTCOME\")'"
+        after_help = "Examples:\n  spoolgate actions list\n  spoolgate actions list -n 200\n  \
+            spoolgate --format json actions list | jq -c 'select(.code==\"UNKNOWN_OUTCOME\")'"
     )]
     List {
         /// How many to show.
@@ -92,7 +96,13 @@ impl Shown {
 pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     let (view, _) = look::view(home)?;
     let shown = match command {
-        Command::Open => view.state.actions.open.values().map(|open| Shown::of(open, None)).collect(),
+        Command::Open => view
+            .state
+            .actions
+            .open
+            .values()
+            .map(|open| Shown::of(open, None))
+            .collect(),
         Command::List { recent } => newest(home, &view, *recent)?,
     };
     print(&shown, output)?;
@@ -101,7 +111,10 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
 
 fn newest(home: &Path, view: &View, count: usize) -> Result<Vec<Shown>> {
     let books = Books::of_home(home, &real_seams(home)?)?;
-    let filter = Filter { kinds: vec!["request".to_owned()], ..Filter::default() };
+    let filter = Filter {
+        kinds: vec!["request".to_owned()],
+        ..Filter::default()
+    };
     let mut shown = Vec::new();
     books.find(&filter, Some(count), &mut |line| -> Result<()> {
         let record = Record::parse(&line.kind, &line.body()).map_err(anyhow::Error::msg)?;
@@ -131,10 +144,14 @@ fn print(shown: &[Shown], output: &Output) -> Result<()> {
                 format!("{} ({})", action.service, action.host),
                 action.adapter.clone(),
                 action.state.to_owned(),
-                action.code.map_or_else(String::new, |code| code.to_string()),
+                action
+                    .code
+                    .map_or_else(String::new, |code| code.to_string()),
             ]
         })
         .collect();
-    let header = ["id", "begun", "action", "source", "request", "service", "adapter", "state", "code"];
+    let header = [
+        "id", "begun", "action", "source", "request", "service", "adapter", "state", "code",
+    ];
     output.table(&header, &[], &rows)
 }

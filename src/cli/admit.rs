@@ -31,28 +31,41 @@ use super::sign;
 pub enum Command {
     /// Ask whether a task may be created, and reserve its place.
     #[command(
-        after_help = "Examples:\n  spoolgate admit evaluate task.json --as research-bot\n  spoolgate admit evaluate - --as research-bot --key research-bot.key --id task-001 < task.json\n\nThe file holds the body: {\"envelope\": {...}, \"forward\": true} (docs/admission.md). The id of the request is the id of the task.\nExit codes: 0 allowed, 1 denied, 2 no request."
+        after_help = "Examples:\n  spoolgate admit evaluate task.json --as research-bot\n  \
+            spoolgate admit evaluate - --as research-bot --key research-bot.key --id task-001 < \
+                task.json\n\nThe file holds the body: {\"envelope\": {...}, \"forward\": true} \
+                    (docs/admission.md). The id of the request is the id of the task.\nExit codes: \
+                        0 allowed, 1 denied, 2 no request."
     )]
     Evaluate(AskArgs),
     /// Do the same, and forward an ALLOW to spool/forward/<surface>.
-    #[command(after_help = "Examples:\n  spoolgate admit admit task.json --as research-bot --id task-001")]
+    #[command(
+        after_help = "Examples:\n  spoolgate admit admit task.json --as research-bot --id task-001"
+    )]
     Admit(AskArgs),
     /// Do the same without changing anything: nothing is reserved or forwarded.
     #[command(
-        after_help = "Examples:\n  spoolgate admit check task.json --as research-bot && echo it would be admitted"
+        after_help = "Examples:\n  spoolgate admit check task.json --as research-bot && echo it \
+            would be admitted"
     )]
     Check(AskArgs),
     /// Show the policies and whether they can be used.
-    #[command(after_help = "Examples:\n  spoolgate admit health\n  spoolgate --format json admit health")]
+    #[command(
+        after_help = "Examples:\n  spoolgate admit health\n  spoolgate --format json admit health"
+    )]
     Health(Person),
     /// Forget what policy commands returned; read rule files again.
     #[command(
-        after_help = "Examples:\n  spoolgate admit invalidate\n  spoolgate admit invalidate --profile default"
+        after_help = "Examples:\n  spoolgate admit invalidate\n  spoolgate admit invalidate \
+            --profile default"
     )]
     Invalidate(InvalidateArgs),
     /// Check that a forwarded file is what the gate admitted.
     #[command(
-        after_help = "Examples:\n  spoolgate admit verify spool/forward/api/r-42.json\n  spoolgate admit verify r-42.json --log-key 'example.org/log+1a2b3c4d+AZ...'\n\nExit codes: 0 genuine, 1 forged or changed, 2 no forwarded file.\nThe key of a log is shown by `spoolgate audit verify`."
+        after_help = "Examples:\n  spoolgate admit verify spool/forward/api/r-42.json\n  spoolgate \
+            admit verify r-42.json --log-key 'example.org/log+1a2b3c4d+AZ...'\n\nExit codes: 0 \
+                genuine, 1 forged or changed, 2 no forwarded file.\nThe key of a log is shown by \
+                    `spoolgate audit verify`."
     )]
     Verify(VerifyArgs),
 }
@@ -122,27 +135,52 @@ fn ask(home: &Path, action: ActionName, args: &AskArgs, output: &Output) -> Resu
     if let Some(said) = said.filter(|_| !output.is_json()) {
         print_answered(&said, output)?;
     }
-    handover::report(answer.as_ref(), output, |answer| format!("allowed (ledger line {})", answer.audit_ref))
+    handover::report(answer.as_ref(), output, |answer| {
+        format!("allowed (ledger line {})", answer.audit_ref)
+    })
 }
 
 fn print_answered(said: &Answered, output: &Output) -> Result<()> {
-    let Receipt { receipt_id, dry_run, effective_counters: counters, forwarded_to, .. } = &said.receipt;
-    let amount = |value: Option<Amount>| value.map_or_else(|| "-".to_owned(), |n| n.normalized().to_string());
+    let Receipt {
+        receipt_id,
+        dry_run,
+        effective_counters: counters,
+        forwarded_to,
+        ..
+    } = &said.receipt;
+    let amount = |value: Option<Amount>| {
+        value.map_or_else(|| "-".to_owned(), |n| n.normalized().to_string())
+    };
     let rows: Vec<Vec<String>> = said
         .checks
         .iter()
         .map(|row| {
             let passed = if row.passed { "ok" } else { "FAILED" };
             let why = row.reason.as_deref().unwrap_or_default();
-            [&*row.check_name, passed, &amount(row.value), &amount(row.limit), &*row.source, why]
-                .map(super::output::plain)
-                .to_vec()
+            [
+                &*row.check_name,
+                passed,
+                &amount(row.value),
+                &amount(row.limit),
+                &*row.source,
+                why,
+            ]
+            .map(super::output::plain)
+            .to_vec()
         })
         .collect();
-    output.table(&["check", "", "value", "limit", "source", "why"], &["value", "limit"], &rows)?;
-    let budget = counters.recursion_budget_remaining.map(|left| format!(", budget left {left}"));
+    output.table(
+        &["check", "", "value", "limit", "source", "why"],
+        &["value", "limit"],
+        &rows,
+    )?;
+    let budget = counters
+        .recursion_budget_remaining
+        .map(|left| format!(", budget left {left}"));
     let dry_run = if *dry_run { ", dry run" } else { "" };
-    let forwarded = forwarded_to.as_ref().map(|path| format!(", forwarded to spool/{path}"));
+    let forwarded = forwarded_to
+        .as_ref()
+        .map(|path| format!(", forwarded to spool/{path}"));
     output.line(&super::output::plain(&format!(
         "receipt {receipt_id}{dry_run}{}{}",
         budget.unwrap_or_default(),
@@ -154,15 +192,29 @@ fn health(home: &Path, by: &Person, output: &Output) -> Result<Exit> {
     let answer = handover::ask(home, &by.person, ActionName::AdmissionHealth, &json!({}))?;
     let said = answer.as_ref().and_then(|answer| answer.data.as_ref());
     let said = said.and_then(|data| serde_json::from_str::<Value>(data.get()).ok());
-    let policies = said.as_ref().and_then(|said| said.pointer("/AdmissionHealth/policies")?.as_array());
+    let policies = said
+        .as_ref()
+        .and_then(|said| said.pointer("/AdmissionHealth/policies")?.as_array());
     if let Some(policies) = policies.filter(|_| !output.is_json()) {
         let rows: Vec<Vec<String>> = policies.iter().map(health_row).collect();
-        output.table(&["tenant", "surface", "profile", "version", "max depth", ""], &["max depth"], &rows)?;
+        output.table(
+            &["tenant", "surface", "profile", "version", "max depth", ""],
+            &["max depth"],
+            &rows,
+        )?;
     }
-    let fault = said.as_ref().and_then(|said| said.pointer("/AdmissionHealth/rulebook_fault")?.as_str());
-    let fault = fault.map(|fault| format!("nothing is admitted: the rule files cannot be used: {fault}"));
+    let fault = said
+        .as_ref()
+        .and_then(|said| said.pointer("/AdmissionHealth/rulebook_fault")?.as_str());
+    let fault =
+        fault.map(|fault| format!("nothing is admitted: the rule files cannot be used: {fault}"));
     handover::report(answer.as_ref(), output, |answer| {
-        fault.unwrap_or_else(|| format!("the rule files are in force (ledger line {})", answer.audit_ref))
+        fault.unwrap_or_else(|| {
+            format!(
+                "the rule files are in force (ledger line {})",
+                answer.audit_ref
+            )
+        })
     })
 }
 
@@ -172,21 +224,37 @@ fn health_row(policy: &Value) -> Vec<String> {
         Some(Value::Null) | None => "-".to_owned(),
         Some(other) => other.to_string(),
     };
-    let state = policy.get("error").and_then(Value::as_str).unwrap_or("ready");
-    let mut row: Vec<String> =
-        ["tenant", "surface", "profile", "policy_version", "max_spawn_depth"].map(text).to_vec();
+    let state = policy
+        .get("error")
+        .and_then(Value::as_str)
+        .unwrap_or("ready");
+    let mut row: Vec<String> = [
+        "tenant",
+        "surface",
+        "profile",
+        "policy_version",
+        "max_spawn_depth",
+    ]
+    .map(text)
+    .to_vec();
     row.push(super::output::plain(state));
     row
 }
 
 fn invalidate(home: &Path, args: &InvalidateArgs, output: &Output) -> Result<Exit> {
     let (action, payload) = match &args.profile {
-        Some(profile) => (ActionName::AdmissionCacheInvalidate, json!({"policy_profile_id": profile})),
+        Some(profile) => (
+            ActionName::AdmissionCacheInvalidate,
+            json!({"policy_profile_id": profile}),
+        ),
         None => (ActionName::AdmissionCacheClear, json!({})),
     };
     handover::administer(home, &args.by.person, action, &payload, output, |answer| {
         let domains = handover::value(answer, "PoliciesForgotten", "domains");
-        format!("forgotten: {domains}; rule files are read anew (ledger line {})", answer.audit_ref)
+        format!(
+            "forgotten: {domains}; rule files are read anew (ledger line {})",
+            answer.audit_ref
+        )
     })
 }
 
@@ -198,23 +266,39 @@ fn log_keys(home: &Path, given: Option<&str>) -> Result<Vec<(VerifierKey, u64)>>
     let disk = real_seams(home)?.disk;
     // Fails with a clear message if there is no ledger.
     read_genesis(home, disk.as_ref())?;
-    let keys =
-        recover::keys_over_time(disk.as_ref(), Path::new(segment::AUDIT_DIR)).map_err(HomeError::Ledger)?;
-    let ends = keys.all().iter().skip(1).map(|from| from.line).chain([u64::MAX]);
-    let mut keys: Vec<(VerifierKey, u64)> =
-        keys.all().iter().map(|from| from.keys.log_key.clone()).zip(ends).collect();
+    let keys = recover::keys_over_time(disk.as_ref(), Path::new(segment::AUDIT_DIR))
+        .map_err(HomeError::Ledger)?;
+    let ends = keys
+        .all()
+        .iter()
+        .skip(1)
+        .map(|from| from.line)
+        .chain([u64::MAX]);
+    let mut keys: Vec<(VerifierKey, u64)> = keys
+        .all()
+        .iter()
+        .map(|from| from.keys.log_key.clone())
+        .zip(ends)
+        .collect();
     keys.reverse();
     Ok(keys)
 }
 
 /// Verifies a forwarded file under one of the keys. A token is issued when its line is decided, or
 /// again later, so a key that had ended before that line cannot have issued it.
-fn verify_under(keys: &[(VerifierKey, u64)], bytes: &[u8]) -> std::result::Result<Forwarded, TokenError> {
+fn verify_under(
+    keys: &[(VerifierKey, u64)],
+    bytes: &[u8],
+) -> std::result::Result<Forwarded, TokenError> {
     let mut newest = None;
     for (key, end) in keys {
         match token::verify_forwarded(bytes, key, key.name()) {
             Ok(forwarded) => {
-                let line = forwarded.claim.receipt_id.strip_prefix("r-").and_then(|seq| seq.parse().ok());
+                let line = forwarded
+                    .claim
+                    .receipt_id
+                    .strip_prefix("r-")
+                    .and_then(|seq| seq.parse().ok());
                 if line.is_some_and(|line: u64| line < *end) || *end == u64::MAX {
                     return Ok(forwarded);
                 }
@@ -233,15 +317,23 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     } else {
         Box::new(File::open(path).with_context(|| format!("file `{}`", path.display()))?)
     };
-    let cap = u64::try_from(FORWARDED_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
+    let cap = u64::try_from(FORWARDED_BYTES_MAX)
+        .unwrap_or(u64::MAX)
+        .saturating_add(1);
     let mut bytes = Vec::new();
-    source.take(cap).read_to_end(&mut bytes).with_context(|| format!("file `{}`", path.display()))?;
+    source
+        .take(cap)
+        .read_to_end(&mut bytes)
+        .with_context(|| format!("file `{}`", path.display()))?;
     Ok(bytes)
 }
 
 fn verify(home: &Path, args: &VerifyArgs, output: &Output) -> Result<Exit> {
     let keys = log_keys(home, args.log_key.as_deref())?;
-    let origin = keys.first().map(|(key, _)| key.name().to_owned()).unwrap_or_default();
+    let origin = keys
+        .first()
+        .map(|(key, _)| key.name().to_owned())
+        .unwrap_or_default();
     match verify_under(&keys, &read(&args.file)?) {
         Ok(forwarded) => {
             print_genuine(&forwarded, &origin, output)?;
@@ -303,14 +395,22 @@ fn print_genuine(forwarded: &Forwarded, origin: &str, output: &Output) -> Result
         None => "-".to_owned(),
     };
     let of = |key: &str| shown(causality.get(key));
-    let task = format!("root {}, depth {}, {}", of("root_task_id"), of("spawn_depth"), of("capability_id"));
+    let task = format!(
+        "root {}, depth {}, {}",
+        of("root_task_id"),
+        of("spawn_depth"),
+        of("capability_id")
+    );
     let rows: Vec<Vec<String>> = [
         ("receipt", forwarded.claim.receipt_id.clone()),
         ("request", forwarded.claim.request_id.clone()),
         ("tenant", shown(envelope.get("tenant_id"))),
         ("surface", shown(envelope.get("surface_id"))),
         ("task", task),
-        ("genuine", format!("log {origin} admitted this; whether it was used before, only you know")),
+        (
+            "genuine",
+            format!("log {origin} admitted this; whether it was used before, only you know"),
+        ),
     ]
     .map(|(name, value)| vec![name.to_owned(), value])
     .to_vec();

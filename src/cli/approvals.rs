@@ -24,12 +24,14 @@ use super::output::{Output, plain};
 pub enum Command {
     /// Show held requests.
     #[command(
-        after_help = "Examples:\n  spoolgate approvals list\n  spoolgate --format json approvals list | jq -r .id"
+        after_help = "Examples:\n  spoolgate approvals list\n  spoolgate --format json approvals \
+            list | jq -r .id"
     )]
     List,
     /// Show a held request with all its checks.
     #[command(
-        after_help = "Examples:\n  spoolgate approvals show h-42\n  spoolgate --format json approvals show h-42 | jq .payload"
+        after_help = "Examples:\n  spoolgate approvals show h-42\n  spoolgate --format json \
+            approvals show h-42 | jq .payload"
     )]
     Show {
         /// Id of the hold.
@@ -38,7 +40,8 @@ pub enum Command {
     },
     /// Decide it again with the holding rules satisfied; all other checks run as things stand.
     #[command(
-        after_help = "Examples:\n  spoolgate approvals grant h-42\n  spoolgate approvals grant h-42 --remember --reason \"known payee\""
+        after_help = "Examples:\n  spoolgate approvals grant h-42\n  spoolgate approvals grant \
+            h-42 --remember --reason \"known payee\""
     )]
     Grant(GrantArgs),
     /// Refuse a held request.
@@ -80,17 +83,20 @@ pub struct DenyArgs {
 pub enum Grants {
     /// Show values that were added to sets while the gate ran.
     #[command(
-        after_help = "Examples:\n  spoolgate grants list\n  spoolgate --format json grants list | jq -r .value"
+        after_help = "Examples:\n  spoolgate grants list\n  spoolgate --format json grants list | \
+            jq -r .value"
     )]
     List,
     /// Add a value to a set for one task.
     #[command(
-        after_help = "Examples:\n  spoolgate grants add --set hosts --value example.org --task research/task-001 --until 2026-03-02T18:00:00Z"
+        after_help = "Examples:\n  spoolgate grants add --set hosts --value example.org --task \
+            research/task-001 --until 2026-03-02T18:00:00Z"
     )]
     Add(AddArgs),
     /// Remove a value from a set again.
     #[command(
-        after_help = "Examples:\n  spoolgate grants end --set hosts --value example.org --task research/task-001\n  spoolgate grants end --set payees --value DE00123"
+        after_help = "Examples:\n  spoolgate grants end --set hosts --value example.org --task \
+            research/task-001\n  spoolgate grants end --set payees --value DE00123"
     )]
     End(EndArgs),
 }
@@ -131,8 +137,9 @@ pub struct EndArgs {
 }
 
 fn read_id(text: &str) -> Result<HoldId, String> {
-    HoldId::parse(text)
-        .ok_or_else(|| "a held request is named as h-42; `spoolgate approvals list` shows all".to_owned())
+    HoldId::parse(text).ok_or_else(|| {
+        "a held request is named as h-42; `spoolgate approvals list` shows all".to_owned()
+    })
 }
 
 /// Longest payload that is shown to a person in full, in bytes.
@@ -160,7 +167,9 @@ struct InSet<'a> {
 fn find(view: &View, id: HoldId) -> Result<&Hold> {
     match view.state.approvals.get(id) {
         Some(hold) => Ok(hold),
-        None => bail!("no request is held as {id}, or not any more; `spoolgate approvals list` shows all"),
+        None => bail!(
+            "no request is held as {id}, or not any more; `spoolgate approvals list` shows all"
+        ),
     }
 }
 
@@ -173,13 +182,30 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
         Command::Grant(args) => {
             let hold = find(&view, args.id)?;
             let (id, sha256) = (hold.id, &hold.request_sha256);
-            let payload = serde_json::json!({"id": id, "request_sha256": sha256, "remember": args.remember});
-            say(home, hold, ActionName::ApprovalGrant, payload, args.reason.as_deref(), &args.by, output)
+            let payload =
+                serde_json::json!({"id": id, "request_sha256": sha256, "remember": args.remember});
+            say(
+                home,
+                hold,
+                ActionName::ApprovalGrant,
+                payload,
+                args.reason.as_deref(),
+                &args.by,
+                output,
+            )
         }
         Command::Deny(args) => {
             let hold = find(&view, args.id)?;
             let payload = serde_json::json!({"id": hold.id, "request_sha256": hold.request_sha256});
-            say(home, hold, ActionName::ApprovalDeny, payload, args.reason.as_deref(), &args.by, output)
+            say(
+                home,
+                hold,
+                ActionName::ApprovalDeny,
+                payload,
+                args.reason.as_deref(),
+                &args.by,
+                output,
+            )
         }
     }
 }
@@ -210,7 +236,10 @@ fn say(
 
 fn list(view: &View, now: Time, output: &Output) -> Result<Exit> {
     if output.is_json() {
-        view.state.approvals.iter().try_for_each(|hold| output.json(hold))?;
+        view.state
+            .approvals
+            .iter()
+            .try_for_each(|hold| output.json(hold))?;
         return Ok(Exit::Success);
     }
     let rows: Vec<Vec<String>> = view
@@ -218,13 +247,29 @@ fn list(view: &View, now: Time, output: &Output) -> Result<Exit> {
         .approvals
         .iter()
         .map(|hold| {
-            let expires =
-                if hold.expires_at <= now { "over".to_owned() } else { hold.expires_at.to_string() };
-            let texts = [hold.source.to_string(), hold.action.clone(), hold.request_id.to_string()];
-            [vec![hold.id.to_string()], texts.to_vec(), vec![hold.held_by().join(", "), expires]].concat()
+            let expires = if hold.expires_at <= now {
+                "over".to_owned()
+            } else {
+                hold.expires_at.to_string()
+            };
+            let texts = [
+                hold.source.to_string(),
+                hold.action.clone(),
+                hold.request_id.to_string(),
+            ];
+            [
+                vec![hold.id.to_string()],
+                texts.to_vec(),
+                vec![hold.held_by().join(", "), expires],
+            ]
+            .concat()
         })
         .collect();
-    output.table(&["id", "source", "action", "request", "held by", "until"], &[], &rows)?;
+    output.table(
+        &["id", "source", "action", "request", "held by", "until"],
+        &[],
+        &rows,
+    )?;
     Ok(Exit::Success)
 }
 
@@ -233,9 +278,14 @@ fn begin_of(payload: String) -> String {
     if payload.len() <= SHOWN_BYTES_MAX {
         return payload;
     }
-    let end = (0..=SHOWN_BYTES_MAX).rev().find(|end| payload.is_char_boundary(*end));
+    let end = (0..=SHOWN_BYTES_MAX)
+        .rev()
+        .find(|end| payload.is_char_boundary(*end));
     let begin = end.and_then(|end| payload.get(..end)).unwrap_or_default();
-    format!("{begin}... ({} bytes, `--format json` shows all)", payload.len())
+    format!(
+        "{begin}... ({} bytes, `--format json` shows all)",
+        payload.len()
+    )
 }
 
 fn show(view: &View, hold: &Hold, output: &Output) -> Result<Exit> {
@@ -244,7 +294,11 @@ fn show(view: &View, hold: &Hold, output: &Output) -> Result<Exit> {
     };
     let payload = view.payload(hold.id.0)?;
     if output.is_json() {
-        output.json(&Shown { hold, payload, checks: &line.checks })?;
+        output.json(&Shown {
+            hold,
+            payload,
+            checks: &line.checks,
+        })?;
         return Ok(Exit::Success);
     }
     let rows: Vec<Vec<String>> = [
@@ -252,7 +306,10 @@ fn show(view: &View, hold: &Hold, output: &Output) -> Result<Exit> {
         ("source", hold.source.to_string()),
         ("request", hold.request_id.to_string()),
         ("action", hold.action.clone()),
-        ("payload", plain(&payload.map_or_else(|| "(lost)".to_owned(), begin_of))),
+        (
+            "payload",
+            plain(&payload.map_or_else(|| "(lost)".to_owned(), begin_of)),
+        ),
         ("sha256", hold.request_sha256.clone()),
         ("held by", hold.held_by().join(", ")),
         ("since", hold.held_at.to_string()),
@@ -268,7 +325,12 @@ fn show(view: &View, hold: &Hold, output: &Output) -> Result<Exit> {
         .map(|row| {
             let passed = if row.passed { "yes" } else { "no" };
             let reason = row.reason.as_deref().map_or_else(|| "-".to_owned(), plain);
-            vec![plain(&row.name), passed.to_owned(), plain(&row.source), reason]
+            vec![
+                plain(&row.name),
+                passed.to_owned(),
+                plain(&row.source),
+                reason,
+            ]
         })
         .collect();
     output.table(&["check", "passed", "source", "why"], &[], &checks)?;
@@ -282,23 +344,53 @@ pub fn run_grants(home: &Path, command: &Grants, output: &Output) -> Result<Exit
             let (view, _) = look::view(home)?;
             list_entries(&view, output)
         }
-        Grants::Add(AddArgs { set, value, task, until, by }) => {
-            let payload = serde_json::json!({"set": set, "value": value, "task": task, "expires_at": until});
-            handover::administer(home, &by.person, ActionName::GrantAdd, &payload, output, |answer| {
-                format!(
-                    "`{value}` is in set `{set}` for task {task} until {until} (ledger line {})",
-                    answer.audit_ref
-                )
-            })
+        Grants::Add(AddArgs {
+            set,
+            value,
+            task,
+            until,
+            by,
+        }) => {
+            let payload =
+                serde_json::json!({"set": set, "value": value, "task": task, "expires_at": until});
+            handover::administer(
+                home,
+                &by.person,
+                ActionName::GrantAdd,
+                &payload,
+                output,
+                |answer| {
+                    format!(
+                        "`{value}` is in set `{set}` for task {task} until {until} (ledger line \
+                            {})",
+                        answer.audit_ref
+                    )
+                },
+            )
         }
-        Grants::End(EndArgs { set, value, task, by }) => {
+        Grants::End(EndArgs {
+            set,
+            value,
+            task,
+            by,
+        }) => {
             let mut payload = serde_json::json!({"set": set, "value": value});
             if let (Some(task), Some(object)) = (task, payload.as_object_mut()) {
                 object.insert("task".to_owned(), task.as_str().into());
             }
-            handover::administer(home, &by.person, ActionName::GrantEnd, &payload, output, |answer| {
-                format!("`{value}` is out of set `{set}` (ledger line {})", answer.audit_ref)
-            })
+            handover::administer(
+                home,
+                &by.person,
+                ActionName::GrantEnd,
+                &payload,
+                output,
+                |answer| {
+                    format!(
+                        "`{value}` is out of set `{set}` (ledger line {})",
+                        answer.audit_ref
+                    )
+                },
+            )
         }
     }
 }
@@ -317,16 +409,24 @@ fn list_entries(view: &View, output: &Output) -> Result<Exit> {
     }
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let rows: Vec<Vec<String>> = all
-        .map(|InSet { set, value, task, until, by }| {
-            let task = or_dash(task.map(ToString::to_string));
-            vec![
-                set.to_string(),
-                plain(value),
-                task,
-                or_dash(until.map(|until| until.to_string())),
-                by.to_string(),
-            ]
-        })
+        .map(
+            |InSet {
+                 set,
+                 value,
+                 task,
+                 until,
+                 by,
+             }| {
+                let task = or_dash(task.map(ToString::to_string));
+                vec![
+                    set.to_string(),
+                    plain(value),
+                    task,
+                    or_dash(until.map(|until| until.to_string())),
+                    by.to_string(),
+                ]
+            },
+        )
         .collect();
     output.table(&["set", "value", "task", "until", "by"], &[], &rows)?;
     Ok(Exit::Success)

@@ -31,7 +31,17 @@ pub struct Args {
 pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     let Command::Accept(args) = command;
     let payload = serde_json::json!({"reason": args.reason});
-    handover::administer(home, &args.by.person, ActionName::ClockAccept, &payload, output, |answer| {
-        format!("the clock is accepted, entries go on (ledger line {})", answer.audit_ref)
-    })
+    handover::administer(
+        home,
+        &args.by.person,
+        ActionName::ClockAccept,
+        &payload,
+        output,
+        |answer| {
+            format!(
+                "the clock is accepted, entries go on (ledger line {})",
+                answer.audit_ref
+            )
+        },
+    )
 }

@@ -9,9 +9,8 @@ use super::output::Output;
 
 /// Completions for a shell.
 #[derive(clap::Args)]
-#[command(
-    after_help = "Examples:\n  spoolgate completions bash > ~/.local/share/bash-completion/completions/spoolgate"
-)]
+#[command(after_help = "Examples:\n  spoolgate completions bash > \
+        ~/.local/share/bash-completion/completions/spoolgate")]
 pub struct Args {
     /// The shell.
     #[arg(value_enum)]
@@ -21,7 +20,12 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, output: &Output) -> Result<Exit> {
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut with_folders(super::Cli::command()), "spoolgate", &mut text);
+    clap_complete::generate(
+        args.shell,
+        &mut with_folders(super::Cli::command()),
+        "spoolgate",
+        &mut text,
+    );
     output.raw(&text)?;
     Ok(Exit::Success)
 }
@@ -29,8 +33,14 @@ pub fn run(args: &Args, output: &Output) -> Result<Exit> {
 /// Offers only folders as values of arguments named `DIR`.
 fn with_folders(command: Command) -> Command {
     let command = command.mut_args(|arg| {
-        let is_folder = arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == "DIR"));
-        if is_folder { arg.value_hint(ValueHint::DirPath) } else { arg }
+        let is_folder = arg
+            .get_value_names()
+            .is_some_and(|names| names.iter().any(|name| name == "DIR"));
+        if is_folder {
+            arg.value_hint(ValueHint::DirPath)
+        } else {
+            arg
+        }
     });
     command.mut_subcommands(with_folders)
 }

@@ -19,7 +19,9 @@ use spoolgate_host::rule_folder;
 use spoolgate_rules::roles::{self, Roles};
 use spoolgate_wire::answer::Answer;
 use spoolgate_wire::code::Exit;
-use spoolgate_wire::council::{Axis, CouncilDecision, CouncilRequest, RoleVerdict, Stance, SubmitVerdict};
+use spoolgate_wire::council::{
+    Axis, CouncilDecision, CouncilRequest, RoleVerdict, Stance, SubmitVerdict,
+};
 use spoolgate_wire::envelope::Envelope;
 use spoolgate_wire::ids::RequestId;
 use spoolgate_wire::{json, signing};
@@ -39,12 +41,19 @@ const FINDING_CHARS: usize = 110;
 pub enum Command {
     /// Decide a case from its request and verdicts in one step.
     #[command(
-        after_help = "Examples:\n  spoolgate council decide request.json risk.json audit.json\n  cat request.json verdicts/*.json | spoolgate council decide -\n\nSigned files go through the gate and into the ledger, like files dropped into the spool. If any file is unsigned,\nthe decision is only calculated and printed, as if the deadline had passed and every signer had the right to speak.\n\nExit codes: 0 APPROVE, 1 REJECT or a refused file, 3 NEEDS_MORE_INFO or still waiting for verdicts."
+        after_help = "Examples:\n  spoolgate council decide request.json risk.json audit.json\n  \
+            cat request.json verdicts/*.json | spoolgate council decide -\n\nSigned files go \
+                through the gate and into the ledger, like files dropped into the spool. If any \
+                    file is unsigned,\nthe decision is only calculated and printed, as if the \
+                        deadline had passed and every signer had the right to speak.\n\nExit \
+                            codes: 0 APPROVE, 1 REJECT or a refused file, 3 NEEDS_MORE_INFO or \
+                                still waiting for verdicts."
     )]
     Decide(DecideArgs),
     /// Print the brief of a role: what to judge, on which evidence, and how to answer.
     #[command(
-        after_help = "Examples:\n  spoolgate council brief req_1 \"Risk Officer\"\n  spoolgate council brief req_1 RO | any-model --json > verdict.json"
+        after_help = "Examples:\n  spoolgate council brief req_1 \"Risk Officer\"\n  spoolgate \
+            council brief req_1 RO | any-model --json > verdict.json"
     )]
     Brief {
         /// The case.
@@ -55,7 +64,8 @@ pub enum Command {
     },
     /// List cases, newest first.
     #[command(
-        after_help = "Examples:\n  spoolgate council list --open\n  spoolgate --format json council list | jq -r 'select(.outcome == \"REJECT\").case'"
+        after_help = "Examples:\n  spoolgate council list --open\n  spoolgate --format json \
+            council list | jq -r 'select(.outcome == \"REJECT\").case'"
     )]
     List {
         /// Only undecided cases.
@@ -67,7 +77,8 @@ pub enum Command {
     },
     /// Show a case: seats, decision, and the rules behind it, recomputed from the ledger.
     #[command(
-        after_help = "Examples:\n  spoolgate council show req_1\n  spoolgate --format json council show req_1 | jq .record"
+        after_help = "Examples:\n  spoolgate council show req_1\n  spoolgate --format json council \
+            show req_1 | jq .record"
     )]
     Show {
         /// The case.
@@ -83,7 +94,9 @@ pub enum Command {
     },
     /// Wait until a case is decided, then print the decision.
     #[command(
-        after_help = "Examples:\n  spoolgate council wait req_1 --timeout 3600 --request-sha256 5fa1... && ./deploy.sh\n\nExit codes: 0 APPROVE, 1 REJECT or about another request, 3 NEEDS_MORE_INFO, 8 not decided in time."
+        after_help = "Examples:\n  spoolgate council wait req_1 --timeout 3600 --request-sha256 \
+            5fa1... && ./deploy.sh\n\nExit codes: 0 APPROVE, 1 REJECT or about another request, 3 \
+                NEEDS_MORE_INFO, 8 not decided in time."
     )]
     Wait {
         /// The case.
@@ -116,9 +129,17 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
         Command::List { open, count } => list(home, *open, *count, output),
         Command::Show { case } => show(home, case, output),
         Command::Dissent { case } => dissent(home, case, output),
-        Command::Wait { case, timeout, request_sha256 } => {
-            wait(home, case, Duration::from_secs(*timeout), request_sha256.as_deref(), output)
-        }
+        Command::Wait {
+            case,
+            timeout,
+            request_sha256,
+        } => wait(
+            home,
+            case,
+            Duration::from_secs(*timeout),
+            request_sha256.as_deref(),
+            output,
+        ),
     }
 }
 
@@ -144,14 +165,18 @@ enum Document {
 fn documents(files: &[PathBuf]) -> Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     for file in files {
-        let shown =
-            if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() };
+        let shown = if file == Path::new("-") {
+            "standard input".to_owned()
+        } else {
+            file.display().to_string()
+        };
         let bytes = read_input(file)?;
         if bytes.trim_ascii().is_empty() {
             bail!("`{shown}` is empty; name files that hold a request or a verdict");
         }
-        for (number, value) in
-            serde_json::Deserializer::from_slice(&bytes).into_iter::<Box<RawValue>>().enumerate()
+        for (number, value) in serde_json::Deserializer::from_slice(&bytes)
+            .into_iter::<Box<RawValue>>()
+            .enumerate()
         {
             let value = value.with_context(|| format!("`{shown}`: document {}", number + 1))?;
             let text = json::check_object(value.get().as_bytes())
@@ -169,14 +194,21 @@ fn read_document(shown: &str, text: &str) -> Result<Document> {
     };
     let keys: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&payload)?;
     let document = if keys.contains_key("change_type") {
-        let request: CouncilRequest =
-            serde_json::from_str(&payload).with_context(|| format!("`{shown}` is no council request"))?;
-        request.validate().map_err(anyhow::Error::msg).with_context(|| format!("`{shown}`"))?;
+        let request: CouncilRequest = serde_json::from_str(&payload)
+            .with_context(|| format!("`{shown}` is no council request"))?;
+        request
+            .validate()
+            .map_err(anyhow::Error::msg)
+            .with_context(|| format!("`{shown}`"))?;
         Document::Request(Box::new(request), signing::sha256_hex(payload.as_bytes()))
     } else if keys.contains_key("request_sha256") {
-        Document::Bound(serde_json::from_str(&payload).with_context(|| format!("`{shown}` is no verdict"))?)
+        Document::Bound(
+            serde_json::from_str(&payload).with_context(|| format!("`{shown}` is no verdict"))?,
+        )
     } else {
-        Document::Bare(serde_json::from_str(&payload).with_context(|| format!("`{shown}` is no verdict"))?)
+        Document::Bare(
+            serde_json::from_str(&payload).with_context(|| format!("`{shown}` is no verdict"))?,
+        )
     };
     Ok(document)
 }
@@ -192,7 +224,8 @@ fn decide(home: &Path, args: &DecideArgs, output: &Output) -> Result<Exit> {
         return decide_signed(home, &found, output);
     }
     if signed > 0 {
-        output.remark("not every file is signed: nothing is recorded, and no signature was checked");
+        output
+            .remark("not every file is signed: nothing is recorded, and no signature was checked");
     }
     calculate_only(home, &found, output)
 }
@@ -220,7 +253,9 @@ fn calculate_only(home: &Path, found: &[(String, String)], output: &Output) -> R
             (Document::Bare(verdict), Some(_)) => verdicts.push(verdict),
         }
     }
-    let Some((request, _)) = request else { bail!("there is no request among the files") };
+    let Some((request, _)) = request else {
+        bail!("there is no request among the files")
+    };
     let ruling = calculate(&roles_of(home)?, &request, &verdicts);
     output.remark("calculated from unsigned files: nothing is recorded, nothing may cite it");
     print_decision(&ruling.decision, output)?;
@@ -245,9 +280,15 @@ fn decide_signed(home: &Path, found: &[(String, String)], output: &Output) -> Re
     // Read all of them before the first is handed in: a decision of the gate cannot be undone.
     for (shown, text) in found {
         match read_document(shown, text)? {
-            Document::Request(request, _) if case.is_none() => case = Some(request.request_id.clone()),
-            Document::Request(..) => bail!("`{shown}` is a second request; decide one case at a time"),
-            Document::Bound(bound) if case.as_ref().is_none_or(|case| *case == bound.request_id) => {
+            Document::Request(request, _) if case.is_none() => {
+                case = Some(request.request_id.clone())
+            }
+            Document::Request(..) => {
+                bail!("`{shown}` is a second request; decide one case at a time")
+            }
+            Document::Bound(bound)
+                if case.as_ref().is_none_or(|case| *case == bound.request_id) =>
+            {
                 case = Some(bound.request_id);
             }
             Document::Bound(bound) => bail!("`{shown}` is about case `{}`", bound.request_id),
@@ -267,27 +308,42 @@ fn decide_signed(home: &Path, found: &[(String, String)], output: &Output) -> Re
                 }
             }
             Handed::TimedOut => {
-                output.remark("the running gate did not answer in time; the request is still in its spool");
+                output.remark(
+                    "the running gate did not answer in time; the request is still in its spool",
+                );
                 return Ok(Exit::WaitTimeout);
             }
         }
     }
-    let Some(case) = case else { bail!("there is no request among the files") };
+    let Some(case) = case else {
+        bail!("there is no request among the files")
+    };
     let view = view(home)?;
-    let Some(docket) = view.docket(&case)? else { bail!(no_case(&case)) };
+    let Some(docket) = view.docket(&case)? else {
+        bail!(no_case(&case))
+    };
     match decision_of(&view, &docket)? {
         Some((_, decision)) => {
             print_decision(&decision, output)?;
             let exit = exit_of(decision.final_outcome);
-            Ok(if refused && exit == Exit::Success { Exit::Refused } else { exit })
+            Ok(if refused && exit == Exit::Success {
+                Exit::Refused
+            } else {
+                exit
+            })
         }
         None => {
             let waiting = waits_for(&view.rulebook, &docket).join(", ");
             output.remark(&format!(
-                "case `{case}` waits for {waiting} until {}; `spoolgate council wait {case}` waits with it",
+                "case `{case}` waits for {waiting} until {}; `spoolgate council wait {case}` waits \
+                    with it",
                 docket.case.deadline
             ));
-            Ok(if refused { Exit::Refused } else { Exit::NeedsApproval })
+            Ok(if refused {
+                Exit::Refused
+            } else {
+                Exit::NeedsApproval
+            })
         }
     }
 }
@@ -298,19 +354,28 @@ fn view(home: &Path) -> Result<View> {
 
 /// Returns the decision on a case, with its ledger line.
 fn decision_of(view: &View, docket: &Docket) -> Result<Option<(CaseDecision, CouncilDecision)>> {
-    let Some((seq, _)) = docket.closed else { return Ok(None) };
+    let Some((seq, _)) = docket.closed else {
+        return Ok(None);
+    };
     let Some(Record::Council(line)) = view.record(seq)? else {
         bail!("line {seq} is not the council's decision; run `spoolgate audit verify`");
     };
-    let text = view.text(line.decision.as_deref().map(RawValue::get), line.decision_blob.as_deref())?;
+    let text = view.text(
+        line.decision.as_deref().map(RawValue::get),
+        line.decision_blob.as_deref(),
+    )?;
     let text = text.with_context(|| format!("audit/blobs lacks the decision of line {seq}"))?;
-    let decision = serde_json::from_str(&text).with_context(|| format!("the decision of line {seq}"))?;
+    let decision =
+        serde_json::from_str(&text).with_context(|| format!("the decision of line {seq}"))?;
     Ok(Some((*line, decision)))
 }
 
 /// Returns the record of a decision: rules, seats, dissent, computed evidence.
 fn record_of(view: &View, line: &CaseDecision) -> Result<CaseRecord> {
-    let text = view.text(line.record.as_deref().map(RawValue::get), line.record_blob.as_deref())?;
+    let text = view.text(
+        line.record.as_deref().map(RawValue::get),
+        line.record_blob.as_deref(),
+    )?;
     let text = text.context("audit/blobs lacks the record beside the decision")?;
     serde_json::from_str(&text).context("the record beside the decision")
 }
@@ -329,16 +394,23 @@ pub fn print_decision(decision: &CouncilDecision, output: &Output) -> Result<()>
         .iter()
         .map(|axis| {
             let score = decision.axis_scores.get(*axis).to_string();
-            vec![axis.number().to_string(), axis.as_str().replace('_', " "), score]
+            vec![
+                axis.number().to_string(),
+                axis.as_str().replace('_', " "),
+                score,
+            ]
         })
         .collect();
     output.table(&["axis", "name", "score"], &["axis", "score"], &rows)?;
-    for (heading, lines) in
-        [("Blocking issues", &decision.blocking_issues), ("Next steps", &decision.next_steps)]
-    {
+    for (heading, lines) in [
+        ("Blocking issues", &decision.blocking_issues),
+        ("Next steps", &decision.next_steps),
+    ] {
         if !lines.is_empty() {
             output.heading(heading)?;
-            lines.iter().try_for_each(|line| output.line(&output::plain(&format!("- {line}"))))?;
+            lines
+                .iter()
+                .try_for_each(|line| output.line(&output::plain(&format!("- {line}"))))?;
         }
     }
     Ok(())
@@ -346,15 +418,24 @@ pub fn print_decision(decision: &CouncilDecision, output: &Output) -> Result<()>
 
 fn print_brief(home: &Path, case: &RequestId, role: &str, output: &Output) -> Result<Exit> {
     let view = view(home)?;
-    let Some(docket) = view.docket(case)? else { bail!(no_case(case)) };
+    let Some(docket) = view.docket(case)? else {
+        bail!(no_case(case))
+    };
     let roles = &view.rulebook.roles;
     let Some(rule) = roles.resolve(role) else {
-        let names: Vec<&str> =
-            roles.required(docket.case.change_type).map(|role| role.name.as_str()).collect();
-        bail!("there is no role `{role}`; this case asks {}", names.join(", "));
+        let names: Vec<&str> = roles
+            .required(docket.case.change_type)
+            .map(|role| role.name.as_str())
+            .collect();
+        bail!(
+            "there is no role `{role}`; this case asks {}",
+            names.join(", ")
+        );
     };
     let said = view.said(&docket)?;
-    let request = said.request.context("the request can no longer be read; run `spoolgate audit verify`")?;
+    let request = said
+        .request
+        .context("the request can no longer be read; run `spoolgate audit verify`")?;
     output.raw(brief::brief(&request, &docket.case.request_sha256, rule, roles).as_bytes())?;
     Ok(Exit::Success)
 }
@@ -381,7 +462,11 @@ fn listed<'a>(view: &'a View, docket: &'a Docket) -> Listed<'a> {
         opened_at: case.opened_at.to_string(),
         deadline: case.deadline.to_string(),
         outcome: docket.closed.map(|(_, outcome)| outcome.as_str()),
-        waiting_for: if is_open { waits_for(&view.rulebook, docket) } else { Vec::new() },
+        waiting_for: if is_open {
+            waits_for(&view.rulebook, docket)
+        } else {
+            Vec::new()
+        },
     }
 }
 
@@ -389,16 +474,29 @@ fn list(home: &Path, open: bool, count: usize, output: &Output) -> Result<Exit> 
     let view = view(home)?;
     let dockets = view.dockets(count, open)?;
     if output.is_json() {
-        dockets.iter().try_for_each(|docket| output.json(&listed(&view, docket)))?;
+        dockets
+            .iter()
+            .try_for_each(|docket| output.json(&listed(&view, docket)))?;
         return Ok(Exit::Success);
     }
     let rows: Vec<Vec<String>> = dockets
         .iter()
         .map(|docket| {
-            let Listed { case, change_type, proposer, opened_at, deadline, outcome, waiting_for } =
-                listed(&view, docket);
+            let Listed {
+                case,
+                change_type,
+                proposer,
+                opened_at,
+                deadline,
+                outcome,
+                waiting_for,
+            } = listed(&view, docket);
             let state = outcome.unwrap_or("open").to_owned();
-            let waiting = if outcome.is_some() { String::new() } else { waiting_for.join(", ") };
+            let waiting = if outcome.is_some() {
+                String::new()
+            } else {
+                waiting_for.join(", ")
+            };
             vec![
                 case.to_string(),
                 change_type.to_owned(),
@@ -411,7 +509,15 @@ fn list(home: &Path, open: bool, count: usize, output: &Output) -> Result<Exit> 
         })
         .collect();
     output.table(
-        &["case", "change", "proposer", "outcome", "opened", "deadline", "waits for"],
+        &[
+            "case",
+            "change",
+            "proposer",
+            "outcome",
+            "opened",
+            "deadline",
+            "waits for",
+        ],
         &[],
         &rows,
     )?;
@@ -443,7 +549,9 @@ struct ShownVote<'a> {
 
 fn show(home: &Path, case: &RequestId, output: &Output) -> Result<Exit> {
     let view = view(home)?;
-    let Some(docket) = view.docket(case)? else { bail!(no_case(case)) };
+    let Some(docket) = view.docket(case)? else {
+        bail!(no_case(case))
+    };
     let said = view.said(&docket)?;
     let (decision, record, recomputes) = match decision_of(&view, &docket)? {
         Some((line, decision)) => {
@@ -464,7 +572,11 @@ fn show(home: &Path, case: &RequestId, output: &Output) -> Result<Exit> {
         .iter()
         .map(|(line, vote)| {
             let by = vote.by.as_ref().map_or("command", |by| by.as_str());
-            ShownVote { line: *line, role: &vote.role, by }
+            ShownVote {
+                line: *line,
+                role: &vote.role,
+                by,
+            }
         })
         .collect();
     let shown = Shown {
@@ -483,16 +595,31 @@ fn show(home: &Path, case: &RequestId, output: &Output) -> Result<Exit> {
     } else {
         print_shown(&shown, output)?;
     }
-    Ok(if shown.recomputes == Some(false) { Exit::LedgerCorrupt } else { Exit::Success })
+    Ok(if shown.recomputes == Some(false) {
+        Exit::LedgerCorrupt
+    } else {
+        Exit::Success
+    })
 }
 
 fn print_shown(shown: &Shown<'_>, output: &Output) -> Result<()> {
-    let Listed { case, change_type, proposer, opened_at, deadline, waiting_for, .. } = &shown.listed;
+    let Listed {
+        case,
+        change_type,
+        proposer,
+        opened_at,
+        deadline,
+        waiting_for,
+        ..
+    } = &shown.listed;
     let facts = [
         ("case", case.to_string()),
         ("change", (*change_type).to_owned()),
         ("proposer", (*proposer).to_owned()),
-        ("opened", format!("{opened_at} (ledger line {})", shown.request_line)),
+        (
+            "opened",
+            format!("{opened_at} (ledger line {})", shown.request_line),
+        ),
         ("deadline", deadline.clone()),
         ("request", format!("sha256 {}", shown.request_sha256)),
     ];
@@ -500,14 +627,24 @@ fn print_shown(shown: &Shown<'_>, output: &Output) -> Result<()> {
         output.line(&output::plain(&format!("{name:<9} {value}")))?;
     }
     if shown.decision.is_none() {
-        output.line(&output::plain(&format!("{:<9} {}", "waits for", waiting_for.join(", "))))?;
+        output.line(&output::plain(&format!(
+            "{:<9} {}",
+            "waits for",
+            waiting_for.join(", ")
+        )))?;
     }
     if !shown.votes.is_empty() {
         output.heading("Verdicts")?;
         let rows: Vec<Vec<String>> = shown
             .votes
             .iter()
-            .map(|vote| vec![vote.line.to_string(), vote.role.to_owned(), vote.by.to_owned()])
+            .map(|vote| {
+                vec![
+                    vote.line.to_string(),
+                    vote.role.to_owned(),
+                    vote.by.to_owned(),
+                ]
+            })
             .collect();
         output.table(&["line", "role", "by"], &["line"], &rows)?;
     }
@@ -526,7 +663,11 @@ fn print_shown(shown: &Shown<'_>, output: &Output) -> Result<()> {
 
 /// Prints the rules that were applied, the result of each, and the computed checks.
 fn print_rules(record: &CaseRecord, output: &Output) -> Result<()> {
-    let CaseRecord { deliberation, evidence, .. } = record;
+    let CaseRecord {
+        deliberation,
+        evidence,
+        ..
+    } = record;
     output.heading("Seats")?;
     let kind = |seat: &Seat| match (seat.computed, seat.votes) {
         (true, 0) => "computed".to_owned(),
@@ -534,11 +675,19 @@ fn print_rules(record: &CaseRecord, output: &Output) -> Result<()> {
         (false, votes) => format!("{votes} filed"),
     };
     let seats = deliberation.seats.iter().map(|seat| (seat, kind(seat)));
-    let foreign = deliberation.foreign.iter().map(|seat| (seat, format!("{}, no seat", kind(seat))));
+    let foreign = deliberation
+        .foreign
+        .iter()
+        .map(|seat| (seat, format!("{}, no seat", kind(seat))));
     let rows: Vec<Vec<String>> = seats
         .chain(foreign)
         .map(|(seat, kind)| {
-            vec![seat.role.clone(), seat.verdict.as_str().to_owned(), kind, seat.notes.join("; ")]
+            vec![
+                seat.role.clone(),
+                seat.verdict.as_str().to_owned(),
+                kind,
+                seat.notes.join("; "),
+            ]
         })
         .collect();
     output.table(&["role", "counts as", "from", "notes"], &[], &rows)?;
@@ -546,11 +695,21 @@ fn print_rules(record: &CaseRecord, output: &Output) -> Result<()> {
     let rows: Vec<Vec<String>> = deliberation
         .rules
         .iter()
-        .map(|rule| vec![rule.rule.as_str().to_owned(), rule.result.as_str().to_owned(), rule.why.join("; ")])
+        .map(|rule| {
+            vec![
+                rule.rule.as_str().to_owned(),
+                rule.result.as_str().to_owned(),
+                rule.why.join("; "),
+            ]
+        })
         .collect();
     output.table(&["rule", "allows", "why not better"], &[], &rows)?;
     for evidence in evidence {
-        output.heading(&format!("Computed for the {}: {}", evidence.role, evidence.verdict.as_str()))?;
+        output.heading(&format!(
+            "Computed for the {}: {}",
+            evidence.role,
+            evidence.verdict.as_str()
+        ))?;
         let rows: Vec<Vec<String>> = evidence
             .findings
             .iter()
@@ -569,14 +728,20 @@ fn print_rules(record: &CaseRecord, output: &Output) -> Result<()> {
                 ]
             })
             .collect();
-        output.table(&["check", "result", "value", "threshold", "finding"], &[], &rows)?;
+        output.table(
+            &["check", "result", "value", "threshold", "finding"],
+            &[],
+            &rows,
+        )?;
     }
     Ok(())
 }
 
 fn dissent(home: &Path, case: &RequestId, output: &Output) -> Result<Exit> {
     let view = view(home)?;
-    let Some(docket) = view.docket(case)? else { bail!(no_case(case)) };
+    let Some(docket) = view.docket(case)? else {
+        bail!(no_case(case))
+    };
     let Some((line, decision)) = decision_of(&view, &docket)? else {
         output.remark(&format!("case `{case}` is not decided yet"));
         return Ok(Exit::NeedsApproval);
@@ -588,11 +753,16 @@ fn dissent(home: &Path, case: &RequestId, output: &Output) -> Result<Exit> {
         return Ok(Exit::Success);
     }
     if dissenting.is_empty() {
-        output.line(&format!("every seat voted {}", decision.final_outcome.as_str()))?;
+        output.line(&format!(
+            "every seat voted {}",
+            decision.final_outcome.as_str()
+        ))?;
         return Ok(Exit::Success);
     }
-    let rows: Vec<Vec<String>> =
-        dissenting.iter().map(|seat| vec![seat.role.clone(), seat.verdict.as_str().to_owned()]).collect();
+    let rows: Vec<Vec<String>> = dissenting
+        .iter()
+        .map(|seat| vec![seat.role.clone(), seat.verdict.as_str().to_owned()])
+        .collect();
     output.line(&format!("decided  {}", decision.final_outcome.as_str()))?;
     output.table(&["role", "voted"], &[], &rows)?;
     Ok(Exit::Success)
@@ -624,9 +794,15 @@ fn wait(
             return Ok(exit_of(decision.final_outcome));
         }
         if begun.elapsed() >= at_most {
-            let state = if docket.is_some() { "is not decided" } else { "is not there" };
-            output
-                .remark(&format!("case `{case}` {state} after {} s; is a gate running?", at_most.as_secs()));
+            let state = if docket.is_some() {
+                "is not decided"
+            } else {
+                "is not there"
+            };
+            output.remark(&format!(
+                "case `{case}` {state} after {} s; is a gate running?",
+                at_most.as_secs()
+            ));
             return Ok(Exit::WaitTimeout);
         }
         std::thread::sleep(POLL);

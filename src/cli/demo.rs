@@ -50,7 +50,9 @@ const SEED: u64 = 20_180_405;
 /// Play one real day through the gate in a scratch home.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate demo\n  spoolgate demo /tmp/my-demo\n\nEvery run writes the same ledger: prices, requests, keys and clock are given. Its keys are public; use `init` for a real home."
+    after_help = "Examples:\n  spoolgate demo\n  spoolgate demo /tmp/my-demo\n\nEvery run writes \
+        the same ledger: prices, requests, keys and clock are given. Its keys are public; use \
+            `init` for a real home."
 )]
 pub struct Args {
     /// Where to make the scratch home; default: a new temporary folder.
@@ -86,7 +88,10 @@ pub fn run(args: &Args, output: &Output) -> Result<Exit> {
     let root = match &args.dir {
         Some(dir) => {
             if fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
-                bail!("`{}` is not empty; name a new folder, or remove it first", dir.display());
+                bail!(
+                    "`{}` is not empty; name a new folder, or remove it first",
+                    dir.display()
+                );
             }
             dir.clone()
         }
@@ -96,7 +101,12 @@ pub fn run(args: &Args, output: &Output) -> Result<Exit> {
         }
     };
     let mut demo = Demo::prepare(&root)?;
-    let mut steps: Vec<&Step> = DAY.iter().chain(COUNCIL).chain(CONTROL).chain(TASKS).collect();
+    let mut steps: Vec<&Step> = DAY
+        .iter()
+        .chain(COUNCIL)
+        .chain(CONTROL)
+        .chain(TASKS)
+        .collect();
     steps.sort_by_key(|step| step.at);
     for step in steps {
         demo.play(step)?;
@@ -125,7 +135,11 @@ impl Demo {
         }
         let mut rows = Vec::new();
         for (name, bytes) in [TRADES, QUOTES] {
-            rows.push((name, bytes, market::import(name, bytes, &market::Options::default())?.rows));
+            rows.push((
+                name,
+                bytes,
+                market::import(name, bytes, &market::Options::default())?.rows,
+            ));
         }
         let mut home = Home::open(root, seams.clone())?;
         home.note(EventKind::Start, "the demo started");
@@ -139,17 +153,31 @@ impl Demo {
             orders: BTreeMap::new(),
             told: Vec::new(),
         };
-        let speakers = COUNCIL.iter().chain(CONTROL).chain(TASKS).filter_map(|step| match step.act {
-            Act::Request(who, ..) => Some(who),
-            _ => None,
-        });
-        let names: BTreeSet<&str> = ["prices", "trend-bot"].into_iter().chain(speakers).collect();
+        let speakers = COUNCIL
+            .iter()
+            .chain(CONTROL)
+            .chain(TASKS)
+            .filter_map(|step| match step.act {
+                Act::Request(who, ..) => Some(who),
+                _ => None,
+            });
+        let names: BTreeSet<&str> = ["prices", "trend-bot"]
+            .into_iter()
+            .chain(speakers)
+            .collect();
         for name in names {
             let secret = seams.entropy.bytes32()?;
             let key_id = keyring.insert(&VerifyKey::Hmac(secret))?;
-            let payload =
-                format!(r#"{{"principal":"{name}","key_id":"{key_id}","algorithm":"hmac-sha256"}}"#);
-            demo.request("owner", &format!("key-of-{name}"), ActionName::KeysAdd.as_str(), &payload, 0)?;
+            let payload = format!(
+                r#"{{"principal":"{name}","key_id":"{key_id}","algorithm":"hmac-sha256"}}"#
+            );
+            demo.request(
+                "owner",
+                &format!("key-of-{name}"),
+                ActionName::KeysAdd.as_str(),
+                &payload,
+                0,
+            )?;
             demo.drain("")?;
             demo.keys.insert(name, SignKey::Hmac(secret));
         }
@@ -169,8 +197,19 @@ impl Demo {
     }
 
     /// Signs a request, dated `age_min` minutes ago, and drops it.
-    fn request(&mut self, who: &str, id: &str, action: &str, payload: &str, age_min: i64) -> Result<()> {
-        let key = self.keys.get(who).with_context(|| format!("`{who}` has no key yet"))?.clone();
+    fn request(
+        &mut self,
+        who: &str,
+        id: &str,
+        action: &str,
+        payload: &str,
+        age_min: i64,
+    ) -> Result<()> {
+        let key = self
+            .keys
+            .get(who)
+            .with_context(|| format!("`{who}` has no key yet"))?
+            .clone();
         self.signed_request(&key, who, id, action, payload, age_min)
     }
 
@@ -183,10 +222,21 @@ impl Demo {
         payload: &str,
         age_min: i64,
     ) -> Result<()> {
-        let signed_at = self.clock.now().plus_ms(age_min.saturating_mul(-60_000)).to_string();
+        let signed_at = self
+            .clock
+            .now()
+            .plus_ms(age_min.saturating_mul(-60_000))
+            .to_string();
         let source = Principal::parse(who)?;
-        let envelope =
-            spoolgate_client::sign(key, &source, action, payload, None, Some(id), Some(&signed_at))?;
+        let envelope = spoolgate_client::sign(
+            key,
+            &source,
+            action,
+            payload,
+            None,
+            Some(id),
+            Some(&signed_at),
+        )?;
         let bytes = envelope.to_json().into_bytes();
         self.drop_file(&format!("{id}.json"), &bytes)?;
         self.files.insert(id.to_owned(), bytes);
@@ -198,13 +248,21 @@ impl Demo {
     fn drain(&mut self, story: &str) -> Result<()> {
         let mut outcomes = Vec::new();
         self.home
-            .until_idle(false, &AtomicBool::new(false), &mut |decided| outcomes.extend_from_slice(decided))?;
+            .until_idle(false, &AtomicBool::new(false), &mut |decided| {
+                outcomes.extend_from_slice(decided)
+            })?;
         for outcome in outcomes {
-            if let (Some(id), Some(order)) = (&outcome.decision.request_id, outcome.decision.order_id) {
+            if let (Some(id), Some(order)) =
+                (&outcome.decision.request_id, outcome.decision.order_id)
+            {
                 self.orders.insert(id.clone(), order.to_string());
             }
             if !story.is_empty() {
-                self.told.push(Told { at: outcome.decision.timestamp, story: story.to_owned(), outcome });
+                self.told.push(Told {
+                    at: outcome.decision.timestamp,
+                    story: story.to_owned(),
+                    outcome,
+                });
             }
         }
         Ok(())
@@ -214,7 +272,9 @@ impl Demo {
     fn trade_until(&mut self, until: Time) -> Result<()> {
         self.clock.set(until);
         for index in 0..self.rows.len() {
-            let Some((name, bytes, rows)) = self.rows.get_mut(index) else { break };
+            let Some((name, bytes, rows)) = self.rows.get_mut(index) else {
+                break;
+            };
             let known = rows.partition_point(|row| row.known_ms() <= until.ms());
             let part: Vec<Row> = rows.drain(..known).collect();
             if part.is_empty() {
@@ -229,7 +289,13 @@ impl Demo {
                 "file_sha256": file_sha256, "file_name": name,
             });
             let id = format!("prices-{index}-{}", until.ms());
-            self.request("prices", &id, ActionName::MarketImport.as_str(), &payload.to_string(), 0)?;
+            self.request(
+                "prices",
+                &id,
+                ActionName::MarketImport.as_str(),
+                &payload.to_string(),
+                0,
+            )?;
         }
         self.drain("")
     }
@@ -248,15 +314,23 @@ impl Demo {
                 self.drop_file(file, &bytes)?;
             }
             Act::Forged(id, action, payload) => {
-                self.signed_request(&SignKey::Hmac([0; 32]), "trend-bot", id, action.as_str(), payload, 0)?;
+                self.signed_request(
+                    &SignKey::Hmac([0; 32]),
+                    "trend-bot",
+                    id,
+                    action.as_str(),
+                    payload,
+                    0,
+                )?;
             }
             Act::Late(id, action, payload, minutes) => {
                 self.request("trend-bot", id, action.as_str(), payload, *minutes)?
             }
             Act::File(name, text) => self.drop_file(name, text.as_bytes())?,
-            Act::Link(name, target) => {
-                symlink(self.root.join(target), self.root.join("spool/in").join(name))?
-            }
+            Act::Link(name, target) => symlink(
+                self.root.join(target),
+                self.root.join("spool/in").join(name),
+            )?,
         }
         self.drain(step.story)
     }
@@ -269,7 +343,14 @@ impl Demo {
             payload = payload.replace(&format!("{{order:{id}}}"), order);
         }
         for told in &self.told {
-            let Answer { request_id, data: Some(data), .. } = &told.outcome.answer else { continue };
+            let Answer {
+                request_id,
+                data: Some(data),
+                ..
+            } = &told.outcome.answer
+            else {
+                continue;
+            };
             let place = format!("{{sha256:{request_id}}}");
             if payload.contains(&place)
                 && let Ok(Opened { request_sha256 }) = serde_json::from_str(data.get())
@@ -281,12 +362,22 @@ impl Demo {
     }
 
     fn print(self, output: &Output) -> Result<Exit> {
-        let Demo { root, clock, home, told, .. } = self;
+        let Demo {
+            root,
+            clock,
+            home,
+            told,
+            ..
+        } = self;
         let now = clock.now();
         let portfolio = portfolio::portfolio(home.state(), home.rulebook(), now);
         let fills = home.store().fills_since(Time::EPOCH, usize::MAX)?;
         drop(home);
-        let options = Options { strict: Some(canonical), threads: 2, ..Options::default() };
+        let options = Options {
+            strict: Some(canonical),
+            threads: 2,
+            ..Options::default()
+        };
         let report = audit::verify_folder(&root.join("audit"), &options, output)?;
         let seams = Seams {
             disk: Arc::new(RealDisk::open(&root)?),
@@ -296,7 +387,8 @@ impl Demo {
         let (_, same) = Home::rebuild(&root, seams)?;
         let decided = fs::read(root.join(format!("spool/out/{CASE}.decision.json")))
             .context("the council's decision")?;
-        let decided: CouncilDecision = serde_json::from_slice(&decided).context("the council's decision")?;
+        let decided: CouncilDecision =
+            serde_json::from_slice(&decided).context("the council's decision")?;
         if output.is_json() {
             let body = serde_json::json!({
                 "home": root, "decisions": told.iter().map(|told| &told.outcome.answer).collect::<Vec<_>>(),
@@ -304,12 +396,23 @@ impl Demo {
                 "portfolio": portfolio, "fills": fills, "ledger": report, "rebuild_same": same,
             });
             output.json(&body)?;
-            return Ok(if report.ok && same { Exit::Success } else { Exit::LedgerCorrupt });
+            return Ok(if report.ok && same {
+                Exit::Success
+            } else {
+                Exit::LedgerCorrupt
+            });
         }
-        output.line(&format!("One day of real BTC-USD prices, {DATE}, in {}", root.display()))?;
+        output.line(&format!(
+            "One day of real BTC-USD prices, {DATE}, in {}",
+            root.display()
+        ))?;
         output.heading("What was asked, what the gate decided, and why")?;
         let rows: Vec<Vec<String>> = told.iter().map(row).collect();
-        output.table(&["time", "request", "what it is", "decision", "why"], &[], &rows)?;
+        output.table(
+            &["time", "request", "what it is", "decision", "why"],
+            &[],
+            &rows,
+        )?;
         output.heading("What the market did")?;
         look::print_fills(&fills, output)?;
         output.heading(&format!("Portfolio at {now}"))?;
@@ -319,32 +422,63 @@ impl Demo {
         output.heading("Ledger, verified from its first byte")?;
         audit::print_report(&report, output)?;
         let verdict = if same { "the same" } else { "DIFFERENT" };
-        output.line(&format!("State made again from the ledger alone: {verdict}."))?;
+        output.line(&format!(
+            "State made again from the ledger alone: {verdict}."
+        ))?;
         output.heading("Where to look")?;
         let home = root.display();
         output.line(&format!("  answers             {home}/spool/out/"))?;
         output.line(&format!("  refused bytes       {home}/spool/rejected/"))?;
-        output.line(&format!("  the ledger          {home}/audit/log-00000001.jsonl   (jq reads it)"))?;
-        output.line(&format!("  one decision        spoolgate --home {home} audit show buy-big"))?;
-        output.line(&format!("  the council's case  spoolgate --home {home} council show {CASE}"))?;
-        output.line(&format!("  what runs           spoolgate --home {home} strategies list"))?;
+        output.line(&format!(
+            "  the ledger          {home}/audit/log-00000001.jsonl   (jq reads it)"
+        ))?;
+        output.line(&format!(
+            "  one decision        spoolgate --home {home} audit show buy-big"
+        ))?;
+        output.line(&format!(
+            "  the council's case  spoolgate --home {home} council show {CASE}"
+        ))?;
+        output.line(&format!(
+            "  what runs           spoolgate --home {home} strategies list"
+        ))?;
         output.line(&format!(
             "  admitted tasks      {home}/spool/forward/agents/   (spoolgate admit verify FILE)"
         ))?;
-        output.line(&format!("  a role's brief      {home}/council/cases/{CASE}/briefs/"))?;
-        output.line(&format!("  verify without us   python3 examples/verify_ledger.py {home}/audit"))?;
-        Ok(if report.ok && same { Exit::Success } else { Exit::LedgerCorrupt })
+        output.line(&format!(
+            "  a role's brief      {home}/council/cases/{CASE}/briefs/"
+        ))?;
+        output.line(&format!(
+            "  verify without us   python3 examples/verify_ledger.py {home}/audit"
+        ))?;
+        Ok(if report.ok && same {
+            Exit::Success
+        } else {
+            Exit::LedgerCorrupt
+        })
     }
 }
 
 /// Summarizes an answer of the council; empty for other answers.
 fn council_says(decision: &Decision) -> String {
-    let data: Option<serde_json::Value> =
-        decision.data.as_ref().and_then(|data| serde_json::from_str(data.get()).ok());
-    let Some(data) = data else { return String::new() };
-    let awaited = |name: &str| data.get(name).and_then(serde_json::Value::as_array).map_or(0, Vec::len);
-    match (data.get("counts_as").and_then(serde_json::Value::as_str), data.get("decision")) {
-        (Some(counts_as), None) => format!("counts as {counts_as}; {} awaited", awaited("waiting_for")),
+    let data: Option<serde_json::Value> = decision
+        .data
+        .as_ref()
+        .and_then(|data| serde_json::from_str(data.get()).ok());
+    let Some(data) = data else {
+        return String::new();
+    };
+    let awaited = |name: &str| {
+        data.get(name)
+            .and_then(serde_json::Value::as_array)
+            .map_or(0, Vec::len)
+    };
+    match (
+        data.get("counts_as").and_then(serde_json::Value::as_str),
+        data.get("decision"),
+    ) {
+        (Some(counts_as), None) => {
+            format!("counts as {counts_as}; {} awaited", awaited("waiting_for"))
+        }
         (Some(counts_as), Some(_)) => format!("counts as {counts_as}; the case is decided"),
         (None, _) if data.get("case").is_some() => {
             format!("a case is open; {} roles asked", awaited("roles"))
@@ -356,10 +490,18 @@ fn council_says(decision: &Decision) -> String {
 /// Summarizes an answer to a control decision; `None` for other answers.
 fn control_says(decision: &Decision) -> Option<String> {
     let said: ControlResponse = serde_json::from_str(decision.data.as_ref()?.get()).ok()?;
-    let cancelled: Vec<String> = said.result.cancelled_orders.iter().map(ToString::to_string).collect();
+    let cancelled: Vec<String> = said
+        .result
+        .cancelled_orders
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     let told = match (cancelled.is_empty(), said.result.positions_kept.len()) {
         (true, 0) => String::new(),
-        (_, kept) => format!("; cancelled {}, positions kept: {kept}", cancelled.join(", ")),
+        (_, kept) => format!(
+            "; cancelled {}, positions kept: {kept}",
+            cancelled.join(", ")
+        ),
     };
     Some(format!("{}{told}", said.status.as_str()))
 }
@@ -368,12 +510,10 @@ fn control_says(decision: &Decision) -> Option<String> {
 fn admission_says(decision: &Decision) -> Option<String> {
     let receipt = decision.receipt.as_ref()?;
     let left = receipt.effective_counters.recursion_budget_remaining;
-    Some(
-        left.map_or_else(
-            || "allowed".to_owned(),
-            |left| format!("allowed; {left} left of the tree's budget"),
-        ),
-    )
+    Some(left.map_or_else(
+        || "allowed".to_owned(),
+        |left| format!("allowed; {left} left of the tree's budget"),
+    ))
 }
 
 /// Formats a row of the day's table.
@@ -386,7 +526,10 @@ fn row(told: &Told) -> Vec<String> {
             let why = failed.map_or(format!("{code}: {message}"), |row| {
                 let reason = row.reason.clone().unwrap_or_else(|| {
                     let show = |amount: Option<spoolgate_wire::amount::Amount>| {
-                        amount.map_or_else(|| "?".to_owned(), |amount| amount.normalized().to_string())
+                        amount.map_or_else(
+                            || "?".to_owned(),
+                            |amount| amount.normalized().to_string(),
+                        )
                     };
                     format!("{} over {}", show(row.value), show(row.limit)).into()
                 });
@@ -400,18 +543,29 @@ fn row(told: &Told) -> Vec<String> {
             });
             ("refused".to_owned(), why)
         }
-        (None, Some(original)) => {
-            ("answered again".to_owned(), format!("the answer of line {original}, byte for byte"))
-        }
+        (None, Some(original)) => (
+            "answered again".to_owned(),
+            format!("the answer of line {original}, byte for byte"),
+        ),
         (None, None) => {
             let why = decision.order_id.map(|order| order.to_string());
-            let why = why.or_else(|| control_says(decision)).or_else(|| admission_says(decision));
+            let why = why
+                .or_else(|| control_says(decision))
+                .or_else(|| admission_says(decision));
             let why = why.unwrap_or_else(|| council_says(decision));
             ("accepted".to_owned(), why)
         }
     };
-    let time = told.at.to_string().get(11..19).unwrap_or_default().to_owned();
-    let request = decision.request_id.clone().unwrap_or_else(|| decision.file.clone());
+    let time = told
+        .at
+        .to_string()
+        .get(11..19)
+        .unwrap_or_default()
+        .to_owned();
+    let request = decision
+        .request_id
+        .clone()
+        .unwrap_or_else(|| decision.file.clone());
     let why = super::output::short(&why, 120);
     vec![time, request, told.story.clone(), ruling, why]
 }

@@ -55,7 +55,11 @@ pub const DAY: &[Step] = &[
             r#"{"amount":"5000","reason":"opening balance"}"#,
         ),
     ),
-    step("00:05:00", "an entry with its stop", Act::Request(AGENT, "buy-1", ActionName::OrderSubmit, BUY)),
+    step(
+        "00:05:00",
+        "an entry with its stop",
+        Act::Request(AGENT, "buy-1", ActionName::OrderSubmit, BUY),
+    ),
     step(
         "00:05:10",
         "the same entry under another id",
@@ -94,20 +98,38 @@ pub const DAY: &[Step] = &[
     step(
         "00:13:00",
         "an operation that does not exist",
-        Act::Unknown(AGENT, "loosen", "safety.modify", r#"{"max_daily_loss":100000}"#),
+        Act::Unknown(
+            AGENT,
+            "loosen",
+            "safety.modify",
+            r#"{"max_daily_loss":100000}"#,
+        ),
     ),
     step(
         "00:14:00",
         "a field that does not exist",
-        Act::Request(AGENT, "override", ActionName::OrderCancel, r#"{"order_id":"o-1","override":true}"#),
+        Act::Request(
+            AGENT,
+            "override",
+            ActionName::OrderCancel,
+            r#"{"order_id":"o-1","override":true}"#,
+        ),
     ),
     step(
         "00:15:00",
         "a file cut off in the middle",
         Act::File("half.json", r#"{"id":"half","timestamp":"2018-04-05T00:1"#),
     ),
-    step("00:16:00", "a stranger's signature", Act::Forged("forged", ActionName::OrderSubmit, BUY)),
-    step("00:17:00", "a link to the gate's keys", Act::Link("keys.json", "state/keyring.db")),
+    step(
+        "00:16:00",
+        "a stranger's signature",
+        Act::Forged("forged", ActionName::OrderSubmit, BUY),
+    ),
+    step(
+        "00:17:00",
+        "a link to the gate's keys",
+        Act::Link("keys.json", "state/keyring.db"),
+    ),
     step(
         "00:50:00",
         "the stop is tightened",
@@ -128,7 +150,11 @@ pub const DAY: &[Step] = &[
             r#"{"order_id":"{order:buy-1}","new_stop":6500}"#,
         ),
     ),
-    step("01:55:00", "the first file again: the stored answer", Act::Again("buy-1", "buy-1-copy.json")),
+    step(
+        "01:55:00",
+        "the first file again: the stored answer",
+        Act::Again("buy-1", "buy-1-copy.json"),
+    ),
     step(
         "03:55:00",
         "a market entry",
@@ -152,7 +178,12 @@ pub const DAY: &[Step] = &[
     step(
         "08:40:00",
         "the owner halts all entries",
-        Act::Request(OWNER, "halt", ActionName::HaltSet, r#"{"reason":"exchange maintenance"}"#),
+        Act::Request(
+            OWNER,
+            "halt",
+            ActionName::HaltSet,
+            r#"{"reason":"exchange maintenance"}"#,
+        ),
     ),
     step(
         "08:45:00",
@@ -207,7 +238,12 @@ pub const DAY: &[Step] = &[
     step(
         "11:30:00",
         "and is cancelled before it fills",
-        Act::Request(AGENT, "cancel-4", ActionName::OrderCancel, r#"{"order_id":"{order:buy-4}"}"#),
+        Act::Request(
+            AGENT,
+            "cancel-4",
+            ActionName::OrderCancel,
+            r#"{"order_id":"{order:buy-4}"}"#,
+        ),
     ),
     step(
         "12:00:00",
@@ -249,7 +285,11 @@ pub const DAY: &[Step] = &[
             r#"{"strategy":"trend","symbol":"BTC-USD","side":"buy","size":0.03,"order_type":"market","thesis_slug":"btc-range-short","planned_entry":6700,"planned_stop":6850}"#,
         ),
     ),
-    step("18:00:00", "signed half an hour ago", Act::Late("late", ActionName::OrderSubmit, BUY, 30)),
+    step(
+        "18:00:00",
+        "signed half an hour ago",
+        Act::Late("late", ActionName::OrderSubmit, BUY, 30),
+    ),
     step(
         "20:00:00",
         "an instrument nobody allowed",

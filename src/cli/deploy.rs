@@ -29,7 +29,8 @@ pub fn user_name(text: &str) -> Result<String, String> {
     if first.is_some_and(is_letter) && rest.clone().all(is_other) && text.len() <= 31 {
         return Ok(text.to_owned());
     }
-    Err("a user's name is a small letter or `_`, then at most 30 of small letters, digits, `_` and `-`"
+    Err("a user's name is a small letter or `_`, then at most 30 of small letters, digits, `_` and \
+        `-`"
         .to_owned())
 }
 
@@ -39,12 +40,22 @@ impl Deploy {
         let home = fs::canonicalize(home).with_context(|| format!("home `{}`", home.display()))?;
         let program = std::env::current_exe().context("path of this program")?;
         for path in [&home, &program] {
-            let is_plain = path.to_str().is_some_and(|text| !text.contains(char::is_control));
+            let is_plain = path
+                .to_str()
+                .is_some_and(|text| !text.contains(char::is_control));
             if !is_plain {
-                bail!("`{}` holds characters that no unit and no crontab can hold", path.display());
+                bail!(
+                    "`{}` holds characters that no unit and no crontab can hold",
+                    path.display()
+                );
             }
         }
-        Ok(Deploy { home, program, gate: gate.to_owned(), agent: agent.to_owned() })
+        Ok(Deploy {
+            home,
+            program,
+            gate: gate.to_owned(),
+            agent: agent.to_owned(),
+        })
     }
 
     /// Returns the commands that separate the two users, to be run as root. They can be run again
@@ -53,14 +64,23 @@ impl Deploy {
         let (gate, agent) = (&self.gate, &self.agent);
         let home = quoted(&self.home);
         let of = |names: &[&str]| -> String {
-            names.iter().map(|name| quoted(&self.home.join(name))).collect::<Vec<_>>().join(" ")
+            names
+                .iter()
+                .map(|name| quoted(&self.home.join(name)))
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         let user = |name: &str, more: &str| {
-            format!("getent passwd {name} > /dev/null || useradd --system --user-group {more} {name}")
+            format!(
+                "getent passwd {name} > /dev/null || useradd --system --user-group {more} {name}"
+            )
         };
         vec![
             format!("getent group {DOOR} > /dev/null || groupadd --system {DOOR}"),
-            user(gate, &format!("--no-create-home --home-dir {home} --shell /usr/sbin/nologin")),
+            user(
+                gate,
+                &format!("--no-create-home --home-dir {home} --shell /usr/sbin/nologin"),
+            ),
             user(agent, "--create-home --shell /bin/sh"),
             // Membership lets the gate read what agents drop, whatever their umask leaves to the
             // group.
@@ -69,7 +89,16 @@ impl Deploy {
             format!("chown -hR {gate}:\"$(id -gn {gate})\" {home}"),
             format!("chmod -R go-w {home}"),
             format!("chmod 0755 {home} {}", of(&["rules", "spool", "spool/out"])),
-            format!("chmod 0700 {}", of(&["state", "audit", "spool/local", "spool/work", "spool/rejected"])),
+            format!(
+                "chmod 0700 {}",
+                of(&[
+                    "state",
+                    "audit",
+                    "spool/local",
+                    "spool/work",
+                    "spool/rejected"
+                ])
+            ),
             format!("chmod 0600 {}", of(&["state/keyring.db"])),
             format!("chgrp {DOOR} {}", of(&["spool/in"])),
             format!("chmod 3770 {}", of(&["spool/in"])),
@@ -86,16 +115,25 @@ impl Deploy {
             .mode(0o755)
             .create(&folder)
             .with_context(|| format!("folder `{}`", folder.display()))?;
-        for (name, text) in
-            [("users.sh", self.script()), ("spoolgate.service", self.unit()), ("crontab", self.crontab())]
-        {
+        for (name, text) in [
+            ("users.sh", self.script()),
+            ("spoolgate.service", self.unit()),
+            ("crontab", self.crontab()),
+        ] {
             let path = folder.join(name);
-            match OpenOptions::new().create_new(true).write(true).mode(0o644).open(&path) {
-                Ok(mut file) => {
-                    file.write_all(text.as_bytes()).with_context(|| format!("file `{}`", path.display()))?
-                }
+            match OpenOptions::new()
+                .create_new(true)
+                .write(true)
+                .mode(0o644)
+                .open(&path)
+            {
+                Ok(mut file) => file
+                    .write_all(text.as_bytes())
+                    .with_context(|| format!("file `{}`", path.display()))?,
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error).with_context(|| format!("file `{}`", path.display())),
+                Err(error) => {
+                    return Err(error).with_context(|| format!("file `{}`", path.display()));
+                }
             }
         }
         Ok(())
@@ -103,7 +141,8 @@ impl Deploy {
 
     fn script(&self) -> String {
         format!(
-            "#!/bin/sh\n# Gives the gate a user of its own, and agents the right to drop requests and nothing else. As root: \
+            "#!/bin/sh\n# Gives the gate a user of its own, and agents the right to drop requests \
+                and nothing else. As root: \
              read it, then\n#   sh {}\nset -eu\n{}\n",
             quoted(&self.home.join("deploy/users.sh")),
             self.commands().join("\n")
@@ -120,10 +159,14 @@ impl Deploy {
             .iter()
             .any(|folder| self.home.starts_with(folder) || self.program.starts_with(folder));
         let protect_home = if is_hidden { "read-only" } else { "yes" };
-        let private_tmp =
-            if self.home.starts_with("/tmp") || self.home.starts_with("/var/tmp") { "no" } else { "yes" };
+        let private_tmp = if self.home.starts_with("/tmp") || self.home.starts_with("/var/tmp") {
+            "no"
+        } else {
+            "yes"
+        };
         format!(
-            "# To install, as root: cp {} /etc/systemd/system/ && systemctl enable --now spoolgate\n\
+            "# To install, as root: cp {} /etc/systemd/system/ && systemctl enable --now \
+                spoolgate\n\
              [Unit]\n\
              Description=spoolgate, the gate between agents and money, mail and rules\n\
              After=local-fs.target time-sync.target network.target\n\
@@ -142,10 +185,12 @@ impl Deploy {
              KillMode=mixed\n\
              Restart=on-failure\n\
              RestartSec=2\n\
-             # Usage, a ledger that does not verify, another gate: trying again mends none of them.\n\
+             # Usage, a ledger that does not verify, another gate: trying again mends none of \
+                 them.\n\
              RestartPreventExitStatus=2 5 7\n\
              LimitNOFILE=4096\n\
-             # Programs of the rules live under all of this too. What one of them needs: ReadWritePaths= here, and\n\
+             # Programs of the rules live under all of this too. What one of them needs: \
+                 ReadWritePaths= here, and\n\
              # --allow-write with the same folder above.\n\
              ReadWritePaths={home}\n\
              ProtectSystem=strict\n\
@@ -182,7 +227,8 @@ impl Deploy {
         let word = |path: &Path| quoted(path).replace('%', r"\%");
         let (home, program) = (word(&self.home), word(&self.program));
         format!(
-            "# Instead of the service, for homes that need no answer at once. To install, as root: crontab -u {gate} {}\n\
+            "# Instead of the service, for homes that need no answer at once. To install, as root: \
+                crontab -u {gate} {}\n\
              */5 * * * * {program} --home {home} run --until-idle\n\
              # Beside either: the whole ledger, every night.\n\
              17 3 * * * {program} --home {home} audit verify > /dev/null\n",
@@ -193,7 +239,11 @@ impl Deploy {
 
 /// Quotes a path as a word in a systemd unit, and doubles the characters that systemd would expand.
 fn unit_word(path: &Path) -> String {
-    let text = path.to_string_lossy().replace('\\', r"\\").replace('"', "\\\"").replace('%', "%%");
+    let text = path
+        .to_string_lossy()
+        .replace('\\', r"\\")
+        .replace('"', "\\\"")
+        .replace('%', "%%");
     format!("\"{text}\"")
 }
 
@@ -213,19 +263,30 @@ mod tests {
     #[test]
     fn paths_stay_single_words_everywhere() {
         let home = of("/srv/100% my \"gate's\" $(x)");
-        assert!(home.unit().contains(r#"--home "/srv/100%% my \"gate's\" $$(x)" watch"#), "{}", home.unit());
         assert!(
-            home.unit().contains("ReadWritePaths=\"/srv/100%% my \\\"gate's\\\" $(x)\"\n"),
+            home.unit()
+                .contains(r#"--home "/srv/100%% my \"gate's\" $$(x)" watch"#),
             "{}",
             home.unit()
         );
         assert!(
-            home.crontab().contains(r#"--home '/srv/100\% my "gate'\''s" $(x)' run"#),
+            home.unit()
+                .contains("ReadWritePaths=\"/srv/100%% my \\\"gate's\\\" $(x)\"\n"),
+            "{}",
+            home.unit()
+        );
+        assert!(
+            home.crontab()
+                .contains(r#"--home '/srv/100\% my "gate'\''s" $(x)' run"#),
             "{}",
             home.crontab()
         );
         let quoted = r#"'/srv/100% my "gate'\''s" $(x)/spool/in'"#;
-        assert!(home.commands().iter().any(|command| command == &format!("chmod 3770 {quoted}")));
+        assert!(
+            home.commands()
+                .iter()
+                .any(|command| command == &format!("chmod 3770 {quoted}"))
+        );
     }
 
     #[test]
@@ -247,8 +308,16 @@ mod tests {
 
     #[test]
     fn homes_are_not_hidden_from_their_own_gate() {
-        assert!(of("/srv/gate").unit().contains("ProtectHome=yes\nPrivateTmp=yes\n"));
-        assert!(of("/home/ann/gate").unit().contains("ProtectHome=read-only\n"));
+        assert!(
+            of("/srv/gate")
+                .unit()
+                .contains("ProtectHome=yes\nPrivateTmp=yes\n")
+        );
+        assert!(
+            of("/home/ann/gate")
+                .unit()
+                .contains("ProtectHome=read-only\n")
+        );
         assert!(of("/tmp/gate").unit().contains("PrivateTmp=no\n"));
     }
 }

@@ -12,7 +12,10 @@ use super::output::Output;
 /// Check this machine and this home for problems, and say how to fix them.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate doctor\n  spoolgate doctor --agent-user bot\n  spoolgate --home /srv/gate --format json doctor | jq -r 'select(.level == \"error\").remedy'\n\nIt changes nothing and takes no lock. Exit code 1: there is at least one error; warnings and notes end with 0."
+    after_help = "Examples:\n  spoolgate doctor\n  spoolgate doctor --agent-user bot\n  spoolgate \
+        --home /srv/gate --format json doctor | jq -r 'select(.level == \"error\").remedy'\n\nIt \
+            changes nothing and takes no lock. Exit code 1: there is at least one error; warnings \
+                and notes end with 0."
 )]
 pub struct Args {
     /// A system user, by name or number: check whether an agent that runs as this user could write
@@ -26,7 +29,9 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let agent = match &args.agent_user {
         None => None,
         Some(name) => match user(name) {
-            None => bail!("`{name}` is not in /etc/passwd; name a user of this machine with --agent-user"),
+            None => bail!(
+                "`{name}` is not in /etc/passwd; name a user of this machine with --agent-user"
+            ),
             found => found,
         },
     };
@@ -48,5 +53,9 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         }
     }
     let is_sick = found.iter().any(|finding| finding.level == Level::Error);
-    Ok(if is_sick { Exit::Refused } else { Exit::Success })
+    Ok(if is_sick {
+        Exit::Refused
+    } else {
+        Exit::Success
+    })
 }

@@ -23,7 +23,9 @@ use super::{audit, explain_words as words, look};
 /// Explains one decision.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate explain first\n  spoolgate explain 42\n  spoolgate explain o-42-stop\n  spoolgate --format json explain first | jq .failed\n\nExit codes: 0 it is explained, whatever was decided, 2 there is no such request, line or order."
+    after_help = "Examples:\n  spoolgate explain first\n  spoolgate explain 42\n  spoolgate \
+        explain o-42-stop\n  spoolgate --format json explain first | jq .failed\n\nExit codes: 0 \
+            it is explained, whatever was decided, 2 there is no such request, line or order."
 )]
 pub struct Args {
     /// Id of a request, number of a line (an answer's auditRef), or id of an order.
@@ -77,7 +79,8 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let found = find(home, &view, &args.what)?;
     if found.is_empty() {
         bail!(
-            "there is no request, line or order `{}` in this ledger; `spoolgate audit tail` shows the newest",
+            "there is no request, line or order `{}` in this ledger; `spoolgate audit tail` shows \
+                the newest",
             plain(&args.what)
         );
     }
@@ -103,7 +106,9 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
 /// the whole ledger.
 pub(super) fn find(home: &Path, view: &View, what: &str) -> Result<Vec<(u64, Record)>> {
     let order = OrderId::parse(what).ok();
-    let named = order.map(|order| order.seq).or(ActionId::parse(what).map(|action| action.0));
+    let named = order
+        .map(|order| order.seq)
+        .or(ActionId::parse(what).map(|action| action.0));
     let seqs = match what.parse().ok().or(named) {
         Some(seq) => vec![seq],
         None => view.request_lines(what)?,
@@ -129,7 +134,11 @@ pub(super) fn find(home: &Path, view: &View, what: &str) -> Result<Vec<(u64, Rec
             found.extend(view.record(seq)?.map(|record| (seq, record)));
         }
     }
-    if found.is_empty() { audit::records(home, what) } else { Ok(found) }
+    if found.is_empty() {
+        audit::records(home, what)
+    } else {
+        Ok(found)
+    }
 }
 
 /// Returns whether a line placed the order or is about it.
@@ -140,9 +149,19 @@ fn is_of_order(record: &Record, id: OrderId) -> bool {
     is_about || record.changes().iter().any(places)
 }
 
-fn of_decision(view: &View, line: u64, decision: &Decision, meant: Option<OrderId>) -> Result<Explained> {
+fn of_decision(
+    view: &View,
+    line: u64,
+    decision: &Decision,
+    meant: Option<OrderId>,
+) -> Result<Explained> {
     let rows = |keep: &dyn Fn(&CheckRow) -> bool| -> Vec<CheckRow> {
-        decision.checks.iter().filter(|row| keep(row)).cloned().collect()
+        decision
+            .checks
+            .iter()
+            .filter(|row| keep(row))
+            .cloned()
+            .collect()
     };
     let payload = view.payload(line)?;
     let failed = rows(&|row| !row.passed);
@@ -155,7 +174,8 @@ fn of_decision(view: &View, line: u64, decision: &Decision, meant: Option<OrderI
         (Status::Success, false) => "done",
     };
     let mut did: Vec<String> = decision.changes.iter().map(words::change).collect();
-    if did.is_empty() && decision.status == Status::Success && decision.metadata.replay_of.is_none() {
+    if did.is_empty() && decision.status == Status::Success && decision.metadata.replay_of.is_none()
+    {
         did.extend(words::answer(decision));
     }
     Ok(Explained {
@@ -200,7 +220,14 @@ fn of_other(view: &View, line: u64, record: &Record, meant: Option<OrderId>) -> 
         decided_at: record.timestamp(),
         outcome,
         code: ended.and_then(|ended| ended.metadata.code),
-        why: ended.map(|ended| ended.metadata.message.as_ref().unwrap_or(&ended.note).clone()),
+        why: ended.map(|ended| {
+            ended
+                .metadata
+                .message
+                .as_ref()
+                .unwrap_or(&ended.note)
+                .clone()
+        }),
         failed: Vec::new(),
         headroom: None,
         needs: Vec::new(),
@@ -213,14 +240,24 @@ fn of_other(view: &View, line: u64, record: &Record, meant: Option<OrderId>) -> 
 
 /// Returns what has happened since to the council case, the outgoing action and the orders of this
 /// line, as far as the index knows it.
-fn since(view: &View, line: u64, decision: &Decision, meant: Option<OrderId>) -> Result<Vec<Event>> {
+fn since(
+    view: &View,
+    line: u64,
+    decision: &Decision,
+    meant: Option<OrderId>,
+) -> Result<Vec<Event>> {
     let mut events = Vec::new();
     if decision.opens_a_case()
-        && let Some(id) = decision.request_id.as_deref().and_then(|id| RequestId::parse(id).ok())
+        && let Some(id) = decision
+            .request_id
+            .as_deref()
+            .and_then(|id| RequestId::parse(id).ok())
         && let Some(docket) = view.docket(&id)?
     {
         let what = match &docket.closed {
-            Some((closed, stance)) => format!("the council decided in line {closed}: {}", stance.as_str()),
+            Some((closed, stance)) => {
+                format!("the council decided in line {closed}: {}", stance.as_str())
+            }
             None => format!(
                 "the case is open until {}, {} verdicts so far",
                 docket.case.deadline,
@@ -232,26 +269,44 @@ fn since(view: &View, line: u64, decision: &Decision, meant: Option<OrderId>) ->
     if decision.status == Status::Pending {
         events.push(match view.response_to(line)? {
             Some(ended) => {
-                let code = ended.metadata.code.map_or_else(|| "success".to_owned(), |code| code.to_string());
+                let code = ended
+                    .metadata
+                    .code
+                    .map_or_else(|| "success".to_owned(), |code| code.to_string());
                 let why = ended.metadata.message.unwrap_or(ended.note);
                 Event {
                     time: Some(ended.timestamp),
                     what: format!("it ended as {code} (line {}): {why}", ended.id),
                 }
             }
-            None => Event { time: None, what: "what came of it is not known yet".to_owned() },
+            None => Event {
+                time: None,
+                what: "what came of it is not known yet".to_owned(),
+            },
         });
     }
     let done = decision.status == Status::Success;
     if let Some(named) = decision.order_id.or(meant).filter(|_| done) {
-        events.extend(of_orders(view, line, decision.timestamp, named, &decision.changes)?);
+        events.extend(of_orders(
+            view,
+            line,
+            decision.timestamp,
+            named,
+            &decision.changes,
+        )?);
     }
     Ok(events)
 }
 
 /// Returns what has happened to an order, and to the orders that belong to it, since the line at
 /// `from` that made these changes.
-fn of_orders(view: &View, line: u64, from: Time, named: OrderId, changes: &[Change]) -> Result<Vec<Event>> {
+fn of_orders(
+    view: &View,
+    line: u64,
+    from: Time,
+    named: OrderId,
+    changes: &[Change],
+) -> Result<Vec<Event>> {
     let mut events = Vec::new();
     let entry = named.entry();
     let is_of_entry = |id: OrderId| id.entry() == entry;
@@ -265,11 +320,18 @@ fn of_orders(view: &View, line: u64, from: Time, named: OrderId, changes: &[Chan
         let what = format!(
             "{} {} {} at {}, fee {fee}{realised}",
             fill.order_id,
-            if fill.side == spoolgate_wire::orders::Side::Buy { "bought" } else { "sold" },
+            if fill.side == spoolgate_wire::orders::Side::Buy {
+                "bought"
+            } else {
+                "sold"
+            },
             fill.size.normalized(),
             fill.price.normalized()
         );
-        events.push(Event { time: Some(fill.recorded_at), what });
+        events.push(Event {
+            time: Some(fill.recorded_at),
+            what,
+        });
     }
     for id in [entry, entry.stop(), entry.target(), entry.flatten()] {
         let open = view.state.book.orders.get(&id);
@@ -283,16 +345,26 @@ fn of_orders(view: &View, line: u64, from: Time, named: OrderId, changes: &[Chan
             let left = order.leaves().normalized();
             let moved = match (order.role, planned, order.trigger) {
                 (OrderRole::Protective, Some(from), Some(to)) if from != to => {
-                    format!(", tightened from {} to {}", from.normalized(), to.normalized())
+                    format!(
+                        ", tightened from {} to {}",
+                        from.normalized(),
+                        to.normalized()
+                    )
                 }
                 _ => String::new(),
             };
-            events.push(Event { time: None, what: format!("{id} is open, {left} to go{moved}") });
+            events.push(Event {
+                time: None,
+                what: format!("{id} is open, {left} to go{moved}"),
+            });
         } else if let Some(closed) = view.closed_order(id)? {
             let what = format!("{id} {}", words::end(closed.end));
             events.push(Event { time: None, what });
         } else if id.leg == Leg::Order && id.seq == line {
-            events.push(Event { time: None, what: format!("nothing more is known of {id}") });
+            events.push(Event {
+                time: None,
+                what: format!("nothing more is known of {id}"),
+            });
         }
     }
     Ok(events)
@@ -301,21 +373,39 @@ fn of_orders(view: &View, line: u64, from: Time, named: OrderId, changes: &[Chan
 fn print(told: &Explained, output: &Output) -> Result<()> {
     let who = told.source.as_deref().unwrap_or("somebody unknown");
     let by = match &told.request_id {
-        Some(id) => format!("Line {}, request `{id}`: `{who}` asked {}.", told.line, told.asked),
-        None if told.source.is_some() => format!("Line {}: `{who}` asked {}.", told.line, told.asked),
+        Some(id) => format!(
+            "Line {}, request `{id}`: `{who}` asked {}.",
+            told.line, told.asked
+        ),
+        None if told.source.is_some() => {
+            format!("Line {}: `{who}` asked {}.", told.line, told.asked)
+        }
         None => format!("Line {}: {}.", told.line, told.asked),
     };
     output.line(&plain(&by))?;
-    let signed =
-        told.signed_at.as_deref().map(|at| format!("Signed {at}, decided")).unwrap_or("At".to_owned());
+    let signed = told
+        .signed_at
+        .as_deref()
+        .map(|at| format!("Signed {at}, decided"))
+        .unwrap_or("At".to_owned());
     output.line(&plain(&format!("{signed} {}.", told.decided_at)))?;
-    let code = told.code.map(|code| format!(" ({code})")).unwrap_or_default();
-    let why = told.why.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+    let code = told
+        .code
+        .map(|code| format!(" ({code})"))
+        .unwrap_or_default();
+    let why = told
+        .why
+        .as_deref()
+        .map(|why| format!(": {why}"))
+        .unwrap_or_default();
     match told.answered_again_as {
-        Some(line) => {
-            output.line(&format!("Answered again as in line {line}: `spoolgate explain {line}`."))?
-        }
-        None => output.line(&plain(&format!("{}{code}{why}", told.outcome.to_uppercase())))?,
+        Some(line) => output.line(&format!(
+            "Answered again as in line {line}: `spoolgate explain {line}`."
+        ))?,
+        None => output.line(&plain(&format!(
+            "{}{code}{why}",
+            told.outcome.to_uppercase()
+        )))?,
     }
     if !told.failed.is_empty() {
         output.heading("Failed checks, the first of which names the refusal")?;
@@ -330,7 +420,11 @@ fn print(told: &Explained, output: &Output) -> Result<()> {
     let since: Vec<String> = told
         .since
         .iter()
-        .map(|event| event.time.map_or_else(|| event.what.clone(), |at| format!("{at}  {}", event.what)))
+        .map(|event| {
+            event
+                .time
+                .map_or_else(|| event.what.clone(), |at| format!("{at}  {}", event.what))
+        })
         .collect();
     list("Since then", &since, output)
 }
@@ -340,21 +434,43 @@ fn list(heading: &str, lines: &[String], output: &Output) -> Result<()> {
         return Ok(());
     }
     output.heading(heading)?;
-    lines.iter().try_for_each(|line| output.line(&plain(&format!("  {line}"))))
+    lines
+        .iter()
+        .try_for_each(|line| output.line(&plain(&format!("  {line}"))))
 }
 
 fn table(rows: &[CheckRow], output: &Output) -> Result<()> {
-    let shown =
-        |amount: Option<Amount>| amount.map_or_else(|| "-".to_owned(), |a| a.normalized().to_string());
+    let shown = |amount: Option<Amount>| {
+        amount.map_or_else(|| "-".to_owned(), |a| a.normalized().to_string())
+    };
     let rows: Vec<Vec<String>> = rows
         .iter()
         .map(|row| {
-            let amounts = if row.unit == "bool" { [None; 2] } else { [row.value, row.limit] };
+            let amounts = if row.unit == "bool" {
+                [None; 2]
+            } else {
+                [row.value, row.limit]
+            };
             let [value, limit] = amounts.map(shown);
-            let unit = if row.unit == "bool" { String::new() } else { row.unit.to_string() };
+            let unit = if row.unit == "bool" {
+                String::new()
+            } else {
+                row.unit.to_string()
+            };
             let why = short(row.reason.as_deref().unwrap_or_default(), NOTE_CHARS);
-            vec![row.name.to_string(), value, limit, unit, row.source.to_string(), why]
+            vec![
+                row.name.to_string(),
+                value,
+                limit,
+                unit,
+                row.source.to_string(),
+                why,
+            ]
         })
         .collect();
-    output.table(&["check", "value", "limit", "unit", "source", "why"], &["value", "limit"], &rows)
+    output.table(
+        &["check", "value", "limit", "unit", "source", "why"],
+        &["value", "limit"],
+        &rows,
+    )
 }

@@ -25,18 +25,25 @@ fn shown(amount: Amount) -> String {
 
 /// Describes the request, to continue "`bot` asked".
 pub fn asked(decision: &Decision, payload: Option<&str>) -> String {
-    let action = decision.action.as_deref().unwrap_or("something that could not be read");
-    let Some(payload) = payload else { return format!("for {action}") };
+    let action = decision
+        .action
+        .as_deref()
+        .unwrap_or("something that could not be read");
+    let Some(payload) = payload else {
+        return format!("for {action}");
+    };
     let words = match action.parse() {
-        Ok(ActionName::OrderSubmit) => serde_json::from_str(payload).ok().map(|order| of_order(&order)),
+        Ok(ActionName::OrderSubmit) => serde_json::from_str(payload)
+            .ok()
+            .map(|order| of_order(&order)),
         Ok(ActionName::OrderCancel) => serde_json::from_str(payload)
             .ok()
             .map(|CancelOrder { order_id }: CancelOrder| format!("to cancel {order_id}")),
-        Ok(ActionName::OrderTightenStop) => {
-            serde_json::from_str(payload).ok().map(|TightenStop { order_id, new_stop }: TightenStop| {
+        Ok(ActionName::OrderTightenStop) => serde_json::from_str(payload).ok().map(
+            |TightenStop { order_id, new_stop }: TightenStop| {
                 format!("to tighten the stop of {order_id} to {}", shown(new_stop))
-            })
-        }
+            },
+        ),
         _ => None,
     };
     words.unwrap_or_else(|| match payload.trim() {
@@ -48,10 +55,15 @@ pub fn asked(decision: &Decision, payload: Option<&str>) -> String {
 fn of_order(order: &SubmitOrder) -> String {
     let own = match (order.price, order.stop_price) {
         (Some(price), _) => format!(" at {}", shown(price)),
-        (None, Some(trigger)) if order.order_type.as_str() == "stop" => format!(" at {}", shown(trigger)),
+        (None, Some(trigger)) if order.order_type.as_str() == "stop" => {
+            format!(" at {}", shown(trigger))
+        }
         _ => String::new(),
     };
-    let target = order.target_price.map(|at| format!(", target {}", shown(at))).unwrap_or_default();
+    let target = order
+        .target_price
+        .map(|at| format!(", target {}", shown(at)))
+        .unwrap_or_default();
     format!(
         "to {} {} {} ({}{own}, stop {}{target}, thesis {}) for strategy {}",
         order.side.as_str(),
@@ -71,19 +83,32 @@ pub fn needs(decision: &Decision, failed: &[CheckRow]) -> Vec<String> {
         let check = &headroom.binding_check;
         needs.push(match headroom.max_size.is_positive() {
             true => {
-                format!("the size: at most {} would pass; {check} refuses more", shown(headroom.max_size))
+                format!(
+                    "the size: at most {} would pass; {check} refuses more",
+                    shown(headroom.max_size)
+                )
             }
             false => format!("no size would pass while {check} says no"),
         });
     }
     for row in failed.iter().filter(|row| row.unit != "bool") {
         if let (Some(value), Some(limit)) = (row.value, row.limit) {
-            let unit = if row.unit == "price" { String::new() } else { format!(" {}", row.unit) };
+            let unit = if row.unit == "price" {
+                String::new()
+            } else {
+                format!(" {}", row.unit)
+            };
             let (value, limit) = (shown(value), shown(limit));
-            needs.push(format!("{}: {value}{unit} against {limit}{unit} of {}", row.name, row.source));
+            needs.push(format!(
+                "{}: {value}{unit} against {limit}{unit} of {}",
+                row.name, row.source
+            ));
         }
     }
-    for row in failed.iter().filter(|row| row.unit == "bool" || row.value.is_none()) {
+    for row in failed
+        .iter()
+        .filter(|row| row.unit == "bool" || row.value.is_none())
+    {
         let why = row.reason.as_deref().unwrap_or("it says no");
         needs.push(format!("{} ({}): {why}", row.name, row.source));
     }
@@ -100,7 +125,10 @@ pub fn answer(decision: &Decision) -> Option<String> {
         let receipt = receipt?;
         return Some(format!("receipt {} of its admission", receipt.receipt_id));
     }
-    decision.data.as_ref().map(|data| format!("answered {}", short(data.get(), PIECE_CHARS)))
+    decision
+        .data
+        .as_ref()
+        .map(|data| format!("answered {}", short(data.get(), PIECE_CHARS)))
 }
 
 /// Describes how an order ended, to continue a sentence about the order.
@@ -123,11 +151,17 @@ fn of_proposal(step: &Step) -> String {
             proposed.rule_id,
             proposed.direction.as_str()
         ),
-        Step::Applied { proposed, rulebook, .. } => format!(
+        Step::Applied {
+            proposed, rulebook, ..
+        } => format!(
             "proposal {} was applied: `{}` is as it says, in rulebook {rulebook}",
             proposed.proposal_id, proposed.path
         ),
-        Step::Declined { proposal_id, by, reason } => {
+        Step::Declined {
+            proposal_id,
+            by,
+            reason,
+        } => {
             format!("proposal {proposal_id} was declined by `{by}`: {reason}")
         }
     }
@@ -139,10 +173,19 @@ fn of_services(change: &services::Change) -> String {
         services::Change::Edited { edit, rulebook, .. } => {
             format!("rules/services.yaml was changed by {edit}, in rulebook {rulebook}")
         }
-        services::Change::Credential { service, credential: Some(record) } => {
-            format!("credential {} is that of service `{service}`", record.credential_id)
+        services::Change::Credential {
+            service,
+            credential: Some(record),
+        } => {
+            format!(
+                "credential {} is that of service `{service}`",
+                record.credential_id
+            )
         }
-        services::Change::Credential { service, credential: None } => {
+        services::Change::Credential {
+            service,
+            credential: None,
+        } => {
             format!("service `{service}` has no credential any more")
         }
     }
@@ -159,20 +202,28 @@ pub fn change(change: &Change) -> String {
         Change::HaltFile { present: true } => "rules/HALT appeared: entries are halted".to_owned(),
         Change::HaltFile { present: false } => "rules/HALT went".to_owned(),
         Change::HaltSet { principal, halt } => {
-            let whose = principal.as_ref().map_or("everybody".to_owned(), |name| format!("`{name}`"));
+            let whose = principal
+                .as_ref()
+                .map_or("everybody".to_owned(), |name| format!("`{name}`"));
             format!("entries of {whose} were halted: {}", halt.reason)
         }
         Change::HaltCleared { principal } => {
-            let whose = principal.as_ref().map_or("everybody".to_owned(), |name| format!("`{name}`"));
+            let whose = principal
+                .as_ref()
+                .map_or("everybody".to_owned(), |name| format!("`{name}`"));
             format!("the halt of {whose} was cleared")
         }
-        Change::ClockFaulted(fault) => format!("the clock stepped from {} to {}", fault.from, fault.to),
+        Change::ClockFaulted(fault) => {
+            format!("the clock stepped from {} to {}", fault.from, fault.to)
+        }
         Change::ClockAccepted {} => "the machine's clock was accepted".to_owned(),
         Change::Proposal(step) => of_proposal(step),
         Change::Approvals(step) => of_approvals(step),
         Change::Actions(step) => of_actions(step),
         Change::RulebookLoaded { hash } => format!("the rulebook {hash} came into force"),
-        Change::ProgramChanged { version, .. } => format!("spoolgate {version} writes from here on"),
+        Change::ProgramChanged { version, .. } => {
+            format!("spoolgate {version} writes from here on")
+        }
         Change::RulebookFaulted { fault } => format!("rule file {fault}: entries are refused"),
         other => named(other),
     }
@@ -181,9 +232,15 @@ pub fn change(change: &Change) -> String {
 fn of_actions(step: &actions::Change) -> String {
     match step {
         actions::Change::Opened(open) => {
-            format!("{} was begun at {} ({}), adapter {}", open.id, open.service, open.host, open.adapter)
+            format!(
+                "{} was begun at {} ({}), adapter {}",
+                open.id, open.service, open.host, open.adapter
+            )
         }
-        actions::Change::FirstUse { service, destination } => {
+        actions::Change::FirstUse {
+            service,
+            destination,
+        } => {
             format!("nothing went to {service} ({}) before", destination.host)
         }
         actions::Change::AlsoAnswer { id, answer } => {
@@ -196,7 +253,10 @@ fn of_actions(step: &actions::Change) -> String {
 fn of_approvals(step: &approvals::Change) -> String {
     match step {
         approvals::Change::Held(hold) => {
-            format!("it is held as {} until {}: a person grants or denies it", hold.id, hold.expires_at)
+            format!(
+                "it is held as {} until {}: a person grants or denies it",
+                hold.id, hold.expires_at
+            )
         }
         approvals::Change::Ended { id, end, by } => {
             let how = match end {
@@ -204,11 +264,20 @@ fn of_approvals(step: &approvals::Change) -> String {
                 approvals::End::Denied => "was denied",
                 approvals::End::Expired => "expired",
             };
-            let by = by.as_ref().map(|by| format!(" by `{by}`")).unwrap_or_default();
+            let by = by
+                .as_ref()
+                .map(|by| format!(" by `{by}`"))
+                .unwrap_or_default();
             format!("{id} {how}{by}")
         }
-        approvals::Change::EntryAdded { set, value, entry, .. } => {
-            let task = entry.task.as_ref().map(|task| format!(" for task {task}")).unwrap_or_default();
+        approvals::Change::EntryAdded {
+            set, value, entry, ..
+        } => {
+            let task = entry
+                .task
+                .as_ref()
+                .map(|task| format!(" for task {task}"))
+                .unwrap_or_default();
             format!("`{}` came into set `{set}`{task}", escaped(value))
         }
         approvals::Change::EntryEnded { set, value, .. } => {
@@ -226,31 +295,56 @@ fn of_book(change: &trading::Change) -> String {
                 OrderRole::Protective => "protective stop",
                 OrderRole::Target => "target",
             };
-            let at = order.price.or(order.trigger).map(|at| format!(" at {}", shown(at))).unwrap_or_default();
+            let at = order
+                .price
+                .or(order.trigger)
+                .map(|at| format!(" at {}", shown(at)))
+                .unwrap_or_default();
             let size = match order.size.is_zero() {
                 true => String::new(),
                 false => format!(" {}", shown(order.size)),
             };
             let side = order.side.as_str();
-            format!("placed the {role} {}: {side}{size} {}{at}", order.order_id, order.symbol)
+            format!(
+                "placed the {role} {}: {side}{size} {}{at}",
+                order.order_id, order.symbol
+            )
         }
         trading::Change::StopMoved { order_id, trigger } => {
             format!("moved the stop {order_id} to {}", shown(*trigger))
         }
-        trading::Change::OrderClosed { order_id, end: how, .. } => format!("{order_id} {}", end(*how)),
-        trading::Change::OrderRefused { order_id, reason, .. } => {
+        trading::Change::OrderClosed {
+            order_id, end: how, ..
+        } => format!("{order_id} {}", end(*how)),
+        trading::Change::OrderRefused {
+            order_id, reason, ..
+        } => {
             format!("the venue refused {order_id}: {reason}")
         }
         trading::Change::OrderFilled(fill) => {
-            format!("{} {} {} at {}", fill.order_id, fill.side.as_str(), shown(fill.size), shown(fill.price))
+            format!(
+                "{} {} {} at {}",
+                fill.order_id,
+                fill.side.as_str(),
+                shown(fill.size),
+                shown(fill.price)
+            )
         }
         trading::Change::AccountAdjusted { amount } => {
-            let what = if amount.is_negative() { "withdrawn" } else { "deposited" };
+            let what = if amount.is_negative() {
+                "withdrawn"
+            } else {
+                "deposited"
+            };
             format!("{} was {what}", shown(amount.abs()))
         }
-        trading::Change::StrategyCleared { strategy } => format!("strategy `{strategy}` may enter again"),
+        trading::Change::StrategyCleared { strategy } => {
+            format!("strategy `{strategy}` may enter again")
+        }
         trading::Change::SymbolCleared { symbol } => format!("entries in `{symbol}` go on"),
-        trading::Change::DrawdownCleared { peak } => format!("the drawdown counts from {}", shown(*peak)),
+        trading::Change::DrawdownCleared { peak } => {
+            format!("the drawdown counts from {}", shown(*peak))
+        }
         trading::Change::OrderEnding { order_id, .. } => {
             format!("{order_id} is to end; it stays reserved until its venue says that it has")
         }
@@ -260,16 +354,27 @@ fn of_book(change: &trading::Change) -> String {
                 Verb::Replace => "replace",
                 Verb::Cancel => "cancel",
             };
-            format!("told `{}` to {what} {} (version {})", told.bridge, told.order_id, told.version)
+            format!(
+                "told `{}` to {what} {} (version {})",
+                told.bridge, told.order_id, told.version
+            )
         }
-        trading::Change::VenueReported { order_id, bridge, exec_id, .. } => {
+        trading::Change::VenueReported {
+            order_id,
+            bridge,
+            exec_id,
+            ..
+        } => {
             format!("`{bridge}` reported on {order_id} ({exec_id})")
         }
         trading::Change::SymbolDoubted { symbol, doubt } => {
             format!("entries in `{symbol}` wait for a person: {}", doubt.what)
         }
         trading::Change::ThesisRefuted { slug, price, .. } => {
-            format!("the market refuted the thesis `{slug}` at {}", shown(*price))
+            format!(
+                "the market refuted the thesis `{slug}` at {}",
+                shown(*price)
+            )
         }
         other => named(other),
     }
@@ -277,7 +382,8 @@ fn of_book(change: &trading::Change) -> String {
 
 /// Describes a change by its name and members in the ledger.
 fn named(change: &impl serde::Serialize) -> String {
-    serde_json::to_string(change).map_or_else(|error| error.to_string(), |json| short(&json, PIECE_CHARS))
+    serde_json::to_string(change)
+        .map_or_else(|error| error.to_string(), |json| short(&json, PIECE_CHARS))
 }
 
 /// Describes a line that is not about a single request, and names its outcome.
@@ -293,32 +399,65 @@ pub fn record(record: &Record) -> (String, &'static str) {
             (what, "decided")
         }
         Record::Input(input) => (
-            format!("the command of {} answered in case `{}`: {}", input.role, input.request_id, input.note),
+            format!(
+                "the command of {} answered in case `{}`: {}",
+                input.role, input.request_id, input.note
+            ),
             "recorded",
         ),
-        Record::AdmissionInput(input) => {
-            (format!("a command of admission answered: {}", input.note), "recorded")
-        }
+        Record::AdmissionInput(input) => (
+            format!("a command of admission answered: {}", input.note),
+            "recorded",
+        ),
         Record::Market(rows) => {
             let from = rows.file_name.as_deref().unwrap_or("a request");
-            (format!("{} market rows of {} from {from}", rows.row_count, rows.symbol), "recorded")
+            (
+                format!(
+                    "{} market rows of {} from {from}",
+                    rows.row_count, rows.symbol
+                ),
+                "recorded",
+            )
         }
-        Record::Published(published) => {
-            (format!("answers up to line {} are on disk", published.up_to), "recorded")
-        }
-        Record::Redact(line) => {
-            (format!("{} redacted a part of line {}: {}", line.by, line.line, line.reason), "recorded")
-        }
+        Record::Published(published) => (
+            format!("answers up to line {} are on disk", published.up_to),
+            "recorded",
+        ),
+        Record::Redact(line) => (
+            format!(
+                "{} redacted a part of line {}: {}",
+                line.by, line.line, line.reason
+            ),
+            "recorded",
+        ),
         Record::Genesis(genesis) => (format!("the log {} begins", genesis.origin), "recorded"),
-        Record::Admin(admin) => (format!("{}, by {}: {}", admin.note, admin.by, admin.reason), "recorded"),
+        Record::Admin(admin) => (
+            format!("{}, by {}: {}", admin.note, admin.by, admin.reason),
+            "recorded",
+        ),
         Record::Rotate(rotation) => {
-            let Rotation { by, reason, log_key, .. } = rotation;
-            (format!("{by} rotated the log's keys, the new one is {log_key}: {reason}"), "recorded")
+            let Rotation {
+                by,
+                reason,
+                log_key,
+                ..
+            } = rotation;
+            (
+                format!("{by} rotated the log's keys, the new one is {log_key}: {reason}"),
+                "recorded",
+            )
         }
         Record::Event(_, event) => (event.note.clone(), "recorded"),
         Record::Response(line) => {
-            let outcome = if line.status == Status::Success { "done" } else { "error" };
-            (format!("for {}, begun in line {}", line.action, line.request_line), outcome)
+            let outcome = if line.status == Status::Success {
+                "done"
+            } else {
+                "error"
+            };
+            (
+                format!("for {}, begun in line {}", line.action, line.request_line),
+                outcome,
+            )
         }
         Record::Decision(decision) => (asked(decision, decision.payload.as_deref()), "decided"),
     }

@@ -89,13 +89,30 @@ struct FileReport<'a> {
 /// Runs `market funding`.
 pub fn from_file(home: &Path, args: &FileArgs, output: &Output) -> Result<Exit> {
     let bytes = read_file(&args.file)?;
-    let name = args.file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = args
+        .file
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
     let (rates, report) = market::import_rates(&name, &bytes, args.symbol_in_file.as_deref())?;
     let last_due = market::last_due(SystemClock::default().now());
-    let fated: Vec<Fated> =
-        rates.iter().map(|rate| Fated { rate, fate: fate(rate.time, last_due) }).collect();
-    let due = fated.iter().find(|fated| fated.fate == Fate::Due).map(|fated| fated.rate);
-    let told = FileReport { report: &report, symbol: &args.whose.symbol, last_due, rates: fated };
+    let fated: Vec<Fated> = rates
+        .iter()
+        .map(|rate| Fated {
+            rate,
+            fate: fate(rate.time, last_due),
+        })
+        .collect();
+    let due = fated
+        .iter()
+        .find(|fated| fated.fate == Fate::Due)
+        .map(|fated| fated.rate);
+    let told = FileReport {
+        report: &report,
+        symbol: &args.whose.symbol,
+        last_due,
+        rates: fated,
+    };
     if output.is_json() {
         output.json(&told)?;
     } else {
@@ -106,7 +123,8 @@ pub fn from_file(home: &Path, args: &FileArgs, output: &Output) -> Result<Exit> 
         Some(due) => charge(home, &args.whose, due.rate, due.time, output),
         None => {
             output.remark(&format!(
-                "the file has no rate of {last_due}, the last time due: nothing is charged; fetch it again, or give the rate with `spoolgate market rate`"
+                "the file has no rate of {last_due}, the last time due: nothing is charged; fetch \
+                    it again, or give the rate with `spoolgate market rate`"
             ));
             Ok(Exit::Refused)
         }
@@ -115,7 +133,9 @@ pub fn from_file(home: &Path, args: &FileArgs, output: &Output) -> Result<Exit> 
 
 /// Runs `market rate`.
 pub fn one(home: &Path, args: &RateArgs, output: &Output) -> Result<Exit> {
-    let time = args.time.unwrap_or_else(|| market::last_due(SystemClock::default().now()));
+    let time = args
+        .time
+        .unwrap_or_else(|| market::last_due(SystemClock::default().now()));
     charge(home, &args.whose, args.rate, time, output)
 }
 
@@ -130,35 +150,59 @@ fn fate(time: Time, last_due: Time) -> Fate {
 fn charge(home: &Path, whose: &Whose, rate: Amount, time: Time, output: &Output) -> Result<Exit> {
     let Whose { symbol, principal } = whose;
     let payload = serde_json::json!({ "symbol": symbol, "rate": rate, "time": time });
-    handover::administer(home, principal, ActionName::FundingUpdate, &payload, output, |answer| {
-        let told = |key| handover::value(answer, "FundingCharged", key);
-        format!(
-            "{rate} of {symbol} at {time}: {} charged to {} positions (ledger line {})",
-            told("charged"),
-            told("positions"),
-            answer.audit_ref
-        )
-    })
+    handover::administer(
+        home,
+        principal,
+        ActionName::FundingUpdate,
+        &payload,
+        output,
+        |answer| {
+            let told = |key| handover::value(answer, "FundingCharged", key);
+            format!(
+                "{rate} of {symbol} at {time}: {} charged to {} positions (ledger line {})",
+                told("charged"),
+                told("positions"),
+                answer.audit_ref
+            )
+        },
+    )
 }
 
 /// Prints what happens to every rate, and what is wrong with every dropped row.
 fn print_report(told: &FileReport<'_>, output: &Output) -> Result<()> {
-    let FileReport { report, rates, last_due, .. } = told;
+    let FileReport {
+        report,
+        rates,
+        last_due,
+        ..
+    } = told;
     let mut rows = vec![
         vec!["rows in the file".to_owned(), report.rows_in.to_string()],
         vec!["rates".to_owned(), report.rows_out.to_string()],
     ];
     let what = [
-        (Fate::PassedOver, "passed over, only what was due last is charged"),
+        (
+            Fate::PassedOver,
+            "passed over, only what was due last is charged",
+        ),
         (Fate::Due, "due"),
         (Fate::Ahead, "not due yet"),
     ];
     for (fate, name) in what {
-        let mut of_fate = rates.iter().filter(|fated| fated.fate == fate).map(|fated| fated.rate.time);
-        let Some(first) = of_fate.next() else { continue };
+        let mut of_fate = rates
+            .iter()
+            .filter(|fated| fated.fate == fate)
+            .map(|fated| fated.rate.time);
+        let Some(first) = of_fate.next() else {
+            continue;
+        };
         let count = of_fate.clone().count().saturating_add(1);
         let last = of_fate.next_back().unwrap_or(first);
-        let span = if first == last { format!("of {first}") } else { format!("of {first} to {last}") };
+        let span = if first == last {
+            format!("of {first}")
+        } else {
+            format!("of {first} to {last}")
+        };
         rows.push(vec![name.to_owned(), format!("{count} {span}")]);
     }
     let counts = [
@@ -173,5 +217,8 @@ fn print_report(told: &FileReport<'_>, output: &Output) -> Result<()> {
     rows.extend(found.map(|(name, count)| vec![(*name).to_owned(), count.to_string()]));
     rows.push(vec!["last due".to_owned(), last_due.to_string()]);
     output.table(&["funding rates", ""], &[], &rows)?;
-    report.problems.iter().try_for_each(|problem| output.line(&plain(problem)))
+    report
+        .problems
+        .iter()
+        .try_for_each(|problem| output.line(&plain(problem)))
 }

@@ -16,12 +16,16 @@ use super::output::Output;
 pub enum Command {
     /// Halt the entries of all principals, or of one.
     #[command(
-        after_help = "Examples:\n  spoolgate halt set --reason \"exchange trouble\"\n  spoolgate halt set --principal trend-bot --reason drill"
+        after_help = "Examples:\n  spoolgate halt set --reason \"exchange trouble\"\n  spoolgate \
+            halt set --principal trend-bot --reason drill"
     )]
     Set(SetArgs),
     /// Clear a halt, the latched drawdown, or what keeps a strategy or a symbol closed.
     #[command(
-        after_help = "Examples:\n  spoolgate halt clear --reason \"exchange is back\"\n  spoolgate halt clear --drawdown --reason reviewed\n  spoolgate halt clear --strategy trend --reason reviewed\n  spoolgate halt clear --symbol BTC-USD --reason \"the gap was real\""
+        after_help = "Examples:\n  spoolgate halt clear --reason \"exchange is back\"\n  spoolgate \
+            halt clear --drawdown --reason reviewed\n  spoolgate halt clear --strategy trend \
+                --reason reviewed\n  spoolgate halt clear --symbol BTC-USD --reason \"the gap was \
+                    real\""
     )]
     Clear(ClearArgs),
 }
@@ -69,28 +73,43 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
                 Some(name) => serde_json::json!({"principal": name, "reason": args.reason}),
                 None => serde_json::json!({"reason": args.reason}),
             };
-            handover::administer(home, &args.by.person, ActionName::HaltSet, &payload, output, |answer| {
-                format!("entries are halted, exits go on (ledger line {})", answer.audit_ref)
-            })
+            handover::administer(
+                home,
+                &args.by.person,
+                ActionName::HaltSet,
+                &payload,
+                output,
+                |answer| {
+                    format!(
+                        "entries are halted, exits go on (ledger line {})",
+                        answer.audit_ref
+                    )
+                },
+            )
         }
         Command::Clear(args) => {
-            let (scope, what) = match (&args.principal, &args.strategy, &args.symbol, args.drawdown) {
-                (Some(name), ..) => {
-                    (serde_json::json!({"principal": name}), format!("no halt of `{name}` alone is left"))
-                }
+            let (scope, what) = match (&args.principal, &args.strategy, &args.symbol, args.drawdown)
+            {
+                (Some(name), ..) => (
+                    serde_json::json!({"principal": name}),
+                    format!("no halt of `{name}` alone is left"),
+                ),
                 (None, Some(name), ..) => (
                     serde_json::json!({"strategy": name}),
                     format!("losses in a row and executions of `{name}` count from nothing"),
                 ),
-                (None, None, Some(symbol), _) => {
-                    (serde_json::json!({"symbol": symbol}), format!("`{symbol}` takes entries again"))
-                }
-                (None, None, None, true) => {
-                    (serde_json::json!("drawdown"), "the latched drawdown is cleared".to_owned())
-                }
-                (None, None, None, false) => {
-                    (serde_json::json!("all"), "no halt of everybody is left".to_owned())
-                }
+                (None, None, Some(symbol), _) => (
+                    serde_json::json!({"symbol": symbol}),
+                    format!("`{symbol}` takes entries again"),
+                ),
+                (None, None, None, true) => (
+                    serde_json::json!("drawdown"),
+                    "the latched drawdown is cleared".to_owned(),
+                ),
+                (None, None, None, false) => (
+                    serde_json::json!("all"),
+                    "no halt of everybody is left".to_owned(),
+                ),
             };
             let payload = serde_json::json!({"scope": scope, "reason": args.reason});
             let exit = handover::administer(
@@ -105,7 +124,9 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
                 // Report what else still keeps entries closed, or the person may believe that they
                 // are open.
                 let view = read::read(home, &real_seams(home)?)?;
-                look::why_closed(&view.state).iter().for_each(|reason| output.remark(reason));
+                look::why_closed(&view.state)
+                    .iter()
+                    .for_each(|reason| output.remark(reason));
             }
             Ok(exit)
         }

@@ -26,7 +26,13 @@ use super::rules::Folder;
 /// Decide one signed file at once and print the answer.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate handle r1.json\n  spoolgate handle - < r1.json | jq .data\n  spoolgate handle --dry-run r1.json\n  spoolgate handle --dry-run --as trend-bot --action order.submit order.json\n  spoolgate handle --dry-run --rules my-checkout witness.json\n\nA dry run writes nothing and uses up no id; a gate may be running. It takes a request without signature, and with\n--as and --action a payload alone.\n\nThe exit code is that of the answer. Beside a running watcher the file is handed to it."
+    after_help = "Examples:\n  spoolgate handle r1.json\n  spoolgate handle - < r1.json | jq \
+        .data\n  spoolgate handle --dry-run r1.json\n  spoolgate handle --dry-run --as trend-bot \
+            --action order.submit order.json\n  spoolgate handle --dry-run --rules my-checkout \
+                witness.json\n\nA dry run writes nothing and uses up no id; a gate may be running. \
+                    It takes a request without signature, and with\n--as and --action a payload \
+                        alone.\n\nThe exit code is that of the answer. Beside a running watcher \
+                            the file is handed to it."
 )]
 pub struct Args {
     /// The signed request; `-` for standard input.
@@ -47,13 +53,22 @@ pub struct Args {
 
 /// Reads a file or standard input: at most one byte more than a request may have.
 pub fn read_input(path: &Path) -> Result<Vec<u8>> {
-    let cap = u64::try_from(REQUEST_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
+    let cap = u64::try_from(REQUEST_BYTES_MAX)
+        .unwrap_or(u64::MAX)
+        .saturating_add(1);
     let mut bytes = Vec::new();
     if path == Path::new("-") {
-        std::io::stdin().take(cap).read_to_end(&mut bytes).context("standard input")?;
+        std::io::stdin()
+            .take(cap)
+            .read_to_end(&mut bytes)
+            .context("standard input")?;
     } else {
-        let shown =
-            || format!("file `{}`; name one that can be read, or `-` for standard input", path.display());
+        let shown = || {
+            format!(
+                "file `{}`; name one that can be read, or `-` for standard input",
+                path.display()
+            )
+        };
         let file = File::open(path).with_context(shown)?;
         file.take(cap).read_to_end(&mut bytes).with_context(shown)?;
     }
@@ -73,7 +88,9 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
             Ok(answer.exit())
         }
         Handed::TimedOut => {
-            output.remark("the running gate did not answer in time; the request is still in its spool");
+            output.remark(
+                "the running gate did not answer in time; the request is still in its spool",
+            );
             Ok(Exit::WaitTimeout)
         }
     }
@@ -84,10 +101,14 @@ fn try_it(home: &Path, args: &Args, request: &[u8], output: &Output) -> Result<E
     let mut trial = Trial::of(home, &seams)?;
     match &args.rules {
         Some(dir) => trial.under(rules_of(dir, &trial.view.rulebook)?),
-        None => look::rules_apart(home, &trial.view).iter().for_each(|apart| output.remark(apart)),
+        None => look::rules_apart(home, &trial.view)
+            .iter()
+            .for_each(|apart| output.remark(apart)),
     }
     let asked = asked(args, request, trial.now)?;
-    let Tried { answer, remarks, .. } = trial.decide(&asked)?;
+    let Tried {
+        answer, remarks, ..
+    } = trial.decide(&asked)?;
     remarks.iter().for_each(|remark| output.remark(remark));
     output.raw(&marked(&answer))?;
     Ok(answer.exit())
@@ -114,7 +135,10 @@ pub fn rules_of(dir: &Path, in_force: &Rulebook) -> Result<Rulebook> {
             Ok(rulebook)
         }
         Some(Err(fault)) => bail!(folder.shown(fault)),
-        None => Ok(Rulebook { ruleset: read.rules, ..in_force.clone() }),
+        None => Ok(Rulebook {
+            ruleset: read.rules,
+            ..in_force.clone()
+        }),
     }
 }
 
@@ -189,6 +213,8 @@ pub fn read_asked<'a>(
         payload: json::minify(draft.payload.get()).into_owned(),
         source,
         signature: draft.signature.unwrap_or_default(),
-        causality: draft.causality.map(|raw| json::minify(raw.get()).into_owned()),
+        causality: draft
+            .causality
+            .map(|raw| json::minify(raw.get()).into_owned()),
     }))
 }

@@ -61,21 +61,25 @@ pub fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
     }
     let name = format!("{}.json", agent::random_name()?);
     let hidden = folder.join(format!(".{name}"));
-    let mut file =
-        fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(&hidden).map_err(|source| {
-            match source.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-                    HomeError::NotAHome(home.to_owned())
-                }
-                _ => HomeError::disk(&hidden, source),
+    let mut file = fs::OpenOptions::new()
+        .create_new(true)
+        .write(true)
+        .mode(0o600)
+        .open(&hidden)
+        .map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                HomeError::NotAHome(home.to_owned())
             }
+            _ => HomeError::disk(&hidden, source),
         })?;
     let pending = folder.join(&name);
-    file.write_all(request).and_then(|()| fs::rename(&hidden, &pending)).map_err(|source| {
-        // Part of a request is useless.
-        let _ = fs::remove_file(&hidden);
-        HomeError::disk(&pending, source)
-    })?;
+    file.write_all(request)
+        .and_then(|()| fs::rename(&hidden, &pending))
+        .map_err(|source| {
+            // Part of a request is useless.
+            let _ = fs::remove_file(&hidden);
+            HomeError::disk(&pending, source)
+        })?;
     let answer = home.join("spool/local/out").join(&name);
     let deadline = Instant::now() + WAIT;
     // Outgoing actions may take this process longer than `WAIT`, so look for the answer once more
@@ -99,19 +103,25 @@ pub fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
         }
         match Home::open_briefly(home, real_seams(home)?) {
             Ok(mut open) => {
-                open.left_open().iter().for_each(|told| Output::new(Format::Table).remark(told));
+                open.left_open()
+                    .iter()
+                    .for_each(|told| Output::new(Format::Table).remark(told));
                 let patience = Patience::begin()?;
                 let decided = open.until_idle(true, &patience.stop, &mut |_| {});
                 if Patience::was_told() {
                     // Report how many actions are running, and what another signal does.
-                    open.tell_events(Box::new(|event| Output::new(Format::Table).remark(&event.note)));
+                    open.tell_events(Box::new(|event| {
+                        Output::new(Format::Table).remark(&event.note)
+                    }));
                 }
                 let ended = decided.and_then(|()| open.end_actions(&patience.stop));
                 let settled = ended.and_then(|()| open.settle());
                 patience.end();
                 if let Err(error) = settled {
                     let told = withdrawn(&pending);
-                    return Err(anyhow::Error::from(error).context(format!("the request was {told}")));
+                    return Err(
+                        anyhow::Error::from(error).context(format!("the request was {told}"))
+                    );
                 }
             }
             Err(HomeError::Busy(_)) => std::thread::sleep(POLL),
@@ -152,7 +162,11 @@ impl Patience {
                     flag::register(signal, Arc::clone(&stop))?;
                     flag::register(signal, Arc::clone(&was_told))?;
                 }
-                PATIENCE.get_or_init(|| Patience { is_over, stop, was_told })
+                PATIENCE.get_or_init(|| Patience {
+                    is_over,
+                    stop,
+                    was_told,
+                })
             }
         };
         patience.is_over.store(false, Ordering::SeqCst);
@@ -165,7 +179,9 @@ impl Patience {
     }
 
     fn was_told() -> bool {
-        PATIENCE.get().is_some_and(|patience| patience.was_told.load(Ordering::SeqCst))
+        PATIENCE
+            .get()
+            .is_some_and(|patience| patience.was_told.load(Ordering::SeqCst))
     }
 }
 
@@ -215,7 +231,10 @@ pub fn report(
     if output.is_json() {
         output.raw(&answer.to_bytes())?;
     } else if let Some(error) = &answer.error {
-        output.remark(&format!("{}: {} (ledger line {})", error.code, error.message, answer.audit_ref));
+        output.remark(&format!(
+            "{}: {} (ledger line {})",
+            error.code, error.message, answer.audit_ref
+        ));
     } else {
         output.line(&super::output::plain(&done(answer)))?;
     }
@@ -224,8 +243,10 @@ pub fn report(
 
 /// Returns a value in an answer's data, for people.
 pub fn value(answer: &Answer, what: &str, key: &str) -> String {
-    let data =
-        answer.data.as_ref().and_then(|data| serde_json::from_str::<serde_json::Value>(data.get()).ok());
+    let data = answer
+        .data
+        .as_ref()
+        .and_then(|data| serde_json::from_str::<serde_json::Value>(data.get()).ok());
     match data.as_ref().and_then(|data| data.get(what)?.get(key)) {
         Some(serde_json::Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
@@ -242,7 +263,14 @@ pub fn ask(
     payload: &impl Serialize,
 ) -> Result<Option<Answer>> {
     let key = persons_key(home, person)?;
-    ask_with(home, &key, person, action, &serde_json::to_string(payload)?, None)
+    ask_with(
+        home,
+        &key,
+        person,
+        action,
+        &serde_json::to_string(payload)?,
+        None,
+    )
 }
 
 /// Sends a request of a principal whose key is at hand, like [`ask`]. Without an `id` it gets a
@@ -257,7 +285,9 @@ pub fn ask_with(
 ) -> Result<Option<Answer>> {
     let envelope = agent::sign(key, source, action.as_str(), payload, None, id, None)?;
     match decide(home, envelope.to_json().as_bytes())? {
-        Handed::Answered(bytes) => Ok(Some(serde_json::from_slice(&bytes).context("the gate's answer")?)),
+        Handed::Answered(bytes) => Ok(Some(
+            serde_json::from_slice(&bytes).context("the gate's answer")?,
+        )),
         Handed::TimedOut => Ok(None),
     }
 }
@@ -267,7 +297,8 @@ pub fn persons_key(home: &Path, person: &Principal) -> Result<SignKey> {
     match own_key(home, person)? {
         Some(key) => Ok(key),
         None => bail!(
-            "the keyring of `{}` holds no current shared key of `{person}`; say who you are with --as; `spoolgate keys list` shows who has keys",
+            "the keyring of `{}` holds no current shared key of `{person}`; say who you are with \
+                --as; `spoolgate keys list` shows who has keys",
             home.display()
         ),
     }
@@ -278,5 +309,10 @@ pub fn own_key(home: &Path, principal: &Principal) -> Result<Option<SignKey>> {
     let seams = real_seams(home)?;
     let view = read::read(home, &seams)?;
     let keyring = SqliteKeyring::open(home, false).map_err(HomeError::Keyring)?;
-    Ok(layout::own_sign_key(&keyring, &view.state, principal, seams.clock.now())?)
+    Ok(layout::own_sign_key(
+        &keyring,
+        &view.state,
+        principal,
+        seams.clock.now(),
+    )?)
 }

@@ -12,7 +12,8 @@ use super::output::Output;
 /// Vouch for an agent that has been silent: it may enter again.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate heartbeat trend-bot\n  echo '{}' | spoolgate sign - --as trend-bot --action heartbeat --key bot.key | spoolgate handle -"
+    after_help = "Examples:\n  spoolgate heartbeat trend-bot\n  echo '{}' | spoolgate sign - --as \
+        trend-bot --action heartbeat --key bot.key | spoolgate handle -"
 )]
 pub struct Args {
     /// The agent.
@@ -24,7 +25,17 @@ pub struct Args {
 /// Runs the command.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let payload = serde_json::json!({"principal": args.principal});
-    handover::administer(home, &args.by.person, ActionName::Heartbeat, &payload, output, |answer| {
-        format!("the dead man's switch is armed for `{}` (ledger line {})", args.principal, answer.audit_ref)
-    })
+    handover::administer(
+        home,
+        &args.by.person,
+        ActionName::Heartbeat,
+        &payload,
+        output,
+        |answer| {
+            format!(
+                "the dead man's switch is armed for `{}` (ledger line {})",
+                args.principal, answer.audit_ref
+            )
+        },
+    )
 }

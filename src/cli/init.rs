@@ -20,26 +20,60 @@ use super::output::{Output, plain};
 /// The rule files of a new home, which are also this project's own.
 pub const TEMPLATE: &[(&str, &str)] = &[
     ("rules/safety.yaml", include_str!("../../rules/safety.yaml")),
-    ("rules/principals.yaml", include_str!("../../rules/principals.yaml")),
-    ("rules/instruments.yaml", include_str!("../../rules/instruments.yaml")),
-    ("rules/services.yaml", include_str!("../../rules/services.yaml")),
-    ("rules/gateway.yaml", include_str!("../../rules/gateway.yaml")),
-    ("rules/strategies/range.yaml", include_str!("../../rules/strategies/range.yaml")),
-    ("rules/strategies/trend.yaml", include_str!("../../rules/strategies/trend.yaml")),
+    (
+        "rules/principals.yaml",
+        include_str!("../../rules/principals.yaml"),
+    ),
+    (
+        "rules/instruments.yaml",
+        include_str!("../../rules/instruments.yaml"),
+    ),
+    (
+        "rules/services.yaml",
+        include_str!("../../rules/services.yaml"),
+    ),
+    (
+        "rules/gateway.yaml",
+        include_str!("../../rules/gateway.yaml"),
+    ),
+    (
+        "rules/strategies/range.yaml",
+        include_str!("../../rules/strategies/range.yaml"),
+    ),
+    (
+        "rules/strategies/trend.yaml",
+        include_str!("../../rules/strategies/trend.yaml"),
+    ),
     (
         "rules/admission/research/agents/default.yaml",
         include_str!("../../rules/admission/research/agents/default.yaml"),
     ),
-    ("council/roles.yaml", include_str!("../../council/roles.yaml")),
-    ("proposals/theses/btc-dip-long.md", include_str!("../../proposals/theses/btc-dip-long.md")),
-    ("proposals/theses/btc-range-long.md", include_str!("../../proposals/theses/btc-range-long.md")),
-    ("proposals/theses/btc-range-short.md", include_str!("../../proposals/theses/btc-range-short.md")),
+    (
+        "council/roles.yaml",
+        include_str!("../../council/roles.yaml"),
+    ),
+    (
+        "proposals/theses/btc-dip-long.md",
+        include_str!("../../proposals/theses/btc-dip-long.md"),
+    ),
+    (
+        "proposals/theses/btc-range-long.md",
+        include_str!("../../proposals/theses/btc-range-long.md"),
+    ),
+    (
+        "proposals/theses/btc-range-short.md",
+        include_str!("../../proposals/theses/btc-range-short.md"),
+    ),
 ];
 
 /// Make a new home.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate init my-home\n  spoolgate init my-home --person alice --origin audit.example.org/gate-1\n  spoolgate init /srv/gate --agent-user bot\n\ndeploy/users.sh in the home separates agent and gate, deploy/spoolgate.service and deploy/crontab run the gate;\nnothing of them is installed. Rule files that are there already are kept; edit them before or after."
+    after_help = "Examples:\n  spoolgate init my-home\n  spoolgate init my-home --person alice \
+        --origin audit.example.org/gate-1\n  spoolgate init /srv/gate --agent-user \
+            bot\n\ndeploy/users.sh in the home separates agent and gate, deploy/spoolgate.service \
+                and deploy/crontab run the gate;\nnothing of them is installed. Rule files that \
+                    are there already are kept; edit them before or after."
 )]
 pub struct Args {
     /// The directory; default: the one given with --home.
@@ -62,17 +96,24 @@ pub struct Args {
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let home = args.dir.as_deref().unwrap_or(home);
     if segment::is_log(&home.join(segment::AUDIT_DIR)) {
-        bail!("`{}` has a ledger already; a home is made once", home.display());
+        bail!(
+            "`{}` has a ledger already; a home is made once",
+            home.display()
+        );
     }
     if home.join(KEYRING_FILE).exists() {
         bail!(
-            "`{}` has a keyring and no ledger: bring the ledger back, or, if an `init` ended half-way, remove `{}` and run it again",
+            "`{}` has a keyring and no ledger: bring the ledger back, or, if an `init` ended \
+                half-way, remove `{}` and run it again",
             home.display(),
             home.join(KEYRING_FILE).display()
         );
     }
     if args.gate_user == args.agent_user {
-        bail!("`{}` for both: the same user for agent and gate separates nothing", args.gate_user);
+        bail!(
+            "`{}` for both: the same user for agent and gate separates nothing",
+            args.gate_user
+        );
     }
     let person = Principal::parse(&args.person)?;
     let strangers = strangers(home)?;
@@ -85,7 +126,10 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     // A power cut could otherwise leave empty rule files, which would close entries or set other
     // limits than those printed.
     let rules = Path::new("rules");
-    seams.disk.sync_fs(rules).map_err(|source| HomeError::disk(rules, source))?;
+    seams
+        .disk
+        .sync_fs(rules)
+        .map_err(|source| HomeError::disk(rules, source))?;
     let (key_id, log_key) = layout::found(home, &seams, &origin, &person)?;
     let deploy = deploy::Deploy::new(home, &args.gate_user, &args.agent_user)?;
     deploy.write(home)?;
@@ -101,18 +145,28 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         vec!["home".to_owned(), home.display().to_string()],
         vec!["log".to_owned(), origin],
         vec!["log key".to_owned(), log_key],
-        vec!["person".to_owned(), format!("{person}, key {key_id} in state/keyring.db")],
+        vec![
+            "person".to_owned(),
+            format!("{person}, key {key_id} in state/keyring.db"),
+        ],
     ];
     output.table(&["made", ""], &[], &rows)?;
-    output
-        .line("\nNote the log key outside this machine: `spoolgate audit verify --key` checks against it.")?;
     output.line(
-        "\nThe same user for agent and gate separates nothing. As root (it is deploy/users.sh, too):\n",
+        "\nNote the log key outside this machine: `spoolgate audit verify --key` checks \
+            against it.",
     )?;
-    deploy.commands().iter().try_for_each(|command| output.line(&plain(&format!("  {command}"))))?;
+    output.line(
+        "\nThe same user for agent and gate separates nothing. As root (it is deploy/users.sh, \
+            too):\n",
+    )?;
+    deploy
+        .commands()
+        .iter()
+        .try_for_each(|command| output.line(&plain(&format!("  {command}"))))?;
     if let Some(stranger) = strangers.first() {
         output.line(&plain(&format!(
-            "\nThe folder was not empty: deploy/users.sh gives all of it to the gate's user, `{stranger}` too."
+            "\nThe folder was not empty: deploy/users.sh gives all of it to the gate's user, \
+                `{stranger}` too."
         )))?;
     }
     output.line("\nNext: edit rules/, then `spoolgate keys add trend-bot --out bot.key`.")?;
@@ -139,12 +193,18 @@ fn strangers(home: &Path) -> Result<Vec<String>> {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) if error.kind() == ErrorKind::NotADirectory => {
-            bail!("`{}` is a file, and a home is a folder: name another", home.display())
+            bail!(
+                "`{}` is a file, and a home is a folder: name another",
+                home.display()
+            )
         }
         Err(error) => return Err(error).with_context(|| format!("folder `{}`", home.display())),
     };
-    let names = entries.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()));
-    let mut names: Vec<String> = names.filter(|name| !OF_HOMES.contains(&name.as_str())).collect();
+    let names =
+        entries.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()));
+    let mut names: Vec<String> = names
+        .filter(|name| !OF_HOMES.contains(&name.as_str()))
+        .collect();
     names.sort_unstable();
     Ok(names)
 }
@@ -155,11 +215,19 @@ const SCHEMAS: [&str; 2] = ["/examples/schemas/", "/schemas/"];
 /// Returns the files of a new home: rule files, and the schemas that editors check them against.
 fn files() -> Result<Vec<(String, String)>> {
     let [here, there] = SCHEMAS;
-    let mut files: Vec<(String, String)> =
-        TEMPLATE.iter().map(|(path, text)| ((*path).to_owned(), text.replacen(here, there, 1))).collect();
-    for name in schemas::names().into_iter().filter(|name| schemas::is_of_file(name)) {
+    let mut files: Vec<(String, String)> = TEMPLATE
+        .iter()
+        .map(|(path, text)| ((*path).to_owned(), text.replacen(here, there, 1)))
+        .collect();
+    for name in schemas::names()
+        .into_iter()
+        .filter(|name| schemas::is_of_file(name))
+    {
         if let Some(schema) = schemas::schema(&name) {
-            files.push((format!("schemas/{name}.json"), super::schema::text(&schema)?));
+            files.push((
+                format!("schemas/{name}.json"),
+                super::schema::text(&schema)?,
+            ));
         }
     }
     Ok(files)
@@ -172,18 +240,34 @@ const OWNER: &str = "  - name: owner\n";
 /// Writes the rule files that do not exist yet, with this name for the first person.
 pub fn write_template(home: &Path, person: &Principal) -> Result<()> {
     for (path, text) in files()? {
-        let text =
-            if path == PRINCIPALS { text.replacen(OWNER, &format!("  - name: {person}\n"), 1) } else { text };
+        let text = if path == PRINCIPALS {
+            text.replacen(OWNER, &format!("  - name: {person}\n"), 1)
+        } else {
+            text
+        };
         let path = home.join(path);
         if let Some(folder) = path.parent() {
             // Only the owner may write rules, whatever the umask is.
-            DirBuilder::new().recursive(true).mode(0o755).create(folder).with_context(|| {
-                format!("folder `{}`; name a place for the home where you may make folders", folder.display())
-            })?;
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o755)
+                .create(folder)
+                .with_context(|| {
+                    format!(
+                        "folder `{}`; name a place for the home where you may make folders",
+                        folder.display()
+                    )
+                })?;
         }
-        match OpenOptions::new().create_new(true).write(true).mode(0o644).open(&path) {
+        match OpenOptions::new()
+            .create_new(true)
+            .write(true)
+            .mode(0o644)
+            .open(&path)
+        {
             Ok(mut file) => {
-                file.write_all(text.as_bytes()).map_err(|source| HomeError::disk(&path, source))?;
+                file.write_all(text.as_bytes())
+                    .map_err(|source| HomeError::disk(&path, source))?;
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error).with_context(|| format!("file `{}`", path.display())),

@@ -26,21 +26,30 @@ use super::output::Output;
 pub enum Command {
     /// Add a key.
     #[command(
-        after_help = "Examples:\n  spoolgate keys add trend-bot --out bot.key              a key shared with the gate\n  spoolgate keys add trend-bot --ed25519 --out bot.key    the bot's own key\n  spoolgate keys add trend-bot --public 3b6a27bc...       a key whose secret stays where it is"
+        after_help = "Examples:\n  spoolgate keys add trend-bot --out bot.key              a key \
+            shared with the gate\n  spoolgate keys add trend-bot --ed25519 --out bot.key    the \
+                bot's own key\n  spoolgate keys add trend-bot --public 3b6a27bc...       a key \
+                    whose secret stays where it is"
     )]
     Add(AddArgs),
     /// List keys.
     #[command(
-        after_help = "Examples:\n  spoolgate keys list\n  spoolgate --format json keys list | jq .key_id"
+        after_help = "Examples:\n  spoolgate keys list\n  spoolgate --format json keys list | jq \
+            .key_id"
     )]
     List,
     /// Add a key and end the principal's other keys.
     #[command(
-        after_help = "Examples:\n  spoolgate keys rotate trend-bot --out new.key                   the old ones hold another hour\n  spoolgate keys rotate trend-bot --out new.key --overlap-s 0"
+        after_help = "Examples:\n  spoolgate keys rotate trend-bot --out new.key                   \
+            the old ones hold another hour\n  spoolgate keys rotate trend-bot --out new.key \
+                --overlap-s 0"
     )]
     Rotate(RotateArgs),
     /// End a key at once.
-    #[command(after_help = "Examples:\n  spoolgate keys revoke 0123456789abcdef --reason \"laptop stolen\"")]
+    #[command(
+        after_help = "Examples:\n  spoolgate keys revoke 0123456789abcdef --reason \"laptop \
+            stolen\""
+    )]
     Revoke(RevokeArgs),
 }
 
@@ -89,14 +98,26 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     match command {
         Command::Add(args) => add(home, args, None, output),
         Command::Rotate(args) => {
-            let end = SystemClock::default().now().plus_ms(i64::from(args.overlap_s).saturating_mul(1000));
+            let end = SystemClock::default()
+                .now()
+                .plus_ms(i64::from(args.overlap_s).saturating_mul(1000));
             add(home, &args.add, Some(end), output)
         }
         Command::Revoke(args) => {
             let payload = serde_json::json!({"key_id": args.key_id, "reason": args.reason});
-            handover::administer(home, &args.by.person, ActionName::KeysRevoke, &payload, output, |answer| {
-                format!("key {} has ended (ledger line {})", args.key_id, answer.audit_ref)
-            })
+            handover::administer(
+                home,
+                &args.by.person,
+                ActionName::KeysRevoke,
+                &payload,
+                output,
+                |answer| {
+                    format!(
+                        "key {} has ended (ledger line {})",
+                        args.key_id, answer.audit_ref
+                    )
+                },
+            )
         }
         Command::List => list(home, output),
     }
@@ -113,12 +134,20 @@ fn make(args: &AddArgs, principal: &Principal) -> Result<(VerifyKey, Option<KeyF
     }
     let secret = SystemEntropy.bytes32()?;
     let (algorithm, key) = if args.ed25519 {
-        (Algorithm::Ed25519, VerifyKey::Ed25519(Box::new(SigningKey::from_bytes(&secret).verifying_key())))
+        (
+            Algorithm::Ed25519,
+            VerifyKey::Ed25519(Box::new(SigningKey::from_bytes(&secret).verifying_key())),
+        )
     } else {
         (Algorithm::HmacSha256, VerifyKey::Hmac(secret))
     };
     let key_id = spoolgate_host::keyring::key_id(&key);
-    let file = KeyFile { principal: principal.clone(), key_id, algorithm, secret: hex(&secret) };
+    let file = KeyFile {
+        principal: principal.clone(),
+        key_id,
+        algorithm,
+        secret: hex(&secret),
+    };
     Ok((key, Some(file)))
 }
 
@@ -150,7 +179,8 @@ fn add(home: &Path, args: &AddArgs, others_end: Option<Time>, output: &Output) -
             return Err(HomeError::Keyring(error).into());
         }
     };
-    let mut payload = serde_json::json!({"principal": principal, "key_id": key_id, "algorithm": algorithm});
+    let mut payload =
+        serde_json::json!({"principal": principal, "key_id": key_id, "algorithm": algorithm});
     let action = match others_end {
         Some(end) => {
             if let Some(payload) = payload.as_object_mut() {
@@ -175,8 +205,15 @@ fn add(home: &Path, args: &AddArgs, others_end: Option<Time>, output: &Output) -
     let answer = answer?;
     handover::tell_of_rules(home, answer.as_ref(), output);
     handover::report(answer.as_ref(), output, |answer| {
-        let copy = args.out.as_ref().map(|out| format!(", copy in {}", out.display())).unwrap_or_default();
-        format!("key {key_id} of {principal} holds{copy} (ledger line {})", answer.audit_ref)
+        let copy = args
+            .out
+            .as_ref()
+            .map(|out| format!(", copy in {}", out.display()))
+            .unwrap_or_default();
+        format!(
+            "key {key_id} of {principal} holds{copy} (ledger line {})",
+            answer.audit_ref
+        )
     })
 }
 
@@ -185,7 +222,10 @@ fn list(home: &Path, output: &Output) -> Result<Exit> {
     let view = read::read(home, &seams)?;
     let now = seams.clock.now();
     if output.is_json() {
-        view.state.keys.values().try_for_each(|key| output.json(key))?;
+        view.state
+            .keys
+            .values()
+            .try_for_each(|key| output.json(key))?;
         return Ok(Exit::Success);
     }
     let rows: Vec<Vec<String>> = view
@@ -212,6 +252,10 @@ fn list(home: &Path, output: &Output) -> Result<Exit> {
             ]
         })
         .collect();
-    output.table(&["principal", "key", "algorithm", "added", "status"], &[], &rows)?;
+    output.table(
+        &["principal", "key", "algorithm", "added", "status"],
+        &[],
+        &rows,
+    )?;
     Ok(Exit::Success)
 }

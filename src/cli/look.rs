@@ -23,7 +23,8 @@ use super::output::Output;
 /// Shows executions.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate fills\n  spoolgate fills --since 2026-01-01T00:00:00Z\n  spoolgate --format json fills | jq -s 'map(.fee|tonumber)|add'"
+    after_help = "Examples:\n  spoolgate fills\n  spoolgate fills --since 2026-01-01T00:00:00Z\n  \
+        spoolgate --format json fills | jq -s 'map(.fee|tonumber)|add'"
 )]
 pub struct FillsArgs {
     /// Recorded at or after this time, RFC 3339 UTC; default: all.
@@ -46,23 +47,33 @@ pub fn rules_apart(home: &Path, view: &View) -> Option<String> {
     let in_force = |bundle: &Bundle| bundle.hash() == view.rulebook.hash;
     let is_same = load(home).and_then(|bundle| {
         let is_same = in_force(&bundle);
-        if is_same { Ok(true) } else { Rulebook::compile(&bundle).map(|_| false) }
+        if is_same {
+            Ok(true)
+        } else {
+            Rulebook::compile(&bundle).map(|_| false)
+        }
     });
     match is_same {
         Ok(true) => None,
         Ok(false) => Some(
-            "the rule files were changed and are not in force yet; `spoolgate run --until-idle` loads them, as a watcher does"
+            "the rule files were changed and are not in force yet; `spoolgate run --until-idle` \
+                loads them, as a watcher does"
                 .to_owned(),
         ),
         Err(_) if view.state.rulebook.fault.is_some() => None,
-        Err(fault) => Some(format!("rule file {fault}: no gate has tried to load it yet; older rules are in force")),
+        Err(fault) => Some(format!(
+            "rule file {fault}: no gate has tried to load it yet; older \
+            rules are in force"
+        )),
     }
 }
 
 /// Remarks that the rule files have a fault or differ from the rules in force, beside a result or a
 /// refusal.
 pub fn remark_rules(home: &Path, view: &View, output: &Output) {
-    let told = rules_fault(&view.state).into_iter().chain(rules_apart(home, view));
+    let told = rules_fault(&view.state)
+        .into_iter()
+        .chain(rules_apart(home, view));
     told.for_each(|told| output.remark(&told));
 }
 
@@ -72,7 +83,11 @@ pub fn told(event: &Event) -> String {
         Change::RulebookFaulted { fault } => Some(fault.as_str()),
         _ => None,
     });
-    [event.note.as_str()].into_iter().chain(faults).collect::<Vec<_>>().join(": ")
+    [event.note.as_str()]
+        .into_iter()
+        .chain(faults)
+        .collect::<Vec<_>>()
+        .join(": ")
 }
 
 fn or_dash(amount: Option<Amount>) -> String {
@@ -87,8 +102,12 @@ pub fn portfolio(home: &Path, output: &Output) -> Result<Exit> {
     if !output.is_json() {
         print_limits(&portfolio.limits, output)?;
         let reasons = why_closed(&view.state);
-        reasons.iter().try_for_each(|reason| output.line(&super::output::plain(reason)))?;
-        rules_apart(home, &view).iter().try_for_each(|apart| output.line(&super::output::plain(apart)))?;
+        reasons
+            .iter()
+            .try_for_each(|reason| output.line(&super::output::plain(reason)))?;
+        rules_apart(home, &view)
+            .iter()
+            .try_for_each(|apart| output.line(&super::output::plain(apart)))?;
     }
     Ok(Exit::Success)
 }
@@ -101,7 +120,10 @@ pub fn print_portfolio(portfolio: &PortfolioState, output: &Output) -> Result<()
     let rows: Vec<Vec<String>> = [
         ("equity", or_dash(portfolio.equity)),
         ("cash", or_dash(Some(portfolio.cash))),
-        ("deposits less withdrawals", or_dash(Some(portfolio.net_deposits))),
+        (
+            "deposits less withdrawals",
+            or_dash(Some(portfolio.net_deposits)),
+        ),
         ("realised", or_dash(Some(portfolio.realised))),
         ("unrealised", or_dash(portfolio.unrealised)),
         ("fees", or_dash(Some(portfolio.fees))),
@@ -118,7 +140,8 @@ pub fn print_portfolio(portfolio: &PortfolioState, output: &Output) -> Result<()
     output.table(&["account", "amount"], &["amount"], &rows)?;
     if portfolio.equity.is_none() {
         output.line(
-            "A price of an open position is missing or stale, so equity is unknown and entries are refused.",
+            "A price of an open position is missing or stale, so equity is unknown and entries are \
+                refused.",
         )?;
     }
     let rows: Vec<Vec<String>> = portfolio
@@ -129,7 +152,12 @@ pub fn print_portfolio(portfolio: &PortfolioState, output: &Output) -> Result<()
                 .stops
                 .iter()
                 .map(|stop| {
-                    format!("{} {} at {}", stop.order_id, stop.size.normalized(), or_dash(stop.trigger))
+                    format!(
+                        "{} {} at {}",
+                        stop.order_id,
+                        stop.size.normalized(),
+                        or_dash(stop.trigger)
+                    )
                 })
                 .collect();
             vec![
@@ -137,7 +165,10 @@ pub fn print_portfolio(portfolio: &PortfolioState, output: &Output) -> Result<()
                 position.symbol.to_string(),
                 position.direction.to_owned(),
                 or_dash(Some(position.size)),
-                position.average_price.clone().unwrap_or_else(|| "-".to_owned()),
+                position
+                    .average_price
+                    .clone()
+                    .unwrap_or_else(|| "-".to_owned()),
                 or_dash(position.mark),
                 or_dash(position.unrealised),
                 stops.join(", "),
@@ -146,8 +177,16 @@ pub fn print_portfolio(portfolio: &PortfolioState, output: &Output) -> Result<()
         .collect();
     if !rows.is_empty() {
         output.heading("Positions")?;
-        let header =
-            ["strategy", "symbol", "direction", "size", "average", "mark", "unrealised", "protective stops"];
+        let header = [
+            "strategy",
+            "symbol",
+            "direction",
+            "size",
+            "average",
+            "mark",
+            "unrealised",
+            "protective stops",
+        ];
         output.table(&header, &["size", "average", "mark", "unrealised"], &rows)?;
     }
     Ok(())
@@ -159,11 +198,22 @@ fn print_limits(limits: &[LimitUse], output: &Output) -> Result<()> {
     let rows: Vec<Vec<String>> = limits
         .iter()
         .map(|limit| {
-            let amounts =
-                if limit.unit == "bool" { [None; 3] } else { [limit.used, limit.limit, limit.left] };
+            let amounts = if limit.unit == "bool" {
+                [None; 3]
+            } else {
+                [limit.used, limit.limit, limit.left]
+            };
             let [used, most, left] = amounts.map(or_dash);
-            let note = limit.closed.as_deref().map_or_else(String::new, |why| super::output::short(why, 90));
-            let unit = if limit.unit == "bool" { "" } else { limit.unit.as_ref() }.to_owned();
+            let note = limit
+                .closed
+                .as_deref()
+                .map_or_else(String::new, |why| super::output::short(why, 90));
+            let unit = if limit.unit == "bool" {
+                ""
+            } else {
+                limit.unit.as_ref()
+            }
+            .to_owned();
             vec![
                 limit.check.to_owned(),
                 limit.of.clone(),
@@ -176,7 +226,9 @@ fn print_limits(limits: &[LimitUse], output: &Output) -> Result<()> {
             ]
         })
         .collect();
-    let header = ["limit", "of", "used", "at most", "left", "unit", "source", "note"];
+    let header = [
+        "limit", "of", "used", "at most", "left", "unit", "source", "note",
+    ];
     output.table(&header, &["used", "at most", "left"], &rows)
 }
 
@@ -208,7 +260,11 @@ pub fn print_orders(orders: &[OrderView], output: &Output) -> Result<()> {
                 order.order_id.to_string(),
                 order.strategy.to_string(),
                 order.symbol.to_string(),
-                format!("{}{}", role(order.role), order.ending().map_or("", |_| ", ending")),
+                format!(
+                    "{}{}",
+                    role(order.role),
+                    order.ending().map_or("", |_| ", ending")
+                ),
                 order.side.as_str().to_owned(),
                 order.order_type.as_str().to_owned(),
                 or_dash(Some(order.size)),
@@ -223,15 +279,18 @@ pub fn print_orders(orders: &[OrderView], output: &Output) -> Result<()> {
         return output.line("no open orders");
     }
     let header = [
-        "order", "strategy", "symbol", "role", "side", "type", "size", "leaves", "price", "trigger",
-        "accepted",
+        "order", "strategy", "symbol", "role", "side", "type", "size", "leaves", "price",
+        "trigger", "accepted",
     ];
     output.table(&header, &["size", "leaves", "price", "trigger"], &rows)
 }
 
 /// Shows executions.
 pub fn fills(home: &Path, args: &FillsArgs, output: &Output) -> Result<Exit> {
-    let since = args.since.as_deref().map_or(Time::from_ms(-62_167_219_200_000), Time::parse)?;
+    let since = args
+        .since
+        .as_deref()
+        .map_or(Time::from_ms(-62_167_219_200_000), Time::parse)?;
     let (view, _) = view(home)?;
     print_fills(&view.fills_since(since)?, output)?;
     Ok(Exit::Success)
@@ -262,7 +321,17 @@ pub fn print_fills(fills: &[Fill], output: &Output) -> Result<()> {
     if rows.is_empty() {
         return output.line("no fills");
     }
-    let header =
-        ["market time", "order", "strategy", "symbol", "role", "side", "size", "price", "fee", "realised"];
+    let header = [
+        "market time",
+        "order",
+        "strategy",
+        "symbol",
+        "role",
+        "side",
+        "size",
+        "price",
+        "fee",
+        "realised",
+    ];
     output.table(&header, &["size", "price", "fee", "realised"], &rows)
 }

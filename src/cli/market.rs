@@ -32,23 +32,32 @@ const FILE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Import bars or quotes from a file.
-    #[command(
-        after_help = "Examples:\n  spoolgate market import examples/market/lean-coinbase-minute-btcusd_20180405_trade.zip --symbol BTC-USD --end-now\n  spoolgate market import bars.csv --symbol BTC-USD --interval 1m --at-end-of close\n\nFormats: Lean zips, CSV with a header, Binance klines. Nothing is dropped silently: see the report."
-    )]
+    #[command(after_help = "Examples:\n  spoolgate market import \
+            examples/market/lean-coinbase-minute-btcusd_20180405_trade.zip --symbol BTC-USD \
+                --end-now\n  spoolgate market import bars.csv --symbol BTC-USD --interval 1m \
+                    --at-end-of close\n\nFormats: Lean zips, CSV with a header, Binance klines. \
+                        Nothing is dropped silently: see the report.")]
     Import(Args),
     /// Show prices and the market facts that rules may read.
     #[command(
-        after_help = "Examples:\n  spoolgate market show\n  spoolgate --format json market show BTC-USD | jq .facts\n\nA dash, or null, is what cannot be computed or is old."
+        after_help = "Examples:\n  spoolgate market show\n  spoolgate --format json market show \
+            BTC-USD | jq .facts\n\nA dash, or null, is what cannot be computed or is old."
     )]
     Show(market_show::Args),
     /// Charge the due rate of a file of funding rates.
     #[command(
-        after_help = "Examples:\n  spoolgate market funding rates.csv --symbol BTC-USD --dry-run\n  spoolgate market funding rates.csv --symbol BTC-USD --as prices\n\nFormats: CSV of time and rate, with a header or without. Only the rate that was due last (00:00, 08:00, 16:00 UTC) is\ncharged, once, on what is held when it is decided; the report says what became of the others. Exit code 1: the file does\nnot have it."
+        after_help = "Examples:\n  spoolgate market funding rates.csv --symbol BTC-USD \
+            --dry-run\n  spoolgate market funding rates.csv --symbol BTC-USD --as \
+                prices\n\nFormats: CSV of time and rate, with a header or without. Only the rate \
+                    that was due last (00:00, 08:00, 16:00 UTC) is\ncharged, once, on what is held \
+                        when it is decided; the report says what became of the others. Exit code \
+                            1: the file does\nnot have it."
     )]
     Funding(funding::FileArgs),
     /// Charge one funding rate.
     #[command(
-        after_help = "Examples:\n  spoolgate market rate 0.0001 --symbol BTC-USD\n  spoolgate market rate -0.00004 --symbol BTC-USD --time 2026-01-05T08:00:00Z"
+        after_help = "Examples:\n  spoolgate market rate 0.0001 --symbol BTC-USD\n  spoolgate \
+            market rate -0.00004 --symbol BTC-USD --time 2026-01-05T08:00:00Z"
     )]
     Rate(funding::RateArgs),
 }
@@ -109,9 +118,14 @@ pub(super) fn read_file(path: &Path) -> Result<Vec<u8>> {
     let shown = || format!("file `{}`; name a file of prices or rates", path.display());
     let mut bytes = Vec::new();
     let file = File::open(path).with_context(shown)?;
-    file.take(FILE_BYTES_MAX.saturating_add(1)).read_to_end(&mut bytes).with_context(shown)?;
+    file.take(FILE_BYTES_MAX.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .with_context(shown)?;
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > FILE_BYTES_MAX {
-        bail!("file `{}` has more than {FILE_BYTES_MAX} bytes; split it", path.display());
+        bail!(
+            "file `{}` has more than {FILE_BYTES_MAX} bytes; split it",
+            path.display()
+        );
     }
     Ok(bytes)
 }
@@ -120,9 +134,17 @@ fn import(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let symbol = Symbol::parse(&args.symbol)?;
     let principal = Principal::parse(&args.principal)?;
     let bytes = read_file(&args.file)?;
-    let name = args.file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = args
+        .file
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
     let options = Options {
-        interval_ms: args.interval.as_deref().map(market::parse_interval).transpose()?,
+        interval_ms: args
+            .interval
+            .as_deref()
+            .map(market::parse_interval)
+            .transpose()?,
         at_end_of: args.at_end_of.map(|edge| match edge {
             EdgeArg::Open => Edge::Open,
             EdgeArg::Close => Edge::Close,
@@ -151,7 +173,11 @@ fn import(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     }
     let file_sha256 = sha256_hex(&bytes);
     let file_name: String = name.chars().take(60).collect();
-    let progress = Progress::of(output, "rows", u64::try_from(rows.len()).unwrap_or(u64::MAX));
+    let progress = Progress::of(
+        output,
+        "rows",
+        u64::try_from(rows.len()).unwrap_or(u64::MAX),
+    );
     for part in rows.chunks(ROWS_PER_REQUEST) {
         let blob = market::write_blob(part);
         let digest = sha256_hex(blob.as_bytes());
@@ -160,8 +186,13 @@ fn import(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
             "symbol": symbol, "rows_sha256": digest, "row_count": part.len(),
             "file_sha256": file_sha256, "file_name": file_name,
         });
-        let exit =
-            handover::administer(home, &principal, ActionName::MarketImport, &payload, output, |answer| {
+        let exit = handover::administer(
+            home,
+            &principal,
+            ActionName::MarketImport,
+            &payload,
+            output,
+            |answer| {
                 let told = |key| handover::value(answer, "MarketImported", key);
                 let news = match told("lines").as_str() {
                     "0" => ", none newer than what is known: nothing changed".to_owned(),
@@ -171,8 +202,13 @@ fn import(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
                     "[]" => news,
                     left => format!("{news}, could not be filled: {left}"),
                 };
-                format!("{} rows of {symbol}{news} (ledger line {})", told("rows"), answer.audit_ref)
-            })?;
+                format!(
+                    "{} rows of {symbol}{news} (ledger line {})",
+                    told("rows"),
+                    answer.audit_ref
+                )
+            },
+        )?;
         if exit != Exit::Success {
             return Ok(exit);
         }
@@ -183,9 +219,15 @@ fn import(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
 
 /// Shifts rows so that the last one is known at `now`.
 fn end_at(rows: &mut [Row], now: Time) {
-    let Some(last) = rows.iter().map(Row::known_ms).max() else { return };
+    let Some(last) = rows.iter().map(Row::known_ms).max() else {
+        return;
+    };
     // Shift by whole minutes, so that a pair of files with bars and quotes shifts alike.
-    let shift = now.ms().saturating_sub(last).div_euclid(60_000).saturating_mul(60_000);
+    let shift = now
+        .ms()
+        .saturating_sub(last)
+        .div_euclid(60_000)
+        .saturating_mul(60_000);
     for row in rows {
         match row {
             Row::Bar { open_ms, .. } => *open_ms = open_ms.saturating_add(shift),
@@ -200,7 +242,8 @@ fn print_report(report: &Report, taken: &[Row], output: &Output) -> Result<()> {
         return output.json(report);
     }
     let time = |ms: Option<i64>| {
-        ms.and_then(|ms| Time::from_ms(ms).ok()).map_or_else(|| "-".to_owned(), |time| time.to_string())
+        ms.and_then(|ms| Time::from_ms(ms).ok())
+            .map_or_else(|| "-".to_owned(), |time| time.to_string())
     };
     let known = || taken.iter().map(Row::known_ms);
     let mut rows: Vec<Vec<String>> = vec![
@@ -222,8 +265,14 @@ fn print_report(report: &Report, taken: &[Row], output: &Output) -> Result<()> {
         ("values rounded to 10 decimals", report.rounded),
     ];
     rows.extend(
-        counts.iter().filter(|(_, n)| *n > 0).map(|(name, n)| vec![(*name).to_owned(), n.to_string()]),
+        counts
+            .iter()
+            .filter(|(_, n)| *n > 0)
+            .map(|(name, n)| vec![(*name).to_owned(), n.to_string()]),
     );
     output.table(&["market file", ""], &[], &rows)?;
-    report.problems.iter().try_for_each(|problem| output.line(&super::output::plain(problem)))
+    report
+        .problems
+        .iter()
+        .try_for_each(|problem| output.line(&super::output::plain(problem)))
 }

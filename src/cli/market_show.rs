@@ -30,7 +30,10 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
             Some(market) if output.is_json() => output.json(&market)?,
             Some(market) => print(&market, output)?,
             None => {
-                bail!("`{symbol}` is not in rules/instruments.yaml; `spoolgate market show` lists what is")
+                bail!(
+                    "`{symbol}` is not in rules/instruments.yaml; `spoolgate market show` lists \
+                        what is"
+                )
             }
         }
     }
@@ -43,15 +46,31 @@ fn print(market: &MarketState, output: &Output) -> Result<()> {
     let number = |amount: Option<spoolgate_wire::amount::Amount>| {
         amount.map_or_else(unknown, |amount| amount.normalized().to_string())
     };
-    let time = |time: Option<spoolgate_wire::time::Time>| time.map_or_else(unknown, |time| time.to_string());
+    let time = |time: Option<spoolgate_wire::time::Time>| {
+        time.map_or_else(unknown, |time| time.to_string())
+    };
     let regime = match (&facts.regime, facts.regime_since) {
         (Some(regime), Some(since)) => format!("{regime} since {since}"),
         _ => unknown(),
     };
     let rows = [
-        ("last trade", format!("{} at {}", number(market.last), time(market.last_time))),
-        ("quote", format!("{} / {} at {}", number(market.bid), number(market.ask), time(market.quote_time))),
-        ("closed to entries as stale", if market.stale { "yes" } else { "no" }.to_owned()),
+        (
+            "last trade",
+            format!("{} at {}", number(market.last), time(market.last_time)),
+        ),
+        (
+            "quote",
+            format!(
+                "{} / {} at {}",
+                number(market.bid),
+                number(market.ask),
+                time(market.quote_time)
+            ),
+        ),
+        (
+            "closed to entries as stale",
+            if market.stale { "yes" } else { "no" }.to_owned(),
+        ),
         ("price", number(facts.price)),
         ("spread_pct", number(facts.spread_pct)),
         ("volume_ratio", number(facts.volume_ratio)),
@@ -61,6 +80,9 @@ fn print(market: &MarketState, output: &Output) -> Result<()> {
         ("regime", regime),
         ("minutes_since_open", facts.minutes_since_open.to_string()),
     ];
-    let rows: Vec<Vec<String>> = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
+    let rows: Vec<Vec<String>> = rows
+        .into_iter()
+        .map(|(name, value)| vec![name.to_owned(), value])
+        .collect();
     output.table(&[market.symbol.as_str(), ""], &[], &rows)
 }

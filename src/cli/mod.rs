@@ -59,12 +59,18 @@ use output::{Format, Output};
 
 /// A hard boundary between software agents and money, mail and rules.
 ///
-/// Agents drop signed JSON files into spool/in; the gate checks each one against rules that agents cannot
-/// edit, answers in spool/out, and writes every decision to a ledger that anybody can verify.
+/// Agents drop signed JSON files into spool/in; the gate checks each one against rules that agents
+/// cannot edit, answers in spool/out, and writes every decision to a ledger that anybody can
+/// verify.
 #[derive(Parser)]
 #[command(
     version,
-    after_help = "Examples:\n  spoolgate demo                      a day of real prices in a scratch home\n  spoolgate init my-home              a new home\n  spoolgate --home my-home watch      decide requests as they come\n  spoolgate audit verify              check the whole ledger\n\nExit codes: 0 success, 1 refused, 2 malformed or usage, 3 needs approval, 4 rate limited,\n5 ledger corrupt, 6 storage failure, 7 busy (another gate holds the lock), 8 --wait timed out"
+    after_help = "Examples:\n  spoolgate demo                      a day of real prices in a \
+        scratch home\n  spoolgate init my-home              a new home\n  spoolgate --home my-home \
+            watch      decide requests as they come\n  spoolgate audit verify              check \
+                the whole ledger\n\nExit codes: 0 success, 1 refused, 2 malformed or usage, 3 \
+                    needs approval, 4 rate limited,\n5 ledger corrupt, 6 storage failure, 7 busy \
+                        (another gate holds the lock), 8 --wait timed out"
 )]
 struct Cli {
     /// The directory of the home.
@@ -86,7 +92,8 @@ enum Command {
     /// Add, list, rotate and revoke keys.
     #[command(
         subcommand,
-        after_help = "Examples:\n  spoolgate keys add trend-bot --out bot.key\n  spoolgate keys list"
+        after_help = "Examples:\n  spoolgate keys add trend-bot --out bot.key\n  spoolgate keys \
+            list"
     )]
     Keys(keys::Command),
     /// Sign a payload and print the envelope.
@@ -102,17 +109,20 @@ enum Command {
     /// Prices and funding rates.
     #[command(
         subcommand,
-        after_help = "Examples:\n  spoolgate market import bars.csv --symbol BTC-USD --interval 1m --at-end-of close"
+        after_help = "Examples:\n  spoolgate market import bars.csv --symbol BTC-USD --interval 1m \
+            --at-end-of close"
     )]
     Market(market::Command),
     /// Show the account, positions and stops.
     #[command(
-        after_help = "Examples:\n  spoolgate portfolio\n  spoolgate --format json portfolio | jq .equity"
+        after_help = "Examples:\n  spoolgate portfolio\n  spoolgate --format json portfolio | jq \
+            .equity"
     )]
     Portfolio,
     /// Show open orders.
     #[command(
-        after_help = "Examples:\n  spoolgate orders\n  spoolgate --format json orders | jq -r .order_id"
+        after_help = "Examples:\n  spoolgate orders\n  spoolgate --format json orders | jq -r \
+            .order_id"
     )]
     Orders,
     /// Show executions.
@@ -124,25 +134,30 @@ enum Command {
     /// Verify and read the ledger.
     #[command(
         subcommand,
-        after_help = "Examples:\n  spoolgate audit verify\n  spoolgate audit tail -n 5\n  spoolgate audit show my-request-id"
+        after_help = "Examples:\n  spoolgate audit verify\n  spoolgate audit tail -n 5\n  \
+            spoolgate audit show my-request-id"
     )]
     Audit(audit::Command),
     /// Cases before the council: decide, brief, list, show, wait.
     #[command(
         subcommand,
-        after_help = "Examples:\n  spoolgate council list --open\n  spoolgate council brief req_1 \"Risk Officer\"\n  spoolgate council decide request.json verdict-*.json"
+        after_help = "Examples:\n  spoolgate council list --open\n  spoolgate council brief req_1 \
+            \"Risk Officer\"\n  spoolgate council decide request.json verdict-*.json"
     )]
     Council(council::Command),
     /// Admission of tasks: may one be created, was a forwarded one admitted?
     #[command(
         subcommand,
-        after_help = "Examples:\n  spoolgate admit check task.json --as research-bot\n  spoolgate admit admit task.json --as research-bot --id task-001\n  spoolgate admit verify spool/forward/agents/r-42.json"
+        after_help = "Examples:\n  spoolgate admit check task.json --as research-bot\n  spoolgate \
+            admit admit task.json --as research-bot --id task-001\n  spoolgate admit verify \
+                spool/forward/agents/r-42.json"
     )]
     Admit(admit::Command),
     /// Decide which strategy of a concern runs.
     #[command(
         subcommand,
-        after_help = "Examples:\n  spoolgate control apply pause.json\n  spoolgate control apply pause.json --as hermes --key hermes.key"
+        after_help = "Examples:\n  spoolgate control apply pause.json\n  spoolgate control apply \
+            pause.json --as hermes --key hermes.key"
     )]
     Control(control::Command),
     /// The registry of strategies.
@@ -158,42 +173,52 @@ enum Command {
     )]
     Theses(theses::Command),
     /// Outgoing actions: which are open, and the results of the others.
-    #[command(subcommand, after_help = "Examples:\n  spoolgate actions open\n  spoolgate actions list -n 50")]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate actions open\n  spoolgate actions list -n 50"
+    )]
     Actions(actions::Command),
     /// Requests that rules hold: show, grant, deny.
     #[command(
         subcommand,
-        after_help = "Examples:\n  spoolgate approvals list\n  spoolgate approvals show h-42\n  spoolgate approvals grant h-42"
+        after_help = "Examples:\n  spoolgate approvals list\n  spoolgate approvals show h-42\n  \
+            spoolgate approvals grant h-42"
     )]
     Approvals(approvals::Command),
     /// Values that are in a set for one task.
     #[command(
         subcommand,
-        after_help = "Examples:\n  spoolgate grants list\n  spoolgate grants add --set hosts --value example.org --task research/task-001 --until 2026-03-02T18:00:00Z"
+        after_help = "Examples:\n  spoolgate grants list\n  spoolgate grants add --set hosts \
+            --value example.org --task research/task-001 --until 2026-03-02T18:00:00Z"
     )]
     Grants(approvals::Grants),
     /// Changes of rules that agents propose: list, show, approve, decline, revert.
     #[command(
         subcommand,
-        after_help = "Examples:\n  spoolgate proposals list --pending\n  spoolgate proposals show p-42\n  spoolgate proposals approve p-42"
+        after_help = "Examples:\n  spoolgate proposals list --pending\n  spoolgate proposals show \
+            p-42\n  spoolgate proposals approve p-42"
     )]
     Proposals(proposals::Command),
     /// Rules: what they may read, what is wrong with them, what they do.
     #[command(
         subcommand,
-        after_help = "Examples:\n  spoolgate rules lint\n  spoolgate rules test\n  spoolgate rules fields --action order.submit"
+        after_help = "Examples:\n  spoolgate rules lint\n  spoolgate rules test\n  spoolgate rules \
+            fields --action order.submit"
     )]
     Rules(rules::Command),
     /// Where outgoing actions may go: list, add, remove, deactivate; credentials.
     #[command(
         subcommand,
-        after_help = "Examples:\n  spoolgate services list\n  spoolgate services add bank api.bank.example --method GET\n  spoolgate services credential set bank --from token.txt"
+        after_help = "Examples:\n  spoolgate services list\n  spoolgate services add bank \
+            api.bank.example --method GET\n  spoolgate services credential set bank --from \
+                token.txt"
     )]
     Services(services::Command),
     /// Halt entries, or allow them again.
     #[command(
         subcommand,
-        after_help = "Examples:\n  spoolgate halt set --reason \"exchange trouble\"\n  spoolgate halt clear --reason \"exchange is back\""
+        after_help = "Examples:\n  spoolgate halt set --reason \"exchange trouble\"\n  spoolgate \
+            halt clear --reason \"exchange is back\""
     )]
     Halt(halt::Command),
     /// Vouch for an agent whose entries the dead man's switch has closed.
@@ -212,7 +237,8 @@ enum Command {
     Clock(clock::Command),
     /// Rebuild state.db from the ledger.
     #[command(
-        after_help = "Examples:\n  spoolgate rebuild\n\nNothing is lost by it: the ledger holds everything that state.db does."
+        after_help = "Examples:\n  spoolgate rebuild\n\nNothing is lost by it: the ledger holds \
+            everything that state.db does."
     )]
     Rebuild,
     /// Check this machine and this home for problems, and say how to fix them.
@@ -243,9 +269,12 @@ pub fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // clap prints help to standard output with exit code 0, errors to standard error with 2.
+            // clap prints help to standard output with exit code 0, errors to standard error
+            // with 2.
             let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Malformed as u8));
+            return ExitCode::from(
+                u8::try_from(error.exit_code()).unwrap_or(Exit::Malformed as u8),
+            );
         }
     };
     let output = Output::new(cli.format);
@@ -255,8 +284,14 @@ pub fn run() -> ExitCode {
         Err(error) => {
             // Errors of the home have their own codes and exit codes; any other error is one of the
             // command line.
-            let of_home = error.chain().find_map(|cause| cause.downcast_ref::<HomeError>());
-            let other = if output::is_unwritten(&error) { Exit::Storage } else { Exit::Malformed };
+            let of_home = error
+                .chain()
+                .find_map(|cause| cause.downcast_ref::<HomeError>());
+            let other = if output::is_unwritten(&error) {
+                Exit::Storage
+            } else {
+                Exit::Malformed
+            };
             let exit = of_home.map_or(other, HomeError::exit);
             output.error(&error, of_home.and_then(HomeError::code), exit);
             ExitCode::from(exit as u8)
@@ -269,7 +304,8 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         && !matches!(&cli.command, Command::Audit(command) if command.is_export())
     {
         bail!(
-            "`--format csv` and `jsonl` are those of `spoolgate audit export`; others know `table` and `json`"
+            "`--format csv` and `jsonl` are those of `spoolgate audit export`; others know `table` \
+                and `json`"
         );
     }
     let home = cli.home.as_path();

@@ -39,8 +39,12 @@ pub struct Output {
 
 /// Returns whether the reader of the output went away. That is not an error: the reader has enough.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let io_errors = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
-    io_errors.into_iter().any(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    let io_errors = error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>());
+    io_errors
+        .into_iter()
+        .any(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Returns whether standard output could not be written. The command may have taken effect all the
@@ -52,7 +56,8 @@ pub fn is_unwritten(error: &anyhow::Error) -> bool {
 /// Returns whether a terminal obeys this character: control characters, and those that change the
 /// writing direction.
 fn is_obeyed(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Escapes text so that a terminal prints it and does not obey it.
@@ -62,7 +67,11 @@ pub fn plain(text: &str) -> String {
     }
     let mut out = String::new();
     for c in text.chars() {
-        if is_obeyed(c) { out.extend(c.escape_default()) } else { out.push(c) }
+        if is_obeyed(c) {
+            out.extend(c.escape_default())
+        } else {
+            out.push(c)
+        }
     }
     out
 }
@@ -108,7 +117,11 @@ impl Output {
 
     /// Prints a line on standard output.
     pub fn line(&self, text: &str) -> Result<()> {
-        let text = if self.is_json() { Cow::Owned(plain_json(text)) } else { Cow::Borrowed(text) };
+        let text = if self.is_json() {
+            Cow::Owned(plain_json(text))
+        } else {
+            Cow::Borrowed(text)
+        };
         // One write for both: a line-buffered stream would otherwise write the text and the line
         // feed separately.
         aside_of_output(|| io::stdout().write_all(format!("{text}\n").as_bytes())).context(STDOUT)
@@ -154,8 +167,7 @@ impl Output {
                 None => writeln!(io::stderr(), "spoolgate: {message}"),
             },
             Format::Json | Format::Jsonl => {
-                let body =
-                    serde_json::json!({"error": {"code": code, "message": message, "exit": exit as u8}});
+                let body = serde_json::json!({"error": {"code": code, "message": message, "exit": exit as u8}});
                 writeln!(io::stderr(), "{body}")
             }
         };
@@ -164,7 +176,9 @@ impl Output {
     /// Prints an aligned table; columns named in `right` are aligned to the right.
     pub fn table(&self, header: &[&str], right: &[&str], rows: &[Vec<String>]) -> Result<()> {
         let mut table = Table::new();
-        table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        table
+            .load_style(NOTHING)
+            .set_content_arrangement(ContentArrangement::Disabled);
         table.set_header(header.iter().map(|name| name.to_uppercase()));
         for row in rows {
             table.add_row(row.iter().map(|cell| plain(cell)));
@@ -175,7 +189,10 @@ impl Output {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
-        let text: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+        let text: Vec<String> = table
+            .lines()
+            .map(|line| line.trim_end().to_owned())
+            .collect();
         self.line(&text.join("\n"))
     }
 

@@ -31,7 +31,11 @@ fn drawn() -> std::sync::MutexGuard<'static, Option<ProgressBar>> {
 /// Writes to standard output while the bar is hidden if both go to a terminal, so that lines and
 /// the bar do not mix.
 pub fn aside_of_output<T>(write: impl FnOnce() -> T) -> T {
-    if io::stdout().is_terminal() { aside(write) } else { write() }
+    if io::stdout().is_terminal() {
+        aside(write)
+    } else {
+        write()
+    }
 }
 
 /// Writes to standard error while the bar is hidden.
@@ -62,7 +66,12 @@ impl Progress {
         }
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         let is_wanted = !output.is_json() && !is_dumb && io::stderr().is_terminal();
-        Progress { bar, begun: Instant::now(), is_wanted, is_drawn: AtomicBool::new(false) }
+        Progress {
+            bar,
+            begun: Instant::now(),
+            is_wanted,
+            is_drawn: AtomicBool::new(false),
+        }
     }
 
     /// Creates a bar over a number of bytes, such as the size of a log.
@@ -73,7 +82,11 @@ impl Progress {
 
     /// Creates a bar over a number of things.
     pub fn of(output: &Output, what: &'static str, total: u64) -> Progress {
-        Progress::new(output, Some(total), &format!("{what} {{bar:30}} {{pos}} of {{len}} {{eta}}"))
+        Progress::new(
+            output,
+            Some(total),
+            &format!("{what} {{bar:30}} {{pos}} of {{len}} {{eta}}"),
+        )
     }
 
     /// Creates a counter of bytes with an unknown total.
@@ -108,7 +121,8 @@ impl Progress {
         if self.begun.elapsed() < PATIENCE || self.is_drawn.swap(true, Ordering::Relaxed) {
             return;
         }
-        self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(DRAWN_PER_S));
+        self.bar
+            .set_draw_target(ProgressDrawTarget::stderr_with_hz(DRAWN_PER_S));
         *drawn() = Some(self.bar.clone());
         self.bar.tick();
     }
@@ -128,8 +142,17 @@ impl Drop for Progress {
 /// Returns the bytes of the log in an audit folder; archived segments count with the size of their
 /// archives.
 pub fn log_bytes(dir: &Path) -> u64 {
-    let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
-    let logs =
-        entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with("log-")));
-    logs.filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).fold(0, u64::saturating_add)
+    let entries = fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok);
+    let logs = entries.filter(|entry| {
+        entry
+            .file_name()
+            .to_str()
+            .is_some_and(|name| name.starts_with("log-"))
+    });
+    logs.filter_map(|entry| entry.metadata().ok())
+        .map(|meta| meta.len())
+        .fold(0, u64::saturating_add)
 }

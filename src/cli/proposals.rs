@@ -28,11 +28,16 @@ use super::progress::{Progress, log_bytes};
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Show proposals, newest first.
-    #[command(after_help = "Examples:\n  spoolgate proposals list\n  spoolgate proposals list --pending")]
+    #[command(
+        after_help = "Examples:\n  spoolgate proposals list\n  spoolgate proposals list --pending"
+    )]
     List(ListArgs),
     /// Show a proposal with all the results of its examination.
     #[command(
-        after_help = "Examples:\n  spoolgate proposals show p-42\n  spoolgate proposals show p-42 --replay 0\n\nThe requests of the last ledger lines before the proposal are decided again, without the change and with it; for that\nthe ledger is read from its first line on."
+        after_help = "Examples:\n  spoolgate proposals show p-42\n  spoolgate proposals show p-42 \
+            --replay 0\n\nThe requests of the last ledger lines before the proposal are decided \
+                again, without the change and with it; for that\nthe ledger is read from its first \
+                    line on."
     )]
     Show(ShowArgs),
     /// Show what a proposal changes.
@@ -40,19 +45,26 @@ pub enum Command {
     Diff(IdArgs),
     /// Approve a waiting proposal: its change is made.
     #[command(
-        after_help = "Examples:\n  spoolgate proposals approve p-42\n  spoolgate proposals approve p-42 --sha256 $(sha256sum < proposals/pending/p-42.yaml | cut -c-64)"
+        after_help = "Examples:\n  spoolgate proposals approve p-42\n  spoolgate proposals approve \
+            p-42 --sha256 $(sha256sum < proposals/pending/p-42.yaml | cut -c-64)"
     )]
     Approve(ApproveArgs),
     /// Decline a waiting proposal.
-    #[command(after_help = "Examples:\n  spoolgate proposals decline p-42 --reason \"too few trades\"")]
+    #[command(
+        after_help = "Examples:\n  spoolgate proposals decline p-42 --reason \"too few trades\""
+    )]
     Decline(EndArgs),
     /// Verify the SSH signature of an approver over a file.
     #[command(
-        after_help = "Examples:\n  ssh-keygen -Y sign -n spoolgate -f ~/.ssh/id_ed25519 p-42.yaml\n  spoolgate proposals verify p-42.yaml --approvers rules/approvers\n\nExit code 1: the signature does not count."
+        after_help = "Examples:\n  ssh-keygen -Y sign -n spoolgate -f ~/.ssh/id_ed25519 \
+            p-42.yaml\n  spoolgate proposals verify p-42.yaml --approvers rules/approvers\n\nExit \
+                code 1: the signature does not count."
     )]
     Verify(VerifyArgs),
     /// Revert an applied change: the rule's previous file is restored.
-    #[command(after_help = "Examples:\n  spoolgate proposals revert p-42 --reason \"it blocked winners\"")]
+    #[command(
+        after_help = "Examples:\n  spoolgate proposals revert p-42 --reason \"it blocked winners\""
+    )]
     Revert(EndArgs),
 }
 
@@ -144,49 +156,88 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
         Command::Show(ShowArgs { id, replay }) => {
             let (view, row, proposed) = find(home, *id)?;
             let status = status(&view, &row, &proposed);
-            let replay =
-                if *replay == 0 { None } else { replayed(home, &view, &row, &proposed, *replay, output)? };
+            let replay = if *replay == 0 {
+                None
+            } else {
+                replayed(home, &view, &row, &proposed, *replay, output)?
+            };
             if output.is_json() {
-                output.json(&Listed { status, line: row.seq, proposed: &proposed, replay })?;
+                output.json(&Listed {
+                    status,
+                    line: row.seq,
+                    proposed: &proposed,
+                    replay,
+                })?;
             } else {
                 output.line(&format!("{id} is {status} (ledger line {})", row.seq))?;
                 let text = pending_file(&proposed).map_err(anyhow::Error::msg)?;
-                text.lines().try_for_each(|line| output.line(&super::output::plain(line)))?;
-                replay
-                    .iter()
-                    .try_for_each(|replay| output.line(&format!("replay: {}", replay.in_words())))?;
+                text.lines()
+                    .try_for_each(|line| output.line(&super::output::plain(line)))?;
+                replay.iter().try_for_each(|replay| {
+                    output.line(&format!("replay: {}", replay.in_words()))
+                })?;
             }
             Ok(Exit::Success)
         }
         Command::Diff(IdArgs { id }) => {
             let (_, _, Proposed { path, old, new, .. }) = find(home, *id)?;
             let text = diff::unified(&path, old.as_deref(), new.as_deref());
-            text.lines().try_for_each(|line| output.line(&super::output::plain(line)))?;
+            text.lines()
+                .try_for_each(|line| output.line(&super::output::plain(line)))?;
             Ok(Exit::Success)
         }
         Command::Approve(ApproveArgs { id, sha256, by }) => {
             let sha256 = match sha256 {
                 Some(sha256) => sha256.clone(),
-                None => sha256_hex(pending_file(&find(home, *id)?.2).map_err(anyhow::Error::msg)?.as_bytes()),
+                None => sha256_hex(
+                    pending_file(&find(home, *id)?.2)
+                        .map_err(anyhow::Error::msg)?
+                        .as_bytes(),
+                ),
             };
             let payload = serde_json::json!({"id": id, "sha256": sha256});
-            handover::administer(home, &by.person, ActionName::ProposalApprove, &payload, output, |answer| {
-                let rule = handover::value(answer, "ProposalApplied", "rule_id");
-                format!("{id} is applied: rule `{rule}` is as it says ({})", line_of(answer))
-            })
+            handover::administer(
+                home,
+                &by.person,
+                ActionName::ProposalApprove,
+                &payload,
+                output,
+                |answer| {
+                    let rule = handover::value(answer, "ProposalApplied", "rule_id");
+                    format!(
+                        "{id} is applied: rule `{rule}` is as it says ({})",
+                        line_of(answer)
+                    )
+                },
+            )
         }
         Command::Decline(EndArgs { id, reason, by }) => {
             let payload = serde_json::json!({"id": id, "reason": reason});
-            handover::administer(home, &by.person, ActionName::ProposalDecline, &payload, output, |answer| {
-                format!("{id} is declined ({})", line_of(answer))
-            })
+            handover::administer(
+                home,
+                &by.person,
+                ActionName::ProposalDecline,
+                &payload,
+                output,
+                |answer| format!("{id} is declined ({})", line_of(answer)),
+            )
         }
         Command::Verify(args) => verify(args, output),
         Command::Revert(EndArgs { id, reason, by }) => {
             let payload = serde_json::json!({"id": id, "reason": reason});
-            handover::administer(home, &by.person, ActionName::ProposalRevert, &payload, output, |answer| {
-                format!("{id} is taken back, the rule's former file is in force ({})", line_of(answer))
-            })
+            handover::administer(
+                home,
+                &by.person,
+                ActionName::ProposalRevert,
+                &payload,
+                output,
+                |answer| {
+                    format!(
+                        "{id} is taken back, the rule's former file is in force ({})",
+                        line_of(answer)
+                    )
+                },
+            )
         }
     }
 }
@@ -203,9 +254,15 @@ fn verify(args: &VerifyArgs, output: &Output) -> Result<Exit> {
     });
     let signers = Signers::read(&text(&args.approvers)?)
         .map_err(|why| anyhow::anyhow!("`{}`: {why}", args.approvers.display()))?;
-    match signers.verify(&read(&args.file)?, &text(&signature)?, SystemClock::default().now()) {
+    match signers.verify(
+        &read(&args.file)?,
+        &text(&signature)?,
+        SystemClock::default().now(),
+    ) {
         Ok(Signed { identity, key }) => {
-            output.line(&super::output::plain(&format!("signed by {identity} with {key}")))?;
+            output.line(&super::output::plain(&format!(
+                "signed by {identity} with {key}"
+            )))?;
             Ok(Exit::Success)
         }
         Err(why) => {
@@ -223,7 +280,9 @@ fn find(home: &Path, id: ProposalId) -> Result<(View, ProposalRow, Proposed)> {
     let (view, _) = look::view(home)?;
     match view.proposal(id)? {
         Some((row, proposed)) => Ok((view, row, proposed)),
-        None => bail!("there is no proposal {id}; `spoolgate proposals list` shows those there are"),
+        None => {
+            bail!("there is no proposal {id}; `spoolgate proposals list` shows those there are")
+        }
     }
 }
 
@@ -237,10 +296,15 @@ fn replayed(
     lines: u64,
     output: &Output,
 ) -> Result<Option<Rehearsal>> {
-    let rulebooks = view.rulebook_of(&proposed.base).map_err(|error| error.to_string()).and_then(|before| {
-        let after = before.with_rule(&proposed.path, proposed.new.as_deref());
-        after.map(|after| (before, after)).map_err(|error| error.to_string())
-    });
+    let rulebooks = view
+        .rulebook_of(&proposed.base)
+        .map_err(|error| error.to_string())
+        .and_then(|before| {
+            let after = before.with_rule(&proposed.path, proposed.new.as_deref());
+            after
+                .map(|after| (before, after))
+                .map_err(|error| error.to_string())
+        });
     let (before, after) = match rulebooks {
         Ok(rulebooks) => rulebooks,
         Err(why) => {
@@ -249,9 +313,19 @@ fn replayed(
         }
     };
     let seams = real_seams(home)?;
-    let progress = Progress::bytes(output, "replaying", log_bytes(&home.join(segment::AUDIT_DIR)));
+    let progress = Progress::bytes(
+        output,
+        "replaying",
+        log_bytes(&home.join(segment::AUDIT_DIR)),
+    );
     let until = row.record.unwrap_or(row.seq);
-    let done = rehearse(home, &seams, (&before, &after), (until, lines), &mut |read| progress.at(read));
+    let done = rehearse(
+        home,
+        &seams,
+        (&before, &after),
+        (until, lines),
+        &mut |read| progress.at(read),
+    );
     drop(progress);
     Ok(Some(done?))
 }
@@ -262,10 +336,23 @@ fn list(home: &Path, args: &ListArgs, output: &Output) -> Result<Exit> {
     for (row, proposed) in view.proposals(args.lines, args.pending)? {
         let status = status(&view, &row, &proposed);
         if output.is_json() {
-            output.json(&Listed { status, line: row.seq, proposed: &proposed, replay: None })?;
+            output.json(&Listed {
+                status,
+                line: row.seq,
+                proposed: &proposed,
+                replay: None,
+            })?;
             continue;
         }
-        let Proposed { proposal_id, rule_id, kind, by, at, direction, .. } = &proposed;
+        let Proposed {
+            proposal_id,
+            rule_id,
+            kind,
+            by,
+            at,
+            direction,
+            ..
+        } = &proposed;
         rows.push(vec![
             proposal_id.to_string(),
             at.to_string(),
@@ -282,7 +369,19 @@ fn list(home: &Path, args: &ListArgs, output: &Output) -> Result<Exit> {
     if rows.is_empty() {
         output.line("no proposals")?;
     } else {
-        output.table(&["proposal", "at", "by", "rule", "change", "direction", "status"], &[], &rows)?;
+        output.table(
+            &[
+                "proposal",
+                "at",
+                "by",
+                "rule",
+                "change",
+                "direction",
+                "status",
+            ],
+            &[],
+            &rows,
+        )?;
     }
     Ok(Exit::Success)
 }

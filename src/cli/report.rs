@@ -25,7 +25,12 @@ const TITLE: &str = "What the gate decided";
 /// Writes one page for people: equity, decisions, refusals, cases, the ledger.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate report --html report.html\n  spoolgate report --html week.html --since 2026-03-02T00:00:00Z --until 2026-03-09T00:00:00Z --title \"Week 10\"\n  spoolgate --format json report | jq .told.decisions.total\n\nThe ledger is verified first; one that does not verify gives a page that says so and nothing else, and exit code 5. The page\nhas private figures (mode 0600), loads nothing and runs nothing."
+    after_help = "Examples:\n  spoolgate report --html report.html\n  spoolgate report --html \
+        week.html --since 2026-03-02T00:00:00Z --until 2026-03-09T00:00:00Z --title \"Week 10\"\n  \
+            spoolgate --format json report | jq .told.decisions.total\n\nThe ledger is verified \
+                first; one that does not verify gives a page that says so and nothing else, and \
+                    exit code 5. The page\nhas private figures (mode 0600), loads nothing and runs \
+                        nothing."
 )]
 pub struct Args {
     /// The file: a new one, or an earlier report.
@@ -58,19 +63,30 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         (Some(_), true) => {
             bail!("`--format json` prints the figures, `--html` writes the page: give one of them")
         }
-        (None, false) => bail!("name the file with --html; `--format json` prints the figures instead"),
+        (None, false) => {
+            bail!("name the file with --html; `--format json` prints the figures instead")
+        }
         (Some(path), false) => Some(Target::of(home, path)?),
         (None, true) => None,
     };
-    let progress = Progress::bytes(output, "looking back", log_bytes(&home.join(segment::AUDIT_DIR)));
-    let figures = collect(home, &real_seams(home)?, &options, &mut |done| progress.at(done));
+    let progress = Progress::bytes(
+        output,
+        "looking back",
+        log_bytes(&home.join(segment::AUDIT_DIR)),
+    );
+    let figures = collect(home, &real_seams(home)?, &options, &mut |done| {
+        progress.at(done)
+    });
     drop(progress);
     let figures = figures?;
     match target {
         None => output.json(&figures)?,
         Some(target) => {
             target.write(&page(&figures, &args.title))?;
-            output.line(&format!("the page is in {}", plain(&target.path.display().to_string())))?;
+            output.line(&format!(
+                "the page is in {}",
+                plain(&target.path.display().to_string())
+            ))?;
         }
     }
     Ok(exit_of(&figures, output))
@@ -81,10 +97,15 @@ fn exit_of(figures: &Figures, output: &Output) -> Exit {
         return Exit::Success;
     }
     let first = figures.ledger.problems.first();
-    let what =
-        first.map(|problem| format!("`{}` at byte {}: {}", problem.file, problem.offset, problem.what));
+    let what = first.map(|problem| {
+        format!(
+            "`{}` at byte {}: {}",
+            problem.file, problem.offset, problem.what
+        )
+    });
     output.remark(&format!(
-        "the ledger does not verify, and nothing that it says is shown: {}; run `spoolgate audit verify`",
+        "the ledger does not verify, and nothing that it says is shown: {}; run `spoolgate audit \
+            verify`",
         what.unwrap_or_else(|| "no place is named".to_owned())
     ));
     Exit::LedgerCorrupt
@@ -104,15 +125,24 @@ impl Target {
     fn of(home: &Path, path: &Path) -> Result<Target> {
         // In other commands `-` is standard output; here it would be the name of a file.
         let Some(name) = path.file_name().filter(|name| *name != "-") else {
-            bail!("`{}` names no file; give --html one, such as report.html", path.display())
+            bail!(
+                "`{}` names no file; give --html one, such as report.html",
+                path.display()
+            )
         };
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let parent = parent.canonicalize().with_context(|| format!("folder `{}`", parent.display()))?;
+        let parent = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
+        let parent = parent
+            .canonicalize()
+            .with_context(|| format!("folder `{}`", parent.display()))?;
         for (folder, _) in FOLDERS {
             let own = home.join(folder).canonicalize();
             if own.is_ok_and(|own| parent.starts_with(own)) {
                 bail!(
-                    "`{}` is in `{folder}`, which is the gate's own; name another place with --html",
+                    "`{}` is in `{folder}`, which is the gate's own; name another place with \
+                        --html",
                     path.display()
                 );
             }
@@ -120,7 +150,11 @@ impl Target {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = rustix::fs::open(&parent, flags, Mode::empty())
             .map_err(|error| HomeError::disk(&parent, error.into()))?;
-        let target = Target { path: path.to_owned(), folder: folder.into(), name: name.to_owned() };
+        let target = Target {
+            path: path.to_owned(),
+            folder: folder.into(),
+            name: name.to_owned(),
+        };
         target.demand_free()?;
         Ok(target)
     }
@@ -149,7 +183,9 @@ impl Target {
             .read_to_end(&mut start)
             .map_err(|error| HomeError::disk(&self.path, error))?;
         if start != MARK.as_bytes() {
-            bail!("`{shown}` is there and is no report; remove it first, or name another with --html");
+            bail!(
+                "`{shown}` is there and is no report; remove it first, or name another with --html"
+            );
         }
         Ok(())
     }
@@ -159,7 +195,8 @@ impl Target {
         let fail = |error: std::io::Error| HomeError::disk(&self.path, error);
         self.demand_free()?;
         let hidden = format!(".{}.tmp", spoolgate_client::random_name()?);
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let written = rustix::fs::openat(&self.folder, &hidden, flags, Mode::RUSR | Mode::WUSR)
             .map_err(std::io::Error::from)
             .and_then(|file| {
@@ -167,7 +204,14 @@ impl Target {
                 file.write_all(text.as_bytes())?;
                 file.sync_all()
             })
-            .and_then(|()| Ok(rustix::fs::renameat(&self.folder, &hidden, &self.folder, &self.name)?))
+            .and_then(|()| {
+                Ok(rustix::fs::renameat(
+                    &self.folder,
+                    &hidden,
+                    &self.folder,
+                    &self.name,
+                )?)
+            })
             .and_then(|()| self.folder.sync_all());
         if written.is_err() {
             // Half a page is useless.

@@ -22,7 +22,9 @@ use super::progress::Progress;
 /// Decide what is in the spool, then end.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate run --until-idle\n  */5 * * * * spoolgate --home /srv/gate run --until-idle\n\nEnds with exit code 7 if another gate is running over this home."
+    after_help = "Examples:\n  spoolgate run --until-idle\n  */5 * * * * spoolgate --home \
+        /srv/gate run --until-idle\n\nEnds with exit code 7 if another gate is running over this \
+            home."
 )]
 pub struct Args {
     /// End when nothing is left to decide. This is the only mode of `run`; to keep going, use
@@ -64,13 +66,16 @@ pub fn open(home: &Path, output: &Output) -> Result<Home, HomeError> {
     drop(progress);
     if open.index_was_elsewhere {
         output.remark(
-            "state.db spoke of lines that this ledger does not have, or was damaged: if no older copy was restored, \
-             compare with a head noted elsewhere (`audit verify --head`). The state was made again from the ledger",
+            "state.db spoke of lines that this ledger does not have, or was damaged: if no older \
+                copy was restored, \
+             compare with a head noted elsewhere (`audit verify --head`). The state was made again \
+                 from the ledger",
         );
     }
     if let Found::Torn(rest) = &open.found {
         output.remark(&format!(
-            "the last run ended inside a batch: {} bytes at offset {} were never sealed and are kept as they are; \
+            "the last run ended inside a batch: {} bytes at offset {} were never sealed and are \
+                kept as they are; \
              the requests are decided again",
             rest.length, rest.offset
         ));
@@ -84,7 +89,9 @@ pub fn open(home: &Path, output: &Output) -> Result<Home, HomeError> {
         }
     }
     let format = output.format;
-    open.tell_events(Box::new(move |event| Output::new(format).remark(&look::told(event))));
+    open.tell_events(Box::new(move |event| {
+        Output::new(format).remark(&look::told(event))
+    }));
     open.let_roles_answer()?;
     Ok(open)
 }
@@ -110,13 +117,19 @@ fn told(outcome: &Outcome) -> String {
             Some(error) => format!("{}: {}", error.code, error.message),
             None => format!("done, as begun in line {}", decision.id),
         },
-        (Some(code), _) => format!("{code}: {}", decision.metadata.message.as_deref().unwrap_or_default()),
+        (Some(code), _) => format!(
+            "{code}: {}",
+            decision.metadata.message.as_deref().unwrap_or_default()
+        ),
         (None, Some(original)) => format!("answered again as in line {original}"),
         (None, None) => "done".to_owned(),
     };
     let who = decision.source.as_deref().unwrap_or("-");
     let what = decision.action.as_deref().unwrap_or("-");
-    format!("{:>8}  {who}  {what}  {}  {said}", outcome.seq, decision.file)
+    format!(
+        "{:>8}  {who}  {what}  {}  {said}",
+        outcome.seq, decision.file
+    )
 }
 
 /// Runs the command.

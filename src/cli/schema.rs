@@ -16,7 +16,10 @@ const NEAR_MAX: usize = 5;
 /// JSON Schemas of requests, answers and rule files.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate schema order.submit\n  spoolgate schema --list\n  spoolgate schema --all --out schemas\n\nA payload has the name of its action, the data of its answer the same with `.answer` behind it; `request` and `answer`\nare what lies in the spool, `rules.safety`, `council.roles` and so on are the files of a home."
+    after_help = "Examples:\n  spoolgate schema order.submit\n  spoolgate schema --list\n  \
+        spoolgate schema --all --out schemas\n\nA payload has the name of its action, the data of \
+            its answer the same with `.answer` behind it; `request` and `answer`\nare what lies in \
+                the spool, `rules.safety`, `council.roles` and so on are the files of a home."
 )]
 pub struct Args {
     /// Name of the schema.
@@ -71,7 +74,9 @@ fn list(output: &Output) -> Result<()> {
 }
 
 fn all() -> impl Iterator<Item = (String, Value)> {
-    schemas::names().into_iter().filter_map(|name| schemas::schema(&name).map(|schema| (name, schema)))
+    schemas::names()
+        .into_iter()
+        .filter_map(|name| schemas::schema(&name).map(|schema| (name, schema)))
 }
 
 /// Returns the text of a schema file, which is the same for the same schema.
@@ -101,17 +106,28 @@ fn near(name: &str) -> String {
         .into_iter()
         .map(|known| {
             let holds = known.contains(&wanted)
-                || known.split('.').any(|part| part.len() > 2 && wanted.contains(part));
-            (distance(&wanted, &known).saturating_sub(if holds { wanted.len() } else { 0 }), known)
+                || known
+                    .split('.')
+                    .any(|part| part.len() > 2 && wanted.contains(part));
+            (
+                distance(&wanted, &known).saturating_sub(if holds { wanted.len() } else { 0 }),
+                known,
+            )
         })
         .filter(|(distance, _)| *distance <= wanted.len().min(8) / 2)
         .collect();
     by_distance.sort_unstable();
-    let names: Vec<String> =
-        by_distance.iter().take(NEAR_MAX).map(|(_, known)| format!("`{known}`")).collect();
+    let names: Vec<String> = by_distance
+        .iter()
+        .take(NEAR_MAX)
+        .map(|(_, known)| format!("`{known}`"))
+        .collect();
     match names.as_slice() {
         [] => "`spoolgate schema --list` has all names".to_owned(),
-        names => format!("near it are {}; `spoolgate schema --list` has all names", names.join(", ")),
+        names => format!(
+            "near it are {}; `spoolgate schema --list` has all names",
+            names.join(", ")
+        ),
     }
 }
 
@@ -125,7 +141,9 @@ pub fn distance(a: &str, b: &str) -> usize {
         for (cell, y) in row.iter_mut().skip(1).zip(&b) {
             let changed = above_left.saturating_add(usize::from(x != *y));
             above_left = *cell;
-            left = changed.min(left.saturating_add(1)).min(cell.saturating_add(1));
+            left = changed
+                .min(left.saturating_add(1))
+                .min(cell.saturating_add(1));
             *cell = left;
         }
     }

@@ -16,7 +16,11 @@ use super::output::{Output, short};
 /// Trip every check on a scratch copy of the rules.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate selftest\n  spoolgate selftest --strict\n  spoolgate --format json selftest | jq '.checks[]|select(.outcome==\"cannot_trip\")'\n\nExit codes: 0 every check trips, 1 a check lets everything pass or nothing, or the rule files are not those in\nforce (with --strict also: a limit can never bind). Nothing of the home is written; a gate may be running."
+    after_help = "Examples:\n  spoolgate selftest\n  spoolgate selftest --strict\n  spoolgate \
+        --format json selftest | jq '.checks[]|select(.outcome==\"cannot_trip\")'\n\nExit codes: 0 \
+            every check trips, 1 a check lets everything pass or nothing, or the rule files are \
+                not those in\nforce (with --strict also: a limit can never bind). Nothing of the \
+                    home is written; a gate may be running."
 )]
 pub struct Args {
     /// Also exit with 1 if a limit can never bind.
@@ -34,7 +38,10 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let prices: BTreeMap<Symbol, Amount> = markets
         .filter_map(|(symbol, market)| {
             let quoted = market.quote.as_ref().map(|quote| quote.bid);
-            Some((symbol.clone(), market.last.as_ref().map(|last| last.price).or(quoted)?))
+            Some((
+                symbol.clone(),
+                market.last.as_ref().map(|last| last.price).or(quoted)?,
+            ))
         })
         .collect();
     let report = spoolgate_selftest::run(&view.rulebook, &prices);
@@ -42,7 +49,10 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         true => output.json(&report)?,
         false => print(&report, output)?,
     }
-    let (fault, apart) = (look::rules_fault(&view.state), look::rules_apart(home, &view));
+    let (fault, apart) = (
+        look::rules_fault(&view.state),
+        look::rules_apart(home, &view),
+    );
     if let Some(fault) = &fault {
         output.remark(&format!("{fault}; the last good rules were tried"));
     }
@@ -63,27 +73,53 @@ fn or_dash(amount: Option<Amount>) -> String {
 fn rows(tried: &[Tried]) -> Vec<Vec<String>> {
     let mut rows: Vec<(&Tried, usize)> = Vec::new();
     for one in tried {
-        match rows.iter_mut().find(|(first, _)| first.check == one.check && first.outcome == one.outcome) {
+        match rows
+            .iter_mut()
+            .find(|(first, _)| first.check == one.check && first.outcome == one.outcome)
+        {
             Some((_, count)) => *count = count.saturating_add(1),
             None => rows.push((one, 1)),
         }
     }
-    rows.into_iter().map(|(first, count)| row(first, count)).collect()
+    rows.into_iter()
+        .map(|(first, count)| row(first, count))
+        .collect()
 }
 
 fn row(tried: &Tried, count: usize) -> Vec<String> {
     let is_bool = tried.unit == "bool";
-    let amounts = if is_bool { [None; 2] } else { [tried.value, tried.limit] };
+    let amounts = if is_bool {
+        [None; 2]
+    } else {
+        [tried.value, tried.limit]
+    };
     let [value, limit] = amounts.map(or_dash);
     let note = match &tried.why {
         Some(why) => why.clone(),
         None if tried.also.is_empty() => String::new(),
         None => format!("also: {}", tried.also.join(", ")),
     };
-    let what = format!("{} {} of {}", tried.side.as_str(), tried.symbol, tried.strategy);
-    let what = if matches!(tried.outcome, Outcome::Tripped | Outcome::NotSet) { String::new() } else { what };
-    let note = if what.is_empty() { note } else { format!("{what}: {note}") };
-    let unit = if is_bool { String::new() } else { tried.unit.to_string() };
+    let what = format!(
+        "{} {} of {}",
+        tried.side.as_str(),
+        tried.symbol,
+        tried.strategy
+    );
+    let what = if matches!(tried.outcome, Outcome::Tripped | Outcome::NotSet) {
+        String::new()
+    } else {
+        what
+    };
+    let note = if what.is_empty() {
+        note
+    } else {
+        format!("{what}: {note}")
+    };
+    let unit = if is_bool {
+        String::new()
+    } else {
+        tried.unit.to_string()
+    };
     vec![
         tried.check.to_owned(),
         tried.outcome.as_str().to_owned(),
@@ -97,27 +133,49 @@ fn row(tried: &Tried, count: usize) -> Vec<String> {
 }
 
 fn print(report: &Report, output: &Output) -> Result<()> {
-    let header = ["check", "result", "cases", "value", "limit", "unit", "source", "note"];
+    let header = [
+        "check", "result", "cases", "value", "limit", "unit", "source", "note",
+    ];
     output.table(&header, &["cases", "value", "limit"], &rows(&report.checks))?;
     for name in &report.untested {
-        output.line(&format!("`{name}` has no scenario: the program's fault, report it"))?;
+        output.line(&format!(
+            "`{name}` has no scenario: the program's fault, report it"
+        ))?;
     }
-    let (nothing, never): (Vec<&NeverBinds>, Vec<&NeverBinds>) =
-        report.never_binds.iter().partition(|found| found.nothing_passes);
+    let (nothing, never): (Vec<&NeverBinds>, Vec<&NeverBinds>) = report
+        .never_binds
+        .iter()
+        .partition(|found| found.nothing_passes);
     let told = |found: &&NeverBinds| {
-        vec![found.limit.clone(), found.value.normalized().to_string(), found.because.clone()]
+        vec![
+            found.limit.clone(),
+            found.value.normalized().to_string(),
+            found.because.clone(),
+        ]
     };
     if !nothing.is_empty() {
         output.heading("Limits that let nothing pass")?;
-        output.table(&["limit", "is", "because"], &["is"], &nothing.iter().map(told).collect::<Vec<_>>())?;
+        output.table(
+            &["limit", "is", "because"],
+            &["is"],
+            &nothing.iter().map(told).collect::<Vec<_>>(),
+        )?;
     }
     if !never.is_empty() {
         output.heading("Limits that can never bind: another one always refuses first")?;
-        output.table(&["limit", "is", "because"], &["is"], &never.iter().map(told).collect::<Vec<_>>())?;
+        output.table(
+            &["limit", "is", "because"],
+            &["is"],
+            &never.iter().map(told).collect::<Vec<_>>(),
+        )?;
     }
     for skipped in &report.skipped {
         output.line(&format!("skipped: {skipped}"))?;
     }
-    let verdict = if report.ok { "every check trips" } else { "NOT every check does what its limit says" };
+    let verdict = if report.ok {
+        "every check trips"
+    } else {
+        "NOT every check does what its limit says"
+    };
     output.line(&format!("\n{verdict}"))
 }

@@ -29,7 +29,9 @@ const SECRET_BYTES_MAX: usize = 64 * 1024;
 pub enum Command {
     /// Allow another destination.
     #[command(
-        after_help = "Examples:\n  spoolgate services add bank api.bank.example --method GET,POST\n  spoolgate services add mail smtp.example.com --protocol smtp --port 465 --action email.send,email.draft"
+        after_help = "Examples:\n  spoolgate services add bank api.bank.example --method \
+            GET,POST\n  spoolgate services add mail smtp.example.com --protocol smtp --port 465 \
+                --action email.send,email.draft"
     )]
     Add(AddArgs),
     /// Remove a destination and its credential.
@@ -43,7 +45,8 @@ pub enum Command {
     Activate(NameArgs),
     /// Show the destinations, the actions that may go there, and their adapters.
     #[command(
-        after_help = "Examples:\n  spoolgate services list\n  spoolgate --format json services list | jq -r .service"
+        after_help = "Examples:\n  spoolgate services list\n  spoolgate --format json services \
+            list | jq -r .service"
     )]
     List,
     /// Secrets of services. No agent and no ledger line ever contains one.
@@ -59,7 +62,9 @@ pub enum Command {
 pub enum Credential {
     /// Set the secret that adapters get for actions that go to a service.
     #[command(
-        after_help = "Examples:\n  spoolgate services credential set bank --from token.txt     a file that only you may read\n  pass show bank | spoolgate services credential set bank --from -"
+        after_help = "Examples:\n  spoolgate services credential set bank --from token.txt     a \
+            file that only you may read\n  pass show bank | spoolgate services credential set bank \
+                --from -"
     )]
     Set(SetArgs),
     /// Wipe the secret of a service.
@@ -120,21 +125,32 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     let change = |args: &NameArgs, action: ActionName, done: &str| {
         let payload = serde_json::json!({"service": args.name});
         handover::administer(home, &args.by.person, action, &payload, output, |answer| {
-            format!("service {} {done} (ledger line {})", args.name, answer.audit_ref)
+            format!(
+                "service {} {done} (ledger line {})",
+                args.name, answer.audit_ref
+            )
         })
     };
     match command {
         Command::Add(args) => add(home, args, output),
-        Command::Remove(args) => change(args, ActionName::ServicesRemove, "is no longer in the allowlist"),
-        Command::Deactivate(args) => {
-            change(args, ActionName::ServicesDeactivate, "is not active: nothing goes there")
-        }
+        Command::Remove(args) => change(
+            args,
+            ActionName::ServicesRemove,
+            "is no longer in the allowlist",
+        ),
+        Command::Deactivate(args) => change(
+            args,
+            ActionName::ServicesDeactivate,
+            "is not active: nothing goes there",
+        ),
         Command::Activate(args) => change(args, ActionName::ServicesActivate, "is active"),
         Command::List => list(home, output),
         Command::Credential(Credential::Set(args)) => set(home, args, output),
-        Command::Credential(Credential::Remove(args)) => {
-            change(args, ActionName::ServicesCredential, "has no credential any more")
-        }
+        Command::Credential(Credential::Remove(args)) => change(
+            args,
+            ActionName::ServicesCredential,
+            "has no credential any more",
+        ),
     }
 }
 
@@ -146,27 +162,47 @@ fn add(home: &Path, args: &AddArgs, output: &Output) -> Result<Exit> {
     if let (Some(port), Some(payload)) = (args.port, payload.as_object_mut()) {
         payload.insert("port".to_owned(), port.into());
     }
-    handover::administer(home, &args.by.person, ActionName::ServicesAdd, &payload, output, |answer| {
-        format!("service {} at {} is allowed (ledger line {})", args.name, args.host, answer.audit_ref)
-    })
+    handover::administer(
+        home,
+        &args.by.person,
+        ActionName::ServicesAdd,
+        &payload,
+        output,
+        |answer| {
+            format!(
+                "service {} at {} is allowed (ledger line {})",
+                args.name, args.host, answer.audit_ref
+            )
+        },
+    )
 }
 
 /// Reads a secret. No error message contains any of it.
 fn secret_of(from: &Path) -> Result<String> {
     let mut bytes = Vec::new();
-    let most = u64::try_from(SECRET_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(3);
+    let most = u64::try_from(SECRET_BYTES_MAX)
+        .unwrap_or(u64::MAX)
+        .saturating_add(3);
     let told = || format!("credential file `{}`", from.display());
     if from == Path::new("-") {
-        io::stdin().take(most).read_to_end(&mut bytes).context("standard input")?;
+        io::stdin()
+            .take(most)
+            .read_to_end(&mut bytes)
+            .context("standard input")?;
     } else {
         let file = File::open(from).with_context(told)?;
         let metadata = file.metadata().with_context(told)?;
         if !metadata.is_file() || metadata.permissions().mode() & 0o077 != 0 {
-            bail!("{} must be a file that only its owner may read; run chmod 600 on it", told());
+            bail!(
+                "{} must be a file that only its owner may read; run chmod 600 on it",
+                told()
+            );
         }
         file.take(most).read_to_end(&mut bytes).with_context(told)?;
     }
-    let Ok(mut text) = String::from_utf8(bytes) else { bail!("{} is not UTF-8 text", told()) };
+    let Ok(mut text) = String::from_utf8(bytes) else {
+        bail!("{} is not UTF-8 text", told())
+    };
     if text.ends_with('\n') {
         text.pop();
         if text.ends_with('\r') {
@@ -188,15 +224,27 @@ fn set(home: &Path, args: &SetArgs, output: &Output) -> Result<Exit> {
     let secret = secret_of(&args.from)?;
     let credential_id = spoolgate_client::random_name()?;
     let keyring = SqliteKeyring::open(home, false).map_err(HomeError::Keyring)?;
-    keyring.insert_credential(&args.name, &credential_id, &secret).map_err(HomeError::Keyring)?;
+    keyring
+        .insert_credential(&args.name, &credential_id, &secret)
+        .map_err(HomeError::Keyring)?;
     let payload = serde_json::json!({"service": args.name, "credential_id": credential_id});
-    let answer = handover::ask(home, &args.by.person, ActionName::ServicesCredential, &payload);
+    let answer = handover::ask(
+        home,
+        &args.by.person,
+        ActionName::ServicesCredential,
+        &payload,
+    );
     // Remove the secret only after a refusal: a request without an answer may still be decided.
     if let Ok(Some(Answer { error: Some(_), .. })) = &answer {
-        keyring.remove_credential(&credential_id).map_err(HomeError::Keyring)?;
+        keyring
+            .remove_credential(&credential_id)
+            .map_err(HomeError::Keyring)?;
     }
     handover::report(answer?.as_ref(), output, |answer| {
-        format!("service {} has credential {credential_id} (ledger line {})", args.name, answer.audit_ref)
+        format!(
+            "service {} has credential {credential_id} (ledger line {})",
+            args.name, answer.audit_ref
+        )
     })
 }
 
@@ -215,20 +263,32 @@ fn row<'a>(view: &'a View, service: &'a Service) -> Row<'a> {
     let calls = (!service.methods.is_empty()).then_some(ActionName::ServiceApiCall.as_str());
     let actions = service.actions.iter().map(String::as_str).chain(calls);
     let adapter = |action| {
-        let rule = view.rulebook.gateway.adapter(action, service.service.as_str());
+        let rule = view
+            .rulebook
+            .gateway
+            .adapter(action, service.service.as_str());
         (action, rule.map(|rule| rule.adapter.as_str()))
     };
     let credential = view.state.credentials.get(&service.service);
     let credential = credential.is_some_and(|record| record.host == service.host);
-    Row { service, adapters: actions.map(adapter).collect(), credential }
+    Row {
+        service,
+        adapters: actions.map(adapter).collect(),
+        credential,
+    }
 }
 
 fn list(home: &Path, output: &Output) -> Result<Exit> {
     let seams = real_seams(home)?;
     let view = read::read(home, &seams)?;
     look::remark_rules(home, &view, output);
-    let rows: Vec<Row<'_>> =
-        view.rulebook.services.services.iter().map(|service| row(&view, service)).collect();
+    let rows: Vec<Row<'_>> = view
+        .rulebook
+        .services
+        .services
+        .iter()
+        .map(|service| row(&view, service))
+        .collect();
     if output.is_json() {
         rows.iter().try_for_each(|row| output.json(row))?;
         return Ok(Exit::Success);
@@ -236,25 +296,53 @@ fn list(home: &Path, output: &Output) -> Result<Exit> {
     let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
     let rows: Vec<Vec<String>> = rows
         .iter()
-        .map(|Row { service, adapters, credential }| {
-            let methods: Vec<&str> = service.methods.iter().map(|method| method.as_str()).collect();
-            let done: Vec<String> = adapters
-                .iter()
-                .map(|(action, adapter)| format!("{action}: {}", adapter.unwrap_or("no adapter")))
-                .collect();
-            vec![
-                service.service.to_string(),
-                service.port.map_or_else(|| service.host.clone(), |port| format!("{}:{port}", service.host)),
-                service.protocol.clone(),
-                yes(service.is_active),
-                if methods.is_empty() { "-".to_owned() } else { methods.join(" ") },
-                done.join(", "),
-                yes(*credential),
-                format!("{} by {}", service.added_at, service.added_by),
-            ]
-        })
+        .map(
+            |Row {
+                 service,
+                 adapters,
+                 credential,
+             }| {
+                let methods: Vec<&str> = service
+                    .methods
+                    .iter()
+                    .map(|method| method.as_str())
+                    .collect();
+                let done: Vec<String> = adapters
+                    .iter()
+                    .map(|(action, adapter)| {
+                        format!("{action}: {}", adapter.unwrap_or("no adapter"))
+                    })
+                    .collect();
+                vec![
+                    service.service.to_string(),
+                    service.port.map_or_else(
+                        || service.host.clone(),
+                        |port| format!("{}:{port}", service.host),
+                    ),
+                    service.protocol.clone(),
+                    yes(service.is_active),
+                    if methods.is_empty() {
+                        "-".to_owned()
+                    } else {
+                        methods.join(" ")
+                    },
+                    done.join(", "),
+                    yes(*credential),
+                    format!("{} by {}", service.added_at, service.added_by),
+                ]
+            },
+        )
         .collect();
-    let head = ["service", "host", "protocol", "active", "methods", "used for", "credential", "added"];
+    let head = [
+        "service",
+        "host",
+        "protocol",
+        "active",
+        "methods",
+        "used for",
+        "credential",
+        "added",
+    ];
     output.table(&head, &[], &rows)?;
     Ok(Exit::Success)
 }

@@ -17,7 +17,10 @@ use super::{handover, schema};
 /// Sign a payload and print the envelope.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate sign order.json --as trend-bot --action order.submit --key bot.key > r1.json\n  echo '{}' | spoolgate sign - --as trend-bot --action portfolio.get | spoolgate handle -\n  spoolgate sign order.json --as trend-bot --action order.submit --causality task.json > r2.json"
+    after_help = "Examples:\n  spoolgate sign order.json --as trend-bot --action order.submit \
+        --key bot.key > r1.json\n  echo '{}' | spoolgate sign - --as trend-bot --action \
+            portfolio.get | spoolgate handle -\n  spoolgate sign order.json --as trend-bot \
+                --action order.submit --causality task.json > r2.json"
 )]
 pub struct Args {
     /// File with the payload, a JSON object; `-` for standard input.
@@ -47,7 +50,10 @@ pub struct Args {
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let source = Principal::parse(&args.source)?;
     if args.causality.as_deref() == Some(&*args.file) {
-        bail!("payload and causality are both `{}`; name a file for one of them", args.file.display());
+        bail!(
+            "payload and causality are both `{}`; name a file for one of them",
+            args.file.display()
+        );
     }
     let key = key_of(home, &source, args.key.as_deref())?;
     let payload = read_text(&args.file, "payload")?;
@@ -58,13 +64,26 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
             args.file.display()
         );
     }
-    let causality = args.causality.as_ref().map(|path| read_text(path, "causality")).transpose()?;
+    let causality = args
+        .causality
+        .as_ref()
+        .map(|path| read_text(path, "causality"))
+        .transpose()?;
     let (id, timestamp) = (args.id.as_deref(), args.timestamp.as_deref());
-    let signed = agent::sign(&key, &source, &args.action, &payload, causality.as_deref(), id, timestamp);
+    let signed = agent::sign(
+        &key,
+        &source,
+        &args.action,
+        &payload,
+        causality.as_deref(),
+        id,
+        timestamp,
+    );
     let envelope = match signed {
         Err(error @ SignError::Payload(_)) => {
             let file = args.file.display();
-            return Err(error).with_context(|| format!("file `{file}`; a payload is one JSON object"));
+            return Err(error)
+                .with_context(|| format!("file `{file}`; a payload is one JSON object"));
         }
         other => other?,
     };
@@ -74,10 +93,13 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
             .into_iter()
             .map(|name| (schema::distance(&args.action, name.as_str()), name.as_str()))
             .min();
-        let near = near.map(|(_, name)| format!("; `{name}` is near it")).unwrap_or_default();
+        let near = near
+            .map(|(_, name)| format!("; `{name}` is near it"))
+            .unwrap_or_default();
         let action = &args.action;
         output.remark(&format!(
-            "signed all the same: this version knows no action `{action}`{near}, and docs/contracts.md has all"
+            "signed all the same: this version knows no action `{action}`{near}, and \
+                docs/contracts.md has all"
         ));
     }
     Ok(Exit::Success)
@@ -99,7 +121,8 @@ pub fn key_of(home: &Path, source: &Principal, file: Option<&Path>) -> Result<Si
         None => match handover::own_key(home, source)? {
             Some(key) => Ok(key),
             None => bail!(
-                "the keyring of `{}` holds no current shared key of `{source}`; name its key file with --key, or add one with `spoolgate keys add {source} --out FILE`",
+                "the keyring of `{}` holds no current shared key of `{source}`; name its key file \
+                    with --key, or add one with `spoolgate keys add {source} --out FILE`",
                 home.display()
             ),
         },

@@ -14,12 +14,14 @@ use super::output::{Output, plain};
 pub enum Command {
     /// Show all strategies.
     #[command(
-        after_help = "Examples:\n  spoolgate strategies list\n  spoolgate --format json strategies list | jq -r 'select(.status==\"active\").strategy_id'"
+        after_help = "Examples:\n  spoolgate strategies list\n  spoolgate --format json strategies \
+            list | jq -r 'select(.status==\"active\").strategy_id'"
     )]
     List,
     /// Show one strategy.
     #[command(
-        after_help = "Examples:\n  spoolgate strategies show trend\n  spoolgate --format json strategies show trend | jq .degraded_reasons"
+        after_help = "Examples:\n  spoolgate strategies show trend\n  spoolgate --format json \
+            strategies show trend | jq .degraded_reasons"
     )]
     Show {
         /// The strategy_id, or the name if the strategy's file has no id.
@@ -42,7 +44,8 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
 }
 
 fn or_dash(text: Option<String>) -> String {
-    text.filter(|text| !text.is_empty()).unwrap_or_else(|| "-".to_owned())
+    text.filter(|text| !text.is_empty())
+        .unwrap_or_else(|| "-".to_owned())
 }
 
 fn yes_no(yes: bool) -> String {
@@ -66,23 +69,44 @@ fn list(all: &[StrategyView<'_>], output: &Output) -> Result<()> {
             ]
         })
         .collect();
-    output.table(&["strategy", "concern", "status", "risk mode", "runnable", "degraded"], &[], &rows)
+    output.table(
+        &[
+            "strategy",
+            "concern",
+            "status",
+            "risk mode",
+            "runnable",
+            "degraded",
+        ],
+        &[],
+        &rows,
+    )
 }
 
 fn show(strategy: &StrategyView<'_>, output: &Output) -> Result<()> {
     if output.is_json() {
         return output.json(strategy);
     }
-    let instruments: Vec<String> = strategy.instruments.iter().map(ToString::to_string).collect();
+    let instruments: Vec<String> = strategy
+        .instruments
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     let rows: Vec<Vec<String>> = [
         ("strategy", strategy.strategy_id.to_owned()),
         ("name in orders", strategy.name.to_string()),
-        ("concern", or_dash(strategy.concern_id.map(ToString::to_string))),
+        (
+            "concern",
+            or_dash(strategy.concern_id.map(ToString::to_string)),
+        ),
         ("status", strategy.status.to_owned()),
         ("status in its file", strategy.file_status.to_owned()),
         ("risk mode", strategy.risk_mode.as_str().to_owned()),
         ("runnable", yes_no(strategy.runnable)),
-        ("degraded", or_dash(Some(plain(&strategy.degraded_reasons.join("; "))))),
+        (
+            "degraded",
+            or_dash(Some(plain(&strategy.degraded_reasons.join("; ")))),
+        ),
         ("instruments", instruments.join(", ")),
     ]
     .into_iter()

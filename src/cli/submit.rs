@@ -19,7 +19,10 @@ use super::output::Output;
 /// Drop signed files into the spool, as an agent does.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate submit r1.json r2.json\n  spoolgate submit r1.json --wait\n  spoolgate submit r1.json --agent trend-bot --wait 5\n  spoolgate submit r1.json --proof=r1.tlog-proof\n\nWith --wait the answers are printed, one JSON line each; the exit code is that of the first that is not a success."
+    after_help = "Examples:\n  spoolgate submit r1.json r2.json\n  spoolgate submit r1.json \
+        --wait\n  spoolgate submit r1.json --agent trend-bot --wait 5\n  spoolgate submit r1.json \
+            --proof=r1.tlog-proof\n\nWith --wait the answers are printed, one JSON line each; the \
+                exit code is that of the first that is not a success."
 )]
 pub struct Args {
     /// Signed requests; `-` for standard input.
@@ -57,18 +60,23 @@ struct OnItsWay {
 
 /// Returns the receipt file for each request, `None` for each if no receipts are wanted.
 fn receipt_files(args: &Args) -> Result<Vec<Option<PathBuf>>> {
-    let Some(named) = &args.proof else { return Ok(vec![None; args.files.len()]) };
+    let Some(named) = &args.proof else {
+        return Ok(vec![None; args.files.len()]);
+    };
     if let Some(named) = named {
         if args.files.len() > 1 {
             bail!(
-                "--proof=FILE is for one request; with --proof alone, each receipt is written beside its request"
+                "--proof=FILE is for one request; with --proof alone, each receipt is written \
+                    beside its request"
             );
         }
         return Ok(vec![Some(named.clone())]);
     }
     let beside = |file: &PathBuf| {
         if file == Path::new("-") {
-            bail!("a request from standard input has nothing beside it; name a file with --proof=FILE");
+            bail!(
+                "a request from standard input has nothing beside it; name a file with --proof=FILE"
+            );
         }
         Ok(Some(file.with_extension("tlog-proof")))
     };
@@ -82,17 +90,28 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let spool = Spool::of(home, agent.as_ref()).map_err(of_home)?;
     let mut sent = Vec::new();
     for (file, receipt) in args.files.iter().zip(receipts) {
-        sent.push(OnItsWay { sent: drop_file(file, &spool)?, receipt });
+        sent.push(OnItsWay {
+            sent: drop_file(file, &spool)?,
+            receipt,
+        });
     }
     let Some(seconds) = args.wait.or(args.proof.as_ref().map(|_| WAIT_S)) else {
         if !output.is_json() {
             sent.iter().try_for_each(|sent| {
-                output.line(&format!("submitted {}", super::output::plain(&sent.sent.name)))
+                output.line(&format!(
+                    "submitted {}",
+                    super::output::plain(&sent.sent.name)
+                ))
             })?;
         }
         return Ok(Exit::Success);
     };
-    collect(home, &sent, Instant::now() + Duration::from_secs(seconds), output)
+    collect(
+        home,
+        &sent,
+        Instant::now() + Duration::from_secs(seconds),
+        output,
+    )
 }
 
 /// Turns a disk error into a [`HomeError`], which has an exit code of its own.
@@ -110,12 +129,26 @@ fn drop_file(file: &Path, spool: &Spool) -> Result<Sent> {
     // A file that is not an envelope goes in under its own name, because the gate answers that too.
     // A name that no request may have, such as `-` for standard input, could not get an answer, so
     // it is replaced.
-    let own_name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let own_stem = own_name.strip_suffix(".json").unwrap_or(&own_name).to_owned();
+    let own_name = file
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    let own_stem = own_name
+        .strip_suffix(".json")
+        .unwrap_or(&own_name)
+        .to_owned();
     let is_good = FileName::of(OsStr::new(&format!("{own_stem}.json"))).is_good;
-    let own_stem = if is_good { own_stem } else { agent::random_name()? };
-    let id = Envelope::parse(&bytes).ok().map(|envelope| envelope.id.to_string());
-    spool.hand_in(&bytes, id.as_deref().unwrap_or(&own_stem), id.as_deref()).map_err(of_home)
+    let own_stem = if is_good {
+        own_stem
+    } else {
+        agent::random_name()?
+    };
+    let id = Envelope::parse(&bytes)
+        .ok()
+        .map(|envelope| envelope.id.to_string());
+    spool
+        .hand_in(&bytes, id.as_deref().unwrap_or(&own_stem), id.as_deref())
+        .map_err(of_home)
 }
 
 /// Waits for the answers.
@@ -124,7 +157,8 @@ fn collect(home: &Path, sent: &[OnItsWay], deadline: Instant, output: &Output) -
     for OnItsWay { sent, receipt } in sent {
         let Some(answer) = sent.answer_by(deadline) else {
             output.remark(&format!(
-                "no answer to `{}` in time; it may still be decided: `spoolgate watch` does that, and the same command \
+                "no answer to `{}` in time; it may still be decided: `spoolgate watch` does that, \
+                    and the same command \
                  asks for the answer again",
                 sent.name
             ));
@@ -136,7 +170,11 @@ fn collect(home: &Path, sent: &[OnItsWay], deadline: Instant, output: &Output) -
             None => Exit::Success,
         };
         if exit == Exit::Success {
-            exit = if answer.exit() == Exit::Success { receipt } else { answer.exit() };
+            exit = if answer.exit() == Exit::Success {
+                receipt
+            } else {
+                answer.exit()
+            };
         }
     }
     Ok(exit)

@@ -25,12 +25,15 @@ use super::output::{Output, plain};
 pub enum Command {
     /// Show all theses and their status.
     #[command(
-        after_help = "Examples:\n  spoolgate theses list\n  spoolgate --format json theses list | jq -r 'select(.status==\"stands\").slug'"
+        after_help = "Examples:\n  spoolgate theses list\n  spoolgate --format json theses list | \
+            jq -r 'select(.status==\"stands\").slug'"
     )]
     List,
     /// Find everything that is wrong with thesis files; exit with 1 if there is a fault.
     #[command(
-        after_help = "Examples:\n  spoolgate theses lint\n  spoolgate theses lint proposals/theses/btc-dip-long.md\n  spoolgate --format json theses lint | jq -r .message"
+        after_help = "Examples:\n  spoolgate theses lint\n  spoolgate theses lint \
+            proposals/theses/btc-dip-long.md\n  spoolgate --format json theses lint | jq -r \
+                .message"
     )]
     Lint(LintArgs),
 }
@@ -81,8 +84,14 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
 fn view_of<'a>(book: &'a Book, thesis: &'a Thesis, now: Time) -> ThesisView<'a> {
     let slug = &thesis.slug;
     let refuted = book.refuted.get(slug);
-    let is_open = book.orders.values().any(|order| order.thesis_slug.as_ref() == Some(slug))
-        || book.positions.values().any(|position| position.theses.contains(slug));
+    let is_open = book
+        .orders
+        .values()
+        .any(|order| order.thesis_slug.as_ref() == Some(slug))
+        || book
+            .positions
+            .values()
+            .any(|position| position.theses.contains(slug));
     let status = match refuted {
         Some(_) => "refuted",
         None if now >= thesis.expires => "expired",
@@ -106,13 +115,20 @@ fn view_of<'a>(book: &'a Book, thesis: &'a Thesis, now: Time) -> ThesisView<'a> 
 
 fn list(home: &Path, output: &Output) -> Result<Exit> {
     let (view, now) = look::view(home)?;
-    let theses = view.rulebook.theses.values().map(|thesis| view_of(&view.state.book, thesis, now));
+    let theses = view
+        .rulebook
+        .theses
+        .values()
+        .map(|thesis| view_of(&view.state.book, thesis, now));
     if output.is_json() {
-        theses.into_iter().try_for_each(|thesis| output.json(&thesis))?;
+        theses
+            .into_iter()
+            .try_for_each(|thesis| output.json(&thesis))?;
         return Ok(Exit::Success);
     }
-    let or_dash =
-        |level: Option<Amount>| level.map_or_else(|| "-".to_owned(), |it| it.normalized().to_string());
+    let or_dash = |level: Option<Amount>| {
+        level.map_or_else(|| "-".to_owned(), |it| it.normalized().to_string())
+    };
     let rows: Vec<Vec<String>> = theses
         .map(|thesis| {
             let status = match (thesis.refuted_at, thesis.refuted_by) {
@@ -135,7 +151,16 @@ fn list(home: &Path, output: &Output) -> Result<Exit> {
         output.line("no theses")?;
         return Ok(Exit::Success);
     }
-    let header = ["thesis", "strategy", "symbol", "direction", "expires", "below", "above", "status"];
+    let header = [
+        "thesis",
+        "strategy",
+        "symbol",
+        "direction",
+        "expires",
+        "below",
+        "above",
+        "status",
+    ];
     output.table(&header, &["below", "above"], &rows)?;
     Ok(Exit::Success)
 }
@@ -155,66 +180,118 @@ fn lint_files(home: &Path, args: &LintArgs, output: &Output) -> Result<Exit> {
     for (file, fault) in &report.faults {
         let Fault { line, message } = fault;
         if output.is_json() {
-            output.json(&FaultView { file, line: *line, message })?;
+            output.json(&FaultView {
+                file,
+                line: *line,
+                message,
+            })?;
         } else {
-            let error = RulebookError { file: file.clone(), line: *line, message: message.clone() };
+            let error = RulebookError {
+                file: file.clone(),
+                line: *line,
+                message: message.clone(),
+            };
             output.line(&plain(&error.to_string()))?;
         }
     }
     let (files, faults) = (report.files, report.faults.len());
     output.remark(&format!("{files} theses, {faults} faults"));
-    Ok(if faults == 0 { Exit::Success } else { Exit::Refused })
+    Ok(if faults == 0 {
+        Exit::Success
+    } else {
+        Exit::Refused
+    })
 }
 
 fn report(home: &Path, paths: &[PathBuf], now: Time) -> Result<Report> {
     let mut faults = Vec::new();
-    let rules = match rule_folder::load_without_theses(home).and_then(|bundle| Rulebook::compile(&bundle)) {
+    let rules = match rule_folder::load_without_theses(home)
+        .and_then(|bundle| Rulebook::compile(&bundle))
+    {
         Ok(rules) => Some(rules),
-        Err(RulebookError { file, line, message }) => {
+        Err(RulebookError {
+            file,
+            line,
+            message,
+        }) => {
             let message = format!("{message}; until it loads no thesis is compared with the rules");
             faults.push((file, Fault { line, message }));
             None
         }
     };
     let own = home.join(rule_folder::THESES);
-    let own_files = if own.exists() { rule_folder::thesis_files(&own)? } else { Vec::new() };
+    let own_files = if own.exists() {
+        rule_folder::thesis_files(&own)?
+    } else {
+        Vec::new()
+    };
     let linted = |file: &ThesisFile| {
         let text = file.text.as_ref().ok()?;
-        let stem = file.path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        let stem = file
+            .path
+            .file_stem()
+            .map(|stem| stem.to_string_lossy().into_owned())
+            .unwrap_or_default();
         Some(lint::lint(&file.shown, &stem, text, rules.as_ref(), now))
     };
     // Collect the files of each slug, from the home and the command line, each file once.
     let mut by_slug: BTreeMap<ThesisSlug, BTreeMap<PathBuf, String>> = BTreeMap::new();
     let mut owns = |file: &ThesisFile, linted: &Linted| {
         if let Some((slug, _)) = &linted.slug {
-            let place = file.path.canonicalize().unwrap_or_else(|_| file.path.clone());
-            by_slug.entry(slug.clone()).or_default().insert(place, file.shown.clone());
+            let place = file
+                .path
+                .canonicalize()
+                .unwrap_or_else(|_| file.path.clone());
+            by_slug
+                .entry(slug.clone())
+                .or_default()
+                .insert(place, file.shown.clone());
         }
     };
     let named: Vec<ThesisFile> = if paths.is_empty() {
         own_files
     } else {
-        own_files.iter().for_each(|file| linted(file).iter().for_each(|linted| owns(file, linted)));
+        own_files
+            .iter()
+            .for_each(|file| linted(file).iter().for_each(|linted| owns(file, linted)));
         let mut named = Vec::new();
         for path in paths {
             named.extend(rule_folder::thesis_files(path)?);
         }
         named
     };
-    let all: Vec<(&ThesisFile, Option<Linted>)> = named.iter().map(|file| (file, linted(file))).collect();
-    all.iter().for_each(|(file, linted)| linted.iter().for_each(|linted| owns(file, linted)));
+    let all: Vec<(&ThesisFile, Option<Linted>)> =
+        named.iter().map(|file| (file, linted(file))).collect();
+    all.iter()
+        .for_each(|(file, linted)| linted.iter().for_each(|linted| owns(file, linted)));
     for (file, linted) in &all {
         let shown = || file.shown.clone();
         if let Err(error) = &file.text {
-            faults.push((shown(), Fault { line: error.line, message: error.message.clone() }));
+            faults.push((
+                shown(),
+                Fault {
+                    line: error.line,
+                    message: error.message.clone(),
+                },
+            ));
         }
         let Some(linted) = linted else { continue };
         faults.extend(linted.faults.iter().map(|fault| (shown(), fault.clone())));
         if let Some((slug, line)) = &linted.slug {
-            let place = file.path.canonicalize().unwrap_or_else(|_| file.path.clone());
-            let others = by_slug.get(slug).into_iter().flatten().filter(|(other, _)| **other != place);
+            let place = file
+                .path
+                .canonicalize()
+                .unwrap_or_else(|_| file.path.clone());
+            let others = by_slug
+                .get(slug)
+                .into_iter()
+                .flatten()
+                .filter(|(other, _)| **other != place);
             faults.extend(others.map(|(_, other)| (shown(), lint::same_slug(slug, *line, other))));
         }
     }
-    Ok(Report { faults, files: named.len() })
+    Ok(Report {
+        faults,
+        files: named.len(),
+    })
 }

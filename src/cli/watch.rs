@@ -19,7 +19,11 @@ use super::run as drain;
 /// Decide requests as they come, until stopped.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate watch\n  spoolgate watch --socket gate.sock\n  spoolgate watch --sandbox require --allow-write /var/mail/gate\n  spoolgate --home /srv/gate --format json watch | jq -c 'select(.status != \"success\")'\n\nSIGTERM and SIGINT stop it between two batches, SIGHUP has it take changed rule files at once. Exit code 7: another gate is running over this home."
+    after_help = "Examples:\n  spoolgate watch\n  spoolgate watch --socket gate.sock\n  spoolgate \
+        watch --sandbox require --allow-write /var/mail/gate\n  spoolgate --home /srv/gate \
+            --format json watch | jq -c 'select(.status != \"success\")'\n\nSIGTERM and SIGINT \
+                stop it between two batches, SIGHUP has it take changed rule files at once. Exit \
+                    code 7: another gate is running over this home."
 )]
 pub struct Args {
     /// Watch a home on a network file system anyway, by looking once per second.
@@ -59,7 +63,8 @@ enum Sandbox {
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     if let Some(name) = doctor::remote(home).filter(|_| !args.allow_remote_fs) {
         bail!(
-            "`{}` is on {name}: events, locks and syncs promise less there; --allow-remote-fs watches it all the same",
+            "`{}` is on {name}: events, locks and syncs promise less there; --allow-remote-fs \
+                watches it all the same",
             home.display()
         );
     }
@@ -70,7 +75,11 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&reload))?;
     open.reload_on(reload);
     let format = output.format;
-    let socket = match args.socket.as_ref().map(|path| Socket::bind(path, Limits::default())) {
+    let socket = match args
+        .socket
+        .as_ref()
+        .map(|path| Socket::bind(path, Limits::default()))
+    {
         Some(Err(error @ SocketError::InUse { .. })) => {
             output.remark(&error.to_string());
             return Ok(Exit::Busy);
@@ -102,7 +111,9 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
 /// Enters the sandbox as requested, and returns the remarks to print.
 fn give_up_the_rest(open: &mut Home, args: &Args, output: &Output) -> Result<Vec<String>> {
     let insist = match args.sandbox {
-        Sandbox::Off if args.allow_read.is_empty() && args.allow_write.is_empty() => return Ok(Vec::new()),
+        Sandbox::Off if args.allow_read.is_empty() && args.allow_write.is_empty() => {
+            return Ok(Vec::new());
+        }
         Sandbox::Off => {
             bail!("--allow-read and --allow-write are for a sandbox, and --sandbox off is none");
         }
@@ -121,7 +132,11 @@ fn give_up_the_rest(open: &mut Home, args: &Args, output: &Output) -> Result<Vec
         Err(SandboxError::Unsupported(abi)) if !insist => {
             let note = "no sandbox: this kernel has no Landlock that the gate can work in";
             let json = serde_json::json!({"sandbox": {"on": false, "abi": abi, "note": note}});
-            Ok(vec![if output.is_json() { json.to_string() } else { format!("{note} (version {abi})") }])
+            Ok(vec![if output.is_json() {
+                json.to_string()
+            } else {
+                format!("{note} (version {abi})")
+            }])
         }
         Err(error) => Err(error.into()),
     }
@@ -137,7 +152,11 @@ fn sandbox_as_json(boxed: &Boxed) -> String {
 
 fn sandbox_in_words(boxed: &Boxed) -> Vec<String> {
     let list = |paths: &BTreeSet<PathBuf>| -> String {
-        paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+        paths
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect::<Vec<_>>()
+            .join(", ")
     };
     let reads = match list(&boxed.read) {
         paths if paths.is_empty() => String::new(),
@@ -149,7 +168,10 @@ fn sandbox_in_words(boxed: &Boxed) -> Vec<String> {
         list(&boxed.written)
     )];
     if !boxed.not_taken.is_empty() {
-        told.push(format!("this kernel cannot take from it: {}", boxed.not_taken.join("; ")));
+        told.push(format!(
+            "this kernel cannot take from it: {}",
+            boxed.not_taken.join("; ")
+        ));
     }
     told
 }

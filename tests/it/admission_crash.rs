@@ -1,6 +1,8 @@
-//! Watchers fed with admission requests and killed at random moments; and forwarded files of the real gate, changed.
+//! Watchers fed with admission requests and killed at random moments; and forwarded files of the
+//! real gate, changed.
 //!
-//! More kills, or others: `SPOOLGATE_KILLS=500 SPOOLGATE_SEED=7 cargo test --test it admission_crash:: -- --nocapture`
+//! More kills, or others: `SPOOLGATE_KILLS=500 SPOOLGATE_SEED=7 cargo test --test it
+//! admission_crash:: -- --nocapture`
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +15,8 @@ use crate::kit::process::Running;
 use crate::kit::tasks::{Task, reserved};
 use crate::kit::unlimited::lift_message_rates;
 use crate::kit::{
-    Dice, Scratch, Sent, check_home, check_killed, decisions, names, setting, sign, spoolgate, succeed,
+    Dice, Scratch, Sent, check_home, check_killed, decisions, names, setting, sign, spoolgate,
+    succeed,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -25,7 +28,8 @@ use spoolgate_ledger::token::verify_forwarded;
 use spoolgate_wire::signing::{SignKey, unhex};
 
 const DOMAIN: &str = "research/agents/default";
-const POLICY: &str = "{max_spawn_depth: 4, max_total_descendants: 6, recursion_budget: 5, capability_denylist: [shell], allowed_targets: [a]}";
+const POLICY: &str = "{max_spawn_depth: 4, max_total_descendants: 6, recursion_budget: 5, \
+    capability_denylist: [shell], allowed_targets: [a]}";
 
 /// A home in which `research-bot` may open as many roots as it likes.
 struct Lab {
@@ -48,9 +52,23 @@ impl Lab {
         assert_ne!(principals, more);
         edit("rules/principals.yaml", &more);
         let key_file = scratch.beside("bot.key2");
-        succeed(&home, &["keys", "add", "research-bot", "--out", key_file.to_str().unwrap()]);
+        succeed(
+            &home,
+            &[
+                "keys",
+                "add",
+                "research-bot",
+                "--out",
+                key_file.to_str().unwrap(),
+            ],
+        );
         let key: Value = serde_json::from_slice(&fs::read(&key_file).unwrap()).unwrap();
-        let bot = SignKey::Hmac(unhex(key["secret"].as_str().unwrap()).unwrap().try_into().unwrap());
+        let bot = SignKey::Hmac(
+            unhex(key["secret"].as_str().unwrap())
+                .unwrap()
+                .try_into()
+                .unwrap(),
+        );
         Lab { scratch, bot }
     }
 
@@ -63,7 +81,13 @@ impl Lab {
         if let Some(forward) = forward {
             body["forward"] = json!(forward);
         }
-        sign(&self.bot, "research-bot", &task.id, &format!("admission.{way}"), &body.to_string())
+        sign(
+            &self.bot,
+            "research-bot",
+            &task.id,
+            &format!("admission.{way}"),
+            &body.to_string(),
+        )
     }
 
     fn key(&self) -> (VerifierKey, String) {
@@ -74,7 +98,10 @@ impl Lab {
 }
 
 fn task(text: &str) -> Task {
-    Task { domain: DOMAIN.to_owned(), ..Task::parse(text) }
+    Task {
+        domain: DOMAIN.to_owned(),
+        ..Task::parse(text)
+    }
 }
 
 /// Requests of every sort, some of them children of what came before.
@@ -96,7 +123,8 @@ impl Feeder<'_> {
                 format!("r{}<r{parent}@tree-{tree}", self.n)
             }
         });
-        task.payload = json!({"note": "x".repeat(usize::try_from(self.dice.below(3) * 5000).unwrap())});
+        task.payload =
+            json!({"note": "x".repeat(usize::try_from(self.dice.below(3) * 5000).unwrap())});
         let mut way = "admit";
         let mut forward = None;
         match self.dice.below(12) {
@@ -111,13 +139,15 @@ impl Feeder<'_> {
                 // The same request again under another name.
                 let place = usize::try_from(self.dice.below(self.sent.len() as u64)).unwrap();
                 let bytes = self.sent[place].bytes.clone();
-                self.sent.push(Sent::new(&format!("again-{:05}.json", self.n), bytes));
+                self.sent
+                    .push(Sent::new(&format!("again-{:05}.json", self.n), bytes));
                 return;
             }
             _ => {}
         }
         let bytes = self.lab.request(way, &task, forward);
-        self.sent.push(Sent::new(&format!("{:05}.json", self.n), bytes));
+        self.sent
+            .push(Sent::new(&format!("{:05}.json", self.n), bytes));
     }
 
     fn feed(&mut self, count: usize) {
@@ -130,11 +160,15 @@ impl Feeder<'_> {
 
 fn forwarded_files(home: &Path) -> BTreeSet<String> {
     let root = home.join("spool/forward");
-    let folders = names(&root).into_iter().map(|name| name.into_string().unwrap());
+    let folders = names(&root)
+        .into_iter()
+        .map(|name| name.into_string().unwrap());
     folders
         .flat_map(|folder| {
             let files = names(&root.join(&folder));
-            files.into_iter().map(move |name| format!("forward/{folder}/{}", name.into_string().unwrap()))
+            files
+                .into_iter()
+                .map(move |name| format!("forward/{folder}/{}", name.into_string().unwrap()))
         })
         .collect()
 }
@@ -143,12 +177,18 @@ fn forwarded_files(home: &Path) -> BTreeSet<String> {
 fn nothing_is_forwarded_unsealed(lab: &Lab) {
     let decided = decisions(&lab.home()).unwrap();
     let (key, origin) = lab.key();
-    let allowed: BTreeSet<&str> = decided.values().filter_map(Decision::forwarded_to).collect();
+    let allowed: BTreeSet<&str> = decided
+        .values()
+        .filter_map(Decision::forwarded_to)
+        .collect();
     for path in forwarded_files(&lab.home()) {
         if path.rsplit('/').next().unwrap().starts_with('.') {
             continue;
         }
-        assert!(allowed.contains(path.as_str()), "{path} was forwarded before its line was sealed");
+        assert!(
+            allowed.contains(path.as_str()),
+            "{path} was forwarded before its line was sealed"
+        );
         let bytes = fs::read(lab.home().join("spool").join(&path)).unwrap();
         verify_forwarded(&bytes, &key, &origin).unwrap_or_else(|error| panic!("{path}: {error}"));
     }
@@ -160,7 +200,12 @@ fn killed_at_random_moments() {
     let lab = Lab::new();
     let home = lab.home();
     let started = Instant::now();
-    let mut feeder = Feeder { lab: &lab, dice: Dice::new(seed), n: 0, sent: Vec::new() };
+    let mut feeder = Feeder {
+        lab: &lab,
+        dice: Dice::new(seed),
+        n: 0,
+        sent: Vec::new(),
+    };
     let (mut inside, mut window_us) = (0, 100_000);
     for kill in 0..kills {
         feeder.feed(10);
@@ -179,36 +224,51 @@ fn killed_at_random_moments() {
         let begun = !names(&home.join("spool/work")).is_empty();
         let is_late = !begun && names(&home.join("spool/in")).is_empty();
         inside += u64::from(begun || decided > before && !is_late);
-        window_us = if is_late { window_us * 7 / 10 } else { window_us * 11 / 10 }.max(2000);
+        window_us = if is_late {
+            window_us * 7 / 10
+        } else {
+            window_us * 11 / 10
+        }
+        .max(2000);
         check_killed(&home, &feeder.sent)
             .unwrap_or_else(|why| panic!("SPOOLGATE_SEED={seed}, kill {kill}: {why}"));
         nothing_is_forwarded_unsealed(&lab);
     }
     succeed(&home, &["run", "--until-idle"]);
-    let counted =
-        check_home(&home, &feeder.sent).unwrap_or_else(|why| panic!("SPOOLGATE_SEED={seed}: {why}"));
+    let counted = check_home(&home, &feeder.sent)
+        .unwrap_or_else(|why| panic!("SPOOLGATE_SEED={seed}: {why}"));
     let time = started.elapsed().as_secs_f32();
     println!("{kills} kills, {inside} inside, {time:.1} s; {counted:?}");
-    assert!(inside * 4 >= kills, "{inside} of {kills} kills landed inside a batch or between two");
+    assert!(
+        inside * 4 >= kills,
+        "{inside} of {kills} kills landed inside a batch or between two"
+    );
     check_receipts(&lab);
     nothing_is_forwarded_unsealed(&lab);
 }
 
-/// One decision and one receipt a request, replays apart; forwarded is exactly what was allowed to be.
+/// One decision and one receipt a request, replays apart; forwarded is exactly what was allowed to
+/// be.
 fn check_receipts(lab: &Lab) {
     let decided = decisions(&lab.home()).unwrap();
     let mut receipts: BTreeMap<&str, u64> = BTreeMap::new();
     let mut expected = BTreeSet::new();
     let (mut allowed, mut denied, mut replayed) = (0, 0, 0);
     for (seq, decision) in &decided {
-        let is_asked = decision.action.as_deref().is_some_and(|action| action.starts_with("admission."));
+        let is_asked = decision
+            .action
+            .as_deref()
+            .is_some_and(|action| action.starts_with("admission."));
         if !is_asked || decision.metadata.replay_of.is_some() {
             assert!(decision.receipt.is_none() && reserved(decision).is_none());
             replayed += u64::from(decision.metadata.replay_of.is_some());
             continue;
         }
         crate::kit::tasks::check_receipt(decision);
-        let receipt = decision.receipt.as_deref().unwrap_or_else(|| panic!("line {seq} has no receipt"));
+        let receipt = decision
+            .receipt
+            .as_deref()
+            .unwrap_or_else(|| panic!("line {seq} has no receipt"));
         let id = decision.request_id.as_deref().unwrap();
         assert!(receipts.insert(id, *seq).is_none(), "{id} has two receipts");
         match receipt.rejection_reason_code {
@@ -223,8 +283,15 @@ fn check_receipts(lab: &Lab) {
             assert!(decision.forwarded_to().is_some(), "{id}");
         }
     }
-    assert_eq!(forwarded_files(&lab.home()), expected, "and no half-written file is left");
-    println!("{allowed} allowed, {denied} denied, {replayed} replayed, {} forwarded", expected.len());
+    assert_eq!(
+        forwarded_files(&lab.home()),
+        expected,
+        "and no half-written file is left"
+    );
+    println!(
+        "{allowed} allowed, {denied} denied, {replayed} replayed, {} forwarded",
+        expected.len()
+    );
     // Each kind came up. How often is left to the random moments.
     assert!(allowed > 10 && denied > 10 && replayed > 2 && expected.len() > 5);
 }
@@ -234,7 +301,10 @@ fn place_of(text: &str, pointer: &str) -> Range<usize> {
     let mut value = text.trim_end();
     for key in pointer.split('/').skip(1) {
         let members: BTreeMap<String, &RawValue> = serde_json::from_str(value).unwrap();
-        value = members.get(key).unwrap_or_else(|| panic!("there is no {pointer}")).get();
+        value = members
+            .get(key)
+            .unwrap_or_else(|| panic!("there is no {pointer}"))
+            .get();
     }
     let start = value.as_ptr().addr() - text.as_ptr().addr();
     start..start + value.len()
@@ -247,18 +317,26 @@ fn a_forwarded_file_that_was_changed_is_found_out() {
     for text in ["one@A", "two<one@A"] {
         let mut task = task(text);
         task.payload = json!({"target": "a", "n": 0.1});
-        Sent::new(&format!("{}.json", task.id), lab.request("admit", &task, None)).drop_into(&home);
+        Sent::new(
+            &format!("{}.json", task.id),
+            lab.request("admit", &task, None),
+        )
+        .drop_into(&home);
         succeed(&home, &["run", "--until-idle"]);
     }
     let files: Vec<String> = forwarded_files(&home)
         .iter()
         .map(|path| fs::read_to_string(home.join("spool").join(path)).unwrap())
         .collect();
-    let [one, two] = files.as_slice() else { panic!("{} files", files.len()) };
+    let [one, two] = files.as_slice() else {
+        panic!("{} files", files.len())
+    };
     let verify = |text: &str| {
         let path = lab.scratch.beside("looked-at.json");
         fs::write(&path, text).unwrap();
-        spoolgate(&home, &["admit", "verify", path.to_str().unwrap()]).status.code()
+        spoolgate(&home, &["admit", "verify", path.to_str().unwrap()])
+            .status
+            .code()
     };
     assert_eq!((verify(one), verify(two)), (Some(0), Some(0)));
     let of_one = |pointer: &str| one[place_of(one, pointer)].to_owned();
@@ -266,11 +344,17 @@ fn a_forwarded_file_that_was_changed_is_found_out() {
         ("/envelope/payload/target", r#""b""#.to_owned()),
         ("/envelope/payload/n", "0.10".to_owned()),
         ("/envelope/payload", "{}".to_owned()),
-        ("/envelope/causality/recursion_budget_remaining", "99".to_owned()),
+        (
+            "/envelope/causality/recursion_budget_remaining",
+            "99".to_owned(),
+        ),
         ("/envelope/causality/spawn_depth", "0".to_owned()),
         ("/envelope/tenant_id", r#""other""#.to_owned()),
         ("/receipt/receipt_id", of_one("/receipt_id")),
-        ("/receipt/effective_counters/recursion_budget_remaining", "99".to_owned()),
+        (
+            "/receipt/effective_counters/recursion_budget_remaining",
+            "99".to_owned(),
+        ),
         ("/receipt/surface_id", r#""other""#.to_owned()),
         ("/receipt_id", of_one("/receipt_id")),
         ("/request_id", of_one("/request_id")),

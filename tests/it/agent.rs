@@ -1,4 +1,5 @@
-//! The agent's side as a library: key files, signing, the spool, the socket, and what is said when no answer comes.
+//! The agent's side as a library: key files, signing, the spool, the socket, and what is said when
+//! no answer comes.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -59,21 +60,52 @@ fn what_is_signed_keeps_its_text() {
     let signed = signed.unwrap();
     assert_eq!(signed.payload, r#"{"n":0.10000000000000000001}"#);
     assert_eq!(signed.causality.as_deref(), Some(r#"{"a":1.0}"#));
-    assert_eq!(Envelope::parse(signed.to_json().as_bytes()).unwrap(), signed);
-    assert!(KEY.verify_key().verifies(&signed.signing_string(), &signed.signature));
+    assert_eq!(
+        Envelope::parse(signed.to_json().as_bytes()).unwrap(),
+        signed
+    );
+    assert!(
+        KEY.verify_key()
+            .verifies(&signed.signing_string(), &signed.signature)
+    );
     for (payload, causality, id, time, expect) in [
-        ("[]", None, None, None, "the payload: the document is not an object"),
-        (r#"{"a":1,"a":2}"#, None, None, None, "the payload: duplicate key `a`"),
-        ("{}", Some("7"), None, None, "the causality: the document is not an object"),
+        (
+            "[]",
+            None,
+            None,
+            None,
+            "the payload: the document is not an object",
+        ),
+        (
+            r#"{"a":1,"a":2}"#,
+            None,
+            None,
+            None,
+            "the payload: duplicate key `a`",
+        ),
+        (
+            "{}",
+            Some("7"),
+            None,
+            None,
+            "the causality: the document is not an object",
+        ),
         ("{}", None, Some("../x"), None, "`../x` is not a request id"),
         ("{}", None, None, Some("today"), "`today` is not a time"),
     ] {
-        let error = agent::sign(&KEY, &bot(), "a.b", payload, causality, id, time).unwrap_err().to_string();
+        let error = agent::sign(&KEY, &bot(), "a.b", payload, causality, id, time)
+            .unwrap_err()
+            .to_string();
         assert!(error.starts_with(expect), "{error}");
     }
     let long = format!(r#"{{"a":"{}"}}"#, "x".repeat(8192));
-    let error = agent::sign(&KEY, &bot(), "a.b", "{}", Some(&long), None, None).unwrap_err().to_string();
-    assert!(error.contains("8200 bytes without white space, the limit is 8192"), "{error}");
+    let error = agent::sign(&KEY, &bot(), "a.b", "{}", Some(&long), None, None)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("8200 bytes without white space, the limit is 8192"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -87,14 +119,24 @@ fn no_message_about_a_key_file_repeats_a_secret() {
         path
     };
     let whole = |principal: &str, algorithm: &str, secret: &str| {
-        json!({"principal": principal, "key_id": "0", "algorithm": algorithm, "secret": secret}).to_string()
+        json!({"principal": principal, "key_id": "0", "algorithm": algorithm, "secret": secret})
+            .to_string()
     };
     let good = file("good", &whole("trend-bot", "hmac-sha256", &secret));
-    assert!(matches!(KeyFile::read_private(&good, &bot()).unwrap().sign_key().unwrap(), SignKey::Hmac(_)));
+    assert!(matches!(
+        KeyFile::read_private(&good, &bot())
+            .unwrap()
+            .sign_key()
+            .unwrap(),
+        SignKey::Hmac(_)
+    ));
     for mode in [0o640, 0o604, 0o620, 0o666] {
         fs::set_permissions(&good, fs::Permissions::from_mode(mode)).unwrap();
         let error = KeyFile::read_private(&good, &bot()).err().unwrap();
-        assert!(matches!(error, KeyFileError::Open { mode: found, .. } if found == mode), "{error}");
+        assert!(
+            matches!(error, KeyFileError::Open { mode: found, .. } if found == mode),
+            "{error}"
+        );
         assert!(KeyFile::read(&good, &bot()).is_ok());
     }
     for (name, text) in [
@@ -102,7 +144,10 @@ fn no_message_about_a_key_file_repeats_a_secret() {
         ("bare", secret.clone()),
         ("other", whole("owner", "hmac-sha256", &secret)),
         ("kind", whole("trend-bot", &secret, "x")),
-        ("twisted", whole(&format!("../{secret}"), "hmac-sha256", "x")),
+        (
+            "twisted",
+            whole(&format!("../{secret}"), "hmac-sha256", "x"),
+        ),
         ("cut", whole("trend-bot", "hmac-sha256", &secret[..62])),
         (
             "more",
@@ -124,18 +169,40 @@ fn a_file_that_waits_is_never_replaced() {
     for (agent, folder) in [(None, "spool/in"), (Some(&own), "spool/in/own/new")] {
         let spool = Spool::of(home.path(), agent).unwrap();
         let folder = home.path().join(folder);
-        for (n, name) in ["r1.json", "r1.1.json", "r1.2.json"].into_iter().enumerate() {
-            let sent = spool.hand_in(format!("{n}").as_bytes(), "r1", Some("r1")).unwrap();
+        for (n, name) in ["r1.json", "r1.1.json", "r1.2.json"]
+            .into_iter()
+            .enumerate()
+        {
+            let sent = spool
+                .hand_in(format!("{n}").as_bytes(), "r1", Some("r1"))
+                .unwrap();
             assert_eq!(sent.name, name);
-            assert_eq!(fs::read_to_string(folder.join(name)).unwrap(), n.to_string());
-            assert_eq!(fs::metadata(folder.join(name)).unwrap().nlink(), 1, "the gate refuses linked files");
+            assert_eq!(
+                fs::read_to_string(folder.join(name)).unwrap(),
+                n.to_string()
+            );
+            assert_eq!(
+                fs::metadata(folder.join(name)).unwrap().nlink(),
+                1,
+                "the gate refuses linked files"
+            );
         }
-        assert!(names(&folder).iter().all(|name| !name.to_string_lossy().starts_with('.')));
+        assert!(
+            names(&folder)
+                .iter()
+                .all(|name| !name.to_string_lossy().starts_with('.'))
+        );
     }
     assert!(names(&home.path().join("spool/in/own/tmp")).is_empty());
     let other = Principal::parse("other").unwrap();
-    assert!(matches!(Spool::of(home.path(), Some(&other)), Err(SpoolError::NoOwn { .. })));
-    assert!(matches!(Spool::of(Path::new("/nowhere"), None), Err(SpoolError::Missing { .. })));
+    assert!(matches!(
+        Spool::of(home.path(), Some(&other)),
+        Err(SpoolError::NoOwn { .. })
+    ));
+    assert!(matches!(
+        Spool::of(Path::new("/nowhere"), None),
+        Err(SpoolError::Missing { .. })
+    ));
 }
 
 #[test]
@@ -146,7 +213,10 @@ fn only_a_new_and_whole_answer_is_one() {
     fs::write(out("r1.json"), answer("r1")).unwrap();
     let sent = spool.hand_in(b"{}", "r1", Some("r1")).unwrap();
     fs::remove_file(home.path().join("spool/in/r1.json")).unwrap();
-    assert!(sent.answer_by(Instant::now()).is_none(), "an old answer is not that of this request");
+    assert!(
+        sent.answer_by(Instant::now()).is_none(),
+        "an old answer is not that of this request"
+    );
     for half in ["", r#"{"requestId":"r1","#] {
         fs::write(out("new"), half).unwrap();
         fs::rename(out("new"), out("r1.json")).unwrap();
@@ -154,14 +224,18 @@ fn only_a_new_and_whole_answer_is_one() {
     }
     fs::write(out("new"), answer("r1")).unwrap();
     fs::rename(out("new"), out("r1.json")).unwrap();
-    assert_eq!(sent.answer_by(Instant::now()).unwrap().status, AnswerStatus::Success);
+    assert_eq!(
+        sent.answer_by(Instant::now()).unwrap().status,
+        AnswerStatus::Success
+    );
     // What is no request is answered under its file's name.
     let sent = spool.hand_in(b"x", "junk", None).unwrap();
     fs::write(out("junk.json.error.json"), answer("")).unwrap();
     assert!(sent.answer_by(Instant::now()).is_some());
 }
 
-/// An answer does not say what was asked. Told as the answer to another question, a refused order would look like a done one.
+/// An answer does not say what was asked. Told as the answer to another question, a refused order
+/// would look like a done one.
 #[test]
 fn the_answer_to_another_request_of_the_same_id_is_none_to_this_one() {
     let home = spools();
@@ -176,30 +250,49 @@ fn the_answer_to_another_request_of_the_same_id_is_none_to_this_one() {
         json!({"requestId": id, "timestamp": "2026-02-20T14:42:00Z", "status": "error", "error": error, "auditRef": "2"})
             .to_string()
     };
-    // While this one waits, it cannot be the one that was answered; nor is that answer its own once it is claimed.
+    // While this one waits, it cannot be the one that was answered; nor is that answer its own once
+    // it is claimed.
     let sent = spool.hand_in(b"this", "r1", Some("r1")).unwrap();
     publish("r1.json", &answer("r1"));
     assert!(sent.answer_by(Instant::now()).is_none());
     fs::remove_file(at("in/r1.json")).unwrap();
     publish("r1.json.error.json", &conflict("r1"));
-    assert_eq!(sent.answer_by(Instant::now() + LONG).unwrap().status, AnswerStatus::Error);
+    assert_eq!(
+        sent.answer_by(Instant::now() + LONG).unwrap().status,
+        AnswerStatus::Error
+    );
     // Where both wait, both may be claimed before either is answered.
     let first = spool.hand_in(b"the first", "r2", Some("r2")).unwrap();
     let second = spool.hand_in(b"the second", "r2", Some("r2")).unwrap();
-    assert_eq!((first.name.as_str(), second.name.as_str()), ("r2.json", "r2.1.json"));
+    assert_eq!(
+        (first.name.as_str(), second.name.as_str()),
+        ("r2.json", "r2.1.json")
+    );
     fs::remove_file(at("in/r2.json")).unwrap();
     fs::remove_file(at("in/r2.1.json")).unwrap();
     publish("r2.json", &answer("r2"));
     assert!(second.answer_by(Instant::now()).is_none());
     publish("r2.1.json.error.json", &conflict("r2"));
-    assert_eq!(second.answer_by(Instant::now() + LONG).unwrap().status, AnswerStatus::Error);
-    assert_eq!(first.answer_by(Instant::now() + LONG).unwrap().status, AnswerStatus::Success);
+    assert_eq!(
+        second.answer_by(Instant::now() + LONG).unwrap().status,
+        AnswerStatus::Error
+    );
+    assert_eq!(
+        first.answer_by(Instant::now() + LONG).unwrap().status,
+        AnswerStatus::Success
+    );
     // Junk under the file's name takes no answer away.
     let sent = spool.hand_in(b"this", "r3", Some("r3")).unwrap();
     fs::remove_file(at("in/r3.json")).unwrap();
     publish("r3.json", &answer("r3"));
-    publish("r3.json.error.json", &conflict("r3").replace("REQUEST_ID_CONFLICT", "SIGNATURE_INVALID"));
-    assert_eq!(sent.answer_by(Instant::now() + LONG).unwrap().status, AnswerStatus::Success);
+    publish(
+        "r3.json.error.json",
+        &conflict("r3").replace("REQUEST_ID_CONFLICT", "SIGNATURE_INVALID"),
+    );
+    assert_eq!(
+        sent.answer_by(Instant::now() + LONG).unwrap().status,
+        AnswerStatus::Success
+    );
 }
 
 #[test]
@@ -209,11 +302,14 @@ fn a_lost_answer_says_that_the_same_bytes_are_safe_and_they_are() {
     let envelope = request(&scratch.bot, "lost");
     let error = door.ask(&envelope, AT_ONCE).unwrap_err();
     assert!(
-        error.may_be_decided() && matches!(&error, AskError::NoAnswer { id, .. } if id.as_str() == "lost")
+        error.may_be_decided()
+            && matches!(&error, AskError::NoAnswer { id, .. } if id.as_str() == "lost")
     );
     let text = error.to_string();
     assert!(
-        text.contains("`lost`") && text.contains("may still be decided") && text.contains("is safe"),
+        text.contains("`lost`")
+            && text.contains("may still be decided")
+            && text.contains("is safe"),
         "{text}"
     );
     succeed(&scratch.home(), &["run", "--until-idle"]);
@@ -227,9 +323,14 @@ fn a_lost_answer_says_that_the_same_bytes_are_safe_and_they_are() {
         assert_eq!(again.join().unwrap().to_bytes(), stored);
     });
     fs::remove_dir_all(scratch.home().join("spool/in")).unwrap();
-    let error = door.ask(&request(&scratch.bot, "not-sent"), AT_ONCE).unwrap_err();
+    let error = door
+        .ask(&request(&scratch.bot, "not-sent"), AT_ONCE)
+        .unwrap_err();
     assert!(
-        !error.may_be_decided() && error.to_string().starts_with("request `not-sent` was not sent"),
+        !error.may_be_decided()
+            && error
+                .to_string()
+                .starts_with("request `not-sent` was not sent"),
         "{error}"
     );
 }
@@ -249,7 +350,10 @@ fn the_socket_is_asked_with_the_same_bytes_until_it_answers() {
     let door = Door::Socket(path.clone());
     let envelope = request(&KEY, "r1");
     let nobody = door.ask(&envelope, LONG).unwrap_err();
-    assert!(!nobody.may_be_decided() && nobody.to_string().contains("no gate answers at"), "{nobody}");
+    assert!(
+        !nobody.may_be_decided() && nobody.to_string().contains("no gate answers at"),
+        "{nobody}"
+    );
     let listener = UnixListener::bind(&path).unwrap();
     let gate = std::thread::spawn(move || {
         // Closed unread, as where another client is connected.
@@ -259,7 +363,9 @@ fn the_socket_is_asked_with_the_same_bytes_until_it_answers() {
         // Answered: first to somebody else, then in pieces.
         let (mut stream, _) = listener.accept().unwrap();
         let second = frame_of(&mut stream);
-        stream.write_all(&frame(answer("other").as_bytes()).unwrap()).unwrap();
+        stream
+            .write_all(&frame(answer("other").as_bytes()).unwrap())
+            .unwrap();
         for piece in frame(answer("r1").as_bytes()).unwrap().chunks(7) {
             stream.write_all(piece).unwrap();
         }
@@ -277,6 +383,8 @@ fn a_socket_that_says_nothing_leaves_it_open_what_was_decided() {
     let path = dir.path().join("gate.sock");
     // It takes connections and never reads.
     let _listener = UnixListener::bind(&path).unwrap();
-    let error = Door::Socket(path).ask(&request(&KEY, "r1"), AT_ONCE).unwrap_err();
+    let error = Door::Socket(path)
+        .ask(&request(&KEY, "r1"), AT_ONCE)
+        .unwrap_err();
     assert!(error.may_be_decided(), "{error}");
 }

@@ -1,5 +1,5 @@
-//! Peak memory of the real watcher, measured: backlogs, 10 MB requests, deep JSON, a thousand agents, all of
-//! it at once, and a long history. The budget of the architecture is 64 MiB.
+//! Peak memory of the real watcher, measured: backlogs, 10 MB requests, deep JSON, a thousand
+//! agents, all of it at once, and a long history. The budget of the architecture is 64 MiB.
 //!
 //! Small versions run by default. The measured ones of docs/testing.md:
 //! `cargo test --release --test it bounds:: -- --ignored --nocapture --test-threads 1`.
@@ -28,14 +28,22 @@ struct Watched {
 
 impl Watched {
     fn over(home: &Path) -> Watched {
-        Watched { gate: Running::watch(home), began: Instant::now() }
+        Watched {
+            gate: Running::watch(home),
+            began: Instant::now(),
+        }
     }
 
-    /// Peak of resident memory so far, KiB. A program built for debugging has 30 MB of code, several times that of the
-    /// one that the budget is for: of such a one the pages that are mapped from files are left out.
+    /// Peak of resident memory so far, KiB. A program built for debugging has 30 MB of code,
+    /// several times that of the one that the budget is for: of such a one the pages that are
+    /// mapped from files are left out.
     fn peak_kib(&self) -> u64 {
         let (peak, of_files) = self.gate.memory_kib();
-        if cfg!(debug_assertions) { peak.saturating_sub(of_files) } else { peak }
+        if cfg!(debug_assertions) {
+            peak.saturating_sub(of_files)
+        } else {
+            peak
+        }
     }
 
     /// Waits until no request is left in these folders, nor half done, and returns the peak.
@@ -44,11 +52,16 @@ impl Watched {
         let is_request = |name: &std::ffi::OsString| name.to_string_lossy().ends_with(".json");
         loop {
             assert!(self.gate.is_running(), "{what}: the watcher ended");
-            let waiting = folders.iter().any(|folder| names(folder).iter().any(is_request));
+            let waiting = folders
+                .iter()
+                .any(|folder| names(folder).iter().any(is_request));
             if !waiting && names(&work).is_empty() {
                 break;
             }
-            assert!(self.began.elapsed() < Duration::from_secs(1200), "{what}: 20 minutes are over");
+            assert!(
+                self.began.elapsed() < Duration::from_secs(1200),
+                "{what}: 20 minutes are over"
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
         until_durable(home);
@@ -66,7 +79,10 @@ impl Watched {
 
 #[track_caller]
 fn within_budget(what: &str, peak: u64) {
-    assert!(peak <= BUDGET_KIB, "{what}: peak {peak} KiB of {BUDGET_KIB}");
+    assert!(
+        peak <= BUDGET_KIB,
+        "{what}: peak {peak} KiB of {BUDGET_KIB}"
+    );
 }
 
 fn flat(home: &Path) -> PathBuf {
@@ -74,7 +90,10 @@ fn flat(home: &Path) -> PathBuf {
 }
 
 fn answers(home: &Path) -> usize {
-    names(&home.join("spool/out")).iter().filter(|name| name.to_string_lossy().ends_with(".json")).count()
+    names(&home.join("spool/out"))
+        .iter()
+        .filter(|name| name.to_string_lossy().ends_with(".json"))
+        .count()
 }
 
 /// Half good queries, half forged ones.
@@ -89,7 +108,8 @@ fn backlog(scratch: &Scratch, count: usize) {
     }
 }
 
-/// Requests of 10 MB that are each the worst for another part of reading: what they are and their text.
+/// Requests of 10 MB that are each the worst for another part of reading: what they are and their
+/// text.
 fn large(scratch: &Scratch, n: usize) -> (&'static str, String) {
     let id = format!("large-{n}");
     let signed = |payload: &str| {
@@ -107,18 +127,42 @@ fn large(scratch: &Scratch, n: usize) -> (&'static str, String) {
         text
     };
     match n % 10 {
-        0 => ("one signed string", signed(&format!(r#"{{"symbol":"{}"}}"#, "A".repeat(room)))),
-        1 => ("signed, all escapes", signed(&format!(r#"{{"symbol":"{}"}}"#, r"\u0041".repeat(room / 6)))),
-        2 => ("signed, short keys", signed(&format!("{{{}}}", many(&|k| format!("\"{k:x}\":1,"))))),
-        3 => ("signed, empty lists", signed(&format!(r#"{{"a":[{}]}}"#, many(&|_| "[],".to_owned())))),
+        0 => (
+            "one signed string",
+            signed(&format!(r#"{{"symbol":"{}"}}"#, "A".repeat(room))),
+        ),
+        1 => (
+            "signed, all escapes",
+            signed(&format!(r#"{{"symbol":"{}"}}"#, r"\u0041".repeat(room / 6))),
+        ),
+        2 => (
+            "signed, short keys",
+            signed(&format!("{{{}}}", many(&|k| format!("\"{k:x}\":1,")))),
+        ),
+        3 => (
+            "signed, empty lists",
+            signed(&format!(r#"{{"a":[{}]}}"#, many(&|_| "[],".to_owned()))),
+        ),
         4 => (
             "signed, small objects",
-            signed(&format!(r#"{{"a":[{}]}}"#, many(&|_| r#"{"a":0},"#.to_owned()))),
+            signed(&format!(
+                r#"{{"a":[{}]}}"#,
+                many(&|_| r#"{"a":0},"#.to_owned())
+            )),
         ),
-        5 => ("signed, escaped keys", signed(&format!("{{{}}}", many(&|k| format!("\"\\u0041{k:x}\":1,"))))),
+        5 => (
+            "signed, escaped keys",
+            signed(&format!(
+                "{{{}}}",
+                many(&|k| format!("\"\\u0041{k:x}\":1,"))
+            )),
+        ),
         6 => {
             let spaces = " ".repeat(room);
-            ("signed, white space", signed("{}").replacen("{}", &format!("{{{spaces}}}"), 1))
+            (
+                "signed, white space",
+                signed("{}").replacen("{}", &format!("{{{spaces}}}"), 1),
+            )
         }
         7 => {
             let text = signed(&format!(r#"{{"symbol":"{}"}}"#, "A".repeat(room)));
@@ -134,7 +178,11 @@ fn send_large(scratch: &Scratch, numbers: std::ops::Range<usize>) {
         let (_, text) = large(scratch, n);
         let folder = flat(&scratch.home());
         fs::write(folder.join(format!(".large-{n}")), text).unwrap();
-        fs::rename(folder.join(format!(".large-{n}")), folder.join(format!("large-{n}.json"))).unwrap();
+        fs::rename(
+            folder.join(format!(".large-{n}")),
+            folder.join(format!("large-{n}.json")),
+        )
+        .unwrap();
     }
 }
 
@@ -148,7 +196,13 @@ fn send_deep(scratch: &Scratch, count: usize) {
         let deep = format!("{}{core}{}", open.repeat(levels), close.repeat(levels));
         let times = (60_000 / deep.len()).max(1);
         let payload = format!(r#"{{"deep":[{}]}}"#, vec![deep; times].join(","));
-        let text = sign(&scratch.bot, "trend-bot", &format!("deep-{n}"), "market.get", &payload);
+        let text = sign(
+            &scratch.bot,
+            "trend-bot",
+            &format!("deep-{n}"),
+            "market.get",
+            &payload,
+        );
         fs::write(flat(&scratch.home()).join(format!("deep-{n}.json")), text).unwrap();
     }
 }
@@ -163,19 +217,33 @@ impl Agents {
         let path = home.join("rules/principals.yaml");
         let mut rules = fs::read_to_string(&path).unwrap().trim_end().to_owned();
         for n in 0..count {
-            write!(rules, "\n  - {{name: agent-{n}, role: agent, spool: agent-{n}}}").unwrap();
+            write!(
+                rules,
+                "\n  - {{name: agent-{n}, role: agent, spool: agent-{n}}}"
+            )
+            .unwrap();
         }
         fs::write(&path, rules + "\n").unwrap();
         let keyring = SqliteKeyring::open(&home, false).unwrap();
         let keys = (0..count)
             .map(|n| {
                 let key = SignKey::Hmac(
-                    unhex(&sha256_hex(format!("agent {n}").as_bytes())).unwrap().try_into().unwrap(),
+                    unhex(&sha256_hex(format!("agent {n}").as_bytes()))
+                        .unwrap()
+                        .try_into()
+                        .unwrap(),
                 );
                 let key_id = keyring.insert(&key.verify_key()).unwrap();
-                let payload =
-                    format!(r#"{{"principal":"agent-{n}","key_id":"{key_id}","algorithm":"hmac-sha256"}}"#);
-                let text = sign(&scratch.owner, "owner", &format!("key-{n}"), "keys.add", &payload);
+                let payload = format!(
+                    r#"{{"principal":"agent-{n}","key_id":"{key_id}","algorithm":"hmac-sha256"}}"#
+                );
+                let text = sign(
+                    &scratch.owner,
+                    "owner",
+                    &format!("key-{n}"),
+                    "keys.add",
+                    &payload,
+                );
                 fs::write(flat(&home).join(format!("key-{n}.json")), text).unwrap();
                 key
             })
@@ -185,13 +253,21 @@ impl Agents {
     }
 
     fn folders(&self, home: &Path) -> Vec<PathBuf> {
-        (0..self.0.len()).map(|n| home.join(format!("spool/in/agent-{n}/new"))).collect()
+        (0..self.0.len())
+            .map(|n| home.join(format!("spool/in/agent-{n}/new")))
+            .collect()
     }
 
     fn send(&self, home: &Path, each: usize) {
         for (n, (key, folder)) in self.0.iter().zip(self.folders(home)).enumerate() {
             for k in 0..each {
-                let text = sign(key, &format!("agent-{n}"), &format!("r{k}"), "orders.list", "{}");
+                let text = sign(
+                    key,
+                    &format!("agent-{n}"),
+                    &format!("r{k}"),
+                    "orders.list",
+                    "{}",
+                );
                 fs::write(folder.join(format!("r{k}.json")), text).unwrap();
             }
         }
@@ -201,7 +277,8 @@ impl Agents {
         for n in 0..self.0.len() {
             for k in 0..each {
                 let path = home.join(format!("spool/out/agent-{n}/r{k}.json"));
-                let answer = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+                let answer =
+                    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
                 assert!(answer.contains("\"status\":\"success\""), "{answer}");
             }
         }
@@ -255,10 +332,18 @@ fn all_at_once(files: usize, larges: usize, deeps: usize, count: usize, each: us
     backlog(&scratch, files);
     send_deep(&scratch, deeps);
     send_large(&scratch, 0..larges);
-    let folders: Vec<PathBuf> = agents.folders(&home).into_iter().chain([flat(&home)]).collect();
+    let folders: Vec<PathBuf> = agents
+        .folders(&home)
+        .into_iter()
+        .chain([flat(&home)])
+        .collect();
     let requests = files + larges + deeps + count * each;
     let peak = Watched::over(&home).drains("all at once", &home, &folders, requests);
-    assert_eq!(answers(&home), files + larges + deeps + count, "those to the requests for keys included");
+    assert_eq!(
+        answers(&home),
+        files + larges + deeps + count,
+        "those to the requests for keys included"
+    );
     agents.answered(&home, each);
     within_budget("all at once", peak);
 }
@@ -283,7 +368,10 @@ fn long_history(count: usize, grows_kib: u64) {
     assert!(lines > count);
     let old = step(1000, "after-history");
     println!("{lines} lines of history: {fresh} KiB before, {old} KiB after");
-    assert!(old <= fresh + grows_kib, "memory grows with history: {fresh} KiB, {old} KiB");
+    assert!(
+        old <= fresh + grows_kib,
+        "memory grows with history: {fresh} KiB, {old} KiB"
+    );
     within_budget("a long history", old);
     // The same where everything is folded from the first line on.
     fs::remove_file(home.join("state/state.db")).unwrap();
@@ -326,7 +414,10 @@ fn a_history_of_3_000_lines() {
 fn measured_a_backlog_of_100_000_files() {
     let small = a_backlog(10_000);
     let large = a_backlog(100_000);
-    assert!(large <= small * 3 / 2 + 8 * 1024, "memory grows with the backlog: {small} KiB, {large} KiB");
+    assert!(
+        large <= small * 3 / 2 + 8 * 1024,
+        "memory grows with the backlog: {small} KiB, {large} KiB"
+    );
     within_budget("backlog", large);
 }
 
@@ -370,8 +461,13 @@ fn measured_one_request_of_10_mb_of_each_kind() {
             let home = scratch.home();
             let (kind, _) = large(&scratch, n);
             send_large(&scratch, n..n + 1);
-            (kind, Watched::over(&home).drains(kind, &home, &[flat(&home)], 1))
+            (
+                kind,
+                Watched::over(&home).drains(kind, &home, &[flat(&home)], 1),
+            )
         })
         .collect();
-    peaks.into_iter().for_each(|(kind, peak)| within_budget(kind, peak));
+    peaks
+        .into_iter()
+        .for_each(|(kind, peak)| within_budget(kind, peak));
 }

@@ -160,7 +160,8 @@ fn one_shots_leave_the_index_right_and_little_beside_it() {
             fs::metadata(home.join("state/state.db-wal")).unwrap().len()
         })
         .collect();
-    // It grows over some commands, without which each would pay for syncs, and is put away in between.
+    // It grows over some commands, without which each would pay for syncs, and is put away in
+    // between.
     assert!(beside.iter().any(|bytes| *bytes > 100_000), "{beside:?}");
     assert!(beside.iter().all(|bytes| *bytes < 300_000), "{beside:?}");
     assert!(!beside.is_sorted(), "{beside:?}");
@@ -170,8 +171,9 @@ fn one_shots_leave_the_index_right_and_little_beside_it() {
     assert_eq!(ask(&request), first);
 }
 
-/// One-shots leave rows beside state.db. Under them an older state.db, brought back alone from a copy, made SQLite
-/// read both as one index, and a request that was decided long ago was decided again.
+/// One-shots leave rows beside state.db. Under them an older state.db, brought back alone from a
+/// copy, made SQLite read both as one index, and a request that was decided long ago was decided
+/// again.
 #[test]
 fn an_older_index_under_newer_rows_is_made_again() {
     let scratch = Scratch::new();
@@ -211,35 +213,66 @@ fn an_older_index_under_newer_rows_is_made_again() {
 fn every_command_has_help_with_examples() {
     for name in COMMANDS {
         let words = name.split_whitespace();
-        let help = Command::new(PROGRAM).args(words.clone()).arg("--help").output().unwrap();
+        let help = Command::new(PROGRAM)
+            .args(words.clone())
+            .arg("--help")
+            .output()
+            .unwrap();
         assert!(help.status.success(), "{name}: {}", show(&help));
-        assert!(out(&help).contains("Examples:"), "`{name} --help` has no examples");
+        assert!(
+            out(&help).contains("Examples:"),
+            "`{name} --help` has no examples"
+        );
         // A command that is not in the list above must not go unseen.
         let listed = out(&help);
-        let listed = listed.split("Commands:\n").nth(1).unwrap_or_default().split("\n\n").next().unwrap();
+        let listed = listed
+            .split("Commands:\n")
+            .nth(1)
+            .unwrap_or_default()
+            .split("\n\n")
+            .next()
+            .unwrap();
         // What is indented further goes on with the line above.
         let names = listed.lines().filter(|line| !line.starts_with("   "));
         for sub in names.filter_map(|line| line.split_whitespace().next()) {
             let full = format!("{name} {sub}").trim().to_owned();
-            let known =
-                COMMANDS.iter().any(|command| *command == full || command.starts_with(&format!("{full} ")));
-            assert!(known || sub == "help", "`{full}` is not in the list of this test");
+            let known = COMMANDS
+                .iter()
+                .any(|command| *command == full || command.starts_with(&format!("{full} ")));
+            assert!(
+                known || sub == "help",
+                "`{full}` is not in the list of this test"
+            );
         }
     }
 }
 
 #[test]
 fn the_reference_of_the_command_line_is_the_help() {
-    let made = Command::new(PROGRAM).args(["man", "--markdown"]).output().unwrap();
+    let made = Command::new(PROGRAM)
+        .args(["man", "--markdown"])
+        .output()
+        .unwrap();
     assert!(made.status.success(), "{}", show(&made));
-    let kept = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/cli.md")).unwrap();
-    assert!(out(&made) == kept, "run `spoolgate man --markdown > docs/reference/cli.md`");
+    let kept = fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/docs/reference/cli.md"
+    ))
+    .unwrap();
+    assert!(
+        out(&made) == kept,
+        "run `spoolgate man --markdown > docs/reference/cli.md`"
+    );
 }
 
 #[test]
 fn there_is_a_man_page_of_every_command_and_no_other() {
     let dir = scratch();
-    let made = Command::new(PROGRAM).arg("man").arg(dir.path()).output().unwrap();
+    let made = Command::new(PROGRAM)
+        .arg("man")
+        .arg(dir.path())
+        .output()
+        .unwrap();
     assert!(made.status.success(), "{}", show(&made));
     let mut found: Vec<String> = fs::read_dir(dir.path())
         .unwrap()
@@ -257,9 +290,18 @@ fn there_is_a_man_page_of_every_command_and_no_other() {
         let page = fs::read_to_string(dir.path().join(&name)).unwrap();
         assert!(page.contains(".SH SYNOPSIS"), "{name}");
         // Commands stay lines of their own, and nothing of them is left over elsewhere.
-        let examples = page.split(".SH EXAMPLES\n.nf\n").nth(1).and_then(|rest| rest.split(".fi\n").next());
-        assert!(examples.is_some_and(|lines| lines.contains("spoolgate")), "{name}: {page}");
-        assert!(!page.contains("Examples:") && !page.contains(".SH EXTRA"), "{name}: {page}");
+        let examples = page
+            .split(".SH EXAMPLES\n.nf\n")
+            .nth(1)
+            .and_then(|rest| rest.split(".fi\n").next());
+        assert!(
+            examples.is_some_and(|lines| lines.contains("spoolgate")),
+            "{name}: {page}"
+        );
+        assert!(
+            !page.contains("Examples:") && !page.contains(".SH EXTRA"),
+            "{name}: {page}"
+        );
     }
 }
 
@@ -267,8 +309,15 @@ fn there_is_a_man_page_of_every_command_and_no_other() {
 #[test]
 fn completions_are_read_by_their_shells_and_offer_commands() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let made = Command::new(PROGRAM).args(["completions", shell]).output().unwrap();
-        assert!(made.status.success() && out(&made).contains("accept-rollback"), "{shell}: {}", show(&made));
+        let made = Command::new(PROGRAM)
+            .args(["completions", shell])
+            .output()
+            .unwrap();
+        assert!(
+            made.status.success() && out(&made).contains("accept-rollback"),
+            "{shell}: {}",
+            show(&made)
+        );
         // Where a folder is asked for, files are not offered.
         let only_folders = match shell {
             "bash" => "compopt -o plusdirs",
@@ -280,10 +329,14 @@ fn completions_are_read_by_their_shells_and_offer_commands() {
     }
     let dir = scratch();
     let file = dir.path().join("completions.bash");
-    let made = Command::new(PROGRAM).args(["completions", "bash"]).output().unwrap();
+    let made = Command::new(PROGRAM)
+        .args(["completions", "bash"])
+        .output()
+        .unwrap();
     fs::write(&file, made.stdout).unwrap();
     let ask = format!(
-        "source {}; COMP_WORDS=(spoolgate audit ver); COMP_CWORD=2; _spoolgate spoolgate ver audit; echo \"${{COMPREPLY[@]}}\"",
+        "source {}; COMP_WORDS=(spoolgate audit ver); COMP_CWORD=2; _spoolgate spoolgate ver \
+            audit; echo \"${{COMPREPLY[@]}}\"",
         file.display()
     );
     let done = Command::new("bash").args(["-c", &ask]).output().unwrap();
@@ -300,41 +353,85 @@ fn messages_name_what_where_and_what_to_do() {
         fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
     };
-    let (key, empty, order) = (scratch.beside("a.key"), write("empty", ""), write("order", "{}"));
+    let (key, empty, order) = (
+        scratch.beside("a.key"),
+        write("empty", ""),
+        write("order", "{}"),
+    );
     let key = key.to_str().unwrap();
     succeed(&home, &["keys", "add", "prices", "--out", key]);
     let by = ["--as", "prices", "--key", key, "--action"];
     let sign = |file: &str, action: &str| [&["sign", file][..], &by, &[action]].concat().join("\n");
     let cases: [(&str, i32, &[&str]); 13] = [
-        (&format!("submit\n--wait\n{order}"), 2, &["/order`", "put files before `--wait`", "--wait=60"]),
+        (
+            &format!("submit\n--wait\n{order}"),
+            2,
+            &["/order`", "put files before `--wait`", "--wait=60"],
+        ),
         (
             &format!("submit\n{order}\n--wait\n0"),
             8,
             &["order.json", "spoolgate watch", "may still be decided"],
         ),
-        (&sign(&empty, "order.submit"), 2, &[&empty, "the document is empty", "one JSON object"]),
+        (
+            &sign(&empty, "order.submit"),
+            2,
+            &[&empty, "the document is empty", "one JSON object"],
+        ),
         (&sign(key, "order.submit"), 2, &[key, "is a key file"]),
-        (&sign(&order, "order.sumbit"), 0, &["`order.sumbit`", "`order.submit` is near it"]),
-        (&sign("nowhere", "order.submit"), 2, &["`nowhere`", "standard input"]),
-        ("council\nshow\nnobody", 2, &["`nobody`", "spoolgate council list"]),
-        ("audit\nshow\nnobody", 2, &["`nobody`", "spoolgate audit tail"]),
-        ("audit\nprove\nnobody", 2, &["`nobody`", "spoolgate audit tail"]),
+        (
+            &sign(&order, "order.sumbit"),
+            0,
+            &["`order.sumbit`", "`order.submit` is near it"],
+        ),
+        (
+            &sign("nowhere", "order.submit"),
+            2,
+            &["`nowhere`", "standard input"],
+        ),
+        (
+            "council\nshow\nnobody",
+            2,
+            &["`nobody`", "spoolgate council list"],
+        ),
+        (
+            "audit\nshow\nnobody",
+            2,
+            &["`nobody`", "spoolgate audit tail"],
+        ),
+        (
+            "audit\nprove\nnobody",
+            2,
+            &["`nobody`", "spoolgate audit tail"],
+        ),
         ("audit\nprove\n9999", 2, &["9999", "spoolgate audit tail"]),
         ("audit\nverify\n--key\nx", 2, &["--key", "spoolgate init"]),
         ("report\n--html\n-", 2, &["`-`", "report.html"]),
-        (&format!("init\n{empty}"), 2, &[&empty, "is a file", "name another"]),
+        (
+            &format!("init\n{empty}"),
+            2,
+            &[&empty, "is a file", "name another"],
+        ),
     ];
     for (words, exit, parts) in cases {
         let words: Vec<&str> = words.split('\n').collect();
         let done = spoolgate(&home, &words);
         assert_eq!(done.status.code(), Some(exit), "{words:?}: {}", show(&done));
         for part in parts {
-            assert!(err(&done).contains(part), "{words:?} without `{part}`: {}", show(&done));
+            assert!(
+                err(&done).contains(part),
+                "{words:?} without `{part}`: {}",
+                show(&done)
+            );
         }
         // The key was not repeated either.
         let secret = fs::read_to_string(key).unwrap();
         let secret = secret.split("\"secret\":\"").nth(1).map(|rest| &rest[..64]);
-        assert!(!show(&done).contains(secret.unwrap()), "{words:?}: {}", show(&done));
+        assert!(
+            !show(&done).contains(secret.unwrap()),
+            "{words:?}: {}",
+            show(&done)
+        );
     }
     // Programs read one value a line, of schemas too.
     let schema = succeed(&home, &["--format", "json", "schema", "order.submit"]);
@@ -355,17 +452,28 @@ fn messages_name_what_where_and_what_to_do() {
     fs::create_dir(&full).unwrap();
     fs::write(full.join("letters"), "").unwrap();
     let made = succeed(&home, &["init", full.to_str().unwrap()]);
-    assert!(made.contains("not empty") && made.contains("`letters`"), "{made}");
+    assert!(
+        made.contains("not empty") && made.contains("`letters`"),
+        "{made}"
+    );
 }
 
-/// A gate starts over folders of its own only. What lies in the place of one is named, and so is what is gone.
+/// A gate starts over folders of its own only. What lies in the place of one is named, and so is
+/// what is gone.
 #[test]
 fn what_lies_where_a_folder_belongs_is_named() {
     let scratch = Scratch::new();
     let home = scratch.home();
-    for (folder, program) in [("spool/work", "run"), ("spool/in", "run"), ("council", "halt")] {
-        let args: &[&str] =
-            if program == "run" { &["run", "--until-idle"] } else { &["halt", "set", "--reason", "x"] };
+    for (folder, program) in [
+        ("spool/work", "run"),
+        ("spool/in", "run"),
+        ("council", "halt"),
+    ] {
+        let args: &[&str] = if program == "run" {
+            &["run", "--until-idle"]
+        } else {
+            &["halt", "set", "--reason", "x"]
+        };
         let path = home.join(folder);
         let aside = home.join("aside");
         fs::rename(&path, &aside).unwrap();
@@ -373,20 +481,39 @@ fn what_lies_where_a_folder_belongs_is_named() {
         let done = spoolgate(&home, args);
         assert_eq!(done.status.code(), Some(6), "{folder}: {}", show(&done));
         let told = format!("`{}` is a file or a link", path.display());
-        assert!(err(&done).contains(&told) && err(&done).contains("move it away"), "{}", show(&done));
+        assert!(
+            err(&done).contains(&told) && err(&done).contains("move it away"),
+            "{}",
+            show(&done)
+        );
         fs::remove_file(&path).unwrap();
         fs::rename(&aside, &path).unwrap();
     }
     // A disk that is full: files of no bytes are all that this process may write.
     let full = "ulimit -f 0; trap '' XFSZ; exec \"$0\" init \"$1\"";
     let fresh = scratch.beside("fresh");
-    let done = Command::new("sh").args(["-c", full, PROGRAM, fresh.to_str().unwrap()]).output().unwrap();
+    let done = Command::new("sh")
+        .args(["-c", full, PROGRAM, fresh.to_str().unwrap()])
+        .output()
+        .unwrap();
     assert_eq!(done.status.code(), Some(6), "{}", show(&done));
-    assert!(err(&done).contains("/rules/safety.yaml`"), "{}", show(&done));
+    assert!(
+        err(&done).contains("/rules/safety.yaml`"),
+        "{}",
+        show(&done)
+    );
     fs::rename(home.join("state"), home.join("aside")).unwrap();
     let done = spoolgate(&home, &["run", "--until-idle"]);
-    assert!(err(&done).contains("state/keyring.db") && err(&done).contains("from a copy"), "{}", show(&done));
-    assert!(!err(&done).contains("spoolgate init"), "that refuses a home with a ledger: {}", show(&done));
+    assert!(
+        err(&done).contains("state/keyring.db") && err(&done).contains("from a copy"),
+        "{}",
+        show(&done)
+    );
+    assert!(
+        !err(&done).contains("spoolgate init"),
+        "that refuses a home with a ledger: {}",
+        show(&done)
+    );
 }
 
 /// A home without limits refuses every entry: `rules lint` may not find it without fault.
@@ -404,7 +531,11 @@ fn rules_without_their_limits_are_a_fault() {
         }
         let done = spoolgate(&home, &["rules", "lint"]);
         assert_eq!(done.status.code(), Some(2), "{}", show(&done));
-        assert!(out(&done).contains("rules/safety.yaml: fault: missing"), "{}", show(&done));
+        assert!(
+            out(&done).contains("rules/safety.yaml: fault: missing"),
+            "{}",
+            show(&done)
+        );
     }
     // Rules alone, to be put into a home some day, have none.
     let alone = scratch.beside("alone");
@@ -430,12 +561,20 @@ fn a_search_in_a_ledger_without_its_end_says_so() {
         assert!(done.status.success(), "{args:?}: {}", show(&done));
         err(&done)
     };
-    let ask: [&[&str]; 3] = [&["audit", "query", dir], &["audit", "export", dir], &["audit", "tail", dir]];
+    let ask: [&[&str]; 3] = [
+        &["audit", "query", dir],
+        &["audit", "export", dir],
+        &["audit", "tail", dir],
+    ];
     for args in ask {
         assert_eq!(said(&text, args), "", "{args:?}");
         let seals: Vec<usize> = text.match_indices("\n").map(|(at, _)| at + 1).collect();
         let cut = &text[..seals[seals.len() - 3]];
-        assert!(said(cut, args).contains("the end was cut off"), "{args:?}: {}", said(cut, args));
+        assert!(
+            said(cut, args).contains("the end was cut off"),
+            "{args:?}: {}",
+            said(cut, args)
+        );
     }
 }
 
@@ -446,7 +585,11 @@ fn watch(home: &Path) -> (Running, impl FnMut(&str) -> String) {
     let mut watcher = Running::start(command);
     let mut lines = BufReader::new(watcher.0.stderr.take().unwrap()).lines();
     let until = move |part: &str| {
-        lines.by_ref().map(Result::unwrap).find(|line| line.contains(part)).unwrap_or_default()
+        lines
+            .by_ref()
+            .map(Result::unwrap)
+            .find(|line| line.contains(part))
+            .unwrap_or_default()
     };
     (watcher, until)
 }
@@ -462,7 +605,11 @@ fn exit_codes_are_those_of_the_readme() {
         path.to_str().unwrap().to_owned()
     };
     let good = request("good", "portfolio.get", "{}");
-    let refused = request("refused", "account.adjust", r#"{"amount":1,"reason":"mine"}"#);
+    let refused = request(
+        "refused",
+        "account.adjust",
+        r#"{"amount":1,"reason":"mine"}"#,
+    );
     let unknown = request("unknown", "rules.edit", "{}");
     let nobody = scratch.beside("nobody");
     let nobody = nobody.to_str().unwrap();
@@ -480,12 +627,21 @@ fn exit_codes_are_those_of_the_readme() {
         (2, &["--home", nobody, "portfolio"]),
         (2, &["--home", nobody, "audit", "tail"]),
         (2, &["--home", &good, "watch"]),
-        (2, &["--home", &good, "market", "import", &good, "--symbol", "BTC-USD"]),
+        (
+            2,
+            &[
+                "--home", &good, "market", "import", &good, "--symbol", "BTC-USD",
+            ],
+        ),
         (2, &["audit", "show", "nonsense"]),
         (8, &["submit", &good, "--wait", "0"]),
     ];
     for (exit, args) in cases {
-        let program = if args[0] == "--home" { Command::new(PROGRAM) } else { command(&home, &[]) };
+        let program = if args[0] == "--home" {
+            Command::new(PROGRAM)
+        } else {
+            command(&home, &[])
+        };
         let mut program = program;
         let done = program.args(args).output().unwrap();
         assert_eq!(done.status.code(), Some(exit), "{args:?}: {}", show(&done));
@@ -493,10 +649,19 @@ fn exit_codes_are_those_of_the_readme() {
             assert!(!err(&done).contains(word), "{args:?}: {}", show(&done));
         }
     }
-    assert!(!Path::new(nobody).exists(), "a key file of a key that was not added");
+    assert!(
+        !Path::new(nobody).exists(),
+        "a key file of a key that was not added"
+    );
 
-    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let done = command(&home, &["portfolio"]).stdout(full).output().unwrap();
+    let full = fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let done = command(&home, &["portfolio"])
+        .stdout(full)
+        .output()
+        .unwrap();
     assert_eq!(done.status.code(), Some(6), "{}", show(&done));
     assert!(err(&done).contains("standard output"), "{}", show(&done));
 
@@ -508,7 +673,12 @@ fn exit_codes_are_those_of_the_readme() {
     }
 
     fs::remove_file(home.join("audit/log-00000001.jsonl")).unwrap();
-    for args in [&["portfolio"][..], &["audit", "tail"], &["audit", "verify"], &["run", "--until-idle"]] {
+    for args in [
+        &["portfolio"][..],
+        &["audit", "tail"],
+        &["audit", "verify"],
+        &["run", "--until-idle"],
+    ] {
         let done = spoolgate(&home, args);
         assert_eq!(done.status.code(), Some(5), "{args:?}: {}", show(&done));
     }
@@ -522,10 +692,17 @@ fn the_watcher_tells_of_rule_files_that_broke() {
     let good = fs::read_to_string(&path).unwrap();
     let (watcher, mut until) = watch(&home);
     until("watching");
-    fs::write(&path, good.replace("max_daily_loss: 250", "max_daily_loss: 25O")).unwrap();
+    fs::write(
+        &path,
+        good.replace("max_daily_loss: 250", "max_daily_loss: 25O"),
+    )
+    .unwrap();
     assert!(until("cannot be used").contains("rules/safety.yaml:9: max_daily_loss"));
     for args in [&["portfolio"][..], &["audit", "tail"]] {
-        assert!(succeed(&home, args).contains("rules/safety.yaml:9: max_daily_loss"), "{args:?}");
+        assert!(
+            succeed(&home, args).contains("rules/safety.yaml:9: max_daily_loss"),
+            "{args:?}"
+        );
     }
     fs::write(&path, &good).unwrap();
     assert!(until("is in force").contains("rulebook"));
@@ -533,13 +710,22 @@ fn the_watcher_tells_of_rule_files_that_broke() {
     fs::write(home.join("rules/HALT"), "").unwrap();
     assert!(until("HALT").contains("no entries"));
     let cleared = spoolgate(&home, &["halt", "clear", "--reason", "over"]);
-    assert!(err(&cleared).contains("rules/HALT is there"), "{}", show(&cleared));
+    assert!(
+        err(&cleared).contains("rules/HALT is there"),
+        "{}",
+        show(&cleared)
+    );
     drop(watcher);
 
     fs::write(&path, "x: 1\n").unwrap();
     for _ in 0..2 {
         let done = spoolgate(&home, &["run", "--until-idle"]);
-        assert_eq!(err(&done).matches("rules/safety.yaml:1").count(), 1, "{}", show(&done));
+        assert_eq!(
+            err(&done).matches("rules/safety.yaml:1").count(),
+            1,
+            "{}",
+            show(&done)
+        );
     }
 }
 
@@ -554,9 +740,15 @@ fn the_checkpoint_beside_the_log_is_no_head_noted_elsewhere() {
     succeed(&home, &["account", "deposit", "1", "--reason", "more"]);
     fs::copy(home.join("audit/checkpoint"), &noted).unwrap();
     let reached = |args: &[&str]| {
-        let done = command(&home, &["--format", "json", "audit", "verify"]).args(args).output().unwrap();
+        let done = command(&home, &["--format", "json", "audit", "verify"])
+            .args(args)
+            .output()
+            .unwrap();
         let report: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
-        (done.status.code(), report["reached"].as_str().unwrap().to_owned())
+        (
+            done.status.code(),
+            report["reached"].as_str().unwrap().to_owned(),
+        )
     };
     let head = ["--head", noted.to_str().unwrap()];
     assert_eq!(reached(&[]), (Some(0), "seals".to_owned()));
@@ -591,10 +783,18 @@ fn a_folder_without_a_log_is_named() {
     let dir = empty.path().to_str().unwrap();
     let replayed = spoolgate(empty.path(), &["audit", "replay", dir]);
     assert_eq!(replayed.status.code(), Some(5));
-    assert!(err(&replayed).contains(&format!("there is no log in `{dir}`")), "{}", err(&replayed));
+    assert!(
+        err(&replayed).contains(&format!("there is no log in `{dir}`")),
+        "{}",
+        err(&replayed)
+    );
     let archived = spoolgate(empty.path(), &["audit", "archive"]);
     assert_eq!(archived.status.code(), Some(2));
-    assert!(err(&archived).contains("is not a home"), "{}", err(&archived));
+    assert!(
+        err(&archived).contains("is not a home"),
+        "{}",
+        err(&archived)
+    );
 }
 
 #[test]
@@ -602,8 +802,18 @@ fn an_init_that_fails_can_be_made_again() {
     let dir = scratch();
     let home = dir.path().join("home");
     let path = home.to_str().unwrap();
-    let init = |args: &[&str]| Command::new(PROGRAM).args(["init", path]).args(args).output().unwrap();
-    for args in [&["--origin", "no name"][..], &["--person", "nobody"], &["--origin", ""]] {
+    let init = |args: &[&str]| {
+        Command::new(PROGRAM)
+            .args(["init", path])
+            .args(args)
+            .output()
+            .unwrap()
+    };
+    for args in [
+        &["--origin", "no name"][..],
+        &["--person", "nobody"],
+        &["--origin", ""],
+    ] {
         let done = init(args);
         assert_eq!(done.status.code(), Some(2), "{args:?}: {}", show(&done));
     }
@@ -623,7 +833,11 @@ fn files_with_any_name_are_submitted_and_answered() {
         fs::write(&path, "{}").unwrap();
         let done = spoolgate(&home, &["submit", path.to_str().unwrap(), "--wait", "20"]);
         assert_eq!(done.status.code(), Some(2), "{name}: {}", show(&done));
-        assert!(out(&done).contains("MALFORMED_ENVELOPE"), "{name}: {}", show(&done));
+        assert!(
+            out(&done).contains("MALFORMED_ENVELOPE"),
+            "{name}: {}",
+            show(&done)
+        );
         assert!(!out(&done).contains('\u{1b}') && !err(&done).contains('\u{1b}'));
     }
 }
@@ -634,8 +848,11 @@ fn only_the_owner_may_write_a_home_whatever_the_umask_is() {
     let scratch = scratch();
     let script = r#"umask 0; exec "$0" init "$1""#;
     let home = scratch.path().join("open");
-    let done =
-        Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_spoolgate")]).arg(&home).output().unwrap();
+    let done = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_spoolgate")])
+        .arg(&home)
+        .output()
+        .unwrap();
     assert!(done.status.success(), "{}", err(&done));
     let mut folders = vec![home.clone()];
     let mut seen = 0;
@@ -647,7 +864,12 @@ fn only_the_owner_may_write_a_home_whatever_the_umask_is() {
             let mode = entry.metadata().unwrap().permissions().mode();
             // The lock holds nothing and lies in a folder of mode 0700.
             if entry.file_name() != "lock" {
-                assert_eq!(mode & 0o022, 0, "{} has mode {mode:o}", entry.path().display());
+                assert_eq!(
+                    mode & 0o022,
+                    0,
+                    "{} has mode {mode:o}",
+                    entry.path().display()
+                );
             }
             seen += 1;
         }

@@ -1,5 +1,5 @@
-//! What version 0.1.0 wrote opens for ever. The homes, proofs and answers in `tests/compat/v1` are never changed; the
-//! README beside them says what they are.
+//! What version 0.1.0 wrote opens for ever. The homes, proofs and answers in `tests/compat/v1` are
+//! never changed; the README beside them says what they are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Permissions};
@@ -11,32 +11,54 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Every kind of line.
-const KINDS: &str = "genesis segment rotate admin seal start stop rulebook tick halt clock_step dead_man quota proposal \
+const KINDS: &str = "genesis segment rotate admin seal start stop rulebook tick halt clock_step \
+    dead_man quota proposal \
     published market input council decision request response redact";
 
 /// Every change of state but `ProgramChanged`, which only a later version writes.
 const CHANGES: &str = "\
-    Book.OrderPlaced Book.OrderFilled Book.OrderTriggered Book.StopResized Book.StopMoved Book.OrderClosed \
-    Book.OrderRefused Book.OrderEnding Book.Instructed Book.VenueReported Book.SymbolDoubted Book.MarketMoved \
-    Book.RegimeGiven Book.SymbolHalted Book.SymbolCleared Book.ThesisRefuted Book.FundingCharged Book.AccountAdjusted \
-    Book.DayOpened Book.WeekOpened Book.PeakRaised Book.DrawdownLatched Book.StrategyDisabled Book.StrategyCleared \
-    Book.DrawdownCleared Council.CaseOpened Council.VoteFiled Council.RoleSilent Council.CaseFull Council.CaseClosed \
-    Admission.Admitted Admission.PolicyDelivered Admission.PoliciesForgotten Control.Decided Control.Concern \
-    Actions.opened Actions.first_use Actions.also_answer Actions.closed Services.edited Services.credential \
-    DeadMan.Tripped DeadMan.Beat DeadMan.Unheard Approvals.held Approvals.ended Approvals.entry_added \
-    Approvals.entry_ended Proposal.Pended Proposal.Applied Proposal.Declined KeyAdded KeyEnds KeyRevoked HaltFile \
+    Book.OrderPlaced Book.OrderFilled Book.OrderTriggered Book.StopResized Book.StopMoved \
+        Book.OrderClosed \
+    Book.OrderRefused Book.OrderEnding Book.Instructed Book.VenueReported Book.SymbolDoubted \
+        Book.MarketMoved \
+    Book.RegimeGiven Book.SymbolHalted Book.SymbolCleared Book.ThesisRefuted Book.FundingCharged \
+        Book.AccountAdjusted \
+    Book.DayOpened Book.WeekOpened Book.PeakRaised Book.DrawdownLatched Book.StrategyDisabled \
+        Book.StrategyCleared \
+    Book.DrawdownCleared Council.CaseOpened Council.VoteFiled Council.RoleSilent Council.CaseFull \
+        Council.CaseClosed \
+    Admission.Admitted Admission.PolicyDelivered Admission.PoliciesForgotten Control.Decided \
+        Control.Concern \
+    Actions.opened Actions.first_use Actions.also_answer Actions.closed Services.edited \
+        Services.credential \
+    DeadMan.Tripped DeadMan.Beat DeadMan.Unheard Approvals.held Approvals.ended \
+        Approvals.entry_added \
+    Approvals.entry_ended Proposal.Pended Proposal.Applied Proposal.Declined KeyAdded KeyEnds \
+        KeyRevoked HaltFile \
     HaltSet HaltCleared ClockFaulted ClockAccepted RulebookLoaded RulebookFaulted HeadsGivenUp";
 
 /// Changes that hold those of a part of the program.
-const PARTS: [&str; 9] =
-    ["Book", "Council", "Admission", "Control", "Actions", "Services", "DeadMan", "Approvals", "Proposal"];
+const PARTS: [&str; 9] = [
+    "Book",
+    "Council",
+    "Admission",
+    "Control",
+    "Actions",
+    "Services",
+    "DeadMan",
+    "Approvals",
+    "Proposal",
+];
 
 /// Files and folders that the homes hold besides the ledger.
 const FILES: &str = "\
-    audit/checkpoint audit/SEGMENTS audit/blobs audit/rulebooks audit/log-00000001.jsonl.zst state/state.db \
-    state/state.db-wal state/keyring.db spool/out spool/rejected spool/outbox/exchange spool/forward/agents \
+    audit/checkpoint audit/SEGMENTS audit/blobs audit/rulebooks audit/log-00000001.jsonl.zst \
+        state/state.db \
+    state/state.db-wal state/keyring.db spool/out spool/rejected spool/outbox/exchange \
+        spool/forward/agents \
     council/cases/req-1/briefs council/cases/req-1/verdicts council/cases/req-1/decision.json \
-    council/cases/req-1/record.json proposals/pending proposals/approved proposals/applied proposals/declined \
+    council/cases/req-1/record.json proposals/pending proposals/approved proposals/applied \
+        proposals/declined \
     rules/active rules/services.yaml rules/approvers";
 
 /// Commands that print what the state holds.
@@ -76,15 +98,25 @@ impl Kept {
 
     fn ends(&self, line: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_spoolgate"));
-        command.args(line).current_dir(self.0.path()).stdin(Stdio::null());
+        command
+            .args(line)
+            .current_dir(self.0.path())
+            .stdin(Stdio::null());
         command.output().unwrap()
     }
 
     /// What a command prints that succeeds.
     fn gate(&self, line: &[&str]) -> String {
         let output = self.ends(line);
-        let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "{line:?} ends with {}: {out}{err}", output.status);
+        let (out, err) = (
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8_lossy(&output.stderr),
+        );
+        assert!(
+            output.status.success(),
+            "{line:?} ends with {}: {out}{err}",
+            output.status
+        );
         out
     }
 
@@ -99,17 +131,34 @@ impl Kept {
 
     /// Every line of the ledger.
     fn lines(&self) -> Vec<Value> {
-        let all = self.gate(&["audit", "export", "--format", "jsonl", "--all", "--no-index"]);
-        all.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        let all = self.gate(&[
+            "audit",
+            "export",
+            "--format",
+            "jsonl",
+            "--all",
+            "--no-index",
+        ]);
+        all.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
     }
 
     /// What the state says, by command.
     fn state(&self) -> BTreeMap<&'static str, String> {
         let view = |line: &'static str| {
-            let words: Vec<&str> = ["--format", "json"].into_iter().chain(line.split(' ')).collect();
+            let words: Vec<&str> = ["--format", "json"]
+                .into_iter()
+                .chain(line.split(' '))
+                .collect();
             let shown = self.gate(&words);
             // The portfolio begins with the time that it is asked at.
-            (line, shown.split_once("\"equity\"").map_or(shown.clone(), |(_, rest)| rest.to_owned()))
+            (
+                line,
+                shown
+                    .split_once("\"equity\"")
+                    .map_or(shown.clone(), |(_, rest)| rest.to_owned()),
+            )
         };
         VIEWS.into_iter().map(view).collect()
     }
@@ -123,8 +172,18 @@ impl Kept {
     /// Replays the ledger, and compares the answers.
     fn replays(&self) -> Value {
         let replayed = self.json(&["audit", "replay", "--answers", "spool/out"]);
-        for nothing in ["/differences", "/missing", "/files/changed", "/files/missing", "/files/unknown"] {
-            assert_eq!(replayed.pointer(nothing), Some(&Value::from(0)), "{nothing}: {replayed}");
+        for nothing in [
+            "/differences",
+            "/missing",
+            "/files/changed",
+            "/files/missing",
+            "/files/unknown",
+        ] {
+            assert_eq!(
+                replayed.pointer(nothing),
+                Some(&Value::from(0)),
+                "{nothing}: {replayed}"
+            );
         }
         replayed
     }
@@ -132,7 +191,11 @@ impl Kept {
     /// The answer to a request; where it is no request, the answer to its file.
     fn answer(&self, id: &str) -> PathBuf {
         let answer = self.path(&format!("spool/out/{id}.json"));
-        if answer.exists() { answer } else { self.path(&format!("spool/out/{id}.json.error.json")) }
+        if answer.exists() {
+            answer
+        } else {
+            self.path(&format!("spool/out/{id}.json.error.json"))
+        }
     }
 
     fn answered(&self, id: &str) -> Value {
@@ -143,8 +206,18 @@ impl Kept {
     fn ask(&self, id: &str, who: &str, action: &str, payload: &str) -> Value {
         fs::write(self.path("payload.json"), payload).unwrap();
         let key = format!("{who}.key");
-        let signed =
-            self.gate(&["sign", "payload.json", "--as", who, "--action", action, "--key", &key, "--id", id]);
+        let signed = self.gate(&[
+            "sign",
+            "payload.json",
+            "--as",
+            who,
+            "--action",
+            action,
+            "--key",
+            &key,
+            "--id",
+            id,
+        ]);
         fs::write(self.path(&format!("spool/in/{id}.json")), signed).unwrap();
         self.idle();
         self.answered(id)
@@ -153,12 +226,18 @@ impl Kept {
 
 /// Unpacks a tar archive of files and folders, with their modes.
 fn unpack(mut archive: &[u8], into: &Path) {
-    let text = |field: &[u8]| String::from_utf8_lossy(field).trim_end_matches(['\0', ' ']).to_owned();
+    let text = |field: &[u8]| {
+        String::from_utf8_lossy(field)
+            .trim_end_matches(['\0', ' '])
+            .to_owned()
+    };
     let octal = |field: &[u8]| u32::from_str_radix(&text(field), 8).unwrap();
     while archive.first().is_some_and(|byte| *byte != 0) {
         let (header, rest) = archive.split_at(512);
         let size = octal(&header[124..136]) as usize;
-        let path = into.join(text(&header[345..500])).join(text(&header[..100]));
+        let path = into
+            .join(text(&header[345..500]))
+            .join(text(&header[..100]));
         match header[156] {
             b'5' => fs::create_dir_all(&path).unwrap(),
             b'0' => fs::write(&path, &rest[..size]).unwrap(),
@@ -194,8 +273,9 @@ fn files(below: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 fn answered_ids() -> Vec<String> {
     let folder = fs::read_dir(fixtures().join("answers")).unwrap();
     let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let ids: Vec<String> =
-        names.filter_map(|name| name.strip_suffix(".answer.json").map(str::to_owned)).collect();
+    let ids: Vec<String> = names
+        .filter_map(|name| name.strip_suffix(".answer.json").map(str::to_owned))
+        .collect();
     assert!(ids.len() > 30);
     ids
 }
@@ -206,8 +286,12 @@ fn kept_answer(id: &str) -> Vec<u8> {
 
 #[test]
 fn every_kind_of_line_and_of_change_is_kept() {
-    let (mut kinds, mut changes, mut statuses) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-    for line in [Kept::home("demo"), Kept::home("full")].iter().flat_map(Kept::lines) {
+    let (mut kinds, mut changes, mut statuses) =
+        (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    for line in [Kept::home("demo"), Kept::home("full")]
+        .iter()
+        .flat_map(Kept::lines)
+    {
         let kind = line["kind"].as_str().unwrap();
         kinds.insert(kind.to_owned());
         if let Some(about) = line["about"].as_object() {
@@ -218,12 +302,18 @@ fn every_kind_of_line_and_of_change_is_kept() {
         }
         for change in line["changes"].as_array().into_iter().flatten() {
             let (name, body) = change.as_object().unwrap().iter().next().unwrap();
-            let inner =
-                PARTS.contains(&name.as_str()).then(|| body.as_object().unwrap().keys().next().unwrap());
+            let inner = PARTS
+                .contains(&name.as_str())
+                .then(|| body.as_object().unwrap().keys().next().unwrap());
             changes.insert(inner.map_or(name.clone(), |inner| format!("{name}.{inner}")));
         }
     }
-    let all = |words: &str| words.split_whitespace().map(str::to_owned).collect::<BTreeSet<String>>();
+    let all = |words: &str| {
+        words
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect::<BTreeSet<String>>()
+    };
     assert_eq!(kinds, all(KINDS));
     assert_eq!(changes, all(CHANGES));
     let expected = [
@@ -245,47 +335,80 @@ fn every_file_that_a_line_implies_is_kept() {
     let full = Kept::home("full");
     for name in FILES.split_whitespace() {
         let path = full.path(name);
-        let is_there =
-            if path.is_dir() { !files(&path).is_empty() } else { path.metadata().unwrap().len() > 0 };
+        let is_there = if path.is_dir() {
+            !files(&path).is_empty()
+        } else {
+            path.metadata().unwrap().len() > 0
+        };
         assert!(is_there, "{name}");
     }
-    assert!(Kept::home("pruned").path("audit/log-00000001.stub").exists());
-    for (path, mode) in [("state/keyring.db", 0o600), ("audit", 0o700), ("state", 0o700)] {
-        assert_eq!(full.path(path).metadata().unwrap().permissions().mode() & 0o777, mode, "{path}");
+    assert!(
+        Kept::home("pruned")
+            .path("audit/log-00000001.stub")
+            .exists()
+    );
+    for (path, mode) in [
+        ("state/keyring.db", 0o600),
+        ("audit", 0o700),
+        ("state", 0o700),
+    ] {
+        assert_eq!(
+            full.path(path).metadata().unwrap().permissions().mode() & 0o777,
+            mode,
+            "{path}"
+        );
     }
 }
 
 #[test]
 fn the_ledgers_verify_to_the_letter() {
-    for (name, archived, pruned, torn) in [("demo", 0, 0, 0), ("full", 1, 0, 1), ("pruned", 0, 1, 1)] {
+    for (name, archived, pruned, torn) in
+        [("demo", 0, 0, 0), ("full", 1, 0, 1), ("pruned", 0, 1, 1)]
+    {
         let verified = Kept::home(name).verifies();
         let counts = ["archived", "pruned", "torn"].map(|count| verified[count].as_u64().unwrap());
         assert_eq!(counts, [archived, pruned, torn], "{name}");
     }
 }
 
-/// Outgoing actions commit to sealed fields in their `request` lines. A held one does so in its decision before.
+/// Outgoing actions commit to sealed fields in their `request` lines. A held one does so in its
+/// decision before.
 #[test]
 fn disclosures_of_outgoing_actions_are_checked() {
     let home = Kept::home("full");
     let lines = home.lines();
     let digests = |member: &str, kinds: &[&str]| -> BTreeSet<String> {
-        let of_kind = lines.iter().filter(|line| kinds.contains(&line["kind"].as_str().unwrap()));
+        let of_kind = lines
+            .iter()
+            .filter(|line| kinds.contains(&line["kind"].as_str().unwrap()));
         let fields = of_kind.filter_map(|line| line[member].as_array()).flatten();
-        fields.map(|field| field["sd"].as_str().unwrap().to_owned()).collect()
+        fields
+            .map(|field| field["sd"].as_str().unwrap().to_owned())
+            .collect()
     };
-    let (decided, sent) = (digests("sealed", &["decision"]), digests("sealed", &["request"]));
+    let (decided, sent) = (
+        digests("sealed", &["decision"]),
+        digests("sealed", &["request"]),
+    );
     assert!(decided.intersection(&sent).count() > 0 && sent.difference(&decided).count() > 0);
     let (all, redacted) = (decided.union(&sent).count(), digests("fields", &["redact"]));
     assert!(redacted.intersection(&sent).count() > 0);
     let sealed = home.verifies()["sealed"].clone();
-    assert_eq!((&sealed["fields"], &sealed["redacted"]), (&all.into(), &redacted.len().into()), "{sealed}");
+    assert_eq!(
+        (&sealed["fields"], &sealed["redacted"]),
+        (&all.into(), &redacted.len().into()),
+        "{sealed}"
+    );
     assert_eq!(sealed["disclosed"], all - redacted.len(), "{sealed}");
 
     let is_mail = |line: &&Value| line["kind"] == "request" && line["request_id"] == "mail-1";
     let mail = lines.iter().find(is_mail).unwrap();
-    let subject =
-        mail["sealed"].as_array().unwrap().iter().find(|field| field["field"] == "/subject").unwrap();
+    let subject = mail["sealed"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|field| field["field"] == "/subject")
+        .unwrap();
     let file = format!("blobs/sd-{}", subject["sd"].as_str().unwrap());
     fs::remove_file(home.path("audit").join(&file)).unwrap();
     let verified = home.ends(&["--format", "json", "audit", "verify"]);
@@ -295,7 +418,10 @@ fn disclosures_of_outgoing_actions_are_checked() {
         "`/subject` of line {} has no disclosure, and no line says that it was redacted",
         mail["seq"]
     );
-    assert_eq!(verified["problems"], serde_json::json!([{"file": file, "offset": 0, "what": what}]));
+    assert_eq!(
+        verified["problems"],
+        serde_json::json!([{"file": file, "offset": 0, "what": what}])
+    );
 }
 
 #[test]
@@ -303,7 +429,10 @@ fn the_state_of_then_opens_and_is_what_the_ledger_says() {
     for name in ["demo", "full"] {
         let home = Kept::home(name);
         let then = home.state();
-        assert!(then.values().filter(|shown| shown.len() > 10).count() > 6, "{name}: {then:?}");
+        assert!(
+            then.values().filter(|shown| shown.len() > 10).count() > 6,
+            "{name}: {then:?}"
+        );
         let said = home.gate(&["rebuild"]);
         assert!(said.contains("it is the same as before"), "{name}: {said}");
         assert_eq!(home.state(), then, "{name}");
@@ -314,7 +443,10 @@ fn the_state_of_then_opens_and_is_what_the_ledger_says() {
 fn every_decision_and_answer_is_recomputed_byte_for_byte() {
     for (name, answers) in [("demo", 100), ("full", 70)] {
         let replayed = Kept::home(name).replays();
-        assert!(replayed["files"]["same"].as_u64().unwrap() > answers, "{name}: {replayed}");
+        assert!(
+            replayed["files"]["same"].as_u64().unwrap() > answers,
+            "{name}: {replayed}"
+        );
     }
 }
 
@@ -322,7 +454,11 @@ fn every_decision_and_answer_is_recomputed_byte_for_byte() {
 fn every_shape_of_answer_is_the_one_that_was_given() {
     let home = Kept::home("full");
     for id in answered_ids() {
-        assert_eq!(fs::read(home.answer(&id)).unwrap(), kept_answer(&id), "{id}");
+        assert_eq!(
+            fs::read(home.answer(&id)).unwrap(),
+            kept_answer(&id),
+            "{id}"
+        );
     }
     home.replays();
 }
@@ -330,9 +466,13 @@ fn every_shape_of_answer_is_the_one_that_was_given() {
 #[test]
 fn a_request_of_then_that_comes_again_is_answered_as_then() {
     let home = Kept::home("full");
-    // The first three used up no id, what was redacted cannot be compared, and the key of the last two has ended.
+    // The first three used up no id, what was redacted cannot be compared, and the key of the last
+    // two has ended.
     let others = ["call-3", "forged", "half", "mail-1", "pause", "pause-again"];
-    let ids: Vec<String> = answered_ids().into_iter().filter(|id| !others.contains(&id.as_str())).collect();
+    let ids: Vec<String> = answered_ids()
+        .into_iter()
+        .filter(|id| !others.contains(&id.as_str()))
+        .collect();
     for id in &ids {
         fs::remove_file(home.answer(id)).unwrap();
         let request = fixtures().join(format!("answers/{id}.request.json"));
@@ -341,7 +481,11 @@ fn a_request_of_then_that_comes_again_is_answered_as_then() {
     home.idle();
     for id in &ids {
         let answer = fs::read(home.answer(id)).unwrap();
-        assert_eq!(String::from_utf8(answer).unwrap(), String::from_utf8(kept_answer(id)).unwrap(), "{id}");
+        assert_eq!(
+            String::from_utf8(answer).unwrap(),
+            String::from_utf8(kept_answer(id)).unwrap(),
+            "{id}"
+        );
     }
 }
 
@@ -357,8 +501,15 @@ fn a_home_goes_on_where_it_ended() {
         home.idle();
         let after = home.verifies()["lines"].as_u64().unwrap();
         assert!(after > before + 3, "{name}: {before} lines, then {after}");
-        for (path, bytes) in then.iter().filter(|(path, _)| path.to_string_lossy().contains(".jsonl")) {
-            assert!(fs::read(path).unwrap().starts_with(bytes), "{}", path.display());
+        for (path, bytes) in then
+            .iter()
+            .filter(|(path, _)| path.to_string_lossy().contains(".jsonl"))
+        {
+            assert!(
+                fs::read(path).unwrap().starts_with(bytes),
+                "{}",
+                path.display()
+            );
         }
         if name != "pruned" {
             home.replays();
@@ -375,10 +526,19 @@ fn what_was_open_ends_as_it_should() {
     assert_eq!(home.answered("fetch")["error"]["code"], "UNKNOWN_OUTCOME");
     home.gate(&["clock", "accept", "--reason", "years later"]);
     home.idle();
-    assert_eq!(home.answered("held-open")["error"]["code"], "APPROVAL_EXPIRED");
-    assert_eq!(home.json(&["council", "show", "req-2"])["outcome"], "NEEDS_MORE_INFO");
+    assert_eq!(
+        home.answered("held-open")["error"]["code"],
+        "APPROVAL_EXPIRED"
+    );
+    assert_eq!(
+        home.json(&["council", "show", "req-2"])["outcome"],
+        "NEEDS_MORE_INFO"
+    );
     let pending = home.gate(&["proposals", "list", "--pending"]);
-    let proposal = pending.split_whitespace().find(|word| word.starts_with("p-")).unwrap();
+    let proposal = pending
+        .split_whitespace()
+        .find(|word| word.starts_with("p-"))
+        .unwrap();
     home.gate(&["proposals", "decline", proposal, "--reason", "years later"]);
 }
 
@@ -388,8 +548,14 @@ fn agents_and_bridges_of_then_go_on_with_their_keys() {
     let asked = home.ask("now-1", "trend-bot", "portfolio.get", "{}");
     assert_eq!(asked["status"], "success", "{asked}");
     let orders = home.gate(&["--format", "json", "orders"]);
-    let orders: Vec<Value> = orders.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let stop = orders.iter().find(|order| order["role"] == "protective").unwrap();
+    let orders: Vec<Value> = orders
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let stop = orders
+        .iter()
+        .find(|order| order["role"] == "protective")
+        .unwrap();
     let (id, mark) = (stop["order_id"].as_str().unwrap(), "2026-01-06T02:30:00Z");
     let payload = format!("{{\"order_id\":\"{id}\",\"new_stop\":391}}");
     let tightened = home.ask("now-2", "trend-bot", "order.tighten_stop", &payload);
@@ -405,7 +571,12 @@ fn agents_and_bridges_of_then_go_on_with_their_keys() {
 #[test]
 fn files_that_the_last_lines_imply_are_made_again_as_they_were() {
     let home = Kept::home("full");
-    let folders = ["spool/outbox", "spool/forward", "proposals/pending", "council/cases"];
+    let folders = [
+        "spool/outbox",
+        "spool/forward",
+        "proposals/pending",
+        "council/cases",
+    ];
     let then = folders.map(|folder| files(&home.path(folder)));
     for path in then.iter().flat_map(BTreeMap::keys) {
         fs::remove_file(path).unwrap();
@@ -452,28 +623,66 @@ fn receipts_and_checkpoints_hold() {
     let home = Kept::home("full");
     let proofs = fixtures().join("proofs");
     let file = |name: &str| proofs.join(name).into_os_string().into_string().unwrap();
-    let key = |name: &str| fs::read_to_string(proofs.join(name)).unwrap().trim_end().to_owned();
+    let key = |name: &str| {
+        fs::read_to_string(proofs.join(name))
+            .unwrap()
+            .trim_end()
+            .to_owned()
+    };
     let (before, after) = (key("before.vkey"), key("after.vkey"));
-    for (receipt, key, other) in
-        [("genesis", &before, &after), ("entry-1", &before, &after), ("prop-signed", &after, &before)]
-    {
+    for (receipt, key, other) in [
+        ("genesis", &before, &after),
+        ("entry-1", &before, &after),
+        ("prop-signed", &after, &before),
+    ] {
         let receipt = file(&format!("{receipt}.tlog-proof"));
         home.gate(&["audit", "check-proof", &receipt, "--key", key]);
-        assert_eq!(home.ends(&["audit", "check-proof", &receipt, "--key", other]).status.code(), Some(5));
+        assert_eq!(
+            home.ends(&["audit", "check-proof", &receipt, "--key", other])
+                .status
+                .code(),
+            Some(5)
+        );
     }
-    for head in ["before.checkpoint", "after.checkpoint", "entry-1.tlog-proof"] {
+    for head in [
+        "before.checkpoint",
+        "after.checkpoint",
+        "entry-1.tlog-proof",
+    ] {
         for key in [&before, &after] {
             home.gate(&["audit", "verify", "--head", &file(head), "--key", key]);
         }
     }
     // The same proofs can be made today.
-    let made = home.gate(&["audit", "prove", "entry-1", "--checkpoint", &file("before.checkpoint")]);
-    assert_eq!(made, fs::read_to_string(file("entry-1.tlog-proof")).unwrap());
+    let made = home.gate(&[
+        "audit",
+        "prove",
+        "entry-1",
+        "--checkpoint",
+        &file("before.checkpoint"),
+    ]);
+    assert_eq!(
+        made,
+        fs::read_to_string(file("entry-1.tlog-proof")).unwrap()
+    );
     let (old, new) = (file("before.checkpoint"), file("after.checkpoint"));
     let made = home.gate(&["audit", "consistency", &old, &new]);
-    assert_eq!(made, fs::read_to_string(file("before-after.consistency")).unwrap());
+    assert_eq!(
+        made,
+        fs::read_to_string(file("before-after.consistency")).unwrap()
+    );
     let proof = file("before-after.consistency");
-    home.gate(&["audit", "consistency", &old, "--check", &proof, "--key", &before, "--key", &after]);
+    home.gate(&[
+        "audit",
+        "consistency",
+        &old,
+        "--check",
+        &proof,
+        "--key",
+        &before,
+        "--key",
+        &after,
+    ]);
     for (path, _) in files(&home.path("spool/forward/agents")) {
         home.gate(&["admit", "verify", path.to_str().unwrap()]);
     }
@@ -483,8 +692,17 @@ fn receipts_and_checkpoints_hold() {
 fn an_approver_signature_of_then_verifies() {
     let home = Kept::home("full");
     let approved = files(&home.path("proposals/approved"));
-    let file = approved.keys().find(|path| path.extension().is_some_and(|is| is == "yaml")).unwrap();
-    let said = home.gate(&["proposals", "verify", file.to_str().unwrap(), "--approvers", "rules/approvers"]);
+    let file = approved
+        .keys()
+        .find(|path| path.extension().is_some_and(|is| is == "yaml"))
+        .unwrap();
+    let said = home.gate(&[
+        "proposals",
+        "verify",
+        file.to_str().unwrap(),
+        "--approvers",
+        "rules/approvers",
+    ]);
     assert!(said.contains("approver@example.com"), "{said}");
 }
 
@@ -494,9 +712,15 @@ fn lines_are_found_with_and_without_the_index() {
     for kind in KINDS.split_whitespace() {
         let mut found = 0;
         for home in &homes {
-            let query = ["--format", "json", "audit", "query", "--all", "--kind", kind];
+            let query = [
+                "--format", "json", "audit", "query", "--all", "--kind", kind,
+            ];
             let lines = home.gate(&query);
-            assert_eq!(lines, home.gate(&[&query[..], &["--no-index"]].concat()), "{kind}");
+            assert_eq!(
+                lines,
+                home.gate(&[&query[..], &["--no-index"]].concat()),
+                "{kind}"
+            );
             found += lines.lines().count();
         }
         assert!(found > 0, "{kind}");
@@ -507,13 +731,24 @@ fn lines_are_found_with_and_without_the_index() {
 
 #[test]
 fn reports_and_explanations_are_written() {
-    for (name, origin) in [("demo", "spoolgate.invalid/demo"), ("full", "spoolgate.invalid/compat-v1")] {
+    for (name, origin) in [
+        ("demo", "spoolgate.invalid/demo"),
+        ("full", "spoolgate.invalid/compat-v1"),
+    ] {
         let home = Kept::home(name);
         home.gate(&["report", "--html", "report.html"]);
-        assert!(fs::read_to_string(home.path("report.html")).unwrap().contains(origin), "{name}");
+        assert!(
+            fs::read_to_string(home.path("report.html"))
+                .unwrap()
+                .contains(origin),
+            "{name}"
+        );
     }
     let home = Kept::home("full");
-    for id in answered_ids().iter().filter(|id| !["forged", "half"].contains(&id.as_str())) {
+    for id in answered_ids()
+        .iter()
+        .filter(|id| !["forged", "half"].contains(&id.as_str()))
+    {
         home.gate(&["explain", id]);
     }
 }

@@ -1,5 +1,5 @@
-//! Roles that a program answers: whatever the program does, its case is decided, the gate goes on, and nothing of it is
-//! left running.
+//! Roles that a program answers: whatever the program does, its case is decided, the gate goes on,
+//! and nothing of it is left running.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,10 +20,14 @@ fn manned(time_limit_s: u32) -> Chamber {
 fn give_commands(chamber: &Chamber, time_limit_s: u32) {
     edit_roles(&chamber.home(), |text| {
         let mut text = text.to_owned();
-        for (role, program) in [("Code Auditor", "bin/auditor"), ("Integration Engineer", "bin/engineer")] {
+        for (role, program) in [
+            ("Code Auditor", "bin/auditor"),
+            ("Integration Engineer", "bin/engineer"),
+        ] {
             let name = format!("  - name: {role}\n");
             let command = format!(
-                "    command: {{program: {program}, time_limit_s: {time_limit_s}, output_bytes_max: 4096}}\n"
+                "    command: {{program: {program}, time_limit_s: {time_limit_s}, \
+                    output_bytes_max: 4096}}\n"
             );
             text = text.replace(&name, &format!("{name}{command}"));
         }
@@ -38,7 +42,10 @@ fn answer(role: &str, stance: &str) -> String {
 
 /// A program that reads its brief and approves or not.
 fn answers(chamber: &Chamber, program: &str, role: &str, stance: &str) {
-    let text = format!("cat > /dev/null\ncat <<'END'\n{}\nEND", answer(role, stance));
+    let text = format!(
+        "cat > /dev/null\ncat <<'END'\n{}\nEND",
+        answer(role, stance)
+    );
     script(&chamber.home().join("bin").join(program), &text);
 }
 
@@ -54,7 +61,12 @@ fn auditor_by_case(chamber: &Chamber, scripts: &[(&str, String)]) {
 
 fn open(chamber: &Chamber, case: &str) -> String {
     let asked = request(case, "CODE_REFACTOR");
-    chamber.send("research-bot", &format!("open-{case}"), "council.request", &asked);
+    chamber.send(
+        "research-bot",
+        &format!("open-{case}"),
+        "council.request",
+        &asked,
+    );
     asked
 }
 
@@ -65,27 +77,76 @@ fn say(text: &str) -> String {
 fn is_running(pid_file: &Path) -> bool {
     let pid = fs::read_to_string(pid_file).unwrap();
     // A zombie is gone but for its name; whoever inherits it removes that.
-    fs::read_to_string(format!("/proc/{}/stat", pid.trim()))
-        .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
+    fs::read_to_string(format!("/proc/{}/stat", pid.trim())).is_ok_and(|stat| {
+        !stat
+            .rsplit(')')
+            .next()
+            .unwrap()
+            .trim_start()
+            .starts_with('Z')
+    })
 }
 
 /// What a program may do, whether it counts as a vote, and words of its line.
 fn behaviours() -> Vec<(&'static str, String, Option<&'static str>, &'static str)> {
     let own = |stance| say(&answer("Code Auditor", stance));
-    let wrapped =
-        verdict("req_wrapped", &request("req_wrapped", "CODE_REFACTOR"), &opinion("Code Auditor", "APPROVE"));
+    let wrapped = verdict(
+        "req_wrapped",
+        &request("req_wrapped", "CODE_REFACTOR"),
+        &opinion("Code Auditor", "APPROVE"),
+    );
     vec![
         ("req_approves", own("APPROVE"), Some("APPROVE"), "answered"),
         ("req_rejects", own("REJECT"), Some("REJECT"), "answered"),
-        ("req_alias", say(&answer("ca", "APPROVE")), Some("APPROVE"), "answered"),
-        ("req_maybe", own("MAYBE"), Some("NEEDS_MORE_INFO"), "answered"),
-        ("req_hangs", "trap '' TERM INT; sleep 300".to_owned(), None, "took longer than 2 s"),
-        ("req_floods", "yes".to_owned(), None, "wrote more than 4096 bytes"),
-        ("req_complains", "yes >&2".to_owned(), None, "took longer than 2 s"),
-        ("req_fails", format!("{}\necho no idea >&2; exit 3", own("APPROVE")), None, "exit code 3"),
+        (
+            "req_alias",
+            say(&answer("ca", "APPROVE")),
+            Some("APPROVE"),
+            "answered",
+        ),
+        (
+            "req_maybe",
+            own("MAYBE"),
+            Some("NEEDS_MORE_INFO"),
+            "answered",
+        ),
+        (
+            "req_hangs",
+            "trap '' TERM INT; sleep 300".to_owned(),
+            None,
+            "took longer than 2 s",
+        ),
+        (
+            "req_floods",
+            "yes".to_owned(),
+            None,
+            "wrote more than 4096 bytes",
+        ),
+        (
+            "req_complains",
+            "yes >&2".to_owned(),
+            None,
+            "took longer than 2 s",
+        ),
+        (
+            "req_fails",
+            format!("{}\necho no idea >&2; exit 3", own("APPROVE")),
+            None,
+            "exit code 3",
+        ),
         ("req_dies", "kill -SEGV $$".to_owned(), None, "signal 11"),
-        ("req_garbage", "echo I approve".to_owned(), None, "no verdict"),
-        ("req_bytes", "head -c 3000 /dev/urandom".to_owned(), None, "no verdict"),
+        (
+            "req_garbage",
+            "echo I approve".to_owned(),
+            None,
+            "no verdict",
+        ),
+        (
+            "req_bytes",
+            "head -c 3000 /dev/urandom".to_owned(),
+            None,
+            "no verdict",
+        ),
         (
             "req_other",
             say(&answer("Integration Engineer", "APPROVE")),
@@ -93,10 +154,25 @@ fn behaviours() -> Vec<(&'static str, String, Option<&'static str>, &'static str
             "speaks for `Integration Engineer`",
         ),
         ("req_wrapped", say(&wrapped), None, "no verdict"),
-        ("req_twice", format!("{}\n{}", own("APPROVE"), own("APPROVE")), None, "no verdict"),
+        (
+            "req_twice",
+            format!("{}\n{}", own("APPROVE"), own("APPROVE")),
+            None,
+            "no verdict",
+        ),
         ("req_nothing", "exit 0".to_owned(), None, "no verdict"),
-        ("req_terminal", r#"printf '{"\033[31m":1}'; printf '\033[2J' >&2"#.to_owned(), None, "no verdict"),
-        ("req_long_key", r#"printf '{"%03900d":1}' 1"#.to_owned(), None, "no verdict"),
+        (
+            "req_terminal",
+            r#"printf '{"\033[31m":1}'; printf '\033[2J' >&2"#.to_owned(),
+            None,
+            "no verdict",
+        ),
+        (
+            "req_long_key",
+            r#"printf '{"%03900d":1}' 1"#.to_owned(),
+            None,
+            "no verdict",
+        ),
         (
             "req_child",
             format!("sleep 300 & echo $! > bin/child.pid\n{}", own("APPROVE")),
@@ -126,11 +202,25 @@ fn every_behaviour(chamber: &Chamber) {
     for (case, _, vote, words) in behaviours() {
         let decision = chamber.wait_for_decision(case);
         let inputs = chamber.inputs();
-        let of_case: Vec<_> = inputs.iter().filter(|input| input.request_id.as_str() == case).collect();
-        assert_eq!(of_case.len(), 2, "{case}: each role is heard once: {of_case:?}");
-        let input = of_case.iter().find(|input| input.role == "Code Auditor").unwrap();
+        let of_case: Vec<_> = inputs
+            .iter()
+            .filter(|input| input.request_id.as_str() == case)
+            .collect();
+        assert_eq!(
+            of_case.len(),
+            2,
+            "{case}: each role is heard once: {of_case:?}"
+        );
+        let input = of_case
+            .iter()
+            .find(|input| input.role == "Code Auditor")
+            .unwrap();
         assert!(input.note.contains(words), "{case}: {}", input.note);
-        assert!(!input.note.chars().any(char::is_control), "{case}: {:?}", input.note);
+        assert!(
+            !input.note.chars().any(char::is_control),
+            "{case}: {:?}",
+            input.note
+        );
         assert_eq!(input.payload.is_some(), vote.is_some(), "{case}");
         let expected = match vote {
             Some("APPROVE") => "APPROVE",
@@ -139,23 +229,43 @@ fn every_behaviour(chamber: &Chamber) {
         };
         assert_eq!(decision["final_outcome"], expected, "{case}: {decision}");
         let seats = &chamber.shown(case)["record"]["deliberation"]["seats"];
-        let seat = seats.as_array().unwrap().iter().find(|seat| seat["role"] == "Code Auditor");
-        assert_eq!(seat.map(|seat| seat["verdict"].as_str().unwrap()), vote, "{case}");
+        let seat = seats
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|seat| seat["role"] == "Code Auditor");
+        assert_eq!(
+            seat.map(|seat| seat["verdict"].as_str().unwrap()),
+            vote,
+            "{case}"
+        );
         let told = chamber.told();
         let (_, ruling) = told.ruling(case);
-        assert_eq!(ruling.verdict_lines.len(), 1 + usize::from(vote.is_some()), "{case}");
+        assert_eq!(
+            ruling.verdict_lines.len(),
+            1 + usize::from(vote.is_some()),
+            "{case}"
+        );
     }
-    assert!(!is_running(&home.join("bin/child.pid")), "what a role started ends with it");
+    assert!(
+        !is_running(&home.join("bin/child.pid")),
+        "what a role started ends with it"
+    );
     let env = fs::read_to_string(home.join("bin/env.txt")).unwrap();
     for line in env.lines() {
         let name = line.split('=').next().unwrap();
-        assert!(["PATH", "LANG", "PWD", "OLDPWD", "SHLVL", "_"].contains(&name), "it was handed {line}");
+        assert!(
+            ["PATH", "LANG", "PWD", "OLDPWD", "SHLVL", "_"].contains(&name),
+            "it was handed {line}"
+        );
     }
     // The harness may have handed the gate something; of the home it hands nothing on.
     let fds = fs::read_to_string(home.join("bin/fds.txt")).unwrap();
     let home = home.canonicalize().unwrap();
     let own = home.join("bin").to_str().unwrap().to_owned();
-    let leaked = fds.lines().find(|line| line.contains(home.to_str().unwrap()) && !line.contains(&own));
+    let leaked = fds
+        .lines()
+        .find(|line| line.contains(home.to_str().unwrap()) && !line.contains(&own));
     assert_eq!(leaked, None, "a file of the gate");
     let pwd = fs::read_to_string(home.join("bin/pwd.txt")).unwrap();
     assert_eq!(PathBuf::from(pwd.trim()), home);
@@ -165,8 +275,10 @@ fn every_behaviour(chamber: &Chamber) {
 fn whatever_a_program_does() {
     for watched in [false, true] {
         let chamber = manned(2);
-        let scripts: Vec<(&str, String)> =
-            behaviours().into_iter().map(|(case, text, ..)| (case, text)).collect();
+        let scripts: Vec<(&str, String)> = behaviours()
+            .into_iter()
+            .map(|(case, text, ..)| (case, text))
+            .collect();
         auditor_by_case(&chamber, &scripts);
         for (case, ..) in &scripts {
             open(&chamber, case);
@@ -190,15 +302,25 @@ fn no_program_no_input_and_no_reader() {
     let chamber = manned(30);
     let home = chamber.home();
     // It never reads; the brief is larger than a pipe holds.
-    script(&home.join("bin/auditor"), &say(&answer("Code Auditor", "APPROVE")));
-    let large = request("req_1", "CODE_REFACTOR").replace("diff --git a b", &"+ a line\\n".repeat(50_000));
+    script(
+        &home.join("bin/auditor"),
+        &say(&answer("Code Auditor", "APPROVE")),
+    );
+    let large =
+        request("req_1", "CODE_REFACTOR").replace("diff --git a b", &"+ a line\\n".repeat(50_000));
     chamber.send("research-bot", "open-1", "council.request", &large);
     succeed(&home, &["run", "--until-idle"]);
-    assert_eq!(chamber.wait_for_decision("req_1")["final_outcome"], "APPROVE");
+    assert_eq!(
+        chamber.wait_for_decision("req_1")["final_outcome"],
+        "APPROVE"
+    );
     fs::remove_file(home.join("bin/auditor")).unwrap();
     open(&chamber, "req_2");
     succeed(&home, &["run", "--until-idle"]);
-    assert_eq!(chamber.wait_for_decision("req_2")["final_outcome"], "NEEDS_MORE_INFO");
+    assert_eq!(
+        chamber.wait_for_decision("req_2")["final_outcome"],
+        "NEEDS_MORE_INFO"
+    );
     let note = chamber
         .inputs()
         .into_iter()
@@ -210,12 +332,20 @@ fn no_program_no_input_and_no_reader() {
     answers(&chamber, "auditor", "Code Auditor", "APPROVE");
     let file = chamber.beside(
         "r.json",
-        chamber.signed("research-bot", "open-3", "council.request", &request("req_3", "CODE_REFACTOR")),
+        chamber.signed(
+            "research-bot",
+            "open-3",
+            "council.request",
+            &request("req_3", "CODE_REFACTOR"),
+        ),
     );
     succeed(&home, &["handle", &file]);
     assert!(!chamber.decision_path("req_3").exists() && chamber.inputs().len() == 4);
     succeed(&home, &["run", "--until-idle"]);
-    assert_eq!(chamber.wait_for_decision("req_3")["final_outcome"], "APPROVE");
+    assert_eq!(
+        chamber.wait_for_decision("req_3")["final_outcome"],
+        "APPROVE"
+    );
 }
 
 /// While programs take their time, the gate decides; and asks for no more than two at a time.
@@ -228,7 +358,10 @@ fn the_gate_goes_on_and_programs_take_turns() {
         say(&answer("Code Auditor", "APPROVE"))
     );
     script(&home.join("bin/auditor"), &slow);
-    script(&home.join("bin/engineer"), &slow.replace("Code Auditor", "Integration Engineer"));
+    script(
+        &home.join("bin/engineer"),
+        &slow.replace("Code Auditor", "Integration Engineer"),
+    );
     for n in 0..5 {
         open(&chamber, &format!("req_{n}"));
     }
@@ -236,10 +369,18 @@ fn the_gate_goes_on_and_programs_take_turns() {
     until("a program runs", || home.join("bin/turns").exists());
     let query = chamber.scratch.query("meanwhile");
     query.drop_into(&home);
-    until("the query's answer", || home.join("spool/out/meanwhile.json").exists());
-    assert!(chamber.told().rulings.len() < 5, "the query waited for all of the programs");
+    until("the query's answer", || {
+        home.join("spool/out/meanwhile.json").exists()
+    });
+    assert!(
+        chamber.told().rulings.len() < 5,
+        "the query waited for all of the programs"
+    );
     for n in 0..5 {
-        assert_eq!(chamber.wait_for_decision(&format!("req_{n}"))["final_outcome"], "APPROVE");
+        assert_eq!(
+            chamber.wait_for_decision(&format!("req_{n}"))["final_outcome"],
+            "APPROVE"
+        );
     }
     watcher.stop();
     let turns = fs::read_to_string(home.join("bin/turns")).unwrap();
@@ -257,7 +398,8 @@ fn the_gate_goes_on_and_programs_take_turns() {
 /// A program that hangs the first time it is asked.
 fn hangs_once(chamber: &Chamber) {
     let text = format!(
-        "cat > /dev/null\nif [ ! -e bin/begun ]; then echo $$ > bin/pid; mv bin/pid bin/begun; exec sleep 300; fi\n{}",
+        "cat > /dev/null\nif [ ! -e bin/begun ]; then echo $$ > bin/pid; mv bin/pid bin/begun; \
+            exec sleep 300; fi\n{}",
         say(&answer("Code Auditor", "APPROVE"))
     );
     script(&chamber.home().join("bin/auditor"), &text);
@@ -282,16 +424,25 @@ fn a_stopped_or_killed_gate_asks_again() {
         } else {
             watcher.stop();
             assert!(!is_running(&begun), "the watcher left its program running");
-            assert!(chamber.inputs().iter().all(|input| input.role != "Code Auditor"));
+            assert!(
+                chamber
+                    .inputs()
+                    .iter()
+                    .all(|input| input.role != "Code Auditor")
+            );
         }
         assert!(!chamber.decision_path("req_1").exists());
         succeed(&home, &["run", "--until-idle"]);
-        assert_eq!(chamber.wait_for_decision("req_1")["final_outcome"], "APPROVE");
+        assert_eq!(
+            chamber.wait_for_decision("req_1")["final_outcome"],
+            "APPROVE"
+        );
         chamber.agrees("req_1");
     }
 }
 
-/// Whoever may speak for the role beside the program can be faster, and cannot keep its objection out.
+/// Whoever may speak for the role beside the program can be faster, and cannot keep its objection
+/// out.
 #[test]
 fn a_key_does_not_silence_a_program() {
     let chamber = manned(600);
@@ -316,16 +467,22 @@ fn a_key_does_not_silence_a_program() {
         "council.verdict",
         &verdict("req_1", &asked, &opinion("Code Auditor", "APPROVE")),
     );
-    until("the vote is taken", || home.join("spool/out/vote.json").exists());
+    until("the vote is taken", || {
+        home.join("spool/out/vote.json").exists()
+    });
     fs::write(home.join("bin/go"), "").unwrap();
     until("the program is heard", || !chamber.inputs().is_empty());
     fs::write(home.join("bin/end"), "").unwrap();
-    assert_eq!(chamber.wait_for_decision("req_1")["final_outcome"], "REJECT");
+    assert_eq!(
+        chamber.wait_for_decision("req_1")["final_outcome"],
+        "REJECT"
+    );
     watcher.stop();
     chamber.agrees("req_1");
 }
 
-/// A case ends at its deadline though a program is still running, and what that says later changes nothing.
+/// A case ends at its deadline though a program is still running, and what that says later changes
+/// nothing.
 #[test]
 fn a_deadline_does_not_wait_for_a_program() {
     let chamber = manned(600);
@@ -333,7 +490,14 @@ fn a_deadline_does_not_wait_for_a_program() {
     let path = home.join("council/roles.yaml");
     let text = fs::read_to_string(&path).unwrap();
     let (before, after) = text.split_at(text.find("  CODE_REFACTOR:").unwrap());
-    fs::write(&path, format!("{before}{}", after.replace("deadline_s: 86400", "deadline_s: 1"))).unwrap();
+    fs::write(
+        &path,
+        format!(
+            "{before}{}",
+            after.replace("deadline_s: 86400", "deadline_s: 1")
+        ),
+    )
+    .unwrap();
     let text = format!(
         "cat > /dev/null; until [ -e bin/go ]; do sleep 0.05; done\n{}",
         say(&answer("Code Auditor", "APPROVE"))
@@ -342,14 +506,28 @@ fn a_deadline_does_not_wait_for_a_program() {
     let watcher = Running::watching(&home);
     let begun = Instant::now();
     open(&chamber, "req_1");
-    assert_eq!(chamber.wait_for_decision("req_1")["final_outcome"], "NEEDS_MORE_INFO");
-    assert!(begun.elapsed() > Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert_eq!(
+        chamber.wait_for_decision("req_1")["final_outcome"],
+        "NEEDS_MORE_INFO"
+    );
+    assert!(
+        begun.elapsed() > Duration::from_secs(1),
+        "{:?}",
+        begun.elapsed()
+    );
     let decision = fs::read(chamber.decision_path("req_1")).unwrap();
     fs::write(home.join("bin/go"), "").unwrap();
     until("both are heard", || chamber.inputs().len() == 2);
     watcher.stop();
-    let late = chamber.inputs().into_iter().find(|input| input.role == "Code Auditor").unwrap();
-    assert!(late.payload.is_none() && late.changes.is_empty(), "{late:?}");
+    let late = chamber
+        .inputs()
+        .into_iter()
+        .find(|input| input.role == "Code Auditor")
+        .unwrap();
+    assert!(
+        late.payload.is_none() && late.changes.is_empty(),
+        "{late:?}"
+    );
     assert_eq!(fs::read(chamber.decision_path("req_1")).unwrap(), decision);
     chamber.agrees("req_1");
 }
@@ -361,10 +539,19 @@ fn a_program_that_comes_later() {
     let home = chamber.home();
     let watcher = Running::watch(&home);
     open(&chamber, "req_1");
-    until("the case is open", || home.join("spool/out/open-req_1.json").exists());
+    until("the case is open", || {
+        home.join("spool/out/open-req_1.json").exists()
+    });
     answers(&chamber, "auditor", "Code Auditor", "APPROVE");
     give_commands(&chamber, 60);
-    assert_eq!(chamber.wait_for_decision("req_1")["final_outcome"], "APPROVE");
+    assert_eq!(
+        chamber.wait_for_decision("req_1")["final_outcome"],
+        "APPROVE"
+    );
     watcher.stop();
-    assert!(spoolgate(&home, &["council", "show", "req_1"]).status.success());
+    assert!(
+        spoolgate(&home, &["council", "show", "req_1"])
+            .status
+            .success()
+    );
 }

@@ -1,4 +1,5 @@
-//! The computed votes of the Realism Checker and the Quant Researcher: rows, limits, missing and hostile input.
+//! The computed votes of the Realism Checker and the Quant Researcher: rows, limits, missing and
+//! hostile input.
 
 use serde_json::{Value, json};
 use spoolgate_council::evidence::{quant_researcher, realism_checker};
@@ -36,7 +37,11 @@ fn quant(request: &CouncilRequest) -> Evidence {
 }
 
 fn row<'a>(evidence: &'a Evidence, id: &str) -> &'a Finding {
-    evidence.findings.iter().find(|finding| finding.check_id == id).unwrap()
+    evidence
+        .findings
+        .iter()
+        .find(|finding| finding.check_id == id)
+        .unwrap()
 }
 
 fn seed() -> CouncilRequest {
@@ -60,26 +65,56 @@ fn the_seeds_request_is_told_what_its_figures_would_take() {
     let (realism, quant) = (realism(&seed()), quant(&seed()));
     let told = [
         (&realism, "RC-02", "probability 0.287770"),
-        (&realism, "RC-04", "consistent with a horizon above about 0.6 years"),
-        (&realism, "RC-04", "Over one year so small a drawdown has probability 0.018."),
-        (&realism, "RC-04", "Over two years so small a drawdown has probability 0.24"),
-        (&realism, "RC-05", "It takes 385 trades to clear break-even at this rate."),
-        (&realism, "RC-08", "`monte_carlo_stats` is no JSON object of numbers"),
+        (
+            &realism,
+            "RC-04",
+            "consistent with a horizon above about 0.6 years",
+        ),
+        (
+            &realism,
+            "RC-04",
+            "Over one year so small a drawdown has probability 0.018.",
+        ),
+        (
+            &realism,
+            "RC-04",
+            "Over two years so small a drawdown has probability 0.24",
+        ),
+        (
+            &realism,
+            "RC-05",
+            "It takes 385 trades to clear break-even at this rate.",
+        ),
+        (
+            &realism,
+            "RC-08",
+            "`monte_carlo_stats` is no JSON object of numbers",
+        ),
         (&quant, "QR-01", "reaches t = 3 after 6.25 years"),
         (&quant, "QR-04", "which is 1.94 years"),
-        (&quant, "QR-05", "Over 1.00 years the best of 6 worthless tries is expected to show 1.20."),
+        (
+            &quant,
+            "QR-05",
+            "Over 1.00 years the best of 6 worthless tries is expected to show 1.20.",
+        ),
     ];
     for (evidence, id, text) in told {
         let answer = &row(evidence, id).answer;
         assert!(answer.contains(text), "{id}: {answer}");
     }
-    assert!(realism.findings.iter().all(|row| row.severity != Severity::Major || row.pass != Some(false)));
+    assert!(
+        realism
+            .findings
+            .iter()
+            .all(|row| row.severity != Severity::Major || row.pass != Some(false))
+    );
     assert!(quant.findings.iter().all(|row| row.pass.is_none()));
 }
 
 #[test]
 fn the_decision_of_the_contracts_example() {
-    let request = request(json!({"total_return": 15.4, "sharpe": 5.0, "max_dd": -4.5, "oos_win_rate": 39.0}));
+    let request =
+        request(json!({"total_return": 15.4, "sharpe": 5.0, "max_dd": -4.5, "oos_win_rate": 39.0}));
     let evidence = realism(&request);
     assert_eq!(evidence.verdict, Stance::Reject);
     assert_eq!(evidence.role, "Realism Checker");
@@ -87,12 +122,34 @@ fn the_decision_of_the_contracts_example() {
         .findings
         .iter()
         .filter(|row| row.pass == Some(false))
-        .map(|row| (row.check_id.as_str(), row.severity, row.headline, row.message.as_deref().unwrap()))
+        .map(|row| {
+            (
+                row.check_id.as_str(),
+                row.severity,
+                row.headline,
+                row.message.as_deref().unwrap(),
+            )
+        })
         .collect();
     let expected = [
-        ("RC-02", Severity::Major, true, "The reported Sharpe of 5.0 is statistically implausible."),
-        ("RC-05", Severity::Blocker, false, "OOS win rate is only 39%."),
-        ("RC-07", Severity::Minor, false, "Costs are not stated per trade."),
+        (
+            "RC-02",
+            Severity::Major,
+            true,
+            "The reported Sharpe of 5.0 is statistically implausible.",
+        ),
+        (
+            "RC-05",
+            Severity::Blocker,
+            false,
+            "OOS win rate is only 39%.",
+        ),
+        (
+            "RC-07",
+            Severity::Minor,
+            false,
+            "Costs are not stated per trade.",
+        ),
     ];
     assert_eq!(failed, expected);
     assert_eq!(evidence.required_actions, ["Re-run backtest."]);
@@ -101,18 +158,25 @@ fn the_decision_of_the_contracts_example() {
     assert_ne!(self::realism(&seed()).verdict, Stance::Reject);
 }
 
-/// Returns whose Sharpe ratio, total return and drawdown are known by construction, with hardly any autocorrelation.
+/// Returns whose Sharpe ratio, total return and drawdown are known by construction, with hardly any
+/// autocorrelation.
 fn returns(n: usize, mean: f64, sd: f64, seed: u64) -> Vec<f64> {
     let mut dice = crate::kit::Dice::new(seed);
-    let mut uniform = || f64::from(u32::try_from(dice.below(1 << 24)).unwrap()) / f64::from(1 << 24);
-    let raw: Vec<f64> = (0..n).map(|_| (0..12).map(|_| uniform()).sum::<f64>() - 6.0).collect();
+    let mut uniform =
+        || f64::from(u32::try_from(dice.below(1 << 24)).unwrap()) / f64::from(1 << 24);
+    let raw: Vec<f64> = (0..n)
+        .map(|_| (0..12).map(|_| uniform()).sum::<f64>() - 6.0)
+        .collect();
     let count = f64::from(u32::try_from(n).unwrap());
     let m = raw.iter().sum::<f64>() / count;
     let s = (raw.iter().map(|x| (x - m) * (x - m)).sum::<f64>() / (count - 1.0)).sqrt();
-    raw.iter().map(|x| (((x - m) / s * sd + mean) * 1e8).round() / 1e8).collect()
+    raw.iter()
+        .map(|x| (((x - m) / s * sd + mean) * 1e8).round() / 1e8)
+        .collect()
 }
 
-/// A request that both roles approve: six years of daily returns, an honest Sharpe ratio of 2, four trials.
+/// A request that both roles approve: six years of daily returns, an honest Sharpe ratio of 2, four
+/// trials.
 fn good() -> Value {
     let best = returns(1512, 0.00126, 0.01, 3);
     let (mut equity, mut peak, mut deepest) = (1.0_f64, 1.0_f64, 0.0_f64);
@@ -123,13 +187,19 @@ fn good() -> Value {
     }
     let total = format!("{:.2}", (equity - 1.0) * 100.0);
     let deepest = format!("{:.2}", deepest * 100.0);
-    let others: Vec<Vec<f64>> =
-        (0..3_u32).map(|k| returns(1512, 0.0002 * f64::from(k), 0.01, 10 + u64::from(k))).collect();
+    let others: Vec<Vec<f64>> = (0..3_u32)
+        .map(|k| returns(1512, 0.0002 * f64::from(k), 0.01, 10 + u64::from(k)))
+        .collect();
     let matrix: Vec<Vec<f64>> = (0..1512)
-        .map(|t| std::iter::once(best[t]).chain(others.iter().map(|other| other[t])).collect())
+        .map(|t| {
+            std::iter::once(best[t])
+                .chain(others.iter().map(|other| other[t]))
+                .collect()
+        })
         .collect();
     let report = format!(
-        "| Metric | Value |\n|---|---|\n| Total return | {total}% |\n| Sharpe | 2.00 |\n| Max DD | {deepest}% |\n| OOS win rate | 58.0% |\n"
+        "| Metric | Value |\n|---|---|\n| Total return | {total}% |\n| Sharpe | 2.00 |\n| Max DD | \
+            {deepest}% |\n| OOS win rate | 58.0% |\n"
     );
     let mut whole = json!({
         "context": {"summary": "s", "key_metrics": {
@@ -147,7 +217,8 @@ fn good() -> Value {
     whole
 }
 
-/// The good request with other members; a null one is left out. Names with a slash are those of members.
+/// The good request with other members; a null one is left out. Names with a slash are those of
+/// members.
 fn changed(changes: &[(&str, Value)]) -> CouncilRequest {
     let mut whole = good();
     for (name, value) in changes {
@@ -178,14 +249,22 @@ fn shown(evidence: &Evidence) -> String {
         .findings
         .iter()
         .map(|f| format!("{} {:?} {:?} {}", f.check_id, f.pass, f.severity, f.answer));
-    format!("{:?}\n{}", evidence.verdict, rows.collect::<Vec<_>>().join("\n"))
+    format!(
+        "{:?}\n{}",
+        evidence.verdict,
+        rows.collect::<Vec<_>>().join("\n")
+    )
 }
 
 #[test]
 fn a_request_with_all_of_it_in_order_is_approved() {
     for evidence in [realism_of(&[]), quant_of(&[])] {
         assert_eq!(evidence.verdict, Stance::Approve, "{}", shown(&evidence));
-        assert!(evidence.findings.iter().all(|row| row.pass == Some(true)), "{}", shown(&evidence));
+        assert!(
+            evidence.findings.iter().all(|row| row.pass == Some(true)),
+            "{}",
+            shown(&evidence)
+        );
         assert!(evidence.required_actions.is_empty());
         assert!(
             evidence.findings.iter().all(|row| row.value.is_some()
@@ -226,43 +305,78 @@ fn amount(text: &str) -> Amount {
 
 type Set = fn(&mut EvidencePolicy, Amount);
 
-/// A threshold is put one unit below the computed value, on it, and one above: what comes out of the row.
+/// A threshold is put one unit below the computed value, on it, and one above: what comes out of
+/// the row.
 fn around(id: &str, changes: &[(&str, Value)], set: Set, expected: [&str; 3]) {
     let computed = with(&EvidencePolicy::default(), changes, id);
-    let value =
-        amount(row(&computed, id).value.as_deref().unwrap_or_else(|| panic!("{id}: {}", shown(&computed))));
+    let value = amount(
+        row(&computed, id)
+            .value
+            .as_deref()
+            .unwrap_or_else(|| panic!("{id}: {}", shown(&computed))),
+    );
     let unit = amount(&format!(
         "{:.1$}",
         0.1_f64.powi(i32::try_from(value.scale()).unwrap()),
         usize::try_from(value.scale()).unwrap()
     ));
-    let limits = [value.checked_sub(unit).unwrap(), value, value.checked_add(unit).unwrap()];
+    let limits = [
+        value.checked_sub(unit).unwrap(),
+        value,
+        value.checked_add(unit).unwrap(),
+    ];
     let found = limits.map(|limit| {
         let mut policy = EvidencePolicy::default();
         set(&mut policy, limit);
         outcome(&with(&policy, changes, id), id)
     });
-    assert_eq!(found, expected, "{id} around {value}: {}", row(&computed, id).answer);
+    assert_eq!(
+        found,
+        expected,
+        "{id} around {value}: {}",
+        row(&computed, id).answer
+    );
 }
 
 /// Returns with a first autocorrelation of about .4, and nothing else of the good request's series.
 fn smoothed() -> [(&'static str, Value); 1] {
     let raw = returns(600, 0.001, 0.01, 8);
-    let smooth: Vec<f64> = raw.windows(2).map(|pair| (0.6 * pair[1] + 0.4 * pair[0]) * 1.0).collect();
+    let smooth: Vec<f64> = raw
+        .windows(2)
+        .map(|pair| (0.6 * pair[1] + 0.4 * pair[0]) * 1.0)
+        .collect();
     [("returns", json!(smooth))]
 }
 
 /// A matrix of configurations that are hardly worth anything.
 fn noise(columns: u64) -> Value {
     let all: Vec<Vec<f64>> = (0..columns)
-        .map(|k| returns(240, 0.0002 * f64::from(u32::try_from(k % 3).unwrap()), 0.01, 100 + k))
+        .map(|k| {
+            returns(
+                240,
+                0.0002 * f64::from(u32::try_from(k % 3).unwrap()),
+                0.01,
+                100 + k,
+            )
+        })
         .collect();
-    json!((0..240).map(|t| all.iter().map(|one| one[t]).collect()).collect::<Vec<Vec<f64>>>())
+    json!(
+        (0..240)
+            .map(|t| all.iter().map(|one| one[t]).collect())
+            .collect::<Vec<Vec<f64>>>()
+    )
 }
 
 /// Every metric, artifact and series of the good request.
 fn inputs_of(whole: &Value) -> Vec<String> {
-    let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let names = |value: &Value| {
+        value
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+    };
     let mut all = names(&whole["context"]["key_metrics"]);
     all.extend(names(&whole["artifacts"]));
     all.extend(["returns".to_owned(), "trial_returns".to_owned()]);
@@ -273,7 +387,11 @@ fn inputs_of(whole: &Value) -> Vec<String> {
 
 /// The inputs of fast checks only: a short series, a small matrix.
 fn fast() -> Vec<(&'static str, Value)> {
-    vec![("returns", json!(returns(300, 0.004, 0.01, 5))), ("trial_returns", noise(3)), ("n_obs", json!(300))]
+    vec![
+        ("returns", json!(returns(300, 0.004, 0.01, 5))),
+        ("trial_returns", noise(3)),
+        ("n_obs", json!(300)),
+    ]
 }
 
 #[test]
@@ -282,7 +400,9 @@ fn the_same_request_gives_the_same_bytes_as_ever() {
         ("seed", seed()),
         (
             "contract",
-            request(json!({"total_return": 15.4, "sharpe": 5.0, "max_dd": -4.5, "oos_win_rate": 39.0})),
+            request(
+                json!({"total_return": 15.4, "sharpe": 5.0, "max_dd": -4.5, "oos_win_rate": 39.0}),
+            ),
         ),
         ("good", changed(&[])),
         (
@@ -302,7 +422,10 @@ fn the_same_request_gives_the_same_bytes_as_ever() {
     let mut text = String::new();
     for (name, request) in cases {
         for evidence in [realism(&request), quant(&request)] {
-            text.push_str(&format!("{name} {}\n", serde_json::to_string_pretty(&evidence).unwrap()));
+            text.push_str(&format!(
+                "{name} {}\n",
+                serde_json::to_string_pretty(&evidence).unwrap()
+            ));
         }
     }
     if std::env::var_os("SPOOLGATE_WRITE_GOLDEN").is_some() {
@@ -317,11 +440,17 @@ fn the_same_request_gives_the_same_bytes_as_ever() {
 
 /// The largest request that is worked on in full.
 #[test]
-#[ignore = "a measurement: cargo test --release --test it council_evidence:: -- --ignored --nocapture"]
+#[ignore = "a measurement: cargo test --release --test it council_evidence:: -- --ignored \
+    --nocapture"]
 fn the_largest_request() {
     let long = returns(20_000, 0.0005, 0.01, 9);
-    let matrix: Vec<Vec<f64>> =
-        (0..2_000).map(|t| (0..1_000).map(|k| long[(t * 7 + k * 13) % 20_000]).collect()).collect();
+    let matrix: Vec<Vec<f64>> = (0..2_000)
+        .map(|t| {
+            (0..1_000)
+                .map(|k| long[(t * 7 + k * 13) % 20_000])
+                .collect()
+        })
+        .collect();
     let request = changed(&[("returns", json!(long)), ("trial_returns", json!(matrix))]);
     let mut policy = EvidencePolicy::default();
     for samples in [1_000, 2_000] {
@@ -330,7 +459,10 @@ fn the_largest_request() {
         let realism = realism_checker(&request, &policy);
         let middle = start.elapsed();
         let quant = quant_researcher(&request, &policy, 0);
-        println!("{samples} samples: realism {middle:?}, both {:?}", start.elapsed());
+        println!(
+            "{samples} samples: realism {middle:?}, both {:?}",
+            start.elapsed()
+        );
         assert_ne!(outcome(&quant, "QR-10"), "null", "{}", shown(&quant));
         assert_ne!(outcome(&quant, "QR-07"), "null", "{}", shown(&quant));
         assert_eq!(realism.findings.len(), 10);

@@ -1,5 +1,6 @@
-//! The contract's example decision through the whole gate: five filed verdicts and the gate's own computation, in the
-//! demo. Over the figures that the contract's request really states, the same verdicts do not give it.
+//! The contract's example decision through the whole gate: five filed verdicts and the gate's own
+//! computation, in the demo. Over the figures that the contract's request really states, the same
+//! verdicts do not give it.
 
 use std::process::Command;
 
@@ -15,35 +16,63 @@ fn program() -> Command {
 fn the_demo_s_case_is_decided_as_the_contract_shows() {
     let scratch = tempfile::tempdir().unwrap();
     let home = scratch.path().join("home");
-    let done = program().args(["--format", "json", "demo"]).arg(&home).output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let done = program()
+        .args(["--format", "json", "demo"])
+        .arg(&home)
+        .output()
+        .unwrap();
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
     let told: Value = serde_json::from_slice(&done.stdout).unwrap();
     let expected = json!({
         "request_id": "trend-v2-1-passes",
         "final_outcome": "REJECT",
         "axis_scores": {"assumptions": 8.0, "applicability": 10.0, "code_correctness": 9.0,
             "realistic_newness": 4.0, "overfitting": 2.0, "implications": 7.0},
-        "summary_reasoning": "The council REJECTS this proposal. While the code is correct and applicable, the Quant Researcher and Realism Checker flagged significant overfitting risks (Axis 5 score: 2.0). The reported Sharpe of 5.0 is statistically implausible.",
-        "blocking_issues": ["In-Sample data leakage detected by Quant Researcher.", "OOS win rate is only 39%."],
-        "next_steps": ["Refactor validation script to enforce strict Train/Test split.", "Re-run backtest."],
+        "summary_reasoning": "The council REJECTS this proposal. While the code is correct and \
+            applicable, the Quant Researcher and Realism Checker flagged significant overfitting \
+                risks (Axis 5 score: 2.0). The reported Sharpe of 5.0 is statistically \
+                    implausible.",
+        "blocking_issues": ["In-Sample data leakage detected by Quant \
+            Researcher.", "OOS win rate \
+            is only 39%."],
+        "next_steps": ["Refactor validation script to enforce strict Train/Test \
+            split.", "Re-run \
+            backtest."],
     });
     assert_eq!(told["council"], expected);
     // Beside it lies the same, and the ledger alone gives it again.
     let mut show = program();
-    show.arg("--home").arg(&home).args(["--format", "json", "council", "show", "trend-v2-1-passes"]);
+    show.arg("--home").arg(&home).args([
+        "--format",
+        "json",
+        "council",
+        "show",
+        "trend-v2-1-passes",
+    ]);
     let shown = show.output().unwrap();
-    assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
+    assert!(
+        shown.status.success(),
+        "{}",
+        String::from_utf8_lossy(&shown.stderr)
+    );
     let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
     assert_eq!(shown["decision"], expected);
     assert_eq!(shown["recomputes"], true);
-    for path in ["spool/out/trend-v2-1-passes.decision.json", "council/cases/trend-v2-1-passes/decision.json"]
-    {
+    for path in [
+        "spool/out/trend-v2-1-passes.decision.json",
+        "council/cases/trend-v2-1-passes/decision.json",
+    ] {
         let file: Value = serde_json::from_slice(&std::fs::read(home.join(path)).unwrap()).unwrap();
         assert_eq!(file, expected, "{path}");
     }
 }
 
-/// The contract's request states Sharpe 1.2 and a win rate of 55 %: nothing implausible, and too little to approve.
+/// The contract's request states Sharpe 1.2 and a win rate of 55 %: nothing implausible, and too
+/// little to approve.
 #[test]
 fn the_figures_that_the_contract_s_request_states_do_not_reject() {
     use spoolgate_gate::council::calculate;
@@ -53,11 +82,30 @@ fn the_figures_that_the_contract_s_request_states_do_not_reject() {
     let roles = Roles::shipped().unwrap();
     let mut votes = example::votes();
     let told = calculate(&roles, &example::request(), &votes).decision;
-    assert_eq!(told.final_outcome, Stance::Reject, "the Quant Researcher's veto stands");
-    assert!(!told.summary_reasoning.contains("implausible"), "{}", told.summary_reasoning);
-    assert!(!told.blocking_issues.iter().any(|issue| issue.contains("OOS")), "{:?}", told.blocking_issues);
+    assert_eq!(
+        told.final_outcome,
+        Stance::Reject,
+        "the Quant Researcher's veto stands"
+    );
+    assert!(
+        !told.summary_reasoning.contains("implausible"),
+        "{}",
+        told.summary_reasoning
+    );
+    assert!(
+        !told
+            .blocking_issues
+            .iter()
+            .any(|issue| issue.contains("OOS")),
+        "{:?}",
+        told.blocking_issues
+    );
     votes.retain(|vote| vote.role != "Quant Researcher");
     let told = calculate(&roles, &example::request(), &votes).decision;
     assert_eq!(told.final_outcome, Stance::NeedsMoreInfo);
-    assert!(told.next_steps.iter().any(|step| step.contains("years")), "{:?}", told.next_steps);
+    assert!(
+        told.next_steps.iter().any(|step| step.contains("years")),
+        "{:?}",
+        told.next_steps
+    );
 }

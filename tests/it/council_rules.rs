@@ -1,5 +1,6 @@
-//! The council's aggregation: each threshold one unit below, at and above it; the contract's own example field by
-//! field; every property over random councils; and a second, naive implementation beside it.
+//! The council's aggregation: each threshold one unit below, at and above it; the contract's own
+//! example field by field; every property over random councils; and a second, naive implementation
+//! beside it.
 
 pub mod example;
 mod junk;
@@ -21,21 +22,32 @@ const FEW: u64 = 500;
 /// Councils of the long one.
 const MANY: u64 = 100_000;
 
-/// Another council: axes that roles share, an axis that nobody has, other weights, floors of a change's own.
+/// Another council: axes that roles share, an axis that nobody has, other weights, floors of a
+/// change's own.
 fn other_rules() -> Roles {
     let mut text = SHIPPED.to_owned();
     for (from, to) in [
         ("[code_correctness]", "[code_correctness, implications]"),
         ("[realistic_newness]", "[overfitting, applicability]"),
-        ("reject: {deduct: 30, cap: 40}", "reject: {deduct: 25, cap: 35}"),
-        ("unsure: {deduct: 10, cap: 60}", "unsure: {deduct: 5, cap: 75}"),
+        (
+            "reject: {deduct: 30, cap: 40}",
+            "reject: {deduct: 25, cap: 35}",
+        ),
+        (
+            "unsure: {deduct: 10, cap: 60}",
+            "unsure: {deduct: 5, cap: 75}",
+        ),
         ("failed_check: 20", "failed_check: 13"),
         ("failed_minor: 10", "failed_minor: 3"),
-        ("{deduct: 10, per_role_max: 3}", "{deduct: 7, per_role_max: 4}"),
+        (
+            "{deduct: 10, per_role_max: 3}",
+            "{deduct: 7, per_role_max: 4}",
+        ),
         ("absent_cap: 50", "absent_cap: 55"),
         (
             "deadline_s: 86400",
-            "deadline_s: 60\n    floors: [{axis: implications, reject_below: 45, unsure_below: 72}]",
+            "deadline_s: 60\n    floors: [{axis: implications, reject_below: 45, unsure_below: \
+                72}]",
         ),
     ] {
         assert!(text.contains(from), "{from}");
@@ -63,11 +75,18 @@ fn every_property(councils: u64) {
             }
         }
     }
-    println!("{councils} councils, {} properties each: {outcomes:?}", properties::ALL.len());
+    println!(
+        "{councils} councils, {} properties each: {outcomes:?}",
+        properties::ALL.len()
+    );
     // Properties of approvals would say little over councils that never approve.
     for stance in [Stance::Reject, Stance::NeedsMoreInfo, Stance::Approve] {
         let share = outcomes.get(&stance).copied().unwrap_or_default();
-        assert!(share * 10 >= councils, "{share} of {councils} are {}", stance.as_str());
+        assert!(
+            share * 10 >= councils,
+            "{share} of {councils} are {}",
+            stance.as_str()
+        );
     }
 }
 
@@ -77,7 +96,8 @@ fn every_property_over_500_councils() {
 }
 
 #[test]
-#[ignore = "three minutes in release: cargo test --release --test it council_rules:: -- --ignored --nocapture"]
+#[ignore = "three minutes in release: cargo test --release --test it council_rules:: -- --ignored \
+    --nocapture"]
 fn every_property_over_100_000_councils() {
     every_property(MANY);
 }

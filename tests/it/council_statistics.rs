@@ -1,12 +1,13 @@
-//! The council's statistics against reference values of the standard packages, against the examples that the papers
-//! print, and against another library's distribution functions.
+//! The council's statistics against reference values of the standard packages, against the examples
+//! that the papers print, and against another library's distribution functions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use spoolgate_council::evidence::stats::multiple::{Adjustment, adjust};
 use spoolgate_council::evidence::stats::{
-    bootstrap, drawdown, multiple, overfitting, plausibility, proportions, revision, series, sharpe, special,
+    bootstrap, drawdown, multiple, overfitting, plausibility, proportions, revision, series,
+    sharpe, special,
 };
 use statrs::distribution::{Beta, ChiSquared, ContinuousCDF, Normal, StudentsT};
 
@@ -45,11 +46,15 @@ struct Inputs<'a> {
 
 impl Inputs<'_> {
     fn f(&self, name: &str) -> f64 {
-        self.inputs[name].as_f64().unwrap_or_else(|| panic!("input `{name}` is no number"))
+        self.inputs[name]
+            .as_f64()
+            .unwrap_or_else(|| panic!("input `{name}` is no number"))
     }
 
     fn u(&self, name: &str) -> u64 {
-        self.inputs[name].as_u64().unwrap_or_else(|| panic!("input `{name}` is no count"))
+        self.inputs[name]
+            .as_u64()
+            .unwrap_or_else(|| panic!("input `{name}` is no count"))
     }
 
     fn list(&self, name: &str) -> Vec<f64> {
@@ -65,13 +70,21 @@ impl Inputs<'_> {
 }
 
 fn floats(value: &Value) -> Vec<f64> {
-    value.as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect()
+    value
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|value| value.as_f64().unwrap())
+        .collect()
 }
 
 type Computed = BTreeMap<&'static str, Vec<f64>>;
 
 fn one<const N: usize>(pairs: [(&'static str, Option<f64>); N]) -> Computed {
-    pairs.into_iter().filter_map(|(name, value)| Some((name, vec![value?]))).collect()
+    pairs
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, vec![value?])))
+        .collect()
 }
 
 fn flag(value: bool) -> Option<f64> {
@@ -97,25 +110,43 @@ fn compute(family: &str, i: &Inputs<'_>) -> Computed {
                 ("emax_z", sharpe::expected_max_z(trials)),
                 ("sr0", sr0),
                 ("sr0_annual", sharpe::expected_max_sharpe(trials, variance)),
-                ("dsr", sharpe::dsr(sr, i.f("n"), i.f("skew"), i.f("kurt"), trials, variance / q)),
+                (
+                    "dsr",
+                    sharpe::dsr(sr, i.f("n"), i.f("skew"), i.f("kurt"), trials, variance / q),
+                ),
             ])
         }
         "mintrl" => {
             let q = i.f("periods_per_year");
-            let (sr, benchmark) = (i.f("sr_annual") / q.sqrt(), i.f("benchmark_annual") / q.sqrt());
+            let (sr, benchmark) = (
+                i.f("sr_annual") / q.sqrt(),
+                i.f("benchmark_annual") / q.sqrt(),
+            );
             let n = sharpe::min_track_record(sr, benchmark, i.f("skew"), i.f("kurt"), i.f("alpha"));
-            one([("n_obs_raw", n), ("n_obs_ceil", n.map(f64::ceil)), ("years", n.map(|n| n / q))])
+            one([
+                ("n_obs_raw", n),
+                ("n_obs_ceil", n.map(f64::ceil)),
+                ("years", n.map(|n| n / q)),
+            ])
         }
         "minbtl" => one([
-            ("years", sharpe::min_backtest_years(i.f("n_trials"), i.f("target_sr_annual"))),
+            (
+                "years",
+                sharpe::min_backtest_years(i.f("n_trials"), i.f("target_sr_annual")),
+            ),
             ("emax_z", sharpe::expected_max_z(i.f("n_trials"))),
         ]),
         "sr_inference_2025" => {
-            let returns =
-                revision::Returns { n: i.f("n"), skew: i.f("skew"), kurtosis: i.f("kurt"), rho: i.f("rho") };
+            let returns = revision::Returns {
+                n: i.f("n"),
+                skew: i.f("skew"),
+                kurtosis: i.f("kurt"),
+                rho: i.f("rho"),
+            };
             let (level, prior) = (i.f("alpha"), i.f("p_h1"));
             let found =
-                revision::inference(i.f("sr"), i.f("sr0"), i.f("sr1"), returns, level, prior).unwrap();
+                revision::inference(i.f("sr"), i.f("sr0"), i.f("sr1"), returns, level, prior)
+                    .unwrap();
             one([
                 ("sd_sr", Some(found.sd)),
                 ("psr", Some(found.psr)),
@@ -155,7 +186,10 @@ fn compute(family: &str, i: &Inputs<'_>) -> Computed {
         "drawdown_bm" => {
             let (mu, sigma, years) = (i.f("mu"), i.f("sigma"), i.f("years"));
             one([
-                ("p_mdd_le_h", drawdown::probability_at_most(i.f("h"), mu, sigma, years)),
+                (
+                    "p_mdd_le_h",
+                    drawdown::probability_at_most(i.f("h"), mu, sigma, years),
+                ),
                 ("expected_mdd", drawdown::expected(mu, sigma, years)),
             ])
         }
@@ -170,14 +204,21 @@ fn compute(family: &str, i: &Inputs<'_>) -> Computed {
             ])
         }
         "pbo" => {
-            let rows: Vec<Vec<f64>> =
-                i.inputs["returns_config_by_time"].as_array().unwrap().iter().map(floats).collect();
+            let rows: Vec<Vec<f64>> = i.inputs["returns_config_by_time"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(floats)
+                .collect();
             let blocks = usize::try_from(i.u("n_splits")).unwrap();
             let found = overfitting::probability(&rows, blocks).unwrap();
             one([
                 ("pbo_lt0", Some(found.below_median)),
                 ("pbo_le0", Some(found.at_or_below_median)),
-                ("n_combos", Some(f64::from(u32::try_from(found.choices).unwrap()))),
+                (
+                    "n_combos",
+                    Some(f64::from(u32::try_from(found.choices).unwrap())),
+                ),
                 ("slope", found.slope),
                 ("logit_mean", Some(found.logit_mean)),
                 ("logit_median", Some(found.logit_median)),
@@ -215,7 +256,12 @@ fn compute(family: &str, i: &Inputs<'_>) -> Computed {
 }
 
 fn haircut(i: &Inputs<'_>) -> Computed {
-    let (annual, n, q, tests) = (i.f("sr_annual"), i.f("n"), i.f("periods_per_year"), i.f("n_tests"));
+    let (annual, n, q, tests) = (
+        i.f("sr_annual"),
+        i.f("n"),
+        i.f("periods_per_year"),
+        i.f("n_tests"),
+    );
     let cut = multiple::haircut(annual, n / q, tests).unwrap();
     one([
         ("t_stat", Some(cut.t)),
@@ -223,11 +269,20 @@ fn haircut(i: &Inputs<'_>) -> Computed {
         ("p_single_t", multiple::p_by_student(cut.t, n)),
         ("p_bonferroni", Some(cut.p_bonferroni)),
         ("hsr_bonferroni", Some(cut.sharpe_bonferroni)),
-        ("haircut_bonferroni", Some(1.0 - cut.sharpe_bonferroni / annual)),
+        (
+            "haircut_bonferroni",
+            Some(1.0 - cut.sharpe_bonferroni / annual),
+        ),
         ("p_independent", Some(cut.p_independent)),
         ("hsr_independent", Some(cut.sharpe_independent)),
-        ("haircut_independent", Some(1.0 - cut.sharpe_independent / annual)),
-        ("hsr_bonferroni_t", multiple::haircut_by_student(annual, n, q, tests)),
+        (
+            "haircut_independent",
+            Some(1.0 - cut.sharpe_independent / annual),
+        ),
+        (
+            "hsr_bonferroni_t",
+            multiple::haircut_by_student(annual, n, q, tests),
+        ),
     ])
 }
 
@@ -251,7 +306,11 @@ fn win_rate(i: &Inputs<'_>) -> Computed {
 }
 
 fn returns_series(i: &Inputs<'_>) -> Computed {
-    let (returns, trials, q) = (i.list("returns"), i.list("trial_sharpes"), i.f("periods_per_year"));
+    let (returns, trials, q) = (
+        i.list("returns"),
+        i.list("trial_sharpes"),
+        i.f("periods_per_year"),
+    );
     let m = series::Moments::of(&returns).unwrap();
     let sr = m.sharpe();
     let (total, deepest) = series::compound(&returns).unwrap();
@@ -271,10 +330,19 @@ fn returns_series(i: &Inputs<'_>) -> Computed {
         ("kurt_biased", Some(m.kurtosis)),
         ("max_drawdown_compound", Some(deepest)),
         ("total_return", Some(total)),
-        ("psr0_skfolio", sharpe::psr(sr, 0.0, m.n, m.skew, m.kurtosis)),
-        ("psr0_purgedcv", sharpe::psr(m.mean / m.sd_biased, 0.0, m.n, skew, kurt)),
+        (
+            "psr0_skfolio",
+            sharpe::psr(sr, 0.0, m.n, m.skew, m.kurtosis),
+        ),
+        (
+            "psr0_purgedcv",
+            sharpe::psr(m.mean / m.sd_biased, 0.0, m.n, skew, kurt),
+        ),
         ("psr0_quantstats", sharpe::psr(sr, 0.0, m.n, skew, kurt)),
-        ("dsr_skfolio", sharpe::dsr(sr, m.n, m.skew, m.kurtosis, n_trials, variance)),
+        (
+            "dsr_skfolio",
+            sharpe::dsr(sr, m.n, m.skew, m.kurtosis, n_trials, variance),
+        ),
         ("sr_annual_quantstats", Some(sr * q.sqrt())),
         ("acf1", Some(acf1)),
         ("lo_eta_ar1", Some(eta)),
@@ -283,7 +351,10 @@ fn returns_series(i: &Inputs<'_>) -> Computed {
         ("ljung_box_p10", Some(lb_p)),
         ("optimal_block_stationary", Some(stationary)),
         ("optimal_block_circular", Some(circular)),
-        ("stationary_boot_var_sqrtn_mean_p10", series::stationary_variance(&returns, i.f("stationary_p"))),
+        (
+            "stationary_boot_var_sqrtn_mean_p10",
+            series::stationary_variance(&returns, i.f("stationary_p")),
+        ),
     ])
 }
 
@@ -305,10 +376,17 @@ fn metric_consistency(i: &Inputs<'_>) -> Computed {
         ("h_shifted", shifted),
         (
             "p_mdd_le_reported",
-            vol.zip(shifted).and_then(|(vol, h)| drawdown::probability_at_most(h, g, vol, years)),
+            vol.zip(shifted)
+                .and_then(|(vol, h)| drawdown::probability_at_most(h, g, vol, years)),
         ),
-        ("expected_mdd", vol.and_then(|vol| drawdown::expected(g, vol, years))),
-        ("calmar", plausibility::cagr_pct(total, years).and_then(|cagr| plausibility::calmar(cagr, dd))),
+        (
+            "expected_mdd",
+            vol.and_then(|vol| drawdown::expected(g, vol, years)),
+        ),
+        (
+            "calmar",
+            plausibility::cagr_pct(total, years).and_then(|cagr| plausibility::calmar(cagr, dd)),
+        ),
     ])
 }
 
@@ -317,7 +395,11 @@ fn expected(value: &Value) -> Vec<f64> {
         Value::Array(values) => values.iter().flat_map(expected).collect(),
         Value::String(text) if text == "inf" => vec![f64::INFINITY],
         Value::Bool(value) => vec![f64::from(u8::from(*value))],
-        other => vec![other.as_f64().unwrap_or_else(|| panic!("`{other}` is no expected value"))],
+        other => vec![
+            other
+                .as_f64()
+                .unwrap_or_else(|| panic!("`{other}` is no expected value")),
+        ],
     }
 }
 
@@ -327,17 +409,30 @@ fn every_reference_case_within_its_tolerance() {
     let cases = document["cases"].as_array().unwrap();
     let (mut compared, mut families, mut wrong) = (0, BTreeSet::new(), Vec::new());
     for case in cases {
-        let (id, family) = (case["id"].as_str().unwrap(), case["family"].as_str().unwrap());
+        let (id, family) = (
+            case["id"].as_str().unwrap(),
+            case["family"].as_str().unwrap(),
+        );
         let tolerance = case["rel_tol"].as_f64().unwrap();
-        let computed = compute(family, &Inputs { inputs: &case["inputs"], all: cases });
+        let computed = compute(
+            family,
+            &Inputs {
+                inputs: &case["inputs"],
+                all: cases,
+            },
+        );
         for (name, value) in case["expected"].as_object().unwrap() {
             let want = expected(value);
-            let got = computed.get(name.as_str()).unwrap_or_else(|| panic!("{id}: no `{name}` was computed"));
+            let got = computed
+                .get(name.as_str())
+                .unwrap_or_else(|| panic!("{id}: no `{name}` was computed"));
             assert_eq!(got.len(), want.len(), "{id} {name}");
             for (got, want) in got.iter().zip(&want) {
                 let near = (got - want).abs() <= (tolerance * want.abs()).max(ABSOLUTE);
                 if !(near || got == want) {
-                    wrong.push(format!("{id} {name}: {got} for {want}, tolerance {tolerance}"));
+                    wrong.push(format!(
+                        "{id} {name}: {got} for {want}, tolerance {tolerance}"
+                    ));
                 }
                 compared += 1;
             }
@@ -346,30 +441,67 @@ fn every_reference_case_within_its_tolerance() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert_eq!(families, FAMILIES.into_iter().collect());
-    assert_eq!((cases.len(), compared), (63, 397), "cases or values were added or lost");
+    assert_eq!(
+        (cases.len(), compared),
+        (63, 397),
+        "cases or values were added or lost"
+    );
 }
 
 /// Checks that a value is the one a paper prints: to half a unit of its last decimal.
 fn printed(what: &str, value: Option<f64>, text: &str) {
     let value = value.unwrap_or_else(|| panic!("{what} was not computed"));
-    let decimals = text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    let decimals = text
+        .split_once('.')
+        .map_or(0, |(_, decimals)| decimals.len());
     let want: f64 = text.parse().unwrap();
     let half = 0.5 * 10_f64.powi(-i32::try_from(decimals).unwrap());
-    assert!((value - want).abs() <= half * 1.000_001, "{what}: {value} for {text}");
+    assert!(
+        (value - want).abs() <= half * 1.000_001,
+        "{what}: {value} for {text}"
+    );
 }
 
 #[test]
 fn examples_of_the_sharpe_ratio_papers() {
-    printed("Harvey-Liu-Zhu, 316 tests", special::normal_upper_quantile(0.05 / 2.0 / 316.0), "3.78");
-    printed("Lo 2002, n = 12", sharpe::lo_standard_error(1.0, 12.0), "0.354");
-    printed("Lo 2002, n = 60", sharpe::lo_standard_error(1.0, 60.0), "0.158");
-    printed("Lo 2002, q = 12, r = .2", sharpe::lo_factor_ar1(12.0, 0.2), "2.88");
+    printed(
+        "Harvey-Liu-Zhu, 316 tests",
+        special::normal_upper_quantile(0.05 / 2.0 / 316.0),
+        "3.78",
+    );
+    printed(
+        "Lo 2002, n = 12",
+        sharpe::lo_standard_error(1.0, 12.0),
+        "0.354",
+    );
+    printed(
+        "Lo 2002, n = 60",
+        sharpe::lo_standard_error(1.0, 60.0),
+        "0.158",
+    );
+    printed(
+        "Lo 2002, q = 12, r = .2",
+        sharpe::lo_factor_ar1(12.0, 0.2),
+        "2.88",
+    );
     let powers: Vec<f64> = (1..12).map(|k| 0.2_f64.powi(k)).collect();
-    printed("the same, lag by lag", sharpe::lo_factor(12, &powers), "2.88");
+    printed(
+        "the same, lag by lag",
+        sharpe::lo_factor(12, &powers),
+        "2.88",
+    );
     let sr = 0.036 / 0.079;
-    printed("PSR, hedge fund", sharpe::psr(sr, 0.0, 24.0, -2.448, 10.164), "0.913");
+    printed(
+        "PSR, hedge fund",
+        sharpe::psr(sr, 0.0, 24.0, -2.448, 10.164),
+        "0.913",
+    );
     printed("PSR, normal", sharpe::psr(sr, 0.0, 24.0, 0.0, 3.0), "0.981");
-    printed("MinTRL, hedge fund", sharpe::min_track_record(sr, 0.0, -2.448, 10.164, 0.05), "34.8");
+    printed(
+        "MinTRL, hedge fund",
+        sharpe::min_track_record(sr, 0.0, -2.448, 10.164, 0.05),
+        "34.8",
+    );
     printed("E[max of 10]", sharpe::expected_max_z(10.0), "1.575");
     printed("E[max of 1]", sharpe::expected_max_z(1.0), "0.0");
     let dsr = |trials, skew, kurtosis| {
@@ -388,20 +520,41 @@ fn examples_of_the_sharpe_ratio_papers() {
         let n = sharpe::min_track_record(2.0 / q.sqrt(), 1.0 / q.sqrt(), skew, kurtosis, 0.05);
         printed("MinTRL in years", n.map(|n| n / q), years);
     }
-    printed("MinBTL, 45 trials", sharpe::min_backtest_years(45.0, 1.0), "5");
+    printed(
+        "MinBTL, 45 trials",
+        sharpe::min_backtest_years(45.0, 1.0),
+        "5",
+    );
     assert_eq!(sharpe::trials_expected_to_show(1.0, 5.0, 1000), Some(45));
     let cut = multiple::haircut(0.75, 20.0, 200.0).unwrap();
     printed("Harvey-Liu, p", Some(cut.p_single), "0.0008");
     printed("Harvey-Liu, p of 200", Some(cut.p_independent), "0.15");
-    printed("Harvey-Liu, ratio left", Some(cut.sharpe_independent), "0.32");
-    let adjusted = adjust(&[0.005, 0.009, 0.0128, 0.0135, 0.045, 0.06], Adjustment::Bonferroni).unwrap();
-    assert_eq!(adjusted.iter().filter(|p| **p <= 0.05).count(), 1, "{adjusted:?}");
+    printed(
+        "Harvey-Liu, ratio left",
+        Some(cut.sharpe_independent),
+        "0.32",
+    );
+    let adjusted = adjust(
+        &[0.005, 0.009, 0.0128, 0.0135, 0.045, 0.06],
+        Adjustment::Bonferroni,
+    )
+    .unwrap();
+    assert_eq!(
+        adjusted.iter().filter(|p| **p <= 0.05).count(),
+        1,
+        "{adjusted:?}"
+    );
 }
 
 #[test]
 fn examples_of_the_revision_of_2025() {
     let sr = 0.036 / 0.079;
-    let returns = revision::Returns { n: 24.0, skew: -2.448, kurtosis: 10.164, rho: 0.0 };
+    let returns = revision::Returns {
+        n: 24.0,
+        skew: -2.448,
+        kurtosis: 10.164,
+        rho: 0.0,
+    };
     let found = revision::inference(sr, 0.0, 0.5, returns, 0.05, 0.05).unwrap();
     printed("sd", Some(found.sd), "0.329");
     printed("MinTRL", Some(found.min_track_record), "13.029");
@@ -426,42 +579,86 @@ fn examples_of_win_rates() {
         printed("Newcombe 1998, high", Some(interval.1), high);
     }
     let (_, p) = proportions::two_proportions(124, 165, 16, 41).unwrap();
-    printed("in sample to out of sample, millionths", Some(p * 1e6), "4.6");
+    printed(
+        "in sample to out of sample, millionths",
+        Some(p * 1e6),
+        "4.6",
+    );
     let exact = proportions::fisher(124, 165, 16, 41);
-    printed("the same by Fisher, hundred thousandths", exact.map(|p| p * 1e5), "1.8");
+    printed(
+        "the same by Fisher, hundred thousandths",
+        exact.map(|p| p * 1e5),
+        "1.8",
+    );
     assert_eq!(proportions::grim(390, 1, 41), Some(16));
     assert_eq!(proportions::grim(390, 1, 40), None);
     assert_eq!(proportions::grim(752, 1, 165), Some(124));
     let needed = proportions::trades_to_clear(0.55, 0.5, 0.05).unwrap();
-    assert!((370..=400).contains(&needed), "about 400 trades, here {needed}");
+    assert!(
+        (370..=400).contains(&needed),
+        "about 400 trades, here {needed}"
+    );
 }
 
 #[test]
 fn examples_of_plausibility_and_drawdown() {
     let plausible =
         |annual, years| plausibility::sharpe_plausibility(annual, years, 252.0, 0.5, 0.75).unwrap();
-    printed("S = 5.34, hundred thousandths", Some(plausible(5.34, 1.28).p * 1e5), "1.5");
-    printed("S = 5.34, shrunk", Some(plausible(5.34, 1.28).posterior_mean), "2.5");
-    printed("S = 5, ten thousandths", Some(plausible(5.0, 1.0).p * 1e4), "1.6");
+    printed(
+        "S = 5.34, hundred thousandths",
+        Some(plausible(5.34, 1.28).p * 1e5),
+        "1.5",
+    );
+    printed(
+        "S = 5.34, shrunk",
+        Some(plausible(5.34, 1.28).posterior_mean),
+        "2.5",
+    );
+    printed(
+        "S = 5, ten thousandths",
+        Some(plausible(5.0, 1.0).p * 1e4),
+        "1.6",
+    );
     printed("S = 1.2", Some(plausible(1.2, 1.0).p), "0.29");
     for (years, limit) in [(1.0, 4.36), (3.0, 3.42), (10.0, 3.02)] {
         assert!(plausible(limit + 0.01, years).p < 0.001, "{years} years");
         assert!(plausible(limit - 0.01, years).p > 0.001, "{years} years");
     }
     printed("E of no drift", drawdown::expected(0.0, 1.0, 1.0), "1.2533");
-    printed("Q_p(.5)", drawdown::expected(1.0, 1.0, 1.0).map(|e| 0.5 * e), "0.462538");
+    printed(
+        "Q_p(.5)",
+        drawdown::expected(1.0, 1.0, 1.0).map(|e| 0.5 * e),
+        "0.462538",
+    );
     let (mu, s, h) = (0.154, 0.154 / 1.2, 0.045);
-    printed("daily marks, as if continuous", drawdown::probability_at_most(h, mu, s, 1.0), "0.00106");
+    printed(
+        "daily marks, as if continuous",
+        drawdown::probability_at_most(h, mu, s, 1.0),
+        "0.00106",
+    );
     let shifted = drawdown::monitored_continuously(h, s, 252.0).unwrap();
-    printed("daily marks", drawdown::probability_at_most(shifted, mu, s, 1.0), "0.0139");
+    printed(
+        "daily marks",
+        drawdown::probability_at_most(shifted, mu, s, 1.0),
+        "0.0139",
+    );
     for (years, p) in [(1.0, "0.018"), (2.0, "0.24")] {
         let g = plausibility::log_growth(15.4, years).unwrap();
         let s = drawdown::implied_volatility(1.2, g).unwrap();
         let h =
-            drawdown::monitored_continuously(plausibility::log_drawdown(-4.5).unwrap(), s, 252.0).unwrap();
-        printed("the seed's request", drawdown::probability_at_most(h, g, s, years), p);
+            drawdown::monitored_continuously(plausibility::log_drawdown(-4.5).unwrap(), s, 252.0)
+                .unwrap();
+        printed(
+            "the seed's request",
+            drawdown::probability_at_most(h, g, s, years),
+            p,
+        );
     }
-    assert_eq!(sharpe::trials_expected_to_show(1.2, 1.0, 1000), Some(5), "the sixth exceeds 1.2");
+    assert_eq!(
+        sharpe::trials_expected_to_show(1.2, 1.0, 1000),
+        Some(5),
+        "the sixth exceeds 1.2"
+    );
     assert!(sharpe::expected_max_z(6.0).unwrap() > 1.2);
 }
 
@@ -473,27 +670,44 @@ fn apart(a: f64, b: f64, floor: f64) -> f64 {
 #[test]
 fn distribution_functions_agree_with_another_library() {
     let mut dice = Dice::new(20);
-    let mut uniform = move || f64::from(u32::try_from(dice.below(1 << 30)).unwrap()) / f64::from(1 << 30);
+    let mut uniform =
+        move || f64::from(u32::try_from(dice.below(1 << 30)).unwrap()) / f64::from(1 << 30);
     let normal = Normal::new(0.0, 1.0).unwrap();
     for _ in 0..2_000 {
         let p = 10_f64.powf(-12.0 * uniform()) * 0.999;
         let z = special::normal_quantile(p).unwrap();
-        assert!(apart(z, normal.inverse_cdf(p), 1e-3) < 1e-11, "quantile of {p}");
-        assert!(apart(special::normal_cdf(z), p, 1e-300) < 1e-13, "round trip of {p}");
+        assert!(
+            apart(z, normal.inverse_cdf(p), 1e-3) < 1e-11,
+            "quantile of {p}"
+        );
+        assert!(
+            apart(special::normal_cdf(z), p, 1e-300) < 1e-13,
+            "round trip of {p}"
+        );
         let (df, t) = (1.0 + 300.0 * uniform(), 12.0 * uniform() - 4.0);
         let student = StudentsT::new(0.0, 1.0, df).unwrap();
-        assert!(apart(special::student_sf(t, df).unwrap(), student.sf(t), 1e-12) < 1e-9, "t {t}, df {df}");
+        assert!(
+            apart(special::student_sf(t, df).unwrap(), student.sf(t), 1e-12) < 1e-9,
+            "t {t}, df {df}"
+        );
         let x = 3.0 * df * uniform();
         let chi = ChiSquared::new(df).unwrap();
-        assert!(apart(special::chi_square_sf(x, df).unwrap(), chi.sf(x), 1e-9) < 1e-7, "x {x}, df {df}");
+        assert!(
+            apart(special::chi_square_sf(x, df).unwrap(), chi.sf(x), 1e-9) < 1e-7,
+            "x {x}, df {df}"
+        );
         let (a, b) = (0.5 + 200.0 * uniform(), 0.5 + 200.0 * uniform());
         let beta = Beta::new(a, b).unwrap();
         let q = special::beta_quantile(a, b, p).unwrap();
-        assert!(apart(beta.cdf(q), p, 1e-12) < 1e-8, "a {a}, b {b}, p {p}, x {q}");
+        assert!(
+            apart(beta.cdf(q), p, 1e-12) < 1e-8,
+            "a {a}, b {b}, p {p}, x {q}"
+        );
     }
 }
 
-/// Every function at the edge of its domain and far beyond it: `None` or a number, never NaN and never a panic.
+/// Every function at the edge of its domain and far beyond it: `None` or a number, never NaN and
+/// never a panic.
 #[test]
 fn nothing_outside_of_its_domain_comes_out_as_a_number() {
     let hostile = [
@@ -542,7 +756,8 @@ fn nothing_outside_of_its_domain_comes_out_as_a_number() {
                 tame("mintrl", sharpe::min_track_record(a, b, c, 3.0, 0.05));
                 tame(
                     "plausible",
-                    plausibility::sharpe_plausibility(a, b, 252.0, 0.5, c).map(|p| p.p + p.posterior_sd),
+                    plausibility::sharpe_plausibility(a, b, 252.0, 0.5, c)
+                        .map(|p| p.p + p.posterior_sd),
                 );
                 tame("mdd", drawdown::expected(a, b, c));
                 for h in [1e-300, 1e-3, 1.0, 1e300, f64::NAN] {
@@ -563,12 +778,18 @@ fn nothing_outside_of_its_domain_comes_out_as_a_number() {
         assert!(series::Moments::of(&values).is_none(), "{values:?}");
         assert!(series::ljung_box(&values, 3).is_none(), "{values:?}");
         assert!(series::optimal_block(&values).is_none(), "{values:?}");
-        assert!(bootstrap::stationary_sharpes(&values, 3.0, 10, 1).is_none(), "{values:?}");
+        assert!(
+            bootstrap::stationary_sharpes(&values, 3.0, 10, 1).is_none(),
+            "{values:?}"
+        );
         assert!(
             overfitting::probability(&[values.clone(), values.clone()], 4)
                 .is_none_or(|found| found.below_median <= 1.0)
         );
-        tame("compound", series::compound(&values).map(|(total, deepest)| total + deepest));
+        tame(
+            "compound",
+            series::compound(&values).map(|(total, deepest)| total + deepest),
+        );
     }
     assert!(adjust(&[f64::NAN], Adjustment::Holm).is_none());
     assert!(adjust(&[], Adjustment::Holm).is_none());

@@ -1,7 +1,9 @@
-//! The program killed, starved of disk, doubled and fed half-written files, over homes on a real disk.
+//! The program killed, starved of disk, doubled and fed half-written files, over homes on a real
+//! disk.
 //!
 //! `killed_at_random_moments` lands 50 kills. More, or the same again:
-//! `SPOOLGATE_KILLS=1000 SPOOLGATE_SEED=7 cargo test --test it crash::killed_at_random -- --nocapture`
+//! `SPOOLGATE_KILLS=1000 SPOOLGATE_SEED=7 cargo test --test it crash::killed_at_random --
+//! --nocapture`
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -13,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use crate::kit::process::{Running, answered, until};
 use crate::kit::{
-    Counted, Dice, PROGRAM, Scratch, Sent, check_home, check_killed, command, contents, decisions, lines,
-    names, segments, setting, show, sign, spoolgate, succeed,
+    Counted, Dice, PROGRAM, Scratch, Sent, check_home, check_killed, command, contents, decisions,
+    lines, names, segments, setting, show, sign, spoolgate, succeed,
 };
 use rustix::process::Signal;
 use spoolgate_gate::record::Ruling;
@@ -92,34 +94,62 @@ impl Mixer<'_> {
             9 | 10 => {
                 // Mostly the newest, which may still be open.
                 let back = usize::try_from(self.dice.below(3)).unwrap();
-                let order = self.accepted.iter().rev().nth(back).copied().unwrap_or(999_999);
-                self.add_signed(&id, "order.cancel", &format!(r#"{{"order_id":"o-{order}"}}"#));
+                let order = self
+                    .accepted
+                    .iter()
+                    .rev()
+                    .nth(back)
+                    .copied()
+                    .unwrap_or(999_999);
+                self.add_signed(
+                    &id,
+                    "order.cancel",
+                    &format!(r#"{{"order_id":"o-{order}"}}"#),
+                );
             }
             11 => self.add_signed(&id, "order.submit", r#"{"strategy":"trend"}"#),
             12 => self.add_signed(&id, "no.such_action", "{}"),
             13 => {
-                let bytes = sign(&SignKey::Hmac([7; 32]), "trend-bot", &id, "portfolio.get", "{}");
+                let bytes = sign(
+                    &SignKey::Hmac([7; 32]),
+                    "trend-bot",
+                    &id,
+                    "portfolio.get",
+                    "{}",
+                );
                 self.add(&id, bytes);
             }
             14 => self.add(&id, br#"{"no":"envelope"}"#.to_vec()),
             15 => {
                 // The same request again under another name.
                 let pick = usize::try_from(self.dice.roll()).unwrap() % self.signed.len().max(1);
-                let bytes = self.signed.get(pick).cloned().unwrap_or_else(|| b"{}".to_vec());
+                let bytes = self
+                    .signed
+                    .get(pick)
+                    .cloned()
+                    .unwrap_or_else(|| b"{}".to_vec());
                 self.add(&id, bytes);
             }
             16 => {
                 // The id of another request: earlier, later or never used.
                 let taken = format!("r{}", self.dice.below(self.n) + 1);
-                let bytes = self.scratch.request(&taken, "market.get", r#"{"symbol":"ETH-USD"}"#);
+                let bytes = self
+                    .scratch
+                    .request(&taken, "market.get", r#"{"symbol":"ETH-USD"}"#);
                 self.add(&format!("again-{id}"), bytes);
             }
             17 => self.add_signed(&id, "halt.set", r#"{"reason":"a doubt"}"#),
             18 => {
                 let payload = r#"{"scope":{"principal":"trend-bot"},"reason":"looked at"}"#;
-                self.add(&id, sign(&self.scratch.owner, "owner", &id, "halt.clear", payload));
+                self.add(
+                    &id,
+                    sign(&self.scratch.owner, "owner", &id, "halt.clear", payload),
+                );
             }
-            19 => self.sent.push(Sent::new(&format!("no request {}", self.n), id.into_bytes())),
+            19 => self.sent.push(Sent::new(
+                &format!("no request {}", self.n),
+                id.into_bytes(),
+            )),
             _ => {
                 let mut bytes = self.scratch.request(&id, "portfolio.get", "{}");
                 bytes.truncate(40);
@@ -131,11 +161,15 @@ impl Mixer<'_> {
     /// Fills the spool again.
     fn load(&mut self, torn_json: bool) {
         let decided = decisions(&self.scratch.home()).unwrap().into_iter();
-        self.accepted =
-            decided.filter(|(_, d)| d.decision == Some(Ruling::Accepted)).map(|(seq, _)| seq).collect();
+        self.accepted = decided
+            .filter(|(_, d)| d.decision == Some(Ruling::Accepted))
+            .map(|(seq, _)| seq)
+            .collect();
         let from = self.sent.len();
         (0..LOAD).for_each(|_| self.one(torn_json));
-        self.sent[from..].iter().for_each(|sent| sent.drop_into(&self.scratch.home()));
+        self.sent[from..]
+            .iter()
+            .for_each(|sent| sent.drop_into(&self.scratch.home()));
     }
 }
 
@@ -151,7 +185,10 @@ fn look(home: &Path) -> Seen {
     Seen {
         waiting: names(&home.join("spool/in")).len(),
         begun: names(&home.join("spool/work")),
-        log: segments(home).iter().map(|path| fs::metadata(path).unwrap().len()).sum(),
+        log: segments(home)
+            .iter()
+            .map(|path| fs::metadata(path).unwrap().len())
+            .sum(),
     }
 }
 
@@ -164,8 +201,8 @@ struct Landed {
     after: u64,
 }
 
-/// Kills a run after `delay`, counted from its start or from the first file that it claimed. Returns
-/// whether that was too late.
+/// Kills a run after `delay`, counted from its start or from the first file that it claimed.
+/// Returns whether that was too late.
 fn kill_a_run(home: &Path, delay: Duration, from_first_claim: bool, landed: &mut Landed) -> bool {
     let before = look(home);
     let mut command = command(home, &["run", "--until-idle"]);
@@ -177,7 +214,11 @@ fn kill_a_run(home: &Path, delay: Duration, from_first_claim: bool, landed: &mut
     }
     let until = Instant::now() + delay;
     while Instant::now() < until {
-        std::thread::sleep(until.saturating_duration_since(Instant::now()).min(Duration::from_micros(100)));
+        std::thread::sleep(
+            until
+                .saturating_duration_since(Instant::now())
+                .min(Duration::from_micros(100)),
+        );
     }
     run.0.kill().unwrap();
     let done = run.output();
@@ -208,8 +249,8 @@ fn killed_at_random_moments() {
     let mut landed = Landed::default();
     let mut total = Counted::default();
     let mut round = 0;
-    // Delays are drawn from these windows, from the start and from the first claim on. A drain takes as long
-    // as the disk of the moment wants, so each window follows what its kills came to.
+    // Delays are drawn from these windows, from the start and from the first claim on. A drain
+    // takes as long as the disk of the moment wants, so each window follows what its kills came to.
     let mut windows_us = [0, 0];
     while landed.before + landed.inside + landed.closing < kills {
         let context = format!("SPOOLGATE_SEED={seed}, home {round}");
@@ -229,7 +270,10 @@ fn killed_at_random_moments() {
         let at = Instant::now();
         succeed(&home, &["run", "--until-idle"]);
         let drain_us = u64::try_from(at.elapsed().as_micros()).unwrap();
-        windows_us.iter_mut().filter(|window| **window == 0).for_each(|window| *window = drain_us);
+        windows_us
+            .iter_mut()
+            .filter(|window| **window == 0)
+            .for_each(|window| *window = drain_us);
         for kill in 0..KILLS_PER_HOME {
             let left = look(&home);
             if left.waiting + left.begun.len() < 8 {
@@ -240,13 +284,19 @@ fn killed_at_random_moments() {
             let window_us = &mut windows_us[usize::from(from_first_claim)];
             let delay = Duration::from_micros(mixer.dice.below(*window_us));
             let too_late = kill_a_run(&home, delay, from_first_claim, &mut landed);
-            *window_us = if too_late { *window_us * 7 / 10 } else { *window_us * 11 / 10 }.max(1000);
+            *window_us = if too_late {
+                *window_us * 7 / 10
+            } else {
+                *window_us * 11 / 10
+            }
+            .max(1000);
             check_killed(&home, &mixer.sent)
                 .unwrap_or_else(|error| panic!("{context}, after kill {kill}: {error}"));
         }
         let done = spoolgate(&home, &["run", "--until-idle"]);
         assert!(done.status.success(), "{context}: {}", show(&done));
-        let counted = check_home(&home, &mixer.sent).unwrap_or_else(|error| panic!("{context}: {error}"));
+        let counted =
+            check_home(&home, &mixer.sent).unwrap_or_else(|error| panic!("{context}: {error}"));
         total.decisions += counted.decisions;
         total.accepted += counted.accepted;
         total.refused += counted.refused;
@@ -255,13 +305,22 @@ fn killed_at_random_moments() {
         total.torn += counted.torn;
         round += 1;
     }
-    println!("{landed:?} in {round} homes, {total:?}, {:.1} s", began.elapsed().as_secs_f32());
-    assert!(landed.inside * 3 >= kills, "too few kills landed inside a drain: {landed:?}");
-    assert!(total.accepted > 0 && total.replays > 0, "the mix is not mixed: {total:?}");
+    println!(
+        "{landed:?} in {round} homes, {total:?}, {:.1} s",
+        began.elapsed().as_secs_f32()
+    );
+    assert!(
+        landed.inside * 3 >= kills,
+        "too few kills landed inside a drain: {landed:?}"
+    );
+    assert!(
+        total.accepted > 0 && total.replays > 0,
+        "the mix is not mixed: {total:?}"
+    );
 }
 
-// A replay writes an answer that stands already once more. Killed between write and rename, the gate left
-// `.r1.json.tmp` in spool/out for ever, because the next start found the answer standing.
+// A replay writes an answer that stands already once more. Killed between write and rename, the
+// gate left `.r1.json.tmp` in spool/out for ever, because the next start found the answer standing.
 #[test]
 fn a_half_written_answer_is_cleared_away() {
     let scratch = Scratch::new();
@@ -273,13 +332,17 @@ fn a_half_written_answer_is_cleared_away() {
     open().round(false).unwrap();
     fs::write(home.join("spool/out/.r1.json.tmp"), "{\"requestId\"").unwrap();
     drop(open());
-    assert_eq!(names(&home.join("spool/out")), [OsString::from("r1.json")].into());
+    assert_eq!(
+        names(&home.join("spool/out")),
+        [OsString::from("r1.json")].into()
+    );
     succeed(&home, &["run", "--until-idle"]);
     check(&home, &sent);
 }
 
-// A command killed while it kept market rows left `audit/blobs/.<digest>.tmp`, one killed while it handed its
-// request over a part of it in spool/local/in, one killed while it waited its answer in spool/local/out: for ever.
+// A command killed while it kept market rows left `audit/blobs/.<digest>.tmp`, one killed while it
+// handed its request over a part of it in spool/local/in, one killed while it waited its answer in
+// spool/local/out: for ever.
 #[test]
 fn what_killed_commands_leave_is_swept_away() {
     let scratch = Scratch::new();
@@ -287,7 +350,8 @@ fn what_killed_commands_leave_is_swept_away() {
     let now = std::time::SystemTime::now();
     let minutes_ago = |path: &str, minutes: u64| {
         let file = File::create(home.join(path)).unwrap();
-        file.set_modified(now - Duration::from_secs(60 * minutes)).unwrap();
+        file.set_modified(now - Duration::from_secs(60 * minutes))
+            .unwrap();
     };
     for (path, minutes) in [
         ("audit/blobs/.0123.tmp", 0),
@@ -330,7 +394,12 @@ fn file(scratch: &Scratch, name: &str, bytes: &[u8]) -> PathBuf {
 
 /// A copy of a home whose lock nobody holds.
 fn copy(from: &Path, to: &Path) {
-    let done = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
+    let done = Command::new("cp")
+        .arg("-a")
+        .arg(from)
+        .arg(to)
+        .status()
+        .unwrap();
     assert!(done.success());
 }
 
@@ -342,12 +411,22 @@ fn comparable(answer: &Output) -> serde_json::Value {
     for verdict in ["Accepted", "Rejected"] {
         let rows = value.pointer_mut(&format!("/data/{verdict}/checks_passed"));
         // How long ago things happened differs.
-        let rows = rows.and_then(|rows| rows.as_array_mut()).into_iter().flatten();
-        rows.filter(|row| row["unit"] == "ms").for_each(|row| row["value"] = serde_json::Value::Null);
+        let rows = rows
+            .and_then(|rows| rows.as_array_mut())
+            .into_iter()
+            .flatten();
+        rows.filter(|row| row["unit"] == "ms")
+            .for_each(|row| row["value"] = serde_json::Value::Null);
     }
     if let Some(accepted) = value.pointer_mut("/data/Accepted") {
         // Derived from the number of its line.
-        assert!(accepted.as_object_mut().unwrap().remove("order_id").is_some());
+        assert!(
+            accepted
+                .as_object_mut()
+                .unwrap()
+                .remove("order_id")
+                .is_some()
+        );
     }
     value
 }
@@ -363,7 +442,10 @@ fn two_gates() {
         let second = spoolgate(&home, args);
         assert_eq!(second.status.code(), Some(7), "{args:?}: {}", show(&second));
         let said = stderr(&second);
-        assert!(said.contains("another gate is running over"), "{args:?}: {said}");
+        assert!(
+            said.contains("another gate is running over"),
+            "{args:?}: {said}"
+        );
     }
     let order = |size: &str| {
         format!(
@@ -380,24 +462,53 @@ fn two_gates() {
     .into_iter()
     .enumerate()
     {
-        let request = file(&scratch, "r.json", &scratch.request(&format!("r{n}"), action, &payload));
+        let request = file(
+            &scratch,
+            "r.json",
+            &scratch.request(&format!("r{n}"), action, &payload),
+        );
         let (beside, alone) = (handle(&home, &request), handle(&twin, &request));
-        assert_eq!(beside.status.code(), Some(exit), "{action}: {}", show(&beside));
-        assert_eq!(alone.status.code(), Some(exit), "{action}: {}", show(&alone));
+        assert_eq!(
+            beside.status.code(),
+            Some(exit),
+            "{action}: {}",
+            show(&beside)
+        );
+        assert_eq!(
+            alone.status.code(),
+            Some(exit),
+            "{action}: {}",
+            show(&alone)
+        );
         assert_eq!(comparable(&beside), comparable(&alone), "{action}");
     }
     let garbage = file(&scratch, "garbage.json", b"{");
     for home in [&home, &twin] {
         let done = handle(home, &garbage);
         assert_eq!(done.status.code(), Some(2), "{}", show(&done));
-        assert!(String::from_utf8_lossy(&done.stdout).contains("MALFORMED_JSON"), "{}", show(&done));
+        assert!(
+            String::from_utf8_lossy(&done.stdout).contains("MALFORMED_JSON"),
+            "{}",
+            show(&done)
+        );
     }
     watcher.signal(Signal::TERM);
     let status = watcher.end();
     assert_eq!(status.code(), Some(0), "{status}");
-    let kinds: Vec<String> = lines(&home).unwrap().into_iter().map(|(_, kind, _)| kind).collect();
-    let last: Vec<&str> = kinds.iter().map(String::as_str).filter(|kind| *kind != "seal").collect();
-    assert!(last.ends_with(&["stop"]) || last.ends_with(&["stop", "published"]), "{last:?}");
+    let kinds: Vec<String> = lines(&home)
+        .unwrap()
+        .into_iter()
+        .map(|(_, kind, _)| kind)
+        .collect();
+    let last: Vec<&str> = kinds
+        .iter()
+        .map(String::as_str)
+        .filter(|kind| *kind != "seal")
+        .collect();
+    assert!(
+        last.ends_with(&["stop"]) || last.ends_with(&["stop", "published"]),
+        "{last:?}"
+    );
     check(&home, &[]);
     check(&twin, &[]);
 }
@@ -410,16 +521,23 @@ fn handle_outlives_the_watcher() {
     let home = scratch.home();
     for n in 0..12 {
         let context = format!("SPOOLGATE_SEED={seed}, handle {n}");
-        let request = file(&scratch, "r.json", &scratch.request(&format!("r{n}"), "portfolio.get", "{}"));
+        let request = file(
+            &scratch,
+            "r.json",
+            &scratch.request(&format!("r{n}"), "portfolio.get", "{}"),
+        );
         let mut watcher = Running::watching(&home);
-        // Every third watcher holds the lock and does nothing; the others may be anywhere in the request.
+        // Every third watcher holds the lock and does nothing; the others may be anywhere in the
+        // request.
         let is_stuck = n % 3 == 0;
         if is_stuck {
             watcher.signal(Signal::STOP);
         }
         let waiting = piped(command(&home, &["handle", request.to_str().unwrap()]));
         if is_stuck {
-            until("the request is handed over", || !names(&home.join("spool/local/in")).is_empty());
+            until("the request is handed over", || {
+                !names(&home.join("spool/local/in")).is_empty()
+            });
         } else {
             std::thread::sleep(Duration::from_micros(dice.below(30_000)));
         }
@@ -433,9 +551,14 @@ fn handle_outlives_the_watcher() {
     succeed(&home, &["run", "--until-idle"]);
     check(&home, &[]);
     let decided = decisions(&home).unwrap();
-    let ids = decided.values().filter(|d| d.source.as_deref() == Some("trend-bot"));
+    let ids = decided
+        .values()
+        .filter(|d| d.source.as_deref() == Some("trend-bot"));
     assert_eq!(ids.count(), 12, "SPOOLGATE_SEED={seed}");
-    assert_eq!(fs::read_dir(home.join("spool/local/in")).unwrap().count(), 0);
+    assert_eq!(
+        fs::read_dir(home.join("spool/local/in")).unwrap().count(),
+        0
+    );
 }
 
 #[test]
@@ -460,7 +583,10 @@ fn many_handles_at_once() {
     }
     succeed(&home, &["run", "--until-idle"]);
     check(&home, &[]);
-    assert_eq!(fs::read_dir(home.join("spool/local/out")).unwrap().count(), 0);
+    assert_eq!(
+        fs::read_dir(home.join("spool/local/out")).unwrap().count(),
+        0
+    );
 }
 
 // --- storage ---
@@ -468,15 +594,20 @@ fn many_handles_at_once() {
 /// The program under a limit on the size of files it writes, in KiB.
 fn limited(home: &Path, kib: u64, args: &str) -> Output {
     let script = format!("ulimit -c 0; ulimit -f {kib}; exec \"$0\" --home \"$1\" {args}");
-    Command::new("bash").args(["-c", &script, PROGRAM]).arg(home).output().unwrap()
+    Command::new("bash")
+        .args(["-c", &script, PROGRAM])
+        .arg(home)
+        .output()
+        .unwrap()
 }
 
-/// Runs a script with a small file system of its own over `$folder`, which has what the folder had and
-/// leaves there what it ends with; none where that is not allowed.
+/// Runs a script with a small file system of its own over `$folder`, which has what the folder had
+/// and leaves there what it ends with; none where that is not allowed.
 fn on_small_disk(home: &Path, folder: &str, kib: u64, script: &str) -> Option<Output> {
     let script = format!(
         "set -eu\nfolder=\"$1/{folder}\"\nmkdir \"$1/copy\"\ncp -a \"$folder/.\" \"$1/copy\"\n\
-         mount -t tmpfs -o size={kib}k none \"$folder\" || exit 77\ncp -a \"$1/copy/.\" \"$folder\"\nrm -r \"$1/copy\"\n\
+         mount -t tmpfs -o size={kib}k none \"$folder\" || exit 77\ncp -a \"$1/copy/.\" \
+             \"$folder\"\nrm -r \"$1/copy\"\n\
          fill() {{ head -c 100M /dev/zero > \"$1\" 2>/dev/null || true; }}\n{script}\n\
          cp -a \"$folder\" \"$1/after\"\n"
     );
@@ -503,7 +634,8 @@ fn queries(scratch: &Scratch, sent: &mut Vec<Sent>, n: usize) {
     }
 }
 
-/// A home whose log is longer than the files of its index, so that a limit on file size meets the log first.
+/// A home whose log is longer than the files of its index, so that a limit on file size meets the
+/// log first.
 fn home_with_a_long_log() -> (Scratch, Vec<Sent>) {
     let scratch = Scratch::new();
     let mut sent = Vec::new();
@@ -519,7 +651,11 @@ fn log_kib(home: &Path) -> u64 {
 #[track_caller]
 fn check_nothing_was_released(home: &Path, sent: &[Sent], new: usize, done: &Output) {
     assert_eq!(done.status.code(), Some(6), "{}", show(done));
-    assert_eq!(contents(&home.join("spool/out")).len(), sent.len() - new, "an answer was released");
+    assert_eq!(
+        contents(&home.join("spool/out")).len(),
+        sent.len() - new,
+        "an answer was released"
+    );
     let kept = names(&home.join("spool/in")).len() + names(&home.join("spool/work")).len();
     assert_eq!(kept, new, "requests were lost");
     check_killed(home, sent).unwrap();
@@ -534,7 +670,11 @@ fn storage_the_log_reaches_the_file_size_limit() {
         queries(&scratch, &mut sent, 30);
         let done = limited(&home, log_kib(&home) + 1, args);
         check_nothing_was_released(&home, &sent, 30, &done);
-        assert!(stderr(&done).contains("ledger `audit/log-"), "{args}: {}", show(&done));
+        assert!(
+            stderr(&done).contains("ledger `audit/log-"),
+            "{args}: {}",
+            show(&done)
+        );
         let done = spoolgate(&home, &["run", "--until-idle"]);
         assert!(done.status.success(), "{args}: {}", show(&done));
         assert_eq!(check(&home, &sent).torn, 1, "{args}");
@@ -547,15 +687,26 @@ fn storage_handle_meets_the_file_size_limit() {
     let home = scratch.home();
     queries(&scratch, &mut sent, 30);
     // Less than a KiB is left, and a line with its seal takes more.
-    let request = file(&scratch, "r.json", &scratch.request("handled", "portfolio.get", "{}"));
-    let done = limited(&home, log_kib(&home) + 1, &format!("handle '{}'", request.display()));
+    let request = file(
+        &scratch,
+        "r.json",
+        &scratch.request("handled", "portfolio.get", "{}"),
+    );
+    let done = limited(
+        &home,
+        log_kib(&home) + 1,
+        &format!("handle '{}'", request.display()),
+    );
     assert_eq!(done.status.code(), Some(6), "{}", show(&done));
     assert!(done.stdout.is_empty(), "{}", show(&done));
     check_killed(&home, &sent).unwrap();
     succeed(&home, &["run", "--until-idle"]);
     check(&home, &sent);
     let decided = decisions(&home).unwrap();
-    let lines = decided.values().filter(|d| d.request_id.as_deref() == Some("handled")).count();
+    let lines = decided
+        .values()
+        .filter(|d| d.request_id.as_deref() == Some("handled"))
+        .count();
     assert_eq!(lines, 1, "decided exactly once");
 }
 
@@ -612,7 +763,10 @@ fn a_directory_in_an_answers_place_is_moved_aside() {
     fs::create_dir_all(home.join("spool/out/.q8.json.tmp/inside")).unwrap();
     let done = spoolgate(&home, &["run", "--until-idle"]);
     assert!(done.status.success(), "{}", show(&done));
-    for aside in ["spool/out/.aside-0-q7.json", "spool/out/.aside-0-.q8.json.tmp"] {
+    for aside in [
+        "spool/out/.aside-0-q7.json",
+        "spool/out/.aside-0-.q8.json.tmp",
+    ] {
         assert!(stderr(&done).contains(aside), "{}", show(&done));
         // Neither entered nor removed.
         assert!(home.join(aside).join("inside").is_dir());
@@ -626,7 +780,11 @@ fn a_directory_in_an_answers_place_is_moved_aside() {
 fn storage_the_disk_of_the_spool_is_full() {
     let scratch = Scratch::new();
     let home = scratch.home();
-    let request = file(&scratch, "r.json", &scratch.request("r", "portfolio.get", "{}"));
+    let request = file(
+        &scratch,
+        "r.json",
+        &scratch.request("r", "portfolio.get", "{}"),
+    );
     for (command, folder) in [("submit", "spool/in"), ("handle", "spool/local/in")] {
         let script = format!(
             r#"
@@ -638,7 +796,11 @@ fn storage_the_disk_of_the_spool_is_full() {
             request.display()
         );
         if on_small_disk(&home, folder, 64, &script).is_some() {
-            assert_eq!(fs::read_dir(home.join(folder)).unwrap().count(), 0, "{folder}");
+            assert_eq!(
+                fs::read_dir(home.join(folder)).unwrap().count(),
+                0,
+                "{folder}"
+            );
         }
     }
     let done = handle(&home, &request);
@@ -723,7 +885,11 @@ fn half_written() {
     let began = Instant::now();
     fs::write(home.join("spool/in/torn.json"), &torn.bytes).unwrap();
     let answer = answered(&home, "torn.json.error.json");
-    assert!(began.elapsed() >= Duration::from_secs(2), "refused after {:?}", began.elapsed());
+    assert!(
+        began.elapsed() >= Duration::from_secs(2),
+        "refused after {:?}",
+        began.elapsed()
+    );
     assert_eq!(answer["error"]["code"], "MALFORMED_JSON");
     sent.push(torn);
 
@@ -732,22 +898,31 @@ fn half_written() {
     check(&home, &sent);
 }
 
-// Without spool/work every file in the spool was taken for gone and never answered; without spool/rejected
-// refused files stayed in spool/work and were decided again at a later start; without spool/local/in `handle`
-// took the home for none.
+// Without spool/work every file in the spool was taken for gone and never answered; without
+// spool/rejected refused files stayed in spool/work and were decided again at a later start;
+// without spool/local/in `handle` took the home for none.
 #[test]
 fn folders_that_are_gone_are_made_again() {
     let scratch = Scratch::new();
     let home = scratch.home();
     let mut watcher = Running::watching(&home);
-    for folder in ["spool/work", "spool/rejected", "spool/local/in", "spool/local/out"] {
+    for folder in [
+        "spool/work",
+        "spool/rejected",
+        "spool/local/in",
+        "spool/local/out",
+    ] {
         fs::remove_dir(home.join(folder)).unwrap();
     }
     let sent = [scratch.query("r1"), Sent::new("bad.json", b"{}".to_vec())];
     sent.iter().for_each(|sent| sent.drop_into(&home));
     answered(&home, "r1.json");
     answered(&home, "bad.json.error.json");
-    let request = file(&scratch, "r.json", &scratch.request("r2", "portfolio.get", "{}"));
+    let request = file(
+        &scratch,
+        "r.json",
+        &scratch.request("r2", "portfolio.get", "{}"),
+    );
     let done = handle(&home, &request);
     assert!(done.status.success(), "{}", show(&done));
     watcher.signal(Signal::TERM);

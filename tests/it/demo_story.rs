@@ -1,4 +1,5 @@
-//! The demo's story: who is told what, request by request. A new check that refuses more must not change it unseen.
+//! The demo's story: who is told what, request by request. A new check that refuses more must not
+//! change it unseen.
 
 use std::process::Command;
 
@@ -14,17 +15,35 @@ fn every_request_of_the_demo_is_answered_as_told() {
         .arg(folder.path().join("home"))
         .output()
         .unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
     let told: Value = serde_json::from_slice(&done.stdout).unwrap();
-    let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).unwrap_or("-").to_owned();
+    let text = |value: &Value| {
+        value
+            .as_str()
+            .filter(|text| !text.is_empty())
+            .unwrap_or("-")
+            .to_owned()
+    };
     let found: Vec<String> = told["decisions"]
         .as_array()
         .unwrap()
         .iter()
         .map(|answer| {
             let check = &answer["data"]["Rejected"]["checks_failed"][0]["check_name"];
-            let code = text(if check.is_null() { &answer["error"]["code"] } else { check });
-            format!("{} {} {code}", text(&answer["requestId"]), text(&answer["status"]))
+            let code = text(if check.is_null() {
+                &answer["error"]["code"]
+            } else {
+                check
+            });
+            format!(
+                "{} {} {code}",
+                text(&answer["requestId"]),
+                text(&answer["status"])
+            )
         })
         .collect();
     assert_eq!(found, STORY.lines().collect::<Vec<_>>());

@@ -1,7 +1,8 @@
-//! Setting a gate up: the sandbox holds and what the gate does goes on in it; `doctor` finds each broken thing, and only
-//! that; what `init` writes can be installed.
+//! Setting a gate up: the sandbox holds and what the gate does goes on in it; `doctor` finds each
+//! broken thing, and only that; what `init` writes can be installed.
 //!
-//! Separating agent and gate for real makes users on this machine: `cargo test --test it deploy:: -- --ignored`, as root.
+//! Separating agent and gate for real makes users on this machine: `cargo test --test it deploy::
+//! -- --ignored`, as root.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -56,10 +57,18 @@ impl Gate {
     }
 
     fn of(mut command: Command) -> Gate {
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let (sender, said) = channel();
-        std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        std::thread::spawn(move || {
+            lines
+                .map_while(Result::ok)
+                .try_for_each(|line| sender.send(line))
+        });
         Gate { child, said }
     }
 
@@ -73,7 +82,10 @@ impl Gate {
             }
             before.push(line);
         }
-        panic!("it did not say `{part}` ({:?}) after {before:?}", self.child.try_wait());
+        panic!(
+            "it did not say `{part}` ({:?}) after {before:?}",
+            self.child.try_wait()
+        );
     }
 
     fn tell(&self, signal: Signal) {
@@ -117,17 +129,33 @@ impl Canary {
              printf '{{\"success\":true,\"data\":{{\"read\":\"%s\",\"write\":\"%s\"}}}}' $r $w"
         );
         fs::write(home.join("rules/services.yaml"), SERVICES).unwrap();
-        fs::write(home.join("rules/gateway.yaml"), gateway(&[exec(&["email.send"], &script, 30)])).unwrap();
+        fs::write(
+            home.join("rules/gateway.yaml"),
+            gateway(&[exec(&["email.send"], &script, 30)]),
+        )
+        .unwrap();
         let path = home.join("rules/principals.yaml");
         let principals = fs::read_to_string(&path).unwrap();
         let core = "  - name: core\n    role: agent\n    actions: [email.send]\n";
         fs::write(&path, format!("{principals}{core}")).unwrap();
         succeed(&home, &["run", "--until-idle"]);
         let file = scratch.beside("core.key");
-        succeed(&home, &["keys", "add", "core", "--out", file.to_str().unwrap()]);
+        succeed(
+            &home,
+            &["keys", "add", "core", "--out", file.to_str().unwrap()],
+        );
         let file: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-        let core = SignKey::Hmac(unhex(file["secret"].as_str().unwrap()).unwrap().try_into().unwrap());
-        Canary { scratch, core, outside }
+        let core = SignKey::Hmac(
+            unhex(file["secret"].as_str().unwrap())
+                .unwrap()
+                .try_into()
+                .unwrap(),
+        );
+        Canary {
+            scratch,
+            core,
+            outside,
+        }
     }
 
     /// What the adapter of a gate started with these arguments can do outside: read, write.
@@ -142,9 +170,18 @@ impl Canary {
 
     fn ask(&self, id: &str) -> (String, String) {
         let home = self.scratch.home();
-        Sent::new(&format!("{id}.json"), sign(&self.core, "core", id, "email.send", MAIL)).drop_into(&home);
+        Sent::new(
+            &format!("{id}.json"),
+            sign(&self.core, "core", id, "email.send", MAIL),
+        )
+        .drop_into(&home);
         let answer = answered(&home, &format!("{id}.json"));
-        let of = |name: &str| answer["data"][name].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned();
+        let of = |name: &str| {
+            answer["data"][name]
+                .as_str()
+                .unwrap_or_else(|| panic!("{answer}"))
+                .to_owned()
+        };
         (of("read"), of("write"))
     }
 }
@@ -160,16 +197,31 @@ fn programs_of_a_sandboxed_gate_reach_what_they_were_left() {
         ("off", vec!["--sandbox", "off"], "read", "written"),
         ("auto", vec![], "lost", "lost"),
         ("require", vec!["--sandbox", "require"], "lost", "lost"),
-        ("reads", vec!["--sandbox", "require", "--allow-read", outside], "read", "lost"),
-        ("writes", vec!["--sandbox", "require", "--allow-write", outside], "read", "written"),
+        (
+            "reads",
+            vec!["--sandbox", "require", "--allow-read", outside],
+            "read",
+            "lost",
+        ),
+        (
+            "writes",
+            vec!["--sandbox", "require", "--allow-write", outside],
+            "read",
+            "written",
+        ),
     ] {
-        assert_eq!(canary.tries(id, &args), (read.to_owned(), write.to_owned()), "{id}");
+        assert_eq!(
+            canary.tries(id, &args),
+            (read.to_owned(), write.to_owned()),
+            "{id}"
+        );
     }
     let noted = fs::read_to_string(canary.scratch.home().join("noted")).unwrap();
     assert_eq!(noted.lines().count(), 5, "each wrote below the home");
 }
 
-/// The rule files are read by the watcher itself: one that leads outside shows what that can still read.
+/// The rule files are read by the watcher itself: one that leads outside shows what that can still
+/// read.
 #[test]
 fn a_sandboxed_gate_works_and_cannot_read_outside() {
     if !has_landlock() {
@@ -182,10 +234,16 @@ fn a_sandboxed_gate_works_and_cannot_read_outside() {
     let mut gate = Gate::start(&home, &args);
     // The place itself is told, not a link on the way to it.
     let place = home.canonicalize().unwrap();
-    assert!(gate.until("sandbox (Landlock").contains(place.to_str().unwrap()));
+    assert!(
+        gate.until("sandbox (Landlock")
+            .contains(place.to_str().unwrap())
+    );
     let tasks = fs::read_dir(format!("/proc/{}/task", gate.child.id())).unwrap();
-    let statuses = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("status")).unwrap());
-    let free: Vec<String> = statuses.filter(|status| !status.contains("NoNewPrivs:\t1")).collect();
+    let statuses =
+        tasks.map(|task| fs::read_to_string(task.unwrap().path().join("status")).unwrap());
+    let free: Vec<String> = statuses
+        .filter(|status| !status.contains("NoNewPrivs:\t1"))
+        .collect();
     assert!(free.is_empty(), "threads that gave up nothing: {free:?}");
 
     let elsewhere = canary.outside.path().join("services.yaml");
@@ -196,7 +254,10 @@ fn a_sandboxed_gate_works_and_cannot_read_outside() {
     gate.tell(Signal::HUP);
     let remark = gate.until("out of reach of the sandbox");
     let remedy = format!("--allow-read {}", canary.outside.path().display());
-    assert!(remark.contains("rules/services.yaml") && remark.contains(&remedy), "{remark}");
+    assert!(
+        remark.contains("rules/services.yaml") && remark.contains(&remedy),
+        "{remark}"
+    );
     let fault = gate.until("cannot be used");
     assert!(fault.contains("rules/services.yaml"), "{fault}");
 
@@ -216,20 +277,32 @@ fn a_sandboxed_gate_works_and_cannot_read_outside() {
     fs::write(home.join("rules/gateway.yaml"), late.to_string()).unwrap();
     gate.tell(Signal::HUP);
     let remark = gate.until("late");
-    assert!(remark.contains("rules/gateway.yaml") && remark.contains("out of reach"), "{remark}");
+    assert!(
+        remark.contains("rules/gateway.yaml") && remark.contains("out of reach"),
+        "{remark}"
+    );
     assert_eq!(canary.ask("still"), ("lost".to_owned(), "lost".to_owned()));
     gate.stop();
-    assert!(!socket.exists(), "the socket outside is taken away at the end");
+    assert!(
+        !socket.exists(),
+        "the socket outside is taken away at the end"
+    );
 
     // Started again it reaches what the rules name now; and everything is as it was left.
     let mut gate = Gate::start(&home, &args);
-    assert!(gate.until("sandbox (Landlock").contains(canary.outside.path().to_str().unwrap()));
-    let queries: Vec<Sent> = (0..300).map(|n| canary.scratch.query(&format!("q{n}"))).collect();
+    assert!(
+        gate.until("sandbox (Landlock")
+            .contains(canary.outside.path().to_str().unwrap())
+    );
+    let queries: Vec<Sent> = (0..300)
+        .map(|n| canary.scratch.query(&format!("q{n}")))
+        .collect();
     queries.iter().for_each(|query| query.drop_into(&home));
     (0..queries.len()).for_each(|n| drop(answered(&home, &format!("q{n}.json"))));
     gate.stop();
     succeed(&home, &["audit", "verify"]);
-    let rebuilt: Value = serde_json::from_str(&succeed(&home, &["--format", "json", "rebuild"])).unwrap();
+    let rebuilt: Value =
+        serde_json::from_str(&succeed(&home, &["--format", "json", "rebuild"])).unwrap();
     assert_eq!(rebuilt["same_as_before"], Value::Bool(true));
     // As JSON, for programs.
     let mut gate = Gate::of(command(&home, &["--format", "json", "watch"]));
@@ -244,9 +317,15 @@ fn folders_that_are_no_sandbox_are_refused() {
     for (args, says) in [
         (&["--allow-read", "/"][..], "whole file system"),
         (&["--allow-write", "/nowhere/at-all"], "/nowhere/at-all"),
-        (&["--sandbox", "off", "--allow-read", "/opt"], "--sandbox off is none"),
+        (
+            &["--sandbox", "off", "--allow-read", "/opt"],
+            "--sandbox off is none",
+        ),
     ] {
-        let done = command(&scratch.home(), &["watch"]).args(args).output().unwrap();
+        let done = command(&scratch.home(), &["watch"])
+            .args(args)
+            .output()
+            .unwrap();
         assert!(
             !done.status.success() && String::from_utf8_lossy(&done.stderr).contains(says),
             "{}",
@@ -274,14 +353,20 @@ impl Sound {
     fn give_away(&self) {
         if geteuid().is_root() {
             let all = walk(&self.home());
-            all.iter().for_each(|path| lchown(path, Some(GATE), Some(GATE)).unwrap());
+            all.iter()
+                .for_each(|path| lchown(path, Some(GATE), Some(GATE)).unwrap());
         }
     }
 
     fn copy(&self) -> Sound {
         let dir = TempDir::new().unwrap();
         mode(dir.path().to_owned(), 0o755);
-        let done = Command::new("cp").arg("-a").arg(self.home()).arg(dir.path()).output().unwrap();
+        let done = Command::new("cp")
+            .arg("-a")
+            .arg(self.home())
+            .arg(dir.path())
+            .output()
+            .unwrap();
         assert!(done.status.success(), "{}", show(&done));
         Sound { dir }
     }
@@ -297,7 +382,11 @@ const GATE: u32 = 61_234;
 fn walk(folder: &Path) -> Vec<PathBuf> {
     let mut found = vec![folder.to_owned()];
     if folder.symlink_metadata().unwrap().is_dir() {
-        found.extend(fs::read_dir(folder).unwrap().flat_map(|entry| walk(&entry.unwrap().path())));
+        found.extend(
+            fs::read_dir(folder)
+                .unwrap()
+                .flat_map(|entry| walk(&entry.unwrap().path())),
+        );
     }
     found
 }
@@ -306,9 +395,16 @@ fn walk(folder: &Path) -> Vec<PathBuf> {
 fn bad(found: &[Finding]) -> Vec<(Level, &'static str, String)> {
     let bad = found.iter().filter(|finding| finding.level > Level::Note);
     for finding in bad.clone() {
-        assert!(finding.remedy.as_ref().is_some_and(|remedy| !remedy.is_empty()), "{finding:?}");
+        assert!(
+            finding
+                .remedy
+                .as_ref()
+                .is_some_and(|remedy| !remedy.is_empty()),
+            "{finding:?}"
+        );
     }
-    bad.map(|finding| (finding.level, finding.what, finding.place.clone())).collect()
+    bad.map(|finding| (finding.level, finding.what, finding.place.clone()))
+        .collect()
 }
 
 fn mode(path: PathBuf, bits: u32) {
@@ -336,8 +432,20 @@ type Breaks = fn(&Path);
 #[test]
 fn each_broken_thing_is_found_alone() {
     let cases: [(&str, Breaks, Level, &str, &str); 23] = [
-        ("scripts of everybody", |home| mode(home.join("deploy"), 0o777), Level::Error, "mode", "deploy"),
-        ("schemas of everybody", |home| mode(home.join("schemas"), 0o777), Level::Error, "mode", "schemas"),
+        (
+            "scripts of everybody",
+            |home| mode(home.join("deploy"), 0o777),
+            Level::Error,
+            "mode",
+            "deploy",
+        ),
+        (
+            "schemas of everybody",
+            |home| mode(home.join("schemas"), 0o777),
+            Level::Error,
+            "mode",
+            "schemas",
+        ),
         (
             "a ledger that is elsewhere",
             |home| {
@@ -375,9 +483,27 @@ fn each_broken_thing_is_found_alone() {
             "rules",
             "rules",
         ),
-        ("a state to look into", |home| mode(home.join("state"), 0o750), Level::Error, "mode", "state"),
-        ("a ledger to look into", |home| mode(home.join("audit"), 0o755), Level::Error, "mode", "audit"),
-        ("rules of a group", |home| mode(home.join("rules"), 0o775), Level::Error, "mode", "rules"),
+        (
+            "a state to look into",
+            |home| mode(home.join("state"), 0o750),
+            Level::Error,
+            "mode",
+            "state",
+        ),
+        (
+            "a ledger to look into",
+            |home| mode(home.join("audit"), 0o755),
+            Level::Error,
+            "mode",
+            "audit",
+        ),
+        (
+            "rules of a group",
+            |home| mode(home.join("rules"), 0o775),
+            Level::Error,
+            "mode",
+            "rules",
+        ),
         (
             "a rule of everybody",
             |home| mode(home.join("rules/safety.yaml"), 0o646),
@@ -392,7 +518,13 @@ fn each_broken_thing_is_found_alone() {
             "mode",
             "audit/log-00000001.jsonl",
         ),
-        ("a home of everybody", |home| mode(home.to_owned(), 0o777), Level::Error, "mode", "."),
+        (
+            "a home of everybody",
+            |home| mode(home.to_owned(), 0o777),
+            Level::Error,
+            "mode",
+            ".",
+        ),
         (
             "answers of everybody",
             |home| mode(home.join("spool/out"), 0o777),
@@ -424,8 +556,20 @@ fn each_broken_thing_is_found_alone() {
             "key-file",
             "bot.key",
         ),
-        ("a program to change", |home| adapter(home, "./act", 0o777), Level::Error, "program", "act"),
-        ("no program", |home| adapter(home, "bin/missing", 0o755), Level::Warning, "program", "bin/missing"),
+        (
+            "a program to change",
+            |home| adapter(home, "./act", 0o777),
+            Level::Error,
+            "program",
+            "act",
+        ),
+        (
+            "no program",
+            |home| adapter(home, "bin/missing", 0o755),
+            Level::Warning,
+            "program",
+            "bin/missing",
+        ),
         (
             "a rule that is none",
             |home| rewrite(home.join("rules/safety.yaml"), |_| b"max: [".to_vec()),
@@ -454,7 +598,13 @@ fn each_broken_thing_is_found_alone() {
             "ledger",
             "audit",
         ),
-        ("somebody's lock", |_| {}, Level::Warning, "lock", "state/lock"),
+        (
+            "somebody's lock",
+            |_| {},
+            Level::Warning,
+            "lock",
+            "state/lock",
+        ),
     ];
     let model = Sound::new();
     // An index, and a lock file, are there from the first run on.
@@ -467,7 +617,11 @@ fn each_broken_thing_is_found_alone() {
         breaks(&home);
         let lock = (what == "lock").then(|| fs::File::open(home.join("state/lock")).unwrap());
         lock.iter().for_each(|lock| lock.lock().unwrap());
-        assert_eq!(bad(&examine(&home, None)), [(level, what, place.to_owned())], "{name}");
+        assert_eq!(
+            bad(&examine(&home, None)),
+            [(level, what, place.to_owned())],
+            "{name}"
+        );
         let exit = if level == Level::Error { 1 } else { 0 };
         let done = spoolgate(&home, &["doctor"]);
         assert_eq!(done.status.code(), Some(exit), "{name}: {}", show(&done));
@@ -492,12 +646,35 @@ fn what_was_left_and_what_is_lent_is_found() {
     let token = sound.dir.path().join("token");
     fs::write(&token, "secret").unwrap();
     mode(token.clone(), 0o600);
-    succeed(&home, &["services", "add", "bank", "api.bank.example", "--method", "GET"]);
-    succeed(&home, &["services", "credential", "set", "bank", "--from", token.to_str().unwrap()]);
+    succeed(
+        &home,
+        &[
+            "services",
+            "add",
+            "bank",
+            "api.bank.example",
+            "--method",
+            "GET",
+        ],
+    );
+    succeed(
+        &home,
+        &[
+            "services",
+            "credential",
+            "set",
+            "bank",
+            "--from",
+            token.to_str().unwrap(),
+        ],
+    );
     sound.give_away();
     assert_eq!(bad(&examine(&home, None)), []);
     let told = |what: &str| -> Vec<Finding> {
-        examine(&home, None).into_iter().filter(|found| found.what == what).collect()
+        examine(&home, None)
+            .into_iter()
+            .filter(|found| found.what == what)
+            .collect()
     };
     assert_eq!(told("leftover"), []);
     // No process has this number, and none of these requests was ended.
@@ -505,26 +682,53 @@ fn what_was_left_and_what_is_lent_is_found() {
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     fs::write(home.join("spool/work/torn"), "{").unwrap();
     fs::remove_dir(home.join("spool/rejected")).unwrap();
-    let left: Vec<String> = told("leftover").iter().map(|found| found.place.clone()).collect();
+    let left: Vec<String> = told("leftover")
+        .iter()
+        .map(|found| found.place.clone())
+        .collect();
     assert_eq!(left, [".s7ffffff0.1", "spool/work"]);
-    let gone: Vec<(Level, String)> =
-        told("home").into_iter().map(|found| (found.level, found.place)).collect();
+    let gone: Vec<(Level, String)> = told("home")
+        .into_iter()
+        .map(|found| (found.level, found.place))
+        .collect();
     assert_eq!(gone, [(Level::Note, "spool/rejected".to_owned())]);
 
     rewrite(home.join("rules/services.yaml"), |text| {
-        String::from_utf8(text).unwrap().replace("api.bank.example", "api.other.example").into_bytes()
+        String::from_utf8(text)
+            .unwrap()
+            .replace("api.bank.example", "api.other.example")
+            .into_bytes()
     });
     succeed(&home, &["run", "--until-idle"]);
     let lent = told("credential");
-    assert!(lent.len() == 1 && lent[0].message.contains("`api.bank.example`"), "{lent:?}");
-    assert_eq!((lent[0].level, lent[0].place.as_str()), (Level::Warning, "rules/services.yaml"));
-    rewrite(home.join("rules/services.yaml"), |_| b"services: []\n".to_vec());
+    assert!(
+        lent.len() == 1 && lent[0].message.contains("`api.bank.example`"),
+        "{lent:?}"
+    );
+    assert_eq!(
+        (lent[0].level, lent[0].place.as_str()),
+        (Level::Warning, "rules/services.yaml")
+    );
+    rewrite(home.join("rules/services.yaml"), |_| {
+        b"services: []\n".to_vec()
+    });
     succeed(&home, &["run", "--until-idle"]);
     let lent = told("credential");
-    assert!(lent.len() == 1 && lent[0].message.contains("is no service"), "{lent:?}");
-    assert!(lent[0].remedy.as_ref().unwrap().ends_with("services credential remove bank"), "{lent:?}");
+    assert!(
+        lent.len() == 1 && lent[0].message.contains("is no service"),
+        "{lent:?}"
+    );
+    assert!(
+        lent[0]
+            .remedy
+            .as_ref()
+            .unwrap()
+            .ends_with("services credential remove bank"),
+        "{lent:?}"
+    );
 
-    // Those two runs were root's, in the home of another user, which cannot go on with what they left.
+    // Those two runs were root's, in the home of another user, which cannot go on with what they
+    // left.
     if geteuid().is_root() {
         let roots = told("owner");
         let places: BTreeSet<&str> = roots.iter().map(|found| found.place.as_str()).collect();
@@ -549,15 +753,30 @@ fn a_clock_behind_the_ledger_is_found() {
     fs::remove_dir_all(home.join("audit")).unwrap();
     fs::remove_dir_all(home.join("state")).unwrap();
     let mut seams = real_seams(&home).unwrap();
-    seams.clock = Arc::new(ManualClock::at(Time::parse("2190-01-01T00:00:00Z").unwrap()));
-    layout::found(&home, &seams, "gate.example", &Principal::parse("owner").unwrap()).unwrap();
+    seams.clock = Arc::new(ManualClock::at(
+        Time::parse("2190-01-01T00:00:00Z").unwrap(),
+    ));
+    layout::found(
+        &home,
+        &seams,
+        "gate.example",
+        &Principal::parse("owner").unwrap(),
+    )
+    .unwrap();
     let found = bad(&examine(&home, None));
-    assert!(found.contains(&(Level::Warning, "clock", "clock".to_owned())), "{found:?}");
+    assert!(
+        found.contains(&(Level::Warning, "clock", "clock".to_owned())),
+        "{found:?}"
+    );
 }
 
 #[test]
 fn what_an_agent_could_do_is_found() {
-    let stranger = || User { name: "stranger".to_owned(), uid: 61_999, gids: BTreeSet::from([61_888]) };
+    let stranger = || User {
+        name: "stranger".to_owned(),
+        uid: 61_999,
+        gids: BTreeSet::from([61_888]),
+    };
     let cases: [(&str, Breaks, &str); 6] = [
         ("nothing", |_| {}, ""),
         (
@@ -569,8 +788,16 @@ fn what_an_agent_could_do_is_found() {
             "state/keyring.db",
         ),
         ("rules", |home| mode(home.join("rules"), 0o777), "rules"),
-        ("a limit", |home| mode(home.join("rules/safety.yaml"), 0o666), "rules/safety.yaml"),
-        ("the whole home", |home| mode(home.parent().unwrap().to_owned(), 0o777), "/"),
+        (
+            "a limit",
+            |home| mode(home.join("rules/safety.yaml"), 0o666),
+            "rules/safety.yaml",
+        ),
+        (
+            "the whole home",
+            |home| mode(home.parent().unwrap().to_owned(), 0o777),
+            "/",
+        ),
         ("a program", |home| adapter(home, "./act", 0o757), "act"),
     ];
     for (name, breaks, place) in cases {
@@ -581,26 +808,37 @@ fn what_an_agent_could_do_is_found() {
         let found = examine(&home, Some(stranger()));
         let agents: Vec<_> = found
             .iter()
-            .filter(|f| f.level > Level::Note && f.message.contains("agent") | f.message.contains("stranger"))
+            .filter(|f| {
+                f.level > Level::Note
+                    && f.message.contains("agent") | f.message.contains("stranger")
+            })
             .collect();
         if place.is_empty() {
             assert!(bad(&found).is_empty(), "{name}: {found:?}");
         } else {
             assert!(
-                agents.iter().any(|f| f.level == Level::Error && f.place.starts_with(place)),
+                agents
+                    .iter()
+                    .any(|f| f.level == Level::Error && f.place.starts_with(place)),
                 "{name}: {found:?}"
             );
         }
     }
     let sound = Sound::new();
     let shut = examine(&sound.home(), Some(stranger()));
-    assert_eq!(bad(&shut), [(Level::Warning, "agent", "spool/in".to_owned())]);
+    assert_eq!(
+        bad(&shut),
+        [(Level::Warning, "agent", "spool/in".to_owned())]
+    );
     let own = User {
         name: "own".to_owned(),
         uid: fs::metadata(sound.home()).unwrap().uid(),
         gids: BTreeSet::new(),
     };
-    assert_eq!(bad(&examine(&sound.home(), Some(own))), [(Level::Error, "agent", ".".to_owned())]);
+    assert_eq!(
+        bad(&examine(&sound.home(), Some(own))),
+        [(Level::Error, "agent", ".".to_owned())]
+    );
     let nobody = spoolgate(&sound.home(), &["doctor", "--agent-user", "no-such-user"]);
     assert_eq!(nobody.status.code(), Some(2), "{}", show(&nobody));
 }
@@ -610,7 +848,13 @@ fn looking_changes_nothing_beside_a_running_gate_or_where_there_is_no_home() {
     let shape = |folder: &Path| -> BTreeMap<PathBuf, (u32, u64, i64, i64)> {
         let of = |path: &PathBuf| path.symlink_metadata().unwrap();
         let all = walk(folder).into_iter().map(|path| (of(&path), path));
-        all.map(|(meta, path)| (path, (meta.mode(), meta.size(), meta.mtime(), meta.mtime_nsec()))).collect()
+        all.map(|(meta, path)| {
+            (
+                path,
+                (meta.mode(), meta.size(), meta.mtime(), meta.mtime_nsec()),
+            )
+        })
+        .collect()
     };
     let scratch = Scratch::new();
     let home = scratch.home();
@@ -619,24 +863,37 @@ fn looking_changes_nothing_beside_a_running_gate_or_where_there_is_no_home() {
     assert_eq!(shape(&home), before);
     for line in String::from_utf8(done.stdout).unwrap().lines() {
         let finding: Value = serde_json::from_str(line).unwrap();
-        assert!(["ok", "note", "warning", "error"].contains(&finding["level"].as_str().unwrap()), "{line}");
+        assert!(
+            ["ok", "note", "warning", "error"].contains(&finding["level"].as_str().unwrap()),
+            "{line}"
+        );
     }
     let gate = Gate::start(&home, &[]);
     let beside = succeed(&home, &["doctor"]);
-    assert!(beside.contains(&format!("a gate is running: process {}", gate.child.id())), "{beside}");
+    assert!(
+        beside.contains(&format!("a gate is running: process {}", gate.child.id())),
+        "{beside}"
+    );
     gate.stop();
     let empty = scratch.beside("empty");
     fs::create_dir(&empty).unwrap();
     for nowhere in [empty.clone(), scratch.beside("nothing")] {
         let done = spoolgate(&nowhere, &["doctor"]);
         assert_eq!(done.status.code(), Some(1), "{}", show(&done));
-        assert!(String::from_utf8_lossy(&done.stdout).contains("no home"), "{}", show(&done));
+        assert!(
+            String::from_utf8_lossy(&done.stdout).contains("no home"),
+            "{}",
+            show(&done)
+        );
     }
     assert_eq!(walk(&empty).len(), 1);
 }
 
 fn there_is(program: &str) -> bool {
-    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output().unwrap();
+    let found = Command::new("sh")
+        .args(["-c", &format!("command -v {program}")])
+        .output()
+        .unwrap();
     if !found.status.success() {
         eprintln!("skipped: there is no {program} on this machine");
     }
@@ -647,15 +904,29 @@ fn there_is(program: &str) -> bool {
 fn what_init_writes_can_be_installed() {
     let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let home = dir.path().join("a home of 100%");
-    let made = Command::new(PROGRAM).arg("init").arg(&home).args(["--agent-user", "bot"]).output().unwrap();
+    let made = Command::new(PROGRAM)
+        .arg("init")
+        .arg(&home)
+        .args(["--agent-user", "bot"])
+        .output()
+        .unwrap();
     assert!(made.status.success(), "{}", show(&made));
     let said = String::from_utf8(made.stdout).unwrap();
     let script = fs::read_to_string(home.join("deploy/users.sh")).unwrap();
-    let commands: Vec<&str> =
-        script.lines().filter(|line| !line.starts_with('#') && *line != "set -eu").collect();
-    assert!(commands.len() > 8 && commands.iter().all(|command| said.contains(command)), "{said}\n{script}");
+    let commands: Vec<&str> = script
+        .lines()
+        .filter(|line| !line.starts_with('#') && *line != "set -eu")
+        .collect();
+    assert!(
+        commands.len() > 8 && commands.iter().all(|command| said.contains(command)),
+        "{said}\n{script}"
+    );
     assert!(script.contains("--shell /bin/sh bot\n"), "{script}");
-    let checked = Command::new("sh").arg("-n").arg(home.join("deploy/users.sh")).output().unwrap();
+    let checked = Command::new("sh")
+        .arg("-n")
+        .arg(home.join("deploy/users.sh"))
+        .output()
+        .unwrap();
     assert!(checked.status.success(), "{}", show(&checked));
     let same = Command::new(PROGRAM)
         .arg("init")
@@ -666,15 +937,26 @@ fn what_init_writes_can_be_installed() {
     assert_eq!(same.status.code(), Some(2), "{}", show(&same));
     if there_is("systemd-analyze") {
         let unit = home.join("deploy/spoolgate.service");
-        let done = Command::new("systemd-analyze").arg("verify").arg(unit).output().unwrap();
+        let done = Command::new("systemd-analyze")
+            .arg("verify")
+            .arg(unit)
+            .output()
+            .unwrap();
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(done.status.success() && !said.contains("spoolgate.service"), "{}", show(&done));
+        assert!(
+            done.status.success() && !said.contains("spoolgate.service"),
+            "{}",
+            show(&done)
+        );
     }
 }
 
 fn as_user(name: &str, home: &Path, args: &[&str]) -> Output {
     let mut command = Command::new("runuser");
-    command.args(["-u", name, "--", PROGRAM, "--home"]).arg(home).args(args);
+    command
+        .args(["-u", name, "--", PROGRAM, "--home"])
+        .arg(home)
+        .args(args);
     command.current_dir("/").output().unwrap()
 }
 
@@ -686,14 +968,20 @@ struct Users {
 impl Users {
     fn new() -> Users {
         let groups = fs::read_to_string("/etc/group").unwrap();
-        Users { has_group: groups.lines().any(|line| line.starts_with("spoolgate-agents:")) }
+        Users {
+            has_group: groups
+                .lines()
+                .any(|line| line.starts_with("spoolgate-agents:")),
+        }
     }
 }
 
 impl Drop for Users {
     fn drop(&mut self) {
         for name in ["sg-test-bot", "sg-test-gate"] {
-            let _ = Command::new("userdel").args(["--remove", "--force", name]).output();
+            let _ = Command::new("userdel")
+                .args(["--remove", "--force", name])
+                .output();
         }
         if !self.has_group {
             let _ = Command::new("groupdel").arg("spoolgate-agents").output();
@@ -713,36 +1001,64 @@ fn separate_users_can_submit_and_nothing_else() {
     mode(dir.path().to_owned(), 0o755);
     let home = dir.path().join("the gate's home");
     let names = ["--gate-user", "sg-test-gate", "--agent-user", "sg-test-bot"];
-    let made = Command::new(PROGRAM).arg("init").arg(&home).args(names).output().unwrap();
+    let made = Command::new(PROGRAM)
+        .arg("init")
+        .arg(&home)
+        .args(names)
+        .output()
+        .unwrap();
     assert!(made.status.success(), "{}", show(&made));
     for _ in 0..2 {
-        let done = Command::new("sh").arg(home.join("deploy/users.sh")).output().unwrap();
+        let done = Command::new("sh")
+            .arg(home.join("deploy/users.sh"))
+            .output()
+            .unwrap();
         assert!(done.status.success(), "{}", show(&done));
     }
-    let doctor = as_user("sg-test-gate", &home, &["doctor", "--agent-user", "sg-test-bot"]);
+    let doctor = as_user(
+        "sg-test-gate",
+        &home,
+        &["doctor", "--agent-user", "sg-test-bot"],
+    );
     assert!(doctor.status.success(), "{}", show(&doctor));
-    assert!(!String::from_utf8_lossy(&doctor.stdout).contains("warning"), "{}", show(&doctor));
+    assert!(
+        !String::from_utf8_lossy(&doctor.stdout).contains("warning"),
+        "{}",
+        show(&doctor)
+    );
     let key = dir.path().join("bot.key");
     let key = key.to_str().unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    let added = as_user("sg-test-gate", &home, &["keys", "add", "trend-bot", "--out", key]);
+    let added = as_user(
+        "sg-test-gate",
+        &home,
+        &["keys", "add", "trend-bot", "--out", key],
+    );
     assert!(added.status.success(), "{}", show(&added));
     mode(dir.path().to_owned(), 0o755);
-    let to_bot = Command::new("chown").args(["sg-test-bot", key]).status().unwrap();
+    let to_bot = Command::new("chown")
+        .args(["sg-test-bot", key])
+        .status()
+        .unwrap();
     assert!(to_bot.success());
 
     let mut watch = Command::new("runuser");
-    watch.args(["-u", "sg-test-gate", "--", PROGRAM, "--home"]).arg(&home);
+    watch
+        .args(["-u", "sg-test-gate", "--", PROGRAM, "--home"])
+        .arg(&home);
     watch.args(["watch", "--sandbox", "auto"]).current_dir("/");
     let mut gate = Gate::of(watch);
     gate.until("watching");
     let script = format!(
         "umask 027; cd; h='{}'; p={PROGRAM}; echo '{{\"symbol\":\"BTC-USD\"}}' > asked\n\
-         $p sign asked --as trend-bot --key {key} --action market.get > r.json && $p --home \"$h\" submit r.json --wait 20",
+         $p sign asked --as trend-bot --key {key} --action market.get > r.json && $p --home \"$h\" \
+             submit r.json --wait 20",
         home.display().to_string().replace('\'', r"'\''")
     );
-    let asked =
-        Command::new("runuser").args(["-u", "sg-test-bot", "--", "sh", "-c", &script]).output().unwrap();
+    let asked = Command::new("runuser")
+        .args(["-u", "sg-test-bot", "--", "sh", "-c", &script])
+        .output()
+        .unwrap();
     let answered = String::from_utf8_lossy(&asked.stdout).into_owned();
     assert!(answered.contains("auditRef"), "{}", show(&asked));
     for path in [
@@ -754,7 +1070,15 @@ fn separate_users_can_submit_and_nothing_else() {
         "deploy/users.sh",
     ] {
         let done = Command::new("runuser")
-            .args(["-u", "sg-test-bot", "--", "sh", "-c", "echo x >> \"$1\"", "sh"])
+            .args([
+                "-u",
+                "sg-test-bot",
+                "--",
+                "sh",
+                "-c",
+                "echo x >> \"$1\"",
+                "sh",
+            ])
             .arg(home.join(path))
             .output()
             .unwrap();

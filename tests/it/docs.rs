@@ -1,9 +1,10 @@
-//! The documentation does what it says: every block of commands in README.md and docs/ is run, every command named in running
-//! text exists, every link leads somewhere, and the book's table of contents names every page.
+//! The documentation does what it says: every block of commands in README.md and docs/ is run,
+//! every command named in running text exists, every link leads somewhere, and the book's table of
+//! contents names every page.
 //!
-//! A block marked `sh` runs, page by page, in one shell in a scratch checkout; `# exit 1` at the end of a line is what its
-//! command must end with. `<!-- setup` begins commands that readers need not see. `sh,ignore` is not run: the sentence before
-//! it says why.
+//! A block marked `sh` runs, page by page, in one shell in a scratch checkout; `# exit 1` at the
+//! end of a line is what its command must end with. `<!-- setup` begins commands that readers need
+//! not see. `sh,ignore` is not run: the sentence before it says why.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -35,7 +36,13 @@ const LANGUAGES: [&str; 13] = [
     "console",
 ];
 /// Words without which a paragraph does not say why its commands are not run.
-const REASONS: [&str; 5] = ["not run", "minutes", "needs", "waits for", "tests of these pages do not"];
+const REASONS: [&str; 5] = [
+    "not run",
+    "minutes",
+    "needs",
+    "waits for",
+    "tests of these pages do not",
+];
 /// Programs besides this one that pages use; where one is missing, its page is told to be skipped.
 const TOOLS: [&str; 5] = ["python3", "jq", "git", "ssh-keygen", "sqlite3"];
 
@@ -55,7 +62,12 @@ fn pages() -> BTreeMap<String, String> {
     let mut found = vec![root.join("README.md"), root.join("examples/README.md")];
     collect(&root.join("docs"), &mut found);
     let named = |path: PathBuf| {
-        let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+        let name = path
+            .strip_prefix(root)
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned();
         fs::read_to_string(&path).ok().map(|text| (name, text))
     };
     found.into_iter().filter_map(named).collect()
@@ -80,14 +92,20 @@ fn blocks(page: &str, text: &str) -> Vec<Block> {
         };
         let mut text = String::new();
         loop {
-            let (_, line) = lines.next().unwrap_or_else(|| panic!("{page}:{at}: the block has no end"));
+            let (_, line) = lines
+                .next()
+                .unwrap_or_else(|| panic!("{page}:{at}: the block has no end"));
             if line.trim_start().starts_with(end) {
                 break;
             }
             text.push_str(line);
             text.push('\n');
         }
-        blocks.push(Block { line: at + 1, language, text });
+        blocks.push(Block {
+            line: at + 1,
+            language,
+            text,
+        });
     }
     blocks
 }
@@ -95,8 +113,10 @@ fn blocks(page: &str, text: &str) -> Vec<Block> {
 /// The commands of a page as one script; none: it has none.
 fn script(page: &str, text: &str) -> Option<String> {
     let mut script = String::from(
-        "set -uo pipefail\n__at=start\ntrap 'jobs -p | xargs -r kill 2>/dev/null || true' EXIT\ntrap 'echo \"$__at: \\`$BASH_COMMAND\\` ended with $?\" >&2' ERR\nset -eE\n\
-         __expect() { if [ \"$1\" != \"$2\" ]; then echo \"$3: exit code $2, the page says $1\" >&2; exit 99; fi; }\n",
+        "set -uo pipefail\n__at=start\ntrap 'jobs -p | xargs -r kill 2>/dev/null || true' \
+            EXIT\ntrap 'echo \"$__at: \\`$BASH_COMMAND\\` ended with $?\" >&2' ERR\nset -eE\n\
+         __expect() { if [ \"$1\" != \"$2\" ]; then echo \"$3: exit code $2, the page says $1\" \
+             >&2; exit 99; fi; }\n",
     );
     let mut runs = false;
     for block in blocks(page, text) {
@@ -120,29 +140,47 @@ fn script(page: &str, text: &str) -> Option<String> {
     runs.then_some(script)
 }
 
-/// A checkout to run a page in: links to what pages read, and programs under the names that pages call.
+/// A checkout to run a page in: links to what pages read, and programs under the names that pages
+/// call.
 fn checkout(dir: &Path) {
-    for name in ["examples", "rules", "council", "proposals", "docs", "tests", "Cargo.toml", "README.md"] {
+    for name in [
+        "examples",
+        "rules",
+        "council",
+        "proposals",
+        "docs",
+        "tests",
+        "Cargo.toml",
+        "README.md",
+    ] {
         symlink(Path::new(ROOT).join(name), dir.join(name)).unwrap();
     }
     let bin = dir.join("target/release");
     fs::create_dir_all(&bin).unwrap();
     symlink(PROGRAM, bin.join("spoolgate")).unwrap();
-    // What cargo builds and tests is built and tested by who runs this test; what it runs is this program.
-    let cargo = "#!/bin/sh\ncase \"$1\" in\n  run) while [ \"$1\" != -- ]; do shift; done; shift; exec spoolgate \"$@\" ;;\n  build|test|install) exit 0 ;;\n  *) echo \"cargo $1\" >&2; exit 98 ;;\nesac\n";
+    // What cargo builds and tests is built and tested by who runs this test; what it runs is this
+    // program.
+    let cargo = "#!/bin/sh\ncase \"$1\" in\n  run) while [ \"$1\" != -- ]; do shift; done; shift; \
+        exec spoolgate \"$@\" ;;\n  build|test|install) exit 0 ;;\n  *) echo \"cargo $1\" >&2; \
+            exit 98 ;;\nesac\n";
     fs::write(bin.join("cargo"), cargo).unwrap();
     fs::set_permissions(bin.join("cargo"), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 fn is_there(tool: &str) -> bool {
-    let found = Command::new("sh").args(["-c", &format!("command -v {tool}")]).stdout(Stdio::null()).status();
+    let found = Command::new("sh")
+        .args(["-c", &format!("command -v {tool}")])
+        .stdout(Stdio::null())
+        .status();
     found.is_ok_and(|status| status.success())
 }
 
 /// What a page says went wrong; none: it does what it says.
 fn run(page: &str, script: &str) -> Option<String> {
     let missing = TOOLS.iter().find(|tool| {
-        let used = script.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').any(|word| word == **tool);
+        let used = script
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '-')
+            .any(|word| word == **tool);
         used && !is_there(tool)
     });
     if let Some(tool) = missing {
@@ -155,7 +193,11 @@ fn run(page: &str, script: &str) -> Option<String> {
     checkout(&dir);
     let file = scratch.path().join("page.sh");
     fs::write(&file, script).unwrap();
-    let path = format!("{}:{}", dir.join("target/release").display(), std::env::var("PATH").unwrap());
+    let path = format!(
+        "{}:{}",
+        dir.join("target/release").display(),
+        std::env::var("PATH").unwrap()
+    );
     let child = Command::new("bash")
         .arg(&file)
         .current_dir(&dir)
@@ -173,7 +215,9 @@ fn run(page: &str, script: &str) -> Option<String> {
     // A page that hangs is one that does not do what it says.
     let (ended, wait) = std::sync::mpsc::channel::<()>();
     let watchdog = std::thread::spawn(move || {
-        let hangs = wait.recv_timeout(std::time::Duration::from_secs(240)).is_err();
+        let hangs = wait
+            .recv_timeout(std::time::Duration::from_secs(240))
+            .is_err();
         // Watchers that the page has left behind keep its output open.
         let _ = kill_process_group(group, Signal::KILL);
         hangs
@@ -182,11 +226,15 @@ fn run(page: &str, script: &str) -> Option<String> {
     let done = waiter.join().unwrap();
     let _ = ended.send(());
     let hung = watchdog.join().unwrap();
-    let told =
-        format!("{}\n{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    let told = format!(
+        "{}\n{}",
+        String::from_utf8_lossy(&done.stdout),
+        String::from_utf8_lossy(&done.stderr)
+    );
     let tail: Vec<&str> = told.lines().rev().take(30).collect();
     let tail: Vec<&str> = tail.into_iter().rev().collect();
-    (hung || !done.status.success()).then(|| format!("{page}: {}\n{}", done.status, tail.join("\n")))
+    (hung || !done.status.success())
+        .then(|| format!("{page}: {}\n{}", done.status, tail.join("\n")))
 }
 
 #[test]
@@ -197,7 +245,11 @@ fn every_command_of_every_page_does_what_the_page_says() {
         .filter(|(page, _)| only.as_ref().is_none_or(|only| page.contains(only)))
         .filter_map(|(page, text)| script(&page, &text).map(|script| (page, script)))
         .collect();
-    assert!(only.is_some() || scripts.len() > 5, "only {} pages have commands", scripts.len());
+    assert!(
+        only.is_some() || scripts.len() > 5,
+        "only {} pages have commands",
+        scripts.len()
+    );
     let next = AtomicUsize::new(0);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let failures: Vec<String> = std::thread::scope(|scope| {
@@ -209,7 +261,9 @@ fn every_command_of_every_page_does_what_the_page_says() {
             failed
         };
         let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        all.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        all.into_iter()
+            .flat_map(|thread| thread.join().unwrap())
+            .collect()
     });
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
@@ -219,17 +273,31 @@ fn every_fence_says_what_it_holds_and_every_block_that_is_not_run_why() {
     let mut faults = Vec::new();
     for (page, text) in pages() {
         let lines: Vec<&str> = text.lines().collect();
-        for block in blocks(&page, &text).into_iter().filter(|block| block.language != "setup") {
+        for block in blocks(&page, &text)
+            .into_iter()
+            .filter(|block| block.language != "setup")
+        {
             if !LANGUAGES.contains(&block.language.as_str()) {
-                faults.push(format!("{page}:{}: the fence says `{}`", block.line - 1, block.language));
+                faults.push(format!(
+                    "{page}:{}: the fence says `{}`",
+                    block.line - 1,
+                    block.language
+                ));
             }
             // The paragraph before the fence.
             let above = lines[..block.line.saturating_sub(2)].iter().rev();
-            let above = above.skip_while(|line| line.trim().is_empty()).take_while(|line| !line.is_empty());
+            let above = above
+                .skip_while(|line| line.trim().is_empty())
+                .take_while(|line| !line.is_empty());
             let before: Vec<&str> = above.copied().collect();
-            let is_told = before.iter().any(|line| REASONS.iter().any(|reason| line.contains(reason)));
+            let is_told = before
+                .iter()
+                .any(|line| REASONS.iter().any(|reason| line.contains(reason)));
             if block.language == "sh,ignore" && !is_told {
-                faults.push(format!("{page}:{}: nothing says why this is not run", block.line - 1));
+                faults.push(format!(
+                    "{page}:{}: nothing says why this is not run",
+                    block.line - 1
+                ));
             }
         }
     }
@@ -239,10 +307,19 @@ fn every_fence_says_what_it_holds_and_every_block_that_is_not_run_why() {
 /// What `--help` of a command prints.
 fn help(words: &[String], known: &mut BTreeMap<Vec<String>, Option<String>>) -> Option<String> {
     let ask = |words: &[String]| {
-        let done = Command::new(PROGRAM).args(words).arg("--help").output().unwrap();
-        done.status.success().then(|| String::from_utf8(done.stdout).unwrap())
+        let done = Command::new(PROGRAM)
+            .args(words)
+            .arg("--help")
+            .output()
+            .unwrap();
+        done.status
+            .success()
+            .then(|| String::from_utf8(done.stdout).unwrap())
     };
-    known.entry(words.to_vec()).or_insert_with(|| ask(words)).clone()
+    known
+        .entry(words.to_vec())
+        .or_insert_with(|| ask(words))
+        .clone()
 }
 
 /// What is wrong with one command line as it stands in running text.
@@ -251,7 +328,10 @@ fn fault_of(line: &str, known: &mut BTreeMap<Vec<String>, Option<String>>) -> Op
     let commands = |help: &str| -> BTreeSet<String> {
         let listed = help.split("Commands:\n").nth(1).unwrap_or_default();
         let names = listed.lines().take_while(|line| line.starts_with("  "));
-        names.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+        names
+            .filter_map(|line| line.split_whitespace().next())
+            .map(str::to_owned)
+            .collect()
     };
     let mut path: Vec<String> = Vec::new();
     let mut text = root.clone();
@@ -285,13 +365,18 @@ fn fault_of(line: &str, known: &mut BTreeMap<Vec<String>, Option<String>>) -> Op
     let is_known = |flag: &String| {
         let wanted = format!("--{flag}");
         [&text, &root].iter().any(|help| {
-            help.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').any(|word| word == wanted)
+            help.split(|c: char| !c.is_ascii_alphanumeric() && c != '-')
+                .any(|word| word == wanted)
         })
     };
-    flags.iter().find(|flag| !is_known(flag)).map(|flag| format!("`--{flag}` is no option in `{line}`"))
+    flags
+        .iter()
+        .find(|flag| !is_known(flag))
+        .map(|flag| format!("`--{flag}` is no option in `{line}`"))
 }
 
-/// Paragraphs of running text, each with the line it begins in. Code and links go over the end of a line, not of these.
+/// Paragraphs of running text, each with the line it begins in. Code and links go over the end of a
+/// line, not of these.
 fn paragraphs(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut in_fence = false;
@@ -329,7 +414,10 @@ fn code_spans(text: &str) -> Vec<(usize, String)> {
 fn code_is_found_over_the_end_of_a_line() {
     let text = "one `a` and `spoolgate\n   x --y` here\n\n```sh\n`no`\n```\na lone ` here\n\n`b`\n";
     let expected = [(1, "a"), (1, "spoolgate x --y"), (7, "here"), (9, "b")];
-    assert_eq!(code_spans(text), expected.map(|(at, code)| (at, code.to_owned())));
+    assert_eq!(
+        code_spans(text),
+        expected.map(|(at, code)| (at, code.to_owned()))
+    );
 }
 
 /// Files of this repository that pages send people to, and test programs that they start.
@@ -341,9 +429,15 @@ fn every_file_and_test_that_a_page_names_is_there() {
     for (page, text) in pages() {
         for (at, line) in (1..).zip(text.lines()) {
             for command in line.split("--test ").skip(1) {
-                let mut words = command.split(['`', '#']).next().unwrap_or_default().split_whitespace();
+                let mut words = command
+                    .split(['`', '#'])
+                    .next()
+                    .unwrap_or_default()
+                    .split_whitespace();
                 if words.next() != Some("it") {
-                    faults.push(format!("{page}:{at}: the test program is called `it`: {command}"));
+                    faults.push(format!(
+                        "{page}:{at}: the test program is called `it`: {command}"
+                    ));
                 }
                 for (subject, _) in words.filter_map(|word| word.split_once("::")) {
                     looked_at += 1;
@@ -375,10 +469,14 @@ fn every_command_that_is_named_in_running_text_exists() {
     let mut faults = Vec::new();
     let mut looked_at = 0;
     for (page, text) in pages() {
-        for (at, piece) in code_spans(&text).into_iter().filter(|(_, code)| code.starts_with("spoolgate ")) {
+        for (at, piece) in code_spans(&text)
+            .into_iter()
+            .filter(|(_, code)| code.starts_with("spoolgate "))
+        {
             looked_at += 1;
             let piece = piece.replace("\\|", "|");
-            faults.extend(fault_of(&piece, &mut known).map(|fault| format!("{page}:{at}: {fault}")));
+            faults
+                .extend(fault_of(&piece, &mut known).map(|fault| format!("{page}:{at}: {fault}")));
         }
     }
     assert!(looked_at > 40, "only {looked_at} commands were found");
@@ -396,7 +494,9 @@ fn every_command_that_is_named_in_running_text_exists() {
 /// The name that a heading is linked to by, as GitHub and mdBook make it.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().to_lowercase();
-    let kept = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    let kept = kept
+        .chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
@@ -432,9 +532,13 @@ fn links(text: &str) -> Vec<(usize, String)> {
 
 #[test]
 fn links_are_found_beside_code_that_goes_over_the_end_of_a_line() {
-    let text = "a [b](c.md), `d\ne` and [`f`](g.md#h)\n\n```text\n[i](j.md)\n```\n`[k](l.md)` [m\nn](o.md)\n";
+    let text = "a [b](c.md), `d\ne` and [`f`](g.md#h)\n\n```text\n[i](j.md)\n```\n`[k](l.md)` \
+        [m\nn](o.md)\n";
     let expected = [(1, "c.md"), (2, "g.md#h"), (8, "o.md")];
-    assert_eq!(links(text), expected.map(|(at, target)| (at, target.to_owned())));
+    assert_eq!(
+        links(text),
+        expected.map(|(at, target)| (at, target.to_owned()))
+    );
 }
 
 #[test]
@@ -450,15 +554,23 @@ fn every_link_leads_somewhere() {
             followed += 1;
             let (file, wanted) = target.split_once('#').unwrap_or((&target, ""));
             let folder = Path::new(ROOT).join(page).parent().unwrap().to_owned();
-            let path = if file.is_empty() { Path::new(ROOT).join(page) } else { folder.join(file) };
+            let path = if file.is_empty() {
+                Path::new(ROOT).join(page)
+            } else {
+                folder.join(file)
+            };
             // The book holds docs/ and nothing else.
             let depth = page.matches('/').count();
             let leaves = page.starts_with("docs/") && target.matches("../").count() >= depth;
             if !path.exists() {
                 faults.push(format!("{page}:{at}: there is no {target}"));
             } else if leaves {
-                faults.push(format!("{page}:{at}: {target} is not in the book; name the path as code"));
-            } else if !wanted.is_empty() && !anchors(&fs::read_to_string(&path).unwrap()).contains(wanted) {
+                faults.push(format!(
+                    "{page}:{at}: {target} is not in the book; name the path as code"
+                ));
+            } else if !wanted.is_empty()
+                && !anchors(&fs::read_to_string(&path).unwrap()).contains(wanted)
+            {
                 faults.push(format!("{page}:{at}: no heading gives {target}"));
             }
         }
@@ -470,9 +582,13 @@ fn every_link_leads_somewhere() {
 #[test]
 fn the_book_names_every_page_and_nothing_else() {
     let summary = fs::read_to_string(Path::new(ROOT).join("docs/SUMMARY.md")).unwrap();
-    let named: BTreeSet<String> =
-        links(&summary).into_iter().map(|(_, target)| format!("docs/{target}")).collect();
-    let there: BTreeSet<String> =
-        pages().into_keys().filter(|page| page.starts_with("docs/") && page != "docs/SUMMARY.md").collect();
+    let named: BTreeSet<String> = links(&summary)
+        .into_iter()
+        .map(|(_, target)| format!("docs/{target}"))
+        .collect();
+    let there: BTreeSet<String> = pages()
+        .into_keys()
+        .filter(|page| page.starts_with("docs/") && page != "docs/SUMMARY.md")
+        .collect();
     assert_eq!(named, there);
 }

@@ -1,6 +1,6 @@
-//! What this log gives out, judged by programs of other authors: crates that implement C2SP notes, checkpoints and
-//! RFC 6962 proofs, stock openssl, and a Python script. Each must accept it as it is, and with any one bit of it
-//! changed refuse it.
+//! What this log gives out, judged by programs of other authors: crates that implement C2SP notes,
+//! checkpoints and RFC 6962 proofs, stock openssl, and a Python script. Each must accept it as it
+//! is, and with any one bit of it changed refuse it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,8 @@ struct Evidence {
 fn evidence() -> Evidence {
     let place = Place::new(11);
     let mut home = place.open().unwrap();
-    let read = |place: &Place| String::from_utf8(place.disk.get("audit/checkpoint").unwrap()).unwrap();
+    let read =
+        |place: &Place| String::from_utf8(place.disk.get("audit/checkpoint").unwrap()).unwrap();
     let mut old = String::new();
     for n in 0..7 {
         place.ask_as_owner(&format!("ask-{n}"), "portfolio.get", "{}");
@@ -53,7 +54,9 @@ fn evidence() -> Evidence {
     let (new, before) = (prover.newest().unwrap(), prover.head(&old).unwrap());
     let size = new.checkpoint.size;
     let finder = Finder::open(place.disk.as_ref(), audit).unwrap();
-    let lines: Vec<Vec<u8>> = (0..=size).map(|seq| finder.line(seq).unwrap().unwrap()).collect();
+    let lines: Vec<Vec<u8>> = (0..=size)
+        .map(|seq| finder.line(seq).unwrap().unwrap())
+        .collect();
     let seq = lines
         .iter()
         .position(|line| String::from_utf8_lossy(line).contains("\"request_id\":\"ask-4\""))
@@ -93,7 +96,9 @@ fn hash(text: &str) -> Option<Hash> {
 }
 
 fn number(text: &str) -> Option<u64> {
-    text.parse().ok().filter(|number: &u64| number.to_string() == text)
+    text.parse()
+        .ok()
+        .filter(|number: &u64| number.to_string() == text)
 }
 
 /// Path and checkpoint.
@@ -102,14 +107,20 @@ fn split(proof: &str) -> Option<(Vec<&str>, &str)> {
     Some((lines.split('\n').collect(), note))
 }
 
-/// The line and its number, if the crates accept the receipt. Only the taking apart is done here: no crate of another
-/// author reads this format.
+/// The line and its number, if the crates accept the receipt. Only the taking apart is done here:
+/// no crate of another author reads this format.
 fn judge_receipt(receipt: &[u8], key: &VerifierKey) -> Option<(u64, Vec<u8>)> {
     let (lines, note) = split(std::str::from_utf8(receipt).ok()?)?;
-    let [header, extra, index, path @ ..] = lines.as_slice() else { return None };
+    let [header, extra, index, path @ ..] = lines.as_slice() else {
+        return None;
+    };
     let line = STANDARD.decode(extra.strip_prefix("extra ")?).ok()?;
-    let index = number(index.strip_prefix("index ")?).filter(|_| *header == "c2sp.org/tlog-proof@v1")?;
-    let path = path.iter().map(|text| hash(text)).collect::<Option<Vec<Hash>>>()?;
+    let index =
+        number(index.strip_prefix("index ")?).filter(|_| *header == "c2sp.org/tlog-proof@v1")?;
+    let path = path
+        .iter()
+        .map(|text| hash(text))
+        .collect::<Option<Vec<Hash>>>()?;
     let head = judge_head(note.as_bytes(), key)?;
     check_record(&path, head.size(), *head.hash(), index, record_hash(&line)).ok()?;
     Some((index, line))
@@ -120,7 +131,10 @@ fn judge_extension(proof: &[u8], old: &Checkpoint, key: &VerifierKey) -> Option<
     let (lines, note) = split(std::str::from_utf8(proof).ok()?)?;
     let (first, path) = lines.split_first()?;
     let size = number(first.strip_prefix("old ")?).filter(|size| *size == old.size())?;
-    let path = path.iter().map(|text| hash(text)).collect::<Option<Vec<Hash>>>()?;
+    let path = path
+        .iter()
+        .map(|text| hash(text))
+        .collect::<Option<Vec<Hash>>>()?;
     let head = judge_head(note.as_bytes(), key)?;
     check_tree(&path, head.size(), *head.hash(), size, *old.hash()).ok()?;
     Some((size, head.size()))
@@ -128,20 +142,47 @@ fn judge_extension(proof: &[u8], old: &Checkpoint, key: &VerifierKey) -> Option<
 
 #[test]
 fn crates_of_another_author_accept_it_and_no_bit_less() {
-    let Evidence { key, old, new, receipt, seq, extension, lines, .. } = evidence();
+    let Evidence {
+        key,
+        old,
+        new,
+        receipt,
+        seq,
+        extension,
+        lines,
+        ..
+    } = evidence();
     let before = judge_head(old.as_bytes(), &key).unwrap();
     let after = judge_head(new.as_bytes(), &key).unwrap();
     assert!(before.size() < after.size() && after.size() == lines.len() as u64 - 1);
-    assert_eq!(judge_receipt(receipt.as_bytes(), &key), Some((seq, lines[seq as usize].clone())));
-    assert_eq!(judge_extension(extension.as_bytes(), &before, &key), Some((before.size(), after.size())));
+    assert_eq!(
+        judge_receipt(receipt.as_bytes(), &key),
+        Some((seq, lines[seq as usize].clone()))
+    );
+    assert_eq!(
+        judge_extension(extension.as_bytes(), &before, &key),
+        Some((before.size(), after.size()))
+    );
     for changed in flipped(&new) {
-        assert!(judge_head(&changed, &key).is_none(), "{}", String::from_utf8_lossy(&changed));
+        assert!(
+            judge_head(&changed, &key).is_none(),
+            "{}",
+            String::from_utf8_lossy(&changed)
+        );
     }
     for changed in flipped(&receipt) {
-        assert!(judge_receipt(&changed, &key).is_none(), "{}", String::from_utf8_lossy(&changed));
+        assert!(
+            judge_receipt(&changed, &key).is_none(),
+            "{}",
+            String::from_utf8_lossy(&changed)
+        );
     }
     for changed in flipped(&extension) {
-        assert!(judge_extension(&changed, &before, &key).is_none(), "{}", String::from_utf8_lossy(&changed));
+        assert!(
+            judge_extension(&changed, &before, &key).is_none(),
+            "{}",
+            String::from_utf8_lossy(&changed)
+        );
     }
 }
 
@@ -150,10 +191,23 @@ fn crates_of_another_author_accept_it_and_no_bit_less() {
 fn this_program_accepts_no_bit_less_either() {
     use spoolgate_ledger::note::open_checkpoint;
     use spoolgate_ledger::proof::{Extension, Receipt};
-    let Evidence { key, old, new, receipt, extension, .. } = evidence();
+    let Evidence {
+        key,
+        old,
+        new,
+        receipt,
+        extension,
+        ..
+    } = evidence();
     let before = open_checkpoint(&old, &key, ORIGIN).unwrap();
     let head = |note: &[u8]| open_checkpoint(std::str::from_utf8(note).ok()?, &key, ORIGIN).ok();
-    let line = |receipt: &[u8]| Receipt::parse(receipt).ok()?.check(&key).ok().map(|proved| proved.line.seq);
+    let line = |receipt: &[u8]| {
+        Receipt::parse(receipt)
+            .ok()?
+            .check(&key)
+            .ok()
+            .map(|proved| proved.line.seq)
+    };
     let joined = |proof: &[u8]| Extension::parse(proof).ok()?.check(&before, &key).ok();
     assert!(head(new.as_bytes()).is_some());
     assert!(line(receipt.as_bytes()).is_some());
@@ -163,7 +217,8 @@ fn this_program_accepts_no_bit_less_either() {
     assert!(flipped(&extension).all(|changed| joined(&changed).is_none()));
 }
 
-/// A witness signs below the log. Whoever does not know it sees the same head, whatever becomes of its line.
+/// A witness signs below the log. Whoever does not know it sees the same head, whatever becomes of
+/// its line.
 #[test]
 fn a_line_of_an_unknown_signer_changes_nothing() {
     let Evidence { key, new, .. } = evidence();
@@ -178,9 +233,13 @@ fn a_line_of_an_unknown_signer_changes_nothing() {
             }
             None => {
                 let ours = std::str::from_utf8(&changed).ok();
-                let ours =
-                    ours.and_then(|text| spoolgate_ledger::note::open_checkpoint(text, &key, ORIGIN).ok());
-                assert!(ours.is_none(), "bit {bit}: this program accepts what the other refuses");
+                let ours = ours.and_then(|text| {
+                    spoolgate_ledger::note::open_checkpoint(text, &key, ORIGIN).ok()
+                });
+                assert!(
+                    ours.is_none(),
+                    "bit {bit}: this program accepts what the other refuses"
+                );
             }
         }
     }
@@ -191,24 +250,45 @@ struct Tree(Vec<Hash>);
 
 impl HashReader for Tree {
     fn read_hashes(&self, indexes: &[u64]) -> Result<Vec<Hash>, tlog_tiles::Error> {
-        Ok(indexes.iter().map(|index| self.0[*index as usize]).collect())
+        Ok(indexes
+            .iter()
+            .map(|index| self.0[*index as usize])
+            .collect())
     }
 }
 
 /// Not only does it accept what we made: it makes the same.
 #[test]
 fn the_crate_computes_the_same_root_and_the_same_proofs() {
-    let Evidence { key, lines, old, new, receipt, seq, extension } = evidence();
+    let Evidence {
+        key,
+        lines,
+        old,
+        new,
+        receipt,
+        seq,
+        extension,
+    } = evidence();
     let mut tree = Tree(Vec::new());
     for (number, line) in (0_u64..).zip(&lines) {
         let more = tlog_tiles::stored_hashes(number, line, &tree).unwrap();
         tree.0.extend(more);
     }
-    let (before, after) =
-        (judge_head(old.as_bytes(), &key).unwrap(), judge_head(new.as_bytes(), &key).unwrap());
-    assert_eq!(tlog_tiles::tree_hash(before.size(), &tree).unwrap(), *before.hash());
-    assert_eq!(tlog_tiles::tree_hash(after.size(), &tree).unwrap(), *after.hash());
-    let text = |path: Vec<Hash>| -> Vec<String> { path.iter().map(|hash| STANDARD.encode(hash.0)).collect() };
+    let (before, after) = (
+        judge_head(old.as_bytes(), &key).unwrap(),
+        judge_head(new.as_bytes(), &key).unwrap(),
+    );
+    assert_eq!(
+        tlog_tiles::tree_hash(before.size(), &tree).unwrap(),
+        *before.hash()
+    );
+    assert_eq!(
+        tlog_tiles::tree_hash(after.size(), &tree).unwrap(),
+        *after.hash()
+    );
+    let text = |path: Vec<Hash>| -> Vec<String> {
+        path.iter().map(|hash| STANDARD.encode(hash.0)).collect()
+    };
     let made = text(tlog_tiles::prove_record(after.size(), seq, &tree).unwrap());
     assert_eq!(split(&receipt).unwrap().0[3..], made);
     let made = text(tlog_tiles::prove_tree(after.size(), before.size(), &tree).unwrap());
@@ -216,8 +296,12 @@ fn the_crate_computes_the_same_root_and_the_same_proofs() {
 }
 
 fn has(program: &str, argument: &str) -> bool {
-    let there =
-        Command::new(program).arg(argument).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    let there = Command::new(program)
+        .arg(argument)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok();
     if !there {
         eprintln!("skipped: there is no {program}");
     }
@@ -230,7 +314,9 @@ struct Openssl(TempDir);
 impl Openssl {
     fn new(public_key: &[u8; 32]) -> Openssl {
         let dir = tempfile::tempdir().unwrap();
-        let prefix = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+        let prefix = [
+            0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
+        ];
         fs::write(dir.path().join("key"), [&prefix[..], public_key].concat()).unwrap();
         Openssl(dir)
     }
@@ -238,10 +324,18 @@ impl Openssl {
     fn accepts(&self, text: &[u8], signature: &[u8]) -> bool {
         fs::write(self.0.path().join("text"), text).unwrap();
         fs::write(self.0.path().join("signature"), signature).unwrap();
-        let arguments = "pkeyutl -verify -pubin -keyform DER -inkey key -rawin -in text -sigfile signature";
+        let arguments =
+            "pkeyutl -verify -pubin -keyform DER -inkey key -rawin -in text -sigfile signature";
         let mut openssl = Command::new("openssl");
-        openssl.args(arguments.split(' ')).current_dir(self.0.path());
-        openssl.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
+        openssl
+            .args(arguments.split(' '))
+            .current_dir(self.0.path());
+        openssl
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .unwrap()
+            .success()
     }
 
     /// Demands that it accepts this, and with a bit changed not: every thirteenth one.
@@ -264,9 +358,13 @@ fn openssl_accepts_the_signatures_of_checkpoint_and_seal() {
     if !has("openssl", "version") {
         return;
     }
-    let Evidence { key, lines, new, .. } = evidence();
+    let Evidence {
+        key, lines, new, ..
+    } = evidence();
     let (text, block) = new.split_at(new.rfind("\n\n").unwrap() + 1);
-    let signature = STANDARD.decode(block.trim_end().rsplit(' ').next().unwrap()).unwrap();
+    let signature = STANDARD
+        .decode(block.trim_end().rsplit(' ').next().unwrap())
+        .unwrap();
     Openssl::new(key.public_key()).demand(text.as_bytes(), &signature[4..]);
 
     // A seal by what docs/ledger.md says of it, from the last line.
@@ -274,7 +372,10 @@ fn openssl_accepts_the_signatures_of_checkpoint_and_seal() {
     let seal_key = spoolgate_wire::signing::unhex(genesis["seal_key"].as_str().unwrap()).unwrap();
     let last = line::parse(lines.last().unwrap()).unwrap();
     let seal: Seal = serde_json::from_str(&last.body()).unwrap();
-    let text = format!("spoolgate-seal/v1\n{ORIGIN}\n{}\n{}\n{}\n", seal.size, seal.root, last.prev);
+    let text = format!(
+        "spoolgate-seal/v1\n{ORIGIN}\n{}\n{}\n{}\n",
+        seal.size, seal.root, last.prev
+    );
     let signature = STANDARD.decode(&seal.sig).unwrap();
     Openssl::new(&seal_key.try_into().unwrap()).demand(text.as_bytes(), &signature);
 }
@@ -289,12 +390,23 @@ fn a_script_of_a_page_accepts_the_receipt() {
     if !has("python3", "--version") || !has("openssl", "version") {
         return;
     }
-    let Evidence { key, lines, receipt, seq, .. } = evidence();
+    let Evidence {
+        key,
+        lines,
+        receipt,
+        seq,
+        ..
+    } = evidence();
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("receipt");
     let run = |bytes: &[u8]| {
         fs::write(&file, bytes).unwrap();
-        let done = Command::new("python3").arg(script()).arg(&file).arg(key.to_string()).output().unwrap();
+        let done = Command::new("python3")
+            .arg(script())
+            .arg(&file)
+            .arg(key.to_string())
+            .output()
+            .unwrap();
         (done.status.success(), done.stdout)
     };
     let (good, told) = run(receipt.as_bytes());
@@ -302,11 +414,16 @@ fn a_script_of_a_page_accepts_the_receipt() {
     assert_eq!(told.strip_suffix(b"\n"), Some(&lines[seq as usize][..]));
     for changed in flipped(&receipt).step_by(499) {
         let (good, told) = run(&changed);
-        assert!(!good && told.is_empty(), "{}", String::from_utf8_lossy(&changed));
+        assert!(
+            !good && told.is_empty(),
+            "{}",
+            String::from_utf8_lossy(&changed)
+        );
     }
 }
 
-/// Asks the script's own function about every bit: what it lets pass must be for openssl to refuse, as text or signature are others.
+/// Asks the script's own function about every bit: what it lets pass must be for openssl to refuse,
+/// as text or signature are others.
 const EVERY_BIT: &str = r#"
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -346,7 +463,10 @@ fn the_script_lets_no_changed_bit_pass() {
         .unwrap();
     assert!(done.status.success(), "{}", crate::kit::show(&done));
     let told = String::from_utf8(done.stdout).unwrap();
-    let counts: Vec<usize> = told.split_whitespace().map(|count| count.parse().unwrap()).collect();
+    let counts: Vec<usize> = told
+        .split_whitespace()
+        .map(|count| count.parse().unwrap())
+        .collect();
     assert_eq!(counts.iter().sum::<usize>(), receipt.len() * 8);
     // Only changes of the checkpoint can get as far as openssl.
     let checkpoint = receipt.len() - receipt.find("\n\n").unwrap();

@@ -1,5 +1,6 @@
-//! Every script of `examples/` as its reader runs it: in a scratch folder, with the program on `PATH`, and judged
-//! by what the ledger says afterwards. What no test here runs is run by the test that `examples/README.md` names.
+//! Every script of `examples/` as its reader runs it: in a scratch folder, with the program on
+//! `PATH`, and judged by what the ledger says afterwards. What no test here runs is run by the test
+//! that `examples/README.md` names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -21,8 +22,9 @@ fn examples() -> PathBuf {
 /// Whether the programs are here; says what is missing.
 fn have(programs: &[&str]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let missing =
-        programs.iter().find(|name| !std::env::split_paths(&path).any(|dir| dir.join(name).is_file()));
+    let missing = programs
+        .iter()
+        .find(|name| !std::env::split_paths(&path).any(|dir| dir.join(name).is_file()));
     if let Some(name) = missing {
         println!("skipped: no {name}");
     }
@@ -36,7 +38,10 @@ fn with_program(name: &str) -> Command {
     let path: OsString =
         std::env::join_paths([ours].into_iter().chain(std::env::split_paths(&path))).unwrap();
     let mut command = Command::new(name);
-    command.env("PATH", path).env("PYTHONDONTWRITEBYTECODE", "1").stdin(Stdio::null());
+    command
+        .env("PATH", path)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .stdin(Stdio::null());
     command
 }
 
@@ -53,7 +58,11 @@ fn scratch() -> TempDir {
 /// Runs a walk that takes a folder and demands exit code 0.
 #[track_caller]
 fn walk(script: &str, dir: &TempDir, args: &[&str]) -> Output {
-    let done = shell(script).arg(dir.path().join("work")).args(args).output().unwrap();
+    let done = shell(script)
+        .arg(dir.path().join("work"))
+        .args(args)
+        .output()
+        .unwrap();
     assert!(done.status.success(), "{script}: {}", show(&done));
     done
 }
@@ -64,7 +73,9 @@ fn home_of(dir: &TempDir) -> PathBuf {
 
 fn of_action(home: &Path, action: &str) -> Vec<Decision> {
     let decided = decisions(home).unwrap().into_values();
-    decided.filter(|decision| decision.action.as_deref() == Some(action)).collect()
+    decided
+        .filter(|decision| decision.action.as_deref() == Some(action))
+        .collect()
 }
 
 #[test]
@@ -76,17 +87,40 @@ fn the_agent_corrects_itself_tightens_and_leaves() {
     let done = walk("agent/run.sh", &dir, &[]);
     let home = home_of(&dir);
     let orders = of_action(&home, "order.submit");
-    assert!(orders.iter().all(|order| order.source.as_deref() == Some("trend-bot")));
-    // Each entry that was too large is followed by one of exactly what would have passed, to the agent's lot.
+    assert!(
+        orders
+            .iter()
+            .all(|order| order.source.as_deref() == Some("trend-bot"))
+    );
+    // Each entry that was too large is followed by one of exactly what would have passed, to the
+    // agent's lot.
     let mut corrected = 0;
     for (first, second) in orders.iter().zip(orders.iter().skip(1)) {
-        let Some(room) = first.headroom.as_ref().filter(|_| first.metadata.code.is_some()) else { continue };
+        let Some(room) = first
+            .headroom
+            .as_ref()
+            .filter(|_| first.metadata.code.is_some())
+        else {
+            continue;
+        };
         let (asked, most) = (second.size.unwrap(), room.max_size);
-        assert!(asked <= most, "{asked} was asked for where {most} would pass");
-        assert_eq!(second.decision, Some(Ruling::Accepted), "what would pass did not: {}", show(&done));
+        assert!(
+            asked <= most,
+            "{asked} was asked for where {most} would pass"
+        );
+        assert_eq!(
+            second.decision,
+            Some(Ruling::Accepted),
+            "what would pass did not: {}",
+            show(&done)
+        );
         corrected += 1;
     }
-    assert!(corrected >= 3, "{corrected} corrected entries: {}", show(&done));
+    assert!(
+        corrected >= 3,
+        "{corrected} corrected entries: {}",
+        show(&done)
+    );
     let tightened = of_action(&home, "order.tighten_stop");
     assert!(
         tightened.len() >= 3 && tightened.iter().all(|one| one.metadata.code.is_none()),
@@ -96,17 +130,29 @@ fn the_agent_corrects_itself_tightens_and_leaves() {
     let fills = succeed(&home, &["--format", "json", "fills"]);
     let roles: Vec<String> = fills
         .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap()["role"].as_str().unwrap().to_owned())
+        .map(|line| {
+            serde_json::from_str::<Value>(line).unwrap()["role"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        })
         .collect();
     for role in ["entry", "exit", "protective"] {
-        assert!(roles.iter().any(|known| known == role), "no fill of an {role}: {roles:?}");
+        assert!(
+            roles.iter().any(|known| known == role),
+            "no fill of an {role}: {roles:?}"
+        );
     }
-    let portfolio: Value = serde_json::from_str(&succeed(&home, &["--format", "json", "portfolio"])).unwrap();
+    let portfolio: Value =
+        serde_json::from_str(&succeed(&home, &["--format", "json", "portfolio"])).unwrap();
     assert_eq!(portfolio["positions"], serde_json::json!([]));
     // The day came from the feed, whole: 1,436 quotes and the last span once more.
     let fed = of_action(&home, "market.update");
     assert!(
-        fed.len() > 140 && fed.iter().all(|one| one.source.as_deref() == Some("prices")),
+        fed.len() > 140
+            && fed
+                .iter()
+                .all(|one| one.source.as_deref() == Some("prices")),
         "{}",
         fed.len()
     );
@@ -121,10 +167,15 @@ fn the_pipeline_asks_for_what_would_pass() {
     let dir = scratch();
     walk("pipeline.sh", &dir, &[]);
     let orders = of_action(&home_of(&dir), "order.submit");
-    let [refused, accepted] = orders.as_slice() else { panic!("{orders:?}") };
+    let [refused, accepted] = orders.as_slice() else {
+        panic!("{orders:?}")
+    };
     assert_eq!(refused.metadata.code, Some(Code::ChecksFailed));
     assert_eq!(accepted.decision, Some(Ruling::Accepted));
-    assert_eq!(accepted.size, refused.headroom.as_ref().map(|room| room.max_size));
+    assert_eq!(
+        accepted.size,
+        refused.headroom.as_ref().map(|room| room.max_size)
+    );
 }
 
 /// A home with the jobs of a batch beside it.
@@ -140,12 +191,19 @@ impl Jobs {
     }
 
     fn add(&self, name: &str, payload: &str) {
-        fs::write(self.scratch.beside(&format!("jobs/todo/{name}.json")), payload).unwrap();
+        fs::write(
+            self.scratch.beside(&format!("jobs/todo/{name}.json")),
+            payload,
+        )
+        .unwrap();
     }
 
     fn run(&self) -> Output {
         let mut batch = shell("cron/batch.sh");
-        batch.arg(self.scratch.home()).arg(self.scratch.beside("bot.key")).arg(self.scratch.beside("jobs"));
+        batch
+            .arg(self.scratch.home())
+            .arg(self.scratch.beside("bot.key"))
+            .arg(self.scratch.beside("jobs"));
         batch.output().unwrap()
     }
 
@@ -177,19 +235,41 @@ fn the_batch_sorts_what_came_of_its_jobs_and_does_nothing_twice() {
     jobs.add("deny.safety.modify", r#"{"max_daily_loss":100000}"#);
     jobs.add("look.portfolio.get", "{}");
     jobs.ends_with(1);
-    for path in ["done/again.answer.json", "refused/broken.portfolio.get.json", "refused/deny.answer.json"] {
+    for path in [
+        "done/again.answer.json",
+        "refused/broken.portfolio.get.json",
+        "refused/deny.answer.json",
+    ] {
         assert!(jobs.is(path), "{path}");
     }
-    assert!(jobs.is("refused/look.portfolio.get.json"), "an id that was used names another job");
+    assert!(
+        jobs.is("refused/look.portfolio.get.json"),
+        "an id that was used names another job"
+    );
     let ours = |id: &str| {
         let decided = decisions(&home).unwrap().into_values();
-        decided.filter(|one| one.request_id.as_deref() == Some(id)).count()
+        decided
+            .filter(|one| one.request_id.as_deref() == Some(id))
+            .count()
     };
-    assert_eq!((ours("look"), ours("again"), ours("deny"), ours("broken")), (1, 1, 1, 0));
+    assert_eq!(
+        (ours("look"), ours("again"), ours("deny"), ours("broken")),
+        (1, 1, 1, 0)
+    );
     assert_eq!(of_action(&home, "market.get").len(), 1);
-    // Killed between the decision and the sorting: the same bytes again, the same answer, one decision.
+    // Killed between the decision and the sorting: the same bytes again, the same answer, one
+    // decision.
     jobs.add("killed.portfolio.get", "{}");
-    let signed = ["sign", "-", "--as", "trend-bot", "--action", "portfolio.get", "--id", "killed"];
+    let signed = [
+        "sign",
+        "-",
+        "--as",
+        "trend-bot",
+        "--action",
+        "portfolio.get",
+        "--id",
+        "killed",
+    ];
     let mut signing = crate::kit::command(&home, &signed);
     let mut signing = signing
         .arg("--key")
@@ -199,17 +279,36 @@ fn the_batch_sorts_what_came_of_its_jobs_and_does_nothing_twice() {
         .spawn()
         .unwrap();
     signing.stdin.take().unwrap().write_all(b"{}").unwrap();
-    fs::write(jobs.scratch.beside("jobs/signed/killed.json"), signing.wait_with_output().unwrap().stdout)
-        .unwrap();
-    succeed(&home, &["handle", jobs.scratch.beside("jobs/signed/killed.json").to_str().unwrap()]);
+    fs::write(
+        jobs.scratch.beside("jobs/signed/killed.json"),
+        signing.wait_with_output().unwrap().stdout,
+    )
+    .unwrap();
+    succeed(
+        &home,
+        &[
+            "handle",
+            jobs.scratch
+                .beside("jobs/signed/killed.json")
+                .to_str()
+                .unwrap(),
+        ],
+    );
     jobs.ends_with(0);
     let answers: Vec<Decision> = decisions(&home)
         .unwrap()
         .into_values()
         .filter(|one| one.request_id.as_deref() == Some("killed"))
         .collect();
-    let replays = answers.iter().filter(|one| one.metadata.replay_of.is_some()).count();
-    assert_eq!((answers.len(), replays), (2, 1), "decided once, answered again once");
+    let replays = answers
+        .iter()
+        .filter(|one| one.metadata.replay_of.is_some())
+        .count();
+    assert_eq!(
+        (answers.len(), replays),
+        (2, 1),
+        "decided once, answered again once"
+    );
     assert!(jobs.is("done/killed.answer.json") && !jobs.is("signed/killed.json"));
 }
 
@@ -222,7 +321,11 @@ fn one_batch_at_a_time_and_beside_a_watcher() {
     jobs.add("look.market.get", r#"{"symbol":"BTC-USD"}"#);
     let lock = jobs.scratch.beside("jobs/.lock");
     let mut holder = Command::new("flock");
-    holder.arg(&lock).args(["sh", "-c", "echo held; cat"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    holder
+        .arg(&lock)
+        .args(["sh", "-c", "echo held; cat"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
     let mut holder = holder.spawn().unwrap();
     let mut held = [0; 5];
     std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut held).unwrap();
@@ -231,27 +334,48 @@ fn one_batch_at_a_time_and_beside_a_watcher() {
     drop(holder.stdin.take());
     holder.wait().unwrap();
     let mut watcher = crate::kit::command(&jobs.scratch.home(), &["watch"]);
-    let mut watcher = watcher.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut watcher = watcher
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut told = std::io::BufReader::new(watcher.stderr.take().unwrap());
     let mut line = String::new();
     while !line.contains("watching") {
         line.clear();
-        assert!(std::io::BufRead::read_line(&mut told, &mut line).unwrap() > 0, "the watcher ended");
+        assert!(
+            std::io::BufRead::read_line(&mut told, &mut line).unwrap() > 0,
+            "the watcher ended"
+        );
     }
     // A slow machine may leave it to the next run, which is what 75 says.
-    let done = (0..20).map(|_| jobs.run()).find(|done| done.status.code() != Some(75)).unwrap();
+    let done = (0..20)
+        .map(|_| jobs.run())
+        .find(|done| done.status.code() != Some(75))
+        .unwrap();
     watcher.kill().unwrap();
     watcher.wait().unwrap();
-    assert!(done.status.success() && jobs.is("done/look.answer.json"), "{}", show(&done));
+    assert!(
+        done.status.success() && jobs.is("done/look.answer.json"),
+        "{}",
+        show(&done)
+    );
 }
 
 #[test]
 fn a_crontab_line_names_the_batch_s_arguments() {
     let crontab = fs::read_to_string(examples().join("cron/crontab")).unwrap();
-    let jobs: Vec<&str> = crontab.lines().filter(|line| line.starts_with(['*', '1'])).collect();
+    let jobs: Vec<&str> = crontab
+        .lines()
+        .filter(|line| line.starts_with(['*', '1']))
+        .collect();
     assert_eq!(jobs.len(), 2, "{jobs:?}");
     let words: Vec<&str> = jobs[0].split_whitespace().skip(5).collect();
-    assert_eq!((words[0], words.len()), ("sh", 5), "batch.sh takes three arguments: {words:?}");
+    assert_eq!(
+        (words[0], words.len()),
+        ("sh", 5),
+        "batch.sh takes three arguments: {words:?}"
+    );
 }
 
 fn decision_of(home: &Path, case: &str) -> Option<String> {
@@ -263,17 +387,34 @@ fn decision_of(home: &Path, case: &str) -> Option<String> {
 /// One role with a brief, and a model in one mode.
 fn ask(brief: &str, by_variable: bool, mode: &str) -> Output {
     let roles = examples().join("roles");
-    let model = [OsString::from("python3"), roles.join("stand_in_model.py").into(), OsString::from(mode)];
+    let model = [
+        OsString::from("python3"),
+        roles.join("stand_in_model.py").into(),
+        OsString::from(mode),
+    ];
     let mut role = with_program("python3");
     role.arg(roles.join("llm_role.py"));
     if by_variable {
-        let words: Vec<String> = model.iter().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+        let words: Vec<String> = model
+            .iter()
+            .map(|word| format!("'{}'", word.to_str().unwrap()))
+            .collect();
         role.env("COUNCIL_MODEL", words.join(" "));
     } else {
         role.arg("--").args(&model);
     }
-    let mut child = role.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(brief.as_bytes()).unwrap();
+    let mut child = role
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(brief.as_bytes())
+        .unwrap();
     child.wait_with_output().unwrap()
 }
 
@@ -286,28 +427,51 @@ fn a_model_s_verdict_counts_and_what_is_none_does_not() {
     walk("roles/run.sh", &dir, &[]);
     let home = home_of(&dir);
     assert_eq!(decision_of(&home, "halve").as_deref(), Some("APPROVE"));
-    assert_eq!(decision_of(&home, "double").as_deref(), Some("NEEDS_MORE_INFO"));
-    let brief = succeed(&home, &["council", "brief", "halve", "Integration Engineer"]);
+    assert_eq!(
+        decision_of(&home, "double").as_deref(),
+        Some("NEEDS_MORE_INFO")
+    );
+    let brief = succeed(
+        &home,
+        &["council", "brief", "halve", "Integration Engineer"],
+    );
     let verdict = |done: &Output| {
         let told: Value = serde_json::from_slice(&done.stdout).ok()?;
         Some(told["verdict"].as_str().unwrap().to_owned())
     };
-    for (by_variable, mode, expected) in
-        [(false, "careful", "APPROVE"), (true, "careful", "APPROVE"), (false, "reject", "REJECT")]
-    {
+    for (by_variable, mode, expected) in [
+        (false, "careful", "APPROVE"),
+        (true, "careful", "APPROVE"),
+        (false, "reject", "REJECT"),
+    ] {
         let done = ask(&brief, by_variable, mode);
-        assert_eq!(verdict(&done).as_deref(), Some(expected), "{mode}: {}", show(&done));
+        assert_eq!(
+            verdict(&done).as_deref(),
+            Some(expected),
+            "{mode}: {}",
+            show(&done)
+        );
     }
-    for mode in ["obedient", "prose", "twice", "cut", "other", "hasty", "silent", "broken"] {
+    for mode in [
+        "obedient", "prose", "twice", "cut", "other", "hasty", "silent", "broken",
+    ] {
         let done = ask(&brief, false, mode);
         assert_eq!(done.status.code(), Some(1), "{mode}: {}", show(&done));
         assert!(done.stdout.is_empty(), "{mode}: {}", show(&done));
-        assert!(show(&done).contains("no verdict"), "{mode}: {}", show(&done));
+        assert!(
+            show(&done).contains("no verdict"),
+            "{mode}: {}",
+            show(&done)
+        );
     }
-    assert_eq!(ask("what do you think?", false, "careful").status.code(), Some(1));
+    assert_eq!(
+        ask("what do you think?", false, "careful").status.code(),
+        Some(1)
+    );
 }
 
-/// The same through the gate: an answer that is no verdict leaves the seat empty, and the ledger says why.
+/// The same through the gate: an answer that is no verdict leaves the seat empty, and the ledger
+/// says why.
 #[test]
 fn a_garbled_model_approves_nothing() {
     if !have(&["python3"]) {
@@ -323,10 +487,18 @@ fn a_garbled_model_approves_nothing() {
     assert_eq!(done.status.code(), Some(1), "{}", show(&done));
     let home = home_of(&dir);
     for case in ["halve", "double"] {
-        assert_eq!(decision_of(&home, case).as_deref(), Some("NEEDS_MORE_INFO"), "{}", show(&done));
+        assert_eq!(
+            decision_of(&home, case).as_deref(),
+            Some("NEEDS_MORE_INFO"),
+            "{}",
+            show(&done)
+        );
     }
     let told = succeed(&home, &["audit", "tail", "-n", "40"]);
-    assert!(told.contains("no verdict: the model's answer is not one JSON object"), "{told}");
+    assert!(
+        told.contains("no verdict: the model's answer is not one JSON object"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -343,12 +515,22 @@ fn a_proposal_goes_through_review_into_force() {
         .filter(|(_, kind, _)| kind == "proposal")
         .map(|(_, _, record)| format!("{record:?}"))
         .collect();
-    let [applied] = told.as_slice() else { panic!("{told:?} {}", show(&done)) };
-    assert!(applied.contains("Applied") && applied.contains("alice@example.com"), "{applied}");
-    let orders = of_action(&home, "order.submit");
-    let [order] = orders.as_slice() else { panic!("{orders:?}") };
+    let [applied] = told.as_slice() else {
+        panic!("{told:?} {}", show(&done))
+    };
     assert!(
-        order.checks.iter().any(|row| !row.passed && row.name.contains("no-large-entries")),
+        applied.contains("Applied") && applied.contains("alice@example.com"),
+        "{applied}"
+    );
+    let orders = of_action(&home, "order.submit");
+    let [order] = orders.as_slice() else {
+        panic!("{orders:?}")
+    };
+    assert!(
+        order
+            .checks
+            .iter()
+            .any(|row| !row.passed && row.name.contains("no-large-entries")),
         "{:?}",
         order.checks
     );
@@ -362,8 +544,15 @@ fn the_bridge_and_its_exchange_end_flat() {
     let dir = scratch();
     walk("bridge.sh", &dir, &[]);
     let reports = of_action(&home_of(&dir), "venue.report");
-    assert!(reports.iter().all(|one| one.source.as_deref() == Some("exchange")));
-    let booked = reports.iter().filter(|one| one.metadata.code.is_none()).count();
+    assert!(
+        reports
+            .iter()
+            .all(|one| one.source.as_deref() == Some("exchange"))
+    );
+    let booked = reports
+        .iter()
+        .filter(|one| one.metadata.code.is_none())
+        .count();
     // Four trades at least, and what the exchange says of orders that it took.
     assert!(booked >= 6, "{booked} of {}", reports.len());
 }
@@ -379,7 +568,16 @@ fn an_auditor_needs_the_ledger_and_a_key() {
     fs::write(&early, succeed(&home, &["audit", "checkpoint"])).unwrap();
     let last = decisions(&home).unwrap().into_keys().next_back().unwrap();
     let receipt = scratch.beside("receipt");
-    succeed(&home, &["audit", "prove", &last.to_string(), "--out", receipt.to_str().unwrap()]);
+    succeed(
+        &home,
+        &[
+            "audit",
+            "prove",
+            &last.to_string(),
+            "--out",
+            receipt.to_str().unwrap(),
+        ],
+    );
     succeed(&home, &["halt", "set", "--reason", "lunch"]);
     let report: Value =
         serde_json::from_str(&succeed(&home, &["--format", "json", "audit", "verify"])).unwrap();
@@ -387,7 +585,14 @@ fn an_auditor_needs_the_ledger_and_a_key() {
     let audit = |dir: &Path, vkey: &str, early: &Path| {
         let mut command = Command::new("sh");
         // On a machine without spoolgate.
-        command.arg(examples().join("audit.sh")).arg(dir).arg(vkey).arg(early).arg(&receipt).output().unwrap()
+        command
+            .arg(examples().join("audit.sh"))
+            .arg(dir)
+            .arg(vkey)
+            .arg(early)
+            .arg(&receipt)
+            .output()
+            .unwrap()
     };
     let copy = scratch.beside("copy");
     let fresh = || {
@@ -406,8 +611,11 @@ fn an_auditor_needs_the_ledger_and_a_key() {
     );
     // A stranger's log is sound in itself, and vouched for by its own key only.
     let other = Scratch::new();
-    let theirs: Value =
-        serde_json::from_str(&succeed(&other.home(), &["--format", "json", "audit", "verify"])).unwrap();
+    let theirs: Value = serde_json::from_str(&succeed(
+        &other.home(),
+        &["--format", "json", "audit", "verify"],
+    ))
+    .unwrap();
     let log = copy.join("log-00000001.jsonl");
     let change = |from: &str, to: &str| {
         fresh();
@@ -420,10 +628,25 @@ fn an_auditor_needs_the_ledger_and_a_key() {
         assert_eq!(done.status.code(), Some(1), "{why}: {}", show(&done));
         assert!(show(&done).contains(why), "{why}: {}", show(&done));
     };
-    refuses("is of another log", &other.home().join("audit"), vkey, &early);
+    refuses(
+        "is of another log",
+        &other.home().join("audit"),
+        vkey,
+        &early,
+    );
     fresh();
-    refuses("is of another log", &copy, theirs["log_key"].as_str().unwrap(), &early);
-    refuses("is of another log", &copy, vkey, &other.home().join("audit/checkpoint"));
+    refuses(
+        "is of another log",
+        &copy,
+        theirs["log_key"].as_str().unwrap(),
+        &early,
+    );
+    refuses(
+        "is of another log",
+        &copy,
+        vkey,
+        &other.home().join("audit/checkpoint"),
+    );
     // What the key did not sign, under a signature that it made.
     let forged = scratch.beside("forged");
     let told = fs::read_to_string(&early).unwrap();
@@ -435,7 +658,11 @@ fn an_auditor_needs_the_ledger_and_a_key() {
     // Cut at a seal it is consistent: the checkpoint in it tells.
     fresh();
     let text = fs::read_to_string(&log).unwrap();
-    let seal = text.rmatch_indices("\"kind\":\"seal\"").map(|(at, _)| at).nth(1).unwrap();
+    let seal = text
+        .rmatch_indices("\"kind\":\"seal\"")
+        .map(|(at, _)| at)
+        .nth(1)
+        .unwrap();
     let end = seal + text[seal..].find('\n').unwrap() + 1;
     fs::write(&log, &text[..end]).unwrap();
     refuses("not consistent", &copy, vkey, &early);
@@ -451,7 +678,13 @@ fn files(root: &Path, folder: &Path, found: &mut Vec<String>) {
         if path.is_dir() {
             files(root, &path, found);
         } else {
-            found.push(path.strip_prefix(root).unwrap().to_str().unwrap().to_owned());
+            found.push(
+                path.strip_prefix(root)
+                    .unwrap()
+                    .to_str()
+                    .unwrap()
+                    .to_owned(),
+            );
         }
     }
 }
@@ -465,21 +698,31 @@ fn sources(test: &str) -> String {
             files(&tests, &tests.join(folder), &mut paths);
         }
     }
-    paths.iter().filter_map(|path| fs::read_to_string(tests.join(path)).ok()).collect()
+    paths
+        .iter()
+        .filter_map(|path| fs::read_to_string(tests.join(path)).ok())
+        .collect()
 }
 
 /// Whether a test runs a file: it names it, or what it runs does, by its file name or as a module.
 fn is_run_by(test: &str, file: &str, all: &BTreeMap<String, Vec<String>>) -> bool {
     let own = sources(test);
-    let mut run: BTreeSet<&str> =
-        all.keys().map(String::as_str).filter(|it| own.contains(it.trim_end_matches(".rs"))).collect();
+    let mut run: BTreeSet<&str> = all
+        .keys()
+        .map(String::as_str)
+        .filter(|it| own.contains(it.trim_end_matches(".rs")))
+        .collect();
     loop {
-        let texts: Vec<String> =
-            run.iter().map(|it| fs::read_to_string(examples().join(it)).unwrap()).collect();
+        let texts: Vec<String> = run
+            .iter()
+            .map(|it| fs::read_to_string(examples().join(it)).unwrap())
+            .collect();
         let is_named = |it: &&str| {
             let base = Path::new(it).file_name().unwrap().to_str().unwrap();
             let module = format!("from {} import", base.trim_end_matches(".py"));
-            texts.iter().any(|text| text.contains(base) || text.contains(&module))
+            texts
+                .iter()
+                .any(|text| text.contains(base) || text.contains(&module))
         };
         let before = run.len();
         run.extend(all.keys().map(String::as_str).filter(is_named));
@@ -494,29 +737,48 @@ fn every_example_is_listed_and_run_by_a_test() {
     let readme = fs::read_to_string(examples().join("README.md")).unwrap();
     // A row's first cell names files in backquotes, its last one tests.
     let quoted = |cell: &str| -> Vec<String> {
-        cell.split('`').skip(1).step_by(2).map(|text| text.trim_start_matches("sh ").to_owned()).collect()
+        cell.split('`')
+            .skip(1)
+            .step_by(2)
+            .map(|text| text.trim_start_matches("sh ").to_owned())
+            .collect()
     };
     let mut tested: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for row in readme.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = row.split(" | ").collect();
         for run in quoted(cells[0]) {
             let file = run.split(' ').next().unwrap().to_owned();
-            assert!(examples().join(&file).is_file(), "examples/README.md names {file}, which is not there");
-            tested.entry(file).or_default().extend(quoted(cells[cells.len() - 1]));
+            assert!(
+                examples().join(&file).is_file(),
+                "examples/README.md names {file}, which is not there"
+            );
+            tested
+                .entry(file)
+                .or_default()
+                .extend(quoted(cells[cells.len() - 1]));
         }
     }
     let mut there = Vec::new();
     files(&examples(), &examples(), &mut there);
     for file in there {
         let name = Path::new(&file);
-        let is_run = matches!(name.extension().and_then(|it| it.to_str()), Some("py" | "sh" | "mjs"));
+        let is_run = matches!(
+            name.extension().and_then(|it| it.to_str()),
+            Some("py" | "sh" | "mjs")
+        );
         let is_run = is_run || (file.ends_with(".rs") && !file.contains('/'));
         let Some(tests) = tested.get(&file) else {
-            assert!(!is_run, "{file} can be run and examples/README.md does not list it");
+            assert!(
+                !is_run,
+                "{file} can be run and examples/README.md does not list it"
+            );
             continue;
         };
         let is_known = |test: &String| is_run_by(test, &file, &tested);
-        assert!(!tests.is_empty() && tests.iter().all(is_known), "{file} is not run by all of {tests:?}");
+        assert!(
+            !tests.is_empty() && tests.iter().all(is_known),
+            "{file} is not run by all of {tests:?}"
+        );
     }
 }
 

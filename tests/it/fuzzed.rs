@@ -1,8 +1,9 @@
-//! The bodies of the fuzz targets (`fuzz/bodies`) on a stable compiler: every kept input, every input that once
-//! failed, and some thousands made from them by mutation. Story of each regression: `fuzz/regressions/README.md`.
+//! The bodies of the fuzz targets (`fuzz/bodies`) on a stable compiler: every kept input, every
+//! input that once failed, and some thousands made from them by mutation. Story of each regression:
+//! `fuzz/regressions/README.md`.
 //!
-//! `FUZZED_SEED=n` starts from another seed, `FUZZED_CASES=n` makes n times as many. The ignored test writes the
-//! seeds of the corpora.
+//! `FUZZED_SEED=n` starts from another seed, `FUZZED_CASES=n` makes n times as many. The ignored
+//! test writes the seeds of the corpora.
 
 #[path = "../../fuzz/bodies/mod.rs"]
 pub mod bodies;
@@ -15,15 +16,26 @@ use crate::kit::setting;
 use bodies::{Body, TARGETS, seeds};
 
 fn folder(kind: &str, target: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz").join(kind).join(target)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fuzz")
+        .join(kind)
+        .join(target)
 }
 
 fn files(kind: &str, target: &str) -> Vec<(String, Vec<u8>)> {
-    let Ok(entries) = fs::read_dir(folder(kind, target)) else { return Vec::new() };
+    let Ok(entries) = fs::read_dir(folder(kind, target)) else {
+        return Vec::new();
+    };
     let mut files: Vec<(String, Vec<u8>)> = entries
         .map(|entry| entry.unwrap().path())
         .map(|path| {
-            (format!("fuzz/{kind}/{target}/{}", path.file_name().unwrap().display()), fs::read(path).unwrap())
+            (
+                format!(
+                    "fuzz/{kind}/{target}/{}",
+                    path.file_name().unwrap().display()
+                ),
+                fs::read(path).unwrap(),
+            )
         })
         .collect();
     files.sort();
@@ -110,7 +122,11 @@ fn run(body: Body, input: &[u8], what: &str) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(input))) {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-        panic!("{what}: {}\ninput: {:?}", text.unwrap_or_default(), String::from_utf8_lossy(input));
+        panic!(
+            "{what}: {}\ninput: {:?}",
+            text.unwrap_or_default(),
+            String::from_utf8_lossy(input)
+        );
     }
 }
 
@@ -126,7 +142,11 @@ fn check(target: &str, cases: u64) {
     let seed = setting("FUZZED_SEED", 1);
     for case in 0..cases * setting("FUZZED_CASES", 1) {
         let input = mutate(&inputs, &mut Dice(seed.wrapping_shl(32) ^ case));
-        run(body, &input, &format!("{target}, FUZZED_SEED={seed}, case {case}"));
+        run(
+            body,
+            &input,
+            &format!("{target}, FUZZED_SEED={seed}, case {case}"),
+        );
     }
 }
 

@@ -1,5 +1,6 @@
-//! Adapters that do everything but what they should: each ends in one outcome line and one answer that say what is known,
-//! and the next action is done. Nothing that a credential could be read from comes back.
+//! Adapters that do everything but what they should: each ends in one outcome line and one answer
+//! that say what is known, and the next action is done. Nothing that a credential could be read
+//! from comes back.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -29,9 +30,17 @@ const DONE: &str = r#"cat >/dev/null; echo '{"success":true}'"#;
 const FETCH: &str = "email.fetch";
 
 /// rules/gateway.yaml of one adapter for all nine, without rates to speak of.
-fn rules(program: &str, args: &[&str], time_limit_s: u32, output_bytes_max: usize, more: Value) -> String {
-    let per_hour: serde_json::Map<String, Value> =
-        ACTIONS.iter().map(|action| ((*action).to_owned(), json!(100_000))).collect();
+fn rules(
+    program: &str,
+    args: &[&str],
+    time_limit_s: u32,
+    output_bytes_max: usize,
+    more: Value,
+) -> String {
+    let per_hour: serde_json::Map<String, Value> = ACTIONS
+        .iter()
+        .map(|action| ((*action).to_owned(), json!(100_000)))
+        .collect();
     let command = json!({
         "program": program, "args": args, "time_limit_s": time_limit_s, "output_bytes_max": output_bytes_max,
     });
@@ -40,13 +49,19 @@ fn rules(program: &str, args: &[&str], time_limit_s: u32, output_bytes_max: usiz
         "rates": {"per_hour": per_hour, "all_per_hour": 100_000},
         "anomalies": {"burst_max": 100_000, "burst_window_s": 5, "payload_bytes_max": 10_000_000},
     });
-    rules.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    rules
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
     rules.to_string()
 }
 
 /// A home whose adapter is the file `act`, run by `sh`.
 fn home_of_act(time_limit_s: u32) -> GatewayHome {
-    GatewayHome::with(SERVICES, &rules("sh", &["act"], time_limit_s, OUTPUT_BYTES_MAX, json!({})))
+    GatewayHome::with(
+        SERVICES,
+        &rules("sh", &["act"], time_limit_s, OUTPUT_BYTES_MAX, json!({})),
+    )
 }
 
 fn payload_of(action: &str) -> &'static str {
@@ -58,7 +73,13 @@ fn act(gateway: &GatewayHome, home: &mut Home, name: &str, script: &str) -> Resp
     fs::write(gateway.path("act"), script).unwrap();
     let line = one(gateway, home, name, FETCH, payload_of(FETCH));
     fs::write(gateway.path("act"), DONE).unwrap();
-    let next = one(gateway, home, &format!("{name}-next"), FETCH, payload_of(FETCH));
+    let next = one(
+        gateway,
+        home,
+        &format!("{name}-next"),
+        FETCH,
+        payload_of(FETCH),
+    );
     assert_eq!(next.status, Status::Success, "after {name}: {next:?}");
     line
 }
@@ -66,28 +87,61 @@ fn act(gateway: &GatewayHome, home: &mut Home, name: &str, script: &str) -> Resp
 /// One action: the one response line that it has, after its answer was found to say the same.
 fn one(gateway: &GatewayHome, home: &mut Home, id: &str, action: &str, payload: &str) -> Response {
     let answer = gateway.one(home, id, action, payload);
-    let lines: Vec<(u64, Response)> =
-        gateway.responses().into_iter().filter(|(_, line)| line.request_id == id).collect();
-    let [(seq, line)] = lines.as_slice() else { panic!("{id}: {lines:?}") };
+    let lines: Vec<(u64, Response)> = gateway
+        .responses()
+        .into_iter()
+        .filter(|(_, line)| line.request_id == id)
+        .collect();
+    let [(seq, line)] = lines.as_slice() else {
+        panic!("{id}: {lines:?}")
+    };
     assert_eq!(answer.audit_ref, seq.to_string(), "{id}");
-    assert_eq!(code(&answer), line.metadata.code.map_or_else(String::new, |code| code.to_string()), "{id}");
-    assert_eq!(answer.error.map(|error| error.message), line.metadata.message, "{id}");
-    assert_eq!(line.metadata.code.is_none(), line.status == Status::Success, "{id}");
+    assert_eq!(
+        code(&answer),
+        line.metadata
+            .code
+            .map_or_else(String::new, |code| code.to_string()),
+        "{id}"
+    );
+    assert_eq!(
+        answer.error.map(|error| error.message),
+        line.metadata.message,
+        "{id}"
+    );
+    assert_eq!(
+        line.metadata.code.is_none(),
+        line.status == Status::Success,
+        "{id}"
+    );
     let line_data = line.data.as_ref().map(|data| data.get().to_owned());
     if line.data_blob.is_none() {
-        assert_eq!(answer.data.map(|data| data.get().to_owned()), line_data, "{id}");
+        assert_eq!(
+            answer.data.map(|data| data.get().to_owned()),
+            line_data,
+            "{id}"
+        );
     }
     assert!(home.state().actions.open.is_empty(), "{id}");
     line.clone()
 }
 
-/// Code, note and message of a line; a message without what every one of its code begins and ends with.
+/// Code, note and message of a line; a message without what every one of its code begins and ends
+/// with.
 fn said(line: &Response) -> (String, String, String) {
-    let code = line.metadata.code.map_or_else(String::new, |code| code.to_string());
+    let code = line
+        .metadata
+        .code
+        .map_or_else(String::new, |code| code.to_string());
     let message = line.metadata.message.clone().unwrap_or_default();
-    let message = message.strip_prefix(&format!("a-{}: ", line.request_line)).unwrap_or(&message).to_owned();
+    let message = message
+        .strip_prefix(&format!("a-{}: ", line.request_line))
+        .unwrap_or(&message)
+        .to_owned();
     let remedy = line.metadata.code.map_or("", |code| code.remedy());
-    let message = message.strip_suffix(remedy).and_then(|text| text.strip_suffix("; ")).unwrap_or(&message);
+    let message = message
+        .strip_suffix(remedy)
+        .and_then(|text| text.strip_suffix("; "))
+        .unwrap_or(&message);
     let note = match &line.complaint {
         Some(complaint) => format!("{}; it complained: {complaint}", line.note),
         None => line.note.clone(),
@@ -111,8 +165,20 @@ fn whatever_an_adapter_does_one_line_and_one_answer_say_it() {
             "`sh` took longer than 1 s",
             "",
         ),
-        ("floods", "yes", "ADAPTER_OUTPUT", "`sh` wrote more than 65536 bytes", ""),
-        ("complains", "yes 2>&1 | head -c 3000000 >&2; echo '{\"success\":true}'", "", "`sh` answered", ""),
+        (
+            "floods",
+            "yes",
+            "ADAPTER_OUTPUT",
+            "`sh` wrote more than 65536 bytes",
+            "",
+        ),
+        (
+            "complains",
+            "yes 2>&1 | head -c 3000000 >&2; echo '{\"success\":true}'",
+            "",
+            "`sh` answered",
+            "",
+        ),
         (
             "complains-for-ever",
             "yes no >&2",
@@ -120,11 +186,41 @@ fn whatever_an_adapter_does_one_line_and_one_answer_say_it() {
             "`sh` took longer than 1 s; it complained: no\\u{a}no\\u{a}",
             "`sh` took longer than 1 s",
         ),
-        ("reads-nothing-and-hangs", "sleep 100", "ADAPTER_TIMED_OUT", "`sh` took longer than 1 s", ""),
-        ("reads-nothing", "echo '{\"success\":true}'", "", "`sh` answered", ""),
-        ("closes-its-input", "exec 0<&-; sleep 0.1; echo '{\"success\":true}'", "", "`sh` answered", ""),
-        ("goes", "exit 0", "ADAPTER_OUTPUT", "`sh` answered", &format!("{no_answer}the document is empty")),
-        ("faults", "kill -SEGV $$", "ADAPTER_CRASHED", "`sh` was ended by signal 11", ""),
+        (
+            "reads-nothing-and-hangs",
+            "sleep 100",
+            "ADAPTER_TIMED_OUT",
+            "`sh` took longer than 1 s",
+            "",
+        ),
+        (
+            "reads-nothing",
+            "echo '{\"success\":true}'",
+            "",
+            "`sh` answered",
+            "",
+        ),
+        (
+            "closes-its-input",
+            "exec 0<&-; sleep 0.1; echo '{\"success\":true}'",
+            "",
+            "`sh` answered",
+            "",
+        ),
+        (
+            "goes",
+            "exit 0",
+            "ADAPTER_OUTPUT",
+            "`sh` answered",
+            &format!("{no_answer}the document is empty"),
+        ),
+        (
+            "faults",
+            "kill -SEGV $$",
+            "ADAPTER_CRASHED",
+            "`sh` was ended by signal 11",
+            "",
+        ),
         (
             "faults-behind-its-answer",
             "echo '{\"success\":true}'; kill -9 $$",
@@ -267,12 +363,19 @@ fn whatever_an_adapter_does_one_line_and_one_answer_say_it() {
         ),
         (
             "says-so",
-            "echo '{\"success\":false,\"error\":{\"code\":\"FULL\",\"message\":\"no room\\\\u001b[2J\"},\"data\":{\"n\":1}}'; echo why >&2",
+            "echo '{\"success\":false,\"error\":{\"code\":\"FULL\",\"message\":\"no \
+                room\\\\u001b[2J\"},\"data\":{\"n\":1}}'; echo why >&2",
             "ADAPTER_FAILED",
             "`sh` answered; it complained: why",
             "FULL: no room\\u{1b}[2J",
         ),
-        ("daemon", "sleep 300 & echo '{\"success\":true}'", "", "`sh` answered", ""),
+        (
+            "daemon",
+            "sleep 300 & echo '{\"success\":true}'",
+            "",
+            "`sh` answered",
+            "",
+        ),
         (
             "says-it-is-late",
             "sleep 1.5; echo '{\"success\":true}'",
@@ -287,14 +390,27 @@ fn whatever_an_adapter_does_one_line_and_one_answer_say_it() {
             "`sh` answered",
             "",
         ),
-        ("null-data", " printf '\\n\\n {\"data\" : null , \"success\":true}\\n\\n'", "", "`sh` answered", ""),
+        (
+            "null-data",
+            " printf '\\n\\n {\"data\" : null , \"success\":true}\\n\\n'",
+            "",
+            "`sh` answered",
+            "",
+        ),
     ];
     for (name, script, code, note, message) in cases {
         let line = act(&gateway, &mut home, name, script);
         let (own_code, own_note, own_message) = said(&line);
-        assert_eq!((&*own_code, line.data_blob.as_ref()), (*code, None), "{name}: {line:?}");
+        assert_eq!(
+            (&*own_code, line.data_blob.as_ref()),
+            (*code, None),
+            "{name}: {line:?}"
+        );
         if note.ends_with("\\u{a}") {
-            assert!(own_note.starts_with(note) && own_note.len() < 3000, "{name}: {line:?}");
+            assert!(
+                own_note.starts_with(note) && own_note.len() < 3000,
+                "{name}: {line:?}"
+            );
         } else {
             assert_eq!(own_note, *note, "{name}");
         }
@@ -320,8 +436,11 @@ fn an_answer_behind_the_time_limit_is_never_taken() {
     let gateway = home_of_act(1);
     let mut home = gateway.open();
     // It goes on behind its end, as far as its group lets it.
-    fs::write(gateway.path("act"), "trap '' TERM; sh -c 'echo $$ >left; sleep 2; echo x >late' & wait")
-        .unwrap();
+    fs::write(
+        gateway.path("act"),
+        "trap '' TERM; sh -c 'echo $$ >left; sleep 2; echo x >late' & wait",
+    )
+    .unwrap();
     let line = one(&gateway, &mut home, "late", FETCH, "{}");
     assert_eq!(said(&line).0, "ADAPTER_TIMED_OUT");
     let before = gateway.answer("late").unwrap().to_bytes();
@@ -330,11 +449,17 @@ fn an_answer_behind_the_time_limit_is_never_taken() {
     settle(&mut home);
     assert_eq!(gateway.answer("late").unwrap().to_bytes(), before);
     assert_eq!(gateway.responses().len(), 1);
-    assert!(!gateway.path("late").exists(), "what it started outlived it");
+    assert!(
+        !gateway.path("late").exists(),
+        "what it started outlived it"
+    );
     // Exactly at the limit is either, once.
     fs::write(gateway.path("act"), "sleep 0.98; echo '{\"success\":true}'").unwrap();
     let line = one(&gateway, &mut home, "just", FETCH, "{}");
-    assert!(["", "ADAPTER_TIMED_OUT"].contains(&said(&line).0.as_str()), "{line:?}");
+    assert!(
+        ["", "ADAPTER_TIMED_OUT"].contains(&said(&line).0.as_str()),
+        "{line:?}"
+    );
 }
 
 #[test]
@@ -346,7 +471,8 @@ fn an_adapter_may_write_as_much_as_its_limit_and_no_byte_more() {
     let script = |bytes: usize| {
         let letters = bytes - frame;
         format!(
-            "printf '{{\"success\":true,\"data\":\"'; head -c {letters} /dev/zero | tr '\\0' x; printf '\"}}'"
+            "printf '{{\"success\":true,\"data\":\"'; head -c {letters} /dev/zero | tr '\\0' x; \
+                printf '\"}}'"
         )
     };
     let line = act(&gateway, &mut home, "at-the-limit", &script(limit));
@@ -364,7 +490,8 @@ fn an_adapter_may_write_as_much_as_its_limit_and_no_byte_more() {
 fn what_an_adapter_fails_with_is_cut() {
     let gateway = home_of_act(10);
     let mut home = gateway.open();
-    let script = "printf '{\"success\":false,\"error\":{\"code\":\"E\",\"message\":\"'; head -c 60000 /dev/zero | tr '\\0' m; printf '\"}}'";
+    let script = "printf '{\"success\":false,\"error\":{\"code\":\"E\",\"message\":\"'; head -c \
+        60000 /dev/zero | tr '\\0' m; printf '\"}}'";
     let line = act(&gateway, &mut home, "long", script);
     assert_eq!(said(&line).0, "ADAPTER_FAILED");
     assert!(line.metadata.message.unwrap().len() < 2000);
@@ -380,13 +507,21 @@ fn an_adapter_that_cannot_be_run_did_nothing() {
             |_| {},
             "`nowhere-to-be-found` could not be run: No such file or directory (os error 2)",
         ),
-        ("./missing", |_| {}, "`./missing` could not be run: No such file or directory (os error 2)"),
+        (
+            "./missing",
+            |_| {},
+            "`./missing` could not be run: No such file or directory (os error 2)",
+        ),
         (
             "./plain",
             |path| fs::write(path.join("plain"), "#!/bin/sh\n").unwrap(),
             "`./plain` could not be run: Permission denied (os error 13)",
         ),
-        ("./rules", |_| {}, "`./rules` could not be run: Permission denied (os error 13)"),
+        (
+            "./rules",
+            |_| {},
+            "`./rules` could not be run: Permission denied (os error 13)",
+        ),
         (
             "./nobody",
             |path| script(&path.join("nobody"), "#!/nowhere/interpreter\n"),
@@ -405,7 +540,11 @@ fn an_adapter_that_cannot_be_run_did_nothing() {
         let line = one(&gateway, &mut home, "first", FETCH, "{}");
         assert_eq!(
             said(&line),
-            ("ADAPTER_NOT_RUN".to_owned(), note.to_owned(), note.to_owned()),
+            (
+                "ADAPTER_NOT_RUN".to_owned(),
+                note.to_owned(),
+                note.to_owned()
+            ),
             "{program}"
         );
         let line = one(&gateway, &mut home, "second", FETCH, "{}");
@@ -428,25 +567,44 @@ fn an_adapter_gets_its_task_and_nothing_else() {
         "$(for f in /proc/$$/fd/*; do readlink $f; done | tr '\n' ' ')" "$(pwd)" \
         "$(test "$(cut -d' ' -f5 /proc/$$/stat)" = $$ && echo true || echo false)""#;
     fs::write(gateway.path("act"), script).unwrap();
-    one(&gateway, &mut home, "looks", "service.api_call", payload_of("service.api_call"));
-    let data: Value = serde_json::from_str(gateway.answer("looks").unwrap().data.unwrap().get()).unwrap();
+    one(
+        &gateway,
+        &mut home,
+        "looks",
+        "service.api_call",
+        payload_of("service.api_call"),
+    );
+    let data: Value =
+        serde_json::from_str(gateway.answer("looks").unwrap().data.unwrap().get()).unwrap();
     let task = json!({
         "id": "looks", "source": "core", "action": "service.api_call",
         "payload": {"service": "bank", "endpoint": "/v1/balance", "method": "GET"},
         "service": "bank", "host": "api.bank.example", "port": null, "protocol": "https", "credential": null,
     });
     assert_eq!(data["task"], task);
-    assert_eq!(data["env"], "LANG=C.UTF-8 PATH=/usr/local/bin:/usr/bin:/bin ");
+    assert_eq!(
+        data["env"],
+        "LANG=C.UTF-8 PATH=/usr/local/bin:/usr/bin:/bin "
+    );
     let root = fs::canonicalize(gateway.place.root.path()).unwrap();
     let files = data["files"].as_str().unwrap().split_whitespace();
-    let of_the_gate: Vec<&str> = files.filter(|file| Path::new(file).starts_with(&root)).collect();
-    assert!(of_the_gate.iter().all(|file| file.ends_with("/act")), "inherited: {of_the_gate:?}");
+    let of_the_gate: Vec<&str> = files
+        .filter(|file| Path::new(file).starts_with(&root))
+        .collect();
+    assert!(
+        of_the_gate.iter().all(|file| file.ends_with("/act")),
+        "inherited: {of_the_gate:?}"
+    );
     assert_eq!(Path::new(data["dir"].as_str().unwrap()), root);
     assert_eq!(data["leads"], true);
     // Payloads come with their defaults, also large ones.
     one(&gateway, &mut home, "defaults", FETCH, "{}");
-    let data: Value = serde_json::from_str(gateway.answer("defaults").unwrap().data.unwrap().get()).unwrap();
-    assert_eq!(data["task"]["payload"], json!({"folder": "INBOX", "limit": 50}));
+    let data: Value =
+        serde_json::from_str(gateway.answer("defaults").unwrap().data.unwrap().get()).unwrap();
+    assert_eq!(
+        data["task"]["payload"],
+        json!({"folder": "INBOX", "limit": 50})
+    );
 }
 
 #[test]
@@ -459,16 +617,19 @@ fn an_adapter_that_changes_its_own_file_changes_the_next_run() {
     )
     .unwrap();
     assert_eq!(said(&one(&gateway, &mut home, "first", FETCH, "{}")).0, "");
-    assert_eq!(said(&one(&gateway, &mut home, "second", FETCH, "{}")).0, "ADAPTER_OUTPUT");
+    assert_eq!(
+        said(&one(&gateway, &mut home, "second", FETCH, "{}")).0,
+        "ADAPTER_OUTPUT"
+    );
     fs::remove_file(gateway.path("act")).unwrap();
     let line = one(&gateway, &mut home, "third", FETCH, "{}");
     assert_eq!(said(&line).0, "ADAPTER_CRASHED", "sh itself runs: {line:?}");
 }
 
-/// A home with the principals `core` and `other`, whose adapter hangs where the subject says so. It writes down what begins.
+/// A home with the principals `core` and `other`, whose adapter hangs where the subject says so. It
+/// writes down what begins.
 fn two_principals(more: Value) -> (GatewayHome, SignKey) {
-    const SCRIPT: &str =
-        r#"t=$(cat); case "$t" in *hang*) echo x >>begun; sleep 300;; esac; echo '{"success":true}'"#;
+    const SCRIPT: &str = r#"t=$(cat); case "$t" in *hang*) echo x >>begun; sleep 300;; esac; echo '{"success":true}'"#;
     let gateway = GatewayHome::with(SERVICES, &rules("sh", &["-c", SCRIPT], 600, 1000, more));
     let key = SignKey::Hmac([8; 32]);
     gateway.edit("rules/principals.yaml", |text| {
@@ -477,9 +638,13 @@ fn two_principals(more: Value) -> (GatewayHome, SignKey) {
     let keyring = SqliteKeyring::open(gateway.place.root.path(), false).unwrap();
     keyring.insert(&key.verify_key()).unwrap();
     let id = key_id(&key.verify_key());
-    let payload = json!({"principal": "other", "key_id": id, "algorithm": "hmac-sha256"}).to_string();
+    let payload =
+        json!({"principal": "other", "key_id": id, "algorithm": "hmac-sha256"}).to_string();
     let mut home = gateway.open();
-    assert_eq!(code(&gateway.one_as_owner(&mut home, "key-other", "keys.add", &payload)), "");
+    assert_eq!(
+        code(&gateway.one_as_owner(&mut home, "key-other", "keys.add", &payload)),
+        ""
+    );
     drop(home);
     (gateway, key)
 }
@@ -511,22 +676,43 @@ fn nobody_s_flood_keeps_another_s_action_waiting_nor_any_decision() {
         gateway.place.ask(&other, "other", &id, "email.send", QUICK);
         assert_eq!(until_answered(&gateway, &mut home, &id), "");
     }
-    let begun = || fs::read_to_string(gateway.path("begun")).unwrap_or_default().lines().count();
+    let begun = || {
+        fs::read_to_string(gateway.path("begun"))
+            .unwrap_or_default()
+            .lines()
+            .count()
+    };
     until("two of them hang", || begun() >= 2);
     assert_eq!(begun(), 2, "of three places, one is kept");
     assert_eq!(home.state().actions.open.len(), 29);
     // Now all three hang, and decisions go on.
-    gateway.place.ask(&other, "other", "other-hangs", "email.send", HANGING);
-    gateway.place.ask_as_owner("halt", "halt.set", r#"{"reason":"a test"}"#);
+    gateway
+        .place
+        .ask(&other, "other", "other-hangs", "email.send", HANGING);
+    gateway
+        .place
+        .ask_as_owner("halt", "halt.set", r#"{"reason":"a test"}"#);
     assert_eq!(until_answered(&gateway, &mut home, "halt"), "");
     gateway.ask("after-the-halt", "email.send", QUICK);
-    assert_eq!(until_answered(&gateway, &mut home, "after-the-halt"), "CHECKS_FAILED");
-    let message = gateway.answer("after-the-halt").unwrap().error.unwrap().message;
+    assert_eq!(
+        until_answered(&gateway, &mut home, "after-the-halt"),
+        "CHECKS_FAILED"
+    );
+    let message = gateway
+        .answer("after-the-halt")
+        .unwrap()
+        .error
+        .unwrap()
+        .message;
     assert!(message.contains("manual_halt"), "{message}");
     // Ending the gate ends them all, soon.
     let dropped = Instant::now();
     drop(home);
-    assert!(dropped.elapsed() < Duration::from_secs(60), "{:?}", dropped.elapsed());
+    assert!(
+        dropped.elapsed() < Duration::from_secs(60),
+        "{:?}",
+        dropped.elapsed()
+    );
 }
 
 #[test]
@@ -542,13 +728,21 @@ fn one_principal_cannot_take_all_that_may_be_open() {
         let answer = gateway.answer(id).unwrap();
         assert_eq!(code(&answer), "ACTIONS_FULL");
         let message = answer.error.unwrap().message;
-        assert!(message.contains("`core` has 6 of 8 open actions already"), "{message}");
+        assert!(
+            message.contains("`core` has 6 of 8 open actions already"),
+            "{message}"
+        );
     }
     for (id, refused) in [("other-0", false), ("other-1", false), ("other-2", true)] {
-        gateway.place.ask(&other, "other", id, "email.send", HANGING);
+        gateway
+            .place
+            .ask(&other, "other", id, "email.send", HANGING);
         while home.round(false).unwrap().more {}
         assert_eq!(
-            gateway.answer(id).map(|answer| code(&answer)).unwrap_or_default(),
+            gateway
+                .answer(id)
+                .map(|answer| code(&answer))
+                .unwrap_or_default(),
             if refused { "ACTIONS_FULL" } else { "" }
         );
     }
@@ -561,32 +755,53 @@ fn no_more_run_at_once_than_may() {
     const SCRIPT: &str = r#"cat >/dev/null; mkdir -p at; touch at/$$; ls at | wc -l >>seen; sleep 0.1; rm at/$$; echo '{"success":true}'"#;
     for (workers, at_once, most) in [(2, 4, 2), (8, 3, 3), (1, 1, 1)] {
         let text = rules("sh", &["-c", SCRIPT], 60, 1000, json!({"workers": workers}));
-        let gateway =
-            GatewayHome::with(SERVICES, &text.replace("\"at_once\":4", &format!("\"at_once\":{at_once}")));
+        let gateway = GatewayHome::with(
+            SERVICES,
+            &text.replace("\"at_once\":4", &format!("\"at_once\":{at_once}")),
+        );
         let mut home = gateway.open();
         for n in 0..12 {
             gateway.ask(&format!("n-{n}"), FETCH, "{}");
         }
         settle(&mut home);
-        assert_eq!(gateway.responses().values().filter(|line| line.status == Status::Success).count(), 12);
+        assert_eq!(
+            gateway
+                .responses()
+                .values()
+                .filter(|line| line.status == Status::Success)
+                .count(),
+            12
+        );
         let seen = fs::read_to_string(gateway.path("seen")).unwrap();
-        let seen: Vec<usize> = seen.lines().map(|count| count.trim().parse().unwrap()).collect();
-        assert!(seen.len() == 12 && seen.iter().all(|count| *count <= most), "{workers} {at_once}: {seen:?}");
-        assert!(most == 1 || seen.iter().any(|count| *count > 1), "they do run together: {seen:?}");
+        let seen: Vec<usize> = seen
+            .lines()
+            .map(|count| count.trim().parse().unwrap())
+            .collect();
+        assert!(
+            seen.len() == 12 && seen.iter().all(|count| *count <= most),
+            "{workers} {at_once}: {seen:?}"
+        );
+        assert!(
+            most == 1 || seen.iter().any(|count| *count > 1),
+            "they do run together: {seen:?}"
+        );
     }
 }
 
 const SECRET: &str = "pa$$\"w/örd\\7%41";
 
-/// The line, with its contents by digest, of one task with a credential done by this script. The script finds the
-/// credential in `$secret`, as JSON has it, and in the file `secret` as it is.
+/// The line, with its contents by digest, of one task with a credential done by this script. The
+/// script finds the credential in `$secret`, as JSON has it, and in the file `secret` as it is.
 fn with_credential(secret: &str, script: &str) -> (String, Response) {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("secret"), secret).unwrap();
     let rules = rules("sh", &["-c", script], 20, OUTPUT_BYTES_MAX, json!({}));
     let rules = spoolgate_rules::gateway::Gateway::read("rules/gateway.yaml", &rules).unwrap();
     let services = Services::read("rules/services.yaml", SERVICES).unwrap();
-    let (id, source) = (RequestId::parse("one").unwrap(), Principal::parse("core").unwrap());
+    let (id, source) = (
+        RequestId::parse("one").unwrap(),
+        Principal::parse("core").unwrap(),
+    );
     let credential = Credential(secret.to_owned());
     let task = Task {
         request_id: &id,
@@ -617,15 +832,22 @@ fn with_credential(secret: &str, script: &str) -> (String, Response) {
         begun_at: now,
     };
     let (line, blobs) = respond(&open, &ran, "rulebook", now, 8);
-    let blobs: Vec<String> = blobs.into_iter().map(|(_, bytes)| String::from_utf8(bytes).unwrap()).collect();
-    let everything = format!("{ran:?} {task:?} {line:?} {blobs:?} {}", serde_json::to_string(&line).unwrap());
+    let blobs: Vec<String> = blobs
+        .into_iter()
+        .map(|(_, bytes)| String::from_utf8(bytes).unwrap())
+        .collect();
+    let everything = format!(
+        "{ran:?} {task:?} {line:?} {blobs:?} {}",
+        serde_json::to_string(&line).unwrap()
+    );
     (everything, line)
 }
 
 /// Python that has the credential as `secret` and writes JSON.
 fn python(body: &str) -> String {
     format!(
-        "exec python3 -c '\nimport base64, json, sys, urllib.parse\ntask = json.load(sys.stdin)\nsecret = task[\"credential\"]\n{body}\n'"
+        "exec python3 -c '\nimport base64, json, sys, urllib.parse\ntask = \
+            json.load(sys.stdin)\nsecret = task[\"credential\"]\n{body}\n'"
     )
 }
 
@@ -635,8 +857,9 @@ fn a_credential_goes_in_and_never_comes_out() {
         eprintln!("skipped: python3 is not installed");
         return;
     }
-    let used =
-        python(r#"print(json.dumps({"success": secret == open("secret").read(), "data": len(secret)}))"#);
+    let used = python(
+        r#"print(json.dumps({"success": secret == open("secret").read(), "data": len(secret)}))"#,
+    );
     let (_, line) = with_credential(SECRET, &used);
     assert_eq!(
         (line.status, line.data.as_ref().map(|data| data.get())),
@@ -678,12 +901,16 @@ fn a_credential_goes_in_and_never_comes_out() {
     for leak in leaks {
         let (everything, line) = with_credential(SECRET, &python(&leak));
         assert_eq!(said(&line).0, "ADAPTER_OUTPUT", "{leak}: {line:?}");
-        let note = "its output or its complaint held the credential of the service: nothing of them is kept, and whether \
+        let note = "its output or its complaint held the credential of the service: nothing of \
+            them is kept, and whether \
                     it was done is not known";
         assert_eq!(line.note, note);
         assert!(line.data.is_none() && line.data_blob.is_none(), "{leak}");
         for form in &forms {
-            assert!(!everything.contains(form.as_str()), "{leak}: {form} in {everything}");
+            assert!(
+                !everything.contains(form.as_str()),
+                "{leak}: {form} in {everything}"
+            );
         }
     }
 }
@@ -693,7 +920,11 @@ fn short_and_long_credentials() {
     let echo = "cat >/dev/null; printf '{\"success\":true,\"data\":\"%s\"}' \"$(cat secret)\"";
     assert_eq!(said(&with_credential("pin4", echo).1).0, "ADAPTER_OUTPUT");
     let hex = r#"cat >/dev/null; echo '{"success":true,"data":"70696e34"}'"#;
-    assert_eq!(said(&with_credential("pin4", hex).1).0, "", "of short ones only themselves are looked for");
+    assert_eq!(
+        said(&with_credential("pin4", hex).1).0,
+        "",
+        "of short ones only themselves are looked for"
+    );
     // A part of a long one could be all that is kept of a complaint.
     let long: String = ('a'..='z').cycle().take(4000).collect();
     let (everything, line) = with_credential(&long, "head -c 3000 secret >&2; exit 1");

@@ -1,6 +1,7 @@
-//! Outgoing actions over crashes, copies and forgers: whoever asks twice is answered twice and served once, whoever changes a
-//! line is found, and the ledger alone says again what was answered. The gate killed at each of its steps is in
-//! tests/it/simulation/outside.rs, killed by SIGKILL in tests/it/gateway_kill.rs.
+//! Outgoing actions over crashes, copies and forgers: whoever asks twice is answered twice and
+//! served once, whoever changes a line is found, and the ledger alone says again what was answered.
+//! The gate killed at each of its steps is in tests/it/simulation/outside.rs, killed by SIGKILL in
+//! tests/it/gateway_kill.rs.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +23,10 @@ use spoolgate_replay::replay::{self, AnswerFiles, Report};
 use spoolgate_rules::gateway::{ACTIONS, AdapterRule};
 use spoolgate_wire::answer::Answer;
 
-const MAIL: (&str, &str) = ("email.send", r#"{"to":["ann@example.com"],"subject":"hello","body":"a word"}"#);
+const MAIL: (&str, &str) = (
+    "email.send",
+    r#"{"to":["ann@example.com"],"subject":"hello","body":"a word"}"#,
+);
 
 /// Notes whom it serves, and waits while it is told to.
 #[derive(Debug, Default)]
@@ -33,7 +37,10 @@ struct Double {
 
 impl Adapters for Double {
     fn execute(&self, _: &AdapterRule, task: &Task<'_>, stop: &AtomicBool) -> Ran {
-        self.served.lock().unwrap().push(task.request_id.to_string());
+        self.served
+            .lock()
+            .unwrap()
+            .push(task.request_id.to_string());
         while self.waits.load(Ordering::SeqCst) && !stop.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -43,10 +50,16 @@ impl Adapters for Double {
                 r#"{"success":false,"error":{"code":"NO","message":"not today"}}"#.to_owned()
             }
             _ if id.starts_with("garbage") => "?".to_owned(),
-            _ if id.starts_with("large") => json!({"success": true, "data": "x".repeat(9000)}).to_string(),
+            _ if id.starts_with("large") => {
+                json!({"success": true, "data": "x".repeat(9000)}).to_string()
+            }
             _ => json!({"success": true, "data": {"of": id}}).to_string(),
         };
-        let ending = if id.starts_with("slow") { Ending::TimedOut } else { Ending::Answered };
+        let ending = if id.starts_with("slow") {
+            Ending::TimedOut
+        } else {
+            Ending::Answered
+        };
         Ran {
             ending,
             note: "the double".to_owned(),
@@ -63,11 +76,17 @@ struct Desk {
 
 impl Desk {
     fn new() -> Desk {
-        Desk::of(GatewayHome::with(SERVICES, &gateway(&[exec(&ACTIONS, "exit 9", 10)])))
+        Desk::of(GatewayHome::with(
+            SERVICES,
+            &gateway(&[exec(&ACTIONS, "exit 9", 10)]),
+        ))
     }
 
     fn of(home: GatewayHome) -> Desk {
-        Desk { home, double: Arc::new(Double::default()) }
+        Desk {
+            home,
+            double: Arc::new(Double::default()),
+        }
     }
 
     fn open(&self) -> Home {
@@ -81,20 +100,35 @@ impl Desk {
     }
 
     fn served(&self, id: &str) -> usize {
-        self.double.served.lock().unwrap().iter().filter(|served| *served == id).count()
+        self.double
+            .served
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|served| *served == id)
+            .count()
     }
 
     fn bytes(&self, id: &str) -> Vec<u8> {
-        self.home.envelope(id, MAIL.0, MAIL.1).to_json().into_bytes()
+        self.home
+            .envelope(id, MAIL.0, MAIL.1)
+            .to_json()
+            .into_bytes()
     }
 
     /// As `spoolgate handle` hands it over.
     fn hand(&self, name: &str, bytes: &[u8]) {
-        self.home.place.disk.put(format!("spool/local/in/{name}.json"), bytes);
+        self.home
+            .place
+            .disk
+            .put(format!("spool/local/in/{name}.json"), bytes);
     }
 
     fn told(&self, name: &str) -> Option<Vec<u8>> {
-        self.home.place.disk.get(format!("spool/local/out/{name}.json"))
+        self.home
+            .place
+            .disk
+            .get(format!("spool/local/out/{name}.json"))
     }
 
     fn out(&self, name: &str) -> Option<Vec<u8>> {
@@ -105,14 +139,19 @@ impl Desk {
         self.home.place.disk.files_below("audit")
     }
 
-    /// The ledger alone says all of it again: state, index, every line, and the answers that lie there.
+    /// The ledger alone says all of it again: state, index, every line, and the answers that lie
+    /// there.
     fn comes_out_the_same(&self) -> Report {
-        let (again, same) = Home::rebuild(self.home.place.root.path(), self.home.place.seams()).unwrap();
+        let (again, same) =
+            Home::rebuild(self.home.place.root.path(), self.home.place.seams()).unwrap();
         assert!(same);
         drop(again);
         let mut answers = AnswerFiles::default();
         for (path, bytes) in self.home.place.disk.files_below("spool/out") {
-            answers.insert(path.strip_prefix("spool/out").unwrap().to_str().unwrap(), &bytes);
+            answers.insert(
+                path.strip_prefix("spool/out").unwrap().to_str().unwrap(),
+                &bytes,
+            );
         }
         let report = replayed(self.files(), Some(answers));
         assert!(report.is_same(), "{report:#?}");
@@ -122,7 +161,10 @@ impl Desk {
 
 fn replayed(files: Vec<(PathBuf, Vec<u8>)>, answers: Option<AnswerFiles>) -> Report {
     let disk = Arc::new(MemoryDisk::with(&files));
-    let options = replay::Options { threads: 1, answers };
+    let options = replay::Options {
+        threads: 1,
+        answers,
+    };
     replay::replay(disk, Path::new("audit"), &options, &mut |_| {}).unwrap()
 }
 
@@ -148,7 +190,9 @@ fn copies_of_what_is_open_are_answered_with_it_and_nothing_is_done_twice() {
     assert_eq!(home.state().actions.open.len(), 1);
     assert!(desk.out("one").is_none() && desk.told("c1").is_none() && desk.told("c2").is_none());
     // Other bytes under the same id are another request.
-    let other = desk.home.envelope("one", MAIL.0, &MAIL.1.replace("word", "lie"));
+    let other = desk
+        .home
+        .envelope("one", MAIL.0, &MAIL.1.replace("word", "lie"));
     desk.home.put("other", other.to_json().as_bytes());
     drain(&mut home).unwrap();
     let refused = desk
@@ -199,7 +243,10 @@ fn a_copy_for_which_there_is_no_room_is_refused_and_uses_nothing_up() {
     let full = answer(&desk.told(&format!("c{ALSO_MAX:03}")).unwrap());
     assert_eq!(
         (code(&full), full.status),
-        ("ACTIONS_FULL".to_owned(), spoolgate_wire::answer::AnswerStatus::RateLimited)
+        (
+            "ACTIONS_FULL".to_owned(),
+            spoolgate_wire::answer::AnswerStatus::RateLimited
+        )
     );
     assert!(desk.told("c000").is_none());
     // Who is waited for already needs no room.
@@ -219,7 +266,8 @@ fn a_copy_for_which_there_is_no_room_is_refused_and_uses_nothing_up() {
 
 #[test]
 fn a_held_request_that_is_granted_ends_with_what_came_of_it() {
-    let rule = "id: gateway\nstatus: active\napplies_to: {action: email.send}\nthen: hold\nmessage: a person looks\n\
+    let rule = "id: gateway\nstatus: active\napplies_to: {action: email.send}\nthen: \
+        hold\nmessage: a person looks\n\
                 when:\n- {field: payload.subject, op: present}\n";
     let home = GatewayHome::with_rules(SERVICES, &gateway(&[exec(&ACTIONS, "exit 9", 10)]), rule);
     let desk = Desk::of(home);
@@ -231,13 +279,23 @@ fn a_held_request_that_is_granted_ends_with_what_came_of_it() {
     let hold = home.state().approvals.iter().next().unwrap().clone();
     desk.hand("early", &bytes);
     settle(&mut home);
-    assert_eq!(desk.told("early").as_ref(), Some(&interim), "a copy of what is held");
+    assert_eq!(
+        desk.told("early").as_ref(),
+        Some(&interim),
+        "a copy of what is held"
+    );
     desk.waits(true);
     let payload = json!({"id": hold.id, "request_sha256": hold.request_sha256}).to_string();
-    desk.home.place.ask_as_owner("grant", "approval.grant", &payload);
+    desk.home
+        .place
+        .ask_as_owner("grant", "approval.grant", &payload);
     drain(&mut home).unwrap();
     assert_eq!(home.state().actions.open.len(), 1);
-    assert_eq!(desk.out("one").as_ref(), Some(&interim), "until it is known what came of it");
+    assert_eq!(
+        desk.out("one").as_ref(),
+        Some(&interim),
+        "until it is known what came of it"
+    );
     desk.hand("meanwhile", &bytes);
     drain(&mut home).unwrap();
     assert!(desk.told("meanwhile").is_none());
@@ -246,7 +304,11 @@ fn a_held_request_that_is_granted_ends_with_what_came_of_it() {
     desk.waits(false);
     let mut home = desk.open();
     assert_eq!(home.left_open().len(), 1);
-    assert!(home.left_open()[0].contains("email.send of core"), "{:?}", home.left_open());
+    assert!(
+        home.left_open()[0].contains("email.send of core"),
+        "{:?}",
+        home.left_open()
+    );
     assert_eq!(desk.out("one").as_ref(), Some(&interim));
     settle(&mut home);
     let own = desk.out("one").unwrap();
@@ -264,10 +326,22 @@ fn a_held_request_that_is_granted_ends_with_what_came_of_it() {
 #[test]
 fn what_is_not_durable_is_not_begun() {
     for faults in [
-        Faults { append_room: Some(300), ..Faults::default() },
-        Faults { sync_failures: 1, ..Faults::default() },
-        Faults { append_flip: Some((400, 2)), ..Faults::default() },
-        Faults { read_back_flip: true, ..Faults::default() },
+        Faults {
+            append_room: Some(300),
+            ..Faults::default()
+        },
+        Faults {
+            sync_failures: 1,
+            ..Faults::default()
+        },
+        Faults {
+            append_flip: Some((400, 2)),
+            ..Faults::default()
+        },
+        Faults {
+            read_back_flip: true,
+            ..Faults::default()
+        },
     ] {
         let desk = Desk::new();
         let mut home = desk.open();
@@ -279,24 +353,35 @@ fn what_is_not_durable_is_not_begun() {
         assert_eq!(desk.served("one"), 0, "{what}");
         let mut home = desk.open();
         settle(&mut home);
-        // A line whose sync failed can be there all the same: then nobody knows, and nothing is begun.
+        // A line whose sync failed can be there all the same: then nobody knows, and nothing is
+        // begun.
         let is_there = code(&answer(&desk.out("one").unwrap())) == "UNKNOWN_OUTCOME";
         assert_eq!(desk.served("one"), usize::from(!is_there), "{what}");
     }
 }
 
-/// A home with a line of each sort: done, failed, garbage, large, too slow, left open, refused, held.
+/// A home with a line of each sort: done, failed, garbage, large, too slow, left open, refused,
+/// held.
 fn day() -> Desk {
-    let rule = "id: gateway\nstatus: active\napplies_to: {action: email.draft}\nthen: hold\nmessage: a person looks\n\
+    let rule = "id: gateway\nstatus: active\napplies_to: {action: email.draft}\nthen: \
+        hold\nmessage: a person looks\n\
                 when:\n- {field: payload.subject, op: present}\n";
-    let desk = Desk::of(GatewayHome::with_rules(SERVICES, &gateway(&[exec(&ACTIONS, "exit 9", 10)]), rule));
+    let desk = Desk::of(GatewayHome::with_rules(
+        SERVICES,
+        &gateway(&[exec(&ACTIONS, "exit 9", 10)]),
+        rule,
+    ));
     let mut home = desk.open();
     for id in ["done", "fails", "garbage", "large", "slow"] {
         desk.home.put(id, &desk.bytes(id));
         settle(&mut home);
     }
     desk.home.ask("held", "email.draft", MAIL.1);
-    desk.home.ask("refused", "service.api_call", r#"{"service":"nobody","endpoint":"/","method":"GET"}"#);
+    desk.home.ask(
+        "refused",
+        "service.api_call",
+        r#"{"service":"nobody","endpoint":"/","method":"GET"}"#,
+    );
     settle(&mut home);
     desk.waits(true);
     desk.home.put("lost", &desk.bytes("lost"));
@@ -311,9 +396,24 @@ fn day() -> Desk {
         .home
         .responses()
         .into_values()
-        .map(|line| line.metadata.code.map(|code| code.to_string()).unwrap_or_default())
+        .map(|line| {
+            line.metadata
+                .code
+                .map(|code| code.to_string())
+                .unwrap_or_default()
+        })
         .collect();
-    assert_eq!(codes, ["", "ADAPTER_FAILED", "ADAPTER_OUTPUT", "", "ADAPTER_TIMED_OUT", "UNKNOWN_OUTCOME"]);
+    assert_eq!(
+        codes,
+        [
+            "",
+            "ADAPTER_FAILED",
+            "ADAPTER_OUTPUT",
+            "",
+            "ADAPTER_TIMED_OUT",
+            "UNKNOWN_OUTCOME"
+        ]
+    );
     desk
 }
 
@@ -321,7 +421,14 @@ fn day() -> Desk {
 fn every_line_is_recomputed_and_every_answer_made_again() {
     let desk = day();
     let report = desk.comes_out_the_same();
-    let of = |what: &str| report.rows.iter().filter(|row| row.what == what).map(|row| row.lines).sum::<u64>();
+    let of = |what: &str| {
+        report
+            .rows
+            .iter()
+            .filter(|row| row.what == what)
+            .map(|row| row.lines)
+            .sum::<u64>()
+    };
     assert_eq!(of("response"), 6, "{report:#?}");
     let files = report.files.unwrap();
     assert_eq!((files.changed, files.unknown), (0, 0), "{files:?}");
@@ -331,9 +438,21 @@ fn every_line_is_recomputed_and_every_answer_made_again() {
     let report = replayed(desk.files(), Some(answers));
     assert!(!report.is_same());
     // A lost blob is named.
-    let blob = desk.home.responses().into_values().find_map(|line| line.data_blob).unwrap();
-    let files = desk.files().into_iter().filter(|(path, _)| !path.ends_with(&blob)).collect();
-    assert_eq!(replayed(files, None).missing_files, [format!("audit/blobs/{blob}")]);
+    let blob = desk
+        .home
+        .responses()
+        .into_values()
+        .find_map(|line| line.data_blob)
+        .unwrap();
+    let files = desk
+        .files()
+        .into_iter()
+        .filter(|(path, _)| !path.ends_with(&blob))
+        .collect();
+    assert_eq!(
+        replayed(files, None).missing_files,
+        [format!("audit/blobs/{blob}")]
+    );
 }
 
 /// Who holds the keys and writes the whole log again is found by replaying it.
@@ -345,24 +464,47 @@ fn forged_responses_are_found() {
         let mut lines = lines_of(files.segment(1));
         change(&mut lines);
         let log = forge(&lines, &files.keys, Forger::HoldsSealKey);
-        let all = desk.files().into_iter().filter(|(path, _)| !path.ends_with("checkpoint"));
+        let all = desk
+            .files()
+            .into_iter()
+            .filter(|(path, _)| !path.ends_with("checkpoint"));
         let log_path = Path::new("audit/log-00000001.jsonl");
-        let all = all.map(|(path, bytes)| if path == log_path { (path, log.clone()) } else { (path, bytes) });
+        let all = all.map(|(path, bytes)| {
+            if path == log_path {
+                (path, log.clone())
+            } else {
+                (path, bytes)
+            }
+        });
         replayed(all.collect(), None)
     };
     assert!(forged(&|_| {}).is_same());
     let at = |kind: &str, id: &str| {
-        let parts = [format!("\"kind\":\"{kind}\""), format!("\"request_id\":\"{id}\"")];
-        let is_it =
-            |line: &Vec<u8>| parts.iter().all(|part| String::from_utf8_lossy(line).contains(part.as_str()));
+        let parts = [
+            format!("\"kind\":\"{kind}\""),
+            format!("\"request_id\":\"{id}\""),
+        ];
+        let is_it = |line: &Vec<u8>| {
+            parts
+                .iter()
+                .all(|part| String::from_utf8_lossy(line).contains(part.as_str()))
+        };
         lines_of(files.segment(1)).iter().position(is_it).unwrap()
     };
     for (id, from, to) in [
         ("done", "\"status\":\"success\"", "\"status\":\"error\""),
         ("fails", "\"status\":\"error\"", "\"status\":\"success\""),
         ("slow", "ADAPTER_TIMED_OUT", "ADAPTER_NOT_RUN"),
-        ("slow", "\"note\":\"the double\"", "\"note\":\"the trouble\""),
-        ("slow", "\"metadata\":", "\"data\":{\"of\":\"slow\"},\"metadata\":"),
+        (
+            "slow",
+            "\"note\":\"the double\"",
+            "\"note\":\"the trouble\"",
+        ),
+        (
+            "slow",
+            "\"metadata\":",
+            "\"data\":{\"of\":\"slow\"},\"metadata\":",
+        ),
         ("lost", "UNKNOWN_OUTCOME", "ADAPTER_NOT_RUN"),
         ("lost", "a-", "a-1"),
         (
@@ -372,14 +514,30 @@ fn forged_responses_are_found() {
         ),
         ("done", "\"request_line\":", "\"request_line\":1"),
         ("done", "\"id\":\"", "\"id\":\"1"),
-        ("done", "\"request_id\":\"done\"", "\"request_id\":\"fails\""),
-        ("done", "\"action\":\"email.send\"", "\"action\":\"email.draft\""),
+        (
+            "done",
+            "\"request_id\":\"done\"",
+            "\"request_id\":\"fails\"",
+        ),
+        (
+            "done",
+            "\"action\":\"email.send\"",
+            "\"action\":\"email.draft\"",
+        ),
         ("done", "\"source\":\"core\"", "\"source\":\"owner\""),
-        ("done", "\"direction\":\"response\"", "\"direction\":\"request\""),
+        (
+            "done",
+            "\"direction\":\"response\"",
+            "\"direction\":\"request\"",
+        ),
         ("done", "\"payload_hash\":\"", "\"payload_hash\":\"00"),
         ("done", "\"adapter\":\"exec\"", "\"adapter\":\"stub\""),
         ("done", "\"spool\":\"flat\"", "\"spool\":\"local\""),
-        ("done", "\"answer\":\"out/done.json\"", "\"answer\":\"out/fails.json\""),
+        (
+            "done",
+            "\"answer\":\"out/done.json\"",
+            "\"answer\":\"out/fails.json\"",
+        ),
         ("done", "\"rulebook\":\"", "\"rulebook\":\"00"),
         ("large", "\"data_blob\":\"", "\"data_blob\":\"00"),
     ] {
@@ -432,8 +590,8 @@ fn tokens(line: &[u8]) -> Vec<std::ops::Range<usize>> {
     found
 }
 
-/// Every key and every value of a request line, a response line, a refusal and a hold, changed: verifying finds it, also where
-/// every later hash is recomputed.
+/// Every key and every value of a request line, a response line, a refusal and a hold, changed:
+/// verifying finds it, also where every later hash is recomputed.
 #[test]
 fn tampering_with_each_field_of_each_line_is_found() {
     let desk = day();
@@ -460,11 +618,16 @@ fn tampering_with_each_field_of_each_line_is_found() {
             let mut changed = lines.clone();
             let byte = &mut changed[n][token.start];
             *byte = if *byte == b'1' { b'2' } else { b'1' };
-            let what = format!("{kind} {id}: {}", String::from_utf8_lossy(&lines[n][token.clone()]));
+            let what = format!(
+                "{kind} {id}: {}",
+                String::from_utf8_lossy(&lines[n][token.clone()])
+            );
             let plain = files.with_segment(1, [changed.join(&b'\n'), vec![b'\n']].concat());
             assert!(!plain.verifies(), "{what}");
             // The forger writes what stands before `kind` himself.
-            let own = String::from_utf8_lossy(&lines[n]).find(",\"kind\":").unwrap();
+            let own = String::from_utf8_lossy(&lines[n])
+                .find(",\"kind\":")
+                .unwrap();
             if token.start > own + 8 {
                 let again = files.with_segment(1, forge(&changed, &files.keys, Forger::Keyless));
                 assert!(!again.verifies(), "{what}, hashes recomputed");
@@ -493,7 +656,14 @@ fn segments_that_an_open_action_needs_are_not_pruned() {
     archive_all(desk.home.place.disk.as_ref(), 0).unwrap();
     let prune = || {
         let place = &desk.home.place;
-        Home::prune(place.root.path(), place.seams(), UpTo::Before(2), None, false, &mut |_| {})
+        Home::prune(
+            place.root.path(),
+            place.seams(),
+            UpTo::Before(2),
+            None,
+            false,
+            &mut |_| {},
+        )
     };
     match prune() {
         Err(HomeError::Unsettled(why)) => assert!(why.contains("outgoing action a-"), "{why}"),

@@ -1,4 +1,5 @@
-//! The gate's Unix socket: framing, limits, one client at a time, where it stands, and who does not keep to it.
+//! The gate's Unix socket: framing, limits, one client at a time, where it stands, and who does not
+//! keep to it.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::Shutdown;
@@ -17,7 +18,9 @@ struct Place {
 
 impl Place {
     fn new() -> Place {
-        Place { folder: tempfile::tempdir().unwrap() }
+        Place {
+            folder: tempfile::tempdir().unwrap(),
+        }
     }
 
     fn path(&self) -> PathBuf {
@@ -32,14 +35,20 @@ impl Place {
 
     fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.folder.path()).unwrap();
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+        entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
     }
 }
 
 fn call(path: &Path) -> UnixStream {
     let stream = UnixStream::connect(path).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    stream
+        .set_write_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
     stream
 }
 
@@ -59,7 +68,10 @@ fn receive(stream: &mut UnixStream) -> Vec<u8> {
 fn is_closed(stream: &mut UnixStream) -> bool {
     match stream.read(&mut [0; 16]) {
         Ok(bytes) => bytes == 0,
-        Err(error) => matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe),
+        Err(error) => matches!(
+            error.kind(),
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+        ),
     }
 }
 
@@ -98,10 +110,20 @@ fn frames_come_in_order_and_answers_go_back() {
     let contents = [b"one".to_vec(), vec![], vec![7; 3_000_000]];
     let writer = {
         let (mut client, contents) = (client.try_clone().unwrap(), contents.clone());
-        std::thread::spawn(move || contents.iter().for_each(|content| send(&mut client, content)))
+        std::thread::spawn(move || {
+            contents
+                .iter()
+                .for_each(|content| send(&mut client, content))
+        })
     };
     for content in &contents {
-        assert_eq!(one(&mut socket), Arrived { client: 1, content: Ok(content.clone()) });
+        assert_eq!(
+            one(&mut socket),
+            Arrived {
+                client: 1,
+                content: Ok(content.clone())
+            }
+        );
         assert!(socket.answer(1, content));
         assert_eq!(&receive(&mut client), content);
     }
@@ -115,7 +137,9 @@ fn what_is_taken_at_once_is_bounded_and_the_waker_is_called() {
     let place = Place::new();
     let (woken, wakes) = std::sync::mpsc::channel();
     let mut socket = Socket::bind(&place.path(), Limits::default()).unwrap();
-    socket.serve(move || woken.send(()).unwrap_or_default()).unwrap();
+    socket
+        .serve(move || woken.send(()).unwrap_or_default())
+        .unwrap();
     let mut client = call(&place.path());
     let bytes: Vec<u8> = (0..6).flat_map(|n| frame(&[n; 10]).unwrap()).collect();
     client.write_all(&bytes).unwrap();
@@ -140,7 +164,11 @@ fn others_are_closed_while_one_is_there_and_nothing_leaks() {
         assert!(is_closed(&mut call(&place.path())));
     }
     // Tests that run beside it in this process open and close files too.
-    assert!(descriptors() < before + 5_000, "{before} before, {} after", descriptors());
+    assert!(
+        descriptors() < before + 5_000,
+        "{before} before, {} after",
+        descriptors()
+    );
     send(&mut first, b"still");
     assert_eq!(one(&mut socket).content.unwrap(), b"still");
     assert!(socket.answer(1, b"yes"));
@@ -148,19 +176,31 @@ fn others_are_closed_while_one_is_there_and_nothing_leaks() {
     drop(first);
     for number in 2..200 {
         let (_next, arrived) = taken(&mut socket, &place.path());
-        assert_eq!(arrived, Arrived { client: number, content: Ok(b"next".to_vec()) });
+        assert_eq!(
+            arrived,
+            Arrived {
+                client: number,
+                content: Ok(b"next".to_vec())
+            }
+        );
     }
 }
 
 #[test]
 fn a_frame_that_is_too_long_ends_it_after_the_answers() {
     let place = Place::new();
-    let mut socket = place.serve(Limits { frame_bytes_max: 10, ..Limits::default() });
+    let mut socket = place.serve(Limits {
+        frame_bytes_max: 10,
+        ..Limits::default()
+    });
     let mut client = call(&place.path());
     send(&mut client, b"good");
     client.write_all(&frame(&[0; 11]).unwrap()).unwrap();
     assert_eq!(one(&mut socket).content.unwrap(), b"good");
-    assert_eq!(one(&mut socket).content, Err(Fault::TooLong { declared_bytes: 11 }));
+    assert_eq!(
+        one(&mut socket).content,
+        Err(Fault::TooLong { declared_bytes: 11 })
+    );
     assert!(socket.answer(1, b"done"));
     assert!(socket.answer(1, b"too long"));
     assert_eq!(receive(&mut client), b"done");
@@ -169,7 +209,12 @@ fn a_frame_that_is_too_long_ends_it_after_the_answers() {
     // A fault that is not answered does not keep the line either.
     let mut client = call(&place.path());
     client.write_all(&[255; 4]).unwrap();
-    assert_eq!(one(&mut socket).content, Err(Fault::TooLong { declared_bytes: u32::MAX }));
+    assert_eq!(
+        one(&mut socket).content,
+        Err(Fault::TooLong {
+            declared_bytes: u32::MAX
+        })
+    );
     assert!(is_closed(&mut client));
 }
 
@@ -180,15 +225,27 @@ fn an_end_inside_a_frame_is_told() {
     let mut client = call(&place.path());
     client.write_all(&[0, 0, 0, 9, 1, 2]).unwrap();
     client.shutdown(Shutdown::Write).unwrap();
-    let fault = Fault::Incomplete { got_bytes: 2, declared_bytes: Some(9) };
-    assert_eq!(one(&mut socket), Arrived { client: 1, content: Err(fault) });
+    let fault = Fault::Incomplete {
+        got_bytes: 2,
+        declared_bytes: Some(9),
+    };
+    assert_eq!(
+        one(&mut socket),
+        Arrived {
+            client: 1,
+            content: Err(fault)
+        }
+    );
     assert!(is_closed(&mut client));
 }
 
 #[test]
 fn a_byte_now_and_then_does_not_extend_the_time_of_a_frame() {
     let place = Place::new();
-    let mut socket = place.serve(Limits { partial_frame_ms_max: 300, ..Limits::default() });
+    let mut socket = place.serve(Limits {
+        partial_frame_ms_max: 300,
+        ..Limits::default()
+    });
     let mut client = call(&place.path());
     // Idle is not late.
     std::thread::sleep(Duration::from_millis(500));
@@ -202,9 +259,19 @@ fn a_byte_now_and_then_does_not_extend_the_time_of_a_frame() {
         std::thread::sleep(Duration::from_millis(20));
         socket.take(1, usize::MAX).pop()
     });
-    assert!(start.elapsed() >= Duration::from_millis(290), "{:?}", start.elapsed());
     assert!(
-        matches!(arrived.content, Err(Fault::Incomplete { declared_bytes: Some(256), .. })),
+        start.elapsed() >= Duration::from_millis(290),
+        "{:?}",
+        start.elapsed()
+    );
+    assert!(
+        matches!(
+            arrived.content,
+            Err(Fault::Incomplete {
+                declared_bytes: Some(256),
+                ..
+            })
+        ),
         "{arrived:?}"
     );
 }
@@ -232,12 +299,21 @@ fn a_client_that_sends_no_more_gets_its_answers() {
 #[test]
 fn what_a_client_sent_before_it_went_away_is_taken() {
     let place = Place::new();
-    let mut socket = place.serve(Limits { waiting_frames_max: 3, ..Limits::default() });
+    let mut socket = place.serve(Limits {
+        waiting_frames_max: 3,
+        ..Limits::default()
+    });
     let mut client = call(&place.path());
     (0..20).for_each(|n| send(&mut client, &[n]));
     drop(client);
     for n in 0..20 {
-        assert_eq!(one(&mut socket), Arrived { client: 1, content: Ok(vec![n]) });
+        assert_eq!(
+            one(&mut socket),
+            Arrived {
+                client: 1,
+                content: Ok(vec![n])
+            }
+        );
     }
     find("it comes", || (!socket.answer(1, b"")).then_some(()));
 }
@@ -245,7 +321,10 @@ fn what_a_client_sent_before_it_went_away_is_taken() {
 #[test]
 fn nothing_is_read_while_too_much_waits() {
     let place = Place::new();
-    let mut socket = place.serve(Limits { waiting_bytes_max: 100_000, ..Limits::default() });
+    let mut socket = place.serve(Limits {
+        waiting_bytes_max: 100_000,
+        ..Limits::default()
+    });
     let mut client = call(&place.path());
     client.set_nonblocking(true).unwrap();
     let stream = frame(&[5; 10_000]).unwrap().repeat(1000);
@@ -258,7 +337,10 @@ fn nothing_is_read_while_too_much_waits() {
         }
         std::thread::sleep(Duration::from_millis(4));
     }
-    assert!(sent < 3_000_000, "{sent} bytes were read with nobody taking any");
+    assert!(
+        sent < 3_000_000,
+        "{sent} bytes were read with nobody taking any"
+    );
     assert!(socket.take(usize::MAX, usize::MAX).len() <= 10);
     client.set_nonblocking(false).unwrap();
     let writer = std::thread::spawn(move || {
@@ -275,7 +357,11 @@ fn nothing_is_read_while_too_much_waits() {
 #[test]
 fn who_does_not_read_is_disconnected() {
     let place = Place::new();
-    let limits = Limits { unsent_bytes_max: 2_000_000, write_ms_max: 300, ..Limits::default() };
+    let limits = Limits {
+        unsent_bytes_max: 2_000_000,
+        write_ms_max: 300,
+        ..Limits::default()
+    };
     let mut socket = place.serve(limits);
     // Too much.
     let mut client = call(&place.path());
@@ -299,7 +385,10 @@ fn call_again(place: &Place, socket: &mut Socket) -> (UnixStream, u64) {
         let mut client = call(&place.path());
         let _ = client.write_all(&frame(b"?").unwrap());
         std::thread::sleep(Duration::from_millis(50));
-        socket.take(1, usize::MAX).pop().map(|arrived| (client, arrived.client))
+        socket
+            .take(1, usize::MAX)
+            .pop()
+            .map(|arrived| (client, arrived.client))
     })
 }
 
@@ -321,7 +410,14 @@ fn unsent_answers_go_out_when_the_gate_stops() {
 fn it_is_its_owners_alone_and_goes_with_the_gate() {
     let place = Place::new();
     let socket = place.serve(Limits::default());
-    assert_eq!(std::fs::symlink_metadata(place.path()).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(
+        std::fs::symlink_metadata(place.path())
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777,
+        0o600
+    );
     assert_eq!(place.names(), ["gate.sock"]);
     drop(socket);
     assert!(place.names().is_empty());
@@ -332,7 +428,10 @@ fn a_live_gate_keeps_its_socket_and_a_stale_one_is_replaced() {
     let place = Place::new();
     let socket = place.serve(Limits::default());
     let refused = Socket::bind(&place.path(), Limits::default());
-    assert!(matches!(refused, Err(SocketError::InUse { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(SocketError::InUse { .. })),
+        "{refused:?}"
+    );
     drop(call(&place.path()));
     drop(socket);
     drop(UnixListener::bind(place.path()).unwrap());
@@ -351,12 +450,18 @@ fn what_is_no_socket_is_never_removed() {
     let place = Place::new();
     std::fs::write(place.path(), b"mine").unwrap();
     let refused = Socket::bind(&place.path(), Limits::default());
-    assert!(matches!(refused, Err(SocketError::NotASocket { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(SocketError::NotASocket { .. })),
+        "{refused:?}"
+    );
     assert_eq!(std::fs::read(place.path()).unwrap(), b"mine");
     std::fs::remove_file(place.path()).unwrap();
     std::os::unix::fs::symlink("nowhere", place.path()).unwrap();
     let refused = Socket::bind(&place.path(), Limits::default());
-    assert!(matches!(refused, Err(SocketError::NotASocket { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(SocketError::NotASocket { .. })),
+        "{refused:?}"
+    );
     assert_eq!(place.names(), ["gate.sock"]);
 }
 
@@ -365,8 +470,14 @@ fn a_path_without_room_is_told() {
     let place = Place::new();
     let long = place.folder.path().join("x".repeat(108));
     let refused = Socket::bind(&long, Limits::default()).unwrap_err();
-    assert!(matches!(refused, SocketError::PathTooLong { bytes_max: 107, .. }), "{refused:?}");
+    assert!(
+        matches!(refused, SocketError::PathTooLong { bytes_max: 107, .. }),
+        "{refused:?}"
+    );
     assert!(refused.to_string().contains("choose a shorter one"));
     let missing = Socket::bind(&place.folder.path().join("no/gate.sock"), Limits::default());
-    assert!(matches!(missing, Err(SocketError::Io { .. })), "{missing:?}");
+    assert!(
+        matches!(missing, Err(SocketError::Io { .. })),
+        "{missing:?}"
+    );
 }

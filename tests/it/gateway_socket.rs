@@ -1,5 +1,5 @@
-//! `watch --socket` through the program itself: the same decisions and answers as through files, one client, limits of
-//! frames, and what a gate that ends leaves.
+//! `watch --socket` through the program itself: the same decisions and answers as through files,
+//! one client, limits of frames, and what a gate that ends leaves.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -48,7 +48,10 @@ impl Lab {
         });
         fs::write(home.join("rules/gateway.yaml"), rules.to_string()).unwrap();
         let_trend_bot_act(&home);
-        Lab { scratch, gate: None }
+        Lab {
+            scratch,
+            gate: None,
+        }
     }
 
     fn home(&self) -> PathBuf {
@@ -91,7 +94,10 @@ impl Lab {
     }
 
     fn begun(&self) -> usize {
-        fs::read_to_string(self.home().join("begun")).unwrap_or_default().lines().count()
+        fs::read_to_string(self.home().join("begun"))
+            .unwrap_or_default()
+            .lines()
+            .count()
     }
 }
 
@@ -102,8 +108,15 @@ fn listening(home: &Path, path: &Path) -> Running {
     command.stdout(Stdio::null()).stderr(log);
     let mut gate = Running::start(command);
     find("the gate listens", || {
-        assert!(gate.is_running(), "{}", fs::read_to_string(home.join("gate.log")).unwrap());
-        fs::read_to_string(home.join("gate.log")).unwrap().contains("listening").then_some(())
+        assert!(
+            gate.is_running(),
+            "{}",
+            fs::read_to_string(home.join("gate.log")).unwrap()
+        );
+        fs::read_to_string(home.join("gate.log"))
+            .unwrap()
+            .contains("listening")
+            .then_some(())
     });
     gate
 }
@@ -113,7 +126,9 @@ struct Client(UnixStream);
 impl Client {
     fn of(path: &Path) -> Client {
         let stream = UnixStream::connect(path).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
         Client(stream)
     }
 
@@ -126,7 +141,12 @@ impl Client {
     fn bytes(&mut self) -> Option<Vec<u8>> {
         let mut length = [0; 4];
         match self.0.read_exact(&mut length) {
-            Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset
+                ) =>
+            {
                 return None;
             }
             other => other.unwrap(),
@@ -163,7 +183,10 @@ fn frames_and_files_are_one_pipeline() {
     let through_socket = client.bytes().unwrap();
     assert!(!through_socket.ends_with(b"\n"));
     let answer: Value = serde_json::from_slice(&through_socket).unwrap();
-    assert_eq!((&answer["requestId"], &answer["status"]), (&json!("q-1"), &json!("success")));
+    assert_eq!(
+        (&answer["requestId"], &answer["status"]),
+        (&json!("q-1"), &json!("success"))
+    );
     // Signed once, sent again through another door: the same answer, byte for byte.
     let mail = lab.request("mail-1", "email.send", MAIL);
     client.send(&mail);
@@ -181,10 +204,21 @@ fn frames_and_files_are_one_pipeline() {
     let file = lab.home().join("spool/out/mail-2.json");
     let through_file = find("the file is answered", || fs::read(&file).ok());
     client.send(&other);
-    assert_eq!([client.bytes().unwrap(), b"\n".to_vec()].concat(), through_file);
+    assert_eq!(
+        [client.bytes().unwrap(), b"\n".to_vec()].concat(),
+        through_file
+    );
     assert_eq!(lab.begun(), 2);
-    let through: Vec<String> = lab.decisions().into_iter().map(|decision| decision.spool).collect();
-    assert_eq!(through.iter().filter(|spool| *spool == "socket").count(), 4, "{through:?}");
+    let through: Vec<String> = lab
+        .decisions()
+        .into_iter()
+        .map(|decision| decision.spool)
+        .collect();
+    assert_eq!(
+        through.iter().filter(|spool| *spool == "socket").count(),
+        4,
+        "{through:?}"
+    );
     assert!(!lab.home().join("spool/socket").exists());
     let replayed = spoolgate(&lab.home(), &["audit", "replay"]);
     assert!(replayed.status.success(), "{}", show(&replayed));
@@ -203,7 +237,10 @@ fn an_open_action_is_answered_later_and_its_copies_with_it() {
     let first = client.bytes().unwrap();
     assert_eq!(client.bytes().unwrap(), first);
     let answer: Value = serde_json::from_slice(&first).unwrap();
-    assert_eq!((&answer["requestId"], &answer["data"]), (&json!("mail-1"), &json!("in time")));
+    assert_eq!(
+        (&answer["requestId"], &answer["data"]),
+        (&json!("mail-1"), &json!("in time"))
+    );
     assert_eq!(lab.begun(), 1);
 }
 
@@ -218,7 +255,10 @@ fn a_client_that_leaves_finds_its_answer_when_it_comes_again() {
     fs::write(lab.home().join("go"), "").unwrap();
     find("it is done", || {
         let found = lines(&lab.home()).ok()?;
-        found.iter().any(|(_, _, record)| matches!(record, Some(Record::Response(_)))).then_some(())
+        found
+            .iter()
+            .any(|(_, _, record)| matches!(record, Some(Record::Response(_))))
+            .then_some(())
     });
     let mut client = lab.client();
     assert_eq!(client.ask(&lab.query("q-1"))["status"], "success");
@@ -230,13 +270,20 @@ fn a_client_that_leaves_finds_its_answer_when_it_comes_again() {
 fn what_is_held_is_answered_twice() {
     let lab = Lab::new(DONE);
     let mut client = lab.client();
-    let large = json!({"to": ["ann@example.com"], "subject": "hello", "body": "x".repeat(2000)}).to_string();
+    let large = json!({"to": ["ann@example.com"], "subject": "hello", "body": "x".repeat(2000)})
+        .to_string();
     let answer = client.ask(&lab.request("mail-1", "email.send", &large));
-    assert_eq!((&answer["status"], code(&answer)), (&json!("requires_approval"), "HELD"));
+    assert_eq!(
+        (&answer["status"], code(&answer)),
+        (&json!("requires_approval"), "HELD")
+    );
     let hold = answer["data"]["Held"]["hold_id"].as_str().unwrap();
     succeed(&lab.home(), &["approvals", "grant", hold]);
     let answer = client.answer();
-    assert_eq!((&answer["requestId"], &answer["data"]), (&json!("mail-1"), &json!("sent")));
+    assert_eq!(
+        (&answer["requestId"], &answer["data"]),
+        (&json!("mail-1"), &json!("sent"))
+    );
 }
 
 #[test]
@@ -256,7 +303,10 @@ fn what_is_no_request_is_answered_and_told() {
     }
     let mut forged: Value = serde_json::from_slice(&lab.query("q-0")).unwrap();
     forged["signature"] = json!("00".repeat(32));
-    assert_eq!(code(&client.ask(forged.to_string().as_bytes())), "SIGNATURE_INVALID");
+    assert_eq!(
+        code(&client.ask(forged.to_string().as_bytes())),
+        "SIGNATURE_INVALID"
+    );
     assert_eq!(client.ask(&lab.query("q-1"))["status"], "success");
     // Longer than any request may be: told, then closed, whatever would have followed.
     client.0.write_all(&u32::MAX.to_be_bytes()).unwrap();
@@ -271,17 +321,32 @@ fn what_is_no_request_is_answered_and_told() {
     assert!(client.is_closed());
     let found = lab.decisions();
     let of = |code: &str| {
-        found.iter().filter(|line| line.metadata.code.is_some_and(|found| found.name() == code)).count()
+        found
+            .iter()
+            .filter(|line| line.metadata.code.is_some_and(|found| found.name() == code))
+            .count()
     };
-    let counts =
-        ["MALFORMED_JSON", "MALFORMED_ENVELOPE", "SIGNATURE_INVALID", "TOO_LARGE", "FRAME_INCOMPLETE"];
+    let counts = [
+        "MALFORMED_JSON",
+        "MALFORMED_ENVELOPE",
+        "SIGNATURE_INVALID",
+        "TOO_LARGE",
+        "FRAME_INCOMPLETE",
+    ];
     assert_eq!(counts.map(of), [4, 1, 1, 1, 1]);
     // None of them is one that nobody could have been told.
     let replayed = spoolgate(&lab.home(), &["audit", "replay"]);
-    assert!(replayed.status.success(), "{}", String::from_utf8_lossy(&replayed.stdout));
+    assert!(
+        replayed.status.success(),
+        "{}",
+        String::from_utf8_lossy(&replayed.stdout)
+    );
     // What was whole is kept, as of files.
     for line in found.iter().filter(|line| line.metadata.code.is_some()) {
-        let kept = line.kept.as_ref().map(|place| lab.home().join("spool").join(place).is_file());
+        let kept = line
+            .kept
+            .as_ref()
+            .map(|place| lab.home().join("spool").join(place).is_file());
         assert_eq!(kept, line.file_bytes.map(|_| true), "{line:?}");
     }
 }
@@ -298,9 +363,17 @@ fn one_client_and_nothing_for_others() {
         let _ = other.0.write_all(b"\x00\x00\x00\x02{}");
         assert!(other.is_closed());
     }
-    find("their descriptors are gone", || (lab.open_files() <= before).then_some(()));
+    find("their descriptors are gone", || {
+        (lab.open_files() <= before).then_some(())
+    });
     assert_eq!(client.ask(&lab.query("q-2"))["status"], "success");
-    assert_eq!(lab.decisions().iter().filter(|line| line.metadata.code.is_some()).count(), 0);
+    assert_eq!(
+        lab.decisions()
+            .iter()
+            .filter(|line| line.metadata.code.is_some())
+            .count(),
+        0
+    );
 }
 
 #[test]
@@ -321,7 +394,10 @@ fn many_requests_without_waiting() {
 fn a_gate_that_ends_leaves_no_socket_and_one_that_is_killed_a_stale_one() {
     let mut lab = Lab::new(DONE);
     let path = lab.path();
-    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(
+        fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
     let mail = lab.request("mail-1", "email.send", MAIL);
     let first = lab.client().ask(&mail);
     assert_eq!(lab.end(Signal::TERM), Some(0));
@@ -340,17 +416,30 @@ fn a_second_gate_takes_neither_socket_nor_file() {
     let lab = Lab::new(DONE);
     let path = lab.path();
     let other = Lab::without_gate(DONE);
-    let refused = spoolgate(&other.home(), &["watch", "--socket", path.to_str().unwrap()]);
+    let refused = spoolgate(
+        &other.home(),
+        &["watch", "--socket", path.to_str().unwrap()],
+    );
     assert_eq!(refused.status.code(), Some(7), "{}", show(&refused));
     assert_eq!(lab.client().ask(&lab.query("q-1"))["status"], "success");
     let file = other.scratch.beside("file.sock");
     fs::write(&file, "mine").unwrap();
-    let refused = spoolgate(&other.home(), &["watch", "--socket", file.to_str().unwrap()]);
+    let refused = spoolgate(
+        &other.home(),
+        &["watch", "--socket", file.to_str().unwrap()],
+    );
     assert!(!refused.status.success(), "{}", show(&refused));
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
     let long = other.scratch.beside(&"x".repeat(120));
-    let refused = spoolgate(&other.home(), &["watch", "--socket", long.to_str().unwrap()]);
-    assert!(!refused.status.success() && show(&refused).contains("long"), "{}", show(&refused));
+    let refused = spoolgate(
+        &other.home(),
+        &["watch", "--socket", long.to_str().unwrap()],
+    );
+    assert!(
+        !refused.status.success() && show(&refused).contains("long"),
+        "{}",
+        show(&refused)
+    );
 }
 
 #[test]
@@ -358,8 +447,15 @@ fn who_has_a_spool_of_its_own_uses_that() {
     let mut lab = Lab::without_gate(DONE);
     let path = lab.home().join("rules/principals.yaml");
     let principals = fs::read_to_string(&path).unwrap();
-    fs::write(&path, principals.replacen("name: trend-bot\n", "name: trend-bot\n    spool: trend-bot\n", 1))
-        .unwrap();
+    fs::write(
+        &path,
+        principals.replacen(
+            "name: trend-bot\n",
+            "name: trend-bot\n    spool: trend-bot\n",
+            1,
+        ),
+    )
+    .unwrap();
     lab.restart();
     assert_eq!(code(&lab.client().ask(&lab.query("q-1"))), "WRONG_SPOOL");
 }
@@ -374,20 +470,40 @@ fn the_client_in_python_is_answered() {
     let ask = |key: &Path, action: &str, payload: &str| {
         let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/socket_client.py");
         let mut command = Command::new("python3");
-        command.arg(client).arg("--socket").arg(lab.path()).arg("--key").arg(key);
-        let done = command.args(["--action", action, payload]).output().unwrap();
-        (done.status.code(), String::from_utf8_lossy(&done.stdout).into_owned(), show(&done))
+        command
+            .arg(client)
+            .arg("--socket")
+            .arg(lab.path())
+            .arg("--key")
+            .arg(key);
+        let done = command
+            .args(["--action", action, payload])
+            .output()
+            .unwrap();
+        (
+            done.status.code(),
+            String::from_utf8_lossy(&done.stdout).into_owned(),
+            show(&done),
+        )
     };
     let key = lab.scratch.beside("bot.key");
     for (action, payload, expect) in [
         ("portfolio.get", "{}", "success"),
         ("email.send", MAIL, "success"),
-        ("email.send", r#"{ "to": ["ann@example.com"], "subject": "\u00e9 |", "body": "1 2" }"#, "success"),
+        (
+            "email.send",
+            r#"{ "to": ["ann@example.com"], "subject": "\u00e9 |", "body": "1 2" }"#,
+            "success",
+        ),
         ("email.send", r#"{"to":[]}"#, "error"),
     ] {
         let (code, answer, shown) = ask(&key, action, payload);
         let answer: Value = serde_json::from_str(&answer).unwrap_or_else(|_| panic!("{shown}"));
-        assert_eq!((code, &answer["status"]), (Some(0), &json!(expect)), "{shown}");
+        assert_eq!(
+            (code, &answer["status"]),
+            (Some(0), &json!(expect)),
+            "{shown}"
+        );
     }
     let (code, _, shown) = ask(&lab.scratch.beside("no.key"), "portfolio.get", "{}");
     assert_eq!(code, Some(2), "{shown}");

@@ -1,5 +1,6 @@
-//! Outgoing actions through the program itself: every way to hand one in ends with its final answer, a gate that stops lets
-//! what runs end or ends it when told twice, and neither files, threads nor processes pile up.
+//! Outgoing actions through the program itself: every way to hand one in ends with its final
+//! answer, a gate that stops lets what runs end or ends it when told twice, and neither files,
+//! threads nor processes pile up.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,7 +30,8 @@ impl Lab {
     fn new(script: &str, more: Value) -> Lab {
         let scratch = Scratch::new();
         let home = scratch.home();
-        let per_hour: BTreeMap<&str, u32> = ACTIONS.iter().map(|action| (*action, 100_000)).collect();
+        let per_hour: BTreeMap<&str, u32> =
+            ACTIONS.iter().map(|action| (*action, 100_000)).collect();
         let command = json!({
             "program": "sh", "args": ["-c", script], "time_limit_s": 60, "output_bytes_max": 65536,
         });
@@ -38,7 +40,10 @@ impl Lab {
             "rates": {"per_hour": per_hour, "all_per_hour": 100_000},
             "anomalies": {"burst_max": 100_000, "burst_window_s": 5, "payload_bytes_max": 10_000_000},
         });
-        rules.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        rules
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
         fs::write(home.join("rules/gateway.yaml"), rules.to_string()).unwrap();
         let_trend_bot_act(&home);
         let lab = Lab { scratch };
@@ -56,7 +61,10 @@ impl Lab {
     }
 
     fn sent(&self, id: &str, payload: &str) -> Sent {
-        Sent::new(&format!("{id}.json"), self.scratch.request(id, "email.send", payload))
+        Sent::new(
+            &format!("{id}.json"),
+            self.scratch.request(id, "email.send", payload),
+        )
     }
 
     /// A signed request in a file beside the home.
@@ -75,16 +83,26 @@ impl Lab {
     fn outcomes(&self) -> BTreeMap<String, (String, Response)> {
         let response = |(_, _, record)| match record {
             Some(Record::Response(line)) => {
-                let code = line.metadata.code.map_or_else(String::new, |code| code.to_string());
+                let code = line
+                    .metadata
+                    .code
+                    .map_or_else(String::new, |code| code.to_string());
                 Some((line.request_id.clone(), (code, *line)))
             }
             _ => None,
         };
-        lines(&self.home()).unwrap().into_iter().filter_map(response).collect()
+        lines(&self.home())
+            .unwrap()
+            .into_iter()
+            .filter_map(response)
+            .collect()
     }
 
     fn begun(&self) -> usize {
-        fs::read_to_string(self.home().join("begun")).unwrap_or_default().lines().count()
+        fs::read_to_string(self.home().join("begun"))
+            .unwrap_or_default()
+            .lines()
+            .count()
     }
 }
 
@@ -98,13 +116,23 @@ fn start(home: &Path, args: &[&str]) -> Running {
 
 #[test]
 fn every_way_in_ends_with_the_final_answer() {
-    let lab = Lab::new(r#"cat >/dev/null; sleep 0.3; echo '{"success":true,"data":"sent"}'"#, json!({}));
+    let lab = Lab::new(
+        r#"cat >/dev/null; sleep 0.3; echo '{"success":true,"data":"sent"}'"#,
+        json!({}),
+    );
     let home = lab.home();
     let is_final = |bytes: &[u8]| {
         let answer: Answer = serde_json::from_slice(bytes).unwrap();
-        assert_eq!(answer.data.as_ref().map(|data| data.get()), Some(r#""sent""#), "{answer:?}");
+        assert_eq!(
+            answer.data.as_ref().map(|data| data.get()),
+            Some(r#""sent""#),
+            "{answer:?}"
+        );
     };
-    let handled = spoolgate(&home, &["--format", "json", "handle", &lab.file("by-handle")]);
+    let handled = spoolgate(
+        &home,
+        &["--format", "json", "handle", &lab.file("by-handle")],
+    );
     assert!(handled.status.success(), "{}", show(&handled));
     is_final(&handled.stdout);
     lab.sent("by-run", MAIL).drop_into(&home);
@@ -112,10 +140,16 @@ fn every_way_in_ends_with_the_final_answer() {
     is_final(&fs::read(home.join("spool/out/by-run.json")).unwrap());
     let gate = start(&home, &["watch"]);
     let file = lab.file("by-submit");
-    let submitted = spoolgate(&home, &["--format", "json", "submit", "--wait", "30", &file]);
+    let submitted = spoolgate(
+        &home,
+        &["--format", "json", "submit", "--wait", "30", &file],
+    );
     assert!(submitted.status.success(), "{}", show(&submitted));
     is_final(&submitted.stdout);
-    let handed = spoolgate(&home, &["--format", "json", "handle", &lab.file("beside-a-gate")]);
+    let handed = spoolgate(
+        &home,
+        &["--format", "json", "handle", &lab.file("beside-a-gate")],
+    );
     assert!(handed.status.success(), "{}", show(&handed));
     is_final(&handed.stdout);
     drop(gate);
@@ -125,8 +159,10 @@ fn every_way_in_ends_with_the_final_answer() {
 #[test]
 fn what_was_held_is_done_once_it_is_granted() {
     let anomalies = json!({"burst_max": 1000, "burst_window_s": 5, "payload_bytes_max": 20});
-    let lab =
-        Lab::new(r#"cat >>ran; echo '{"success":true,"data":"sent"}'"#, json!({"anomalies": anomalies}));
+    let lab = Lab::new(
+        r#"cat >>ran; echo '{"success":true,"data":"sent"}'"#,
+        json!({"anomalies": anomalies}),
+    );
     let home = lab.home();
     lab.sent("held", MAIL).drop_into(&home);
     succeed(&home, &["run", "--until-idle"]);
@@ -136,7 +172,13 @@ fn what_was_held_is_done_once_it_is_granted() {
     succeed(&home, &["approvals", "grant", hold["id"].as_str().unwrap()]);
     let answer = lab.answer("held").unwrap();
     assert_eq!(answer.data.unwrap().get(), r#""sent""#);
-    assert_eq!(fs::read_to_string(home.join("ran")).unwrap().matches("\"id\":\"held\"").count(), 1);
+    assert_eq!(
+        fs::read_to_string(home.join("ran"))
+            .unwrap()
+            .matches("\"id\":\"held\"")
+            .count(),
+        1
+    );
     assert_eq!(lab.outcomes()["held"].0, "");
 }
 
@@ -148,27 +190,57 @@ fn a_gate_that_stops_lets_what_runs_end_and_nothing_more_begin() {
     (0..5).for_each(|n| lab.sent(&format!("n-{n}"), MAIL).drop_into(&home));
     find("two run", || (lab.begun() == 2).then_some(()));
     find("five are open", || {
-        (lines(&home).unwrap().iter().filter(|(_, kind, _)| kind == "request").count() == 5).then_some(())
+        (lines(&home)
+            .unwrap()
+            .iter()
+            .filter(|(_, kind, _)| kind == "request")
+            .count()
+            == 5)
+            .then_some(())
     });
     gate.signal(Signal::TERM);
     // Those that never began are answered while the others run.
     find("three are answered", || {
-        ((0..5).filter(|n| lab.answer(&format!("n-{n}")).is_some()).count() == 3).then_some(())
+        ((0..5)
+            .filter(|n| lab.answer(&format!("n-{n}")).is_some())
+            .count()
+            == 3)
+            .then_some(())
     });
     assert!(gate.is_running());
     let told = fs::read_to_string(home.join("gate.log")).unwrap();
-    assert!(told.contains("2 actions are being done: the gate ends when they have"), "{told}");
+    assert!(
+        told.contains("2 actions are being done: the gate ends when they have"),
+        "{told}"
+    );
     fs::write(home.join("go"), "").unwrap();
     assert_eq!(gate.end().code(), Some(0));
     let mut codes: Vec<String> = lab.outcomes().into_values().map(|(code, _)| code).collect();
     codes.sort();
-    assert_eq!(codes, ["", "", "ADAPTER_NOT_RUN", "ADAPTER_NOT_RUN", "ADAPTER_NOT_RUN"]);
+    assert_eq!(
+        codes,
+        [
+            "",
+            "",
+            "ADAPTER_NOT_RUN",
+            "ADAPTER_NOT_RUN",
+            "ADAPTER_NOT_RUN"
+        ]
+    );
     assert_eq!(lab.begun(), 2);
-    let kinds: Vec<String> = lines(&home).unwrap().into_iter().map(|(_, kind, _)| kind).collect();
+    let kinds: Vec<String> = lines(&home)
+        .unwrap()
+        .into_iter()
+        .map(|(_, kind, _)| kind)
+        .collect();
     let last = |kind: &str| kinds.iter().rposition(|other| other == kind).unwrap();
     assert!(last("response") < last("stop"), "{kinds:?}");
     for (code, line) in lab.outcomes().values() {
-        let note = if code.is_empty() { "`sh` answered" } else { "the gate stopped before it was begun" };
+        let note = if code.is_empty() {
+            "`sh` answered"
+        } else {
+            "the gate stopped before it was begun"
+        };
         assert_eq!(line.note, note);
     }
 }
@@ -184,7 +256,10 @@ fn a_command_that_decides_by_itself_waits_for_what_it_began() {
         find("it runs", || (lab.begun() == 1).then_some(()));
         asks.signal(Signal::INT);
         find("it waits", || {
-            fs::read_to_string(home.join("gate.log")).unwrap().contains("one more signal").then_some(())
+            fs::read_to_string(home.join("gate.log"))
+                .unwrap()
+                .contains("one more signal")
+                .then_some(())
         });
         assert!(asks.is_running());
         if ends_well {
@@ -192,11 +267,18 @@ fn a_command_that_decides_by_itself_waits_for_what_it_began() {
         } else {
             asks.signal(Signal::TERM);
         }
-        let (exit, code) = if ends_well { (0, "") } else { (1, "UNKNOWN_OUTCOME") };
+        let (exit, code) = if ends_well {
+            (0, "")
+        } else {
+            (1, "UNKNOWN_OUTCOME")
+        };
         assert_eq!(asks.end().code(), Some(exit), "{id}");
         assert_eq!(lab.outcomes()[id].0, code);
     }
-    assert!(succeed(&home, &["actions", "open"]).lines().count() <= 1, "nothing is left open");
+    assert!(
+        succeed(&home, &["actions", "open"]).lines().count() <= 1,
+        "nothing is left open"
+    );
 }
 
 #[test]
@@ -209,7 +291,10 @@ fn a_second_signal_ends_what_runs_at_once() {
         find("it runs", || (lab.begun() == 1).then_some(()));
         gate.signal(Signal::TERM);
         find("it waits", || {
-            fs::read_to_string(home.join("gate.log")).unwrap().contains("one more signal").then_some(())
+            fs::read_to_string(home.join("gate.log"))
+                .unwrap()
+                .contains("one more signal")
+                .then_some(())
         });
         gate.signal(Signal::INT);
         assert_eq!(gate.end().code(), Some(0));
@@ -218,7 +303,10 @@ fn a_second_signal_ends_what_runs_at_once() {
             (code.as_str(), line.note.as_str()),
             ("UNKNOWN_OUTCOME", "`sh` was ended because the gate stops")
         );
-        assert_eq!(lab.answer("hangs").unwrap().error.unwrap().code.to_string(), "UNKNOWN_OUTCOME");
+        assert_eq!(
+            lab.answer("hangs").unwrap().error.unwrap().code.to_string(),
+            "UNKNOWN_OUTCOME"
+        );
         // It is not done again.
         fs::write(home.join("go"), "").unwrap();
         succeed(&home, &["run", "--until-idle"]);
@@ -245,7 +333,9 @@ echo '{"success":true}'"#;
     find("it is answered", || lab.answer("daemons"));
     let left = fs::read_to_string(home.join("left")).unwrap();
     assert_eq!(left.lines().count(), 3);
-    find("they are gone", || (!left.lines().any(is_alive)).then_some(()));
+    find("they are gone", || {
+        (!left.lines().any(is_alive)).then_some(())
+    });
     assert!(gate.count("task") < 30);
 }
 
@@ -259,8 +349,14 @@ fn a_thousand_actions_leave_no_file_no_thread_and_no_process_open() {
         for n in done..count {
             lab.sent(&format!("n-{n}"), MAIL).drop_into(&home);
         }
-        find("they are answered", || lab.answer(&format!("n-{}", count - 1)));
-        find("all are", || (done..count).all(|n| lab.answer(&format!("n-{n}")).is_some()).then_some(()));
+        find("they are answered", || {
+            lab.answer(&format!("n-{}", count - 1))
+        });
+        find("all are", || {
+            (done..count)
+                .all(|n| lab.answer(&format!("n-{n}")).is_some())
+                .then_some(())
+        });
         done = count;
     };
     go_to(50);
@@ -282,10 +378,23 @@ fn a_thousand_actions_leave_no_file_no_thread_and_no_process_open() {
         (now.0 <= before.0 + 1 && now.1 <= before.1 && now.2 == 0).then_some(())
     };
     find("what was open is closed", as_before);
-    let refused: Vec<String> =
-        (0..1000).filter_map(|n| lab.answer(&format!("n-{n}"))?.error).map(|error| error.message).collect();
-    assert!(refused.is_empty(), "{}: {:?}", refused.len(), refused.first());
-    assert_eq!(lab.outcomes().values().filter(|(code, _)| code.is_empty()).count(), 1000);
+    let refused: Vec<String> = (0..1000)
+        .filter_map(|n| lab.answer(&format!("n-{n}"))?.error)
+        .map(|error| error.message)
+        .collect();
+    assert!(
+        refused.is_empty(),
+        "{}: {:?}",
+        refused.len(),
+        refused.first()
+    );
+    assert_eq!(
+        lab.outcomes()
+            .values()
+            .filter(|(code, _)| code.is_empty())
+            .count(),
+        1000
+    );
 }
 
 /// The maildir example through the gate.
@@ -302,12 +411,18 @@ fn mail_goes_into_a_maildir_and_comes_back() {
     fs::copy(path, home.join("adapters/maildir.py")).unwrap();
     // As its header says.
     let header = fs::read_to_string(path).unwrap();
-    let sample = header.lines().skip_while(|line| !line.starts_with("    adapters:"));
+    let sample = header
+        .lines()
+        .skip_while(|line| !line.starts_with("    adapters:"));
     let sample: Vec<&str> = sample.take_while(|line| line.starts_with("    ")).collect();
     fs::write(home.join("rules/gateway.yaml"), sample.join("\n")).unwrap();
     lab.take_rules();
     let ask = |id: &str, action: &str, payload: &str| {
-        Sent::new(&format!("{id}.json"), lab.scratch.request(id, action, payload)).drop_into(&home);
+        Sent::new(
+            &format!("{id}.json"),
+            lab.scratch.request(id, action, payload),
+        )
+        .drop_into(&home);
         succeed(&home, &["run", "--until-idle"]);
         let answer = lab.answer(id).unwrap();
         match answer.error {
@@ -323,10 +438,15 @@ fn mail_goes_into_a_maildir_and_comes_back() {
     let sent = ask("mail-1", "email.send", mail).unwrap();
     assert_eq!(sent["folder"], "Sent");
     ask("draft-1", "email.draft", MAIL).unwrap();
-    let files: Vec<PathBuf> =
-        fs::read_dir(home.join("mail/.Sent/new")).unwrap().map(|file| file.unwrap().path()).collect();
+    let files: Vec<PathBuf> = fs::read_dir(home.join("mail/.Sent/new"))
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
     assert_eq!(files.len(), 1);
-    assert_eq!(fs::read_dir(home.join("mail/.Sent/tmp")).unwrap().count(), 0);
+    assert_eq!(
+        fs::read_dir(home.join("mail/.Sent/tmp")).unwrap().count(),
+        0
+    );
     let text = fs::read_to_string(&files[0]).unwrap();
     let (headers, _) = text.split_once("\n\n").unwrap();
     let names: Vec<&str> = headers
@@ -334,20 +454,29 @@ fn mail_goes_into_a_maildir_and_comes_back() {
         .filter(|line| !line.starts_with(' '))
         .map(|line| line.split(':').next().unwrap())
         .collect();
-    assert!(!names.contains(&"Bcc") && names.iter().filter(|name| **name == "To").count() == 1, "{headers}");
+    assert!(
+        !names.contains(&"Bcc") && names.iter().filter(|name| **name == "To").count() == 1,
+        "{headers}"
+    );
     let back = ask("back", "email.fetch", r#"{"folder":"Sent","limit":1}"#).unwrap();
     let message = &back["messages"][0];
     assert_eq!(message["to"], "ann@example.com, bob@example.com");
     assert_eq!(message["subject"], "Grüße: Bcc? Bcc: eve@example.com");
     assert_eq!(message["body"], "one\n\nBcc: eve@example.com\n.\nü\n");
     assert_eq!(message["messageId"], sent["messageId"]);
-    let later = ask("later", "email.fetch", r#"{"folder":"Sent","since":"2100-01-01T00:00:00Z"}"#).unwrap();
+    let later = ask(
+        "later",
+        "email.fetch",
+        r#"{"folder":"Sent","since":"2100-01-01T00:00:00Z"}"#,
+    )
+    .unwrap();
     assert_eq!(later["messages"], json!([]));
     for (id, folder) in [("up", "../../rules"), ("dot", ".Sent"), ("none", "Nowhere")] {
         let refused = ask(id, "email.fetch", &json!({"folder": folder}).to_string()).unwrap_err();
         assert!(refused.contains("FOLDER"), "{refused}");
     }
-    // The same task once more, as a person would run it by hand: it is there already, also once it was read.
+    // The same task once more, as a person would run it by hand: it is there already, also once it
+    // was read.
     let task = json!({
         "id": "mail-1", "source": "trend-bot", "action": "email.send", "host": "smtp.example.com",
         "payload": {"to": ["x@example.com"], "subject": "s", "body": ""},

@@ -1,7 +1,9 @@
-//! Every example of every `--help` is run, each in a copy of one prepared home, and ends as it should.
+//! Every example of every `--help` is run, each in a copy of one prepared home, and ends as it
+//! should.
 //!
-//! Names in examples stand for what the home holds: numbers such as `h-42` and `42`, keys and paths of other machines are
-//! replaced by those of the copy. `SPOOLGATE_EXAMPLE=text` runs those with `text` in them and prints what they say.
+//! Names in examples stand for what the home holds: numbers such as `h-42` and `42`, keys and paths
+//! of other machines are replaced by those of the copy. `SPOOLGATE_EXAMPLE=text` runs those with
+//! `text` in them and prints what they say.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,44 +18,87 @@ use tempfile::TempDir;
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const PROGRAM: &str = env!("CARGO_BIN_EXE_spoolgate");
 
-/// How examples end that do not end with 0: a part of the line, the exit code, and why. The first that fits counts.
+/// How examples end that do not end with 0: a part of the line, the exit code, and why. The first
+/// that fits counts.
 const ENDS: &[(&str, i32, &str)] = &[
     ("halt clear --symbol", 1, "no gap has halted the symbol"),
     ("council wait", 8, "the case stays open"),
     ("audit accept-rollback", 2, "nothing was rolled back"),
     ("council dissent", 3, "the case is not decided yet"),
     ("council decide", 3, "a role is silent"),
-    ("rules lint my-checkout --strict", 1, "no rule names the sets"),
-    ("rules test my-checkout --coverage 100", 1, "no case has one of the rules act"),
+    (
+        "rules lint my-checkout --strict",
+        1,
+        "no rule names the sets",
+    ),
+    (
+        "rules test my-checkout --coverage 100",
+        1,
+        "no case has one of the rules act",
+    ),
     ("selftest --strict", 1, "some limits can never bind"),
     ("services activate bank", 1, "it is active"),
     ("services add bank", 1, "it is there"),
     ("services add mail", 1, "another service has the action"),
-    ("grants end --set payees", 1, "no approval has remembered it"),
-    ("handle --dry-run --rules my-checkout witness.json", 1, "the rules refuse the witness"),
-    ("rules diff main-checkout . --witness", 0, "the dry run ends last"),
+    (
+        "grants end --set payees",
+        1,
+        "no approval has remembered it",
+    ),
+    (
+        "handle --dry-run --rules my-checkout witness.json",
+        1,
+        "the rules refuse the witness",
+    ),
+    (
+        "rules diff main-checkout . --witness",
+        0,
+        "the dry run ends last",
+    ),
     ("rules diff", 1, "the other checkout is looser"),
 ];
 
 /// What is not run: a part of the line, and why.
 const NOT_RUN: &[(&str, &str)] = &[
     ("spoolgate demo", "`.ci/run` runs it"),
-    ("*/5 * * * *", "a line of a crontab; the command in it is run"),
+    (
+        "*/5 * * * *",
+        "a line of a crontab; the command in it is run",
+    ),
     ("pass show bank", "needs a password store"),
     ("any-model", "stands for a program of the reader"),
-    ("--socket gate.sock", "root is no client; tests/it/gateway_socket.rs does it"),
+    (
+        "--socket gate.sock",
+        "root is no client; tests/it/gateway_socket.rs does it",
+    ),
     ("watch | jq", "ends when it is stopped: tests/it/cli.rs"),
-    ("ssh-keygen -Y", "signs what the next line verifies: tests/it/proposals.rs"),
-    ("zstd -dc", "needs an archived segment: tests/it/ledger/archive.rs"),
-    ("proposals verify", "needs a signature: tests/it/proposals.rs"),
-    ("submit r1.json --agent", "needs a spool of its own: tests/it/attacks.rs"),
+    (
+        "ssh-keygen -Y",
+        "signs what the next line verifies: tests/it/proposals.rs",
+    ),
+    (
+        "zstd -dc",
+        "needs an archived segment: tests/it/ledger/archive.rs",
+    ),
+    (
+        "proposals verify",
+        "needs a signature: tests/it/proposals.rs",
+    ),
+    (
+        "submit r1.json --agent",
+        "needs a spool of its own: tests/it/attacks.rs",
+    ),
 ];
 
 /// Makes the home that all examples are run in copies of.
 const STAGE: &str = include_str!("../help/stage.sh");
 
 fn run(dir: &Path, script: &str) -> Output {
-    let path = format!("{}:{}", dir.parent().unwrap().join("bin").display(), std::env::var("PATH").unwrap());
+    let path = format!(
+        "{}:{}",
+        dir.parent().unwrap().join("bin").display(),
+        std::env::var("PATH").unwrap()
+    );
     Command::new("timeout")
         .args(["--kill-after=5", "60", "bash", "-c", script])
         .current_dir(dir)
@@ -76,7 +121,11 @@ fn told(done: &Output) -> String {
 }
 
 fn help(words: &[String]) -> String {
-    let done = Command::new(PROGRAM).args(words).arg("--help").output().unwrap();
+    let done = Command::new(PROGRAM)
+        .args(words)
+        .arg("--help")
+        .output()
+        .unwrap();
     assert!(done.status.success(), "{words:?}");
     String::from_utf8(done.stdout).unwrap()
 }
@@ -86,21 +135,36 @@ fn commands(words: &[String], found: &mut Vec<Vec<String>>) {
     found.push(words.to_vec());
     let help = help(words);
     let listed = help.split("Commands:\n").nth(1).unwrap_or_default();
-    let names =
-        listed.lines().take_while(|line| line.starts_with("  ")).filter(|line| !line.starts_with("   "));
-    for name in names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
+    let names = listed
+        .lines()
+        .take_while(|line| line.starts_with("  "))
+        .filter(|line| !line.starts_with("   "));
+    for name in names
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+    {
         let mut below = words.to_vec();
         below.push(name.to_owned());
         commands(&below, found);
     }
 }
 
-/// The examples in a help text: lines that were wrapped put together again, words beside them left out.
+/// The examples in a help text: lines that were wrapped put together again, words beside them left
+/// out.
 fn examples(help: &str) -> Vec<String> {
     let begins = |line: &str| {
-        ["spoolgate", "echo", "cat", "*/5", "pass", "cp", "zstd", "ssh-keygen"]
-            .iter()
-            .any(|word| line.split_whitespace().next() == Some(word))
+        [
+            "spoolgate",
+            "echo",
+            "cat",
+            "*/5",
+            "pass",
+            "cp",
+            "zstd",
+            "ssh-keygen",
+        ]
+        .iter()
+        .any(|word| line.split_whitespace().next() == Some(word))
     };
     let mut found: Vec<String> = Vec::new();
     let section = help.split("Examples:\n").nth(1).unwrap_or_default();
@@ -125,7 +189,9 @@ fn in_copy(line: &str, names: &[(String, String)]) -> String {
         let mut rest = line.as_str();
         while let Some(at) = rest.find(shown.as_str()) {
             let (before, after) = (&rest[..at], &rest[at + shown.len()..]);
-            let glued = |c: Option<char>| shown == "42" && c.is_some_and(|c| c.is_alphanumeric() || c == '-');
+            let glued = |c: Option<char>| {
+                shown == "42" && c.is_some_and(|c| c.is_alphanumeric() || c == '-')
+            };
             let apart = !glued(before.chars().last()) && !glued(after.chars().next());
             out.push_str(before);
             out.push_str(if apart { here } else { shown });
@@ -136,12 +202,19 @@ fn in_copy(line: &str, names: &[(String, String)]) -> String {
 }
 
 fn copy(from: &Path, to: &Path) {
-    let done = Command::new("cp").arg("-a").args([from, to]).status().unwrap();
+    let done = Command::new("cp")
+        .arg("-a")
+        .args([from, to])
+        .status()
+        .unwrap();
     assert!(done.success());
 }
 
 fn is_there(tool: &str) -> bool {
-    let found = Command::new("sh").args(["-c", &format!("command -v {tool}")]).stdout(Stdio::null()).status();
+    let found = Command::new("sh")
+        .args(["-c", &format!("command -v {tool}")])
+        .stdout(Stdio::null())
+        .status();
     found.is_ok_and(|status| status.success())
 }
 
@@ -151,7 +224,10 @@ fn fault(stage: &Path, line: &str, n: usize) -> Option<String> {
         assert!(!why.is_empty());
         return None;
     }
-    if let Some(tool) = ["jq", "zstd", "patch"].iter().find(|tool| line.contains(*tool) && !is_there(tool)) {
+    if let Some(tool) = ["jq", "zstd", "patch"]
+        .iter()
+        .find(|tool| line.contains(*tool) && !is_there(tool))
+    {
         eprintln!("skipped: there is no {tool} for `{line}`");
         return None;
     }
@@ -161,7 +237,12 @@ fn fault(stage: &Path, line: &str, n: usize) -> Option<String> {
     let names: Vec<(String, String)> = names
         .lines()
         .filter_map(|line| line.split_once('\t'))
-        .map(|(shown, here)| (shown.to_owned(), here.replace("@HOME", dir.to_str().unwrap())))
+        .map(|(shown, here)| {
+            (
+                shown.to_owned(),
+                here.replace("@HOME", dir.to_str().unwrap()),
+            )
+        })
         .collect();
     let mut script = in_copy(line, &names);
     // What goes on until it is stopped is stopped.
@@ -175,12 +256,17 @@ fn fault(stage: &Path, line: &str, n: usize) -> Option<String> {
     if std::env::var_os("SPOOLGATE_EXAMPLE").is_some() {
         println!("$ {script}\n{}", told(&done));
     }
-    let expect = ENDS.iter().find(|(part, _, _)| line.contains(part)).map_or(0, |(_, code, _)| *code);
+    let expect = ENDS
+        .iter()
+        .find(|(part, _, _)| line.contains(part))
+        .map_or(0, |(_, code, _)| *code);
     let code = done.status.code().unwrap_or(-1);
     // A watcher that is told to stop ends with 0; `timeout` says that it was told.
     let is_stopped = script.starts_with("timeout") && code == 124;
     let text = told(&done);
-    let unclear = ["panicked", "Os {", "Some(", "Err("].iter().find(|word| text.contains(*word));
+    let unclear = ["panicked", "Os {", "Some(", "Err("]
+        .iter()
+        .find(|word| text.contains(*word));
     fs::remove_dir_all(&dir).unwrap();
     let wrong = (code != expect && !is_stopped) || unclear.is_some();
     wrong.then(|| format!("`{line}` should end with {expect}:\n$ {script}\n{text}"))
@@ -188,15 +274,22 @@ fn fault(stage: &Path, line: &str, n: usize) -> Option<String> {
 
 #[test]
 fn every_example_of_every_help_ends_as_it_should() {
-    // In memory where that is to be had: hundreds of homes are copied, and nothing here is about disks.
+    // In memory where that is to be had: hundreds of homes are copied, and nothing here is about
+    // disks.
     let in_memory = TempDir::new_in("/dev/shm");
-    let scratch = in_memory.or_else(|_| TempDir::new_in(env!("CARGO_TARGET_TMPDIR"))).unwrap();
+    let scratch = in_memory
+        .or_else(|_| TempDir::new_in(env!("CARGO_TARGET_TMPDIR")))
+        .unwrap();
     let stage = scratch.path();
     fs::create_dir(stage.join("bin")).unwrap();
     symlink(PROGRAM, stage.join("bin/spoolgate")).unwrap();
     fs::create_dir(stage.join("home")).unwrap();
     let made = run(&stage.join("home"), STAGE);
-    assert!(made.status.success(), "the home cannot be made: {}", told(&made));
+    assert!(
+        made.status.success(),
+        "the home cannot be made: {}",
+        told(&made)
+    );
 
     let mut all = Vec::new();
     commands(&[], &mut all);
@@ -208,12 +301,22 @@ fn every_example_of_every_help_ends_as_it_should() {
         let name = words.join(" ");
         assert!(!found.is_empty(), "`{name} --help` has no example");
         let of_it = |line: &&String| words.is_empty() || line.contains(&name);
-        assert!(found.iter().any(|line| of_it(&line)), "no example of `{name} --help` is of it");
-        lines.extend(found.into_iter().filter(|line| only.as_ref().is_none_or(|only| line.contains(only))));
+        assert!(
+            found.iter().any(|line| of_it(&line)),
+            "no example of `{name} --help` is of it"
+        );
+        lines.extend(
+            found
+                .into_iter()
+                .filter(|line| only.as_ref().is_none_or(|only| line.contains(only))),
+        );
     }
     let lines: Vec<String> = lines.into_iter().collect();
     for (part, _) in NOT_RUN.iter().filter(|_| only.is_none()) {
-        assert!(lines.iter().any(|line| line.contains(part)), "no example holds `{part}`: take it out");
+        assert!(
+            lines.iter().any(|line| line.contains(part)),
+            "no example holds `{part}`: take it out"
+        );
     }
     let next = AtomicUsize::new(0);
     let faults = Mutex::new(Vec::new());
@@ -229,5 +332,11 @@ fn every_example_of_every_help_ends_as_it_should() {
         }
     });
     let faults = faults.into_inner().unwrap();
-    assert!(faults.is_empty(), "{} of {} examples:\n\n{}", faults.len(), lines.len(), faults.join("\n\n"));
+    assert!(
+        faults.is_empty(),
+        "{} of {} examples:\n\n{}",
+        faults.len(),
+        lines.len(),
+        faults.join("\n\n")
+    );
 }

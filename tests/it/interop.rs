@@ -1,5 +1,6 @@
-//! Requests signed by the example programs, which share no code with the gate, and what happens to a signed
-//! request that is changed afterwards: white space between tokens may come and go, any other byte may not.
+//! Requests signed by the example programs, which share no code with the gate, and what happens to
+//! a signed request that is changed afterwards: white space between tokens may come and go, any
+//! other byte may not.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,9 +24,12 @@ use tempfile::TempDir;
 
 const NOW: &str = "2026-02-20T14:42:00Z";
 
-/// Every field of an order, in no particular order, numbers as numbers and as text, much white space.
-const ORDER: &str = " {\r\n\t\"planned_stop\" : 6700.00 , \"size\":0.0010000000,\n  \"symbol\": \"BTC-USD\", \
-    \"side\":\"b\\u0075y\", \"order_type\" :\"limit\", \"price\": \"6800.10\",\n\n\"stop_price\" :6700, \
+/// Every field of an order, in no particular order, numbers as numbers and as text, much white
+/// space.
+const ORDER: &str = " {\r\n\t\"planned_stop\" : 6700.00 , \"size\":0.0010000000,\n  \"symbol\": \
+    \"BTC-USD\", \
+    \"side\":\"b\\u0075y\", \"order_type\" :\"limit\", \"price\": \"6800.10\",\n\n\"stop_price\" \
+        :6700, \
     \"thesis_slug\":\"btc-range-long\", \"planned_entry\":6800.1 , \"strategy\": \"trend\" }\n";
 
 /// Payloads that another program may well write down differently once it has read them.
@@ -38,7 +42,8 @@ const PAYLOADS: &[&str] = &[
     r#"{"n": [9007199254740993, 1e3, 1E+3, 1000.0e0, 1e-400, 123e400]}"#,
     r#"{"s": " two  spaces , : {} [] ", "q": "\" \\", "r": "\\\" ", "slash": "/ \/", "bs": "\\\\"}"#,
     r#"{"s": "\b\f\n\r\t \u0000 \u001f \u0041", "u": "é \u00e9 \u00E9 ü 😀 \ud83d\ude00 \uD83D\uDE00"}"#,
-    "{\"line separators\": \"\u{2028}\u{2029}\u{a0}\u{85}\u{feff}\u{7f}\", \"nfd\": \"e\u{301}\", \"ł\" : \"日本語\"}",
+    "{\"line separators\": \"\u{2028}\u{2029}\u{a0}\u{85}\u{feff}\u{7f}\", \"nfd\": \"e\u{301}\", \
+        \"ł\" : \"日本語\"}",
 ];
 
 /// A home with two keys of `trend-bot`, one of each kind.
@@ -48,10 +53,15 @@ struct Desk {
 
 impl Desk {
     fn new() -> Desk {
-        let desk = Desk { dir: tempfile::tempdir().unwrap() };
+        let desk = Desk {
+            dir: tempfile::tempdir().unwrap(),
+        };
         let done = desk.spoolgate(&["init"], "");
         assert_eq!(done.exit, 0, "{}", done.stderr);
-        for args in [&["--out", "shared.key"][..], &["--out", "own.key", "--ed25519"][..]] {
+        for args in [
+            &["--out", "shared.key"][..],
+            &["--out", "own.key", "--ed25519"][..],
+        ] {
             let done = desk.spoolgate(&[&["keys", "add", "trend-bot"], args].concat(), "");
             assert_eq!(done.exit, 0, "{}", done.stderr);
         }
@@ -59,23 +69,36 @@ impl Desk {
     }
 
     fn spoolgate(&self, args: &[&str], stdin: &str) -> Done {
-        run(Command::new(env!("CARGO_BIN_EXE_spoolgate")).args(args).current_dir(&self.dir), stdin)
+        run(
+            Command::new(env!("CARGO_BIN_EXE_spoolgate"))
+                .args(args)
+                .current_dir(&self.dir),
+            stdin,
+        )
     }
 
     /// Exit code and answer to an envelope.
     fn handle(&self, envelope: &str) -> (i32, Value) {
         let done = self.spoolgate(&["handle", "-"], envelope);
         let answer = serde_json::from_str(&done.stdout);
-        (done.exit, answer.unwrap_or_else(|error| panic!("{error}: {}{}", done.stdout, done.stderr)))
+        (
+            done.exit,
+            answer.unwrap_or_else(|error| panic!("{error}: {}{}", done.stdout, done.stderr)),
+        )
     }
 
     /// A gate that knows the keys in this home's key files.
     fn gate(&self) -> Gate {
         let mut gate = Gate::default();
         for file in ["shared.key", "own.key"] {
-            let file: Value = serde_json::from_slice(&fs::read(self.dir.path().join(file)).unwrap()).unwrap();
-            let secret = <[u8; 32]>::try_from(unhex(file["secret"].as_str().unwrap()).unwrap()).unwrap();
-            gate.add(file["key_id"].as_str().unwrap(), &sign_key(file["algorithm"] == "ed25519", secret));
+            let file: Value =
+                serde_json::from_slice(&fs::read(self.dir.path().join(file)).unwrap()).unwrap();
+            let secret =
+                <[u8; 32]>::try_from(unhex(file["secret"].as_str().unwrap()).unwrap()).unwrap();
+            gate.add(
+                file["key_id"].as_str().unwrap(),
+                &sign_key(file["algorithm"] == "ed25519", secret),
+            );
         }
         gate
     }
@@ -88,7 +111,10 @@ struct Done {
 }
 
 fn run(command: &mut Command, stdin: &str) -> Done {
-    let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let pipes = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = pipes.spawn().unwrap();
     // A program that refuses its arguments does not read on; that is its right.
     let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
@@ -108,9 +134,21 @@ struct Example {
 }
 
 const EXAMPLES: &[Example] = &[
-    Example { program: "python3", script: "examples/sign_request.py", key: "shared.key" },
-    Example { program: "node", script: "examples/sign_request.mjs", key: "shared.key" },
-    Example { program: "node", script: "examples/sign_request.mjs", key: "own.key" },
+    Example {
+        program: "python3",
+        script: "examples/sign_request.py",
+        key: "shared.key",
+    },
+    Example {
+        program: "node",
+        script: "examples/sign_request.mjs",
+        key: "shared.key",
+    },
+    Example {
+        program: "node",
+        script: "examples/sign_request.mjs",
+        key: "own.key",
+    },
 ];
 
 /// Whether a program is there. Where it is not, that is said past the test's captured output.
@@ -118,7 +156,10 @@ fn is_there(program: &str) -> bool {
     match Command::new(program).arg("--version").output() {
         Ok(output) if output.status.success() => true,
         other => {
-            let why = other.map_or_else(|error| error.to_string(), |output| output.status.to_string());
+            let why = other.map_or_else(
+                |error| error.to_string(),
+                |output| output.status.to_string(),
+            );
             let line = format!("SKIPPED: what needs `{program}` ({why})\n");
             std::io::stderr().write_all(line.as_bytes()).unwrap();
             false
@@ -133,11 +174,21 @@ fn examples() -> impl Iterator<Item = &'static Example> {
 impl Example {
     fn run(&self, folder: &Path, args: &[&str], stdin: &str) -> Done {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(self.script);
-        run(Command::new(self.program).arg(script).args(args).current_dir(folder), stdin)
+        run(
+            Command::new(self.program)
+                .arg(script)
+                .args(args)
+                .current_dir(folder),
+            stdin,
+        )
     }
 
     fn sign(&self, desk: &Desk, action: &str, payload: &str, id: &[&str]) -> String {
-        let done = self.run(desk.dir.path(), &[&[self.key, action, "-"], id].concat(), payload);
+        let done = self.run(
+            desk.dir.path(),
+            &[&[self.key, action, "-"], id].concat(),
+            payload,
+        );
         assert_eq!(done.exit, 0, "{}: {}", self.script, done.stderr);
         done.stdout
     }
@@ -168,7 +219,11 @@ fn bot() -> Principal {
 }
 
 fn sign_key(own: bool, secret: [u8; 32]) -> SignKey {
-    if own { SignKey::Ed25519(Box::new(SigningKey::from_bytes(&secret))) } else { SignKey::Hmac(secret) }
+    if own {
+        SignKey::Ed25519(Box::new(SigningKey::from_bytes(&secret)))
+    } else {
+        SignKey::Hmac(secret)
+    }
 }
 
 impl Gate {
@@ -191,8 +246,15 @@ impl Gate {
 
     fn authenticate(&self, bytes: &[u8]) -> Result<Authentic, Refusal> {
         let (file, shown) = ("r.json".to_owned(), "r.json".to_owned());
-        let delivery = Delivery { origin: Origin::Local, file, shown, content: Ok(bytes.to_vec()) };
-        prepare(delivery, &self.state, &self.keyring, time()).request.map_err(|refused| refused.refusal)
+        let delivery = Delivery {
+            origin: Origin::Local,
+            file,
+            shown,
+            content: Ok(bytes.to_vec()),
+        };
+        prepare(delivery, &self.state, &self.keyring, time())
+            .request
+            .map_err(|refused| refused.refusal)
     }
 
     fn authentic(&self, text: &str) -> Authentic {
@@ -202,8 +264,13 @@ impl Gate {
 
     fn refused(&self, bytes: &[u8]) -> Code {
         let shown = String::from_utf8_lossy(bytes);
-        let Err(refusal) = self.authenticate(bytes) else { panic!("accepted: {shown}") };
-        assert!(matches!(refusal.code.exit(), Exit::Refused | Exit::Malformed), "{refusal:?}: {shown}");
+        let Err(refusal) = self.authenticate(bytes) else {
+            panic!("accepted: {shown}")
+        };
+        assert!(
+            matches!(refusal.code.exit(), Exit::Refused | Exit::Malformed),
+            "{refusal:?}: {shown}"
+        );
         refusal.code
     }
 }
@@ -220,15 +287,31 @@ fn examples_sign_the_payload_as_it_was_written() {
             assert_eq!(authentic.envelope.payload, minify(payload), "{shown}");
 
             // The same id and time give the gate's own command the very same line.
-            let (id, time) = (authentic.envelope.id.as_str(), authentic.envelope.timestamp_text.as_str());
-            let args = ["sign", "-", "--as", "trend-bot", "--action", "order.submit", "--key", example.key];
-            let own = desk.spoolgate(&[&args[..], &["--id", id, "--timestamp", time]].concat(), payload);
+            let (id, time) = (
+                authentic.envelope.id.as_str(),
+                authentic.envelope.timestamp_text.as_str(),
+            );
+            let args = [
+                "sign",
+                "-",
+                "--as",
+                "trend-bot",
+                "--action",
+                "order.submit",
+                "--key",
+                example.key,
+            ];
+            let own = desk.spoolgate(
+                &[&args[..], &["--id", id, "--timestamp", time]].concat(),
+                payload,
+            );
             assert_eq!(own.stdout, line, "{shown}");
         }
     }
 }
 
-/// Every payload is signed with every other text that can be causality, in the file that is named for it.
+/// Every payload is signed with every other text that can be causality, in the file that is named
+/// for it.
 #[test]
 fn examples_sign_causality_as_it_was_written() {
     let desk = Desk::new();
@@ -240,23 +323,62 @@ fn examples_sign_causality_as_it_was_written() {
             let id = format!("{}-{number}", example.key);
             let line = example.sign(&desk, "order.submit", payload, &[&id, "causality.json"]);
             let shown = format!("{} {}: {line}", example.script, example.key);
-            let Authentic { envelope, request_hash, .. } = gate.authentic(&line);
+            let Authentic {
+                envelope,
+                request_hash,
+                ..
+            } = gate.authentic(&line);
             assert_eq!(envelope.payload, minify(payload), "{shown}");
-            assert_eq!(envelope.causality.as_deref(), Some(&*minify(causality)), "{shown}");
+            assert_eq!(
+                envelope.causality.as_deref(),
+                Some(&*minify(causality)),
+                "{shown}"
+            );
             assert_eq!(request_hash, envelope.request_hash(), "{shown}");
 
-            let args = ["sign", "-", "--as", "trend-bot", "--action", "order.submit", "--key", example.key];
-            let more =
-                ["--id", &id, "--timestamp", &envelope.timestamp_text, "--causality", "causality.json"];
+            let args = [
+                "sign",
+                "-",
+                "--as",
+                "trend-bot",
+                "--action",
+                "order.submit",
+                "--key",
+                example.key,
+            ];
+            let more = [
+                "--id",
+                &id,
+                "--timestamp",
+                &envelope.timestamp_text,
+                "--causality",
+                "causality.json",
+            ];
             let own = desk.spoolgate(&[&args[..], &more].concat(), payload);
             assert_eq!(own.stdout, line, "{shown}");
 
             // Neither can it be taken away, nor put where none was signed.
-            let taken = Envelope { causality: None, ..envelope.clone() };
-            assert_eq!(gate.refused(taken.to_json().as_bytes()), Code::SignatureInvalid, "{shown}");
-            let plain = gate.authentic(&example.sign(&desk, "order.submit", payload, &[&id])).envelope;
-            let put = Envelope { causality: envelope.causality, ..plain };
-            assert_eq!(gate.refused(put.to_json().as_bytes()), Code::SignatureInvalid, "{shown}");
+            let taken = Envelope {
+                causality: None,
+                ..envelope.clone()
+            };
+            assert_eq!(
+                gate.refused(taken.to_json().as_bytes()),
+                Code::SignatureInvalid,
+                "{shown}"
+            );
+            let plain = gate
+                .authentic(&example.sign(&desk, "order.submit", payload, &[&id]))
+                .envelope;
+            let put = Envelope {
+                causality: envelope.causality,
+                ..plain
+            };
+            assert_eq!(
+                gate.refused(put.to_json().as_bytes()),
+                Code::SignatureInvalid,
+                "{shown}"
+            );
         }
     }
 }
@@ -264,7 +386,16 @@ fn examples_sign_causality_as_it_was_written() {
 #[test]
 fn what_cannot_be_causality_is_not_signed() {
     let desk = Desk::new();
-    let args = ["sign", "-", "--as", "trend-bot", "--action", "order.submit", "--key", "own.key"];
+    let args = [
+        "sign",
+        "-",
+        "--as",
+        "trend-bot",
+        "--action",
+        "order.submit",
+        "--key",
+        "own.key",
+    ];
     let file = desk.dir.path().join("causality.json");
     let too_large = format!(r#"{{"a":"{}"}}"#, "x".repeat(8192 - 7));
     for (causality, expect) in [
@@ -272,14 +403,23 @@ fn what_cannot_be_causality_is_not_signed() {
         ("[{}]", "the causality: the document is not an object"),
         (r#"{"a":1,"a":1}"#, "duplicate key `a`"),
         ("", "the causality: the document is empty"),
-        (&too_large, "the causality has 8193 bytes without white space, the limit is 8192"),
+        (
+            &too_large,
+            "the causality has 8193 bytes without white space, the limit is 8192",
+        ),
     ] {
         fs::write(&file, causality).unwrap();
-        let done = desk.spoolgate(&[&args[..], &["--causality", "causality.json"]].concat(), "{}");
+        let done = desk.spoolgate(
+            &[&args[..], &["--causality", "causality.json"]].concat(),
+            "{}",
+        );
         assert_eq!((done.exit, done.stdout.as_str()), (2, ""), "{causality}");
         assert!(done.stderr.contains(expect), "{causality}: {}", done.stderr);
     }
-    for (path, expect) in [("-", "payload and causality are both `-`"), ("missing.json", "missing.json")] {
+    for (path, expect) in [
+        ("-", "payload and causality are both `-`"),
+        ("missing.json", "missing.json"),
+    ] {
         let done = desk.spoolgate(&[&args[..], &["--causality", path]].concat(), "{}");
         assert_eq!((done.exit, done.stdout.as_str()), (2, ""), "{path}");
         assert!(done.stderr.contains(expect), "{path}: {}", done.stderr);
@@ -299,7 +439,12 @@ fn what_python_and_javascript_write_is_what_is_hashed() {
         }
         // Without the line with infinity in binary floats, which Python does not write as JSON.
         for payload in PAYLOADS.iter().filter(|payload| !payload.contains("e400")) {
-            let done = run(Command::new(program).args([flag, script]).env("PYTHONUTF8", "1"), payload);
+            let done = run(
+                Command::new(program)
+                    .args([flag, script])
+                    .env("PYTHONUTF8", "1"),
+                payload,
+            );
             let (indented, compact) = done.stdout.trim_end().rsplit_once('\n').unwrap();
             assert_eq!(minify(indented), compact, "{program}");
             assert_eq!(minify(compact), compact, "{program}");
@@ -320,21 +465,37 @@ fn the_gate_accepts_what_the_examples_sign() {
             "{shown}"
         );
 
-        // There is neither money nor a price in this home: the checks refuse, and they only see orders whose
-        // signature and payload were good.
+        // There is neither money nor a price in this home: the checks refuse, and they only see
+        // orders whose signature and payload were good.
         let (exit, answer) = desk.handle(&example.sign(&desk, "order.submit", ORDER, &[]));
-        assert_eq!((exit, &answer["error"]["code"]), (1, &"CHECKS_FAILED".into()), "{shown}: {answer}");
+        assert_eq!(
+            (exit, &answer["error"]["code"]),
+            (1, &"CHECKS_FAILED".into()),
+            "{shown}: {answer}"
+        );
 
         // A payload that no action takes is refused after its signature, not for it.
         let (exit, answer) = desk.handle(&example.sign(&desk, "portfolio.get", PAYLOADS[3], &[]));
-        assert_eq!((exit, &answer["error"]["code"]), (2, &"MALFORMED_PAYLOAD".into()), "{shown}: {answer}");
+        assert_eq!(
+            (exit, &answer["error"]["code"]),
+            (2, &"MALFORMED_PAYLOAD".into()),
+            "{shown}: {answer}"
+        );
 
         // Free text in every spelling: the halt holds, and its reason is what was meant.
         let reason = r#"{ "reason" : "caf\u00e9 é \ud83d\ude00 😀 \"quoted\" \\ \/ two  spaces" }"#;
         let (exit, answer) = desk.handle(&example.sign(&desk, "halt.set", reason, &[]));
-        assert_eq!((exit, &answer["status"]), (0, &"success".into()), "{shown}: {answer}");
-        let (_, answer) =
-            desk.handle(&example.sign(&desk, "order.submit", &ORDER.replace("0.001", "0.002"), &[]));
+        assert_eq!(
+            (exit, &answer["status"]),
+            (0, &"success".into()),
+            "{shown}: {answer}"
+        );
+        let (_, answer) = desk.handle(&example.sign(
+            &desk,
+            "order.submit",
+            &ORDER.replace("0.001", "0.002"),
+            &[],
+        ));
         let meant = r#"café é 😀 😀 \"quoted\" \\ / two  spaces"#;
         assert!(answer.to_string().contains(meant), "{shown}: {answer}");
     }
@@ -349,28 +510,62 @@ fn examples_refuse_wrong_arguments() {
         for (args, stdin, expect) in [
             (&[][..], "", "usage: "),
             (&[key, "portfolio.get"][..], "", "usage: "),
-            (&[key, "portfolio.get", "-", "id", "missing.json"][..], "{}", "missing.json"),
-            (&[key, "portfolio.get", "-", "id", "causality.json", "more"][..], "{}", "usage: "),
-            (&["missing.key", "portfolio.get", "-"][..], "{}", "missing.key"),
-            (&[key, "portfolio.get", "missing.json"][..], "", "missing.json"),
+            (
+                &[key, "portfolio.get", "-", "id", "missing.json"][..],
+                "{}",
+                "missing.json",
+            ),
+            (
+                &[key, "portfolio.get", "-", "id", "causality.json", "more"][..],
+                "{}",
+                "usage: ",
+            ),
+            (
+                &["missing.key", "portfolio.get", "-"][..],
+                "{}",
+                "missing.key",
+            ),
+            (
+                &[key, "portfolio.get", "missing.json"][..],
+                "",
+                "missing.json",
+            ),
             (&[key, "portfolio.get", "-"][..], "{\"half\":", ""),
         ] {
             let done = example.run(folder, args, stdin);
-            assert_eq!((done.exit, done.stdout.as_str()), (2, ""), "{} {args:?}", example.script);
-            assert!(done.stderr.contains(expect) && !done.stderr.is_empty(), "{args:?}: {}", done.stderr);
-            assert!(!done.stderr.contains("Traceback"), "{args:?}: {}", done.stderr);
+            assert_eq!(
+                (done.exit, done.stdout.as_str()),
+                (2, ""),
+                "{} {args:?}",
+                example.script
+            );
+            assert!(
+                done.stderr.contains(expect) && !done.stderr.is_empty(),
+                "{args:?}: {}",
+                done.stderr
+            );
+            assert!(
+                !done.stderr.contains("Traceback"),
+                "{args:?}: {}",
+                done.stderr
+            );
         }
         if example.program == "python3" {
             let done = example.run(folder, &["own.key", "portfolio.get", "-"], "{}");
             assert_eq!(done.exit, 2);
-            assert!(done.stderr.contains("sign_request.mjs can use it"), "{}", done.stderr);
+            assert!(
+                done.stderr.contains("sign_request.mjs can use it"),
+                "{}",
+                done.stderr
+            );
         }
     }
 }
 
 const CAUSALITY: &str = r#"{"root_task_id":"t é","n":[0.10,null]}"#;
 
-/// A request with every kind of token, signed by a key of either kind, and the gate that knows the key.
+/// A request with every kind of token, signed by a key of either kind, and the gate that knows the
+/// key.
 fn signed(own: bool, causality: Option<&str>) -> (Gate, String) {
     let key = sign_key(own, [7; 32]);
     let mut gate = Gate::default();
@@ -394,7 +589,12 @@ fn signed(own: bool, causality: Option<&str>) -> (Gate, String) {
 
 #[test]
 fn every_changed_byte_is_refused() {
-    for (own, causality) in [(false, None), (true, None), (false, Some(CAUSALITY)), (true, Some(CAUSALITY))] {
+    for (own, causality) in [
+        (false, None),
+        (true, None),
+        (false, Some(CAUSALITY)),
+        (true, Some(CAUSALITY)),
+    ] {
         let (gate, text) = signed(own, causality);
         let mut refused: BTreeMap<&str, u32> = BTreeMap::new();
         for at in 0..text.len() {
@@ -412,8 +612,14 @@ fn every_changed_byte_is_refused() {
         }
         // Each kind of refusal is reached, so the changes get as far as they can.
         let kinds: Vec<&str> = refused.keys().copied().collect();
-        assert_eq!(kinds, ["MALFORMED_ENVELOPE", "MALFORMED_JSON", "SIGNATURE_INVALID"]);
-        assert_eq!(refused.values().sum::<u32>(), u32::try_from(text.len() * 255).unwrap());
+        assert_eq!(
+            kinds,
+            ["MALFORMED_ENVELOPE", "MALFORMED_JSON", "SIGNATURE_INVALID"]
+        );
+        assert_eq!(
+            refused.values().sum::<u32>(),
+            u32::try_from(text.len() * 255).unwrap()
+        );
     }
 }
 
@@ -429,7 +635,10 @@ fn every_field_of_another_request_is_refused() {
         ("-1e3", "-1E3"),
         (r"\u00e9", "é"),
         (r"\u00e9", r"\u00E9"),
-        (r#""n":[0.10,-1e3,true,null],"":"\u00e9 \" é""#, r#""":"\u00e9 \" é","n":[0.10,-1e3,true,null]"#),
+        (
+            r#""n":[0.10,-1e3,true,null],"":"\u00e9 \" é""#,
+            r#""":"\u00e9 \" é","n":[0.10,-1e3,true,null]"#,
+        ),
         (r#""trend-bot""#, r#""owner""#),
         (r#""t é""#, r#""t \u00e9""#),
         ("[0.10,null]", "[0.1,null]"),
@@ -439,10 +648,18 @@ fn every_field_of_another_request_is_refused() {
     ] {
         let changed = text.replacen(from, to, 1);
         assert_ne!(changed, text, "{from}");
-        assert_eq!(gate.refused(changed.as_bytes()), Code::SignatureInvalid, "{to}");
+        assert_eq!(
+            gate.refused(changed.as_bytes()),
+            Code::SignatureInvalid,
+            "{to}"
+        );
     }
-    // Of the envelope itself only the meaning is signed: order of the fields, spelling of the action.
-    for (from, to) in [(r#""order.submit""#, r#""\u006frder.submit""#), (r#""source""#, r#""s\u006furce""#)] {
+    // Of the envelope itself only the meaning is signed: order of the fields, spelling of the
+    // action.
+    for (from, to) in [
+        (r#""order.submit""#, r#""\u006frder.submit""#),
+        (r#""source""#, r#""s\u006furce""#),
+    ] {
         let changed = text.replacen(from, to, 1);
         assert_ne!(changed, text, "{from}");
         gate.authentic(&changed);
@@ -461,8 +678,9 @@ fn is_between_tokens(text: &str, at: usize) -> bool {
             (inside, _, _) => (inside, false),
         };
     }
-    let of_word =
-        |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte));
+    let of_word = |byte: Option<&u8>| {
+        byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte))
+    };
     let in_word = at > 0 && of_word(bytes.get(at - 1)) && of_word(bytes.get(at));
     !in_string && !in_word
 }
@@ -470,7 +688,11 @@ fn is_between_tokens(text: &str, at: usize) -> bool {
 #[test]
 fn white_space_may_stand_between_tokens_and_nowhere_else() {
     // Tokens: 50, and 16 more.
-    for (own, causality, places) in [(false, None, 51), (true, None, 51), (true, Some(CAUSALITY), 67)] {
+    for (own, causality, places) in [
+        (false, None, 51),
+        (true, None, 51),
+        (true, Some(CAUSALITY), 67),
+    ] {
         let (gate, text) = signed(own, causality);
         let hash = gate.authentic(&text).request_hash;
         let mut everywhere = String::new();
@@ -507,7 +729,12 @@ fn a_changed_request_is_refused_by_the_program_and_uses_nothing_up() {
     let desk = Desk::new();
     for (number, example) in examples().enumerate() {
         let id = format!("halt-{number}");
-        let line = example.sign(&desk, "halt.set", r#"{"reason":"a test of changes"}"#, &[&id]);
+        let line = example.sign(
+            &desk,
+            "halt.set",
+            r#"{"reason":"a test of changes"}"#,
+            &[&id],
+        );
         let value: Value = serde_json::from_str(&line).unwrap();
         let middle = |text: &str| line.find(text).unwrap() + text.len() / 2;
         let mut places: Vec<usize> = ["id", "timestamp", "action", "source", "signature"]
@@ -520,20 +747,31 @@ fn a_changed_request_is_refused_by_the_program_and_uses_nothing_up() {
             bytes[at] ^= 1;
             let changed = String::from_utf8(bytes).unwrap();
             let (exit, answer) = desk.handle(&changed);
-            assert!([1, 2].contains(&exit) && answer["status"] == "error", "{changed}: {answer}");
+            assert!(
+                [1, 2].contains(&exit) && answer["status"] == "error",
+                "{changed}: {answer}"
+            );
         }
         let (exit, answer) = desk.handle(&line);
-        assert_eq!((exit, &answer["status"], &answer["requestId"]), (0, &"success".into(), &id.into()));
+        assert_eq!(
+            (exit, &answer["status"], &answer["requestId"]),
+            (0, &"success".into(), &id.into())
+        );
     }
 }
 
-/// A key file once stayed behind where there was no keyring to add the key to, and then stood in the way of
-/// the next try, as key files are never overwritten. And it was once removed although the key held, because
-/// the line that says so could not be printed: nobody had the key then.
+/// A key file once stayed behind where there was no keyring to add the key to, and then stood in
+/// the way of the next try, as key files are never overwritten. And it was once removed although
+/// the key held, because the line that says so could not be printed: nobody had the key then.
 #[test]
 fn a_key_file_is_left_exactly_by_a_key_that_was_added() {
-    let desk = Desk { dir: tempfile::tempdir().unwrap() };
-    let add = |principal| desk.spoolgate(&["keys", "add", principal, "--out", "bot.key"], "").exit;
+    let desk = Desk {
+        dir: tempfile::tempdir().unwrap(),
+    };
+    let add = |principal| {
+        desk.spoolgate(&["keys", "add", principal, "--out", "bot.key"], "")
+            .exit
+    };
     let is_left = |name: &str| desk.dir.path().join(name).exists();
     assert_ne!(add("trend-bot"), 0, "there is no home yet");
     assert!(!is_left("bot.key"));
@@ -543,12 +781,41 @@ fn a_key_file_is_left_exactly_by_a_key_that_was_added() {
     assert_eq!(add("trend-bot"), 0);
     assert!(is_left("bot.key"));
 
-    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let full = fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_spoolgate"));
-    command.args(["keys", "rotate", "trend-bot", "--out", "new.key", "--overlap-s", "0"]);
-    let status = command.current_dir(&desk.dir).stdout(full).stderr(Stdio::null()).status().unwrap();
+    command.args([
+        "keys",
+        "rotate",
+        "trend-bot",
+        "--out",
+        "new.key",
+        "--overlap-s",
+        "0",
+    ]);
+    let status = command
+        .current_dir(&desk.dir)
+        .stdout(full)
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
     assert!(!status.success());
     assert!(is_left("new.key"));
-    let args = ["sign", "-", "--as", "trend-bot", "--action", "portfolio.get", "--key", "new.key"];
-    assert_eq!(desk.handle(&desk.spoolgate(&args, "{}").stdout).0, 0, "the key holds");
+    let args = [
+        "sign",
+        "-",
+        "--as",
+        "trend-bot",
+        "--action",
+        "portfolio.get",
+        "--key",
+        "new.key",
+    ];
+    assert_eq!(
+        desk.handle(&desk.spoolgate(&args, "{}").stdout).0,
+        0,
+        "the key holds"
+    );
 }

@@ -1,10 +1,12 @@
-//! Damage to the ledger's files: bit flips, truncations, lost and swapped segments, forgeries. What fails
-//! here in other ledgers: immudb's chain beside its tree (CVE-2022-36111), journald's sealed lines that a
-//! later key can seal again (CVE-2023-31439), one flipped bit that ended CT log Yeti 2022, and recovery
-//! that takes a flipped bit in the middle for a torn tail and drops every answer behind it.
+//! Damage to the ledger's files: bit flips, truncations, lost and swapped segments, forgeries. What
+//! fails here in other ledgers: immudb's chain beside its tree (CVE-2022-36111), journald's sealed
+//! lines that a later key can seal again (CVE-2023-31439), one flipped bit that ended CT log Yeti
+//! 2022, and recovery that takes a flipped bit in the middle for a torn tail and drops every answer
+//! behind it.
 //!
-//! The default run flips one bit of every third byte of a small log, and every bit of its last batch, with its checkpoint
-//! and without; `cargo test --test it ledger_damage:: -- --ignored` flips every bit, and those of three segments.
+//! The default run flips one bit of every third byte of a small log, and every bit of its last
+//! batch, with its checkpoint and without; `cargo test --test it ledger_damage:: -- --ignored`
+//! flips every bit, and those of three segments.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -49,12 +51,17 @@ fn for_all<T: Sync>(cases: &[T], check: impl Fn(&T) + Sync) -> usize {
 }
 
 fn every_bit(range: std::ops::Range<usize>) -> Vec<(usize, u8)> {
-    range.flat_map(|at| (0..8).map(move |bit| (at, bit))).collect()
+    range
+        .flat_map(|at| (0..8).map(move |bit| (at, bit)))
+        .collect()
 }
 
 fn a_bit_here_and_there(range: std::ops::Range<usize>) -> Vec<(usize, u8)> {
     let mut dice = Dice(0x5eed);
-    range.step_by(3).map(|at| (at, u8::try_from(dice.below(8)).unwrap())).collect()
+    range
+        .step_by(3)
+        .map(|at| (at, u8::try_from(dice.below(8)).unwrap()))
+        .collect()
 }
 
 fn flipped(bytes: &[u8], at: usize, bit: u8) -> Vec<u8> {
@@ -71,9 +78,15 @@ fn whole(files: &Files) -> Vec<String> {
     }
 }
 
-/// A flip must be reported by opening and by verifying. Behind `known_end`, the last seal that a checkpoint
-/// knows, opening may take it for a torn batch, if nothing before it is lost.
-fn check_flips(files: &Files, number: u32, known_end: usize, cases: &[(usize, u8)], verify: bool) -> usize {
+/// A flip must be reported by opening and by verifying. Behind `known_end`, the last seal that a
+/// checkpoint knows, opening may take it for a torn batch, if nothing before it is lost.
+fn check_flips(
+    files: &Files,
+    number: u32,
+    known_end: usize,
+    cases: &[(usize, u8)],
+    verify: bool,
+) -> usize {
     let lines = whole(files);
     let log = files.segment(number).to_vec();
     for_all(cases, |(at, bit)| {
@@ -82,10 +95,20 @@ fn check_flips(files: &Files, number: u32, known_end: usize, cases: &[(usize, u8
         match damaged.open() {
             Opened::Clean(_) => panic!("{place}: opens as if nothing were wrong"),
             Opened::Torn(kept) => {
-                assert!(*at >= known_end, "{place}: an acknowledged batch is taken for a torn one");
+                assert!(
+                    *at >= known_end,
+                    "{place}: an acknowledged batch is taken for a torn one"
+                );
                 assert!(lines.starts_with(&kept), "{place}: other lines than before");
-                let known = log[..known_end].iter().filter(|byte| **byte == b'\n').count();
-                assert!(kept.len() >= known, "{place}: {} lines kept of {known}", kept.len());
+                let known = log[..known_end]
+                    .iter()
+                    .filter(|byte| **byte == b'\n')
+                    .count();
+                assert!(
+                    kept.len() >= known,
+                    "{place}: {} lines kept of {known}",
+                    kept.len()
+                );
             }
             Opened::Corrupt(_) => {}
         }
@@ -102,15 +125,22 @@ fn bits_of_a_log_with_its_checkpoint() {
     assert!(checked > 3_500, "{checked}");
 }
 
-/// Without the newest checkpoint the last batch has only its seal: damage there is at best told from a torn
-/// batch by `verify`, as the table in the documentation says. Everything before it is still corrupt.
+/// Without the newest checkpoint the last batch has only its seal: damage there is at best told
+/// from a torn batch by `verify`, as the table in the documentation says. Everything before it is
+/// still corrupt.
 fn check_without_newest_checkpoint(cases: impl Fn(&[usize], usize) -> Vec<(usize, u8)>) -> usize {
     let (_place, files, older) = small();
     let ends = files.seal_ends(1);
     let before_last = ends[ends.len() - 2];
     let cases = cases(&ends, files.segment(1).len());
     check_flips(&files.without_checkpoint(), 1, before_last, &cases, true)
-        + check_flips(&files.with_checkpoint(&older), 1, before_last, &cases, false)
+        + check_flips(
+            &files.with_checkpoint(&older),
+            1,
+            before_last,
+            &cases,
+            false,
+        )
         + check_flips(
             &files.with_checkpoint(b""),
             1,
@@ -155,13 +185,17 @@ fn every_length_of_a_log_with_its_checkpoint() {
     let lengths: Vec<usize> = (0..log.len()).collect();
     for_all(&lengths, |length| {
         let cut = files.with_segment(1, log[..*length].to_vec());
-        assert!(matches!(cut.open(), Opened::Corrupt(_)), "cut to {length} bytes");
+        assert!(
+            matches!(cut.open(), Opened::Corrupt(_)),
+            "cut to {length} bytes"
+        );
         assert!(!cut.verifies(), "cut to {length} bytes");
     });
 }
 
-/// A torn batch must never stop the gate, wherever the power went: what was acknowledged is there, the rest
-/// is frozen, the next open is clean and the whole verifies. Other logs were bricked by a torn last line.
+/// A torn batch must never stop the gate, wherever the power went: what was acknowledged is there,
+/// the rest is frozen, the next open is clean and the whole verifies. Other logs were bricked by a
+/// torn last line.
 #[test]
 fn every_length_of_a_batch_that_no_checkpoint_knows() {
     let (_place, files, older) = small();
@@ -172,14 +206,26 @@ fn every_length_of_a_batch_that_no_checkpoint_knows() {
     let sealed = log[..known].iter().filter(|byte| **byte == b'\n').count();
     let lengths: Vec<usize> = (0..log.len()).collect();
     for_all(&lengths, |length| {
-        let cut = files.with_checkpoint(&older).with_segment(1, log[..*length].to_vec());
+        let cut = files
+            .with_checkpoint(&older)
+            .with_segment(1, log[..*length].to_vec());
         let disk = Arc::new(MemoryDisk::with(&cut.files));
         match cut.open_on(&disk) {
             Opened::Clean(kept) => assert!(*length == known && kept == lines[..sealed], "{length}"),
             Opened::Torn(kept) => {
-                assert!(*length > known && kept == lines[..sealed], "cut to {length} bytes");
-                let after = Files { files: disk.files_below(""), keys: cut.keys.clone() };
-                assert_eq!(after.segment(1), &log[..*length], "{length}: the torn file was edited");
+                assert!(
+                    *length > known && kept == lines[..sealed],
+                    "cut to {length} bytes"
+                );
+                let after = Files {
+                    files: disk.files_below(""),
+                    keys: cut.keys.clone(),
+                };
+                assert_eq!(
+                    after.segment(1),
+                    &log[..*length],
+                    "{length}: the torn file was edited"
+                );
                 assert_eq!(whole(&after).len(), sealed + 2, "{length}");
                 let report = after.verify(true).unwrap();
                 assert!(report.ok && report.torn == 1, "{length}: {report:?}");
@@ -189,8 +235,13 @@ fn every_length_of_a_batch_that_no_checkpoint_knows() {
     });
     // Without a checkpoint a cut at a seal is the one thing that nobody can see here.
     for end in &ends {
-        let cut = files.without_checkpoint().with_segment(1, log[..*end].to_vec());
-        assert!(matches!(cut.open(), Opened::Clean(_)) && cut.verifies(), "{end}");
+        let cut = files
+            .without_checkpoint()
+            .with_segment(1, log[..*end].to_vec());
+        assert!(
+            matches!(cut.open(), Opened::Clean(_)) && cut.verifies(),
+            "{end}"
+        );
     }
 }
 
@@ -198,14 +249,21 @@ fn every_length_of_a_batch_that_no_checkpoint_knows() {
 fn the_frozen_rest_and_the_segment_line_are_covered() {
     let files = three_segments();
     let report = files.verify(true).unwrap();
-    assert!(report.ok && report.segments == 3 && report.torn == 2, "{report:?}");
+    assert!(
+        report.ok && report.segments == 3 && report.torn == 2,
+        "{report:?}"
+    );
     for number in 1..=3 {
         let length = files.segment(number).len();
         let ends = files.seal_ends(number);
         let mut cases = a_bit_here_and_there(0..*ends.last().unwrap());
         if number > 1 {
             // The segment line itself, with its LF and the start of its seal.
-            let header = files.segment(number).iter().position(|byte| *byte == b'\n').unwrap();
+            let header = files
+                .segment(number)
+                .iter()
+                .position(|byte| *byte == b'\n')
+                .unwrap();
             cases.extend(every_bit(0..header + 80));
         }
         cases.extend(a_bit_here_and_there(*ends.last().unwrap()..length));
@@ -230,8 +288,14 @@ fn lost_swapped_and_shortened_segments() {
     let files = three_segments();
     let segment = |number: u32| files.segment(number).to_vec();
     for number in 1..=3 {
-        check_refused(&files.with(&segment::path(number), None), &format!("segment {number} removed"));
-        check_refused(&files.with_segment(number, Vec::new()), &format!("segment {number} emptied"));
+        check_refused(
+            &files.with(&segment::path(number), None),
+            &format!("segment {number} removed"),
+        );
+        check_refused(
+            &files.with_segment(number, Vec::new()),
+            &format!("segment {number} emptied"),
+        );
     }
     let bare = files.without_checkpoint();
     for (a, b) in [(1, 2), (2, 3), (1, 3)] {
@@ -243,8 +307,14 @@ fn lost_swapped_and_shortened_segments() {
     check_refused(&bare.with_segment(5, segment(3)), "a gap before segment 5");
     // The rest taken away, or grown.
     let sealed = *files.seal_ends(1).last().unwrap();
-    check_refused(&bare.with_segment(1, segment(1)[..sealed].to_vec()), "the frozen rest removed");
-    check_refused(&bare.with_segment(1, [segment(1), vec![0]].concat()), "the frozen rest grown");
+    check_refused(
+        &bare.with_segment(1, segment(1)[..sealed].to_vec()),
+        "the frozen rest removed",
+    );
+    check_refused(
+        &bare.with_segment(1, [segment(1), vec![0]].concat()),
+        "the frozen rest grown",
+    );
     for number in 1..=2 {
         let lengths: Vec<usize> = (0..segment(number).len()).collect();
         for_all(&lengths, |length| {
@@ -254,26 +324,39 @@ fn lost_swapped_and_shortened_segments() {
     }
 }
 
-/// Edits, deletions, insertions and swaps with every later hash, number and root recomputed, but without the
-/// key: a chain alone passes them all.
+/// Edits, deletions, insertions and swaps with every later hash, number and root recomputed, but
+/// without the key: a chain alone passes them all.
 #[test]
 fn a_forger_without_the_key() {
     let (_place, files, _) = small();
     let lines = lines_of(files.segment(1));
-    assert_eq!(forge(&lines, &files.keys, Forger::HoldsSealKey), files.segment(1), "the forger's own tools");
-    let last_batch = files.segment(1)[..files.seal_ends(1)[2]].iter().filter(|b| **b == b'\n').count();
+    assert_eq!(
+        forge(&lines, &files.keys, Forger::HoldsSealKey),
+        files.segment(1),
+        "the forger's own tools"
+    );
+    let last_batch = files.segment(1)[..files.seal_ends(1)[2]]
+        .iter()
+        .filter(|b| **b == b'\n')
+        .count();
     for n in 0..lines.len() {
         let mut edited = lines.clone();
-        edited[n] = String::from_utf8(lines[n].clone()).unwrap().replacen("2026-", "2027-", 1).into_bytes();
+        edited[n] = String::from_utf8(lines[n].clone())
+            .unwrap()
+            .replacen("2026-", "2027-", 1)
+            .into_bytes();
         let mut deleted = lines.clone();
         deleted.remove(n);
         let mut inserted = lines.clone();
         inserted.insert(n, lines[n].clone());
         let mut swapped = lines.clone();
         swapped.swap(n, (n + 1) % lines.len());
-        for (what, forged) in
-            [("edited", edited), ("deleted", deleted), ("inserted", inserted), ("swapped", swapped)]
-        {
+        for (what, forged) in [
+            ("edited", edited),
+            ("deleted", deleted),
+            ("inserted", inserted),
+            ("swapped", swapped),
+        ] {
             if what == "edited" && is_seal(&lines[n]) {
                 continue;
             }
@@ -297,7 +380,11 @@ fn a_forger_without_the_key() {
         }
     }
     // A file whose seals are all gone: it must not pass as a log that just has none.
-    let unsealed: Vec<Vec<u8>> = lines.iter().filter(|line| !is_seal(line)).cloned().collect();
+    let unsealed: Vec<Vec<u8>> = lines
+        .iter()
+        .filter(|line| !is_seal(line))
+        .cloned()
+        .collect();
     let unsealed = files.with_segment(1, forge(&unsealed, &files.keys, Forger::Keyless));
     check_refused(&unsealed, "unsealed");
     check_refused(&unsealed.without_checkpoint(), "unsealed, no checkpoint");
@@ -308,7 +395,10 @@ fn a_forger_without_the_key() {
 fn a_forger_with_the_seal_key() {
     let (_place, files, older) = small();
     let mut lines = lines_of(files.segment(1));
-    lines[3] = String::from_utf8(lines[3].clone()).unwrap().replacen("2026-", "2027-", 1).into_bytes();
+    lines[3] = String::from_utf8(lines[3].clone())
+        .unwrap()
+        .replacen("2026-", "2027-", 1)
+        .into_bytes();
     let forged = files.with_segment(1, forge(&lines, &files.keys, Forger::HoldsSealKey));
     check_refused(&forged, "with the newest checkpoint");
     check_refused(&forged.with_checkpoint(&older), "with an older checkpoint");
@@ -318,10 +408,17 @@ fn a_forger_with_the_seal_key() {
     assert!(report.ok && report.reached == Reached::Seals, "{report:?}");
     // The same by a head noted elsewhere.
     let heads = vec![("noted".to_owned(), String::from_utf8(older).unwrap())];
-    let options = Options { heads, threads: 1, ..Options::default() };
+    let options = Options {
+        heads,
+        threads: 1,
+        ..Options::default()
+    };
     let disk = MemoryDisk::with(&bare.files);
     let report = verify::verify(&disk, Path::new("audit"), &options, &|_| {}).unwrap();
-    assert!(!report.ok && report.problems[0].file == "noted", "{report:?}");
+    assert!(
+        !report.ok && report.problems[0].file == "noted",
+        "{report:?}"
+    );
 }
 
 /// A segment line that is signed and still wrong: a writer's bug, or a key holder's lie.
@@ -340,12 +437,20 @@ fn a_sealed_segment_line_must_still_be_true() {
     let past_end_rest = format!("\"length\":{}", rest.len() + 1);
     let lines = format!("\"lines\":{}", lines_of(one).len());
     for (what, from, to) in [
-        ("a length past the end of the file", sealed.as_str(), past_end.as_str()),
+        (
+            "a length past the end of the file",
+            sealed.as_str(),
+            past_end.as_str(),
+        ),
         ("a shorter length", &sealed, &shorter),
         ("a rest past the end of the file", &frozen, &past_end_rest),
         ("another number of lines", &lines, "\"lines\":77"),
         ("no rest", "\"rest\":{", "\"rest\":null,\"tser\":{"),
-        ("another file", "\"file\":\"log-00000001", "\"file\":\"log-00000009"),
+        (
+            "another file",
+            "\"file\":\"log-00000001",
+            "\"file\":\"log-00000009",
+        ),
     ] {
         let changed = text.replacen(from, to, 1);
         assert_ne!(changed, text, "{what}");
@@ -366,7 +471,9 @@ fn checkpoints() {
     let newest = files.checkpoint();
     let signer = files.signer();
     let sign = |checkpoint: &Checkpoint, signer: &SignerKey| {
-        note::sign_checkpoint(checkpoint, signer).unwrap().into_bytes()
+        note::sign_checkpoint(checkpoint, signer)
+            .unwrap()
+            .into_bytes()
     };
     let (size, root) = {
         let text = String::from_utf8(newest.clone()).unwrap();
@@ -377,7 +484,10 @@ fn checkpoints() {
     let between = sign(&Checkpoint::new(ORIGIN, size - 1, root), &signer.log);
     let beyond = sign(&Checkpoint::new(ORIGIN, size + 2, root), &signer.log);
     let stranger = SignerKey::from_seed(ORIGIN, &[9; 32]).unwrap();
-    let stranger = sign(&Checkpoint::new(ORIGIN, size + 2, leaf_hash(b"x")), &stranger);
+    let stranger = sign(
+        &Checkpoint::new(ORIGIN, size + 2, leaf_hash(b"x")),
+        &stranger,
+    );
     let mut garbage = newest.clone();
     garbage.iter_mut().for_each(|byte| *byte ^= 0xff);
     // What opening and verifying make of it: true is fine.
@@ -396,14 +506,25 @@ fn checkpoints() {
     ] {
         let files = files.with_checkpoint(&checkpoint);
         let opened = files.open();
-        assert_eq!(matches!(opened, Opened::Clean(_)), opens, "{what}: {opened:?}");
-        assert_eq!(matches!(opened, Opened::Corrupt(_)), !opens, "{what}: {opened:?}");
+        assert_eq!(
+            matches!(opened, Opened::Clean(_)),
+            opens,
+            "{what}: {opened:?}"
+        );
+        assert_eq!(
+            matches!(opened, Opened::Corrupt(_)),
+            !opens,
+            "{what}: {opened:?}"
+        );
         assert_eq!(files.verifies(), verifies, "{what}");
     }
     // Every bit of it: opening goes on only with the log as it is; verify reports.
     for_all(&every_bit(0..newest.len()), |(at, bit)| {
         let files = files.with_checkpoint(&flipped(&newest, *at, *bit));
-        assert!(matches!(files.open(), Opened::Clean(_)), "byte {at}, bit {bit}");
+        assert!(
+            matches!(files.open(), Opened::Clean(_)),
+            "byte {at}, bit {bit}"
+        );
         assert!(!files.verifies(), "byte {at}, bit {bit}");
     });
 }
@@ -419,7 +540,10 @@ fn nul_tails_and_holes() {
         let disk = Arc::new(MemoryDisk::with(&tail.files));
         assert_eq!(tail.open_on(&disk), Opened::Torn(lines.clone()), "{nuls}");
         assert!(!tail.verifies());
-        let after = Files { files: disk.files_below(""), keys: tail.keys.clone() };
+        let after = Files {
+            files: disk.files_below(""),
+            keys: tail.keys.clone(),
+        };
         assert_eq!(whole(&after).len(), lines.len() + 2);
         assert!(after.verifies(), "{nuls}");
     }
@@ -432,8 +556,8 @@ fn nul_tails_and_holes() {
     }
 }
 
-/// A writer that goes on behind a torn tail in the same file: every answer behind it would be lost at the
-/// next start. This one begins a new file; a file written the other way is refused.
+/// A writer that goes on behind a torn tail in the same file: every answer behind it would be lost
+/// at the next start. This one begins a new file; a file written the other way is refused.
 #[test]
 fn nothing_is_appended_behind_a_torn_tail() {
     let (_place, files, _) = small();
@@ -441,23 +565,34 @@ fn nothing_is_appended_behind_a_torn_tail() {
     let ends = files.seal_ends(1);
     for (batch, start) in ends[..ends.len() - 1].iter().enumerate() {
         let torn = [&log[..*start], &log[*start..*start + 500], &log[*start..]].concat();
-        check_refused(&files.with_segment(1, torn.clone()), &format!("behind batch {batch}"));
+        check_refused(
+            &files.with_segment(1, torn.clone()),
+            &format!("behind batch {batch}"),
+        );
         let bare = files.without_checkpoint().with_segment(1, torn);
         assert!(!bare.verifies(), "behind batch {batch}");
-        assert!(!matches!(bare.open(), Opened::Clean(_)), "behind batch {batch}");
+        assert!(
+            !matches!(bare.open(), Opened::Clean(_)),
+            "behind batch {batch}"
+        );
     }
 }
 
 fn long_line(files: &Files, length: usize) -> Vec<u8> {
     let mut lines = lines_of(files.segment(1));
     let seal = lines.last().unwrap().clone();
-    let body =
-        |note: &str| format!(r#"{{"timestamp":"2026-03-02T12:00:00.000Z","note":"{note}","changes":[]}}"#);
+    let body = |note: &str| {
+        format!(r#"{{"timestamp":"2026-03-02T12:00:00.000Z","note":"{note}","changes":[]}}"#)
+    };
     let seq = lines.len() as u64;
     let line = |note: &str| line::render(&leaf_hash(b""), seq, 4, "start", &body(note)).unwrap();
     let short = line("");
     let note = "n".repeat(length - short.len());
-    lines.push(short.replacen(r#""note":"""#, &format!(r#""note":"{note}""#), 1).into_bytes());
+    lines.push(
+        short
+            .replacen(r#""note":"""#, &format!(r#""note":"{note}""#), 1)
+            .into_bytes(),
+    );
     lines.push(seal);
     forge(&lines, &files.keys, Forger::HoldsSealKey)
 }
@@ -466,7 +601,10 @@ fn long_line(files: &Files, length: usize) -> Vec<u8> {
 fn a_line_of_65535_bytes_and_one_more() {
     let (_place, files, _) = small();
     let fits = files.with_segment(1, long_line(&files, 65_535));
-    assert_eq!(lines_of(fits.segment(1)).iter().map(Vec::len).max(), Some(65_535));
+    assert_eq!(
+        lines_of(fits.segment(1)).iter().map(Vec::len).max(),
+        Some(65_535)
+    );
     assert_eq!(whole(&fits).len(), whole(&files).len() + 2);
     assert!(fits.verify(true).unwrap().ok);
     for length in [65_536, 65_537, 200_000] {
@@ -480,24 +618,38 @@ fn a_line_of_65535_bytes_and_one_more() {
     let (mut ledger, _): (Ledger, _) =
         recover::open(disk.clone(), files.signer(), None, &mut |_| Ok(())).unwrap();
     let body = |n: usize| {
-        format!(r#"{{"timestamp":"2026-03-02T12:00:00.000Z","note":"{}","changes":[]}}"#, "n".repeat(n))
+        format!(
+            r#"{{"timestamp":"2026-03-02T12:00:00.000Z","note":"{}","changes":[]}}"#,
+            "n".repeat(n)
+        )
     };
     let refused = ledger.append(&[("start", body(65_536))]);
-    assert!(matches!(refused, Err(LedgerError::Line(_))), "{:?}", refused.err());
-    assert_eq!(disk.get("audit/log-00000001.jsonl").unwrap(), files.segment(1));
+    assert!(
+        matches!(refused, Err(LedgerError::Line(_))),
+        "{:?}",
+        refused.err()
+    );
+    assert_eq!(
+        disk.get("audit/log-00000001.jsonl").unwrap(),
+        files.segment(1)
+    );
     ledger.append(&[("start", body(60_000))]).unwrap();
     // Many long lines: more than one read of the file, and lines across its reads.
     for _ in 0..4 {
         let bodies: Vec<(&str, String)> = (0..40).map(|n| ("start", body(60_000 + n))).collect();
         ledger.append(&bodies).unwrap();
     }
-    let after = Files { files: disk.files_below(""), keys: files.keys.clone() };
+    let after = Files {
+        files: disk.files_below(""),
+        keys: files.keys.clone(),
+    };
     assert!(after.verify(true).unwrap().ok);
     assert_eq!(whole(&after).len(), whole(&files).len() + 2 + 4 * 41);
 }
 
-/// Text of agents stands only inside JSON strings: wherever a batch is torn, or a bit of the torn batch is
-/// flipped into an LF, no text looks like a line of a later batch, which would stop the gate as corrupt.
+/// Text of agents stands only inside JSON strings: wherever a batch is torn, or a bit of the torn
+/// batch is flipped into an LF, no text looks like a line of a later batch, which would stop the
+/// gate as corrupt.
 #[test]
 fn agents_cannot_write_the_start_of_a_line() {
     let place = Place::new(3);
@@ -507,7 +659,13 @@ fn agents_cannot_write_the_start_of_a_line() {
     let known = place.disk.get("audit/log-00000001.jsonl").unwrap().len();
     let older = place.disk.get("audit/checkpoint").unwrap();
     let raw = HOSTILE.replace("\\\"", "\"");
-    place.ask(&bot, "trend-bot", "h1", "halt.set", &format!(r#"{{"reason":"{HOSTILE}"}}"#));
+    place.ask(
+        &bot,
+        "trend-bot",
+        "h1",
+        "halt.set",
+        &format!(r#"{{"reason":"{HOSTILE}"}}"#),
+    );
     place.ask(
         &bot,
         "trend-bot",
@@ -515,7 +673,13 @@ fn agents_cannot_write_the_start_of_a_line() {
         "order.submit",
         &ORDER.replace(r#""trend""#, &format!(r#""{HOSTILE}""#)),
     );
-    place.ask(&bot, "trend-bot", "o2", "order.submit", &ORDER.replace("BTC-USD", HOSTILE));
+    place.ask(
+        &bot,
+        "trend-bot",
+        "o2",
+        "order.submit",
+        &ORDER.replace("BTC-USD", HOSTILE),
+    );
     place.ask(
         &bot,
         "trend-bot",
@@ -523,20 +687,37 @@ fn agents_cannot_write_the_start_of_a_line() {
         "order.submit",
         &raw[1..].replace("\"kind\":\"seal\",", "\"kind\":\"seal\"}"),
     );
-    place.ask(&bot, "trend-bot", "o4", "order.cancel", &format!(r#"{{"order_id":"{HOSTILE}"}}"#));
-    place.disk.put(format!("spool/in/{}.json", &raw[..90]), b"{}");
+    place.ask(
+        &bot,
+        "trend-bot",
+        "o4",
+        "order.cancel",
+        &format!(r#"{{"order_id":"{HOSTILE}"}}"#),
+    );
     place
         .disk
-        .put("spool/local/in/e1.json", format!(r#"{{"id":"{HOSTILE}","prev":"\n{HOSTILE}"}}"#).as_bytes());
+        .put(format!("spool/in/{}.json", &raw[..90]), b"{}");
+    place.disk.put(
+        "spool/local/in/e1.json",
+        format!(r#"{{"id":"{HOSTILE}","prev":"\n{HOSTILE}"}}"#).as_bytes(),
+    );
     place.disk.put("spool/local/in/e2.json", raw.as_bytes());
-    place.disk.put("spool/local/in/e3.json", format!("\n{}", &raw[1..]).as_bytes());
+    place.disk.put(
+        "spool/local/in/e3.json",
+        format!("\n{}", &raw[1..]).as_bytes(),
+    );
     place.disk.put(
         "spool/in/e4.json",
         format!(r#"{{"id":"e4","timestamp":"2026-03-02T12:00:00Z","action":"{HOSTILE}","payload":{{}},"source":"{HOSTILE}","signature":"ab"}}"#).as_bytes(),
     );
     let outcomes = drain(&mut home).unwrap();
     assert_eq!(outcomes.len(), 10);
-    assert!(outcomes.iter().any(|outcome| outcome.answer.error.is_none()), "the halt");
+    assert!(
+        outcomes
+            .iter()
+            .any(|outcome| outcome.answer.error.is_none()),
+        "the halt"
+    );
     drop(home);
     let files = Files::of(&place);
     assert!(files.verify(true).unwrap().ok);
@@ -551,19 +732,29 @@ fn agents_cannot_write_the_start_of_a_line() {
     let lengths: Vec<usize> = (known + 1..log.len()).step_by(3).collect();
     for_all(&lengths, |length| {
         let torn = unknown.with_segment(1, log[..*length].to_vec());
-        assert_eq!(torn.open(), Opened::Torn(lines[..sealed].to_vec()), "cut to {length}");
+        assert_eq!(
+            torn.open(),
+            Opened::Torn(lines[..sealed].to_vec()),
+            "cut to {length}"
+        );
     });
     // Every byte that one flipped bit makes an LF.
     let to_lf: Vec<(usize, u8)> = (known..log.len() - 1)
         .filter_map(|at| {
             let difference = log[at] ^ b'\n';
-            difference.is_power_of_two().then(|| (at, u8::try_from(difference.trailing_zeros()).unwrap()))
+            difference
+                .is_power_of_two()
+                .then(|| (at, u8::try_from(difference.trailing_zeros()).unwrap()))
         })
         .collect();
     assert!(to_lf.len() >= 10, "{}", to_lf.len());
     for_all(&to_lf, |(at, bit)| {
         let damaged = unknown.with_segment(1, flipped(&log, *at, *bit));
-        assert_eq!(damaged.open(), Opened::Torn(lines[..sealed].to_vec()), "byte {at}, bit {bit}");
+        assert_eq!(
+            damaged.open(),
+            Opened::Torn(lines[..sealed].to_vec()),
+            "byte {at}, bit {bit}"
+        );
     });
 }
 
@@ -589,8 +780,12 @@ for folder in sys.stdin.read().split('\\n'):
         .stdout(Stdio::piped())
         .spawn()
         .expect("this test needs python3");
-    let list: Vec<&str> = folders.iter().map(|folder| folder.to_str().unwrap()).collect();
-    std::io::Write::write_all(&mut child.stdin.take().unwrap(), list.join("\n").as_bytes()).unwrap();
+    let list: Vec<&str> = folders
+        .iter()
+        .map(|folder| folder.to_str().unwrap())
+        .collect();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), list.join("\n").as_bytes())
+        .unwrap();
     let out = child.wait_with_output().unwrap();
     let text = String::from_utf8(out.stdout).unwrap();
     let verdict = |line: &str| match line {
@@ -601,16 +796,21 @@ for folder in sys.stdin.read().split('\\n'):
     text.lines().map(verdict).collect()
 }
 
-/// Two readers of one format. Python checks no signatures, so it may pass what the gate reports; never the
-/// other way round.
+/// Two readers of one format. Python checks no signatures, so it may pass what the gate reports;
+/// never the other way round.
 #[test]
 fn the_python_verifier_agrees() {
     let (_place, one, older) = small();
     let three = three_segments();
-    let fits = one.without_checkpoint().with_segment(1, long_line(&one, 65_535));
+    let fits = one
+        .without_checkpoint()
+        .with_segment(1, long_line(&one, 65_535));
     let mut copies: Vec<(String, Files)> = vec![
         ("sound".to_owned(), one.clone()),
-        ("sound, older checkpoint".to_owned(), one.with_checkpoint(&older)),
+        (
+            "sound, older checkpoint".to_owned(),
+            one.with_checkpoint(&older),
+        ),
         ("sound, no checkpoint".to_owned(), one.without_checkpoint()),
         ("sound, three segments".to_owned(), three.clone()),
         ("sound, longest line".to_owned(), fits),
@@ -619,26 +819,42 @@ fn the_python_verifier_agrees() {
     let mut dice = Dice(0xd1ce);
     while copies.len() < sound + 200 {
         let n = copies.len();
-        let base = if n.is_multiple_of(2) { one.clone() } else { three.clone() };
-        let base = if dice.below(3) == 0 { base.without_checkpoint() } else { base };
+        let base = if n.is_multiple_of(2) {
+            one.clone()
+        } else {
+            three.clone()
+        };
+        let base = if dice.below(3) == 0 {
+            base.without_checkpoint()
+        } else {
+            base
+        };
         let (path, bytes) = base.files[dice.below(base.files.len())].clone();
         let at = dice.below(bytes.len());
         let lines = lines_of(&bytes);
         let line = dice.below(lines.len());
         let is_log = path.extension().is_some();
         let (what, damaged) = match dice.below(8) {
-            0 | 1 => ("flip", flipped(&bytes, at, u8::try_from(dice.below(8)).unwrap())),
+            0 | 1 => (
+                "flip",
+                flipped(&bytes, at, u8::try_from(dice.below(8)).unwrap()),
+            ),
             2 => ("cut", bytes[..at].to_vec()),
             3 => (
                 "cut at a line",
                 bytes[..=bytes[..at].iter().rposition(|b| *b == b'\n').unwrap_or(0)].to_vec(),
             ),
-            4 => ("bytes inserted", [&bytes[..at], b"}\n", &bytes[at..]].concat()),
+            4 => (
+                "bytes inserted",
+                [&bytes[..at], b"}\n", &bytes[at..]].concat(),
+            ),
             5 => ("doubled", [bytes.clone(), bytes].concat()),
             6 if is_log && n.is_multiple_of(2) => {
                 let mut edited = lines;
-                edited[line] =
-                    String::from_utf8(edited[line].clone()).unwrap().replace("2026-", "2025-").into_bytes();
+                edited[line] = String::from_utf8(edited[line].clone())
+                    .unwrap()
+                    .replace("2026-", "2025-")
+                    .into_bytes();
                 ("forged", forge(&edited, &base.keys, Forger::Keyless))
             }
             _ => {
@@ -648,7 +864,13 @@ fn the_python_verifier_agrees() {
             }
         };
         let changed = base.with(&path, Some(damaged));
-        copies.push((format!("copy {n}: {what} of {}, byte {at}, line {line}", path.display()), changed));
+        copies.push((
+            format!(
+                "copy {n}: {what} of {}, byte {at}, line {line}",
+                path.display()
+            ),
+            changed,
+        ));
     }
     let root = tempfile::tempdir().unwrap();
     let mut folders = Vec::new();
@@ -666,8 +888,14 @@ fn the_python_verifier_agrees() {
     for (n, ((what, files), python)) in copies.iter().zip(verdicts).enumerate() {
         let gate = files.verifies();
         assert!(python || !gate, "{what}: the gate says ok, Python bad");
-        assert!(n >= sound || (python && gate), "{what}: Python {python}, gate {gate}");
+        assert!(
+            n >= sound || (python && gate),
+            "{what}: Python {python}, gate {gate}"
+        );
         only_gate += usize::from(python && !gate);
     }
-    assert!(only_gate < 40, "{only_gate} of 200 pass Python only: more than signatures explain");
+    assert!(
+        only_gate < 40,
+        "{only_gate} of 200 pass Python only: more than signatures explain"
+    );
 }

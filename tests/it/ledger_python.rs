@@ -1,5 +1,5 @@
-//! `examples/verify_chain.py`, twenty lines that share nothing with this program: over a sound ledger they give the size
-//! and root of its checkpoint, over one with a bit changed they fail.
+//! `examples/verify_chain.py`, twenty lines that share nothing with this program: over a sound
+//! ledger they give the size and root of its checkpoint, over one with a bit changed they fail.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,8 +9,8 @@ use crate::kit::memory_disk::MemoryDisk;
 use crate::kit::place::{Place, drain};
 use spoolgate_ledger::{recover, segment};
 
-/// Runs the script over the files with one bit after the other changed, which is quicker in one process than in
-/// thousands; prints the places where it found nothing.
+/// Runs the script over the files with one bit after the other changed, which is quicker in one
+/// process than in thousands; prints the places where it found nothing.
 const EVERY_BIT: &str = r"
 import contextlib, io, pathlib, runpy, sys
 script, step, *names = sys.argv[1:]
@@ -69,27 +69,51 @@ fn twenty_lines_of_python_give_the_checkpoint() {
     drain(&mut place.open().unwrap()).unwrap();
     let files = Files::of(&place);
     let disk = std::sync::Arc::new(MemoryDisk::with(&files.files));
-    let (mut ledger, _) = recover::open(disk.clone(), files.signer(), None, &mut |_| Ok(())).unwrap();
+    let (mut ledger, _) =
+        recover::open(disk.clone(), files.signer(), None, &mut |_| Ok(())).unwrap();
     ledger.cut(None).unwrap();
     let body = r#"{"timestamp":"2026-03-02T12:00:00.000Z","note":"n","changes":[]}"#.to_owned();
     ledger.append(&[("start", body)]).unwrap();
     ledger.publish_head().unwrap();
-    let files = Files { files: disk.files_below(""), keys: files.keys.clone() };
+    let files = Files {
+        files: disk.files_below(""),
+        keys: files.keys.clone(),
+    };
     let dir = tempfile::tempdir().unwrap();
-    let out = Command::new("python3").arg(script()).args(on_disk(&files, dir.path(), 2)).output().unwrap();
+    let out = Command::new("python3")
+        .arg(script())
+        .args(on_disk(&files, dir.path(), 2))
+        .output()
+        .unwrap();
     let checkpoint = String::from_utf8(files.checkpoint()).unwrap();
-    let expected: Vec<&str> = std::iter::once("ok").chain(checkpoint.lines().skip(1).take(2)).collect();
-    assert_eq!(String::from_utf8(out.stdout).unwrap().lines().collect::<Vec<_>>(), expected);
+    let expected: Vec<&str> = std::iter::once("ok")
+        .chain(checkpoint.lines().skip(1).take(2))
+        .collect();
+    assert_eq!(
+        String::from_utf8(out.stdout)
+            .unwrap()
+            .lines()
+            .collect::<Vec<_>>(),
+        expected
+    );
     // The files the wrong way round, and one alone.
     let mut paths = on_disk(&files, dir.path(), 2);
     paths.reverse();
     for paths in [&paths[..], &paths[..1]] {
-        assert!(!Command::new("python3").arg(script()).args(paths).output().unwrap().status.success());
+        assert!(
+            !Command::new("python3")
+                .arg(script())
+                .args(paths)
+                .output()
+                .unwrap()
+                .status
+                .success()
+        );
     }
 }
 
-/// Every eighth byte, and every byte of the last line, with one bit changed. What hashes cannot see is the signature in
-/// the last line, which no line names yet.
+/// Every eighth byte, and every byte of the last line, with one bit changed. What hashes cannot see
+/// is the signature in the last line, which no line names yet.
 #[test]
 fn with_one_bit_changed_the_twenty_lines_fail() {
     if !has_python() {
@@ -98,14 +122,25 @@ fn with_one_bit_changed_the_twenty_lines_fail() {
     let (_place, files, _) = small();
     let dir = tempfile::tempdir().unwrap();
     let paths = on_disk(&files, dir.path(), 1);
-    let run = Command::new("python3").args(["-c", EVERY_BIT]).arg(script()).arg("8").args(&paths).output();
+    let run = Command::new("python3")
+        .args(["-c", EVERY_BIT])
+        .arg(script())
+        .arg("8")
+        .args(&paths)
+        .output();
     let out = run.unwrap();
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
     let text = String::from_utf8(out.stdout).unwrap();
     let numbers: Vec<usize> = text.lines().map(|line| line.parse().unwrap()).collect();
     assert!(numbers[0] > 1500, "{} bits were tried", numbers[0]);
     let log = files.segment(1);
     let signature = log.len() - 3 - 88..log.len() - 3;
-    let expected: Vec<usize> = signature.filter(|at| log[*at] ^ (1 << (at % 8)) != b'\n').collect();
+    let expected: Vec<usize> = signature
+        .filter(|at| log[*at] ^ (1 << (at % 8)) != b'\n')
+        .collect();
     assert_eq!(&numbers[1..], expected);
 }

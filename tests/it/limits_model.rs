@@ -1,5 +1,6 @@
-//! Every check against a second, naive implementation from the documents in exact rationals, over long random
-//! histories; what each accepted entry may come to on its worst path; and that nothing keeps anybody in a position.
+//! Every check against a second, naive implementation from the documents in exact rationals, over
+//! long random histories; what each accepted entry may come to on its worst path; and that nothing
+//! keeps anybody in a position.
 
 mod draw;
 mod home;
@@ -80,7 +81,11 @@ fn history(seed: u64, turns: usize) -> Tally {
             }
         }
         if world.random.one_in(2) {
-            let masks = [0, 1 << world.random.within(0, 13), world.random.within(0, (1 << 14) - 1)];
+            let masks = [
+                0,
+                1 << world.random.within(0, 13),
+                world.random.within(0, (1 << 14) - 1),
+            ];
             let mask = u32::try_from(*world.random.pick(&masks)).unwrap();
             probe::probe(&mut world, mask);
         }
@@ -119,7 +124,11 @@ fn histories(from: u64, count: u64, turns: usize) -> Tally {
 fn nothing_is_idle(seen: &Tally) {
     assert_eq!(seen.checks.len(), CHECKS, "{}", seen.shown());
     for (name, check) in &seen.checks {
-        assert!(check.passed > 0 && check.failed > 0, "{name}\n{}", seen.shown());
+        assert!(
+            check.passed > 0 && check.failed > 0,
+            "{name}\n{}",
+            seen.shown()
+        );
     }
     let wrong = probe::WRONG.iter().map(|what| format!("wrong: {what}"));
     for what in wrong.chain(EVENTS.iter().map(|what| (*what).to_owned())) {
@@ -132,22 +141,38 @@ fn random_histories_are_decided_as_the_oracle_decides_them() {
     nothing_is_idle(&histories(1, 60, TURNS));
 }
 
-/// As many as time allows: `SPOOLGATE_SEED` is the first seed, `SPOOLGATE_HISTORIES` how many, `SPOOLGATE_TURNS` how
-/// long. A history of fewer turns is the beginning of one of more.
+/// As many as time allows: `SPOOLGATE_SEED` is the first seed, `SPOOLGATE_HISTORIES` how many,
+/// `SPOOLGATE_TURNS` how long. A history of fewer turns is the beginning of one of more.
 #[test]
 #[ignore = "minutes to hours"]
 fn long_histories() {
-    let (seed, count) = (setting("SPOOLGATE_SEED", 1), setting("SPOOLGATE_HISTORIES", 1000));
+    let (seed, count) = (
+        setting("SPOOLGATE_SEED", 1),
+        setting("SPOOLGATE_HISTORIES", 1000),
+    );
     let turns = usize::try_from(setting("SPOOLGATE_TURNS", 2 * TURNS as u64)).unwrap();
     let seen = histories(seed, count, turns);
-    println!("{count} histories of {turns} turns from seed {seed}\n{}", seen.shown());
+    println!(
+        "{count} histories of {turns} turns from seed {seed}\n{}",
+        seen.shown()
+    );
     if count < 100 || turns < TURNS {
         return;
     }
     nothing_is_idle(&seen);
     for (name, check) in &seen.checks {
         let never_first = BEHIND.contains(&name.as_str());
-        assert_eq!(check.decided == 0, never_first, "{name} decided {}", check.decided);
-        assert_eq!(check.near == 0, YES_OR_NO.contains(&name.as_str()), "{name} was near {}", check.near);
+        assert_eq!(
+            check.decided == 0,
+            never_first,
+            "{name} decided {}",
+            check.decided
+        );
+        assert_eq!(
+            check.near == 0,
+            YES_OR_NO.contains(&name.as_str()),
+            "{name} was near {}",
+            check.near
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The integration tests of spoolgate as one program: a module for each subject. `kit` holds what the subjects share.
+//! The integration tests of spoolgate as one program: a module for each subject. `kit` holds what
+//! the subjects share.
 
 #![allow(
     clippy::unwrap_used,

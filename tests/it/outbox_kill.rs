@@ -1,5 +1,6 @@
-//! Gate and sample bridge, each killed at random moments while orders go to a simulated exchange: at the end the exchange
-//! has executed each version of each order at most once, nothing is lost, and both hold the same.
+//! Gate and sample bridge, each killed at random moments while orders go to a simulated exchange:
+//! at the end the exchange has executed each version of each order at most once, nothing is lost,
+//! and both hold the same.
 //!
 //! 12 kills of each. More, or the same again:
 //! `SPOOLGATE_KILLS=200 SPOOLGATE_SEED=7 cargo test --test it outbox_kill:: -- --nocapture`
@@ -44,7 +45,9 @@ impl Desk {
     fn bridge_command(&self) -> Command {
         let mut bridge = Command::new("python3");
         bridge.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/bridge.py"));
-        bridge.arg(self.home()).arg(self.scratch.beside("exchange.key"));
+        bridge
+            .arg(self.home())
+            .arg(self.scratch.beside("exchange.key"));
         bridge.arg(self.scratch.beside("prices")).arg(self.state());
         bridge.args(["--every", "0.02", "--part", "0.003"]);
         bridge
@@ -66,7 +69,10 @@ impl Desk {
             "order_type": "market", "stop_price": "6600", "planned_entry": "6800",
             "planned_stop": "6600"});
         order["thesis_slug"] = json!(format!("t{}", self.dice.below(THESES)));
-        order.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        order
+            .as_object_mut()
+            .unwrap()
+            .extend(extra.as_object().unwrap().clone());
         self.drop("order.submit", &order);
     }
 
@@ -83,26 +89,34 @@ impl Desk {
             2 => self.order("buy", &size, json!({"target_price": "6900"})),
             3 => self.order("sell", &size, json!({})),
             kind => {
-                let Ok(decided) = decisions(&self.home()) else { return };
+                let Ok(decided) = decisions(&self.home()) else {
+                    return;
+                };
                 let placed: Vec<u64> = decided
                     .iter()
                     .filter(|(_, it)| it.decision == Some(Ruling::Accepted) && it.side.is_some())
                     .map(|(seq, _)| *seq)
                     .collect();
                 let back = usize::try_from(self.dice.below(3)).unwrap();
-                let Some(seq) = placed.iter().rev().nth(back) else { return };
+                let Some(seq) = placed.iter().rev().nth(back) else {
+                    return;
+                };
                 let id = format!("o-{seq}");
                 if kind == 4 {
                     self.drop("order.cancel", &json!({"order_id": id}));
                 } else {
-                    self.drop("order.tighten_stop", &json!({"order_id": id, "new_stop": "6650"}));
+                    self.drop(
+                        "order.tighten_stop",
+                        &json!({"order_id": id, "new_stop": "6650"}),
+                    );
                 }
             }
         }
     }
 }
 
-/// Limits that would soon close everything, and theses that carry one entry at a time, are not what this is about.
+/// Limits that would soon close everything, and theses that carry one entry at a time, are not what
+/// this is about.
 fn let_it_trade(home: &Path) {
     let path = home.join("rules/safety.yaml");
     let mut text = fs::read_to_string(&path).unwrap();
@@ -155,7 +169,11 @@ fn gate_and_bridge_killed_at_random_moments() {
         .map(|n| (6800 + 25 * ((n % 9) - 4) - if n % 70 > 62 { 180 } else { 0 }).to_string())
         .collect();
     fs::write(scratch.beside("prices"), prices.join("\n")).unwrap();
-    let mut desk = Desk { scratch, dice: Dice::new(seed), n: 0 };
+    let mut desk = Desk {
+        scratch,
+        dice: Dice::new(seed),
+        n: 0,
+    };
     let (mut gate, mut bridge) = (desk.gate(), desk.bridge());
     let (mut gates, mut bridges) = (0, 0);
     while gates < kills || bridges < kills {
@@ -180,7 +198,11 @@ fn gate_and_bridge_killed_at_random_moments() {
     // Both go on until neither has anything to say; what was claimed is decided first.
     let gate = desk.gate();
     let done = desk.bridge_command().arg("--until-idle").output().unwrap();
-    assert!(done.status.success(), "seed {seed}: {}", crate::kit::show(&done));
+    assert!(
+        done.status.success(),
+        "seed {seed}: {}",
+        crate::kit::show(&done)
+    );
     gate.stop();
     succeed(&desk.home(), &["run", "--until-idle"]);
     let told = check(&desk);
@@ -196,13 +218,19 @@ fn rows(path: &Path, sql: &str) -> Vec<Vec<String>> {
             .map(|n| {
                 Ok(match row.get_ref(n)? {
                     rusqlite::types::ValueRef::Integer(n) => n.to_string(),
-                    rusqlite::types::ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
+                    rusqlite::types::ValueRef::Text(text) => {
+                        String::from_utf8_lossy(text).into_owned()
+                    }
                     _ => String::new(),
                 })
             })
             .collect::<Result<Vec<String>, rusqlite::Error>>()
     };
-    statement.query_map([], read).unwrap().map(Result::unwrap).collect()
+    statement
+        .query_map([], read)
+        .unwrap()
+        .map(Result::unwrap)
+        .collect()
 }
 
 fn amount(value: &Value) -> Amount {
@@ -217,14 +245,24 @@ fn check(desk: &Desk) -> String {
     assert!(same, "made again from the ledger it is another state");
     let book = &open.state().book;
     assert_eq!(book.doubted_symbols, BTreeMap::new());
-    let (exchange, journal) = (desk.state().join("exchange.db"), desk.state().join("journal.db"));
+    let (exchange, journal) = (
+        desk.state().join("exchange.db"),
+        desk.state().join("journal.db"),
+    );
 
-    // Every report was booked, or told of what the gate knew already; none was lost or booked twice.
-    let answers = rows(&journal, "SELECT n, coalesce(answer, 'none') FROM reports ORDER BY n");
+    // Every report was booked, or told of what the gate knew already; none was lost or booked
+    // twice.
+    let answers = rows(
+        &journal,
+        "SELECT n, coalesce(answer, 'none') FROM reports ORDER BY n",
+    );
     let events = rows(&exchange, "SELECT n, body FROM events ORDER BY n");
     assert_eq!(answers.len(), events.len());
     let numbers: Vec<String> = (1..=events.len()).map(|n| n.to_string()).collect();
-    assert_eq!(answers.iter().map(|row| row[0].clone()).collect::<Vec<_>>(), numbers);
+    assert_eq!(
+        answers.iter().map(|row| row[0].clone()).collect::<Vec<_>>(),
+        numbers
+    );
     let mut cash = Amount::ZERO;
     let mut position = Amount::ZERO;
     let mut working: BTreeMap<(String, String), u32> = BTreeMap::new();
@@ -240,51 +278,99 @@ fn check(desk: &Desk) -> String {
             let id = body["order_id"].as_str().unwrap();
             let (size, fee) = (amount(&body["last_qty"]), amount(&body["fee"]));
             let value = amount(&body["last_px"]).checked_mul(size).unwrap();
-            let buys = rows(&exchange, &format!("SELECT side FROM orders WHERE id = '{id}'"))[0][0] == "buy";
+            let buys = rows(
+                &exchange,
+                &format!("SELECT side FROM orders WHERE id = '{id}'"),
+            )[0][0]
+                == "buy";
             let (size, flow) = if buys { (size, -value) } else { (-size, value) };
             position = position.checked_add(size).unwrap();
             cash = cash.checked_add(flow).unwrap().checked_sub(fee).unwrap();
         }
     }
-    assert!(working.values().all(|times| *times == 1), "a version was executed twice: {working:?}");
+    assert!(
+        working.values().all(|times| *times == 1),
+        "a version was executed twice: {working:?}"
+    );
 
-    // Everything that was instructed was taken, and what the exchange was asked for is what was instructed.
+    // Everything that was instructed was taken, and what the exchange was asked for is what was
+    // instructed.
     let mut instructed: BTreeMap<(String, String), u32> = BTreeMap::new();
     for (_, _, record) in lines(&home).unwrap() {
         for change in record.iter().flat_map(|record| record.changes()) {
             if let Change::Book(trading::Change::Instructed(told)) = change {
-                *instructed.entry((told.order_id.to_string(), told.version.to_string())).or_default() += 1;
+                *instructed
+                    .entry((told.order_id.to_string(), told.version.to_string()))
+                    .or_default() += 1;
             }
         }
     }
     assert!(instructed.values().all(|times| *times == 1));
-    let taken = rows(&journal, "SELECT order_id, version FROM instructions ORDER BY order_id");
-    let taken: BTreeMap<(String, String), u32> =
-        taken.into_iter().map(|row| ((row[0].clone(), row[1].clone()), 1)).collect();
+    let taken = rows(
+        &journal,
+        "SELECT order_id, version FROM instructions ORDER BY order_id",
+    );
+    let taken: BTreeMap<(String, String), u32> = taken
+        .into_iter()
+        .map(|row| ((row[0].clone(), row[1].clone()), 1))
+        .collect();
     assert_eq!(taken, instructed);
-    assert_eq!(rows(&journal, "SELECT count(*) FROM instructions WHERE done = 0")[0][0], "0");
+    assert_eq!(
+        rows(&journal, "SELECT count(*) FROM instructions WHERE done = 0")[0][0],
+        "0"
+    );
     for row in rows(&exchange, "SELECT cl_ord_id FROM requests") {
         let (id, version) = row[0].rsplit_once('.').unwrap();
-        assert!(instructed.contains_key(&(id.to_owned(), version.to_owned())), "{row:?}");
+        assert!(
+            instructed.contains_key(&(id.to_owned(), version.to_owned())),
+            "{row:?}"
+        );
     }
 
     // Both hold the same.
-    let held = book.positions.values().fold(Amount::ZERO, |sum, held| sum.checked_add(held.size).unwrap());
+    let held = book.positions.values().fold(Amount::ZERO, |sum, held| {
+        sum.checked_add(held.size).unwrap()
+    });
     assert_eq!(held, position);
-    assert_eq!(book.account.cash.checked_sub(book.account.net_deposits).unwrap(), cash);
-    let open_there =
-        rows(&exchange, "SELECT id, size, filled, coalesce(trigger, '') FROM orders WHERE open = 1");
+    assert_eq!(
+        book.account
+            .cash
+            .checked_sub(book.account.net_deposits)
+            .unwrap(),
+        cash
+    );
+    let open_there = rows(
+        &exchange,
+        "SELECT id, size, filled, coalesce(trigger, '') FROM orders WHERE open = 1",
+    );
     let number = |text: &str| Amount::parse_exact(text).unwrap();
-    let open_there: BTreeMap<String, (Amount, Amount)> =
-        open_there.into_iter().map(|row| (row[0].clone(), (number(&row[1]), number(&row[2])))).collect();
+    let open_there: BTreeMap<String, (Amount, Amount)> = open_there
+        .into_iter()
+        .map(|row| (row[0].clone(), (number(&row[1]), number(&row[2]))))
+        .collect();
     let open_here: BTreeMap<String, (Amount, Amount)> = book
         .orders
         .values()
-        .filter(|order| order.at_venue.as_ref().is_some_and(|venue| venue.version > 0))
+        .filter(|order| {
+            order
+                .at_venue
+                .as_ref()
+                .is_some_and(|venue| venue.version > 0)
+        })
         .map(|order| (order.order_id.to_string(), (order.size, order.filled)))
         .collect();
     assert_eq!(open_here, open_there);
-    let trades = events.iter().filter(|event| event[1].contains("\"trade\"")).count();
-    assert!(trades > 5 && instructed.len() > 10, "too little went on: {trades} trades");
-    format!("{} instructions, {} reports, {trades} trades", instructed.len(), events.len())
+    let trades = events
+        .iter()
+        .filter(|event| event[1].contains("\"trade\""))
+        .count();
+    assert!(
+        trades > 5 && instructed.len() > 10,
+        "too little went on: {trades} trades"
+    );
+    format!(
+        "{} instructions, {} reports, {trades} trades",
+        instructed.len(),
+        events.len()
+    )
 }

@@ -1,5 +1,5 @@
-//! The paper venue and the accounts against a second, naive implementation in exact rationals, on a real
-//! day and on random markets; and what no book, however odd, may do to exits and headroom.
+//! The paper venue and the accounts against a second, naive implementation in exact rationals, on a
+//! real day and on random markets; and what no book, however odd, may do to exits and headroom.
 
 pub mod model;
 pub mod rational;
@@ -33,7 +33,11 @@ fn rationals_round_as_they_should() {
     let check = |value: &str, floor: &str, ceil: &str, even: &str| {
         let (value, step) = (Rat::of(value), Rat::of("0.5"));
         assert_eq!(
-            (value.floor_to(&step), value.ceil_to(&step), value.half_even_to(&step)),
+            (
+                value.floor_to(&step),
+                value.ceil_to(&step),
+                value.half_even_to(&step)
+            ),
             (Rat::of(floor), Rat::of(ceil), Rat::of(even)),
             "{value:?}"
         );
@@ -45,7 +49,10 @@ fn rationals_round_as_they_should() {
     check("-0.75", "-1", "-0.5", "-1");
     check("2", "2", "2", "2");
     assert_eq!(Rat::of("1").over(&Rat::of("-4")), Rat::of("-0.25"));
-    assert_eq!((Rat::of("-1.25").text(1), Rat::of("7.06").text(3)), ("-1.3".to_owned(), "7.060".to_owned()));
+    assert_eq!(
+        (Rat::of("-1.25").text(1), Rat::of("7.06").text(3)),
+        ("-1.3".to_owned(), "7.060".to_owned())
+    );
 }
 
 #[test]
@@ -72,7 +79,10 @@ fn random_markets_give_what_the_model_gives() {
         for kind in ["Market", "Limit", "Stop"] {
             for side in ["buy", "sell"] {
                 let name = format!("{what} {kind} {side}");
-                assert!(seen.get(&name).is_some_and(|count| *count > 50), "{name}: {seen:?}");
+                assert!(
+                    seen.get(&name).is_some_and(|count| *count > 50),
+                    "{name}: {seen:?}"
+                );
             }
         }
     }
@@ -94,15 +104,25 @@ fn random_markets_give_what_the_model_gives() {
         "fill Target Maker",
         "fill Target Taker",
     ] {
-        assert!(seen.get(name).is_some_and(|count| *count > 50), "{name}: {seen:?}");
+        assert!(
+            seen.get(name).is_some_and(|count| *count > 50),
+            "{name}: {seen:?}"
+        );
     }
     let crossed = seen.get("crossed by an exit");
-    assert!(crossed.is_some_and(|count| *count > 10), "an exit meets an own resting entry: {seen:?}");
+    assert!(
+        crossed.is_some_and(|count| *count > 10),
+        "an exit meets an own resting entry: {seen:?}"
+    );
 }
 
 fn real_rows(kind: &str) -> Vec<Row> {
     let name = format!("lean-coinbase-minute-btcusd_20180405_{kind}.zip");
-    let bytes = fs::read(format!("{}/examples/market/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let bytes = fs::read(format!(
+        "{}/examples/market/{name}",
+        env!("CARGO_MANIFEST_DIR")
+    ))
+    .unwrap();
     import(&name, &bytes, &Options::default()).unwrap().rows
 }
 
@@ -113,17 +133,31 @@ fn a_real_day_gives_what_the_model_gives() {
     rows.extend(real_rows("quote"));
     rows.sort_by_key(Row::known_ms);
     assert!(rows.len() > 2500, "{}", rows.len());
-    let listed = Listed { price_step: "0.01", size_step: "0.00100001", ..LISTED[2] };
+    let listed = Listed {
+        price_step: "0.01",
+        size_step: "0.00100001",
+        ..LISTED[2]
+    };
     for (seed, rule) in [
-        (1, "tick: 0.01, lot: 0.00000001, quotes_from: quotes, fills_from: bars"),
-        (2, "tick: 0.01, lot: 0.00000001, quotes_from: quotes, fills_from: quotes"),
-        (3, "tick: 0.01, lot: 0.00000001, quotes_from: bars, fills_from: bars"),
+        (
+            1,
+            "tick: 0.01, lot: 0.00000001, quotes_from: quotes, fills_from: bars",
+        ),
+        (
+            2,
+            "tick: 0.01, lot: 0.00000001, quotes_from: quotes, fills_from: quotes",
+        ),
+        (
+            3,
+            "tick: 0.01, lot: 0.00000001, quotes_from: bars, fills_from: bars",
+        ),
     ] {
         let mut world = World::new(seed, world::WIDE, "100000");
         world.relist(
             listed.symbol,
             &format!(
-                "{{symbol: MIXED, multiplier: 1, min_size: 0.001, max_size: 10, min_notional: 10, min_stop_ticks: 5,
+                "{{symbol: MIXED, multiplier: 1, min_size: 0.001, max_size: 10, min_notional: 10, \
+                    min_stop_ticks: 5,
                   {rule}, half_spread: 0.0001, slippage: 0.0005, maker_fee: 0.001, taker_fee: 0.002,
                   volume_share: 0.1, bar_s: 60}}"
             ),
@@ -138,14 +172,24 @@ fn a_real_day_gives_what_the_model_gives() {
                 Row::Quote { bid, .. } => *bid,
             };
             let cents = close.div_floor_count(world::a("0.01")).unwrap();
-            world.near.insert(listed.symbol, i64::try_from(cents).unwrap());
+            world
+                .near
+                .insert(listed.symbol, i64::try_from(cents).unwrap());
             if world.random.one_in(4) {
                 world.requests(&listed);
             }
         }
         let seen = &world.seen;
-        for name in ["fill Entry Taker", "fill Entry Maker", "fill Exit Taker", "fill Protective Taker"] {
-            assert!(seen.get(name).is_some_and(|count| *count > 10), "seed {seed}: {name}: {seen:?}");
+        for name in [
+            "fill Entry Taker",
+            "fill Entry Maker",
+            "fill Exit Taker",
+            "fill Protective Taker",
+        ] {
+            assert!(
+                seen.get(name).is_some_and(|count| *count > 10),
+                "seed {seed}: {name}: {seen:?}"
+            );
         }
     }
 }
@@ -189,7 +233,9 @@ fn headroom_is_the_largest_size_that_passes() {
             if world.random.one_in(2) {
                 order.size = world::steps(world.random.within(50, 90), listed.size_step);
             }
-            let Some(headroom) = world.ask(&order).headroom else { continue };
+            let Some(headroom) = world.ask(&order).headroom else {
+                continue;
+            };
             let context = format!("seed {seed} turn {turn}: {order:?}: {headroom:?}");
             *seen.entry(headroom.binding_check.clone()).or_default() += 1;
             // A duplicate of another size is none, yet it is not offered as a way round.
@@ -203,14 +249,25 @@ fn headroom_is_the_largest_size_that_passes() {
             for lots in 1..=62 {
                 let size = world::steps(lots, listed.size_step);
                 if size > headroom.max_size {
-                    assert!(!passes(&mut world, &order, size), "{context}: {size} passes");
+                    assert!(
+                        !passes(&mut world, &order, size),
+                        "{context}: {size} passes"
+                    );
                 }
             }
         }
     }
-    let sized = ["max_order_value", "max_single_trade_risk", "max_single_position", "max_total_exposure"];
+    let sized = [
+        "max_order_value",
+        "max_single_trade_risk",
+        "max_single_position",
+        "max_total_exposure",
+    ];
     for name in sized.into_iter().chain(["reduce_only"]) {
-        assert!(seen.get(name).is_some_and(|count| *count >= 2), "{name}: {seen:?}");
+        assert!(
+            seen.get(name).is_some_and(|count| *count >= 2),
+            "{name}: {seen:?}"
+        );
     }
 }
 
@@ -253,7 +310,11 @@ fn break_things(world: &mut World, mask: u64, order: &SubmitOrder) -> Vec<&'stat
             "thesis_valid" => world.rules.theses.clear(),
             "symbol_halt" => {
                 let (price, time) = (Amount::ONE, world.now);
-                let gap = Gap { previous: price, open: price, time };
+                let gap = Gap {
+                    previous: price,
+                    open: price,
+                    time,
+                };
                 world.book.halted_symbols.insert(order.symbol.clone(), gap);
             }
             "instrument_allowed" => {
@@ -268,7 +329,8 @@ fn break_things(world: &mut World, mask: u64, order: &SubmitOrder) -> Vec<&'stat
     refusing
 }
 
-/// Whatever is wrong, positions can be reduced, entries cancelled and stops tightened; and nothing opens.
+/// Whatever is wrong, positions can be reduced, entries cancelled and stops tightened; and nothing
+/// opens.
 #[test]
 fn no_fault_keeps_anybody_in_a_position() {
     let mut seen: BTreeMap<String, u64> = BTreeMap::new();
@@ -308,15 +370,22 @@ fn entries_are_refused(
     seen: &mut BTreeMap<String, u64>,
 ) {
     let owner = (order.symbol.to_string(), order.strategy.to_string());
-    // An order against the strategy's own position is no entry, even where working exits leave nothing to reduce.
+    // An order against the strategy's own position is no entry, even where working exits leave
+    // nothing to reduce.
     if world.model.holds_against(&owner, order.side == Side::Buy) {
         return;
     }
     let verdict = world.ask(order);
-    assert!(!verdict.accepted && verdict.changes.is_empty(), "{context}: {order:?}");
+    assert!(
+        !verdict.accepted && verdict.changes.is_empty(),
+        "{context}: {order:?}"
+    );
     for name in refusing {
         let row = verdict.checks.iter().find(|row| row.name == *name).unwrap();
-        assert!(!row.passed && row.reason.is_some(), "{context}: {name} passed {order:?}");
+        assert!(
+            !row.passed && row.reason.is_some(),
+            "{context}: {name} passed {order:?}"
+        );
     }
     *seen.entry("entry".to_owned()).or_default() += 1;
 }
@@ -324,24 +393,44 @@ fn entries_are_refused(
 fn exits_pass(world: &mut World, context: &str, seen: &mut BTreeMap<String, u64>) {
     let held: Vec<_> = world.book.positions.values().cloned().collect();
     for position in held {
-        let listed = LISTED.iter().find(|listed| listed.symbol == position.symbol.as_str()).unwrap();
+        let listed = LISTED
+            .iter()
+            .find(|listed| listed.symbol == position.symbol.as_str())
+            .unwrap();
         let side = position.closing_side();
-        let left = class::capacity(&world.book, &position.strategy, &position.symbol, side).unwrap();
+        let left =
+            class::capacity(&world.book, &position.strategy, &position.symbol, side).unwrap();
         if !left.is_positive() {
             continue;
         }
-        let lots = i64::try_from(left.div_floor_count(world::a(listed.size_step)).unwrap()).unwrap();
+        let lots =
+            i64::try_from(left.div_floor_count(world::a(listed.size_step)).unwrap()).unwrap();
         // All of it, whatever the lot; or some lots above the smallest size.
         let some = (lots > 2).then(|| world::steps(world.random.within(2, lots), listed.size_step));
         for size in [Some(left), some].into_iter().flatten() {
-            let (kind, buys) = (*world.random.pick(&["market", "limit", "stop"]), side == Side::Buy);
-            let (own, strategy) = (world.random.within(1, listed.price * 3), position.strategy.as_str());
+            let (kind, buys) = (
+                *world.random.pick(&["market", "limit", "stop"]),
+                side == Side::Buy,
+            );
+            let (own, strategy) = (
+                world.random.within(1, listed.price * 3),
+                position.strategy.as_str(),
+            );
             let exit = world.order(listed, strategy, buys, kind, own, 1, size);
             let verdict = world.ask(&exit);
-            assert!(verdict.accepted, "{context}: {exit:?}: {:#?}", verdict.checks);
+            assert!(
+                verdict.accepted,
+                "{context}: {exit:?}: {:#?}",
+                verdict.checks
+            );
             let (last, before) = verdict.changes.split_last().unwrap();
             assert!(matches!(last, Change::OrderPlaced(_)), "{context}");
-            assert!(before.iter().all(|change| matches!(change, Change::OrderClosed { .. })), "{context}");
+            assert!(
+                before
+                    .iter()
+                    .all(|change| matches!(change, Change::OrderClosed { .. })),
+                "{context}"
+            );
             *seen.entry("exit".to_owned()).or_default() += 1;
         }
     }
@@ -351,32 +440,66 @@ fn cancels_and_tightens_pass(world: &mut World, context: &str, seen: &mut BTreeM
     let orders: Vec<_> = world.book.orders.values().cloned().collect();
     for order in orders {
         if order.order_id.leg == Leg::Flatten {
-            assert!(!world.ask_cancel(order.order_id).accepted, "{context}: {order:?}");
+            assert!(
+                !world.ask_cancel(order.order_id).accepted,
+                "{context}: {order:?}"
+            );
             continue;
         }
         if order.role != OrderRole::Protective {
-            assert!(world.ask_cancel(order.order_id).accepted, "{context}: {order:?}");
+            assert!(
+                world.ask_cancel(order.order_id).accepted,
+                "{context}: {order:?}"
+            );
             *seen.entry("cancel".to_owned()).or_default() += 1;
             continue;
         }
-        let listed = LISTED.iter().find(|listed| listed.symbol == order.symbol.as_str()).unwrap();
+        let listed = LISTED
+            .iter()
+            .find(|listed| listed.symbol == order.symbol.as_str())
+            .unwrap();
         let old = order.trigger.unwrap();
         let step = world::steps(1, listed.price_step);
-        let tighter = if order.side == Side::Sell { old.checked_add(step) } else { old.checked_sub(step) };
+        let tighter = if order.side == Side::Sell {
+            old.checked_add(step)
+        } else {
+            old.checked_sub(step)
+        };
         let (tighter, is_long) = (tighter.unwrap(), order.side == Side::Sell);
         let mark = world
             .rules
             .instruments
             .get(&order.symbol)
-            .and_then(|instrument| world.book.fresh_mark(instrument, is_long, &world.rules, world.now));
-        let is_clear = mark.is_none_or(|mark| if is_long { tighter < mark } else { tighter > mark });
+            .and_then(|instrument| {
+                world
+                    .book
+                    .fresh_mark(instrument, is_long, &world.rules, world.now)
+            });
+        let is_clear = mark.is_none_or(|mark| {
+            if is_long {
+                tighter < mark
+            } else {
+                tighter > mark
+            }
+        });
         let verdict = world.ask_tighten(order.order_id, tighter);
         let expected = is_clear && !order.triggered;
-        assert_eq!(verdict.accepted, expected, "{context}: {order:?} to {tighter}: {:#?}", verdict.checks);
+        assert_eq!(
+            verdict.accepted, expected,
+            "{context}: {order:?} to {tighter}: {:#?}",
+            verdict.checks
+        );
         if expected {
             *seen.entry("tighten".to_owned()).or_default() += 1;
         }
-        let looser = if is_long { old.checked_sub(step) } else { old.checked_add(step) };
-        assert!(!world.ask_tighten(order.order_id, looser.unwrap()).accepted, "{context}: {order:?}");
+        let looser = if is_long {
+            old.checked_sub(step)
+        } else {
+            old.checked_add(step)
+        };
+        assert!(
+            !world.ask_tighten(order.order_id, looser.unwrap()).accepted,
+            "{context}: {order:?}"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! The power goes while the program works: homes on an ext4 image of their own, which loses everything that
-//! its journal has not committed (`EXT4_IOC_SHUTDOWN`). Needs root, loop devices, `mkfs.ext4` and Python.
+//! The power goes while the program works: homes on an ext4 image of their own, which loses
+//! everything that its journal has not committed (`EXT4_IOC_SHUTDOWN`). Needs root, loop devices,
+//! `mkfs.ext4` and Python.
 //!
 //! `cargo test` cuts a few times. More, or the same again:
 //! `SPOOLGATE_CUTS=200 SPOOLGATE_SEED=1 cargo test --release --test it power_cut:: -- --nocapture`
@@ -50,10 +51,18 @@ struct Tally {
 }
 
 fn start(home: &Path, beside: &Path, name: &str, args: &[&str]) -> Running {
-    let out = File::options().create(true).append(true).open(beside.join("stdout")).unwrap();
+    let out = File::options()
+        .create(true)
+        .append(true)
+        .open(beside.join("stdout"))
+        .unwrap();
     let err = File::create(beside.join(name)).unwrap();
     let mut command = Command::new(PROGRAM);
-    command.arg("--home").arg(home).args(["--format", "json"]).args(args);
+    command
+        .arg("--home")
+        .arg(home)
+        .args(["--format", "json"])
+        .args(args);
     command.stdin(Stdio::null()).stdout(out).stderr(err);
     Running::start(command)
 }
@@ -119,7 +128,9 @@ impl Trial<'_> {
         if self.dice.below(3) == 0 {
             // A rulebook that is new to the gate.
             let note = format!("# {}\n", self.dice.roll());
-            edit(&home.join("rules/safety.yaml"), |text| format!("{text}{note}"));
+            edit(&home.join("rules/safety.yaml"), |text| {
+                format!("{text}{note}")
+            });
         }
         rustix::fs::syncfs(File::open(&home).unwrap()).unwrap();
     }
@@ -133,10 +144,14 @@ impl Trial<'_> {
             for folder in &folders {
                 for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
                     let path = entry.path();
-                    if known.contains(&path) || entry.file_name().to_string_lossy().starts_with('.') {
+                    if known.contains(&path) || entry.file_name().to_string_lossy().starts_with('.')
+                    {
                         continue;
                     }
-                    let Some(answer) = fs::read(&path).ok().and_then(|bytes| answers_in(&bytes).pop()) else {
+                    let Some(answer) = fs::read(&path)
+                        .ok()
+                        .and_then(|bytes| answers_in(&bytes).pop())
+                    else {
                         continue;
                     };
                     known.insert(path);
@@ -181,7 +196,10 @@ impl Trial<'_> {
             let request = self.beside.join("r.json");
             let name = format!("h{round}-{n}");
             fs::write(&request, self.base.request(&name, "portfolio.get", "{}")).unwrap();
-            let (bars, key) = (self.beside.join("bars.csv"), self.disk.path().join(format!("{name}.key")));
+            let (bars, key) = (
+                self.beside.join("bars.csv"),
+                self.disk.path().join(format!("{name}.key")),
+            );
             let rows = format!(
                 "timestamp,open,high,low,close,volume\n1700000000000,6780,6790,6730,{},2\n",
                 6740 + n
@@ -220,14 +238,15 @@ impl Trial<'_> {
         ends
     }
 
-    /// How a run that met the cut ended. It may notice, or be killed; it must not panic, hang or take a disk
-    /// that is gone for a ledger that is damaged.
+    /// How a run that met the cut ended. It may notice, or be killed; it must not panic, hang or
+    /// take a disk that is gone for a ledger that is damaged.
     fn ended(&self, what: &str, status: Option<ExitStatus>) -> String {
         let said = fs::read_to_string(self.beside.join("stderr")).unwrap();
         match status.map(|status| (status.code(), status.signal())) {
             None => format!("{what}: killed"),
             Some((Some(code), _)) if code == 0 || code == 6 => format!("{what}: exit {code}"),
-            // SQLite maps a file beside the index: a page of it that the disk no longer gives is a signal, no error.
+            // SQLite maps a file beside the index: a page of it that the disk no longer gives is a
+            // signal, no error.
             Some((None, Some(SIGBUS))) => format!("{what}: SIGBUS"),
             other => panic!("{what} ended with {other:?} when its disk was gone: {said}"),
         }
@@ -238,7 +257,13 @@ impl<'a> Trial<'a> {
     fn new(base: &'a Base, template: &Disk, folder: &Path, seed: u64) -> Trial<'a> {
         let mut dice = Dice::new(seed);
         // What may be lost hangs on when the file system writes data, and when names.
-        let all = ["data=ordered", "data=writeback", "noauto_da_alloc", "nodelalloc", "commit=1"];
+        let all = [
+            "data=ordered",
+            "data=writeback",
+            "noauto_da_alloc",
+            "nodelalloc",
+            "commit=1",
+        ];
         let options = all[usize::try_from(dice.below(5)).unwrap()];
         let mut disk = template.copy_to(folder);
         disk.mount(options).unwrap();
@@ -260,8 +285,16 @@ impl<'a> Trial<'a> {
 
     /// Cuts the power while `work` is done, and looks at what is left.
     fn cut_during(&mut self, work: Work, round: u64, tally: &mut Tally) -> Result<(), String> {
-        let cut = if self.dice.below(4) == 0 { Cut::NamesSurvive } else { Cut::Plain };
-        let window = if matches!(work, Work::Commands) { 250_000 } else { 90_000 };
+        let cut = if self.dice.below(4) == 0 {
+            Cut::NamesSurvive
+        } else {
+            Cut::Plain
+        };
+        let window = if matches!(work, Work::Commands) {
+            250_000
+        } else {
+            90_000
+        };
         let delay = Duration::from_micros(self.dice.below(window));
         let is_after_an_answer = self.dice.below(2) == 0;
         let answers = usize::try_from(self.dice.below(30)).unwrap() + 1;
@@ -272,8 +305,11 @@ impl<'a> Trial<'a> {
         let this = &*self;
         let ends = std::thread::scope(|scope| {
             scope.spawn(|| this.observe(&stop));
-            let args: &[&str] =
-                if matches!(work, Work::Watch) { &["watch"] } else { &["run", "--until-idle"] };
+            let args: &[&str] = if matches!(work, Work::Watch) {
+                &["watch"]
+            } else {
+                &["run", "--until-idle"]
+            };
             let commands = match work {
                 Work::Commands => Some(scope.spawn(|| this.give_commands(&stop, round))),
                 Work::Watch => {
@@ -282,18 +318,24 @@ impl<'a> Trial<'a> {
                 }
                 Work::Run => None,
             };
-            let mut running = commands.is_none().then(|| start(&this.home(), &this.beside, "stderr", args));
+            let mut running = commands
+                .is_none()
+                .then(|| start(&this.home(), &this.beside, "stderr", args));
             let began = Instant::now();
             if is_after_an_answer && commands.is_none() {
                 let wanted = was_seen + answers;
-                while this.seen_count.load(Ordering::Relaxed) < wanted && began.elapsed() < delay * 2 {
+                while this.seen_count.load(Ordering::Relaxed) < wanted
+                    && began.elapsed() < delay * 2
+                {
                     std::thread::sleep(Duration::from_micros(100));
                 }
                 std::thread::sleep(little);
             } else {
                 std::thread::sleep(delay);
             }
-            let in_work = running.as_mut().is_none_or(|running| running.0.try_wait().unwrap().is_none());
+            let in_work = running
+                .as_mut()
+                .is_none_or(|running| running.0.try_wait().unwrap().is_none());
             switch.cut();
             stop.store(true, Ordering::Relaxed);
             tally.in_work += u64::from(in_work);
@@ -301,12 +343,21 @@ impl<'a> Trial<'a> {
                 (Some(running), _) => {
                     // A watcher at rest need not notice.
                     let is_watch = matches!(work, Work::Watch);
-                    let limit = if is_watch { Duration::from_millis(300) } else { TIME_LIMIT };
+                    let limit = if is_watch {
+                        Duration::from_millis(300)
+                    } else {
+                        TIME_LIMIT
+                    };
                     let status = end(running, limit);
-                    assert!(is_watch || status.is_some(), "a run hangs when its disk is gone");
+                    assert!(
+                        is_watch || status.is_some(),
+                        "a run hangs when its disk is gone"
+                    );
                     vec![this.ended(args[0], status)]
                 }
-                (None, commands) => commands.map(|commands| commands.join().unwrap()).unwrap_or_default(),
+                (None, commands) => commands
+                    .map(|commands| commands.join().unwrap())
+                    .unwrap_or_default(),
             }
         });
         for end in ends {
@@ -329,8 +380,10 @@ impl<'a> Trial<'a> {
         let home = self.home();
         let seen: Vec<Vec<u8>> = self.seen.lock().unwrap().iter().cloned().collect();
         check_now(&home, &self.dropped.lock().unwrap(), &seen, Ended::PowerCut)?;
-        let newest: BTreeMap<String, u64> =
-            decisions(&home)?.into_iter().map(|(seq, decision)| (decision.answer, seq)).collect();
+        let newest: BTreeMap<String, u64> = decisions(&home)?
+            .into_iter()
+            .map(|(seq, decision)| (decision.answer, seq))
+            .collect();
         for answer in newest.keys().filter(|answer| !answer.starts_with("local/")) {
             match fs::read(home.join("spool").join(answer)) {
                 Ok(bytes) if answers_in(&bytes).is_empty() => tally.mended += 1,
@@ -339,7 +392,8 @@ impl<'a> Trial<'a> {
             }
         }
         for key in self.keys_told.lock().unwrap().iter() {
-            let file = fs::read(key).map_err(|error| format!("key file {}: {error}", key.display()))?;
+            let file =
+                fs::read(key).map_err(|error| format!("key file {}: {error}", key.display()))?;
             let whole = serde_json::from_slice::<serde_json::Value>(&file).is_ok();
             if !whole {
                 return Err(format!("key file {} is not whole", key.display()));
@@ -360,7 +414,8 @@ impl<'a> Trial<'a> {
         if !done.status.success() {
             return Err(format!("the run after it: {}", show(&done)));
         }
-        tally.indexes += u64::from(String::from_utf8_lossy(&done.stderr).contains("state.db spoke of"));
+        tally.indexes +=
+            u64::from(String::from_utf8_lossy(&done.stderr).contains("state.db spoke of"));
         self.seen.lock().unwrap().extend(answers_in(&done.stdout));
         let seen: Vec<Vec<u8>> = self.seen.lock().unwrap().iter().cloned().collect();
         let settled = check_settled(&home, &self.dropped.lock().unwrap(), &seen)?;
@@ -371,8 +426,15 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// Cuts once, perhaps again while the first cut is recovered from, and checks everything after each.
-fn one(base: &Base, template: &Disk, folder: &Path, seed: u64, tally: &mut Tally) -> Result<(), String> {
+/// Cuts once, perhaps again while the first cut is recovered from, and checks everything after
+/// each.
+fn one(
+    base: &Base,
+    template: &Disk,
+    folder: &Path,
+    seed: u64,
+    tally: &mut Tally,
+) -> Result<(), String> {
     let mut trial = Trial::new(base, template, folder, seed);
     let files = trial.dice.below(120);
     trial.fill(files);
@@ -382,7 +444,9 @@ fn one(base: &Base, template: &Disk, folder: &Path, seed: u64, tally: &mut Tally
         _ => Work::Commands,
     };
     let context = |trial: &Trial<'_>, why: String| format!("{work:?}, {}: {why}", trial.options);
-    trial.cut_during(work, 0, tally).map_err(|why| context(&trial, why))?;
+    trial
+        .cut_during(work, 0, tally)
+        .map_err(|why| context(&trial, why))?;
     for round in 1..3 {
         if trial.dice.below(3) == 0 {
             trial
@@ -391,7 +455,9 @@ fn one(base: &Base, template: &Disk, folder: &Path, seed: u64, tally: &mut Tally
             tally.in_recovery += 1;
         }
     }
-    trial.settle(tally).map_err(|why| context(&trial, format!("at the end: {why}")))?;
+    trial
+        .settle(tally)
+        .map_err(|why| context(&trial, format!("at the end: {why}")))?;
     Ok(())
 }
 
@@ -422,12 +488,16 @@ fn the_power_goes() {
         }
         fs::remove_dir_all(&folder).unwrap();
     }
-    println!("SPOOLGATE_SEED={seed}, {tally:#?}, {:.0} s", began.elapsed().as_secs_f32());
+    println!(
+        "SPOOLGATE_SEED={seed}, {tally:#?}, {:.0} s",
+        began.elapsed().as_secs_f32()
+    );
     assert!(failures.is_empty(), "{failures:#?}");
     assert!(tally.in_work * 3 >= tally.cuts, "too few cuts met any work");
 }
 
-// `init` said that a home was made while its rule files were not on disk: after a power cut they were empty.
+// `init` said that a home was made while its rule files were not on disk: after a power cut they
+// were empty.
 #[test]
 fn what_init_made_is_there_after_a_cut() {
     let shelf = shelf();
@@ -441,14 +511,27 @@ fn what_init_made_is_there_after_a_cut() {
     switch.cut();
     disk.unmount();
     disk.mount("defaults").unwrap();
-    for file in ["rules/safety.yaml", "rules/principals.yaml", "proposals/theses/btc-dip-long.md"] {
+    for file in [
+        "rules/safety.yaml",
+        "rules/principals.yaml",
+        "proposals/theses/btc-dip-long.md",
+    ] {
         let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
-        let (there, ours) = (fs::read_to_string(home.join(file)).unwrap(), fs::read_to_string(ours).unwrap());
+        let (there, ours) = (
+            fs::read_to_string(home.join(file)).unwrap(),
+            fs::read_to_string(ours).unwrap(),
+        );
         // The first line names the schema, which lies elsewhere in a home.
         let body = |text: &str| {
-            text.lines().filter(|line| !line.contains("$schema=")).collect::<Vec<_>>().join("\n")
+            text.lines()
+                .filter(|line| !line.contains("$schema="))
+                .collect::<Vec<_>>()
+                .join("\n")
         };
-        assert!(body(&there) == body(&ours), "{file} is not what `init` wrote");
+        assert!(
+            body(&there) == body(&ours),
+            "{file} is not what `init` wrote"
+        );
     }
     succeed(&home, &["run", "--until-idle"]);
     succeed(&home, &["halt", "set", "--reason", "a doubt"]);

@@ -1,4 +1,5 @@
-//! Long work shows on a terminal how far it is, and nothing of it anywhere else. `script` makes the terminal.
+//! Long work shows on a terminal how far it is, and nothing of it anywhere else. `script` makes the
+//! terminal.
 
 use std::fs;
 use std::io::Read;
@@ -17,12 +18,18 @@ enum Pace {
     Full,
     /// It stands still for about two seconds in all.
     Slow,
-    /// It stands still nearly all of the time until it has written this, so that its work takes long on any machine.
+    /// It stands still nearly all of the time until it has written this, so that its work takes
+    /// long on any machine.
     SlowUntil(&'static str),
 }
 
 /// What the program writes to a terminal, standard output apart, and how it ended.
-fn on_terminal(scratch: &Scratch, settings: &[&str], args: &[&str], pace: Pace) -> (String, Option<i32>) {
+fn on_terminal(
+    scratch: &Scratch,
+    settings: &[&str],
+    args: &[&str],
+    pace: Pace,
+) -> (String, Option<i32>) {
     on_terminals(scratch, settings, args, pace, true)
 }
 
@@ -40,14 +47,19 @@ fn on_terminals(
         .map(|word| format!("'{word}'"))
         .collect();
     let (out, free) = (scratch.beside("out"), scratch.beside("free"));
-    let to = if apart { format!("> '{}'", out.display()) } else { String::new() };
+    let to = if apart {
+        format!("> '{}'", out.display())
+    } else {
+        String::new()
+    };
     let (stops, awaited) = match pace {
         Pace::Full => (0, None),
         Pace::Slow => (40, None),
         Pace::SlowUntil(text) => (10_000, Some(text)),
     };
     let line = format!(
-        "env {} {} {to} & p=$!; n=0; while [ $n -lt {stops} ] && [ ! -e '{}' ] && [ -e /proc/$p/exe ]; do
+        "env {} {} {to} & p=$!; n=0; while [ $n -lt {stops} ] && [ ! -e '{}' ] && [ -e \
+            /proc/$p/exe ]; do
             kill -STOP $p; sleep 0.05; kill -CONT $p; sleep 0.001; n=$((n+1))
         done 2>/dev/null; wait $p",
         settings.join(" "),
@@ -80,7 +92,10 @@ fn on_terminals(
 }
 
 fn has_script() -> bool {
-    let there = Command::new("script").arg("--version").output().is_ok_and(|done| done.status.success());
+    let there = Command::new("script")
+        .arg("--version")
+        .output()
+        .is_ok_and(|done| done.status.success());
     if !there {
         println!("skipped: no script");
     }
@@ -104,34 +119,71 @@ fn long_work_shows_on_a_terminal_how_far_it_is_and_nowhere_else() {
     let scratch = Scratch::new();
     let home = scratch.home();
     let safety = home.join("rules/safety.yaml");
-    let text = fs::read_to_string(&safety).unwrap().replace("_per_minute: 600", "_per_minute: 1000000");
-    fs::write(&safety, text.replace("_per_minute_all: 3000", "_per_minute_all: 1000000")).unwrap();
+    let text = fs::read_to_string(&safety)
+        .unwrap()
+        .replace("_per_minute: 600", "_per_minute: 1000000");
+    fs::write(
+        &safety,
+        text.replace("_per_minute_all: 3000", "_per_minute_all: 1000000"),
+    )
+    .unwrap();
     let run = ["run", "--until-idle", "--batch", "4"];
     fill(&scratch, 0, 450);
     let (told, code) = on_terminal(&scratch, &[], &run, Pace::SlowUntil("requests decided: "));
     assert_eq!(code, Some(0), "{told}");
     assert!(told.contains("requests decided: "), "{told:?}");
-    assert!(told.trim_end().ends_with(CLEARS), "the counter stays: {told:?}");
+    assert!(
+        told.trim_end().ends_with(CLEARS),
+        "the counter stays: {told:?}"
+    );
     // With its lines on the same terminal: none stands behind what the counter says.
     fill(&scratch, 1, 450);
-    let (told, _) = on_terminals(&scratch, &[], &run, Pace::SlowUntil("requests decided: "), false);
-    let mixed = |piece: &&str| piece.contains("requests decided: ") && piece.contains("portfolio.get");
-    assert_eq!(told.split('\n').flat_map(|row| row.split(CLEARS)).find(mixed), None);
+    let (told, _) = on_terminals(
+        &scratch,
+        &[],
+        &run,
+        Pace::SlowUntil("requests decided: "),
+        false,
+    );
+    let mixed =
+        |piece: &&str| piece.contains("requests decided: ") && piece.contains("portfolio.get");
+    assert_eq!(
+        told.split('\n')
+            .flat_map(|row| row.split(CLEARS))
+            .find(mixed),
+        None
+    );
     assert_eq!(told.matches("portfolio.get").count(), 450);
     // The same in a pipe: its lines, and on standard error nothing.
     fill(&scratch, 2, 150);
     let done = spoolgate(&home, &run);
-    assert!(done.status.success() && done.stderr.is_empty(), "{}", show(&done));
-    assert_eq!(done.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count(), 150);
+    assert!(
+        done.status.success() && done.stderr.is_empty(),
+        "{}",
+        show(&done)
+    );
+    assert_eq!(
+        done.stdout
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+            .count(),
+        150
+    );
 
     let replay = ["audit", "replay", "--threads", "1"];
-    let (told, code) = on_terminal(&scratch, &["NO_COLOR=1"], &replay, Pace::SlowUntil("replaying"));
+    let (told, code) = on_terminal(
+        &scratch,
+        &["NO_COLOR=1"],
+        &replay,
+        Pace::SlowUntil("replaying"),
+    );
     assert_eq!(code, Some(0), "{told}");
     assert!(told.contains("replaying") && told.contains('%'), "{told:?}");
     assert!(told.trim_end().ends_with(CLEARS), "the bar stays: {told:?}");
     // Moving about and clearing is no colour; SGR, which ends in an m, would be.
     let is_colour = |rest: &&str| {
-        rest.trim_start_matches(|c: char| c == '[' || c == ';' || c.is_ascii_digit()).starts_with('m')
+        rest.trim_start_matches(|c: char| c == '[' || c == ';' || c.is_ascii_digit())
+            .starts_with('m')
     };
     assert_eq!(told.split('\u{1b}').skip(1).find(is_colour), None);
     for (settings, format) in [(&["TERM=dumb"][..], "table"), (&[][..], "json")] {
@@ -149,11 +201,23 @@ fn an_error_stands_by_itself(scratch: &Scratch) {
     let at = bytes.len() / 10 * 9;
     bytes[at] ^= 1;
     fs::write(&log, bytes).unwrap();
-    let (told, code) = on_terminal(scratch, &[], &["rules", "backtest"], Pace::SlowUntil("deciding again"));
+    let (told, code) = on_terminal(
+        scratch,
+        &[],
+        &["rules", "backtest"],
+        Pace::SlowUntil("deciding again"),
+    );
     assert_eq!(code, Some(5), "{told}");
-    let (bar, error) = told.rsplit_once(CLEARS).unwrap_or_else(|| panic!("no bar: {told:?}"));
+    let (bar, error) = told
+        .rsplit_once(CLEARS)
+        .unwrap_or_else(|| panic!("no bar: {told:?}"));
     assert!(bar.contains("deciding again"), "{told:?}");
-    assert!(error.trim_start_matches('\r').starts_with("spoolgate: LEDGER_CORRUPT"), "{told:?}");
+    assert!(
+        error
+            .trim_start_matches('\r')
+            .starts_with("spoolgate: LEDGER_CORRUPT"),
+        "{told:?}"
+    );
 }
 
 #[test]
@@ -162,12 +226,22 @@ fn what_is_over_at_once_shows_nothing() {
         return;
     }
     let scratch = Scratch::new();
-    for args in [&["audit", "verify"][..], &["audit", "export"][..], &["rules", "backtest"][..]] {
+    for args in [
+        &["audit", "verify"][..],
+        &["audit", "export"][..],
+        &["rules", "backtest"][..],
+    ] {
         let begun = Instant::now();
         let (told, _) = on_terminal(&scratch, &[], args, Pace::Full);
-        assert!(told.is_empty() || begun.elapsed() >= Duration::from_millis(300), "{args:?}: {told:?}");
+        assert!(
+            told.is_empty() || begun.elapsed() >= Duration::from_millis(300),
+            "{args:?}: {told:?}"
+        );
     }
     // A remark stands there by itself.
     let (told, _) = on_terminal(&scratch, &[], &["rules", "efficacy"], Pace::Full);
-    assert_eq!(told, "no rule has fired, and none is in a rulebook of the time\r\n");
+    assert_eq!(
+        told,
+        "no rule has fired, and none is in a rulebook of the time\r\n"
+    );
 }

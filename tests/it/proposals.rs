@@ -1,4 +1,5 @@
-//! Proposals from agents: what applies itself, what waits for people, what people say of it, and what is hostile.
+//! Proposals from agents: what applies itself, what waits for people, what people say of it, and
+//! what is hostile.
 
 mod blocked;
 mod cited;
@@ -26,19 +27,41 @@ fn a_rule_of_its_own_is_in_force_with_the_next_decision() {
     let outcome = gate.propose(&mut home, &activate(own_rule("size-cap", "0.5")));
     let (id, auto) = acknowledged(&outcome);
     assert_eq!((id, auto), (format!("p-{}", outcome.seq), true));
-    let Step::Applied { proposed, by, rulebook, .. } = step(&outcome) else { panic!() };
-    assert_eq!((by, proposed.direction), (Approver::Proof, Found::Tightening));
+    let Step::Applied {
+        proposed,
+        by,
+        rulebook,
+        ..
+    } = step(&outcome)
+    else {
+        panic!()
+    };
+    assert_eq!(
+        (by, proposed.direction),
+        (Approver::Proof, Found::Tightening)
+    );
     assert_eq!(home.rulebook().hash, rulebook);
     assert_eq!(Some(gate.read("rules/active/size-cap.yaml")), proposed.new);
-    assert!(gate.read(&format!("proposals/applied/p-{}.yaml", outcome.seq)).contains("+then: reject"));
-    assert!(gate.path(&format!("audit/rulebooks/{rulebook}.json")).exists());
+    assert!(
+        gate.read(&format!("proposals/applied/p-{}.yaml", outcome.seq))
+            .contains("+then: reject")
+    );
+    assert!(
+        gate.path(&format!("audit/rulebooks/{rulebook}.json"))
+            .exists()
+    );
     // Looking at the files changes nothing, now or after a start.
     gate.settle(&mut home);
     home.finish("done").unwrap();
     drop(home);
     let home = gate.open();
     assert_eq!(home.rulebook().hash, rulebook);
-    assert!(home.rulebook().ruleset.rules.contains_key(&"size-cap".parse_rule()));
+    assert!(
+        home.rulebook()
+            .ruleset
+            .rules
+            .contains_key(&"size-cap".parse_rule())
+    );
     let (_, hashes) = ledger(&gate);
     assert_eq!(hashes.last(), Some(&rulebook));
 }
@@ -57,17 +80,36 @@ impl ParseRule for str {
 fn two_proposals_of_one_batch_are_decided_one_on_the_other() {
     let gate = Gate::new();
     let mut home = gate.open();
-    gate.drop_in(&gate.bot, "trend-bot", "rule.propose", &activate(own_rule("cap", "5")).to_string());
-    gate.drop_in(&gate.bot, "trend-bot", "rule.propose", &modify("cap", "5", "4", true).to_string());
+    gate.drop_in(
+        &gate.bot,
+        "trend-bot",
+        "rule.propose",
+        &activate(own_rule("cap", "5")).to_string(),
+    );
+    gate.drop_in(
+        &gate.bot,
+        "trend-bot",
+        "rule.propose",
+        &modify("cap", "5", "4", true).to_string(),
+    );
     let outcomes = crate::kit::place::drain(&mut home).unwrap();
-    assert_eq!(outcomes.iter().map(|one| acknowledged(one).1).collect::<Vec<_>>(), [true, true]);
+    assert_eq!(
+        outcomes
+            .iter()
+            .map(|one| acknowledged(one).1)
+            .collect::<Vec<_>>(),
+        [true, true]
+    );
     assert!(gate.read("rules/active/cap.yaml").contains('4'));
     let hash = home.rulebook().hash.clone();
     gate.settle(&mut home);
     assert_eq!(home.rulebook().hash, hash);
     // The books are those that the files make, to the bit.
     let files = spoolgate_host::rule_folder::load(gate.root.path()).unwrap();
-    assert_eq!(spoolgate_rules::Rulebook::compile(&files).unwrap(), *home.rulebook());
+    assert_eq!(
+        spoolgate_rules::Rulebook::compile(&files).unwrap(),
+        *home.rulebook()
+    );
 }
 
 #[test]
@@ -81,15 +123,35 @@ fn what_is_not_wholly_the_proposers_waits() {
     };
     let cases = [
         (rule("everybody", json!({"action": "order.submit"})), false),
-        (rule("another", json!({"action": "order.submit", "principal": ["research-bot"]})), false),
-        (rule("both", json!({"action": "order.submit", "principal": ["trend-bot", "research-bot"]})), false),
-        (rule("strategy", json!({"action": "order.submit", "strategy": ["trend"]})), true),
+        (
+            rule(
+                "another",
+                json!({"action": "order.submit", "principal": ["research-bot"]}),
+            ),
+            false,
+        ),
+        (
+            rule(
+                "both",
+                json!({"action": "order.submit", "principal": ["trend-bot", "research-bot"]}),
+            ),
+            false,
+        ),
+        (
+            rule(
+                "strategy",
+                json!({"action": "order.submit", "strategy": ["trend"]}),
+            ),
+            true,
+        ),
     ];
     for (rule, applies) in cases {
         let outcome = gate.propose(&mut home, &activate(rule.clone()));
         assert_eq!(acknowledged(&outcome).1, applies, "{rule}: {outcome:?}");
         if !applies {
-            let Step::Pended { proposed, .. } = step(&outcome) else { panic!() };
+            let Step::Pended { proposed, .. } = step(&outcome) else {
+                panic!()
+            };
             assert_eq!(proposed.direction, Found::Tightening);
             assert!(proposed.why_people.unwrap().contains("trend-bot"), "{rule}");
         }
@@ -118,13 +180,21 @@ fn what_loosens_waits_with_a_witness_whatever_is_claimed() {
         let outcome = gate.propose(&mut home, &proposal);
         let (id, auto) = acknowledged(&outcome);
         assert!(!auto, "{proposal}");
-        let Step::Pended { proposed, .. } = step(&outcome) else { panic!() };
+        let Step::Pended { proposed, .. } = step(&outcome) else {
+            panic!()
+        };
         assert_eq!(proposed.direction, direction);
         let witness = proposed.witness.unwrap();
-        assert!(witness.contains("order.size") && witness.contains("refused before"), "{witness}");
+        assert!(
+            witness.contains("order.size") && witness.contains("refused before"),
+            "{witness}"
+        );
         assert!(proposed.notes.is_empty());
         let file = gate.read(&format!("proposals/pending/{id}.yaml"));
-        assert!(file.contains("@@ ") && file.contains(&witness[..20]), "{file}");
+        assert!(
+            file.contains("@@ ") && file.contains(&witness[..20]),
+            "{file}"
+        );
     }
     assert_eq!(home.rulebook().hash, before);
 }
@@ -143,11 +213,18 @@ fn evidence_is_counted_and_a_difference_is_shown() {
         let mut proposal = activate(own_rule(&format!("b{sample}{}", lines.len()), "5"));
         proposal["Activate"]["evidence"] =
             json!({"summary": "s", "sample_size": sample, "ledger_seqs": lines});
-        proposal["Activate"]["rule"]["id"] = json!(format!("rule-{sample}-{}", lines[lines.len() - 1]));
+        proposal["Activate"]["rule"]["id"] =
+            json!(format!("rule-{sample}-{}", lines[lines.len() - 1]));
         let outcome = gate.propose(&mut home, &proposal);
-        let Step::Applied { proposed, .. } = step(&outcome) else { panic!("{outcome:?}") };
+        let Step::Applied { proposed, .. } = step(&outcome) else {
+            panic!("{outcome:?}")
+        };
         assert_eq!(proposed.evidence.unwrap().found, found);
-        assert_eq!(proposed.notes.contains(&Note::EvidenceDiffers), differs, "{lines:?}");
+        assert_eq!(
+            proposed.notes.contains(&Note::EvidenceDiffers),
+            differs,
+            "{lines:?}"
+        );
     }
 }
 
@@ -158,18 +235,33 @@ fn a_persons_edit_that_has_not_settled_and_a_proposal_lose_neither() {
     assert!(acknowledged(&gate.propose(&mut home, &activate(own_rule("cap", "5")))).1);
     gate.settle(&mut home);
     // Another file, and the same.
-    let edit = gate.read("rules/active/cap.yaml").replace("too large", "far too large");
+    let edit = gate
+        .read("rules/active/cap.yaml")
+        .replace("too large", "far too large");
     let core = edit.replace("id: cap", "id: core-cap");
     fs::write(gate.path("rules/core/core-cap.yaml"), &core).unwrap();
     assert!(acknowledged(&gate.propose(&mut home, &activate(own_rule("other", "5")))).1);
     gate.settle(&mut home);
-    let ids: Vec<&str> = home.rulebook().ruleset.rules.keys().map(|id| id.as_str()).collect();
+    let ids: Vec<&str> = home
+        .rulebook()
+        .ruleset
+        .rules
+        .keys()
+        .map(|id| id.as_str())
+        .collect();
     assert_eq!(ids, ["cap", "core-cap", "other"]);
     fs::write(gate.path("rules/active/cap.yaml"), &edit).unwrap();
-    gate.drop_in(&gate.bot, "trend-bot", "rule.propose", &modify("cap", "5", "4", true).to_string());
+    gate.drop_in(
+        &gate.bot,
+        "trend-bot",
+        "rule.propose",
+        &modify("cap", "5", "4", true).to_string(),
+    );
     let outcomes = crate::kit::place::drain(&mut home).unwrap();
     assert!(!acknowledged(&outcomes[0]).1);
-    let Step::Pended { proposed, .. } = step(&outcomes[0]) else { panic!() };
+    let Step::Pended { proposed, .. } = step(&outcomes[0]) else {
+        panic!()
+    };
     assert!(proposed.why_people.unwrap().contains("being edited"));
     gate.settle(&mut home);
     assert_eq!(gate.read("rules/active/cap.yaml"), edit);
@@ -186,11 +278,17 @@ fn too_many_that_wait_and_the_same_twice_are_refused() {
         activate(rule)
     };
     assert!(!acknowledged(&gate.propose(&mut home, &all(0))).1);
-    assert_eq!(code(&gate.propose(&mut home, &all(0))), Some(Code::ProposalDuplicate));
+    assert_eq!(
+        code(&gate.propose(&mut home, &all(0))),
+        Some(Code::ProposalDuplicate)
+    );
     for n in 1..16 {
         assert!(!acknowledged(&gate.propose(&mut home, &all(n))).1);
     }
-    assert_eq!(code(&gate.propose(&mut home, &all(16))), Some(Code::ProposalsFull));
+    assert_eq!(
+        code(&gate.propose(&mut home, &all(16))),
+        Some(Code::ProposalsFull)
+    );
     // What applies itself needs no room.
     assert!(acknowledged(&gate.propose(&mut home, &activate(own_rule("own", "5")))).1);
 }

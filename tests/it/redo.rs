@@ -1,5 +1,5 @@
-//! Every state that a crash can leave behind, made by killing the gate at that place, and what the next start
-//! makes of it: the table of docs/spool.md, row by row.
+//! Every state that a crash can leave behind, made by killing the gate at that place, and what the
+//! next start makes of it: the table of docs/spool.md, row by row.
 
 mod files;
 
@@ -22,11 +22,19 @@ struct Kill {
 }
 
 const fn before(verb: &'static str, part: &'static str) -> Kill {
-    Kill { verb, part, after: false }
+    Kill {
+        verb,
+        part,
+        after: false,
+    }
 }
 
 const fn after(verb: &'static str, part: &'static str) -> Kill {
-    Kill { verb, part, after: true }
+    Kill {
+        verb,
+        part,
+        after: true,
+    }
 }
 
 type Armed = Arc<Mutex<Option<Kill>>>;
@@ -36,8 +44,12 @@ fn mortal(seed: u64) -> (World, Armed) {
     let kill = Arc::clone(&armed);
     let meddle = move |verb: &str, path: &Path, to: Option<&Path>, is_after: bool| {
         let mut armed = kill.lock().unwrap();
-        let holds =
-            |part: &str| [Some(path), to].iter().flatten().any(|path| path.to_string_lossy().contains(part));
+        let holds = |part: &str| {
+            [Some(path), to]
+                .iter()
+                .flatten()
+                .any(|path| path.to_string_lossy().contains(part))
+        };
         let hit = armed.is_some_and(|kill| {
             (verb == kill.verb || kill.verb == "any") && holds(kill.part) && is_after == kill.after
         });
@@ -58,7 +70,12 @@ fn die(world: &World, armed: &Armed, kill: Kill) {
         let mut home = world.open();
         world.drain(&mut home);
     }));
-    assert!(lived.is_err(), "it never came to {} of {}", kill.verb, kill.part);
+    assert!(
+        lived.is_err(),
+        "it never came to {} of {}",
+        kill.verb,
+        kill.part
+    );
 }
 
 fn names(world: &World, folder: &str) -> Vec<String> {
@@ -74,14 +91,21 @@ fn names(world: &World, folder: &str) -> Vec<String> {
 
 /// How many decision lines there are about a file.
 fn lines(world: &World, file: &str) -> usize {
-    world.ledger().iter().filter(|line| line["kind"] == "decision" && line["file"] == file).count()
+    world
+        .ledger()
+        .iter()
+        .filter(|line| line["kind"] == "decision" && line["file"] == file)
+        .count()
 }
 
 /// Whether exactly the answer of the file's line stands in `spool/out`.
 fn is_answered(world: &World, home: &Home, draft: &Draft) -> bool {
     let file = format!("{}.json", draft.id);
     let ledger = world.ledger();
-    let line = ledger.iter().rfind(|line| line["kind"] == "decision" && line["file"] == *file).unwrap();
+    let line = ledger
+        .iter()
+        .rfind(|line| line["kind"] == "decision" && line["file"] == *file)
+        .unwrap();
     let answer = home.answer(line["seq"].as_u64().unwrap()).unwrap();
     fs::read(world.answer_path("", &file)).is_ok_and(|bytes| bytes == answer.to_bytes())
 }
@@ -129,16 +153,29 @@ fn decided_and_not_answered() {
             let what = format!("{} {} {} {broken}", kill.verb, kill.part, kill.after);
             assert_eq!(lines(&world, &file), 1, "{what}");
             assert_eq!(world.answer_path("", &file).exists(), answer, "{what}");
-            assert_eq!(world.answer_path("", &format!(".{file}.tmp")).exists(), temporary, "{what}");
+            assert_eq!(
+                world.answer_path("", &format!(".{file}.tmp")).exists(),
+                temporary,
+                "{what}"
+            );
             assert_eq!(names(&world, "spool/work").len(), claims, "{what}");
             if broken {
                 break_rules(&world);
             }
             let mut home = world.open();
-            assert!(is_answered(&world, &home, &draft), "{what}: as soon as the home is open");
+            assert!(
+                is_answered(&world, &home, &draft),
+                "{what}: as soon as the home is open"
+            );
             assert!(names(&world, "spool/work").is_empty(), "{what}");
-            assert!(!world.answer_path("", &format!(".{file}.tmp")).exists(), "{what}");
-            assert!(world.drain(&mut home).is_empty() && lines(&world, &file) == 1, "{what}: never twice");
+            assert!(
+                !world.answer_path("", &format!(".{file}.tmp")).exists(),
+                "{what}"
+            );
+            assert!(
+                world.drain(&mut home).is_empty() && lines(&world, &file) == 1,
+                "{what}: never twice"
+            );
         }
     }
 }
@@ -181,7 +218,8 @@ fn answered_but_not_durably() {
         }
         let mut home = world.open();
         assert!(is_answered(&world, &home, &draft), "{broken:?}");
-        // Behind the `published` line nothing is compared any more: clients may remove what they have read.
+        // Behind the `published` line nothing is compared any more: clients may remove what they
+        // have read.
         home.mark_published().unwrap();
         drop(home);
         fs::remove_file(&path).unwrap();
@@ -193,7 +231,10 @@ fn answered_but_not_durably() {
 /// What is no request is kept, and kept once.
 #[test]
 fn refused_and_not_kept() {
-    for kill in [before("any", "spool/rejected/"), after("any", "spool/rejected/")] {
+    for kill in [
+        before("any", "spool/rejected/"),
+        after("any", "spool/rejected/"),
+    ] {
         let (world, armed) = mortal(94);
         world.drop_file("", "forged.json", r#"{"id":1}"#);
         die(&world, &armed, kill);
@@ -221,13 +262,23 @@ fn answers_to_commands() {
         let (mut world, armed) = mortal(95);
         let draft = query(&mut world);
         let file = format!("{}.json", draft.id);
-        fs::write(world.root.join("spool/local/in").join(&file), world.sign(&draft)).unwrap();
+        fs::write(
+            world.root.join("spool/local/in").join(&file),
+            world.sign(&draft),
+        )
+        .unwrap();
         die(&world, &armed, kill);
         let answer = world.root.join("spool/local/out").join(&file);
         // The command removes what it has read.
         let _ = fs::remove_file(&answer);
         let home = world.open();
-        assert_eq!((answer.exists(), lines(&world, &file)), (again, 1), "{} {}", kill.verb, kill.after);
+        assert_eq!(
+            (answer.exists(), lines(&world, &file)),
+            (again, 1),
+            "{} {}",
+            kill.verb,
+            kill.after
+        );
         drop(home);
     }
 }

@@ -1,5 +1,6 @@
-//! `audit replay`: every line of a home that has every kind of line is recomputed from the audit folder alone; forgeries by
-//! whoever holds the keys of the log are found and named; what is missing is named; any number of threads says the same.
+//! `audit replay`: every line of a home that has every kind of line is recomputed from the audit
+//! folder alone; forgeries by whoever holds the keys of the log are found and named; what is
+//! missing is named; any number of threads says the same.
 
 mod day;
 mod forged;
@@ -23,7 +24,15 @@ type Files = Vec<(PathBuf, Vec<u8>)>;
 
 fn over(files: &Files, threads: usize) -> Result<Report, HomeError> {
     let disk = Arc::new(MemoryDisk::with(files));
-    replay(disk, Path::new("audit"), &Options { threads, answers: None }, &mut |_| {})
+    replay(
+        disk,
+        Path::new("audit"),
+        &Options {
+            threads,
+            answers: None,
+        },
+        &mut |_| {},
+    )
 }
 
 /// The same with any number of threads, and every line in one row of the table.
@@ -33,12 +42,19 @@ fn replayed(files: &Files) -> Report {
     for threads in [2, 3, 8] {
         assert_eq!(over(files, threads).unwrap(), report, "{threads} threads");
     }
-    assert_eq!(report.rows.iter().map(|row| row.lines).sum::<u64>(), report.lines);
+    assert_eq!(
+        report.rows.iter().map(|row| row.lines).sum::<u64>(),
+        report.lines
+    );
     report
 }
 
 fn table(report: &Report) -> BTreeMap<(Class, &str), u64> {
-    report.rows.iter().map(|row| ((row.class, row.what.as_str()), row.lines)).collect()
+    report
+        .rows
+        .iter()
+        .map(|row| ((row.class, row.what.as_str()), row.lines))
+        .collect()
 }
 
 #[test]
@@ -48,7 +64,10 @@ fn a_home_with_every_kind_of_line_comes_out_the_same() {
     assert!(report.is_same(), "{report:#?}");
     let table = table(&report);
     let never = [Class::Differs, Class::Unreached];
-    assert!(table.keys().all(|(class, _)| !never.contains(class)), "{table:#?}");
+    assert!(
+        table.keys().all(|(class, _)| !never.contains(class)),
+        "{table:#?}"
+    );
     use Class::{NotAgain, Recomputed, Record};
     let wanted = [
         (Recomputed, "decision"),
@@ -77,10 +96,16 @@ fn a_home_with_every_kind_of_line_comes_out_the_same() {
         (NotAgain, "no good signature: BAD_FILE_NAME"),
         (NotAgain, "its payload is not kept: it was no payload"),
     ];
-    let not_there: Vec<_> = wanted.iter().filter(|row| !table.contains_key(row)).collect();
+    let not_there: Vec<_> = wanted
+        .iter()
+        .filter(|row| !table.contains_key(row))
+        .collect();
     assert!(not_there.is_empty(), "no {not_there:?} in {table:#?}");
-    let decided: u64 =
-        table.iter().filter(|((_, what), _)| what.starts_with("decision")).map(|(_, n)| n).sum();
+    let decided: u64 = table
+        .iter()
+        .filter(|((_, what), _)| what.starts_with("decision"))
+        .map(|(_, n)| n)
+        .sum();
     assert!(report.answers >= decided, "{report:#?}");
 }
 
@@ -95,7 +120,14 @@ fn the_audit_folder_alone_is_enough_and_nothing_else_is_read() {
     std::fs::create_dir(&elsewhere).unwrap();
     let told = |threads: &str| {
         let done = std::process::Command::new(PROGRAM)
-            .args(["--home", elsewhere.to_str().unwrap(), "--format", "json", "audit", "replay"])
+            .args([
+                "--home",
+                elsewhere.to_str().unwrap(),
+                "--format",
+                "json",
+                "audit",
+                "replay",
+            ])
             .args([alone.to_str().unwrap(), "--threads", threads])
             .output()
             .unwrap();
@@ -105,7 +137,10 @@ fn the_audit_folder_alone_is_enough_and_nothing_else_is_read() {
     let one = told("1");
     assert_eq!([told("2"), told("3")], [one.clone(), one.clone()]);
     let report: serde_json::Value = serde_json::from_str(&one).unwrap();
-    assert_eq!((&report["differences"], &report["missing"]), (&0.into(), &0.into()));
+    assert_eq!(
+        (&report["differences"], &report["missing"]),
+        (&0.into(), &0.into())
+    );
 }
 
 #[test]
@@ -114,22 +149,80 @@ fn the_demo_is_the_same_with_its_answers() {
     let home = dir.path().join("demo");
     succeed(dir.path(), &["demo", home.to_str().unwrap()]);
     let out = home.join("spool/out");
-    let told = succeed(&home, &["--format", "json", "audit", "replay", "--answers", out.to_str().unwrap()]);
+    let told = succeed(
+        &home,
+        &[
+            "--format",
+            "json",
+            "audit",
+            "replay",
+            "--answers",
+            out.to_str().unwrap(),
+        ],
+    );
     let report: serde_json::Value = serde_json::from_str(&told).unwrap();
-    assert_eq!((&report["differences"], &report["missing"]), (&0.into(), &0.into()), "{told}");
-    assert!(report["decisions"].as_u64().unwrap() > 100 && report["files"]["same"].as_u64().unwrap() > 100);
-    // What the council's case rested on is redacted: counted by name, every answer is still what it was.
+    assert_eq!(
+        (&report["differences"], &report["missing"]),
+        (&0.into(), &0.into()),
+        "{told}"
+    );
+    assert!(
+        report["decisions"].as_u64().unwrap() > 100
+            && report["files"]["same"].as_u64().unwrap() > 100
+    );
+    // What the council's case rested on is redacted: counted by name, every answer is still what it
+    // was.
     let same = report["files"]["same"].clone();
-    let asked = succeed(&home, &["--format", "json", "audit", "query", "--action", "council.request"]);
+    let asked = succeed(
+        &home,
+        &[
+            "--format",
+            "json",
+            "audit",
+            "query",
+            "--action",
+            "council.request",
+        ],
+    );
     let asked: serde_json::Value = serde_json::from_str(&asked).unwrap();
     let line = asked["seq"].as_u64().unwrap().to_string();
-    succeed(&home, &["audit", "redact", &line, "--reason", "a secret", "--yes"]);
-    let told = succeed(&home, &["--format", "json", "audit", "replay", "--answers", out.to_str().unwrap()]);
+    succeed(
+        &home,
+        &["audit", "redact", &line, "--reason", "a secret", "--yes"],
+    );
+    let told = succeed(
+        &home,
+        &[
+            "--format",
+            "json",
+            "audit",
+            "replay",
+            "--answers",
+            out.to_str().unwrap(),
+        ],
+    );
     let report: serde_json::Value = serde_json::from_str(&told).unwrap();
-    assert_eq!((&report["differences"], &report["missing"]), (&0.into(), &0.into()), "{told}");
-    assert_eq!((&report["files"]["same"], &report["files"]["unknown"]), (&same, &0.into()), "{told}");
+    assert_eq!(
+        (&report["differences"], &report["missing"]),
+        (&0.into(), &0.into()),
+        "{told}"
+    );
+    assert_eq!(
+        (&report["files"]["same"], &report["files"]["unknown"]),
+        (&same, &0.into()),
+        "{told}"
+    );
     let named = |row: &&serde_json::Value| row["what"] == "it read a redacted field";
-    assert_eq!(report["rows"].as_array().unwrap().iter().filter(named).count(), 1, "{told}");
+    assert_eq!(
+        report["rows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(named)
+            .count(),
+        1,
+        "{told}"
+    );
 }
 
 #[test]
@@ -145,14 +238,22 @@ fn answers_on_disk_are_compared_with_those_of_the_ledger() {
             .collect();
         change(&mut found);
         let mut files_there = AnswerFiles::default();
-        found.iter().for_each(|(name, bytes)| files_there.insert(name, bytes));
+        found
+            .iter()
+            .for_each(|(name, bytes)| files_there.insert(name, bytes));
         let disk = Arc::new(MemoryDisk::with(&files));
-        let options = Options { threads: 2, answers: Some(files_there) };
+        let options = Options {
+            threads: 2,
+            answers: Some(files_there),
+        };
         replay(disk, Path::new("audit"), &options, &mut |_| {}).unwrap()
     };
     let report = answers(|_| {});
     let told = report.files.clone().unwrap();
-    assert!(report.is_same() && told.same > 20 && told.changed == 0 && told.unknown == 0, "{report:#?}");
+    assert!(
+        report.is_same() && told.same > 20 && told.changed == 0 && told.unknown == 0,
+        "{report:#?}"
+    );
     let before = told.missing;
     let changed = answers(|files| {
         let name = "buy-1.json".to_owned();
@@ -161,7 +262,10 @@ fn answers_on_disk_are_compared_with_those_of_the_ledger() {
     });
     let told = changed.files.clone().unwrap();
     assert!(!changed.is_same() && told.changed == 1, "{told:?}");
-    assert!(told.changed_files[0].starts_with("buy-1.json, of line "), "{told:?}");
+    assert!(
+        told.changed_files[0].starts_with("buy-1.json, of line "),
+        "{told:?}"
+    );
     let fewer = answers(|files| {
         files.remove("buy-1.json").unwrap();
     });
@@ -180,31 +284,68 @@ fn answers_on_disk_are_compared_with_those_of_the_ledger() {
 fn a_lost_rulebook_or_blob_is_named_and_no_success() {
     let files = day::audit();
     let without = |part: &str| -> (Files, String) {
-        let (path, _) = files.iter().find(|(path, _)| path.to_str().unwrap().contains(part)).unwrap();
-        let kept = files.iter().filter(|(other, _)| other != path).cloned().collect();
+        let (path, _) = files
+            .iter()
+            .find(|(path, _)| path.to_str().unwrap().contains(part))
+            .unwrap();
+        let kept = files
+            .iter()
+            .filter(|(other, _)| other != path)
+            .cloned()
+            .collect();
         (kept, path.to_str().unwrap().to_owned())
     };
     let (rest, name) = without("audit/rulebooks/");
     let report = replayed(&rest);
-    assert!(!report.is_same() && report.missing_files.contains(&name), "{report:#?}");
-    assert!(table(&report).contains_key(&(Class::NotAgain, "its rulebook is lost")), "{report:#?}");
+    assert!(
+        !report.is_same() && report.missing_files.contains(&name),
+        "{report:#?}"
+    );
+    assert!(
+        table(&report).contains_key(&(Class::NotAgain, "its rulebook is lost")),
+        "{report:#?}"
+    );
     assert_eq!(report.differences, 0, "{report:#?}");
-    let blobs: Vec<&(PathBuf, Vec<u8>)> =
-        files.iter().filter(|(path, _)| path.starts_with("audit/blobs")).collect();
+    let blobs: Vec<&(PathBuf, Vec<u8>)> = files
+        .iter()
+        .filter(|(path, _)| path.starts_with("audit/blobs"))
+        .collect();
     assert!(blobs.len() > 3);
     let mut named = 0;
     for (path, _) in blobs {
-        let rest: Files = files.iter().filter(|(other, _)| other != path).cloned().collect();
+        let rest: Files = files
+            .iter()
+            .filter(|(other, _)| other != path)
+            .cloned()
+            .collect();
         let report = over(&rest, 1).unwrap();
         assert_eq!(report.differences, 0, "{}: {report:#?}", path.display());
         // The bytes of a held request that was never granted are read by nothing.
-        named += usize::from(report.missing_files.contains(&path.to_str().unwrap().to_owned()));
+        named += usize::from(
+            report
+                .missing_files
+                .contains(&path.to_str().unwrap().to_owned()),
+        );
         assert_eq!(report.is_same(), report.missing == 0);
         let changed: Files = files
             .iter()
-            .map(|(other, bytes)| (other.clone(), if other == path { b"x".to_vec() } else { bytes.clone() }))
+            .map(|(other, bytes)| {
+                (
+                    other.clone(),
+                    if other == path {
+                        b"x".to_vec()
+                    } else {
+                        bytes.clone()
+                    },
+                )
+            })
             .collect();
-        assert_eq!(over(&changed, 1).unwrap().missing, report.missing, "{}", path.display());
+        assert_eq!(
+            over(&changed, 1).unwrap().missing,
+            report.missing,
+            "{}",
+            path.display()
+        );
     }
     assert!(named >= 3, "{named}");
 }
@@ -213,7 +354,12 @@ fn a_lost_rulebook_or_blob_is_named_and_no_success() {
 fn a_log_that_does_not_verify_is_not_replayed() {
     let files = day::audit();
     let log = Path::new("audit/log-00000001.jsonl");
-    let bytes = files.iter().find(|(path, _)| path == log).unwrap().1.clone();
+    let bytes = files
+        .iter()
+        .find(|(path, _)| path == log)
+        .unwrap()
+        .1
+        .clone();
     for at in [200, bytes.len() / 3, bytes.len() / 2, bytes.len() - 300] {
         let mut changed = bytes.clone();
         changed[at] ^= 1;
@@ -223,7 +369,14 @@ fn a_log_that_does_not_verify_is_not_replayed() {
                 .iter()
                 .filter(|(path, _)| kept(path))
                 .map(|(path, bytes)| {
-                    (path.clone(), if path == log { changed.clone() } else { bytes.clone() })
+                    (
+                        path.clone(),
+                        if path == log {
+                            changed.clone()
+                        } else {
+                            bytes.clone()
+                        },
+                    )
                 })
                 .collect();
             for threads in [1, 2, 3] {

@@ -1,6 +1,6 @@
-//! `spoolgate report`: the figures of the demo's page computed a second way from the ledger's lines; pages of homes with
-//! nothing, with pruned segments, and with a ledger that was changed; hostile texts in everything that others write; and
-//! where the page may be put.
+//! `spoolgate report`: the figures of the demo's page computed a second way from the ledger's
+//! lines; pages of homes with nothing, with pruned segments, and with a ledger that was changed;
+//! hostile texts in everything that others write; and where the page may be put.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,9 @@ use spoolgate_home::Home;
 use spoolgate_home::pruning::UpTo;
 use spoolgate_ledger::verify::{KeyReport, Problem};
 use spoolgate_outgoing::OpenAction;
-use spoolgate_replay::report::{By, Figures, LedgerFigures, Options, ProposalView, Refusal, collect};
+use spoolgate_replay::report::{
+    By, Figures, LedgerFigures, Options, ProposalView, Refusal, collect,
+};
 use spoolgate_report::page;
 use spoolgate_wire::gateway::ActionId;
 use spoolgate_wire::ids::{Principal, RequestId, ServiceName};
@@ -37,9 +39,15 @@ impl Demo {
     fn new() -> Demo {
         let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let home = dir.path().join("home");
-        let done = spoolgate(Path::new("."), &["--format", "json", "demo", home.to_str().unwrap()]);
+        let done = spoolgate(
+            Path::new("."),
+            &["--format", "json", "demo", home.to_str().unwrap()],
+        );
         assert!(done.status.success(), "{}", show(&done));
-        Demo { printed: serde_json::from_slice(&done.stdout).unwrap(), dir }
+        Demo {
+            printed: serde_json::from_slice(&done.stdout).unwrap(),
+            dir,
+        }
     }
 
     fn home(&self) -> PathBuf {
@@ -66,12 +74,19 @@ impl Demo {
 
     fn lines(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.home().join("audit/log-00000001.jsonl")).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
     }
 }
 
 fn decimal(value: &Value) -> Decimal {
-    value.as_str().unwrap().parse::<Decimal>().unwrap().normalize()
+    value
+        .as_str()
+        .unwrap()
+        .parse::<Decimal>()
+        .unwrap()
+        .normalize()
 }
 
 /// A tag of a page, with its attributes.
@@ -81,13 +96,17 @@ struct Tag {
     attributes: Vec<(String, String)>,
 }
 
-/// Reads a page as a browser does that takes nothing for granted: every `<` begins a tag, and none is within another.
+/// Reads a page as a browser does that takes nothing for granted: every `<` begins a tag, and none
+/// is within another.
 fn tags(page: &str) -> Vec<Tag> {
     let mut tags = Vec::new();
     let mut rest = page;
     while let Some(start) = rest.find('<') {
         rest = &rest[start + 1..];
-        let name: String = rest.chars().take_while(|c| !c.is_whitespace() && *c != '>').collect();
+        let name: String = rest
+            .chars()
+            .take_while(|c| !c.is_whitespace() && *c != '>')
+            .collect();
         let mut inner = &rest[name.len()..];
         let mut attributes = Vec::new();
         loop {
@@ -96,7 +115,10 @@ fn tags(page: &str) -> Vec<Tag> {
                 rest = behind;
                 break;
             }
-            let key: String = inner.chars().take_while(|c| !"=> \n".contains(*c)).collect();
+            let key: String = inner
+                .chars()
+                .take_while(|c| !"=> \n".contains(*c))
+                .collect();
             assert!(!key.is_empty(), "<{name} {}", &inner[..inner.len().min(80)]);
             inner = &inner[key.len()..];
             let mut value = String::new();
@@ -114,57 +136,87 @@ fn tags(page: &str) -> Vec<Tag> {
 }
 
 /// Everything that the page may consist of: whatever else is found was not written by it.
-const NAMES: &str = "!DOCTYPE html head meta title link style body a header p h1 h2 h3 h4 b nav ul li main dl div dt dd span \
-    section article footer code bdi time table caption thead tbody tr th td details summary svg desc g line path rect circle \
+const NAMES: &str = "!DOCTYPE html head meta title link style body a header p h1 h2 h3 h4 b nav ul \
+    li main dl div dt dd span \
+    section article footer code bdi time table caption thead tbody tr th td details summary svg \
+        desc g line path rect circle \
     polygon text tspan figure figcaption i br";
-const ATTRIBUTES: &str = "lang data-made-by charset http-equiv content name rel href class id role aria-label aria-hidden \
-    aria-labelledby tabindex scope data-name datetime style viewBox preserveAspectRatio x y x1 y1 x2 y2 cx cy r dy d width height \
+const ATTRIBUTES: &str = "lang data-made-by charset http-equiv content name rel href class id role \
+    aria-label aria-hidden \
+    aria-labelledby tabindex scope data-name datetime style viewBox preserveAspectRatio x y x1 y1 \
+        x2 y2 cx cy r dy d width height \
     points text-anchor html";
 
 /// Demands that every row of every table has a cell for each of its columns.
 #[track_caller]
 fn demand_full_rows(page: &str) {
     for table in page.split("<table").skip(1) {
-        let (head, body) = table.split("</table>").next().unwrap().split_once("</thead>").unwrap();
+        let (head, body) = table
+            .split("</table>")
+            .next()
+            .unwrap()
+            .split_once("</thead>")
+            .unwrap();
         let columns = head.matches("<th ").count();
         for row in body.split("<tr").skip(1) {
             let cells = row.matches("<th ").count() + row.matches("<td").count();
-            assert_eq!(cells, columns, "{}", head.chars().take(600).collect::<String>());
+            assert_eq!(
+                cells,
+                columns,
+                "{}",
+                head.chars().take(600).collect::<String>()
+            );
         }
     }
 }
 
-/// Demands that a page holds nothing but what it may, loads nothing, and that its tags close each other.
+/// Demands that a page holds nothing but what it may, loads nothing, and that its tags close each
+/// other.
 #[track_caller]
 fn demand_harmless(page: &str) {
-    let (names, known): (BTreeSet<&str>, BTreeSet<&str>) =
-        (NAMES.split_whitespace().collect(), ATTRIBUTES.split_whitespace().collect());
+    let (names, known): (BTreeSet<&str>, BTreeSet<&str>) = (
+        NAMES.split_whitespace().collect(),
+        ATTRIBUTES.split_whitespace().collect(),
+    );
     let (mut open, mut ids) = (Vec::new(), BTreeSet::new());
     for tag in tags(page) {
         let name = tag.name.trim_start_matches('/');
         assert!(names.contains(name), "<{}> is not the page's own", tag.name);
         for (key, value) in &tag.attributes {
-            assert!(known.contains(key.as_str()), "<{} {key}> is not the page's own", tag.name);
+            assert!(
+                known.contains(key.as_str()),
+                "<{} {key}> is not the page's own",
+                tag.name
+            );
             match key.as_str() {
                 "href" => assert!(value.starts_with('#') || value == "data:,", "{value}"),
                 "id" => assert!(ids.insert(value.clone()), "id {value} twice"),
                 "style" => assert!(
-                    value.split(';').all(|part| part.starts_with("left:") || part.starts_with("top:")),
+                    value
+                        .split(';')
+                        .all(|part| part.starts_with("left:") || part.starts_with("top:")),
                     "{value}"
                 ),
                 _ => {}
             }
         }
         match (tag.name.strip_prefix('/'), tag.name.as_str()) {
-            (Some(closed), _) => assert_eq!(open.pop().as_deref(), Some(closed), "what closes what"),
+            (Some(closed), _) => {
+                assert_eq!(open.pop().as_deref(), Some(closed), "what closes what")
+            }
             (None, "!DOCTYPE" | "meta" | "link" | "br") => {}
             (None, _) => open.push(tag.name.clone()),
         }
     }
     assert_eq!(open, Vec::<String>::new());
     demand_full_rows(page);
-    assert!(page.contains("content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:"));
-    assert!(!page.contains("@import") && !page.contains("url("), "the style loads something");
+    assert!(
+        page.contains("content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:")
+    );
+    assert!(
+        !page.contains("@import") && !page.contains("url("),
+        "the style loads something"
+    );
     let seen = |c: char| c == '\n' || c == '\u{202f}' || spoolgate_wire::text::is_printable(c);
     let found = page.chars().find(|c| !seen(*c));
     assert_eq!(found, None, "a character that moves others is on the page");
@@ -174,10 +226,16 @@ fn demand_harmless(page: &str) {
 fn the_page_of_the_demo_says_what_its_lines_say() {
     let demo = Demo::new();
     let figures = demo.figures(&[]);
-    let (told, page) = (&figures["told"], demo.page(&["--title", "A day & <its> page"]));
+    let (told, page) = (
+        &figures["told"],
+        demo.page(&["--title", "A day & <its> page"]),
+    );
     demand_harmless(&page);
     assert!(page.contains("<h1>A day &amp; &lt;its&gt; page</h1>"));
-    let mode = fs::metadata(demo.dir.path().join("page.html")).unwrap().permissions().mode();
+    let mode = fs::metadata(demo.dir.path().join("page.html"))
+        .unwrap()
+        .permissions()
+        .mode();
     assert_eq!(mode & 0o777, 0o600);
 
     // Decisions and refusals, from the lines alone.
@@ -201,7 +259,9 @@ fn the_page_of_the_demo_says_what_its_lines_say() {
             if names.is_empty() {
                 names.insert(line["metadata"]["code"].as_str().unwrap().to_owned());
             }
-            names.into_iter().for_each(|name| *failed.entry(name).or_default() += 1);
+            names
+                .into_iter()
+                .for_each(|name| *failed.entry(name).or_default() += 1);
         }
     }
     let total = &told["decisions"]["total"];
@@ -214,18 +274,38 @@ fn the_page_of_the_demo_says_what_its_lines_say() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|row| (row["name"].as_str().unwrap().to_owned(), row["requests"].as_u64().unwrap()))
+        .map(|row| {
+            (
+                row["name"].as_str().unwrap().to_owned(),
+                row["requests"].as_u64().unwrap(),
+            )
+        })
         .collect();
     assert_eq!(told_failed, failed);
     let queried = spoolgate(
         &demo.home(),
-        &["--format", "json", "audit", "query", "--verdict", "rejected", "--kind", "decision"],
+        &[
+            "--format",
+            "json",
+            "audit",
+            "query",
+            "--verdict",
+            "rejected",
+            "--kind",
+            "decision",
+        ],
     );
     let queried = String::from_utf8(queried.stdout).unwrap().lines().count() as u64;
     assert_eq!(total["refused"], json!(queried));
     let hours = told["decisions"]["stretches"].as_array().unwrap();
-    let of_hours: u64 = hours.iter().map(|hour| hour["refused"].as_u64().unwrap()).sum();
-    assert_eq!((told["decisions"]["stretch_ms"].as_u64(), of_hours), (Some(3_600_000), fates["rejected"]));
+    let of_hours: u64 = hours
+        .iter()
+        .map(|hour| hour["refused"].as_u64().unwrap())
+        .sum();
+    assert_eq!(
+        (told["decisions"]["stretch_ms"].as_u64(), of_hours),
+        (Some(3_600_000), fates["rejected"])
+    );
 
     // Equity behind every line: money in, fills, and the bid of the last quote.
     let by_line = equity_by_line(&lines);
@@ -233,19 +313,41 @@ fn the_page_of_the_demo_says_what_its_lines_say() {
     assert!(points.len() > 100, "{}", points.len());
     for point in points {
         let expect = by_line[&point["line"].as_u64().unwrap()];
-        assert_eq!(decimal(&point["equity"]), expect.normalize(), "line {}", point["line"]);
+        assert_eq!(
+            decimal(&point["equity"]),
+            expect.normalize(),
+            "line {}",
+            point["line"]
+        );
     }
     let is_funding = |line: &&Value| line["changes"].to_string().contains("AccountAdjusted");
-    let funded = lines.iter().find(is_funding).unwrap()["seq"].as_u64().unwrap();
-    let lowest = by_line.range(funded..).map(|(_, equity)| *equity).min().unwrap();
+    let funded = lines.iter().find(is_funding).unwrap()["seq"]
+        .as_u64()
+        .unwrap();
+    let lowest = by_line
+        .range(funded..)
+        .map(|(_, equity)| *equity)
+        .min()
+        .unwrap();
     assert!(
-        points.iter().any(|point| decimal(&point["equity"]) == lowest.normalize()),
+        points
+            .iter()
+            .any(|point| decimal(&point["equity"]) == lowest.normalize()),
         "the lowest is shown"
     );
 
     // The account, as the demo prints it at its last moment.
     let portfolio = &demo.printed["portfolio"];
-    for name in ["equity", "cash", "realised", "fees", "day_pnl", "peak_equity", "exposure", "open_risk"] {
+    for name in [
+        "equity",
+        "cash",
+        "realised",
+        "fees",
+        "day_pnl",
+        "peak_equity",
+        "exposure",
+        "open_risk",
+    ] {
         let value = decimal(&portfolio[name]);
         assert_eq!(decimal(&told["portfolio"][name]), value, "{name}");
         assert!(
@@ -263,7 +365,10 @@ fn the_page_of_the_demo_says_what_its_lines_say() {
     assert_eq!(last, decimal(&portfolio["equity"]));
 
     // The ledger, and what of the council stands on the page.
-    for text in [figures["ledger"]["root"].as_str().unwrap(), figures["ledger"]["head"].as_str().unwrap()] {
+    for text in [
+        figures["ledger"]["root"].as_str().unwrap(),
+        figures["ledger"]["head"].as_str().unwrap(),
+    ] {
         assert!(page.contains(text));
     }
     assert_eq!(figures["ledger"]["root"], demo.printed["ledger"]["root"]);
@@ -275,25 +380,58 @@ fn the_page_of_the_demo_says_what_its_lines_say() {
     ] {
         assert!(page.contains(text), "{text}");
     }
-    let anchors =
-        ["waiting", "account", "positions", "decisions", "rules", "council", "strategies", "ledger"];
-    anchors.iter().for_each(|id| assert!(page.contains(&format!("<section id=\"{id}\">")), "{id}"));
+    let anchors = [
+        "waiting",
+        "account",
+        "positions",
+        "decisions",
+        "rules",
+        "council",
+        "strategies",
+        "ledger",
+    ];
+    anchors
+        .iter()
+        .for_each(|id| assert!(page.contains(&format!("<section id=\"{id}\">")), "{id}"));
     // Every drawing that is no mere ornament is named, and its numbers stand beside it.
-    let drawings: Vec<Tag> = tags(&page).into_iter().filter(|tag| tag.name == "svg").collect();
+    let drawings: Vec<Tag> = tags(&page)
+        .into_iter()
+        .filter(|tag| tag.name == "svg")
+        .collect();
     let has = |tag: &Tag, key: &str| tag.attributes.iter().any(|(name, _)| name == key);
-    assert!(drawings.iter().all(|tag| has(tag, "aria-hidden") != has(tag, "aria-labelledby")));
-    let named = drawings.iter().filter(|tag| has(tag, "aria-labelledby")).count();
+    assert!(
+        drawings
+            .iter()
+            .all(|tag| has(tag, "aria-hidden") != has(tag, "aria-labelledby"))
+    );
+    let named = drawings
+        .iter()
+        .filter(|tag| has(tag, "aria-labelledby"))
+        .count();
     assert_eq!(named, 6, "equity, drawdown, three lanes, a radar");
     assert_eq!(page.matches("<title id=").count(), named);
     assert!(page.matches("<details class=\"numbers\">").count() >= 5);
 
     // A part of the day: what is not asked for is not counted, and what stands now stays.
-    let part = demo.figures(&["--since", "2018-04-05T09:00:00Z", "--until", "2018-04-05T22:20:00Z"]);
+    let part = demo.figures(&[
+        "--since",
+        "2018-04-05T09:00:00Z",
+        "--until",
+        "2018-04-05T22:20:00Z",
+    ]);
     let wanted = |point: &&Value| {
-        ("2018-04-05T09:00:00.000Z".."2018-04-05T22:20:00.000Z").contains(&point["time"].as_str().unwrap())
+        ("2018-04-05T09:00:00.000Z".."2018-04-05T22:20:00.000Z")
+            .contains(&point["time"].as_str().unwrap())
     };
     let expect: Vec<&Value> = points.iter().filter(wanted).collect();
-    assert_eq!(part["told"]["history"]["points"].as_array().unwrap().iter().collect::<Vec<_>>(), expect);
+    assert_eq!(
+        part["told"]["history"]["points"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .collect::<Vec<_>>(),
+        expect
+    );
     assert_eq!(part["told"]["portfolio"], told["portfolio"]);
     assert!(part["told"]["decisions"]["total"]["refused"].as_u64() < total["refused"].as_u64());
 }
@@ -310,7 +448,11 @@ fn equity_by_line(lines: &[Value]) -> BTreeMap<u64, Decimal> {
                 cash += decimal(&moved["amount"]);
             }
             if let Some(fill) = book["OrderFilled"].as_object() {
-                let sign = if fill["side"] == "buy" { Decimal::ONE } else { -Decimal::ONE };
+                let sign = if fill["side"] == "buy" {
+                    Decimal::ONE
+                } else {
+                    -Decimal::ONE
+                };
                 let filled = decimal(&fill["size"]) * sign;
                 cash -= filled * decimal(&fill["price"]) + decimal(&fill["fee"]);
                 *sizes.entry(fill["strategy"].as_str().unwrap()).or_default() += filled;
@@ -320,7 +462,9 @@ fn equity_by_line(lines: &[Value]) -> BTreeMap<u64, Decimal> {
             }
         }
         // What a position would be closed at: longs at the bid, shorts at the ask.
-        let worth = sizes.values().map(|size| *size * if *size > Decimal::ZERO { bid } else { ask });
+        let worth = sizes
+            .values()
+            .map(|size| *size * if *size > Decimal::ZERO { bid } else { ask });
         found.insert(line["seq"].as_u64().unwrap(), cash + worth.sum::<Decimal>());
     }
     found
@@ -331,21 +475,38 @@ fn a_changed_ledger_gives_a_page_that_says_so_and_no_figure() {
     let demo = Demo::new();
     let log = demo.home().join("audit/log-00000001.jsonl");
     let text = fs::read_to_string(&log).unwrap();
-    fs::write(&log, text.replacen("\"amount\":\"5000\"", "\"amount\":\"9000\"", 1)).unwrap();
+    fs::write(
+        &log,
+        text.replacen("\"amount\":\"5000\"", "\"amount\":\"9000\"", 1),
+    )
+    .unwrap();
     let file = demo.dir.path().join("page.html");
     let done = demo.report(&["--html", file.to_str().unwrap()]);
     assert_eq!(done.status.code(), Some(5), "{}", show(&done));
-    assert!(String::from_utf8_lossy(&done.stderr).contains("does not verify"), "{}", show(&done));
+    assert!(
+        String::from_utf8_lossy(&done.stderr).contains("does not verify"),
+        "{}",
+        show(&done)
+    );
     let page = fs::read_to_string(&file).unwrap();
     demand_harmless(&page);
     assert!(page.contains("The ledger does not verify") && page.contains("log-00000001.jsonl"));
-    for figure in ["Equity", "verified</span>", "9000", "trend-v2-1-passes", "Drawdown"] {
+    for figure in [
+        "Equity",
+        "verified</span>",
+        "9000",
+        "trend-v2-1-passes",
+        "Drawdown",
+    ] {
         assert!(!page.contains(figure), "{figure}");
     }
     let done = demo.report(&["--format", "json"]);
     assert_eq!(done.status.code(), Some(5));
     let figures: Value = serde_json::from_slice(&done.stdout).unwrap();
-    assert_eq!((&figures["told"], &figures["ledger"]["ok"]), (&Value::Null, &json!(false)));
+    assert_eq!(
+        (&figures["told"], &figures["ledger"]["ok"]),
+        (&Value::Null, &json!(false))
+    );
 }
 
 #[test]
@@ -371,20 +532,40 @@ fn the_page_goes_only_where_nothing_else_is() {
     for (path, expect) in cases {
         let done = demo.report(&["--html", path.to_str().unwrap()]);
         let told = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(!done.status.success() && told.contains(expect), "{}: {}", path.display(), show(&done));
+        assert!(
+            !done.status.success() && told.contains(expect),
+            "{}: {}",
+            path.display(),
+            show(&done)
+        );
     }
-    assert_eq!(fs::read_to_string(beside("notes.html")).unwrap(), "my notes");
+    assert_eq!(
+        fs::read_to_string(beside("notes.html")).unwrap(),
+        "my notes"
+    );
     assert!(!home.join("audit/page.html").exists());
     // An earlier report is replaced, and nothing is left beside it.
     demo.page(&[]);
     let again = demo.page(&["--title", "Again"]);
     assert!(again.contains("<h1>Again</h1>"));
-    let left = fs::read_dir(demo.dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
-    assert!(left.into_iter().all(|name| !name.to_string_lossy().starts_with('.')));
+    let left = fs::read_dir(demo.dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    assert!(
+        left.into_iter()
+            .all(|name| !name.to_string_lossy().starts_with('.'))
+    );
     for args in [
         &["--html", "x.html", "--format", "json"][..],
         &[],
-        &["--html", "x.html", "--since", "2018-04-06T00:00:00Z", "--until", "2018-04-05T00:00:00Z"],
+        &[
+            "--html",
+            "x.html",
+            "--since",
+            "2018-04-06T00:00:00Z",
+            "--until",
+            "2018-04-05T00:00:00Z",
+        ],
         &["--html", "x.html", "--since", "yesterday"],
     ] {
         let done = demo.report(args);
@@ -393,7 +574,13 @@ fn the_page_goes_only_where_nothing_else_is() {
 }
 
 fn figures(place: &Place) -> Figures {
-    collect(place.root.path(), &place.seams(), &Options::default(), &mut |_| {}).unwrap()
+    collect(
+        place.root.path(),
+        &place.seams(),
+        &Options::default(),
+        &mut |_| {},
+    )
+    .unwrap()
 }
 
 #[test]
@@ -424,11 +611,22 @@ fn pruned_segments_are_told_of() {
             copies.put(path.file_name().unwrap(), &bytes);
         }
     }
-    Home::prune(place.root.path(), place.seams(), UpTo::Before(3), Some(&copies), false, &mut |_| {})
-        .unwrap();
+    Home::prune(
+        place.root.path(),
+        place.seams(),
+        UpTo::Before(3),
+        Some(&copies),
+        false,
+        &mut |_| {},
+    )
+    .unwrap();
     let figures = figures(&place);
     let told = figures.told.as_ref().unwrap();
-    assert!(told.history.is_none() && told.pruned.len() == 2, "{:?}", told.pruned);
+    assert!(
+        told.history.is_none() && told.pruned.len() == 2,
+        "{:?}",
+        told.pruned
+    );
     assert!(told.decisions.total.all() < whole.decisions.total.all());
     let page = page(&figures, "Pruned");
     demand_harmless(&page);
@@ -436,11 +634,13 @@ fn pruned_segments_are_told_of() {
     assert!(page.contains("The lines of 2 pruned segments are not in it."));
 }
 
-/// What somebody would write who wants to be obeyed: by the browser, by the terminal, or by the reader's eye.
+/// What somebody would write who wants to be obeyed: by the browser, by the terminal, or by the
+/// reader's eye.
 fn bait() -> String {
     let long = "A".repeat(100_000);
     format!(
-        "<script>alert(1)</script>\"onload=\"x' ]]> --> &lt; </style></title><svg/onload=x> \u{202e}desrever\u{2066}\u{200b}\0\u{1b}[31m\
+        "<script>alert(1)</script>\"onload=\"x' ]]> --> &lt; </style></title><svg/onload=x> \
+            \u{202e}desrever\u{2066}\u{200b}\0\u{1b}[31m\
          e\u{301}\u{302}\u{303}\u{304}\u{305}\n{long}"
     )
 }
@@ -448,10 +648,12 @@ fn bait() -> String {
 /// A desk at which a rule holds buys, with a case before the council whose words are bait.
 fn busy() -> Desk {
     let desk = Desk::with_limits("cooldown_s: 0");
-    let rule = "id: look-first\nstatus: active\napplies_to: {action: order.submit}\nwhen: [{field: order.size, op: gt, value: 0.01}]\nthen: hold\nmessage: \"large\"\n";
+    let rule = "id: look-first\nstatus: active\napplies_to: {action: order.submit}\nwhen: [{field: \
+        order.size, op: gt, value: 0.01}]\nthen: hold\nmessage: \"large\"\n";
     desk.edit("rules/core/look-first.yaml", |_| rule.to_owned());
     desk.edit("proposals/theses/second.md", |_| {
-        "---\nslug: second\nstrategy: trend\nsymbol: BTC-USD\ndirection: long\nexpires: 2030-01-01T00:00:00Z\ninvalid_below: 1\n---\nA day.\n"
+        "---\nslug: second\nstrategy: trend\nsymbol: BTC-USD\ndirection: long\nexpires: \
+            2030-01-01T00:00:00Z\ninvalid_below: 1\n---\nA day.\n"
             .to_owned()
     });
     let mut home = desk.open();
@@ -459,14 +661,26 @@ fn busy() -> Desk {
     let small = order("trend", "buy", "0.01", None, "btc-range-long");
     desk.one(&mut home, "trend-bot", "small", "order.submit", &small);
     desk.bar(&mut home, "6810", "6790");
-    let large = desk.one(&mut home, "trend-bot", "large", "order.submit", &buy("0.02"));
+    let large = desk.one(
+        &mut home,
+        "trend-bot",
+        "large",
+        "order.submit",
+        &buy("0.02"),
+    );
     assert_eq!(failed(&large), ["look-first"]);
     desk.one(&mut home, "trend-bot", "huge", "order.submit", &buy("5"));
     let case = json!({
         "request_id": "cfg-1", "timestamp": "2026-03-02T12:00:00Z", "proposer": "Bot</title>", "change_type": "UPDATE_CONFIG",
         "context": {"summary": bait()}, "artifacts": {"diff_content": "-a\n+b"},
     });
-    let opened = desk.one(&mut home, "research-bot", "case", "council.request", &case.to_string());
+    let opened = desk.one(
+        &mut home,
+        "research-bot",
+        "case",
+        "council.request",
+        &case.to_string(),
+    );
     assert!(opened.answer.error.is_none(), "{:?}", opened.answer.error);
     let halt = json!({"reason": "<b>look</b>\u{202e}"}).to_string();
     let halted = desk.one_as_owner(&mut home, "halt", "halt.set", &halt);
@@ -480,10 +694,20 @@ fn what_waits_stands_on_the_page() {
     let desk = busy();
     let figures = figures(&desk.place);
     let told = figures.told.as_ref().unwrap();
-    assert_eq!((told.holds.len(), told.open_cases.len(), told.closed.len()), (1, 1, 1));
+    assert_eq!(
+        (told.holds.len(), told.open_cases.len(), told.closed.len()),
+        (1, 1, 1)
+    );
     let efficacy = &told.history.as_ref().unwrap().efficacy;
-    let rule = efficacy.rules.iter().find(|rule| rule.rule.as_str() == "look-first").unwrap();
-    assert_eq!((rule.all.figures.tally.fired, rule.all.figures.tally.sole), (2, 1));
+    let rule = efficacy
+        .rules
+        .iter()
+        .find(|rule| rule.rule.as_str() == "look-first")
+        .unwrap();
+    assert_eq!(
+        (rule.all.figures.tally.fired, rule.all.figures.tally.sole),
+        (2, 1)
+    );
     let page = page(&figures, "Busy");
     demand_harmless(&page);
     for text in [
@@ -498,22 +722,40 @@ fn what_waits_stands_on_the_page() {
     }
 }
 
-/// Puts bait into every text of the figures that somebody else than this program can write, and into more.
+/// Puts bait into every text of the figures that somebody else than this program can write, and
+/// into more.
 fn spoil(figures: &mut Figures) {
     let bait = bait();
     let ledger = &mut figures.ledger;
     (ledger.origin, ledger.log_key) = (bait.clone(), bait.clone());
-    (ledger.root, ledger.head) = (bait.chars().take(64).collect(), bait.chars().take(64).collect());
-    ledger.root = ledger.root.replace(|c: char| !spoolgate_wire::text::is_printable(c), "");
+    (ledger.root, ledger.head) = (
+        bait.chars().take(64).collect(),
+        bait.chars().take(64).collect(),
+    );
+    ledger.root = ledger
+        .root
+        .replace(|c: char| !spoolgate_wire::text::is_printable(c), "");
     ledger.head = ledger.root.clone();
     ledger.checkpoint = Some(bait.clone());
     ledger.not_shown = vec![bait.clone()];
     ledger.keys = vec![
-        KeyReport { from_line: 0, log_key: bait.clone() },
-        KeyReport { from_line: 9, log_key: bait.clone() },
+        KeyReport {
+            from_line: 0,
+            log_key: bait.clone(),
+        },
+        KeyReport {
+            from_line: 9,
+            log_key: bait.clone(),
+        },
     ];
-    ledger.problems = vec![Problem { file: bait.clone(), offset: 0, what: bait.clone() }];
-    let Some(told) = &mut figures.told else { return };
+    ledger.problems = vec![Problem {
+        file: bait.clone(),
+        offset: 0,
+        what: bait.clone(),
+    }];
+    let Some(told) = &mut figures.told else {
+        return;
+    };
     let LedgerFigures {
         strategies,
         decisions,
@@ -532,7 +774,12 @@ fn spoil(figures: &mut Figures) {
         (strategy.concern, strategy.degraded) = (Some(bait.clone()), vec![bait.clone()]);
     }
     decisions.refusals = [By::Check, By::Rule, By::Code]
-        .map(|by| Refusal { by, name: bait.clone(), requests: 1, alone: 1 })
+        .map(|by| Refusal {
+            by,
+            name: bait.clone(),
+            requests: 1,
+            alone: 1,
+        })
         .into_iter()
         .cycle()
         .take(30)
@@ -592,8 +839,15 @@ fn no_text_of_others_is_obeyed() {
         let whole = page(&figures, &bait());
         demand_harmless(&whole);
         assert!(whole.len() < 3_000_000, "{} bytes", whole.len());
-        assert!(whole.matches("&lt;script&gt;alert(1)&lt;/script&gt;&quot;onload=&quot;").count() > 30);
-        assert!(whole.contains("characters in all]") && whole.contains("\\u{202e}desrever\\u{2066}"));
+        assert!(
+            whole
+                .matches("&lt;script&gt;alert(1)&lt;/script&gt;&quot;onload=&quot;")
+                .count()
+                > 30
+        );
+        assert!(
+            whole.contains("characters in all]") && whole.contains("\\u{202e}desrever\\u{2066}")
+        );
         figures.told = None;
         demand_harmless(&page(&figures, &bait()));
     }

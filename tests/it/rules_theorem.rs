@@ -1,6 +1,7 @@
-//! What a proof claims, tried out: random rulebooks, random changes, random facts. Where a change is proved to
-//! tighten, no fact vector may be treated more kindly after it; where it is not, the witness must show why; and on
-//! small finite worlds the prover agrees with the enumeration of everything, in both directions.
+//! What a proof claims, tried out: random rulebooks, random changes, random facts. Where a change
+//! is proved to tighten, no fact vector may be treated more kindly after it; where it is not, the
+//! witness must show why; and on small finite worlds the prover agrees with the enumeration of
+//! everything, in both directions.
 
 mod books;
 mod brute;
@@ -35,7 +36,11 @@ struct Tally {
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} pairs: {:?}", self.pairs, self.directions)?;
-        writeln!(f, "{} fact vectors, {} held or refused before", self.vectors, self.vectors_refused)?;
+        writeln!(
+            f,
+            "{} fact vectors, {} held or refused before",
+            self.vectors, self.vectors_refused
+        )?;
         writeln!(
             f,
             "{} witnesses, {} of them feasible; most steps {}",
@@ -61,7 +66,9 @@ pub fn name(direction: Direction) -> &'static str {
 
 /// What a rulebook does to facts of these readings.
 pub fn act(book: &RuleSet, readings: &[Reading], facts: &[Fact<'static>], around: &Around) -> Then {
-    let Some(program) = book.programs.get("order.submit") else { return Then::Warn };
+    let Some(program) = book.programs.get("order.submit") else {
+        return Then::Warn;
+    };
     let own: Vec<Fact> = program
         .readings
         .iter()
@@ -75,13 +82,34 @@ fn check_witness(witness: &Witness, before: &RuleSet, after: &RuleSet, loosens: 
     let (readings, facts): (Vec<Reading>, Vec<Fact>) = witness.facts.iter().cloned().unzip();
     let mut entries = Entries::default();
     for (set, value) in &witness.approved {
-        let entry = Entry { by: Principal::parse("a").unwrap(), until: None, task: None };
+        let entry = Entry {
+            by: Principal::parse("a").unwrap(),
+            until: None,
+            task: None,
+        };
         entries.insert(set.clone(), value.clone(), entry, witness.now);
     }
-    let around = Around { now: witness.now, entries: &entries, task: None };
-    let (was, is) = (act(before, &readings, &facts, &around), act(after, &readings, &facts, &around));
-    assert_eq!((was, is), (witness.before.unwrap_or(Then::Warn), witness.after.unwrap_or(Then::Warn)));
-    assert_eq!(witness.feasible, if loosens { was > is } else { was < is }, "{witness:?}");
+    let around = Around {
+        now: witness.now,
+        entries: &entries,
+        task: None,
+    };
+    let (was, is) = (
+        act(before, &readings, &facts, &around),
+        act(after, &readings, &facts, &around),
+    );
+    assert_eq!(
+        (was, is),
+        (
+            witness.before.unwrap_or(Then::Warn),
+            witness.after.unwrap_or(Then::Warn)
+        )
+    );
+    assert_eq!(
+        witness.feasible,
+        if loosens { was > is } else { was < is },
+        "{witness:?}"
+    );
 }
 
 fn check_form(found: &Comparison) {
@@ -94,14 +122,19 @@ fn check_form(found: &Comparison) {
         Direction::Incomparable => assert!(loosens && tightens),
         Direction::Unproved => {}
     }
-    assert_eq!(found.may_apply_itself(), matches!(found.direction, Direction::Same | Direction::Tightening));
+    assert_eq!(
+        found.may_apply_itself(),
+        matches!(found.direction, Direction::Same | Direction::Tightening)
+    );
 }
 
 fn story(seed: u64, tally: &mut Tally, vectors: u64) {
     let dice = &mut Dice::apart(seed);
     let all = fields::readings();
     // Few readings a story, so that rules meet.
-    let readings: Vec<Reading> = (0..2 + dice.below(4)).map(|_| books::pick(dice, &all)).collect();
+    let readings: Vec<Reading> = (0..2 + dice.below(4))
+        .map(|_| books::pick(dice, &all))
+        .collect();
     let readings: Vec<Reading> = readings
         .iter()
         .enumerate()
@@ -112,11 +145,20 @@ fn story(seed: u64, tally: &mut Tally, vectors: u64) {
     let mut new = old.clone();
     let mut made = Vec::new();
     if dice.one_in(12) {
-        new = Book { sets: old.sets.clone(), ..books::book(dice, &readings, 4) };
+        new = Book {
+            sets: old.sets.clone(),
+            ..books::book(dice, &readings, 4)
+        };
     } else {
         for fresh in 0..1 + dice.below(3) {
             let which = usize::try_from(dice.below(CHANGES.len() as u64)).unwrap();
-            if books::change(dice, &mut new, &readings, which, usize::try_from(fresh).unwrap()) {
+            if books::change(
+                dice,
+                &mut new,
+                &readings,
+                which,
+                usize::try_from(fresh).unwrap(),
+            ) {
                 made.push(CHANGES[which]);
             }
         }
@@ -143,7 +185,10 @@ fn story(seed: u64, tally: &mut Tally, vectors: u64) {
         let world = World::throw(dice, &[&old, &new]);
         let facts = facts::facts(dice, &[&old, &new], &readings, &world);
         let around = world.around();
-        let (was, is) = (act(&before, &readings, &facts, &around), act(&after, &readings, &facts, &around));
+        let (was, is) = (
+            act(&before, &readings, &facts, &around),
+            act(&after, &readings, &facts, &around),
+        );
         tally.vectors += 1;
         tally.vectors_refused += u64::from(was > Then::Warn);
         let context = || format!("seed {seed}\n{facts:?}\n{world:?}\n{old:#?}\n{new:#?}");
@@ -163,14 +208,20 @@ fn what_is_proved_is_so() {
     println!("{tally}");
     // A prover that never proves anything would pass the rest.
     let share = |name: &str| tally.directions.get(name).copied().unwrap_or(0) * 100 / tally.pairs;
-    for (name, least) in [("same", 5), ("tightening", 10), ("loosening", 10), ("incomparable", 4)] {
+    for (name, least) in [
+        ("same", 5),
+        ("tightening", 10),
+        ("loosening", 10),
+        ("incomparable", 4),
+    ] {
         assert!(share(name) >= least, "{name}: {}%", share(name));
     }
     assert_eq!(share("unproved"), 0);
     assert!(tally.feasible * 100 >= tally.witnesses * 85, "{tally}");
 }
 
-/// `SPOOLGATE_PROOFS=2000000 cargo test --release --test it rules_theorem:: -- --ignored --nocapture`
+/// `SPOOLGATE_PROOFS=2000000 cargo test --release --test it rules_theorem:: -- --ignored
+/// --nocapture`
 #[test]
 #[ignore = "long: SPOOLGATE_PROOFS says how many pairs"]
 fn what_is_proved_is_so_at_length() {
@@ -187,34 +238,61 @@ fn small_worlds_are_decided_as_their_enumeration_says() {
 }
 
 #[test]
-fn what_is_proved_stays_proved_where_the_budget_does_not_suffice_to_tell_whether_anything_changes() {
+fn what_is_proved_stays_proved_where_the_budget_does_not_suffice_to_tell_whether_anything_changes()
+{
     let rule = |id: &str, when: &str| {
         let text = format!(
-            "id: {id}\nstatus: active\napplies_to: {{action: order.submit}}\nwhen: [{when}]\nthen: reject\nmessage: no\n"
+            "id: {id}\nstatus: active\napplies_to: {{action: order.submit}}\nwhen: [{when}]\nthen: \
+                reject\nmessage: no\n"
         );
         (format!("rules/active/{id}.yaml"), text)
     };
     let compiled = |rules: &[(String, String)]| {
-        RuleSet::compile(rules.iter().map(|(path, text)| (path.as_str(), text.as_str())), []).unwrap()
+        RuleSet::compile(
+            rules
+                .iter()
+                .map(|(path, text)| (path.as_str(), text.as_str())),
+            [],
+        )
+        .unwrap()
     };
     let range = |n: usize| {
-        format!("{{field: order.size, op: gt, value: {n}}}, {{field: market.price, op: lt, value: {n}}}")
+        format!(
+            "{{field: order.size, op: gt, value: {n}}}, {{field: market.price, op: lt, value: {n}}}"
+        )
     };
-    let mut rules: Vec<(String, String)> = (0..20).map(|n| rule(&format!("r{n:02}"), &range(n))).collect();
+    let mut rules: Vec<(String, String)> = (0..20)
+        .map(|n| rule(&format!("r{n:02}"), &range(n)))
+        .collect();
     let before = compiled(&rules);
     rules.push(rule("x", "{field: order.planned_stop, op: gt, value: 1}"));
     let after = compiled(&rules);
     let full = compare(&before, &after, STEPS_MAX);
-    assert_eq!((full.direction, full.tightens.is_some()), (Direction::Tightening, true));
+    assert_eq!(
+        (full.direction, full.tightens.is_some()),
+        (Direction::Tightening, true)
+    );
     let short = compare(&before, &after, full.steps - 1);
-    assert_eq!((short.direction, short.loosens, short.tightens), (Direction::Tightening, None, None));
+    assert_eq!(
+        (short.direction, short.loosens, short.tightens),
+        (Direction::Tightening, None, None)
+    );
     let none = compare(&before, &after, 1);
-    assert_eq!((none.direction, none.may_apply_itself()), (Direction::Unproved, false));
+    assert_eq!(
+        (none.direction, none.may_apply_itself()),
+        (Direction::Unproved, false)
+    );
     // The other way round it is the proof that the budget does not suffice for.
     let back = compare(&after, &before, STEPS_MAX);
-    assert_eq!((back.direction, back.loosens.is_some()), (Direction::Loosening, true));
+    assert_eq!(
+        (back.direction, back.loosens.is_some()),
+        (Direction::Loosening, true)
+    );
     let short = (1..back.steps).map(|budget| compare(&after, &before, budget));
     for found in short {
-        assert_eq!((found.direction, found.may_apply_itself()), (Direction::Unproved, false));
+        assert_eq!(
+            (found.direction, found.may_apply_itself()),
+            (Direction::Unproved, false)
+        );
     }
 }

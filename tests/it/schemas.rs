@@ -1,6 +1,7 @@
-//! JSON Schemas against what really reads: a judge of another make, over every kept payload, over mutations of them, over
-//! the demo's answers and over the rule files. What a schema refuses, the reader refuses; what the reader refuses besides is
-//! on the short list of the schema's own description.
+//! JSON Schemas against what really reads: a judge of another make, over every kept payload, over
+//! mutations of them, over the demo's answers and over the rule files. What a schema refuses, the
+//! reader refuses; what the reader refuses besides is on the short list of the schema's own
+//! description.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -41,21 +42,30 @@ fn reader(action: &str, payload: &str) -> Result<(), String> {
         r#"{{"id":"r","timestamp":"2018-04-05T12:00:00Z","action":"{action}","payload":{payload},"source":"s","signature":"0"}}"#
     );
     let envelope = Envelope::parse(file.as_bytes()).map_err(|error| error.to_string())?;
-    let body = Authentic::unsigned(envelope).body.map_err(|refusal| refusal.message)?;
+    let body = Authentic::unsigned(envelope)
+        .body
+        .map_err(|refusal| refusal.message)?;
     if let Some(attempt) = body.payload::<ControlAttempt>() {
         return attempt.decision.clone().map(drop).map_err(|(_, why)| why);
     }
-    let Some(attempt) = body.payload::<AdmissionAttempt>() else { return Ok(()) };
+    let Some(attempt) = body.payload::<AdmissionAttempt>() else {
+        return Ok(());
+    };
     attempt.body.clone().map(drop).map_err(String::from)
 }
 
-/// Payloads that were kept because they were found to matter: the fuzzer's, and those that it started from.
+/// Payloads that were kept because they were found to matter: the fuzzer's, and those that it
+/// started from.
 fn kept() -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(root("fuzz/corpus/payload")).unwrap() {
         let bytes = fs::read(entry.unwrap().path()).unwrap();
-        let Some((action, payload)) = bytes.split_first() else { continue };
-        let Ok(payload) = std::str::from_utf8(payload) else { continue };
+        let Some((action, payload)) = bytes.split_first() else {
+            continue;
+        };
+        let Ok(payload) = std::str::from_utf8(payload) else {
+            continue;
+        };
         found.push((
             ActionName::ALL[usize::from(*action) % ActionName::ALL.len()].as_str(),
             payload.to_owned(),
@@ -67,7 +77,10 @@ fn kept() -> Vec<(&'static str, String)> {
 
 /// Payloads besides, so that every action has one.
 const MORE: &[(&str, &str)] = &[
-    ("request.check", r#"{"action":"order.cancel","payload":{"order_id":"o-1"}}"#),
+    (
+        "request.check",
+        r#"{"action":"order.cancel","payload":{"order_id":"o-1"}}"#,
+    ),
     (
         "order.submit",
         r#"{"strategy":"t","symbol":"S","side":"buy","size":1,"order_type":"market","thesis_slug":"t","planned_entry":2,"planned_stop":"1","target_price":"3.5","time_in_force":"day"}"#,
@@ -139,7 +152,10 @@ const MORE: &[(&str, &str)] = &[
     ("services.remove", r#"{"service":"mail"}"#),
     ("services.deactivate", r#"{"service":"mail"}"#),
     ("services.activate", r#"{"service":"mail"}"#),
-    ("services.credential", r#"{"service":"mail","credential_id":"0123456789abcdef0123456789abcdef"}"#),
+    (
+        "services.credential",
+        r#"{"service":"mail","credential_id":"0123456789abcdef0123456789abcdef"}"#,
+    ),
     (
         "approval.grant",
         r#"{"id":"h-1","request_sha256":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","reason":"r","remember":true}"#,
@@ -148,14 +164,26 @@ const MORE: &[(&str, &str)] = &[
         "approval.deny",
         r#"{"id":"h-1","request_sha256":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","reason":"r"}"#,
     ),
-    ("grant.add", r#"{"set":"s","value":"v","task":"research/t-1","expires_at":"2018-04-05T12:00:00Z"}"#),
-    ("grant.end", r#"{"set":"s","value":"v","task":"research/t-1"}"#),
-    ("keys.add", r#"{"principal":"bot","key_id":"0123456789abcdef","algorithm":"ed25519"}"#),
+    (
+        "grant.add",
+        r#"{"set":"s","value":"v","task":"research/t-1","expires_at":"2018-04-05T12:00:00Z"}"#,
+    ),
+    (
+        "grant.end",
+        r#"{"set":"s","value":"v","task":"research/t-1"}"#,
+    ),
+    (
+        "keys.add",
+        r#"{"principal":"bot","key_id":"0123456789abcdef","algorithm":"ed25519"}"#,
+    ),
     (
         "keys.rotate",
         r#"{"principal":"bot","key_id":"0123456789abcdef","algorithm":"hmac-sha256","others_end":"2018-04-05T12:00:00Z"}"#,
     ),
-    ("email.draft", r#"{"to":["ann@example.com"],"subject":"s","body":"b"}"#),
+    (
+        "email.draft",
+        r#"{"to":["ann@example.com"],"subject":"s","body":"b"}"#,
+    ),
     (
         "calendar.fetch",
         r#"{"calendarId":"c","startDate":"2018-04-05T00:00:00Z","endDate":"2018-04-06T00:00:00Z"}"#,
@@ -173,9 +201,13 @@ const MORE: &[(&str, &str)] = &[
 /// Payloads that their readers take, each once, by action.
 fn taken() -> BTreeMap<&'static str, Vec<Value>> {
     let mut taken: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
-    let more = MORE.iter().map(|(action, payload)| (*action, (*payload).to_owned()));
+    let more = MORE
+        .iter()
+        .map(|(action, payload)| (*action, (*payload).to_owned()));
     // An action without fields takes the empty object.
-    let bare = rows().filter(|row| row.payload == "(none)").map(|row| (row.name.as_str(), "{}".to_owned()));
+    let bare = rows()
+        .filter(|row| row.payload == "(none)")
+        .map(|row| (row.name.as_str(), "{}".to_owned()));
     for (action, payload) in kept().into_iter().chain(more).chain(bare) {
         if reader(action, &payload).is_ok()
             && let Ok(value) = serde_json::from_str::<Value>(&payload)
@@ -194,10 +226,14 @@ fn what_is_taken_is_valid() {
     let taken = taken();
     for rule in rows() {
         let judge = judge(rule.name.as_str());
-        let payloads =
-            taken.get(rule.name.as_str()).unwrap_or_else(|| panic!("no payload of `{}` is taken", rule.name));
+        let payloads = taken
+            .get(rule.name.as_str())
+            .unwrap_or_else(|| panic!("no payload of `{}` is taken", rule.name));
         for payload in payloads {
-            let faults: Vec<String> = judge.iter_errors(payload).map(|error| error.to_string()).collect();
+            let faults: Vec<String> = judge
+                .iter_errors(payload)
+                .map(|error| error.to_string())
+                .collect();
             assert!(faults.is_empty(), "{}: {payload}: {faults:?}", rule.name);
         }
     }
@@ -271,7 +307,9 @@ fn others() -> Vec<Value> {
     let mut others: Vec<Value> = texts.iter().map(|text| json!(text)).collect();
     others.extend([16, 32, 64].map(|digits| json!("0123456789abcdef".repeat(digits / 16))));
     others.push(json!("A".repeat(64)));
-    others.extend([33, 65, 129, 201, 256, 501, 513, 1001, 2049].map(|bytes| json!("x".repeat(bytes))));
+    others.extend(
+        [33, 65, 129, 201, 256, 501, 513, 1001, 2049].map(|bytes| json!("x".repeat(bytes))),
+    );
     others.extend([120, 150, 260, 600].map(|chars| json!("é".repeat(chars))));
     others.push(json!("é".repeat(1100)));
     others.extend([
@@ -334,12 +372,23 @@ fn mutants(value: &Value) -> Vec<Value> {
             found.push(with("zz_unknown", Some(json!(1))));
             for (key, inner) in members {
                 found.push(with(key, None));
-                found.extend(mutants(inner).into_iter().map(|other| with(key, Some(other))));
+                found.extend(
+                    mutants(inner)
+                        .into_iter()
+                        .map(|other| with(key, Some(other))),
+                );
             }
         }
         Value::Array(items) => {
             let repeated = |times: usize| {
-                Value::Array(items.iter().cycle().take(items.len() * times).cloned().collect())
+                Value::Array(
+                    items
+                        .iter()
+                        .cycle()
+                        .take(items.len() * times)
+                        .cloned()
+                        .collect(),
+                )
             };
             found.extend([repeated(2), repeated(300)]);
             for (nth, inner) in items.iter().enumerate().take(2) {
@@ -355,7 +404,8 @@ fn mutants(value: &Value) -> Vec<Value> {
     found
 }
 
-/// What no change in one place makes: it is valid, and what it lacks is a matter of several members.
+/// What no change in one place makes: it is valid, and what it lacks is a matter of several
+/// members.
 fn crossed() -> Vec<(&'static str, Value)> {
     let people = vec!["ann@example.com"; 150];
     let mail = json!({"to": people, "cc": people, "subject": "s", "body": "b"});
@@ -366,25 +416,51 @@ fn crossed() -> Vec<(&'static str, Value)> {
         ("email.send", json!({"to": [], "subject": "s", "body": "b"})),
         ("email.send", mail.clone()),
         ("email.draft", mail),
-        ("calendar.fetch", json!({"startDate": "2018-04-06T00:00:00Z", "endDate": "2018-04-05T00:00:00Z"})),
+        (
+            "calendar.fetch",
+            json!({"startDate": "2018-04-06T00:00:00Z", "endDate": "2018-04-05T00:00:00Z"}),
+        ),
         ("calendar.create", event.clone()),
         ("calendar.update", event),
         ("market.update", json!({"symbol": "S"})),
-        ("market.update", json!({"symbol": "S", "bars": vec![bar; 200], "quotes": vec![quote; 200]})),
+        (
+            "market.update",
+            json!({"symbol": "S", "bars": vec![bar; 200], "quotes": vec![quote; 200]}),
+        ),
     ]
 }
 
 /// Beginnings of what readers say where a condition that no schema has is not met.
 const SAID: &[(&str, &[&str])] = &[
     ("digits", &["is not an amount"]),
-    ("whole", &["invalid type: floating point", "must be a whole number"]),
-    ("calendar", &["is no instant of the calendar", "must be a time of the form"]),
+    (
+        "whole",
+        &["invalid type: floating point", "must be a whole number"],
+    ),
+    (
+        "calendar",
+        &[
+            "is no instant of the calendar",
+            "must be a time of the form",
+        ],
+    ),
     (
         "line",
-        &["is not a order id", "is not a proposal id", "is named as `h-12`", "is not `r-` and a line number"],
+        &[
+            "is not a order id",
+            "is not a proposal id",
+            "is named as `h-12`",
+            "is not `r-` and a line number",
+        ],
     ),
-    ("price", &["takes no `price`", "needs `price`", "needs `stop_price`"]),
-    ("control", &["needs `target_strategy_id`", "needs `risk_mode`"]),
+    (
+        "price",
+        &["takes no `price`", "needs `price`", "needs `stop_price`"],
+    ),
+    (
+        "control",
+        &["needs `target_strategy_id`", "needs `risk_mode`"],
+    ),
     ("rows", &["it brings"]),
     ("report", &["exec_type `"]),
     ("recipients", &["addresses together"]),
@@ -392,7 +468,10 @@ const SAID: &[(&str, &[&str])] = &[
     ("address", &["must be one bare mail address"]),
     ("period", &["must be after"]),
     ("endpoint", &["`endpoint` must", "`endpoint` has a `%`"]),
-    ("headers", &["`headers` must not have", "twice, but for case or `_`"]),
+    (
+        "headers",
+        &["`headers` must not have", "twice, but for case or `_`"],
+    ),
     ("seen", &["must be one line", "not seen"]),
     (
         "service",
@@ -433,10 +512,21 @@ const SAID: &[(&str, &[&str])] = &[
         ],
     ),
     ("evidence", &["evidence: "]),
-    ("command", &["`program` is empty", "`time_limit_s` is", "`output_bytes_max` is"]),
+    (
+        "command",
+        &[
+            "`program` is empty",
+            "`time_limit_s` is",
+            "`output_bytes_max` is",
+        ],
+    ),
     (
         "together",
-        &["need each other", "is for the answer of a `policy_command`", "`policy_version` is longer"],
+        &[
+            "need each other",
+            "is for the answer of a `policy_command`",
+            "`policy_version` is longer",
+        ],
     ),
     ("adapters", &["`exec` has a `command`", "has two adapters"]),
     ("bridge", &["`bridge`", "`group` is empty"]),
@@ -463,7 +553,10 @@ const SAID: &[(&str, &[&str])] = &[
     ),
     ("meaning", &["condition on `", "`message` is"]),
     ("window", &["`restricted` from"]),
-    ("entries", &["cannot be compared with anything", "stands twice"]),
+    (
+        "entries",
+        &["cannot be compared with anything", "stands twice"],
+    ),
     (
         "strategy",
         &[
@@ -523,16 +616,20 @@ fn schemas_refuse_nothing_that_is_taken_and_name_what_they_let_pass() {
                 match (judge.is_valid(&mutant), reader(action, &text)) {
                     (true, Ok(())) | (false, Err(_)) => {}
                     (false, Ok(())) => {
-                        let why: Vec<String> =
-                            judge.iter_errors(&mutant).map(|error| error.to_string()).collect();
+                        let why: Vec<String> = judge
+                            .iter_errors(&mutant)
+                            .map(|error| error.to_string())
+                            .collect();
                         let text: String = text.chars().take(300).collect();
                         faults.insert(format!("{action}: taken, but not valid: {text}: {why:?}"));
                     }
                     (true, Err(why)) => match condition(action, &why) {
                         Some(condition) => drop(seen.insert((action, condition))),
                         None => {
-                            let end: String =
-                                why.chars().skip(why.chars().count().saturating_sub(300)).collect();
+                            let end: String = why
+                                .chars()
+                                .skip(why.chars().count().saturating_sub(300))
+                                .collect();
                             faults.insert(format!("{action}: valid, but {end}"));
                         }
                     },
@@ -543,7 +640,8 @@ fn schemas_refuse_nothing_that_is_taken_and_name_what_they_let_pass() {
     for (action, payload) in crossed() {
         assert!(judge(action).is_valid(&payload), "{action}: {payload}");
         let why = reader(action, &payload.to_string()).unwrap_err();
-        let condition = condition(action, &why).unwrap_or_else(|| panic!("{action}: valid, but {why}"));
+        let condition =
+            condition(action, &why).unwrap_or_else(|| panic!("{action}: valid, but {why}"));
         seen.insert((action, condition));
     }
     assert!(
@@ -554,9 +652,14 @@ fn schemas_refuse_nothing_that_is_taken_and_name_what_they_let_pass() {
     );
     assert!(tried > 20_000, "only {tried} payloads were tried");
     // A condition that nothing is ever refused for would be a promise about nothing.
-    let named = ActionName::ALL.into_iter().map(ActionName::as_str).flat_map(|action| {
-        schemas::conditions(action).into_iter().map(move |condition| (action, condition.name))
-    });
+    let named = ActionName::ALL
+        .into_iter()
+        .map(ActionName::as_str)
+        .flat_map(|action| {
+            schemas::conditions(action)
+                .into_iter()
+                .map(move |condition| (action, condition.name))
+        });
     let unsaid: Vec<(&str, &str)> = named.filter(|named| !seen.contains(named)).collect();
     assert!(unsaid.is_empty(), "never said: {unsaid:?}");
 }
@@ -572,7 +675,10 @@ fn the_table_of_actions_in_the_docs_is_that_of_the_program() {
     if std::env::var_os("UPDATE_DOCS").is_some() {
         return fs::write(&path, &made).unwrap();
     }
-    assert!(docs == made, "docs/contracts.md should hold (UPDATE_DOCS=1 writes it):\n{table}");
+    assert!(
+        docs == made,
+        "docs/contracts.md should hold (UPDATE_DOCS=1 writes it):\n{table}"
+    );
 }
 
 #[test]
@@ -582,28 +688,40 @@ fn the_committed_files_are_what_the_command_writes() {
     let mut known = BTreeSet::new();
     for name in schemas::names() {
         let path = folder.join(format!("{name}.json"));
-        let text =
-            fs::read_to_string(&path).unwrap_or_else(|_| panic!("{} is missing: {again}", path.display()));
+        let text = fs::read_to_string(&path)
+            .unwrap_or_else(|_| panic!("{} is missing: {again}", path.display()));
         let schema = schemas::schema(&name).unwrap();
-        assert_eq!(text, format!("{}\n", serde_json::to_string_pretty(&schema).unwrap()), "{name}: {again}");
+        assert_eq!(
+            text,
+            format!("{}\n", serde_json::to_string_pretty(&schema).unwrap()),
+            "{name}: {again}"
+        );
         known.insert(format!("{name}.json"));
     }
     for entry in fs::read_dir(&folder).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(known.contains(&name), "{name} is a schema of nothing; remove it");
+        assert!(
+            known.contains(&name),
+            "{name} is a schema of nothing; remove it"
+        );
     }
     let scratch = tempfile::tempdir().unwrap();
     let done = program(&["schema", "--all", "--out", scratch.path().to_str().unwrap()]);
     assert!(done.status.success(), "{done:?}");
     for name in &known {
-        let (here, there) =
-            (fs::read(folder.join(name)).unwrap(), fs::read(scratch.path().join(name)).unwrap());
+        let (here, there) = (
+            fs::read(folder.join(name)).unwrap(),
+            fs::read(scratch.path().join(name)).unwrap(),
+        );
         assert!(here == there, "{name}: {again}");
     }
 }
 
 fn program(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_spoolgate")).args(args).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_spoolgate"))
+        .args(args)
+        .output()
+        .unwrap()
 }
 
 /// Every schema below this one, with its place.
@@ -628,7 +746,10 @@ fn each(schema: &Value, place: &str, visit: &mut dyn FnMut(&str, &Map<String, Va
 
 /// Objects of which others say what is in them.
 const OPEN: [(&str, &str); 4] = [
-    ("admission.evaluate", "/properties/envelope/properties/payload"),
+    (
+        "admission.evaluate",
+        "/properties/envelope/properties/payload",
+    ),
     ("admission.admit", "/properties/envelope/properties/payload"),
     ("admission.check", "/properties/envelope/properties/payload"),
     ("request", "/properties/envelope/properties/payload"),
@@ -637,14 +758,32 @@ const OPEN: [(&str, &str); 4] = [
 #[test]
 fn schemas_are_sound_closed_and_described() {
     let names = schemas::names();
-    assert!(names.is_sorted() && names.len() > 100, "{} names", names.len());
+    assert!(
+        names.is_sorted() && names.len() > 100,
+        "{} names",
+        names.len()
+    );
     for name in names {
         let schema = schemas::schema(&name).unwrap();
-        assert!(jsonschema::meta::is_valid(&schema), "{name} is no JSON Schema");
-        assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema", "{name}");
-        assert_eq!(schema["$id"], format!("https://spoolgate.invalid/schemas/{name}.json"));
+        assert!(
+            jsonschema::meta::is_valid(&schema),
+            "{name} is no JSON Schema"
+        );
+        assert_eq!(
+            schema["$schema"], "https://json-schema.org/draft/2020-12/schema",
+            "{name}"
+        );
+        assert_eq!(
+            schema["$id"],
+            format!("https://spoolgate.invalid/schemas/{name}.json")
+        );
         assert_eq!(schema["title"], name);
-        assert!(schema["description"].as_str().is_some_and(|text| text.len() > 20), "{name}");
+        assert!(
+            schema["description"]
+                .as_str()
+                .is_some_and(|text| text.len() > 20),
+            "{name}"
+        );
         // Hosts of tools refuse choices at the top of an input schema.
         if name.parse::<ActionName>().is_ok() {
             for key in ["oneOf", "anyOf", "allOf", "not", "$ref", "$defs"] {
@@ -656,10 +795,18 @@ fn schemas_are_sound_closed_and_described() {
             if let Some(properties) = members.get("properties").and_then(Value::as_object)
                 && members.contains_key("type")
             {
-                let is_open = OPEN.iter().any(|(of, end)| *of == name && place.ends_with(end));
-                assert!(is_open || members["additionalProperties"] == false, "{name}{place} is open");
+                let is_open = OPEN
+                    .iter()
+                    .any(|(of, end)| *of == name && place.ends_with(end));
+                assert!(
+                    is_open || members["additionalProperties"] == false,
+                    "{name}{place} is open"
+                );
                 for (key, property) in properties {
-                    let about = property.get("description").and_then(Value::as_str).unwrap_or_default();
+                    let about = property
+                        .get("description")
+                        .and_then(Value::as_str)
+                        .unwrap_or_default();
                     assert!(!about.is_empty(), "{name}{place}: `{key}` is not described");
                 }
             }
@@ -677,16 +824,24 @@ fn the_command_names_what_is_near() {
     );
     let list = String::from_utf8(program(&["schema", "--list"]).stdout).unwrap();
     assert_eq!(list.lines().collect::<Vec<_>>(), schemas::names());
-    for (wrong, near) in
-        [("order.sbmit", "`order.submit`"), ("safety", "`rules.safety`"), ("roles.yaml", "`council.roles`")]
-    {
+    for (wrong, near) in [
+        ("order.sbmit", "`order.submit`"),
+        ("safety", "`rules.safety`"),
+        ("roles.yaml", "`council.roles`"),
+    ] {
         let done = program(&["schema", wrong]);
         let said = String::from_utf8(done.stderr).unwrap();
-        assert!(!done.status.success() && said.contains(&format!("there is no schema `{wrong}`")), "{said}");
+        assert!(
+            !done.status.success() && said.contains(&format!("there is no schema `{wrong}`")),
+            "{said}"
+        );
         assert!(said.contains(near), "{said}");
     }
     let said = String::from_utf8(program(&["schema", "zzzzzzzzzz"]).stderr).unwrap();
-    assert!(said.contains("`spoolgate schema --list` has all names"), "{said}");
+    assert!(
+        said.contains("`spoolgate schema --list` has all names"),
+        "{said}"
+    );
 }
 
 /// All files below a folder.
@@ -694,7 +849,11 @@ fn below(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() { found.extend(below(&path)) } else { found.push(path) }
+        if path.is_dir() {
+            found.extend(below(&path))
+        } else {
+            found.push(path)
+        }
     }
     found
 }
@@ -704,7 +863,11 @@ fn every_answer_of_the_demo_is_valid() {
     let scratch = tempfile::tempdir().unwrap();
     let home = scratch.path().join("home");
     let done = program(&["--format", "json", "demo", home.to_str().unwrap()]);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
     let told: Value = serde_json::from_slice(&done.stdout).unwrap();
     let mut answers = told["decisions"].as_array().unwrap().clone();
     for path in below(&home.join("spool")) {
@@ -716,11 +879,14 @@ fn every_answer_of_the_demo_is_valid() {
         }
     }
     let mut actions: BTreeMap<String, String> = BTreeMap::new();
-    for path in
-        below(&home.join("audit")).iter().filter(|path| path.extension().is_some_and(|it| it == "jsonl"))
+    for path in below(&home.join("audit"))
+        .iter()
+        .filter(|path| path.extension().is_some_and(|it| it == "jsonl"))
     {
         for line in fs::read_to_string(path).unwrap().lines() {
-            let Ok(line) = serde_json::from_str::<Value>(line) else { continue };
+            let Ok(line) = serde_json::from_str::<Value>(line) else {
+                continue;
+            };
             if let (Some(id), Some(action)) = (line["id"].as_str(), line["action"].as_str()) {
                 actions.insert(id.to_owned(), action.to_owned());
             }
@@ -729,15 +895,22 @@ fn every_answer_of_the_demo_is_valid() {
     let whole = judge("answer");
     let mut seen = BTreeSet::new();
     for answer in &answers {
-        let faults: Vec<String> = whole.iter_errors(answer).map(|error| error.to_string()).collect();
+        let faults: Vec<String> = whole
+            .iter_errors(answer)
+            .map(|error| error.to_string())
+            .collect();
         assert!(faults.is_empty(), "{answer}: {faults:?}");
-        let (Some(action), Some(data)) =
-            (actions.get(answer["auditRef"].as_str().unwrap()), answer.get("data"))
-        else {
+        let (Some(action), Some(data)) = (
+            actions.get(answer["auditRef"].as_str().unwrap()),
+            answer.get("data"),
+        ) else {
             continue;
         };
         let judge = judge(&format!("{action}.answer"));
-        let faults: Vec<String> = judge.iter_errors(data).map(|error| error.to_string()).collect();
+        let faults: Vec<String> = judge
+            .iter_errors(data)
+            .map(|error| error.to_string())
+            .collect();
         assert!(faults.is_empty(), "{action}: {data}: {faults:?}");
         seen.insert(action.clone());
         // What a judge takes of everything says nothing.
@@ -747,23 +920,37 @@ fn every_answer_of_the_demo_is_valid() {
         }
         assert!(!judge.is_valid(&other), "{action}: {other}");
     }
-    assert!(answers.len() > 55 && seen.len() >= 10, "{} answers to {seen:?}", answers.len());
+    assert!(
+        answers.len() > 55 && seen.len() >= 10,
+        "{} answers to {seen:?}",
+        answers.len()
+    );
 }
 
 /// The schema that the first line of a YAML file names.
 fn header(path: &Path) -> Option<PathBuf> {
     let text = fs::read_to_string(path).unwrap();
-    let named = text.lines().next()?.strip_prefix("# yaml-language-server: $schema=")?;
+    let named = text
+        .lines()
+        .next()?
+        .strip_prefix("# yaml-language-server: $schema=")?;
     Some(path.parent().unwrap().join(named))
 }
 
 fn check_headers(root: &Path, folders: &[&str], least: usize) {
     let files = folders.iter().flat_map(|folder| below(&root.join(folder)));
-    let yaml: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|it| it == "yaml")).collect();
-    assert!(yaml.len() >= least, "only {} YAML files below {}", yaml.len(), root.display());
+    let yaml: Vec<PathBuf> = files
+        .filter(|path| path.extension().is_some_and(|it| it == "yaml"))
+        .collect();
+    assert!(
+        yaml.len() >= least,
+        "only {} YAML files below {}",
+        yaml.len(),
+        root.display()
+    );
     for path in yaml {
-        let named =
-            header(&path).unwrap_or_else(|| panic!("{} names no schema in its first line", path.display()));
+        let named = header(&path)
+            .unwrap_or_else(|| panic!("{} names no schema in its first line", path.display()));
         let schema: Value = serde_json::from_slice(
             &fs::read(&named)
                 .unwrap_or_else(|_| panic!("{}: there is no {}", path.display(), named.display())),
@@ -771,22 +958,43 @@ fn check_headers(root: &Path, folders: &[&str], least: usize) {
         .unwrap();
         let value: Value = serde_yaml::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
         let judge = jsonschema::validator_for(&schema).unwrap();
-        let faults: Vec<String> = judge.iter_errors(&value).map(|error| error.to_string()).collect();
+        let faults: Vec<String> = judge
+            .iter_errors(&value)
+            .map(|error| error.to_string())
+            .collect();
         assert!(faults.is_empty(), "{}: {faults:?}", path.display());
         let of = named.file_stem().unwrap().to_str().unwrap().to_owned();
         let file = path.file_stem().unwrap().to_str().unwrap();
-        let is_own = !of.starts_with("rules.") || !schemas::names().contains(&format!("rules.{file}"));
-        assert!(is_own || of == format!("rules.{file}"), "{} names the schema `{of}`", path.display());
+        let is_own =
+            !of.starts_with("rules.") || !schemas::names().contains(&format!("rules.{file}"));
+        assert!(
+            is_own || of == format!("rules.{file}"),
+            "{} names the schema `{of}`",
+            path.display()
+        );
     }
 }
 
 #[test]
 fn yaml_files_name_their_schema_and_are_valid_here_and_in_a_new_home() {
-    check_headers(&root(""), &["rules", "council", "examples/assistant/rules", "examples/proposals"], 40);
+    check_headers(
+        &root(""),
+        &[
+            "rules",
+            "council",
+            "examples/assistant/rules",
+            "examples/proposals",
+        ],
+        40,
+    );
     let scratch = tempfile::tempdir().unwrap();
     let home = scratch.path().join("home");
     let done = program(&["init", home.to_str().unwrap()]);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
     check_headers(&home, &["rules", "council"], 9);
     for (path, text) in theses() {
         let front = text.split("---\n").nth(1).unwrap();
@@ -800,7 +1008,10 @@ fn theses() -> Vec<(String, String)> {
     files
         .map(|path| {
             (
-                format!("proposals/theses/{}", path.file_name().unwrap().to_str().unwrap()),
+                format!(
+                    "proposals/theses/{}",
+                    path.file_name().unwrap().to_str().unwrap()
+                ),
                 fs::read_to_string(path).unwrap(),
             )
         })
@@ -811,9 +1022,16 @@ fn theses() -> Vec<(String, String)> {
 fn bundle() -> BTreeMap<String, String> {
     let mut files: BTreeMap<String, String> = theses().into_iter().collect();
     for folder in ["rules", "council"] {
-        for path in below(&root(folder)).iter().filter(|path| path.extension().is_some_and(|it| it == "yaml"))
+        for path in below(&root(folder))
+            .iter()
+            .filter(|path| path.extension().is_some_and(|it| it == "yaml"))
         {
-            let name = path.strip_prefix(root("")).unwrap().to_str().unwrap().to_owned();
+            let name = path
+                .strip_prefix(root(""))
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned();
             if !name.starts_with("rules/tests/") {
                 files.insert(name, fs::read_to_string(path).unwrap());
             }
@@ -827,7 +1045,9 @@ fn file_reader(files: &BTreeMap<String, String>, path: &str, text: String) -> Re
     // Those with a reader of their own need no others; together they are far slower.
     let read = match path {
         _ if path.starts_with("rules/tests/") => {
-            return golden::read(path, &text).map(drop).map_err(|faults| faults[0].to_string());
+            return golden::read(path, &text)
+                .map(drop)
+                .map_err(|faults| faults[0].to_string());
         }
         _ if path.starts_with("rules/sets/") => NamedSet::compile(path, &text).map(drop),
         _ if path.starts_with("rules/admission/") => Policy::read(path, &text).map(drop),
@@ -844,7 +1064,9 @@ fn file_reader(files: &BTreeMap<String, String>, path: &str, text: String) -> Re
 fn compiled(files: &BTreeMap<String, String>, path: &str, text: String) -> Result<(), String> {
     let mut files = files.clone();
     files.insert(path.to_owned(), text);
-    Rulebook::compile(&Bundle { files }).map(drop).map_err(|error| error.to_string())
+    Rulebook::compile(&Bundle { files })
+        .map(drop)
+        .map_err(|error| error.to_string())
 }
 
 /// Rule files that the repository has none of, or none that says everything.
@@ -852,7 +1074,8 @@ const FILES: &[(&str, &str, &str)] = &[
     (
         "rules.rates",
         "rules/rates.yaml",
-        "spool: {requests_per_minute: 5, bytes_per_minute: 6, flat: {requests_per_minute: 1, bytes_per_minute: 2}, principals: []}",
+        "spool: {requests_per_minute: 5, bytes_per_minute: 6, flat: {requests_per_minute: 1, \
+            bytes_per_minute: 2}, principals: []}",
     ),
     (
         "rules.notify",
@@ -862,12 +1085,17 @@ const FILES: &[(&str, &str, &str)] = &[
     (
         "rules.gateway",
         "rules/gateway.yaml",
-        "adapters: [{actions: [email.send], adapter: exec, command: {program: p, time_limit_s: 1, output_bytes_max: 1}, at_once: 2}]\nworkers: 3\nopen_max: 4\nrates: {per_hour: {email.send: 3}, all_per_hour: 9}\nanomalies: {burst_max: 1, burst_window_s: 2, payload_bytes_max: 3}",
+        "adapters: [{actions: [email.send], adapter: exec, command: {program: p, time_limit_s: 1, \
+            output_bytes_max: 1}, at_once: 2}]\nworkers: 3\nopen_max: 4\nrates: {per_hour: \
+                {email.send: 3}, all_per_hour: 9}\nanomalies: {burst_max: 1, burst_window_s: 2, \
+                    payload_bytes_max: 3}",
     ),
     (
         "rules.services",
         "rules/services.yaml",
-        "services: [{service: mail, host: smtp.example.com, port: 465, protocol: smtp, methods: [GET], actions: [email.send], added_at: '2026-01-01T00:00:00Z', added_by: owner, is_active: true}]",
+        "services: [{service: mail, host: smtp.example.com, port: 465, protocol: smtp, methods: \
+            [GET], actions: [email.send], added_at: '2026-01-01T00:00:00Z', added_by: owner, \
+                is_active: true}]",
     ),
     ("rules.safety", "rules/safety.yaml", ""),
     ("rules.principals", "rules/principals.yaml", ""),
@@ -877,7 +1105,11 @@ const FILES: &[(&str, &str, &str)] = &[
     ("rules.rule", "rules/active/no-longs-into-funding.yaml", ""),
     ("rules.set", "rules/sets/majors.yaml", ""),
     ("rules.tests", "rules/tests/entries.yaml", ""),
-    ("rules.admission", "rules/admission/research/agents/default.yaml", ""),
+    (
+        "rules.admission",
+        "rules/admission/research/agents/default.yaml",
+        "",
+    ),
     ("council.roles", "council/roles.yaml", ""),
 ];
 
@@ -886,7 +1118,10 @@ fn in_digits(value: Value) -> Value {
     match value {
         Value::Number(number) if number.is_f64() => json!(number.as_f64().unwrap().to_string()),
         Value::Array(items) => items.into_iter().map(in_digits).collect(),
-        Value::Object(members) => members.into_iter().map(|(key, inner)| (key, in_digits(inner))).collect(),
+        Value::Object(members) => members
+            .into_iter()
+            .map(|(key, inner)| (key, in_digits(inner)))
+            .collect(),
         other => other,
     }
 }
@@ -894,28 +1129,45 @@ fn in_digits(value: Value) -> Value {
 /// How many changes of each file are tried, about.
 const TRIES: usize = 250;
 
-/// Whether all that is wrong is that YAML's bare 7 or true stands where a text belongs: the reader takes its letters.
+/// Whether all that is wrong is that YAML's bare 7 or true stands where a text belongs: the reader
+/// takes its letters.
 fn is_bare(judge: &Validator, value: &Value) -> bool {
     judge.iter_errors(value).all(|error| {
-        let is_scalar = matches!(error.instance().as_ref(), Value::Number(_) | Value::Bool(_) | Value::Null);
-        is_scalar && (error.to_string().contains("string") || error.to_string().contains("is not one of"))
+        let is_scalar = matches!(
+            error.instance().as_ref(),
+            Value::Number(_) | Value::Bool(_) | Value::Null
+        );
+        is_scalar
+            && (error.to_string().contains("string") || error.to_string().contains("is not one of"))
     })
 }
 
 #[test]
 fn rule_files_are_refused_by_their_reader_where_their_schema_refuses_them() {
     let files = bundle();
-    assert_eq!(Rulebook::compile(&Bundle { files: files.clone() }).map(drop), Ok(()));
+    assert_eq!(
+        Rulebook::compile(&Bundle {
+            files: files.clone()
+        })
+        .map(drop),
+        Ok(())
+    );
     let mut faults = BTreeSet::new();
     let mut refused = 0;
     for (name, path, text) in FILES {
         let shipped = fs::read_to_string(root(path)).unwrap_or_default();
-        let value = in_digits(serde_yaml::from_str(if text.is_empty() { &shipped } else { text }).unwrap());
+        let value =
+            in_digits(serde_yaml::from_str(if text.is_empty() { &shipped } else { text }).unwrap());
         let judge = judge(name);
         assert!(judge.is_valid(&value), "{path}");
-        assert_eq!(file_reader(&files, path, value.to_string()), Ok(()), "{path}");
+        assert_eq!(
+            file_reader(&files, path, value.to_string()),
+            Ok(()),
+            "{path}"
+        );
         let all = mutants(&value);
-        // Every file has as many tries: the step is odd, so that no kind of change is always passed over.
+        // Every file has as many tries: the step is odd, so that no kind of change is always passed
+        // over.
         let step = (all.len() / TRIES) | 1;
         for mutant in all.into_iter().step_by(step) {
             let is_valid = judge.is_valid(&mutant);
@@ -939,7 +1191,10 @@ fn rule_files_are_refused_by_their_reader_where_their_schema_refuses_them() {
                     .map(|error| format!("{}: {error}", error.instance_path()))
                     .collect();
                 faults.insert(
-                    format!("{path}: taken, but not valid: {why:?}").chars().take(400).collect::<String>(),
+                    format!("{path}: taken, but not valid: {why:?}")
+                        .chars()
+                        .take(400)
+                        .collect::<String>(),
                 );
             }
         }

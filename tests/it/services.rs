@@ -1,4 +1,5 @@
-//! People change the allowlist by signed requests: what the gate writes, what it refuses, and credentials of services.
+//! People change the allowlist by signed requests: what the gate writes, what it refuses, and
+//! credentials of services.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -28,10 +29,21 @@ fn name(name: &str) -> Value {
 
 #[track_caller]
 fn is_refused(outcome: &Outcome, expect: Code, words: &str) {
-    let message = outcome.decision.metadata.message.clone().unwrap_or_default();
+    let message = outcome
+        .decision
+        .metadata
+        .message
+        .clone()
+        .unwrap_or_default();
     assert_eq!(code(outcome), Some(expect), "{message}");
     assert!(message.contains(words), "{message}");
-    assert!(!outcome.decision.changes.iter().any(|change| matches!(change, Change::Services(_))));
+    assert!(
+        !outcome
+            .decision
+            .changes
+            .iter()
+            .any(|change| matches!(change, Change::Services(_)))
+    );
 }
 
 #[track_caller]
@@ -48,7 +60,8 @@ fn a_service_comes_goes_and_rests_by_signed_requests() {
     is_done(&added);
     let at = added.decision.timestamp;
     let line = format!(
-        "  - {{service: \"bank\", host: \"api.bank.example\", protocol: \"https\", methods: [GET, POST], actions: [], \
+        "  - {{service: \"bank\", host: \"api.bank.example\", protocol: \"https\", methods: [GET, \
+            POST], actions: [], \
          added_at: \"{at}\", added_by: \"owner\", is_active: true}}\n"
     );
     assert_eq!(gate.read(PATH), format!("{head}services:\n{line}"));
@@ -57,17 +70,24 @@ fn a_service_comes_goes_and_rests_by_signed_requests() {
     assert_eq!(ledger(&gate).1.last(), Some(&hash));
     let lines = crate::kit::lines(gate.root.path()).unwrap();
     let note = lines.iter().find_map(|(seq, _, record)| match record {
-        Some(Record::Event(EventKind::Rulebook, event)) if *seq == added.seq + 1 => Some(event.note.clone()),
+        Some(Record::Event(EventKind::Rulebook, event)) if *seq == added.seq + 1 => {
+            Some(event.note.clone())
+        }
         _ => None,
     });
-    let expect = format!("rulebook {hash} is in force: `rules/services.yaml` by services.add of `bank`");
+    let expect =
+        format!("rulebook {hash} is in force: `rules/services.yaml` by services.add of `bank`");
     assert_eq!(note, Some(expect));
     let data = added.answer.data.as_ref().unwrap().get();
     assert_eq!(
         serde_json::from_str::<Value>(data).unwrap(),
         json!({"ServicesChanged": {"service": "bank", "change": "added", "rulebook": hash}})
     );
-    is_refused(&gate.owner_asks(&mut home, "services.add", &bank()), Code::StateConflict, "`bank` already");
+    is_refused(
+        &gate.owner_asks(&mut home, "services.add", &bank()),
+        Code::StateConflict,
+        "`bank` already",
+    );
     is_refused(
         &gate.owner_asks(&mut home, "services.activate", &name("bank")),
         Code::StateConflict,
@@ -76,19 +96,34 @@ fn a_service_comes_goes_and_rests_by_signed_requests() {
     is_done(&gate.owner_asks(&mut home, "services.deactivate", &name("bank")));
     assert_eq!(
         gate.read(PATH),
-        format!("{head}services:\n{}", line.replace("active: true", "active: false"))
+        format!(
+            "{head}services:\n{}",
+            line.replace("active: true", "active: false")
+        )
     );
     assert!(!home.rulebook().services.named("bank").unwrap().is_active);
     is_done(&gate.owner_asks(&mut home, "services.activate", &name("bank")));
     assert_eq!(gate.read(PATH), format!("{head}services:\n{line}"));
     is_done(&gate.owner_asks(&mut home, "services.remove", &name("bank")));
     assert_eq!(gate.read(PATH), format!("{head}services: []\n"));
-    for action in ["services.remove", "services.deactivate", "services.activate"] {
+    for action in [
+        "services.remove",
+        "services.deactivate",
+        "services.activate",
+    ] {
         let words = "`rules/services.yaml` has no service `bank`";
-        is_refused(&gate.owner_asks(&mut home, action, &name("bank")), Code::NotFound, words);
+        is_refused(
+            &gate.owner_asks(&mut home, action, &name("bank")),
+            Code::NotFound,
+            words,
+        );
     }
     // No agent says where it may go.
-    is_refused(&gate.bot_asks(&mut home, "services.add", &bank()), Code::NotPermitted, "");
+    is_refused(
+        &gate.bot_asks(&mut home, "services.add", &bank()),
+        Code::NotPermitted,
+        "",
+    );
     // The files are what is in force: nothing is loaded once more.
     let loaded = ledger(&gate).1.len();
     gate.settle(&mut home);
@@ -101,8 +136,16 @@ fn what_is_no_service_is_refused_in_words() {
     let mut home = gate.open();
     let text = gate.read(PATH);
     for (key, value, words) in [
-        ("host", json!("*.google.com"), "`*.google.com` is a wildcard; there are none"),
-        ("host", json!("https://bank.example/"), "is not a host alone"),
+        (
+            "host",
+            json!("*.google.com"),
+            "`*.google.com` is a wildcard; there are none",
+        ),
+        (
+            "host",
+            json!("https://bank.example/"),
+            "is not a host alone",
+        ),
         ("host", json!("0.0.0.0"), "is the address of no single host"),
         ("port", json!(0), "`port` is 0"),
         ("protocol", json!("HTTPS"), "`protocol` is 1 to 16"),
@@ -114,13 +157,21 @@ fn what_is_no_service_is_refused_in_words() {
     ] {
         let mut payload = bank();
         payload[key] = value;
-        is_refused(&gate.owner_asks(&mut home, "services.add", &payload), Code::MalformedPayload, words);
+        is_refused(
+            &gate.owner_asks(&mut home, "services.add", &payload),
+            Code::MalformedPayload,
+            words,
+        );
     }
     is_done(&gate.owner_asks(&mut home, "services.add", &bank()));
     let mut other = bank();
     other["service"] = json!("other");
     let words = "services `bank` and `other` are active with the same host and port";
-    is_refused(&gate.owner_asks(&mut home, "services.add", &other), Code::StateConflict, words);
+    is_refused(
+        &gate.owner_asks(&mut home, "services.add", &other),
+        Code::StateConflict,
+        words,
+    );
     is_done(&gate.owner_asks(&mut home, "services.remove", &name("bank")));
     assert_eq!(gate.read(PATH), text);
 }
@@ -129,28 +180,40 @@ fn what_is_no_service_is_refused_in_words() {
 fn a_service_that_an_adapter_names_stays_until_it_does_not() {
     let named = "services: [bank]";
     let gate = Gate::under(|root| {
-        let adapter =
-            format!("adapters: [{{actions: [email.fetch, service.api_call], {named}, adapter: stub}}]\n");
+        let adapter = format!(
+            "adapters: [{{actions: [email.fetch, service.api_call], {named}, adapter: stub}}]\n"
+        );
         fs::write(root.join("rules/gateway.yaml"), adapter).unwrap();
-        let entry = "services: [{service: bank, host: api.bank.example, protocol: https, methods: [GET], added_at: \
+        let entry = "services: [{service: bank, host: api.bank.example, protocol: https, methods: \
+            [GET], added_at: \
                      2026-01-01T00:00:00Z, added_by: owner, is_active: true}]\n";
         fs::write(root.join(PATH), entry).unwrap();
     });
     let mut home = gate.open();
     let text = gate.read(PATH);
-    let words = "the adapter of email.fetch, service.api_call in `rules/gateway.yaml` names service `bank`; take it out \
+    let words = "the adapter of email.fetch, service.api_call in `rules/gateway.yaml` names \
+        service `bank`; take it out \
                  there first, or close the service with `spoolgate services deactivate bank`";
-    is_refused(&gate.owner_asks(&mut home, "services.remove", &name("bank")), Code::StateConflict, words);
+    is_refused(
+        &gate.owner_asks(&mut home, "services.remove", &name("bank")),
+        Code::StateConflict,
+        words,
+    );
     assert_eq!((gate.read(PATH), home.rules_fault()), (text, None));
     is_done(&gate.owner_asks(&mut home, "services.deactivate", &name("bank")));
     is_done(&gate.owner_asks(&mut home, "services.activate", &name("bank")));
     is_done(&gate.owner_asks(&mut home, "services.deactivate", &name("bank")));
     // Once it names it no longer, it goes.
-    let rules = gate.read("rules/gateway.yaml").replace(&format!("{named}, "), "");
+    let rules = gate
+        .read("rules/gateway.yaml")
+        .replace(&format!("{named}, "), "");
     fs::write(gate.root.path().join("rules/gateway.yaml"), rules).unwrap();
     gate.settle(&mut home);
     is_done(&gate.owner_asks(&mut home, "services.remove", &name("bank")));
-    assert_eq!((gate.read(PATH), home.rules_fault()), ("services: []\n".to_owned(), None));
+    assert_eq!(
+        (gate.read(PATH), home.rules_fault()),
+        ("services: []\n".to_owned(), None)
+    );
 }
 
 #[test]
@@ -158,32 +221,56 @@ fn what_a_person_is_editing_is_not_overwritten() {
     let gate = Gate::new();
     let mut home = gate.open();
     is_done(&gate.owner_asks(&mut home, "services.add", &bank()));
-    let edited = gate.read(PATH).replace("methods: [GET, POST]", "methods: [GET]");
+    let edited = gate
+        .read(PATH)
+        .replace("methods: [GET, POST]", "methods: [GET]");
     // Not settled yet: it is not the file that is in force.
     gate.pass_s(61);
-    let id = gate.drop_in(&gate.owner, "owner", "services.deactivate", &name("bank").to_string());
+    let id = gate.drop_in(
+        &gate.owner,
+        "owner",
+        "services.deactivate",
+        &name("bank").to_string(),
+    );
     fs::write(gate.path(PATH), &edited).unwrap();
     let outcomes = crate::kit::place::drain(&mut home).unwrap();
     assert_eq!(outcomes[0].decision.request_id, Some(id));
-    is_refused(&outcomes[0], Code::StateConflict, "`rules/services.yaml` is being edited");
+    is_refused(
+        &outcomes[0],
+        Code::StateConflict,
+        "`rules/services.yaml` is being edited",
+    );
     assert_eq!(gate.read(PATH), edited);
     gate.settle(&mut home);
     is_done(&gate.owner_asks(&mut home, "services.deactivate", &name("bank")));
-    let commented = gate.read(PATH).replace("services:\n", "services:\n  # ours\n");
+    let commented = gate
+        .read(PATH)
+        .replace("services:\n", "services:\n  # ours\n");
     fs::write(gate.path(PATH), &commented).unwrap();
     gate.settle(&mut home);
     let outcome = gate.owner_asks(&mut home, "services.activate", &name("bank"));
-    is_refused(&outcome, Code::StateConflict, "a comment among the entries would be lost");
+    is_refused(
+        &outcome,
+        Code::StateConflict,
+        "a comment among the entries would be lost",
+    );
     assert_eq!(gate.read(PATH), commented);
     // An older home has no such file: the first service makes it.
     fs::remove_file(gate.path(PATH)).unwrap();
     gate.settle(&mut home);
     is_done(&gate.owner_asks(&mut home, "services.add", &bank()));
-    assert!(gate.read(PATH).starts_with("services:\n  - {service: \"bank\""));
+    assert!(
+        gate.read(PATH)
+            .starts_with("services:\n  - {service: \"bank\"")
+    );
     fs::write(gate.path("rules/safety.yaml"), "nonsense").unwrap();
     gate.settle(&mut home);
     let outcome = gate.owner_asks(&mut home, "services.remove", &name("bank"));
-    is_refused(&outcome, Code::StateConflict, "the rule files cannot be used");
+    is_refused(
+        &outcome,
+        Code::StateConflict,
+        "the rule files cannot be used",
+    );
 }
 
 #[test]
@@ -193,17 +280,22 @@ fn changes_of_one_batch_build_on_each_other() {
     gate.pass_s(61);
     let mut other = bank();
     (other["service"], other["host"]) = (json!("other"), json!("other.example"));
-    for (action, payload) in
-        [("services.add", bank()), ("services.add", other), ("services.deactivate", name("bank"))]
-    {
+    for (action, payload) in [
+        ("services.add", bank()),
+        ("services.add", other),
+        ("services.deactivate", name("bank")),
+    ] {
         gate.drop_in(&gate.owner, "owner", action, &payload.to_string());
     }
     let outcomes = crate::kit::place::drain(&mut home).unwrap();
     assert_eq!(outcomes.len(), 3);
     outcomes.iter().for_each(is_done);
     let services = &home.rulebook().services;
-    let known: Vec<(&str, bool)> =
-        services.services.iter().map(|service| (service.service.as_str(), service.is_active)).collect();
+    let known: Vec<(&str, bool)> = services
+        .services
+        .iter()
+        .map(|service| (service.service.as_str(), service.is_active))
+        .collect();
     assert_eq!(known, [("bank", false), ("other", true)]);
     assert_eq!(home.rulebook().files.files[PATH], gate.read(PATH));
     // Adapters that name a service keep it.
@@ -236,13 +328,18 @@ fn held(home: &Home, service: &str) -> Option<String> {
 
 /// Whether these bytes are anywhere in a file below the home.
 fn is_anywhere(folder: &std::path::Path, secret: &str) -> bool {
-    fs::read_dir(folder).unwrap().map(Result::unwrap).any(|entry| {
-        if entry.file_type().unwrap().is_dir() {
-            return is_anywhere(&entry.path(), secret);
-        }
-        let bytes = fs::read(entry.path()).unwrap();
-        bytes.windows(secret.len()).any(|part| part == secret.as_bytes())
-    })
+    fs::read_dir(folder)
+        .unwrap()
+        .map(Result::unwrap)
+        .any(|entry| {
+            if entry.file_type().unwrap().is_dir() {
+                return is_anywhere(&entry.path(), secret);
+            }
+            let bytes = fs::read(entry.path()).unwrap();
+            bytes
+                .windows(secret.len())
+                .any(|part| part == secret.as_bytes())
+        })
 }
 
 #[test]
@@ -267,18 +364,30 @@ fn a_credential_is_in_force_by_its_name_and_wiped_when_another_is() {
         Code::NotFound,
         "no credential",
     );
-    keyring.insert_credential(&bank_name, ONE, "secret-number-one").unwrap();
-    is_refused(&gate.bot_asks(&mut home, "services.credential", &set(json!(ONE))), Code::NotPermitted, "");
+    keyring
+        .insert_credential(&bank_name, ONE, "secret-number-one")
+        .unwrap();
+    is_refused(
+        &gate.bot_asks(&mut home, "services.credential", &set(json!(ONE))),
+        Code::NotPermitted,
+        "",
+    );
     assert_eq!(held(&home, "bank"), None);
     is_done(&gate.owner_asks(&mut home, "services.credential", &set(json!(ONE))));
     assert_eq!(held(&home, "bank").as_deref(), Some("secret-number-one"));
-    keyring.insert_credential(&bank_name, TWO, "secret-number-two").unwrap();
+    keyring
+        .insert_credential(&bank_name, TWO, "secret-number-two")
+        .unwrap();
     is_done(&gate.owner_asks(&mut home, "services.credential", &set(json!(TWO))));
     assert_eq!(held(&home, "bank").as_deref(), Some("secret-number-two"));
     assert!(!is_anywhere(gate.root.path(), "secret-number-one"));
     // At another host nobody gets it.
     let text = gate.read(PATH);
-    fs::write(gate.path(PATH), text.replace("api.bank.example", "evil.example")).unwrap();
+    fs::write(
+        gate.path(PATH),
+        text.replace("api.bank.example", "evil.example"),
+    )
+    .unwrap();
     gate.settle(&mut home);
     assert_eq!(held(&home, "bank"), None);
     fs::write(gate.path(PATH), text).unwrap();
@@ -289,12 +398,19 @@ fn a_credential_is_in_force_by_its_name_and_wiped_when_another_is() {
     is_done(&gate.owner_asks(&mut home, "services.add", &bank()));
     assert_eq!(held(&home, "bank"), None);
     assert!(!is_anywhere(gate.root.path(), "secret-number"));
-    keyring.insert_credential(&bank_name, ONE, "secret-number-one").unwrap();
+    keyring
+        .insert_credential(&bank_name, ONE, "secret-number-one")
+        .unwrap();
     is_done(&gate.owner_asks(&mut home, "services.credential", &set(json!(ONE))));
     // Lost, not forgotten: what needs it must not go out without.
     keyring.remove_credential(ONE).unwrap();
     let service = home.rulebook().services.named("bank").unwrap();
-    assert!(home.credential(service).unwrap_err().to_string().contains("set its credential again"));
+    assert!(
+        home.credential(service)
+            .unwrap_err()
+            .to_string()
+            .contains("set its credential again")
+    );
     is_done(&gate.owner_asks(&mut home, "services.credential", &set(Value::Null)));
     assert_eq!(held(&home, "bank"), None);
     home.finish("done").unwrap();
@@ -310,11 +426,25 @@ fn the_commands_say_what_they_did() {
     let run = |args: &[&str]| {
         let done = spoolgate(gate.root.path(), args);
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        (done.status.code().unwrap(), text(done.stdout), text(done.stderr))
+        (
+            done.status.code().unwrap(),
+            text(done.stdout),
+            text(done.stderr),
+        )
     };
-    let (exit, text, told) = run(&["services", "add", "bank", "api.bank.example", "--method", "GET,POST"]);
+    let (exit, text, told) = run(&[
+        "services",
+        "add",
+        "bank",
+        "api.bank.example",
+        "--method",
+        "GET,POST",
+    ]);
     assert_eq!(exit, 0, "{told}");
-    assert!(text.starts_with("service bank at api.bank.example is allowed (ledger line "), "{text}");
+    assert!(
+        text.starts_with("service bank at api.bank.example is allowed (ledger line "),
+        "{text}"
+    );
     let (exit, _, told) = run(&["services", "add", "all", "*.google.com", "--method", "GET"]);
     assert!(exit == 2 && told.contains("is a wildcard"), "{exit} {told}");
     let secret = gate.path("token.txt");
@@ -324,8 +454,14 @@ fn the_commands_say_what_they_did() {
     let (exit, _, told) = run(&["services", "credential", "set", "bank", "--from", from]);
     assert!(exit == 2 && told.contains("chmod 600"), "{exit} {told}");
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
-    assert_eq!(run(&["services", "credential", "set", "nobody", "--from", from]).0, 1);
-    assert_eq!(run(&["services", "credential", "set", "bank", "--from", from]).0, 0);
+    assert_eq!(
+        run(&["services", "credential", "set", "nobody", "--from", from]).0,
+        1
+    );
+    assert_eq!(
+        run(&["services", "credential", "set", "bank", "--from", from]).0,
+        0
+    );
     for (bytes, words) in [
         (b"\n".to_vec(), "is empty"),
         (vec![0xff], "is not UTF-8 text"),
@@ -341,27 +477,49 @@ fn the_commands_say_what_they_did() {
     drop(home);
     let (_, text, _) = run(&["--format", "json", "services", "list"]);
     let row: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!((&row["service"], &row["credential"]), (&json!("bank"), &json!(true)));
+    assert_eq!(
+        (&row["service"], &row["credential"]),
+        (&json!("bank"), &json!(true))
+    );
     assert_eq!(row["adapters"], json!({"service.api_call": null}));
     let (_, text, _) = run(&["services", "list"]);
-    assert!(text.contains("service.api_call: no adapter") && !text.contains("a-long-secret"), "{text}");
+    assert!(
+        text.contains("service.api_call: no adapter") && !text.contains("a-long-secret"),
+        "{text}"
+    );
     let only_there = gate.path("state/keyring.db");
-    assert!(fs::read(&only_there).unwrap().windows(13).any(|part| part == b"a-long-secret"));
-    assert_eq!(fs::metadata(&only_there).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(
+        fs::read(&only_there)
+            .unwrap()
+            .windows(13)
+            .any(|part| part == b"a-long-secret")
+    );
+    assert_eq!(
+        fs::metadata(&only_there).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
     for folder in ["audit", "spool", "rules"] {
-        assert!(!is_anywhere(&gate.path(folder), "a-long-secret"), "{folder}");
+        assert!(
+            !is_anywhere(&gate.path(folder), "a-long-secret"),
+            "{folder}"
+        );
     }
     assert_eq!(run(&["services", "deactivate", "bank"]).0, 0);
     assert_eq!(run(&["services", "deactivate", "bank"]).0, 1);
     assert_eq!(run(&["services", "credential", "remove", "bank"]).0, 0);
     assert!(!is_anywhere(gate.root.path(), "a-long-secret"));
     assert_eq!(run(&["services", "remove", "bank"]).0, 0);
-    // What somebody has just written and is not in force is told beside what is shown, and beside what is refused.
+    // What somebody has just written and is not in force is told beside what is shown, and beside
+    // what is refused.
     let fault = "rules/gateway.yaml:1: ";
     fs::write(gate.path("rules/gateway.yaml"), "adapters: 7\n").unwrap();
     let copy = gate.path("nobody.key").display().to_string();
     let add = ["keys", "add", "nobody-yet", "--out", &copy];
-    for args in [&["services", "list"][..], &add, &["services", "remove", "bank"]] {
+    for args in [
+        &["services", "list"][..],
+        &add,
+        &["services", "remove", "bank"],
+    ] {
         let (_, _, told) = run(args);
         assert!(told.contains(fault), "{args:?}: {told}");
     }

@@ -1,5 +1,5 @@
-//! HMAC-SHA256 and Ed25519 against every Wycheproof vector that fits the envelope's signatures. Source and
-//! licence: tests/vectors/wycheproof/README.md.
+//! HMAC-SHA256 and Ed25519 against every Wycheproof vector that fits the envelope's signatures.
+//! Source and licence: tests/vectors/wycheproof/README.md.
 
 use std::fs;
 use std::path::Path;
@@ -92,7 +92,8 @@ impl Count {
 }
 
 fn file<G: DeserializeOwned>(name: &str) -> File<G> {
-    serde_json::from_slice(&fs::read(Path::new("tests/vectors/wycheproof").join(name)).unwrap()).unwrap()
+    serde_json::from_slice(&fs::read(Path::new("tests/vectors/wycheproof").join(name)).unwrap())
+        .unwrap()
 }
 
 #[test]
@@ -119,12 +120,24 @@ fn hmac_sha256_vectors() {
             count.add(case.result);
             if let Ok(text) = std::str::from_utf8(&message) {
                 assert_eq!(verify_key.verifies(text, &case.tag), verified, "{shown}");
-                assert_eq!(SignKey::Hmac(key).sign(text) == case.tag, verified, "{shown}");
+                assert_eq!(
+                    SignKey::Hmac(key).sign(text) == case.tag,
+                    verified,
+                    "{shown}"
+                );
                 count.text += 1;
             }
         }
     }
-    assert_eq!(count, Count { valid: 27, invalid: 54, text: 56, unfit: 93 });
+    assert_eq!(
+        count,
+        Count {
+            valid: 27,
+            invalid: 54,
+            text: 56,
+            unfit: 93
+        }
+    );
     assert_eq!(count.total(), file.number_of_tests);
 }
 
@@ -143,7 +156,10 @@ fn ed25519_vectors() {
             let signature = format!("{ED25519_PREFIX}{base64}");
             let verified = key.verifies_bytes(&message, &signature);
             assert_eq!(verified, case.result == Verdict::Valid, "{shown}");
-            assert!(!key.verifies_bytes(&message, &base64), "{shown}: without the prefix");
+            assert!(
+                !key.verifies_bytes(&message, &base64),
+                "{shown}: without the prefix"
+            );
             assert!(!key.verifies_bytes(&message, &case.sig), "{shown}: in hex");
             count.add(case.result);
             if let Ok(text) = std::str::from_utf8(&message) {
@@ -152,12 +168,21 @@ fn ed25519_vectors() {
             }
         }
     }
-    assert_eq!(count, Count { valid: 88, invalid: 63, text: 84, unfit: 0 });
+    assert_eq!(
+        count,
+        Count {
+            valid: 88,
+            invalid: 63,
+            text: 84,
+            unfit: 0
+        }
+    );
     assert_eq!(count.total(), file.number_of_tests);
 }
 
-/// No vector tells strict verification from the plain one. Under a key of small order, which nobody has to have
-/// made, one signature is good for every message: here the key and R are the neutral element and S is 0.
+/// No vector tells strict verification from the plain one. Under a key of small order, which nobody
+/// has to have made, one signature is good for every message: here the key and R are the neutral
+/// element and S is 0.
 #[test]
 fn a_key_of_small_order_verifies_nothing() {
     let mut neutral = [0; 32];
@@ -166,7 +191,14 @@ fn a_key_of_small_order_verifies_nothing() {
     let key = VerifyingKey::from_bytes(&neutral).unwrap();
     let signature = format!("{ED25519_PREFIX}{}", STANDARD.encode(&bytes));
     for message in ["", "one", "another"] {
-        assert!(key.verify(message.as_bytes(), &Signature::from_slice(&bytes).unwrap()).is_ok(), "{message}");
-        assert!(!VerifyKey::Ed25519(Box::new(key)).verifies(message, &signature), "{message}");
+        assert!(
+            key.verify(message.as_bytes(), &Signature::from_slice(&bytes).unwrap())
+                .is_ok(),
+            "{message}"
+        );
+        assert!(
+            !VerifyKey::Ed25519(Box::new(key)).verifies(message, &signature),
+            "{message}"
+        );
     }
 }

@@ -54,8 +54,9 @@ fn run(first: u64, seeds: u64, recoveries: u64) -> Tally {
                             }
                         }
                         Err(why) => {
-                            let again =
-                                format!("SPOOLGATE_SIM_SEED={seed} SPOOLGATE_SIM_RECOVERIES={recoveries}");
+                            let again = format!(
+                                "SPOOLGATE_SIM_SEED={seed} SPOOLGATE_SIM_RECOVERIES={recoveries}"
+                            );
                             eprintln!("{again}: {why}");
                             failures.lock().unwrap().push(format!("{again}: {why}"));
                         }
@@ -65,7 +66,10 @@ fn run(first: u64, seeds: u64, recoveries: u64) -> Tally {
         }
     });
     let total = total.into_inner().unwrap();
-    println!("{seeds} seeds from {first}, {:.0} s: {total:#?}", began.elapsed().as_secs_f32());
+    println!(
+        "{seeds} seeds from {first}, {:.0} s: {total:#?}",
+        began.elapsed().as_secs_f32()
+    );
     let failures = failures.into_inner().unwrap();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     total
@@ -73,7 +77,10 @@ fn run(first: u64, seeds: u64, recoveries: u64) -> Tally {
 
 #[test]
 fn many_seeds() {
-    let (seeds, recoveries) = (setting("SPOOLGATE_SIM_SEEDS", 8), setting("SPOOLGATE_SIM_RECOVERIES", 40));
+    let (seeds, recoveries) = (
+        setting("SPOOLGATE_SIM_SEEDS", 8),
+        setting("SPOOLGATE_SIM_RECOVERIES", 40),
+    );
     let total = run(1, seeds, recoveries);
     assert!(total.recoveries >= seeds * recoveries);
     for (what, n) in [
@@ -103,8 +110,9 @@ fn one_seed() {
     assert_eq!(first, again, "the same seed is the same story");
 }
 
-/// A simulation that no broken promise of the disk can upset would prove nothing. Some lies show in one story of fifty only:
-/// the search begins at a seed that was found before, and goes on to others should the gate's calls have changed since.
+/// A simulation that no broken promise of the disk can upset would prove nothing. Some lies show in
+/// one story of fifty only: the search begins at a seed that was found before, and goes on to
+/// others should the gate's calls have changed since.
 #[test]
 fn every_broken_promise_is_noticed() {
     let lies = [
@@ -115,17 +123,21 @@ fn every_broken_promise_is_noticed() {
         (Lie::WriteAgain, 37),
     ];
     for (lie, known) in lies {
-        let noticed =
-            (known..known + 2000).find_map(|seed| live(seed, 20, Some(lie)).err().map(|why| (seed, why)));
+        let noticed = (known..known + 2000)
+            .find_map(|seed| live(seed, 20, Some(lie)).err().map(|why| (seed, why)));
         let (seed, why) = noticed.unwrap_or_else(|| panic!("{lie:?} went unnoticed"));
         println!("{lie:?}: seed {seed}: {why}");
     }
 }
 
 #[test]
-#[ignore = "prints every call of a seed that failed: set SPOOLGATE_SIM_SEED and SPOOLGATE_SIM_RECOVERIES"]
+#[ignore = "prints every call of a seed that failed: set SPOOLGATE_SIM_SEED and \
+    SPOOLGATE_SIM_RECOVERIES"]
 fn the_story_of_a_seed() {
-    let (outcome, story) = tell(setting("SPOOLGATE_SIM_SEED", 1), setting("SPOOLGATE_SIM_RECOVERIES", 40));
+    let (outcome, story) = tell(
+        setting("SPOOLGATE_SIM_SEED", 1),
+        setting("SPOOLGATE_SIM_RECOVERIES", 40),
+    );
     story.iter().for_each(|line| println!("{line}"));
     println!("{outcome:?}");
 }
@@ -134,5 +146,9 @@ fn the_story_of_a_seed() {
 #[ignore = "the long run: see above"]
 fn a_million_recoveries() {
     let first = setting("SPOOLGATE_SIM_FIRST", 1000);
-    run(first, setting("SPOOLGATE_SIM_SEEDS", 25_000), setting("SPOOLGATE_SIM_RECOVERIES", 20));
+    run(
+        first,
+        setting("SPOOLGATE_SIM_SEEDS", 25_000),
+        setting("SPOOLGATE_SIM_RECOVERIES", 20),
+    );
 }

@@ -1,10 +1,10 @@
-//! The program killed, and failed, at every system call that it makes: strace is the injector, so SQLite's
-//! calls are among them.
+//! The program killed, and failed, at every system call that it makes: strace is the injector, so
+//! SQLite's calls are among them.
 //!
 //! `cargo test` tries a sample. Every call, with figures:
 //! `cargo test --release --test it syscalls:: -- --ignored --nocapture`
-//! `SPOOLGATE_SEED` draws the files, and the sample; `SPOOLGATE_POINTS` bounds the points of each script;
-//! `SPOOLGATE_SCRIPT` takes only those with this in their name.
+//! `SPOOLGATE_SEED` draws the files, and the sample; `SPOOLGATE_POINTS` bounds the points of each
+//! script; `SPOOLGATE_SCRIPT` takes only those with this in their name.
 
 mod script;
 mod strace;
@@ -31,7 +31,8 @@ const THREADS: usize = 2;
 /// What points came to.
 #[derive(Debug, Default)]
 struct Tally {
-    /// By what was done and the call: how many were hit, how many of these runs came through all the same.
+    /// By what was done and the call: how many were hit, how many of these runs came through all
+    /// the same.
     by_call: BTreeMap<(Blow, String), (u64, u64)>,
     /// Points that a run did not reach.
     missed: u64,
@@ -41,9 +42,12 @@ struct Tally {
     failures: Vec<String>,
 }
 
-/// How a spoilt run must end: killed, through, or with the code of a failed disk and what and where.
+/// How a spoilt run must end: killed, through, or with the code of a failed disk and what and
+/// where.
 fn ended_well(point: &Point, struck: &Struck) -> Result<(), String> {
-    let Some(status) = struck.status else { return Err("still running after 20 s".to_owned()) };
+    let Some(status) = struck.status else {
+        return Err("still running after 20 s".to_owned());
+    };
     if status.success() || (point.blow == Blow::Kill && status.signal() == Some(9)) {
         return Ok(());
     }
@@ -62,17 +66,22 @@ fn ended_well(point: &Point, struck: &Struck) -> Result<(), String> {
         return Ok(());
     }
     // The file that was named on the command line is the caller's.
-    if status.code() == Some(2) && ["`r.json`", "`bars.csv`"].iter().any(|file| said.contains(file)) {
+    if status.code() == Some(2)
+        && ["`r.json`", "`bars.csv`"]
+            .iter()
+            .any(|file| said.contains(file))
+    {
         return Ok(());
     }
     if status.code() != Some(6) {
         return Err(format!("{status}: {}", struck.stderr));
     }
-    let error: serde_json::Value =
-        serde_json::from_str(said).map_err(|error| format!("standard error ends in `{said}`: {error}"))?;
+    let error: serde_json::Value = serde_json::from_str(said)
+        .map_err(|error| format!("standard error ends in `{said}`: {error}"))?;
     let message = error["error"]["message"].as_str().unwrap_or_default();
-    let names_it =
-        ["`", "state.db", "keyring", "standard output"].iter().any(|place| message.contains(place));
+    let names_it = ["`", "state.db", "keyring", "standard output"]
+        .iter()
+        .any(|place| message.contains(place));
     if !names_it || error["error"]["exit"] != 6 {
         return Err(format!("this tells nobody what failed where: {said}"));
     }
@@ -99,7 +108,11 @@ fn one(script: &Script, dir: &Path, point: &Point) -> Result<(Struck, Settled), 
     seen.extend(answers_in(&done.stdout));
     if script.is_repeated {
         let _ = std::fs::remove_file(dir.join("p.key"));
-        let done = Command::new(PROGRAM).args(&script.args).current_dir(dir).output().unwrap();
+        let done = Command::new(PROGRAM)
+            .args(&script.args)
+            .current_dir(dir)
+            .output()
+            .unwrap();
         if !done.status.success() && done.status.code() != refused(&done.stdout) {
             return Err(format!("the same command again: {}", show(&done)));
         }
@@ -107,12 +120,20 @@ fn one(script: &Script, dir: &Path, point: &Point) -> Result<(Struck, Settled), 
         // What it submitted is for a gate to decide.
         let done = recover(dir).output().unwrap();
         if !done.status.success() {
-            return Err(format!("the run after the same command again: {}", show(&done)));
+            return Err(format!(
+                "the run after the same command again: {}",
+                show(&done)
+            ));
         }
     }
     for (seq, decision) in decisions(&home)? {
-        if decision.metadata.code == Some(Code::SignatureInvalid) && !decision.file.contains("forged") {
-            return Err(format!("line {seq} calls a good request forged: {}", decision.file));
+        if decision.metadata.code == Some(Code::SignatureInvalid)
+            && !decision.file.contains("forged")
+        {
+            return Err(format!(
+                "line {seq} calls a good request forged: {}",
+                decision.file
+            ));
         }
     }
     let settled = check_settled(&home, &script.dropped, &seen)?;
@@ -127,11 +148,13 @@ fn points(script: &Script, dir: &Path, blows: &[Blow], most: usize, seed: u64) -
             calls.iter().flat_map(|(call, (first, last))| {
                 // Where no lock can be had any more, SQLite asks for 5 s or 10 s whether it can.
                 let is_slow = matches!(blow, Blow::FromThenOn(_)) && call == "fcntl";
-                (*first..=*last).step_by(if is_slow { 15 } else { 1 }).map(|nth| Point {
-                    call: call.clone(),
-                    nth,
-                    blow: *blow,
-                })
+                (*first..=*last)
+                    .step_by(if is_slow { 15 } else { 1 })
+                    .map(|nth| Point {
+                        call: call.clone(),
+                        nth,
+                        blow: *blow,
+                    })
             })
         })
         .collect();
@@ -144,7 +167,10 @@ fn try_all(scripts: &[(Script, Vec<Blow>)], most: usize, seed: u64) -> Tally {
     let shelf = shelf();
     let mut work: Vec<(&Script, Point)> = Vec::new();
     let wanted = std::env::var("SPOOLGATE_SCRIPT").unwrap_or_default();
-    for (script, blows) in scripts.iter().filter(|(script, _)| script.name.contains(&wanted)) {
+    for (script, blows) in scripts
+        .iter()
+        .filter(|(script, _)| script.name.contains(&wanted))
+    {
         let points = points(script, &shelf.path().join("golden"), blows, most, seed);
         println!("{}: {} points", script.name, points.len());
         work.extend(points.into_iter().map(|point| (script, point)));
@@ -153,7 +179,12 @@ fn try_all(scripts: &[(Script, Vec<Blow>)], most: usize, seed: u64) -> Tally {
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for worker in 0..THREADS {
-            let (dir, work, tally, next) = (shelf.path().join(format!("w{worker}")), &work, &tally, &next);
+            let (dir, work, tally, next) = (
+                shelf.path().join(format!("w{worker}")),
+                &work,
+                &tally,
+                &next,
+            );
             scope.spawn(move || {
                 while let Some((script, point)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let outcome = one(script, &dir, point);
@@ -179,13 +210,19 @@ impl Tally {
             self.missed += 1;
             return;
         }
-        let counts = self.by_call.entry((point.blow, point.call.clone())).or_default();
+        let counts = self
+            .by_call
+            .entry((point.blow, point.call.clone()))
+            .or_default();
         counts.0 += 1;
         if struck.status.is_some_and(|status| status.success()) {
             counts.1 += 1;
         } else if point.blow != Blow::Kill {
             let said = struck.stderr.lines().last().unwrap_or_default();
-            let said: String = said.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+            let said: String = said
+                .chars()
+                .map(|c| if c.is_ascii_digit() { '0' } else { c })
+                .collect();
             *self.said.entry(said).or_default() += 1;
         }
         self.settled.decisions += settled.decisions;
@@ -194,13 +231,21 @@ impl Tally {
     }
 
     fn hit(&self, blow: Blow) -> u64 {
-        self.by_call.iter().filter(|((b, _), _)| *b == blow).map(|(_, (hit, _))| hit).sum()
+        self.by_call
+            .iter()
+            .filter(|((b, _), _)| *b == blow)
+            .map(|(_, (hit, _))| hit)
+            .sum()
     }
 
     fn print(&self) {
         for blow in Blow::ALL {
-            let through: u64 =
-                self.by_call.iter().filter(|((b, _), _)| *b == blow).map(|(_, (_, through))| through).sum();
+            let through: u64 = self
+                .by_call
+                .iter()
+                .filter(|((b, _), _)| *b == blow)
+                .map(|(_, (_, through))| through)
+                .sum();
             let calls: Vec<String> = self
                 .by_call
                 .iter()
@@ -210,15 +255,26 @@ impl Tally {
                     _ => format!("{call} {hit}({through})"),
                 })
                 .collect();
-            println!("{blow}: {} points, {through} came through: {}", self.hit(blow), calls.join(", "));
+            println!(
+                "{blow}: {} points, {through} came through: {}",
+                self.hit(blow),
+                calls.join(", ")
+            );
         }
-        println!("{} points were not reached; after recovery: {:?}", self.missed, self.settled);
+        println!(
+            "{} points were not reached; after recovery: {:?}",
+            self.missed, self.settled
+        );
     }
 
     #[track_caller]
     fn demand(&self) {
         let shown: Vec<&String> = self.failures.iter().take(20).collect();
-        assert!(self.failures.is_empty(), "{} points failed: {shown:#?}", self.failures.len());
+        assert!(
+            self.failures.is_empty(),
+            "{} points failed: {shown:#?}",
+            self.failures.len()
+        );
     }
 }
 
@@ -251,7 +307,11 @@ fn a_sample_of_calls() {
     tally.print();
     tally.demand();
     let hit: u64 = tally.by_call.values().map(|(hit, _)| hit).sum();
-    assert!(hit * 10 >= (hit + tally.missed) * 9, "{} points were not reached, {hit} were", tally.missed);
+    assert!(
+        hit * 10 >= (hit + tally.missed) * 9,
+        "{} points were not reached, {hit} were",
+        tally.missed
+    );
 }
 
 // A keyring that could not be read held no key, so good requests were refused as forged, for good.
@@ -266,7 +326,11 @@ fn a_keyring_that_cannot_be_read_makes_nobody_a_forger() {
     let mut tried = 0;
     for call in ["pread64", "fcntl"] {
         for nth in calls_on(&script, &dir, call, "keyring.db") {
-            let point = Point { call: call.to_owned(), nth, blow: Blow::Once("EIO") };
+            let point = Point {
+                call: call.to_owned(),
+                nth,
+                blow: Blow::Once("EIO"),
+            };
             one(&script, &dir, &point).unwrap_or_else(|why| panic!("{point}: {why}"));
             tried += 1;
         }
@@ -292,8 +356,14 @@ fn every_call() {
         (Script::handle(&base), all.clone()),
         (Script::run_after_publishing(&base, seed), vec![Blow::Kill]),
         (Script::run_after_a_torn_batch(&base, seed), all.clone()),
-        (Script::run_after_a_torn_batch(&base, seed + 1), vec![Blow::Kill]),
-        (Script::handle_after_a_torn_batch(&base, seed), vec![Blow::Kill]),
+        (
+            Script::run_after_a_torn_batch(&base, seed + 1),
+            vec![Blow::Kill],
+        ),
+        (
+            Script::handle_after_a_torn_batch(&base, seed),
+            vec![Blow::Kill],
+        ),
         (Script::import(&base), all.clone()),
         (Script::halt(&base), vec![Blow::Kill]),
         (Script::keys_add(&base), all.clone()),
@@ -305,6 +375,9 @@ fn every_call() {
     for (said, times) in &tally.said {
         println!("{times:>6}  {said}");
     }
-    println!("SPOOLGATE_SEED={seed}, {:.0} s", began.elapsed().as_secs_f32());
+    println!(
+        "SPOOLGATE_SEED={seed}, {:.0} s",
+        began.elapsed().as_secs_f32()
+    );
     tally.demand();
 }

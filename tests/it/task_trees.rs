@@ -1,5 +1,6 @@
-//! Trees of tasks under agents that claim what they like: wrong depths, inflated budgets, parents and receipts of others,
-//! ids used again, roots opened again, many keys and profiles. A second, naive model decides the same.
+//! Trees of tasks under agents that claim what they like: wrong depths, inflated budgets, parents
+//! and receipts of others, ids used again, roots opened again, many keys and profiles. A second,
+//! naive model decides the same.
 //!
 //! `cargo test --release --test it task_trees:: -- --ignored --nocapture` asks for 100,000 tasks.
 
@@ -21,14 +22,22 @@ const LARGE: &str = "v/s/open";
 pub const PROFILES: [(&str, &str); 6] = [
     (
         "t/s/tight",
-        "{max_spawn_depth: 4, max_total_descendants: 12, max_repeats_per_capability: 3, max_repeats_in_ancestor_window: 2, ancestor_window_size: 3, recursion_budget: 14}",
+        "{max_spawn_depth: 4, max_total_descendants: 12, max_repeats_per_capability: 3, \
+            max_repeats_in_ancestor_window: 2, ancestor_window_size: 3, recursion_budget: 14}",
     ),
-    ("t/s/wide", "{max_spawn_depth: 3, max_total_descendants: 25, capability_denylist: [shell]}"),
-    ("t/s/deep", "{max_spawn_depth: 40, max_repeats_in_ancestor_window: 5, ancestor_window_size: 8}"),
+    (
+        "t/s/wide",
+        "{max_spawn_depth: 3, max_total_descendants: 25, capability_denylist: [shell]}",
+    ),
+    (
+        "t/s/deep",
+        "{max_spawn_depth: 40, max_repeats_in_ancestor_window: 5, ancestor_window_size: 8}",
+    ),
     ("t/s/open", "{max_spawn_depth: 30}"),
     (
         "u/s/open",
-        "{max_spawn_depth: 6, recursion_budget: 400, capability_allowlist: [plan, read, write, test]}",
+        "{max_spawn_depth: 6, recursion_budget: 400, capability_allowlist: [plan, read, write, \
+            test]}",
     ),
     // Where nobody lowers the budget: these trees become large.
     (LARGE, "{max_spawn_depth: 25}"),
@@ -59,9 +68,14 @@ fn principals() -> String {
             .map(|domain| domain.split('/').collect::<Vec<_>>())
             .map(|d| format!("{{tenant: {}, surface: {}, profile: {}}}", d[0], d[1], d[2]))
             .collect();
-        let roots = if roots > 0 { format!(", roots_per_hour: {roots}") } else { String::new() };
+        let roots = if roots > 0 {
+            format!(", roots_per_hour: {roots}")
+        } else {
+            String::new()
+        };
         text.push_str(&format!(
-            "  - {{name: {name}, role: agent, spool: {name}, admission: {{domains: [{}]{roots}}}}}\n",
+            "  - {{name: {name}, role: agent, spool: {name}, admission: {{domains: \
+                [{}]{roots}}}}}\n",
             domains.join(", ")
         ));
     }
@@ -86,7 +100,15 @@ impl Swarm {
     fn new(seed: u64) -> Swarm {
         let gate = Gate::new(&principals(), PROFILES);
         let (dice, admitted, trees) = (Dice::new(seed), Vec::new(), Vec::new());
-        Swarm { gate, dice, n: 0, admitted, trees, sent: Vec::new(), counts: BTreeMap::new() }
+        Swarm {
+            gate,
+            dice,
+            n: 0,
+            admitted,
+            trees,
+            sent: Vec::new(),
+            counts: BTreeMap::new(),
+        }
     }
 
     fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
@@ -95,9 +117,17 @@ impl Swarm {
 
     /// A task that was admitted: any, so that large trees grow, or a late one.
     fn known(&mut self) -> Option<Admitted> {
-        let among = if self.dice.below(3) > 0 { self.admitted.len() } else { self.admitted.len().min(40) };
+        let among = if self.dice.below(3) > 0 {
+            self.admitted.len()
+        } else {
+            self.admitted.len().min(40)
+        };
         let back = usize::try_from(self.dice.below(among.max(1) as u64)).unwrap();
-        self.admitted.iter().rev().nth(back).map(|(task, _)| task.clone())
+        self.admitted
+            .iter()
+            .rev()
+            .nth(back)
+            .map(|(task, _)| task.clone())
     }
 
     /// What an agent asks for, and how: sober in three of five, otherwise with one lie or more.
@@ -108,7 +138,9 @@ impl Swarm {
         task.domain = (*self.pick(domains)).to_owned();
         task.capability = (*self.pick(&CAPABILITIES)).to_owned();
         let tenant = task.domain.split('/').next().unwrap().to_owned();
-        let parent = (0..8).filter_map(|_| self.known()).find(|task| task.tenant.as_str() == tenant);
+        let parent = (0..8)
+            .filter_map(|_| self.known())
+            .find(|task| task.tenant.as_str() == tenant);
         match parent.filter(|_| !self.dice.one_in(12)) {
             Some(parent) => {
                 task.root = parent.root.to_string();
@@ -130,7 +162,14 @@ impl Swarm {
         }
         self.trees.push(task.root.clone());
         let has_causality = task.kind != "lease";
-        (Asked { source: name.to_owned(), way: way.to_owned(), has_causality }, task)
+        (
+            Asked {
+                source: name.to_owned(),
+                way: way.to_owned(),
+                has_causality,
+            },
+            task,
+        )
     }
 
     fn lie(&mut self, task: &mut Task, way: &mut &'static str) {
@@ -144,7 +183,11 @@ impl Swarm {
             }
             3 => task.budget = Some(json!(*self.pick(&[i64::MIN, -1, 0]))),
             4 => task.parent = self.known().map(|other| other.task.to_string()),
-            5 => task.root = self.known().map_or_else(|| "stolen".to_owned(), |other| other.root.to_string()),
+            5 => {
+                task.root = self
+                    .known()
+                    .map_or_else(|| "stolen".to_owned(), |other| other.root.to_string())
+            }
             6 => task.parent = Some(format!("x{}", self.dice.below(self.n + 5))),
             // An id that somebody used before, and the name of a tree.
             7 => task.id = format!("x{}", self.dice.below(self.n)),
@@ -153,8 +196,13 @@ impl Swarm {
             10 => {
                 // Opens what may be open.
                 task.parent = None;
-                let place = usize::try_from(self.dice.below(self.trees.len().max(1) as u64)).unwrap();
-                task.root = self.trees.get(place).cloned().unwrap_or_else(|| "again".to_owned());
+                let place =
+                    usize::try_from(self.dice.below(self.trees.len().max(1) as u64)).unwrap();
+                task.root = self
+                    .trees
+                    .get(place)
+                    .cloned()
+                    .unwrap_or_else(|| "again".to_owned());
             }
             11 => task.domain = self.pick(&PROFILES).0.to_owned(),
             12 => *way = *self.pick(&["check", "evaluate"]),
@@ -164,12 +212,16 @@ impl Swarm {
 
     /// Asks once; the naive model, if there is one, has to say the same.
     fn step(&mut self, naive: Option<&mut Naive>) {
-        self.gate.now = self.gate.now.plus_ms(i64::try_from(self.dice.below(400)).unwrap());
+        self.gate.now = self
+            .gate
+            .now
+            .plus_ms(i64::try_from(self.dice.below(400)).unwrap());
         if self.dice.one_in(40) && !self.sent.is_empty() {
             let place = usize::try_from(self.dice.below(self.sent.len() as u64)).unwrap();
             let (source, id, request) = self.sent[place].clone();
             let decision = self.gate.decide(&request);
-            // Whoever waited too long is late even with a replay of nothing; a replay itself is never late.
+            // Whoever waited too long is late even with a replay of nothing; a replay itself is
+            // never late.
             let is_replay = decision.metadata.replay_of.is_some();
             assert!(is_replay, "{source} {id}: {decision:?}");
             assert!(decision.changes.is_empty() && decision.receipt.is_none());
@@ -179,10 +231,15 @@ impl Swarm {
         let (asked, task) = self.draw();
         let mut body = task.body();
         if !asked.has_causality {
-            body["envelope"].as_object_mut().unwrap().remove("causality");
+            body["envelope"]
+                .as_object_mut()
+                .unwrap()
+                .remove("causality");
         }
         let action = format!("admission.{}", asked.way);
-        let request = self.gate.prepared(&asked.source, &task.id, &action, &body.to_string(), None);
+        let request = self
+            .gate
+            .prepared(&asked.source, &task.id, &action, &body.to_string(), None);
         let line = self.gate.seq;
         let decision = self.gate.decide(&request);
         check_receipt(&decision);
@@ -205,29 +262,39 @@ impl Swarm {
             assert_eq!(budget, naive.reserved_budget(line), "line {line}");
         }
         if said != Said::Taken {
-            self.sent.push((asked.source.clone(), task.id.clone(), request));
+            self.sent
+                .push((asked.source.clone(), task.id.clone(), request));
         }
         // Replays come soon or not at all: what is kept of them must not grow.
         if self.sent.len() > 500 {
             self.sent.swap_remove(0);
         }
-        self.admitted.extend(reserved(&decision).map(|admitted| (admitted.clone(), task.domain.clone())));
+        self.admitted
+            .extend(reserved(&decision).map(|admitted| (admitted.clone(), task.domain.clone())));
     }
 
     /// What holds of all trees together, counted anew from what was admitted.
     fn check(&self) {
-        let limits: HashMap<&str, Value> =
-            PROFILES.iter().map(|(name, text)| (*name, serde_yaml::from_str(text).unwrap())).collect();
+        let limits: HashMap<&str, Value> = PROFILES
+            .iter()
+            .map(|(name, text)| (*name, serde_yaml::from_str(text).unwrap()))
+            .collect();
         let at_most = |profile: &str, key: &str| limits[profile][key].as_u64().unwrap_or(u64::MAX);
         let mut trees: HashMap<(&str, &str), Vec<&(Admitted, String)>> = HashMap::new();
         for entry in &self.admitted {
-            trees.entry((entry.0.tenant.as_str(), entry.0.root.as_str())).or_default().push(entry);
+            trees
+                .entry((entry.0.tenant.as_str(), entry.0.root.as_str()))
+                .or_default()
+                .push(entry);
         }
         let (mut largest, mut deepest) = (0, 0);
         for tasks in trees.values() {
             let (root, issued_by) = tasks[0];
             assert!(root.parent.is_none() && root.depth == 0 && root.opened_by.is_some());
-            assert!(tasks.len() as u64 <= at_most(issued_by, "recursion_budget"), "{root:?}");
+            assert!(
+                tasks.len() as u64 <= at_most(issued_by, "recursion_budget"),
+                "{root:?}"
+            );
             let mut depths: HashMap<&str, u64> = HashMap::new();
             let mut repeats: HashMap<&str, u64> = HashMap::new();
             for (place, (task, profile)) in tasks.iter().enumerate() {
@@ -235,43 +302,79 @@ impl Swarm {
                     None => 0,
                     Some(parent) => depths[parent.as_str()] + 1,
                 };
-                assert_eq!((task.depth, task.parent.is_none()), (depth, place == 0), "{task:?}");
+                assert_eq!(
+                    (task.depth, task.parent.is_none()),
+                    (depth, place == 0),
+                    "{task:?}"
+                );
                 assert!(depth < at_most(profile, "max_spawn_depth"), "{task:?}");
-                assert!(place as u64 <= at_most(profile, "max_total_descendants"), "{task:?}");
+                assert!(
+                    place as u64 <= at_most(profile, "max_total_descendants"),
+                    "{task:?}"
+                );
                 let same = repeats.entry(task.capability.as_str()).or_default();
                 *same += 1;
-                assert!(*same <= at_most(profile, "max_repeats_per_capability"), "{task:?}");
-                assert_eq!((task.repeats, task.descendants), (*same, place as u64), "{task:?}");
+                assert!(
+                    *same <= at_most(profile, "max_repeats_per_capability"),
+                    "{task:?}"
+                );
+                assert_eq!(
+                    (task.repeats, task.descendants),
+                    (*same, place as u64),
+                    "{task:?}"
+                );
                 assert!(task.budget.is_none_or(|left| left >= 0), "{task:?}");
-                assert!(depths.insert(task.task.as_str(), depth).is_none(), "{task:?} twice");
+                assert!(
+                    depths.insert(task.task.as_str(), depth).is_none(),
+                    "{task:?} twice"
+                );
                 deepest = deepest.max(depth);
             }
             largest = largest.max(tasks.len());
         }
         for (name, _, roots) in AGENTS {
             let opened = self.admitted.iter().filter(|(task, _)| {
-                task.opened_by.as_ref().is_some_and(|principal| principal.as_str() == name)
+                task.opened_by
+                    .as_ref()
+                    .is_some_and(|principal| principal.as_str() == name)
             });
             let times: Vec<i64> = opened.map(|(task, _)| task.at.ms()).collect();
             let span = usize::try_from(roots).unwrap();
-            assert!(times.windows(span + 1).all(|times| times[span] - times[0] >= 3_600_000), "{name}");
+            assert!(
+                times
+                    .windows(span + 1)
+                    .all(|times| times[span] - times[0] >= 3_600_000),
+                "{name}"
+            );
         }
         // Every admitted task has exactly one receipt, and every receipt of a task its task.
-        let ids: BTreeSet<&str> =
-            self.gate.receipts.iter().map(|receipt| receipt.receipt_id.as_str()).collect();
+        let ids: BTreeSet<&str> = self
+            .gate
+            .receipts
+            .iter()
+            .map(|receipt| receipt.receipt_id.as_str())
+            .collect();
         assert_eq!(ids.len(), self.gate.receipts.len());
         let mut of_tasks: HashMap<(&str, &str, &str), u64> = HashMap::new();
         for receipt in &self.gate.receipts {
-            let Some(root) = receipt.root_task_id.as_deref() else { continue };
+            let Some(root) = receipt.root_task_id.as_deref() else {
+                continue;
+            };
             if receipt.rejection_reason_code.is_none() && !receipt.dry_run {
                 let tenant = receipt.tenant_id.as_deref().unwrap();
-                *of_tasks.entry((tenant, root, receipt.request_id.as_str())).or_default() += 1;
+                *of_tasks
+                    .entry((tenant, root, receipt.request_id.as_str()))
+                    .or_default() += 1;
             }
         }
         assert!(of_tasks.values().all(|count| *count == 1));
         assert_eq!(of_tasks.len(), self.admitted.len());
         for (task, _) in &self.admitted {
-            assert!(of_tasks.contains_key(&(task.tenant.as_str(), task.root.as_str(), task.task.as_str())));
+            assert!(of_tasks.contains_key(&(
+                task.tenant.as_str(),
+                task.root.as_str(),
+                task.task.as_str()
+            )));
         }
         println!(
             "{} trees, {} tasks, the largest {largest}, {deepest} deep",
@@ -285,7 +388,11 @@ fn grow(seed: u64, asked: u64) -> Swarm {
     let begun = Instant::now();
     let mut swarm = Swarm::new(seed);
     (0..asked).for_each(|_| swarm.step(None));
-    println!("{asked} asked in {:.1} s: {:?}", begun.elapsed().as_secs_f32(), swarm.counts);
+    println!(
+        "{asked} asked in {:.1} s: {:?}",
+        begun.elapsed().as_secs_f32(),
+        swarm.counts
+    );
     swarm.check();
     swarm
 }

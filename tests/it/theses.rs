@@ -1,5 +1,5 @@
-//! Theses: the lint as a check of pull requests would run it, the list, and a thesis that the market refutes in a home, with
-//! what a restart, a rebuild and a kill leave of that.
+//! Theses: the lint as a check of pull requests would run it, the list, and a thesis that the
+//! market refutes in a home, with what a restart, a rebuild and a kill leave of that.
 
 use std::fs;
 use std::path::Path;
@@ -41,13 +41,18 @@ fn checkout() -> tempfile::TempDir {
 
 fn thesis(slug: &str) -> String {
     format!(
-        "---\nslug: {slug}\nstrategy: trend\nsymbol: BTC-USD\ndirection: long\nexpires: 2030-01-01T00:00:00Z\ninvalid_below: 6000\n---\nWhy.\n"
+        "---\nslug: {slug}\nstrategy: trend\nsymbol: BTC-USD\ndirection: long\nexpires: \
+            2030-01-01T00:00:00Z\ninvalid_below: 6000\n---\nWhy.\n"
     )
 }
 
 fn lint(home: &Path, more: &[&str]) -> (Option<i32>, Vec<String>) {
     let done: Output = spoolgate(home, &[&["theses", "lint"], more].concat());
-    let lines = String::from_utf8(done.stdout).unwrap().lines().map(str::to_owned).collect();
+    let lines = String::from_utf8(done.stdout)
+        .unwrap()
+        .lines()
+        .map(str::to_owned)
+        .collect();
     (done.status.code(), lines)
 }
 
@@ -58,7 +63,13 @@ fn a_checkout_without_a_ledger_is_linted() {
     assert_eq!(lint(home, &[]), (Some(0), vec![]));
     let folder = home.join("proposals/theses");
     fs::write(folder.join("a-copy.md"), thesis("btc-dip-long")).unwrap();
-    fs::write(folder.join("b.md"), thesis("b").replace("trend", "trendy").replace("BTC-USD", "XRP")).unwrap();
+    fs::write(
+        folder.join("b.md"),
+        thesis("b")
+            .replace("trend", "trendy")
+            .replace("BTC-USD", "XRP"),
+    )
+    .unwrap();
     fs::write(folder.join("c.txt"), "no thesis").unwrap();
     fs::write(folder.join("d.md"), b"---\n\xff\n---\n").unwrap();
     std::os::unix::fs::symlink("b.md", folder.join("e.md")).unwrap();
@@ -80,7 +91,10 @@ fn a_checkout_without_a_ledger_is_linted() {
     ];
     assert_eq!(lines.len(), expect.len(), "{lines:#?}");
     for (line, expect) in lines.iter().zip(expect) {
-        assert!(line.contains(&format!("proposals/theses/{expect}")), "{line}\n{expect}");
+        assert!(
+            line.contains(&format!("proposals/theses/{expect}")),
+            "{line}\n{expect}"
+        );
     }
     let done = spoolgate(home, &["--format", "json", "theses", "lint"]);
     let told: Vec<Value> = String::from_utf8(done.stdout)
@@ -88,7 +102,10 @@ fn a_checkout_without_a_ledger_is_linted() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    assert_eq!((told.len(), &told[2]["line"], &told[5]["line"]), (9, &Value::from(3), &Value::Null));
+    assert_eq!(
+        (told.len(), &told[2]["line"], &told[5]["line"]),
+        (9, &Value::from(3), &Value::Null)
+    );
     assert!(told[2]["file"].as_str().unwrap().ends_with("b.md"));
 }
 
@@ -105,13 +122,20 @@ fn named_files_are_compared_with_all_that_are_there() {
     fs::write(elsewhere.join("btc-dip-long.md"), thesis("btc-dip-long")).unwrap();
     let (code, lines) = lint(home, &[elsewhere.to_str().unwrap()]);
     assert_eq!((code, lines.len()), (Some(1), 1), "{lines:?}");
-    assert!(lines[0].contains("elsewhere/btc-dip-long.md:2: `btc-dip-long` is the slug of"), "{lines:?}");
+    assert!(
+        lines[0].contains("elsewhere/btc-dip-long.md:2: `btc-dip-long` is the slug of"),
+        "{lines:?}"
+    );
     // As of another time it has expired.
-    let (code, lines) = lint(home, &["--at", "2030-01-01T00:00:00Z", good.to_str().unwrap()]);
+    let (code, lines) = lint(
+        home,
+        &["--at", "2030-01-01T00:00:00Z", good.to_str().unwrap()],
+    );
     assert_eq!((code, lines.len()), (Some(1), 1));
     assert!(
         lines[0].ends_with(
-            "btc-dip-long.md:6: it expired at 2030-01-01T00:00:00.000Z; it carries no entry any more"
+            "btc-dip-long.md:6: it expired at 2030-01-01T00:00:00.000Z; it carries no entry any \
+                more"
         ),
         "{lines:?}"
     );
@@ -121,12 +145,21 @@ fn named_files_are_compared_with_all_that_are_there() {
     fs::write(folder.join("b.md"), thesis("c").replace("trend", "nobody")).unwrap();
     let (code, lines) = lint(home, &[]);
     assert_eq!((code, lines.len()), (Some(1), 2), "{lines:?}");
-    assert!(lines[0].starts_with("rules/instruments.yaml:1:") && lines[1].contains("b.md:2:"), "{lines:?}");
+    assert!(
+        lines[0].starts_with("rules/instruments.yaml:1:") && lines[1].contains("b.md:2:"),
+        "{lines:?}"
+    );
     assert_eq!(lint(home, &["not-there"]).0, Some(2));
 }
 
 fn buy(desk: &Desk, home: &mut Home, id: &str, thesis: &str) -> Outcome {
-    desk.one(home, "trend-bot", id, "order.submit", &order("trend", "buy", "0.003", Some("6750"), thesis))
+    desk.one(
+        home,
+        "trend-bot",
+        id,
+        "order.submit",
+        &order("trend", "buy", "0.003", Some("6750"), thesis),
+    )
 }
 
 #[test]
@@ -146,17 +179,35 @@ fn a_thesis_that_the_market_refuted_stays_refuted() {
     desk.bar(&mut home, "6800", "6000");
     desk.place.pass_s(1);
     let refused = buy(&desk, &mut home, "r-1", "btc-dip-long");
-    assert!(failed(&refused).contains(&"thesis_valid".to_owned()), "{:?}", failed(&refused));
+    assert!(
+        failed(&refused).contains(&"thesis_valid".to_owned()),
+        "{:?}",
+        failed(&refused)
+    );
     let reason = |outcome: &Outcome| {
-        let row = outcome.decision.checks.iter().find(|row| row.name == "thesis_valid").unwrap();
+        let row = outcome
+            .decision
+            .checks
+            .iter()
+            .find(|row| row.name == "thesis_valid")
+            .unwrap();
         row.reason.clone().unwrap()
     };
     let told = reason(&refused);
-    assert!(told.contains("was refuted at 2026-03-02T12:") && told.contains("reached 6000"), "{told}");
+    assert!(
+        told.contains("was refuted at 2026-03-02T12:") && told.contains("reached 6000"),
+        "{told}"
+    );
     // One line said so for each thesis, and no other one does.
     assert_eq!(home.state().book.refuted.len(), 2);
     desk.bar(&mut home, "6800", "5900");
-    assert!(home.state().book.refuted.values().all(|refuted| refuted.price.to_string() == "6000"));
+    assert!(
+        home.state()
+            .book
+            .refuted
+            .values()
+            .all(|refuted| refuted.price.to_string() == "6000")
+    );
     let before = home.state().book.refuted.clone();
     drop(home);
     let (again, same) = Home::rebuild(desk.place.root.path(), desk.place.seams()).unwrap();
@@ -164,26 +215,48 @@ fn a_thesis_that_the_market_refuted_stays_refuted() {
     drop(again);
     desk.place.forget_state();
     // Other levels under the same slug change nothing; another slug is another thesis.
-    let text = fs::read_to_string(desk.place.root.path().join("proposals/theses/btc-dip-long.md")).unwrap();
-    desk.edit("proposals/theses/btc-dip-long.md", |text| text.replace("6000", "5000"));
-    desk.edit("proposals/theses/dip-2.md", |_| text.replace("slug: btc-dip-long", "slug: dip-2"));
+    let text = fs::read_to_string(
+        desk.place
+            .root
+            .path()
+            .join("proposals/theses/btc-dip-long.md"),
+    )
+    .unwrap();
+    desk.edit("proposals/theses/btc-dip-long.md", |text| {
+        text.replace("6000", "5000")
+    });
+    desk.edit("proposals/theses/dip-2.md", |_| {
+        text.replace("slug: btc-dip-long", "slug: dip-2")
+    });
     let mut home = desk.open();
     assert_eq!(home.state().book.refuted, before);
     assert_eq!(reason(&buy(&desk, &mut home, "r-2", "btc-dip-long")), told);
     let other = buy(&desk, &mut home, "r-3", "dip-2");
-    assert!(!failed(&other).contains(&"thesis_valid".to_owned()), "{:?}", failed(&other));
+    assert!(
+        !failed(&other).contains(&"thesis_valid".to_owned()),
+        "{:?}",
+        failed(&other)
+    );
 }
 
 #[test]
 fn a_restricted_instrument_is_refused_where_it_is_named_and_a_typo_refuses_the_rules() {
     let desk = Desk::with_limits("restricted_instruments: [BTC-USD]");
     let mut home = desk.open();
-    assert_eq!(failed(&buy(&desk, &mut home, "r-1", "btc-dip-long")), ["instrument_allowed"]);
+    assert_eq!(
+        failed(&buy(&desk, &mut home, "r-1", "btc-dip-long")),
+        ["instrument_allowed"]
+    );
     drop(home);
-    desk.edit("rules/safety.yaml", |text| text.replace("[BTC-USD]", "[BTC-UDS]"));
+    desk.edit("rules/safety.yaml", |text| {
+        text.replace("[BTC-USD]", "[BTC-UDS]")
+    });
     let home = desk.place.open().unwrap();
     let fault = home.rules_fault().unwrap();
-    assert!(fault.contains("`restricted_instruments`: `BTC-UDS` is not in"), "{fault}");
+    assert!(
+        fault.contains("`restricted_instruments`: `BTC-UDS` is not in"),
+        "{fault}"
+    );
 }
 
 /// The real program: killed right after the import, the next one knows what the market did.
@@ -195,16 +268,23 @@ fn a_kill_forgets_no_refutation() {
     let path = home.join("proposals/theses/btc-dip-long.md");
     fs::write(
         &path,
-        fs::read_to_string(&path).unwrap().replace("invalid_below: 6000", "invalid_below: 6740"),
+        fs::read_to_string(&path)
+            .unwrap()
+            .replace("invalid_below: 6000", "invalid_below: 6740"),
     )
     .unwrap();
     let watcher = Running::watch(&home);
     // The rule files settle before they are taken.
-    until("the thesis is taken", || succeed(&home, &["theses", "list"]).contains("6740"));
+    until("the thesis is taken", || {
+        succeed(&home, &["theses", "list"]).contains("6740")
+    });
     let now_ms = SystemClock::default().now().ms();
     let bars = scratch.beside("bars.csv");
-    fs::write(&bars, format!("time,open,high,low,close,volume\n{now_ms},6785,6785,6739.99,6785,2\n"))
-        .unwrap();
+    fs::write(
+        &bars,
+        format!("time,open,high,low,close,volume\n{now_ms},6785,6785,6739.99,6785,2\n"),
+    )
+    .unwrap();
     let import = [
         "market",
         "import",
@@ -220,10 +300,17 @@ fn a_kill_forgets_no_refutation() {
     watcher.kill();
     let listed = |home: &Path| -> Vec<Value> {
         let text = succeed(home, &["--format", "json", "theses", "list"]);
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
     };
     let told = listed(&home);
-    let of = |told: &[Value], slug: &str| told.iter().find(|thesis| thesis["slug"] == slug).unwrap().clone();
+    let of = |told: &[Value], slug: &str| {
+        told.iter()
+            .find(|thesis| thesis["slug"] == slug)
+            .unwrap()
+            .clone()
+    };
     let refuted = of(&told, "btc-dip-long");
     assert_eq!(
         (&refuted["status"], &refuted["refuted_by"]),
@@ -235,7 +322,8 @@ fn a_kill_forgets_no_refutation() {
     assert!(succeed(&home, &["theses", "list"]).contains("by 6739.99"));
 }
 
-/// What the levels of theses cost a large import: 100,000 bars that cross nothing, in requests of 2,000 rows.
+/// What the levels of theses cost a large import: 100,000 bars that cross nothing, in requests of
+/// 2,000 rows.
 #[test]
 #[ignore = "prints figures"]
 fn measured_an_import_of_100_000_rows() {
@@ -246,11 +334,20 @@ fn measured_an_import_of_100_000_rows() {
     let model = rules.theses.values().next().unwrap().clone();
     let start_ms = desk.place.clock.now().ms();
     let now = desk.place.clock.now().plus_ms(100_001 * 60_000);
-    let price = |cents: i64| Amount::parse_exact(&format!("{}.{:02}", cents / 100, cents % 100)).unwrap();
+    let price =
+        |cents: i64| Amount::parse_exact(&format!("{}.{:02}", cents / 100, cents % 100)).unwrap();
     let bar = |n: i64| {
         let close = price(680_000 + n % 5000);
         let (open, high, low) = (close, close, close);
-        Row::Bar { open_ms: start_ms + n * 60_000, interval_ms: 60_000, open, high, low, close, volume: None }
+        Row::Bar {
+            open_ms: start_ms + n * 60_000,
+            interval_ms: 60_000,
+            open,
+            high,
+            low,
+            close,
+            volume: None,
+        }
     };
     let rows: Vec<Row> = (0..100_000).map(bar).collect();
     for theses in [0, 1000, 10_000] {
@@ -266,7 +363,9 @@ fn measured_an_import_of_100_000_rows() {
             let begun = Instant::now();
             for part in rows.chunks(2000) {
                 for step in on_rows(&book, &rules, &symbol, part, now).unwrap() {
-                    step.changes.iter().for_each(|change| book.apply(change).unwrap());
+                    step.changes
+                        .iter()
+                        .for_each(|change| book.apply(change).unwrap());
                 }
             }
             best_ns = best_ns.min(begun.elapsed().as_nanos());

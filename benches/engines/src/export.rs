@@ -53,10 +53,16 @@ fn condition(language: &dyn Language, program: &Program, condition: &Condition) 
     let (name, is_whole, may_be_absent) = name_of(&program.readings[condition.slot])?;
     let field = language.field(name);
     let mut ways = match &condition.test {
-        Test::Number(ranges) => {
-            ranges.parts().iter().map(|part| range(language, &field, part, is_whole)).collect()
-        }
-        Test::Member { of: Members::Listed(listed), is_in, .. } => {
+        Test::Number(ranges) => ranges
+            .parts()
+            .iter()
+            .map(|part| range(language, &field, part, is_whole))
+            .collect(),
+        Test::Member {
+            of: Members::Listed(listed),
+            is_in,
+            ..
+        } => {
             let listed: Vec<String> = listed.iter().cloned().collect();
             let among = language.is_in(&field, &listed);
             vec![vec![if *is_in { among } else { language.not(&among) }]]
@@ -66,14 +72,19 @@ fn condition(language: &dyn Language, program: &Program, condition: &Condition) 
         other => return Err(format!("`{other:?}` is not exported").into()),
     };
     if may_be_absent {
-        ways.iter_mut().for_each(|way| way.insert(0, language.present(name)));
+        ways.iter_mut()
+            .for_each(|way| way.insert(0, language.present(name)));
     }
     Ok(ways)
 }
 
 /// Conditions of a rule, each with the ways in which it holds.
 fn conditions(language: &dyn Language, program: &Program, guard: &Guard) -> Result<Vec<Ways>> {
-    guard.conditions.iter().map(|one| condition(language, program, one)).collect()
+    guard
+        .conditions
+        .iter()
+        .map(|one| condition(language, program, one))
+        .collect()
 }
 
 fn joined(conditions: &[Ways]) -> String {
@@ -88,13 +99,21 @@ fn joined(conditions: &[Ways]) -> String {
 }
 
 fn quoted(listed: &[String]) -> String {
-    listed.iter().map(|text| format!("\"{text}\"")).collect::<Vec<String>>().join(", ")
+    listed
+        .iter()
+        .map(|text| format!("\"{text}\""))
+        .collect::<Vec<String>>()
+        .join(", ")
 }
 
 /// With a point in it, so that it is a decimal for Cedar and a double for CEL.
 fn pointed(number: Amount) -> String {
     let text = number.to_string();
-    if text.contains('.') { text } else { format!("{text}.0") }
+    if text.contains('.') {
+        text
+    } else {
+        format!("{text}.0")
+    }
 }
 
 struct Cedar;
@@ -168,7 +187,11 @@ impl Language for Cel {
     }
 
     fn compare(&self, field: &str, op: &str, number: Amount, is_whole: bool) -> String {
-        let number = if is_whole { number.to_string() } else { pointed(number) };
+        let number = if is_whole {
+            number.to_string()
+        } else {
+            pointed(number)
+        };
         format!("{field} {op} {number}")
     }
 
@@ -210,14 +233,16 @@ pub fn rego(program: &Program) -> Result<String> {
     for guard in &program.guards {
         let mut bodies: Ways = vec![Vec::new()];
         for ways in conditions(&Rego, program, guard)? {
-            let longer = bodies
-                .iter()
-                .flat_map(|body| ways.iter().map(move |way| body.iter().chain(way).cloned().collect()));
+            let longer = bodies.iter().flat_map(|body| {
+                ways.iter()
+                    .map(move |way| body.iter().chain(way).cloned().collect())
+            });
             bodies = longer.collect();
         }
         for body in bodies {
             text.push_str(&format!("\ndeny contains \"{}\" if {{\n", guard.id));
-            body.iter().for_each(|line| text.push_str(&format!("\t{line}\n")));
+            body.iter()
+                .for_each(|line| text.push_str(&format!("\t{line}\n")));
             text.push_str("}\n");
         }
     }
@@ -229,6 +254,11 @@ pub fn rego(program: &Program) -> Result<String> {
 /// # Errors
 /// A condition that is not exported.
 pub fn cel(program: &Program) -> Result<Vec<(String, String)>> {
-    let expression = |guard: &Guard| Ok((guard.id.to_string(), joined(&conditions(&Cel, program, guard)?)));
+    let expression = |guard: &Guard| {
+        Ok((
+            guard.id.to_string(),
+            joined(&conditions(&Cel, program, guard)?),
+        ))
+    };
     program.guards.iter().map(expression).collect()
 }

@@ -1,5 +1,6 @@
-//! The same twenty rules decided by spoolgate's own compiled form, by Cedar, Rego and CEL, and by a function written
-//! by hand. Policies of the engines are made from the compiled rules: the twenty files in `rules` are the one source.
+//! The same twenty rules decided by spoolgate's own compiled form, by Cedar, Rego and CEL, and by a
+//! function written by hand. Policies of the engines are made from the compiled rules: the twenty
+//! files in `rules` are the one source.
 
 pub mod engine;
 pub mod export;

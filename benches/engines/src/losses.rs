@@ -1,4 +1,5 @@
-//! What gets lost on the way to other engines, case by case: one rule each, and a request that must be refused.
+//! What gets lost on the way to other engines, case by case: one rule each, and a request that must
+//! be refused.
 
 use cedar_policy::Decision;
 use spoolgate_rules::rule::{Around, Entries, Fact, Then};
@@ -85,7 +86,8 @@ fn amount(text: &str) -> Amount {
 /// All cases.
 pub fn cases() -> Vec<Case> {
     let product = amount("5000000000").checked_mul(amount("5000000000"));
-    let too_large = amount("999999999999.9999999999").checked_mul(amount("999999999999.9999999999"));
+    let too_large =
+        amount("999999999999.9999999999").checked_mul(amount("999999999999.9999999999"));
     let no_product = "size x price is more than an amount can hold";
     vec![
         Case {
@@ -95,7 +97,10 @@ pub fn cases() -> Vec<Case> {
             cedar: Some("context.market.spread_pct.greaterThan(decimal(\"0.0025\"))"),
             rego: "input.market.spread_pct > 0.0025",
             cel: "market.spread_pct > 0.0025",
-            given: vec![("market.spread_pct", Plain::Unknown), ("market.price", number("100"))],
+            given: vec![
+                ("market.spread_pct", Plain::Unknown),
+                ("market.price", number("100")),
+            ],
         },
         Case {
             name: "misspelt field: `spred_pct` in the rule, a spread of 0.9 in the request",
@@ -113,7 +118,10 @@ pub fn cases() -> Vec<Case> {
             cedar: None,
             rego: "input.order.before + input.order.size >= 0.8",
             cel: "order.before + order.size >= 0.8",
-            given: vec![("order.before", number("0.1")), ("order.size", number("0.7"))],
+            given: vec![
+                ("order.before", number("0.1")),
+                ("order.size", number("0.7")),
+            ],
         },
         Case {
             name: "22 digits: 123456789012.0000000001 is above 123456789012",
@@ -172,7 +180,8 @@ pub fn cases() -> Vec<Case> {
 impl Case {
     fn ours(&self) -> Result<Answer> {
         let text = format!(
-            "id: one\nstatus: active\napplies_to: {{action: {}}}\nwhen:\n  - {}\nthen: reject\nmessage: \"no\"\n",
+            "id: one\nstatus: active\napplies_to: {{action: {}}}\nwhen:\n  - {}\nthen: \
+                reject\nmessage: \"no\"\n",
             rules::ACTION,
             self.ours
         );
@@ -180,9 +189,17 @@ impl Case {
             return Ok(Answer::NoRule);
         };
         let entries = Entries::default();
-        let around = Around { now: Time::from_ms(0)?, entries: &entries, task: None };
+        let around = Around {
+            now: Time::from_ms(0)?,
+            entries: &entries,
+            task: None,
+        };
         let act = program.act(std::slice::from_ref(&self.fact), &around);
-        Ok(if act == Some(Then::Reject) { Answer::Refuses } else { Answer::Allows })
+        Ok(if act == Some(Then::Reject) {
+            Answer::Refuses
+        } else {
+            Answer::Allows
+        })
     }
 
     fn layout(&self) -> Layout {
@@ -190,10 +207,14 @@ impl Case {
     }
 
     fn cedar(&self) -> Result<Answer> {
-        let Some(condition) = self.cedar else { return Ok(Answer::NoWords) };
+        let Some(condition) = self.cedar else {
+            return Ok(Answer::NoWords);
+        };
         let policy = format!("forbid (principal, action, resource) when {{ {condition} }};");
         let cedar = Cedar::parse(&[("one".to_owned(), policy)], self.layout())?;
-        let Ok(request) = cedar.ask(|place| self.given[place].1) else { return Ok(Answer::NoRequest) };
+        let Ok(request) = cedar.ask(|place| self.given[place].1) else {
+            return Ok(Answer::NoRequest);
+        };
         let answer = cedar.answer(&request);
         let has_failed = answer.diagnostics().errors().next().is_some();
         Ok(match answer.decision() {
@@ -204,18 +225,31 @@ impl Case {
     }
 
     fn rego(&self, wanted: Wanted) -> Result<Answer> {
-        let module =
-            format!("package orders\n\nimport rego.v1\n\ndeny contains \"one\" if {{\n\t{}\n}}\n", self.rego);
+        let module = format!(
+            "package orders\n\nimport rego.v1\n\ndeny contains \"one\" if \
+                {{\n\t{}\n}}\n",
+            self.rego
+        );
         let mut rego = Rego::parse(&module, self.layout(), wanted)?;
-        let Ok(input) = rego.ask(|place| self.given[place].1) else { return Ok(Answer::NoRequest) };
-        let Ok(denied) = rego.deny(&input) else { return Ok(Answer::Fails) };
+        let Ok(input) = rego.ask(|place| self.given[place].1) else {
+            return Ok(Answer::NoRequest);
+        };
+        let Ok(denied) = rego.deny(&input) else {
+            return Ok(Answer::Fails);
+        };
         let is_empty = denied.as_set().map_or(true, |set| set.is_empty());
-        Ok(if is_empty { Answer::Allows } else { Answer::Refuses })
+        Ok(if is_empty {
+            Answer::Allows
+        } else {
+            Answer::Refuses
+        })
     }
 
     fn cel(&self) -> Result<Answer> {
         let cel = Cel::parse([self.cel], self.layout())?;
-        let Ok(context) = cel.ask(|place| self.given[place].1) else { return Ok(Answer::NoRequest) };
+        let Ok(context) = cel.ask(|place| self.given[place].1) else {
+            return Ok(Answer::NoRequest);
+        };
         Ok(match cel.answers(&context) {
             Ok(0) => Answer::Allows,
             Ok(_) => Answer::Refuses,
@@ -232,9 +266,18 @@ impl Case {
         for wanted in [Wanted::Compiled, Wanted::Machine] {
             let other = self.rego(wanted)?;
             if other != rego {
-                return Err(format!("regorus as {wanted:?} says {other:?}, as read {rego:?}").into());
+                return Err(format!(
+                    "regorus as {wanted:?} says {other:?}, as read \
+                    {rego:?}"
+                )
+                .into());
             }
         }
-        Ok(Answers { ours: self.ours()?, cedar: self.cedar()?, rego, cel: self.cel()? })
+        Ok(Answers {
+            ours: self.ours()?,
+            cedar: self.cedar()?,
+            rego,
+            cel: self.cel()?,
+        })
     }
 }

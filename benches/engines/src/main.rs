@@ -1,11 +1,10 @@
-//! `cargo run --release`: what deciding one order by the twenty rules costs, in every engine, by turns.
-//! `docs/performance.md` says what the figures mean.
+//! `cargo run --release`: what deciding one order by the twenty rules costs, in every engine, by
+//! turns. `docs/performance.md` says what the figures mean.
 
 use std::hint::black_box;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use spoolgate_rules::rule::Program;
 use spoolgate_engines::engine::Engine;
 use spoolgate_engines::engine::cedar::Cedar;
 use spoolgate_engines::engine::cel::Cel;
@@ -14,15 +13,17 @@ use spoolgate_engines::engine::own::Own;
 use spoolgate_engines::engine::rego::{Rego, Wanted};
 use spoolgate_engines::order::{self, Order};
 use spoolgate_engines::{Result, export, losses, rules};
+use spoolgate_rules::rule::Program;
 
 const SEED: u64 = 7;
 const ORDERS: usize = 4_096;
-/// Orders that are converted, then decided, then dropped together: few enough to stay in the cache, enough for the
-/// clock not to count.
+/// Orders that are converted, then decided, then dropped together: few enough to stay in the cache,
+/// enough for the clock not to count.
 const BLOCK: usize = 64;
 const ROUNDS: usize = 15;
 
-const USAGE: &str = "usage: cargo run --release --locked -- [ROUNDS | --policies | --only NAME ROUNDS]";
+const USAGE: &str = "usage: cargo run --release --locked -- [ROUNDS | --policies | --only NAME \
+    ROUNDS]";
 
 fn main() -> ExitCode {
     match run() {
@@ -94,11 +95,15 @@ fn walk<E: Engine>(
         drop(requests);
         let ended = Instant::now();
         black_box(refused);
-        let each = |from: Instant, to: Instant| to.duration_since(from).as_nanos() as f64 / BLOCK as f64;
+        let each =
+            |from: Instant, to: Instant| to.duration_since(from).as_nanos() as f64 / BLOCK as f64;
         decides.push(each(converted, decided));
         wholes.push(each(begun, ended));
     }
-    Ok(Pass { decide: median(decides), whole: median(wholes) })
+    Ok(Pass {
+        decide: median(decides),
+        whole: median(wholes),
+    })
 }
 
 /// The engine, once it has agreed with the function on every order.
@@ -111,13 +116,21 @@ fn agreed<E: Engine + 'static>(
     for order in orders {
         let request = engine.request(order)?;
         let (mask, wanted) = (engine.acting(&request)?, floor::acting(order));
-        let agrees = if is_verdict_only { (mask != 0) == (wanted != 0) } else { mask == wanted };
+        let agrees = if is_verdict_only {
+            (mask != 0) == (wanted != 0)
+        } else {
+            mask == wanted
+        };
         if !agrees || engine.is_refused(&request)? != (wanted != 0) {
-            return Err(format!("{name} says {mask:#b} instead of {wanted:#b} of {order:?}").into());
+            return Err(
+                format!("{name} says {mask:#b} instead of {wanted:#b} of {order:?}").into(),
+            );
         }
     }
     Ok(Box::new(move |orders| {
-        walk(&mut engine, orders, |engine, request| Ok(usize::from(engine.is_refused(request)?)))
+        walk(&mut engine, orders, |engine, request| {
+            Ok(usize::from(engine.is_refused(request)?))
+        })
     }))
 }
 
@@ -140,7 +153,9 @@ fn prepared(name: &str, program: &Program, orders: &[Order]) -> Result<Walk> {
         "own" => agreed(name, Own::new(program.clone())?, false, orders),
         "own, every finding" => {
             let mut own = Own::new(program.clone())?;
-            Ok(Box::new(move |orders| walk(&mut own, orders, |own, facts| Ok(own.findings(facts)))))
+            Ok(Box::new(move |orders| {
+                walk(&mut own, orders, |own, facts| Ok(own.findings(facts)))
+            }))
         }
         "function by hand" => agreed(name, Floor, false, orders),
         "cel, 20 programs" => agreed(name, Cel::new(program, false)?, false, orders),
@@ -155,12 +170,17 @@ fn prepared(name: &str, program: &Program, orders: &[Order]) -> Result<Walk> {
 
 fn first_line(path: &str, key: &str) -> String {
     let text = std::fs::read_to_string(path).unwrap_or_default();
-    text.lines().find(|line| line.starts_with(key)).unwrap_or("unknown").to_owned()
+    text.lines()
+        .find(|line| line.starts_with(key))
+        .unwrap_or("unknown")
+        .to_owned()
 }
 
 fn print_conditions() {
     let rustc = Command::new("rustc").arg("--version").output();
-    let rustc = rustc.map(|done| String::from_utf8_lossy(&done.stdout).trim().to_owned()).unwrap_or_default();
+    let rustc = rustc
+        .map(|done| String::from_utf8_lossy(&done.stdout).trim().to_owned())
+        .unwrap_or_default();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     println!("compiler  {rustc}");
     println!(
@@ -175,20 +195,30 @@ fn measure(rounds: usize, only: Option<&str>) -> Result<()> {
     let masks: Vec<u32> = orders.iter().map(floor::acting).collect();
     for (bit, (path, _)) in rules::FILES.iter().enumerate() {
         if !masks.contains(&(1 << bit)) {
-            return Err(format!("`{path}` alone refuses no order: the stream says nothing of it").into());
+            return Err(format!(
+                "`{path}` alone refuses no order: the stream says nothing of \
+                it"
+            )
+            .into());
         }
     }
     print_conditions();
     let load_before = first_line("/proc/loadavg", "");
     let mut walks: Vec<(&str, Walk)> = Vec::new();
-    for name in ENGINES.iter().filter(|name| only.is_none_or(|only| only == **name)) {
+    for name in ENGINES
+        .iter()
+        .filter(|name| only.is_none_or(|only| only == **name))
+    {
         walks.push((name, prepared(name, &program, &orders)?));
     }
     if walks.is_empty() {
         return Err(format!("NAME is one of: {}", ENGINES.join(", ")).into());
     }
     let refused = masks.iter().filter(|mask| **mask != 0).count();
-    println!("orders    {ORDERS}, {refused} refused; every engine names the same rules for each of them\n");
+    println!(
+        "orders    {ORDERS}, {refused} refused; every engine names the same rules for each of \
+        them\n"
+    );
     let mut passes: Vec<Vec<Pass>> = vec![Vec::new(); walks.len()];
     for _ in 0..rounds.max(1) {
         for ((_, walk), passes) in walks.iter_mut().zip(&mut passes) {
@@ -196,7 +226,10 @@ fn measure(rounds: usize, only: Option<&str>) -> Result<()> {
         }
     }
     print_figures(&walks, &passes);
-    println!("\nload      {load_before} before, {} after\n", first_line("/proc/loadavg", ""));
+    println!(
+        "\nload      {load_before} before, {} after\n",
+        first_line("/proc/loadavg", "")
+    );
     print_losses()
 }
 
@@ -212,7 +245,10 @@ fn print_figures(walks: &[(&str, Walk)], passes: &[Vec<Pass>]) {
     println!("|---|---|---|---|---|");
     let ratio = |of: &[Pass], pick: fn(&Pass) -> f64| {
         // Round by round: both ran within the same seconds.
-        let pairs = of.iter().zip(&passes[0]).map(|(other, own)| pick(other) / pick(own));
+        let pairs = of
+            .iter()
+            .zip(&passes[0])
+            .map(|(other, own)| pick(other) / pick(own));
         median(pairs.collect())
     };
     for ((name, _), of) in walks.iter().zip(passes) {
@@ -228,8 +264,21 @@ fn print_losses() -> Result<()> {
     println!("| must be refused | ours | Cedar | Rego | CEL |");
     println!("|---|---|---|---|---|");
     for case in losses::cases() {
-        let losses::Answers { ours, cedar, rego, cel } = case.answers()?;
-        println!("| {} | {} | {} | {} | {} |", case.name, ours.text(), cedar.text(), rego.text(), cel.text());
+        let losses::Answers {
+            ours,
+            cedar,
+            rego,
+            cel,
+        } = case.answers()?;
+        println!(
+            "| {} | {} | {} | {} | {} \
+            |",
+            case.name,
+            ours.text(),
+            cedar.text(),
+            rego.text(),
+            cel.text()
+        );
     }
     Ok(())
 }

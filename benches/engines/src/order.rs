@@ -101,7 +101,8 @@ impl Random {
         of[usize::try_from(self.next() % of.len() as u64).expect("small")]
     }
 
-    /// Ten-thousandths between two bounds; now and then one of `edges` itself, where `gt` and `gte` part.
+    /// Ten-thousandths between two bounds; now and then one of `edges` itself, where `gt` and `gte`
+    /// part.
     fn number(&mut self, low: i64, high: i64, edges: &[i64]) -> Exact {
         let count = if !edges.is_empty() && self.next().is_multiple_of(8) {
             self.one(edges)
@@ -163,8 +164,9 @@ fn disturb(order: &mut Order, random: &mut Random) {
         8 => order.regime = random.one(&["crash", "halted", "bear", "bear"]),
         9 => order.weekday = random.one(&WEEKDAYS[4..]),
         10 => {
-            order.of_day =
-                random.one(&[0, 4, 5, 359, 360, 475, 484, 485, 955, 964, 965, 1319, 1320, 1435, 1439])
+            order.of_day = random.one(&[
+                0, 4, 5, 359, 360, 475, 484, 485, 955, 964, 965, 1319, 1320, 1435, 1439,
+            ])
         }
         11 => {
             order.of_day = random.between(0, 24 * 60);
@@ -184,7 +186,8 @@ fn disturb(order: &mut Order, random: &mut Random) {
     }
 }
 
-/// So many orders: three in eight as quiet as they come, the others disturbed in one place or several.
+/// So many orders: three in eight as quiet as they come, the others disturbed in one place or
+/// several.
 pub fn stream(seed: u64, count: usize) -> Vec<Order> {
     let mut random = Random(seed);
     let orders = (0..count).map(|_| {

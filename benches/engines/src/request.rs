@@ -1,4 +1,5 @@
-//! What an engine is told of one request: names by their room, and values that are not yet any engine's own.
+//! What an engine is told of one request: names by their room, and values that are not yet any
+//! engine's own.
 
 use spoolgate_wire::amount::Amount;
 

@@ -43,7 +43,11 @@ pub const ACTION: &str = "order.submit";
 /// What is wrong with a rule.
 pub fn program(files: &[(&str, &str)]) -> Result<Program> {
     let book = RuleSet::compile(files.iter().copied(), []).map_err(|error| error.to_string())?;
-    Ok(book.programs.get(ACTION).cloned().ok_or("no rule is about orders")?)
+    Ok(book
+        .programs
+        .get(ACTION)
+        .cloned()
+        .ok_or("no rule is about orders")?)
 }
 
 /// The bit of each rule by its id.

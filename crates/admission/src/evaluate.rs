@@ -84,7 +84,12 @@ struct Rows {
 
 impl Rows {
     /// Adds a yes-or-no row, which fails if there is a fault.
-    fn yes_no(&mut self, reason: Reason, fault: Option<String>, source: impl Into<Cow<'static, str>>) {
+    fn yes_no(
+        &mut self,
+        reason: Reason,
+        fault: Option<String>,
+        source: impl Into<Cow<'static, str>>,
+    ) {
         self.push(reason, CheckRow::yes_no(fault, source));
     }
 
@@ -116,7 +121,12 @@ impl Rows {
 
     fn done(self, counters: Counters, admitted: Option<Admitted>) -> Evaluation {
         let admitted = admitted.filter(|_| self.denied.is_none());
-        Evaluation { rows: self.rows, denied: self.denied, counters, admitted }
+        Evaluation {
+            rows: self.rows,
+            denied: self.denied,
+            counters,
+            admitted,
+        }
     }
 }
 
@@ -152,7 +162,11 @@ pub fn evaluate(question: &Question<'_>) -> Evaluation {
     let stranger = domain_fault(question);
     let path = format!("rules/admission/{}.yaml", question.domain);
     rows.yes_no(Reason::DomainDenied, stranger.clone(), PRINCIPALS);
-    rows.yes_no(Reason::PolicyUnavailable, question.policy.as_ref().err().cloned(), path.clone());
+    rows.yes_no(
+        Reason::PolicyUnavailable,
+        question.policy.as_ref().err().cloned(),
+        path.clone(),
+    );
     // Without the right or a policy there are no limits to check, and nothing about the tree
     // may be disclosed.
     let (Ok(limits), None) = (&question.policy, stranger) else {
@@ -170,13 +184,23 @@ pub fn evaluate(question: &Question<'_>) -> Evaluation {
 
 impl<'a> Limits<'a> {
     fn each(self) -> Vec<&'a Profile> {
-        [Some(self.file), self.delivered].into_iter().flatten().collect()
+        [Some(self.file), self.delivered]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 }
 
 fn domain_fault(question: &Question<'_>) -> Option<String> {
-    let holds = question.grant.is_some_and(|grant| grant.domains.contains(question.domain));
-    (!holds).then(|| format!("`{}` may not speak for {}", question.source, question.domain))
+    let holds = question
+        .grant
+        .is_some_and(|grant| grant.domains.contains(question.domain));
+    (!holds).then(|| {
+        format!(
+            "`{}` may not speak for {}",
+            question.source, question.domain
+        )
+    })
 }
 
 /// Returns the strictest value of a limit.
@@ -192,7 +216,9 @@ fn place(
     limits: &[&Profile],
     path: &str,
 ) -> (Counters, Option<Admitted>) {
-    let Question { lineage, reported, .. } = *question;
+    let Question {
+        lineage, reported, ..
+    } = *question;
     let (root, source) = (&causality.root_task_id, || Cow::Owned(path.to_owned()));
     let is_root = causality.parent_task_id.is_none();
     let orphan = causality
@@ -201,25 +227,48 @@ fn place(
         .filter(|_| lineage.parent.is_none())
         .map(|parent| format!("`{parent}` is not a task of `{root}`"));
     rows.yes_no(Reason::UnknownParent, orphan, STATE);
-    let cause = causality.caused_by_receipt_id.as_ref().filter(|_| is_root || !lineage.has_cause);
+    let cause = causality
+        .caused_by_receipt_id
+        .as_ref()
+        .filter(|_| is_root || !lineage.has_cause);
     let cause = cause.map(|receipt| match is_root {
-        true => format!("a root names no receipt: `{receipt}` is of another tree, whose task it would be"),
+        true => format!(
+            "a root names no receipt: `{receipt}` is of another tree, whose task it would be"
+        ),
         false => format!("`{receipt}` is not the receipt of a task of `{root}`"),
     });
     rows.yes_no(Reason::UnknownReceipt, cause, STATE);
     let taken = if is_root {
-        lineage.tree.is_some().then(|| format!("`{root}` was opened before"))
+        lineage
+            .tree
+            .is_some()
+            .then(|| format!("`{root}` was opened before"))
     } else {
-        lineage.is_taken.then(|| format!("`{}` is a task of `{root}` already", question.task))
+        lineage
+            .is_taken
+            .then(|| format!("`{}` is a task of `{root}` already", question.task))
     };
     rows.yes_no(Reason::TaskExists, taken, STATE);
     if is_root {
-        let roots = question.grant.and_then(|grant| grant.roots_per_hour).map_or(0, |roots| roots.get());
+        let roots = question
+            .grant
+            .and_then(|grant| grant.roots_per_hour)
+            .map_or(0, |roots| roots.get());
         let roots = u64::from(roots);
         let opened = Some(question.roots_in_hour);
-        rows.count(Reason::RootsExceeded, opened, roots, |n| n < roots, PRINCIPALS.into());
+        rows.count(
+            Reason::RootsExceeded,
+            opened,
+            roots,
+            |n| n < roots,
+            PRINCIPALS.into(),
+        );
     }
-    let derived = if is_root { Some(0) } else { lineage.parent.as_ref().map(|p| p.depth.saturating_add(1)) };
+    let derived = if is_root {
+        Some(0)
+    } else {
+        lineage.parent.as_ref().map(|p| p.depth.saturating_add(1))
+    };
     depth_claim(rows, derived, causality.spawn_depth);
     let (left, after) = budget(question, causality, limits);
     if let Some(left) = left {
@@ -229,7 +278,9 @@ fn place(
     }
     let higher = |known: u64, told: Option<u32>| known.max(told.map_or(0, u64::from));
     let depth = derived.map(|depth| higher(depth, reported.and_then(|told| told.current_depth)));
-    if let Some(max) = least(limits, |profile| Some(u64::from(profile.max_spawn_depth.get()))) {
+    if let Some(max) = least(limits, |profile| {
+        Some(u64::from(profile.max_spawn_depth.get()))
+    }) {
         rows.count(Reason::DepthExceeded, depth, max, |n| n < max, source());
     }
     let below = lineage.tree.as_ref().map(|tree| tree.descendants);
@@ -238,11 +289,28 @@ fn place(
     // A root is not a descendant, so the limit does not apply to it.
     let max = least(limits, |profile| profile.max_total_descendants).filter(|_| !is_root);
     if let Some(max) = max {
-        rows.count(Reason::DescendantsExceeded, descendants, max, |n| n < max, source());
+        rows.count(
+            Reason::DescendantsExceeded,
+            descendants,
+            max,
+            |n| n < max,
+            source(),
+        );
     }
-    let repeats = higher(lineage.repeats, reported.and_then(|told| told.capability_repeat_count));
-    if let Some(max) = least(limits, |profile| profile.max_repeats_per_capability.map(|n| n.get())) {
-        rows.count(Reason::RepeatsExceeded, Some(repeats), max, |n| n < max, source());
+    let repeats = higher(
+        lineage.repeats,
+        reported.and_then(|told| told.capability_repeat_count),
+    );
+    if let Some(max) = least(limits, |profile| {
+        profile.max_repeats_per_capability.map(|n| n.get())
+    }) {
+        rows.count(
+            Reason::RepeatsExceeded,
+            Some(repeats),
+            max,
+            |n| n < max,
+            source(),
+        );
     }
     let ancestor_repeats = window(rows, question, causality, limits, path);
     let counters = Counters {
@@ -260,7 +328,11 @@ fn place(
         depth,
         capability: causality.capability_id.clone(),
         repeats: lineage.repeats.saturating_add(1),
-        descendants: if is_root { 0 } else { below.unwrap_or(0).saturating_add(1) },
+        descendants: if is_root {
+            0
+        } else {
+            below.unwrap_or(0).saturating_add(1)
+        },
         budget: after,
         opened_by: is_root.then(|| question.source.clone()),
         at: question.now,
@@ -282,11 +354,27 @@ fn depth_claim(rows: &mut Rows, derived: Option<u64>, claim: Option<i64>) {
 
 /// Returns what is left of the tree's budget before and after this task. If the tree has no budget
 /// yet, the policy issues it. A claim can only lower it.
-fn budget(question: &Question<'_>, causality: &Causality, limits: &[&Profile]) -> (Option<i64>, Option<i64>) {
-    let issued = || least(limits, |profile| profile.recursion_budget.map(|budget| budget.get()));
+fn budget(
+    question: &Question<'_>,
+    causality: &Causality,
+    limits: &[&Profile],
+) -> (Option<i64>, Option<i64>) {
+    let issued = || {
+        least(limits, |profile| {
+            profile.recursion_budget.map(|budget| budget.get())
+        })
+    };
     let issued = || issued().and_then(|budget| i64::try_from(budget).ok());
-    let held = question.lineage.tree.as_ref().and_then(|tree| tree.budget).or_else(issued);
-    let left = [held, causality.recursion_budget_remaining].into_iter().flatten().min();
+    let held = question
+        .lineage
+        .tree
+        .as_ref()
+        .and_then(|tree| tree.budget)
+        .or_else(issued);
+    let left = [held, causality.recursion_budget_remaining]
+        .into_iter()
+        .flatten()
+        .min();
     (left, left.map(|left| left.saturating_sub(1)))
 }
 
@@ -299,9 +387,15 @@ fn window(
     limits: &[&Profile],
     path: &str,
 ) -> Option<u64> {
-    let told = question.reported.map(|told| told.ancestor_capability_ids.as_slice()).unwrap_or_default();
+    let told = question
+        .reported
+        .map(|told| told.ancestor_capability_ids.as_slice())
+        .unwrap_or_default();
     let count = |ancestors: &[spoolgate_wire::ids::Capability], size: usize| {
-        let same = ancestors.iter().take(size).filter(|other| **other == causality.capability_id);
+        let same = ancestors
+            .iter()
+            .take(size)
+            .filter(|other| **other == causality.capability_id);
         u64::try_from(same.count()).unwrap_or(u64::MAX)
     };
     let fullest = limits
@@ -309,22 +403,37 @@ fn window(
         .filter_map(|profile| {
             let max = profile.max_repeats_in_ancestor_window?.get();
             let size = usize::try_from(profile.ancestor_window_size?.get()).unwrap_or(usize::MAX);
-            Some((count(&question.lineage.ancestors, size).max(count(told, size)), max))
+            Some((
+                count(&question.lineage.ancestors, size).max(count(told, size)),
+                max,
+            ))
         })
         .min_by_key(|(found, max)| i128::from(*max).saturating_sub(i128::from(*found)))?;
     let (found, max) = fullest;
-    rows.count(Reason::AncestorWindowViolated, Some(found), max, |n| n < max, Cow::Owned(path.to_owned()));
+    rows.count(
+        Reason::AncestorWindowViolated,
+        Some(found),
+        max,
+        |n| n < max,
+        Cow::Owned(path.to_owned()),
+    );
     Some(found)
 }
 
 /// Checks the lists and sizes in the policy.
 fn lists(rows: &mut Rows, question: &Question<'_>, limits: &[&Profile], path: &str) {
-    if let Some(Causality { capability_id: capability, .. }) = question.causality {
+    if let Some(Causality {
+        capability_id: capability,
+        ..
+    }) = question.causality
+    {
         let is_denied = limits
             .iter()
             .filter_map(|p| p.capability_denylist.as_ref())
             .any(|list| list.contains(capability));
-        let mut allowlists = limits.iter().filter_map(|profile| profile.capability_allowlist.as_ref());
+        let mut allowlists = limits
+            .iter()
+            .filter_map(|profile| profile.capability_allowlist.as_ref());
         let is_left_out = allowlists.any(|list| !list.contains(capability));
         let fault = match (is_denied, is_left_out) {
             (true, _) => Some(format!("`{capability}` is on the denylist")),
@@ -333,19 +442,29 @@ fn lists(rows: &mut Rows, question: &Question<'_>, limits: &[&Profile], path: &s
         };
         rows.yes_no(Reason::CapabilityDenied, fault, path.to_owned());
     }
-    let mut targets = limits.iter().filter_map(|profile| profile.allowed_targets.as_ref());
-    let stranger =
-        question.target.filter(|target| targets.any(|list| !list.iter().any(|name| name == target)));
+    let mut targets = limits
+        .iter()
+        .filter_map(|profile| profile.allowed_targets.as_ref());
+    let stranger = question
+        .target
+        .filter(|target| targets.any(|list| !list.iter().any(|name| name == target)));
     let fault = stranger.map(|_| "the payload's target is not among allowed_targets".to_owned());
     rows.yes_no(Reason::TargetDenied, fault, path.to_owned());
     if let Some(max) = least(limits, |profile| profile.max_artifact_size_bytes) {
-        let size = question.artifact_size_bytes.unwrap_or(0).max(question.payload_bytes);
+        let size = question
+            .artifact_size_bytes
+            .unwrap_or(0)
+            .max(question.payload_bytes);
         let fault = (size > max).then(|| format!("{size} bytes against a limit of {max}"));
         let row = CheckRow::measured(amount(size), amount(max), "bytes", path.to_owned());
         rows.push(Reason::ArtifactTooLarge, row.unless_fault(fault));
     }
     let may_spawn = limits.iter().all(|profile| profile.can_spawn);
-    let spawns = (!may_spawn && question.payload_kind != LEASE)
-        .then(|| format!("can_spawn is false, and a `{}` is no lease", question.payload_kind));
+    let spawns = (!may_spawn && question.payload_kind != LEASE).then(|| {
+        format!(
+            "can_spawn is false, and a `{}` is no lease",
+            question.payload_kind
+        )
+    });
     rows.yes_no(Reason::InvariantViolation, spawns, path.to_owned());
 }

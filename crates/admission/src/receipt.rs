@@ -60,7 +60,8 @@ reasons! {
     MissingCausality = "missing_causality";
     /// The key may not speak for this tenant, surface and profile.
     DomainDenied = "domain_denied";
-    /// There is no such policy, it cannot be read, or a command that it names gave no usable answer.
+    /// There is no such policy, it cannot be read, or a command that it names gave no usable
+    /// answer.
     PolicyUnavailable = "policy_unavailable";
     /// The parent is not recorded in the tree.
     UnknownParent = "unknown_parent";
@@ -80,7 +81,8 @@ reasons! {
     DescendantsExceeded = "descendants_exceeded";
     /// Tasks of the capability in the tree >= max_repeats_per_capability.
     RepeatsExceeded = "repeats_exceeded";
-    /// The capability stands max_repeats_in_ancestor_window times or more among the nearest ancestors.
+    /// The capability stands max_repeats_in_ancestor_window times or more among the nearest
+    /// ancestors.
     AncestorWindowViolated = "ancestor_window_violated";
     /// On the denylist, or not on the allowlist.
     CapabilityDenied = "capability_denied";
@@ -90,7 +92,8 @@ reasons! {
     ArtifactTooLarge = "artifact_too_large";
     /// can_spawn is false, and the payload is no lease.
     InvariantViolation = "invariant_violation";
-    /// Only of requests that carry causality: another check refused the request, so no task came of it.
+    /// Only of requests that carry causality: another check refused the request, so no task came of
+    /// it.
     RequestRefused = "request_refused";
 }
 
@@ -105,7 +108,9 @@ pub fn markdown() -> String {
 
 /// The counts that a decision is based on. If a lineage command reports a higher count, that
 /// count applies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(deny_unknown_fields)]
 pub struct Counters {
     /// Depth of the task.
@@ -121,7 +126,9 @@ pub struct Counters {
 }
 
 /// What the request claimed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(deny_unknown_fields)]
 pub struct Claimed {
     /// `spawn_depth`.
@@ -201,13 +208,20 @@ mod tests {
     #[test]
     fn the_table_in_the_docs_is_this_one() {
         let docs = include_str!("../../../docs/admission.md");
-        assert!(docs.contains(&markdown()), "docs/admission.md should hold:\n{}", markdown());
+        assert!(
+            docs.contains(&markdown()),
+            "docs/admission.md should hold:\n{}",
+            markdown()
+        );
     }
 
     #[test]
     fn names_on_the_wire_are_those_of_the_table() {
         for reason in Reason::ALL {
-            assert_eq!(serde_json::to_string(reason).unwrap(), format!("\"{}\"", reason.name()));
+            assert_eq!(
+                serde_json::to_string(reason).unwrap(),
+                format!("\"{}\"", reason.name())
+            );
         }
         assert!(Reason::ALL.is_sorted());
     }

@@ -31,7 +31,9 @@ pub enum AskError {
     },
     /// The request was sent, but the answer was lost or did not come in time.
     #[error(
-        "no answer to request `{id}` within {waited_s} s: it may still be decided, or be decided already; sending the same bytes again under this id is safe, nothing is done twice and the answer is the stored one"
+        "no answer to request `{id}` within {waited_s} s: it may still be decided, or be decided \
+            already; sending the same bytes again under this id is safe, nothing is done twice and \
+                the answer is the stored one"
     )]
     NoAnswer {
         /// Id of the request.
@@ -84,8 +86,13 @@ impl Door {
         let bytes = request.to_json().into_bytes();
         let begun = Instant::now();
         // A deadline beyond the range of the clock means no deadline; a year is long enough.
-        let deadline = begun.checked_add(wait).unwrap_or(begun + Duration::from_secs(31_536_000));
-        let lost = || AskError::NoAnswer { id: id(), waited_s: wait.as_secs() };
+        let deadline = begun
+            .checked_add(wait)
+            .unwrap_or(begun + Duration::from_secs(31_536_000));
+        let lost = || AskError::NoAnswer {
+            id: id(),
+            waited_s: wait.as_secs(),
+        };
         match self {
             Door::Spool(spool) => spool
                 .hand_in(&bytes, request.id.as_str(), Some(request.id.as_str()))

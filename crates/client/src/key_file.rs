@@ -48,7 +48,8 @@ pub enum KeyFileError {
     },
     /// The file is not a key file.
     #[error(
-        "`{}` is no key file (line {line}, column {column}): take one that `spoolgate keys add NAME --out FILE` wrote",
+        "`{}` is no key file (line {line}, column {column}): take one that `spoolgate keys add \
+            NAME --out FILE` wrote",
         path.display()
     )]
     Form {
@@ -112,9 +113,15 @@ impl KeyFile {
     /// As [`KeyFile::read`], and [`KeyFileError::Open`] if others have any permission on the file.
     pub fn read_private(path: &Path, principal: &Principal) -> Result<KeyFile, KeyFileError> {
         let file = open(path)?;
-        let meta = file.metadata().map_err(|source| KeyFileError::Read { path: path.to_owned(), source })?;
+        let meta = file.metadata().map_err(|source| KeyFileError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
         if meta.mode() & OTHERS != 0 {
-            return Err(KeyFileError::Open { path: path.to_owned(), mode: meta.mode() & 0o7777 });
+            return Err(KeyFileError::Open {
+                path: path.to_owned(),
+                mode: meta.mode() & 0o7777,
+            });
         }
         KeyFile::read_from(file, path, principal)
     }
@@ -123,7 +130,10 @@ impl KeyFile {
         let mut bytes = Vec::new();
         file.take(KEY_FILE_BYTES_MAX)
             .read_to_end(&mut bytes)
-            .map_err(|source| KeyFileError::Read { path: path.to_owned(), source })?;
+            .map_err(|source| KeyFileError::Read {
+                path: path.to_owned(),
+                source,
+            })?;
         // The parser's message could quote the secret, so keep only line and column.
         let file: KeyFile = serde_json::from_slice(&bytes).map_err(|error| KeyFileError::Form {
             path: path.to_owned(),
@@ -150,8 +160,14 @@ impl KeyFile {
             .write(true)
             .mode(0o600)
             .open(path)
-            .map_err(|source| KeyFileError::Create { path: path.to_owned(), source })?;
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            .map_err(|source| KeyFileError::Create {
+                path: path.to_owned(),
+                source,
+            })?;
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
         serde_json::to_string(self)
             .map_err(io::Error::from)
             .and_then(|text| writeln!(file, "{text}"))
@@ -160,7 +176,10 @@ impl KeyFile {
             .map_err(|source| {
                 // A partial key is useless and would block the next attempt.
                 let _ = fs::remove_file(path);
-                KeyFileError::Write { path: path.to_owned(), source }
+                KeyFileError::Write {
+                    path: path.to_owned(),
+                    source,
+                }
             })
     }
 
@@ -179,5 +198,8 @@ impl KeyFile {
 }
 
 fn open(path: &Path) -> Result<File, KeyFileError> {
-    File::open(path).map_err(|source| KeyFileError::Read { path: path.to_owned(), source })
+    File::open(path).map_err(|source| KeyFileError::Read {
+        path: path.to_owned(),
+        source,
+    })
 }

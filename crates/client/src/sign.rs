@@ -19,7 +19,9 @@ pub enum SignError {
     #[error("the causality: {0}")]
     Causality(JsonError),
     /// The causality is too long.
-    #[error("the causality has {bytes} bytes without white space, the limit is {CAUSALITY_BYTES_MAX}")]
+    #[error(
+        "the causality has {bytes} bytes without white space, the limit is {CAUSALITY_BYTES_MAX}"
+    )]
     CausalityTooLong {
         /// Its length in bytes without white space.
         bytes: usize,
@@ -45,10 +47,16 @@ pub fn random_name() -> Result<String, getrandom::Error> {
     Ok(hex(&bytes))
 }
 
-/// The machine's clock; before 1970 or after 9999 it reads as 1970, which every gate refuses as too old.
+/// The machine's clock; before 1970 or after 9999 it reads as 1970, which every gate refuses as too
+/// old.
 fn now() -> Time {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).ok().and_then(|ms| Time::from_ms(ms).ok()).unwrap_or(Time::EPOCH)
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(since.as_millis())
+        .ok()
+        .and_then(|ms| Time::from_ms(ms).ok())
+        .unwrap_or(Time::EPOCH)
 }
 
 /// Makes a signed envelope. Payload and causality are JSON objects and keep their text except for
@@ -89,8 +97,14 @@ pub fn sign(
         Ok(json::minify(json::check_object(text.as_bytes())?).into_owned())
     };
     let payload = object(payload).map_err(SignError::Payload)?;
-    let causality = causality.map(object).transpose().map_err(SignError::Causality)?;
-    if let Some(text) = causality.as_ref().filter(|text| text.len() > CAUSALITY_BYTES_MAX) {
+    let causality = causality
+        .map(object)
+        .transpose()
+        .map_err(SignError::Causality)?;
+    if let Some(text) = causality
+        .as_ref()
+        .filter(|text| text.len() > CAUSALITY_BYTES_MAX)
+    {
         return Err(SignError::CausalityTooLong { bytes: text.len() });
     }
     let mut envelope = Envelope {

@@ -22,7 +22,8 @@ const LEAST: Duration = Duration::from_millis(1);
 #[non_exhaustive]
 pub enum SocketError {
     /// There is no gate: nothing was sent.
-    #[error("no gate answers at `{}` ({source}); start one with `spoolgate watch --socket`", path.display())]
+    #[error("no gate answers at `{}` ({source}); start one with `spoolgate watch \
+        --socket`", path.display())]
     NoGate {
         /// The path of the socket.
         path: PathBuf,
@@ -50,9 +51,16 @@ pub enum SocketError {
 ///
 /// # Errors
 /// Returns [`SocketError`], which says whether anything was sent.
-pub fn ask(path: &Path, request: &[u8], id: &str, deadline: Instant) -> Result<Answer, SocketError> {
+pub fn ask(
+    path: &Path,
+    request: &[u8],
+    id: &str,
+    deadline: Instant,
+) -> Result<Answer, SocketError> {
     let Some(frame) = frames::frame(request) else {
-        return Err(SocketError::TooLarge { bytes: request.len() });
+        return Err(SocketError::TooLarge {
+            bytes: request.len(),
+        });
     };
     let mut is_sent = false;
     loop {
@@ -64,21 +72,35 @@ pub fn ask(path: &Path, request: &[u8], id: &str, deadline: Instant) -> Result<A
                 }
             }
             Err(source) if !is_sent && source.kind() != io::ErrorKind::WouldBlock => {
-                return Err(SocketError::NoGate { path: path.to_owned(), source });
+                return Err(SocketError::NoGate {
+                    path: path.to_owned(),
+                    source,
+                });
             }
             Err(_) => {}
         }
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(SocketError::NoAnswer { path: path.to_owned() });
+            return Err(SocketError::NoAnswer {
+                path: path.to_owned(),
+            });
         }
         std::thread::sleep(AGAIN.min(left));
     }
 }
 
 /// Sends one frame and reads its answer. `None` if the connection ends before.
-fn exchange(mut stream: UnixStream, frame: &[u8], id: &str, deadline: Instant) -> io::Result<Option<Answer>> {
-    let left = || deadline.saturating_duration_since(Instant::now()).max(LEAST);
+fn exchange(
+    mut stream: UnixStream,
+    frame: &[u8],
+    id: &str,
+    deadline: Instant,
+) -> io::Result<Option<Answer>> {
+    let left = || {
+        deadline
+            .saturating_duration_since(Instant::now())
+            .max(LEAST)
+    };
     stream.set_write_timeout(Some(left()))?;
     // A gate that serves another client closes the connection without reading, but bytes it sent
     // before may still be there.

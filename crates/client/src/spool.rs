@@ -24,7 +24,8 @@ const CONTESTED: Duration = Duration::from_secs(1);
 pub enum SpoolError {
     /// The agent has no folder of its own.
     #[error(
-        "`{agent}` has no spool of its own at `{}`: with `spool: {agent}` in rules/principals.yaml the gate makes it at its next start or look at the rules",
+        "`{agent}` has no spool of its own at `{}`: with `spool: {agent}` in rules/principals.yaml \
+            the gate makes it at its next start or look at the rules",
         path.display()
     )]
     NoOwn {
@@ -34,7 +35,8 @@ pub enum SpoolError {
         path: PathBuf,
     },
     /// There is no spool at all.
-    #[error("there is no spool at `{}`; run `spoolgate init` first, or name the home with --home", path.display())]
+    #[error("there is no spool at `{}`; run `spoolgate init` first, or name the home with \
+        --home", path.display())]
     Missing {
         /// Where the spool should be.
         path: PathBuf,
@@ -63,7 +65,10 @@ pub enum SpoolError {
 
 impl SpoolError {
     fn disk(path: &Path, source: io::Error) -> SpoolError {
-        SpoolError::Disk { path: path.to_owned(), source }
+        SpoolError::Disk {
+            path: path.to_owned(),
+            source,
+        }
     }
 }
 
@@ -79,7 +84,9 @@ pub struct Spool {
 type Version = Option<(u64, i64, i64)>;
 
 fn version(path: &Path) -> Version {
-    fs::metadata(path).ok().map(|meta| (meta.ino(), meta.mtime(), meta.mtime_nsec()))
+    fs::metadata(path)
+        .ok()
+        .map(|meta| (meta.ino(), meta.mtime(), meta.mtime_nsec()))
 }
 
 /// Whether the folder exists and is accessible. Other disk errors are returned.
@@ -87,7 +94,9 @@ fn is_folder(path: &Path) -> Result<bool, SpoolError> {
     use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     match fs::metadata(path) {
         Ok(meta) => Ok(meta.is_dir()),
-        Err(error) if matches!(error.kind(), NotFound | NotADirectory | PermissionDenied) => Ok(false),
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory | PermissionDenied) => {
+            Ok(false)
+        }
         Err(source) => Err(SpoolError::disk(path, source)),
     }
 }
@@ -124,16 +133,27 @@ impl Spool {
         let spool = match agent {
             Some(name) => {
                 let own = inward.join(name.as_str());
-                Spool { unfinished: own.join("tmp"), dropped: own.join("new"), out: out.join(name.as_str()) }
+                Spool {
+                    unfinished: own.join("tmp"),
+                    dropped: own.join("new"),
+                    out: out.join(name.as_str()),
+                }
             }
-            None => Spool { unfinished: inward.clone(), dropped: inward.clone(), out },
+            None => Spool {
+                unfinished: inward.clone(),
+                dropped: inward.clone(),
+                out,
+            },
         };
         if is_folder(&spool.dropped)? {
             return Ok(spool);
         }
         let path = spool.dropped;
         Err(match agent.filter(|_| inward.is_dir()) {
-            Some(agent) => SpoolError::NoOwn { agent: agent.clone(), path },
+            Some(agent) => SpoolError::NoOwn {
+                agent: agent.clone(),
+                path,
+            },
             None => SpoolError::Missing { path },
         })
     }
@@ -159,7 +179,12 @@ impl Spool {
     ///
     /// # Errors
     /// Returns [`SpoolError`]. Unless it is [`SpoolError::HandedIn`], nothing was handed in.
-    pub fn hand_in(&self, request: &[u8], stem: &str, id: Option<&str>) -> Result<Sent, SpoolError> {
+    pub fn hand_in(
+        &self,
+        request: &[u8],
+        stem: &str,
+        id: Option<&str>,
+    ) -> Result<Sent, SpoolError> {
         let hidden = self.unfinished.join(format!(".{}.tmp", random_name()?));
         let written = fs::File::create_new(&hidden).and_then(|mut copy| {
             copy.write_all(request)?;
@@ -175,7 +200,11 @@ impl Spool {
         })?;
         let mut n = 0_u64;
         loop {
-            let name = if n == 0 { format!("{stem}.json") } else { format!("{stem}.{n}.json") };
+            let name = if n == 0 {
+                format!("{stem}.json")
+            } else {
+                format!("{stem}.{n}.json")
+            };
             let as_it_is = |path: PathBuf| (path.clone(), version(&path));
             let by_id = id.map(|id| as_it_is(self.out.join(format!("{id}.json"))));
             let by_file = as_it_is(self.out.join(format!("{name}.error.json")));
@@ -183,12 +212,24 @@ impl Spool {
             // A link fails here; a rename would replace a waiting request of this name.
             match fs::hard_link(&hidden, &waits_at) {
                 Ok(()) => {
-                    let late = |path: &Path, source| SpoolError::HandedIn { path: path.to_owned(), source };
+                    let late = |path: &Path, source| SpoolError::HandedIn {
+                        path: path.to_owned(),
+                        source,
+                    };
                     fs::remove_file(&hidden).map_err(|source| late(&hidden, source))?;
                     sync_folder(&self.dropped).map_err(|source| late(&self.dropped, source))?;
-                    return Ok(Sent { name, waits_at, inode, is_contested: n > 0, by_id, by_file });
+                    return Ok(Sent {
+                        name,
+                        waits_at,
+                        inode,
+                        is_contested: n > 0,
+                        by_id,
+                        by_file,
+                    });
                 }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => n = n.saturating_add(1),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    n = n.saturating_add(1)
+                }
                 Err(error) => {
                     let _ = fs::remove_file(&hidden);
                     return Err(SpoolError::disk(&self.dropped.join(&name), error));
@@ -224,7 +265,9 @@ impl Sent {
                     (*before, is_contested) = (now, true);
                 } else if let Some(refused) = of_file().filter(is_conflict) {
                     return Some(refused);
-                } else if !is_contested || seen.get_or_insert_with(Instant::now).elapsed() >= CONTESTED {
+                } else if !is_contested
+                    || seen.get_or_insert_with(Instant::now).elapsed() >= CONTESTED
+                {
                     return Some(answer);
                 }
             } else if let Some(answer) = of_file() {
@@ -239,7 +282,10 @@ impl Sent {
 }
 
 fn is_conflict(answer: &Answer) -> bool {
-    answer.error.as_ref().is_some_and(|error| error.code == Code::RequestIdConflict)
+    answer
+        .error
+        .as_ref()
+        .is_some_and(|error| error.code == Code::RequestIdConflict)
 }
 
 /// Makes a name in a folder durable if the folder is readable: a folder to drop files into need not

@@ -45,7 +45,11 @@ impl Vector {
     /// Adds a row that passes although there is a fault, because of an override or because the
     /// decision makes nothing riskier.
     fn lift(&mut self, name: &'static str, source: &'static str, by: &str, why: &str) {
-        self.rows.push(CheckRow::yes_no(Some(why.to_owned()), source).named(name).lifted(by));
+        self.rows.push(
+            CheckRow::yes_no(Some(why.to_owned()), source)
+                .named(name)
+                .lifted(by),
+        );
     }
 }
 
@@ -93,10 +97,14 @@ pub fn run<'a>(
     let floor = facts.rules.safety.control_confidence_min;
     let confident = decision.confidence >= floor;
     let why = (!confident).then(|| format!("{} is below {floor}", decision.confidence));
-    vector.faults.extend((!confident && !is_safer).then_some(ControlFault::ConfidenceTooLow));
+    vector
+        .faults
+        .extend((!confident && !is_safer).then_some(ControlFault::ConfidenceTooLow));
     let row = CheckRow::compared(decision.confidence, floor, "fraction", SAFETY).unless_fault(why);
     let row = row.named("confidence");
-    vector.rows.push(if is_safer { row.lifted(EXEMPT) } else { row });
+    vector
+        .rows
+        .push(if is_safer { row.lifted(EXEMPT) } else { row });
     if let Some(plan) = &plan {
         execution(&mut vector, decision, plan, degraded, is_safer, lifts);
         risk_mode(&mut vector, facts, decision, plan);
@@ -104,7 +112,12 @@ pub fn run<'a>(
     for (name, source, fault, why) in [
         ("halts", STATE, ControlFault::Halted, facts.halted),
         ("clock", STATE, ControlFault::ClockFault, facts.clock_fault),
-        ("rulebook", STATE, ControlFault::RulebookFault, facts.rulebook_fault),
+        (
+            "rulebook",
+            STATE,
+            ControlFault::RulebookFault,
+            facts.rulebook_fault,
+        ),
     ] {
         match why {
             Some(why) if is_safer => vector.lift(name, source, EXEMPT, why),
@@ -123,39 +136,79 @@ pub fn is_same(earlier: &Earlier, decision: &ControlDecision, payload_hash: &str
     if !decision.dry_run {
         return earlier.payload_hash == payload_hash;
     }
-    let read = earlier.payload.as_deref().map(ControlAttempt::read).and_then(|read| read.decision.ok());
-    read.is_some_and(|read| ControlDecision { dry_run: true, ..read } == *decision)
+    let read = earlier
+        .payload
+        .as_deref()
+        .map(ControlAttempt::read)
+        .and_then(|read| read.decision.ok());
+    read.is_some_and(|read| {
+        ControlDecision {
+            dry_run: true,
+            ..read
+        } == *decision
+    })
 }
 
 /// Returns the vector of a decision that was made before: its stored response is sent again, and no
 /// other check runs.
 pub fn again(earlier: &Earlier) -> Vec<CheckRow> {
-    let remark = format!("decided in ledger line {}, whose response this is", earlier.seq);
-    vec![CheckRow::yes_no(None, STATE).named("decision_id_free").remarked(remark)]
+    let remark = format!(
+        "decided in ledger line {}, whose response this is",
+        earlier.seq
+    );
+    vec![
+        CheckRow::yes_no(None, STATE)
+            .named("decision_id_free")
+            .remarked(remark),
+    ]
 }
 
 fn idempotency(vector: &mut Vector, facts: &Facts<'_>, decision: &ControlDecision) {
-    let other = facts.earlier.filter(|earlier| !is_same(earlier, decision, facts.payload_hash));
-    let why = other
-        .map(|earlier| format!("ledger line {} decided other bytes under this decision_id", earlier.seq));
-    vector.check("decision_id_free", STATE, ControlFault::DecisionIdConflict, why);
+    let other = facts
+        .earlier
+        .filter(|earlier| !is_same(earlier, decision, facts.payload_hash));
+    let why = other.map(|earlier| {
+        format!(
+            "ledger line {} decided other bytes under this decision_id",
+            earlier.seq
+        )
+    });
+    vector.check(
+        "decision_id_free",
+        STATE,
+        ControlFault::DecisionIdConflict,
+        why,
+    );
 }
 
 /// Checks that the concern matches account and market; returns whether some strategy file has it.
 fn concern(vector: &mut Vector, facts: &Facts<'_>, decision: &ControlDecision) -> bool {
-    let ControlDecision { concern_id, account_id, market_symbol, .. } = decision;
+    let ControlDecision {
+        concern_id,
+        account_id,
+        market_symbol,
+        ..
+    } = decision;
     let pair = ConcernId::of(account_id, market_symbol);
     let is_pair = pair == *concern_id;
     let why = (!is_pair).then(|| format!("`{concern_id}` is not `{pair}`, its account and market"));
     vector.check("concern_match", REQUEST, ControlFault::ConcernMismatch, why);
-    let (account, market) = concern_id.as_str().split_once(':').unwrap_or((concern_id.as_str(), ""));
+    let (account, market) = concern_id
+        .as_str()
+        .split_once(':')
+        .unwrap_or((concern_id.as_str(), ""));
     vector.validation.account_match = Some(account == account_id.as_str());
     vector.validation.market_match = Some(market == market_symbol.as_str());
     let is_known = is_pair && facts.rules.strategies_of(concern_id).next().is_some();
     vector.validation.concern_match = Some(is_known);
     if is_pair {
         let why = (!is_known).then(|| format!("no file in rules/strategies is of `{concern_id}`"));
-        vector.check("concern_known", STRATEGIES, ControlFault::ConcernUnknown, why);
+        vector.check(
+            "concern_known",
+            STRATEGIES,
+            ControlFault::ConcernUnknown,
+            why,
+        );
     }
     is_known
 }
@@ -173,39 +226,79 @@ fn plan<'a>(facts: &Facts<'a>, decision: &'a ControlDecision) -> Plan<'a> {
     match decision.action {
         ControlAction::Switch | ControlAction::Resume => runs(&mut after, target),
         ControlAction::Pause => after.paused = true,
-        ControlAction::SetRiskMode => after.risk_mode = decision.risk_mode.unwrap_or(before.risk_mode),
+        ControlAction::SetRiskMode => {
+            after.risk_mode = decision.risk_mode.unwrap_or(before.risk_mode)
+        }
     }
     let subject = match decision.action {
         ControlAction::Switch | ControlAction::Resume => after.current.as_ref(),
         ControlAction::Pause | ControlAction::SetRiskMode => before.current.as_ref(),
     };
-    Plan { concern, subject: registry::named(facts.rules, concern, subject), before, after }
+    Plan {
+        concern,
+        subject: registry::named(facts.rules, concern, subject),
+        before,
+        after,
+    }
 }
 
 /// Checks the sender's right, and that the named strategies exist, belong to the concern and are in
 /// the state that the action needs.
-fn about_strategies(vector: &mut Vector, facts: &Facts<'_>, decision: &ControlDecision, plan: &Plan<'_>) {
+fn about_strategies(
+    vector: &mut Vector,
+    facts: &Facts<'_>,
+    decision: &ControlDecision,
+    plan: &Plan<'_>,
+) {
     let concern = plan.concern;
     let safer = registry::makes_safer(facts.rules, facts.state, decision);
-    let why = (!may_decide(facts, concern, safer))
-        .then(|| format!("`{}` may not decide this on `{concern}`; a person may grant it", facts.source));
+    let why = (!may_decide(facts, concern, safer)).then(|| {
+        format!(
+            "`{}` may not decide this on `{concern}`; a person may grant it",
+            facts.source
+        )
+    });
     vector.check("authorised", PRINCIPALS, ControlFault::NotAuthorised, why);
     let current = registry::named(facts.rules, concern, plan.before.current.as_ref());
     if let Some(id) = &decision.target_strategy_id {
-        let target = facts.rules.strategies.values().find(|strategy| strategy.has_id(id));
+        let target = facts
+            .rules
+            .strategies
+            .values()
+            .find(|strategy| strategy.has_id(id));
         vector.validation.target_exists = Some(target.is_some());
-        let why = target.is_none().then(|| format!("there is no strategy `{id}`"));
-        vector.check("target_exists", STRATEGIES, ControlFault::TargetUnknown, why);
+        let why = target
+            .is_none()
+            .then(|| format!("there is no strategy `{id}`"));
+        vector.check(
+            "target_exists",
+            STRATEGIES,
+            ControlFault::TargetUnknown,
+            why,
+        );
         if let Some(target) = target {
-            vector.validation.account_match = Some(target.account.as_ref() == Some(&decision.account_id));
-            vector.validation.market_match = Some(target.market.as_ref() == Some(&decision.market_symbol));
+            vector.validation.account_match =
+                Some(target.account.as_ref() == Some(&decision.account_id));
+            vector.validation.market_match =
+                Some(target.market.as_ref() == Some(&decision.market_symbol));
             let is_here = target.concern.as_ref() == Some(concern);
             let why = (!is_here).then(|| format!("strategy `{id}` is not of `{concern}`"));
-            vector.check("target_match", STRATEGIES, ControlFault::TargetMismatch, why);
-            if is_here && matches!(decision.action, ControlAction::Pause | ControlAction::SetRiskMode) {
+            vector.check(
+                "target_match",
+                STRATEGIES,
+                ControlFault::TargetMismatch,
+                why,
+            );
+            if is_here
+                && matches!(
+                    decision.action,
+                    ControlAction::Pause | ControlAction::SetRiskMode
+                )
+            {
                 let why = current.is_none_or(|current| !current.has_id(id)).then(|| {
                     format!(
-                        "strategy `{id}` is not current on `{concern}`; leave the target out, or name what is"
+                        "strategy `{id}` is not current on `{concern}`; leave the target out, or \
+                            name what is"
                     )
                 });
                 vector.check("target_current", STATE, ControlFault::TargetNotCurrent, why);
@@ -218,15 +311,21 @@ fn about_strategies(vector: &mut Vector, facts: &Facts<'_>, decision: &ControlDe
         ControlAction::Switch | ControlAction::SetRiskMode => false,
     };
     if needs_one {
-        let why = current.is_none().then(|| format!("no strategy is current on `{concern}`; switch to one"));
+        let why = current
+            .is_none()
+            .then(|| format!("no strategy is current on `{concern}`; switch to one"));
         vector.check("strategy_named", STATE, ControlFault::NoStrategy, why);
     }
     if decision.action == ControlAction::Resume {
         let active = registry::active(facts.rules, concern, &plan.before);
         let another = active.filter(|active| {
-            decision.target_strategy_id.as_ref().is_some_and(|target| !active.has_id(target))
+            decision
+                .target_strategy_id
+                .as_ref()
+                .is_some_and(|target| !active.has_id(target))
         });
-        let why = another.map(|active| format!("strategy `{}` is active; switch instead", active.id()));
+        let why =
+            another.map(|active| format!("strategy `{}` is active; switch instead", active.id()));
         vector.check("no_other_active", STATE, ControlFault::AnotherActive, why);
     }
 }
@@ -244,8 +343,18 @@ fn overrides(
     }
     let right = &facts.rule.control;
     let may = right.overrides && plan.is_some_and(|plan| right.concerns.contains(plan.concern));
-    let why = (!may).then(|| format!("`{}` may not override on `{}`", facts.source, decision.concern_id));
-    vector.check("override", PRINCIPALS, ControlFault::OverrideNotPermitted, why);
+    let why = (!may).then(|| {
+        format!(
+            "`{}` may not override on `{}`",
+            facts.source, decision.concern_id
+        )
+    });
+    vector.check(
+        "override",
+        PRINCIPALS,
+        ControlFault::OverrideNotPermitted,
+        why,
+    );
     may
 }
 
@@ -257,7 +366,9 @@ fn expectation(
     lifts: bool,
 ) {
     let Some(expected) = &decision.expected_active_strategy_id else {
-        vector.warnings.push("expected_active_strategy_id is absent, so it was not checked".to_owned());
+        vector
+            .warnings
+            .push("expected_active_strategy_id is absent, so it was not checked".to_owned());
         return;
     };
     let active = registry::active(facts.rules, plan.concern, &plan.before);
@@ -269,14 +380,25 @@ fn expectation(
     vector.validation.expected_active_match = Some(matches);
     let told = |id: Option<&str>| id.map_or_else(|| "nothing".to_owned(), |id| format!("`{id}`"));
     let expected = told(expected.as_ref().map(ControlId::as_str));
-    let why =
-        (!matches).then(|| format!("{expected} is expected, {} is active", told(active.map(Strategy::id))));
+    let why = (!matches).then(|| {
+        format!(
+            "{expected} is expected, {} is active",
+            told(active.map(Strategy::id))
+        )
+    });
     match why {
         Some(why) if lifts => {
-            vector.warnings.push(format!("override lifted the expectation: {why}"));
+            vector
+                .warnings
+                .push(format!("override lifted the expectation: {why}"));
             vector.lift("expected_active", STATE, LIFTED, &why);
         }
-        why => vector.check("expected_active", STATE, ControlFault::ExpectationFailed, why),
+        why => vector.check(
+            "expected_active",
+            STATE,
+            ControlFault::ExpectationFailed,
+            why,
+        ),
     }
 }
 
@@ -290,20 +412,30 @@ fn execution(
     lifts: bool,
 ) {
     let Some(strategy) = plan.subject else { return };
-    if matches!(decision.action, ControlAction::Switch | ControlAction::Resume) {
+    if matches!(
+        decision.action,
+        ControlAction::Switch | ControlAction::Resume
+    ) {
         let why = strategy.not_runnable();
         vector.validation.target_runnable = Some(why.is_none());
         // Even a decision that changes nothing fails here if the strategy's file pauses it or lists
         // no instrument.
-        vector.check("target_runnable", STRATEGIES, ControlFault::TargetNotRunnable, why);
+        vector.check(
+            "target_runnable",
+            STRATEGIES,
+            ControlFault::TargetNotRunnable,
+            why,
+        );
     }
     let reasons = degraded(strategy);
-    let why =
-        (!reasons.is_empty()).then(|| format!("`{}` is degraded: {}", strategy.id(), reasons.join("; ")));
+    let why = (!reasons.is_empty())
+        .then(|| format!("`{}` is degraded: {}", strategy.id(), reasons.join("; ")));
     match why {
         Some(why) if is_safer => vector.lift("execution", STATE, EXEMPT, &why),
         Some(why) if lifts => {
-            vector.warnings.push(format!("override lifted degraded execution: {why}"));
+            vector
+                .warnings
+                .push(format!("override lifted degraded execution: {why}"));
             vector.lift("execution", STATE, LIFTED, &why);
         }
         why => vector.check("execution", STATE, ControlFault::ExecutionDegraded, why),
@@ -311,7 +443,9 @@ fn execution(
 }
 
 fn risk_mode(vector: &mut Vector, facts: &Facts<'_>, decision: &ControlDecision, plan: &Plan<'_>) {
-    let Some(wanted) = decision.risk_mode else { return };
+    let Some(wanted) = decision.risk_mode else {
+        return;
+    };
     if decision.action != ControlAction::SetRiskMode {
         if plan.subject.is_none() {
             return;
@@ -324,12 +458,27 @@ fn risk_mode(vector: &mut Vector, facts: &Facts<'_>, decision: &ControlDecision,
                 in_force.as_str()
             )
         });
-        return vector.check("risk_mode_match", REQUEST, ControlFault::RiskModeMismatch, why);
+        return vector.check(
+            "risk_mode_match",
+            REQUEST,
+            ControlFault::RiskModeMismatch,
+            why,
+        );
     }
-    let floor = plan.subject.map_or(RiskMode::Normal, |strategy| strategy.risk_mode);
+    let floor = plan
+        .subject
+        .map_or(RiskMode::Normal, |strategy| strategy.risk_mode);
     let why = (wanted < floor).then(|| {
         let file = plan.subject.map_or("", |strategy| strategy.name.as_str());
-        format!("rules/strategies/{file}.yaml allows nothing laxer than {}", floor.as_str())
+        format!(
+            "rules/strategies/{file}.yaml allows nothing laxer than {}",
+            floor.as_str()
+        )
     });
-    vector.check("risk_mode_permitted", STRATEGIES, ControlFault::RiskModeNotPermitted, why);
+    vector.check(
+        "risk_mode_permitted",
+        STRATEGIES,
+        ControlFault::RiskModeNotPermitted,
+        why,
+    );
 }

@@ -77,15 +77,24 @@ pub fn decide<'a, C>(
     if let Some(earlier) = done_before {
         let plan = checks::run(facts, decision, degraded).1;
         let mut vector = Vector::default();
-        vector.warnings.push(format!("this was decided in ledger line {}", earlier.seq));
+        vector
+            .warnings
+            .push(format!("this was decided in ledger line {}", earlier.seq));
         return answer(decision, facts, vector, plan.as_ref(), earlier.status, None);
     }
     let (mut vector, plan) = checks::run(facts, decision, degraded);
-    let changed = plan.as_ref().filter(|plan| plan.changes() && vector.faults.is_empty());
+    let changed = plan
+        .as_ref()
+        .filter(|plan| plan.changes() && vector.faults.is_empty());
     let reconciled = changed.map(|plan| reconcile(&closed_by(facts.rules, plan)));
     let (status, reconciled) = match reconciled {
         Some(Err(why)) => {
-            vector.check("reconcile", "state", ControlFault::ReconcileFailed, Some(why));
+            vector.check(
+                "reconcile",
+                "state",
+                ControlFault::ReconcileFailed,
+                Some(why),
+            );
             (ControlStatus::Failed, None)
         }
         Some(Ok(reconciled)) => (ControlStatus::Applied, Some(reconciled)),
@@ -98,7 +107,9 @@ pub fn decide<'a, C>(
 /// Returns the strategies of the concern that may not enter after the plan was applied.
 fn closed_by<'a>(rules: &'a Rulebook, plan: &Plan<'a>) -> Vec<&'a StrategyName> {
     let mut after = ControlState::default();
-    after.concerns.insert(plan.concern.clone(), plan.after.clone());
+    after
+        .concerns
+        .insert(plan.concern.clone(), plan.after.clone());
     rules
         .strategies_of(plan.concern)
         .filter(|strategy| {
@@ -136,16 +147,24 @@ fn answer<C>(
     }
     result.would_be = is_dry.then_some(would);
     let id = |strategy: &Strategy| ControlId::parse(strategy.id()).ok();
-    let from = plan.and_then(|plan| registry::active(facts.rules, plan.concern, &plan.before)).and_then(id);
+    let from = plan
+        .and_then(|plan| registry::active(facts.rules, plan.concern, &plan.before))
+        .and_then(id);
     let target = decision.target_strategy_id.clone();
     let to = match decision.action {
         ControlAction::Switch => target,
-        ControlAction::Resume => target.or_else(|| plan.and_then(|plan| plan.after.current.clone())),
+        ControlAction::Resume => {
+            target.or_else(|| plan.and_then(|plan| plan.after.current.clone()))
+        }
         ControlAction::Pause => None,
         ControlAction::SetRiskMode => from.clone(),
     };
     let risk_mode = plan.map(|plan| {
-        let state = if is_applied { &plan.after } else { &plan.before };
+        let state = if is_applied {
+            &plan.after
+        } else {
+            &plan.before
+        };
         registry::mode(facts.rules, plan.concern, state)
     });
     let mut changes = Vec::new();
@@ -160,9 +179,16 @@ fn answer<C>(
         });
     }
     if let Some(plan) = plan.filter(|_| is_applied) {
-        changes.push(Change::Concern { concern: plan.concern.clone(), state: plan.after.clone() });
+        changes.push(Change::Concern {
+            concern: plan.concern.clone(),
+            state: plan.after.clone(),
+        });
     }
-    let failed = vector.rows.iter().find(|row| !row.passed).filter(|_| !status.is_ok());
+    let failed = vector
+        .rows
+        .iter()
+        .find(|row| !row.passed)
+        .filter(|_| !status.is_ok());
     let message = failed.map(|row| {
         let reason = row.reason.as_deref().unwrap_or("no reason is given");
         format!("check `{}` failed: {reason}", row.name)
@@ -183,7 +209,13 @@ fn answer<C>(
         result,
         applied_at: facts.now,
     };
-    Outcome { response, rows: vector.rows, message, changes, effects }
+    Outcome {
+        response,
+        rows: vector.rows,
+        message,
+        changes,
+        effects,
+    }
 }
 
 #[cfg(test)]
@@ -196,14 +228,32 @@ mod tests {
     #[test]
     fn what_cannot_be_reconciled_fails_and_changes_nothing_but_the_record() {
         let files = [
-            ("rules/safety.yaml", include_str!("../../../rules/safety.yaml")),
-            ("rules/principals.yaml", include_str!("../../../rules/principals.yaml")),
-            ("rules/instruments.yaml", include_str!("../../../rules/instruments.yaml")),
-            ("rules/strategies/trend.yaml", include_str!("../../../rules/strategies/trend.yaml")),
-            ("rules/strategies/range.yaml", include_str!("../../../rules/strategies/range.yaml")),
+            (
+                "rules/safety.yaml",
+                include_str!("../../../rules/safety.yaml"),
+            ),
+            (
+                "rules/principals.yaml",
+                include_str!("../../../rules/principals.yaml"),
+            ),
+            (
+                "rules/instruments.yaml",
+                include_str!("../../../rules/instruments.yaml"),
+            ),
+            (
+                "rules/strategies/trend.yaml",
+                include_str!("../../../rules/strategies/trend.yaml"),
+            ),
+            (
+                "rules/strategies/range.yaml",
+                include_str!("../../../rules/strategies/range.yaml"),
+            ),
         ];
         let files = files.map(|(path, text)| (path.to_owned(), text.to_owned()));
-        let rules = Rulebook::compile(&Bundle { files: files.into() }).unwrap();
+        let rules = Rulebook::compile(&Bundle {
+            files: files.into(),
+        })
+        .unwrap();
         let source = Principal::parse("hermes").unwrap();
         let attempt = ControlAttempt::read(
             r#"{"decision_id":"d","concern_id":"paper:btc-usd","account_id":"paper","market_symbol":"btc-usd",
@@ -222,14 +272,21 @@ mod tests {
             clock_fault: None,
             rulebook_fault: None,
         };
-        let fails = |_: &[&StrategyName]| -> Result<Reconciled<()>, String> { Err("no luck".to_owned()) };
+        let fails =
+            |_: &[&StrategyName]| -> Result<Reconciled<()>, String> { Err("no luck".to_owned()) };
         let outcome = decide(&decision, &facts, &|_| Vec::new(), &fails);
         assert_eq!(outcome.response.status, ControlStatus::Failed);
         assert_eq!(outcome.response.errors, [ControlFault::ReconcileFailed]);
-        assert_eq!(outcome.message.unwrap(), "check `reconcile` failed: no luck");
+        assert_eq!(
+            outcome.message.unwrap(),
+            "check `reconcile` failed: no luck"
+        );
         assert!(matches!(
             outcome.changes.as_slice(),
-            [Change::Decided { status: ControlStatus::Failed, .. }]
+            [Change::Decided {
+                status: ControlStatus::Failed,
+                ..
+            }]
         ));
     }
 }

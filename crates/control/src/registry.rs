@@ -68,10 +68,15 @@ impl ControlState {
     /// Returns the state of a concern: as decided, or as the rule files give it.
     pub fn of(&self, rules: &Rulebook, concern: &ConcernId) -> ConcernState {
         self.concerns.get(concern).cloned().unwrap_or_else(|| {
-            let active = rules.strategies_of(concern).find(|s| s.status == StrategyStatus::Active);
+            let active = rules
+                .strategies_of(concern)
+                .find(|s| s.status == StrategyStatus::Active);
             // INVARIANT: a strategy's name is also a valid control id.
             let current = active.and_then(|strategy| ControlId::parse(strategy.id()).ok());
-            ConcernState { current, ..ConcernState::default() }
+            ConcernState {
+                current,
+                ..ConcernState::default()
+            }
         })
     }
 }
@@ -91,7 +96,9 @@ pub(super) fn named<'a>(
     concern: &'a ConcernId,
     id: Option<&ControlId>,
 ) -> Option<&'a Strategy> {
-    rules.strategies_of(concern).find(|strategy| id.is_some_and(|id| strategy.has_id(id)))
+    rules
+        .strategies_of(concern)
+        .find(|strategy| id.is_some_and(|id| strategy.has_id(id)))
 }
 
 /// Returns the strategy that is active in this state of a concern: it is current, and neither
@@ -108,7 +115,8 @@ pub(super) fn active<'a>(
 /// Returns the risk mode in force in this state of a concern: the stricter one of the concern's
 /// mode and the mode in its current strategy's file.
 pub fn mode(rules: &Rulebook, concern: &ConcernId, state: &ConcernState) -> RiskMode {
-    let of_file = named(rules, concern, state.current.as_ref()).map_or(RiskMode::Normal, |s| s.risk_mode);
+    let of_file =
+        named(rules, concern, state.current.as_ref()).map_or(RiskMode::Normal, |s| s.risk_mode);
     state.risk_mode.max(of_file)
 }
 
@@ -141,14 +149,23 @@ pub struct Standing {
 pub fn standing(rules: &Rulebook, state: &ControlState, strategy: &Strategy) -> Standing {
     let Some(concern) = &strategy.concern else {
         let mode = strategy.risk_mode;
-        return Standing { status: strategy.status, mode, closed: only_exits(mode, "its file") };
+        return Standing {
+            status: strategy.status,
+            mode,
+            closed: only_exits(mode, "its file"),
+        };
     };
     // This runs for every order, so it does not look at other strategies: the rule files make at
     // most one strategy per concern active.
     let decided = state.concerns.get(concern);
-    let mode = strategy.risk_mode.max(decided.map_or(RiskMode::Normal, |decided| decided.risk_mode));
+    let mode = strategy
+        .risk_mode
+        .max(decided.map_or(RiskMode::Normal, |decided| decided.risk_mode));
     let is_current = match decided {
-        Some(decided) => decided.current.as_ref().is_some_and(|id| strategy.has_id(id)),
+        Some(decided) => decided
+            .current
+            .as_ref()
+            .is_some_and(|id| strategy.has_id(id)),
         None => strategy.status == StrategyStatus::Active,
     };
     let is_paused = decided.is_some_and(|decided| decided.paused);
@@ -169,9 +186,14 @@ pub fn standing(rules: &Rulebook, state: &ControlState, strategy: &Strategy) -> 
             (StrategyStatus::Standby, Some(why))
         }
     };
-    Standing { status, mode, closed }
+    Standing {
+        status,
+        mode,
+        closed,
+    }
 }
 
 fn only_exits(mode: RiskMode, of: &str) -> Option<String> {
-    (mode == RiskMode::ExitsOnly).then(|| format!("may only exit: the risk mode of {of} is exits_only"))
+    (mode == RiskMode::ExitsOnly)
+        .then(|| format!("may only exit: the risk mode of {of} is exits_only"))
 }

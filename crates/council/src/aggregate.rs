@@ -8,7 +8,9 @@ use super::finding::Evidence;
 use super::seats::{self, Seat, Seating};
 use super::{axes, text};
 use spoolgate_rules::roles::Roles;
-use spoolgate_wire::council::{Axis, AxisScores, CouncilDecision, CouncilRequest, RoleVerdict, Stance};
+use spoolgate_wire::council::{
+    Axis, AxisScores, CouncilDecision, CouncilRequest, RoleVerdict, Stance,
+};
 
 /// The rules whose results make the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -116,8 +118,14 @@ pub fn decide(
         foreign_objection(&seating),
         axis_floor(request, &axis_scores, roles),
     ];
-    let final_outcome = rules.iter().map(|rule| rule.result).fold(Stance::Approve, Stance::min);
-    let not_assessed = Axis::ALL.into_iter().filter(|axis| !roles.covers(change, *axis)).collect();
+    let final_outcome = rules
+        .iter()
+        .map(|rule| rule.result)
+        .fold(Stance::Approve, Stance::min);
+    let not_assessed = Axis::ALL
+        .into_iter()
+        .filter(|axis| !roles.covers(change, *axis))
+        .collect();
     let case = text::Case {
         change,
         outcome: final_outcome,
@@ -139,15 +147,32 @@ pub fn decide(
         .seats
         .iter()
         .filter(|seat| seat.verdict != final_outcome)
-        .map(|seat| Dissent { role: seat.role.clone(), verdict: seat.verdict })
+        .map(|seat| Dissent {
+            role: seat.role.clone(),
+            verdict: seat.verdict,
+        })
         .collect();
     let Seating { seats, foreign, .. } = seating;
-    Ruling { decision, deliberation: Deliberation { rules, seats, foreign, dissent, missing, not_assessed } }
+    Ruling {
+        decision,
+        deliberation: Deliberation {
+            rules,
+            seats,
+            foreign,
+            dissent,
+            missing,
+            not_assessed,
+        },
+    }
 }
 
 /// Creates a rule's result from its reasons; without reasons the rule approves.
 fn unless(rule: Rule, result: Stance, why: Vec<String>) -> RuleResult {
-    let result = if why.is_empty() { Stance::Approve } else { result };
+    let result = if why.is_empty() {
+        Stance::Approve
+    } else {
+        result
+    };
     RuleResult { rule, result, why }
 }
 
@@ -155,29 +180,51 @@ fn veto(request: &CouncilRequest, seating: &Seating, roles: &Roles) -> RuleResul
     let veto_roles = &roles.change(request.change_type).veto_roles;
     let rejecting = seating.names(Stance::Reject).into_iter();
     let why = rejecting.filter(|name| veto_roles.iter().any(|veto| veto == name));
-    unless(Rule::Veto, Stance::Reject, why.map(|name| format!("{name} rejects and has a veto.")).collect())
+    unless(
+        Rule::Veto,
+        Stance::Reject,
+        why.map(|name| format!("{name} rejects and has a veto."))
+            .collect(),
+    )
 }
 
 fn rejections(seating: &Seating) -> RuleResult {
-    let why: Vec<String> =
-        seating.names(Stance::Reject).into_iter().map(|name| format!("{name} rejects.")).collect();
-    let result = if why.len() > 1 { Stance::Reject } else { Stance::NeedsMoreInfo };
+    let why: Vec<String> = seating
+        .names(Stance::Reject)
+        .into_iter()
+        .map(|name| format!("{name} rejects."))
+        .collect();
+    let result = if why.len() > 1 {
+        Stance::Reject
+    } else {
+        Stance::NeedsMoreInfo
+    };
     unless(Rule::Seats, result, why)
 }
 
 fn completeness(missing: &Missing) -> RuleResult {
-    unless(Rule::Completeness, Stance::NeedsMoreInfo, text::missing_lines(missing))
+    unless(
+        Rule::Completeness,
+        Stance::NeedsMoreInfo,
+        text::missing_lines(missing),
+    )
 }
 
 fn open_questions(seating: &Seating) -> RuleResult {
     let unsure = seating.names(Stance::NeedsMoreInfo).into_iter();
-    let why = unsure.map(|name| format!("{name} needs more information.")).collect();
+    let why = unsure
+        .map(|name| format!("{name} needs more information."))
+        .collect();
     unless(Rule::OpenQuestions, Stance::NeedsMoreInfo, why)
 }
 
 fn foreign_objection(seating: &Seating) -> RuleResult {
-    let objecting = seating.foreign.iter().filter(|seat| seat.verdict != Stance::Approve);
-    let why = objecting.map(|seat| format!("{}, which has no seat here, does not approve.", seat.role));
+    let objecting = seating
+        .foreign
+        .iter()
+        .filter(|seat| seat.verdict != Stance::Approve);
+    let why =
+        objecting.map(|seat| format!("{}, which has no seat here, does not approve.", seat.role));
     unless(Rule::ForeignObjection, Stance::NeedsMoreInfo, why.collect())
 }
 
@@ -185,7 +232,10 @@ fn axis_floor(request: &CouncilRequest, scores: &AxisScores, roles: &Roles) -> R
     let change = request.change_type;
     let mut result = Stance::Approve;
     let mut why = Vec::new();
-    for axis in Axis::ALL.into_iter().filter(|axis| roles.covers(change, *axis)) {
+    for axis in Axis::ALL
+        .into_iter()
+        .filter(|axis| roles.covers(change, *axis))
+    {
         let (score, floor) = (scores.get(axis), roles.floor(change, axis));
         let (below, stance) = if score.tenths() < floor.reject_below {
             (floor.reject_below, Stance::Reject)

@@ -63,5 +63,7 @@ fn concerns(axis: Axis, role: &RoleRule, seat: &Seat, roles: &Roles) -> u32 {
     }
     let weight = roles.weights.concern;
     let counted = seat.concerns.len().min(usize::from(weight.per_role_max));
-    u32::try_from(counted).unwrap_or(u32::MAX).saturating_mul(u32::from(weight.deduct))
+    u32::try_from(counted)
+        .unwrap_or(u32::MAX)
+        .saturating_mul(u32::from(weight.deduct))
 }

@@ -38,8 +38,17 @@ pub(super) fn missing(request: &CouncilRequest, empty_seats: &[String], roles: &
         Some(value) => is_figure(value.as_str(), &nothing),
         None => false,
     };
-    let metrics = change.required_metrics.iter().filter(|name| !has_figure(name)).cloned().collect();
-    Missing { roles: empty_seats.to_vec(), artifacts, metrics }
+    let metrics = change
+        .required_metrics
+        .iter()
+        .filter(|name| !has_figure(name))
+        .cloned()
+        .collect();
+    Missing {
+        roles: empty_seats.to_vec(),
+        artifacts,
+        metrics,
+    }
 }
 
 /// Whether the value is a number, or a text that is not a placeholder; the evidence roles judge its

@@ -18,7 +18,9 @@ pub(super) enum Confidence {
 
 /// Compares a confidence with its floor.
 pub(super) fn read(confidence: Option<&JsonText>, floor: Amount) -> Confidence {
-    let Some(confidence) = confidence else { return Confidence::Absent };
+    let Some(confidence) = confidence else {
+        return Confidence::Absent;
+    };
     let (value, one) = (Magnitude::parse(confidence.as_str()), Magnitude::parse("1"));
     match value {
         Some(value) if Some(&value) <= one.as_ref() => match Magnitude::parse(&floor.to_string()) {
@@ -42,7 +44,9 @@ impl Magnitude {
     /// Parses a JSON number; `None` for other values, for negative numbers and for exponents beyond
     /// 64 bits.
     fn parse(text: &str) -> Option<Magnitude> {
-        let (negative, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
+        let (negative, text) = text
+            .strip_prefix('-')
+            .map_or((false, text), |rest| (true, rest));
         if !text.starts_with(|c: char| c.is_ascii_digit()) {
             return None;
         }
@@ -52,9 +56,14 @@ impl Magnitude {
         let leading = all.len() - all.trim_start_matches('0').len();
         let digits = all.trim_matches('0').to_owned();
         if digits.is_empty() {
-            return Some(Magnitude { exponent: i64::MIN, digits });
+            return Some(Magnitude {
+                exponent: i64::MIN,
+                digits,
+            });
         }
-        let before_point = i64::try_from(whole.len()).ok()?.checked_sub(i64::try_from(leading).ok()?)?;
+        let before_point = i64::try_from(whole.len())
+            .ok()?
+            .checked_sub(i64::try_from(leading).ok()?)?;
         let exponent = exponent.parse::<i64>().ok()?.checked_add(before_point)?;
         (!negative).then_some(Magnitude { exponent, digits })
     }

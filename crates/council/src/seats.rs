@@ -71,7 +71,11 @@ impl Seating {
 
     /// Returns the names of the seats with this verdict.
     pub fn names(&self, verdict: Stance) -> Vec<&str> {
-        self.seats.iter().filter(|seat| seat.verdict == verdict).map(|seat| seat.role.as_str()).collect()
+        self.seats
+            .iter()
+            .filter(|seat| seat.verdict == verdict)
+            .map(|seat| seat.role.as_str())
+            .collect()
     }
 }
 
@@ -96,7 +100,11 @@ pub(super) fn seat(
             None => empty.push(role.name.clone()),
         }
     }
-    Seating { seats, empty, foreign: by_key.into_values().map(Merger::finish).collect() }
+    Seating {
+        seats,
+        empty,
+        foreign: by_key.into_values().map(Merger::finish).collect(),
+    }
 }
 
 /// Returns how one verdict counts on its own.
@@ -108,8 +116,10 @@ pub fn reading(change: ChangeType, vote: &RoleVerdict, roles: &Roles) -> Option<
 /// Returns each distinct value once, ordered by its bytes as JSON.
 fn in_canonical_order<T: Serialize>(values: &[T]) -> impl Iterator<Item = &T> {
     // Values that were parsed from JSON, and strings and numbers, always serialise.
-    let by_bytes: BTreeMap<Vec<u8>, &T> =
-        values.iter().map(|value| (serde_json::to_vec(value).unwrap_or_default(), value)).collect();
+    let by_bytes: BTreeMap<Vec<u8>, &T> = values
+        .iter()
+        .map(|value| (serde_json::to_vec(value).unwrap_or_default(), value))
+        .collect();
     by_bytes.into_values()
 }
 
@@ -118,7 +128,9 @@ fn merger<'a, 'b>(
     spelling: &str,
     roles: &'a Roles,
 ) -> &'b mut Merger<'a> {
-    by_key.entry(roles.key(spelling)).or_insert_with(|| Merger::new(spelling, roles))
+    by_key
+        .entry(roles.key(spelling))
+        .or_insert_with(|| Merger::new(spelling, roles))
 }
 
 /// A seat under construction.
@@ -139,8 +151,9 @@ impl<'a> Merger<'a> {
     fn new(spelling: &str, roles: &'a Roles) -> Merger<'a> {
         let role = roles.resolve(spelling);
         let shown = text::clean(spelling, NAME_CHARS_MAX);
-        let name =
-            role.map(|role| role.name.clone()).or_else(|| Some(shown).filter(|shown| !shown.is_empty()));
+        let name = role
+            .map(|role| role.name.clone())
+            .or_else(|| Some(shown).filter(|shown| !shown.is_empty()));
         let seat = Seat {
             role: name.unwrap_or_else(|| "a role without a name".to_owned()),
             verdict: Stance::Approve,
@@ -153,14 +166,25 @@ impl<'a> Merger<'a> {
         };
         let (concerns, checks) = (BTreeSet::new(), BTreeMap::new());
         let (computed_actions, filed_actions) = (Vec::new(), Vec::new());
-        Merger { seat, role, roles, concerns, computed_actions, filed_actions, checks }
+        Merger {
+            seat,
+            role,
+            roles,
+            concerns,
+            computed_actions,
+            filed_actions,
+            checks,
+        }
     }
 
     /// Adds the rows that the gate computed.
     fn compute(&mut self, evidence: &'a Evidence) {
         self.seat.computed = true;
         let failed = |least: Severity| {
-            evidence.findings.iter().any(|row| row.pass == Some(false) && row.severity >= least)
+            evidence
+                .findings
+                .iter()
+                .any(|row| row.pass == Some(false) && row.severity >= least)
         };
         let mut stance = evidence.verdict;
         if failed(Severity::Blocker) {
@@ -173,14 +197,22 @@ impl<'a> Merger<'a> {
         // effect by itself, would turn the result into an approval.
         if !evidence.findings.iter().any(|row| row.pass == Some(true)) {
             stance = stance.min(Stance::NeedsMoreInfo);
-            self.weaken(Some(evidence.verdict), "approves and no computed check passed".to_owned());
+            self.weaken(
+                Some(evidence.verdict),
+                "approves and no computed check passed".to_owned(),
+            );
         }
         self.lower(stance);
-        for row in evidence.findings.iter().filter(|row| row.pass == Some(false)) {
+        for row in evidence
+            .findings
+            .iter()
+            .filter(|row| row.pass == Some(false))
+        {
             let check = self.computed_check(row);
             self.fail(&row.check_id, &row.question, check);
         }
-        self.computed_actions.push((stance, &evidence.required_actions));
+        self.computed_actions
+            .push((stance, &evidence.required_actions));
     }
 
     /// Adds a filed vote.
@@ -189,27 +221,43 @@ impl<'a> Merger<'a> {
         let stance = Stance::parse(&vote.verdict);
         if stance.is_none() {
             let word = text::clean(&vote.verdict, NAME_CHARS_MAX);
-            self.note(format!("`{word}` is no verdict: it counts as NEEDS_MORE_INFO"));
+            self.note(format!(
+                "`{word}` is no verdict: it counts as NEEDS_MORE_INFO"
+            ));
         }
         self.lower(stance.unwrap_or(Stance::NeedsMoreInfo));
         let floor = self.roles.confidence_floor(self.role);
         match confidence::read(vote.confidence_score.as_ref(), floor) {
             Confidence::Enough => {}
             Confidence::Absent => self.weaken(stance, "approves without a confidence".to_owned()),
-            Confidence::Invalid => {
-                self.weaken(stance, "approves with a confidence that is not from 0 to 1".to_owned())
+            Confidence::Invalid => self.weaken(
+                stance,
+                "approves with a confidence that is not from 0 to 1".to_owned(),
+            ),
+            Confidence::Low => {
+                self.weaken(stance, format!("approves with a confidence below {floor}"))
             }
-            Confidence::Low => self.weaken(stance, format!("approves with a confidence below {floor}")),
         }
         if vote.checklist_results.is_empty() {
             self.weaken(stance, "approves with an empty checklist".to_owned());
         }
-        for item in vote.checklist_results.iter().filter(|item| item.pass == Some(false)) {
-            self.weaken(stance, "approves against a failed check of its own".to_owned());
+        for item in vote
+            .checklist_results
+            .iter()
+            .filter(|item| item.pass == Some(false))
+        {
+            self.weaken(
+                stance,
+                "approves against a failed check of its own".to_owned(),
+            );
             // A role outside the roster has no axis of its own, so its checks count on none.
             if let Some(role) = self.role {
                 let check = self.filed_check(item, role);
-                self.fail(item.check_id.as_deref().unwrap_or_default(), &item.question, check);
+                self.fail(
+                    item.check_id.as_deref().unwrap_or_default(),
+                    &item.question,
+                    check,
+                );
             }
         }
         for concern in &vote.concerns {
@@ -225,11 +273,16 @@ impl<'a> Merger<'a> {
     /// gate requires are left out, because they are not what blocks the case.
     fn finish(mut self) -> Seat {
         let verdict = self.seat.verdict;
-        let computed = self.computed_actions.iter().filter(|(stance, _)| *stance == verdict);
+        let computed = self
+            .computed_actions
+            .iter()
+            .filter(|(stance, _)| *stance == verdict);
         let mut seen: BTreeSet<String> = BTreeSet::new();
         let mut wanted: Vec<String> = Vec::new();
-        for action in
-            computed.map(|(_, actions)| *actions).chain(self.filed_actions.iter().copied()).flatten()
+        for action in computed
+            .map(|(_, actions)| *actions)
+            .chain(self.filed_actions.iter().copied())
+            .flatten()
         {
             let action = self.clean(action);
             if !action.is_empty() && seen.insert(text::fold(&action)) {
@@ -285,7 +338,10 @@ impl<'a> Merger<'a> {
     fn fail(&mut self, check_id: &str, question: &str, failed: FailedCheck) {
         let id = Some(text::fold(check_id)).filter(|id| !id.is_empty());
         let key = (id.unwrap_or_else(|| text::fold(question)), failed.axis);
-        let known = self.checks.get(&key).and_then(|place| self.seat.failed_checks.get_mut(*place));
+        let known = self
+            .checks
+            .get(&key)
+            .and_then(|place| self.seat.failed_checks.get_mut(*place));
         if let Some(known) = known {
             known.severity = known.severity.max(failed.severity);
             known.headline |= failed.headline;

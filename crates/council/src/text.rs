@@ -28,13 +28,26 @@ pub(super) fn tenths(tenths: u8) -> Tenths {
 
 /// Returns one sentence for each missing item.
 pub(super) fn missing_lines(missing: &Missing) -> Vec<String> {
-    named(missing, |kind, name| format!("The {kind} {name} is missing."))
+    named(missing, |kind, name| {
+        format!("The {kind} {name} is missing.")
+    })
 }
 
 fn named(missing: &Missing, line: impl Fn(&str, &str) -> String) -> Vec<String> {
-    let Missing { roles, artifacts, metrics } = missing;
-    let kinds = [("verdict of the", roles), ("artifact", artifacts), ("metric", metrics)];
-    kinds.iter().flat_map(|(kind, names)| names.iter().map(|name| line(kind, name))).collect()
+    let Missing {
+        roles,
+        artifacts,
+        metrics,
+    } = missing;
+    let kinds = [
+        ("verdict of the", roles),
+        ("artifact", artifacts),
+        ("metric", metrics),
+    ];
+    kinds
+        .iter()
+        .flat_map(|(kind, names)| names.iter().map(|name| line(kind, name)))
+        .collect()
 }
 
 /// Formats a list: `a`, `a and b`, `a, b and c`.
@@ -60,7 +73,10 @@ fn noun(axis: Axis) -> &'static str {
 /// Removes lines that repeat an earlier one.
 fn each_once(lines: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
-    lines.into_iter().filter(|line| seen.insert(fold(line))).collect()
+    lines
+        .into_iter()
+        .filter(|line| seen.insert(fold(line)))
+        .collect()
 }
 
 impl Case<'_> {
@@ -77,7 +93,9 @@ impl Case<'_> {
             } else {
                 format!("All {seats} required roles approve")
             };
-            sentences.push(format!("{who}; the lowest axis is {noun} (Axis {number} score: {score})."));
+            sentences.push(format!(
+                "{who}; the lowest axis is {noun} (Axis {number} score: {score})."
+            ));
         } else {
             sentences.push(self.lowest_axis_sentence(axis, score));
         }
@@ -105,7 +123,9 @@ impl Case<'_> {
 
     /// Returns the covered axis with the lowest score; the first one if several are equal.
     fn lowest(&self) -> (Axis, Tenths) {
-        let covered = Axis::ALL.into_iter().filter(|axis| self.roles.covers(self.change, *axis));
+        let covered = Axis::ALL
+            .into_iter()
+            .filter(|axis| self.roles.covers(self.change, *axis));
         let scored = covered.map(|axis| (axis, self.scores.get(axis)));
         scored
             .min_by_key(|(axis, score)| (*score, axis.number()))
@@ -115,7 +135,11 @@ impl Case<'_> {
     fn lowest_axis_sentence(&self, axis: Axis, score: Tenths) -> String {
         let (noun, number, size) = (noun(axis), axis.number(), self.size(score));
         let sound = self.sound(axis);
-        let the = if sound.is_empty() { "The".to_owned() } else { format!("While the code is {sound}, the") };
+        let the = if sound.is_empty() {
+            "The".to_owned()
+        } else {
+            format!("While the code is {sound}, the")
+        };
         let flagged = self.roles_that(|seat, primary, _| {
             let rejects = seat.verdict == Stance::Reject && primary == axis;
             rejects || seat.failed_checks.iter().any(|check| check.axis == axis)
@@ -132,15 +156,23 @@ impl Case<'_> {
         });
         if !doubting.is_empty() {
             let who = listed(&doubting);
-            return format!("{the} {who} left {size} {noun} risks open (Axis {number} score: {score}).");
+            return format!(
+                "{the} {who} left {size} {noun} risks open (Axis {number} score: {score})."
+            );
         }
-        format!("{the} lowest axis is {} (Axis {number} score: {score}).", axis.as_str())
+        format!(
+            "{the} lowest axis is {} (Axis {number} score: {score}).",
+            axis.as_str()
+        )
     }
 
     /// Names the axes that are good enough to mention first, except the axis that the sentence is
     /// about.
     fn sound(&self, about: Axis) -> String {
-        let words = [(Axis::CodeCorrectness, "correct"), (Axis::Applicability, "applicable")];
+        let words = [
+            (Axis::CodeCorrectness, "correct"),
+            (Axis::Applicability, "applicable"),
+        ];
         let sound = words.iter().filter(|(axis, _)| {
             *axis != about && self.scores.get(*axis).tenths() >= self.roles.text.sound_from
         });
@@ -168,7 +200,11 @@ impl Case<'_> {
 
     /// Returns the message of the first failed check that may head the text.
     fn headline(&self) -> Option<String> {
-        let checks = self.seating.seats.iter().flat_map(|seat| &seat.failed_checks);
+        let checks = self
+            .seating
+            .seats
+            .iter()
+            .flat_map(|seat| &seat.failed_checks);
         let mut heads = checks.filter(|check| check.headline && !check.message.is_empty());
         heads.next().map(|check| check.message.clone())
     }
@@ -179,14 +215,34 @@ impl Case<'_> {
             return Vec::new();
         }
         let mut issues = Vec::new();
-        for seat in self.seating.seats.iter().filter(|seat| seat.verdict == Stance::Reject) {
-            issues.extend(seat.concerns.iter().map(|concern| detected_by(concern, &seat.role)));
-            let blockers = seat.failed_checks.iter().filter(|check| check.severity == Severity::Blocker);
-            issues.extend(blockers.filter(|check| !check.headline).map(|check| check.message.clone()));
+        for seat in self
+            .seating
+            .seats
+            .iter()
+            .filter(|seat| seat.verdict == Stance::Reject)
+        {
+            issues.extend(
+                seat.concerns
+                    .iter()
+                    .map(|concern| detected_by(concern, &seat.role)),
+            );
+            let blockers = seat
+                .failed_checks
+                .iter()
+                .filter(|check| check.severity == Severity::Blocker);
+            issues.extend(
+                blockers
+                    .filter(|check| !check.headline)
+                    .map(|check| check.message.clone()),
+            );
         }
         if self.outcome == Stance::NeedsMoreInfo {
             issues.extend(missing_lines(self.missing));
-            let unsure = self.seating.seats.iter().filter(|seat| seat.verdict == Stance::NeedsMoreInfo);
+            let unsure = self
+                .seating
+                .seats
+                .iter()
+                .filter(|seat| seat.verdict == Stance::NeedsMoreInfo);
             issues.extend(unsure.flat_map(open_questions));
         }
         issues.retain(|issue| !issue.is_empty());
@@ -200,12 +256,18 @@ impl Case<'_> {
     /// Returns the actions that the deciding roles require, then what must be supplied.
     pub fn next_steps(&self) -> Vec<String> {
         let seats = &self.seating.seats;
-        let anyone =
-            self.outcome == Stance::Approve || !seats.iter().any(|seat| seat.verdict == self.outcome);
-        let deciding = seats.iter().filter(|seat| anyone || seat.verdict == self.outcome);
+        let anyone = self.outcome == Stance::Approve
+            || !seats.iter().any(|seat| seat.verdict == self.outcome);
+        let deciding = seats
+            .iter()
+            .filter(|seat| anyone || seat.verdict == self.outcome);
         let actions = deciding.flat_map(|seat| seat.required_actions.iter().cloned());
         let supplies = named(self.missing, |kind, name| {
-            let verb = if kind.starts_with("verdict") { "Obtain" } else { "Supply" };
+            let verb = if kind.starts_with("verdict") {
+                "Obtain"
+            } else {
+                "Supply"
+            };
             format!("{verb} the {kind} {name}.")
         });
         each_once(actions.chain(supplies))
@@ -234,5 +296,9 @@ fn open_questions(seat: &Seat) -> Vec<String> {
         .filter(|text| !text.is_empty())
         .map(|text| format!("{role}: {text}"))
         .collect();
-    if open.is_empty() { vec![format!("{role} needs more information.")] } else { open }
+    if open.is_empty() {
+        vec![format!("{role} needs more information.")]
+    } else {
+        open
+    }
 }

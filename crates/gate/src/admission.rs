@@ -95,8 +95,11 @@ struct Task<'a> {
 
 impl<'a> Asked<'a> {
     fn of_body(authentic: &Authentic, way: Way, attempt: &'a AdmissionAttempt) -> Asked<'a> {
-        let mut task = attempt.body.as_ref().map_err(|fault| Unasked::Malformed(fault.to_string())).map(
-            |AdmissionBody { envelope, forward }| Task {
+        let mut task = attempt
+            .body
+            .as_ref()
+            .map_err(|fault| Unasked::Malformed(fault.to_string()))
+            .map(|AdmissionBody { envelope, forward }| Task {
                 domain: &envelope.domain,
                 payload_kind: &envelope.payload_kind,
                 payload_bytes: envelope.payload.len(),
@@ -104,18 +107,21 @@ impl<'a> Asked<'a> {
                 artifact_size_bytes: envelope.artifact_size_bytes,
                 causality: envelope.causality.clone(),
                 forward: *forward,
-            },
-        );
+            });
         if authentic.envelope.causality.is_some() {
             let fault = "the causality of the body counts; beside it the request carries another";
             task = Err(Unasked::Malformed(fault.to_owned()));
         }
         if way == Way::Admit && task.as_ref().is_ok_and(|task| task.forward == Some(false)) {
             let fault =
-                "`forward` is false: admission.admit forwards, admission.evaluate may leave it".to_owned();
+                "`forward` is false: admission.admit forwards, admission.evaluate may leave it"
+                    .to_owned();
             task = Err(Unasked::Malformed(fault));
         }
-        Asked { echo: attempt.echo.clone(), task }
+        Asked {
+            echo: attempt.echo.clone(),
+            task,
+        }
     }
 
     /// Reads the task of a request of another contract, which carries causality or has to. Its
@@ -123,7 +129,10 @@ impl<'a> Asked<'a> {
     fn of_step(rules: &'a Rulebook, authentic: &Authentic) -> Asked<'a> {
         let text = authentic.envelope.causality.as_deref();
         let mut echo = Echo::of_causality(text.unwrap_or_default());
-        let grant = rules.principals.get(&authentic.envelope.source).and_then(|rule| rule.admission.as_ref());
+        let grant = rules
+            .principals
+            .get(&authentic.envelope.source)
+            .and_then(|rule| rule.admission.as_ref());
         let domain = grant.and_then(|grant| grant.domains.first());
         echo.tenant_id = domain.map(|domain| domain.tenant.to_string());
         echo.surface_id = domain.map(|domain| domain.surface.to_string());
@@ -152,17 +161,31 @@ fn asked<'a>(rules: &'a Rulebook, authentic: &'a Authentic, body: &'a Body) -> O
     if let Some(attempt) = body.payload() {
         return Some(Asked::of_body(authentic, Way::of(body), attempt));
     }
-    authentic.envelope.causality.is_some().then(|| Asked::of_step(rules, authentic))
+    authentic
+        .envelope
+        .causality
+        .is_some()
+        .then(|| Asked::of_step(rules, authentic))
 }
 
 /// Returns what to look up in the ledger before the decision; nothing if the sender may not use the
 /// domain.
 pub(super) fn query(rules: &Rulebook, authentic: &Authentic, body: &Body) -> Option<Query> {
     let task = asked(rules, authentic, body)?.task.ok()?;
-    let grant = rules.principals.get(&authentic.envelope.source)?.admission.as_ref()?;
-    let causality = task.causality.filter(|_| grant.domains.contains(task.domain))?;
+    let grant = rules
+        .principals
+        .get(&authentic.envelope.source)?
+        .admission
+        .as_ref()?;
+    let causality = task
+        .causality
+        .filter(|_| grant.domains.contains(task.domain))?;
     let window = rules.admission.get(task.domain).map_or(0, |policy| {
-        if asks_elsewhere(policy) { spoolgate_rules::admission::WINDOW_MAX } else { own_window(policy) }
+        if asks_elsewhere(policy) {
+            spoolgate_rules::admission::WINDOW_MAX
+        } else {
+            own_window(policy)
+        }
     });
     Some(Query {
         tenant: task.domain.tenant.clone(),
@@ -170,7 +193,10 @@ pub(super) fn query(rules: &Rulebook, authentic: &Authentic, body: &Body) -> Opt
         task: authentic.envelope.id.clone(),
         parent: causality.parent_task_id,
         capability: causality.capability_id,
-        cause: causality.caused_by_receipt_id.as_deref().and_then(receipt_line),
+        cause: causality
+            .caused_by_receipt_id
+            .as_deref()
+            .and_then(receipt_line),
         window,
     })
 }
@@ -184,14 +210,21 @@ pub(super) fn needed<'a>(
     body: &'a Body,
     lane: Lane,
 ) -> Option<(&'a Domain, Option<Causality>)> {
-    let grant = rules.principals.get(&authentic.envelope.source)?.admission.as_ref()?;
+    let grant = rules
+        .principals
+        .get(&authentic.envelope.source)?
+        .admission
+        .as_ref()?;
     let asked = match body.payload() {
         Some(attempt) => Asked::of_body(authentic, Way::of(body), attempt),
         None if !refuses(state, rules, body, lane) => return None,
         None if authentic.envelope.causality.is_none() && !grant.required => return None,
         None => Asked::of_step(rules, authentic),
     };
-    let task = asked.task.ok().filter(|task| grant.domains.contains(task.domain))?;
+    let task = asked
+        .task
+        .ok()
+        .filter(|task| grant.domains.contains(task.domain))?;
     Some((task.domain, task.causality))
 }
 
@@ -203,13 +236,18 @@ fn refuses(state: &State, rules: &Rulebook, body: &Body, lane: Lane) -> bool {
         actions::Admission::Entries => lane != Lane::Protected,
         actions::Admission::Refuses => body.payload().is_none_or(|attempt: &ControlAttempt| {
             let decision = attempt.decision.as_ref();
-            decision.is_ok_and(|decision| !control::registry::makes_safer(rules, &state.control, decision))
+            decision.is_ok_and(|decision| {
+                !control::registry::makes_safer(rules, &state.control, decision)
+            })
         }),
     }
 }
 
 fn own_window(policy: &Policy) -> u32 {
-    policy.profile.ancestor_window_size.map_or(0, |size| size.get())
+    policy
+        .profile
+        .ancestor_window_size
+        .map_or(0, |size| size.get())
 }
 
 /// Whether a policy command is configured; the profile it delivers may have a longer window than
@@ -254,10 +292,18 @@ pub(super) fn refusal_of(receipt: &Receipt) -> Refusal {
 
 impl Turn<'_> {
     /// Decides an admission request.
-    pub(super) fn admission(&self, authentic: &Authentic, way: Way, attempt: &AdmissionAttempt) -> Outcome {
+    pub(super) fn admission(
+        &self,
+        authentic: &Authentic,
+        way: Way,
+        attempt: &AdmissionAttempt,
+    ) -> Outcome {
         let asked = Asked::of_body(authentic, way, attempt);
         let is_wanted = match way {
-            Way::Evaluate => asked.task.as_ref().is_ok_and(|task| task.forward == Some(true)),
+            Way::Evaluate => asked
+                .task
+                .as_ref()
+                .is_ok_and(|task| task.forward == Some(true)),
             Way::Admit => true,
             Way::Check => false,
         };
@@ -268,8 +314,12 @@ impl Turn<'_> {
             let surface = receipt.surface_id.as_deref().unwrap_or_default();
             receipt.forwarded_to = Some(format!("forward/{surface}/{}.json", receipt.receipt_id));
         }
-        let admitted = evaluation.admitted.filter(|_| is_accepted && !receipt.dry_run);
-        let changes = admitted.into_iter().map(|task| Change::Admission(lineage::Change::Admitted(task)));
+        let admitted = evaluation
+            .admitted
+            .filter(|_| is_accepted && !receipt.dry_run);
+        let changes = admitted
+            .into_iter()
+            .map(|task| Change::Admission(lineage::Change::Admitted(task)));
         Outcome {
             changes: changes.collect(),
             judged: Some(Judged {
@@ -284,8 +334,18 @@ impl Turn<'_> {
 
     /// Runs the admission step for a request of another contract, if it carries causality or its
     /// sender must send it.
-    pub(super) fn admission_step(&self, authentic: &Authentic, body: &Body, lane: Lane) -> Option<Step> {
-        let grant = self.rules.principals.get(&authentic.envelope.source)?.admission.as_ref();
+    pub(super) fn admission_step(
+        &self,
+        authentic: &Authentic,
+        body: &Body,
+        lane: Lane,
+    ) -> Option<Step> {
+        let grant = self
+            .rules
+            .principals
+            .get(&authentic.envelope.source)?
+            .admission
+            .as_ref();
         let only_warns = !refuses(self.state, self.rules, body, lane);
         let is_required = grant.is_some_and(|grant| grant.required) && !only_warns;
         let carries = authentic.envelope.causality.is_some();
@@ -298,17 +358,34 @@ impl Turn<'_> {
             format!("{}: {detail}", reason.name())
         });
         let row = CheckRow::yes_no(reason, "rules/admission").named("admission");
-        let row = if only_warns { row.lifted("exempt") } else { row };
+        let row = if only_warns {
+            row.lifted("exempt")
+        } else {
+            row
+        };
         let changes = evaluation.admitted.into_iter();
-        let changes = changes.map(|task| Change::Admission(lineage::Change::Admitted(task))).collect();
+        let changes = changes
+            .map(|task| Change::Admission(lineage::Change::Admitted(task)))
+            .collect();
         let before = evaluation.counters;
-        Some(Step { receipt, row, only_warns, changes, rows: evaluation.rows, before })
+        Some(Step {
+            receipt,
+            row,
+            only_warns,
+            changes,
+            rows: evaluation.rows,
+            before,
+        })
     }
 
     fn judge(&self, authentic: &Authentic, asked: Asked<'_>) -> (Receipt, Evaluation) {
         let Asked { echo, task } = asked;
         let source = &authentic.envelope.source;
-        let grant = self.rules.principals.get(source).and_then(|rule| rule.admission.as_ref());
+        let grant = self
+            .rules
+            .principals
+            .get(source)
+            .and_then(|rule| rule.admission.as_ref());
         // Only principals that may use a domain learn about its policy.
         let own = task.as_ref().ok().map(|task| task.domain);
         let own = own.filter(|domain| grant.is_some_and(|grant| grant.domains.contains(domain)));
@@ -319,8 +396,14 @@ impl Turn<'_> {
             Err(Unasked::Homeless) => evaluate::homeless(source),
             Ok(task) => {
                 let limits = self.limits(task).map_err(|error| error.to_string());
-                delivered_policy_hash = self.delivered(task.domain).map(|delivered| delivered.sha256.clone());
-                let reported = self.lookups.reported.as_ref().and_then(|reported| reported.as_ref().ok());
+                delivered_policy_hash = self
+                    .delivered(task.domain)
+                    .map(|delivered| delivered.sha256.clone());
+                let reported = self
+                    .lookups
+                    .reported
+                    .as_ref()
+                    .and_then(|reported| reported.as_ref().ok());
                 evaluate::evaluate(&Question {
                     source,
                     task: &authentic.envelope.id,
@@ -361,7 +444,10 @@ impl Turn<'_> {
             parent_task_id: echo.parent_task_id,
             caused_by_receipt_id: echo.caused_by_receipt_id,
             capability_id: echo.capability_id,
-            effective_counters: Counters { recursion_budget_remaining: left, ..evaluation.counters },
+            effective_counters: Counters {
+                recursion_budget_remaining: left,
+                ..evaluation.counters
+            },
             claimed_counters: Claimed {
                 spawn_depth: echo.spawn_depth,
                 recursion_budget_remaining: echo.recursion_budget_remaining,
@@ -383,12 +469,19 @@ impl Turn<'_> {
         if let Some(fault) = &self.state.rulebook.fault {
             return Err(NoLimits::RuleFiles(fault));
         }
-        let policy = self.rules.admission.get(domain).ok_or(NoLimits::NoPolicy(domain))?;
+        let policy = self
+            .rules
+            .admission
+            .get(domain)
+            .ok_or(NoLimits::NoPolicy(domain))?;
         let delivered = match &policy.profile.policy_command {
             None => None,
             Some(_) => {
                 let delivered = self.delivered(domain).ok_or(NoLimits::PolicyNotAnswered)?;
-                let fault = delivered.fault.as_deref().unwrap_or("the policy command gave no profile");
+                let fault = delivered
+                    .fault
+                    .as_deref()
+                    .unwrap_or("the policy command gave no profile");
                 Some(delivered.profile.as_ref().ok_or(NoLimits::Command(fault))?)
             }
         };
@@ -400,21 +493,28 @@ impl Turn<'_> {
                 None => return Err(NoLimits::LineageNotAnswered),
             }
         }
-        Ok(Limits { file: &policy.profile, delivered })
+        Ok(Limits {
+            file: &policy.profile,
+            delivered,
+        })
     }
 
     pub(super) fn delivered(&self, domain: &Domain) -> Option<&Delivered> {
         let policy = self.rules.admission.get(domain)?;
-        kept(policy, self.state.admission.policies.get(&domain.to_string())?, self.now)
+        kept(
+            policy,
+            self.state.admission.policies.get(&domain.to_string())?,
+            self.now,
+        )
     }
 
     fn roots_in_hour(&self, source: &Principal) -> u64 {
-        let opened = self
-            .state
-            .admission
-            .roots
-            .get(source)
-            .map(|times| times.iter().filter(|at| self.now.since_ms(**at) < ROOTS_WINDOW_MS).count());
+        let opened = self.state.admission.roots.get(source).map(|times| {
+            times
+                .iter()
+                .filter(|at| self.now.since_ms(**at) < ROOTS_WINDOW_MS)
+                .count()
+        });
         u64::try_from(opened.unwrap_or(0)).unwrap_or(u64::MAX)
     }
 }
@@ -427,18 +527,29 @@ pub(super) fn is_forgotten(
     which: Option<&InvalidatePolicy>,
     domain: &str,
 ) -> bool {
-    let own = rules.principals.get(source).and_then(|rule| rule.admission.as_ref());
+    let own = rules
+        .principals
+        .get(source)
+        .and_then(|rule| rule.admission.as_ref());
     let may = rules.role(source) == Some(Role::Human)
         || own.is_some_and(|grant| grant.domains.iter().any(|own| own.to_string() == domain));
-    may && which.is_none_or(|which| domain.rsplit('/').next() == Some(which.policy_profile_id.as_str()))
+    may && which
+        .is_none_or(|which| domain.rsplit('/').next() == Some(which.policy_profile_id.as_str()))
 }
 
 /// Returns what a policy command delivered, while it is valid: the command was run for this very
 /// policy file, and the result is not too old. A failure is kept for one second: a flood cannot
 /// start a broken command for every request, and a brief failure does not last.
 pub fn kept<'a>(policy: &Policy, delivered: &'a Delivered, now: Time) -> Option<&'a Delivered> {
-    let ttl_s = policy.profile.cache_ttl_seconds.map_or(CACHE_TTL_S, |ttl| ttl.get());
-    let kept_s = if delivered.profile.is_some() { ttl_s } else { ttl_s.min(FAULT_KEPT_S) };
+    let ttl_s = policy
+        .profile
+        .cache_ttl_seconds
+        .map_or(CACHE_TTL_S, |ttl| ttl.get());
+    let kept_s = if delivered.profile.is_some() {
+        ttl_s
+    } else {
+        ttl_s.min(FAULT_KEPT_S)
+    };
     let age_ms = now.since_ms(delivered.at);
     let is_fresh = (0..i64::from(kept_s).saturating_mul(1000)).contains(&age_ms);
     Some(delivered).filter(|delivered| is_fresh && delivered.policy == policy.sha256)

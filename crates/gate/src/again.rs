@@ -78,7 +78,9 @@ pub fn hindered(decision: &Decision) -> Option<NotAgain> {
     match decision.metadata.code {
         Some(Code::RequestIdConflict) => Some(NotAgain::IdTaken),
         Some(Code::Internal | Code::Pruned) => Some(NotAgain::Internal),
-        _ if decision.payload.is_none() && decision.payload_blob.is_none() => Some(NotAgain::NotKept),
+        _ if decision.payload.is_none() && decision.payload_blob.is_none() => {
+            Some(NotAgain::NotKept)
+        }
         _ => None,
     }
 }
@@ -94,9 +96,18 @@ pub fn request(decision: &Decision, payload: Option<String>) -> Result<Prepared,
     let payload = payload.ok_or(NotAgain::BlobLost)?;
     let authentic = authentic(decision, payload).ok_or(NotAgain::NotWhole)?;
     let origin = Origin::from_label(&decision.spool).ok_or(NotAgain::NotWhole)?;
-    let (file, file_sha256, file_bytes) =
-        (decision.file.clone(), decision.file_sha256.clone(), decision.file_bytes);
-    Ok(Prepared { origin, file, file_sha256, file_bytes, request: Ok(authentic) })
+    let (file, file_sha256, file_bytes) = (
+        decision.file.clone(),
+        decision.file_sha256.clone(),
+        decision.file_bytes,
+    );
+    Ok(Prepared {
+        origin,
+        file,
+        file_sha256,
+        file_bytes,
+        request: Ok(authentic),
+    })
 }
 
 /// Rebuilds the envelope from the line, without causality.
@@ -118,16 +129,26 @@ fn authentic(decision: &Decision, payload: String) -> Option<Authentic> {
     let mut envelope = envelope(decision, payload)?;
     let payload_hash = envelope.payload_hash();
     let wanted = decision.request_hash.as_deref()?;
-    let is_it =
-        |envelope: &Envelope| sha256_hex(envelope.signing_string_of(&payload_hash).as_bytes()) == wanted;
+    let is_it = |envelope: &Envelope| {
+        sha256_hex(envelope.signing_string_of(&payload_hash).as_bytes()) == wanted
+    };
     if !is_it(&envelope) {
         let spelt = causality(decision).into_iter();
-        let mut fitting = spelt.map(|causality| Envelope { causality: Some(causality), ..envelope.clone() });
+        let mut fitting = spelt.map(|causality| Envelope {
+            causality: Some(causality),
+            ..envelope.clone()
+        });
         envelope = fitting.find(is_it)?;
     }
     let body = read_body(&envelope, usize::try_from(decision.file_bytes?).ok()?);
     let (key_id, request_hash) = (decision.key_id.clone()?, wanted.to_owned());
-    Some(Authentic { envelope, key_id, payload_hash, request_hash, body })
+    Some(Authentic {
+        envelope,
+        key_id,
+        payload_hash,
+        request_hash,
+        body,
+    })
 }
 
 /// How much of a request its line holds.
@@ -174,7 +195,8 @@ pub enum ImpossibleLine {
     /// The code is for verified requests.
     #[error("no key verified it, and {0} is a code for verified requests only")]
     VerifiedOnly(Code),
-    /// The envelope is there although bytes refused with this code have none, or the other way round.
+    /// The envelope is there although bytes refused with this code have none, or the other way
+    /// round.
     #[error("it is refused as {code} and {what} an envelope")]
     Envelope {
         /// The code.
@@ -213,10 +235,12 @@ pub struct Retold {
 /// # Errors
 /// Describes the part of the line that no request can have.
 pub fn retold(decision: &Decision, payload: Option<String>) -> Result<Retold, ImpossibleLine> {
-    let origin =
-        Origin::from_label(&decision.spool).ok_or_else(|| ImpossibleLine::Spool(decision.spool.clone()))?;
+    let origin = Origin::from_label(&decision.spool)
+        .ok_or_else(|| ImpossibleLine::Spool(decision.spool.clone()))?;
     let (request, untold, held) = if decision.key_id.is_some() {
-        let whole = payload.as_ref().and_then(|text| authentic(decision, text.clone()));
+        let whole = payload
+            .as_ref()
+            .and_then(|text| authentic(decision, text.clone()));
         match whole {
             Some(authentic) => (Ok(authentic), Untold::default(), Held::Whole),
             None => {
@@ -226,19 +250,49 @@ pub fn retold(decision: &Decision, payload: Option<String>) -> Result<Retold, Im
                 let held = match decision.metadata.code {
                     _ if is_kept && decision.receipt.is_some() => Held::NotCausality,
                     Some(Code::MalformedPayload) if !is_kept => Held::Refusal,
-                    Some(code) if code.is_for_later() && !decision.checks.is_empty() => Held::NotPayload,
+                    Some(code) if code.is_for_later() && !decision.checks.is_empty() => {
+                        Held::NotPayload
+                    }
                     _ => Held::Enough,
                 };
-                (Ok(authentic), Untold { lane, hashes: None, has_no_payload }, held)
+                (
+                    Ok(authentic),
+                    Untold {
+                        lane,
+                        hashes: None,
+                        has_no_payload,
+                    },
+                    held,
+                )
             }
         }
     } else {
         let (unverified, hashes) = unverified(decision)?;
-        (Err(Box::new(unverified)), Untold { hashes, ..Untold::default() }, Held::Refusal)
+        (
+            Err(Box::new(unverified)),
+            Untold {
+                hashes,
+                ..Untold::default()
+            },
+            Held::Refusal,
+        )
     };
-    let (file, file_sha256, file_bytes) =
-        (decision.file.clone(), decision.file_sha256.clone(), decision.file_bytes);
-    Ok(Retold { request: Prepared { origin, file, file_sha256, file_bytes, request }, untold, held })
+    let (file, file_sha256, file_bytes) = (
+        decision.file.clone(),
+        decision.file_sha256.clone(),
+        decision.file_bytes,
+    );
+    Ok(Retold {
+        request: Prepared {
+            origin,
+            file,
+            file_sha256,
+            file_bytes,
+            request,
+        },
+        untold,
+        held,
+    })
 }
 
 /// Rebuilds a verified request that lacks its payload or its causality. Also returns the lane,
@@ -248,22 +302,38 @@ fn in_part(
     payload: Option<String>,
 ) -> Result<(Authentic, Option<Lane>), ImpossibleLine> {
     let is_there = payload.is_some();
-    let envelope = envelope(decision, payload.unwrap_or_default()).ok_or(ImpossibleLine::NoEnvelope)?;
+    let envelope =
+        envelope(decision, payload.unwrap_or_default()).ok_or(ImpossibleLine::NoEnvelope)?;
     let missing = ImpossibleLine::NoHash;
-    let (payload_hash, request_hash) = (decision.payload_hash.clone(), decision.request_hash.clone());
-    let (payload_hash, request_hash) = (payload_hash.ok_or(missing.clone())?, request_hash.ok_or(missing)?);
+    let (payload_hash, request_hash) =
+        (decision.payload_hash.clone(), decision.request_hash.clone());
+    let (payload_hash, request_hash) = (
+        payload_hash.ok_or(missing.clone())?,
+        request_hash.ok_or(missing)?,
+    );
     let key_id = decision.key_id.clone().unwrap_or_default();
     if is_there && envelope.payload_hash() != payload_hash {
         return Err(ImpossibleLine::PayloadHash);
     }
-    let bytes = decision.file_bytes.and_then(|bytes| usize::try_from(bytes).ok());
+    let bytes = decision
+        .file_bytes
+        .and_then(|bytes| usize::try_from(bytes).ok());
     let bytes = bytes.ok_or(ImpossibleLine::NoSize)?;
     let (body, lane) = match actions::find(&envelope.action) {
         Some(rule) if !is_there && bytes <= rule.bytes_max => unread(decision, rule, bytes)?,
         // Either the payload is there, or the request is refused without reading it.
         _ => (read_body(&envelope, bytes), None),
     };
-    Ok((Authentic { envelope, key_id, payload_hash, request_hash, body }, lane))
+    Ok((
+        Authentic {
+            envelope,
+            key_id,
+            payload_hash,
+            request_hash,
+            body,
+        },
+        lane,
+    ))
 }
 
 /// The body and the lane for a payload that the ledger does not hold: the request was refused
@@ -288,11 +358,16 @@ fn unread(
         | Code::Internal => {
             let by_class = rule.rate == Rate::ByClass && decision.lane == Lane::Protected;
             let may_be = by_class || decision.lane == rule.lane || decision.lane == Lane::Ordinary;
-            (Err(refusal), Some(if may_be { decision.lane } else { rule.lane }))
+            (
+                Err(refusal),
+                Some(if may_be { decision.lane } else { rule.lane }),
+            )
         }
         // The line that it repeats has the payload; if that line has none either, the payload was
         // malformed.
-        _ if decision.metadata.replay_of.is_some() || decision.payload_blob.is_some() => (Err(refusal), None),
+        _ if decision.metadata.replay_of.is_some() || decision.payload_blob.is_some() => {
+            (Err(refusal), None)
+        }
         Code::MalformedPayload if is_large => (Err(refusal), None),
         _ => return Err(ImpossibleLine::PayloadNotKept),
     })
@@ -300,7 +375,9 @@ fn unread(
 
 /// Rebuilds bytes that are not a verified request, and the hashes of the envelope that may be in
 /// them.
-fn unverified(decision: &Decision) -> Result<(Unverified, Option<(String, String)>), ImpossibleLine> {
+fn unverified(
+    decision: &Decision,
+) -> Result<(Unverified, Option<(String, String)>), ImpossibleLine> {
     let (code, message) = match (decision.metadata.code, &decision.metadata.message) {
         (Some(code), Some(message)) => (code, message.clone()),
         _ => return Err(ImpossibleLine::NotRefused),
@@ -323,34 +400,64 @@ fn unverified(decision: &Decision) -> Result<(Unverified, Option<(String, String
     }
     let envelope = envelope(decision, String::new());
     if envelope.is_some() != of_envelope {
-        let what = if of_envelope { "lacks a part of" } else { "contains" };
+        let what = if of_envelope {
+            "lacks a part of"
+        } else {
+            "contains"
+        };
         return Err(ImpossibleLine::Envelope { code, what });
     }
     if let Some(envelope) = &envelope {
-        let end = format!("`: the signature is not one of `{}` over this request", envelope.source);
+        let end = format!(
+            "`: the signature is not one of `{}` over this request",
+            envelope.source
+        );
         if !(message.starts_with("file `") && message.ends_with(&Refusal::new(code, end).message)) {
             return Err(ImpossibleLine::Message(code));
         }
     }
-    let hashes = decision.payload_hash.clone().zip(decision.request_hash.clone());
+    let hashes = decision
+        .payload_hash
+        .clone()
+        .zip(decision.request_hash.clone());
     if hashes.is_some() != of_envelope {
         return Err(ImpossibleLine::Hashes(code));
     }
-    Ok((Unverified { envelope, refusal: Refusal { code, message } }, hashes))
+    Ok((
+        Unverified {
+            envelope,
+            refusal: Refusal { code, message },
+        },
+        hashes,
+    ))
 }
 
 /// The causality in a receipt, in the usual spellings: absent members left out or written as null,
 /// in two orders. The hash of what was signed shows which spelling was sent, if any.
 fn causality(decision: &Decision) -> Vec<String> {
-    let Some(receipt) = decision.receipt.as_deref() else { return Vec::new() };
+    let Some(receipt) = decision.receipt.as_deref() else {
+        return Vec::new();
+    };
     let claimed = receipt.claimed_counters;
     let members = [
         ("root_task_id", serde_json::to_string(&receipt.root_task_id)),
-        ("parent_task_id", serde_json::to_string(&receipt.parent_task_id)),
-        ("caused_by_receipt_id", serde_json::to_string(&receipt.caused_by_receipt_id)),
+        (
+            "parent_task_id",
+            serde_json::to_string(&receipt.parent_task_id),
+        ),
+        (
+            "caused_by_receipt_id",
+            serde_json::to_string(&receipt.caused_by_receipt_id),
+        ),
         ("spawn_depth", serde_json::to_string(&claimed.spawn_depth)),
-        ("capability_id", serde_json::to_string(&receipt.capability_id)),
-        ("recursion_budget_remaining", serde_json::to_string(&claimed.recursion_budget_remaining)),
+        (
+            "capability_id",
+            serde_json::to_string(&receipt.capability_id),
+        ),
+        (
+            "recursion_budget_remaining",
+            serde_json::to_string(&claimed.recursion_budget_remaining),
+        ),
     ];
     let spelt = |leave_out: bool, by_name: bool| {
         let mut told: Vec<String> = members
@@ -364,7 +471,12 @@ fn causality(decision: &Decision) -> Vec<String> {
         }
         format!("{{{}}}", told.join(","))
     };
-    vec![spelt(true, false), spelt(false, false), spelt(true, true), spelt(false, true)]
+    vec![
+        spelt(true, false),
+        spelt(false, false),
+        spelt(true, true),
+        spelt(false, true),
+    ]
 }
 
 /// Writes the response line of an open action again, from what the given line reports about the
@@ -387,8 +499,10 @@ pub fn response(
             (data, Some(refusal))
         }
         Some(
-            code
-            @ (Code::AdapterNotRun | Code::AdapterTimedOut | Code::AdapterCrashed | Code::UnknownOutcome),
+            code @ (Code::AdapterNotRun
+            | Code::AdapterTimedOut
+            | Code::AdapterCrashed
+            | Code::UnknownOutcome),
         ) => (None, Some(gateway::ended_badly(open, code, &line.note))),
         // Only the line knows what the adapter wrote or what was wrong with its output.
         Some(code @ (Code::AdapterFailed | Code::AdapterOutput)) => {
@@ -397,7 +511,10 @@ pub fn response(
             if !(message.starts_with(&start) && message.ends_with(&end)) {
                 return Err(ImpossibleLine::Message(code));
             }
-            (data.filter(|_| code == Code::AdapterFailed), Some(Refusal { code, message }))
+            (
+                data.filter(|_| code == Code::AdapterFailed),
+                Some(Refusal { code, message }),
+            )
         }
         Some(other) => return Err(ImpossibleLine::Ending(other)),
     };
@@ -407,19 +524,24 @@ pub fn response(
     }
     let heard = (data, refusal, line.note.clone());
     let written = gateway::written(open, heard, rulebook, line.timestamp, seq).0;
-    Ok(Response { complaint: line.complaint.clone(), ..written })
+    Ok(Response {
+        complaint: line.complaint.clone(),
+        ..written
+    })
 }
 
 /// Reads back the look-ups that only the line itself records: whether the council had room for a
 /// case, whether a key was held, whether rule files were edited, and whether an earlier answer was
 /// lost.
 pub fn recorded(decision: &Decision) -> Lookups {
-    let was_full = |change: &Change| matches!(change, Change::Council(case::Change::CaseFull { .. }));
+    let was_full =
+        |change: &Change| matches!(change, Change::Council(case::Change::CaseFull { .. }));
     let message = decision.metadata.message.as_deref().unwrap_or_default();
     let edited = |change: &Change| match change {
-        Change::Proposal(proposals::Change::Pended { proposed, .. }) => {
-            proposed.why_people.as_ref().is_some_and(|why| *why == proposals::being_edited(&proposed.path))
-        }
+        Change::Proposal(proposals::Change::Pended { proposed, .. }) => proposed
+            .why_people
+            .as_ref()
+            .is_some_and(|why| *why == proposals::being_edited(&proposed.path)),
         _ => false,
     };
     let was_held = |change: &Change| match change {
@@ -432,7 +554,8 @@ pub fn recorded(decision: &Decision) -> Lookups {
         no_more_cases: decision.changes.iter().any(was_full),
         key_is_held: decision.changes.iter().any(was_held),
         answer_is_lost: is_lost && decision.payload.is_none() && decision.payload_blob.is_none(),
-        rule_file_differs: decision.changes.iter().any(edited) || message.contains(proposals::EDITED),
+        rule_file_differs: decision.changes.iter().any(edited)
+            || message.contains(proposals::EDITED),
         only_signatures_approve: message.starts_with(proposals::ONLY_SIGNATURES),
         ..Lookups::default()
     }
@@ -453,7 +576,8 @@ pub fn granted(decision: &Decision) -> Option<(HoldId, &Principal, bool)> {
         approvals::Change::Ended { by, .. } => by.as_ref(),
         _ => None,
     });
-    let remember =
-        decision.of_approvals().any(|change| matches!(change, approvals::Change::EntryAdded { .. }));
+    let remember = decision
+        .of_approvals()
+        .any(|change| matches!(change, approvals::Change::EntryAdded { .. }));
     Some((id, by?, remember))
 }

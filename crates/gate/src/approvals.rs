@@ -144,7 +144,12 @@ impl Approvals {
             Change::Ended { id, .. } => {
                 self.0.remove(id);
             }
-            Change::EntryAdded { set, value, entry, at } => {
+            Change::EntryAdded {
+                set,
+                value,
+                entry,
+                at,
+            } => {
                 entries.insert(set.clone(), value.clone(), entry.clone(), *at);
             }
             Change::EntryEnded { set, value, task } => entries.remove(set, value, task.as_ref()),
@@ -200,10 +205,16 @@ pub fn pending<'a>(
     now: Time,
 ) -> Result<&'a Hold, Refusal> {
     let hold = state.approvals.get(id).ok_or_else(|| {
-        Refusal::new(Code::NotFound, format!("no request is held as {id}, or not any more"))
+        Refusal::new(
+            Code::NotFound,
+            format!("no request is held as {id}, or not any more"),
+        )
     })?;
     if hold.request_sha256 != request_sha256 {
-        let what = format!("{id} holds the request with SHA-256 {}, not this one", hold.request_sha256);
+        let what = format!(
+            "{id} holds the request with SHA-256 {}, not this one",
+            hold.request_sha256
+        );
         return Err(Refusal::new(Code::StateConflict, what));
     }
     if now >= hold.expires_at {
@@ -230,7 +241,11 @@ impl Hold {
     /// Names of the rules that hold it and of the check rows of its anomalies.
     pub fn held_by(&self) -> Vec<&str> {
         let anomalies = self.anomalies.iter().map(|anomaly| anomaly.check_name());
-        self.rules.iter().map(RuleId::as_str).chain(anomalies).collect()
+        self.rules
+            .iter()
+            .map(RuleId::as_str)
+            .chain(anomalies)
+            .collect()
     }
 }
 
@@ -238,9 +253,15 @@ impl Granted<'_> {
     /// The rules that the grant satisfies: those that held the request and have not changed since.
     /// The grant does not cover a rule that was changed in the meantime.
     pub(super) fn satisfied(&self, rules: &Rulebook) -> Vec<RuleId> {
-        let Hold { rules: held, rules_sha256, .. } = self.hold;
+        let Hold {
+            rules: held,
+            rules_sha256,
+            ..
+        } = self.hold;
         let held = held.iter().zip(rules_sha256);
-        held.filter(|(id, sha256)| text_sha256(rules, id) == **sha256).map(|(id, _)| id.clone()).collect()
+        held.filter(|(id, sha256)| text_sha256(rules, id) == **sha256)
+            .map(|(id, _)| id.clone())
+            .collect()
     }
 }
 
@@ -258,7 +279,11 @@ pub fn told_anomalies<'a>(
     hold.anomalies.iter().map(|anomaly| {
         let name = anomaly.check_name();
         let row = checks.iter().find(|row| row.name == name);
-        (name, row.and_then(|row| row.reason.as_deref()).unwrap_or_default())
+        (
+            name,
+            row.and_then(|row| row.reason.as_deref())
+                .unwrap_or_default(),
+        )
     })
 }
 
@@ -274,13 +299,22 @@ pub(super) fn hold(
 ) {
     let source = &authentic.envelope.source;
     // A request that is decided again does not count: its old hold ends.
-    let others =
-        || turn.state.approvals.iter().filter(|hold| turn.granted.is_none_or(|own| own.hold.id != hold.id));
+    let others = || {
+        turn.state
+            .approvals
+            .iter()
+            .filter(|hold| turn.granted.is_none_or(|own| own.hold.id != hold.id))
+    };
     let of_one = others().filter(|hold| hold.source == *source).count();
     let full = if rules.len() > RULES_MAX {
-        Some(format!("{} rules hold it, more than {RULES_MAX}", rules.len()))
+        Some(format!(
+            "{} rules hold it, more than {RULES_MAX}",
+            rules.len()
+        ))
     } else if of_one >= HOLDS_OF_ONE_MAX {
-        Some(format!("{HOLDS_OF_ONE_MAX} requests of `{source}` are held already"))
+        Some(format!(
+            "{HOLDS_OF_ONE_MAX} requests of `{source}` are held already"
+        ))
     } else if others().count() >= HOLDS_MAX {
         Some(format!("{HOLDS_MAX} requests are held already"))
     } else {
@@ -301,7 +335,9 @@ pub(super) fn hold(
                 source: source.clone(),
                 action: authentic.envelope.action.clone(),
                 spool: request.origin.label(),
-                answer: turn.granted.map_or_else(|| decision.answer.clone(), |own| own.hold.answer.clone()),
+                answer: turn
+                    .granted
+                    .map_or_else(|| decision.answer.clone(), |own| own.hold.answer.clone()),
                 request_sha256: turn.request_hash(authentic),
                 file_sha256,
                 rules_sha256: rules.iter().map(|id| text_sha256(turn.rules, id)).collect(),
@@ -312,8 +348,18 @@ pub(super) fn hold(
             };
             let told = told_anomalies(&hold, &decision.checks);
             let anomalies = told.map(|(name, why)| format!("{name} ({why})"));
-            let names: Vec<String> = hold.rules.iter().map(RuleId::to_string).chain(anomalies).collect();
-            let what = format!("held as {} until {} by {}", hold.id, hold.expires_at, names.join(", "));
+            let names: Vec<String> = hold
+                .rules
+                .iter()
+                .map(RuleId::to_string)
+                .chain(anomalies)
+                .collect();
+            let what = format!(
+                "held as {} until {} by {}",
+                hold.id,
+                hold.expires_at,
+                names.join(", ")
+            );
             decision.status = Status::Held;
             decision.decision = None;
             decision.headroom = None;
@@ -337,7 +383,11 @@ pub(super) fn close(decision: &mut Decision, granted: Granted<'_>) {
     decision.hold = Some(hold.id);
     decision.kept = None;
     decision.rate = None;
-    let ended = Change::Ended { id: hold.id, end: End::Granted, by: Some(by.clone()) };
+    let ended = Change::Ended {
+        id: hold.id,
+        end: End::Granted,
+        by: Some(by.clone()),
+    };
     decision.changes.insert(0, state::Change::Approvals(ended));
 }
 
@@ -351,7 +401,11 @@ pub fn ended(
     now: Time,
     seq: u64,
 ) -> Decided {
-    let change = Change::Ended { id: hold.id, end, by: by.cloned() };
+    let change = Change::Ended {
+        id: hold.id,
+        end,
+        by: by.cloned(),
+    };
     let decision = Decision {
         request_id: Some(hold.request_id.to_string()),
         action: Some(hold.action.clone()),
@@ -359,30 +413,50 @@ pub fn ended(
         request_hash: Some(hold.request_sha256.clone()),
         spool: hold.spool.clone(),
         file: hold.id.to_string(),
-        file_sha256: Some(hold.file_sha256.clone()).filter(|_| !super::sealing::is_sealed(&hold.action)),
-        metadata: Metadata { code: Some(refusal.code), message: Some(refusal.message), replay_of: None },
+        file_sha256: Some(hold.file_sha256.clone())
+            .filter(|_| !super::sealing::is_sealed(&hold.action)),
+        metadata: Metadata {
+            code: Some(refusal.code),
+            message: Some(refusal.message),
+            replay_of: None,
+        },
         answer: hold.answer.clone(),
         hold: Some(hold.id),
         changes: vec![state::Change::Approvals(change)],
         ..decide::refused(now, seq, rulebook)
     };
-    Decided { market: Vec::new(), decision, council: None, blobs: Vec::new(), begins: None, resolves: None }
+    Decided {
+        market: Vec::new(),
+        decision,
+        council: None,
+        blobs: Vec::new(),
+        begins: None,
+        resolves: None,
+    }
 }
 
 /// The refusal of a request that an approver denied.
 pub fn denial(by: &Principal, reason: Option<&str>) -> Refusal {
-    let why = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+    let why = reason
+        .map(|reason| format!(": {reason}"))
+        .unwrap_or_default();
     Refusal::new(Code::ApprovalDenied, format!("`{by}` denied it{why}"))
 }
 
 /// The refusal of a request that was neither granted nor denied in time.
 pub fn expiry(hold: &Hold) -> Refusal {
-    Refusal::new(Code::ApprovalExpired, format!("nobody granted {} until {}", hold.id, hold.expires_at))
+    Refusal::new(
+        Code::ApprovalExpired,
+        format!("nobody granted {} until {}", hold.id, hold.expires_at),
+    )
 }
 
 /// The refusal of a granted request whose bytes were lost.
 pub fn bytes_lost(hold: &Hold) -> Refusal {
-    Refusal::new(Code::Internal, format!("the bytes of {} are not in audit/blobs any more", hold.id))
+    Refusal::new(
+        Code::Internal,
+        format!("the bytes of {} are not in audit/blobs any more", hold.id),
+    )
 }
 
 /// Holds that have expired at `now`; none while the clock is at fault.
@@ -390,5 +464,10 @@ pub fn expired(state: &state::State, now: Time) -> Vec<Hold> {
     if state.clock.fault.is_some() {
         return Vec::new();
     }
-    state.approvals.iter().filter(|hold| hold.expires_at <= now).cloned().collect()
+    state
+        .approvals
+        .iter()
+        .filter(|hold| hold.expires_at <= now)
+        .cloned()
+        .collect()
 }

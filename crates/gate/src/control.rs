@@ -18,7 +18,9 @@ use spoolgate_trading::valuation::is_fresh;
 use spoolgate_trading::{self as trading, Book};
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::code::Code;
-use spoolgate_wire::control::{ControlAttempt, ControlDecision, ControlStatus, PositionKept, RiskMode};
+use spoolgate_wire::control::{
+    ControlAttempt, ControlDecision, ControlStatus, PositionKept, RiskMode,
+};
 use spoolgate_wire::ids::{ConcernId, ConcernPart, Principal, StrategyName, Symbol};
 use spoolgate_wire::time::Time;
 
@@ -80,20 +82,27 @@ fn degraded(book: &Book, rules: &Rulebook, strategy: &Strategy, now: Time) -> Ve
     let mut reasons: Vec<String> = strategy.degraded.iter().cloned().collect();
     for symbol in &strategy.instruments {
         let is_known = rules.instruments.get(symbol).is_some_and(|instrument| {
-            book.two_sided(instrument).is_some_and(|seen| is_fresh(seen.time, now, instrument, &rules.safety))
+            book.two_sided(instrument)
+                .is_some_and(|seen| is_fresh(seen.time, now, instrument, &rules.safety))
         });
         if !is_known {
             reasons.push(format!("`{symbol}` has no fresh bid and ask"));
         }
     }
-    for position in book.positions.values().filter(|position| position.strategy == strategy.name) {
+    for position in book
+        .positions
+        .values()
+        .filter(|position| position.strategy == strategy.name)
+    {
         let stops = book.orders.values().filter(|order| {
             order.role == OrderRole::Protective
                 && order.ending().is_none()
                 && order.is_of(&strategy.name, &position.symbol)
                 && order.side == position.closing_side()
         });
-        let covered = stops.map(|stop| stop.leaves()).try_fold(Amount::ZERO, Amount::checked_add);
+        let covered = stops
+            .map(|stop| stop.leaves())
+            .try_fold(Amount::ZERO, Amount::checked_add);
         if covered.is_none_or(|covered| covered < position.size.abs()) {
             reasons.push(format!(
                 "the position in `{}` is not covered by its protective stops",
@@ -113,8 +122,13 @@ pub(super) fn passes_quota(
     source: &Principal,
     rule: &PrincipalRule,
 ) -> bool {
-    let Ok(decision) = &attempt.decision else { return false };
-    let facts = Facts { now: Time::EPOCH, ..bare(rules, &state.control, source, rule) };
+    let Ok(decision) = &attempt.decision else {
+        return false;
+    };
+    let facts = Facts {
+        now: Time::EPOCH,
+        ..bare(rules, &state.control, source, rule)
+    };
     !decision.dry_run
         && control::registry::makes_safer(rules, &state.control, decision)
         && control::may_decide(&facts, &decision.concern_id, true)
@@ -148,7 +162,9 @@ pub(super) fn of_entries(
     rules: &Rulebook,
     strategy: &StrategyName,
 ) -> (Option<String>, Option<Amount>) {
-    let Some(strategy) = rules.strategies.get(strategy) else { return (None, None) };
+    let Some(strategy) = rules.strategies.get(strategy) else {
+        return (None, None);
+    };
     let stands = standing(rules, &state.control, strategy);
     let factor = (stands.mode == RiskMode::Reduced).then_some(rules.safety.reduced_risk_factor);
     (stands.closed, factor)
@@ -170,7 +186,14 @@ impl Turn<'_> {
                 let data = data(&control::outcome::no_decision(attempt, *fault, self.now))?;
                 let what = format!("payload of `control.apply`: {why}");
                 let refusal = Some(Refusal::new(Code::MalformedPayload, what));
-                Ok(Outcome { data, judged: Some(Judged { rows: Vec::new(), refusal }), ..Outcome::default() })
+                Ok(Outcome {
+                    data,
+                    judged: Some(Judged {
+                        rows: Vec::new(),
+                        refusal,
+                    }),
+                    ..Outcome::default()
+                })
             }
         }
     }
@@ -195,7 +218,9 @@ impl Turn<'_> {
         };
         let drawdown = self.state.book.account.drawdown_since;
         let halted = self.state.halted(source).or_else(|| {
-            drawdown.map(|since| format!("the drawdown limit was reached at {since}; a person clears it"))
+            drawdown.map(|since| {
+                format!("the drawdown limit was reached at {since}; a person clears it")
+            })
         });
         let clock_fault = self.state.clock_fault();
         let facts = Facts {
@@ -210,7 +235,10 @@ impl Turn<'_> {
         let book = &self.state.book;
         let cancel = |names: &[&StrategyName]| -> Result<Reconciled<trading::Change>, String> {
             let done = reconcile(book, names, self.now).map_err(|error| error.to_string())?;
-            let kept = done.kept.into_iter().map(|(strategy, symbol)| PositionKept { strategy, symbol });
+            let kept = done
+                .kept
+                .into_iter()
+                .map(|(strategy, symbol)| PositionKept { strategy, symbol });
             Ok(Reconciled {
                 cancelled_orders: done.cancelled,
                 positions_kept: kept.collect(),
@@ -219,12 +247,19 @@ impl Turn<'_> {
         };
         let degraded = |strategy: &Strategy| degraded(book, self.rules, strategy, self.now);
         let outcome = control::decide(decision, &facts, &degraded, &cancel);
-        let refusal = outcome.message.map(|message| Refusal::new(code_of(outcome.response.status), message));
+        let refusal = outcome
+            .message
+            .map(|message| Refusal::new(code_of(outcome.response.status), message));
         let of_book = outcome.effects.into_iter().map(Change::Book);
         Ok(Outcome {
             data: data(&outcome.response)?,
-            changes: of_book.chain(outcome.changes.into_iter().map(Change::Control)).collect(),
-            judged: Some(Judged { rows: outcome.rows, refusal }),
+            changes: of_book
+                .chain(outcome.changes.into_iter().map(Change::Control))
+                .collect(),
+            judged: Some(Judged {
+                rows: outcome.rows,
+                refusal,
+            }),
             ..Outcome::default()
         })
     }
@@ -234,17 +269,29 @@ impl Turn<'_> {
 fn said_before(earlier: &control::Earlier) -> Result<Outcome, Refusal> {
     let data = earlier.data.clone().and_then(|data| RawValue::from_string(data).ok()).ok_or_else(|| {
         let what = format!(
-            "the stored response in ledger line {} cannot be made again, audit/blobs lacks a part of it",
+            "the stored response in ledger line {} cannot be made again, audit/blobs lacks a part \
+                of it",
             earlier.seq
         );
         Refusal::new(Code::Internal, what)
     })?;
     let message = earlier.message.clone().filter(|_| !earlier.status.is_ok());
-    let refusal = message.map(|message| Refusal { code: code_of(earlier.status), message });
+    let refusal = message.map(|message| Refusal {
+        code: code_of(earlier.status),
+        message,
+    });
     let rows = control::checks::again(earlier);
-    Ok(Outcome { data: Some(data), judged: Some(Judged { rows, refusal }), ..Outcome::default() })
+    Ok(Outcome {
+        data: Some(data),
+        judged: Some(Judged { rows, refusal }),
+        ..Outcome::default()
+    })
 }
 
 fn code_of(status: ControlStatus) -> Code {
-    if status == ControlStatus::Failed { Code::ControlFailed } else { Code::ControlRejected }
+    if status == ControlStatus::Failed {
+        Code::ControlFailed
+    } else {
+        Code::ControlRejected
+    }
 }

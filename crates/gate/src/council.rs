@@ -19,7 +19,8 @@ use spoolgate_rules::Rulebook;
 use spoolgate_rules::roles::{Computed, RoleRule, Roles};
 use spoolgate_wire::code::Code;
 use spoolgate_wire::council::{
-    Artifacts, ChangeType, Context, CouncilDecision, CouncilRequest, RoleVerdict, Stance, SubmitVerdict,
+    Artifacts, ChangeType, Context, CouncilDecision, CouncilRequest, RoleVerdict, Stance,
+    SubmitVerdict,
 };
 use spoolgate_wire::ids::{Principal, RequestId};
 use spoolgate_wire::time::Time;
@@ -110,32 +111,49 @@ pub struct VerdictFiled<'a> {
 /// Returns a role's name in `council/roles.yaml` for any spelling of it. For an unknown role,
 /// returns the letters and digits of `spelling`.
 pub fn name_of(rules: &Rulebook, spelling: &str) -> String {
-    rules.roles.resolve(spelling).map_or_else(|| rules.roles.key(spelling), |role| role.name.clone())
+    rules
+        .roles
+        .resolve(spelling)
+        .map_or_else(|| rules.roles.key(spelling), |role| role.name.clone())
 }
 
 /// Returns the role that a principal may fill under this name: the name in `council/roles.yaml`, or
 /// the principal's own spelling if that file does not know it.
 pub(super) fn granted(rules: &Rulebook, source: &Principal, role: &str) -> Option<String> {
     let rule = rules.principals.get(source)?;
-    rules.roles.may_speak_for(rule, role).then(|| name_of(rules, role))
+    rules
+        .roles
+        .may_speak_for(rule, role)
+        .then(|| name_of(rules, role))
 }
 
 /// Whether a command or a principal other than the proposer may fill a role.
 fn has_speaker(rules: &Rulebook, role: &str, proposer: &Principal) -> bool {
-    rules.roles.resolve(role).is_some_and(|role| role.command.is_some())
-        || rules.principals.keys().any(|name| name != proposer && granted(rules, name, role).is_some())
+    rules
+        .roles
+        .resolve(role)
+        .is_some_and(|role| role.command.is_some())
+        || rules
+            .principals
+            .keys()
+            .any(|name| name != proposer && granted(rules, name, role).is_some())
 }
 
 /// Required roles whose verdict a case waits for. That includes a computed role that a principal
 /// may also fill: the verdict can only worsen the seat.
 pub fn waits_for<'a>(rules: &'a Rulebook, docket: &Docket) -> Vec<&'a str> {
-    let Case { change_type, proposer, .. } = &docket.case;
+    let Case {
+        change_type,
+        proposer,
+        ..
+    } = &docket.case;
     rules
         .roles
         .required(*change_type)
         .filter(|role| !docket.has_vote(&role.name) && !docket.silent.contains(&role.name))
         .filter(|role| {
-            computed(&rules.roles, role, *change_type).is_none() || has_speaker(rules, &role.name, proposer)
+            computed(&rules.roles, role, *change_type).is_none()
+                || has_speaker(rules, &role.name, proposer)
         })
         .map(|role| role.name.as_str())
         .collect()
@@ -144,7 +162,14 @@ pub fn waits_for<'a>(rules: &'a Rulebook, docket: &Docket) -> Vec<&'a str> {
 /// Required roles whose command has not run yet.
 pub fn commands_due<'a>(rules: &'a Rulebook, docket: &Docket) -> Vec<&'a str> {
     let waiting = waits_for(rules, docket).into_iter();
-    waiting.filter(|role| rules.roles.resolve(role).is_some_and(|role| role.command.is_some())).collect()
+    waiting
+        .filter(|role| {
+            rules
+                .roles
+                .resolve(role)
+                .is_some_and(|role| role.command.is_some())
+        })
+        .collect()
 }
 
 /// The computation that fills a role for this type of change, if there is one.
@@ -160,15 +185,21 @@ impl Turn<'_> {
         request: &CouncilRequest,
     ) -> Result<Outcome, Refusal> {
         if let Some(docket) = &self.lookups.docket {
-            let what =
-                format!("case `{}` was opened before (ledger line {})", request.request_id, docket.request);
+            let what = format!(
+                "case `{}` was opened before (ledger line {})",
+                request.request_id, docket.request
+            );
             return Err(Refusal::new(Code::StateConflict, what));
         }
         let envelope = &authentic.envelope;
         let deadline_s = self.rules.roles.change(request.change_type).deadline_s;
         let required: Vec<&RoleRule> = self.rules.roles.required(request.change_type).collect();
         let roles: Vec<&str> = required.iter().map(|role| role.name.as_str()).collect();
-        let spool = self.rules.principals.get(&envelope.source).and_then(|rule| rule.spool.as_ref());
+        let spool = self
+            .rules
+            .principals
+            .get(&envelope.source)
+            .and_then(|rule| rule.spool.as_ref());
         let folder = spool.map_or_else(|| "out".to_owned(), |name| format!("out/{name}"));
         let case = Case {
             id: request.request_id.clone(),
@@ -188,12 +219,25 @@ impl Turn<'_> {
             roles: &roles,
             deadline: case.deadline,
             request_sha256: &case.request_sha256,
-            unstaffed: required.iter().filter(|role| !speaks(role)).map(|role| role.name.as_str()).collect(),
+            unstaffed: required
+                .iter()
+                .filter(|role| !speaks(role))
+                .map(|role| role.name.as_str())
+                .collect(),
         })?;
-        let docket = Docket { case, request: self.seq, votes: Vec::new(), silent: Vec::new(), closed: None };
+        let docket = Docket {
+            case,
+            request: self.seq,
+            votes: Vec::new(),
+            silent: Vec::new(),
+            closed: None,
+        };
         let is_full = waits_for(self.rules, &docket).is_empty();
         let closing = (is_full && !self.lookups.no_more_cases).then(|| {
-            let said = Said { request: Some(request.clone()), verdicts: Vec::new() };
+            let said = Said {
+                request: Some(request.clone()),
+                verdicts: Vec::new(),
+            };
             close(self.rules, &docket, &said, self.now, ClosedBy::Seats)
         });
         let case = docket.case.id.clone();
@@ -201,7 +245,12 @@ impl Turn<'_> {
         if is_full && closing.is_none() {
             changes.push(Change::Council(case::Change::CaseFull { case }));
         }
-        Ok(Outcome { data, changes, closing: closing.transpose()?, ..Outcome::default() })
+        Ok(Outcome {
+            data,
+            changes,
+            closing: closing.transpose()?,
+            ..Outcome::default()
+        })
     }
 
     /// Files a verdict, and decides the case if this was the last one it waited for.
@@ -213,7 +262,10 @@ impl Turn<'_> {
         let id = &submit.request_id;
         let conflict = |what: String| Err(Refusal::new(Code::StateConflict, what));
         let Some(docket) = &self.lookups.docket else {
-            return Err(Refusal::new(Code::NotFound, format!("there is no case `{id}`")));
+            return Err(Refusal::new(
+                Code::NotFound,
+                format!("there is no case `{id}`"),
+            ));
         };
         let is_as_signed = self.lookups.signed_case.as_ref() == Some(&submit.request_sha256);
         if submit.request_sha256 != docket.case.request_sha256 && !is_as_signed {
@@ -223,7 +275,10 @@ impl Turn<'_> {
             ));
         }
         if let Some((line, outcome)) = docket.closed {
-            return conflict(format!("case `{id}` was decided {} in ledger line {line}", outcome.as_str()));
+            return conflict(format!(
+                "case `{id}` was decided {} in ledger line {line}",
+                outcome.as_str()
+            ));
         }
         if self.now >= docket.case.deadline {
             return conflict(format!(
@@ -232,18 +287,32 @@ impl Turn<'_> {
             ));
         }
         if *source == docket.case.proposer {
-            let what = format!("`{source}` proposed case `{id}` and may not speak for a role in it");
+            let what =
+                format!("`{source}` proposed case `{id}` and may not speak for a role in it");
             return Err(Refusal::new(Code::NotPermitted, what));
         }
         let Some(role) = granted(self.rules, source, &submit.verdict.role) else {
-            let what = format!("`{source}` may not speak for the role `{}`", submit.verdict.role);
+            let what = format!(
+                "`{source}` may not speak for the role `{}`",
+                submit.verdict.role
+            );
             return Err(Refusal::new(Code::NotPermitted, what));
         };
-        let filed = docket.votes.iter().filter(|(_, vote)| vote.by.as_ref() == Some(source)).count();
+        let filed = docket
+            .votes
+            .iter()
+            .filter(|(_, vote)| vote.by.as_ref() == Some(source))
+            .count();
         if filed >= VERDICTS_MAX {
-            return conflict(format!("`{source}` filed {filed} verdicts in case `{id}`, which is the most"));
+            return conflict(format!(
+                "`{source}` filed {filed} verdicts in case `{id}`, which is the most"
+            ));
         }
-        let vote = Vote { case: id.clone(), role: role.clone(), by: Some(source.clone()) };
+        let vote = Vote {
+            case: id.clone(),
+            role: role.clone(),
+            by: Some(source.clone()),
+        };
         let mut after = docket.clone();
         after.votes.push((self.seq, vote.clone()));
         let waiting_for = waits_for(self.rules, &after);
@@ -257,8 +326,9 @@ impl Turn<'_> {
             _ => None,
         };
         let seat = seats::reading(docket.case.change_type, &submit.verdict, &self.rules.roles);
-        let (counts_as, notes) =
-            seat.map_or((Stance::NeedsMoreInfo, Vec::new()), |seat| (seat.verdict, seat.notes));
+        let (counts_as, notes) = seat.map_or((Stance::NeedsMoreInfo, Vec::new()), |seat| {
+            (seat.verdict, seat.notes)
+        });
         let data = data(&VerdictFiled {
             case: id,
             role: &role,
@@ -271,7 +341,12 @@ impl Turn<'_> {
         if is_full && closing.is_none() {
             changes.push(Change::Council(case::Change::CaseFull { case: id.clone() }));
         }
-        Ok(Outcome { data, changes, closing, ..Outcome::default() })
+        Ok(Outcome {
+            data,
+            changes,
+            closing,
+            ..Outcome::default()
+        })
     }
 }
 
@@ -296,9 +371,21 @@ fn unreadable(id: &RequestId, change_type: ChangeType, opened_at: Time) -> Counc
 
 /// The ruling on a case in its present state, from filed verdicts and computed evidence.
 pub fn rule_on(rules: &Rulebook, docket: &Docket, said: &Said) -> Ruling {
-    let Case { id, change_type, opened_at, .. } = &docket.case;
-    let request = said.request.clone().unwrap_or_else(|| unreadable(id, *change_type, *opened_at));
-    let verdicts: Vec<RoleVerdict> = said.verdicts.iter().map(|(_, verdict)| verdict.clone()).collect();
+    let Case {
+        id,
+        change_type,
+        opened_at,
+        ..
+    } = &docket.case;
+    let request = said
+        .request
+        .clone()
+        .unwrap_or_else(|| unreadable(id, *change_type, *opened_at));
+    let verdicts: Vec<RoleVerdict> = said
+        .verdicts
+        .iter()
+        .map(|(_, verdict)| verdict.clone())
+        .collect();
     calculate(&rules.roles, &request, &verdicts)
 }
 
@@ -308,13 +395,25 @@ pub fn calculate(roles: &Roles, request: &CouncilRequest, verdicts: &[RoleVerdic
         .required(request.change_type)
         .filter_map(|role| match computed(roles, role, request.change_type)? {
             Computed::RealismChecker => Some(evidence::realism_checker(request, &roles.evidence)),
-            Computed::QuantResearcher => Some(evidence::quant_researcher(request, &roles.evidence, 1)),
+            Computed::QuantResearcher => {
+                Some(evidence::quant_researcher(request, &roles.evidence, 1))
+            }
         })
         .collect();
-    let aggregate::Ruling { decision, deliberation } = aggregate::decide(request, verdicts, &evidence, roles);
+    let aggregate::Ruling {
+        decision,
+        deliberation,
+    } = aggregate::decide(request, verdicts, &evidence, roles);
     let digest = |verdict| signing::sha256_hex(&serde_json::to_vec(verdict).unwrap_or_default());
     let verdicts_sha256 = verdicts.iter().map(digest).collect();
-    Ruling { decision, record: CaseRecord { verdicts_sha256, deliberation, evidence } }
+    Ruling {
+        decision,
+        record: CaseRecord {
+            verdicts_sha256,
+            deliberation,
+            evidence,
+        },
+    }
 }
 
 /// Returns a member of a line, or its digest if it is too large for the line.
@@ -322,8 +421,12 @@ fn member(
     text: Result<Box<RawValue>, serde_json::Error>,
     blobs: &mut Vec<(String, Vec<u8>)>,
 ) -> Result<(Option<Box<RawValue>>, Option<String>), Refusal> {
-    let raw = text
-        .map_err(|error| Refusal::new(Code::Internal, format!("the decision cannot be written: {error}")))?;
+    let raw = text.map_err(|error| {
+        Refusal::new(
+            Code::Internal,
+            format!("the decision cannot be written: {error}"),
+        )
+    })?;
     if raw.get().len() <= MEMBER_BYTES_MAX {
         return Ok((Some(raw), None));
     }
@@ -363,9 +466,16 @@ pub fn close(
         record_blob,
         answer: case.answer.clone(),
         rulebook: rules.hash.clone(),
-        changes: vec![Change::Council(case::Change::CaseClosed { case: case.id.clone(), outcome })],
+        changes: vec![Change::Council(case::Change::CaseClosed {
+            case: case.id.clone(),
+            outcome,
+        })],
     };
-    Ok(Closing { decision: ruling.decision, line, blobs })
+    Ok(Closing {
+        decision: ruling.decision,
+        line,
+        blobs,
+    })
 }
 
 /// The result of a role's command.
@@ -394,11 +504,21 @@ pub struct Heard {
 
 /// Records the answer of a role's command: a verdict fills its seat, anything else leaves it empty.
 pub fn hear(rules: &Rulebook, docket: &Docket, answer: &RoleAnswer, now: Time) -> Heard {
-    let RoleAnswer { case, role, note, output } = answer;
-    let is_heard = docket.votes.iter().any(|(_, vote)| vote.by.is_none() && vote.role == *role);
+    let RoleAnswer {
+        case,
+        role,
+        note,
+        output,
+    } = answer;
+    let is_heard = docket
+        .votes
+        .iter()
+        .any(|(_, vote)| vote.by.is_none() && vote.role == *role);
     // An earlier verdict of a principal must not keep out the objection of a command.
-    let late =
-        docket.closed.is_some() || now >= docket.case.deadline || is_heard || docket.silent.contains(role);
+    let late = docket.closed.is_some()
+        || now >= docket.case.deadline
+        || is_heard
+        || docket.silent.contains(role);
     let read = match output {
         _ if late => Err(SeatError::Late),
         Some(bytes) => read_output(rules, role, bytes),
@@ -416,7 +536,11 @@ pub fn hear(rules: &Rulebook, docket: &Docket, answer: &RoleAnswer, now: Time) -
             } else {
                 payload = Some(text);
             }
-            let vote = Vote { case: case.clone(), role: role.clone(), by: None };
+            let vote = Vote {
+                case: case.clone(),
+                role: role.clone(),
+                by: None,
+            };
             changes.push(Change::Council(case::Change::VoteFiled(vote)));
             (note.clone(), Some(verdict))
         }
@@ -438,7 +562,11 @@ pub fn hear(rules: &Rulebook, docket: &Docket, answer: &RoleAnswer, now: Time) -
         rulebook: rules.hash.clone(),
         changes,
     };
-    Heard { input, blobs, verdict }
+    Heard {
+        input,
+        blobs,
+        verdict,
+    }
 }
 
 /// Why the answer of a command fills no seat.
@@ -456,7 +584,11 @@ enum SeatError {
     OtherRole(String),
 }
 
-fn read_output(rules: &Rulebook, role: &str, bytes: &[u8]) -> Result<(String, RoleVerdict), SeatError> {
+fn read_output(
+    rules: &Rulebook,
+    role: &str,
+    bytes: &[u8],
+) -> Result<(String, RoleVerdict), SeatError> {
     let text = json::check_object(bytes)?;
     let text = json::minify(text).into_owned();
     let verdict: RoleVerdict = serde_json::from_str(&text)?;

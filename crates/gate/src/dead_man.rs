@@ -84,7 +84,8 @@ impl DeadMan {
     pub fn hear(&mut self, source: &str) {
         // Almost always empty: it only holds what earlier processes left.
         if !self.unheard_ms.is_empty() {
-            self.unheard_ms.retain(|principal, _| principal.as_str() != source);
+            self.unheard_ms
+                .retain(|principal, _| principal.as_str() != source);
         }
     }
 
@@ -93,7 +94,8 @@ impl DeadMan {
         let Tripped { at, unheard_ms, .. } = self.tripped.get(principal)?;
         let watched_s = unheard_ms / 1000;
         Some(format!(
-            "nothing was heard of `{principal}` for {watched_s} s until {at}; it sends a heartbeat, or a person does for it"
+            "nothing was heard of `{principal}` for {watched_s} s until {at}; it sends a \
+                heartbeat, or a person does for it"
         ))
     }
 }
@@ -115,7 +117,10 @@ pub fn awaited<'a>(state: &'a State, rules: &'a Rulebook) -> impl Iterator<Item 
             && !state.dead_man.tripped.contains_key(&rule.name)
             && has_something_open(state, rule)
     };
-    let agents = rules.principals.values().filter(move |_| rules.safety.dead_man.is_some());
+    let agents = rules
+        .principals
+        .values()
+        .filter(move |_| rules.safety.dead_man.is_some());
     agents.filter(is_awaited).map(|rule| &rule.name)
 }
 
@@ -129,20 +134,39 @@ pub fn trip(
     unheard_ms: u64,
     now: Time,
 ) -> Vec<state::Change> {
-    let Some(dead_man) = &rules.safety.dead_man else { return Vec::new() };
+    let Some(dead_man) = &rules.safety.dead_man else {
+        return Vec::new();
+    };
     if unheard_ms < u64::from(dead_man.timeout_s).saturating_mul(1000) {
         return Vec::new();
     }
-    let tripped = Tripped { at: now, unheard_ms, action: dead_man.action };
-    let tripped = Change::Tripped { principal: agent.clone(), tripped };
-    let withdrawn = absent::withdraw(&state.book, agent, now).into_iter().map(state::Change::Book);
-    [state::Change::DeadMan(tripped)].into_iter().chain(withdrawn).collect()
+    let tripped = Tripped {
+        at: now,
+        unheard_ms,
+        action: dead_man.action,
+    };
+    let tripped = Change::Tripped {
+        principal: agent.clone(),
+        tripped,
+    };
+    let withdrawn = absent::withdraw(&state.book, agent, now)
+        .into_iter()
+        .map(state::Change::Book);
+    [state::Change::DeadMan(tripped)]
+        .into_iter()
+        .chain(withdrawn)
+        .collect()
 }
 
 /// Returns the next position that the switch closes at the market, with an order of line `seq`. It
 /// closes positions of strategies whose agents have all tripped, except in symbols where such an
 /// order waits for a person to check it.
-pub fn liquidate(state: &State, rules: &Rulebook, seq: u64, now: Time) -> Option<Vec<state::Change>> {
+pub fn liquidate(
+    state: &State,
+    rules: &Rulebook,
+    seq: u64,
+    now: Time,
+) -> Option<Vec<state::Change>> {
     let liquidates = |name: &Principal| {
         let tripped = state.dead_man.tripped.get(name);
         tripped.is_some_and(|tripped| tripped.action == DeadManAction::LiquidateAll)
@@ -162,22 +186,36 @@ pub fn liquidate(state: &State, rules: &Rulebook, seq: u64, now: Time) -> Option
     // A venue that dropped such an order would drop it again each time; otherwise it may have
     // filled.
     let is_stuck = |symbol| {
-        state.book.doubted_symbols.get(symbol).is_some_and(|doubt| doubt.order_id.leg == Leg::Flatten)
+        state
+            .book
+            .doubted_symbols
+            .get(symbol)
+            .is_some_and(|doubt| doubt.order_id.leg == Leg::Flatten)
     };
-    let positions = state.book.positions.values().filter(|position| !is_stuck(&position.symbol));
+    let positions = state
+        .book
+        .positions
+        .values()
+        .filter(|position| !is_stuck(&position.symbol));
     let mut orders = positions.filter_map(|position| {
         let agent = last_of(position)?;
         absent::close_at_market(&state.book, position, &agent, seq, now)
     });
-    orders.next().map(|change| vec![state::Change::Book(change)])
+    orders
+        .next()
+        .map(|change| vec![state::Change::Book(change)])
 }
 
 /// The agents whose switch has tripped.
 pub fn unheard(state: &State) -> Vec<UnheardView> {
-    let unheard = state.dead_man.tripped.iter().map(|(principal, tripped)| UnheardView {
-        principal: principal.clone(),
-        since: tripped.at,
-        action: tripped.action.as_str(),
-    });
+    let unheard = state
+        .dead_man
+        .tripped
+        .iter()
+        .map(|(principal, tripped)| UnheardView {
+            principal: principal.clone(),
+            since: tripped.at,
+            action: tripped.action.as_str(),
+        });
     unheard.collect()
 }

@@ -170,22 +170,42 @@ pub struct Decided {
 /// Returns what must be looked up before a request can be decided. Nothing if its sender may not
 /// request the action: otherwise anybody could make the gate read large blobs over and over.
 pub fn needs(request: &Prepared, rules: &Rulebook) -> Needs {
-    let Ok(authentic) = &request.request else { return Needs::default() };
-    let Authentic { envelope, body: Ok(body), .. } = authentic else { return Needs::default() };
+    let Ok(authentic) = &request.request else {
+        return Needs::default();
+    };
+    let Authentic {
+        envelope,
+        body: Ok(body),
+        ..
+    } = authentic
+    else {
+        return Needs::default();
+    };
     let rule = body.rule;
-    if !rules.role(&envelope.source).is_some_and(|role| rule.senders.contains(&role)) {
+    if !rules
+        .role(&envelope.source)
+        .is_some_and(|role| rule.senders.contains(&role))
+    {
         return Needs::default();
     }
-    let mut needs = Needs { lineage: admission::query(rules, authentic, body), ..Needs::default() };
+    let mut needs = Needs {
+        lineage: admission::query(rules, authentic, body),
+        ..Needs::default()
+    };
     if let Some(program) = rules.ruleset.programs.get(rule.name.as_str()) {
-        needs.history = history::query(program, &envelope.source, rule.name.as_str(), &envelope.payload);
+        needs.history = history::query(
+            program,
+            &envelope.source,
+            rule.name.as_str(),
+            &envelope.payload,
+        );
     }
     body.needs(rules, authentic, &mut needs);
     needs
 }
 
-/// Decides one request. `seq` is the number of the first line it will write; `rules` is the rulebook in
-/// force, or the last good one while the state holds a fault of the rule files.
+/// Decides one request. `seq` is the number of the first line it will write; `rules` is the
+/// rulebook in force, or the last good one while the state holds a fault of the rule files.
 pub fn decide(
     state: &State,
     rules: &Rulebook,
@@ -194,7 +214,17 @@ pub fn decide(
     now: Time,
     seq: u64,
 ) -> Decided {
-    decide_turn(Turn { state, rules, lookups, now, seq, granted: None }, request)
+    decide_turn(
+        Turn {
+            state,
+            rules,
+            lookups,
+            now,
+            seq,
+            granted: None,
+        },
+        request,
+    )
 }
 
 /// Decides a held request again after a grant. Freshness, replay and the message rate were checked
@@ -208,7 +238,14 @@ pub fn decide_granted(
     now: Time,
     seq: u64,
 ) -> Decided {
-    let turn = Turn { state, rules, lookups, now, seq, granted: Some(granted) };
+    let turn = Turn {
+        state,
+        rules,
+        lookups,
+        now,
+        seq,
+        granted: Some(granted),
+    };
     let mut decided = decide_turn(turn, request);
     approvals::close(&mut decided.decision, granted);
     decided
@@ -245,10 +282,17 @@ fn decide_as_told(turn: Turn<'_>, request: &Prepared, untold: &Untold) -> Decide
     match &request.request {
         Err(unverified) => {
             let Unverified { envelope, refusal } = unverified.as_ref();
-            let of_envelope = || envelope.as_ref().map(|e| (e.payload_hash(), e.request_hash()));
+            let of_envelope = || {
+                envelope
+                    .as_ref()
+                    .map(|e| (e.payload_hash(), e.request_hash()))
+            };
             let hashes = untold.hashes.clone().or_else(of_envelope);
             let mut decision = blank(&turn, request, lane, envelope.as_ref(), hashes);
-            if envelope.as_ref().is_some_and(|envelope| sealing::is_sealed(&envelope.action)) {
+            if envelope
+                .as_ref()
+                .is_some_and(|envelope| sealing::is_sealed(&envelope.action))
+            {
                 sealing::conceal(&mut decision);
             }
             // Nothing is kept of a frame that was never complete.
@@ -268,13 +312,20 @@ fn decide_authentic(
     lane: Lane,
     has_no_payload: bool,
 ) -> Decided {
-    let hashes = (authentic.payload_hash.clone(), authentic.request_hash.clone());
+    let hashes = (
+        authentic.payload_hash.clone(),
+        authentic.request_hash.clone(),
+    );
     let mut decision = blank(turn, request, lane, Some(&authentic.envelope), Some(hashes));
     decision.key_id = Some(authentic.key_id.clone());
     if turn.lookups.sealing.is_some() {
         sealing::conceal(&mut decision);
     }
-    let by_id = format!("{}/{}.json", request.origin.answer_dir(), authentic.envelope.id);
+    let by_id = format!(
+        "{}/{}.json",
+        request.origin.answer_dir(),
+        authentic.envelope.id
+    );
     if let Err(refusal) = may_answer_by_id(turn, request, authentic) {
         if refusal.code == Code::SignatureInvalid {
             decision.kept = Some(kept(turn, request));
@@ -293,8 +344,12 @@ fn decide_authentic(
         }
         decision.status = Status::Success;
         decision.metadata.replay_of = Some(seen.seq);
-        decision.request_hash = decision.request_hash.or_else(|| turn.lookups.seen_as.clone());
-        decision.changes.extend(turn.also_answered(seen.seq, &decision.answer));
+        decision.request_hash = decision
+            .request_hash
+            .or_else(|| turn.lookups.seen_as.clone());
+        decision
+            .changes
+            .extend(turn.also_answered(seen.seq, &decision.answer));
         return finish(turn, decision, Vec::new(), Vec::new());
     }
     decision.rate = rates::counted(turn, authentic, lane);
@@ -314,9 +369,13 @@ fn decide_authentic(
             decision.request_type = Some(body.rule.request_type.to_owned());
             decision.lane = lane;
             let permitted = may_do(turn, authentic, body);
-            if permitted.as_ref().is_err_and(|refusal| refusal.code == Code::RateLimited) {
+            if permitted
+                .as_ref()
+                .is_err_and(|refusal| refusal.code == Code::RateLimited)
+            {
                 let after_ms = rates::retry_after_ms(turn, &authentic.envelope.source);
-                decision.data = RawValue::from_string(format!(r#"{{"retryAfterMs":{after_ms}}}"#)).ok();
+                decision.data =
+                    RawValue::from_string(format!(r#"{{"retryAfterMs":{after_ms}}}"#)).ok();
                 drop_large(turn, &mut decision, &mut blobs);
             }
             permitted.and_then(|()| in_step(turn, authentic, body, lane))
@@ -329,13 +388,23 @@ fn decide_authentic(
     match outcome {
         Err(refusal) => refuse(&mut decision, &refusal),
         Ok(mut outcome) => {
-            if outcome.refusal().is_some_and(|refusal| refusal.code.is_for_later()) {
+            if outcome
+                .refusal()
+                .is_some_and(|refusal| refusal.code.is_for_later())
+            {
                 drop_large(turn, &mut decision, &mut blobs);
-                outcome.facts = outcome.facts.filter(|facts| facts.len() <= MEMBER_BYTES_MAX);
+                outcome.facts = outcome
+                    .facts
+                    .filter(|facts| facts.len() <= MEMBER_BYTES_MAX);
                 // The request may be sent again, so it does not count as a message.
                 decision.rate = None;
             }
-            if let Some(Closing { line, blobs: of_case, .. }) = outcome.closing.take() {
+            if let Some(Closing {
+                line,
+                blobs: of_case,
+                ..
+            }) = outcome.closing.take()
+            {
                 case = Some(line);
                 blobs.extend(of_case);
             }
@@ -350,18 +419,32 @@ fn decide_authentic(
             if !holds.is_empty() || !anomalies.is_empty() {
                 approvals::hold(turn, request, authentic, &mut decision, holds, anomalies);
                 if decision.status == Status::Held {
-                    let file = turn.lookups.sealing.as_ref().map(|s| s.put_file_into(&mut decision));
+                    let file = turn
+                        .lookups
+                        .sealing
+                        .as_ref()
+                        .map(|s| s.put_file_into(&mut decision));
                     blobs.extend(file.flatten());
                 }
             }
         }
     }
-    Decided { council: case, resolves, begins, ..finish(turn, decision, market, blobs) }
+    Decided {
+        council: case,
+        resolves,
+        begins,
+        ..finish(turn, decision, market, blobs)
+    }
 }
 
 /// Carries out a request after the admission step. A task is reserved only if the request is
 /// accepted: a request that another check refuses does not create a task.
-fn in_step(turn: &Turn<'_>, authentic: &Authentic, body: &Body, lane: Lane) -> Result<Outcome, Refusal> {
+fn in_step(
+    turn: &Turn<'_>,
+    authentic: &Authentic,
+    body: &Body,
+    lane: Lane,
+) -> Result<Outcome, Refusal> {
     let Some(mut step) = turn.admission_step(authentic, body, lane) else {
         return rules::carry_out(turn, authentic, body, lane, None);
     };
@@ -369,28 +452,49 @@ fn in_step(turn: &Turn<'_>, authentic: &Authentic, body: &Body, lane: Lane) -> R
     if step.refuses() && !is_order {
         let (refusal, rows) = (Some(admission::refusal_of(&step.receipt)), step.rows);
         let judged = Some(Judged { rows, refusal });
-        return Ok(Outcome { receipt: Some(step.receipt), judged, ..Outcome::default() });
+        return Ok(Outcome {
+            receipt: Some(step.receipt),
+            judged,
+            ..Outcome::default()
+        });
     }
     // Grants for a task apply only to requests that admission has assigned to that task.
     let is_accepted = step.receipt.phase == Phase::Accepted;
-    let of = step.receipt.tenant_id.as_deref().zip(step.receipt.root_task_id.as_deref());
+    let of = step
+        .receipt
+        .tenant_id
+        .as_deref()
+        .zip(step.receipt.root_task_id.as_deref());
     let task = of.filter(|_| is_accepted).and_then(|(tenant, root)| {
-        Some(TaskName::of(&DomainPart::parse(tenant).ok()?, &RequestId::parse(root).ok()?))
+        Some(TaskName::of(
+            &DomainPart::parse(tenant).ok()?,
+            &RequestId::parse(root).ok()?,
+        ))
     });
     let carried = rules::carry_out(turn, authentic, body, lane, task.as_ref());
     let mut outcome = carried.unwrap_or_else(Outcome::refused);
     if let Some(verdict) = &mut outcome.verdict {
         if step.refuses() {
-            let nothing = Headroom { max_size: Amount::ZERO, binding_check: step.row.name.to_string() };
+            let nothing = Headroom {
+                max_size: Amount::ZERO,
+                binding_check: step.row.name.to_string(),
+            };
             verdict.accepted = false;
             verdict.headroom = Some(nothing);
             outcome.changes.clear();
             outcome.holds.clear();
         }
         verdict.checks.insert(0, step.row.clone());
-    } else if outcome.data.is_some() || outcome.judged.as_ref().is_some_and(|judged| !judged.rows.is_empty())
+    } else if outcome.data.is_some()
+        || outcome
+            .judged
+            .as_ref()
+            .is_some_and(|judged| !judged.rows.is_empty())
     {
-        let judged = outcome.judged.get_or_insert(Judged { rows: Vec::new(), refusal: None });
+        let judged = outcome.judged.get_or_insert(Judged {
+            rows: Vec::new(),
+            refusal: None,
+        });
         judged.rows.insert(0, step.row.clone());
     }
     let refused = match (outcome.refusal(), &outcome.verdict) {
@@ -412,7 +516,10 @@ fn in_step(turn: &Turn<'_>, authentic: &Authentic, body: &Body, lane: Lane) -> R
 /// A rate-limited request may be sent again under the same id, so the line keeps nothing large of
 /// it; otherwise a flood fills the ledger.
 fn drop_large(turn: &Turn<'_>, decision: &mut Decision, blobs: &mut Vec<(String, Vec<u8>)>) {
-    decision.payload = decision.payload.take().filter(|payload| payload.len() <= MEMBER_BYTES_MAX);
+    decision.payload = decision
+        .payload
+        .take()
+        .filter(|payload| payload.len() <= MEMBER_BYTES_MAX);
     if turn.lookups.sealing.is_some() {
         sealing::conceal(decision);
         decision.payload = None;
@@ -434,21 +541,39 @@ pub(super) fn may_answer_by_id(
     authentic: &Authentic,
 ) -> Result<(), Refusal> {
     let envelope = &authentic.envelope;
-    let key_holds = turn.state.keys.get(&authentic.key_id).is_some_and(|key| key.is_active(turn.now));
+    let key_holds = turn
+        .state
+        .keys
+        .get(&authentic.key_id)
+        .is_some_and(|key| key.is_active(turn.now));
     if !key_holds {
-        let what =
-            format!("file `{}`: key {} of `{}` has ended", request.file, authentic.key_id, envelope.source);
+        let what = format!(
+            "file `{}`: key {} of `{}` has ended",
+            request.file, authentic.key_id, envelope.source
+        );
         return Err(Refusal::new(Code::SignatureInvalid, what));
     }
-    let bound = turn.rules.principals.get(&envelope.source).and_then(|rule| rule.spool.as_ref());
+    let bound = turn
+        .rules
+        .principals
+        .get(&envelope.source)
+        .and_then(|rule| rule.spool.as_ref());
     if !request.origin.is_for(bound) {
-        let what =
-            format!("file `{}`: `{}` is not bound to this spool directory", request.file, envelope.source);
+        let what = format!(
+            "file `{}`: `{}` is not bound to this spool directory",
+            request.file, envelope.source
+        );
         return Err(Refusal::new(Code::WrongSpool, what));
     }
-    if let Some(seen) = turn.lookups.seen.as_ref().filter(|_| turn.lookups.answer_is_lost) {
+    if let Some(seen) = turn
+        .lookups
+        .seen
+        .as_ref()
+        .filter(|_| turn.lookups.answer_is_lost)
+    {
         let what = format!(
-            "file `{}`: the stored answer in ledger line {} {ANSWER_LOST}, audit/blobs lacks a part of it",
+            "file `{}`: the stored answer in ledger line {} {ANSWER_LOST}, audit/blobs lacks a \
+                part of it",
             request.file, seen.seq
         );
         return Err(Refusal::new(Code::Internal, what));
@@ -456,9 +581,12 @@ pub(super) fn may_answer_by_id(
     let other = [&turn.lookups.seen, &turn.lookups.seen_in_spool]
         .into_iter()
         .flatten()
-        .find(|seen| seen.source != envelope.source.as_str() || seen.request_hash != authentic.request_hash);
+        .find(|seen| {
+            seen.source != envelope.source.as_str() || seen.request_hash != authentic.request_hash
+        });
     match other {
-        Some(seen) if request.origin == Origin::Local && seen.source != envelope.source.as_str() => {}
+        Some(seen)
+            if request.origin == Origin::Local && seen.source != envelope.source.as_str() => {}
         Some(seen) => {
             let what = format!(
                 "file `{}`: id `{}` was used before (ledger line {}); its answer stands",
@@ -472,10 +600,14 @@ pub(super) fn may_answer_by_id(
         Some(files) => {
             let what = match &turn.lookups.seen {
                 Some(seen) => format!(
-                    "file `{}`: it was decided in ledger line {}, and that stands; its answer went with the content of {files}",
+                    "file `{}`: it was decided in ledger line {}, and that stands; its answer went \
+                        with the content of {files}",
                     request.file, seen.seq
                 ),
-                None => format!("file `{}`: what it is about went with the content of {files}", request.file),
+                None => format!(
+                    "file `{}`: what it is about went with the content of {files}",
+                    request.file
+                ),
             };
             Err(Refusal::new(Code::Pruned, what))
         }
@@ -491,11 +623,16 @@ pub(super) fn may_do(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Res
         return Err(Refusal::new(Code::NotPermitted, what));
     };
     if !body.rule.senders.contains(&rule.role) {
-        let what =
-            format!("`{source}` is of role {} and may not send `{}`", rule.role.as_str(), body.rule.name);
+        let what = format!(
+            "`{source}` is of role {} and may not send `{}`",
+            rule.role.as_str(),
+            body.rule.name
+        );
         return Err(Refusal::new(Code::NotPermitted, what));
     }
-    if body.payload::<GatewayCall>().is_some() && !rule.actions.iter().any(|name| *name == body.rule.name) {
+    if body.payload::<GatewayCall>().is_some()
+        && !rule.actions.iter().any(|name| *name == body.rule.name)
+    {
         let what = format!("`{source}` has no `{}` among its `actions`", body.rule.name);
         return Err(Refusal::new(Code::NotPermitted, what));
     }
@@ -505,15 +642,20 @@ pub(super) fn may_do(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Res
     let age_max_s = match body.rule.freshness {
         // Checked in a row of the check vector, where entries and exits differ, or not at all.
         Freshness::ByClass | Freshness::Exit | Freshness::Never => return Ok(()),
-        Freshness::Request => rule.request_age_max_s.unwrap_or(turn.rules.safety.request_age_max_s),
+        Freshness::Request => rule
+            .request_age_max_s
+            .unwrap_or(turn.rules.safety.request_age_max_s),
     };
     let ahead_max_s = turn.rules.safety.request_ahead_max_s;
-    let age_ms = turn.now.since_ms(turn.signed_at(authentic.envelope.timestamp));
+    let age_ms = turn
+        .now
+        .since_ms(turn.signed_at(authentic.envelope.timestamp));
     if age_ms > i64::from(age_max_s).saturating_mul(1000)
         || age_ms < i64::from(ahead_max_s).saturating_mul(-1000)
     {
         let what = format!(
-            "signed at {}, the gate's clock is {}: {} ms old, allowed are {age_max_s} s old to {ahead_max_s} s ahead",
+            "signed at {}, the gate's clock is {}: {} ms old, allowed are {age_max_s} s old to \
+                {ahead_max_s} s ahead",
             authentic.envelope.timestamp_text, turn.now, age_ms
         );
         return Err(Refusal::new(Code::TimestampStale, what));
@@ -533,7 +675,11 @@ fn blank(
     let (payload_hash, request_hash) = hashes.unzip();
     let answer = match request.origin {
         Origin::Local => format!("{}/{}", request.origin.answer_dir(), request.file),
-        _ => format!("{}/{}.error.json", request.origin.answer_dir(), request.file.trim_start_matches('=')),
+        _ => format!(
+            "{}/{}.error.json",
+            request.origin.answer_dir(),
+            request.file.trim_start_matches('=')
+        ),
     };
     Decision {
         request_id: envelope.map(|e| e.id.to_string()),
@@ -555,11 +701,20 @@ fn blank(
 
 /// A decision line that holds only when, and under which rules, something was refused.
 pub(super) fn refused(now: Time, seq: u64, rulebook: &str) -> Decision {
-    Decision { timestamp: now, id: seq.to_string(), rulebook: rulebook.to_owned(), ..Decision::default() }
+    Decision {
+        timestamp: now,
+        id: seq.to_string(),
+        rulebook: rulebook.to_owned(),
+        ..Decision::default()
+    }
 }
 
 fn refuse(decision: &mut Decision, refusal: &Refusal) {
-    decision.status = if refusal.code.is_for_later() { Status::RateLimited } else { Status::Rejected };
+    decision.status = if refusal.code.is_for_later() {
+        Status::RateLimited
+    } else {
+        Status::Rejected
+    };
     decision.metadata.code = Some(refusal.code);
     decision.metadata.message = Some(refusal.message.clone());
 }
@@ -571,7 +726,17 @@ fn fill_in(
     authentic: &Authentic,
     blobs: &mut Vec<(String, Vec<u8>)>,
 ) -> Vec<MarketRows> {
-    let Outcome { verdict, order_id, data, changes, market, judged, receipt, facts, .. } = outcome;
+    let Outcome {
+        verdict,
+        order_id,
+        data,
+        changes,
+        market,
+        judged,
+        receipt,
+        facts,
+        ..
+    } = outcome;
     if let Some(order) = authentic.payload::<SubmitOrder>() {
         decision.strategy = Some(order.strategy.to_string());
         decision.symbol = Some(order.symbol.to_string());
@@ -603,7 +768,11 @@ fn fill_in(
     }
     if let Some(Judged { rows, refusal }) = judged {
         let all = rows.iter().all(|row| row.passed) && refusal.is_none();
-        let ruling = if all { Ruling::Accepted } else { Ruling::Rejected };
+        let ruling = if all {
+            Ruling::Accepted
+        } else {
+            Ruling::Rejected
+        };
         decision.decision = Some(ruling).filter(|_| !rows.is_empty());
         decision.checks = rows;
         if let Some(refusal) = refusal {
@@ -611,9 +780,17 @@ fn fill_in(
         }
     }
     if let Some(verdict) = verdict {
-        decision.decision = Some(if verdict.accepted { Ruling::Accepted } else { Ruling::Rejected });
+        decision.decision = Some(if verdict.accepted {
+            Ruling::Accepted
+        } else {
+            Ruling::Rejected
+        });
         decision.headroom = verdict.headroom;
-        let failed = verdict.checks.iter().find(|row| !row.passed).filter(|_| !verdict.accepted);
+        let failed = verdict
+            .checks
+            .iter()
+            .find(|row| !row.passed)
+            .filter(|_| !verdict.accepted);
         if let Some(row) = failed {
             decision.order_id = None;
             refuse(decision, &refusal_of(row));
@@ -636,11 +813,18 @@ pub(super) fn refusal_of(row: &CheckRow) -> Refusal {
         _ => Code::ChecksFailed,
     };
     let show = |value: Option<Amount>| {
-        value.map_or_else(|| "unknown".to_owned(), |value| value.normalized().to_string())
+        value.map_or_else(
+            || "unknown".to_owned(),
+            |value| value.normalized().to_string(),
+        )
     };
     let reason = row.reason.clone().unwrap_or_else(|| {
         let (value, limit) = (show(row.value), show(row.limit));
-        format!("{value} against a limit of {limit} ({}) in {}", row.unit, row.source).into()
+        format!(
+            "{value} against a limit of {limit} ({}) in {}",
+            row.unit, row.source
+        )
+        .into()
     });
     Refusal::new(code, format!("check `{}` failed: {reason}", row.name))
 }
@@ -670,8 +854,13 @@ fn handed_over(
         }
         changes
     };
-    let market: Vec<MarketRows> =
-        market.into_iter().map(|rows| MarketRows { changes: follow(rows.changes.clone()), ..rows }).collect();
+    let market: Vec<MarketRows> = market
+        .into_iter()
+        .map(|rows| MarketRows {
+            changes: follow(rows.changes.clone()),
+            ..rows
+        })
+        .collect();
     let changes = follow(changes);
     (market, changes)
 }
@@ -683,7 +872,10 @@ fn finish(
     market: Vec<MarketRows>,
     mut blobs: Vec<(String, Vec<u8>)>,
 ) -> Decided {
-    if let Some(payload) = decision.payload.take_if(|payload| payload.len() > MEMBER_BYTES_MAX) {
+    if let Some(payload) = decision
+        .payload
+        .take_if(|payload| payload.len() > MEMBER_BYTES_MAX)
+    {
         let digest = signing::sha256_hex(payload.as_bytes());
         decision.payload_blob = Some(digest.clone());
         blobs.push((digest, payload.into_bytes()));
@@ -696,5 +888,12 @@ fn finish(
     if let Some(receipt) = &mut decision.receipt {
         receipt.receipt_id = receipt_id(seq);
     }
-    Decided { market, decision, council: None, blobs, begins: None, resolves: None }
+    Decided {
+        market,
+        decision,
+        council: None,
+        blobs,
+        begins: None,
+        resolves: None,
+    }
 }

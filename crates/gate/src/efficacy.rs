@@ -37,13 +37,24 @@ pub struct Trades {
 impl Default for Trades {
     fn default() -> Trades {
         let (won, lost) = (Amount::ZERO, Amount::ZERO);
-        Trades { closed: 0, winners: 0, losers: 0, won, lost, open: 0, never_filled: 0 }
+        Trades {
+            closed: 0,
+            winners: 0,
+            losers: 0,
+            won,
+            lost,
+            open: 0,
+            never_filled: 0,
+        }
     }
 }
 
 /// A sum cannot be held exactly as a decimal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the sum of the trades' results is too large to be exact; take a shorter time with --from and --to")]
+#[error(
+    "the sum of the trades' results is too large to be exact; take a shorter time with --from and \
+        --to"
+)]
 pub struct TooLarge;
 
 impl Trades {
@@ -58,7 +69,9 @@ impl Trades {
             Progress::NeverFilled => &mut self.never_filled,
             Progress::Closed(_) => &mut self.closed,
         });
-        let Progress::Closed(Trade { net, .. }) = progress else { return Ok(()) };
+        let Progress::Closed(Trade { net, .. }) = progress else {
+            return Ok(());
+        };
         if net.is_positive() {
             add(&mut self.winners);
             self.won = self.won.checked_add(net).ok_or(TooLarge)?;
@@ -127,10 +140,15 @@ impl Trades {
     fn says(&self) -> Says {
         let told = self
             .interval()
-            .zip(self.break_even().and_then(|even| decimal_f64(even.decimal())))
+            .zip(
+                self.break_even()
+                    .and_then(|even| decimal_f64(even.decimal())),
+            )
             .zip(self.savings());
         match told {
-            Some((((_, high), even), savings)) if high < even && savings.is_positive() => Says::Saves,
+            Some((((_, high), even), savings)) if high < even && savings.is_positive() => {
+                Says::Saves
+            }
             Some((((low, _), even), savings)) if low > even && savings.is_negative() => Says::Costs,
             _ => Says::Nothing,
         }
@@ -145,10 +163,15 @@ enum Says {
 }
 
 fn rounded(number: Decimal) -> Option<Amount> {
-    let number =
-        number.round_dp_with_strategy(MEAN_PLACES, RoundingStrategy::MidpointNearestEven).normalize();
+    let number = number
+        .round_dp_with_strategy(MEAN_PLACES, RoundingStrategy::MidpointNearestEven)
+        .normalize();
     // An amount has no negative zero.
-    if number.is_zero() { Some(Amount::ZERO) } else { Amount::parse_exact(&number.to_string()).ok() }
+    if number.is_zero() {
+        Some(Amount::ZERO)
+    } else {
+        Amount::parse_exact(&number.to_string()).ok()
+    }
 }
 
 fn mean(sum: Decimal, count: u64) -> Option<Amount> {
@@ -250,7 +273,12 @@ mod tests {
     /// Trades of which `winners` won `won` each and `losers` lost `lost` each.
     fn trades(winners: u64, won: i64, losers: u64, lost: i64) -> Trades {
         let mut trades = Trades::default();
-        let closed = |net: i64| Progress::Closed(Trade { net: Amount::from_i64(net), way: Way::Stop });
+        let closed = |net: i64| {
+            Progress::Closed(Trade {
+                net: Amount::from_i64(net),
+                way: Way::Stop,
+            })
+        };
         (0..winners).for_each(|_| trades.count(closed(won)).unwrap());
         (0..losers).for_each(|_| trades.count(closed(-lost)).unwrap());
         trades
@@ -276,14 +304,32 @@ mod tests {
         let close = trades(7, 2, 13, 2);
         assert_eq!(of(&close, &trades(8, 2, 12, 2)), Verdict::Inconclusive);
         // 29 are too few, 30 are enough.
-        assert_eq!(of(&trades(0, 0, 14, 1), &trades(0, 0, 15, 1)), Verdict::Inconclusive);
-        assert_eq!(of(&trades(0, 0, 15, 1), &trades(0, 0, 15, 1)), Verdict::Validated);
-        assert_eq!(of(&trades(15, 1, 0, 0), &trades(15, 1, 0, 0)), Verdict::Harmful);
+        assert_eq!(
+            of(&trades(0, 0, 14, 1), &trades(0, 0, 15, 1)),
+            Verdict::Inconclusive
+        );
+        assert_eq!(
+            of(&trades(0, 0, 15, 1), &trades(0, 0, 15, 1)),
+            Verdict::Validated
+        );
+        assert_eq!(
+            of(&trades(15, 1, 0, 0), &trades(15, 1, 0, 0)),
+            Verdict::Harmful
+        );
         // The rule saved in the older half and costs in the newer: needs 30 trades in the older
         // half, not 29.
-        assert_eq!(of(&trades(3, 2, 27, 2), &trades(17, 2, 13, 2)), Verdict::Degrading);
-        assert_eq!(of(&trades(3, 2, 26, 2), &trades(17, 2, 13, 2)), Verdict::Validated);
-        assert_eq!(of(&Trades::default(), &Trades::default()), Verdict::Inconclusive);
+        assert_eq!(
+            of(&trades(3, 2, 27, 2), &trades(17, 2, 13, 2)),
+            Verdict::Degrading
+        );
+        assert_eq!(
+            of(&trades(3, 2, 26, 2), &trades(17, 2, 13, 2)),
+            Verdict::Validated
+        );
+        assert_eq!(
+            of(&Trades::default(), &Trades::default()),
+            Verdict::Inconclusive
+        );
     }
 
     #[test]
@@ -291,8 +337,21 @@ mod tests {
         let mut some = trades(1, 3, 2, 1);
         some.count(Progress::Open).unwrap();
         some.count(Progress::NeverFilled).unwrap();
-        some.count(Progress::Closed(Trade { net: Amount::ZERO, way: Way::TimeStop })).unwrap();
-        assert_eq!((some.closed, some.winners, some.losers, some.open, some.never_filled), (4, 1, 2, 1, 1));
+        some.count(Progress::Closed(Trade {
+            net: Amount::ZERO,
+            way: Way::TimeStop,
+        }))
+        .unwrap();
+        assert_eq!(
+            (
+                some.closed,
+                some.winners,
+                some.losers,
+                some.open,
+                some.never_filled
+            ),
+            (4, 1, 2, 1, 1)
+        );
         assert_eq!(
             (some.savings(), some.expectancy()),
             (Some(Amount::from_i64(-1)), Amount::parse_exact("0.25").ok())

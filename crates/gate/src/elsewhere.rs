@@ -99,8 +99,9 @@ struct LineageQuestion<'a> {
 
 /// Whether any policy names a command: without one no request can wait.
 pub fn is_used(rules: &Rulebook) -> bool {
-    let names =
-        |policy: &Policy| policy.profile.policy_command.is_some() || policy.profile.lineage_command.is_some();
+    let names = |policy: &Policy| {
+        policy.profile.policy_command.is_some() || policy.profile.lineage_command.is_some()
+    };
     rules.admission.values().any(names)
 }
 
@@ -115,20 +116,46 @@ pub fn waits_for(
     has_lineage: bool,
     now: Time,
 ) -> Option<Ask> {
-    let Ok(authentic) = &request.request else { return None };
-    let Authentic { envelope, body: Ok(body), .. } = authentic else { return None };
+    let Ok(authentic) = &request.request else {
+        return None;
+    };
+    let Authentic {
+        envelope,
+        body: Ok(body),
+        ..
+    } = authentic
+    else {
+        return None;
+    };
     let (domain, causality) = needed(state, rules, authentic, body, request.lane(state))?;
-    let turn = Turn { state, rules, lookups: &Lookups::default(), now, seq: 0, granted: None };
-    if may_answer_by_id(&turn, request, authentic).is_err() || may_do(&turn, authentic, body).is_err() {
+    let turn = Turn {
+        state,
+        rules,
+        lookups: &Lookups::default(),
+        now,
+        seq: 0,
+        granted: None,
+    };
+    if may_answer_by_id(&turn, request, authentic).is_err()
+        || may_do(&turn, authentic, body).is_err()
+    {
         return None;
     }
-    let policy = rules.admission.get(domain).filter(|_| state.rulebook.fault.is_none())?;
+    let policy = rules
+        .admission
+        .get(domain)
+        .filter(|_| state.rulebook.fault.is_none())?;
     let delivered = state.admission.policies.get(&domain.to_string());
     let delivered = delivered.and_then(|delivered| kept(policy, delivered, now));
     if delivered.is_some_and(|delivered| delivered.profile.is_none()) {
         return None;
     }
-    let lineage = policy.profile.lineage_command.as_ref().zip(causality).filter(|_| !has_lineage);
+    let lineage = policy
+        .profile
+        .lineage_command
+        .as_ref()
+        .zip(causality)
+        .filter(|_| !has_lineage);
     if let Some((command, causality)) = lineage {
         return Some(Ask::Lineage(Box::new(LineageAsk {
             source: envelope.source.clone(),
@@ -148,8 +175,16 @@ pub fn waits_for(
 
 /// The input of a policy command.
 pub fn policy_question(domain: &Domain) -> Option<String> {
-    let Domain { tenant, surface, profile } = domain;
-    let question = PolicyQuestion { tenant_id: tenant, surface_id: surface, policy_profile_id: profile };
+    let Domain {
+        tenant,
+        surface,
+        profile,
+    } = domain;
+    let question = PolicyQuestion {
+        tenant_id: tenant,
+        surface_id: surface,
+        policy_profile_id: profile,
+    };
     serde_json::to_string(&question).ok()
 }
 
@@ -167,7 +202,14 @@ fn lineage_question(domain: &Domain, task: &RequestId, causality: &Causality) ->
 
 /// Whether a request, if carried out, clears the cached policy of a domain.
 pub fn forgets(rules: &Rulebook, request: &Prepared, domain: &Domain) -> bool {
-    let Ok(Authentic { envelope, body: Ok(body), .. }) = &request.request else { return false };
+    let Ok(Authentic {
+        envelope,
+        body: Ok(body),
+        ..
+    }) = &request.request
+    else {
+        return false;
+    };
     let which = body.payload();
     let forgets = which.is_some() || body.rule.name == ActionName::AdmissionCacheClear;
     forgets && is_forgotten(rules, &envelope.source, which, &domain.to_string())
@@ -198,8 +240,14 @@ pub fn hear_policy(
         at: now,
     };
     let domain = domain.to_string();
-    let about = AskedFor::Policy { domain: domain.clone(), policy: policy.sha256.clone() };
-    let changes = vec![Change::Admission(lineage::Change::PolicyDelivered { domain, delivered })];
+    let about = AskedFor::Policy {
+        domain: domain.clone(),
+        policy: policy.sha256.clone(),
+    };
+    let changes = vec![Change::Admission(lineage::Change::PolicyDelivered {
+        domain,
+        delivered,
+    })];
     taken_down(rules, about, note, text, changes, now)
 }
 
@@ -219,9 +267,23 @@ pub fn hear_lineage(
         Ok((text, reported)) => (answer.note.clone(), Some(text), Ok(reported)),
         Err(NotRead(why)) => (why.clone(), None, Err(NoLineage(why))),
     };
-    let LineageAsk { source, domain, request_id, file_sha256, .. } = ask.clone();
-    let about = AskedFor::Lineage { domain: domain.to_string(), source, request_id, file_sha256 };
-    (taken_down(rules, about, note, text, Vec::new(), now), reported)
+    let LineageAsk {
+        source,
+        domain,
+        request_id,
+        file_sha256,
+        ..
+    } = ask.clone();
+    let about = AskedFor::Lineage {
+        domain: domain.to_string(),
+        source,
+        request_id,
+        file_sha256,
+    };
+    (
+        taken_down(rules, about, note, text, Vec::new(), now),
+        reported,
+    )
 }
 
 /// Why there is nothing to read in an answer, as its line notes it.
@@ -232,10 +294,16 @@ fn read<T>(
     what: &str,
     parse: impl Fn(&str) -> Result<T, OutputError>,
 ) -> Result<T, NotRead> {
-    let Some(output) = &answer.output else { return Err(NotRead(answer.note.clone())) };
+    let Some(output) = &answer.output else {
+        return Err(NotRead(answer.note.clone()));
+    };
     let text = std::str::from_utf8(output).map_err(|_| OutputError::NotText);
-    text.and_then(parse)
-        .map_err(|why| NotRead(escaped(&format!("{}; its output is no {what}: {why}", answer.note))))
+    text.and_then(parse).map_err(|why| {
+        NotRead(escaped(&format!(
+            "{}; its output is no {what}: {why}",
+            answer.note
+        )))
+    })
 }
 
 fn taken_down(
@@ -255,6 +323,14 @@ fn taken_down(
         digest
     });
     let rulebook = rules.hash.clone();
-    let input = AdmissionInput { timestamp: now, about, note, payload, payload_blob, rulebook, changes };
+    let input = AdmissionInput {
+        timestamp: now,
+        about,
+        note,
+        payload,
+        payload_blob,
+        rulebook,
+        changes,
+    };
     Heard { input, blobs }
 }

@@ -21,41 +21,71 @@ pub const OWED: &str = "what bridges were still to be told";
 pub const LIQUIDATED: &str = "nobody is there for this position: it is closed at the market";
 
 fn event(timestamp: Time, note: String, changes: Vec<Change>) -> Event {
-    Event { timestamp, note, changes }
+    Event {
+        timestamp,
+        note,
+        changes,
+    }
 }
 
 /// Another version of the program continues the log.
 pub fn program_changed(before: &str, version: &str, semantics: u32, now: Time) -> Event {
     let note = format!("spoolgate {version} goes on where {before} has written");
-    event(now, note, vec![Change::ProgramChanged { version: version.to_owned(), semantics }])
+    event(
+        now,
+        note,
+        vec![Change::ProgramChanged {
+            version: version.to_owned(),
+            semantics,
+        }],
+    )
 }
 
 /// A rulebook came into force. `applied` names a file that the gate changed itself, and the cause:
 /// a proposal, or a person's request about the allowlist.
 pub fn rulebook_loaded(hash: &str, applied: Option<(&str, &str)>, now: Time) -> Event {
-    let by = applied.map(|(path, by)| format!(": `{path}` by {by}")).unwrap_or_default();
-    let changes = vec![Change::RulebookLoaded { hash: hash.to_owned() }];
+    let by = applied
+        .map(|(path, by)| format!(": `{path}` by {by}"))
+        .unwrap_or_default();
+    let changes = vec![Change::RulebookLoaded {
+        hash: hash.to_owned(),
+    }];
     event(now, format!("rulebook {hash} is in force{by}"), changes)
 }
 
 /// The rule files cannot be used.
 pub fn rulebook_faulted(fault: &str, now: Time) -> Event {
-    let note = "the rule files cannot be used: entries are refused, exits go on under the last good rulebook"
+    let note = "the rule files cannot be used: entries are refused, exits go on under the last \
+        good rulebook"
         .to_owned();
-    event(now, note, vec![Change::RulebookFaulted { fault: fault.to_owned() }])
+    event(
+        now,
+        note,
+        vec![Change::RulebookFaulted {
+            fault: fault.to_owned(),
+        }],
+    )
 }
 
 /// The halt file appeared or disappeared.
 pub fn halt_file(present: bool, now: Time) -> Event {
-    let note = if present { "rules/HALT is there: no entries" } else { "rules/HALT is gone" };
+    let note = if present {
+        "rules/HALT is there: no entries"
+    } else {
+        "rules/HALT is gone"
+    };
     event(now, note.to_owned(), vec![Change::HaltFile { present }])
 }
 
 /// The machine's clock stepped away from the ledger's clock.
 pub fn clock_step(last: Time, machine: Time) -> Event {
-    let note =
-        format!("the machine's clock stepped from {last} to {machine}: no entries until a person accepts it");
-    let changes = vec![Change::ClockFaulted(ClockFault { from: last, to: machine })];
+    let note = format!(
+        "the machine's clock stepped from {last} to {machine}: no entries until a person accepts it"
+    );
+    let changes = vec![Change::ClockFaulted(ClockFault {
+        from: last,
+        to: machine,
+    })];
     event(last.max(machine), note, changes)
 }
 
@@ -65,7 +95,9 @@ pub fn new_day(state: &State, rules: &Rulebook, now: Time) -> Vec<Vec<Change>> {
     let mut day = paper::end_day(&state.book, now);
     day.extend(paper::open_periods(&state.book, rules, now));
     let day: Vec<Change> = day.into_iter().map(Change::Book).collect();
-    day.chunks(CHANGES_PER_LINE).map(<[Change]>::to_vec).collect()
+    day.chunks(CHANGES_PER_LINE)
+        .map(<[Change]>::to_vec)
+        .collect()
 }
 
 /// The notes and changes, one part per line, if the dead man's switch trips for an agent.
@@ -78,13 +110,22 @@ pub fn trip(
 ) -> (String, Vec<Vec<Change>>) {
     let changes = dead_man::trip(state, rules, agent, unheard_ms, now);
     let note = format!("`{agent}` is not heard of: no entries of it until a heartbeat");
-    (note, changes.chunks(CHANGES_PER_LINE).map(<[Change]>::to_vec).collect())
+    (
+        note,
+        changes
+            .chunks(CHANGES_PER_LINE)
+            .map(<[Change]>::to_vec)
+            .collect(),
+    )
 }
 
 /// The line for a proposal whose pending file was approved by a signature.
 pub fn approved(id: ProposalId, approved: Approved, by: &Approver, now: Time) -> Event {
     let (step, note) = match approved {
-        Approved::Applied(step) => (step, format!("{id} is applied: approved by {}", by.in_words())),
+        Approved::Applied(step) => (
+            step,
+            format!("{id} is applied: approved by {}", by.in_words()),
+        ),
         Approved::Again(why, step) => (step, format!("{id} waits again: {}", why.message)),
     };
     event(now, note, vec![Change::Proposal(step)])
@@ -94,9 +135,14 @@ pub fn approved(id: ProposalId, approved: Approved, by: &Approver, now: Time) ->
 /// afterwards, and the rulebook's hash.
 pub fn applied(changes: &[Change]) -> impl Iterator<Item = (ProposalId, &str, Option<&str>, &str)> {
     changes.iter().filter_map(|change| match change {
-        Change::Proposal(Step::Applied { proposed, rulebook, .. }) => {
-            Some((proposed.proposal_id, proposed.path.as_str(), proposed.new.as_deref(), rulebook.as_str()))
-        }
+        Change::Proposal(Step::Applied {
+            proposed, rulebook, ..
+        }) => Some((
+            proposed.proposal_id,
+            proposed.path.as_str(),
+            proposed.new.as_deref(),
+            rulebook.as_str(),
+        )),
         _ => None,
     })
 }

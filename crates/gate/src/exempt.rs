@@ -33,7 +33,12 @@ pub struct Waiting {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum About {
     /// An order: passes as an exit.
-    Order { strategy: StrategyName, symbol: Symbol, side: Side, size: Amount },
+    Order {
+        strategy: StrategyName,
+        symbol: Symbol,
+        side: Side,
+        size: Amount,
+    },
     /// A cancel or tighten: passes while this order works.
     Working(OrderId),
 }
@@ -43,15 +48,25 @@ impl Waiting {
     /// not count: ownership refuses such a request later, and without this check an agent could
     /// flood the gate with exits of positions that it does not own.
     pub fn passes(&self, state: &State, rules: &Rulebook) -> bool {
-        let owned = rules.principals.get(&self.source).map_or(&[][..], |rule| &rule.strategies);
+        let owned = rules
+            .principals
+            .get(&self.source)
+            .map_or(&[][..], |rule| &rule.strategies);
         match &self.about {
-            About::Order { strategy, symbol, side, size } => {
+            About::Order {
+                strategy,
+                symbol,
+                side,
+                size,
+            } => {
                 let capacity = class::capacity(&state.book, strategy, symbol, *side);
                 owned.contains(strategy) && class::classify(*size, capacity) == Class::Exit
             }
-            About::Working(id) => {
-                state.book.orders.get(id).is_some_and(|order| owned.contains(&order.strategy))
-            }
+            About::Working(id) => state
+                .book
+                .orders
+                .get(id)
+                .is_some_and(|order| owned.contains(&order.strategy)),
         }
     }
 }
@@ -59,21 +74,39 @@ impl Waiting {
 impl Standing {
     /// The standing of a prepared request in the present state.
     pub fn of(request: &Prepared, state: &State, rules: &Rulebook) -> Standing {
-        let Ok(Authentic { envelope, body, .. }) = &request.request else { return Standing::Waits(None) };
+        let Ok(Authentic { envelope, body, .. }) = &request.request else {
+            return Standing::Waits(None);
+        };
         let source = &envelope.source;
-        let Some(rule) = rules.principals.get(source) else { return Standing::Waits(None) };
+        let Some(rule) = rules.principals.get(source) else {
+            return Standing::Waits(None);
+        };
         if !request.origin.is_for(rule.spool.as_ref()) {
             return Standing::Waits(None);
         }
         if rule.role == Role::Human {
             return Standing::Passes;
         }
-        let Ok(body) = body else { return Standing::Waits(None) };
+        let Ok(body) = body else {
+            return Standing::Waits(None);
+        };
         if !body.rule.senders.contains(&rule.role) {
             return Standing::Waits(None);
         }
-        let about = if let Some(SubmitOrder { strategy, symbol, side, size, .. }) = body.payload() {
-            About::Order { strategy: strategy.clone(), symbol: symbol.clone(), side: *side, size: *size }
+        let about = if let Some(SubmitOrder {
+            strategy,
+            symbol,
+            side,
+            size,
+            ..
+        }) = body.payload()
+        {
+            About::Order {
+                strategy: strategy.clone(),
+                symbol: symbol.clone(),
+                side: *side,
+                size: *size,
+            }
         } else if let Some(cancel) = body.payload::<CancelOrder>() {
             About::Working(cancel.order_id)
         } else if let Some(tighten) = body.payload::<TightenStop>() {
@@ -84,9 +117,20 @@ impl Standing {
                 // Venue reports cannot wait: what they report has happened.
                 None => body.rule.lane == Lane::Control || body.payload::<VenueReport>().is_some(),
             };
-            return if passes { Standing::Passes } else { Standing::Waits(None) };
+            return if passes {
+                Standing::Passes
+            } else {
+                Standing::Waits(None)
+            };
         };
-        let waiting = Waiting { source: source.clone(), about };
-        if waiting.passes(state, rules) { Standing::Passes } else { Standing::Waits(Some(Box::new(waiting))) }
+        let waiting = Waiting {
+            source: source.clone(),
+            about,
+        };
+        if waiting.passes(state, rules) {
+            Standing::Passes
+        } else {
+            Standing::Waits(Some(Box::new(waiting)))
+        }
     }
 }

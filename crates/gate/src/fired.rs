@@ -21,7 +21,10 @@ pub enum Fired {
 
 /// Whether a row comes from a rule: its source is the rule's file.
 pub fn is_of_rule(row: &CheckRow) -> bool {
-    let file = row.source.strip_prefix("rules/").and_then(|file| file.strip_suffix(".yaml"));
+    let file = row
+        .source
+        .strip_prefix("rules/")
+        .and_then(|file| file.strip_suffix(".yaml"));
     file.is_some_and(|file| file == row.name)
 }
 
@@ -144,7 +147,11 @@ pub fn of_rows(rows: &[CheckRow]) -> impl Iterator<Item = (RuleId, Fired, bool)>
     let failed = rows.iter().filter(|row| !row.passed).count();
     rows.iter().filter_map(move |row| {
         let what = fired(row)?;
-        Some((RuleId::parse(&row.name).ok()?, what, failed == usize::from(!row.passed)))
+        Some((
+            RuleId::parse(&row.name).ok()?,
+            what,
+            failed == usize::from(!row.passed),
+        ))
     })
 }
 

@@ -81,12 +81,20 @@ pub struct Ran {
 impl Ran {
     /// A run without output.
     pub fn new(ending: Ending, note: impl Into<String>) -> Ran {
-        Ran { ending, note: note.into(), output: None, complaint: Vec::new() }
+        Ran {
+            ending,
+            note: note.into(),
+            output: None,
+            complaint: Vec::new(),
+        }
     }
 
     /// The complaint, as far as it is kept.
     fn complained(&self) -> Option<String> {
-        let complaint = self.complaint.get(..self.complaint.len().min(COMPLAINT_BYTES)).unwrap_or_default();
+        let complaint = self
+            .complaint
+            .get(..self.complaint.len().min(COMPLAINT_BYTES))
+            .unwrap_or_default();
         let complaint = escaped(String::from_utf8_lossy(complaint).trim());
         Some(complaint).filter(|complaint| !complaint.is_empty())
     }
@@ -134,7 +142,12 @@ impl Turn<'_> {
     pub(super) fn also_answered(&self, line: u64, answer: &str) -> Option<Change> {
         let open = self.state.actions.open.get(&ActionId(line))?;
         let (id, is_known) = (open.id, open.answers(answer));
-        (!is_known).then(|| Change::Actions(open::Change::AlsoAnswer { id, answer: answer.to_owned() }))
+        (!is_known).then(|| {
+            Change::Actions(open::Change::AlsoAnswer {
+                id,
+                answer: answer.to_owned(),
+            })
+        })
     }
 
     /// Refuses a copy if the maximum number of places already waits for the answer of the original.
@@ -144,15 +157,26 @@ impl Turn<'_> {
             return Ok(());
         }
         let most = open::ALSO_MAX;
-        let what = format!("{id} is on its way, and {most} other places wait for its answer already");
+        let what =
+            format!("{id} is on its way, and {most} other places wait for its answer already");
         Err(Refusal::new(Code::ActionsFull, what))
     }
 
     /// The row of a rate. After a grant it only warns: the approver wanted this very request, and
     /// no other request can have its id.
-    fn limited(&self, check: &'static str, count: u32, most: u32, fault: Option<String>) -> CheckRow {
+    fn limited(
+        &self,
+        check: &'static str,
+        count: u32,
+        most: u32,
+        fault: Option<String>,
+    ) -> CheckRow {
         let row = counted(check, count, most, "actions", fault);
-        if self.granted.is_some() { row.lifted("warn") } else { row }
+        if self.granted.is_some() {
+            row.lifted("warn")
+        } else {
+            row
+        }
     }
 
     /// The rows about what is out of the ordinary of a request, and the anomalies that were not
@@ -161,31 +185,54 @@ impl Turn<'_> {
         let (envelope, limits) = (&authentic.envelope, &self.rules.gateway.anomalies);
         let source = &envelope.source;
         let (mut rows, mut anomalies) = (Vec::new(), Vec::new());
-        let is_approved =
-            |anomaly: Anomaly| self.granted.is_some_and(|granted| granted.hold.anomalies.contains(&anomaly));
-        let mut flag = |anomaly: Anomaly, count: u32, most: u32, unit: &'static str, what: String| {
-            let fault = (count > most).then_some(what);
-            let row = counted(anomaly.check_name(), count, most, unit, fault);
-            let row = if is_approved(anomaly) { row.lifted("approved") } else { row };
-            anomalies.extend((!row.passed).then_some(anomaly));
-            rows.push(row);
+        let is_approved = |anomaly: Anomaly| {
+            self.granted
+                .is_some_and(|granted| granted.hold.anomalies.contains(&anomaly))
         };
+        let mut flag =
+            |anomaly: Anomaly, count: u32, most: u32, unit: &'static str, what: String| {
+                let fault = (count > most).then_some(what);
+                let row = counted(anomaly.check_name(), count, most, unit, fault);
+                let row = if is_approved(anomaly) {
+                    row.lifted("approved")
+                } else {
+                    row
+                };
+                anomalies.extend((!row.passed).then_some(anomaly));
+                rows.push(row);
+            };
         let window_ms = i64::from(limits.burst_window_s).saturating_mul(1000);
         let signed_ms = envelope.timestamp.ms();
-        let burst =
-            self.state.actions.signed.get(source).map_or(1, |signed| signed.densest(signed_ms, window_ms));
+        let burst = self
+            .state
+            .actions
+            .signed
+            .get(source)
+            .map_or(1, |signed| signed.densest(signed_ms, window_ms));
         let most = limits.burst_max;
-        let what =
-            format!("more than {most} actions of `{source}` were signed within {} s", limits.burst_window_s);
+        let what = format!(
+            "more than {most} actions of `{source}` were signed within {} s",
+            limits.burst_window_s
+        );
         flag(Anomaly::Burst, burst, most, "actions", what);
         let bytes = u32::try_from(envelope.payload.len()).unwrap_or(u32::MAX);
         let most = limits.payload_bytes_max;
-        flag(Anomaly::Payload, bytes, most, "bytes", format!("the payload is larger than {most} bytes"));
+        flag(
+            Anomaly::Payload,
+            bytes,
+            most,
+            "bytes",
+            format!("the payload is larger than {most} bytes"),
+        );
         (rows, anomalies)
     }
 
     /// Decides whether an outgoing action may begin.
-    pub(super) fn begin_action(&self, authentic: &Authentic, call: &GatewayCall) -> Result<Outcome, Refusal> {
+    pub(super) fn begin_action(
+        &self,
+        authentic: &Authentic,
+        call: &GatewayCall,
+    ) -> Result<Outcome, Refusal> {
         let envelope = &authentic.envelope;
         let (source, action) = (&envelope.source, envelope.action.as_str());
         let (state, rules) = (&self.state.actions, &self.rules.gateway);
@@ -204,20 +251,31 @@ impl Turn<'_> {
             .then(|| format!("`{source}` may begin {own_max} of `{action}` within an hour"));
         rows.push(self.limited("action_rate", own_count, own_max, over));
         let all_count = state.all.within(second).saturating_add(1);
-        let over =
-            (all_count > all_max).then(|| format!("all together may begin {all_max} actions within an hour"));
+        let over = (all_count > all_max)
+            .then(|| format!("all together may begin {all_max} actions within an hour"));
         rows.push(self.limited("gateway_rate", all_count, all_max, over));
-        let open_count = u32::try_from(state.open.len()).unwrap_or(u32::MAX).saturating_add(1);
-        let payload = call.to_json().map_err(|why| Refusal::new(Code::Internal, why.to_string()))?;
+        let open_count = u32::try_from(state.open.len())
+            .unwrap_or(u32::MAX)
+            .saturating_add(1);
+        let payload = call
+            .to_json()
+            .map_err(|why| Refusal::new(Code::Internal, why.to_string()))?;
         let payload_bytes = u64::try_from(payload.len()).unwrap_or(u64::MAX);
-        let mut others = self.rules.principals.values().filter(|other| other.name != *source);
+        let mut others = self
+            .rules
+            .principals
+            .values()
+            .filter(|other| other.name != *source);
         let has_others = others.any(|other| !other.actions.is_empty());
         let over = state.without_room(source, payload_bytes, rules.open_max, has_others);
         rows.push(self.limited("open_actions", open_count, rules.open_max, over));
         let (flagged, anomalies) = self.flagged(authentic);
         rows.extend(flagged);
         let first = destination.as_ref().ok().and_then(|service| {
-            let destination = Destination { host: service.host.clone(), added_at: service.added_at };
+            let destination = Destination {
+                host: service.host.clone(),
+                added_at: service.added_at,
+            };
             let is_known = state.destinations.get(&service.service) == Some(&destination);
             (!is_known).then(|| (service.service.clone(), destination))
         });
@@ -225,14 +283,24 @@ impl Turn<'_> {
             let Destination { host, added_at } = destination;
             format!("nothing went to `{host}` since `{service}` was allowed at {added_at}")
         });
-        rows.push(CheckRow::yes_no(news, SERVICES).named("anomaly_destination").lifted("warn"));
-        let adapter =
-            destination.as_ref().ok().and_then(|service| rules.adapter(action, service.service.as_str()));
-        let fault =
-            adapter.is_none().then(|| format!("rules/gateway.yaml has no adapter for `{action}` there"));
+        rows.push(
+            CheckRow::yes_no(news, SERVICES)
+                .named("anomaly_destination")
+                .lifted("warn"),
+        );
+        let adapter = destination
+            .as_ref()
+            .ok()
+            .and_then(|service| rules.adapter(action, service.service.as_str()));
+        let fault = adapter
+            .is_none()
+            .then(|| format!("rules/gateway.yaml has no adapter for `{action}` there"));
         rows.push(CheckRow::yes_no(fault, GATEWAY).named("adapter"));
-        let is_of_anomaly =
-            |row: &&CheckRow| anomalies.iter().any(|anomaly| anomaly.check_name() == row.name);
+        let is_of_anomaly = |row: &&CheckRow| {
+            anomalies
+                .iter()
+                .any(|anomaly| anomaly.check_name() == row.name)
+        };
         let failed = rows.iter().find(|row| !row.passed && !is_of_anomaly(row));
         let refusal = failed.map(super::decide::refusal_of);
         let (Ok(service), Some(adapter), None) = (&destination, adapter, &refusal) else {
@@ -246,7 +314,11 @@ impl Turn<'_> {
                 _ => None,
             };
             let data = after_ms.and_then(retry_after);
-            return Ok(Outcome { data, judged: Some(Judged { rows, refusal }), ..Outcome::default() });
+            return Ok(Outcome {
+                data,
+                judged: Some(Judged { rows, refusal }),
+                ..Outcome::default()
+            });
         };
         let id = ActionId(self.seq);
         let opened = OpenAction {
@@ -266,14 +338,27 @@ impl Turn<'_> {
             signed_at: envelope.timestamp,
             begun_at: self.now,
         };
-        let begins = Begins { id, adapter: adapter.clone(), service: (*service).clone(), payload };
-        let first = first.map(|(service, destination)| open::Change::FirstUse { service, destination });
-        let changes = first.into_iter().chain([open::Change::Opened(Box::new(opened))]);
+        let begins = Begins {
+            id,
+            adapter: adapter.clone(),
+            service: (*service).clone(),
+            payload,
+        };
+        let first = first.map(|(service, destination)| open::Change::FirstUse {
+            service,
+            destination,
+        });
+        let changes = first
+            .into_iter()
+            .chain([open::Change::Opened(Box::new(opened))]);
         Ok(Outcome {
             changes: changes.map(Change::Actions).collect(),
             begins: Some(Box::new(begins)),
             anomalies,
-            judged: Some(Judged { rows, refusal: None }),
+            judged: Some(Judged {
+                rows,
+                refusal: None,
+            }),
             ..Outcome::default()
         })
     }
@@ -319,7 +404,11 @@ pub(super) fn written(
         action: open.action.clone(),
         source: open.source.to_string(),
         direction: Flow::Response,
-        status: if refusal.is_none() { Status::Success } else { Status::Error },
+        status: if refusal.is_none() {
+            Status::Success
+        } else {
+            Status::Error
+        },
         payload_hash: open.payload_hash.clone(),
         signature: open.signature.clone(),
         request_line: open.id.0,
@@ -350,7 +439,10 @@ pub(super) fn ended_badly(open: &OpenAction, code: Code, note: &str) -> Refusal 
 /// The body and the refusal of a stub's answer.
 pub(super) fn of_stub(open: &OpenAction) -> (Option<Box<RawValue>>, Refusal) {
     let data = RawValue::from_string(r#"{"stub":true}"#.to_owned()).ok();
-    (data, Refusal::new(Code::StubAdapter, format!("{}: nothing was done", open.id)))
+    (
+        data,
+        Refusal::new(Code::StubAdapter, format!("{}: nothing was done", open.id)),
+    )
 }
 
 fn heard(open: &OpenAction, ran: &Ran) -> Heard {
@@ -368,11 +460,26 @@ fn heard(open: &OpenAction, ran: &Ran) -> Heard {
         Ending::Crashed => failed(Code::AdapterCrashed),
         Ending::Lost => failed(Code::UnknownOutcome),
         Ending::Answered => match read(ran.output.as_deref().unwrap_or_default()) {
-            Ok(AdapterAnswer { data, error: None, .. }) => (data, None, note),
-            Ok(AdapterAnswer { data, error: Some(error), .. }) => {
-                (data, refusal(Code::AdapterFailed, &format!("{}: {}", error.code, error.message)), note)
-            }
-            Err(why) => (None, refusal(Code::AdapterOutput, &format!("{}; {why}", ran.note)), note),
+            Ok(AdapterAnswer {
+                data, error: None, ..
+            }) => (data, None, note),
+            Ok(AdapterAnswer {
+                data,
+                error: Some(error),
+                ..
+            }) => (
+                data,
+                refusal(
+                    Code::AdapterFailed,
+                    &format!("{}: {}", error.code, error.message),
+                ),
+                note,
+            ),
+            Err(why) => (
+                None,
+                refusal(Code::AdapterOutput, &format!("{}; {why}", ran.note)),
+                note,
+            ),
         },
     }
 }

@@ -74,8 +74,14 @@ pub struct Outcome {
 impl Outcome {
     /// The outcome of a request that is refused with a message only.
     pub fn refused(refusal: Refusal) -> Outcome {
-        let judged = Some(Judged { rows: Vec::new(), refusal: Some(refusal) });
-        Outcome { judged, ..Outcome::default() }
+        let judged = Some(Judged {
+            rows: Vec::new(),
+            refusal: Some(refusal),
+        });
+        Outcome {
+            judged,
+            ..Outcome::default()
+        }
     }
 
     /// Why it is refused, if it also has a body.
@@ -97,12 +103,20 @@ pub struct Judged {
 pub(super) fn data(body: &impl Serialize) -> Result<Option<Box<RawValue>>, Refusal> {
     serde_json::value::to_raw_value(body)
         .map(Some)
-        .map_err(|error| Refusal::new(Code::Internal, format!("the answer cannot be written: {error}")))
+        .map_err(|error| {
+            Refusal::new(
+                Code::Internal,
+                format!("the answer cannot be written: {error}"),
+            )
+        })
 }
 
 /// The outcome of a query.
 pub(super) fn answer(body: &impl Serialize) -> Result<Outcome, Refusal> {
-    Ok(Outcome { data: data(body)?, ..Outcome::default() })
+    Ok(Outcome {
+        data: data(body)?,
+        ..Outcome::default()
+    })
 }
 
 impl Turn<'_> {
@@ -112,11 +126,17 @@ impl Turn<'_> {
     /// have stepped with the gate or not, so the nearer of both readings counts; entries stay
     /// closed until a person has checked the clock.
     pub(super) fn signed_at(&self, signed: Time) -> Time {
-        let Some(fault) = &self.state.clock.fault else { return signed };
+        let Some(fault) = &self.state.clock.fault else {
+            return signed;
+        };
         let step_ms = fault.from.since_ms(fault.to);
         let stepped = signed.plus_ms(step_ms.max(0));
         let distance = |time: Time| self.now.since_ms(time).unsigned_abs();
-        if distance(stepped) < distance(signed) { stepped } else { signed }
+        if distance(stepped) < distance(signed) {
+            stepped
+        } else {
+            signed
+        }
     }
 
     /// Runs `decide` with the context of an order request. `may_enter` is the strategy of an order
@@ -131,7 +151,8 @@ impl Turn<'_> {
         let halted = self.state.halted(source);
         let clock_fault = self.state.clock_fault();
         let unheard = self.state.dead_man.closes(source);
-        let control = may_enter.map(|strategy| control::of_entries(self.state, self.rules, strategy));
+        let control =
+            may_enter.map(|strategy| control::of_entries(self.state, self.rules, strategy));
         let (paused, limit_factor) = control.unwrap_or_default();
         let context = Context {
             now: self.now,
@@ -166,7 +187,10 @@ impl Turn<'_> {
         about: Option<OrderId>,
     ) -> Outcome {
         let mut verdict = self.in_context(authentic, may_enter, decide);
-        let changes = std::mem::take(&mut verdict.changes).into_iter().map(Change::Book).collect();
+        let changes = std::mem::take(&mut verdict.changes)
+            .into_iter()
+            .map(Change::Book)
+            .collect();
         Outcome {
             verdict: Some(verdict),
             order_id: Some(about.unwrap_or_else(|| OrderId::of_line(self.seq))),

@@ -49,7 +49,10 @@ const HISTORIC: &[(&[ActionName], &[Kept])] = &[
     ),
     (
         &[ActionName::CouncilRequest],
-        &[("council.change_type", &["change_type"]), ("council.proposer", &["proposer"])],
+        &[
+            ("council.change_type", &["change_type"]),
+            ("council.proposer", &["proposer"]),
+        ],
     ),
     (
         &[ActionName::ControlApply],
@@ -66,18 +69,31 @@ const HISTORIC: &[(&[ActionName], &[Kept])] = &[
             ("admission.surface", &["envelope.surface_id"]),
             ("admission.profile", &["envelope.policy_profile_id"]),
             ("admission.payload_kind", &["envelope.payload_kind"]),
-            ("admission.capability", &["envelope.causality.capability_id"]),
+            (
+                "admission.capability",
+                &["envelope.causality.capability_id"],
+            ),
         ],
     ),
     (
         &[ActionName::EmailSend, ActionName::EmailDraft],
-        &[("payload.to", &["to"]), ("payload.cc", &["cc"]), ("payload.recipients", &["to", "cc"])],
+        &[
+            ("payload.to", &["to"]),
+            ("payload.cc", &["cc"]),
+            ("payload.recipients", &["to", "cc"]),
+        ],
     ),
     (
         &[ActionName::CalendarCreate, ActionName::CalendarUpdate],
-        &[("payload.attendees", &["attendees"]), ("payload.calendarId", &["calendarId"])],
+        &[
+            ("payload.attendees", &["attendees"]),
+            ("payload.calendarId", &["calendarId"]),
+        ],
     ),
-    (&[ActionName::FinanceFetchTransactions], &[("payload.accountId", &["accountId"])]),
+    (
+        &[ActionName::FinanceFetchTransactions],
+        &[("payload.accountId", &["accountId"])],
+    ),
     (
         &[ActionName::ServiceApiCall],
         &[
@@ -134,7 +150,8 @@ pub struct Query {
 impl Query {
     /// The time from which on requests are fetched.
     pub fn since(&self, now: Time) -> Option<Time> {
-        self.window_ms.map(|window_ms| now.plus_ms(window_ms.saturating_add(MARGIN_MS).saturating_neg()))
+        self.window_ms
+            .map(|window_ms| now.plus_ms(window_ms.saturating_add(MARGIN_MS).saturating_neg()))
     }
 }
 
@@ -151,7 +168,8 @@ impl History {
     /// Merges the answer of another index, which may hold some of the same lines.
     pub fn with(mut self, other: History) -> History {
         self.rows.extend(other.rows);
-        self.rows.sort_by_key(|row| std::cmp::Reverse((row.at, row.seq)));
+        self.rows
+            .sort_by_key(|row| std::cmp::Reverse((row.at, row.seq)));
         self.rows.dedup_by_key(|row| row.seq);
         self.known.extend(other.known);
         self
@@ -160,10 +178,18 @@ impl History {
 
 /// The history that the rules of a program need; `None` if they need none.
 pub fn query(program: &Program, source: &Principal, action: &str, payload: &str) -> Option<Query> {
-    if program.readings.iter().all(|reading| matches!(reading, Reading::Field(_))) {
+    if program
+        .readings
+        .iter()
+        .all(|reading| matches!(reading, Reading::Field(_)))
+    {
         return None;
     }
-    let mut query = Query { source: source.to_string(), action: action.to_owned(), ..Query::default() };
+    let mut query = Query {
+        source: source.to_string(),
+        action: action.to_owned(),
+        ..Query::default()
+    };
     let mut own = None;
     for reading in &program.readings {
         match reading {
@@ -171,7 +197,9 @@ pub fn query(program: &Program, source: &Principal, action: &str, payload: &str)
             Reading::FirstSeen(field) => {
                 let values = own.get_or_insert_with(|| values(action, payload));
                 let found = values.get(field.name).into_iter().flatten();
-                query.firsts.extend(found.map(|value| (field.name, value.clone())));
+                query
+                    .firsts
+                    .extend(found.map(|value| (field.name, value.clone())));
                 query.window_ms = query.window_ms.or(Some(0));
             }
             Reading::Count { window_s }
@@ -208,9 +236,14 @@ pub fn of_line(decision: &Decision) -> Option<Accepted<'_>> {
         && decision.lane != Lane::Protected;
     paths(action).filter(|_| is_accepted)?;
     let payload = decision.payload.as_deref();
-    let makes_known =
-        payload.is_some_and(|payload| *action != ActionName::ControlApply || changes_who_trades(payload));
-    Some(Accepted { source, action, values: payload.map(|payload| values(action, payload)), makes_known })
+    let makes_known = payload
+        .is_some_and(|payload| *action != ActionName::ControlApply || changes_who_trades(payload));
+    Some(Accepted {
+        source,
+        action,
+        values: payload.map(|payload| values(action, payload)),
+        makes_known,
+    })
 }
 
 /// Whether rules always apply to this control decision and it has an effect. Otherwise a sender
@@ -230,14 +263,19 @@ fn changes_who_trades(payload: &str) -> bool {
 /// The historic values of a payload.
 pub fn values(action: &str, payload: &str) -> Values {
     let mut found = Values::new();
-    let Ok(members) = serde_json::from_str::<Members>(payload) else { return found };
+    let Ok(members) = serde_json::from_str::<Members>(payload) else {
+        return found;
+    };
     for (name, sources) in paths(action).unwrap_or_default() {
-        let Some(field) = field::find(name) else { continue };
+        let Some(field) = field::find(name) else {
+            continue;
+        };
         let mut of_field: Vec<String> = Vec::new();
         for path in *sources {
             let texts = at(&members, path);
             of_field.extend(texts.into_iter().map(|text| {
-                kept(field.kind, &text).unwrap_or_else(|| [INCOMPARABLE, cut(text).as_str()].concat())
+                kept(field.kind, &text)
+                    .unwrap_or_else(|| [INCOMPARABLE, cut(text).as_str()].concat())
             }));
         }
         of_field.truncate(VALUES_MAX);
@@ -250,8 +288,13 @@ pub fn values(action: &str, payload: &str) -> Values {
 
 /// Texts at a path: a text, a number, or the elements of an array.
 fn at(members: &Members<'_>, path: &str) -> Vec<String> {
-    let (first, below) = path.split_once('.').map_or((path, None), |(first, below)| (first, Some(below)));
-    let text = members.get(first).map(|value| value.get()).filter(|text| *text != "null");
+    let (first, below) = path
+        .split_once('.')
+        .map_or((path, None), |(first, below)| (first, Some(below)));
+    let text = members
+        .get(first)
+        .map(|value| value.get())
+        .filter(|text| *text != "null");
     let Some(text) = text else { return Vec::new() };
     if let Some(below) = below {
         let deeper = serde_json::from_str::<Members>(text);
@@ -287,7 +330,9 @@ fn cut(mut text: String) -> String {
         return text;
     }
     let digest = sha256_hex(text.as_bytes());
-    let end = (0..=VALUE_BYTES_MAX).rev().find(|end| text.is_char_boundary(*end));
+    let end = (0..=VALUE_BYTES_MAX)
+        .rev()
+        .find(|end| text.is_char_boundary(*end));
     text.truncate(end.unwrap_or(0));
     text.push_str(&digest);
     text
@@ -309,19 +354,23 @@ pub fn fact<'a>(
     now: Time,
 ) -> Fact<'a> {
     let unknown = |why: &'static str| Fact::Unknown(why.into());
-    let Some(history) = history else { return unknown(NOT_LOOKED_UP) };
+    let Some(history) = history else {
+        return unknown(NOT_LOOKED_UP);
+    };
     let of = match reading {
         Reading::Field(field) => return own(field),
         Reading::Count { .. } => None,
-        Reading::FirstSeen(of) | Reading::Sum { of, .. } | Reading::Distinct { of, .. } => Some(*of),
+        Reading::FirstSeen(of) | Reading::Sum { of, .. } | Reading::Distinct { of, .. } => {
+            Some(*of)
+        }
     };
     if of.is_some_and(|of| !is_kept(action, of.name)) {
         return unknown(NOT_KEPT);
     }
     let window_s = match reading {
-        Reading::Count { window_s } | Reading::Sum { window_s, .. } | Reading::Distinct { window_s, .. } => {
-            *window_s
-        }
+        Reading::Count { window_s }
+        | Reading::Sum { window_s, .. }
+        | Reading::Distinct { window_s, .. } => *window_s,
         Reading::Field(_) | Reading::FirstSeen(_) => 0,
     };
     let from = now.plus_ms(i64::from(window_s).saturating_mul(-1000));
@@ -335,7 +384,9 @@ pub fn fact<'a>(
         (Reading::FirstSeen(_), Some(of)) => first_seen(history, of, &own(of)),
         (Reading::Sum { .. }, Some(of)) => sum(&within, of, &own(of)),
         (Reading::Distinct { .. }, Some(of)) => distinct(&within, of, &own(of)),
-        _ => Fact::number(Amount::from_i64(i64::try_from(within.len()).unwrap_or(i64::MAX))),
+        _ => Fact::number(Amount::from_i64(
+            i64::try_from(within.len()).unwrap_or(i64::MAX),
+        )),
     }
 }
 
@@ -364,9 +415,13 @@ fn sum<'a>(within: &[&Row], of: &Field, own: &Fact<'_>) -> Fact<'a> {
         Fact::Known(_) | Fact::Many(_) => return unknown(NOT_EXACT),
     };
     for row in within {
-        let Some(values) = &row.values else { return unknown(NOT_IN_LINE) };
+        let Some(values) = &row.values else {
+            return unknown(NOT_IN_LINE);
+        };
         for value in values.get(of.name).into_iter().flatten() {
-            let added = Amount::parse_exact(value).ok().and_then(|value| sum.checked_add(value));
+            let added = Amount::parse_exact(value)
+                .ok()
+                .and_then(|value| sum.checked_add(value));
             match added {
                 Some(added) => sum = added,
                 None => return unknown(NOT_EXACT),
@@ -395,7 +450,9 @@ fn distinct<'a>(within: &[&Row], of: &Field, own: &Fact<'_>) -> Fact<'a> {
         None => return unknown("a value of this request cannot be compared"),
     }
     for row in within {
-        let Some(found) = &row.values else { return unknown(NOT_IN_LINE) };
+        let Some(found) = &row.values else {
+            return unknown(NOT_IN_LINE);
+        };
         let found = found.get(of.name).into_iter().flatten();
         if matches!(of.kind, Kind::Host | Kind::Address)
             && found.clone().any(|value| value.starts_with(INCOMPARABLE))
@@ -407,7 +464,9 @@ fn distinct<'a>(within: &[&Row], of: &Field, own: &Fact<'_>) -> Fact<'a> {
             _ => value.clone(),
         }));
     }
-    Fact::number(Amount::from_i64(i64::try_from(values.len()).unwrap_or(i64::MAX)))
+    Fact::number(Amount::from_i64(
+        i64::try_from(values.len()).unwrap_or(i64::MAX),
+    ))
 }
 
 #[cfg(test)]
@@ -420,7 +479,11 @@ mod tests {
 
     fn row(seconds: i64, size: &str) -> Row {
         let payload = format!(r#"{{"symbol":"BTC-USD","size":{size},"strategy":"trend"}}"#);
-        Row { seq: 0, at: at_s(seconds), values: Some(values("order.submit", &payload)) }
+        Row {
+            seq: 0,
+            at: at_s(seconds),
+            values: Some(values("order.submit", &payload)),
+        }
     }
 
     fn size() -> &'static Field {
@@ -429,7 +492,13 @@ mod tests {
 
     fn ask(history: &History, reading: &Reading, own: &str) -> Fact<'static> {
         let own = Amount::parse_exact(own).unwrap();
-        fact(Some(history), "order.submit", reading, |_| Fact::number(own), at_s(1000))
+        fact(
+            Some(history),
+            "order.submit",
+            reading,
+            |_| Fact::number(own),
+            at_s(1000),
+        )
     }
 
     fn number(text: &str) -> Fact<'static> {
@@ -439,40 +508,107 @@ mod tests {
     #[test]
     fn a_request_counts_until_exactly_its_window_has_passed() {
         let history = History {
-            rows: vec![row(1000, "1"), row(941, "\"0.30\""), row(940, "5"), row(939, "7")],
+            rows: vec![
+                row(1000, "1"),
+                row(941, "\"0.30\""),
+                row(940, "5"),
+                row(939, "7"),
+            ],
             ..History::default()
         };
-        for (window_s, count, sum) in
-            [(1, "1", "2"), (59, "1", "2"), (60, "2", "2.30"), (61, "3", "7.30"), (62, "4", "14.30")]
-        {
-            assert_eq!(ask(&history, &Reading::Count { window_s }, "1"), number(count), "{window_s}");
-            assert_eq!(ask(&history, &Reading::Sum { of: size(), window_s }, "1"), number(sum), "{window_s}");
+        for (window_s, count, sum) in [
+            (1, "1", "2"),
+            (59, "1", "2"),
+            (60, "2", "2.30"),
+            (61, "3", "7.30"),
+            (62, "4", "14.30"),
+        ] {
+            assert_eq!(
+                ask(&history, &Reading::Count { window_s }, "1"),
+                number(count),
+                "{window_s}"
+            );
+            assert_eq!(
+                ask(
+                    &history,
+                    &Reading::Sum {
+                        of: size(),
+                        window_s
+                    },
+                    "1"
+                ),
+                number(sum),
+                "{window_s}"
+            );
         }
-        assert_eq!(ask(&history, &Reading::Distinct { of: size(), window_s: 62 }, "1.0"), number("4"));
+        assert_eq!(
+            ask(
+                &history,
+                &Reading::Distinct {
+                    of: size(),
+                    window_s: 62
+                },
+                "1.0"
+            ),
+            number("4")
+        );
     }
 
     #[test]
     fn what_cannot_be_told_is_unknown() {
-        let sum = Reading::Sum { of: size(), window_s: 100 };
-        let is_unknown =
-            |history: &History, reading: &Reading| matches!(ask(history, reading, "1"), Fact::Unknown(_));
-        let lost = History { rows: vec![Row { seq: 0, at: at_s(1000), values: None }], ..History::default() };
+        let sum = Reading::Sum {
+            of: size(),
+            window_s: 100,
+        };
+        let is_unknown = |history: &History, reading: &Reading| {
+            matches!(ask(history, reading, "1"), Fact::Unknown(_))
+        };
+        let lost = History {
+            rows: vec![Row {
+                seq: 0,
+                at: at_s(1000),
+                values: None,
+            }],
+            ..History::default()
+        };
         assert!(is_unknown(&lost, &sum));
-        assert_eq!(ask(&lost, &Reading::Count { window_s: 100 }, "1"), number("1"));
+        assert_eq!(
+            ask(&lost, &Reading::Count { window_s: 100 }, "1"),
+            number("1")
+        );
         let huge = "79228162514264337593543950335";
-        let over = History { rows: vec![row(1000, &format!("\"{huge}\""))], ..History::default() };
+        let over = History {
+            rows: vec![row(1000, &format!("\"{huge}\""))],
+            ..History::default()
+        };
         assert!(is_unknown(&over, &sum));
         for (rows, expect) in [(ROWS_MAX, false), (ROWS_MAX + 1, true)] {
-            let many = History { rows: vec![row(1000, "1"); rows], ..History::default() };
+            let many = History {
+                rows: vec![row(1000, "1"); rows],
+                ..History::default()
+            };
             assert_eq!(is_unknown(&many, &Reading::Count { window_s: 100 }), expect);
         }
-        let price = Reading::Sum { of: field::find("order.price").unwrap(), window_s: 100 };
-        assert!(is_unknown(&History::default(), &price), "no history is kept of prices");
-        assert!(matches!(fact(None, "order.submit", &sum, |_| number("1"), at_s(0)), Fact::Unknown(_)));
+        let price = Reading::Sum {
+            of: field::find("order.price").unwrap(),
+            window_s: 100,
+        };
+        assert!(
+            is_unknown(&History::default(), &price),
+            "no history is kept of prices"
+        );
+        assert!(matches!(
+            fact(None, "order.submit", &sum, |_| number("1"), at_s(0)),
+            Fact::Unknown(_)
+        ));
     }
 
     fn known(action: &str, name: &str, payload: &str) -> BTreeSet<String> {
-        values(action, payload).remove(name).unwrap_or_default().into_iter().collect()
+        values(action, payload)
+            .remove(name)
+            .unwrap_or_default()
+            .into_iter()
+            .collect()
     }
 
     /// Long texts used to be kept as their beginning alone, so that accepting one accepted all with
@@ -485,7 +621,11 @@ mod tests {
         };
         assert_eq!(call("x"), call("x"));
         assert!(call("x").is_disjoint(&call("y")));
-        assert!(call("x").iter().all(|value| value.len() == VALUE_BYTES_MAX + 64));
+        assert!(
+            call("x")
+                .iter()
+                .all(|value| value.len() == VALUE_BYTES_MAX + 64)
+        );
     }
 
     /// The 101st recipient used to be dropped.
@@ -500,13 +640,29 @@ mod tests {
     fn who_wrote_to_something_that_is_no_address_is_not_known_to_have_written_to_few() {
         let of = field::find("payload.to").unwrap();
         let asked = |payload: &str| {
-            let row = Row { seq: 0, at: at_s(999), values: Some(values("email.send", payload)) };
-            let history = History { rows: vec![row], ..History::default() };
+            let row = Row {
+                seq: 0,
+                at: at_s(999),
+                values: Some(values("email.send", payload)),
+            };
+            let history = History {
+                rows: vec![row],
+                ..History::default()
+            };
             let own = |_| Fact::Many(vec![Value::Text("a@b.c".into())]);
-            fact(Some(&history), "email.send", &Reading::Distinct { of, window_s: 100 }, own, at_s(1000))
+            fact(
+                Some(&history),
+                "email.send",
+                &Reading::Distinct { of, window_s: 100 },
+                own,
+                at_s(1000),
+            )
         };
         assert_eq!(asked(r#"{"to":["x@y.z"]}"#), number("2"));
-        assert!(matches!(asked(r#"{"to":["x@y.z","X <x@y.z>"]}"#), Fact::Unknown(_)));
+        assert!(matches!(
+            asked(r#"{"to":["x@y.z","X <x@y.z>"]}"#),
+            Fact::Unknown(_)
+        ));
     }
 
     #[test]
@@ -514,7 +670,10 @@ mod tests {
         for (actions, fields) in HISTORIC {
             for (name, _) in *fields {
                 let field = field::find(name).unwrap_or_else(|| panic!("{name}"));
-                assert!(actions.iter().all(|action| field.actions.contains(action)), "{name}");
+                assert!(
+                    actions.iter().all(|action| field.actions.contains(action)),
+                    "{name}"
+                );
             }
         }
     }

@@ -73,12 +73,21 @@ impl Turn<'_> {
     pub(super) fn run(&self, symbol: &Symbol, rows: &[Row]) -> Result<Run, Refusal> {
         let refuse = |what: String| Refusal::new(Code::MarketRefused, what);
         let ahead_ms = i64::from(self.rules.safety.request_ahead_max_s).saturating_mul(1000);
-        if let Some(row) = rows.iter().find(|row| row.known_ms() > self.now.ms().saturating_add(ahead_ms)) {
-            let known = Time::from_ms(row.known_ms()).map_or_else(|e| e.to_string(), |time| time.to_string());
-            return Err(refuse(format!("a row is known only at {known}, the gate's clock is {}", self.now)));
+        if let Some(row) = rows
+            .iter()
+            .find(|row| row.known_ms() > self.now.ms().saturating_add(ahead_ms))
+        {
+            let known = Time::from_ms(row.known_ms())
+                .map_or_else(|e| e.to_string(), |time| time.to_string());
+            return Err(refuse(format!(
+                "a row is known only at {known}, the gate's clock is {}",
+                self.now
+            )));
         }
         if !self.rules.instruments.contains_key(symbol) {
-            return Err(refuse(format!("`{symbol}` is not in rules/instruments.yaml")));
+            return Err(refuse(format!(
+                "`{symbol}` is not in rules/instruments.yaml"
+            )));
         }
         let book = &self.state.book;
         let mut steps = paper::on_rows(book, self.rules, symbol, rows, self.now)
@@ -88,11 +97,17 @@ impl Turn<'_> {
         for step in &mut steps {
             let left = std::mem::take(&mut step.left_open);
             left_open.extend(left.into_iter().map(|left| (left.order_id, left)));
-            let filled =
-                step.changes.iter().filter(|change| matches!(change, trading::Change::OrderFilled(_)));
+            let filled = step
+                .changes
+                .iter()
+                .filter(|change| matches!(change, trading::Change::OrderFilled(_)));
             fills = fills.saturating_add(filled.count());
         }
-        Ok(Run { steps, fills, left_open: left_open.into_values().collect() })
+        Ok(Run {
+            steps,
+            fills,
+            left_open: left_open.into_values().collect(),
+        })
     }
 
     /// One `market` line per step.
@@ -103,9 +118,11 @@ impl Turn<'_> {
         steps: Vec<Step>,
     ) -> Vec<MarketRows> {
         let (file_name, file_sha256, rows_sha256) = match source {
-            RowSource::Blob { file_name, file_sha256, rows_sha256 } => {
-                (Some(file_name), Some(file_sha256), Some(rows_sha256))
-            }
+            RowSource::Blob {
+                file_name,
+                file_sha256,
+                rows_sha256,
+            } => (Some(file_name), Some(file_sha256), Some(rows_sha256)),
             RowSource::Payload => (None, None, None),
         };
         let line = |step: Step| MarketRows {
@@ -160,11 +177,19 @@ fn quote(quote: &QuoteRow) -> Row {
 
 fn checked(list: &'static str, rows: Vec<Row>) -> Result<Vec<Row>, RowError> {
     for (index, row) in rows.iter().enumerate() {
-        row.check().map_err(|flaw| RowError::Flaw { list, index, flaw })?;
+        row.check()
+            .map_err(|flaw| RowError::Flaw { list, index, flaw })?;
     }
-    let later = rows.iter().skip(1).zip(&rows).position(|(next, row)| next.known_ms() <= row.known_ms());
+    let later = rows
+        .iter()
+        .skip(1)
+        .zip(&rows)
+        .position(|(next, row)| next.known_ms() <= row.known_ms());
     match later {
-        Some(index) => Err(RowError::Order { list, index: index.saturating_add(1) }),
+        Some(index) => Err(RowError::Order {
+            list,
+            index: index.saturating_add(1),
+        }),
         None => Ok(rows),
     }
 }

@@ -7,7 +7,8 @@ use spoolgate_trading::venue::outbox;
 use spoolgate_trading::{self as trading, Book};
 use spoolgate_wire::time::Time;
 
-/// The changes of a line over `book`, with orders at venues handed over (see [`outbox::hand_over`]).
+/// The changes of a line over `book`, with orders at venues handed over (see
+/// [`outbox::hand_over`]).
 pub fn of_line(book: &Book, changes: Vec<Change>, at: Time) -> Vec<Change> {
     let places = |change: &Change| matches!(change, Change::Book(trading::Change::OrderPlaced(order)) if order.at_venue.is_some());
     if !book.orders.values().any(|order| order.at_venue.is_some()) && !changes.iter().any(places) {
@@ -20,13 +21,18 @@ pub fn of_line(book: &Book, changes: Vec<Change>, at: Time) -> Vec<Change> {
             other => others.push(other),
         }
     }
-    let own = outbox::hand_over(book, own, at).into_iter().map(Change::Book);
+    let own = outbox::hand_over(book, own, at)
+        .into_iter()
+        .map(Change::Book);
     own.chain(others).collect()
 }
 
 /// The instructions that earlier lines postponed, if there are any.
 pub fn owed(book: &Book, at: Time) -> Vec<Change> {
-    outbox::owed(book, at).into_iter().map(Change::Book).collect()
+    outbox::owed(book, at)
+        .into_iter()
+        .map(Change::Book)
+        .collect()
 }
 
 /// The instructions in the changes of a line.

@@ -16,14 +16,30 @@ pub fn portfolio(state: &State, rules: &Rulebook, now: Time) -> PortfolioState {
     for name in rules.strategies.keys() {
         let (paused, factor) = control::of_entries(state, rules, name);
         reduced.extend(factor.map(|factor| (name.clone(), factor)));
-        closed.extend(paused.map(|why| shut("strategy_active", format!("strategy {name}"), "control", why)));
+        closed.extend(paused.map(|why| {
+            shut(
+                "strategy_active",
+                format!("strategy {name}"),
+                "control",
+                why,
+            )
+        }));
     }
-    closed.extend(state.clock_fault().map(|why| shut("clock", "account".to_owned(), "state", why)));
+    closed.extend(
+        state
+            .clock_fault()
+            .map(|why| shut("clock", "account".to_owned(), "state", why)),
+    );
     let fault = state.rulebook.fault.clone();
     closed.extend(fault.map(|why| shut("rulebook", "account".to_owned(), "state", why)));
     closed.extend(halts(state, rules));
-    let silent = state.dead_man.tripped.keys().filter_map(|name| Some((name, state.dead_man.closes(name)?)));
-    closed.extend(silent.map(|(name, why)| shut("dead_man", format!("agent {name}"), "state", why)));
+    let silent = state
+        .dead_man
+        .tripped
+        .keys()
+        .filter_map(|name| Some((name, state.dead_man.closes(name)?)));
+    closed
+        .extend(silent.map(|(name, why)| shut("dead_man", format!("agent {name}"), "state", why)));
     let mut view = views::portfolio(&state.book, rules, now, &reduced);
     view.limits.extend(closed);
     view.unheard = dead_man::unheard(state);
@@ -33,11 +49,20 @@ pub fn portfolio(state: &State, rules: &Rulebook, now: Time) -> PortfolioState {
 /// The global halt once, and halts of single principals by name.
 fn halts(state: &State, rules: &Rulebook) -> Vec<LimitUse> {
     let row = |of: String, why: String| shut("manual_halt", of, "state", why);
-    let mut halted = rules.principals.keys().filter_map(|name| Some((name, state.halted(name)?)));
+    let mut halted = rules
+        .principals
+        .keys()
+        .filter_map(|name| Some((name, state.halted(name)?)));
     if state.halts.file || state.halts.all.is_some() {
-        return halted.next().map(|(_, why)| row("account".to_owned(), why)).into_iter().collect();
+        return halted
+            .next()
+            .map(|(_, why)| row("account".to_owned(), why))
+            .into_iter()
+            .collect();
     }
-    halted.map(|(name, why)| row(format!("agent {name}"), why)).collect()
+    halted
+        .map(|(name, why)| row(format!("agent {name}"), why))
+        .collect()
 }
 
 /// A failed check as a row.

@@ -46,7 +46,9 @@ impl Origin {
             "local" => Some(Origin::Local),
             "flat" => Some(Origin::Flat),
             "socket" => Some(Origin::Socket),
-            other => Principal::parse(other.strip_prefix("agent-")?).ok().map(Origin::Agent),
+            other => Principal::parse(other.strip_prefix("agent-")?)
+                .ok()
+                .map(Origin::Agent),
         }
     }
 
@@ -88,7 +90,10 @@ impl Refusal {
     /// escaped.
     pub fn new(code: Code, what: impl AsRef<str>) -> Refusal {
         let what = escaped(what.as_ref());
-        Refusal { code, message: format!("{what}; {}", code.remedy()) }
+        Refusal {
+            code,
+            message: format!("{what}; {}", code.remedy()),
+        }
     }
 }
 
@@ -104,7 +109,11 @@ pub fn escaped(text: &str) -> String {
     }
     let mut out = String::new();
     for c in text.chars().take(REFUSAL_CHARS_MAX) {
-        if obeyed(c) { out.extend(c.escape_unicode()) } else { out.push(c) }
+        if obeyed(c) {
+            out.extend(c.escape_unicode())
+        } else {
+            out.push(c)
+        }
     }
     out
 }
@@ -169,16 +178,35 @@ pub trait Keyring {
 
 /// Authenticates a delivery under the keys active at `now`. The bytes of a borrowed delivery are
 /// not copied, because they can be large.
-pub fn prepare(delivery: impl Borrow<Delivery>, state: &State, keyring: &dyn Keyring, now: Time) -> Prepared {
-    let Delivery { origin, file, shown, content } = delivery.borrow();
+pub fn prepare(
+    delivery: impl Borrow<Delivery>,
+    state: &State,
+    keyring: &dyn Keyring,
+    now: Time,
+) -> Prepared {
+    let Delivery {
+        origin,
+        file,
+        shown,
+        content,
+    } = delivery.borrow();
     let bytes = content.as_ref().ok();
     let file_sha256 = bytes.map(|bytes| signing::sha256_hex(bytes));
     let file_bytes = bytes.and_then(|bytes| u64::try_from(bytes.len()).ok());
     let request = match content {
         Ok(bytes) => authenticate(bytes, shown, state, keyring, now),
-        Err(refusal) => Err(Box::new(Unverified { envelope: None, refusal: refusal.clone() })),
+        Err(refusal) => Err(Box::new(Unverified {
+            envelope: None,
+            refusal: refusal.clone(),
+        })),
     };
-    Prepared { origin: origin.clone(), file: file.clone(), file_sha256, file_bytes, request }
+    Prepared {
+        origin: origin.clone(),
+        file: file.clone(),
+        file_sha256,
+        file_bytes,
+        request,
+    }
 }
 
 fn authenticate(
@@ -201,36 +229,61 @@ fn authenticate(
     let payload_hash = envelope.payload_hash();
     let message = envelope.signing_string_of(&payload_hash);
     let verified = state.active_keys(&envelope.source, now).find(|key_id| {
-        keyring.verify_key(key_id).is_some_and(|key| key.verifies(&message, &envelope.signature))
+        keyring
+            .verify_key(key_id)
+            .is_some_and(|key| key.verifies(&message, &envelope.signature))
     });
     let Some(key_id) = verified.map(str::to_owned) else {
         // A source without keys and a wrong signature get the same text: strangers must not learn
         // which principals have keys.
-        let what =
-            format!("file `{shown}`: the signature is not one of `{}` over this request", envelope.source);
+        let what = format!(
+            "file `{shown}`: the signature is not one of `{}` over this request",
+            envelope.source
+        );
         let refusal = Refusal::new(Code::SignatureInvalid, what);
-        return Err(Box::new(Unverified { envelope: Some(envelope), refusal }));
+        return Err(Box::new(Unverified {
+            envelope: Some(envelope),
+            refusal,
+        }));
     };
     let request_hash = signing::sha256_hex(message.as_bytes());
     let body = read_body(&envelope, bytes.len());
-    Ok(Authentic { envelope, key_id, payload_hash, request_hash, body })
+    Ok(Authentic {
+        envelope,
+        key_id,
+        payload_hash,
+        request_hash,
+        body,
+    })
 }
 
 pub(super) fn read_body(envelope: &Envelope, file_bytes: usize) -> Result<Body, Refusal> {
     let action = actions::named(&envelope.action).ok_or_else(|| {
-        Refusal::new(Code::UnknownAction, format!("there is no action `{}`", envelope.action))
+        Refusal::new(
+            Code::UnknownAction,
+            format!("there is no action `{}`", envelope.action),
+        )
     })?;
     let rule = action.row();
     if file_bytes > rule.bytes_max {
-        let what =
-            format!("the file has {file_bytes} bytes, `{}` takes at most {}", rule.name, rule.bytes_max);
+        let what = format!(
+            "the file has {file_bytes} bytes, `{}` takes at most {}",
+            rule.name, rule.bytes_max
+        );
         return Err(Refusal::new(Code::TooLarge, what));
     }
     action.read(&envelope.payload).map_err(|why| {
         // The refusal stays in the ledger for ever, so it must not quote a sealed value.
         let why = why.to_string();
-        let why = if rule.sealed.is_empty() { why.into() } else { sealing::without_values(&why) };
-        Refusal::new(Code::MalformedPayload, format!("payload of `{}`: {why}", rule.name))
+        let why = if rule.sealed.is_empty() {
+            why.into()
+        } else {
+            sealing::without_values(&why)
+        };
+        Refusal::new(
+            Code::MalformedPayload,
+            format!("payload of `{}`: {why}", rule.name),
+        )
     })
 }
 
@@ -243,27 +296,42 @@ impl Authentic {
     /// A request without a signature, for trying out what would be decided.
     pub fn unsigned(envelope: Envelope) -> Authentic {
         let payload_hash = envelope.payload_hash();
-        let request_hash = signing::sha256_hex(envelope.signing_string_of(&payload_hash).as_bytes());
+        let request_hash =
+            signing::sha256_hex(envelope.signing_string_of(&payload_hash).as_bytes());
         let body = read_body(&envelope, envelope.payload.len());
-        Authentic { envelope, key_id: String::new(), payload_hash, request_hash, body }
+        Authentic {
+            envelope,
+            key_id: String::new(),
+            payload_hash,
+            request_hash,
+            body,
+        }
     }
 }
 
 impl Prepared {
     /// Whether it opens a council case or files a verdict: deciding a case can take long.
     pub fn is_on_a_case(&self) -> bool {
-        let Ok(Authentic { body: Ok(body), .. }) = &self.request else { return false };
+        let Ok(Authentic { body: Ok(body), .. }) = &self.request else {
+            return false;
+        };
         body.payload::<CouncilRequest>().is_some() || body.payload::<SubmitVerdict>().is_some()
     }
 
     /// The lane in the present state: an order that only reduces is protected. Computed when the
     /// request's turn comes, because an earlier decision of the batch can change it.
     pub fn lane(&self, state: &State) -> Lane {
-        let Ok(Authentic { body: Ok(body), .. }) = &self.request else { return Lane::Ordinary };
+        let Ok(Authentic { body: Ok(body), .. }) = &self.request else {
+            return Lane::Ordinary;
+        };
         let is_exit = body.payload().is_some_and(|order: &SubmitOrder| {
             let capacity = class::capacity(&state.book, &order.strategy, &order.symbol, order.side);
             class::classify(order.size, capacity) == Class::Exit
         });
-        if is_exit { Lane::Protected } else { body.rule.lane }
+        if is_exit {
+            Lane::Protected
+        } else {
+            body.rule.lane
+        }
     }
 }

@@ -60,7 +60,9 @@ impl Rates {
         if !self.agents.contains_key(agent) {
             self.agents.insert(agent.to_owned(), Sent::default());
         }
-        let Some(sent) = self.agents.get_mut(agent) else { return };
+        let Some(sent) = self.agents.get_mut(agent) else {
+            return;
+        };
         match bucket {
             Bucket::Ordinary => {
                 sent.ordinary.count(second);
@@ -74,8 +76,11 @@ impl Rates {
     pub fn with_one_more(&self, agent: &Principal, now: Time) -> Messages {
         let second = second_of(now);
         let sent = self.agents.get(agent.as_str());
-        let one_more =
-            |window: Option<&Minute>| window.map_or(0, |window| window.within(second)).saturating_add(1);
+        let one_more = |window: Option<&Minute>| {
+            window
+                .map_or(0, |window| window.within(second))
+                .saturating_add(1)
+        };
         Messages {
             own: one_more(sent.map(|sent| &sent.ordinary)),
             all: one_more(Some(&self.all)),
@@ -87,11 +92,19 @@ impl Rates {
 /// Where a message counts; `None` if its sender is not an agent, or if it is accepted at any rate.
 fn bucket(turn: &Turn<'_>, authentic: &Authentic, lane: Lane) -> Option<Bucket> {
     let source = &authentic.envelope.source;
-    let rule = turn.rules.principals.get(source).filter(|rule| rule.role == Role::Agent)?;
+    let rule = turn
+        .rules
+        .principals
+        .get(source)
+        .filter(|rule| rule.role == Role::Agent)?;
     // A payload that cannot be read counts as an ordinary message.
-    let Ok(body) = &authentic.body else { return Some(Bucket::Ordinary) };
-    let is_safer =
-        || body.payload().is_some_and(|it| control::passes_quota(it, turn.state, turn.rules, source, rule));
+    let Ok(body) = &authentic.body else {
+        return Some(Bucket::Ordinary);
+    };
+    let is_safer = || {
+        body.payload()
+            .is_some_and(|it| control::passes_quota(it, turn.state, turn.rules, source, rule))
+    };
     match body.rule.rate {
         Rate::Free => None,
         Rate::Protected => Some(Bucket::Protected),
@@ -105,7 +118,9 @@ fn bucket(turn: &Turn<'_>, authentic: &Authentic, lane: Lane) -> Option<Bucket> 
 pub(super) fn counted(turn: &Turn<'_>, authentic: &Authentic, lane: Lane) -> Option<Bucket> {
     let bucket = bucket(turn, authentic, lane)?;
     match bucket {
-        Bucket::Ordinary => beyond(turn, &authentic.envelope.source).is_none().then_some(bucket),
+        Bucket::Ordinary => beyond(turn, &authentic.envelope.source)
+            .is_none()
+            .then_some(bucket),
         Bucket::Protected => Some(bucket),
     }
 }
@@ -123,17 +138,27 @@ pub(super) fn retry_after_ms(turn: &Turn<'_>, source: &Principal) -> u64 {
     let (rates, safety) = (&turn.state.rates, &turn.rules.safety);
     let second = second_of(turn.now);
     let own = rates.agents.get(source.as_str());
-    let own_ms = own.map_or(0, |sent| sent.ordinary.room_at_ms(second, safety.max_messages_per_minute));
-    let all_ms = rates.all.room_at_ms(second, safety.max_messages_per_minute_all);
+    let own_ms = own.map_or(0, |sent| {
+        sent.ordinary
+            .room_at_ms(second, safety.max_messages_per_minute)
+    });
+    let all_ms = rates
+        .all
+        .room_at_ms(second, safety.max_messages_per_minute_all);
     u64::try_from(own_ms.max(all_ms).saturating_sub(turn.now.ms())).unwrap_or(0)
 }
 
 fn beyond(turn: &Turn<'_>, source: &Principal) -> Option<String> {
     let messages = turn.state.rates.with_one_more(source, turn.now);
     let safety = &turn.rules.safety;
-    let (own_max, all_max) = (safety.max_messages_per_minute, safety.max_messages_per_minute_all);
+    let (own_max, all_max) = (
+        safety.max_messages_per_minute,
+        safety.max_messages_per_minute_all,
+    );
     if messages.own > own_max {
-        return Some(format!("`{source}` may send {own_max} messages within a minute"));
+        return Some(format!(
+            "`{source}` may send {own_max} messages within a minute"
+        ));
     }
     (messages.all > all_max)
         .then(|| format!("all agents together may send {all_max} messages within a minute"))
@@ -148,14 +173,23 @@ mod tests {
     }
 
     fn own(rates: &Rates, name: &str, ms: i64) -> u32 {
-        rates.with_one_more(&Principal::parse(name).unwrap(), at(ms)).own - 1
+        rates
+            .with_one_more(&Principal::parse(name).unwrap(), at(ms))
+            .own
+            - 1
     }
 
     #[test]
     fn a_message_counts_for_a_minute_and_less_than_a_second_more() {
         let mut rates = Rates::default();
         rates.count("bot", Bucket::Ordinary, at(400));
-        for (ms, expect) in [(400, 1), (60_400, 1), (60_999, 1), (61_000, 0), (1_000_000, 0)] {
+        for (ms, expect) in [
+            (400, 1),
+            (60_400, 1),
+            (60_999, 1),
+            (61_000, 0),
+            (1_000_000, 0),
+        ] {
             assert_eq!(own(&rates, "bot", ms), expect, "{ms}");
         }
     }
@@ -167,15 +201,38 @@ mod tests {
         (0..3).for_each(|_| rates.count("a", Bucket::Ordinary, at(0)));
         (0..2).for_each(|_| rates.count("b", Bucket::Ordinary, at(0)));
         let of = |name: &str| rates.with_one_more(&Principal::parse(name).unwrap(), at(0));
-        assert_eq!(of("a"), Messages { own: 4, all: 6, protected: 2 });
-        assert_eq!(of("b"), Messages { own: 3, all: 6, protected: 1 });
-        assert_eq!(of("c"), Messages { own: 1, all: 6, protected: 1 });
+        assert_eq!(
+            of("a"),
+            Messages {
+                own: 4,
+                all: 6,
+                protected: 2
+            }
+        );
+        assert_eq!(
+            of("b"),
+            Messages {
+                own: 3,
+                all: 6,
+                protected: 1
+            }
+        );
+        assert_eq!(
+            of("c"),
+            Messages {
+                own: 1,
+                all: 6,
+                protected: 1
+            }
+        );
     }
 
     #[test]
     fn room_comes_when_the_oldest_ends_to_count() {
         let mut window = Minute::default();
-        [0, 0, 10, 20].into_iter().for_each(|second| window.count(second));
+        [0, 0, 10, 20]
+            .into_iter()
+            .for_each(|second| window.count(second));
         for (second, most, expect) in [
             (20, 5, 20),
             (20, 4, 61),
@@ -186,7 +243,11 @@ mod tests {
             (61, 3, 61),
             (100, 1, 100),
         ] {
-            assert_eq!(window.room_at_ms(second, most), expect * 1000, "{second} {most}");
+            assert_eq!(
+                window.room_at_ms(second, most),
+                expect * 1000,
+                "{second} {most}"
+            );
             assert!(window.within(expect) < most);
             assert!(expect == second || window.within(expect - 1) >= most);
         }

@@ -71,10 +71,18 @@ pub fn is_of_rule(row: &CheckRow) -> bool {
 }
 
 /// The rules that a request has to pass; `None` if rules do not apply to it or there are none.
-fn program<'a>(turn: &Turn<'a>, authentic: &Authentic, body: &Body, lane: Lane) -> Option<&'a Program> {
+fn program<'a>(
+    turn: &Turn<'a>,
+    authentic: &Authentic,
+    body: &Body,
+    lane: Lane,
+) -> Option<&'a Program> {
     let rules: &'a spoolgate_rules::Rulebook = turn.rules;
-    let program =
-        rules.ruleset.programs.get(body.rule.name.as_str()).filter(|program| !program.guards.is_empty())?;
+    let program = rules
+        .ruleset
+        .programs
+        .get(body.rule.name.as_str())
+        .filter(|program| !program.guards.is_empty())?;
     let applies = match body.rule.rules_apply {
         Rules::No => false,
         Rules::Refuses => true,
@@ -83,7 +91,8 @@ fn program<'a>(turn: &Turn<'a>, authentic: &Authentic, body: &Body, lane: Lane) 
             // An earlier control decision is only answered again.
             let earlier = turn.lookups.decided.as_ref();
             let is_told_again = earlier.is_some_and(|earlier| {
-                earlier.payload_hash == authentic.payload_hash && earlier.status != ControlStatus::Failed
+                earlier.payload_hash == authentic.payload_hash
+                    && earlier.status != ControlStatus::Failed
             });
             let decision = attempt.decision.as_ref();
             !is_told_again
@@ -106,16 +115,29 @@ pub(super) fn carry_out(
     task: Option<&TaskName>,
 ) -> Result<Outcome, Refusal> {
     let outcome = body.execute(turn, authentic)?;
-    let Some(program) = program(turn, authentic, body, lane) else { return Ok(held_for_anomalies(outcome)) };
-    let of_body = body.payload().and_then(|attempt: &AdmissionAttempt| attempt.body.as_ref().ok());
+    let Some(program) = program(turn, authentic, body, lane) else {
+        return Ok(held_for_anomalies(outcome));
+    };
+    let of_body = body
+        .payload()
+        .and_then(|attempt: &AdmissionAttempt| attempt.body.as_ref().ok());
     let claimed = of_body.and_then(|body| {
         let causality = body.envelope.causality.as_ref()?;
-        Some(TaskName::of(&body.envelope.domain.tenant, &causality.root_task_id))
+        Some(TaskName::of(
+            &body.envelope.domain.tenant,
+            &causality.root_task_id,
+        ))
     });
-    let around = Around { now: turn.now, entries: &turn.state.entries, task: task.or(claimed.as_ref()) };
+    let around = Around {
+        now: turn.now,
+        entries: &turn.state.entries,
+        task: task.or(claimed.as_ref()),
+    };
     let mut source = Source::new(turn, authentic);
     let facts = source.facts(&program.readings);
-    let satisfied = turn.granted.map_or_else(Vec::new, |granted| granted.satisfied(turn.rules));
+    let satisfied = turn
+        .granted
+        .map_or_else(Vec::new, |granted| granted.satisfied(turn.rules));
     let other = |field| source.fact(&Reading::Field(field));
     let ruled = rule(program, &facts, &around, &other, &satisfied);
     let remembered = match turn.granted.filter(|granted| granted.remember) {
@@ -124,7 +146,8 @@ pub(super) fn carry_out(
     };
     let outcome = Ok(match (body.payload::<SubmitOrder>(), outcome.verdict) {
         (Some(order), Some(verdict)) => {
-            let capacity = class::capacity(&turn.state.book, &order.strategy, &order.symbol, order.side);
+            let capacity =
+                class::capacity(&turn.state.book, &order.strategy, &order.symbol, order.side);
             let mut facts = facts;
             let mut refused = |size: Amount| {
                 if class::classify(size, capacity) == Class::Exit {
@@ -140,17 +163,38 @@ pub(super) fn carry_out(
             };
             let passes = verdict.accepted;
             let blocks = ruled.blocks();
-            let verdict = judge_order(turn, authentic, order, verdict, blocks, ruled.rows, &mut refused);
-            let changes = if verdict.accepted { outcome.changes } else { Vec::new() };
+            let verdict = judge_order(
+                turn,
+                authentic,
+                order,
+                verdict,
+                blocks,
+                ruled.rows,
+                &mut refused,
+            );
+            let changes = if verdict.accepted {
+                outcome.changes
+            } else {
+                Vec::new()
+            };
             let is_held = passes && ruled.act == Some(Then::Hold);
             let holds = if is_held { ruled.holds } else { Vec::new() };
-            Outcome { verdict: Some(verdict), changes, holds, facts: Some(ruled.facts), ..outcome }
+            Outcome {
+                verdict: Some(verdict),
+                changes,
+                holds,
+                facts: Some(ruled.facts),
+                ..outcome
+            }
         }
         (_, verdict) => held_for_anomalies(judge(Outcome { verdict, ..outcome }, ruled)),
     });
     outcome.map(|mut outcome: Outcome| {
-        let is_done = outcome.refusal().is_none() && outcome.verdict.as_ref().is_none_or(|v| v.accepted);
-        outcome.changes.extend(remembered.into_iter().filter(|_| is_done));
+        let is_done =
+            outcome.refusal().is_none() && outcome.verdict.as_ref().is_none_or(|v| v.accepted);
+        outcome
+            .changes
+            .extend(remembered.into_iter().filter(|_| is_done));
         outcome
     })
 }
@@ -166,14 +210,24 @@ fn remembered(
     around: &Around<'_>,
 ) -> Vec<Change> {
     let mut found: BTreeSet<(SetName, String)> = BTreeSet::new();
-    for guard in program.guards.iter().filter(|guard| satisfied.contains(&guard.id)) {
+    for guard in program
+        .guards
+        .iter()
+        .filter(|guard| satisfied.contains(&guard.id))
+    {
         for condition in &guard.conditions {
             let (kind, of) = match &condition.test {
-                Test::Member { kind, of, is_in: false } => (Some(*kind), of),
+                Test::Member {
+                    kind,
+                    of,
+                    is_in: false,
+                } => (Some(*kind), of),
                 Test::Domain { of, is_in: false } | Test::LinksNotIn(of) => (None, of),
                 _ => continue,
             };
-            let Members::Named { set, .. } = of else { continue };
+            let Members::Named { set, .. } = of else {
+                continue;
+            };
             if set.grows != Grows::OnApproval {
                 continue;
             }
@@ -186,23 +240,40 @@ fn remembered(
                 let Value::Text(text) = value else { continue };
                 let texts = match (kind, &condition.test) {
                     (Some(kind), _) => kind.fold(text).map(Cow::into_owned).into_iter().collect(),
-                    (None, Test::LinksNotIn(_)) => {
-                        links_of(text).into_iter().flatten().map(Cow::into_owned).collect()
-                    }
-                    (None, _) => {
-                        host::domain_of(text).map(Cow::into_owned).into_iter().collect::<Vec<String>>()
-                    }
+                    (None, Test::LinksNotIn(_)) => links_of(text)
+                        .into_iter()
+                        .flatten()
+                        .map(Cow::into_owned)
+                        .collect(),
+                    (None, _) => host::domain_of(text)
+                        .map(Cow::into_owned)
+                        .into_iter()
+                        .collect::<Vec<String>>(),
                 };
                 let missing = texts.into_iter().filter(|text| !of.holds(text, around));
                 found.extend(missing.map(|text| (set.name.clone(), text)));
             }
         }
     }
-    let room = ENTRIES_MAX.saturating_sub(turn.state.entries.iter().count()).min(REMEMBERED_MAX);
-    let entry = Entry { by: granted.by.clone(), until: None, task: None };
-    let added =
-        |(set, value)| approvals::Change::EntryAdded { set, value, entry: entry.clone(), at: turn.now };
-    found.into_iter().take(room).map(|found| Change::Approvals(added(found))).collect()
+    let room = ENTRIES_MAX
+        .saturating_sub(turn.state.entries.iter().count())
+        .min(REMEMBERED_MAX);
+    let entry = Entry {
+        by: granted.by.clone(),
+        until: None,
+        task: None,
+    };
+    let added = |(set, value)| approvals::Change::EntryAdded {
+        set,
+        value,
+        entry: entry.clone(),
+        at: turn.now,
+    };
+    found
+        .into_iter()
+        .take(room)
+        .map(|found| Change::Approvals(added(found)))
+        .collect()
 }
 
 /// Evaluates the rules of a program. `other` looks up fields that only messages name; `satisfied`
@@ -215,8 +286,9 @@ pub fn rule<'a>(
     satisfied: &[RuleId],
 ) -> Ruled {
     let findings = program.findings(facts, around);
-    let is_satisfied =
-        |finding: &Finding<'_>| finding.act() == Some(Then::Hold) && satisfied.contains(&finding.guard.id);
+    let is_satisfied = |finding: &Finding<'_>| {
+        finding.act() == Some(Then::Hold) && satisfied.contains(&finding.guard.id)
+    };
     let in_force = findings.iter().filter(|finding| !is_satisfied(finding));
     let act = in_force.clone().filter_map(Finding::act).max();
     let held = in_force.filter(|finding| finding.act() == Some(Then::Hold));
@@ -230,7 +302,12 @@ pub fn rule<'a>(
         row
     });
     let rows = rows.collect();
-    Ruled { rows: shortened(rows), act, holds, facts: noted(program, facts) }
+    Ruled {
+        rows: shortened(rows),
+        act,
+        holds,
+        facts: noted(program, facts),
+    }
 }
 
 impl Ruled {
@@ -252,11 +329,16 @@ fn judge_order(
     refused: &mut dyn FnMut(Amount) -> Option<String>,
 ) -> Verdict {
     if blocks || !verdict.accepted {
-        verdict.headroom = Some(turn.in_context(authentic, Some(&order.strategy), |context| {
-            let subject = Subject::of_order(&turn.state.book, turn.rules, order, context);
-            let found = verdict.headroom.take().unwrap_or_else(|| headroom(&subject, &verdict.checks));
-            headroom_under(&subject, found, refused)
-        }));
+        verdict.headroom = Some(
+            turn.in_context(authentic, Some(&order.strategy), |context| {
+                let subject = Subject::of_order(&turn.state.book, turn.rules, order, context);
+                let found = verdict
+                    .headroom
+                    .take()
+                    .unwrap_or_else(|| headroom(&subject, &verdict.checks));
+                headroom_under(&subject, found, refused)
+            }),
+        );
     }
     verdict.accepted &= !blocks;
     verdict.checks.extend(rows);
@@ -281,17 +363,28 @@ fn blocking<'p>(
 /// Adds the rules' rows to any request but an order; it has no effect if a rule refuses or holds
 /// it.
 fn judge(outcome: Outcome, ruled: Ruled) -> Outcome {
-    let mut judged = outcome.judged.unwrap_or(Judged { rows: Vec::new(), refusal: None });
+    let mut judged = outcome.judged.unwrap_or(Judged {
+        rows: Vec::new(),
+        refusal: None,
+    });
     let blocks = ruled.blocks();
     // If a rule refuses the request, rules that would only hold it are not the reason.
     let only_holds = |row: &CheckRow| {
         ruled.act == Some(Then::Reject) && ruled.holds.iter().any(|id| id.as_str() == row.name)
     };
-    let first = ruled.rows.iter().find(|row| !row.passed && !only_holds(row)).cloned();
+    let first = ruled
+        .rows
+        .iter()
+        .find(|row| !row.passed && !only_holds(row))
+        .cloned();
     judged.rows.extend(ruled.rows);
     let facts = Some(ruled.facts);
     if judged.refusal.is_some() || !blocks {
-        return Outcome { judged: Some(judged), facts, ..outcome };
+        return Outcome {
+            judged: Some(judged),
+            facts,
+            ..outcome
+        };
     }
     let refusal = first.as_ref().map(super::decide::refusal_of);
     let mut receipt = outcome.receipt;
@@ -319,15 +412,28 @@ fn judge(outcome: Outcome, ruled: Ruled) -> Outcome {
 
 /// Drops the effects of a request that nothing refuses and an anomaly holds.
 fn held_for_anomalies(outcome: Outcome) -> Outcome {
-    let Some(judged) = outcome.judged.as_ref().filter(|judged| judged.refusal.is_none()) else {
+    let Some(judged) = outcome
+        .judged
+        .as_ref()
+        .filter(|judged| judged.refusal.is_none())
+    else {
         return outcome;
     };
     if outcome.anomalies.is_empty() {
         return outcome;
     }
-    let refusal = judged.rows.iter().find(|row| !row.passed).map(super::decide::refusal_of);
+    let refusal = judged
+        .rows
+        .iter()
+        .find(|row| !row.passed)
+        .map(super::decide::refusal_of);
     let judged = outcome.judged.map(|judged| Judged { refusal, ..judged });
-    Outcome { judged, changes: Vec::new(), begins: None, ..outcome }
+    Outcome {
+        judged,
+        changes: Vec::new(),
+        begins: None,
+        ..outcome
+    }
 }
 
 fn row<'a>(
@@ -337,7 +443,10 @@ fn row<'a>(
     finding: &Finding<'_>,
 ) -> CheckRow {
     let guard = finding.guard;
-    let ordered = guard.conditions.iter().find(|condition| condition.threshold.is_some());
+    let ordered = guard
+        .conditions
+        .iter()
+        .find(|condition| condition.threshold.is_some());
     let reading = ordered.and_then(|condition| program.readings.get(condition.slot));
     let unit = match reading {
         Some(Reading::Field(field) | Reading::Sum { of: field, .. }) => field.unit,
@@ -346,14 +455,24 @@ fn row<'a>(
     };
     let said = || {
         let message = message(&guard.message, &program.readings, facts, other);
-        let missing = if finding.truth == Truth::Unknown { missing(program, facts, finding) } else { None };
-        escaped(&missing.map_or_else(|| message.clone(), |missing| format!("{missing}; {message}")))
+        let missing = if finding.truth == Truth::Unknown {
+            missing(program, facts, finding)
+        } else {
+            None
+        };
+        escaped(&missing.map_or_else(
+            || message.clone(),
+            |missing| format!("{missing}; {message}"),
+        ))
     };
     let (passed, reason) = match (finding.truth, guard.status, guard.then) {
         (Truth::False, ..) => (true, None),
         (_, RuleStatus::Active, Then::Warn) => (true, Some(format!("warn: {}", said()))),
         (_, RuleStatus::Active, Then::Hold | Then::Reject) => (false, Some(said())),
-        (_, _, then) => (true, Some(format!("shadow: would {}: {}", verb(then), said()))),
+        (_, _, then) => (
+            true,
+            Some(format!("shadow: would {}: {}", verb(then), said())),
+        ),
     };
     CheckRow {
         name: Cow::Owned(guard.id.as_str().to_owned()),
@@ -376,15 +495,26 @@ fn verb(then: Then) -> &'static str {
 
 /// The first fact that the rule needs and that is unknown.
 fn missing(program: &Program, facts: &[Fact<'_>], finding: &Finding<'_>) -> Option<String> {
-    let unknown = finding.guard.conditions.iter().find_map(|condition| match facts.get(condition.slot) {
-        Some(Fact::Unknown(why)) => Some((condition.slot, why.as_ref())),
-        _ => None,
-    });
+    let unknown =
+        finding
+            .guard
+            .conditions
+            .iter()
+            .find_map(|condition| match facts.get(condition.slot) {
+                Some(Fact::Unknown(why)) => Some((condition.slot, why.as_ref())),
+                _ => None,
+            });
     let (slot, why) = unknown.or_else(|| {
         let slot = finding.guard.conditions.first()?.slot;
-        Some((slot, "its value cannot be compared with what the rule names"))
+        Some((
+            slot,
+            "its value cannot be compared with what the rule names",
+        ))
     })?;
-    Some(format!("cannot be told: {} is unknown: {why}", program.readings.get(slot)?))
+    Some(format!(
+        "cannot be told: {} is unknown: {why}",
+        program.readings.get(slot)?
+    ))
 }
 
 /// A rule's message with `{field}` replaced by the field's value.
@@ -409,7 +539,10 @@ fn message<'a>(
                 _ => shown(fact),
             };
             let read = slot.and_then(|slot| facts.get(slot).map(shown));
-            Some((read.or_else(|| Some(shown(&other(field::find(wanted)?))))?, after))
+            Some((
+                read.or_else(|| Some(shown(&other(field::find(wanted)?))))?,
+                after,
+            ))
         });
         match named {
             Some((value, after)) => {
@@ -430,9 +563,11 @@ fn shown(fact: &Fact<'_>) -> String {
     let one = |value: &Value<'_>| match value {
         Value::Number(number) => number.normalized().to_string(),
         Value::Flag(flag) => flag.to_string(),
-        Value::Text(text) if text.chars().count() > SHOWN_CHARS_MAX => {
-            text.chars().take(SHOWN_CHARS_MAX).chain("...".chars()).collect()
-        }
+        Value::Text(text) if text.chars().count() > SHOWN_CHARS_MAX => text
+            .chars()
+            .take(SHOWN_CHARS_MAX)
+            .chain("...".chars())
+            .collect(),
         Value::Text(text) => text.to_string(),
     };
     match fact {
@@ -444,7 +579,11 @@ fn shown(fact: &Fact<'_>) -> String {
                 // Writing into a string does not fail.
                 let _ = write!(text, "{comma}{}", one(value));
             }
-            if values.len() > 3 { text + ", ..." } else { text }
+            if values.len() > 3 {
+                text + ", ..."
+            } else {
+                text
+            }
         }
         Fact::Absent => "(absent)".to_owned(),
         Fact::Unknown(_) => "(unknown)".to_owned(),
@@ -455,8 +594,12 @@ fn shown(fact: &Fact<'_>) -> String {
 /// a reason. One more row summarises the rest.
 fn shortened(rows: Vec<CheckRow>) -> Vec<CheckRow> {
     let size = |row: &CheckRow| {
-        let texts = [&row.name, &row.source, &row.unit].into_iter().chain(&row.reason);
-        texts.map(|text| text.len()).fold(120, usize::saturating_add)
+        let texts = [&row.name, &row.source, &row.unit]
+            .into_iter()
+            .chain(&row.reason);
+        texts
+            .map(|text| text.len())
+            .fold(120, usize::saturating_add)
     };
     let total = rows.iter().map(size).fold(0, usize::saturating_add);
     if total <= ROWS_BYTES_MAX {
@@ -464,7 +607,10 @@ fn shortened(rows: Vec<CheckRow>) -> Vec<CheckRow> {
     }
     let mut left = ROWS_BYTES_MAX;
     let mut is_kept = vec![false; rows.len()];
-    for wanted in [|row: &CheckRow| !row.passed, |row: &CheckRow| row.passed && row.reason.is_some()] {
+    for wanted in [
+        |row: &CheckRow| !row.passed,
+        |row: &CheckRow| row.passed && row.reason.is_some(),
+    ] {
         for (row, kept) in rows.iter().zip(&mut is_kept).filter(|(row, _)| wanted(row)) {
             let room = left.checked_sub(size(row));
             *kept = room.is_some();
@@ -473,7 +619,10 @@ fn shortened(rows: Vec<CheckRow>) -> Vec<CheckRow> {
     }
     let omitted = rows.iter().zip(&is_kept).filter(|(_, kept)| !**kept);
     let (count, failed) = omitted.fold((0_i64, 0_i64), |(count, failed), (row, _)| {
-        (count.saturating_add(1), failed.saturating_add(i64::from(!row.passed)))
+        (
+            count.saturating_add(1),
+            failed.saturating_add(i64::from(!row.passed)),
+        )
     });
     let others = CheckRow {
         name: Cow::Borrowed(OTHERS),
@@ -482,9 +631,15 @@ fn shortened(rows: Vec<CheckRow>) -> Vec<CheckRow> {
         limit: Some(Amount::ZERO),
         source: Cow::Borrowed("rules/*"),
         unit: Cow::Borrowed("count"),
-        reason: Some(Cow::Owned(format!("{count} more rules, {failed} of them refuse or hold it"))),
+        reason: Some(Cow::Owned(format!(
+            "{count} more rules, {failed} of them refuse or hold it"
+        ))),
     };
-    let kept = rows.into_iter().zip(is_kept).filter(|(_, kept)| *kept).map(|(row, _)| row);
+    let kept = rows
+        .into_iter()
+        .zip(is_kept)
+        .filter(|(_, kept)| *kept)
+        .map(|(row, _)| row);
     kept.chain([others]).collect()
 }
 
@@ -495,7 +650,8 @@ fn noted(program: &Program, facts: &[Fact<'_>]) -> String {
         noted.push_str(if noted.is_empty() { "{" } else { "," });
         note_text(&mut noted, name);
         noted.push(':');
-        let sealed = sealing::pointer_of(name).filter(|_| matches!(fact, Fact::Known(_) | Fact::Many(_)));
+        let sealed =
+            sealing::pointer_of(name).filter(|_| matches!(fact, Fact::Known(_) | Fact::Many(_)));
         if let Some(pointer) = sealed {
             noted.push_str(r#"{"sealed":"#);
             note_text(&mut noted, pointer);
@@ -551,7 +707,10 @@ fn note(noted: &mut String, value: &Value<'_>) {
 
 /// Writes a text as JSON. Nearly all texts are names and words and need no escapes.
 fn note_text(noted: &mut String, text: &str) {
-    if text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
+    if text
+        .bytes()
+        .any(|byte| byte < b' ' || byte == b'"' || byte == b'\\')
+    {
         noted.push_str(&Json::from(text).to_string());
         return;
     }
@@ -569,17 +728,23 @@ mod tests {
 
     #[test]
     fn facts_are_noted_as_json_whatever_they_are() {
-        let rule = "id: r\nstatus: active\napplies_to: {action: council.request}\nthen: warn\nmessage: no\nwhen:\n\
-                    - {field: council.summary, op: present}\n- {field: 'council.files_changed[]', op: present}\n\
+        let rule = "id: r\nstatus: active\napplies_to: {action: council.request}\nthen: \
+            warn\nmessage: no\nwhen:\n\
+                    - {field: council.summary, op: present}\n- {field: 'council.files_changed[]', \
+                        op: present}\n\
                     - {field: history.count, window_s: 60, op: gt, value: 1}\n\
                     - {field: request.has_causality, op: eq, value: true}\n\
-                    - {field: council.proposer, op: present}\n- {field: 'council.metrics[]', op: present}\n\
-                    - {field: council.change_type, op: present}\n- {field: council.diff, op: present}\n";
+                    - {field: council.proposer, op: present}\n- {field: 'council.metrics[]', op: \
+                        present}\n\
+                    - {field: council.change_type, op: present}\n- {field: council.diff, op: \
+                        present}\n";
         let set = RuleSet::compile([("rules/core/r.yaml", rule)], []).unwrap();
         let program = set.programs.get("council.request").unwrap();
         let wicked = "a \"b\" \\ \n\u{1}\u{7f} \u{e9}\u{1f600}";
         let long = "x".repeat(TEXT_BYTES_MAX + 1);
-        let many: Vec<Value<'_>> = (0..=ELEMENTS_MAX).map(|_| Value::Text("y".into())).collect();
+        let many: Vec<Value<'_>> = (0..=ELEMENTS_MAX)
+            .map(|_| Value::Text("y".into()))
+            .collect();
         let of_many = Json::from(vec!["y"; ELEMENTS_MAX + 1]).to_string();
         let facts = [
             Fact::text(wicked),
@@ -602,7 +767,12 @@ mod tests {
             "council.diff": {"sealed": "/artifacts/diff_content"},
         });
         assert_eq!(noted(program, &facts), expected.to_string());
-        assert_eq!(noted(program, &vec![Fact::Absent; 8]).matches(":null").count(), 8);
+        assert_eq!(
+            noted(program, &vec![Fact::Absent; 8])
+                .matches(":null")
+                .count(),
+            8
+        );
         assert_eq!(noted(&Program::default(), &[]), "{}");
     }
 }

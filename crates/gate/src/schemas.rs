@@ -44,7 +44,12 @@ struct Body {
 pub fn names() -> Vec<String> {
     let of_action = |name: ActionName| [name.to_string(), format!("{name}{ANSWER}")];
     let mut names: Vec<String> = ActionName::ALL.into_iter().flat_map(of_action).collect();
-    names.extend(rules::NAMES.iter().chain(&["request", "answer"]).map(|name| (*name).to_owned()));
+    names.extend(
+        rules::NAMES
+            .iter()
+            .chain(&["request", "answer"])
+            .map(|name| (*name).to_owned()),
+    );
     names.sort_unstable();
     names
 }
@@ -61,13 +66,22 @@ pub fn schema(name: &str) -> Option<Value> {
     let mut members = tidy::tidied(body.schema.to_value());
     let mut about = body.about;
     if !body.conditions.is_empty() {
-        let conditions: Vec<&str> = body.conditions.iter().map(|condition| condition.text).collect();
-        about =
-            format!("{about} What this schema cannot say and is refused besides: {}", conditions.join(" "));
+        let conditions: Vec<&str> = body
+            .conditions
+            .iter()
+            .map(|condition| condition.text)
+            .collect();
+        about = format!(
+            "{about} What this schema cannot say and is refused besides: {}",
+            conditions.join(" ")
+        );
     }
     let head = [
         ("$schema", DIALECT.to_owned()),
-        ("$id", format!("https://spoolgate.invalid/schemas/{name}.json")),
+        (
+            "$id",
+            format!("https://spoolgate.invalid/schemas/{name}.json"),
+        ),
         ("title", name.to_owned()),
         ("description", about),
     ];
@@ -87,7 +101,9 @@ fn body(name: &str) -> Option<Body> {
         "answer" => Some(answers::answer()),
         _ => match name.strip_suffix(ANSWER) {
             Some(action) => actions::named(action).map(answers::body),
-            None => actions::named(name).map(payload).or_else(|| rules::body(name)),
+            None => actions::named(name)
+                .map(payload)
+                .or_else(|| rules::body(name)),
         },
     }
 }
@@ -96,8 +112,17 @@ fn body(name: &str) -> Option<Body> {
 fn payload(action: &'static dyn ErasedAction) -> Body {
     let row = action.row();
     let senders: Vec<&str> = row.senders.iter().map(|role| role.as_str()).collect();
-    let about = format!("{} Payload of `{}`, sent by: {}.", action.about(), row.name, senders.join(", "));
-    Body { schema: action.schema(), about, conditions: action.conditions().to_vec() }
+    let about = format!(
+        "{} Payload of `{}`, sent by: {}.",
+        action.about(),
+        row.name,
+        senders.join(", ")
+    );
+    Body {
+        schema: action.schema(),
+        about,
+        conditions: action.conditions().to_vec(),
+    }
 }
 
 /// The envelope, with the payload of each action.
@@ -121,12 +146,24 @@ fn request() -> Body {
     };
     schema.insert("allOf".to_owned(), names.iter().map(of).collect());
     schema.insert("$defs".to_owned(), Value::Object(defs));
-    if let Some(action) = schema.pointer_mut("/properties/action").and_then(Value::as_object_mut) {
+    if let Some(action) = schema
+        .pointer_mut("/properties/action")
+        .and_then(Value::as_object_mut)
+    {
         action.remove("pattern");
         action.insert("enum".to_owned(), json!(names.as_slice()));
     }
-    let conditions = vec![about::CALENDAR, about::CAUSALITY, about::SIGNATURE, about::PAYLOAD];
-    Body { schema, about: "A request as it lies in `spool/in`: the signed envelope.".to_owned(), conditions }
+    let conditions = vec![
+        about::CALENDAR,
+        about::CAUSALITY,
+        about::SIGNATURE,
+        about::PAYLOAD,
+    ];
+    Body {
+        schema,
+        about: "A request as it lies in `spool/in`: the signed envelope.".to_owned(),
+        conditions,
+    }
 }
 
 /// The schema of what the reader of this type accepts.
@@ -142,7 +179,11 @@ pub(super) fn written<T: JsonSchema>() -> Schema {
 /// The schema of one variant of an externally tagged enum, as it is serialised.
 pub(super) fn variant<T: JsonSchema>(tag: &str) -> Schema {
     let schema = written::<T>();
-    let parts = schema.get("oneOf").and_then(Value::as_array).cloned().unwrap_or_default();
+    let parts = schema
+        .get("oneOf")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
     let is_it = |part: &Value| part.pointer(&format!("/properties/{tag}")).is_some();
     schemars::json_schema!({"oneOf": parts.into_iter().filter(is_it).collect::<Vec<_>>()})
 }

@@ -81,7 +81,10 @@ pub(super) fn pointer_of(reading: &str) -> Option<&'static str> {
     if reading == ALL_TEXTS {
         return WHOLE.first().copied();
     }
-    READINGS.iter().find(|(name, _)| *name == reading).map(|(_, pointer)| *pointer)
+    READINGS
+        .iter()
+        .find(|(name, _)| *name == reading)
+        .map(|(_, pointer)| *pointer)
 }
 
 /// Cuts the sealed members out of a request; `None` if it has none. `bytes` is the content of its
@@ -95,8 +98,16 @@ pub fn seal<E>(
     bytes: Option<&[u8]>,
     salt: &mut dyn FnMut() -> Result<Salt, E>,
 ) -> Result<Option<Sealing>, E> {
-    let Ok(authentic) = &request.request else { return Ok(None) };
-    let Authentic { envelope, payload_hash, request_hash, body, .. } = authentic;
+    let Ok(authentic) = &request.request else {
+        return Ok(None);
+    };
+    let Authentic {
+        envelope,
+        payload_hash,
+        request_hash,
+        body,
+        ..
+    } = authentic;
     let pointers = match body {
         Ok(body) => body.rule.sealed,
         Err(_) if is_sealed(&envelope.action) => WHOLE,
@@ -116,15 +127,31 @@ pub fn seal<E>(
         file_sha256: request.file_sha256.clone(),
     };
     // A struct of texts always serialises.
-    let digests = Disclosure::new(salt()?, DIGESTS, &serde_json::to_string(&digests).unwrap_or_default());
+    let digests = Disclosure::new(
+        salt()?,
+        DIGESTS,
+        &serde_json::to_string(&digests).unwrap_or_default(),
+    );
     let file = match bytes.map(String::from_utf8_lossy) {
-        Some(text) => Some(Disclosure::new(salt()?, FILE, &serde_json::Value::from(text).to_string())),
+        Some(text) => Some(Disclosure::new(
+            salt()?,
+            FILE,
+            &serde_json::Value::from(text).to_string(),
+        )),
         None => None,
     };
     let payload_hash = signing::sha256_hex(cut.text.as_bytes());
     let request_hash = signing::sha256_hex(envelope.signing_string_of(&payload_hash).as_bytes());
     let (fields, disclosures) = (cut.fields, cut.disclosures);
-    Ok(Some(Sealing { text: cut.text, payload_hash, request_hash, fields, disclosures, digests, file }))
+    Ok(Some(Sealing {
+        text: cut.text,
+        payload_hash,
+        request_hash,
+        fields,
+        disclosures,
+        digests,
+        file,
+    }))
 }
 
 impl Sealing {
@@ -135,17 +162,28 @@ impl Sealing {
 
     /// Writes the request without its sealed parts into the line; `is_kept` is whether the line
     /// keeps the payload. Returns the blobs that must be durable before the line.
-    pub(super) fn put_into(&self, decision: &mut Decision, is_kept: bool) -> Vec<(String, Vec<u8>)> {
+    pub(super) fn put_into(
+        &self,
+        decision: &mut Decision,
+        is_kept: bool,
+    ) -> Vec<(String, Vec<u8>)> {
         decision.payload_hash = Some(self.payload_hash.clone());
         decision.request_hash = Some(self.request_hash.clone());
         decision.payload = Some(self.text.clone()).filter(|_| is_kept);
-        let fields = self.fields.iter().zip(&self.disclosures).filter(|_| is_kept);
+        let fields = self
+            .fields
+            .iter()
+            .zip(&self.disclosures)
+            .filter(|_| is_kept);
         let mut blobs: Vec<(String, Vec<u8>)> = Vec::new();
         for (field, disclosure) in fields {
             decision.sealed.push(field.clone());
             blobs.push(blob(disclosure));
         }
-        decision.sealed.push(Field { field: DIGESTS.to_owned(), sd: self.digests.digest.clone() });
+        decision.sealed.push(Field {
+            field: DIGESTS.to_owned(),
+            sd: self.digests.digest.clone(),
+        });
         blobs.push(blob(&self.digests));
         blobs
     }
@@ -153,13 +191,19 @@ impl Sealing {
     /// Adds the file's bytes to the sealed fields of a held request's line.
     pub(super) fn put_file_into(&self, decision: &mut Decision) -> Option<(String, Vec<u8>)> {
         let file = self.file.as_ref()?;
-        decision.sealed.push(Field { field: FILE.to_owned(), sd: file.digest.clone() });
+        decision.sealed.push(Field {
+            field: FILE.to_owned(),
+            sd: file.digest.clone(),
+        });
         Some(blob(file))
     }
 }
 
 fn blob(disclosure: &Disclosure) -> (String, Vec<u8>) {
-    (blob_name(&disclosure.digest), disclosure.text.clone().into_bytes())
+    (
+        blob_name(&disclosure.digest),
+        disclosure.text.clone().into_bytes(),
+    )
 }
 
 /// Removes everything from a line against which sealed values could be tested.
@@ -172,7 +216,12 @@ pub(super) fn conceal(decision: &mut Decision) {
 
 /// The decision with the hashes that are sealed in its line, as it was made.
 pub fn revealed(decision: &Decision, digests: Digests) -> Decision {
-    let Digests { payload_hash, request_hash, signature, file_sha256 } = digests;
+    let Digests {
+        payload_hash,
+        request_hash,
+        signature,
+        file_sha256,
+    } = digests;
     Decision {
         payload_hash: Some(payload_hash),
         request_hash: Some(request_hash),
@@ -184,10 +233,13 @@ pub fn revealed(decision: &Decision, digests: Digests) -> Decision {
 
 /// Removes quoted values from a reader's message; only the expected kind of value remains.
 pub(super) fn without_values(why: &str) -> Cow<'_, str> {
-    let quotes =
-        ["invalid type", "invalid value", "invalid length"].iter().any(|begin| why.starts_with(begin));
+    let quotes = ["invalid type", "invalid value", "invalid length"]
+        .iter()
+        .any(|begin| why.starts_with(begin));
     match why.rsplit_once(", expected ") {
-        Some((_, expected)) if quotes => format!("something is not what it should be, {expected}").into(),
+        Some((_, expected)) if quotes => {
+            format!("something is not what it should be, {expected}").into()
+        }
         _ => why.into(),
     }
 }
@@ -196,13 +248,19 @@ impl Turn<'_> {
     /// The payload hash that lines may contain.
     pub(super) fn payload_hash(&self, authentic: &Authentic) -> String {
         let sealing = self.lookups.sealing.as_ref();
-        sealing.map_or_else(|| authentic.payload_hash.clone(), |sealing| sealing.payload_hash.clone())
+        sealing.map_or_else(
+            || authentic.payload_hash.clone(),
+            |sealing| sealing.payload_hash.clone(),
+        )
     }
 
     /// The request hash that lines may contain.
     pub(super) fn request_hash(&self, authentic: &Authentic) -> String {
         let sealing = self.lookups.sealing.as_ref();
-        sealing.map_or_else(|| authentic.request_hash.clone(), |sealing| sealing.request_hash.clone())
+        sealing.map_or_else(
+            || authentic.request_hash.clone(),
+            |sealing| sealing.request_hash.clone(),
+        )
     }
 }
 
@@ -222,7 +280,10 @@ mod tests {
             assert!(field::find(name).is_some(), "{name}");
             let (above, _) = pointer.rsplit_once('/').unwrap();
             let mut sealed = actions::rows().flat_map(|rule| rule.sealed);
-            assert!(sealed.any(|of| *of == *pointer || *of == format!("{above}/*")), "{pointer}");
+            assert!(
+                sealed.any(|of| *of == *pointer || *of == format!("{above}/*")),
+                "{pointer}"
+            );
         }
         assert!(field::find(ALL_TEXTS).is_some());
         assert_eq!(pointer_of("council.diff"), Some("/artifacts/diff_content"));
@@ -237,7 +298,10 @@ mod tests {
                 r#"invalid type: string "a, expected b", expected struct Artifacts at line 1 column 9"#,
                 "something is not what it should be, struct Artifacts at line 1 column 9",
             ),
-            ("missing field `context` at line 1 column 2", "missing field `context` at line 1 column 2"),
+            (
+                "missing field `context` at line 1 column 2",
+                "missing field `context` at line 1 column 2",
+            ),
         ] {
             assert_eq!(without_values(why), expect);
         }

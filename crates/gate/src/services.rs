@@ -70,10 +70,16 @@ pub struct CredentialRecord {
 pub(super) fn apply(credentials: &mut BTreeMap<ServiceName, CredentialRecord>, change: &Change) {
     match change {
         Change::Edited { .. } => {}
-        Change::Credential { service, credential: Some(record) } => {
+        Change::Credential {
+            service,
+            credential: Some(record),
+        } => {
             credentials.insert(service.clone(), record.clone());
         }
-        Change::Credential { service, credential: None } => {
+        Change::Credential {
+            service,
+            credential: None,
+        } => {
             credentials.remove(service);
         }
     }
@@ -92,9 +98,11 @@ pub fn after(rules: &Rulebook, edit: &Edit) -> Result<Rulebook, RulebookError> {
 /// The allowlist edits of a line: the edit, and the hashes of the rulebook before and after.
 pub fn edits(changes: &[state::Change]) -> impl Iterator<Item = (&Edit, &str, &str)> {
     changes.iter().filter_map(|change| match change {
-        state::Change::Services(Change::Edited { edit, base, rulebook }) => {
-            Some((edit, base.as_str(), rulebook.as_str()))
-        }
+        state::Change::Services(Change::Edited {
+            edit,
+            base,
+            rulebook,
+        }) => Some((edit, base.as_str(), rulebook.as_str())),
         _ => None,
     })
 }
@@ -119,9 +127,15 @@ fn conflict(what: impl Into<String>) -> Refusal {
 
 impl Turn<'_> {
     /// Decides `services.add`, `services.remove`, `services.deactivate` and `services.activate`.
-    pub(super) fn edit_services(&self, source: &Principal, asked: &Asked<'_>) -> Result<Outcome, Refusal> {
+    pub(super) fn edit_services(
+        &self,
+        source: &Principal,
+        asked: &Asked<'_>,
+    ) -> Result<Outcome, Refusal> {
         if let Some(fault) = &self.state.rulebook.fault {
-            return Err(conflict(format!("the rule files cannot be used, mend them first: {fault}")));
+            return Err(conflict(format!(
+                "the rule files cannot be used, mend them first: {fault}"
+            )));
         }
         // This check comes first: from its message a replay learns that the file had been edited.
         if self.lookups.rule_file_differs {
@@ -130,12 +144,19 @@ impl Turn<'_> {
         let edit = self.edit_of(source, asked)?;
         let book = after(self.rules, &edit).map_err(|error| conflict(error.to_string()))?;
         let service = edit.service().clone();
-        let mut changes =
-            vec![Change::Edited { edit, base: self.rules.hash.clone(), rulebook: book.hash.clone() }];
-        let is_over = matches!(asked, Asked::Remove(_)) && self.state.credentials.contains_key(&service);
+        let mut changes = vec![Change::Edited {
+            edit,
+            base: self.rules.hash.clone(),
+            rulebook: book.hash.clone(),
+        }];
+        let is_over =
+            matches!(asked, Asked::Remove(_)) && self.state.credentials.contains_key(&service);
         if is_over {
             // A service added later under the same name must not inherit the credential.
-            changes.push(Change::Credential { service: service.clone(), credential: None });
+            changes.push(Change::Credential {
+                service: service.clone(),
+                credential: None,
+            });
         }
         let change = match asked {
             Asked::Add(_) => "added",
@@ -143,16 +164,27 @@ impl Turn<'_> {
             Asked::Allow(_, true) => "activated",
             Asked::Allow(_, false) => "deactivated",
         };
-        let data = data(&Changed::ServicesChanged { service: &service, change, rulebook: &book.hash })?;
+        let data = data(&Changed::ServicesChanged {
+            service: &service,
+            change,
+            rulebook: &book.hash,
+        })?;
         let changes = changes.into_iter().map(state::Change::Services).collect();
-        Ok(Outcome { data, changes, ..Outcome::default() })
+        Ok(Outcome {
+            data,
+            changes,
+            ..Outcome::default()
+        })
     }
 
     fn edit_of(&self, source: &Principal, asked: &Asked<'_>) -> Result<Edit, Refusal> {
         Ok(match asked {
             Asked::Add(add) => {
                 if self.rules.services.named(add.service.as_str()).is_some() {
-                    return Err(conflict(format!("there is a service `{}` already", add.service)));
+                    return Err(conflict(format!(
+                        "there is a service `{}` already",
+                        add.service
+                    )));
                 }
                 Edit::Added(Box::new(Service {
                     service: add.service.clone(),
@@ -170,33 +202,51 @@ impl Turn<'_> {
             Asked::Remove(name) => {
                 self.service(name)?;
                 self.check_unnamed(name)?;
-                Edit::Removed { service: (*name).clone() }
+                Edit::Removed {
+                    service: (*name).clone(),
+                }
             }
             Asked::Allow(name, is_active) => {
                 if self.service(name)?.is_active == *is_active {
-                    let what = if *is_active { "is active already" } else { "is not active already" };
+                    let what = if *is_active {
+                        "is active already"
+                    } else {
+                        "is not active already"
+                    };
                     return Err(conflict(format!("service `{name}` {what}")));
                 }
-                Edit::Allowed { service: (*name).clone(), is_active: *is_active }
+                Edit::Allowed {
+                    service: (*name).clone(),
+                    is_active: *is_active,
+                }
             }
         })
     }
 
     pub(super) fn service(&self, name: &ServiceName) -> Result<&Service, Refusal> {
         self.rules.services.named(name.as_str()).ok_or_else(|| {
-            Refusal::new(Code::NotFound, format!("`{}` has no service `{name}`", services::PATH))
+            Refusal::new(
+                Code::NotFound,
+                format!("`{}` has no service `{name}`", services::PATH),
+            )
         })
     }
 
     /// Checks that no adapter names the service: without it the rulebook would be invalid.
     fn check_unnamed(&self, name: &ServiceName) -> Result<(), Refusal> {
-        let Some(adapter) = self.rules.gateway.adapters.iter().find(|rule| rule.services.contains(name))
+        let Some(adapter) = self
+            .rules
+            .gateway
+            .adapters
+            .iter()
+            .find(|rule| rule.services.contains(name))
         else {
             return Ok(());
         };
         let (place, actions) = (gateway::PATH, adapter.actions.join(", "));
         Err(conflict(format!(
-            "the adapter of {actions} in `{place}` names service `{name}`; take it out there first, or close the service \
+            "the adapter of {actions} in `{place}` names service `{name}`; take it out there \
+                first, or close the service \
              with `spoolgate services deactivate {name}`"
         )))
     }

@@ -161,10 +161,10 @@ pub struct RulebookState {
     pub fault: Option<String>,
 }
 
-/// Counts the versions of what this program decides and writes. A release that makes a recorded line
-/// or answer come out otherwise than before raises it by one, and its first `start` line says so. A
-/// replay recomputes only lines of its own semantics: it folds and verifies all others and reports
-/// them as not recomputed.
+/// Counts the versions of what this program decides and writes. A release that makes a recorded
+/// line or answer come out otherwise than before raises it by one, and its first `start` line says
+/// so. A replay recomputes only lines of its own semantics: it folds and verifies all others and
+/// reports them as not recomputed.
 pub const SEMANTICS: u32 = 1;
 
 /// The semantics of logs that name none.
@@ -256,7 +256,10 @@ pub enum Change {
         /// The version.
         version: String,
         /// What the version decides and writes, as [`SEMANTICS`] counts it.
-        #[serde(default = "first_semantics", skip_serializing_if = "is_first_semantics")]
+        #[serde(
+            default = "first_semantics",
+            skip_serializing_if = "is_first_semantics"
+        )]
         semantics: u32,
     },
 }
@@ -310,20 +313,36 @@ impl State {
                 self.keys.insert(record.key_id.clone(), record.clone());
             }
             Change::KeyEnds { key_id, at } => {
-                let key = self.keys.get_mut(key_id).ok_or_else(|| FoldError::UnknownKey(key_id.clone()))?;
+                let key = self
+                    .keys
+                    .get_mut(key_id)
+                    .ok_or_else(|| FoldError::UnknownKey(key_id.clone()))?;
                 key.ends_at = Some(key.ends_at.map_or(*at, |end| end.min(*at)));
             }
             Change::KeyRevoked { key_id, at } => {
-                let key = self.keys.get_mut(key_id).ok_or_else(|| FoldError::UnknownKey(key_id.clone()))?;
+                let key = self
+                    .keys
+                    .get_mut(key_id)
+                    .ok_or_else(|| FoldError::UnknownKey(key_id.clone()))?;
                 key.revoked_at = Some(*at);
             }
             Change::HaltFile { present } => self.halts.file = *present,
-            Change::HaltSet { principal: None, halt } => self.halts.all = Some(halt.clone()),
-            Change::HaltSet { principal: Some(principal), halt } => {
-                self.halts.principals.insert(principal.clone(), halt.clone());
+            Change::HaltSet {
+                principal: None,
+                halt,
+            } => self.halts.all = Some(halt.clone()),
+            Change::HaltSet {
+                principal: Some(principal),
+                halt,
+            } => {
+                self.halts
+                    .principals
+                    .insert(principal.clone(), halt.clone());
             }
             Change::HaltCleared { principal: None } => self.halts.all = None,
-            Change::HaltCleared { principal: Some(principal) } => {
+            Change::HaltCleared {
+                principal: Some(principal),
+            } => {
                 self.halts.principals.remove(principal);
             }
             Change::ClockFaulted(fault) => self.clock.fault = Some(fault.clone()),
@@ -332,12 +351,16 @@ impl State {
                 self.clock.accepted = true;
             }
             Change::RulebookLoaded { hash } => {
-                self.rulebook = RulebookState { hash: hash.clone(), fault: None };
+                self.rulebook = RulebookState {
+                    hash: hash.clone(),
+                    fault: None,
+                };
             }
             Change::RulebookFaulted { fault } => self.rulebook.fault = Some(fault.clone()),
             Change::ProgramChanged { version, semantics } => {
                 self.program.clone_from(version);
-                self.semantics = Some(*semantics).filter(|semantics| !is_first_semantics(semantics));
+                self.semantics =
+                    Some(*semantics).filter(|semantics| !is_first_semantics(semantics));
             }
         }
         Ok(())
@@ -357,7 +380,11 @@ impl State {
     }
 
     /// Ids of the keys of `principal` that are valid at `now`.
-    pub fn active_keys<'a>(&'a self, principal: &'a Principal, now: Time) -> impl Iterator<Item = &'a str> {
+    pub fn active_keys<'a>(
+        &'a self,
+        principal: &'a Principal,
+        now: Time,
+    ) -> impl Iterator<Item = &'a str> {
         self.keys
             .values()
             .filter(move |key| &key.principal == principal && key.is_active(now))
@@ -370,16 +397,24 @@ impl State {
             return Some("the file rules/HALT is there; a person removes it".to_owned());
         }
         let told = |halt: &Halt| {
-            format!("halted by `{}` at {}: {}; a person clears it", halt.by, halt.at, halt.reason)
+            format!(
+                "halted by `{}` at {}: {}; a person clears it",
+                halt.by, halt.at, halt.reason
+            )
         };
-        self.halts.all.as_ref().or_else(|| self.halts.principals.get(principal)).map(told)
+        self.halts
+            .all
+            .as_ref()
+            .or_else(|| self.halts.principals.get(principal))
+            .map(told)
     }
 
     /// Returns why the clock closes entries, if it does.
     pub fn clock_fault(&self) -> Option<String> {
         self.clock.fault.as_ref().map(|fault| {
             format!(
-                "the machine's clock stepped from {} to {}; a person looks and runs `spoolgate clock accept`",
+                "the machine's clock stepped from {} to {}; a person looks and runs `spoolgate \
+                    clock accept`",
                 fault.from, fault.to
             )
         })
@@ -390,7 +425,9 @@ impl AdmissionState {
     fn apply(&mut self, change: &admission::Change) {
         match change {
             admission::Change::Admitted(admitted) => {
-                let Some(principal) = &admitted.opened_by else { return };
+                let Some(principal) = &admitted.opened_by else {
+                    return;
+                };
                 let times = self.roots.entry(principal.clone()).or_default();
                 times.retain(|at| admitted.at.since_ms(*at) < super::admission::ROOTS_WINDOW_MS);
                 times.push_back(admitted.at);

@@ -97,7 +97,11 @@ impl Drop for Actions {
 /// place for each of the `others_without` a place, up to half of all places.
 fn has_room(places: u32, taken: usize, own: usize, others_without: usize) -> bool {
     let places = usize::try_from(places).unwrap_or(usize::MAX);
-    let kept = if own == 0 { 0 } else { others_without.min(places / 2) };
+    let kept = if own == 0 {
+        0
+    } else {
+        others_without.min(places / 2)
+    };
     places.saturating_sub(taken) > kept
 }
 
@@ -120,19 +124,37 @@ impl Actions {
     /// longest waiting one of a principal with the fewest running actions.
     fn next(&mut self, rules: &Rulebook) -> Option<Job> {
         let workers = rules.gateway.workers;
-        let running: Vec<(&Principal, &str)> =
-            self.running.values().map(|running| (&running.source, running.adapter.as_str())).collect();
+        let running: Vec<(&Principal, &str)> = self
+            .running
+            .values()
+            .map(|running| (&running.source, running.adapter.as_str()))
+            .collect();
         let of = |source: &Principal| running.iter().filter(|(other, _)| *other == source).count();
         let fits = |job: &Job| {
             let rule = &job.begins.adapter;
-            let in_it: Vec<&Principal> =
-                running.iter().filter(|(_, name)| *name == job.adapter).map(|(source, _)| *source).collect();
-            let others = || rules.principals.values().filter(|other| other.name != job.source);
-            let is_for = |actions: &[String]| actions.iter().any(|name| rule.actions.contains(name));
-            let idle = others().filter(|other| !other.actions.is_empty() && of(&other.name) == 0).count();
-            let idle_in_it =
-                others().filter(|other| is_for(&other.actions) && !in_it.contains(&&other.name)).count();
-            let own_in_it = in_it.iter().filter(|source| ***source == job.source).count();
+            let in_it: Vec<&Principal> = running
+                .iter()
+                .filter(|(_, name)| *name == job.adapter)
+                .map(|(source, _)| *source)
+                .collect();
+            let others = || {
+                rules
+                    .principals
+                    .values()
+                    .filter(|other| other.name != job.source)
+            };
+            let is_for =
+                |actions: &[String]| actions.iter().any(|name| rule.actions.contains(name));
+            let idle = others()
+                .filter(|other| !other.actions.is_empty() && of(&other.name) == 0)
+                .count();
+            let idle_in_it = others()
+                .filter(|other| is_for(&other.actions) && !in_it.contains(&&other.name))
+                .count();
+            let own_in_it = in_it
+                .iter()
+                .filter(|source| ***source == job.source)
+                .count();
             has_room(workers, running.len(), of(&job.source), idle)
                 && has_room(rule.at_once, in_it.len(), own_in_it, idle_in_it)
         };
@@ -143,7 +165,9 @@ impl Actions {
         // once.
         let mut known: BTreeMap<(&Principal, &str), bool> = BTreeMap::new();
         let waiting = self.waiting.iter().enumerate().filter(|(_, job)| {
-            *known.entry((&job.source, job.adapter.as_str())).or_insert_with(|| fits(job))
+            *known
+                .entry((&job.source, job.adapter.as_str()))
+                .or_insert_with(|| fits(job))
         });
         let (index, _) = waiting.min_by_key(|(_, job)| of(&job.source))?;
         self.waiting.remove(index)
@@ -155,15 +179,28 @@ impl Actions {
         let (sender, stop, root) = (self.sender.clone(), Arc::clone(&self.stop), root.to_owned());
         let adapters = Arc::clone(&self.adapters);
         let body = move || {
-            let ran = catch_unwind(AssertUnwindSafe(|| run(adapters.as_ref(), &root, &job, &stop)));
-            let ran = ran.unwrap_or_else(|_| Ran::new(Ending::Lost, "the gate failed while it ran"));
+            let ran = catch_unwind(AssertUnwindSafe(|| {
+                run(adapters.as_ref(), &root, &job, &stop)
+            }));
+            let ran =
+                ran.unwrap_or_else(|_| Ran::new(Ending::Lost, "the gate failed while it ran"));
             // The receiver is gone only if the gate is ending.
             let _ = sender.send((id, ran));
             waker.iter().for_each(Waker::wake);
         };
-        match std::thread::Builder::new().name("adapter".to_owned()).spawn(body) {
+        match std::thread::Builder::new()
+            .name("adapter".to_owned())
+            .spawn(body)
+        {
             Ok(thread) => {
-                self.running.insert(id, Running { source, adapter, thread });
+                self.running.insert(
+                    id,
+                    Running {
+                        source,
+                        adapter,
+                        thread,
+                    },
+                );
             }
             Err(error) => {
                 let note = format!("the adapter could not be started: {error}");
@@ -175,12 +212,21 @@ impl Actions {
 
 fn name_of(begins: &Begins) -> String {
     let adapter = &begins.adapter;
-    let services: Vec<&str> = adapter.services.iter().map(|service| service.as_str()).collect();
+    let services: Vec<&str> = adapter
+        .services
+        .iter()
+        .map(|service| service.as_str())
+        .collect();
     format!("{} {}", adapter.actions.join(","), services.join(","))
 }
 
 fn run(adapters: &dyn Adapters, root: &Path, job: &Job, stop: &AtomicBool) -> Ran {
-    let Begins { adapter, service, payload, .. } = &job.begins;
+    let Begins {
+        adapter,
+        service,
+        payload,
+        ..
+    } = &job.begins;
     let task = Task {
         request_id: &job.request_id,
         source: &job.source,
@@ -203,10 +249,16 @@ impl Home {
     ///
     /// # Errors
     /// Returns [`HomeError`] if a blob cannot be written or a line cannot be folded.
-    pub(super) fn push_responses(&mut self, pending: &mut Pending, now: Time) -> Result<(), HomeError> {
+    pub(super) fn push_responses(
+        &mut self,
+        pending: &mut Pending,
+        now: Time,
+    ) -> Result<(), HomeError> {
         self.outside.actions.listen();
         for (id, ran) in std::mem::take(&mut self.outside.actions.ended) {
-            let Some(open) = self.core.state.actions.open.get(&id) else { continue };
+            let Some(open) = self.core.state.actions.open.get(&id) else {
+                continue;
+            };
             let seq = self.core.next_seq(pending);
             let (response, blobs) = respond(open, &ran, &self.core.rulebook.hash, now, seq);
             for (digest, bytes) in &blobs {
@@ -241,7 +293,8 @@ impl Home {
             // end the actions at once.
             hurry.store(false, Ordering::SeqCst);
             self.news.tell(&self.core, format!(
-                "{running} actions are being done: the gate ends when they have; one more signal ends them at once, \
+                "{running} actions are being done: the gate ends when they have; one more signal \
+                    ends them at once, \
                  and nobody will know what came of them"
             ));
         }
@@ -262,18 +315,32 @@ impl Home {
 impl Outside {
     /// Queues an action whose request line is durable.
     pub(super) fn begin_action(&mut self, core: &Core, begins: Begins) {
-        let Some(open) = core.state.actions.open.get(&begins.id) else { return };
-        let (request_id, action, source) =
-            (open.request_id.clone(), open.action.clone(), open.source.clone());
+        let Some(open) = core.state.actions.open.get(&begins.id) else {
+            return;
+        };
+        let (request_id, action, source) = (
+            open.request_id.clone(),
+            open.action.clone(),
+            open.source.clone(),
+        );
         let credential = match core.credential(&begins.service) {
             Ok(credential) => credential,
             Err(error) => {
-                self.actions.ended.push((begins.id, Ran::new(Ending::NotRun, error.to_string())));
+                self.actions
+                    .ended
+                    .push((begins.id, Ran::new(Ending::NotRun, error.to_string())));
                 return;
             }
         };
         let adapter = name_of(&begins);
-        self.actions.waiting.push_back(Job { begins, request_id, action, source, adapter, credential });
+        self.actions.waiting.push_back(Job {
+            begins,
+            request_id,
+            action,
+            source,
+            adapter,
+            credential,
+        });
     }
 
     /// Starts as many waiting actions as there is room for.
@@ -289,7 +356,9 @@ impl Outside {
 
     /// Reports whether an action waits, runs, or has ended without a response line.
     pub(super) fn has_actions(&self) -> bool {
-        !(self.actions.waiting.is_empty() && self.actions.running.is_empty() && self.actions.ended.is_empty())
+        !(self.actions.waiting.is_empty()
+            && self.actions.running.is_empty()
+            && self.actions.ended.is_empty())
     }
 
     /// Waits until an action ends, at most `at_most`.
@@ -305,9 +374,16 @@ impl Outside {
     /// because nobody knows whether they were done.
     pub(super) fn close_left_open(&mut self, core: &Core) {
         let told = core.state.actions.open.values().map(|open| {
-            let OpenAction { id, action, source, request_id, .. } = open;
+            let OpenAction {
+                id,
+                action,
+                source,
+                request_id,
+                ..
+            } = open;
             format!(
-                "the gate ended while an action was open: {id} {action} of {source}, request `{request_id}`; it is closed as \
+                "the gate ended while an action was open: {id} {action} of {source}, request \
+                    `{request_id}`; it is closed as \
                  UNKNOWN_OUTCOME, and whether it was done is known at `{}` only",
                 open.host
             )

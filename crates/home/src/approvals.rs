@@ -37,7 +37,9 @@ impl Projection for Holds {
     }
 
     fn files(&self, source: &Source<'_>, (line, record): Line<'_>) -> Result<Vec<File>, HomeError> {
-        let Record::Decision(decision) = record else { return Ok(Vec::new()) };
+        let Record::Decision(decision) = record else {
+            return Ok(Vec::new());
+        };
         let mut files = Vec::new();
         for change in decision.of_approvals() {
             let (id, want) = match change {
@@ -49,7 +51,11 @@ impl Projection for Holds {
                 Change::Ended { id, .. } => (*id, Want::Nothing),
                 Change::EntryAdded { .. } | Change::EntryEnded { .. } => continue,
             };
-            files.push(File { path: file_of(id), line, want });
+            files.push(File {
+                path: file_of(id),
+                line,
+                want,
+            });
         }
         Ok(files)
     }
@@ -61,9 +67,20 @@ impl Home {
     ///
     /// # Errors
     /// Returns [`HomeError`] if a line does not fit into the ledger or cannot be folded.
-    pub(super) fn push_expiries(&mut self, pending: &mut Pending, now: Time) -> Result<(), HomeError> {
+    pub(super) fn push_expiries(
+        &mut self,
+        pending: &mut Pending,
+        now: Time,
+    ) -> Result<(), HomeError> {
         for hold in approvals::expired(&self.core.state, now) {
-            self.push_end(pending, &hold, End::Expired, None, approvals::expiry(&hold), now)?;
+            self.push_end(
+                pending,
+                &hold,
+                End::Expired,
+                None,
+                approvals::expiry(&hold),
+                now,
+            )?;
         }
         Ok(())
     }
@@ -81,7 +98,9 @@ impl Home {
         now: Time,
     ) -> Result<(), HomeError> {
         let Resolution { hold, by, verdict } = resolution;
-        let Some(hold) = self.core.state.approvals.get(*hold).cloned() else { return Ok(()) };
+        let Some(hold) = self.core.state.approvals.get(*hold).cloned() else {
+            return Ok(());
+        };
         let remember = match verdict {
             Verdict::Denied { reason } => {
                 let refusal = approvals::denial(by, reason.as_deref());
@@ -96,19 +115,46 @@ impl Home {
             return self.push_end(pending, &hold, End::Granted, Some(by), refusal, now);
         };
         let name = hold.id.to_string();
-        let delivery = Delivery { origin, file: name.clone(), shown: name, content: Ok(bytes) };
+        let delivery = Delivery {
+            origin,
+            file: name.clone(),
+            shown: name,
+            content: Ok(bytes),
+        };
         let request = prepare(&delivery, &self.core.state, &self.core.keyring, now);
         self.core.keyring.check()?;
         // The held request itself used up its id, so finding that id does not make this a replay.
         let found = self.look_up(pending, &request, now)?;
         // Reuse the salts of the held request, because this is still the same request.
-        let sealing =
-            self.core.sealing_again(pending, hold.id.0, &request, delivery.content.as_deref().ok())?;
-        let lookups = Lookups { seen: None, seen_in_spool: None, answer_is_lost: false, sealing, ..found };
+        let sealing = self.core.sealing_again(
+            pending,
+            hold.id.0,
+            &request,
+            delivery.content.as_deref().ok(),
+        )?;
+        let lookups = Lookups {
+            seen: None,
+            seen_in_spool: None,
+            answer_is_lost: false,
+            sealing,
+            ..found
+        };
         let seq = self.core.next_seq(pending);
-        let granted = Granted { hold: &hold, by, remember };
+        let granted = Granted {
+            hold: &hold,
+            by,
+            remember,
+        };
         let again = |request| {
-            decide_granted(&self.core.state, &self.core.rulebook, request, &lookups, granted, now, seq)
+            decide_granted(
+                &self.core.state,
+                &self.core.rulebook,
+                request,
+                &lookups,
+                granted,
+                now,
+                seq,
+            )
         };
         let decided = again(&request);
         let (decided, bodies) = match render(&decided) {
@@ -132,7 +178,8 @@ impl Home {
         now: Time,
     ) -> Result<(), HomeError> {
         let seq = self.core.next_seq(pending);
-        let decided: Decided = approvals::ended(hold, end, by, refusal, &self.core.rulebook.hash, now, seq);
+        let decided: Decided =
+            approvals::ended(hold, end, by, refusal, &self.core.rulebook.hash, now, seq);
         let bodies = render(&decided).map_err(HomeError::Record)?;
         self.push_decided(pending, decided, bodies)
     }
@@ -141,16 +188,28 @@ impl Home {
 /// Renders a held request for approvers: YAML whose values are JSON, so that nothing an agent wrote
 /// can pass for a key.
 fn text_of(hold: &Hold, line: &Decision, payload: Option<&str>) -> String {
-    let by = if hold.rules.is_empty() { "as out of the ordinary" } else { "by a rule" };
-    let mut text = format!("# Held {by}. `spoolgate approvals show {}`, then grant or deny.\n", hold.id);
-    let json = |value: &dyn Fn() -> serde_json::Result<String>| value().unwrap_or_else(|_| "null".to_owned());
+    let by = if hold.rules.is_empty() {
+        "as out of the ordinary"
+    } else {
+        "by a rule"
+    };
+    let mut text = format!(
+        "# Held {by}. `spoolgate approvals show {}`, then grant or deny.\n",
+        hold.id
+    );
+    let json = |value: &dyn Fn() -> serde_json::Result<String>| {
+        value().unwrap_or_else(|_| "null".to_owned())
+    };
     let mut put = |key: &str, value: String| {
         // Writing into a string does not fail.
         let _ = writeln!(text, "{key}: {value}");
     };
     put("id", json(&|| serde_json::to_string(&hold.id)));
     put("source", json(&|| serde_json::to_string(&hold.source)));
-    put("request_id", json(&|| serde_json::to_string(&hold.request_id)));
+    put(
+        "request_id",
+        json(&|| serde_json::to_string(&hold.request_id)),
+    );
     put("action", json(&|| serde_json::to_string(&hold.action)));
     match payload.filter(|payload| payload.len() > MEMBER_BYTES_MAX) {
         None => put("payload", json(&|| serde_json::to_string(&payload))),
@@ -158,21 +217,42 @@ fn text_of(hold: &Hold, line: &Decision, payload: Option<&str>) -> String {
         Some(large) => {
             put("payload", "null".to_owned());
             put("payload_bytes", large.len().to_string());
-            put("payload_blob", json(&|| serde_json::to_string(&line.payload_blob)));
+            put(
+                "payload_blob",
+                json(&|| serde_json::to_string(&line.payload_blob)),
+            );
         }
     }
-    put("request_sha256", json(&|| serde_json::to_string(&hold.request_sha256)));
+    put(
+        "request_sha256",
+        json(&|| serde_json::to_string(&hold.request_sha256)),
+    );
     put("ledger_line", hold.id.0.to_string());
     put("held_at", json(&|| serde_json::to_string(&hold.held_at)));
-    put("expires_at", json(&|| serde_json::to_string(&hold.expires_at)));
+    put(
+        "expires_at",
+        json(&|| serde_json::to_string(&hold.expires_at)),
+    );
     put("rules", json(&|| serde_json::to_string(&hold.rules)));
     if !hold.anomalies.is_empty() {
         let told: BTreeMap<&str, &str> = approvals::told_anomalies(hold, &line.checks).collect();
         put("anomalies", json(&|| serde_json::to_string(&told)));
     }
     put("rulebook", json(&|| serde_json::to_string(&line.rulebook)));
-    put("facts", line.facts.as_ref().map_or_else(|| "null".to_owned(), |facts| facts.get().to_owned()));
-    put("checks", if line.checks.is_empty() { "[]".to_owned() } else { String::new() });
+    put(
+        "facts",
+        line.facts
+            .as_ref()
+            .map_or_else(|| "null".to_owned(), |facts| facts.get().to_owned()),
+    );
+    put(
+        "checks",
+        if line.checks.is_empty() {
+            "[]".to_owned()
+        } else {
+            String::new()
+        },
+    );
     for row in &line.checks {
         let _ = writeln!(text, "  - {}", json(&|| serde_json::to_string(row)));
     }

@@ -42,10 +42,16 @@ impl Home {
     ///
     /// # Errors
     /// Returns [`HomeError`] if a line cannot be written or the index cannot be read.
-    pub(super) fn push_approved(&mut self, pending: &mut Pending, now: Time) -> Result<(), HomeError> {
+    pub(super) fn push_approved(
+        &mut self,
+        pending: &mut Pending,
+        now: Time,
+    ) -> Result<(), HomeError> {
         let monotonic_ms = self.core.seams.clock.monotonic_ms();
-        let is_early =
-            self.news.approved_looked_ms.is_some_and(|at| monotonic_ms.saturating_sub(at) < LOOK_MS);
+        let is_early = self
+            .news
+            .approved_looked_ms
+            .is_some_and(|at| monotonic_ms.saturating_sub(at) < LOOK_MS);
         if self.core.state.proposals.pending.is_empty() || is_early {
             return Ok(());
         }
@@ -58,12 +64,17 @@ impl Home {
             }
             let counted = match self.core.small_file(&path, FILE_BYTES_MAX) {
                 Some(bytes) => self.push_one_approved(pending, id, &path, &bytes, now)?,
-                None => Err(format!("it is no plain file of 1 to {FILE_BYTES_MAX} bytes that can be read")),
+                None => Err(format!(
+                    "it is no plain file of 1 to {FILE_BYTES_MAX} bytes that can be read"
+                )),
             };
             if let Err(why) = counted
                 && self.news.approved_told.get(&id) != Some(&why)
             {
-                self.news.tell(&self.core, escaped(&format!("`{}` does not count: {why}", path.display())));
+                self.news.tell(
+                    &self.core,
+                    escaped(&format!("`{}` does not count: {why}", path.display())),
+                );
                 self.news.approved_told.insert(id, why);
             }
         }
@@ -82,20 +93,34 @@ impl Home {
         let sha256 = sha256_hex(bytes);
         let waits = self.core.state.proposals.pending.get(&id);
         if waits.is_none_or(|waits| waits.file_sha256 != sha256) {
-            return Ok(Err("it is not the pending file as the gate wrote it last".to_owned()));
+            return Ok(Err(
+                "it is not the pending file as the gate wrote it last".to_owned()
+            ));
         }
         let Signed { identity, key } = match self.core.signed(path, bytes, now) {
             Ok(signed) => signed,
             Err(why) => return Ok(Err(why)),
         };
         if self.core.state.rulebook.fault.is_some() {
-            return Ok(Err("the rule files cannot be used; it is applied when they can".to_owned()));
+            return Ok(Err(
+                "the rule files cannot be used; it is applied when they can".to_owned(),
+            ));
         }
         let Some(Step::Pended { proposed, .. }) = last_step(&self.live(pending, now), id)? else {
             return Ok(Err("its ledger line cannot be read".to_owned()));
         };
-        let in_force = self.core.rulebook.files.files.get(&proposed.path).map(String::as_str);
-        if !holds_any(self.core.seams.disk.as_ref(), Path::new(&proposed.path), &[in_force]) {
+        let in_force = self
+            .core
+            .rulebook
+            .files
+            .files
+            .get(&proposed.path)
+            .map(String::as_str);
+        if !holds_any(
+            self.core.seams.disk.as_ref(),
+            Path::new(&proposed.path),
+            &[in_force],
+        ) {
             return Ok(Err(format!(
                 "`{}` is being edited; it is applied when that is in force",
                 proposed.path
@@ -118,7 +143,8 @@ impl Core {
     fn signed(&self, path: &Path, bytes: &[u8], now: Time) -> Result<Signed, String> {
         if !has_approvers(self.seams.disk.as_ref()) {
             return Err(format!(
-                "there is no {APPROVERS_FILE}; approve with `spoolgate proposals approve`, or list the keys of approvers there"
+                "there is no {APPROVERS_FILE}; approve with `spoolgate proposals approve`, or list \
+                    the keys of approvers there"
             ));
         }
         let text = |path: &Path, limit: usize| {
@@ -132,12 +158,16 @@ impl Core {
         name.push(".sig");
         let signature = PathBuf::from(name);
         let armored = text(&signature, SIGNATURE_BYTES_MAX)?;
-        signers.verify(bytes, &armored, now).map_err(|why| format!("`{}`: {why}", signature.display()))
+        signers
+            .verify(bytes, &armored, now)
+            .map_err(|why| format!("`{}`: {why}", signature.display()))
     }
 
     /// Returns a file's bytes; `None` if it is missing, empty, too large or not a file.
     fn small_file(&self, path: &Path, limit: usize) -> Option<Vec<u8>> {
         let read: io::Result<_> = self.seams.disk.read(path, limit);
-        read.ok().map(|file| file.bytes).filter(|bytes| !bytes.is_empty() && bytes.len() <= limit)
+        read.ok()
+            .map(|file| file.bytes)
+            .filter(|bytes| !bytes.is_empty() && bytes.len() <= limit)
     }
 }

@@ -96,9 +96,20 @@ impl Pending {
 impl Home {
     /// Puts a line into the batch and folds it, so that the next decision of the batch sees it. If
     /// the batch then cannot be made durable, the process ends and its state is lost with it.
-    fn push(&mut self, pending: &mut Pending, record: Record, body: String) -> Result<(), HomeError> {
+    fn push(
+        &mut self,
+        pending: &mut Pending,
+        record: Record,
+        body: String,
+    ) -> Result<(), HomeError> {
         let seq = self.core.next_seq(pending);
-        fold(&mut self.core.state, &self.core.store, &mut self.core.outstanding, seq, &record)?;
+        fold(
+            &mut self.core.state,
+            &self.core.store,
+            &mut self.core.outstanding,
+            seq,
+            &record,
+        )?;
         self.news.note_signs_of_life(&record);
         self.intake.cases_decided += usize::from(matches!(record, Record::Council(_)));
         if record.changes().iter().any(is_forgetting) {
@@ -111,8 +122,14 @@ impl Home {
         Ok(())
     }
 
-    pub(super) fn push_event(&mut self, pending: &mut Pending, record: Record) -> Result<(), HomeError> {
-        let body = record.body().map_err(|error| HomeError::Record(error.to_string()))?;
+    pub(super) fn push_event(
+        &mut self,
+        pending: &mut Pending,
+        record: Record,
+    ) -> Result<(), HomeError> {
+        let body = record
+            .body()
+            .map_err(|error| HomeError::Record(error.to_string()))?;
         self.push(pending, record, body)
     }
 
@@ -138,7 +155,14 @@ impl Home {
                 let note = events::NEW_DAY.to_owned();
                 self.push_event(
                     pending,
-                    Record::Event(EventKind::Tick, Event { timestamp: now, note, changes }),
+                    Record::Event(
+                        EventKind::Tick,
+                        Event {
+                            timestamp: now,
+                            note,
+                            changes,
+                        },
+                    ),
                 )?;
             }
         }
@@ -171,15 +195,32 @@ impl Home {
         let mut pending = Pending::default();
         self.push_news(&mut pending, now)?;
         let claimed = match claimed {
-            Some(claimed) => claimed.into_iter().map(|claimed| (claimed, Waited::default())).collect(),
+            Some(claimed) => claimed
+                .into_iter()
+                .map(|claimed| (claimed, Waited::default()))
+                .collect(),
             None => self.push_external_answers(&mut pending, now)?,
         };
         let mut waiting: Vec<(Begun, Prepared)> = claimed
             .into_iter()
-            .map(|(Claimed { claim, delivery, .. }, waited)| {
-                let prepared = prepare(&delivery, &self.core.state, &self.core.keyring, now);
-                (Begun { claim, bytes: delivery.content.ok(), waited }, prepared)
-            })
+            .map(
+                |(
+                    Claimed {
+                        claim, delivery, ..
+                    },
+                    waited,
+                )| {
+                    let prepared = prepare(&delivery, &self.core.state, &self.core.keyring, now);
+                    (
+                        Begun {
+                            claim,
+                            bytes: delivery.content.ok(),
+                            waited,
+                        },
+                        prepared,
+                    )
+                },
+            )
             .collect();
         let asks_outside = elsewhere::is_used(&self.core.rulebook);
         self.core.keyring.check()?;
@@ -209,24 +250,37 @@ impl Home {
                 }
                 begun.claim = self.outside.before_deciding(&self.core, begun.claim)?;
                 let reported = begun.waited.reported.take();
-                let seq = self.decide_one(&mut pending, &request, begun.bytes.as_deref(), reported, now)?;
+                let seq = self.decide_one(
+                    &mut pending,
+                    &request,
+                    begun.bytes.as_deref(),
+                    reported,
+                    now,
+                )?;
                 claims.push((begun, seq));
                 if pending.bytes >= BATCH_LINE_BYTES {
-                    outcomes.extend(self.commit(std::mem::take(&mut pending), std::mem::take(&mut claims))?);
+                    outcomes.extend(
+                        self.commit(std::mem::take(&mut pending), std::mem::take(&mut claims))?,
+                    );
                     self.core.ledger.make_room()?;
                     self.core.store.begin()?;
                 }
             }
             waiting = later;
             // Deciding cases may take long: release the answers of exits first.
-            if lane == Lane::Protected && !claims.is_empty() && waiting.iter().any(|(_, r)| r.is_on_a_case())
+            if lane == Lane::Protected
+                && !claims.is_empty()
+                && waiting.iter().any(|(_, r)| r.is_on_a_case())
             {
-                outcomes.extend(self.commit(std::mem::take(&mut pending), std::mem::take(&mut claims))?);
+                outcomes.extend(
+                    self.commit(std::mem::take(&mut pending), std::mem::take(&mut claims))?,
+                );
                 self.core.ledger.make_room()?;
                 self.core.store.begin()?;
             }
         }
-        self.outside.go_on_notifying(&self.core, &mut self.news, false);
+        self.outside
+            .go_on_notifying(&self.core, &mut self.news, false);
         self.push_absences(&mut pending, now)?;
         self.push_owed(&mut pending, now)?;
         outcomes.extend(self.commit(pending, claims)?);
@@ -259,17 +313,35 @@ impl Home {
     ) -> Result<u64, HomeError> {
         pending.turn = pending.turn.saturating_add(1);
         let sealing = self.core.seal(request, bytes)?;
-        let mut lookups = Lookups { reported, sealing, ..self.look_up(pending, request, now)? };
+        let mut lookups = Lookups {
+            reported,
+            sealing,
+            ..self.look_up(pending, request, now)?
+        };
         if lookups.sealing.is_some() {
             self.core.recognise_seen(pending, request, &mut lookups)?;
         }
         let seq = self.core.next_seq(pending);
-        let decided = decide(&self.core.state, &self.core.rulebook, request, &lookups, now, seq);
+        let decided = decide(
+            &self.core.state,
+            &self.core.rulebook,
+            request,
+            &lookups,
+            now,
+            seq,
+        );
         let (decided, bodies) = match render(&decided) {
             Ok(bodies) => (decided, bodies),
             Err(why) => {
                 let refused = refuse_instead(request, why);
-                let decided = decide(&self.core.state, &self.core.rulebook, &refused, &lookups, now, seq);
+                let decided = decide(
+                    &self.core.state,
+                    &self.core.rulebook,
+                    &refused,
+                    &lookups,
+                    now,
+                    seq,
+                );
                 let bodies = render(&decided).map_err(HomeError::Record)?;
                 (decided, bodies)
             }
@@ -308,7 +380,9 @@ impl Home {
         }
         let records = decided.market.into_iter().map(Record::Market);
         let council = decided.council.map(|line| Record::Council(Box::new(line)));
-        let records = records.chain([Record::Decision(Box::new(decided.decision))]).chain(council);
+        let records = records
+            .chain([Record::Decision(Box::new(decided.decision))])
+            .chain(council);
         for (record, body) in records.zip(bodies) {
             self.push(pending, record, body)?;
         }
@@ -326,9 +400,14 @@ impl Home {
     /// Queues an event line for the next batch.
     pub fn note(&mut self, kind: EventKind, note: &str) {
         let timestamp = self.core.ledger_now();
-        self.news
-            .events
-            .push(Record::Event(kind, Event { timestamp, note: note.to_owned(), changes: Vec::new() }));
+        self.news.events.push(Record::Event(
+            kind,
+            Event {
+                timestamp,
+                note: note.to_owned(),
+                changes: Vec::new(),
+            },
+        ));
     }
 
     /// Makes all answers durable, records that in the ledger and snapshots the state, so that the
@@ -344,13 +423,20 @@ impl Home {
         let outstanding = self.core.outstanding.last_key_value().map(|(seq, _)| *seq);
         if let Some(up_to) = outstanding.filter(|_| !self.derived.is_blocked()) {
             let out = Path::new("spool/out");
-            self.core.seams.disk.sync_fs(out).map_err(|source| HomeError::disk(out, source))?;
+            self.core
+                .seams
+                .disk
+                .sync_fs(out)
+                .map_err(|source| HomeError::disk(out, source))?;
             self.derived.sync_files(&self.core)?;
             self.core.ledger.make_room()?;
             self.core.store.begin()?;
             let mut pending = Pending::default();
             let timestamp = self.core.ledger_now();
-            self.push_event(&mut pending, Record::Published(Published { timestamp, up_to }))?;
+            self.push_event(
+                &mut pending,
+                Record::Published(Published { timestamp, up_to }),
+            )?;
             self.commit(pending, Vec::new())?;
         }
         self.core.save_snapshot()
@@ -362,7 +448,8 @@ impl Home {
     /// # Errors
     /// Returns [`HomeError`] if the disk, the ledger or the index reports an error.
     pub fn settle(&mut self) -> Result<(), HomeError> {
-        self.outside.go_on_notifying(&self.core, &mut self.news, true);
+        self.outside
+            .go_on_notifying(&self.core, &mut self.news, true);
         if self.core.outstanding.len() >= OUTSTANDING_ONE_SHOT {
             self.mark_published()?;
         } else {
@@ -382,7 +469,10 @@ impl Home {
 
 /// Reports whether a change makes the gate read policies again.
 fn is_forgetting(change: &Change) -> bool {
-    matches!(change, Change::Admission(lineage::Change::PoliciesForgotten { .. }))
+    matches!(
+        change,
+        Change::Admission(lineage::Change::PoliciesForgotten { .. })
+    )
 }
 
 /// Returns the content with this digest; `None` if it is missing or has another hash.
@@ -438,7 +528,11 @@ pub fn render(decided: &Decided) -> Result<Vec<String>, String> {
     // Room for prev, seq, batch and kind.
     let body_max = LINE_BYTES_MAX - 200;
     for rows in &decided.market {
-        bodies.push(Record::Market(rows.clone()).body().map_err(|error| error.to_string())?);
+        bodies.push(
+            Record::Market(rows.clone())
+                .body()
+                .map_err(|error| error.to_string())?,
+        );
     }
     bodies.push(decided.decision.body().map_err(|error| error.to_string())?);
     if let Some(line) = &decided.council {
@@ -463,8 +557,10 @@ pub fn render(decided: &Decided) -> Result<Vec<String>, String> {
 
 /// Returns the same request, refused because its lines would not fit.
 pub fn refuse_instead(request: &Prepared, why: String) -> Prepared {
-    let refusal =
-        Refusal::new(Code::Internal, format!("file `{}`: {why}; ask for less at a time", request.file));
+    let refusal = Refusal::new(
+        Code::Internal,
+        format!("file `{}`: {why}; ask for less at a time", request.file),
+    );
     let mut refused = request.clone();
     match &mut refused.request {
         Ok(authentic) => authentic.body = Err(refusal),

@@ -34,9 +34,11 @@ impl Unsynced {
         let folder = Path::new(BLOBS_DIR);
         let (path, done) = match &self.only {
             _ if self.is_all => (folder, disk.sync_fs(folder)),
-            Some((path, bytes)) => {
-                (path.as_path(), disk.write_again(path, 0, bytes).and_then(|()| disk.sync_dir(folder)))
-            }
+            Some((path, bytes)) => (
+                path.as_path(),
+                disk.write_again(path, 0, bytes)
+                    .and_then(|()| disk.sync_dir(folder)),
+            ),
             None => return Ok(()),
         };
         done.map_err(|source| HomeError::disk(path, source))
@@ -58,7 +60,8 @@ impl Core {
         let fail = |source| HomeError::disk(&path, source);
         match disk.read_from_medium(&path, BLOB_BYTES_MAX) {
             Ok(file) if file.bytes == bytes => {
-                // It may be in the page cache only, left by a process that was killed before it synced.
+                // It may be in the page cache only, left by a process that was killed before it
+                // synced.
                 pending.blobs.is_all = true;
                 return Ok(());
             }

@@ -36,13 +36,21 @@ pub fn case_dir(id: &RequestId) -> PathBuf {
 pub fn file_name_of(role: &str) -> String {
     let mut name = String::new();
     for c in role.chars().take(64) {
-        let c = if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+        let c = if c.is_ascii_alphanumeric() {
+            c.to_ascii_lowercase()
+        } else {
+            '-'
+        };
         if c != '-' || !(name.is_empty() || name.ends_with('-')) {
             name.push(c);
         }
     }
     let name = name.trim_matches('-');
-    if name.is_empty() { "role".to_owned() } else { name.to_owned() }
+    if name.is_empty() {
+        "role".to_owned()
+    } else {
+        name.to_owned()
+    }
 }
 
 /// A file of a case: its path below the case's folder, and its bytes.
@@ -67,7 +75,9 @@ pub fn text(
 ) -> Result<Option<String>, HomeError> {
     match (member, digest) {
         (Some(text), _) => Ok(Some(text.to_owned())),
-        (None, Some(digest)) => Ok(blob(disk, digest)?.and_then(|bytes| String::from_utf8(bytes).ok())),
+        (None, Some(digest)) => {
+            Ok(blob(disk, digest)?.and_then(|bytes| String::from_utf8(bytes).ok()))
+        }
         (None, None) => Ok(None),
     }
 }
@@ -93,10 +103,15 @@ pub fn said(
     let mut verdicts = Vec::new();
     for (seq, vote) in &docket.votes {
         let text = payload_of(*seq)?;
-        verdicts
-            .extend(text.and_then(|text| read_verdict(&text, vote.by.is_some())).map(|read| (*seq, read)));
+        verdicts.extend(
+            text.and_then(|text| read_verdict(&text, vote.by.is_some()))
+                .map(|read| (*seq, read)),
+        );
     }
-    Ok(Said { request: request.and_then(|text| serde_json::from_str(&text).ok()), verdicts })
+    Ok(Said {
+        request: request.and_then(|text| serde_json::from_str(&text).ok()),
+        verdicts,
+    })
 }
 
 impl Core {
@@ -123,7 +138,11 @@ impl Core {
     /// Returns the disk's error.
     pub(super) fn case_decision(&self, line: &CaseDecision) -> Result<Option<Vec<u8>>, HomeError> {
         let decision = line.decision.as_ref().map(|raw| raw.get());
-        let text = text(self.seams.disk.as_ref(), decision, line.decision_blob.as_deref())?;
+        let text = text(
+            self.seams.disk.as_ref(),
+            decision,
+            line.decision_blob.as_deref(),
+        )?;
         Ok(text.map(|text| lines(&text)))
     }
 }
@@ -140,12 +159,20 @@ impl Home {
         let due = self.core.store.due_cases(now, room.saturating_add(1))?;
         self.intake.more_cases_due = due.len() > room;
         for id in due.into_iter().take(room) {
-            let Some(docket) = self.core.store.docket(&id)? else { continue };
+            let Some(docket) = self.core.store.docket(&id)? else {
+                continue;
+            };
             let said = self.core.said(pending, &docket)?;
             let is_full = council::waits_for(&self.core.rulebook, &docket).is_empty();
-            let closed_by =
-                if is_full && now < docket.case.deadline { ClosedBy::Seats } else { ClosedBy::Deadline };
-            self.push_closing(pending, council::close(&self.core.rulebook, &docket, &said, now, closed_by))?;
+            let closed_by = if is_full && now < docket.case.deadline {
+                ClosedBy::Seats
+            } else {
+                ClosedBy::Deadline
+            };
+            self.push_closing(
+                pending,
+                council::close(&self.core.rulebook, &docket, &said, now, closed_by),
+            )?;
         }
         Ok(())
     }
@@ -155,7 +182,8 @@ impl Home {
         pending: &mut Pending,
         closing: Result<Closing, spoolgate_gate::prepare::Refusal>,
     ) -> Result<(), HomeError> {
-        let Closing { line, blobs, .. } = closing.map_err(|refusal| HomeError::Record(refusal.message))?;
+        let Closing { line, blobs, .. } =
+            closing.map_err(|refusal| HomeError::Record(refusal.message))?;
         for (digest, bytes) in &blobs {
             self.core.put_blob(pending, digest, bytes)?;
         }
@@ -164,7 +192,11 @@ impl Home {
 
     /// Writes the lines of cases in a batch of their own, after the answers of the last batch: for
     /// role commands that have ended, and for due cases.
-    pub(super) fn push_case_work(&mut self, pending: &mut Pending, now: Time) -> Result<(), HomeError> {
+    pub(super) fn push_case_work(
+        &mut self,
+        pending: &mut Pending,
+        now: Time,
+    ) -> Result<(), HomeError> {
         self.push_role_answers(pending, now)?;
         self.close_due_cases(pending, now)
     }
@@ -177,10 +209,15 @@ impl Home {
     /// Records the answers of role commands, and decides the cases that waited for them.
     fn push_role_answers(&mut self, pending: &mut Pending, now: Time) -> Result<(), HomeError> {
         for answer in self.outside.take_role_answers() {
-            let Some(docket) = self.core.store.docket(&answer.case)? else { continue };
+            let Some(docket) = self.core.store.docket(&answer.case)? else {
+                continue;
+            };
             let seq = self.core.next_seq(pending);
-            let Heard { mut input, blobs, verdict } =
-                council::hear(&self.core.rulebook, &docket, &answer, now);
+            let Heard {
+                mut input,
+                blobs,
+                verdict,
+            } = council::hear(&self.core.rulebook, &docket, &answer, now);
             for (digest, bytes) in &blobs {
                 self.core.put_blob(pending, digest, bytes)?;
             }
@@ -193,13 +230,20 @@ impl Home {
             let is_full = counts && council::waits_for(&self.core.rulebook, &after).is_empty();
             let has_room = self.intake.cases_decided < CASES_PER_BATCH;
             if is_full && !has_room {
-                input.changes.push(Change::Council(case::Change::CaseFull { case: answer.case.clone() }));
+                input.changes.push(Change::Council(case::Change::CaseFull {
+                    case: answer.case.clone(),
+                }));
             }
-            let said = if is_full && has_room { Some(self.core.said(pending, &docket)?) } else { None };
+            let said = if is_full && has_room {
+                Some(self.core.said(pending, &docket)?)
+            } else {
+                None
+            };
             self.push_event(pending, Record::Input(input))?;
             if let Some(mut said) = said {
                 said.verdicts.extend(verdict.map(|verdict| (seq, verdict)));
-                let closing = council::close(&self.core.rulebook, &after, &said, now, ClosedBy::Seats);
+                let closing =
+                    council::close(&self.core.rulebook, &after, &said, now, ClosedBy::Seats);
                 self.push_closing(pending, closing)?;
             }
         }
@@ -225,8 +269,17 @@ impl Projection for Cases {
         let found = match record {
             Record::Decision(decision) if decision.is_on_a_case() => files_of(core, seq, decision)?,
             Record::Council(line) => files_of_decision(core, line)?,
-            Record::Input(input) => text(disk, input.payload.as_deref(), input.payload_blob.as_deref())?
-                .map(|text| (input.request_id.clone(), vec![(verdict_path(seq, &input.role), lines(&text))])),
+            Record::Input(input) => text(
+                disk,
+                input.payload.as_deref(),
+                input.payload_blob.as_deref(),
+            )?
+            .map(|text| {
+                (
+                    input.request_id.clone(),
+                    vec![(verdict_path(seq, &input.role), lines(&text))],
+                )
+            }),
             Record::Redact(redaction) => match source.record(redaction.line)?.as_deref() {
                 Some(Record::Decision(decision)) if decision.opens_a_case() => {
                     files_of(core, redaction.line, decision)?
@@ -235,10 +288,15 @@ impl Projection for Cases {
             },
             _ => None,
         };
-        let Some((id, files)) = found else { return Ok(Vec::new()) };
+        let Some((id, files)) = found else {
+            return Ok(Vec::new());
+        };
         let dir = case_dir(&id);
-        let file =
-            |(below, bytes): CaseFile| File { path: dir.join(below), line: seq, want: Want::Bytes(bytes) };
+        let file = |(below, bytes): CaseFile| File {
+            path: dir.join(below),
+            line: seq,
+            want: Want::Bytes(bytes),
+        };
         Ok(files.into_iter().map(file).collect())
     }
 }
@@ -254,7 +312,9 @@ fn files_of(
     decision: &Decision,
 ) -> Result<Option<(RequestId, Vec<CaseFile>)>, HomeError> {
     let disk = core.seams.disk.as_ref();
-    let Some((text, is_whole)) = sealed::payload_left(disk, decision)? else { return Ok(None) };
+    let Some((text, is_whole)) = sealed::payload_left(disk, decision)? else {
+        return Ok(None);
+    };
     // A brief states what the rulebook required when the case was opened.
     let kept;
     let rules = if decision.rulebook == core.rulebook.hash {
@@ -264,14 +324,24 @@ fn files_of(
         kept.as_ref().unwrap_or(&core.rulebook)
     };
     if !decision.opens_a_case() {
-        let Ok(submit) = serde_json::from_str::<SubmitVerdict>(&text) else { return Ok(None) };
+        let Ok(submit) = serde_json::from_str::<SubmitVerdict>(&text) else {
+            return Ok(None);
+        };
         let path = verdict_path(seq, &council::name_of(rules, &submit.verdict.role));
         return Ok(Some((submit.request_id, vec![(path, lines(&text))])));
     }
     if is_whole {
-        return Ok(opening_files(rules, &text, decision.payload_hash.as_deref().unwrap_or_default()));
+        return Ok(opening_files(
+            rules,
+            &text,
+            decision.payload_hash.as_deref().unwrap_or_default(),
+        ));
     }
-    Ok(if core.is_redacted(seq)? { redacted_files(rules, decision, &text) } else { None })
+    Ok(if core.is_redacted(seq)? {
+        redacted_files(rules, decision, &text)
+    } else {
+        None
+    })
 }
 
 /// Returns the files of a council decision: the decision and the record that it rests on.
@@ -279,17 +349,27 @@ fn files_of_decision(
     core: &Core,
     line: &CaseDecision,
 ) -> Result<Option<(RequestId, Vec<CaseFile>)>, HomeError> {
-    let Some(decision) = core.case_decision(line)? else { return Ok(None) };
+    let Some(decision) = core.case_decision(line)? else {
+        return Ok(None);
+    };
     let mut files = vec![(PathBuf::from("decision.json"), decision)];
     let record = line.record.as_ref().map(|raw| raw.get());
-    if let Some(record) = text(core.seams.disk.as_ref(), record, line.record_blob.as_deref())? {
+    if let Some(record) = text(
+        core.seams.disk.as_ref(),
+        record,
+        line.record_blob.as_deref(),
+    )? {
         files.push((PathBuf::from("record.json"), lines(&record)));
     }
     Ok(Some((line.request_id.clone(), files)))
 }
 
 /// The files of an opened case: its request and a brief for each required role.
-fn opening_files(rules: &Rulebook, request: &str, sha256: &str) -> Option<(RequestId, Vec<CaseFile>)> {
+fn opening_files(
+    rules: &Rulebook,
+    request: &str,
+    sha256: &str,
+) -> Option<(RequestId, Vec<CaseFile>)> {
     let parsed: CouncilRequest = serde_json::from_str(request).ok()?;
     let mut files = vec![(PathBuf::from("request.json"), lines(request))];
     for role in rules.roles.required(parsed.change_type) {
@@ -302,7 +382,11 @@ fn opening_files(rules: &Rulebook, request: &str, sha256: &str) -> Option<(Reque
 
 /// Returns the files of a case whose request was redacted: what is left of the request, and a
 /// notice in place of each brief.
-fn redacted_files(rules: &Rulebook, decision: &Decision, left: &str) -> Option<(RequestId, Vec<CaseFile>)> {
+fn redacted_files(
+    rules: &Rulebook,
+    decision: &Decision,
+    left: &str,
+) -> Option<(RequestId, Vec<CaseFile>)> {
     let case = decision.changes.iter().find_map(|change| match change {
         Change::Council(case::Change::CaseOpened(case)) => Some(case),
         _ => None,
@@ -310,8 +394,10 @@ fn redacted_files(rules: &Rulebook, decision: &Decision, left: &str) -> Option<(
     let mut files = vec![(PathBuf::from("request.json"), lines(left))];
     for role in rules.roles.required(case.change_type) {
         let name = format!("{}.md", file_name_of(&role.name));
-        let text =
-            format!("A part of the request of case `{}` was redacted, and this brief with it.", case.id);
+        let text = format!(
+            "A part of the request of case `{}` was redacted, and this brief with it.",
+            case.id
+        );
         files.push((Path::new("briefs").join(name), lines(&text)));
     }
     Some((case.id.clone(), files))
@@ -320,7 +406,9 @@ fn redacted_files(rules: &Rulebook, decision: &Decision, left: &str) -> Option<(
 /// Reads a verdict from a line: a signed one names its request, and a command's output is bare.
 fn read_verdict(text: &str, is_signed: bool) -> Option<RoleVerdict> {
     if is_signed {
-        serde_json::from_str::<SubmitVerdict>(text).ok().map(|submit| submit.verdict)
+        serde_json::from_str::<SubmitVerdict>(text)
+            .ok()
+            .map(|submit| submit.verdict)
     } else {
         serde_json::from_str(text).ok()
     }

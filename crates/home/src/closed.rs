@@ -6,7 +6,9 @@ use spoolgate_gate::state::Halt;
 /// Returns why the rule files cannot be used; `None` if they can.
 pub fn rules_fault(state: &State) -> Option<String> {
     let fault = state.rulebook.fault.as_ref()?;
-    Some(format!("rule file {fault}: entries are refused, exits go on"))
+    Some(format!(
+        "rule file {fault}: entries are refused, exits go on"
+    ))
 }
 
 /// Lists every reason why entries of some principal, strategy or symbol are closed.
@@ -16,38 +18,49 @@ pub fn why_closed(state: &State) -> Vec<String> {
         reasons.push("rules/HALT is there: entries are halted until it is removed".to_owned());
     }
     let by = |halt: &Halt| format!("halted by `{}` at {}: {}", halt.by, halt.at, halt.reason);
-    reasons.extend(state.halts.all.as_ref().map(|halt| format!("entries of everybody are {}", by(halt))));
+    reasons.extend(
+        state
+            .halts
+            .all
+            .as_ref()
+            .map(|halt| format!("entries of everybody are {}", by(halt))),
+    );
     let principals = state.halts.principals.iter();
     reasons.extend(principals.map(|(name, halt)| format!("entries of `{name}` are {}", by(halt))));
     for (name, tripped) in &state.dead_man.tripped {
         reasons.push(format!(
-            "nothing is heard of `{name}` since before {}: no entries of it until its heartbeat, or `spoolgate heartbeat {name}`",
+            "nothing is heard of `{name}` since before {}: no entries of it until its heartbeat, \
+                or `spoolgate heartbeat {name}`",
             tripped.at
         ));
     }
     if let Some(since) = state.book.account.drawdown_since {
         reasons.push(format!(
-            "the drawdown limit was reached at {since}: no entries until `spoolgate halt clear --drawdown`"
+            "the drawdown limit was reached at {since}: no entries until `spoolgate halt clear \
+                --drawdown`"
         ));
     }
     for (name, conduct) in &state.book.conduct {
         if let Some(since) = conduct.disabled_since {
             reasons.push(format!(
-                "strategy `{name}` executed too often at {since}: no entries of it until `spoolgate halt clear --strategy {name}`"
+                "strategy `{name}` executed too often at {since}: no entries of it until \
+                    `spoolgate halt clear --strategy {name}`"
             ));
         }
     }
     let gaps = state.book.halted_symbols.iter();
     reasons.extend(gaps.map(|(symbol, gap)| {
         format!(
-            "`{symbol}` opened at {} after {} at {}: no entries until `spoolgate halt clear --symbol {symbol}`",
+            "`{symbol}` opened at {} after {} at {}: no entries until `spoolgate halt clear \
+                --symbol {symbol}`",
             gap.open, gap.previous, gap.time
         )
     }));
     let doubts = state.book.doubted_symbols.iter();
     reasons.extend(doubts.map(|(symbol, doubt)| {
         format!(
-            "book and venue may differ in `{symbol}` since {}: {}; no entries until `spoolgate halt clear --symbol {symbol}`",
+            "book and venue may differ in `{symbol}` since {}: {}; no entries until `spoolgate \
+                halt clear --symbol {symbol}`",
             doubt.at, doubt.what
         )
     }));

@@ -84,48 +84,80 @@ impl Home {
         let (claims, over) = self.intake.keep_unanswered(claims, &lines);
         // Actions take time, and so does the checkpoint, which only the next start and auditors
         // need. All answers are published by now.
-        begins.into_iter().for_each(|begins| self.outside.begin_action(&self.core, begins));
+        begins
+            .into_iter()
+            .for_each(|begins| self.outside.begin_action(&self.core, begins));
         self.outside.start_actions(&self.core);
         self.core.ledger.publish_head()?;
         self.tell_of(&lines)?;
         for line in lines.iter().filter(|line| line.record.is_indexed()) {
-            self.core.store.insert_line(line.seq, line.location, &line.record)?;
+            self.core
+                .store
+                .insert_line(line.seq, line.location, &line.record)?;
         }
         // Retire a claim only after everything that a start would redo because of it. Commit the
         // index last: after a crash it may be behind the ledger, but never ahead of what was
         // released.
         self.core.retire_claims(&claims, &over, &lines)?;
-        self.core.store.save_tip(&self.core.ledger.position().to_stored())?;
+        self.core
+            .store
+            .save_tip(&self.core.ledger.position().to_stored())?;
         self.core.store.commit()?;
-        let sealed = u64::try_from(lines.len()).unwrap_or(u64::MAX).saturating_add(1);
+        let sealed = u64::try_from(lines.len())
+            .unwrap_or(u64::MAX)
+            .saturating_add(1);
         self.core.lines_since_snapshot = self.core.lines_since_snapshot.saturating_add(sealed);
         self.core.outcomes(lines)
     }
 
     /// Publishes derived files and answers, request by request. A client that sees an answer finds
     /// the files of its lines, and no exit waits for the files of later entries.
-    fn release(&mut self, lines: &mut [BatchLine], claims: &[(Begun, u64)]) -> Result<(), HomeError> {
+    fn release(
+        &mut self,
+        lines: &mut [BatchLine],
+        claims: &[(Begun, u64)],
+    ) -> Result<(), HomeError> {
         let responses = lines.iter().filter_map(|line| match &line.record {
             Record::Response(response) => Some((response.request_line, response.as_ref())),
             _ => None,
         });
-        let batch = Batch { lines, responses: responses.collect(), clients: clients_of(claims) };
-        let known: Vec<Line<'_>> = batch.lines.iter().map(|line| (line.seq, &line.record)).collect();
+        let batch = Batch {
+            lines,
+            responses: responses.collect(),
+            clients: clients_of(claims),
+        };
+        let known: Vec<Line<'_>> = batch
+            .lines
+            .iter()
+            .map(|line| (line.seq, &line.record))
+            .collect();
         let mut answers = Vec::with_capacity(known.len());
         for turn in batch.lines.chunk_by(|one, other| one.turn == other.turn) {
             let files: Vec<Line<'_>> = turn.iter().map(|line| (line.seq, &line.record)).collect();
-            let source = Source { core: &self.core, batch: &known, again: false };
-            self.derived.publish_files(&source, &mut self.news, &files)?;
+            let source = Source {
+                core: &self.core,
+                batch: &known,
+                again: false,
+            };
+            self.derived
+                .publish_files(&source, &mut self.news, &files)?;
             for line in turn {
                 answers.push(self.publish_answer(line, &batch)?);
             }
         }
-        lines.iter_mut().zip(answers).for_each(|(line, answer)| line.answer = answer);
+        lines
+            .iter_mut()
+            .zip(answers)
+            .for_each(|(line, answer)| line.answer = answer);
         Ok(())
     }
 
     /// Publishes the answer that a line gives, and returns it.
-    fn publish_answer(&mut self, line: &BatchLine, batch: &Batch<'_>) -> Result<Option<Answer>, HomeError> {
+    fn publish_answer(
+        &mut self,
+        line: &BatchLine,
+        batch: &Batch<'_>,
+    ) -> Result<Option<Answer>, HomeError> {
         match &line.record {
             Record::Response(response) => {
                 let answer = self.core.answer_of_response(response)?;
@@ -166,9 +198,18 @@ impl Home {
     ///
     /// # Errors
     /// Returns the disk's error, unless somebody blocked that place.
-    pub(super) fn put_answer(&mut self, place: &str, bytes: &[u8], again: bool) -> Result<(), HomeError> {
+    pub(super) fn put_answer(
+        &mut self,
+        place: &str,
+        bytes: &[u8],
+        again: bool,
+    ) -> Result<(), HomeError> {
         let path = publish::path_of(place);
-        let put = if again { publish::publish_again } else { publish::publish };
+        let put = if again {
+            publish::publish_again
+        } else {
+            publish::publish
+        };
         let put = put(self.core.seams.disk.as_ref(), &path, bytes)
             .map_err(|source| HomeError::disk(&path, source))?;
         self.news.tell_put(&self.core, &path, &put);
@@ -189,7 +230,8 @@ impl Home {
                     commands.about(case.id.clone());
                 }
             }
-            self.outside.notify_of(&self.core, &mut self.news, record.changes())?;
+            self.outside
+                .notify_of(&self.core, &mut self.news, record.changes())?;
         }
         Ok(())
     }
@@ -202,14 +244,20 @@ impl Core {
         let first = self.ledger.position().seq;
         pending.blobs.sync(self.seams.disk.as_ref())?;
         let sealed = self.ledger.append(&pending.bodies)?;
-        let records = pending.records.into_iter().zip(pending.turns).zip(sealed.locations);
-        let lines = (first..).zip(records).map(|(seq, ((record, turn), location))| BatchLine {
-            seq,
-            turn,
-            record,
-            location,
-            answer: None,
-        });
+        let records = pending
+            .records
+            .into_iter()
+            .zip(pending.turns)
+            .zip(sealed.locations);
+        let lines = (first..)
+            .zip(records)
+            .map(|(seq, ((record, turn), location))| BatchLine {
+                seq,
+                turn,
+                record,
+                location,
+                answer: None,
+            });
         Ok((lines.collect(), pending.begins))
     }
 
@@ -244,7 +292,11 @@ impl Core {
         let untold = |(begun, seq): &(Begun, u64)| {
             let decision = decision_of(lines, *seq)?;
             let is_untold = decision.kept.is_some() && decision.file_sha256.is_none();
-            begun.bytes.as_ref().filter(|_| is_untold).map(|bytes| sha256_hex(bytes))
+            begun
+                .bytes
+                .as_ref()
+                .filter(|_| is_untold)
+                .map(|bytes| sha256_hex(bytes))
         };
         let untold: Vec<Option<String>> = claims.iter().map(untold).collect();
         let done: Vec<Done<'_>> = claims
@@ -253,7 +305,11 @@ impl Core {
             .map(|((Begun { claim, bytes, .. }, seq), untold)| {
                 let keep = decision_of(lines, *seq).and_then(|decision| {
                     let sha256 = decision.file_sha256.as_deref().or(untold.as_deref());
-                    Some(Keep { place: decision.kept.as_deref()?, sha256, bytes: bytes.as_deref() })
+                    Some(Keep {
+                        place: decision.kept.as_deref()?,
+                        sha256,
+                        bytes: bytes.as_deref(),
+                    })
                 });
                 Done { claim, keep }
             })
@@ -267,17 +323,31 @@ impl Core {
     /// responses end.
     fn outcomes(&self, lines: Vec<BatchLine>) -> Result<Vec<Outcome>, HomeError> {
         let (mut outcomes, mut ended) = (Vec::new(), Vec::new());
-        for BatchLine { seq, record, answer, .. } in lines {
+        for BatchLine {
+            seq,
+            record,
+            answer,
+            ..
+        } in lines
+        {
             let Some(answer) = answer else { continue };
             match record {
-                Record::Decision(decision) => outcomes.push(Outcome { seq, decision: *decision, answer }),
+                Record::Decision(decision) => outcomes.push(Outcome {
+                    seq,
+                    decision: *decision,
+                    answer,
+                }),
                 Record::Response(response) => ended.push((seq, response.request_line, answer)),
                 _ => {}
             }
         }
         for (seq, request_line, answer) in ended {
             match self.decision(request_line) {
-                Ok((_, decision)) => outcomes.push(Outcome { seq, decision, answer }),
+                Ok((_, decision)) => outcomes.push(Outcome {
+                    seq,
+                    decision,
+                    answer,
+                }),
                 // The operator sees fewer outcomes; nothing is lost.
                 Err(HomeError::Ledger(LedgerError::Pruned(_))) => {}
                 Err(error) => return Err(error),
@@ -301,7 +371,12 @@ impl Intake {
         for line in lines {
             match &line.record {
                 Record::Response(response) => {
-                    over.extend(self.unanswered.remove(&response.request_line).into_iter().flatten());
+                    over.extend(
+                        self.unanswered
+                            .remove(&response.request_line)
+                            .into_iter()
+                            .flatten(),
+                    );
                 }
                 Record::Decision(decision) if line.answer.is_none() => {
                     open.insert(line.seq, decision.metadata.replay_of.unwrap_or(line.seq));
@@ -311,7 +386,10 @@ impl Intake {
         }
         let mut done = Vec::new();
         for (begun, seq) in claims {
-            match open.get(&seq).filter(|_| begun.claim.origin == Origin::Local) {
+            match open
+                .get(&seq)
+                .filter(|_| begun.claim.origin == Origin::Local)
+            {
                 Some(line) => self.unanswered.entry(*line).or_default().push(begun.claim),
                 None => done.push((begun, seq)),
             }

@@ -59,11 +59,17 @@ impl Core {
         if !stepped || self.state.clock.fault.is_some() || self.state.clock.accepted {
             return None;
         }
-        Some(Record::Event(EventKind::ClockStep, events::clock_step(last, machine)))
+        Some(Record::Event(
+            EventKind::ClockStep,
+            events::clock_step(last, machine),
+        ))
     }
 
     pub(super) fn next_seq(&self, pending: &Pending) -> u64 {
-        self.ledger.position().seq.saturating_add(u64::try_from(pending.records.len()).unwrap_or(u64::MAX))
+        self.ledger
+            .position()
+            .seq
+            .saturating_add(u64::try_from(pending.records.len()).unwrap_or(u64::MAX))
     }
 
     /// Reports whether there are answers that are not known to be durable.
@@ -101,7 +107,8 @@ impl Core {
             Err(LedgerError::NotOnLog) => return Err(missing().into()),
             other => other?,
         };
-        let line = line::parse(&bytes).map_err(|error| HomeError::Record(format!("line {seq}: {error}")))?;
+        let line = line::parse(&bytes)
+            .map_err(|error| HomeError::Record(format!("line {seq}: {error}")))?;
         match Record::parse(line.kind, &line.body()) {
             Ok(Some(record)) if line.seq == seq => Ok((line.batch, record)),
             Ok(_) => Err(missing().into()),
@@ -128,7 +135,9 @@ impl Core {
             Some(digest) => self.blob(digest)?,
             None => None,
         };
-        decision.answer(blob.as_deref()).map_err(|error| HomeError::AnswerLost(error.to_string()))
+        decision
+            .answer(blob.as_deref())
+            .map_err(|error| HomeError::AnswerLost(error.to_string()))
     }
 
     /// Rebuilds the answer of line `seq` from the ledger.
@@ -136,7 +145,8 @@ impl Core {
     /// # Errors
     /// Returns [`HomeError`] if the answer is lost, or its outgoing action is still open.
     pub(super) fn answer(&self, seq: u64) -> Result<Answer, HomeError> {
-        let none = || HomeError::AnswerLost(format!("line {seq}: what came of it is not known yet"));
+        let none =
+            || HomeError::AnswerLost(format!("line {seq}: what came of it is not known yet"));
         self.answer_if_any(seq)?.ok_or_else(none)
     }
 
@@ -167,7 +177,8 @@ impl Core {
             Some(digest) => self.blob(digest)?,
             None => None,
         };
-        line.answer(blob.as_deref()).map_err(|error| HomeError::AnswerLost(error.to_string()))
+        line.answer(blob.as_deref())
+            .map_err(|error| HomeError::AnswerLost(error.to_string()))
     }
 
     /// Returns the bytes that line `seq` answers with, also for council decisions. `None` if its

@@ -33,7 +33,9 @@ pub(super) struct DeadManWatch {
 
 impl DeadManWatch {
     fn look(&mut self, monotonic_ms: u64) {
-        let Some(looked_ms) = self.looked_ms else { return };
+        let Some(looked_ms) = self.looked_ms else {
+            return;
+        };
         let passed_ms = monotonic_ms.saturating_sub(looked_ms).min(LOOK_MS_MAX);
         self.watched_ms = self.watched_ms.saturating_add(passed_ms);
         self.looked_ms = Some(monotonic_ms);
@@ -55,27 +57,45 @@ impl DeadManWatch {
     /// earlier processes watched since its last one.
     fn unheard_ms(&self, principal: &Principal, earlier_ms: Option<u64>) -> u64 {
         let heard_ms = self.heard_ms.get(principal.as_str()).copied().unwrap_or(0);
-        self.watched_ms.saturating_sub(heard_ms).saturating_add(earlier_ms.unwrap_or(0))
+        self.watched_ms
+            .saturating_sub(heard_ms)
+            .saturating_add(earlier_ms.unwrap_or(0))
     }
 }
 
 impl Home {
     /// Counts time against agents that show no sign of life from now on, until [`Home::finish`].
     pub fn begin_watching(&mut self) {
-        self.news.dead_man.looked_ms.get_or_insert(self.core.seams.clock.monotonic_ms());
+        self.news
+            .dead_man
+            .looked_ms
+            .get_or_insert(self.core.seams.clock.monotonic_ms());
     }
 
     /// Writes the lines of agents for which the switch trips, and of positions that it closes. Runs
     /// after the requests of the batch, so that a request of the last moment still counts.
-    pub(super) fn push_absences(&mut self, pending: &mut Pending, now: Time) -> Result<(), HomeError> {
+    pub(super) fn push_absences(
+        &mut self,
+        pending: &mut Pending,
+        now: Time,
+    ) -> Result<(), HomeError> {
         self.news.look(&self.core);
         if self.news.dead_man.looked_ms.is_some() && self.core.rulebook.safety.dead_man.is_some() {
             for (agent, unheard_ms) in self.news.unheard(&self.core) {
-                let (note, parts) =
-                    events::trip(&self.core.state, &self.core.rulebook, &agent, unheard_ms, now);
+                let (note, parts) = events::trip(
+                    &self.core.state,
+                    &self.core.rulebook,
+                    &agent,
+                    unheard_ms,
+                    now,
+                );
                 for part in parts {
                     let changes = outbox::of_line(&self.core.state.book, part, now);
-                    let event = Event { timestamp: now, note: note.clone(), changes };
+                    let event = Event {
+                        timestamp: now,
+                        note: note.clone(),
+                        changes,
+                    };
                     self.push_event(pending, Record::Event(EventKind::DeadMan, event))?;
                 }
             }
@@ -83,14 +103,23 @@ impl Home {
         // Each order covers a whole position, so there are at most as many orders as positions.
         for _ in 0..self.core.state.book.positions.len() {
             let seq = self.core.next_seq(pending);
-            let Some(changes) = dead_man::liquidate(&self.core.state, &self.core.rulebook, seq, now) else {
+            let Some(changes) =
+                dead_man::liquidate(&self.core.state, &self.core.rulebook, seq, now)
+            else {
                 break;
             };
             let changes = outbox::of_line(&self.core.state.book, changes, now);
             let note = events::LIQUIDATED.to_owned();
             self.push_event(
                 pending,
-                Record::Event(EventKind::DeadMan, Event { timestamp: now, note, changes }),
+                Record::Event(
+                    EventKind::DeadMan,
+                    Event {
+                        timestamp: now,
+                        note,
+                        changes,
+                    },
+                ),
             )?;
         }
         Ok(())
@@ -121,18 +150,29 @@ impl News {
         let earlier = &core.state.dead_man.unheard_ms;
         let awaited = dead_man::awaited(&core.state, &core.rulebook);
         awaited
-            .map(|agent| (agent.clone(), self.dead_man.unheard_ms(agent, earlier.get(agent).copied())))
+            .map(|agent| {
+                (
+                    agent.clone(),
+                    self.dead_man.unheard_ms(agent, earlier.get(agent).copied()),
+                )
+            })
             .collect()
     }
 
     /// Ends the watch. Returns how long each agent has shown no sign of life, for the next process.
     pub(super) fn end_watching(&mut self, core: &Core) -> Vec<Change> {
         self.look(core);
-        let unheard = if self.dead_man.looked_ms.is_some() { self.unheard(core) } else { Vec::new() };
+        let unheard = if self.dead_man.looked_ms.is_some() {
+            self.unheard(core)
+        } else {
+            Vec::new()
+        };
         self.dead_man = DeadManWatch::default();
         let earlier = &core.state.dead_man.unheard_ms;
-        let is_news = |(agent, ms): &(Principal, u64)| earlier.get(agent).copied().unwrap_or(0) != *ms;
+        let is_news =
+            |(agent, ms): &(Principal, u64)| earlier.get(agent).copied().unwrap_or(0) != *ms;
         let news = unheard.into_iter().filter(is_news);
-        news.map(|(principal, ms)| Change::DeadMan(dead_man::Change::Unheard { principal, ms })).collect()
+        news.map(|(principal, ms)| Change::DeadMan(dead_man::Change::Unheard { principal, ms }))
+            .collect()
     }
 }

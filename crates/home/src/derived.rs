@@ -30,8 +30,14 @@ use spoolgate_ledger::disk::Mode;
 /// Every kind of derived file, in the order in which they are published. A decision that gets a new
 /// kind of file also belongs in `index::fold::fold`, which determines the lines that a start looks
 /// at again.
-pub(super) static PROJECTIONS: &[&dyn Projection] =
-    &[&RuleFiles, &Holds, &Proposals, &Cases, &Instructions, &Forwarded];
+pub(super) static PROJECTIONS: &[&dyn Projection] = &[
+    &RuleFiles,
+    &Holds,
+    &Proposals,
+    &Cases,
+    &Instructions,
+    &Forwarded,
+];
 
 /// A kind of file that ledger lines imply. It determines only which files; when and how they are
 /// written is the same for all kinds.
@@ -101,7 +107,10 @@ pub(super) enum Want {
     Nothing,
     /// A rule file with this text; `None` for no file. A file that has none of the `known` texts is
     /// a person's edit.
-    Rule { text: Option<String>, known: Vec<Option<String>> },
+    Rule {
+        text: Option<String>,
+        known: Vec<Option<String>>,
+    },
     /// A file that cannot be made, for this reason.
     Impossible(String),
 }
@@ -137,13 +146,16 @@ impl Derived {
 
     /// Returns the first rule file that is blocked.
     pub(super) fn blocked_rule(&self) -> Option<&File> {
-        self.blocked.values().map(|(_, file)| file).find(|file| matches!(file.want, Want::Rule { .. }))
+        self.blocked
+            .values()
+            .map(|(_, file)| file)
+            .find(|file| matches!(file.want, Want::Rule { .. }))
     }
 }
 
 impl Derived {
-    /// Publishes the files of durable lines, row by row. A start compares with what the medium holds, because a file that
-    /// exists can be empty after a power cut.
+    /// Publishes the files of durable lines, row by row. A start compares with what the medium
+    /// holds, because a file that exists can be empty after a power cut.
     ///
     /// # Errors
     /// Returns [`HomeError`] if reading or writing fails. A blocked file is not an error.
@@ -190,7 +202,11 @@ impl Derived {
             (Put::Blocked(error), Obstacle::Retry(words)) => {
                 let words = words(&file, &error);
                 // Report it once, not before every batch.
-                if self.blocked.insert(file.path.clone(), (row, file)).is_none() {
+                if self
+                    .blocked
+                    .insert(file.path.clone(), (row, file))
+                    .is_none()
+                {
                     news.tell(core, words);
                 }
             }
@@ -241,12 +257,23 @@ impl Home {
     /// Returns [`HomeError`] if there is no such line.
     pub fn derived_files(&self, seq: u64) -> Result<Vec<(&'static str, PathBuf)>, HomeError> {
         let record = self.core.record(seq)?.1;
-        let source = Source { core: &self.core, batch: &[], again: true };
+        let source = Source {
+            core: &self.core,
+            batch: &[],
+            again: true,
+        };
         let mut found = Vec::new();
         for row in PROJECTIONS {
             let files = files_of_row(&source, *row, &[(seq, &record)])?;
-            let is_put = |file: &File| matches!(file.want, Want::Bytes(_) | Want::Rule { text: Some(_), .. });
-            found.extend(files.into_iter().filter(is_put).map(|file| (row.name(), file.path)));
+            let is_put = |file: &File| {
+                matches!(file.want, Want::Bytes(_) | Want::Rule { text: Some(_), .. })
+            };
+            found.extend(
+                files
+                    .into_iter()
+                    .filter(is_put)
+                    .map(|file| (row.name(), file.path)),
+            );
         }
         Ok(found)
     }
@@ -257,8 +284,17 @@ impl Core {
     ///
     /// # Errors
     /// Returns the disk's error, unless the file is blocked.
-    pub(super) fn try_derived(&self, path: &Path, bytes: &[u8], again: bool) -> Result<Put, HomeError> {
-        let put = if again { publish::publish_again } else { publish::publish };
+    pub(super) fn try_derived(
+        &self,
+        path: &Path,
+        bytes: &[u8],
+        again: bool,
+    ) -> Result<Put, HomeError> {
+        let put = if again {
+            publish::publish_again
+        } else {
+            publish::publish
+        };
         let disk = self.seams.disk.as_ref();
         let done = match put(disk, path, bytes) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -284,7 +320,9 @@ impl Core {
             Err(error) if is_in_the_way(&error) || error.kind() == io::ErrorKind::IsADirectory => {
                 Ok(Put::Done)
             }
-            other => other.map(|()| Put::Done).map_err(|source| HomeError::disk(path, source)),
+            other => other
+                .map(|()| Put::Done)
+                .map_err(|source| HomeError::disk(path, source)),
         }
     }
 }
@@ -307,8 +345,16 @@ fn last_of_each(files: Vec<File>) -> Vec<File> {
     let mut last: BTreeMap<PathBuf, (usize, File)> = BTreeMap::new();
     for (index, mut file) in files.into_iter().enumerate() {
         let earlier = last.remove(&file.path);
-        if let (Want::Rule { known, .. }, Some((_, File { want: Want::Rule { known: before, .. }, .. }))) =
-            (&mut file.want, earlier)
+        if let (
+            Want::Rule { known, .. },
+            Some((
+                _,
+                File {
+                    want: Want::Rule { known: before, .. },
+                    ..
+                },
+            )),
+        ) = (&mut file.want, earlier)
         {
             known.extend(before);
         }
@@ -321,5 +367,9 @@ fn last_of_each(files: Vec<File>) -> Vec<File> {
 
 /// Reports whether an error means that somebody removed a folder or put something in its place.
 fn is_in_the_way(error: &io::Error) -> bool {
-    is_senders_doing(error) || matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound)
+    is_senders_doing(error)
+        || matches!(
+            error.kind(),
+            io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound
+        )
 }

@@ -96,33 +96,72 @@ impl Trial {
         let view = read::read(root, seams)?;
         let machine = seams.clock.now();
         let last = view.state.clock.last;
-        let now =
-            if view.state.clock.accepted { machine } else { last.map_or(machine, |last| last.max(machine)) };
+        let now = if view.state.clock.accepted {
+            machine
+        } else {
+            last.map_or(machine, |last| last.max(machine))
+        };
         let keyring = CachedKeyring::new(SqliteKeyring::open(root, false)?);
-        let mut trial = Trial { view, now, keyring, remarks: Vec::new() };
+        let mut trial = Trial {
+            view,
+            now,
+            keyring,
+            remarks: Vec::new(),
+        };
         trial.begin(seams, machine)?;
         Ok(trial)
     }
 
     fn begin(&mut self, seams: &Seams, machine: Time) -> Result<(), HomeError> {
-        let View { state, rulebook, newest, position, .. } = &mut self.view;
+        let View {
+            state,
+            rulebook,
+            newest,
+            position,
+            ..
+        } = &mut self.view;
         let gap_max_ms = i64::from(rulebook.safety.clock_gap_max_s).saturating_mul(1000);
-        if let Some(last) = state.clock.last.filter(|_| !state.clock.accepted && state.clock.fault.is_none())
+        if let Some(last) = state
+            .clock
+            .last
+            .filter(|_| !state.clock.accepted && state.clock.fault.is_none())
             && (machine.since_ms(last) > gap_max_ms || machine.since_ms(last) < -2000)
         {
             self.remarks.push(format!(
-                "the last line is of {last}, the machine's clock says {machine}: a gate that starts now lets nobody enter until a person accepts the clock"
+                "the last line is of {last}, the machine's clock says {machine}: a gate that \
+                    starts now lets nobody enter until a person accepts the clock"
             ));
         }
-        let is_halted = !matches!(seams.disk.stat(&Path::new("rules").join(HALT_FILE)), Ok(None));
+        let is_halted = !matches!(
+            seams.disk.stat(&Path::new("rules").join(HALT_FILE)),
+            Ok(None)
+        );
         let mut changes = Vec::new();
         if is_halted != state.halts.file {
             changes.push(Change::HaltFile { present: is_halted });
         }
-        changes.extend(paper::end_day(&state.book, self.now).into_iter().map(Change::Book));
-        changes.extend(paper::open_periods(&state.book, rulebook, self.now).into_iter().map(Change::Book));
-        let event = Event { timestamp: self.now, note: String::new(), changes };
-        fold(state, newest, &mut Outstanding::new(), position.seq, &Record::Event(EventKind::Tick, event))?;
+        changes.extend(
+            paper::end_day(&state.book, self.now)
+                .into_iter()
+                .map(Change::Book),
+        );
+        changes.extend(
+            paper::open_periods(&state.book, rulebook, self.now)
+                .into_iter()
+                .map(Change::Book),
+        );
+        let event = Event {
+            timestamp: self.now,
+            note: String::new(),
+            changes,
+        };
+        fold(
+            state,
+            newest,
+            &mut Outstanding::new(),
+            position.seq,
+            &Record::Event(EventKind::Tick, event),
+        )?;
         Ok(())
     }
 
@@ -147,22 +186,39 @@ impl Trial {
                 prepare(&delivery, state, &self.keyring, self.now)
             }
             Asked::Unsigned(envelope) => {
-                let key_id = state.active_keys(&envelope.source, self.now).next().map(str::to_owned);
+                let key_id = state
+                    .active_keys(&envelope.source, self.now)
+                    .next()
+                    .map(str::to_owned);
                 let authentic = Authentic::unsigned(envelope.clone());
                 let request = match key_id {
-                    Some(key_id) => Ok(Authentic { key_id, ..authentic }),
+                    Some(key_id) => Ok(Authentic {
+                        key_id,
+                        ..authentic
+                    }),
                     None => {
-                        let what =
-                            format!("`{}` has no current key, so that it cannot sign", envelope.source);
+                        let what = format!(
+                            "`{}` has no current key, so that it cannot sign",
+                            envelope.source
+                        );
                         let refusal = spoolgate_gate::prepare::Refusal::new(
                             spoolgate_wire::code::Code::SignatureInvalid,
                             what,
                         );
-                        Err(Box::new(Unverified { envelope: Some(envelope.clone()), refusal }))
+                        Err(Box::new(Unverified {
+                            envelope: Some(envelope.clone()),
+                            refusal,
+                        }))
                     }
                 };
                 let (file_sha256, file_bytes) = (None, None);
-                Prepared { origin: Origin::Local, file: FILE.to_owned(), file_sha256, file_bytes, request }
+                Prepared {
+                    origin: Origin::Local,
+                    file: FILE.to_owned(),
+                    file_sha256,
+                    file_bytes,
+                    request,
+                }
             }
         };
         self.keyring.check()?;
@@ -177,7 +233,13 @@ impl Trial {
         let prepared = self.prepare(asked)?;
         let mut remarks = self.remarks.clone();
         let lookups = self.look_up(&prepared)?;
-        let View { state, rulebook, position, disk, .. } = &self.view;
+        let View {
+            state,
+            rulebook,
+            position,
+            disk,
+            ..
+        } = &self.view;
         let mut decided = decide(state, rulebook, &prepared, &lookups, self.now, position.seq);
         let lost = |what: String| HomeError::AnswerLost(what);
         let answer = match decided.decision.metadata.replay_of {
@@ -186,26 +248,42 @@ impl Trial {
                 match self.view.record(seq)? {
                     Some(Record::Decision(decision)) => {
                         let digest = decision.data_blob.as_deref();
-                        let kept = digest.map(|digest| blob(disk.as_ref(), digest)).transpose()?.flatten();
-                        decision.answer(kept.as_deref()).map_err(|error| lost(error.to_string()))?
+                        let kept = digest
+                            .map(|digest| blob(disk.as_ref(), digest))
+                            .transpose()?
+                            .flatten();
+                        decision
+                            .answer(kept.as_deref())
+                            .map_err(|error| lost(error.to_string()))?
                     }
                     _ => return Err(lost(format!("line {seq} is no decision"))),
                 }
             }
             None if decided.decision.status == Status::Pending => {
                 remarks.push(
-                    "an adapter would be asked to do it, and its answer would be the answer".to_owned(),
+                    "an adapter would be asked to do it, and its answer would be the answer"
+                        .to_owned(),
                 );
                 begun(&decided.decision)
             }
             None => {
                 let digest = decided.decision.data_blob.clone();
-                let at = decided.blobs.iter().position(|(of, _)| Some(of) == digest.as_ref());
+                let at = decided
+                    .blobs
+                    .iter()
+                    .position(|(of, _)| Some(of) == digest.as_ref());
                 let bytes = at.map(|at| decided.blobs.swap_remove(at).1);
-                decided.decision.answer(bytes.as_deref()).map_err(|error| lost(error.to_string()))?
+                decided
+                    .decision
+                    .answer(bytes.as_deref())
+                    .map_err(|error| lost(error.to_string()))?
             }
         };
-        Ok(Tried { decision: decided.decision, answer, remarks })
+        Ok(Tried {
+            decision: decided.decision,
+            answer,
+            remarks,
+        })
     }
 
     /// Looks up what the decision needs besides the state.
@@ -219,7 +297,12 @@ impl Trial {
             && is_sealed(&authentic.envelope.action)
         {
             let earlier = self.view.record(seen.seq)?;
-            recognise(self.view.disk.as_ref(), seen, &authentic.request_hash, earlier.as_ref())?;
+            recognise(
+                self.view.disk.as_ref(),
+                seen,
+                &authentic.request_hash,
+                earlier.as_ref(),
+            )?;
         }
         Ok(lookups)
     }
@@ -227,17 +310,26 @@ impl Trial {
     /// Returns the lineage of a task. The index on disk has it, except for lines that a gate died
     /// before indexing.
     fn lineage_of(&self, query: &Query) -> Result<Lineage, HomeError> {
-        let View { on_disk, newest, position, .. } = &self.view;
-        let Some(on_disk) = on_disk else { return Ok(newest.lineage(query)?) };
-        let tip = on_disk.tip()?.and_then(|stored| Position::from_stored(&stored));
+        let View {
+            on_disk,
+            newest,
+            position,
+            ..
+        } = &self.view;
+        let Some(on_disk) = on_disk else {
+            return Ok(newest.lineage(query)?);
+        };
+        let tip = on_disk
+            .tip()?
+            .and_then(|stored| Position::from_stored(&stored));
         let is_whole = tip.is_some_and(|tip| tip.seq >= position.seq);
         let (old, new) = (on_disk.lineage(query)?, newest.lineage(query)?);
         if is_whole || new == Lineage::default() {
             return Ok(old);
         }
         if old != Lineage::default() {
-            let what =
-                "the index is behind the ledger on this task's tree; `spoolgate run --until-idle` mends it";
+            let what = "the index is behind the ledger on this task's tree; `spoolgate run \
+                --until-idle` mends it";
             return Err(HomeError::Unsettled(what.to_owned()));
         }
         Ok(new)
@@ -313,7 +405,10 @@ impl Lookup for Trial {
 
     fn used_id(&self, source: &Principal, id: &ControlId) -> Result<Option<UsedId>, StoreError> {
         let newest_first = self.view.stores().into_iter().rev();
-        newest_first.map(|store| store.used_id(source, id)).find_map(Result::transpose).transpose()
+        newest_first
+            .map(|store| store.used_id(source, id))
+            .find_map(Result::transpose)
+            .transpose()
     }
 
     fn proposal(&self, id: ProposalId) -> Result<Option<ProposalRow>, StoreError> {

@@ -124,7 +124,11 @@ impl ExternalPolicy {
 
     fn has_room(&self, source: &Principal, bytes: usize) -> bool {
         let held: usize = self.waiting.iter().map(|other| other.bytes.len()).sum();
-        let own = self.waiting.iter().filter(|other| other.source == *source).count();
+        let own = self
+            .waiting
+            .iter()
+            .filter(|other| other.source == *source)
+            .count();
         self.waiting.len() < WAITING_MAX
             && own < WAITING_OF_ONE_MAX
             && held.saturating_add(bytes) <= WAITING_BYTES_MAX
@@ -140,14 +144,19 @@ impl ExternalPolicy {
     fn start_due(&mut self, rules: &Rulebook) {
         while let Some(domain) = self.next_domain() {
             let policy = rules.admission.get(&domain);
-            let command = policy.and_then(|policy| Some((policy, policy.profile.policy_command.as_ref()?)));
+            let command =
+                policy.and_then(|policy| Some((policy, policy.profile.policy_command.as_ref()?)));
             let question = elsewhere::policy_question(&domain);
             let (Some((policy, command)), Some(question)) = (command, question) else {
                 self.release(&domain);
                 continue;
             };
             let is_second = self.again.remove(&domain);
-            let run = PolicyRun { policy: policy.sha256.clone(), is_forgotten: false, is_second };
+            let run = PolicyRun {
+                policy: policy.sha256.clone(),
+                is_forgotten: false,
+                is_second,
+            };
             self.policies.insert(domain.clone(), run);
             self.start(Whose::Domain(domain), command.clone(), question);
         }
@@ -158,10 +167,13 @@ impl ExternalPolicy {
     }
 
     fn next_domain(&self) -> Option<Domain> {
-        let mut wanted = self.waiting.iter().filter_map(|request| match &request.ask {
-            Some(Ask::Policy(domain)) => Some(domain),
-            _ => None,
-        });
+        let mut wanted = self
+            .waiting
+            .iter()
+            .filter_map(|request| match &request.ask {
+                Some(Ask::Policy(domain)) => Some(domain),
+                _ => None,
+            });
         wanted
             .find(|domain| !self.policies.contains_key(domain))
             .filter(|_| self.policies.len() < AT_ONCE)
@@ -179,17 +191,25 @@ impl ExternalPolicy {
         for request in self.waiting.iter().filter(runs) {
             *running.entry(&request.source).or_default() += 1;
         }
-        let wanted =
-            self.waiting.iter().filter(|request| !runs(request)).filter_map(|request| match &request.ask {
+        let wanted = self
+            .waiting
+            .iter()
+            .filter(|request| !runs(request))
+            .filter_map(|request| match &request.ask {
                 Some(Ask::Lineage(ask)) => Some((request, ask)),
                 _ => None,
             });
-        let next = wanted.min_by_key(|(request, _)| running.get(&request.source).copied().unwrap_or(0));
+        let next =
+            wanted.min_by_key(|(request, _)| running.get(&request.source).copied().unwrap_or(0));
         next.map(|(request, ask)| (request.ticket, (**ask).clone()))
     }
 
     fn start(&mut self, whose: Whose, command: CommandRule, question: String) {
-        let (sender, stop, root) = (self.sender.clone(), Arc::clone(&self.stop), self.root.clone());
+        let (sender, stop, root) = (
+            self.sender.clone(),
+            Arc::clone(&self.stop),
+            self.root.clone(),
+        );
         let (waker, asked_for) = (self.waker.clone(), whose.clone());
         let body = move || {
             if let Some(answer) = program::run(&root, &command, question.as_bytes(), &stop) {
@@ -198,11 +218,15 @@ impl ExternalPolicy {
             }
             waker.iter().for_each(Waker::wake);
         };
-        match std::thread::Builder::new().name("admission command".to_owned()).spawn(body) {
+        match std::thread::Builder::new()
+            .name("admission command".to_owned())
+            .spawn(body)
+        {
             Ok(thread) => self.threads.push(thread),
             Err(error) => {
                 let note = format!("the command could not be started: {error}");
-                self.ended.push((whose, CommandAnswer { note, output: None }));
+                self.ended
+                    .push((whose, CommandAnswer { note, output: None }));
             }
         }
     }
@@ -225,10 +249,17 @@ impl ExternalPolicy {
         let mut ready: Vec<Waiting> = Vec::new();
         let mut names: BTreeSet<(Origin, String)> = BTreeSet::new();
         for _ in 0..self.waiting.len() {
-            let Some(request) = self.waiting.pop_front() else { break };
-            let ClaimName { attempt, origin, file, .. } = &request.claim;
-            let fits =
-                ready.is_empty() || (*attempt == 1 && ready.iter().all(|other| other.claim.attempt == 1));
+            let Some(request) = self.waiting.pop_front() else {
+                break;
+            };
+            let ClaimName {
+                attempt,
+                origin,
+                file,
+                ..
+            } = &request.claim;
+            let fits = ready.is_empty()
+                || (*attempt == 1 && ready.iter().all(|other| other.claim.attempt == 1));
             if request.ask.is_none() && fits && names.insert((origin.clone(), file.clone())) {
                 ready.push(request);
             } else {
@@ -253,12 +284,17 @@ impl Core {
         }
         let has_lineage = waited.reported.is_some();
         let ask = elsewhere::waits_for(&self.state, &self.rulebook, request, has_lineage, now);
-        let (Some(ask), Ok(Authentic { envelope, .. })) = (ask, &request.request) else { return Ok(None) };
+        let (Some(ask), Ok(Authentic { envelope, .. })) = (ask, &request.request) else {
+            return Ok(None);
+        };
         // A request that is only answered again, or whose id is taken, needs no command.
         let (source, id) = (envelope.source.as_str(), envelope.id.as_str());
         let is_known = self.store.seen(source, id)?.is_some()
             || (request.origin != Origin::Local
-                && self.store.seen_in_spool(&request.origin.label(), id)?.is_some());
+                && self
+                    .store
+                    .seen_in_spool(&request.origin.label(), id)?
+                    .is_some());
         Ok(Some(ask).filter(|_| !is_known))
     }
 }
@@ -272,15 +308,23 @@ impl Outside {
         request: &Prepared,
         ask: Ask,
     ) -> Result<Option<Begun>, HomeError> {
-        let (Some(bytes), Ok(authentic)) = (&begun.bytes, &request.request) else { return Ok(Some(begun)) };
+        let (Some(bytes), Ok(authentic)) = (&begun.bytes, &request.request) else {
+            return Ok(Some(begun));
+        };
         let source = authentic.envelope.source.clone();
         let (root, waker) = (&core.root, &self.waker);
-        let external = self.external_policy.get_or_insert_with(|| ExternalPolicy::new(root, waker.clone()));
+        let external = self
+            .external_policy
+            .get_or_insert_with(|| ExternalPolicy::new(root, waker.clone()));
         // A request that has waited before keeps its place.
         if begun.waited.waits == 0 && !external.has_room(&source, bytes.len()) {
             return Ok(Some(begun));
         }
-        let Begun { claim, bytes, waited } = begun;
+        let Begun {
+            claim,
+            bytes,
+            waited,
+        } = begun;
         // A frame has no file to set aside: it waits in memory alone.
         let claim = if claim.is_aside() || claim.origin == Origin::Socket {
             claim
@@ -289,18 +333,36 @@ impl Outside {
         };
         let ticket = external.next_ticket;
         external.next_ticket = ticket.wrapping_add(1);
-        let (bytes, waited) =
-            (bytes.unwrap_or_default(), Waited { waits: waited.waits.saturating_add(1), ..waited });
-        external.waiting.push_back(Waiting { ticket, claim, bytes, source, ask: Some(ask), waited });
+        let (bytes, waited) = (
+            bytes.unwrap_or_default(),
+            Waited {
+                waits: waited.waits.saturating_add(1),
+                ..waited
+            },
+        );
+        external.waiting.push_back(Waiting {
+            ticket,
+            claim,
+            bytes,
+            source,
+            ask: Some(ask),
+            waited,
+        });
         Ok(None)
     }
 
     /// Prepares a claim for its decision. A claim that waited is renamed for its batch. If claims
     /// of the same name still wait, their names are synced first, so that they are not taken for
     /// decided after a power cut.
-    pub(super) fn before_deciding(&self, core: &Core, claim: ClaimName) -> Result<ClaimName, HomeError> {
+    pub(super) fn before_deciding(
+        &self,
+        core: &Core,
+        claim: ClaimName,
+    ) -> Result<ClaimName, HomeError> {
         let disk: &dyn Disk = core.seams.disk.as_ref();
-        let Some(external) = &self.external_policy else { return Ok(claim) };
+        let Some(external) = &self.external_policy else {
+            return Ok(claim);
+        };
         let is_namesake =
             |other: &Waiting| other.claim.origin == claim.origin && other.claim.file == claim.file;
         if external.waiting.iter().any(is_namesake) {
@@ -315,7 +377,9 @@ impl Outside {
     /// Marks running policy commands whose policies the request made the gate forget, because their
     /// results are older than the request.
     pub(super) fn forget_running(&mut self, core: &Core, request: &Prepared) {
-        let Some(external) = &mut self.external_policy else { return };
+        let Some(external) = &mut self.external_policy else {
+            return;
+        };
         for (domain, run) in &mut external.policies {
             run.is_forgotten |= elsewhere::forgets(&core.rulebook, request, domain);
         }
@@ -323,21 +387,34 @@ impl Outside {
 
     /// Reports whether a request waits for a command.
     pub(super) fn waits_for_commands(&self) -> bool {
-        self.external_policy.as_ref().is_some_and(|external| !external.waiting.is_empty())
+        self.external_policy
+            .as_ref()
+            .is_some_and(|external| !external.waiting.is_empty())
     }
 
     /// Waits until a command ends, at most `at_most`.
     pub(super) fn wait_for_commands(&mut self, at_most: Duration) {
-        let Some(external) = &mut self.external_policy else { return };
+        let Some(external) = &mut self.external_policy else {
+            return;
+        };
         let ended = external.receiver.recv_timeout(at_most);
         external.ended.extend(ended);
     }
 
     /// Puts waiting claims back for the next start. Stopping the gate does not count as an attempt.
     pub(super) fn give_back_waiting(&mut self, core: &Core) {
-        let Some(mut external) = self.external_policy.take() else { return };
-        for Waiting { claim, .. } in external.waiting.drain(..).filter(|request| request.claim.attempt > 1) {
-            let before = ClaimName { attempt: claim.attempt - 1, ..claim.clone() };
+        let Some(mut external) = self.external_policy.take() else {
+            return;
+        };
+        for Waiting { claim, .. } in external
+            .waiting
+            .drain(..)
+            .filter(|request| request.claim.attempt > 1)
+        {
+            let before = ClaimName {
+                attempt: claim.attempt - 1,
+                ..claim.clone()
+            };
             // If the disk refuses, it does count as an attempt.
             let _ = claim::give_back(core.seams.disk.as_ref(), &claim, &before);
         }
@@ -348,7 +425,9 @@ impl Home {
     /// Starts commands, and decides the requests whose commands have ended. Returns `None` if there
     /// was nothing to decide.
     pub(super) fn hear_commands(&mut self) -> Result<Option<Vec<Outcome>>, HomeError> {
-        let Some(external) = &mut self.outside.external_policy else { return Ok(None) };
+        let Some(external) = &mut self.outside.external_policy else {
+            return Ok(None);
+        };
         external.listen();
         external.start_due(&self.core.rulebook);
         let has_ready = external.waiting.iter().any(|request| request.ask.is_none());
@@ -370,14 +449,23 @@ impl Home {
         pending: &mut Pending,
         now: Time,
     ) -> Result<Vec<(Claimed, Waited)>, HomeError> {
-        let Some(mut external) = self.outside.external_policy.take() else { return Ok(Vec::new()) };
+        let Some(mut external) = self.outside.external_policy.take() else {
+            return Ok(Vec::new());
+        };
         let pushed = self.push_answers_of(&mut external, pending, now);
         let ready = external.take_ready();
         self.outside.external_policy = Some(external);
         pushed?;
         Ok(ready
             .into_iter()
-            .map(|Waiting { claim, bytes, waited, .. }| (claimed_again(claim, bytes), waited))
+            .map(
+                |Waiting {
+                     claim,
+                     bytes,
+                     waited,
+                     ..
+                 }| (claimed_again(claim, bytes), waited),
+            )
             .collect())
     }
 
@@ -389,8 +477,12 @@ impl Home {
     ) -> Result<(), HomeError> {
         for (whose, answer) in std::mem::take(&mut external.ended) {
             match whose {
-                Whose::Domain(domain) => self.push_policy(external, pending, &domain, answer, now)?,
-                Whose::Request(ticket) => self.push_lineage(external, pending, ticket, answer, now)?,
+                Whose::Domain(domain) => {
+                    self.push_policy(external, pending, &domain, answer, now)?
+                }
+                Whose::Request(ticket) => {
+                    self.push_lineage(external, pending, ticket, answer, now)?
+                }
             }
         }
         Ok(())
@@ -404,9 +496,14 @@ impl Home {
         mut answer: CommandAnswer,
         now: Time,
     ) -> Result<(), HomeError> {
-        let Some(run) = external.policies.remove(domain) else { return Ok(()) };
+        let Some(run) = external.policies.remove(domain) else {
+            return Ok(());
+        };
         let policy = self.core.rulebook.admission.get(domain);
-        let Some(policy) = policy.filter(|policy| policy.profile.policy_command.is_some()).cloned() else {
+        let Some(policy) = policy
+            .filter(|policy| policy.profile.policy_command.is_some())
+            .cloned()
+        else {
             external.release(domain);
             return Ok(());
         };
@@ -419,7 +516,8 @@ impl Home {
             return Ok(());
         }
         if run.is_forgotten {
-            let note = "policies were forgotten twice while the policy command ran: send it again".to_owned();
+            let note = "policies were forgotten twice while the policy command ran: send it again"
+                .to_owned();
             answer = CommandAnswer { note, output: None };
         }
         let hear = |answer: &CommandAnswer| {
@@ -439,10 +537,16 @@ impl Home {
         now: Time,
     ) -> Result<(), HomeError> {
         external.lineages.remove(&ticket);
-        let Some(request) = external.waiting.iter_mut().find(|request| request.ticket == ticket) else {
+        let Some(request) = external
+            .waiting
+            .iter_mut()
+            .find(|request| request.ticket == ticket)
+        else {
             return Ok(());
         };
-        let Some(Ask::Lineage(ask)) = request.ask.take() else { return Ok(()) };
+        let Some(Ask::Lineage(ask)) = request.ask.take() else {
+            return Ok(());
+        };
         let (heard, reported) = elsewhere::hear_lineage(&self.core.rulebook, &ask, &answer, now);
         request.waited.reported = Some(reported);
         self.push_heard(pending, heard)
@@ -463,15 +567,28 @@ fn in_work(source: io::Error) -> HomeError {
 /// Returns a claim with the bytes from its first reading; the file is not read again.
 fn claimed_again(claim: ClaimName, bytes: Vec<u8>) -> Claimed {
     let (origin, file, weight) = (claim.origin.clone(), claim.file.clone(), bytes.len());
-    let delivery = Delivery { origin, shown: file.clone(), file, content: Ok(bytes) };
-    Claimed { claim, delivery, weight }
+    let delivery = Delivery {
+        origin,
+        shown: file.clone(),
+        file,
+        content: Ok(bytes),
+    };
+    Claimed {
+        claim,
+        delivery,
+        weight,
+    }
 }
 
 /// Returns what `hear` makes of an answer, without its output if the line would be too long for the
 /// ledger.
-fn fitting(hear: impl Fn(&CommandAnswer) -> Heard, answer: &CommandAnswer) -> Result<Heard, HomeError> {
+fn fitting(
+    hear: impl Fn(&CommandAnswer) -> Heard,
+    answer: &CommandAnswer,
+) -> Result<Heard, HomeError> {
     let heard = hear(answer);
-    let body = serde_json::to_string(&heard.input).map_err(|error| HomeError::Record(error.to_string()))?;
+    let body = serde_json::to_string(&heard.input)
+        .map_err(|error| HomeError::Record(error.to_string()))?;
     let bytes_max = LINE_BYTES_MAX - LINE_HEAD_BYTES;
     if body.len() <= bytes_max {
         return Ok(heard);

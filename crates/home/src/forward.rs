@@ -30,8 +30,12 @@ impl Projection for Forwarded {
     }
 
     fn files(&self, source: &Source<'_>, (line, record): Line<'_>) -> Result<Vec<File>, HomeError> {
-        let Record::Decision(decision) = record else { return Ok(Vec::new()) };
-        let Some(path) = decision.forwarded_to().map(publish::path_of) else { return Ok(Vec::new()) };
+        let Record::Decision(decision) = record else {
+            return Ok(Vec::new());
+        };
+        let Some(path) = decision.forwarded_to().map(publish::path_of) else {
+            return Ok(Vec::new());
+        };
         let want = match source.core.forwarded(decision)? {
             Some(Ok(bytes)) => Want::Bytes(bytes),
             // A task that cannot be serialized must not end the gate, now or at every start.
@@ -46,10 +50,14 @@ impl Core {
     /// Returns the bytes of the file, or why it cannot be made; `None` if nothing was admitted or a
     /// blob is lost.
     fn forwarded(&self, line: &Decision) -> Result<Option<Result<Vec<u8>, String>>, HomeError> {
-        let Some(receipt) = &line.receipt else { return Ok(None) };
+        let Some(receipt) = &line.receipt else {
+            return Ok(None);
+        };
         let disk = self.seams.disk.as_ref();
         let payload = cases::text(disk, line.payload.as_deref(), line.payload_blob.as_deref())?;
-        let Some(Ok(body)) = payload.map(|text| AdmissionAttempt::read(&text).body) else { return Ok(None) };
+        let Some(Ok(body)) = payload.map(|text| AdmissionAttempt::read(&text).body) else {
+            return Ok(None);
+        };
         // Children are measured against the depth in the ledger; a lineage command may have
         // reported a greater one.
         let admitted = line.changes.iter().find_map(|change| match change {
@@ -57,21 +65,26 @@ impl Core {
             _ => None,
         });
         let depth = admitted.and_then(|task| i64::try_from(task.depth).ok());
-        let envelope = body.envelope.forwarded(depth, admitted.and_then(|task| task.budget));
+        let envelope = body
+            .envelope
+            .forwarded(depth, admitted.and_then(|task| task.budget));
         let texts = envelope.and_then(|envelope| Ok((envelope, serde_json::to_string(receipt)?)));
         let signer = self.ledger.signer();
-        let bytes = texts.map_err(|error| error.to_string()).and_then(|(envelope, receipt_text)| {
-            token::forwarded(
-                &receipt.receipt_id,
-                receipt.request_id.as_str(),
-                &receipt.request_hash,
-                &envelope,
-                &receipt_text,
-                &signer.log,
-                &signer.origin,
-            )
-            .map_err(|error| error.to_string())
-        });
+        let bytes =
+            texts
+                .map_err(|error| error.to_string())
+                .and_then(|(envelope, receipt_text)| {
+                    token::forwarded(
+                        &receipt.receipt_id,
+                        receipt.request_id.as_str(),
+                        &receipt.request_hash,
+                        &envelope,
+                        &receipt_text,
+                        &signer.log,
+                        &signer.origin,
+                    )
+                    .map_err(|error| error.to_string())
+                });
         Ok(Some(bytes))
     }
 }

@@ -62,10 +62,13 @@ pub const FOLDERS: &[(&str, Mode)] = &[
 /// Returns the disk's error with the folder's path; `home` serves only to name that path.
 pub fn make_folders(home: &Path, disk: &dyn Disk) -> Result<(), HomeError> {
     FOLDERS.iter().try_for_each(|(folder, mode)| {
-        disk.create_dir(Path::new(folder), *mode).map_err(|source| match source.kind() {
-            ErrorKind::AlreadyExists | ErrorKind::NotADirectory => HomeError::NoFolder(home.join(folder)),
-            _ => HomeError::disk(&home.join(folder), source),
-        })
+        disk.create_dir(Path::new(folder), *mode)
+            .map_err(|source| match source.kind() {
+                ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
+                    HomeError::NoFolder(home.join(folder))
+                }
+                _ => HomeError::disk(&home.join(folder), source),
+            })
     })
 }
 
@@ -79,12 +82,18 @@ pub fn make_agent_spools<'a>(
 ) -> std::io::Result<()> {
     for agent in agents {
         let own = Path::new("spool/in").join(agent.as_str());
-        for folder in
-            [own.clone(), own.join("tmp"), own.join("new"), Path::new("spool/out").join(agent.as_str())]
-        {
+        for folder in [
+            own.clone(),
+            own.join("tmp"),
+            own.join("new"),
+            Path::new("spool/out").join(agent.as_str()),
+        ] {
             match disk.create_dir(&folder, Mode::Shared) {
                 // An agent that put something in the place of its own folder blocks only itself.
-                Err(error) if claim::is_senders_doing(&error) || error.kind() == ErrorKind::AlreadyExists => {
+                Err(error)
+                    if claim::is_senders_doing(&error)
+                        || error.kind() == ErrorKind::AlreadyExists =>
+                {
                     break;
                 }
                 other => other?,
@@ -112,7 +121,13 @@ pub fn found(
     // Check before creating anything: broken rules or an invalid log name would leave half a home.
     check_person(&Rulebook::compile(&bundle)?, person)?;
     SignerKey::from_seed(origin, &[0; 32])?;
-    found_with(seams, &SqliteKeyring::open(home, true)?, &bundle, origin, person)
+    found_with(
+        seams,
+        &SqliteKeyring::open(home, true)?,
+        &bundle,
+        origin,
+        person,
+    )
 }
 
 fn check_person(rulebook: &Rulebook, person: &Principal) -> Result<(), HomeError> {
@@ -138,7 +153,10 @@ pub fn found_with(
     let rulebook = Rulebook::compile(bundle)?;
     check_person(&rulebook, person)?;
     super::rulebook::keep(disk.as_ref(), bundle)?;
-    let keys = LogKeys { log_seed: seams.entropy.bytes32()?, seal_seed: seams.entropy.bytes32()? };
+    let keys = LogKeys {
+        log_seed: seams.entropy.bytes32()?,
+        seal_seed: seams.entropy.bytes32()?,
+    };
     keyring.insert_log_keys(&keys)?;
     let key_id = keyring.insert(&VerifyKey::Hmac(seams.entropy.bytes32()?))?;
     let signer = log_signer(origin, &keys)?;
@@ -161,9 +179,16 @@ pub fn found_with(
         nonce: hex(&seams.entropy.bytes32()?),
         rulebook: rulebook.hash.clone(),
         program: spoolgate_wire::VERSION.to_owned(),
-        changes: vec![Change::RulebookLoaded { hash: rulebook.hash }, Change::KeyAdded(key)],
+        changes: vec![
+            Change::RulebookLoaded {
+                hash: rulebook.hash,
+            },
+            Change::KeyAdded(key),
+        ],
     });
-    let body = genesis.body().map_err(|error| HomeError::Record(error.to_string()))?;
+    let body = genesis
+        .body()
+        .map_err(|error| HomeError::Record(error.to_string()))?;
     Ledger::create(disk, signer, &[(genesis.kind(), body)])?;
     Ok((key_id, verifier))
 }
@@ -174,7 +199,11 @@ pub fn found_with(
 /// Returns [`HomeError::Key`] if the origin cannot name a log.
 pub fn log_signer(origin: &str, keys: &LogKeys) -> Result<LogSigner, HomeError> {
     let log = SignerKey::from_seed(origin, &keys.log_seed)?;
-    Ok(LogSigner { origin: origin.to_owned(), log, seal: SigningKey::from_bytes(&keys.seal_seed) })
+    Ok(LogSigner {
+        origin: origin.to_owned(),
+        log,
+        seal: SigningKey::from_bytes(&keys.seal_seed),
+    })
 }
 
 /// Returns the shared key with which commands of the gate's own user sign for a person: the first

@@ -33,7 +33,9 @@ use spoolgate_ledger::disk::Disk;
 use spoolgate_rules::{Rulebook, services};
 use spoolgate_trading::order::Fill;
 use spoolgate_trading::requests::ClosedOrder;
-use spoolgate_wire::ids::{ControlId, ExecId, OrderId, Principal, ProposalId, RequestId, ServiceName};
+use spoolgate_wire::ids::{
+    ControlId, ExecId, OrderId, Principal, ProposalId, RequestId, ServiceName,
+};
 use spoolgate_wire::time::Time;
 
 /// A source of facts. What an index knows is the same for all; each source provides the rest
@@ -246,9 +248,18 @@ impl Secret<'_> {
 ///
 /// # Errors
 /// Returns [`HomeError`] if a look-up fails.
-pub fn fill(lookups: &mut Lookups, request: &Prepared, from: &impl Lookup) -> Result<(), HomeError> {
-    let Ok(authentic) = &request.request else { return Ok(()) };
-    let (source, id) = (authentic.envelope.source.as_str(), authentic.envelope.id.as_str());
+pub fn fill(
+    lookups: &mut Lookups,
+    request: &Prepared,
+    from: &impl Lookup,
+) -> Result<(), HomeError> {
+    let Ok(authentic) = &request.request else {
+        return Ok(());
+    };
+    let (source, id) = (
+        authentic.envelope.source.as_str(),
+        authentic.envelope.id.as_str(),
+    );
     lookups.seen = from.seen(source, id)?;
     if request.origin != Origin::Local {
         lookups.seen_in_spool = from.seen_in_spool(&request.origin.label(), id)?;
@@ -267,7 +278,10 @@ pub fn fill(lookups: &mut Lookups, request: &Prepared, from: &impl Lookup) -> Re
         lookups.rows = from.blob(digest)?;
     }
     let key = needs.key.as_deref().map(Secret::Key);
-    let credential = needs.credential.as_ref().map(|(service, id)| Secret::Credential(service, id));
+    let credential = needs
+        .credential
+        .as_ref()
+        .map(|(service, id)| Secret::Credential(service, id));
     for secret in key.iter().chain(&credential) {
         lookups.key_is_held = from.is_held(secret)?.unwrap_or(lookups.key_is_held);
     }
@@ -294,22 +308,36 @@ pub fn fill(lookups: &mut Lookups, request: &Prepared, from: &impl Lookup) -> Re
 }
 
 /// Fills in what deciding on a proposal reads.
-fn fill_proposal(lookups: &mut Lookups, needs: &Needs, from: &impl Lookup) -> Result<(), HomeError> {
+fn fill_proposal(
+    lookups: &mut Lookups,
+    needs: &Needs,
+    from: &impl Lookup,
+) -> Result<(), HomeError> {
     let mut path = needs.rule_file.as_deref();
     if let Some(id) = needs.proposal {
-        lookups.only_signatures_approve =
-            from.only_signatures_approve().unwrap_or(lookups.only_signatures_approve);
+        lookups.only_signatures_approve = from
+            .only_signatures_approve()
+            .unwrap_or(lookups.only_signatures_approve);
         lookups.proposal = last_step(from, id)?;
-        if let Some(Step::Pended { proposed, .. } | Step::Applied { proposed, .. }) = &lookups.proposal {
+        if let Some(Step::Pended { proposed, .. } | Step::Applied { proposed, .. }) =
+            &lookups.proposal
+        {
             path = Some(&proposed.path);
         }
     }
     if let Some(path) = path {
-        lookups.rule_file_differs = from.rule_file_differs(path)?.unwrap_or(lookups.rule_file_differs);
+        lookups.rule_file_differs = from
+            .rule_file_differs(path)?
+            .unwrap_or(lookups.rule_file_differs);
     }
     for seq in &needs.evidence {
-        let is_decision = matches!(from.named_record(*seq)?.as_deref(), Some(Record::Decision(_)));
-        lookups.evidence_found = lookups.evidence_found.saturating_add(usize::from(is_decision));
+        let is_decision = matches!(
+            from.named_record(*seq)?.as_deref(),
+            Some(Record::Decision(_))
+        );
+        lookups.evidence_found = lookups
+            .evidence_found
+            .saturating_add(usize::from(is_decision));
     }
     if let Some(id) = &needs.citation
         && let Some(docket) = from.docket(id)?
@@ -330,10 +358,14 @@ fn fill_case(
 ) -> Result<(), HomeError> {
     lookups.no_more_cases = from.no_more_cases();
     lookups.docket = from.docket(id)?;
-    let Some(docket) = &lookups.docket else { return Ok(()) };
+    let Some(docket) = &lookups.docket else {
+        return Ok(());
+    };
     lookups.signed_case = from.signed_case(docket)?;
     let Some(role) = role else { return Ok(()) };
-    let others = council::waits_for(from.rules(), docket).into_iter().any(|other| other != role);
+    let others = council::waits_for(from.rules(), docket)
+        .into_iter()
+        .any(|other| other != role);
     if docket.closed.is_none() && !others && !lookups.no_more_cases {
         lookups.said = Some(from.said(docket)?);
     }
@@ -359,7 +391,11 @@ pub fn step_in<'a>(
     row: &ProposalRow,
     record: impl FnOnce(u64) -> Result<Option<Cow<'a, Record>>, HomeError>,
 ) -> Result<Option<Step>, HomeError> {
-    let line = if row.standing == Standing::Reverted { row.record } else { Some(row.seq) };
+    let line = if row.standing == Standing::Reverted {
+        row.record
+    } else {
+        Some(row.seq)
+    };
     let record = line.map(record).transpose()?.flatten();
     let mut own = record.iter().flat_map(|record| steps(record.changes()));
     Ok(own.find(|step| step.proposal_id() == row.id).cloned())
@@ -379,7 +415,11 @@ fn earlier(disk: &dyn Disk, used: UsedId, record: Option<&Record>) -> Result<Ear
         message: None,
     };
     if let Some(Record::Decision(decision)) = record {
-        earlier.payload = cases::text(disk, decision.payload.as_deref(), decision.payload_blob.as_deref())?;
+        earlier.payload = cases::text(
+            disk,
+            decision.payload.as_deref(),
+            decision.payload_blob.as_deref(),
+        )?;
         let data = decision.data.as_ref().map(|raw| raw.get());
         earlier.data = cases::text(disk, data, decision.data_blob.as_deref())?;
         earlier.message = decision.metadata.message.clone();
@@ -418,7 +458,8 @@ impl Lookup for Live<'_> {
     }
 
     fn named_record(&self, seq: u64) -> Result<Option<Cow<'_, Record>>, HomeError> {
-        let is_known = seq >= self.core.ledger.position().seq || self.core.store.line(seq)?.is_some();
+        let is_known =
+            seq >= self.core.ledger.position().seq || self.core.store.line(seq)?.is_some();
         if is_known { self.record(seq) } else { Ok(None) }
     }
 
@@ -449,11 +490,20 @@ impl Lookup for Live<'_> {
     fn rule_file_differs(&self, path: &str) -> Result<Option<bool>, HomeError> {
         let in_force = self.core.rulebook.files.files.get(path).map(String::as_str);
         // Rule files that lines of this batch change are written only after the seal.
-        let ahead = self.pending.records.iter().flat_map(|record| applied(record.changes()));
+        let ahead = self
+            .pending
+            .records
+            .iter()
+            .flat_map(|record| applied(record.changes()));
         let ahead = ahead.filter(|(proposed, _)| proposed.path == path);
-        let mut known: Vec<Option<&str>> = ahead.map(|(proposed, _)| proposed.old.as_deref()).collect();
+        let mut known: Vec<Option<&str>> =
+            ahead.map(|(proposed, _)| proposed.old.as_deref()).collect();
         let is_services = path == services::PATH;
-        let before = if is_services { self.core.services_before(self.pending)? } else { Vec::new() };
+        let before = if is_services {
+            self.core.services_before(self.pending)?
+        } else {
+            Vec::new()
+        };
         known.extend(before.iter().map(Option::as_deref));
         known.push(in_force);
         Ok(Some(!holds_any(self.disk(), Path::new(path), &known)))
@@ -463,7 +513,12 @@ impl Lookup for Live<'_> {
 impl Home {
     /// Returns a look-up over the home and the batch so far.
     pub(super) fn live<'a>(&'a self, pending: &'a Pending, now: Time) -> Live<'a> {
-        Live { core: &self.core, pending, cases_decided: self.intake.cases_decided, now }
+        Live {
+            core: &self.core,
+            pending,
+            cases_decided: self.intake.cases_decided,
+            now,
+        }
     }
 
     /// Looks up what deciding a request reads besides the state.
@@ -479,7 +534,9 @@ impl Home {
         let mut lookups = Lookups::default();
         match fill(&mut lookups, request, &self.live(pending, now)) {
             // A request is not decided on half of its facts: its decision names the missing files.
-            Err(HomeError::Ledger(LedgerError::Pruned(missing))) => lookups.pruned = Some(missing.files()),
+            Err(HomeError::Ledger(LedgerError::Pruned(missing))) => {
+                lookups.pruned = Some(missing.files())
+            }
             other => other?,
         }
         Ok(lookups)

@@ -38,12 +38,19 @@ impl Drop for Notifications {
 impl Outside {
     /// Queues a notification about a proposal; `text` is its pending file.
     pub(super) fn notify(&mut self, core: &Core, news: &mut News, text: String) {
-        let Some(notify) = &core.rulebook.notify else { return };
+        let Some(notify) = &core.rulebook.notify else {
+            return;
+        };
         if self.notifications.waiting.len() >= WAITING_MAX {
-            news.tell(core, "too many notifications wait; one is not sent".to_owned());
+            news.tell(
+                core,
+                "too many notifications wait; one is not sent".to_owned(),
+            );
             return;
         }
-        self.notifications.waiting.push_back((notify.command.clone(), text));
+        self.notifications
+            .waiting
+            .push_back((notify.command.clone(), text));
         self.go_on_notifying(core, news, false);
     }
 
@@ -51,8 +58,11 @@ impl Outside {
     /// none is left.
     pub(super) fn go_on_notifying(&mut self, core: &Core, news: &mut News, to_the_end: bool) {
         loop {
-            let is_over =
-                self.notifications.running.as_ref().is_some_and(|thread| to_the_end || thread.is_finished());
+            let is_over = self
+                .notifications
+                .running
+                .as_ref()
+                .is_some_and(|thread| to_the_end || thread.is_finished());
             if let Some(thread) = self.notifications.running.take_if(|_| is_over) {
                 match thread.join() {
                     Ok(Some(CommandAnswer { output: None, note })) => {
@@ -65,14 +75,18 @@ impl Outside {
             if self.notifications.running.is_some() {
                 return;
             }
-            let Some((command, text)) = self.notifications.waiting.pop_front() else { return };
+            let Some((command, text)) = self.notifications.waiting.pop_front() else {
+                return;
+            };
             let (root, stop) = (core.root.clone(), Arc::clone(&self.notifications.stop));
             let thread = std::thread::Builder::new()
                 .name("notification".to_owned())
                 .spawn(move || program::run(&root, &command, text.as_bytes(), &stop));
             match thread {
                 Ok(thread) => self.notifications.running = Some(thread),
-                Err(error) => news.tell(core, format!("people were not told of a proposal: {error}")),
+                Err(error) => {
+                    news.tell(core, format!("people were not told of a proposal: {error}"))
+                }
             }
         }
     }

@@ -51,7 +51,8 @@ pub struct Seams {
 pub enum HomeError {
     /// Another gate holds the lock.
     #[error(
-        "another gate is running over `{0}`; stop it, or hand requests to it with `spoolgate handle` or `submit`"
+        "another gate is running over `{0}`; stop it, or hand requests to it with `spoolgate \
+            handle` or `submit`"
     )]
     Busy(PathBuf),
     /// An error of the ledger.
@@ -88,7 +89,8 @@ pub enum HomeError {
     },
     /// Something else is in the place of a folder of the home.
     #[error(
-        "`{0}` is a file or a link, or lies below one, and must be a folder of the home itself; move it away, then start again"
+        "`{0}` is a file or a link, or lies below one, and must be a folder of the home itself; \
+            move it away, then start again"
     )]
     NoFolder(PathBuf),
     /// The question cannot be answered until a gate has run.
@@ -102,7 +104,8 @@ pub enum HomeError {
     NotAHome(PathBuf),
     /// The first person is not in the rules as a human.
     #[error(
-        "`{0}` is not a principal with `role: human` in rules/principals.yaml; add it there first, or name another with --person"
+        "`{0}` is not a principal with `role: human` in rules/principals.yaml; add it there first, \
+            or name another with --person"
     )]
     NoPerson(Principal),
 }
@@ -110,7 +113,9 @@ pub enum HomeError {
 /// Returns what to do about a disk error, if that is known.
 fn way_out(source: &io::Error) -> &'static str {
     match source.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; make room there, then do it again",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; make room there, then do it again"
+        }
         io::ErrorKind::ReadOnlyFilesystem => "; mount it for writing, then do it again",
         io::ErrorKind::PermissionDenied => "; do it as the user whom it belongs to",
         _ => "",
@@ -120,14 +125,19 @@ fn way_out(source: &io::Error) -> &'static str {
 impl HomeError {
     /// Creates a disk error for a path.
     pub fn disk(path: &Path, source: io::Error) -> HomeError {
-        HomeError::Disk { path: path.to_owned(), source }
+        HomeError::Disk {
+            path: path.to_owned(),
+            source,
+        }
     }
 
     /// Returns the exit code of a command that ends with this error.
     pub fn exit(&self) -> Exit {
         match self {
             HomeError::Busy(_) | HomeError::Unsettled(_) => Exit::Busy,
-            HomeError::Ledger(LedgerError::Corrupt(_)) | HomeError::Record(_) => Exit::LedgerCorrupt,
+            HomeError::Ledger(LedgerError::Corrupt(_)) | HomeError::Record(_) => {
+                Exit::LedgerCorrupt
+            }
             HomeError::Rulebook(_)
             | HomeError::NoPerson(_)
             | HomeError::NotAllowed(_)
@@ -197,27 +207,35 @@ pub fn read_genesis(root: &Path, disk: &dyn Disk) -> Result<Genesis, HomeError> 
     let path = segment::path(1);
     let checkpoint = Path::new(log::CHECKPOINT_FILE);
     let file =
-        segment::open_head(disk, Path::new(segment::AUDIT_DIR), 1).map_err(|source| match source.kind() {
-            // Do not suggest `init` here: a new home would hide that the old ledger is lost.
-            io::ErrorKind::NotFound if matches!(disk.stat(checkpoint), Ok(Some(_))) => {
-                HomeError::Record(format!(
-                    "`{}` is gone while `{}` is there: bring it back from a copy",
-                    path.display(),
-                    checkpoint.display()
-                ))
-            }
-            io::ErrorKind::NotFound => HomeError::NotAHome(root.to_owned()),
-            _ => HomeError::disk(&path, source),
-        })?;
+        segment::open_head(disk, Path::new(segment::AUDIT_DIR), 1).map_err(
+            |source| match source.kind() {
+                // Do not suggest `init` here: a new home would hide that the old ledger is lost.
+                io::ErrorKind::NotFound if matches!(disk.stat(checkpoint), Ok(Some(_))) => {
+                    HomeError::Record(format!(
+                        "`{}` is gone while `{}` is there: bring it back from a copy",
+                        path.display(),
+                        checkpoint.display()
+                    ))
+                }
+                io::ErrorKind::NotFound => HomeError::NotAHome(root.to_owned()),
+                _ => HomeError::disk(&path, source),
+            },
+        )?;
     let mut reader = spoolgate_ledger::scan::LineReader::new(file.as_ref(), 0);
-    let bytes = match reader.next_line().map_err(|source| HomeError::disk(&path, source))? {
+    let bytes = match reader
+        .next_line()
+        .map_err(|source| HomeError::disk(&path, source))?
+    {
         spoolgate_ledger::scan::NextLine::Line(_, bytes) => bytes,
         _ => return Err(HomeError::Record("the first line is not whole".to_owned())),
     };
-    let line = line::parse(&bytes).map_err(|error| HomeError::Record(format!("the first line: {error}")))?;
+    let line = line::parse(&bytes)
+        .map_err(|error| HomeError::Record(format!("the first line: {error}")))?;
     match Record::parse(line.kind, &line.body()) {
         Ok(Some(Record::Genesis(genesis))) => Ok(genesis),
-        Ok(_) => Err(HomeError::Record("the first line is not a genesis line".to_owned())),
+        Ok(_) => Err(HomeError::Record(
+            "the first line is not a genesis line".to_owned(),
+        )),
         Err(error) => Err(HomeError::Record(format!("the first line: {error}"))),
     }
 }
@@ -234,7 +252,12 @@ pub(super) struct Folded {
 impl Folded {
     /// Starts from a state, with no lines read.
     pub(super) fn from(state: State, outstanding: Outstanding) -> Folded {
-        Folded { state, outstanding, failure: None, lines: 0 }
+        Folded {
+            state,
+            outstanding,
+            failure: None,
+            lines: 0,
+        }
     }
 
     pub(super) fn line(&mut self, store: &Store, line: &SealedLine) -> io::Result<()> {
@@ -251,7 +274,13 @@ impl Folded {
         let record = Record::parse(&line.kind, &line.body)
             .map_err(|error| HomeError::Record(format!("line {}: {error}", line.seq)))?;
         let Some(record) = record else { return Ok(()) };
-        fold(&mut self.state, store, &mut self.outstanding, line.seq, &record)?;
+        fold(
+            &mut self.state,
+            store,
+            &mut self.outstanding,
+            line.seq,
+            &record,
+        )?;
         if record.is_indexed() {
             store.insert_line(line.seq, line.location(), &record)?;
         }
@@ -276,7 +305,11 @@ impl Home {
     ///
     /// # Errors
     /// Returns [`HomeError`] if the home cannot be opened.
-    pub fn open_telling(root: &Path, seams: Seams, progress: &mut dyn FnMut(u64)) -> Result<Home, HomeError> {
+    pub fn open_telling(
+        root: &Path,
+        seams: Seams,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Home, HomeError> {
         Home::open_for(root, seams, Hold::Long, progress)
     }
 
@@ -296,11 +329,20 @@ impl Home {
     ) -> Result<Home, HomeError> {
         let (lock, genesis) = Home::lock(root, &seams)?;
         super::pruning::demand_state(root, seams.disk.as_ref())?;
-        Home::assemble_telling(root, seams, Home::parts(root, lock, hold)?, &genesis.origin, progress)
+        Home::assemble_telling(
+            root,
+            seams,
+            Home::parts(root, lock, hold)?,
+            &genesis.origin,
+            progress,
+        )
     }
 
     /// Takes the lock and makes the folders that are missing.
-    pub(super) fn lock(root: &Path, seams: &Seams) -> Result<(Option<HomeLock>, Genesis), HomeError> {
+    pub(super) fn lock(
+        root: &Path,
+        seams: &Seams,
+    ) -> Result<(Option<HomeLock>, Genesis), HomeError> {
         let is_log = || segment::is_log(&root.join(segment::AUDIT_DIR));
         let lock = lock::try_lock(root)
             .map_err(|source| match source.kind() {
@@ -308,7 +350,9 @@ impl Home {
                 // home twice.
                 io::ErrorKind::NotFound if is_log() => HomeError::disk(
                     &root.join(KEYRING_FILE),
-                    io::Error::other("is gone, and the keys of the log with it; bring it back from a copy"),
+                    io::Error::other(
+                        "is gone, and the keys of the log with it; bring it back from a copy",
+                    ),
                 ),
                 io::ErrorKind::NotADirectory if is_log() => HomeError::NoFolder(root.join("state")),
                 io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
@@ -323,7 +367,11 @@ impl Home {
     }
 
     /// Opens the parts of a home on disk.
-    pub(super) fn parts(root: &Path, lock: Option<HomeLock>, hold: Hold) -> Result<Parts, HomeError> {
+    pub(super) fn parts(
+        root: &Path,
+        lock: Option<HomeLock>,
+        hold: Hold,
+    ) -> Result<Parts, HomeError> {
         Ok(Parts {
             rules: Arc::new(RuleFolder::of(root)),
             keyring: SqliteKeyring::open(root, false)?,
@@ -337,7 +385,12 @@ impl Home {
     ///
     /// # Errors
     /// Returns [`HomeError`] if the home cannot be opened.
-    pub fn assemble(root: &Path, seams: Seams, parts: Parts, origin: &str) -> Result<Home, HomeError> {
+    pub fn assemble(
+        root: &Path,
+        seams: Seams,
+        parts: Parts,
+        origin: &str,
+    ) -> Result<Home, HomeError> {
         Home::assemble_telling(root, seams, parts, origin, &mut |_| {})
     }
 
@@ -348,10 +401,22 @@ impl Home {
         origin: &str,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Home, HomeError> {
-        let Parts { rules, keyring, store, lock } = parts;
+        let Parts {
+            rules,
+            keyring,
+            store,
+            lock,
+        } = parts;
         let pairs = Pairs::of(&keyring)?;
         let mut heads = rollback::beside_index(seams.disk.as_ref(), &store)?;
-        let mut home = match roll_forward((&seams, &store), origin, &pairs, heads.clone(), true, progress) {
+        let mut home = match roll_forward(
+            (&seams, &store),
+            origin,
+            &pairs,
+            heads.clone(),
+            true,
+            progress,
+        ) {
             // Lines that do not fit the snapshot are blamed on the ledger only if they do not fit
             // each other either, so try again without the snapshot.
             Err(
@@ -363,24 +428,64 @@ impl Home {
                 // If the index was at a head that this log does not have, the index must not be
                 // rebuilt over it.
                 heads.extend(rollback::of_index(&store));
-                let forward = roll_forward((&seams, &store), origin, &pairs, heads, false, progress)?;
-                let mut home = Home::over(root, seams, Parts { rules, keyring, store, lock }, forward)?;
+                let forward =
+                    roll_forward((&seams, &store), origin, &pairs, heads, false, progress)?;
+                let mut home = Home::over(
+                    root,
+                    seams,
+                    Parts {
+                        rules,
+                        keyring,
+                        store,
+                        lock,
+                    },
+                    forward,
+                )?;
                 home.index_was_elsewhere = true;
                 home
             }
-            forward => Home::over(root, seams, Parts { rules, keyring, store, lock }, forward?)?,
+            forward => Home::over(
+                root,
+                seams,
+                Parts {
+                    rules,
+                    keyring,
+                    store,
+                    lock,
+                },
+                forward?,
+            )?,
         };
         home.check_clock_at_start();
         match home.redo() {
             // The index names lines that are not where it says. Either the index is wrong and is
             // rebuilt, or the ledger is, and reading all of it shows where.
             Err(HomeError::Store(StoreError::Damaged(_))) => {
-                let Home { core, news, found, _lock: lock, .. } = home;
-                let Core { root, seams, keyring, store, rules, .. } = core;
+                let Home {
+                    core,
+                    news,
+                    found,
+                    _lock: lock,
+                    ..
+                } = home;
+                let Core {
+                    root,
+                    seams,
+                    keyring,
+                    store,
+                    rules,
+                    ..
+                } = core;
                 super::pruning::demand_contents(seams.disk.as_ref())?;
                 let heads = rollback::of_index(&store);
-                let forward = roll_forward((&seams, &store), origin, &pairs, heads, false, progress)?;
-                let parts = Parts { rules, keyring: keyring.into_inner(), store, lock };
+                let forward =
+                    roll_forward((&seams, &store), origin, &pairs, heads, false, progress)?;
+                let parts = Parts {
+                    rules,
+                    keyring: keyring.into_inner(),
+                    store,
+                    lock,
+                };
                 home = Home::over(&root, seams, parts, forward)?;
                 home.news.events = news.events;
                 home.found = found;
@@ -404,9 +509,17 @@ impl Home {
         parts: Parts,
         (ledger, found, folded): (Ledger, Found, Folded),
     ) -> Result<Home, HomeError> {
-        let Parts { rules, keyring, store, lock } = parts;
-        let rulebook =
-            rulebook::kept_or_present(seams.disk.as_ref(), &folded.state.rulebook.hash, rules.as_ref())?;
+        let Parts {
+            rules,
+            keyring,
+            store,
+            lock,
+        } = parts;
+        let rulebook = rulebook::kept_or_present(
+            seams.disk.as_ref(),
+            &folded.state.rulebook.hash,
+            rules.as_ref(),
+        )?;
         let core = Core {
             root: root.to_owned(),
             seams,
@@ -451,7 +564,9 @@ impl Home {
 
     /// Passes every event from now on to `hear`, and those noticed while opening.
     pub fn tell_events(&mut self, mut hear: OnEvent) {
-        std::mem::take(&mut self.news.untold).iter().for_each(&mut hear);
+        std::mem::take(&mut self.news.untold)
+            .iter()
+            .for_each(&mut hear);
         self.news.on_event = Some(hear);
     }
 
@@ -521,15 +636,17 @@ impl Home {
         self.core.save_snapshot()
     }
 
-    /// Records a change of the program's version or semantics: a replay recomputes only lines of its
-    /// own semantics, and a mismatch can be traced to an upgrade.
+    /// Records a change of the program's version or semantics: a replay recomputes only lines of
+    /// its own semantics, and a mismatch can be traced to an upgrade.
     fn check_program_at_start(&mut self, now: Time) {
         let (before, version) = (&self.core.state.program, spoolgate_wire::VERSION);
         if before == version && self.core.state.semantics() == SEMANTICS {
             return;
         }
         let changed = events::program_changed(before, version, SEMANTICS, now);
-        self.news.events.push(Record::Event(EventKind::Start, changed));
+        self.news
+            .events
+            .push(Record::Event(EventKind::Start, changed));
     }
 
     fn check_clock_at_start(&mut self) {
@@ -549,7 +666,14 @@ fn roll_forward(
 ) -> Result<(Ledger, Found, Folded), HomeError> {
     // Read within the transaction too: each read outside of one locks and unlocks the index again.
     store.begin()?;
-    match roll_forward_within((seams, store), origin, pairs, remembered, use_snapshot, progress) {
+    match roll_forward_within(
+        (seams, store),
+        origin,
+        pairs,
+        remembered,
+        use_snapshot,
+        progress,
+    ) {
         Ok(forward) => {
             store.commit()?;
             Ok(forward)
@@ -572,18 +696,30 @@ fn roll_forward_within(
     if !use_snapshot {
         store.clear_within()?;
     }
-    let snapshot = if use_snapshot { store.snapshot()? } else { None };
+    let snapshot = if use_snapshot {
+        store.snapshot()?
+    } else {
+        None
+    };
     let tip = store.tip()?;
     let anchored = snapshot.as_ref().map(|snapshot| &snapshot.position);
     // The scan itself checks the position of the snapshot.
-    if let Some(tip) = tip.as_ref().filter(|tip| use_snapshot && Some(*tip) != anchored) {
+    if let Some(tip) = tip
+        .as_ref()
+        .filter(|tip| use_snapshot && Some(*tip) != anchored)
+    {
         // The index can know lines after the snapshot that a restored, older ledger does not have.
-        let tip = Position::from_stored(tip)
-            .ok_or_else(|| StoreError::Damaged("the index's position contradicts itself".to_owned()))?;
+        let tip = Position::from_stored(tip).ok_or_else(|| {
+            StoreError::Damaged("the index's position contradicts itself".to_owned())
+        })?;
         recover::check_anchor(seams.disk.as_ref(), &tip)?;
     }
     let (anchor, state, outstanding) = match snapshot {
-        Some(Snapshot { position, state, outstanding }) => {
+        Some(Snapshot {
+            position,
+            state,
+            outstanding,
+        }) => {
             let position = Position::from_stored(&position).ok_or_else(|| {
                 StoreError::Damaged("the snapshot's position contradicts itself".to_owned())
             })?;
@@ -591,7 +727,13 @@ fn roll_forward_within(
         }
         None => (None, State::default(), Outstanding::new()),
     };
-    let known = pairs.known(origin, Heads { remembered, given_up: state.given_up.clone() })?;
+    let known = pairs.known(
+        origin,
+        Heads {
+            remembered,
+            given_up: state.given_up.clone(),
+        },
+    )?;
     let mut folded = Folded::from(state, outstanding);
     let mut bytes: u64 = 0;
     let opened = recover::open(Arc::clone(&seams.disk), known, anchor, &mut |line| {
@@ -642,9 +784,11 @@ impl Home {
             // Close it again here, so that no two indexes are open while the files change under
             // them.
             match opened {
-                Ok(home) => {
-                    Some((home.core.state.clone(), home.core.outstanding.clone(), home.core.store.dump()?))
-                }
+                Ok(home) => Some((
+                    home.core.state.clone(),
+                    home.core.outstanding.clone(),
+                    home.core.store.dump()?,
+                )),
                 // An unusable state.db is what this command is for.
                 Err(HomeError::Store(_)) => None,
                 Err(error) => return Err(error),
@@ -655,7 +799,12 @@ impl Home {
         Store::remove(root).map_err(|source| HomeError::disk(&path, source))?;
         let parts = Home::parts(root, lock, Hold::Long)?;
         let again = Home::assemble_telling(root, seams, parts, &genesis.origin, progress)?;
-        let Core { state, outstanding, store, .. } = &again.core;
+        let Core {
+            state,
+            outstanding,
+            store,
+            ..
+        } = &again.core;
         let after = (state.clone(), outstanding.clone(), store.dump()?);
         let same = before.is_some_and(|before| before == after);
         Ok((again, same))

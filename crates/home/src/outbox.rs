@@ -53,13 +53,16 @@ impl Projection for Instructions {
     }
 
     fn files(&self, _: &Source<'_>, (seq, record): Line<'_>) -> Result<Vec<File>, HomeError> {
-        outbox::instructions(record.changes()).map(|instruction| file(seq, instruction)).collect()
+        outbox::instructions(record.changes())
+            .map(|instruction| file(seq, instruction))
+            .collect()
     }
 
     fn obstacle(&self) -> Obstacle {
         Obstacle::Retry(|File { path, .. }, error| {
             format!(
-                "the instruction `{}` cannot be put there ({error}); mend its folder, and it is written then",
+                "the instruction `{}` cannot be put there ({error}); mend its folder, and it is \
+                    written then",
                 path.display()
             )
         })
@@ -80,7 +83,14 @@ impl Home {
             let note = events::OWED.to_owned();
             self.push_event(
                 pending,
-                Record::Event(EventKind::Tick, Event { timestamp: now, note, changes }),
+                Record::Event(
+                    EventKind::Tick,
+                    Event {
+                        timestamp: now,
+                        note,
+                        changes,
+                    },
+                ),
             )?;
         }
     }
@@ -101,9 +111,14 @@ fn file(line: u64, told: &Instruction) -> Result<File, HomeError> {
         reduce_only: told.reduce_only,
         line: line.to_string(),
     };
-    let mut bytes = serde_json::to_vec(&body).map_err(|error| HomeError::Record(error.to_string()))?;
+    let mut bytes =
+        serde_json::to_vec(&body).map_err(|error| HomeError::Record(error.to_string()))?;
     bytes.push(b'\n');
     let name = format!("{}.{}.json", told.order_id, told.version);
     let path = Path::new(OUTBOX_DIR).join(told.bridge.as_str()).join(name);
-    Ok(File { path, line, want: Want::Bytes(bytes) })
+    Ok(File {
+        path,
+        line,
+        want: Want::Bytes(bytes),
+    })
 }

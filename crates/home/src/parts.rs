@@ -88,7 +88,8 @@ impl News {
                 )
             }
             Put::Blocked(error) => format!(
-                "the answer `{}` cannot be put there ({error}); mend its folder, then have the request sent again",
+                "the answer `{}` cannot be put there ({error}); mend its folder, then have the \
+                    request sent again",
                 path.display()
             ),
         };
@@ -97,7 +98,11 @@ impl News {
 
     /// Reports a note to the operator.
     pub(super) fn tell(&mut self, core: &Core, note: String) {
-        let event = Event { timestamp: core.ledger_now(), note, changes: Vec::new() };
+        let event = Event {
+            timestamp: core.ledger_now(),
+            note,
+            changes: Vec::new(),
+        };
         match &mut self.on_event {
             Some(hear) => hear(&event),
             None => self.untold.push(event),

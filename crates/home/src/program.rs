@@ -14,10 +14,19 @@ const COMPLAINT_BYTES: usize = 300;
 
 /// Runs a program in the home until it ends, reaches a limit or is stopped; `None` if it was ended
 /// because the gate stops.
-pub(super) fn run(root: &Path, spec: &CommandRule, input: &[u8], stop: &AtomicBool) -> Option<CommandAnswer> {
+pub(super) fn run(
+    root: &Path,
+    spec: &CommandRule,
+    input: &[u8],
+    stop: &AtomicBool,
+) -> Option<CommandAnswer> {
     let program = Path::new(&spec.program);
     // A path with a folder in it is below the home; a bare name is one of the system's programs.
-    let path = if spec.program.contains('/') { root.join(program) } else { program.to_owned() };
+    let path = if spec.program.contains('/') {
+        root.join(program)
+    } else {
+        program.to_owned()
+    };
     let program = Program {
         program: &path,
         args: &spec.args,
@@ -29,22 +38,44 @@ pub(super) fn run(root: &Path, spec: &CommandRule, input: &[u8], stop: &AtomicBo
 }
 
 fn told(spec: &CommandRule, run: Run) -> Option<CommandAnswer> {
-    let Run { ended, output, complaint } = run;
+    let Run {
+        ended,
+        output,
+        complaint,
+    } = run;
     let program = &spec.program;
     let (note, is_well) = match ended {
         Ended::Stopped => return None,
         Ended::Exited(0) => (format!("`{program}` answered"), true),
         Ended::Exited(code) => (format!("`{program}` ended with exit code {code}"), false),
         Ended::Killed(signal) => (format!("`{program}` was ended by signal {signal}"), false),
-        Ended::TimedOut => (format!("`{program}` took longer than {} s", spec.time_limit_s), false),
-        Ended::Flooded => (format!("`{program}` wrote more than {} bytes", spec.output_bytes_max), false),
+        Ended::TimedOut => (
+            format!("`{program}` took longer than {} s", spec.time_limit_s),
+            false,
+        ),
+        Ended::Flooded => (
+            format!(
+                "`{program}` wrote more than {} bytes",
+                spec.output_bytes_max
+            ),
+            false,
+        ),
         Ended::NotStarted(error) | Ended::Failed(error) => {
             (format!("`{program}` could not be run: {error}"), false)
         }
     };
-    let complaint = complaint.get(..complaint.len().min(COMPLAINT_BYTES)).unwrap_or_default();
+    let complaint = complaint
+        .get(..complaint.len().min(COMPLAINT_BYTES))
+        .unwrap_or_default();
     let complaint = String::from_utf8_lossy(complaint);
     let complaint = complaint.trim();
-    let note = if is_well || complaint.is_empty() { note } else { format!("{note}: {complaint}") };
-    Some(CommandAnswer { note: escaped(&note), output: is_well.then_some(output) })
+    let note = if is_well || complaint.is_empty() {
+        note
+    } else {
+        format!("{note}: {complaint}")
+    };
+    Some(CommandAnswer {
+        note: escaped(&note),
+        output: is_well.then_some(output),
+    })
 }

@@ -29,7 +29,9 @@ pub(super) fn steps(changes: &[Change]) -> impl Iterator<Item = &Step> {
 /// Returns the proposals that changes applied, each with its new rulebook.
 pub(super) fn applied(changes: &[Change]) -> impl Iterator<Item = (&Proposed, &str)> {
     steps(changes).filter_map(|step| match step {
-        Step::Applied { proposed, rulebook, .. } => Some((proposed.as_ref(), rulebook.as_str())),
+        Step::Applied {
+            proposed, rulebook, ..
+        } => Some((proposed.as_ref(), rulebook.as_str())),
         _ => None,
     })
 }
@@ -50,24 +52,43 @@ impl Projection for Proposals {
         let mut files = Vec::new();
         for step in steps(record.changes()) {
             let id = step.proposal_id();
-            let place = |folder: &str| Path::new(PROPOSALS_DIR).join(folder).join(format!("{id}.yaml"));
+            let place = |folder: &str| {
+                Path::new(PROPOSALS_DIR)
+                    .join(folder)
+                    .join(format!("{id}.yaml"))
+            };
             let (folder, text) = match step {
                 Step::Pended { proposed, .. } => ("pending", pending_file(proposed)),
-                Step::Applied { proposed, by, rulebook, .. } => {
-                    ("applied", result_file(proposed, &Ended::Applied { by, line, rulebook }))
-                }
+                Step::Applied {
+                    proposed,
+                    by,
+                    rulebook,
+                    ..
+                } => (
+                    "applied",
+                    result_file(proposed, &Ended::Applied { by, line, rulebook }),
+                ),
                 Step::Declined { by, reason, .. } => match pended(source, id)? {
-                    Some(proposed) => {
-                        ("declined", result_file(&proposed, &Ended::Declined { by, line, reason }))
-                    }
+                    Some(proposed) => (
+                        "declined",
+                        result_file(&proposed, &Ended::Declined { by, line, reason }),
+                    ),
                     None => continue,
                 },
             };
             let text = text.map_err(|error| HomeError::Record(error.to_string()))?;
             let want = Want::Bytes(text.into_bytes());
-            files.push(File { path: place(folder), line, want });
+            files.push(File {
+                path: place(folder),
+                line,
+                want,
+            });
             if folder != "pending" {
-                files.push(File { path: place("pending"), line, want: Want::Nothing });
+                files.push(File {
+                    path: place("pending"),
+                    line,
+                    want: Want::Nothing,
+                });
             }
         }
         Ok(files)
@@ -76,11 +97,15 @@ impl Projection for Proposals {
 
 /// Returns what a declined proposal proposed, from the line that made it pending.
 fn pended(source: &Source<'_>, id: ProposalId) -> Result<Option<Proposed>, HomeError> {
-    let Some(line) = source.core.store.proposal(id)?.and_then(|row| row.record) else { return Ok(None) };
+    let Some(line) = source.core.store.proposal(id)?.and_then(|row| row.record) else {
+        return Ok(None);
+    };
     let record = source.record(line)?;
     let mut own = record.iter().flat_map(|record| steps(record.changes()));
     Ok(own.find_map(|step| match step {
-        Step::Pended { proposed, .. } if proposed.proposal_id == id => Some(proposed.as_ref().clone()),
+        Step::Pended { proposed, .. } if proposed.proposal_id == id => {
+            Some(proposed.as_ref().clone())
+        }
         _ => None,
     }))
 }
@@ -98,17 +123,23 @@ impl Home {
         line: u64,
         now: Time,
     ) -> Result<(), HomeError> {
-        let index = line.checked_sub(self.core.ledger.position().seq).and_then(|at| usize::try_from(at).ok());
+        let index = line
+            .checked_sub(self.core.ledger.position().seq)
+            .and_then(|at| usize::try_from(at).ok());
         let record = index.and_then(|index| pending.records.get(index));
         let made: Vec<(ProposalId, String, Option<String>, String)> = record
             .iter()
             .flat_map(|record| events::applied(record.changes()))
-            .map(|(id, path, new, hash)| (id, path.to_owned(), new.map(str::to_owned), hash.to_owned()))
+            .map(|(id, path, new, hash)| {
+                (id, path.to_owned(), new.map(str::to_owned), hash.to_owned())
+            })
             .collect();
         for (id, path, text, hash) in made {
             let book = self.core.rulebook.with_rule(&path, text.as_deref())?;
             if book.hash != hash {
-                return Err(HomeError::Record(format!("line {line}: {id} does not make rulebook {hash}")));
+                return Err(HomeError::Record(format!(
+                    "line {line}: {id} does not make rulebook {hash}"
+                )));
             }
             rulebook::keep(self.core.seams.disk.as_ref(), &book.files)?;
             self.core.rulebook = book;
@@ -133,7 +164,8 @@ impl Outside {
     ) -> Result<(), HomeError> {
         for step in steps(changes) {
             if let Step::Pended { proposed, .. } = step {
-                let text = pending_file(proposed).map_err(|error| HomeError::Record(error.to_string()))?;
+                let text =
+                    pending_file(proposed).map_err(|error| HomeError::Record(error.to_string()))?;
                 self.notify(core, news, text);
             }
         }

@@ -41,7 +41,12 @@ pub struct Pruned {
 /// Returns [`HomeError::Ledger`] with the segments to bring back.
 pub(super) fn demand_contents(disk: &dyn Disk) -> Result<(), HomeError> {
     let dir = Path::new(AUDIT_DIR);
-    Ok(recover::demand_contents(disk, dir, &recover::kept(disk, dir)?, 1)?)
+    Ok(recover::demand_contents(
+        disk,
+        dir,
+        &recover::kept(disk, dir)?,
+        1,
+    )?)
 }
 
 /// Refuses if state.db cannot be used and cannot be filled from the ledger, before it is created
@@ -52,11 +57,19 @@ pub(super) fn demand_contents(disk: &dyn Disk) -> Result<(), HomeError> {
 pub(super) fn demand_state(root: &Path, disk: &dyn Disk) -> Result<(), HomeError> {
     // Pruning starts with the first segment, and stubs stay.
     let first = Path::new(AUDIT_DIR).join(segment::stub_name(1));
-    if disk.stat(&first).map_err(|source| HomeError::disk(&first, source))?.is_none() {
+    if disk
+        .stat(&first)
+        .map_err(|source| HomeError::disk(&first, source))?
+        .is_none()
+    {
         return Ok(());
     }
     let snapshot = Store::open_read_only(root).and_then(|store| store.snapshot());
-    if matches!(snapshot, Ok(Some(_))) { Ok(()) } else { demand_contents(disk) }
+    if matches!(snapshot, Ok(Some(_))) {
+        Ok(())
+    } else {
+        demand_contents(disk)
+    }
 }
 
 impl Home {
@@ -92,7 +105,10 @@ impl Home {
         let mut found: Vec<(u32, Stub)> = Vec::new();
         let due = prune::due(&kept, last);
         for (number, kept) in kept.into_iter().filter(|(number, _)| due.contains(number)) {
-            found.push((number, prune::check(disk.as_ref(), dir, (number, kept), copies)?));
+            found.push((
+                number,
+                prune::check(disk.as_ref(), dir, (number, kept), copies)?,
+            ));
             progress(u64::try_from(found.len()).unwrap_or(u64::MAX));
         }
         home.core.demand_unneeded(&found)?;
@@ -121,17 +137,32 @@ impl Core {
         needed.extend(self.outstanding.keys().map(|seq| {
             (
                 *seq,
-                "an answer that could not be made durable (an obstacle stands where its files go)".to_owned(),
+                "an answer that could not be made durable (an obstacle stands where its files go)"
+                    .to_owned(),
             )
         }));
-        needed
-            .extend(self.state.approvals.iter().map(|hold| (hold.id.0, format!("held request {}", hold.id))));
+        needed.extend(
+            self.state
+                .approvals
+                .iter()
+                .map(|hold| (hold.id.0, format!("held request {}", hold.id))),
+        );
         needed.extend(self.state.actions.open.keys().map(|id| {
-            (id.0, format!("outgoing action {id}, which is open until a gate runs again (`spoolgate run --until-idle`)"))
+            (
+                id.0,
+                format!(
+                    "outgoing action {id}, which is open until a gate runs again \
+                (`spoolgate run --until-idle`)"
+                ),
+            )
         }));
         for id in self.store.open_cases(usize::MAX)? {
             if let Some(docket) = self.store.docket(&id)? {
-                let lines = docket.votes.iter().map(|(seq, _)| *seq).chain([docket.request]);
+                let lines = docket
+                    .votes
+                    .iter()
+                    .map(|(seq, _)| *seq)
+                    .chain([docket.request]);
                 needed.extend(lines.map(|seq| (seq, format!("open council case {id}"))));
             }
         }
@@ -149,7 +180,8 @@ impl Core {
             let lines = header.first_line..header.first_line.saturating_add(header.lines);
             if let Some((seq, what)) = needed.iter().find(|(seq, _)| lines.contains(seq)) {
                 return Err(HomeError::Unsettled(format!(
-                    "`{}` cannot be pruned: its line {seq} is needed by {what}; nothing was removed",
+                    "`{}` cannot be pruned: its line {seq} is needed by {what}; nothing was \
+                        removed",
                     header.file
                 )));
             }

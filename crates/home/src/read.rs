@@ -79,11 +79,20 @@ impl View {
     /// # Errors
     /// [`StoreError`].
     pub fn request_lines(&self, id: &str) -> Result<Vec<u64>, StoreError> {
-        let own = self.rulebook.principals.values().filter_map(|rule| rule.spool.clone()).map(Origin::Agent);
+        let own = self
+            .rulebook
+            .principals
+            .values()
+            .filter_map(|rule| rule.spool.clone())
+            .map(Origin::Agent);
         let mut lines = BTreeSet::new();
         for origin in [Origin::Flat, Origin::Local].into_iter().chain(own) {
             for store in self.stores() {
-                lines.extend(store.seen_in_spool(&origin.label(), id)?.map(|seen| seen.seq));
+                lines.extend(
+                    store
+                        .seen_in_spool(&origin.label(), id)?
+                        .map(|seen| seen.seq),
+                );
             }
         }
         Ok(lines.into_iter().collect())
@@ -102,7 +111,10 @@ impl View {
         &self,
         ask: impl Fn(&Store) -> Result<Option<T>, StoreError>,
     ) -> Result<Option<T>, StoreError> {
-        self.stores().into_iter().find_map(|store| ask(store).transpose()).transpose()
+        self.stores()
+            .into_iter()
+            .find_map(|store| ask(store).transpose())
+            .transpose()
     }
 
     /// Returns what is known of a council case.
@@ -121,11 +133,18 @@ impl View {
         let mut ids: BTreeSet<RequestId> = BTreeSet::new();
         for store in self.stores() {
             // A case that is open in one index may have ended in the next.
-            ids.extend(if only_open { store.open_cases(usize::MAX)? } else { store.newest_cases(limit)? });
+            ids.extend(if only_open {
+                store.open_cases(usize::MAX)?
+            } else {
+                store.newest_cases(limit)?
+            });
         }
         let mut found = Vec::new();
         for id in ids {
-            found.extend(self.docket(&id)?.filter(|docket| !only_open || docket.closed.is_none()));
+            found.extend(
+                self.docket(&id)?
+                    .filter(|docket| !only_open || docket.closed.is_none()),
+            );
         }
         found.sort_by_key(|docket| std::cmp::Reverse(docket.request));
         found.truncate(limit);
@@ -137,8 +156,12 @@ impl View {
     /// # Errors
     /// [`HomeError`].
     pub fn proposal(&self, id: ProposalId) -> Result<Option<(ProposalRow, Proposed)>, HomeError> {
-        let Some(row) = proposals::proposal(&self.stores(), id)? else { return Ok(None) };
-        let Some(line) = row.record else { return Ok(None) };
+        let Some(row) = proposals::proposal(&self.stores(), id)? else {
+            return Ok(None);
+        };
+        let Some(line) = row.record else {
+            return Ok(None);
+        };
         let record = self.record(line)?;
         let steps = record.iter().flat_map(Record::changes);
         let proposed = steps.filter_map(|change| match change {
@@ -163,15 +186,22 @@ impl View {
         let mut ids: BTreeSet<ProposalId> = BTreeSet::new();
         for store in self.stores() {
             // A proposal that is pending in one index may have ended in the next.
-            let newest = if only_pending { store.pending_proposals() } else { store.newest_proposals(limit) };
+            let newest = if only_pending {
+                store.pending_proposals()
+            } else {
+                store.newest_proposals(limit)
+            };
             ids.extend(newest?);
         }
-        let newest = ids.into_iter().rev().filter_map(|id| match self.proposal(id) {
-            // It was decided on long ago. Looking it up by its id reports which segment to bring
-            // back.
-            Err(HomeError::Ledger(LedgerError::Pruned(_))) => None,
-            other => other.transpose(),
-        });
+        let newest = ids
+            .into_iter()
+            .rev()
+            .filter_map(|id| match self.proposal(id) {
+                // It was decided on long ago. Looking it up by its id reports which segment to
+                // bring back.
+                Err(HomeError::Ledger(LedgerError::Pruned(_))) => None,
+                other => other.transpose(),
+            });
         let is_shown = |found: &Result<(ProposalRow, Proposed), HomeError>| {
             let waits = |row: &ProposalRow| row.standing == Standing::Pending;
             !only_pending || found.as_ref().map_or(true, |(row, _)| waits(row))
@@ -190,7 +220,8 @@ impl View {
                 let bytes = log::read_line(self.disk.as_ref(), location)?;
                 let fail = |error: String| HomeError::Record(format!("line {seq}: {error}"));
                 let line = line::parse(&bytes).map_err(|error| fail(error.to_string()))?;
-                return Record::parse(line.kind, &line.body()).map_err(|error| fail(error.to_string()));
+                return Record::parse(line.kind, &line.body())
+                    .map_err(|error| fail(error.to_string()));
             }
         }
         Ok(None)
@@ -217,7 +248,11 @@ impl View {
     ///
     /// # Errors
     /// [`HomeError`].
-    pub fn text(&self, member: Option<&str>, digest: Option<&str>) -> Result<Option<String>, HomeError> {
+    pub fn text(
+        &self,
+        member: Option<&str>,
+        digest: Option<&str>,
+    ) -> Result<Option<String>, HomeError> {
         super::cases::text(self.disk.as_ref(), member, digest)
     }
 
@@ -270,7 +305,11 @@ pub fn read(root: &Path, seams: &Seams) -> Result<View, HomeError> {
 ///
 /// # Errors
 /// [`HomeError`].
-pub(super) fn read_with(root: &Path, seams: &Seams, index: Option<Store>) -> Result<View, HomeError> {
+pub(super) fn read_with(
+    root: &Path,
+    seams: &Seams,
+    index: Option<Store>,
+) -> Result<View, HomeError> {
     let identity = identity_of(&read_genesis(root, seams.disk.as_ref())?)?;
     // Folding fills an index of its own, with what the snapshot lacks; look-ups ask both.
     let store = Store::in_memory()?;
@@ -287,8 +326,8 @@ pub(super) fn read_with(root: &Path, seams: &Seams, index: Option<Store>) -> Res
     };
     let mut outstanding = Outstanding::new();
     let position = each_sealed_line(seams.disk.as_ref(), position, &mut |line| {
-        let record =
-            Record::parse(&line.kind, &line.body).map_err(|error| HomeError::Record(error.to_string()))?;
+        let record = Record::parse(&line.kind, &line.body)
+            .map_err(|error| HomeError::Record(error.to_string()))?;
         let Some(record) = record else { return Ok(()) };
         fold(&mut state, &store, &mut outstanding, line.seq, &record)?;
         if record.is_indexed() {
@@ -297,7 +336,14 @@ pub(super) fn read_with(root: &Path, seams: &Seams, index: Option<Store>) -> Res
         Ok(())
     })?;
     let rulebook = rulebook::kept(seams.disk.as_ref(), &state.rulebook.hash)?;
-    Ok(View { state, rulebook, newest: store, on_disk, disk: Arc::clone(&seams.disk), position })
+    Ok(View {
+        state,
+        rulebook,
+        newest: store,
+        on_disk,
+        disk: Arc::clone(&seams.disk),
+        position,
+    })
 }
 
 /// Returns the keys that a log begins with, by its first line.
@@ -313,7 +359,10 @@ pub fn identity_of(genesis: &Genesis) -> Result<LogIdentity, HomeError> {
 /// is not trusted: it can only show that lines are missing.
 pub fn size_of_checkpoint(disk: &dyn Disk, checkpoint: &Path) -> Option<u64> {
     let file = disk.read(checkpoint, note::NOTE_BYTES_MAX).ok()?;
-    String::from_utf8_lossy(&file.bytes).lines().nth(1).and_then(|size| size.parse().ok())
+    String::from_utf8_lossy(&file.bytes)
+        .lines()
+        .nth(1)
+        .and_then(|size| size.parse().ok())
 }
 
 /// Passes every line from `position` on to `visit`, with chain and seals checked, and returns the
@@ -338,7 +387,8 @@ pub fn each_sealed_line(
     loop {
         let path = segment::path(position.segment);
         let fail = |source| HomeError::disk(&path, source);
-        let file = segment::open(disk, Path::new(segment::AUDIT_DIR), position.segment).map_err(fail)?;
+        let file =
+            segment::open(disk, Path::new(segment::AUDIT_DIR), position.segment).map_err(fail)?;
         let mut failure = None;
         let scanned = scan_segment(file.as_ref(), &position, &mut |line| {
             visit(line).map_err(|error| {
@@ -375,10 +425,13 @@ pub fn each_sealed_line(
 /// # Errors
 /// Returns [`HomeError::NotAHome`] if `root` is not a folder, or the system's error.
 pub fn real_seams(root: &Path) -> Result<Seams, HomeError> {
-    let disk = spoolgate_host::real_disk::RealDisk::open(root).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => HomeError::NotAHome(root.to_owned()),
-        _ => HomeError::disk(root, source),
-    })?;
+    let disk =
+        spoolgate_host::real_disk::RealDisk::open(root).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                HomeError::NotAHome(root.to_owned())
+            }
+            _ => HomeError::disk(root, source),
+        })?;
     Ok(Seams {
         disk: Arc::new(disk),
         clock: Arc::new(spoolgate_host::clock::SystemClock::default()),

@@ -81,7 +81,11 @@ impl Home {
             Ok((_, decision)) => decision,
             // The operator has to bring the segment back.
             Err(error @ HomeError::Ledger(LedgerError::Pruned(_))) => return Err(error.into()),
-            Err(_) => return refused(format!("line {seq} is no decision; only requests have sealed fields")),
+            Err(_) => {
+                return refused(format!(
+                    "line {seq} is no decision; only requests have sealed fields"
+                ));
+            }
         };
         let mut lines = vec![seq];
         // A refused line may name a request of another sender.
@@ -91,7 +95,13 @@ impl Home {
             && let Some(seen) = self.core.store.seen(source, id).map_err(HomeError::from)?
         {
             lines.push(seen.seq);
-            lines.extend(self.core.decision(seen.seq)?.1.hold.map(|HoldId(held)| held));
+            lines.extend(
+                self.core
+                    .decision(seen.seq)?
+                    .1
+                    .hold
+                    .map(|HoldId(held)| held),
+            );
         }
         lines.extend(decision.hold.map(|HoldId(held)| held));
         lines.sort_unstable();
@@ -104,7 +114,11 @@ impl Home {
     /// # Errors
     /// Returns [`RedactError`] if there are none, or if several senders used the id.
     pub fn lines_of_id(&self, id: &RequestId) -> Result<Vec<u64>, RedactError> {
-        let lines = self.core.store.lines_of_id(id.as_str()).map_err(HomeError::from)?;
+        let lines = self
+            .core
+            .store
+            .lines_of_id(id.as_str())
+            .map_err(HomeError::from)?;
         let mut by_source: BTreeMap<Option<String>, u64> = BTreeMap::new();
         for seq in lines {
             by_source.insert(self.core.decision(seq)?.1.source, seq);
@@ -114,7 +128,10 @@ impl Home {
             [seq] => self.lines_of_request(*seq),
             several => {
                 let lines: Vec<String> = several.iter().map(u64::to_string).collect();
-                refused(format!("several senders used the id `{id}`: name a line, of {}", lines.join(", ")))
+                refused(format!(
+                    "several senders used the id `{id}`: name a line, of {}",
+                    lines.join(", ")
+                ))
             }
         }
     }
@@ -138,7 +155,9 @@ impl Home {
         }
         decisions.retain(|(_, decision)| !decision.sealed.is_empty());
         if decisions.is_empty() {
-            return refused("nothing of this request is sealed: it was logged in clear, as facts".to_owned());
+            return refused(
+                "nothing of this request is sealed: it was logged in clear, as facts".to_owned(),
+            );
         }
         for (seq, decision) in &decisions {
             self.core.check_is_settled(*seq, decision)?;
@@ -154,7 +173,12 @@ impl Home {
                     || asked.fields.contains(&field.field)
                     || field.field == DIGESTS
                     || field.field == FILE;
-                match self.core.store.redacted_in(&field.sd).map_err(HomeError::from)? {
+                match self
+                    .core
+                    .store
+                    .redacted_in(&field.sd)
+                    .map_err(HomeError::from)?
+                {
                     _ if !is_wanted => {}
                     Some(line) => done = done.max(Some(line)),
                     None => fields.entry(*seq).or_default().push(field.clone()),
@@ -180,7 +204,13 @@ impl Home {
             let timestamp = self.core.ledger_now();
             for (line, fields) in fields {
                 let (by, reason) = (asked.by.clone(), asked.reason.clone());
-                let line = Redaction { timestamp, by, reason, line: *line, fields: fields.clone() };
+                let line = Redaction {
+                    timestamp,
+                    by,
+                    reason,
+                    line: *line,
+                    fields: fields.clone(),
+                };
                 self.push_event(&mut pending, Record::Redact(line))?;
             }
             self.commit(pending, Vec::new())?;
@@ -199,11 +229,17 @@ impl Home {
         let mut naming = Vec::new();
         for seq in lines {
             let (_, decision) = self.core.decision(*seq)?;
-            let Some(case) = decision.changes.iter().find_map(case_of) else { continue };
-            let Some(docket) = self.core.store.docket(&case.id)? else { continue };
+            let Some(case) = decision.changes.iter().find_map(case_of) else {
+                continue;
+            };
+            let Some(docket) = self.core.store.docket(&case.id)? else {
+                continue;
+            };
             for (line, _) in docket.votes.iter().filter(|(_, vote)| vote.by.is_some()) {
-                let payload = sealed::payload(self.core.seams.disk.as_ref(), &self.core.decision(*line)?.1)?;
-                let named: Option<SubmitVerdict> = payload.and_then(|text| serde_json::from_str(&text).ok());
+                let payload =
+                    sealed::payload(self.core.seams.disk.as_ref(), &self.core.decision(*line)?.1)?;
+                let named: Option<SubmitVerdict> =
+                    payload.and_then(|text| serde_json::from_str(&text).ok());
                 if named.is_some_and(|named| named.request_sha256 != docket.case.request_sha256) {
                     naming.push(*line);
                 }
@@ -217,10 +253,15 @@ impl Core {
     /// Refuses while somebody may still need what would be deleted.
     fn check_is_settled(&self, seq: u64, decision: &Decision) -> Result<(), RedactError> {
         if self.state.approvals.get(HoldId(seq)).is_some() {
-            return refused(format!("the request is held as {}: grant or deny it first", HoldId(seq)));
+            return refused(format!(
+                "the request is held as {}: grant or deny it first",
+                HoldId(seq)
+            ));
         }
         for change in &decision.changes {
-            let Some(case) = case_of(change) else { continue };
+            let Some(case) = case_of(change) else {
+                continue;
+            };
             let docket = self.store.docket(&case.id).map_err(HomeError::from)?;
             if docket.is_some_and(|docket| docket.request == seq && docket.closed.is_none()) {
                 return refused(format!(
@@ -232,24 +273,34 @@ impl Core {
         Ok(())
     }
 
-    fn check_is_sealed(&self, pointer: &str, decisions: &[(u64, Decision)]) -> Result<(), RedactError> {
+    fn check_is_sealed(
+        &self,
+        pointer: &str,
+        decisions: &[(u64, Decision)],
+    ) -> Result<(), RedactError> {
         let sealed = || decisions.iter().flat_map(|(_, decision)| &decision.sealed);
         if sealed().any(|field| sealed::is_of_payload(field) && field.field == pointer) {
             return Ok(());
         }
-        let known: Vec<&str> =
-            sealed().filter(|field| sealed::is_of_payload(field)).map(|field| field.field.as_str()).collect();
+        let known: Vec<&str> = sealed()
+            .filter(|field| sealed::is_of_payload(field))
+            .map(|field| field.field.as_str())
+            .collect();
         for (_, decision) in decisions {
             let left = sealed::payload_left(self.seams.disk.as_ref(), decision)?;
             let value: Option<Value> = left.and_then(|(text, _)| serde_json::from_str(&text).ok());
             if value.is_some_and(|value| value.pointer(pointer).is_some()) {
                 return refused(format!(
-                    "`{pointer}` was logged in clear: it is a fact, and lines never change; sealed are {}",
+                    "`{pointer}` was logged in clear: it is a fact, and lines never change; sealed \
+                        are {}",
                     known.join(", ")
                 ));
             }
         }
-        refused(format!("the request has no `{pointer}`; sealed are {}", known.join(", ")))
+        refused(format!(
+            "the request has no `{pointer}`; sealed are {}",
+            known.join(", ")
+        ))
     }
 
     /// Deletes what a redaction line lists. Idempotent.
@@ -292,12 +343,20 @@ impl Core {
     }
 
     fn is_uncommitted(&self, name: &OsStr) -> Result<bool, HomeError> {
-        let Some(name) = name.to_str() else { return Ok(false) };
+        let Some(name) = name.to_str() else {
+            return Ok(false);
+        };
         // A blob that was being written has a hidden name.
-        if let Some(hidden) = name.strip_prefix('.').and_then(|name| name.strip_suffix(".tmp")) {
+        if let Some(hidden) = name
+            .strip_prefix('.')
+            .and_then(|name| name.strip_suffix(".tmp"))
+        {
             return Ok(hidden.starts_with(BLOB_PREFIX));
         }
-        match name.strip_prefix(BLOB_PREFIX).filter(|digest| is_digest(digest)) {
+        match name
+            .strip_prefix(BLOB_PREFIX)
+            .filter(|digest| is_digest(digest))
+        {
             Some(digest) => Ok(!self.store.is_committed_to(digest)?),
             None => Ok(false),
         }

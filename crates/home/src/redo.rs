@@ -46,23 +46,40 @@ impl Home {
         let claims = claim::left_behind(self.core.seams.disk.as_ref())
             .map_err(|source| HomeError::disk(work, source))?;
         let undone = self.core.read_undone(!claims.is_empty())?;
-        let lines: Vec<Line<'_>> = undone.lines.iter().map(|(seq, record)| (*seq, record)).collect();
-        let source = Source { core: &self.core, batch: &[], again: true };
-        self.derived.publish_files(&source, &mut self.news, &lines)?;
+        let lines: Vec<Line<'_>> = undone
+            .lines
+            .iter()
+            .map(|(seq, record)| (*seq, record))
+            .collect();
+        let source = Source {
+            core: &self.core,
+            batch: &[],
+            again: true,
+        };
+        self.derived
+            .publish_files(&source, &mut self.news, &lines)?;
         let to_retire = self.intake.match_claims(claims, &undone.decided);
         // Without its claim, an answer to a command was already taken by that command.
-        let undelivered = to_retire.iter().map(|(claim, _)| format!("local/out/{}", claim.file)).collect();
+        let undelivered = to_retire
+            .iter()
+            .map(|(claim, _)| format!("local/out/{}", claim.file))
+            .collect();
         self.redo_answers(&undone.answers, &undelivered)?;
         let done: Vec<Done<'_>> = to_retire
             .iter()
             .map(|(claim, Kept { place, sha256, .. })| {
                 let sha256 = sha256.as_deref();
-                let keep = place.as_deref().map(|place| Keep { place, sha256, bytes: None });
+                let keep = place.as_deref().map(|place| Keep {
+                    place,
+                    sha256,
+                    bytes: None,
+                });
                 Done { claim, keep }
             })
             .collect();
         // Retire claims last: as long as a claim exists, the next start repeats all of this.
-        retire::retire(self.core.seams.disk.as_ref(), &done).map_err(|source| HomeError::disk(work, source))
+        retire::retire(self.core.seams.disk.as_ref(), &done)
+            .map_err(|source| HomeError::disk(work, source))
     }
 
     /// Compares answers with their lines and writes those that differ.
@@ -107,10 +124,14 @@ impl Core {
                 Record::Decision(decision) => {
                     undone.answers.insert(decision.answer.clone(), *seq);
                     let name = (decision.spool.clone(), decision.file.clone());
-                    undone.decided.insert(name, self.kept(*seq, batch, decision));
+                    undone
+                        .decided
+                        .insert(name, self.kept(*seq, batch, decision));
                 }
                 Record::Response(line) => {
-                    undone.answers.extend(line.answers().map(|answer| (answer.to_owned(), *seq)));
+                    undone
+                        .answers
+                        .extend(line.answers().map(|answer| (answer.to_owned(), *seq)));
                 }
                 Record::Council(line) => {
                     undone.answers.insert(line.answer.clone(), *seq);
@@ -149,7 +170,10 @@ impl Intake {
             // claim, whatever the file contains by now.
             let key = (claim.origin.label(), claim.file.clone());
             match decided.get(&key).filter(|kept| kept.batch >= claim.batch) {
-                Some(Kept { waits_for: Some(line), .. }) if claim.origin == Origin::Local => {
+                Some(Kept {
+                    waits_for: Some(line),
+                    ..
+                }) if claim.origin == Origin::Local => {
                     self.unanswered.entry(*line).or_default().push(claim);
                 }
                 Some(kept) => to_retire.push((claim, kept)),

@@ -57,7 +57,8 @@ impl RoleCommands {
 
     fn hear(&mut self) {
         for answer in self.receiver.try_iter() {
-            self.running.remove(&(answer.case.clone(), answer.role.clone()));
+            self.running
+                .remove(&(answer.case.clone(), answer.role.clone()));
             self.answers.push(answer);
         }
         self.threads.retain(|thread| !thread.is_finished());
@@ -65,49 +66,86 @@ impl RoleCommands {
 
     fn start_due(&mut self, core: &Core) -> Result<(), HomeError> {
         while self.running.len() < AT_ONCE {
-            let Some(id) = self.waiting.front().cloned() else { break };
-            let Some(docket) = core.store.docket(&id)?.filter(|docket| docket.closed.is_none()) else {
+            let Some(id) = self.waiting.front().cloned() else {
+                break;
+            };
+            let Some(docket) = core
+                .store
+                .docket(&id)?
+                .filter(|docket| docket.closed.is_none())
+            else {
                 self.waiting.pop_front();
                 continue;
             };
             let due = council::commands_due(&core.rulebook, &docket);
             let next = due.into_iter().find(|role| {
-                let is_answered = self.answers.iter().any(|answer| answer.case == id && answer.role == *role);
+                let is_answered = self
+                    .answers
+                    .iter()
+                    .any(|answer| answer.case == id && answer.role == *role);
                 !is_answered && !self.running.contains(&(id.clone(), (*role).to_owned()))
             });
             let Some(rule) = next.and_then(|role| core.rulebook.roles.resolve(role)) else {
                 self.waiting.pop_front();
                 continue;
             };
-            let Some(spec) = rule.command.clone() else { break };
+            let Some(spec) = rule.command.clone() else {
+                break;
+            };
             let said = core.said(&Pending::default(), &docket)?;
             let (role, sha256) = (rule.name.clone(), &docket.case.request_sha256);
-            let brief =
-                said.request.map(|request| brief::brief(&request, sha256, rule, &core.rulebook.roles));
+            let brief = said
+                .request
+                .map(|request| brief::brief(&request, sha256, rule, &core.rulebook.roles));
             let failed = match brief {
-                Some(brief) => self.ask(&id, &role, spec, brief).err().map(|error| error.to_string()),
+                Some(brief) => self
+                    .ask(&id, &role, spec, brief)
+                    .err()
+                    .map(|error| error.to_string()),
                 None => Some("the request can no longer be read".to_owned()),
             };
             if let Some(why) = failed {
                 self.running.remove(&(id.clone(), role.clone()));
                 let note = escaped(&format!("the command could not be started: {why}"));
-                self.answers.push(RoleAnswer { case: id, role, note, output: None });
+                self.answers.push(RoleAnswer {
+                    case: id,
+                    role,
+                    note,
+                    output: None,
+                });
             }
         }
         Ok(())
     }
 
-    fn ask(&mut self, id: &RequestId, role: &str, spec: CommandRule, brief: String) -> std::io::Result<()> {
-        let (sender, stop, root) = (self.sender.clone(), Arc::clone(&self.stop), self.root.clone());
+    fn ask(
+        &mut self,
+        id: &RequestId,
+        role: &str,
+        spec: CommandRule,
+        brief: String,
+    ) -> std::io::Result<()> {
+        let (sender, stop, root) = (
+            self.sender.clone(),
+            Arc::clone(&self.stop),
+            self.root.clone(),
+        );
         let (case, role) = (id.clone(), role.to_owned());
         self.running.insert((case.clone(), role.clone()));
-        let thread = std::thread::Builder::new().name("role command".to_owned()).spawn(move || {
-            if let Some(answer) = program::run(&root, &spec, brief.as_bytes(), &stop) {
-                let CommandAnswer { note, output } = answer;
-                // The receiver is gone only if the gate is ending.
-                let _ = sender.send(RoleAnswer { case, role, note, output });
-            }
-        })?;
+        let thread = std::thread::Builder::new()
+            .name("role command".to_owned())
+            .spawn(move || {
+                if let Some(answer) = program::run(&root, &spec, brief.as_bytes(), &stop) {
+                    let CommandAnswer { note, output } = answer;
+                    // The receiver is gone only if the gate is ending.
+                    let _ = sender.send(RoleAnswer {
+                        case,
+                        role,
+                        note,
+                        output,
+                    });
+                }
+            })?;
         self.threads.push(thread);
         Ok(())
     }
@@ -154,7 +192,9 @@ impl Outside {
     /// Receives the answers of commands and starts those that are due. Returns whether there are
     /// answers to record.
     pub(super) fn ask_roles(&mut self, core: &Core) -> Result<bool, HomeError> {
-        let Some(commands) = &mut self.role_commands else { return Ok(false) };
+        let Some(commands) = &mut self.role_commands else {
+            return Ok(false);
+        };
         commands.hear();
         commands.start_due(core)?;
         Ok(!commands.answers.is_empty())
@@ -162,11 +202,16 @@ impl Outside {
 
     /// Returns whether there are answers of role commands to record.
     pub(super) fn has_role_answers(&self) -> bool {
-        self.role_commands.as_ref().is_some_and(|commands| !commands.answers.is_empty())
+        self.role_commands
+            .as_ref()
+            .is_some_and(|commands| !commands.answers.is_empty())
     }
 
     /// Takes the answers of role commands.
     pub(super) fn take_role_answers(&mut self) -> Vec<RoleAnswer> {
-        self.role_commands.as_mut().map(|commands| std::mem::take(&mut commands.answers)).unwrap_or_default()
+        self.role_commands
+            .as_mut()
+            .map(|commands| std::mem::take(&mut commands.answers))
+            .unwrap_or_default()
     }
 }

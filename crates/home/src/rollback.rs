@@ -43,7 +43,9 @@ fn receipts(disk: &dyn Disk, most: usize) -> Result<Vec<Remembered>, HomeError> 
     let mut found: Vec<(i128, PathBuf)> = Vec::new();
     for entry in entries {
         let entry = entry.map_err(|source| HomeError::disk(out, source))?;
-        let Some(name) = entry.name.to_str() else { continue };
+        let Some(name) = entry.name.to_str() else {
+            continue;
+        };
         if name.starts_with('.') || !name.ends_with(RECEIPT_ENDING) {
             continue;
         }
@@ -58,7 +60,9 @@ fn receipts(disk: &dyn Disk, most: usize) -> Result<Vec<Remembered>, HomeError> 
     found.truncate(most);
     let read = |(_, path): (i128, PathBuf)| {
         let file = disk.read(&path, RECEIPT_BYTES_MAX).ok()?;
-        let text = std::str::from_utf8(&file.bytes).ok().filter(|text| text.len() <= RECEIPT_BYTES_MAX)?;
+        let text = std::str::from_utf8(&file.bytes)
+            .ok()
+            .filter(|text| text.len() <= RECEIPT_BYTES_MAX)?;
         Remembered::of_file(&format!("the receipt `{}`", path.display()), text)
     };
     Ok(found.into_iter().filter_map(read).collect())
@@ -70,17 +74,27 @@ fn receipts(disk: &dyn Disk, most: usize) -> Result<Vec<Remembered>, HomeError> 
 /// # Errors
 /// [`HomeError`].
 pub(super) fn beside_index(disk: &dyn Disk, store: &Store) -> Result<Vec<Remembered>, HomeError> {
-    if store.is_held_briefly() { Ok(Vec::new()) } else { receipts(disk, RECEIPTS_AT_START_MAX) }
+    if store.is_held_briefly() {
+        Ok(Vec::new())
+    } else {
+        receipts(disk, RECEIPTS_AT_START_MAX)
+    }
 }
 
 /// Returns the heads that an index had reached. Each batch is durable before the index is
 /// committed, so no power cut puts the index ahead of its log. Unreadable entries count as absent.
 pub(super) fn of_index(store: &Store) -> Vec<Remembered> {
     let tip = store.tip().ok().flatten();
-    let snapshot = store.snapshot().ok().flatten().map(|snapshot| snapshot.position);
+    let snapshot = store
+        .snapshot()
+        .ok()
+        .flatten()
+        .map(|snapshot| snapshot.position);
     let places = tip.into_iter().chain(snapshot);
     let places = places.filter_map(|stored| Position::from_stored(&stored));
-    places.filter_map(|place| Remembered::of_place(&format!("`{STATE_FILE}`"), &place)).collect()
+    places
+        .filter_map(|place| Remembered::of_place(&format!("`{STATE_FILE}`"), &place))
+        .collect()
 }
 
 /// The head that an operator gives up.
@@ -123,17 +137,24 @@ impl Home {
         let disk = Arc::clone(&seams.disk);
         let mut remembered = of_index(&parts.store);
         let given = match given {
-            Given::State => remembered.iter().max_by_key(|remembered| remembered.head.size).cloned(),
+            Given::State => remembered
+                .iter()
+                .max_by_key(|remembered| remembered.head.size)
+                .cloned(),
             Given::File(from, text) => Remembered::of_file(from, text),
         };
         let Some(given) = given else {
             return Err(HomeError::NotAllowed(
-                "there is no head in what --head names: a checkpoint, a receipt, or `state`".to_owned(),
+                "there is no head in what --head names: a checkpoint, a receipt, or `state`"
+                    .to_owned(),
             ));
         };
         remembered.extend(receipts(disk.as_ref(), RECEIPTS_GIVEN_UP_MAX)?);
         remembered.push(given.clone());
-        let heads = Heads { remembered, given_up: Vec::new() };
+        let heads = Heads {
+            remembered,
+            given_up: Vec::new(),
+        };
         let known = pairs.known(&genesis.origin, heads)?;
         parts.store.begin()?;
         parts.store.clear_within()?;
@@ -146,7 +167,10 @@ impl Home {
             Err(error) => return Err(folded.failure.take().unwrap_or(HomeError::Ledger(error))),
         };
         let missing = opened.missing;
-        let mut heads: Vec<Head> = missing.iter().map(|remembered| remembered.head.clone()).collect();
+        let mut heads: Vec<Head> = missing
+            .iter()
+            .map(|remembered| remembered.head.clone())
+            .collect();
         heads.dedup();
         // The given head itself must be signed; an equal head from another file does not count.
         if !missing
@@ -154,7 +178,8 @@ impl Home {
             .any(|remembered| (&remembered.from, &remembered.head) == (&given.from, &given.head))
         {
             return Err(HomeError::NotAllowed(format!(
-                "{} is not to be given up: it lies on this log, was given up before, or is not signed by the key \
+                "{} is not to be given up: it lies on this log, was given up before, or is not \
+                    signed by the key \
                  that this log had at {} lines",
                 given.from, given.head.size
             )));
@@ -162,23 +187,42 @@ impl Home {
         let mut home = Home::over(root, seams, parts, (opened.ledger, opened.found, folded))?;
         home.core.check_person(by, reason)?;
         let position = home.core.ledger.position();
-        let resumed_from = Head { size: position.seq.saturating_sub(1), root: position.root.to_string() };
-        let given_up = GivenUp { heads, resumed_from };
+        let resumed_from = Head {
+            size: position.seq.saturating_sub(1),
+            root: position.root.to_string(),
+        };
+        let given_up = GivenUp {
+            heads,
+            resumed_from,
+        };
         let line = position.seq;
         let record = Record::Admin(Admin {
             timestamp: home.core.ledger_now(),
             by: by.clone(),
             reason: reason.to_owned(),
-            note: format!("gave up {} and went on from {}", given.head, given_up.resumed_from),
+            note: format!(
+                "gave up {} and went on from {}",
+                given.head, given_up.resumed_from
+            ),
             changes: vec![Change::HeadsGivenUp(given_up.clone())],
         });
-        let body = record.body().map_err(|error| HomeError::Record(error.to_string()))?;
+        let body = record
+            .body()
+            .map_err(|error| HomeError::Record(error.to_string()))?;
         let sealed = home.core.ledger.append(&[(record.kind(), body)])?;
-        fold(&mut home.core.state, &home.core.store, &mut home.core.outstanding, line, &record)?;
+        fold(
+            &mut home.core.state,
+            &home.core.store,
+            &mut home.core.outstanding,
+            line,
+            &record,
+        )?;
         if let Some(location) = sealed.locations.first() {
             home.core.store.insert_line(line, *location, &record)?;
         }
-        home.core.store.save_tip(&home.core.ledger.position().to_stored())?;
+        home.core
+            .store
+            .save_tip(&home.core.ledger.position().to_stored())?;
         home.core.store.commit()?;
         // Up to here, the heads that were given up are still remembered.
         home.core.ledger.publish_head()?;

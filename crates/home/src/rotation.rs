@@ -28,7 +28,10 @@ impl Pairs {
     /// # Errors
     /// [`HomeError::Keyring`].
     pub(super) fn of(keyring: &SqliteKeyring) -> Result<Pairs, HomeError> {
-        Ok(Pairs { current: keyring.log_keys()?, pending: keyring.pending_log_keys()? })
+        Ok(Pairs {
+            current: keyring.log_keys()?,
+            pending: keyring.pending_log_keys()?,
+        })
     }
 
     /// Returns what opening the log of this name needs.
@@ -41,7 +44,11 @@ impl Pairs {
                 .map_err(|error| HomeError::Record(format!("the first line: {error}")))
         };
         let pending = self.pending.as_ref().map(signer).transpose()?;
-        Ok(Known { current: signer(&self.current)?, pending, heads })
+        Ok(Known {
+            current: signer(&self.current)?,
+            pending,
+            heads,
+        })
     }
 
     /// Finishes an interrupted rotation durably, once it is known which keys the log ends with.
@@ -49,10 +56,16 @@ impl Pairs {
     /// # Errors
     /// [`HomeError::Keyring`].
     pub(super) fn settle(&self, keyring: &SqliteKeyring, ledger: &Ledger) -> Result<(), HomeError> {
-        let Some(pending) = &self.pending else { return Ok(()) };
+        let Some(pending) = &self.pending else {
+            return Ok(());
+        };
         let signer = ledger.signer();
         let is_pending = *signer.seal.as_bytes() == pending.seal_seed;
-        Ok(if is_pending { keyring.promote_pending_log_keys() } else { keyring.drop_pending_log_keys() }?)
+        Ok(if is_pending {
+            keyring.promote_pending_log_keys()
+        } else {
+            keyring.drop_pending_log_keys()
+        }?)
     }
 }
 
@@ -76,9 +89,11 @@ impl Core {
     pub(super) fn check_person(&self, by: &Principal, reason: &str) -> Result<(), HomeError> {
         let now = self.ledger_now();
         let is_human = self.rulebook.role(by) == Some(Role::Human);
-        if !is_human || layout::own_sign_key(self.keyring.inner(), &self.state, by, now)?.is_none() {
+        if !is_human || layout::own_sign_key(self.keyring.inner(), &self.state, by, now)?.is_none()
+        {
             return Err(HomeError::NotAllowed(format!(
-                "`{by}` is not a principal with `role: human` and a key in this keyring; name such a person with --as"
+                "`{by}` is not a principal with `role: human` and a key in this keyring; name such \
+                    a person with --as"
             )));
         }
         if !is_reason(reason) {
@@ -101,24 +116,47 @@ impl Home {
         let signer = self.core.ledger.signer();
         let (origin, old_log_key) = (signer.origin.clone(), signer.verifier().to_string());
         let entropy = &self.core.seams.entropy;
-        let keys = LogKeys { log_seed: entropy.bytes32()?, seal_seed: entropy.bytes32()? };
+        let keys = LogKeys {
+            log_seed: entropy.bytes32()?,
+            seal_seed: entropy.bytes32()?,
+        };
         let next = layout::log_signer(&origin, &keys)?;
         let log_key = next.verifier().to_string();
         self.keyring().set_pending_log_keys(&keys)?;
-        let order = Order { timestamp: self.core.ledger_now(), by: by.clone(), reason: reason.to_owned() };
-        let log::Rotated { seq: line, rotation, sealed } = self.core.ledger.rotate(next, &order)?;
+        let order = Order {
+            timestamp: self.core.ledger_now(),
+            by: by.clone(),
+            reason: reason.to_owned(),
+        };
+        let log::Rotated {
+            seq: line,
+            rotation,
+            sealed,
+        } = self.core.ledger.rotate(next, &order)?;
         self.keyring().promote_pending_log_keys()?;
         self.core.store.begin()?;
         let record = Record::Rotate(rotation);
-        fold(&mut self.core.state, &self.core.store, &mut self.core.outstanding, line, &record)?;
+        fold(
+            &mut self.core.state,
+            &self.core.store,
+            &mut self.core.outstanding,
+            line,
+            &record,
+        )?;
         if let Some(location) = sealed.locations.last() {
             self.core.store.insert_line(line, *location, &record)?;
         }
-        self.core.store.save_tip(&self.core.ledger.position().to_stored())?;
+        self.core
+            .store
+            .save_tip(&self.core.ledger.position().to_stored())?;
         self.core.store.commit()?;
         self.core.lines_since_snapshot = self.core.lines_since_snapshot.saturating_add(3);
         self.core.ledger.publish_head()?;
         self.core.save_snapshot()?;
-        Ok(Rotated { line, log_key, old_log_key })
+        Ok(Rotated {
+            line,
+            log_key,
+            old_log_key,
+        })
     }
 }

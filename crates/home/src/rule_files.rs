@@ -39,7 +39,11 @@ impl Projection for RuleFiles {
     fn files(&self, source: &Source<'_>, (seq, record): Line<'_>) -> Result<Vec<File>, HomeError> {
         let rule = |path: &str, old: Option<String>, text: Option<String>| {
             let known = vec![old, text.clone()];
-            File { path: PathBuf::from(path), line: seq, want: Want::Rule { text, known } }
+            File {
+                path: PathBuf::from(path),
+                line: seq,
+                want: Want::Rule { text, known },
+            }
         };
         let mut files: Vec<File> = applied(record.changes())
             .map(|(proposed, _)| rule(&proposed.path, proposed.old.clone(), proposed.new.clone()))
@@ -59,7 +63,8 @@ impl Projection for RuleFiles {
     fn obstacle(&self) -> Obstacle {
         Obstacle::Retry(|File { path, line, .. }, error| {
             format!(
-                "`{}` cannot be made what ledger line {line} says ({error}); entries are refused until it can: mend its folder",
+                "`{}` cannot be made what ledger line {line} says ({error}); entries are refused \
+                    until it can: mend its folder",
                 path.display()
             )
         })
@@ -70,7 +75,9 @@ impl Projection for RuleFiles {
 /// file.
 pub(super) fn holds_any(disk: &dyn Disk, path: &Path, known: &[Option<&str>]) -> bool {
     let there = rule_file(disk, path);
-    known.iter().any(|text| there.as_deref() == text.map(str::as_bytes))
+    known
+        .iter()
+        .any(|text| there.as_deref() == text.map(str::as_bytes))
 }
 
 /// Returns the content of a rule file; `None` if there is none. An unreadable file yields bytes
@@ -99,7 +106,11 @@ impl Core {
         known: &[Option<String>],
         again: bool,
     ) -> Result<Put, HomeError> {
-        let in_force = self.rulebook.files.files.get(path.to_string_lossy().as_ref());
+        let in_force = self
+            .rulebook
+            .files
+            .files
+            .get(path.to_string_lossy().as_ref());
         if again && in_force.map(String::as_str) != text {
             return Ok(Put::Done);
         }
@@ -123,8 +134,15 @@ impl Core {
     /// Moves a person's edit out of the way, and reports it.
     fn keep_edit(&self, news: &mut News, path: &Path, seq: u64) -> Result<(), HomeError> {
         let folder = Path::new(EDITED_DIR);
-        self.seams.disk.create_dir(folder, Mode::Shared).map_err(|source| HomeError::disk(folder, source))?;
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        self.seams
+            .disk
+            .create_dir(folder, Mode::Shared)
+            .map_err(|source| HomeError::disk(folder, source))?;
+        let stem = path
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let free = (0..u32::MAX).map(|n| match n {
             0 => folder.join(format!("{stem}.{seq}.yaml")),
             n => folder.join(format!("{stem}.{seq}.{n}.yaml")),
@@ -136,7 +154,8 @@ impl Core {
                 Err(_) => return Ok(()),
                 Ok(()) => {
                     news.tell(self, format!(
-                        "`{}` was edited while ledger line {seq} changed it; the edit is `{}` now: make it again on what is in force",
+                        "`{}` was edited while ledger line {seq} changed it; the edit is `{}` now: \
+                            make it again on what is in force",
                         path.display(),
                         aside.display()
                     ));
@@ -153,6 +172,9 @@ impl Derived {
     /// person is editing them.
     pub(super) fn rules_blocked(&self) -> Option<String> {
         let File { path, line, .. } = self.blocked_rule()?;
-        Some(format!("{}: cannot be made what ledger line {line} says; mend its folder", path.display()))
+        Some(format!(
+            "{}: cannot be made what ledger line {line} says; mend its folder",
+            path.display()
+        ))
     }
 }

@@ -50,7 +50,10 @@ impl Watched {
     }
 
     fn is_wanted(&mut self) -> bool {
-        let by = self.wanted_by.as_ref().is_some_and(|flag| flag.swap(false, Ordering::SeqCst));
+        let by = self
+            .wanted_by
+            .as_ref()
+            .is_some_and(|flag| flag.swap(false, Ordering::SeqCst));
         std::mem::take(&mut self.wanted) || by
     }
 
@@ -70,12 +73,16 @@ fn kept_path(hash: &str) -> PathBuf {
 /// Returns the disk's error.
 pub fn keep(disk: &dyn Disk, bundle: &Bundle) -> Result<(), HomeError> {
     let path = kept_path(&bundle.hash());
-    let stat = disk.stat(&path).map_err(|source| HomeError::disk(&path, source))?;
+    let stat = disk
+        .stat(&path)
+        .map_err(|source| HomeError::disk(&path, source))?;
     if stat.is_some_and(|stat| usize::try_from(stat.size) == Ok(bundle.to_bytes().len())) {
         // The file was synced before it got its name, but the process may have died before it
         // synced the folder.
         let folder = path.parent().unwrap_or(Path::new(""));
-        return disk.sync_dir(folder).map_err(|source| HomeError::disk(folder, source));
+        return disk
+            .sync_dir(folder)
+            .map_err(|source| HomeError::disk(folder, source));
     }
     disk::replace(disk, &path, &bundle.to_bytes(), Mode::Shared, true)
         .map_err(|source| HomeError::disk(&path, source))
@@ -87,9 +94,14 @@ pub fn keep(disk: &dyn Disk, bundle: &Bundle) -> Result<(), HomeError> {
 /// [`HomeError`] if they are missing or damaged.
 pub(super) fn kept_bundle(disk: &dyn Disk, hash: &str) -> Result<Bundle, HomeError> {
     let path = kept_path(hash);
-    let file = disk.read(&path, BUNDLE_BYTES_MAX).map_err(|source| HomeError::disk(&path, source))?;
+    let file = disk
+        .read(&path, BUNDLE_BYTES_MAX)
+        .map_err(|source| HomeError::disk(&path, source))?;
     if sha256_hex(&file.bytes) != hash {
-        return Err(HomeError::Record(format!("`{}` does not hash to its name", path.display())));
+        return Err(HomeError::Record(format!(
+            "`{}` does not hash to its name",
+            path.display()
+        )));
     }
     Bundle::from_bytes(&file.bytes).map_err(HomeError::Record)
 }
@@ -114,8 +126,12 @@ pub(super) fn kept_or_present(
     rules: &dyn RuleSource,
 ) -> Result<Rulebook, HomeError> {
     kept(disk, hash).or_else(|lost| {
-        let Ok(bundle) = rules.load() else { return Err(lost) };
-        let Ok(book) = Rulebook::compile(&bundle) else { return Err(lost) };
+        let Ok(bundle) = rules.load() else {
+            return Err(lost);
+        };
+        let Ok(book) = Rulebook::compile(&bundle) else {
+            return Err(lost);
+        };
         keep(disk, &bundle)?;
         Ok(book)
     })
@@ -129,7 +145,11 @@ impl Home {
 
     /// Returns the agents that have spool directories of their own.
     pub fn spool_agents(&self) -> impl Iterator<Item = &Principal> {
-        self.core.rulebook.principals.values().filter_map(|rule| rule.spool.as_ref())
+        self.core
+            .rulebook
+            .principals
+            .values()
+            .filter_map(|rule| rule.spool.as_ref())
     }
 
     /// Creates and scans the spools of the agents that the rulebook names.
@@ -138,8 +158,12 @@ impl Home {
         super::layout::make_agent_spools(self.core.seams.disk.as_ref(), agents.iter())
             .map_err(|source| HomeError::disk(Path::new("spool"), source))?;
         let rates = self.core.rulebook.rates.as_ref();
-        let quotas = agents.iter().map(|agent| (agent, rates.map(|rates| rates.of_spool(agent))));
-        self.intake.scanner.set_spools(rates.map(Rates::of_flat), quotas);
+        let quotas = agents
+            .iter()
+            .map(|agent| (agent, rates.map(|rates| rates.of_spool(agent))));
+        self.intake
+            .scanner
+            .set_spools(rates.map(Rates::of_flat), quotas);
         Ok(())
     }
 
@@ -148,11 +172,18 @@ impl Home {
     ///
     /// # Errors
     /// Returns the disk's error if a new rulebook cannot be kept.
-    pub(super) fn look_at_rules(&mut self, now: Time, at_once: bool) -> Result<Vec<Record>, HomeError> {
+    pub(super) fn look_at_rules(
+        &mut self,
+        now: Time,
+        at_once: bool,
+    ) -> Result<Vec<Record>, HomeError> {
         let at_once = self.news.watched.is_wanted() || at_once;
         let monotonic_ms = self.core.seams.clock.monotonic_ms();
-        let looked_lately =
-            self.news.watched.looked_ms.is_some_and(|at| monotonic_ms.saturating_sub(at) < SETTLE_MS);
+        let looked_lately = self
+            .news
+            .watched
+            .looked_ms
+            .is_some_and(|at| monotonic_ms.saturating_sub(at) < SETTLE_MS);
         if looked_lately && !at_once {
             return Ok(Vec::new());
         }
@@ -166,7 +197,11 @@ impl Home {
             .and_then(|bundle| {
                 let in_force = bundle.hash() == self.core.rulebook.hash;
                 // The same files compile to the same rulebook.
-                let book = if in_force { self.core.rulebook.clone() } else { Rulebook::compile(&bundle)? };
+                let book = if in_force {
+                    self.core.rulebook.clone()
+                } else {
+                    Rulebook::compile(&bundle)?
+                };
                 // Open positions could not be closed under rules that do not know them.
                 match left_behind(&self.core.state.book, &book).filter(|_| !in_force) {
                     Some(fault) => Err(fault),
@@ -174,7 +209,13 @@ impl Home {
                 }
             })
             // Ledger lines are limited in length, and a fault can quote a whole file.
-            .map_err(|fault| fault.to_string().chars().take(FAULT_CHARS_MAX).collect::<String>());
+            .map_err(|fault| {
+                fault
+                    .to_string()
+                    .chars()
+                    .take(FAULT_CHARS_MAX)
+                    .collect::<String>()
+            });
         let seen = match &loaded {
             Ok((_, book)) => Ok(book.hash.clone()),
             Err(fault) => Err(fault.clone()),
@@ -191,7 +232,8 @@ impl Home {
         }
         let event = match loaded {
             Ok((_, book))
-                if book.hash == self.core.state.rulebook.hash && self.core.state.rulebook.fault.is_none() =>
+                if book.hash == self.core.state.rulebook.hash
+                    && self.core.state.rulebook.fault.is_none() =>
             {
                 return Ok(Vec::new());
             }
@@ -203,7 +245,9 @@ impl Home {
                 self.outside.ask_again(&self.core)?;
                 events::rulebook_loaded(&hash, None, now)
             }
-            Err(fault) if self.core.state.rulebook.fault.as_ref() == Some(&fault) => return Ok(Vec::new()),
+            Err(fault) if self.core.state.rulebook.fault.as_ref() == Some(&fault) => {
+                return Ok(Vec::new());
+            }
             Err(fault) => events::rulebook_faulted(&fault, now),
         };
         self.outside.tell_out_of_reach(&self.core, &mut self.news);
@@ -220,6 +264,9 @@ impl Core {
         if present == self.state.halts.file {
             return None;
         }
-        Some(Record::Event(EventKind::Halt, events::halt_file(present, now)))
+        Some(Record::Event(
+            EventKind::Halt,
+            events::halt_file(present, now),
+        ))
     }
 }

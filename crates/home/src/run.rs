@@ -55,7 +55,9 @@ impl Judge for GateJudge<'_> {
             // A resent request only gets its answer again, which can wait; otherwise one good
             // request could be resent past the quota for ever. If the index cannot be read, the
             // batch reports it.
-            let seen = self.store.seen(envelope.source.as_str(), envelope.id.as_str());
+            let seen = self
+                .store
+                .seen(envelope.source.as_str(), envelope.id.as_str());
             if seen.is_ok_and(|seen| seen.is_some()) {
                 return Standing::Waits(None);
             }
@@ -109,7 +111,10 @@ impl Home {
                 // disk refuses the renaming too, it counts.
                 let _ = claim::give_back(self.core.seams.disk.as_ref(), &begun, &claim);
             }
-            return Ok(Round { outcomes: processed?, more: true });
+            return Ok(Round {
+                outcomes: processed?,
+                more: true,
+            });
         }
         let batch = self.core.ledger.position().batch;
         let judge = GateJudge {
@@ -130,14 +135,20 @@ impl Home {
                 only_local,
             )
             .map_err(|source| HomeError::disk(Path::new("spool/in"), source))?;
-        found.news.iter().for_each(|news| self.note(EventKind::Quota, news));
+        found
+            .news
+            .iter()
+            .for_each(|news| self.note(EventKind::Quota, news));
         let mut claimed = found.claimed;
         if !only_local {
             claimed.extend(self.take_frames(self.intake.scanner.batch_max()));
         }
         let more = found.more || !claimed.is_empty() || self.intake.has_frames();
         let outcomes = self.process(claimed)?;
-        Ok(Round { outcomes, more: more || self.intake.more_cases_due })
+        Ok(Round {
+            outcomes,
+            more: more || self.intake.more_cases_due,
+        })
     }
 
     /// Runs rounds until the spool is empty and no half-written file is awaited; files over a quota
@@ -199,7 +210,11 @@ impl Home {
             // changed anything, so that a folder replaced meanwhile is watched before the wait.
             for _ in 0..2 {
                 let disk: &dyn Disk = disk.as_ref();
-                if !hints.arm(&self.core.root, disk, self.intake.scanner.folders().into_iter()) {
+                if !hints.arm(
+                    &self.core.root,
+                    disk,
+                    self.intake.scanner.folders().into_iter(),
+                ) {
                     break;
                 }
             }
@@ -212,7 +227,8 @@ impl Home {
             }
             if self.core.has_outstanding() {
                 let now_ms = self.core.seams.clock.monotonic_ms();
-                let until_ms = *publish_by.get_or_insert(now_ms.saturating_add(PUBLISHED_WITHIN_MS));
+                let until_ms =
+                    *publish_by.get_or_insert(now_ms.saturating_add(PUBLISHED_WITHIN_MS));
                 if now_ms < until_ms && hints.wait(QUIET) {
                     continue;
                 }
@@ -222,7 +238,11 @@ impl Home {
             let looks_again = self.intake.scanner.has_unfinished()
                 || self.intake.scanner.has_waiting()
                 || self.outside.is_asking();
-            let wait = if looks_again { UNFINISHED_WAIT } else { HEARTBEAT };
+            let wait = if looks_again {
+                UNFINISHED_WAIT
+            } else {
+                HEARTBEAT
+            };
             hints.wait(wait);
         }
         self.finish_within("the watcher stopped in order", stop)
@@ -244,10 +264,18 @@ impl Home {
     /// [`HomeError`].
     pub fn finish_within(&mut self, note: &str, hurry: &AtomicBool) -> Result<(), HomeError> {
         self.end_actions(hurry)?;
-        self.outside.go_on_notifying(&self.core, &mut self.news, true);
+        self.outside
+            .go_on_notifying(&self.core, &mut self.news, true);
         let changes = self.news.end_watching(&self.core);
         let (timestamp, note) = (self.core.ledger_now(), note.to_owned());
-        self.news.events.push(Record::Event(EventKind::Stop, Event { timestamp, note, changes }));
+        self.news.events.push(Record::Event(
+            EventKind::Stop,
+            Event {
+                timestamp,
+                note,
+                changes,
+            },
+        ));
         self.write_news()?;
         self.mark_published()?;
         self.outside.give_back_waiting(&self.core);

@@ -12,12 +12,26 @@ use spoolgate_rules::command::CommandRule;
 
 /// Returns the programs that a rulebook names, each with the file that names it.
 pub fn programs(book: &Rulebook) -> Vec<(String, &CommandRule)> {
-    let roles = book.roles.roster.iter().filter_map(|role| role.command.as_ref());
-    let adapters = book.gateway.adapters.iter().filter_map(|adapter| adapter.command.as_ref());
+    let roles = book
+        .roles
+        .roster
+        .iter()
+        .filter_map(|role| role.command.as_ref());
+    let adapters = book
+        .gateway
+        .adapters
+        .iter()
+        .filter_map(|adapter| adapter.command.as_ref());
     let notify = book.notify.iter().map(|notify| &notify.command);
     let admission = book.admission.iter().flat_map(|(domain, policy)| {
-        let commands = [&policy.profile.policy_command, &policy.profile.lineage_command];
-        commands.into_iter().flatten().map(move |command| (format!("rules/admission/{domain}"), command))
+        let commands = [
+            &policy.profile.policy_command,
+            &policy.profile.lineage_command,
+        ];
+        commands
+            .into_iter()
+            .flatten()
+            .map(move |command| (format!("rules/admission/{domain}"), command))
     });
     let of = |file: &'static str| move |command| (file.to_owned(), command);
     roles
@@ -37,12 +51,25 @@ impl Home {
     /// Returns [`SandboxError`] if the sandbox cannot be entered.
     pub fn enter_sandbox(&mut self, mut keep: Keep, insist: bool) -> Result<&Boxed, SandboxError> {
         // The files may be newer than the rules in force; the first batch loads them.
-        let present = self.core.rules.load().and_then(|bundle| Rulebook::compile(&bundle)).ok();
+        let present = self
+            .core
+            .rules
+            .load()
+            .and_then(|bundle| Rulebook::compile(&bundle))
+            .ok();
         let books = [Some(&self.core.rulebook), present.as_ref()];
         for (_, command) in books.into_iter().flatten().flat_map(programs) {
-            keep.named.extend(sandbox::files_of(&self.core.root, &command.program, &command.args));
+            keep.named.extend(sandbox::files_of(
+                &self.core.root,
+                &command.program,
+                &command.args,
+            ));
         }
-        keep.named.extend(sandbox::links_out(&self.core.root).into_iter().map(|(_, to)| to));
+        keep.named.extend(
+            sandbox::links_out(&self.core.root)
+                .into_iter()
+                .map(|(_, to)| to),
+        );
         let boxed = sandbox::enter(&self.core.root, &keep, insist)?;
         Ok(self.outside.sandbox.insert(boxed))
     }
@@ -53,10 +80,12 @@ impl Outside {
     pub(super) fn tell_out_of_reach(&mut self, core: &Core, news: &mut News) {
         let Some(boxed) = &self.sandbox else { return };
         let is_lost = |path: &PathBuf| !boxed.is_in_reach(path);
-        let named = programs(&core.rulebook).into_iter().flat_map(|(file, command)| {
-            let files = sandbox::files_of(&core.root, &command.program, &command.args);
-            files.into_iter().map(move |path| (file.clone(), path))
-        });
+        let named = programs(&core.rulebook)
+            .into_iter()
+            .flat_map(|(file, command)| {
+                let files = sandbox::files_of(&core.root, &command.program, &command.args);
+                files.into_iter().map(move |path| (file.clone(), path))
+            });
         let links = sandbox::links_out(&core.root).into_iter();
         let links = links.map(|(link, to)| (link.display().to_string(), to));
         let lost: Vec<String> = named
@@ -65,7 +94,8 @@ impl Outside {
             .map(|(by, path)| {
                 let folder = path.parent().unwrap_or(&path).display();
                 format!(
-                    "`{}`, which {by} names, is out of reach of the sandbox that this gate started with: start it \
+                    "`{}`, which {by} names, is out of reach of the sandbox that this gate started \
+                        with: start it \
                      again, or with --allow-read {folder}",
                     path.display()
                 )

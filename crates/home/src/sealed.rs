@@ -67,7 +67,10 @@ pub fn disclosure(disk: &dyn Disk, field: &Field) -> Result<Standing, HomeError>
 pub fn is_kept(disk: &dyn Disk, name: &str) -> Result<bool, HomeError> {
     Ok(match digest_of_blob(name) {
         Some(digest) => {
-            let field = Field { field: String::new(), sd: digest.to_owned() };
+            let field = Field {
+                field: String::new(),
+                sd: digest.to_owned(),
+            };
             matches!(disclosure(disk, &field)?, Standing::Disclosed(_))
         }
         None => blob(disk, name)?.is_some(),
@@ -109,8 +112,15 @@ pub fn payload(disk: &dyn Disk, decision: &Decision) -> Result<Option<String>, H
 ///
 /// # Errors
 /// Returns the disk's error.
-pub fn payload_left(disk: &dyn Disk, decision: &Decision) -> Result<Option<(String, bool)>, HomeError> {
-    let text = text(disk, decision.payload.as_deref(), decision.payload_blob.as_deref())?;
+pub fn payload_left(
+    disk: &dyn Disk,
+    decision: &Decision,
+) -> Result<Option<(String, bool)>, HomeError> {
+    let text = text(
+        disk,
+        decision.payload.as_deref(),
+        decision.payload_blob.as_deref(),
+    )?;
     if decision.sealed.is_empty() {
         return Ok(text.map(|text| (text, true)));
     }
@@ -120,13 +130,17 @@ pub fn payload_left(disk: &dyn Disk, decision: &Decision) -> Result<Option<(Stri
         values.push((field, opened(disk, field)?.map(|opened| opened.value)));
     }
     let is_whole = values.iter().all(|(_, value)| value.is_some());
-    let values: Vec<(&Field, Option<&str>)> =
-        values.iter().map(|(field, value)| (*field, value.as_deref())).collect();
+    let values: Vec<(&Field, Option<&str>)> = values
+        .iter()
+        .map(|(field, value)| (*field, value.as_deref()))
+        .collect();
     Ok(sealed::put_back(&text, &values).map(|text| (text, is_whole)))
 }
 
 fn digests(disk: &dyn Disk, decision: &Decision) -> Result<Option<Digests>, HomeError> {
-    let Some(field) = decision.sealed.iter().find(|field| field.field == DIGESTS) else { return Ok(None) };
+    let Some(field) = decision.sealed.iter().find(|field| field.field == DIGESTS) else {
+        return Ok(None);
+    };
     Ok(opened(disk, field)?.and_then(|opened| serde_json::from_str(&opened.value).ok()))
 }
 
@@ -137,7 +151,9 @@ fn digests(disk: &dyn Disk, decision: &Decision) -> Result<Option<Digests>, Home
 /// Returns the disk's error.
 pub fn signed_hash(disk: &dyn Disk, record: Option<&Record>) -> Result<Option<String>, HomeError> {
     match record {
-        Some(Record::Decision(decision)) => Ok(digests(disk, decision)?.map(|digests| digests.payload_hash)),
+        Some(Record::Decision(decision)) => {
+            Ok(digests(disk, decision)?.map(|digests| digests.payload_hash))
+        }
         _ => Ok(None),
     }
 }
@@ -147,7 +163,10 @@ pub fn signed_hash(disk: &dyn Disk, record: Option<&Record>) -> Result<Option<St
 ///
 /// # Errors
 /// Returns the disk's error.
-pub fn disclosed(disk: &dyn Disk, decision: &Decision) -> Result<Option<(String, Decision)>, HomeError> {
+pub fn disclosed(
+    disk: &dyn Disk,
+    decision: &Decision,
+) -> Result<Option<(String, Decision)>, HomeError> {
     let told = payload(disk, decision)?.zip(digests(disk, decision)?);
     Ok(told.map(|(payload, digests)| (payload, sealing::revealed(decision, digests))))
 }
@@ -156,7 +175,10 @@ pub fn disclosed(disk: &dyn Disk, decision: &Decision) -> Result<Option<(String,
 ///
 /// # Errors
 /// Returns the disk's error; within the result, why the request cannot be restored.
-pub fn request(disk: &dyn Disk, decision: &Decision) -> Result<Result<Prepared, NotAgain>, HomeError> {
+pub fn request(
+    disk: &dyn Disk,
+    decision: &Decision,
+) -> Result<Result<Prepared, NotAgain>, HomeError> {
     if let Some(why) = again::hindered(decision) {
         return Ok(Err(why));
     }
@@ -181,14 +203,18 @@ pub fn sealing(
 ) -> Result<Option<Sealing>, HomeError> {
     let (mut salts, mut file) = (Vec::new(), None);
     for field in &decision.sealed {
-        let Some(Opened { salt, value, .. }) = opened(disk, field)? else { return Ok(None) };
+        let Some(Opened { salt, value, .. }) = opened(disk, field)? else {
+            return Ok(None);
+        };
         salts.push(salt);
         if field.field == FILE {
             file = serde_json::from_str::<String>(&value).ok();
         }
     }
     let mut salts = salts.into_iter();
-    let again = sealing::seal(request, file.as_deref().map(str::as_bytes), &mut || salts.next().ok_or(()));
+    let again = sealing::seal(request, file.as_deref().map(str::as_bytes), &mut || {
+        salts.next().ok_or(())
+    });
     Ok(again.ok().flatten())
 }
 
@@ -197,9 +223,15 @@ pub fn sealing(
 /// # Errors
 /// Returns the disk's error.
 pub(super) fn held_bytes(disk: &dyn Disk, name: &str) -> Result<Option<Vec<u8>>, HomeError> {
-    let Some(digest) = digest_of_blob(name) else { return blob(disk, name) };
-    let field = Field { field: FILE.to_owned(), sd: digest.to_owned() };
-    let text = opened(disk, &field)?.and_then(|opened| serde_json::from_str::<String>(&opened.value).ok());
+    let Some(digest) = digest_of_blob(name) else {
+        return blob(disk, name);
+    };
+    let field = Field {
+        field: FILE.to_owned(),
+        sd: digest.to_owned(),
+    };
+    let text =
+        opened(disk, &field)?.and_then(|opened| serde_json::from_str::<String>(&opened.value).ok());
     Ok(text.map(String::into_bytes))
 }
 
@@ -239,7 +271,9 @@ impl Core {
         request: &Prepared,
         bytes: Option<&[u8]>,
     ) -> Result<Option<Sealing>, HomeError> {
-        Ok(sealing::seal(request, bytes, &mut || salt(self.seams.entropy.as_ref()))?)
+        Ok(sealing::seal(request, bytes, &mut || {
+            salt(self.seams.entropy.as_ref())
+        })?)
     }
 
     /// Compares earlier requests under the id of this one by what was signed. This request has
@@ -250,9 +284,14 @@ impl Core {
         request: &Prepared,
         lookups: &mut Lookups,
     ) -> Result<(), HomeError> {
-        let Ok(authentic) = &request.request else { return Ok(()) };
+        let Ok(authentic) = &request.request else {
+            return Ok(());
+        };
         lookups.seen_as = lookups.seen.as_ref().map(|seen| seen.request_hash.clone());
-        for seen in [&mut lookups.seen, &mut lookups.seen_in_spool].into_iter().flatten() {
+        for seen in [&mut lookups.seen, &mut lookups.seen_in_spool]
+            .into_iter()
+            .flatten()
+        {
             let record = match self.record_with(pending, seen.seq) {
                 // Its disclosures cannot be looked up any more, so treat it as the same request.
                 Err(HomeError::Ledger(LedgerError::Pruned(missing))) => {
@@ -262,7 +301,12 @@ impl Core {
                 }
                 other => other?,
             };
-            recognise(self.seams.disk.as_ref(), seen, &authentic.request_hash, record.as_deref())?;
+            recognise(
+                self.seams.disk.as_ref(),
+                seen,
+                &authentic.request_hash,
+                record.as_deref(),
+            )?;
         }
         Ok(())
     }
@@ -293,6 +337,10 @@ impl Core {
             Some(Record::Decision(line)) => sealing(self.seams.disk.as_ref(), line, request)?,
             _ => None,
         };
-        if again.is_some() { Ok(again) } else { self.seal(request, bytes) }
+        if again.is_some() {
+            Ok(again)
+        } else {
+            self.seal(request, bytes)
+        }
     }
 }

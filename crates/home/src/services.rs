@@ -21,12 +21,22 @@ impl Core {
     /// one must not go out without it.
     pub(super) fn credential(&self, service: &Service) -> Result<Option<Credential>, KeyringError> {
         let record = self.state.credentials.get(&service.service);
-        let Some(record) = record.filter(|record| record.host == service.host) else { return Ok(None) };
-        let secret = self.keyring.inner().credential(&service.service, &record.credential_id)?;
-        let lost = || {
-            KeyringError::Damaged(format!("`{}` is missing: set its credential again; it", service.service))
+        let Some(record) = record.filter(|record| record.host == service.host) else {
+            return Ok(None);
         };
-        secret.map(|secret| Some(Credential(secret))).ok_or_else(lost)
+        let secret = self
+            .keyring
+            .inner()
+            .credential(&service.service, &record.credential_id)?;
+        let lost = || {
+            KeyringError::Damaged(format!(
+                "`{}` is missing: set its credential again; it",
+                service.service
+            ))
+        };
+        secret
+            .map(|secret| Some(Credential(secret)))
+            .ok_or_else(lost)
     }
 
     /// Returns the text of rules/services.yaml in the rulebook of this hash.
@@ -40,8 +50,14 @@ impl Core {
     ///
     /// # Errors
     /// [`HomeError`].
-    pub(super) fn services_before(&self, pending: &Pending) -> Result<Vec<Option<String>>, HomeError> {
-        let edits = pending.records.iter().flat_map(|record| services::edits(record.changes()));
+    pub(super) fn services_before(
+        &self,
+        pending: &Pending,
+    ) -> Result<Vec<Option<String>>, HomeError> {
+        let edits = pending
+            .records
+            .iter()
+            .flat_map(|record| services::edits(record.changes()));
         edits.map(|(_, base, _)| self.services_of(base)).collect()
     }
 
@@ -50,11 +66,23 @@ impl Core {
     ///
     /// # Errors
     /// [`HomeError::Keyring`].
-    pub(super) fn wipe_credentials(&self, changes: &[Change], at_start: bool) -> Result<(), HomeError> {
+    pub(super) fn wipe_credentials(
+        &self,
+        changes: &[Change],
+        at_start: bool,
+    ) -> Result<(), HomeError> {
         for change in changes {
-            let Change::Services(Step::Credential { service, .. }) = change else { continue };
-            let in_force = self.state.credentials.get(service).map(|record| record.credential_id.as_str());
-            self.keyring.inner().keep_only_credential(service, in_force, !at_start)?;
+            let Change::Services(Step::Credential { service, .. }) = change else {
+                continue;
+            };
+            let in_force = self
+                .state
+                .credentials
+                .get(service)
+                .map(|record| record.credential_id.as_str());
+            self.keyring
+                .inner()
+                .keep_only_credential(service, in_force, !at_start)?;
         }
         Ok(())
     }
@@ -72,15 +100,21 @@ impl Home {
         line: u64,
         now: Time,
     ) -> Result<(), HomeError> {
-        let index = line.checked_sub(self.core.ledger.position().seq).and_then(|at| usize::try_from(at).ok());
-        let Some(record) = index.and_then(|index| pending.records.get(index)) else { return Ok(()) };
+        let index = line
+            .checked_sub(self.core.ledger.position().seq)
+            .and_then(|at| usize::try_from(at).ok());
+        let Some(record) = index.and_then(|index| pending.records.get(index)) else {
+            return Ok(());
+        };
         let edits: Vec<_> = services::edits(record.changes())
             .map(|(edit, _, hash)| (edit.clone(), hash.to_owned()))
             .collect();
         for (edit, hash) in edits {
             let book = services::after(&self.core.rulebook, &edit)?;
             if book.hash != hash {
-                return Err(HomeError::Record(format!("line {line}: it does not make rulebook {hash}")));
+                return Err(HomeError::Record(format!(
+                    "line {line}: it does not make rulebook {hash}"
+                )));
             }
             rulebook::keep(self.core.seams.disk.as_ref(), &book.files)?;
             self.core.rulebook = book;

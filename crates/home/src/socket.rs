@@ -32,7 +32,9 @@ pub(super) struct Door {
 /// Returns whether the answer at this place, below the spool, is sent as a frame and not written as
 /// a file.
 pub(super) fn is_through_socket(place: &str) -> bool {
-    place.split_once('/').is_some_and(|(folder, _)| folder == Origin::Socket.answer_dir())
+    place
+        .split_once('/')
+        .is_some_and(|(folder, _)| folder == Origin::Socket.answer_dir())
 }
 
 /// Returns the name of a frame in lines: the number of its client, then its own.
@@ -42,13 +44,19 @@ fn name_of(client: u64, frame: u64) -> String {
 
 /// Returns the client that sent a frame.
 fn client_of(claim: &ClaimName) -> Option<u64> {
-    let (client, _) = claim.file.split_once('-').filter(|_| claim.origin == Origin::Socket)?;
+    let (client, _) = claim
+        .file
+        .split_once('-')
+        .filter(|_| claim.origin == Origin::Socket)?;
     client.parse().ok()
 }
 
 /// Maps the lines of the decisions on claimed frames to the clients that sent them.
 pub(super) fn clients_of(claims: &[(Begun, u64)]) -> BTreeMap<u64, u64> {
-    claims.iter().filter_map(|(begun, seq)| Some((*seq, client_of(&begun.claim)?))).collect()
+    claims
+        .iter()
+        .filter_map(|(begun, seq)| Some((*seq, client_of(&begun.claim)?)))
+        .collect()
 }
 
 fn refusal_of(fault: &Fault) -> Refusal {
@@ -62,13 +70,20 @@ fn refusal_of(fault: &Fault) -> Refusal {
 impl Home {
     /// Makes the gate take requests from this socket too, from the next round on.
     pub fn listen_on(&mut self, socket: Socket) {
-        self.intake.door = Some(Door { socket, client: 0, frames: 0, asked: BTreeMap::new() });
+        self.intake.door = Some(Door {
+            socket,
+            client: 0,
+            frames: 0,
+            asked: BTreeMap::new(),
+        });
     }
 
     /// Takes the frames that have arrived, at most this many, as claims.
     pub(super) fn take_frames(&mut self, frames_max: usize) -> Vec<Claimed> {
         let batch = self.core.ledger.position().batch;
-        let Some(door) = &mut self.intake.door else { return Vec::new() };
+        let Some(door) = &mut self.intake.door else {
+            return Vec::new();
+        };
         let mut claimed = Vec::new();
         for Arrived { client, content } in door.socket.take(frames_max, BATCH_BYTES_MAX) {
             if client != door.client {
@@ -80,9 +95,23 @@ impl Home {
             let content = content.map_err(|fault| refusal_of(&fault));
             let weight = content.as_ref().map_or(0, Vec::len);
             let shown = format!("frame {} of client {client}", door.frames);
-            let claim = ClaimName { attempt: 1, batch, origin: Origin::Socket, file: file.clone() };
-            let delivery = Delivery { origin: Origin::Socket, file, shown, content };
-            claimed.push(Claimed { claim, delivery, weight });
+            let claim = ClaimName {
+                attempt: 1,
+                batch,
+                origin: Origin::Socket,
+                file: file.clone(),
+            };
+            let delivery = Delivery {
+                origin: Origin::Socket,
+                file,
+                shown,
+                content,
+            };
+            claimed.push(Claimed {
+                claim,
+                delivery,
+                weight,
+            });
         }
         claimed
     }
@@ -91,12 +120,19 @@ impl Home {
 impl Intake {
     /// Returns whether a frame has arrived.
     pub(super) fn has_frames(&self) -> bool {
-        self.door.as_ref().is_some_and(|door| door.socket.has_waiting())
+        self.door
+            .as_ref()
+            .is_some_and(|door| door.socket.has_waiting())
     }
 
     /// Sends the answer of a sealed decision to the client that sent the frame. If `answer` is
     /// `None`, it comes later.
-    pub(super) fn answer_frame(&mut self, client: Option<u64>, decision: &Decision, answer: Option<&Answer>) {
+    pub(super) fn answer_frame(
+        &mut self,
+        client: Option<u64>,
+        decision: &Decision,
+        answer: Option<&Answer>,
+    ) {
         let Some(door) = &mut self.door else { return };
         let place = &decision.answer;
         match (client, answer) {

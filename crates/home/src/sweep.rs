@@ -23,11 +23,21 @@ impl Core {
     pub(super) fn sweep(&self) -> Result<(), HomeError> {
         let disk = self.seams.disk.as_ref();
         for folder in [AUDIT_DIR, BLOBS_DIR, "audit/rulebooks"] {
-            remove(disk, folder, |name| name.starts_with(b".") && name.ends_with(b".tmp"), None)?;
+            remove(
+                disk,
+                folder,
+                |name| name.starts_with(b".") && name.ends_with(b".tmp"),
+                None,
+            )?;
         }
         let abandoned = Some(self.seams.clock.now().ms().saturating_sub(ABANDONED_MS));
         remove(disk, "spool/local/out", |_| true, abandoned)?;
-        remove(disk, "spool/local/in", |name| name.starts_with(b"."), abandoned)
+        remove(
+            disk,
+            "spool/local/in",
+            |name| name.starts_with(b"."),
+            abandoned,
+        )
     }
 }
 
@@ -50,7 +60,9 @@ fn remove(
             continue;
         }
         let path = Path::new(folder).join(&name);
-        let Some(stat) = disk.stat(&path).map_err(fail)? else { continue };
+        let Some(stat) = disk.stat(&path).map_err(fail)? else {
+            continue;
+        };
         let is_old = until.is_none_or(|until| stat.modified_ns < i128::from(until) * 1_000_000);
         if stat.kind == Kind::File && is_old {
             match disk.remove(&path) {

@@ -23,7 +23,9 @@ pub struct SystemClock {
 
 impl Default for SystemClock {
     fn default() -> SystemClock {
-        SystemClock { start: Instant::now() }
+        SystemClock {
+            start: Instant::now(),
+        }
     }
 }
 
@@ -31,8 +33,13 @@ impl Clock for SystemClock {
     fn now(&self) -> Time {
         // A clock before 1970 or after 9999 reads as 1970. The ledger's clock never goes back, so
         // this counts as a clock step, which closes entries.
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        i64::try_from(since.as_millis()).ok().and_then(|ms| Time::from_ms(ms).ok()).unwrap_or(Time::EPOCH)
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        i64::try_from(since.as_millis())
+            .ok()
+            .and_then(|ms| Time::from_ms(ms).ok())
+            .unwrap_or(Time::EPOCH)
     }
 
     fn monotonic_ms(&self) -> u64 {
@@ -54,7 +61,10 @@ pub struct ManualClock {
 impl ManualClock {
     /// A clock that shows `now`.
     pub fn at(now: Time) -> ManualClock {
-        ManualClock { now_ms: AtomicI64::new(now.ms()), start_ms: now.ms() }
+        ManualClock {
+            now_ms: AtomicI64::new(now.ms()),
+            start_ms: now.ms(),
+        }
     }
 
     /// Moves it to `now`.
@@ -69,7 +79,10 @@ impl Clock for ManualClock {
     }
 
     fn monotonic_ms(&self) -> u64 {
-        let since = self.now_ms.load(Ordering::SeqCst).saturating_sub(self.start_ms);
+        let since = self
+            .now_ms
+            .load(Ordering::SeqCst)
+            .saturating_sub(self.start_ms);
         u64::try_from(since).unwrap_or(0)
     }
 

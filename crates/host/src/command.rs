@@ -31,7 +31,9 @@ pub fn find(home: &Path, program: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(home.join(program)).filter(|path| path.exists());
     }
-    folders().map(|folder| folder.join(program)).find(|path| path.is_file())
+    folders()
+        .map(|folder| folder.join(program))
+        .find(|path| path.is_file())
 }
 
 /// Folders in which bare names are searched, in this order.
@@ -95,7 +97,9 @@ impl Group {
     fn start(command: &mut Command) -> io::Result<Group> {
         let child = orphans::start(command)?;
         let mut group = Group { child, exit: None };
-        group.exit = group.id().and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
+        group.exit = group
+            .id()
+            .and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
         Ok(group)
     }
 
@@ -163,13 +167,27 @@ fn take(from: &mut impl Read, into: &mut Vec<u8>, keep: usize) -> io::Result<boo
 
 /// Runs a program until it ends, reaches a limit, or `stop` is set.
 pub fn run(program: &Program<'_>, input: &[u8], stop: &AtomicBool) -> Run {
-    let mut run = Run { ended: Ended::Stopped, output: Vec::new(), complaint: Vec::new() };
+    let mut run = Run {
+        ended: Ended::Stopped,
+        output: Vec::new(),
+        complaint: Vec::new(),
+    };
     run.ended = match start(program) {
         Err(error) => Ended::NotStarted(error),
         Ok(group) => {
-            let limits = Limits { end: Instant::now().checked_add(program.time_max), stop };
+            let limits = Limits {
+                end: Instant::now().checked_add(program.time_max),
+                stop,
+            };
             let bytes = program.output_bytes_max;
-            match listen(group, &limits, bytes, input, &mut run.output, &mut run.complaint) {
+            match listen(
+                group,
+                &limits,
+                bytes,
+                input,
+                &mut run.output,
+                &mut run.complaint,
+            ) {
                 Ok(ended) => ended,
                 Err(error) => Ended::Failed(error),
             }
@@ -212,7 +230,9 @@ impl Limits<'_> {
         if self.stop.load(Ordering::SeqCst) {
             return Some(Ended::Stopped);
         }
-        self.end.is_none_or(|end| Instant::now() >= end).then_some(Ended::TimedOut)
+        self.end
+            .is_none_or(|end| Instant::now() >= end)
+            .then_some(Ended::TimedOut)
     }
 }
 
@@ -225,7 +245,9 @@ fn listen(
     complaint: &mut Vec<u8>,
 ) -> io::Result<Ended> {
     let mut stdin = group.child.stdin.take();
-    let (Some(mut stdout), Some(mut stderr)) = (group.child.stdout.take(), group.child.stderr.take()) else {
+    let (Some(mut stdout), Some(mut stderr)) =
+        (group.child.stdout.take(), group.child.stderr.take())
+    else {
         return Err(io::Error::other("its output is not connected"));
     };
     do_not_block(stdout.as_fd())?;
@@ -244,7 +266,10 @@ fn listen(
             match pipe.write(to_write) {
                 Ok(count) => to_write = to_write.get(count..).unwrap_or_default(),
                 Err(error)
-                    if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                    ) => {}
                 // The program does not read all of its input; it need not.
                 Err(_) => to_write = &[],
             }
@@ -262,7 +287,11 @@ fn listen(
             let status = group.end()?;
             take(&mut stdout, output, keep)?;
             take_and_forget(&mut stderr, complaint)?;
-            return Ok(if output.len() > bytes_max { Ended::Flooded } else { ended(status) });
+            return Ok(if output.len() > bytes_max {
+                Ended::Flooded
+            } else {
+                ended(status)
+            });
         }
         let writes = stdin.as_ref().map(|fd| (fd.as_fd(), PollFlags::OUT));
         let hears = hears.then(|| (stdout.as_fd(), PollFlags::IN));
@@ -283,8 +312,13 @@ fn take_and_forget(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result<bool>
 }
 
 fn wait<'a>(fds: impl Iterator<Item = (BorrowedFd<'a>, PollFlags)>) -> io::Result<()> {
-    let mut fds: Vec<PollFd<'_>> = fds.map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
-    let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
+    let mut fds: Vec<PollFd<'_>> = fds
+        .map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags))
+        .collect();
+    let timeout = Timespec {
+        tv_sec: 0,
+        tv_nsec: i64::from(LOOK.subsec_nanos()),
+    };
     match poll(&mut fds, Some(&timeout)) {
         Ok(_) => Ok(()),
         Err(error) if error == rustix::io::Errno::INTR => Ok(()),
@@ -310,7 +344,9 @@ mod tests {
 
     #[test]
     fn what_it_reads_is_what_it_was_given_and_what_it_writes_is_what_is_read() {
-        let input: Vec<u8> = (0..1_000_000_u32).map(|n| b'a' + u8::try_from(n % 26).unwrap()).collect();
+        let input: Vec<u8> = (0..1_000_000_u32)
+            .map(|n| b'a' + u8::try_from(n % 26).unwrap())
+            .collect();
         let run = sh("cat", &input, 60_000, 1_000_000);
         assert!(matches!(run.ended, Ended::Exited(0)), "{:?}", run.ended);
         assert_eq!(run.output, input);
@@ -321,22 +357,44 @@ mod tests {
         /// A script, its limits on time (ms) and output (bytes), and how it must end.
         type Case = (&'static str, u64, usize, fn(&Ended) -> bool);
         let cases: [Case; 8] = [
-            ("exit 3", 60_000, 10, |ended| matches!(ended, Ended::Exited(3))),
-            ("kill -9 $$", 60_000, 10, |ended| matches!(ended, Ended::Killed(9))),
-            ("trap '' TERM INT; while :; do :; done", 200, 10, |ended| matches!(ended, Ended::TimedOut)),
-            ("yes", 60_000, 100_000, |ended| matches!(ended, Ended::Flooded)),
-            ("head -c 11 /dev/zero", 60_000, 10, |ended| matches!(ended, Ended::Flooded)),
-            ("head -c 10 /dev/zero", 60_000, 10, |ended| matches!(ended, Ended::Exited(0))),
-            ("head -c 3000000 /dev/zero >&2", 60_000, 10, |ended| matches!(ended, Ended::Exited(0))),
+            ("exit 3", 60_000, 10, |ended| {
+                matches!(ended, Ended::Exited(3))
+            }),
+            ("kill -9 $$", 60_000, 10, |ended| {
+                matches!(ended, Ended::Killed(9))
+            }),
+            ("trap '' TERM INT; while :; do :; done", 200, 10, |ended| {
+                matches!(ended, Ended::TimedOut)
+            }),
+            ("yes", 60_000, 100_000, |ended| {
+                matches!(ended, Ended::Flooded)
+            }),
+            ("head -c 11 /dev/zero", 60_000, 10, |ended| {
+                matches!(ended, Ended::Flooded)
+            }),
+            ("head -c 10 /dev/zero", 60_000, 10, |ended| {
+                matches!(ended, Ended::Exited(0))
+            }),
+            ("head -c 3000000 /dev/zero >&2", 60_000, 10, |ended| {
+                matches!(ended, Ended::Exited(0))
+            }),
             // A process that it leaves behind neither delays us nor survives.
-            ("sleep 300 & echo ok", 60_000, 10, |ended| matches!(ended, Ended::Exited(0))),
+            ("sleep 300 & echo ok", 60_000, 10, |ended| {
+                matches!(ended, Ended::Exited(0))
+            }),
         ];
         for (script, time_ms, bytes, expected) in cases {
             let begun = Instant::now();
             let run = sh(script, &[b'x'; 300_000], time_ms, bytes);
             assert!(expected(&run.ended), "{script}: {:?}", run.ended);
-            assert!(run.output.len() <= bytes && run.complaint.len() <= COMPLAINT_BYTES_MAX, "{script}");
-            assert!(begun.elapsed() < Duration::from_secs(50), "{script} was waited for");
+            assert!(
+                run.output.len() <= bytes && run.complaint.len() <= COMPLAINT_BYTES_MAX,
+                "{script}"
+            );
+            assert!(
+                begun.elapsed() < Duration::from_secs(50),
+                "{script} was waited for"
+            );
         }
     }
 
@@ -356,7 +414,13 @@ mod tests {
             time_max: Duration::from_secs(1),
             output_bytes_max: 1,
         };
-        assert!(matches!(super::run(&missing, b"", &AtomicBool::new(false)).ended, Ended::NotStarted(_)));
-        assert!(matches!(super::run(&missing, b"", &AtomicBool::new(true)).ended, Ended::NotStarted(_)));
+        assert!(matches!(
+            super::run(&missing, b"", &AtomicBool::new(false)).ended,
+            Ended::NotStarted(_)
+        ));
+        assert!(matches!(
+            super::run(&missing, b"", &AtomicBool::new(true)).ended,
+            Ended::NotStarted(_)
+        ));
     }
 }

@@ -77,12 +77,17 @@ pub fn real(path: &Path) -> Option<PathBuf> {
 /// # Errors
 /// Returns the system's error.
 pub fn names(folder: &Path) -> io::Result<BTreeSet<PathBuf>> {
-    fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect()
+    fs::read_dir(folder)?
+        .map(|entry| Ok(entry?.path()))
+        .collect()
 }
 
 /// Everything accessible below a folder; links are not followed.
 pub fn below(folder: &Path, depth_max: usize) -> impl Iterator<Item = PathBuf> {
-    let all = walkdir::WalkDir::new(folder).min_depth(1).max_depth(depth_max).sort_by_file_name();
+    let all = walkdir::WalkDir::new(folder)
+        .min_depth(1)
+        .max_depth(depth_max)
+        .sort_by_file_name();
     all.into_iter().flatten().map(walkdir::DirEntry::into_path)
 }
 
@@ -116,7 +121,8 @@ impl User {
     pub fn can(&self, path: &Path, bits: u32) -> bool {
         let Some(path) = real(path) else { return false };
         let enters = |folder: &Path| owned(folder).is_ok_and(|found| self.may(&found, 1));
-        path.ancestors().skip(1).all(enters) && owned(&path).is_ok_and(|found| self.may(&found, bits))
+        path.ancestors().skip(1).all(enters)
+            && owned(&path).is_ok_and(|found| self.may(&found, bits))
     }
 
     /// The first folder on the way to a path, from the path up, in which this user could replace
@@ -126,7 +132,9 @@ impl User {
         let on_the_way = path.ancestors().zip(path.ancestors().skip(1));
         on_the_way
             .filter(|(inner, folder)| {
-                let (Ok(inner), Ok(found)) = (owned(inner), owned(folder)) else { return false };
+                let (Ok(inner), Ok(found)) = (owned(inner), owned(folder)) else {
+                    return false;
+                };
                 // The owner of a folder can give it any mode.
                 let owns = self.uid == found.uid || self.uid == inner.uid;
                 owns || self.can(folder, 3) && (found.mode & STICKY == 0)
@@ -146,15 +154,26 @@ pub fn user(name: &str) -> Option<User> {
 
 fn user_in(name: &str, users: &str, groups: &str) -> Option<User> {
     let field = |line: &str, at| line.split(':').nth(at).map(str::to_owned);
-    let line = users
-        .lines()
-        .find(|line| field(line, 0).as_deref() == Some(name) || field(line, 2).as_deref() == Some(name))?;
+    let line = users.lines().find(|line| {
+        field(line, 0).as_deref() == Some(name) || field(line, 2).as_deref() == Some(name)
+    })?;
     let own = field(line, 0)?;
     let uid = field(line, 2)?.parse().ok()?;
     let mut gids = BTreeSet::from([field(line, 3)?.parse().ok()?]);
-    let has = |line: &&str| field(line, 3).is_some_and(|members| members.split(',').any(|one| one == own));
-    gids.extend(groups.lines().filter(has).filter_map(|line| field(line, 2)?.parse::<u32>().ok()));
-    Some(User { name: own, uid, gids })
+    let has = |line: &&str| {
+        field(line, 3).is_some_and(|members| members.split(',').any(|one| one == own))
+    };
+    gids.extend(
+        groups
+            .lines()
+            .filter(has)
+            .filter_map(|line| field(line, 2)?.parse::<u32>().ok()),
+    );
+    Some(User {
+        name: own,
+        uid,
+        gids,
+    })
 }
 
 /// The name of a user, or the number if the name is unknown.
@@ -183,7 +202,10 @@ pub struct Volume {
 /// Name of a path's file system, if it is a remote one.
 pub fn remote(path: &Path) -> Option<&'static str> {
     let magic = statfs(path).ok()?.f_type & 0xffff_ffff;
-    REMOTE.iter().find(|(number, _)| *number == magic).map(|(_, name)| *name)
+    REMOTE
+        .iter()
+        .find(|(number, _)| *number == magic)
+        .map(|(_, name)| *name)
 }
 
 /// Inspects the file system of a path.
@@ -213,7 +235,9 @@ pub fn open_files_max() -> Option<u64> {
 /// Process id and name of each process that holds a lock on a file, as far as the kernel shows
 /// them.
 pub fn holders(path: &Path) -> Vec<(u32, String)> {
-    let Ok(found) = owned(path) else { return Vec::new() };
+    let Ok(found) = owned(path) else {
+        return Vec::new();
+    };
     let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
     holders_in(&locks, found.inode)
         .into_iter()
@@ -244,12 +268,18 @@ fn holders_in(locks: &str, inode: u64) -> Vec<u32> {
 fn has_open(pid: u32, file: &Owned) -> Option<bool> {
     let open = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
     let found = open.flatten().filter_map(|fd| fs::metadata(fd.path()).ok());
-    Some(found.into_iter().any(|found| (found.dev(), found.ino()) == (file.device, file.inode)))
+    Some(
+        found
+            .into_iter()
+            .any(|found| (found.dev(), found.ino()) == (file.device, file.inode)),
+    )
 }
 
 /// The name of a process. `None` if there is no such process.
 pub fn process_name(pid: u32) -> Option<String> {
-    fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim().to_owned())
+    fs::read_to_string(format!("/proc/{pid}/comm"))
+        .ok()
+        .map(|name| name.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -261,7 +291,10 @@ mod tests {
         let users = "root:x:0:0::/root:/bin/sh\nbot:x:1001:1002::/:/bin/sh\nbroken\n";
         let groups = "root:x:0:\nagents:x:50:ann,bot\nbots:x:51:robot,bo\nbroken\n";
         let bot = user_in("bot", users, groups).unwrap();
-        assert_eq!((bot.uid, bot.gids.clone()), (1001, BTreeSet::from([50, 1002])));
+        assert_eq!(
+            (bot.uid, bot.gids.clone()),
+            (1001, BTreeSet::from([50, 1002]))
+        );
         assert_eq!(user_in("1001", users, groups), Some(bot));
         assert_eq!(user_in("robot", users, groups), None);
         assert_eq!(user_in("broken", users, groups), None);
@@ -269,11 +302,21 @@ mod tests {
 
     #[test]
     fn modes_say_who_may_what() {
-        let user =
-            |uid, gids: &[u32]| User { name: String::new(), uid, gids: gids.iter().copied().collect() };
+        let user = |uid, gids: &[u32]| User {
+            name: String::new(),
+            uid,
+            gids: gids.iter().copied().collect(),
+        };
         let of = |mode| {
             let kind = fs::symlink_metadata("/").unwrap().file_type();
-            Owned { uid: 1, gid: 5, mode, device: 0, inode: 0, kind }
+            Owned {
+                uid: 1,
+                gid: 5,
+                mode,
+                device: 0,
+                inode: 0,
+                kind,
+            }
         };
         for (who, mode, bits, may) in [
             (user(1, &[]), 0o600, 6, true),
@@ -290,7 +333,8 @@ mod tests {
 
     #[test]
     fn a_lock_is_told_from_one_that_is_waited_for() {
-        let locks = "1: FLOCK  ADVISORY  WRITE 711 fd:00:4242 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 712 fd:00:4242 0 EOF\n\
+        let locks = "1: FLOCK  ADVISORY  WRITE 711 fd:00:4242 0 EOF\n1: -> FLOCK  ADVISORY  WRITE \
+            712 fd:00:4242 0 EOF\n\
                      2: POSIX  ADVISORY  READ 713 fd:00:14242 128 128\n";
         assert_eq!(holders_in(locks, 4242), [711]);
         assert_eq!(holders_in(locks, 42), [0_u32; 0]);

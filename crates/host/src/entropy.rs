@@ -37,7 +37,10 @@ pub struct SeededEntropy {
 impl SeededEntropy {
     /// Starts the sequence of a seed.
     pub fn new(seed: u64) -> SeededEntropy {
-        SeededEntropy { seed, drawn: std::sync::atomic::AtomicU64::new(0) }
+        SeededEntropy {
+            seed,
+            drawn: std::sync::atomic::AtomicU64::new(0),
+        }
     }
 }
 

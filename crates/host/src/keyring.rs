@@ -23,7 +23,8 @@ const LOG_KEYS: (&str, &str) = ("log", "seal");
 const PENDING_LOG_KEYS: (&str, &str) = ("next-log", "next-seal");
 
 /// Table of the services' secrets.
-const CREDENTIALS: &str = "CREATE TABLE IF NOT EXISTS credentials (credential_id TEXT PRIMARY KEY, service TEXT NOT NULL, \
+const CREDENTIALS: &str = "CREATE TABLE IF NOT EXISTS credentials (credential_id TEXT PRIMARY KEY, \
+    service TEXT NOT NULL, \
      secret TEXT NOT NULL) STRICT;";
 
 /// Why a keyring operation failed.
@@ -45,7 +46,8 @@ pub enum KeyringError {
     Damaged(String),
     /// The log's own keys are missing.
     #[error(
-        "keyring: the log's own keys are missing; they were made by `spoolgate init` and cannot be made again"
+        "keyring: the log's own keys are missing; they were made by `spoolgate init` and cannot be \
+            made again"
     )]
     NoLogKeys,
 }
@@ -77,8 +79,11 @@ pub fn key_id(key: &VerifyKey) -> String {
         VerifyKey::Hmac(secret) => ("hmac-sha256", *secret),
         VerifyKey::Ed25519(public) => ("ed25519", public.to_bytes()),
     };
-    let digest =
-        Sha256::new().chain_update(b"spoolgate key id ").chain_update(label).chain_update(bytes).finalize();
+    let digest = Sha256::new()
+        .chain_update(b"spoolgate key id ")
+        .chain_update(label)
+        .chain_update(bytes)
+        .finalize();
     hex(&digest).chars().take(16).collect()
 }
 
@@ -95,14 +100,25 @@ impl SqliteKeyring {
     /// Returns [`KeyringError`], also if other users may read the file.
     pub fn open(home: &Path, create: bool) -> Result<SqliteKeyring, KeyringError> {
         let path = home.join(KEYRING_FILE);
-        let fail = |source| KeyringError::File { path: path.clone(), source };
+        let fail = |source| KeyringError::File {
+            path: path.clone(),
+            source,
+        };
         if create {
-            OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path).map_err(fail)?;
+            OpenOptions::new()
+                .create_new(true)
+                .write(true)
+                .mode(0o600)
+                .open(&path)
+                .map_err(fail)?;
         }
         let metadata = fs::symlink_metadata(&path).map_err(fail)?;
         if !metadata.is_file() || metadata.permissions().mode() & 0o077 != 0 {
             let what = "must be a file that only its owner may read; run chmod 600 on it";
-            return Err(fail(std::io::Error::new(std::io::ErrorKind::PermissionDenied, what)));
+            return Err(fail(std::io::Error::new(
+                std::io::ErrorKind::PermissionDenied,
+                what,
+            )));
         }
         let database = Connection::open(&path)?;
         database.busy_timeout(std::time::Duration::from_secs(5))?;
@@ -125,10 +141,16 @@ impl SqliteKeyring {
     /// Returns [`KeyringError`] if the file cannot be opened.
     pub fn open_read_only(home: &Path) -> Result<SqliteKeyring, KeyringError> {
         let path = home.join(KEYRING_FILE);
-        let fail = |source| KeyringError::File { path: path.clone(), source };
+        let fail = |source| KeyringError::File {
+            path: path.clone(),
+            source,
+        };
         fs::File::open(&path).map_err(fail)?;
-        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        Ok(SqliteKeyring { database: Connection::open_with_flags(&path, flags)? })
+        let flags =
+            rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        Ok(SqliteKeyring {
+            database: Connection::open_with_flags(&path, flags)?,
+        })
     }
 
     /// Creates a keyring in memory.
@@ -136,14 +158,17 @@ impl SqliteKeyring {
     /// # Errors
     /// Returns [`KeyringError::Database`].
     pub fn in_memory() -> Result<SqliteKeyring, KeyringError> {
-        let keyring = SqliteKeyring { database: Connection::open_in_memory()? };
+        let keyring = SqliteKeyring {
+            database: Connection::open_in_memory()?,
+        };
         keyring.make_tables()?;
         Ok(keyring)
     }
 
     fn make_tables(&self) -> Result<(), KeyringError> {
         Ok(self.database.execute_batch(
-            "CREATE TABLE keys (key_id TEXT PRIMARY KEY, algorithm TEXT NOT NULL, material BLOB NOT NULL) STRICT;
+            "CREATE TABLE keys (key_id TEXT PRIMARY KEY, algorithm TEXT NOT NULL, material BLOB \
+                NOT NULL) STRICT;
              CREATE TABLE log_keys (name TEXT PRIMARY KEY, seed BLOB NOT NULL) STRICT;",
         )?)
     }
@@ -173,18 +198,25 @@ impl SqliteKeyring {
     pub fn load(&self, key_id: &str) -> Result<Option<(Algorithm, VerifyKey)>, KeyringError> {
         let row: Option<(String, Vec<u8>)> = self
             .database
-            .query_row("SELECT algorithm, material FROM keys WHERE key_id = ?1", params![key_id], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })
+            .query_row(
+                "SELECT algorithm, material FROM keys WHERE key_id = ?1",
+                params![key_id],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )
             .optional()?;
-        let Some((algorithm, material)) = row else { return Ok(None) };
+        let Some((algorithm, material)) = row else {
+            return Ok(None);
+        };
         let damaged = || KeyringError::Damaged(key_id.to_owned());
         let material: [u8; 32] = material.try_into().map_err(|_| damaged())?;
         match algorithm.as_str() {
             "hmac-sha256" => Ok(Some((Algorithm::HmacSha256, VerifyKey::Hmac(material)))),
             "ed25519" => {
                 let public = VerifyingKey::from_bytes(&material).map_err(|_| damaged())?;
-                Ok(Some((Algorithm::Ed25519, VerifyKey::Ed25519(Box::new(public)))))
+                Ok(Some((
+                    Algorithm::Ed25519,
+                    VerifyKey::Ed25519(Box::new(public)),
+                )))
             }
             _ => Err(damaged()),
         }
@@ -216,21 +248,32 @@ impl SqliteKeyring {
         // Homes from versions without outgoing actions do not have this table.
         self.database.execute_batch(CREDENTIALS)?;
         let sql = "INSERT INTO credentials (credential_id, service, secret) VALUES (?1, ?2, ?3)";
-        Ok(self.database.execute(sql, params![id, asked_for(service), secret]).map(drop)?)
+        Ok(self
+            .database
+            .execute(sql, params![id, asked_for(service), secret])
+            .map(drop)?)
     }
 
     /// The secret of a service under this name. `None` if there is none.
     ///
     /// # Errors
     /// Returns [`KeyringError::Database`].
-    pub fn credential(&self, service: &ServiceName, id: &str) -> Result<Option<String>, KeyringError> {
+    pub fn credential(
+        &self,
+        service: &ServiceName,
+        id: &str,
+    ) -> Result<Option<String>, KeyringError> {
         if !self.has_credentials()? {
             return Ok(None);
         }
         let sql = "SELECT secret FROM credentials WHERE service IN (?1, ?3) AND credential_id = ?2";
         Ok(self
             .database
-            .query_row(sql, params![service.as_str(), id, asked_for(service)], |row| row.get(0))
+            .query_row(
+                sql,
+                params![service.as_str(), id, asked_for(service)],
+                |row| row.get(0),
+            )
             .optional()?)
     }
 
@@ -250,8 +293,10 @@ impl SqliteKeyring {
         }
         self.database.pragma_update(None, "secure_delete", "ON")?;
         let sql = "UPDATE credentials SET service = ?1 WHERE service = ?3 AND credential_id = ?2";
-        self.database.execute(sql, params![service.as_str(), id, asked_for(service)])?;
-        let sql = "DELETE FROM credentials WHERE (service = ?1 OR (?4 AND service = ?3)) AND credential_id IS NOT ?2";
+        self.database
+            .execute(sql, params![service.as_str(), id, asked_for(service)])?;
+        let sql = "DELETE FROM credentials WHERE (service = ?1 OR (?4 AND service = ?3)) AND \
+            credential_id IS NOT ?2";
         let bound = params![service.as_str(), id, asked_for(service), and_asked_for];
         Ok(self.database.execute(sql, bound).map(drop)?)
     }
@@ -262,11 +307,15 @@ impl SqliteKeyring {
     /// Returns [`KeyringError::Database`].
     pub fn remove_credential(&self, id: &str) -> Result<(), KeyringError> {
         self.database.pragma_update(None, "secure_delete", "ON")?;
-        Ok(self.database.execute("DELETE FROM credentials WHERE credential_id = ?1", [id]).map(drop)?)
+        Ok(self
+            .database
+            .execute("DELETE FROM credentials WHERE credential_id = ?1", [id])
+            .map(drop)?)
     }
 
     fn has_credentials(&self) -> Result<bool, KeyringError> {
-        let sql = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'credentials')";
+        let sql = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = \
+            'credentials')";
         Ok(self.database.query_row(sql, [], |row| row.get(0))?)
     }
 
@@ -289,7 +338,8 @@ impl SqliteKeyring {
     /// # Errors
     /// Returns [`KeyringError::NoLogKeys`] if they are missing, or [`KeyringError::Database`].
     pub fn log_keys(&self) -> Result<LogKeys, KeyringError> {
-        self.log_keys_named(LOG_KEYS)?.ok_or(KeyringError::NoLogKeys)
+        self.log_keys_named(LOG_KEYS)?
+            .ok_or(KeyringError::NoLogKeys)
     }
 
     /// The keys that a rotation is about to bring into force, or was about to when it was
@@ -302,12 +352,18 @@ impl SqliteKeyring {
     }
 
     fn log_keys_named(&self, (log, seal): (&str, &str)) -> Result<Option<LogKeys>, KeyringError> {
-        let sql =
-            "SELECT (SELECT seed FROM log_keys WHERE name = ?1), (SELECT seed FROM log_keys WHERE name = ?2)";
+        let sql = "SELECT (SELECT seed FROM log_keys WHERE name = ?1), (SELECT seed FROM log_keys \
+            WHERE name = ?2)";
         let (log, seal): (Option<Vec<u8>>, Option<Vec<u8>>) =
-            self.database.query_row(sql, [log, seal], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            self.database
+                .query_row(sql, [log, seal], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let seed = |bytes: Option<Vec<u8>>| bytes.and_then(|bytes| bytes.try_into().ok());
-        Ok(seed(log).zip(seed(seal)).map(|(log_seed, seal_seed)| LogKeys { log_seed, seal_seed }))
+        Ok(seed(log)
+            .zip(seed(seal))
+            .map(|(log_seed, seal_seed)| LogKeys {
+                log_seed,
+                seal_seed,
+            }))
     }
 
     /// Stores the keys that a rotation is about to bring into force, durably. Replaces earlier
@@ -321,7 +377,12 @@ impl SqliteKeyring {
             .database
             .execute(
                 "INSERT OR REPLACE INTO log_keys (name, seed) VALUES (?1, ?2), (?3, ?4)",
-                params![log, keys.log_seed.as_slice(), seal, keys.seal_seed.as_slice()],
+                params![
+                    log,
+                    keys.log_seed.as_slice(),
+                    seal,
+                    keys.seal_seed.as_slice()
+                ],
             )
             .map(drop)?)
     }
@@ -347,7 +408,10 @@ impl SqliteKeyring {
     /// Returns [`KeyringError::Database`].
     pub fn drop_pending_log_keys(&self) -> Result<(), KeyringError> {
         let (log, seal) = PENDING_LOG_KEYS;
-        Ok(self.database.execute("DELETE FROM log_keys WHERE name IN (?1, ?2)", [log, seal]).map(drop)?)
+        Ok(self
+            .database
+            .execute("DELETE FROM log_keys WHERE name IN (?1, ?2)", [log, seal])
+            .map(drop)?)
     }
 }
 
@@ -363,7 +427,11 @@ pub struct CachedKeyring {
 impl CachedKeyring {
     /// Wraps an open keyring.
     pub fn new(keyring: SqliteKeyring) -> CachedKeyring {
-        CachedKeyring { keyring, known: std::cell::RefCell::default(), fault: std::cell::RefCell::default() }
+        CachedKeyring {
+            keyring,
+            known: std::cell::RefCell::default(),
+            fault: std::cell::RefCell::default(),
+        }
     }
 
     /// Reports whether a key was missed because the file could not be read. Without this check, the
@@ -401,7 +469,9 @@ impl Keyring for CachedKeyring {
             }
         };
         let (_, key) = key?;
-        self.known.borrow_mut().insert(key_id.to_owned(), key.clone());
+        self.known
+            .borrow_mut()
+            .insert(key_id.to_owned(), key.clone());
         Some(key)
     }
 }

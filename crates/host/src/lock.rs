@@ -27,7 +27,11 @@ pub const LOCK_FILE: &str = "state/lock";
 /// # Errors
 /// Returns the file system's error.
 pub fn try_lock(home: &Path) -> io::Result<Option<HomeLock>> {
-    let file = OpenOptions::new().create(true).truncate(false).write(true).open(home.join(LOCK_FILE))?;
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(home.join(LOCK_FILE))?;
     match file.try_lock() {
         Ok(()) => Ok(Some(HomeLock { file })),
         Err(TryLockError::WouldBlock) => Ok(None),

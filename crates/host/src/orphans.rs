@@ -12,7 +12,9 @@ use std::process::{Child, Command};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,
+};
 
 /// Maximum number of rounds of killing after a program ended: killing a process makes its children
 /// ours.
@@ -28,7 +30,10 @@ struct Running {
     programs: BTreeMap<u32, u64>,
 }
 
-static RUNNING: Mutex<Running> = Mutex::new(Running { adopts: false, programs: BTreeMap::new() });
+static RUNNING: Mutex<Running> = Mutex::new(Running {
+    adopts: false,
+    programs: BTreeMap::new(),
+});
 
 fn running() -> MutexGuard<'static, Running> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
@@ -55,7 +60,9 @@ pub fn adopt() -> io::Result<()> {
 pub(super) fn start(command: &mut Command) -> io::Result<Child> {
     let mut running = running();
     let child = command.spawn()?;
-    running.programs.insert(child.id(), started(child.id()).unwrap_or_default());
+    running
+        .programs
+        .insert(child.id(), started(child.id()).unwrap_or_default());
     Ok(child)
 }
 
@@ -67,7 +74,10 @@ pub(super) fn ended(program: u32) {
         return;
     }
     for _ in 0..LOOKS {
-        let left: Vec<u32> = children().into_iter().filter(|id| is_left(&running, *id)).collect();
+        let left: Vec<u32> = children()
+            .into_iter()
+            .filter(|id| is_left(&running, *id))
+            .collect();
         if left.is_empty() {
             return;
         }
@@ -82,7 +92,9 @@ fn is_left(running: &Running, id: u32) -> bool {
     if running.programs.contains_key(&id) {
         return false;
     }
-    let Some(since) = started(id) else { return true };
+    let Some(since) = started(id) else {
+        return true;
+    };
     running.programs.values().all(|program| *program > since)
 }
 
@@ -95,10 +107,17 @@ fn kill(id: u32) {
 }
 
 fn children() -> Vec<u32> {
-    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let tasks = fs::read_dir("/proc/self/task")
+        .into_iter()
+        .flatten()
+        .flatten();
     let texts = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
     texts
-        .flat_map(|text| text.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>())
+        .flat_map(|text| {
+            text.split_whitespace()
+                .filter_map(|id| id.parse().ok())
+                .collect::<Vec<_>>()
+        })
         .collect()
 }
 

@@ -10,7 +10,9 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{self as rfs, Advice, AtFlags, FileType, OFlags, RenameFlags, ResolveFlags};
 
-use spoolgate_ledger::disk::{Access, DirStream, Disk, Entry, FileId, Kind, LogFile, Mode, ReadFile, Stat};
+use spoolgate_ledger::disk::{
+    Access, DirStream, Disk, Entry, FileId, Kind, LogFile, Mode, ReadFile, Stat,
+};
 
 /// A home on disk.
 #[derive(Debug)]
@@ -25,8 +27,15 @@ impl RealDisk {
     /// # Errors
     /// Returns the system's error.
     pub fn open(home: &Path) -> io::Result<RealDisk> {
-        let root = rfs::open(home, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, rfs::Mode::empty())?;
-        Ok(RealDisk { root, path: home.to_owned() })
+        let root = rfs::open(
+            home,
+            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            rfs::Mode::empty(),
+        )?;
+        Ok(RealDisk {
+            root,
+            path: home.to_owned(),
+        })
     }
 
     /// The home's directory.
@@ -60,7 +69,9 @@ impl RealDisk {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut at = rfs::openat(&self.root, ".", flags, rfs::Mode::empty())?;
         for component in folder.components() {
-            let Component::Normal(name) = component else { return Err(io::ErrorKind::InvalidInput.into()) };
+            let Component::Normal(name) = component else {
+                return Err(io::ErrorKind::InvalidInput.into());
+            };
             at = rfs::openat(&at, name, flags, rfs::Mode::empty())?;
         }
         Ok(at)
@@ -85,14 +96,19 @@ impl RealDisk {
         prepare: impl FnOnce(BorrowedFd<'_>) -> rustix::io::Result<()>,
     ) -> io::Result<ReadFile> {
         // Without NONBLOCK, opening a FIFO would block the gate for ever.
-        let fd =
-            self.open_at(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY, rfs::Mode::empty())?;
+        let fd = self.open_at(
+            path,
+            OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY,
+            rfs::Mode::empty(),
+        )?;
         let stat = stat_of(&rfs::fstat(&fd)?);
         let mut bytes = Vec::new();
         if stat.kind == Kind::File {
             prepare(fd.as_fd())?;
             let expected = usize::try_from(stat.size).unwrap_or(usize::MAX).min(limit);
-            bytes.try_reserve_exact(expected.saturating_add(1)).map_err(|_| io::ErrorKind::OutOfMemory)?;
+            bytes
+                .try_reserve_exact(expected.saturating_add(1))
+                .map_err(|_| io::ErrorKind::OutOfMemory)?;
             let cap = limit.saturating_add(1);
             let mut file = File::from(fd);
             bytes.resize(expected.saturating_add(1).min(cap), 0);
@@ -115,7 +131,11 @@ impl RealDisk {
     }
 
     fn open_dir(&self, dir: &Path) -> io::Result<OwnedFd> {
-        let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+        let dir = if dir.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            dir
+        };
         self.open_at(dir, OFlags::RDONLY | OFlags::DIRECTORY, rfs::Mode::empty())
     }
 }
@@ -159,15 +179,23 @@ fn kind_of(file_type: FileType) -> Kind {
     }
 }
 
-#[allow(clippy::useless_conversion, reason = "field types of stat differ between architectures")]
+#[allow(
+    clippy::useless_conversion,
+    reason = "field types of stat differ between architectures"
+)]
 fn stat_of(stat: &rfs::Stat) -> Stat {
     let seconds = i128::from(stat.st_mtime);
     Stat {
         kind: kind_of(FileType::from_raw_mode(stat.st_mode)),
-        id: FileId { device: stat.st_dev, inode: stat.st_ino },
+        id: FileId {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+        },
         links: u64::from(stat.st_nlink),
         size: u64::try_from(stat.st_size).unwrap_or(u64::MAX),
-        modified_ns: seconds.saturating_mul(1_000_000_000).saturating_add(i128::from(stat.st_mtime_nsec)),
+        modified_ns: seconds
+            .saturating_mul(1_000_000_000)
+            .saturating_add(i128::from(stat.st_mtime_nsec)),
     }
 }
 
@@ -187,7 +215,10 @@ impl Disk for RealDisk {
                 FileType::Unknown => None,
                 known => Some(kind_of(known)),
             };
-            Some(Ok(Entry { name: OsStr::from_bytes(name).to_owned(), kind }))
+            Some(Ok(Entry {
+                name: OsStr::from_bytes(name).to_owned(),
+                kind,
+            }))
         })))
     }
 
@@ -209,7 +240,9 @@ impl Disk for RealDisk {
 
     fn read_from_medium(&self, path: &Path, limit: usize) -> io::Result<ReadFile> {
         // Dirty pages stay in the cache; the next sync writes them.
-        self.read_with(path, limit, |fd| rfs::fadvise(fd, 0, None, Advice::DontNeed))
+        self.read_with(path, limit, |fd| {
+            rfs::fadvise(fd, 0, None, Advice::DontNeed)
+        })
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -219,7 +252,13 @@ impl Disk for RealDisk {
 
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
         let ((from_folder, from), (to_folder, to)) = (self.place(from)?, self.place(to)?);
-        Ok(rfs::renameat_with(&from_folder, from, &to_folder, to, RenameFlags::NOREPLACE)?)
+        Ok(rfs::renameat_with(
+            &from_folder,
+            from,
+            &to_folder,
+            to,
+            RenameFlags::NOREPLACE,
+        )?)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -246,7 +285,11 @@ impl Disk for RealDisk {
     fn write_again(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
         // Not opened as a log: a file opened for appending always writes at its end, whatever the
         // offset.
-        let file = File::from(self.open_at(path, OFlags::WRONLY | OFlags::NONBLOCK, rfs::Mode::empty())?);
+        let file = File::from(self.open_at(
+            path,
+            OFlags::WRONLY | OFlags::NONBLOCK,
+            rfs::Mode::empty(),
+        )?);
         file.write_all_at(bytes, offset)?;
         file.sync_all()
     }
@@ -298,9 +341,14 @@ impl Disk for RealDisk {
         };
         let fd = self.open_at(path, flags, file_mode(Mode::Shared))?;
         if stat_of(&rfs::fstat(&fd)?).kind != Kind::File {
-            return Err(io::Error::other(format!("`{}` is not a regular file", path.display())));
+            return Err(io::Error::other(format!(
+                "`{}` is not a regular file",
+                path.display()
+            )));
         }
-        Ok(Box::new(RealLog { file: File::from(fd) }))
+        Ok(Box::new(RealLog {
+            file: File::from(fd),
+        }))
     }
 }
 
@@ -329,7 +377,12 @@ impl LogFile for RealLog {
         // The cache keeps pages in aligned groups, and does not drop a group that begins before the
         // offset.
         let from = from - from % CACHED_TOGETHER_MAX;
-        Ok(rfs::fadvise(self.file.as_fd(), from, None, Advice::DontNeed)?)
+        Ok(rfs::fadvise(
+            self.file.as_fd(),
+            from,
+            None,
+            Advice::DontNeed,
+        )?)
     }
 }
 
@@ -345,7 +398,12 @@ mod tests {
         let disk = RealDisk::open(home.path()).unwrap();
         assert!(disk.step_by_step(Path::new("spool/in/bot/new")).is_ok());
         assert!(disk.place(Path::new("spool/in/bot/new/r.json")).is_ok());
-        for folder in ["spool/in/bot/link", "spool/in/bot/link/etc", "spool/in/../in", "/etc"] {
+        for folder in [
+            "spool/in/bot/link",
+            "spool/in/bot/link/etc",
+            "spool/in/../in",
+            "/etc",
+        ] {
             assert!(disk.step_by_step(Path::new(folder)).is_err(), "{folder}");
         }
         assert!(disk.place(Path::new("spool/in/bot/link/r.json")).is_err());

@@ -14,8 +14,11 @@ use spoolgate_rules::yaml::RULE_FILE_BYTES_MAX;
 pub const THESES: &str = "proposals/theses";
 
 /// Folders and files below a home that make up the rulebook.
-const ROOTS: [(&str, &[&str]); 3] =
-    [("rules", &["yaml"]), ("council/roles.yaml", &["yaml"]), (THESES, &["md"])];
+const ROOTS: [(&str, &[&str]); 3] = [
+    ("rules", &["yaml"]),
+    ("council/roles.yaml", &["yaml"]),
+    (THESES, &["md"]),
+];
 
 /// Folder of golden cases, which test the rules and are not part of them.
 pub const CASES: &str = "rules/tests";
@@ -49,7 +52,9 @@ pub struct RuleFolder {
 impl RuleFolder {
     /// The rule files below this folder.
     pub fn of(home: &Path) -> RuleFolder {
-        RuleFolder { home: home.to_owned() }
+        RuleFolder {
+            home: home.to_owned(),
+        }
     }
 }
 
@@ -91,17 +96,32 @@ pub fn thesis_files(path: &Path) -> Result<Vec<ThesisFile>, RulebookError> {
             continue;
         }
         let shown = entry.path().display().to_string();
-        let ends_well = entry.path().extension().is_some_and(|ending| ending == "md");
+        let ends_well = entry
+            .path()
+            .extension()
+            .is_some_and(|ending| ending == "md");
         let text = if !entry.file_type().is_file() {
-            Err(RulebookError::new(&shown, None, "not a regular file; links are not followed"))
+            Err(RulebookError::new(
+                &shown,
+                None,
+                "not a regular file; links are not followed",
+            ))
         } else if !ends_well {
             Err(RulebookError::new(&shown, None, "rule files end in .md"))
         } else if entry.depth() > 1 {
-            Err(RulebookError::new(&shown, None, "theses lie in one folder, not below it"))
+            Err(RulebookError::new(
+                &shown,
+                None,
+                "theses lie in one folder, not below it",
+            ))
         } else {
             read_text(entry.path(), &shown)
         };
-        found.push(ThesisFile { path: entry.into_path(), shown, text });
+        found.push(ThesisFile {
+            path: entry.into_path(),
+            shown,
+            text,
+        });
     }
     Ok(found)
 }
@@ -137,13 +157,21 @@ pub struct FoundFile {
 pub fn rule_files(dir: &Path) -> Result<Vec<FoundFile>, RulebookError> {
     let shown = |path: &Path| path.display().to_string();
     let below = dir.join("rules");
-    let (folder, is_home) = if below.is_dir() { (below, true) } else { (dir.to_owned(), false) };
+    let (folder, is_home) = if below.is_dir() {
+        (below, true)
+    } else {
+        (dir.to_owned(), false)
+    };
     if !is_home && !SIGNS.iter().any(|sign| folder.join(sign).exists()) {
-        let what = "holds no folder `rules`, and is none: there is no core, active, sets, tests or safety.yaml in it";
+        let what = "holds no folder `rules`, and is none: there is no core, active, sets, tests or \
+            safety.yaml in it";
         return Err(RulebookError::new(shown(dir), None, what));
     }
     let mut found = Vec::new();
-    for entry in WalkDir::new(&folder).follow_links(false).sort_by_file_name() {
+    for entry in WalkDir::new(&folder)
+        .follow_links(false)
+        .sort_by_file_name()
+    {
         let entry = entry.map_err(|error| {
             let at = error.path().unwrap_or(&folder);
             RulebookError::new(shown(at), None, format!("cannot be read: {error}"))
@@ -154,19 +182,31 @@ pub fn rule_files(dir: &Path) -> Result<Vec<FoundFile>, RulebookError> {
         }
         let shown = shown(entry.path());
         let text = if !entry.file_type().is_file() {
-            Err(RulebookError::new(&shown, None, "not a regular file; links are not followed"))
+            Err(RulebookError::new(
+                &shown,
+                None,
+                "not a regular file; links are not followed",
+            ))
         } else if !name.ends_with(".yaml") {
             Err(RulebookError::new(&shown, None, "rule files end in .yaml"))
         } else {
             read_text(entry.path(), &shown)
         };
-        found.push(FoundFile { path: format!("rules/{}", relative(&folder, entry.path())), shown, text });
+        found.push(FoundFile {
+            path: format!("rules/{}", relative(&folder, entry.path())),
+            shown,
+            text,
+        });
     }
     let roles = dir.join("council/roles.yaml");
     if is_home && roles.is_file() {
         let shown = shown(&roles);
         let text = read_text(&roles, &shown);
-        found.push(FoundFile { path: "council/roles.yaml".to_owned(), shown, text });
+        found.push(FoundFile {
+            path: "council/roles.yaml".to_owned(),
+            shown,
+            text,
+        });
     }
     Ok(found)
 }
@@ -178,11 +218,18 @@ fn load_roots(home: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Bundle, R
         if root != "rules" && fs::symlink_metadata(&top).is_err() {
             continue;
         }
-        let entries = WalkDir::new(&top).follow_links(false).sort_by_file_name().into_iter();
+        let entries = WalkDir::new(&top)
+            .follow_links(false)
+            .sort_by_file_name()
+            .into_iter();
         for entry in entries.filter_entry(|entry| entry.path() != home.join(CASES)) {
             let entry = entry.map_err(|error| {
                 let path = error.path().unwrap_or(&top);
-                RulebookError::new(relative(home, path), None, format!("cannot be read: {error}"))
+                RulebookError::new(
+                    relative(home, path),
+                    None,
+                    format!("cannot be read: {error}"),
+                )
             })?;
             let name = entry.file_name().to_string_lossy();
             if entry.file_type().is_dir() || is_ignored(&name) {
@@ -190,11 +237,22 @@ fn load_roots(home: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Bundle, R
             }
             let path = relative(home, entry.path());
             if !entry.file_type().is_file() {
-                return Err(RulebookError::new(path, None, "not a regular file; links are not followed"));
+                return Err(RulebookError::new(
+                    path,
+                    None,
+                    "not a regular file; links are not followed",
+                ));
             }
-            if !endings.iter().any(|ending| name.ends_with(&format!(".{ending}"))) {
+            if !endings
+                .iter()
+                .any(|ending| name.ends_with(&format!(".{ending}")))
+            {
                 let wanted = endings.join(" or .");
-                return Err(RulebookError::new(path, None, format!("rule files end in .{wanted}")));
+                return Err(RulebookError::new(
+                    path,
+                    None,
+                    format!("rule files end in .{wanted}"),
+                ));
             }
             let text = read_text(entry.path(), &path)?;
             bundle.files.insert(path, text);
@@ -213,7 +271,10 @@ fn read_text(path: &Path, shown: &str) -> Result<String, RulebookError> {
     let fail = |what: String| RulebookError::new(shown, None, what);
     let file = fs::File::open(path).map_err(|error| fail(format!("cannot be opened: {error}")))?;
     let cap = RULE_FILE_BYTES_MAX as u64;
-    let told = file.metadata().map_or(0, |metadata| metadata.len()).min(cap);
+    let told = file
+        .metadata()
+        .map_or(0, |metadata| metadata.len())
+        .min(cap);
     let mut bytes = Vec::with_capacity(usize::try_from(told).unwrap_or(0).saturating_add(1));
     file.take(cap.saturating_add(1))
         .read_to_end(&mut bytes)

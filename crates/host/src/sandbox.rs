@@ -9,9 +9,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd,
-    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
-    make_bitflags,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus,
+    PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError,
+    RulesetStatus, Scope, make_bitflags,
 };
 
 use super::command;
@@ -94,19 +94,22 @@ const NOT_TAKEN: [(i32, &str); 3] = [
 pub enum SandboxError {
     /// The kernel has no usable Landlock.
     #[error(
-        "this kernel has no Landlock that the gate can work in (version {0}); take Linux 6.2 or newer with `landlock` \
+        "this kernel has no Landlock that the gate can work in (version {0}); take Linux 6.2 or \
+            newer with `landlock` \
          among its security modules (`lsm=` on its command line), or start with --sandbox off"
     )]
     Unsupported(i32),
     /// Landlock cannot restrict all rights over files.
     #[error(
-        "the Landlock of this kernel (version {0}) does not know every right over files; take Linux 6.2 or newer, or \
+        "the Landlock of this kernel (version {0}) does not know every right over files; take \
+            Linux 6.2 or newer, or \
          start with --sandbox auto, which gives up what it can"
     )]
     Incomplete(i32),
     /// Other threads are running, and they would keep their rights.
     #[error(
-        "{0} threads run already, and only this one would give up the rest; start with --sandbox off and tell us"
+        "{0} threads run already, and only this one would give up the rest; start with --sandbox \
+            off and tell us"
     )]
     Threads(usize),
     /// A folder that should stay accessible cannot be opened.
@@ -118,13 +121,19 @@ pub enum SandboxError {
         source: io::Error,
     },
     /// A folder that should stay accessible is the whole file system.
-    #[error("`{0}` is the whole file system; name the folders that are needed, or start with --sandbox off")]
+    #[error(
+        "`{0}` is the whole file system; name the folders that are needed, or start with --sandbox \
+            off"
+    )]
     Everything(PathBuf),
     /// Landlock reports an error.
     #[error("the sandbox cannot be set up: {0}")]
     Landlock(#[from] RulesetError),
     /// The sandbox was set up but has no effect.
-    #[error("the sandbox does not hold: `/` can still be listed; start with --sandbox off, which is as safe")]
+    #[error(
+        "the sandbox does not hold: `/` can still be listed; start with --sandbox off, which is as \
+            safe"
+    )]
     DoesNotHold,
 }
 
@@ -158,9 +167,14 @@ impl Boxed {
     /// Whether a path can be read inside the sandbox.
     pub fn is_in_reach(&self, path: &Path) -> bool {
         // A path that does not exist is not the sandbox's concern.
-        let Ok(path) = fs::canonicalize(path) else { return true };
+        let Ok(path) = fs::canonicalize(path) else {
+            return true;
+        };
         let own = self.read.iter().chain(&self.written).cloned();
-        let systems = SYSTEM.iter().chain(&READ).filter_map(|kept| fs::canonicalize(kept).ok());
+        let systems = SYSTEM
+            .iter()
+            .chain(&READ)
+            .filter_map(|kept| fs::canonicalize(kept).ok());
         own.chain(systems).any(|kept| path.starts_with(kept))
     }
 }
@@ -178,7 +192,11 @@ pub fn kernel_abi() -> i32 {
         knows_files(ABI::V5),
         strict().scope(Scope::from_all(ABI::V6)).is_ok(),
     ];
-    (1..).zip(known).take_while(|(_, is_known)| *is_known).last().map_or(0, |(abi, _)| abi)
+    (1..)
+        .zip(known)
+        .take_while(|(_, is_known)| *is_known)
+        .last()
+        .map_or(0, |(abi, _)| abi)
 }
 
 /// Whether this version of Landlock is sufficient. With `insist`, it must restrict every right over
@@ -207,10 +225,17 @@ pub fn files_of(home: &Path, program: &str, args: &[String]) -> Vec<PathBuf> {
 
 /// Links in the rules of a home that lead out of the home, with their targets.
 pub fn links_out(home: &Path) -> Vec<(PathBuf, PathBuf)> {
-    let Ok(inside) = fs::canonicalize(home) else { return Vec::new() };
+    let Ok(inside) = fs::canonicalize(home) else {
+        return Vec::new();
+    };
     let below = ["rules", "council", "proposals/theses"].map(|folder| home.join(folder));
-    let entries = below.into_iter().flat_map(|folder| walkdir::WalkDir::new(folder).max_depth(8)).flatten();
-    let links = entries.filter(|entry| entry.path_is_symlink()).map(walkdir::DirEntry::into_path);
+    let entries = below
+        .into_iter()
+        .flat_map(|folder| walkdir::WalkDir::new(folder).max_depth(8))
+        .flatten();
+    let links = entries
+        .filter(|entry| entry.path_is_symlink())
+        .map(walkdir::DirEntry::into_path);
     links
         .filter_map(|link| Some((fs::canonicalize(&link).ok()?, link)))
         .filter(|(to, _)| !to.starts_with(&inside))
@@ -222,7 +247,9 @@ pub fn links_out(home: &Path) -> Vec<(PathBuf, PathBuf)> {
 /// file in it.
 fn is_wide(folder: &Path, home: &Path) -> bool {
     let depth = folder.components().count().saturating_sub(1);
-    let of_people = ["/home", "/var", "/root"].iter().any(|wide| folder.parent() == Some(Path::new(wide)));
+    let of_people = ["/home", "/var", "/root"]
+        .iter()
+        .any(|wide| folder.parent() == Some(Path::new(wide)));
     depth < 2 || of_people || home.starts_with(folder)
 }
 
@@ -241,11 +268,17 @@ pub fn enter(home: &Path, keep: &Keep, insist: bool) -> Result<Boxed, SandboxErr
     }
     let (mut read, mut written) = (BTreeSet::new(), BTreeSet::new());
     let real = |path: &Path| {
-        fs::canonicalize(path).map_err(|source| SandboxError::Path { path: path.to_owned(), source })
+        fs::canonicalize(path).map_err(|source| SandboxError::Path {
+            path: path.to_owned(),
+            source,
+        })
     };
     let home = real(home)?;
     written.insert(home.clone());
-    for folder in OF_HOME.iter().filter_map(|folder| fs::canonicalize(home.join(folder)).ok()) {
+    for folder in OF_HOME
+        .iter()
+        .filter_map(|folder| fs::canonicalize(home.join(folder)).ok())
+    {
         written.insert(folder);
     }
     for (asked, into) in [(&keep.read, &mut read), (&keep.write, &mut written)] {
@@ -259,13 +292,28 @@ pub fn enter(home: &Path, keep: &Keep, insist: bool) -> Result<Boxed, SandboxErr
     }
     for file in &keep.named {
         read.insert(file.clone());
-        read.extend(file.parent().filter(|folder| !is_wide(folder, &home)).map(Path::to_owned));
+        read.extend(
+            file.parent()
+                .filter(|folder| !is_wide(folder, &home))
+                .map(Path::to_owned),
+        );
     }
     // Leave out paths that stay accessible anyway.
-    let systems: Vec<PathBuf> = SYSTEM.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
-    read.retain(|path| !systems.iter().chain(&written).any(|kept| path.starts_with(kept)));
+    let systems: Vec<PathBuf> = SYSTEM
+        .iter()
+        .filter_map(|path| fs::canonicalize(path).ok())
+        .collect();
+    read.retain(|path| {
+        !systems
+            .iter()
+            .chain(&written)
+            .any(|kept| path.starts_with(kept))
+    });
     let inner = |set: &BTreeSet<PathBuf>| -> BTreeSet<PathBuf> {
-        let is_inner = |path: &&PathBuf| !set.iter().any(|other| other != *path && path.starts_with(other));
+        let is_inner = |path: &&PathBuf| {
+            !set.iter()
+                .any(|other| other != *path && path.starts_with(other))
+        };
         set.iter().filter(is_inner).cloned().collect()
     };
     let (read, written) = (inner(&read), inner(&written));
@@ -273,8 +321,17 @@ pub fn enter(home: &Path, keep: &Keep, insist: bool) -> Result<Boxed, SandboxErr
     if fs::read_dir("/").is_ok() {
         return Err(SandboxError::DoesNotHold);
     }
-    let not_taken = NOT_TAKEN.iter().filter(|(since, _)| abi < *since).map(|(_, what)| *what).collect();
-    Ok(Boxed { abi, not_taken, read, written })
+    let not_taken = NOT_TAKEN
+        .iter()
+        .filter(|(since, _)| abi < *since)
+        .map(|(_, what)| *what)
+        .collect();
+    Ok(Boxed {
+        abi,
+        not_taken,
+        read,
+        written,
+    })
 }
 
 /// Applies the Landlock rules to this thread. Returns the version of Landlock.
@@ -285,7 +342,8 @@ fn restrict(
 ) -> Result<i32, SandboxError> {
     let reading = AccessFs::from_read(ABI::V5);
     // The gate and its programs neither create devices nor control them.
-    let writing = AccessFs::from_all(ABI::V5) & !make_bitflags!(AccessFs::{MakeChar | MakeBlock | IoctlDev});
+    let writing =
+        AccessFs::from_all(ABI::V5) & !make_bitflags!(AccessFs::{MakeChar | MakeBlock | IoctlDev});
     let looking = make_bitflags!(AccessFs::{ReadFile | ReadDir});
     let mut rules = Ruleset::default()
         .handle_access(AccessFs::from_all(ABI::V5))?
@@ -303,16 +361,25 @@ fn restrict(
     });
     if let Some(folder) = socket {
         // The socket is renamed to another name and removed at the end.
-        rules = allow(rules, folder, make_bitflags!(AccessFs::{MakeSock | RemoveFile}))?;
+        rules = allow(
+            rules,
+            folder,
+            make_bitflags!(AccessFs::{MakeSock | RemoveFile}),
+        )?;
     }
     // Allow those of the following that exist.
-    for (path, access) in
-        SYSTEM.iter().map(|path| (*path, reading)).chain(READ.iter().map(|path| (*path, looking))).chain(
-            DEVICES.iter().map(|(path, is_written)| {
-                let more = if *is_written { make_bitflags!(AccessFs::{WriteFile}) } else { BitFlags::EMPTY };
-                (*path, make_bitflags!(AccessFs::{ReadFile}) | more)
-            }),
-        )
+    for (path, access) in SYSTEM
+        .iter()
+        .map(|path| (*path, reading))
+        .chain(READ.iter().map(|path| (*path, looking)))
+        .chain(DEVICES.iter().map(|(path, is_written)| {
+            let more = if *is_written {
+                make_bitflags!(AccessFs::{WriteFile})
+            } else {
+                BitFlags::EMPTY
+            };
+            (*path, make_bitflags!(AccessFs::{ReadFile}) | more)
+        }))
     {
         if Path::new(path).exists() {
             rules = allow(rules, Path::new(path), access)?;
@@ -321,9 +388,13 @@ fn restrict(
     let status = rules.restrict_self()?;
     match (status.ruleset, status.landlock) {
         (RulesetStatus::NotEnforced, _) => Err(SandboxError::DoesNotHold),
-        (_, LandlockStatus::Available { effective_abi, kernel_abi }) => {
-            Ok(kernel_abi.unwrap_or(effective_abi as i32))
-        }
+        (
+            _,
+            LandlockStatus::Available {
+                effective_abi,
+                kernel_abi,
+            },
+        ) => Ok(kernel_abi.unwrap_or(effective_abi as i32)),
         _ => Err(SandboxError::DoesNotHold),
     }
 }
@@ -334,10 +405,17 @@ fn allow(
     path: &Path,
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, SandboxError> {
-    let fail = |source| SandboxError::Path { path: path.to_owned(), source };
+    let fail = |source| SandboxError::Path {
+        path: path.to_owned(),
+        source,
+    };
     let is_folder = fs::metadata(path).map_err(fail)?.is_dir();
     let fd = PathFd::new(path).map_err(|error| fail(io::Error::other(error)))?;
-    let access = if is_folder { access } else { access & AccessFs::from_file(ABI::V5) };
+    let access = if is_folder {
+        access
+    } else {
+        access & AccessFs::from_file(ABI::V5)
+    };
     Ok(rules.add_rule(PathBeneath::new(fd, access))?)
 }
 
@@ -359,7 +437,11 @@ mod tests {
             (3, "goes", "goes"),
             (9, "goes", "goes"),
         ] {
-            assert_eq!((judged(abi, false), judged(abi, true)), (at_best, by_all_means), "{abi}");
+            assert_eq!(
+                (judged(abi, false), judged(abi, true)),
+                (at_best, by_all_means),
+                "{abi}"
+            );
         }
     }
 
@@ -390,7 +472,10 @@ mod tests {
         let args = ["adapter.py", "-c", "missing", "/", "rm -rf x"].map(str::to_owned);
         let files = files_of(home.path(), "sh", &args);
         assert_eq!(files.len(), 2, "{files:?}");
-        assert!(files.iter().any(|file| file.ends_with("adapter.py")), "{files:?}");
+        assert!(
+            files.iter().any(|file| file.ends_with("adapter.py")),
+            "{files:?}"
+        );
         assert!(files_of(home.path(), "bin/none", &[]).is_empty());
     }
 }

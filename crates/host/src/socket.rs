@@ -28,7 +28,8 @@ use spoolgate_wire::envelope::REQUEST_BYTES_MAX;
 pub enum SocketError {
     /// The path does not fit into the address of a Unix socket.
     #[error(
-        "socket path {} is {bytes} bytes long, at most {bytes_max} are possible there; choose a shorter one",
+        "socket path {} is {bytes} bytes long, at most {bytes_max} are possible there; choose a \
+            shorter one",
         path.display()
     )]
     PathTooLong {
@@ -46,7 +47,8 @@ pub enum SocketError {
         path: PathBuf,
     },
     /// There is a file that is not a socket. It is never removed.
-    #[error("{} is there and is no socket; choose another path, or remove it yourself", path.display())]
+    #[error("{} is there and is no socket; choose another path, or remove it \
+        yourself", path.display())]
     NotASocket {
         /// The path of the socket.
         path: PathBuf,
@@ -169,10 +171,24 @@ impl Socket {
     /// Returns [`SocketError`] if the path is taken or cannot be used.
     pub fn bind(path: &Path, limits: Limits) -> Result<Socket, SocketError> {
         let (listener, place) = place::take(path)?;
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|error| SocketError::Io { path: path.to_owned(), source: error.into() })?;
-        let desk = Arc::new(Desk { shared: Mutex::default(), bell });
-        Ok(Socket { limits, path: path.to_owned(), desk, thread: None, _place: place, listener })
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|error| {
+            SocketError::Io {
+                path: path.to_owned(),
+                source: error.into(),
+            }
+        })?;
+        let desk = Arc::new(Desk {
+            shared: Mutex::default(),
+            bell,
+        });
+        Ok(Socket {
+            limits,
+            path: path.to_owned(),
+            desk,
+            thread: None,
+            _place: place,
+            listener,
+        })
     }
 
     /// Starts listening, in a thread of its own. That thread calls `wake` when there is something
@@ -184,11 +200,17 @@ impl Socket {
         if self.thread.is_some() {
             return Ok(());
         }
-        let io = |source: io::Error| SocketError::Io { path: self.path.clone(), source };
+        let io = |source: io::Error| SocketError::Io {
+            path: self.path.clone(),
+            source,
+        };
         let listener = self.listener.try_clone().map_err(io)?;
         let (desk, limits) = (Arc::clone(&self.desk), self.limits);
         let run = move || turn::run(&listener, &desk, &limits, &wake);
-        let thread = std::thread::Builder::new().name("socket".to_owned()).spawn(run).map_err(io)?;
+        let thread = std::thread::Builder::new()
+            .name("socket".to_owned())
+            .spawn(run)
+            .map_err(io)?;
         self.thread = Some(thread);
         Ok(())
     }
@@ -209,8 +231,14 @@ impl Socket {
             }
             bytes = bytes.saturating_add(more);
             shared.waiting_bytes = shared.waiting_bytes.saturating_sub(more);
-            let Some(next) = shared.waiting.pop_front() else { break };
-            if let Some(line) = shared.line.as_mut().filter(|line| line.client == next.client) {
+            let Some(next) = shared.waiting.pop_front() else {
+                break;
+            };
+            if let Some(line) = shared
+                .line
+                .as_mut()
+                .filter(|line| line.client == next.client)
+            {
                 line.fault_taken |= next.content.is_err();
             }
             taken.push(next);
@@ -231,9 +259,14 @@ impl Socket {
     /// disconnected because it has too much unread. Never blocks. True means that the answer will
     /// be written as the client reads, not that the client has read it.
     pub fn answer(&self, client: u64, bytes: &[u8]) -> bool {
-        let Some(frame) = frames::frame(bytes) else { return false };
+        let Some(frame) = frames::frame(bytes) else {
+            return false;
+        };
         let mut shared = self.desk.shared();
-        let current = shared.line.as_mut().filter(|line| line.client == client && !line.over);
+        let current = shared
+            .line
+            .as_mut()
+            .filter(|line| line.client == client && !line.over);
         let Some(line) = current else { return false };
         let unsent_bytes = line.unsent_bytes.saturating_add(frame.len());
         let fits = unsent_bytes <= self.limits.unsent_bytes_max;

@@ -33,8 +33,14 @@ pub struct Archived {
 /// The segments to archive: every closed plain one, except for the newest `keep` closed ones.
 pub fn due(kept: &[(u32, Kept)], keep: usize) -> Vec<u32> {
     let behind = keep.saturating_add(1);
-    let closed = kept.get(..kept.len().saturating_sub(behind)).unwrap_or_default();
-    closed.iter().filter(|(_, kept)| kept.plain).map(|(number, _)| *number).collect()
+    let closed = kept
+        .get(..kept.len().saturating_sub(behind))
+        .unwrap_or_default();
+    closed
+        .iter()
+        .filter(|(_, kept)| kept.plain)
+        .map(|(number, _)| *number)
+        .collect()
 }
 
 /// Archives one closed, plain segment of the log in `dir`. Reports to `progress` how many of its
@@ -52,7 +58,12 @@ pub fn archive(
     pack_one(disk, dir, number, progress).map_err(|source| LedgerError::Disk { path, source })
 }
 
-fn pack_one(disk: &dyn Disk, dir: &Path, number: u32, progress: &mut dyn FnMut(u64)) -> io::Result<Archived> {
+fn pack_one(
+    disk: &dyn Disk,
+    dir: &Path,
+    number: u32,
+    progress: &mut dyn FnMut(u64),
+) -> io::Result<Archived> {
     let plain_path = dir.join(segment::file_name(number));
     let plain = disk.open_log(&plain_path, Access::Read)?;
     let stub = closed::look_at(disk, dir, number, plain.as_ref())?;
@@ -62,7 +73,8 @@ fn pack_one(disk: &dyn Disk, dir: &Path, number: u32, progress: &mut dyn FnMut(u
         put(disk, &dir.join(segment::archive_name(number)), &packed)?;
         if !unpacks_to(disk, dir, number, &stub) {
             return Err(io::Error::other(
-                "its archive reads back differently than it was written; the medium or memory is faulty",
+                "its archive reads back differently than it was written; the medium or memory is \
+                    faulty",
             ));
         }
     }
@@ -72,7 +84,11 @@ fn pack_one(disk: &dyn Disk, dir: &Path, number: u32, progress: &mut dyn FnMut(u
     disk.remove(&plain_path)?;
     disk.sync_dir(dir)?;
     let archive = disk.open_log(&dir.join(segment::archive_name(number)), Access::Read)?;
-    Ok(Archived { file: stub.header.file, bytes: plain.len()?, archive_bytes: archive.len()? })
+    Ok(Archived {
+        file: stub.header.file,
+        bytes: plain.len()?,
+        archive_bytes: archive.len()?,
+    })
 }
 
 /// Whether the existing archive, read from the medium, unpacks to the segment's bytes.
@@ -99,7 +115,11 @@ pub(super) fn list(disk: &dyn Disk, dir: &Path, number: u32, stub: &Stub) -> io:
     let mut sums = Sums::read(disk, dir)?;
     let sum = Hash::from_hex(&stub.header.sha256).ok_or(io::ErrorKind::InvalidData)?;
     if sums.0.insert(number, sum) != Some(sum) {
-        put(disk, &dir.join(sums::SEGMENTS_NAME), sums.to_text().as_bytes())?;
+        put(
+            disk,
+            &dir.join(sums::SEGMENTS_NAME),
+            sums.to_text().as_bytes(),
+        )?;
     }
     Ok(())
 }
@@ -112,11 +132,20 @@ pub(super) fn list(disk: &dyn Disk, dir: &Path, number: u32, stub: &Stub) -> io:
 pub fn list_all(disk: &dyn Disk, dir: &Path) -> Result<Sums, LedgerError> {
     let kept = recover::kept(disk, dir)?;
     let (_, closed) = kept.split_last().ok_or(LedgerError::NotOnLog)?;
-    let fail = |source| LedgerError::Disk { path: dir.join(sums::SEGMENTS_NAME), source };
+    let fail = |source| LedgerError::Disk {
+        path: dir.join(sums::SEGMENTS_NAME),
+        source,
+    };
     let mut sums = Sums::read(disk, dir).map_err(fail)?;
     let before = sums.clone();
-    for (number, kept) in closed.iter().filter(|(number, _)| !before.0.contains_key(number)) {
-        let fail = |source| LedgerError::Disk { path: dir.join(segment::file_name(*number)), source };
+    for (number, kept) in closed
+        .iter()
+        .filter(|(number, _)| !before.0.contains_key(number))
+    {
+        let fail = |source| LedgerError::Disk {
+            path: dir.join(segment::file_name(*number)),
+            source,
+        };
         let stub = if kept.is_pruned() {
             Stub::read(disk, dir, *number)
         } else {
@@ -124,10 +153,16 @@ pub fn list_all(disk: &dyn Disk, dir: &Path) -> Result<Sums, LedgerError> {
                 .and_then(|file| closed::look_at(disk, dir, *number, file.as_ref()))
         };
         let stub = stub.map_err(fail)?;
-        sums.0.extend(Hash::from_hex(&stub.header.sha256).map(|sum| (*number, sum)));
+        sums.0
+            .extend(Hash::from_hex(&stub.header.sha256).map(|sum| (*number, sum)));
     }
     if sums != before {
-        put(disk, &dir.join(sums::SEGMENTS_NAME), sums.to_text().as_bytes()).map_err(fail)?;
+        put(
+            disk,
+            &dir.join(sums::SEGMENTS_NAME),
+            sums.to_text().as_bytes(),
+        )
+        .map_err(fail)?;
     }
     Ok(sums)
 }

@@ -36,14 +36,26 @@ pub struct Follows {
 impl Mark {
     /// The place before the first line of a segment.
     pub fn start_of(segment: u32) -> Mark {
-        Mark { segment, offset: 0, next: None }
+        Mark {
+            segment,
+            offset: 0,
+            next: None,
+        }
     }
 }
 
 impl From<&Position> for Mark {
     fn from(position: &Position) -> Mark {
-        let next = Follows { seq: position.seq, batch: position.batch, head: position.head };
-        Mark { segment: position.segment, offset: position.offset, next: Some(next) }
+        let next = Follows {
+            seq: position.seq,
+            batch: position.batch,
+            head: position.head,
+        };
+        Mark {
+            segment: position.segment,
+            offset: position.offset,
+            next: Some(next),
+        }
     }
 }
 
@@ -70,12 +82,19 @@ impl Line {
         let (seq, kind) = (line.seq, line.kind.to_owned());
         // A line that was parsed is UTF-8.
         let text = String::from_utf8(bytes).map_err(|_| LineError::Prefix)?;
-        Ok(Line { seq, kind, location, text })
+        Ok(Line {
+            seq,
+            kind,
+            location,
+            text,
+        })
     }
 
     /// Its body as a JSON object.
     pub fn body(&self) -> String {
-        line::parse_prefix(&self.text).map(|line| line.body()).unwrap_or_default()
+        line::parse_prefix(&self.text)
+            .map(|line| line.body())
+            .unwrap_or_default()
     }
 }
 
@@ -100,7 +119,11 @@ pub struct Batches<'a> {
 impl<'a> Batches<'a> {
     /// Reads from `mark` on.
     pub fn new(file: &'a dyn LogFile, mark: Mark) -> Batches<'a> {
-        Batches { reader: LineReader::new(file, mark.offset), mark, ending: Ending::Sealed }
+        Batches {
+            reader: LineReader::new(file, mark.offset),
+            mark,
+            ending: Ending::Sealed,
+        }
     }
 
     /// The place after the last batch that was returned.
@@ -152,11 +175,21 @@ impl<'a> Batches<'a> {
     /// Takes a line if it follows `at`, and moves `at` past it.
     fn take(&self, at: &mut Mark, offset: u64, bytes: Vec<u8>) -> Result<(Line, bool), String> {
         let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
-        let line = line::parse_prefix(&text).ok_or("the line does not start with prev, seq, batch, kind")?;
-        let follows =
-            at.next.get_or_insert(Follows { seq: line.seq, batch: line.batch, head: line.prev }).clone();
+        let line = line::parse_prefix(&text)
+            .ok_or("the line does not start with prev, seq, batch, kind")?;
+        let follows = at
+            .next
+            .get_or_insert(Follows {
+                seq: line.seq,
+                batch: line.batch,
+                head: line.prev,
+            })
+            .clone();
         if (line.seq, line.batch, line.prev) != (follows.seq, follows.batch, follows.head) {
-            return Err(format!("line {} does not follow the one before it", line.seq));
+            return Err(format!(
+                "line {} does not follow the one before it",
+                line.seq
+            ));
         }
         // A change to any byte before a seal breaks the chain up to the seal. Nothing protects the
         // seal itself here, so it is parsed in full.
@@ -177,7 +210,20 @@ impl<'a> Batches<'a> {
         if at.offset.saturating_sub(self.mark.offset) > BATCH_BYTES_MAX {
             return Err(format!("the batch is longer than {BATCH_BYTES_MAX} bytes"));
         }
-        let location = Location { segment: at.segment, offset, length, leaf };
-        Ok((Line { seq, kind, location, text }, is_seal))
+        let location = Location {
+            segment: at.segment,
+            offset,
+            length,
+            leaf,
+        };
+        Ok((
+            Line {
+                seq,
+                kind,
+                location,
+                text,
+            },
+            is_seal,
+        ))
     }
 }

@@ -18,7 +18,10 @@ use spoolgate_wire::signing::hex;
 
 fn bad(number: u32, what: &str) -> io::Error {
     let name = segment::file_name(number);
-    io::Error::new(io::ErrorKind::InvalidData, format!("`{name}`: {what}; run `spoolgate audit verify`"))
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("`{name}`: {what}; run `spoolgate audit verify`"),
+    )
 }
 
 /// Returns the `segment` line at the start of the file after segment `number`. `None` if that is
@@ -36,9 +39,13 @@ pub(crate) fn next_header(disk: &dyn Disk, dir: &Path, number: u32) -> io::Resul
     let NextLine::Line(_, bytes) = LineReader::new(file.as_ref(), 0).next_line()? else {
         return Err(bad(next, "its first line is not whole"));
     };
-    let header = line::parse(&bytes).ok().filter(|line| line.kind == "segment");
+    let header = line::parse(&bytes)
+        .ok()
+        .filter(|line| line.kind == "segment");
     let header = header.and_then(|line| serde_json::from_str(&line.body()).ok());
-    header.map(Some).ok_or_else(|| bad(next, "it does not begin with a segment line"))
+    header
+        .map(Some)
+        .ok_or_else(|| bad(next, "it does not begin with a segment line"))
 }
 
 /// Reads a closed segment through `file`, in whichever form that is, and makes its stub. Checks
@@ -48,7 +55,12 @@ pub(crate) fn next_header(disk: &dyn Disk, dir: &Path, number: u32) -> io::Resul
 /// # Errors
 /// Returns [`io::ErrorKind::InvalidData`] if a check fails or if this is the last segment, or an
 /// error if reading fails.
-pub(crate) fn look_at(disk: &dyn Disk, dir: &Path, number: u32, file: &dyn LogFile) -> io::Result<Stub> {
+pub(crate) fn look_at(
+    disk: &dyn Disk,
+    dir: &Path,
+    number: u32,
+    file: &dyn LogFile,
+) -> io::Result<Stub> {
     let Some(told) = next_header(disk, dir, number)? else {
         return Err(bad(number, "it is the last segment and still written to"));
     };
@@ -73,7 +85,10 @@ pub(crate) fn look_at(disk: &dyn Disk, dir: &Path, number: u32, file: &dyn LogFi
         };
         let count = u64::try_from(leaves.len()).map_err(io::Error::other)?;
         if !follows || line.seq != seq.saturating_add(count) || line.batch < last_batch {
-            return Err(bad(number, &format!("line {} does not follow the line before it", line.seq)));
+            return Err(bad(
+                number,
+                &format!("line {} does not follow the line before it", line.seq),
+            ));
         }
         last_batch = line.batch;
         if line.batch == batch {
@@ -82,13 +97,19 @@ pub(crate) fn look_at(disk: &dyn Disk, dir: &Path, number: u32, file: &dyn LogFi
             head_lines += 1;
         }
         leaves.push(leaf_hash(&bytes));
-        at = offset.saturating_add(u64::try_from(bytes.len()).map_err(io::Error::other)?).saturating_add(1);
+        at = offset
+            .saturating_add(u64::try_from(bytes.len()).map_err(io::Error::other)?)
+            .saturating_add(1);
     }
     let rest = disk::read_exact_at(
         file,
         end,
-        usize::try_from(length.saturating_sub(end).min(super::scan::BATCH_BYTES_MAX + 1))
-            .map_err(io::Error::other)?,
+        usize::try_from(
+            length
+                .saturating_sub(end)
+                .min(super::scan::BATCH_BYTES_MAX + 1),
+        )
+        .map_err(io::Error::other)?,
     )?;
     let rest_agrees = match &told.rest {
         None => rest.is_empty(),
@@ -103,10 +124,15 @@ pub(crate) fn look_at(disk: &dyn Disk, dir: &Path, number: u32, file: &dyn LogFi
     let agrees = at == end
         && told.previous.file == segment::file_name(number)
         && told.previous.lines == lines
-        && leaves.last().is_some_and(|leaf| leaf.to_string() == told.previous.head)
+        && leaves
+            .last()
+            .is_some_and(|leaf| leaf.to_string() == told.previous.head)
         && rest_agrees;
     if !agrees {
-        return Err(bad(number, "its end is not what the next segment tells of it"));
+        return Err(bad(
+            number,
+            "its end is not what the next segment tells of it",
+        ));
     }
     let header = StubHeader {
         format: Stub::format(),
@@ -120,5 +146,9 @@ pub(crate) fn look_at(disk: &dyn Disk, dir: &Path, number: u32, file: &dyn LogFi
         sha256: sums::sum_of(file)?.to_string(),
         head_lines,
     };
-    Ok(Stub { header, head, leaves })
+    Ok(Stub {
+        header,
+        head,
+        leaves,
+    })
 }

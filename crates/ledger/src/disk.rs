@@ -186,9 +186,19 @@ pub fn temporary(path: &Path) -> Option<PathBuf> {
 ///
 /// # Errors
 /// Returns an error if writing or renaming fails.
-pub fn replace(disk: &dyn Disk, path: &Path, bytes: &[u8], mode: Mode, durable: bool) -> io::Result<()> {
+pub fn replace(
+    disk: &dyn Disk,
+    path: &Path,
+    bytes: &[u8],
+    mode: Mode,
+    durable: bool,
+) -> io::Result<()> {
     let temporary = temporary(path).ok_or(io::ErrorKind::InvalidInput)?;
     disk.write(&temporary, bytes, mode, durable)?;
     disk.rename(&temporary, path)?;
-    if durable { disk.sync_dir(path.parent().unwrap_or(Path::new(""))) } else { Ok(()) }
+    if durable {
+        disk.sync_dir(path.parent().unwrap_or(Path::new("")))
+    } else {
+        Ok(())
+    }
 }

@@ -38,7 +38,12 @@ impl<'a> Finder<'a> {
     /// # Errors
     /// Returns [`LedgerError`]; a gap between segments is [`LedgerError::Corrupt`].
     pub fn open(disk: &'a dyn Disk, dir: &'a Path) -> Result<Finder<'a>, LedgerError> {
-        Ok(Finder { disk, dir, numbers: segments(disk, dir)?, firsts: RefCell::default() })
+        Ok(Finder {
+            disk,
+            dir,
+            numbers: segments(disk, dir)?,
+            firsts: RefCell::default(),
+        })
     }
 
     /// The disk and the folder.
@@ -64,7 +69,10 @@ impl<'a> Finder<'a> {
     }
 
     fn fail(&self, number: u32, source: io::Error) -> LedgerError {
-        LedgerError::Disk { path: self.dir.join(segment::file_name(number)), source }
+        LedgerError::Disk {
+            path: self.dir.join(segment::file_name(number)),
+            source,
+        }
     }
 
     /// Number of the first line of a segment.
@@ -73,13 +81,19 @@ impl<'a> Finder<'a> {
             return Ok(*first);
         }
         let file = self.open_head(number)?;
-        let line = LineReader::new(file.as_ref(), 0).next_line().map_err(|error| self.fail(number, error))?;
+        let line = LineReader::new(file.as_ref(), 0)
+            .next_line()
+            .map_err(|error| self.fail(number, error))?;
         let seq = match &line {
             NextLine::Line(_, bytes) => seq_of(bytes),
             NextLine::End(_) | NextLine::TooLong(_) => None,
         };
-        let seq =
-            seq.ok_or_else(|| self.fail(number, io::Error::other("it does not begin with a ledger line")))?;
+        let seq = seq.ok_or_else(|| {
+            self.fail(
+                number,
+                io::Error::other("it does not begin with a ledger line"),
+            )
+        })?;
         self.firsts.borrow_mut().insert(number, seq);
         Ok(seq)
     }
@@ -90,7 +104,9 @@ impl<'a> Finder<'a> {
         let (mut from, mut to) = (0, self.numbers.len());
         while to.saturating_sub(from) > 1 {
             let middle = from.midpoint(to);
-            let Some(number) = self.numbers.get(middle) else { break };
+            let Some(number) = self.numbers.get(middle) else {
+                break;
+            };
             if self.first_of(*number)? <= seq {
                 from = middle;
             } else {
@@ -98,7 +114,11 @@ impl<'a> Finder<'a> {
             }
         }
         let number = self.numbers.get(from).copied().unwrap_or(1);
-        let next = self.numbers.get(from.saturating_add(1)).map(|next| self.first_of(*next)).transpose()?;
+        let next = self
+            .numbers
+            .get(from.saturating_add(1))
+            .map(|next| self.first_of(*next))
+            .transpose()?;
         Ok((number, next))
     }
 
@@ -117,7 +137,11 @@ impl<'a> Finder<'a> {
             found = Some(bytes.to_vec());
             false
         })?;
-        if found.is_none() && is_pruned { Err(self.pruned(&[number])) } else { Ok(found) }
+        if found.is_none() && is_pruned {
+            Err(self.pruned(&[number]))
+        } else {
+            Ok(found)
+        }
     }
 
     /// Passes the leaf hashes of the lines in `from..to` to `visit`, as far as there are lines. For
@@ -125,22 +149,34 @@ impl<'a> Finder<'a> {
     ///
     /// # Errors
     /// Returns [`LedgerError::Disk`].
-    pub fn each_leaf(&self, from: u64, to: u64, visit: &mut dyn FnMut(Hash)) -> Result<(), LedgerError> {
-        self.each_stretch(from, to, &mut |number, at, end| match self.open_segment(number)? {
-            Some(file) => {
-                self.each_of(number, file.as_ref(), at, end, &mut |_, bytes| visit(leaf_hash(bytes)))
-            }
-            None => {
-                let stub =
-                    Stub::read(self.disk, self.dir, number).map_err(|source| self.fail(number, source))?;
-                let index = |seq: u64| usize::try_from(seq.saturating_sub(stub.header.first_line)).ok();
-                let last = end.min(stub.header.first_line.saturating_add(stub.header.lines));
-                let leaves = index(at).zip(index(last)).and_then(|(from, to)| stub.leaves.get(from..to));
-                let leaves = leaves.unwrap_or_default();
-                leaves.iter().for_each(|leaf| visit(*leaf));
-                Ok(at.saturating_add(leaves.len() as u64))
-            }
-        })
+    pub fn each_leaf(
+        &self,
+        from: u64,
+        to: u64,
+        visit: &mut dyn FnMut(Hash),
+    ) -> Result<(), LedgerError> {
+        self.each_stretch(
+            from,
+            to,
+            &mut |number, at, end| match self.open_segment(number)? {
+                Some(file) => self.each_of(number, file.as_ref(), at, end, &mut |_, bytes| {
+                    visit(leaf_hash(bytes))
+                }),
+                None => {
+                    let stub = Stub::read(self.disk, self.dir, number)
+                        .map_err(|source| self.fail(number, source))?;
+                    let index =
+                        |seq: u64| usize::try_from(seq.saturating_sub(stub.header.first_line)).ok();
+                    let last = end.min(stub.header.first_line.saturating_add(stub.header.lines));
+                    let leaves = index(at)
+                        .zip(index(last))
+                        .and_then(|(from, to)| stub.leaves.get(from..to));
+                    let leaves = leaves.unwrap_or_default();
+                    leaves.iter().for_each(|leaf| visit(*leaf));
+                    Ok(at.saturating_add(leaves.len() as u64))
+                }
+            },
+        )
     }
 
     /// As [`Finder::each_leaf`], but passes the number and the bytes of each line.
@@ -155,14 +191,22 @@ impl<'a> Finder<'a> {
         visit: &mut dyn FnMut(u64, &[u8]),
     ) -> Result<(), LedgerError> {
         let mut pruned = Vec::new();
-        self.each_stretch(from, to, &mut |number, at, end| match self.open_segment(number)? {
-            Some(file) => self.each_of(number, file.as_ref(), at, end, visit),
-            None => {
-                pruned.push(number);
-                Ok(end)
-            }
-        })?;
-        if pruned.is_empty() { Ok(()) } else { Err(self.pruned(&pruned)) }
+        self.each_stretch(
+            from,
+            to,
+            &mut |number, at, end| match self.open_segment(number)? {
+                Some(file) => self.each_of(number, file.as_ref(), at, end, visit),
+                None => {
+                    pruned.push(number);
+                    Ok(end)
+                }
+            },
+        )?;
+        if pruned.is_empty() {
+            Ok(())
+        } else {
+            Err(self.pruned(&pruned))
+        }
     }
 
     /// Splits a range of lines at segment boundaries. `take` returns how far it got in each part.
@@ -178,7 +222,10 @@ impl<'a> Finder<'a> {
             let end = next.map_or(to, |next| next.min(to));
             at = take(number, at, end)?;
             if at < end && next.is_some() {
-                return Err(self.fail(number, io::Error::other("it has fewer lines than the next one says")));
+                return Err(self.fail(
+                    number,
+                    io::Error::other("it has fewer lines than the next one says"),
+                ));
             }
             if at < end {
                 break;
@@ -257,6 +304,10 @@ fn next_start(file: &dyn LogFile, offset: u64) -> io::Result<Option<(u64, u64)>>
 /// The number that a line states.
 fn seq_of(bytes: &[u8]) -> Option<u64> {
     // The start of a line is plain ASCII, however long the line is.
-    let prefix: String = bytes.iter().take(PREFIX_BYTES).map(|byte| char::from(*byte)).collect();
+    let prefix: String = bytes
+        .iter()
+        .take(PREFIX_BYTES)
+        .map(|byte| char::from(*byte))
+        .collect();
     line::parse_prefix(&prefix).map(|line| line.seq)
 }

@@ -49,7 +49,10 @@ impl Folder {
     fn open_file(&self, path: &Path) -> io::Result<(File, Stat)> {
         let path = self.0.join(path);
         if !fs::symlink_metadata(&path)?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is not a regular file",
+            ));
         }
         let file = File::open(path)?;
         let stat = stat_of(&file.metadata()?);
@@ -58,13 +61,21 @@ impl Folder {
 }
 
 fn stat_of(metadata: &Metadata) -> Stat {
-    let (seconds, nanoseconds) = (i128::from(metadata.mtime()), i128::from(metadata.mtime_nsec()));
+    let (seconds, nanoseconds) = (
+        i128::from(metadata.mtime()),
+        i128::from(metadata.mtime_nsec()),
+    );
     Stat {
         kind: kind_of(metadata.file_type()),
-        id: FileId { device: metadata.dev(), inode: metadata.ino() },
+        id: FileId {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        },
         links: metadata.nlink(),
         size: metadata.len(),
-        modified_ns: seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds),
+        modified_ns: seconds
+            .saturating_mul(1_000_000_000)
+            .saturating_add(nanoseconds),
     }
 }
 
@@ -90,7 +101,10 @@ impl Disk for Folder {
         let entries = fs::read_dir(self.0.join(dir))?;
         Ok(Box::new(entries.map(|entry| {
             let entry = entry?;
-            Ok(Entry { name: entry.file_name(), kind: entry.file_type().ok().map(kind_of) })
+            Ok(Entry {
+                name: entry.file_name(),
+                kind: entry.file_type().ok().map(kind_of),
+            })
         })))
     }
 
@@ -105,7 +119,8 @@ impl Disk for Folder {
     fn read(&self, path: &Path, limit: usize) -> io::Result<ReadFile> {
         let (file, stat) = self.open_file(path)?;
         let mut bytes = Vec::new();
-        file.take(u64::try_from(limit.saturating_add(1)).unwrap_or(u64::MAX)).read_to_end(&mut bytes)?;
+        file.take(u64::try_from(limit.saturating_add(1)).unwrap_or(u64::MAX))
+            .read_to_end(&mut bytes)?;
         Ok(ReadFile { stat, bytes })
     }
 

@@ -43,7 +43,10 @@ const DESCRIPTOR_MASK: u8 = 0b0011_1111;
 const DESCRIPTOR: u8 = 0b0010_0100;
 
 fn damaged(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("the archive is damaged: {what}"))
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("the archive is damaged: {what}"),
+    )
 }
 
 /// Packs the bytes of a segment. Reports to `progress` how many of them are done.
@@ -62,8 +65,8 @@ pub fn pack(plain: &dyn LogFile, progress: &mut dyn FnMut(u64)) -> io::Result<Ve
     let mut frames: u32 = 0;
     let mut at = 0;
     while at < length {
-        let bytes =
-            usize::try_from(length.saturating_sub(at)).map_or(FRAME_BYTES, |rest| rest.min(FRAME_BYTES));
+        let bytes = usize::try_from(length.saturating_sub(at))
+            .map_or(FRAME_BYTES, |rest| rest.min(FRAME_BYTES));
         let frame = compressor.compress(&disk::read_exact_at(plain, at, bytes)?)?;
         for size in [frame.len(), bytes] {
             table.extend(u32::try_from(size).map_err(io::Error::other)?.to_le_bytes());
@@ -77,7 +80,11 @@ pub fn pack(plain: &dyn LogFile, progress: &mut dyn FnMut(u64)) -> io::Result<Ve
     table.push(0);
     table.extend(SEEKABLE_MAGIC.to_le_bytes());
     packed.extend(SKIPPABLE_MAGIC.to_le_bytes());
-    packed.extend(u32::try_from(table.len()).map_err(io::Error::other)?.to_le_bytes());
+    packed.extend(
+        u32::try_from(table.len())
+            .map_err(io::Error::other)?
+            .to_le_bytes(),
+    );
     packed.extend(table);
     Ok(packed)
 }
@@ -111,7 +118,12 @@ impl Archive {
     /// reading fails.
     pub fn over(file: Box<dyn LogFile>) -> io::Result<Archive> {
         let (frames, length) = read_table(file.as_ref())?;
-        Ok(Archive { file, frames, length, kept: Mutex::new(Vec::new()) })
+        Ok(Archive {
+            file,
+            frames,
+            length,
+            kept: Mutex::new(Vec::new()),
+        })
     }
 
     /// A frame's plain bytes.
@@ -126,7 +138,10 @@ impl Archive {
                 return Ok(bytes);
             }
         }
-        let frame = self.frames.get(number).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let frame = self
+            .frames
+            .get(number)
+            .ok_or(io::ErrorKind::UnexpectedEof)?;
         let bytes: Arc<[u8]> = unpack(self.file.as_ref(), *frame)?.into();
         let mut kept = kept();
         if kept.len() >= KEPT_FRAMES {
@@ -140,10 +155,14 @@ impl Archive {
 /// Reads the seek table and checks it against the length of the file.
 fn read_table(file: &dyn LogFile) -> io::Result<(Vec<Frame>, u64)> {
     let length = file.len()?;
-    let footer_at = length.checked_sub(FOOTER).ok_or_else(|| damaged("it is cut"))?;
+    let footer_at = length
+        .checked_sub(FOOTER)
+        .ok_or_else(|| damaged("it is cut"))?;
     let footer = disk::read_exact_at(file, footer_at, FOOTER as usize)?;
     let (count, descriptor, magic) = match footer.as_slice() {
-        [a, b, c, d, descriptor, magic @ ..] => (u32::from_le_bytes([*a, *b, *c, *d]), *descriptor, magic),
+        [a, b, c, d, descriptor, magic @ ..] => {
+            (u32::from_le_bytes([*a, *b, *c, *d]), *descriptor, magic)
+        }
         _ => return Err(damaged("it is cut")),
     };
     if magic != SEEKABLE_MAGIC.to_le_bytes() || descriptor != 0 {
@@ -152,26 +171,49 @@ fn read_table(file: &dyn LogFile) -> io::Result<(Vec<Frame>, u64)> {
     if count == 0 || count > FRAMES_MAX {
         return Err(damaged("its seek table has an impossible number of frames"));
     }
-    let content = u64::from(count).saturating_mul(ENTRY).saturating_add(FOOTER);
+    let content = u64::from(count)
+        .saturating_mul(ENTRY)
+        .saturating_add(FOOTER);
     let table_at = length
         .checked_sub(content.saturating_add(SKIPPABLE_HEADER))
         .ok_or_else(|| damaged("its seek table is longer than itself"))?;
-    let bytes = usize::try_from(content.saturating_add(SKIPPABLE_HEADER)).map_err(io::Error::other)?;
+    let bytes =
+        usize::try_from(content.saturating_add(SKIPPABLE_HEADER)).map_err(io::Error::other)?;
     let table = disk::read_exact_at(file, table_at, bytes)?;
-    let words: Vec<u32> = table.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
+    let words: Vec<u32> = table
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|bytes| u32::from_le_bytes(*bytes))
+        .collect();
     let (head, entries) = words.split_at_checked(2).unwrap_or_default();
-    if head.first() != Some(&SKIPPABLE_MAGIC) || head.get(1).copied().map(u64::from) != Some(content) {
+    if head.first() != Some(&SKIPPABLE_MAGIC)
+        || head.get(1).copied().map(u64::from) != Some(content)
+    {
         return Err(damaged("its seek table does not begin as one"));
     }
     let mut frames = Vec::new();
     let (mut offset, mut from) = (0, 0);
-    for entry in entries.as_chunks::<2>().0.iter().take(usize::try_from(count).unwrap_or(usize::MAX)) {
+    for entry in entries
+        .as_chunks::<2>()
+        .0
+        .iter()
+        .take(usize::try_from(count).unwrap_or(usize::MAX))
+    {
         let [packed, plain] = *entry;
         let bound = zstd_safe::compress_bound(usize::try_from(plain).unwrap_or(usize::MAX));
-        if plain == 0 || plain > FRAME_BYTES_MAX || usize::try_from(packed).is_ok_and(|bytes| bytes > bound) {
+        if plain == 0
+            || plain > FRAME_BYTES_MAX
+            || usize::try_from(packed).is_ok_and(|bytes| bytes > bound)
+        {
             return Err(damaged("its seek table has a frame of an impossible size"));
         }
-        frames.push(Frame { offset, packed, from, plain });
+        frames.push(Frame {
+            offset,
+            packed,
+            from,
+            plain,
+        });
         offset = offset.saturating_add(u64::from(packed));
         from = from.saturating_add(u64::from(plain));
     }
@@ -187,8 +229,11 @@ fn read_table(file: &dyn LogFile) -> io::Result<(Vec<Frame>, u64)> {
 /// Unpacks one frame, which must match the seek table exactly.
 fn unpack(file: &dyn LogFile, frame: Frame) -> io::Result<Vec<u8>> {
     let packed = disk::read_exact_at(file, frame.offset, frame.packed as usize)?;
-    let known = packed.get(4).is_some_and(|descriptor| descriptor & DESCRIPTOR_MASK == DESCRIPTOR);
-    let alone = zstd_safe::find_frame_compressed_size(&packed).is_ok_and(|bytes| bytes == packed.len());
+    let known = packed
+        .get(4)
+        .is_some_and(|descriptor| descriptor & DESCRIPTOR_MASK == DESCRIPTOR);
+    let alone =
+        zstd_safe::find_frame_compressed_size(&packed).is_ok_and(|bytes| bytes == packed.len());
     let told = zstd_safe::get_frame_content_size(&packed).ok().flatten();
     if !known || !alone || told != Some(u64::from(frame.plain)) {
         return Err(damaged("a frame is not what the seek table says"));
@@ -209,14 +254,20 @@ impl LogFile for Archive {
     }
 
     fn append(&self, _bytes: &[u8]) -> io::Result<()> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "an archived segment is never written to"))
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "an archived segment is never written to",
+        ))
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         if offset >= self.length || buffer.is_empty() {
             return Ok(0);
         }
-        let number = self.frames.partition_point(|frame| frame.from <= offset).saturating_sub(1);
+        let number = self
+            .frames
+            .partition_point(|frame| frame.from <= offset)
+            .saturating_sub(1);
         let bytes = self.unpacked(number)?;
         let from = self.frames.get(number).map_or(0, |frame| frame.from);
         let skip = usize::try_from(offset.saturating_sub(from)).map_err(io::Error::other)?;
@@ -233,7 +284,10 @@ impl LogFile for Archive {
     }
 
     fn drop_cache(&self, _from: u64) -> io::Result<()> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.kept
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
         self.file.drop_cache(0)
     }
 }

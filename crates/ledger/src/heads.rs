@@ -35,15 +35,29 @@ impl Remembered {
     pub fn of_file(from: &str, text: &str) -> Option<Remembered> {
         let note = checkpoint_of(text);
         let claimed = note::claimed(note)?;
-        let head = Head { size: claimed.size, root: claimed.root.to_string() };
-        Some(Remembered { from: from.to_owned(), head, signed: Signed::Note(note.to_owned()) })
+        let head = Head {
+            size: claimed.size,
+            root: claimed.root.to_string(),
+        };
+        Some(Remembered {
+            from: from.to_owned(),
+            head,
+            signed: Signed::Note(note.to_owned()),
+        })
     }
 
     /// The head at a stored position. `None` before the first line.
     pub fn of_place(from: &str, place: &Position) -> Option<Remembered> {
         let seal = place.seal()?;
-        let head = Head { size: seal.size, root: seal.root.clone() };
-        Some(Remembered { from: from.to_owned(), head, signed: Signed::Seal(seal, place.before_seal) })
+        let head = Head {
+            size: seal.size,
+            root: seal.root.clone(),
+        };
+        Some(Remembered {
+            from: from.to_owned(),
+            head,
+            signed: Signed::Seal(seal, place.before_seal),
+        })
     }
 
     /// Whether the head is signed by one of these keys.
@@ -61,7 +75,8 @@ pub fn checkpoint_of(text: &str) -> &str {
     if text.lines().next() != Some(proof::HEADER) {
         return text;
     }
-    text.split_once("\n\n").map_or(text, |(_, checkpoint)| checkpoint)
+    text.split_once("\n\n")
+        .map_or(text, |(_, checkpoint)| checkpoint)
 }
 
 /// Heads of a log that are remembered outside of it.
@@ -85,12 +100,23 @@ pub(super) struct Beside {
 impl Beside {
     /// Prepares the comparison for a scan from `start`.
     pub(super) fn new(heads: Heads, start: &Position) -> Beside {
-        let mut roots: BTreeMap<u64, Option<String>> =
-            heads.remembered.iter().map(|remembered| (remembered.head.size, None)).collect();
-        if let Some(root) = start.seq.checked_sub(1).and_then(|size| roots.get_mut(&size)) {
+        let mut roots: BTreeMap<u64, Option<String>> = heads
+            .remembered
+            .iter()
+            .map(|remembered| (remembered.head.size, None))
+            .collect();
+        if let Some(root) = start
+            .seq
+            .checked_sub(1)
+            .and_then(|size| roots.get_mut(&size))
+        {
             *root = Some(start.root.to_string());
         }
-        Beside { heads, roots, scanned_from: start.seq }
+        Beside {
+            heads,
+            roots,
+            scanned_from: start.seq,
+        }
     }
 
     /// Takes in a line of the log whose seals were checked.
@@ -98,7 +124,9 @@ impl Beside {
         if line.kind == "seal"
             && let Some(root) = self.roots.get_mut(&line.seq)
         {
-            *root = serde_json::from_str::<Seal>(&line.body).ok().map(|seal| seal.root);
+            *root = serde_json::from_str::<Seal>(&line.body)
+                .ok()
+                .map(|seal| seal.root);
         }
         if line.kind == "admin" {
             self.heads.given_up.extend(given_up(&line.body));
@@ -107,7 +135,11 @@ impl Beside {
 
     /// The heads that count but are neither on the log nor given up, sorted so that the largest is
     /// last.
-    pub(super) fn missing(&self, keys: &Timeline, end: &Position) -> Vec<(Remembered, Option<String>)> {
+    pub(super) fn missing(
+        &self,
+        keys: &Timeline,
+        end: &Position,
+    ) -> Vec<(Remembered, Option<String>)> {
         let mut missing: Vec<(Remembered, Option<String>)> = Vec::new();
         for remembered in &self.heads.remembered {
             let head = &remembered.head;
@@ -145,7 +177,9 @@ struct HeadsGivenUp {
 /// The heads that an `admin` line gave up.
 pub(super) fn given_up(body: &str) -> Vec<Head> {
     let body: AdminBody = serde_json::from_str(body).unwrap_or_default();
-    let given_up =
-        body.changes.iter().filter_map(|change| serde_json::from_str::<HeadsGivenUp>(change.get()).ok());
+    let given_up = body
+        .changes
+        .iter()
+        .filter_map(|change| serde_json::from_str::<HeadsGivenUp>(change.get()).ok());
     given_up.flat_map(|change| change.given_up.heads).collect()
 }

@@ -14,8 +14,16 @@ type Block = [u8; 64];
 type State = [u32; 8];
 
 /// State before the first block (FIPS 180-4, section 5.3.3).
-const INITIAL: State =
-    [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
+const INITIAL: State = [
+    0x6a09_e667,
+    0xbb67_ae85,
+    0x3c6e_f372,
+    0xa54f_f53a,
+    0x510e_527f,
+    0x9b05_688c,
+    0x1f83_d9ab,
+    0x5be0_cd19,
+];
 
 /// Number of blocks of one message before the other gets its turn, few enough for the processor to
 /// overlap both chains.
@@ -54,12 +62,22 @@ impl<'a> Lane<'a> {
         if let Some(place) = tail.as_chunks_mut::<8>().0.get_mut(tail_blocks * 8 - 1) {
             *place = bits;
         }
-        Lane { index, state: INITIAL, body, tail, tail_blocks }
+        Lane {
+            index,
+            state: INITIAL,
+            body,
+            tail,
+            tail_blocks,
+        }
     }
 
     /// Number of blocks that are available at once; 0 when the message is done.
     fn ready(&self) -> usize {
-        if self.body.is_empty() { self.tail_blocks } else { self.body.len() }
+        if self.body.is_empty() {
+            self.tail_blocks
+        } else {
+            self.body.len()
+        }
     }
 
     /// Hashes up to `count` of the available blocks.
@@ -88,7 +106,9 @@ impl<'a> Lane<'a> {
 /// the line.
 pub(crate) fn hash_all<'a>(messages: impl Iterator<Item = &'a [u8]>, hashes: &mut Vec<Hash>) {
     hashes.clear();
-    let mut waiting = messages.enumerate().map(|(index, message)| Lane::new(index, message));
+    let mut waiting = messages
+        .enumerate()
+        .map(|(index, message)| Lane::new(index, message));
     let mut put = |(index, hash): (usize, Hash)| {
         if hashes.len() <= index {
             hashes.resize(index + 1, Hash::ZERO);
@@ -115,7 +135,10 @@ pub(crate) fn hash_all<'a>(messages: impl Iterator<Item = &'a [u8]>, hashes: &mu
             right = waiting.next();
         }
     }
-    left.into_iter().chain(right).map(Lane::finish).for_each(put);
+    left.into_iter()
+        .chain(right)
+        .map(Lane::finish)
+        .for_each(put);
 }
 
 /// The input of SHA-256 for an inner node: a byte, two hashes, and the padding to two blocks.
@@ -178,7 +201,10 @@ mod tests {
         for first in [0, 1] {
             let mut hashes = Vec::new();
             hash_all(messages.iter().skip(first).map(Vec::as_slice), &mut hashes);
-            let expected = messages.iter().skip(first).map(|message| leaf_hash(&message[1..]));
+            let expected = messages
+                .iter()
+                .skip(first)
+                .map(|message| leaf_hash(&message[1..]));
             assert!(hashes.iter().copied().eq(expected));
         }
     }
@@ -188,8 +214,12 @@ mod tests {
         for count in 0..40_u8 {
             let mut level: Vec<Hash> = (0..count).map(|n| leaf_hash(&[n])).collect();
             let leaves = level.clone();
-            let expected: Vec<Hash> =
-                level.as_chunks::<2>().0.iter().map(|[left, right]| node_hash(left, right)).collect();
+            let expected: Vec<Hash> = level
+                .as_chunks::<2>()
+                .0
+                .iter()
+                .map(|[left, right]| node_hash(left, right))
+                .collect();
             to_parents(&mut level);
             assert_eq!(level, expected, "{count}");
             if count.is_power_of_two() {

@@ -79,7 +79,8 @@ impl<'a> Leaves<'a> {
         let mut may_write = true;
         for name in FILES {
             let path = dir.join(name);
-            let gone = disk.remove(&path).is_ok() || disk.stat(&path).is_ok_and(|stat| stat.is_none());
+            let gone =
+                disk.remove(&path).is_ok() || disk.stat(&path).is_ok_and(|stat| stat.is_none());
             may_write &= gone;
         }
         let mut leaves = Leaves::without_files(finder, size);
@@ -87,7 +88,13 @@ impl<'a> Leaves<'a> {
     }
 
     fn without_files(finder: Finder<'a>, size: u64) -> Leaves<'a> {
-        Leaves { finder, size, levels: Default::default(), group: (0, Vec::new()), from_cache: false }
+        Leaves {
+            finder,
+            size,
+            levels: Default::default(),
+            group: (0, Vec::new()),
+            from_cache: false,
+        }
     }
 
     /// Whether any hash was read from the files instead of computed from lines.
@@ -96,7 +103,10 @@ impl<'a> Leaves<'a> {
     }
 
     fn path(&self, level: usize) -> PathBuf {
-        self.finder.place().1.join(FILES.get(level).copied().unwrap_or_default())
+        self.finder
+            .place()
+            .1
+            .join(FILES.get(level).copied().unwrap_or_default())
     }
 
     /// Opens the files as far as they are consistent with each other.
@@ -105,10 +115,16 @@ impl<'a> Leaves<'a> {
         let mut most = u64::MAX;
         for index in 0..LEVELS {
             let path = self.path(index);
-            let Some(level) = self.levels.get_mut(index) else { break };
+            let Some(level) = self.levels.get_mut(index) else {
+                break;
+            };
             // A cache that cannot be read counts as missing.
             level.file = disk.open_log(&path, Access::Read).ok();
-            let length = level.file.as_ref().and_then(|file| file.len().ok()).unwrap_or(0);
+            let length = level
+                .file
+                .as_ref()
+                .and_then(|file| file.len().ok())
+                .unwrap_or(0);
             level.in_file = (length / HASH_BYTES).min(most);
             if index == 0 {
                 level.in_file = level.in_file.min(self.size);
@@ -140,11 +156,17 @@ impl<'a> Leaves<'a> {
         for level in 1..LEVELS {
             let whole = cached >> (GROUP_LOG * u32::try_from(level).unwrap_or(u32::MAX));
             for group in self.held(level)..whole {
-                let Some(root) = self.root_of_group(level, group)? else { return Ok(false) };
+                let Some(root) = self.root_of_group(level, group)? else {
+                    return Ok(false);
+                };
                 self.push(level, root);
             }
         }
-        let mut writer = Writer { may_write, at: cached, waiting: Vec::new() };
+        let mut writer = Writer {
+            may_write,
+            at: cached,
+            waiting: Vec::new(),
+        };
         // The last, incomplete group of leaves in the file.
         let Some(mut group) = self.hashes(0, cached - cached % GROUP, cached % GROUP)? else {
             return Ok(false);
@@ -153,7 +175,8 @@ impl<'a> Leaves<'a> {
         while at < self.size {
             let to = at.saturating_add(WRITE_HASHES as u64).min(self.size);
             let mut found = Vec::with_capacity(WRITE_HASHES);
-            self.finder.each_leaf(at, to, &mut |leaf| found.push(leaf))?;
+            self.finder
+                .each_leaf(at, to, &mut |leaf| found.push(leaf))?;
             for leaf in &found {
                 group.push(*leaf);
                 if group.len() as u64 == GROUP {
@@ -178,7 +201,9 @@ impl<'a> Leaves<'a> {
 
     /// Number of hashes that a level has.
     fn held(&self, level: usize) -> u64 {
-        self.levels.get(level).map_or(0, |level| level.in_file.saturating_add(level.tail.len() as u64))
+        self.levels.get(level).map_or(0, |level| {
+            level.in_file.saturating_add(level.tail.len() as u64)
+        })
     }
 
     fn push(&mut self, level: usize, root: Hash) {
@@ -232,27 +257,47 @@ impl<'a> Leaves<'a> {
     /// Writes roots after those in their files.
     fn write_roots(&self) {
         let (disk, _) = self.finder.place();
-        for (index, level) in
-            self.levels.iter().enumerate().skip(1).filter(|(_, level)| !level.tail.is_empty())
+        for (index, level) in self
+            .levels
+            .iter()
+            .enumerate()
+            .skip(1)
+            .filter(|(_, level)| !level.tail.is_empty())
         {
             let offset = level.in_file.saturating_mul(HASH_BYTES);
             // Roots that could not be written are computed from the leaves next time.
-            let _ = disk.write_at(&self.path(index), offset, &bytes_of(&level.tail), Mode::Shared);
+            let _ = disk.write_at(
+                &self.path(index),
+                offset,
+                &bytes_of(&level.tail),
+                Mode::Shared,
+            );
         }
     }
 
     /// Returns `count` hashes of a level from `start` on. `None` if there are fewer.
-    fn hashes(&mut self, level: usize, start: u64, count: u64) -> Result<Option<Vec<Hash>>, LedgerError> {
-        let Some(held) = self.levels.get(level) else { return Ok(None) };
+    fn hashes(
+        &mut self,
+        level: usize,
+        start: u64,
+        count: u64,
+    ) -> Result<Option<Vec<Hash>>, LedgerError> {
+        let Some(held) = self.levels.get(level) else {
+            return Ok(None);
+        };
         let end = start.saturating_add(count);
         let in_file = end.min(held.in_file).saturating_sub(start);
         let mut found = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
         if let Some(file) = held.file.as_deref().filter(|_| in_file > 0) {
             let length = usize::try_from(in_file.saturating_mul(HASH_BYTES)).unwrap_or(usize::MAX);
             match disk::read_exact_at(file, start.saturating_mul(HASH_BYTES), length) {
-                Ok(bytes) => {
-                    found.extend(bytes.as_chunks::<32>().0.iter().map(|hash| Hash::from_bytes(*hash)))
-                }
+                Ok(bytes) => found.extend(
+                    bytes
+                        .as_chunks::<32>()
+                        .0
+                        .iter()
+                        .map(|hash| Hash::from_bytes(*hash)),
+                ),
                 // The file became shorter meanwhile, or cannot be read.
                 Err(_) => return Ok(None),
             }
@@ -264,7 +309,9 @@ impl<'a> Leaves<'a> {
             }
             let from = usize::try_from(behind.saturating_sub(held.in_file)).unwrap_or(usize::MAX);
             let to = usize::try_from(end.saturating_sub(held.in_file)).unwrap_or(usize::MAX);
-            let Some(tail) = held.tail.get(from..to) else { return Ok(None) };
+            let Some(tail) = held.tail.get(from..to) else {
+                return Ok(None);
+            };
             found.extend_from_slice(tail);
         }
         Ok(Some(found))
@@ -283,12 +330,16 @@ impl<'a> Leaves<'a> {
             let to = first.saturating_add(GROUP).min(self.size);
             if self.group.0 != first || self.group.1.is_empty() {
                 let mut group = Vec::new();
-                self.finder.each_leaf(first, to, &mut |leaf| group.push(leaf))?;
+                self.finder
+                    .each_leaf(first, to, &mut |leaf| group.push(leaf))?;
                 self.group = (first, group);
             }
             let upto = end.min(to);
-            let within = |number: u64| usize::try_from(number.saturating_sub(first)).unwrap_or(usize::MAX);
-            let Some(part) = self.group.1.get(within(at)..within(upto)) else { return Ok(None) };
+            let within =
+                |number: u64| usize::try_from(number.saturating_sub(first)).unwrap_or(usize::MAX);
+            let Some(part) = self.group.1.get(within(at)..within(upto)) else {
+                return Ok(None);
+            };
             found.extend_from_slice(part);
             at = upto;
         }
@@ -309,7 +360,9 @@ impl<'a> Leaves<'a> {
         }
         let middle = from.saturating_add(largest_below(count));
         let (left, right) = (self.subtree(from, middle)?, self.subtree(middle, to)?);
-        Ok(left.zip(right).map(|(left, right)| node_hash(&left, &right)))
+        Ok(left
+            .zip(right)
+            .map(|(left, right)| node_hash(&left, &right)))
     }
 
     /// Root of the first `size` lines. `None` if there are fewer.
@@ -336,10 +389,20 @@ impl<'a> Leaves<'a> {
         let mut path = Vec::new();
         while to.saturating_sub(from) > 1 {
             let middle = from.saturating_add(largest_below(to.saturating_sub(from)));
-            let sibling = if index < middle { (middle, to) } else { (from, middle) };
-            let Some(root) = self.subtree(sibling.0, sibling.1)? else { return Ok(None) };
+            let sibling = if index < middle {
+                (middle, to)
+            } else {
+                (from, middle)
+            };
+            let Some(root) = self.subtree(sibling.0, sibling.1)? else {
+                return Ok(None);
+            };
             path.push(root);
-            (from, to) = if index < middle { (from, middle) } else { (middle, to) };
+            (from, to) = if index < middle {
+                (from, middle)
+            } else {
+                (middle, to)
+            };
         }
         path.reverse();
         Ok(Some(path))
@@ -358,15 +421,27 @@ impl<'a> Leaves<'a> {
         let mut path = Vec::new();
         while old < to {
             let middle = from.saturating_add(largest_below(to.saturating_sub(from)));
-            let sibling = if old <= middle { (middle, to) } else { (from, middle) };
-            let Some(root) = self.subtree(sibling.0, sibling.1)? else { return Ok(None) };
+            let sibling = if old <= middle {
+                (middle, to)
+            } else {
+                (from, middle)
+            };
+            let Some(root) = self.subtree(sibling.0, sibling.1)? else {
+                return Ok(None);
+            };
             path.push(root);
-            (from, to) = if old <= middle { (from, middle) } else { (middle, to) };
+            (from, to) = if old <= middle {
+                (from, middle)
+            } else {
+                (middle, to)
+            };
         }
         // The verifier knows the root of the old tree. If that is not a complete subtree, the proof
         // needs its last part.
         if from > 0 {
-            let Some(root) = self.subtree(from, to)? else { return Ok(None) };
+            let Some(root) = self.subtree(from, to)? else {
+                return Ok(None);
+            };
             path.push(root);
         }
         path.reverse();
@@ -392,5 +467,8 @@ fn largest_below(count: u64) -> u64 {
 }
 
 fn bytes_of(hashes: &[Hash]) -> Vec<u8> {
-    hashes.iter().flat_map(|hash| hash.as_bytes().iter().copied()).collect()
+    hashes
+        .iter()
+        .flat_map(|hash| hash.as_bytes().iter().copied())
+        .collect()
 }

@@ -50,7 +50,13 @@ const KIND: &str = ",\"kind\":\"";
 ///
 /// # Errors
 /// [`LineError::TooLong`] or [`LineError::Body`].
-pub fn render(prev: &Hash, seq: u64, batch: u64, kind: &str, body: &str) -> Result<String, LineError> {
+pub fn render(
+    prev: &Hash,
+    seq: u64,
+    batch: u64,
+    kind: &str,
+    body: &str,
+) -> Result<String, LineError> {
     let mut line = String::new();
     render_into(&mut line, prev, seq, batch, kind, body)?;
     Ok(line)
@@ -77,7 +83,11 @@ pub fn render_into(
     let _ = write!(lines, "{PREV}{prev}{SEQ}{seq}{BATCH}{batch}{KIND}{kind}\",");
     lines.push_str(members);
     let length = lines.len().saturating_sub(start);
-    if length > LINE_BYTES_MAX { Err(LineError::TooLong(length)) } else { Ok(length) }
+    if length > LINE_BYTES_MAX {
+        Err(LineError::TooLong(length))
+    } else {
+        Ok(length)
+    }
 }
 
 /// The fixed start of a line, without interpretation of its values.
@@ -102,17 +112,38 @@ pub fn start(bytes: &[u8]) -> Option<Start<'_>> {
     let (seq, rest) = number(rest.strip_prefix(SEQ.as_bytes())?)?;
     let (batch, rest) = number(rest.strip_prefix(BATCH.as_bytes())?)?;
     let rest = rest.strip_prefix(KIND.as_bytes())?;
-    let end = rest.iter().position(|b| !b.is_ascii_lowercase() && *b != b'_').filter(|end| *end > 0)?;
+    let end = rest
+        .iter()
+        .position(|b| !b.is_ascii_lowercase() && *b != b'_')
+        .filter(|end| *end > 0)?;
     let (kind, rest) = rest.split_at_checked(end)?;
-    Some(Start { prev, seq, batch, kind, tail: rest.strip_prefix(b"\",")? })
+    Some(Start {
+        prev,
+        seq,
+        batch,
+        kind,
+        tail: rest.strip_prefix(b"\",")?,
+    })
 }
 
 /// Parses the fixed start of a line. Does not check the body.
 pub fn parse_prefix(text: &str) -> Option<Line<'_>> {
-    let Start { prev, seq, batch, kind, tail } = start(text.as_bytes())?;
+    let Start {
+        prev,
+        seq,
+        batch,
+        kind,
+        tail,
+    } = start(text.as_bytes())?;
     let prev = Hash::from_hex(std::str::from_utf8(prev).ok()?)?;
     let tail = text.get(text.len().checked_sub(tail.len())?..)?;
-    Some(Line { prev, seq, batch, kind: std::str::from_utf8(kind).ok()?, tail })
+    Some(Line {
+        prev,
+        seq,
+        batch,
+        kind: std::str::from_utf8(kind).ok()?,
+        tail,
+    })
 }
 
 /// Parses digits without leading zeros, and returns the number and the rest.
@@ -124,7 +155,9 @@ fn number(text: &[u8]) -> Option<(u64, &[u8])> {
         return None;
     }
     let value = digits.iter().try_fold(0_u64, |value, digit| {
-        value.checked_mul(10)?.checked_add(u64::from(digit.wrapping_sub(b'0')))
+        value
+            .checked_mul(10)?
+            .checked_add(u64::from(digit.wrapping_sub(b'0')))
     })?;
     Some((value, rest))
 }
@@ -152,7 +185,9 @@ pub fn parse(bytes: &[u8]) -> Result<Line<'_>, LineError> {
     }
     let text = json::check_object(bytes)?;
     // A line that ends in white space would be a second spelling of the same line.
-    parse_prefix(text).filter(|_| text.ends_with('}')).ok_or(LineError::Prefix)
+    parse_prefix(text)
+        .filter(|_| text.ends_with('}'))
+        .ok_or(LineError::Prefix)
 }
 
 impl Line<'_> {
@@ -170,13 +205,18 @@ mod tests {
     fn renders_and_reads_back() {
         let line = render(&Hash::ZERO, 3, 1, "stop", r#"{"note":"{\"prev\":\""}"#).unwrap();
         let read = parse(line.as_bytes()).unwrap();
-        assert_eq!((read.prev, read.seq, read.batch, read.kind), (Hash::ZERO, 3, 1, "stop"));
+        assert_eq!(
+            (read.prev, read.seq, read.batch, read.kind),
+            (Hash::ZERO, 3, 1, "stop")
+        );
         assert_eq!(read.body(), r#"{"note":"{\"prev\":\""}"#);
     }
 
     #[test]
     fn length_at_its_limit() {
-        let empty = render(&Hash::ZERO, 0, 0, "stop", r#"{"note":""}"#).unwrap().len();
+        let empty = render(&Hash::ZERO, 0, 0, "stop", r#"{"note":""}"#)
+            .unwrap()
+            .len();
         let body = |n: usize| format!(r#"{{"note":"{}"}}"#, "x".repeat(n));
         assert!(render(&Hash::ZERO, 0, 0, "stop", &body(LINE_BYTES_MAX - empty)).is_ok());
         let over = render(&Hash::ZERO, 0, 0, "stop", &body(LINE_BYTES_MAX - empty + 1));
@@ -203,7 +243,10 @@ mod tests {
             ("\"n\"}", "\"n\"} "),
             ("\"prev\":\"0", "\"prev\":\"A"),
         ] {
-            assert!(parse(good.replacen(from, to, 1).as_bytes()).is_err(), "{to}");
+            assert!(
+                parse(good.replacen(from, to, 1).as_bytes()).is_err(),
+                "{to}"
+            );
         }
     }
 }

@@ -32,7 +32,8 @@ pub enum LedgerError {
     },
     /// The bytes read back differ from the bytes written.
     #[error(
-        "ledger `{path}`: line {seq} reads back differently than it was written; the medium or memory is faulty"
+        "ledger `{path}`: line {seq} reads back differently than it was written; the medium or \
+            memory is faulty"
     )]
     ReadBack {
         /// The path.
@@ -137,7 +138,11 @@ impl Position {
     /// The last seal. `None` before the first line.
     pub fn seal(&self) -> Option<Seal> {
         let size = self.seq.checked_sub(1)?;
-        Some(Seal { size, root: self.root.to_string(), sig: self.seal_sig.clone() })
+        Some(Seal {
+            size,
+            root: self.root.to_string(),
+            sig: self.seal_sig.clone(),
+        })
     }
 
     /// Converts the position into its stored form.
@@ -161,7 +166,11 @@ impl Position {
 
     /// Reads the stored form. `None` if it contradicts itself.
     pub fn from_stored(stored: &StoredPosition) -> Option<Position> {
-        let edge = stored.edge.iter().map(|text| Hash::from_hex(text)).collect::<Option<Vec<Hash>>>()?;
+        let edge = stored
+            .edge
+            .iter()
+            .map(|text| Hash::from_hex(text))
+            .collect::<Option<Vec<Hash>>>()?;
         // The log's key is named after the log.
         let (origin, _) = stored.log_key.split_once('+')?;
         let keys = LogIdentity::new(origin, &stored.log_key, &stored.seal_key).ok()?;
@@ -267,7 +276,12 @@ impl Rendered {
         let lines = self.lengths.iter().zip(&self.leaves).take(count);
         lines
             .map(|(length, leaf)| {
-                let location = Location { segment, offset, length: *length, leaf: *leaf };
+                let location = Location {
+                    segment,
+                    offset,
+                    length: *length,
+                    leaf: *leaf,
+                };
                 offset += length + 1;
                 location
             })
@@ -277,8 +291,19 @@ impl Rendered {
 
 impl Ledger {
     /// Wraps an open last segment.
-    pub fn at(disk: Arc<dyn Disk>, signer: LogSigner, file: Box<dyn LogFile>, position: Position) -> Ledger {
-        Ledger { disk, signer, file, position, poisoned: false }
+    pub fn at(
+        disk: Arc<dyn Disk>,
+        signer: LogSigner,
+        file: Box<dyn LogFile>,
+        position: Position,
+    ) -> Ledger {
+        Ledger {
+            disk,
+            signer,
+            file,
+            position,
+            poisoned: false,
+        }
     }
 
     /// Starts a log with its first batch, which begins with the genesis line.
@@ -292,7 +317,13 @@ impl Ledger {
     ) -> Result<Ledger, LedgerError> {
         let rendered = render_batch(&Position::start(signer.identity()), &signer, bodies)?;
         let file = write_segment(disk.as_ref(), 1, rendered.bytes.as_bytes())?;
-        let mut ledger = Ledger { disk, signer, file, position: rendered.after, poisoned: false };
+        let mut ledger = Ledger {
+            disk,
+            signer,
+            file,
+            position: rendered.after,
+            poisoned: false,
+        };
         ledger.publish_head()?;
         Ok(ledger)
     }
@@ -348,15 +379,26 @@ impl Ledger {
 
     fn write(&self, rendered: &Rendered) -> Result<(), LedgerError> {
         let path = segment::path(self.position.segment);
-        let fail = |source| LedgerError::Disk { path: path.clone(), source };
+        let fail = |source| LedgerError::Disk {
+            path: path.clone(),
+            source,
+        };
         self.file.append(rendered.bytes.as_bytes()).map_err(fail)?;
-        let back = disk::read_exact_at(self.file.as_ref(), self.position.offset, rendered.bytes.len())
-            .map_err(fail)?;
+        let back = disk::read_exact_at(
+            self.file.as_ref(),
+            self.position.offset,
+            rendered.bytes.len(),
+        )
+        .map_err(fail)?;
         let mut rest = back.as_slice();
-        for (seq, (length, leaf)) in (self.position.seq..).zip(rendered.lengths.iter().zip(&rendered.leaves))
+        for (seq, (length, leaf)) in
+            (self.position.seq..).zip(rendered.lengths.iter().zip(&rendered.leaves))
         {
-            let line = usize::try_from(*length).ok().and_then(|length| rest.split_at_checked(length));
-            let Some((_, [b'\n', behind @ ..])) = line.filter(|(line, _)| leaf_hash(line) == *leaf) else {
+            let line = usize::try_from(*length)
+                .ok()
+                .and_then(|length| rest.split_at_checked(length));
+            let Some((_, [b'\n', behind @ ..])) = line.filter(|(line, _)| leaf_hash(line) == *leaf)
+            else {
                 return Err(LedgerError::ReadBack { path, seq });
             };
             rest = behind;
@@ -383,7 +425,11 @@ impl Ledger {
     /// way every time.
     pub(super) fn renew_checkpoint(&self, published: &str) -> Result<(), LedgerError> {
         let text = self.sign_checkpoint()?;
-        if text == published { Ok(()) } else { self.publish_checkpoint(&text) }
+        if text == published {
+            Ok(())
+        } else {
+            self.publish_checkpoint(&text)
+        }
     }
 
     /// Signs the checkpoint of the last seal, with the same size and root.
@@ -395,8 +441,14 @@ impl Ledger {
 
     fn publish_checkpoint(&self, text: &str) -> Result<(), LedgerError> {
         let path = PathBuf::from(CHECKPOINT_FILE);
-        disk::replace(self.disk.as_ref(), &path, text.as_bytes(), Mode::Shared, false)
-            .map_err(|source| LedgerError::Disk { path, source })
+        disk::replace(
+            self.disk.as_ref(),
+            &path,
+            text.as_bytes(),
+            Mode::Shared,
+            false,
+        )
+        .map_err(|source| LedgerError::Disk { path, source })
     }
 
     /// Begins a new segment. `rest` describes the bytes after the valid end of the old one.
@@ -422,10 +474,21 @@ impl Ledger {
         let (mut start, body) = self.next_segment(None)?;
         let first = line::render(&start.head, start.seq, start.batch, "segment", &body)?;
         let seq = start.seq.saturating_add(1);
-        let rotation = rotation::sign(order, &self.signer, &next, seq, &leaf_hash(first.as_bytes()));
+        let rotation = rotation::sign(
+            order,
+            &self.signer,
+            &next,
+            seq,
+            &leaf_hash(first.as_bytes()),
+        );
         // Check first: a line that every reader rejects must not be written.
-        rotation::check(&rotation, &self.position.keys, seq, &leaf_hash(first.as_bytes()))
-            .map_err(LedgerError::Rotation)?;
+        rotation::check(
+            &rotation,
+            &self.position.keys,
+            seq,
+            &leaf_hash(first.as_bytes()),
+        )
+        .map_err(LedgerError::Rotation)?;
         let rotate = serde_json::to_string(&rotation)
             .map_err(|error| LedgerError::Line(LineError::Body(error.to_string())))?;
         start.keys = Arc::new(next.identity());
@@ -433,7 +496,11 @@ impl Ledger {
         self.signer = next;
         let sealed = self.begin_segment(&start, &[("segment", body), ("rotate", rotate)])?;
         self.poisoned = false;
-        Ok(Rotated { seq, rotation, sealed })
+        Ok(Rotated {
+            seq,
+            rotation,
+            sealed,
+        })
     }
 
     /// Returns where the next segment begins, and the body of its first line.
@@ -453,7 +520,11 @@ impl Ledger {
         Ok((start, body))
     }
 
-    fn begin_segment(&mut self, start: &Position, bodies: &[(&str, String)]) -> Result<Sealed, LedgerError> {
+    fn begin_segment(
+        &mut self,
+        start: &Position,
+        bodies: &[(&str, String)],
+    ) -> Result<Sealed, LedgerError> {
         let rendered = render_batch(start, &self.signer, bodies)?;
         self.file = write_segment(self.disk.as_ref(), start.segment, rendered.bytes.as_bytes())?;
         let locations = rendered.locations(start, bodies.len());
@@ -469,27 +540,45 @@ impl Ledger {
 /// the content of the segment was pruned, or [`LedgerError::Disk`].
 pub fn read_line(disk: &dyn Disk, location: Location) -> Result<Vec<u8>, LedgerError> {
     let path = segment::path(location.segment);
-    let fail = |source| LedgerError::Disk { path: path.clone(), source };
-    let missing =
-        |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof);
-    let length = usize::try_from(location.length).unwrap_or(usize::MAX).min(line::LINE_BYTES_MAX);
+    let fail = |source| LedgerError::Disk {
+        path: path.clone(),
+        source,
+    };
+    let missing = |error: &io::Error| {
+        matches!(
+            error.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof
+        )
+    };
+    let length = usize::try_from(location.length)
+        .unwrap_or(usize::MAX)
+        .min(line::LINE_BYTES_MAX);
     let read = segment::open(disk, Path::new(segment::AUDIT_DIR), location.segment)
         .and_then(|file| disk::read_exact_at(file.as_ref(), location.offset, length));
     match read {
         Ok(bytes) if leaf_hash(&bytes) == location.leaf => Ok(bytes),
         Ok(_) => Err(LedgerError::NotOnLog),
         Err(error) if missing(&error) => Err(LedgerError::NotOnLog),
-        Err(error) if segment::is_pruned(&error) => {
-            Err(LedgerError::Pruned(Missing::of(disk, Path::new(segment::AUDIT_DIR), &[location.segment])))
-        }
+        Err(error) if segment::is_pruned(&error) => Err(LedgerError::Pruned(Missing::of(
+            disk,
+            Path::new(segment::AUDIT_DIR),
+            &[location.segment],
+        ))),
         Err(error) => Err(fail(error)),
     }
 }
 
 /// Writes a whole segment file, atomically.
-fn write_segment(disk: &dyn Disk, number: u32, bytes: &[u8]) -> Result<Box<dyn LogFile>, LedgerError> {
+fn write_segment(
+    disk: &dyn Disk,
+    number: u32,
+    bytes: &[u8],
+) -> Result<Box<dyn LogFile>, LedgerError> {
     let path = segment::path(number);
-    let fail = |source| LedgerError::Disk { path: path.clone(), source };
+    let fail = |source| LedgerError::Disk {
+        path: path.clone(),
+        source,
+    };
     if disk.stat(&path).map_err(fail)?.is_some() {
         return Err(fail(io::ErrorKind::AlreadyExists.into()));
     }
@@ -505,12 +594,14 @@ fn render_batch(
     let mut after = start.clone();
     // Room for the prefix of every line and for the seal.
     let room = |(_, body): &(&str, String)| body.len().saturating_add(256);
-    let mut bytes = String::with_capacity(bodies.iter().map(room).sum::<usize>().saturating_add(1024));
+    let mut bytes =
+        String::with_capacity(bodies.iter().map(room).sum::<usize>().saturating_add(1024));
     let mut leaves = Vec::new();
     let mut lengths = Vec::new();
     let mut push = |after: &mut Position, kind: &str, body: &str| -> Result<(), LedgerError> {
         let start = bytes.len();
-        let length = line::render_into(&mut bytes, &after.head, after.seq, after.batch, kind, body)?;
+        let length =
+            line::render_into(&mut bytes, &after.head, after.seq, after.batch, kind, body)?;
         let length = u64::try_from(length).unwrap_or(u64::MAX);
         after.head = leaf_hash(bytes.get(start..).unwrap_or_default().as_bytes());
         after.frontier.push(after.head);
@@ -537,5 +628,10 @@ fn render_batch(
     if total > BATCH_BYTES_MAX {
         return Err(LedgerError::BatchTooLong(total));
     }
-    Ok(Rendered { bytes, leaves, lengths, after })
+    Ok(Rendered {
+        bytes,
+        leaves,
+        lengths,
+        after,
+    })
 }

@@ -1,9 +1,9 @@
-//! C2SP signed notes (<https://c2sp.org/signed-note>) and checkpoints (<https://c2sp.org/tlog-checkpoint>)
-//! with Ed25519 keys. Pure.
+//! C2SP signed notes (<https://c2sp.org/signed-note>) and checkpoints
+//! (<https://c2sp.org/tlog-checkpoint>) with Ed25519 keys. Pure.
 //!
-//! A note is text, an empty line, and signature lines. A checkpoint is a note whose text is the head
-//! of a log. Notes come from files and from other machines, so nothing in a note is trusted before
-//! [`open_note`] has returned its text.
+//! A note is text, an empty line, and signature lines. A checkpoint is a note whose text is the
+//! head of a log. Notes come from files and from other machines, so nothing in a note is trusted
+//! before [`open_note`] has returned its text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,7 +24,8 @@ const SIGNATURE_PREFIX: &str = "\u{2014} ";
 /// Largest note that is read, in bytes: a million, as in Go's sumdb/note.
 pub const NOTE_BYTES_MAX: usize = 1_000_000;
 
-/// Most signature lines in one note: 100, as in Go's sumdb/note. The specification demands at least 16.
+/// Most signature lines in one note: 100, as in Go's sumdb/note. The specification demands at
+/// least 16.
 pub const SIGNATURE_LINES_MAX: usize = 100;
 
 /// Why a verifier or signer key is invalid.
@@ -32,19 +33,22 @@ pub const SIGNATURE_LINES_MAX: usize = 100;
 #[non_exhaustive]
 pub enum KeyError {
     /// The name is empty or holds a space, a plus sign or a control character.
-    #[error("key name `{}` is empty or holds a space, a plus sign or a control character", .name.escape_debug())]
+    #[error("key name `{}` is empty or holds a space, a plus sign or a control \
+        character", .name.escape_debug())]
     Name {
         /// The name as given.
         name: String,
     },
     /// The text does not have the form `<name>+<key id>+<base64>`.
     #[error(
-        "verifier key is not of the form `<name>+<8 hex digits>+<base64>`, as `spoolgate init` printed it"
+        "verifier key is not of the form `<name>+<8 hex digits>+<base64>`, as `spoolgate init` \
+            printed it"
     )]
     Form,
     /// The type byte before the public key does not mean Ed25519.
     #[error(
-        "verifier key has algorithm {algorithm:#04x}, only Ed25519 ({ALGORITHM_ED25519:#04x}) is supported"
+        "verifier key has algorithm {algorithm:#04x}, only Ed25519 ({ALGORITHM_ED25519:#04x}) is \
+            supported"
     )]
     Algorithm {
         /// The byte found.
@@ -55,7 +59,8 @@ pub enum KeyError {
     Point,
     /// The key id in the text differs from the one computed from name and key, so one of the three
     /// was mistyped.
-    #[error("verifier key says key id `{}`, but its name and key give `{expected}`", .found.escape_debug())]
+    #[error("verifier key says key id `{}`, but its name and key give \
+        `{expected}`", .found.escape_debug())]
     Id {
         /// The id as written.
         found: String,
@@ -148,7 +153,8 @@ pub enum NoteError {
     },
 }
 
-/// First four bytes of `SHA-256(name || 0x0A || 0x01 || public key)` (signed-note, "Ed25519 signatures").
+/// First four bytes of `SHA-256(name || 0x0A || 0x01 || public key)` (signed-note, "Ed25519
+/// signatures").
 ///
 /// Prints as 8 lower-case hex digits. A label to find a key by, much too short to prove anything.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -189,12 +195,15 @@ impl fmt::Debug for KeyId {
 fn check_name(name: &str) -> Result<(), KeyError> {
     let bad = |c: char| c == '+' || c.is_whitespace() || c.is_control();
     if name.is_empty() || name.contains(bad) {
-        return Err(KeyError::Name { name: name.to_owned() });
+        return Err(KeyError::Name {
+            name: name.to_owned(),
+        });
     }
     Ok(())
 }
 
-/// A named Ed25519 public key. Text form (vkey): `<name>+<8 hex key id>+<base64(0x01 || 32 key bytes)>`.
+/// A named Ed25519 public key. Text form (vkey): `<name>+<8 hex key id>+<base64(0x01 || 32 key
+/// bytes)>`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct VerifierKey {
     name: String,
@@ -214,7 +223,11 @@ impl VerifierKey {
         if key.is_weak() {
             return Err(KeyError::Point);
         }
-        Ok(VerifierKey { name: name.to_owned(), id: KeyId::of(name, &key), key })
+        Ok(VerifierKey {
+            name: name.to_owned(),
+            id: KeyId::of(name, &key),
+            key,
+        })
     }
 
     /// The key name.
@@ -244,8 +257,8 @@ impl VerifierKey {
 impl FromStr for VerifierKey {
     type Err = KeyError;
 
-    /// Reads a vkey. Only the text that [`VerifierKey`] prints is accepted, so upper-case hex and loose
-    /// base64 are [`KeyError::Id`] and [`KeyError::Form`].
+    /// Reads a vkey. Only the text that [`VerifierKey`] prints is accepted, so upper-case hex and
+    /// loose base64 are [`KeyError::Id`] and [`KeyError::Form`].
     fn from_str(text: &str) -> Result<VerifierKey, KeyError> {
         // The base64 may contain plus signs, but name and id may not, so the first two plus signs
         // split the text.
@@ -254,11 +267,16 @@ impl FromStr for VerifierKey {
         let bytes = STANDARD.decode(key).map_err(|_| KeyError::Form)?;
         let (algorithm, key) = bytes.split_first().ok_or(KeyError::Form)?;
         if *algorithm != ALGORITHM_ED25519 {
-            return Err(KeyError::Algorithm { algorithm: *algorithm });
+            return Err(KeyError::Algorithm {
+                algorithm: *algorithm,
+            });
         }
         let key = VerifierKey::new(name, key.try_into().map_err(|_| KeyError::Form)?)?;
         if key.id.to_string() != id {
-            return Err(KeyError::Id { found: id.to_owned(), expected: key.id });
+            return Err(KeyError::Id {
+                found: id.to_owned(),
+                expected: key.id,
+            });
         }
         Ok(key)
     }
@@ -278,7 +296,8 @@ impl fmt::Debug for VerifierKey {
     }
 }
 
-/// A named Ed25519 secret key. Its memory is wiped when it is dropped, and it never prints the secret.
+/// A named Ed25519 secret key. Its memory is wiped when it is dropped, and it never prints the
+/// secret.
 pub struct SignerKey {
     verifier: VerifierKey,
     key: SigningKey,
@@ -292,7 +311,10 @@ impl SignerKey {
     /// Returns [`KeyError::Name`] for a name that is not allowed in a note.
     pub fn from_seed(name: &str, seed: &[u8; 32]) -> Result<SignerKey, KeyError> {
         let key = SigningKey::from_bytes(seed);
-        Ok(SignerKey { verifier: VerifierKey::new(name, key.verifying_key().as_bytes())?, key })
+        Ok(SignerKey {
+            verifier: VerifierKey::new(name, key.verifying_key().as_bytes())?,
+            key,
+        })
     }
 
     /// The key name.
@@ -313,7 +335,11 @@ impl SignerKey {
 
 impl fmt::Debug for SignerKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SignerKey({}+{}, secret)", self.verifier.name, self.verifier.id)
+        write!(
+            f,
+            "SignerKey({}+{}, secret)",
+            self.verifier.name, self.verifier.id
+        )
     }
 }
 
@@ -340,14 +366,21 @@ pub fn sign_note(text: &str, signer: &SignerKey) -> Result<String, NoteError> {
     check_text(text)?;
     let mut signature = signer.verifier.id.0.to_vec();
     signature.extend_from_slice(&signer.key.sign(text.as_bytes()).to_bytes());
-    let note = format!("{text}\n{SIGNATURE_PREFIX}{} {}\n", signer.name(), STANDARD.encode(signature));
+    let note = format!(
+        "{text}\n{SIGNATURE_PREFIX}{} {}\n",
+        signer.name(),
+        STANDARD.encode(signature)
+    );
     check_size(&note)?;
     Ok(note)
 }
 
 fn check_size(note: &str) -> Result<(), NoteError> {
     if note.len() > NOTE_BYTES_MAX {
-        return Err(NoteError::TooLarge { size_bytes: note.len(), limit_bytes: NOTE_BYTES_MAX });
+        return Err(NoteError::TooLarge {
+            size_bytes: note.len(),
+            limit_bytes: NOTE_BYTES_MAX,
+        });
     }
     Ok(())
 }
@@ -367,16 +400,25 @@ impl SignatureLine<'_> {
         check_name(name).ok()?;
         let bytes = STANDARD.decode(base64).ok()?;
         let (id, signature) = bytes.split_first_chunk()?;
-        (!signature.is_empty()).then(|| SignatureLine { name, id: KeyId(*id), signature: signature.to_vec() })
+        (!signature.is_empty()).then(|| SignatureLine {
+            name,
+            id: KeyId(*id),
+            signature: signature.to_vec(),
+        })
     }
 
     /// The known key that this line claims to be by.
     fn find_key<'k>(&self, known: &'k [VerifierKey]) -> Result<Option<&'k VerifierKey>, NoteError> {
-        let mut same = known.iter().filter(|key| key.name == self.name && key.id == self.id);
+        let mut same = known
+            .iter()
+            .filter(|key| key.name == self.name && key.id == self.id);
         let found = same.next();
         // The same key listed twice is harmless; two keys behind one label are not.
         if same.any(|key| Some(key) != found) {
-            return Err(NoteError::AmbiguousKey { name: self.name.to_owned(), id: self.id });
+            return Err(NoteError::AmbiguousKey {
+                name: self.name.to_owned(),
+                id: self.id,
+            });
         }
         Ok(found)
     }
@@ -386,15 +428,20 @@ impl SignatureLine<'_> {
 /// signature lines.
 fn split_note(note: &str) -> Result<(&str, &str), NoteError> {
     let empty_line = note.rfind("\n\n").ok_or(NoteError::NoSignatures)?;
-    let (text, rest) = note.split_at_checked(empty_line + 1).ok_or(NoteError::NoSignatures)?;
-    // `rest` is the newline of the empty line and the signature block, which ends in a newline of its own.
-    let block =
-        rest.strip_prefix('\n').and_then(|rest| rest.strip_suffix('\n')).ok_or(NoteError::NoSignatures)?;
+    let (text, rest) = note
+        .split_at_checked(empty_line + 1)
+        .ok_or(NoteError::NoSignatures)?;
+    // `rest` is the newline of the empty line and the signature block, which ends in a newline of
+    // its own.
+    let block = rest
+        .strip_prefix('\n')
+        .and_then(|rest| rest.strip_suffix('\n'))
+        .ok_or(NoteError::NoSignatures)?;
     Ok((text, block))
 }
 
-/// Checks the signatures of a note and returns its text, final newline included, and the names of the known
-/// keys that signed it, in the order of their lines.
+/// Checks the signatures of a note and returns its text, final newline included, and the names of
+/// the known keys that signed it, in the order of their lines.
 ///
 /// Lines by unknown keys must be well formed and are otherwise ignored. A line is by a known key if
 /// both name and key id match that key. Of several lines by one known key only the first counts.
@@ -403,24 +450,35 @@ fn split_note(note: &str) -> Result<(&str, &str), NoteError> {
 /// # Errors
 /// Returns [`NoteError`] if the note is malformed, if a known key's signature does not verify (that
 /// rejects the whole note), or if no known key signed it. No part of a rejected note may be used.
-pub fn open_note<'n>(note: &'n str, known: &[VerifierKey]) -> Result<(&'n str, Vec<&'n str>), NoteError> {
+pub fn open_note<'n>(
+    note: &'n str,
+    known: &[VerifierKey],
+) -> Result<(&'n str, Vec<&'n str>), NoteError> {
     check_size(note)?;
     check_text(note)?;
     let (text, block) = split_note(note)?;
     // Counted before any key is tried, so that a long block costs no signature checks.
     if block.split('\n').nth(SIGNATURE_LINES_MAX).is_some() {
-        return Err(NoteError::TooManySignatures { limit: SIGNATURE_LINES_MAX });
+        return Err(NoteError::TooManySignatures {
+            limit: SIGNATURE_LINES_MAX,
+        });
     }
     let mut names = Vec::new();
     let mut seen: Vec<&VerifierKey> = Vec::new();
     for (index, line) in block.split('\n').enumerate() {
-        let line = SignatureLine::parse(line).ok_or(NoteError::SignatureLine { line: index + 1 })?;
-        let Some(key) = line.find_key(known)? else { continue };
+        let line =
+            SignatureLine::parse(line).ok_or(NoteError::SignatureLine { line: index + 1 })?;
+        let Some(key) = line.find_key(known)? else {
+            continue;
+        };
         if seen.contains(&key) {
             continue;
         }
         if !key.verifies(text, &line.signature) {
-            return Err(NoteError::BadSignature { name: key.name.clone(), id: key.id });
+            return Err(NoteError::BadSignature {
+                name: key.name.clone(),
+                id: key.id,
+            });
         }
         seen.push(key);
         names.push(line.name);
@@ -448,13 +506,23 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// A checkpoint without extension lines, as spoolgate writes it.
     pub fn new(origin: &str, size: u64, root: Hash) -> Checkpoint {
-        Checkpoint { origin: origin.to_owned(), size, root, extensions: Vec::new() }
+        Checkpoint {
+            origin: origin.to_owned(),
+            size,
+            root,
+            extensions: Vec::new(),
+        }
     }
 
-    /// The note text: origin, decimal size and base64 root, then any extensions, each ended by a newline
-    /// (tlog-checkpoint, "Note text").
+    /// The note text: origin, decimal size and base64 root, then any extensions, each ended by a
+    /// newline (tlog-checkpoint, "Note text").
     pub fn text(&self) -> String {
-        let mut text = format!("{}\n{}\n{}\n", self.origin, self.size, self.root.to_base64());
+        let mut text = format!(
+            "{}\n{}\n{}\n",
+            self.origin,
+            self.size,
+            self.root.to_base64()
+        );
         for line in &self.extensions {
             text.push_str(line);
             text.push('\n');
@@ -470,10 +538,16 @@ impl Checkpoint {
     /// of 32 bytes. Control characters include DEL and U+0080 to U+009F, which the specification
     /// allows: their only use is to confuse a terminal.
     pub fn parse(text: &str) -> Result<Checkpoint, NoteError> {
-        if let Some((offset, _)) = text.char_indices().find(|(_, c)| c.is_control() && *c != '\n') {
+        if let Some((offset, _)) = text
+            .char_indices()
+            .find(|(_, c)| c.is_control() && *c != '\n')
+        {
             return Err(NoteError::ControlCharacter { offset });
         }
-        let lines = text.strip_suffix('\n').ok_or(NoteError::NoFinalNewline)?.split('\n');
+        let lines = text
+            .strip_suffix('\n')
+            .ok_or(NoteError::NoFinalNewline)?
+            .split('\n');
         if let Some(index) = lines.clone().position(str::is_empty) {
             return Err(NoteError::EmptyLine { line: index + 1 });
         }
@@ -491,7 +565,9 @@ impl Checkpoint {
 
 /// Parses a decimal number in its canonical form. `u64::from_str` alone would accept `+1` and `01`.
 fn parse_size(text: &str) -> Option<u64> {
-    text.parse().ok().filter(|size: &u64| size.to_string() == text)
+    text.parse()
+        .ok()
+        .filter(|size: &u64| size.to_string() == text)
 }
 
 /// Signs a checkpoint as a note.
@@ -519,7 +595,8 @@ pub fn sign_checkpoint(checkpoint: &Checkpoint, signer: &SignerKey) -> Result<St
     sign_note(&text, signer)
 }
 
-/// Opens a checkpoint note of the log `origin` that `key` must have signed. Other signers' lines are ignored.
+/// Opens a checkpoint note of the log `origin` that `key` must have signed. Other signers' lines
+/// are ignored.
 ///
 /// ```
 /// use spoolgate_ledger::note::{VerifierKey, open_checkpoint};
@@ -536,11 +613,18 @@ pub fn sign_checkpoint(checkpoint: &Checkpoint, signer: &SignerKey) -> Result<St
 /// Returns the errors of [`open_note`] and [`Checkpoint::parse`], or [`NoteError::Origin`] for a
 /// checkpoint of another log: one key may serve several logs, and the name in a signature line is
 /// not part of the signed text.
-pub fn open_checkpoint(note: &str, key: &VerifierKey, origin: &str) -> Result<Checkpoint, NoteError> {
+pub fn open_checkpoint(
+    note: &str,
+    key: &VerifierKey,
+    origin: &str,
+) -> Result<Checkpoint, NoteError> {
     let (text, _) = open_note(note, std::slice::from_ref(key))?;
     let checkpoint = Checkpoint::parse(text)?;
     if checkpoint.origin != origin {
-        return Err(NoteError::Origin { found: checkpoint.origin, expected: origin.to_owned() });
+        return Err(NoteError::Origin {
+            found: checkpoint.origin,
+            expected: origin.to_owned(),
+        });
     }
     Ok(checkpoint)
 }
@@ -568,22 +652,43 @@ mod tests {
 
     #[test]
     fn names_that_cannot_stand_in_a_note_are_refused() {
-        for name in
-            ["", " ", "a b", "a+b", "a\u{a0}b", "a\u{2003}b", "a\u{3000}", "a\nb", "a\tb", "a\u{85}", "a\0"]
-        {
+        for name in [
+            "",
+            " ",
+            "a b",
+            "a+b",
+            "a\u{a0}b",
+            "a\u{2003}b",
+            "a\u{3000}",
+            "a\nb",
+            "a\tb",
+            "a\u{85}",
+            "a\0",
+        ] {
             let error = SignerKey::from_seed(name, &[7; 32]).unwrap_err();
-            assert_eq!(error, KeyError::Name { name: name.to_owned() });
+            assert_eq!(
+                error,
+                KeyError::Name {
+                    name: name.to_owned()
+                }
+            );
         }
         for name in ["a", "gate.example/desk", "Ürünler", "a-b_c", "—"] {
             let key = signer(name);
-            assert_eq!(key.verifier().to_string().parse().as_ref(), Ok(key.verifier()));
+            assert_eq!(
+                key.verifier().to_string().parse().as_ref(),
+                Ok(key.verifier())
+            );
         }
     }
 
     #[test]
     fn a_signer_prints_no_secret() {
         let key = signer(ORIGIN);
-        assert_eq!(format!("{key:?}"), format!("SignerKey({ORIGIN}+{}, secret)", key.verifier().id()));
+        assert_eq!(
+            format!("{key:?}"),
+            format!("SignerKey({ORIGIN}+{}, secret)", key.verifier().id())
+        );
         assert!(!format!("{key:?} {key:#?}").contains("7, 7"));
     }
 
@@ -599,14 +704,23 @@ mod tests {
     #[test]
     fn two_keys_behind_one_label_are_ambiguous() {
         let key = signer(ORIGIN).verifier().clone();
-        let mut other = SignerKey::from_seed(ORIGIN, &[8; 32]).unwrap().verifier().clone();
+        let mut other = SignerKey::from_seed(ORIGIN, &[8; 32])
+            .unwrap()
+            .verifier()
+            .clone();
         let note = sign_note("text\n", &signer(ORIGIN)).unwrap();
         let twice = [key.clone(), other.clone(), key.clone()];
         assert_eq!(open_note(&note, &twice), Ok(("text\n", vec![ORIGIN])));
         // A real collision of the 32-bit id takes minutes to find; pretend that one was.
         other.id = key.id;
         let error = open_note(&note, &[key.clone(), other]).unwrap_err();
-        assert_eq!(error, NoteError::AmbiguousKey { name: ORIGIN.into(), id: key.id });
+        assert_eq!(
+            error,
+            NoteError::AmbiguousKey {
+                name: ORIGIN.into(),
+                id: key.id
+            }
+        );
     }
 
     #[test]
@@ -614,7 +728,11 @@ mod tests {
         let root = leaf_hash(b"x").to_base64();
         let check = |text: &str, expect: Result<(), NoteError>| {
             let parsed = Checkpoint::parse(text);
-            assert_eq!(parsed.as_ref().map(|_| ()).map_err(Clone::clone), expect, "{text:?}");
+            assert_eq!(
+                parsed.as_ref().map(|_| ()).map_err(Clone::clone),
+                expect,
+                "{text:?}"
+            );
             if let Ok(checkpoint) = parsed {
                 assert_eq!(checkpoint.text(), text);
             }
@@ -622,31 +740,69 @@ mod tests {
         check(&format!("o\n0\n{root}\n"), Ok(()));
         check(&format!("o\n18446744073709551615\n{root}\n"), Ok(()));
         check(&format!("o with space\n1\n{root}\next 1\next 2\n"), Ok(()));
-        for size in
-            ["00", "01", "+1", "-1", "-0", "1 ", " 1", "1e3", "0x1", "1.0", "18446744073709551616", "١"]
-        {
+        for size in [
+            "00",
+            "01",
+            "+1",
+            "-1",
+            "-0",
+            "1 ",
+            " 1",
+            "1e3",
+            "0x1",
+            "1.0",
+            "18446744073709551616",
+            "١",
+        ] {
             check(&format!("o\n{size}\n{root}\n"), Err(NoteError::TreeSize));
         }
         let unpadded = root.trim_end_matches('=');
         let short = &STANDARD.encode([0; 31]);
         let long = &STANDARD.encode([0; 33]);
         let url_safe = &STANDARD.encode([0xff; 32]).replace('/', "_");
-        for bad in ["=", "AAAA", unpadded, short, long, url_safe, &format!("{root} "), &format!(" {root}")] {
+        for bad in [
+            "=",
+            "AAAA",
+            unpadded,
+            short,
+            long,
+            url_safe,
+            &format!("{root} "),
+            &format!(" {root}"),
+        ] {
             check(&format!("o\n1\n{bad}\n"), Err(NoteError::RootHash));
         }
         check("", Err(NoteError::NoFinalNewline));
         check(&format!("o\n1\n{root}"), Err(NoteError::NoFinalNewline));
         check("\n", Err(NoteError::EmptyLine { line: 1 }));
-        check(&format!("\n1\n{root}\n"), Err(NoteError::EmptyLine { line: 1 }));
-        check(&format!("o\n\n{root}\n"), Err(NoteError::EmptyLine { line: 2 }));
-        check(&format!("o\n1\n{root}\n\n"), Err(NoteError::EmptyLine { line: 4 }));
-        check(&format!("o\n1\n{root}\n\nx\n"), Err(NoteError::EmptyLine { line: 4 }));
+        check(
+            &format!("\n1\n{root}\n"),
+            Err(NoteError::EmptyLine { line: 1 }),
+        );
+        check(
+            &format!("o\n\n{root}\n"),
+            Err(NoteError::EmptyLine { line: 2 }),
+        );
+        check(
+            &format!("o\n1\n{root}\n\n"),
+            Err(NoteError::EmptyLine { line: 4 }),
+        );
+        check(
+            &format!("o\n1\n{root}\n\nx\n"),
+            Err(NoteError::EmptyLine { line: 4 }),
+        );
         check("o\n", Err(NoteError::TooFewLines));
         check("o\n1\n", Err(NoteError::TooFewLines));
         for control in ["\0", "\r", "\t", "\u{1b}", "\u{7f}", "\u{9b}"] {
-            check(&format!("o{control}\n1\n{root}\n"), Err(NoteError::ControlCharacter { offset: 1 }));
+            check(
+                &format!("o{control}\n1\n{root}\n"),
+                Err(NoteError::ControlCharacter { offset: 1 }),
+            );
             let offset = 5 + root.len();
-            check(&format!("o\n1\n{root}\n{control}\n"), Err(NoteError::ControlCharacter { offset }));
+            check(
+                &format!("o\n1\n{root}\n{control}\n"),
+                Err(NoteError::ControlCharacter { offset }),
+            );
         }
     }
 
@@ -654,9 +810,15 @@ mod tests {
     fn a_checkpoint_that_reads_back_as_another_is_not_signed() {
         let root = leaf_hash(b"x");
         let forged = Checkpoint::new(&format!("o\n9\n{}", Hash::ZERO.to_base64()), 1, root);
-        assert_eq!(sign_checkpoint(&forged, &signer("o")), Err(NoteError::Ambiguous));
+        assert_eq!(
+            sign_checkpoint(&forged, &signer("o")),
+            Err(NoteError::Ambiguous)
+        );
         let empty = Checkpoint::new("", 1, root);
-        assert_eq!(sign_checkpoint(&empty, &signer("o")), Err(NoteError::EmptyLine { line: 1 }));
+        assert_eq!(
+            sign_checkpoint(&empty, &signer("o")),
+            Err(NoteError::EmptyLine { line: 1 })
+        );
     }
 
     proptest! {
@@ -684,7 +846,8 @@ mod tests {
         }
 
         #[test]
-        fn nothing_read_makes_it_panic(note in "[\n\n\n— a+=/\0é]{0,60}", vkey in "[a+0-9A-Z=/]{0,60}") {
+        fn nothing_read_makes_it_panic(note in "[\n\n\n— \
+            a+=/\0é]{0,60}", vkey in "[a+0-9A-Z=/]{0,60}") {
             let key = signer("a").verifier().clone();
             prop_assert!(open_note(&note, &[key]).is_err());
             prop_assert!(vkey.parse::<VerifierKey>().is_err());

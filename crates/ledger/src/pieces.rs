@@ -56,7 +56,12 @@ impl Standing {
     /// # Errors
     /// Returns a message that says what is wrong.
     pub(crate) fn check(&self, behind: &Behind, first_seq: u64) -> Result<(), String> {
-        let Behind { head, seq, batch, rotated } = behind;
+        let Behind {
+            head,
+            seq,
+            batch,
+            rotated,
+        } = behind;
         if self.seq != *seq || self.batch != *batch {
             return Err(format!(
                 "line {} of batch {} where line {seq} of batch {batch} should stand",
@@ -240,7 +245,14 @@ pub(crate) fn look_at_all<E: From<io::Error>>(
     let threads = options.threads.clamp(1, THREADS_MAX);
     let bytes = (length / (8 * threads as u64)).clamp(PIECE_BYTES_MIN as u64, PIECE_BYTES_MAX);
     let pieces = length.div_ceil(bytes);
-    let looker = || Looker { file, length, from, options, bytes, work: Work::default() };
+    let looker = || Looker {
+        file,
+        length,
+        from,
+        options,
+        bytes,
+        work: Work::default(),
+    };
     if threads == 1 || pieces <= 1 {
         let mut looker = looker();
         return (0..pieces).try_for_each(|number| join(looker.look_at(number)));
@@ -253,7 +265,11 @@ pub(crate) fn look_at_all<E: From<io::Error>>(
                 let run = move || {
                     let mut mine = (first..pieces).step_by(threads);
                     // The receiver is dropped once a bad line was found.
-                    while mine.next().is_some_and(|number| found.send(looker.look_at(number)).is_ok()) {}
+                    while mine
+                        .next()
+                        .is_some_and(|number| found.send(looker.look_at(number)).is_ok())
+                    {
+                    }
                 };
                 (arriving, scope.spawn(run))
             })
@@ -306,12 +322,19 @@ impl Looker<'_> {
         // The byte before each line is an LF or a placeholder for one. Set to zero, it turns the
         // line into the message of its leaf hash.
         for line in &work.lines {
-            if let Some(byte) = line.start.checked_sub(1).and_then(|at| work.buffer.get_mut(at)) {
+            if let Some(byte) = line
+                .start
+                .checked_sub(1)
+                .and_then(|at| work.buffer.get_mut(at))
+            {
                 *byte = 0;
             }
         }
-        let message =
-            |line: &Range<usize>| work.buffer.get(line.start.saturating_sub(1)..line.end).unwrap_or_default();
+        let message = |line: &Range<usize>| {
+            work.buffer
+                .get(line.start.saturating_sub(1)..line.end)
+                .unwrap_or_default()
+        };
         lanes::hash_all(work.lines.iter().map(message), &mut work.leaves);
         let piece = self.follow(begin, bad, &mut work);
         self.work = work;
@@ -339,7 +362,9 @@ impl Looker<'_> {
             }
         }
         let mut ends = memchr::memchr_iter(b'\n', buffer);
-        let Some(before) = ends.next() else { return Ok(None) };
+        let Some(before) = ends.next() else {
+            return Ok(None);
+        };
         let mut start = before + 1;
         for end in ends {
             lines.push(start..end);
@@ -349,9 +374,13 @@ impl Looker<'_> {
             return Ok(None);
         }
         // The last line ends after the piece, usually not far.
-        for to in [buffer.len().saturating_add(READ_ON_BYTES), start.saturating_add(PIECE_BYTES_MIN)] {
+        for to in [
+            buffer.len().saturating_add(READ_ON_BYTES),
+            start.saturating_add(PIECE_BYTES_MIN),
+        ] {
             let known = buffer.len();
-            let left = usize::try_from(self.length.saturating_sub(in_file(known))).unwrap_or(usize::MAX);
+            let left =
+                usize::try_from(self.length.saturating_sub(in_file(known))).unwrap_or(usize::MAX);
             buffer.resize(known.saturating_add(to.saturating_sub(known).min(left)), 0);
             let behind = buffer.get_mut(known..).unwrap_or_default();
             disk::fill_at(self.file, in_file(known), behind)?;
@@ -370,26 +399,37 @@ impl Looker<'_> {
 
     /// Goes from line to line as long as each follows the one before it.
     fn follow(&self, begin: u64, end: Option<(u64, String)>, work: &mut Work) -> Piece {
-        let Work { buffer, lines, leaves, level, right } = work;
+        let Work {
+            buffer,
+            lines,
+            leaves,
+            level,
+            right,
+        } = work;
         let in_file = |at: usize| begin.saturating_add(at as u64).saturating_sub(1);
         let mut piece = Piece::default();
-        let mut put = |piece: &mut Piece, lines: Range<usize>, end: u64, seal: Option<SeenSeal>, rotated| {
-            let known = piece.subtrees.len();
-            if let Some(first) = piece.first.as_ref().filter(|_| !self.options.chain) {
-                let start = first.seq.wrapping_add(lines.start as u64);
-                let leaves = leaves.get(lines.clone()).unwrap_or_default();
-                cover(start, leaves, level, right, &mut piece.subtrees);
-            }
-            let last = if seal.is_some() { lines.end } else { lines.end.saturating_sub(1) };
-            piece.stretches.push(Stretch {
-                lines: lines.len() as u64,
-                end,
-                subtrees: piece.subtrees.len().saturating_sub(known),
-                seal,
-                head: leaves.get(last).copied().unwrap_or(Hash::ZERO),
-                rotated,
-            });
-        };
+        let mut put =
+            |piece: &mut Piece, lines: Range<usize>, end: u64, seal: Option<SeenSeal>, rotated| {
+                let known = piece.subtrees.len();
+                if let Some(first) = piece.first.as_ref().filter(|_| !self.options.chain) {
+                    let start = first.seq.wrapping_add(lines.start as u64);
+                    let leaves = leaves.get(lines.clone()).unwrap_or_default();
+                    cover(start, leaves, level, right, &mut piece.subtrees);
+                }
+                let last = if seal.is_some() {
+                    lines.end
+                } else {
+                    lines.end.saturating_sub(1)
+                };
+                piece.stretches.push(Stretch {
+                    lines: lines.len() as u64,
+                    end,
+                    subtrees: piece.subtrees.len().saturating_sub(known),
+                    seal,
+                    head: leaves.get(last).copied().unwrap_or(Hash::ZERO),
+                    rotated,
+                });
+            };
         let mut behind: Option<Behind> = None;
         // The lines in `from..to` follow each other and are not in a stretch yet.
         let (mut from, mut to) = (0, 0);
@@ -403,15 +443,27 @@ impl Looker<'_> {
                     break;
                 }
             };
-            let Standing { prev, seq, batch, place, .. } = standing;
+            let Standing {
+                prev,
+                seq,
+                batch,
+                place,
+                ..
+            } = standing;
             let rotated = place == Place::Second;
             if place == Place::Admin
                 && let Ok(line) = line::parse(bytes)
             {
-                piece.given_up.extend(heads::given_up(&line.body()).into_iter().map(|head| (head, seq)));
+                piece.given_up.extend(
+                    heads::given_up(&line.body())
+                        .into_iter()
+                        .map(|head| (head, seq)),
+                );
             }
             if !self.options.chain {
-                piece.sealed.extend(sealed_of(bytes).map(|sealed| (seq, sealed)));
+                piece
+                    .sealed
+                    .extend(sealed_of(bytes).map(|sealed| (seq, sealed)));
             }
             behind = Some(Behind {
                 head: *leaf,
@@ -421,7 +473,12 @@ impl Looker<'_> {
             });
             piece.first.get_or_insert(standing);
             if let Some(says) = seal {
-                let seal = SeenSeal { offset, end: in_file(line.end.saturating_add(1)), prev, says };
+                let seal = SeenSeal {
+                    offset,
+                    end: in_file(line.end.saturating_add(1)),
+                    prev,
+                    says,
+                };
                 put(&mut piece, from..to, offset, Some(seal), false);
                 from = to + 1;
             }
@@ -430,7 +487,13 @@ impl Looker<'_> {
         if from < to {
             let last = lines.get(to - 1).map_or(0, |line| line.end);
             let rotated = behind.is_some_and(|behind| behind.rotated);
-            put(&mut piece, from..to, in_file(last.saturating_add(1)), None, rotated);
+            put(
+                &mut piece,
+                from..to,
+                in_file(last.saturating_add(1)),
+                None,
+                rotated,
+            );
         }
         piece.bad = piece.bad.take().or(end);
         piece
@@ -452,8 +515,15 @@ impl Looker<'_> {
             check_strictly(&parsed()?, canonical)?;
         }
         let no_start = || LineError::Prefix.to_string();
-        let line::Start { prev, seq, batch, kind, tail } =
-            line::start(bytes).filter(|_| bytes.ends_with(b"}")).ok_or_else(no_start)?;
+        let line::Start {
+            prev,
+            seq,
+            batch,
+            kind,
+            tail,
+        } = line::start(bytes)
+            .filter(|_| bytes.ends_with(b"}"))
+            .ok_or_else(no_start)?;
         let place = Place::of(kind);
         if matches!(place, Place::First | Place::FirstOfFile | Place::Second) {
             // Other functions read these lines strictly, so check them just as strictly.
@@ -461,14 +531,23 @@ impl Looker<'_> {
         }
         let prev = match behind {
             Some(behind) if behind.head.hex_bytes() == *prev => behind.head,
-            _ => std::str::from_utf8(prev).ok().and_then(Hash::from_hex).ok_or_else(no_start)?,
+            _ => std::str::from_utf8(prev)
+                .ok()
+                .and_then(Hash::from_hex)
+                .ok_or_else(no_start)?,
         };
         let seal = match kind {
             b"seal" if self.options.chain => Some(None),
             b"seal" => Some(Some(self.look_at_seal(seq, &prev, tail)?)),
             _ => None,
         };
-        let standing = Standing { offset, prev, seq, batch, place };
+        let standing = Standing {
+            offset,
+            prev,
+            seq,
+            batch,
+            place,
+        };
         if let Some(behind) = behind {
             standing.check(behind, self.from.first_seq)?;
         }
@@ -477,14 +556,25 @@ impl Looker<'_> {
 
     fn look_at_seal(&self, seq: u64, prev: &Hash, tail: &[u8]) -> Result<Says, String> {
         let body = [b"{", tail].concat();
-        let parsed: Seal =
-            serde_json::from_slice(&body).map_err(|error| format!("seal at line {seq}: {error}"))?;
+        let parsed: Seal = serde_json::from_slice(&body)
+            .map_err(|error| format!("seal at line {seq}: {error}"))?;
         if parsed.body().as_bytes() != body {
-            return Err(format!("the seal at line {seq} is not written as seals are"));
+            return Err(format!(
+                "the seal at line {seq} is not written as seals are"
+            ));
         }
         let root = Hash::from_hex(&parsed.root).ok_or("a seal's root is not a hash")?;
-        let verifies = parsed.verifies(&self.from.keys.seal_key, &self.from.keys.origin, &root, prev);
-        Ok(Says { size: parsed.size, root, verifies })
+        let verifies = parsed.verifies(
+            &self.from.keys.seal_key,
+            &self.from.keys.origin,
+            &root,
+            prev,
+        );
+        Ok(Says {
+            size: parsed.size,
+            root,
+            verifies,
+        })
     }
 }
 
@@ -525,8 +615,8 @@ fn cover(
 pub(crate) fn length_of_line(file: &dyn LogFile, from: u64, end: u64) -> io::Result<Option<u64>> {
     let mut at = from;
     while at < end {
-        let length =
-            usize::try_from(end.saturating_sub(at).min(PIECE_BYTES_MAX)).map_err(io::Error::other)?;
+        let length = usize::try_from(end.saturating_sub(at).min(PIECE_BYTES_MAX))
+            .map_err(io::Error::other)?;
         let bytes = disk::read_exact_at(file, at, length)?;
         if let Some(found) = memchr::memchr(b'\n', &bytes) {
             return Ok(Some(at.saturating_add(found as u64).saturating_sub(from)));
@@ -549,14 +639,16 @@ fn check_strictly(line: &line::Line<'_>, canonical: Canonical) -> Result<(), Str
     let again = match line.kind {
         // The spelling of seals is always checked.
         "seal" => return Ok(()),
-        "segment" => {
-            serde_json::from_str::<Segment>(&body).and_then(|segment| serde_json::to_string(&segment))
-        }
+        "segment" => serde_json::from_str::<Segment>(&body)
+            .and_then(|segment| serde_json::to_string(&segment)),
         kind => Ok(canonical(kind, &body).map_err(|error| format!("line {}: {error}", line.seq))?),
     };
     match again {
         Ok(again) if again == body => Ok(()),
-        Ok(_) => Err(format!("line {} is not written as this kind of line is", line.seq)),
+        Ok(_) => Err(format!(
+            "line {} is not written as this kind of line is",
+            line.seq
+        )),
         Err(error) => Err(format!("line {}: {error}", line.seq)),
     }
 }

@@ -103,7 +103,8 @@ pub enum ProofError {
     },
     /// The proof leads to another head than the new checkpoint.
     #[error(
-        "the proof leads to {found_size} lines with root {found}, the new checkpoint is over {size} with root {root}"
+        "the proof leads to {found_size} lines with root {found}, the new checkpoint is over \
+            {size} with root {root}"
     )]
     OtherNew {
         /// Size that the proof leads to.
@@ -132,7 +133,9 @@ pub enum ProofError {
         new: u64,
     },
     /// The log signed two heads of the same size with different roots.
-    #[error("FORK: the log signed two heads over {size} lines, with root {one} and with root {other}")]
+    #[error(
+        "FORK: the log signed two heads over {size} lines, with root {one} and with root {other}"
+    )]
     Fork {
         /// Size of both.
         size: u64,
@@ -142,7 +145,10 @@ pub enum ProofError {
         other: Hash,
     },
     /// The path does not connect the two checkpoints.
-    #[error("the proof does not show that the first {old} of {new} lines are those of the old checkpoint")]
+    #[error(
+        "the proof does not show that the first {old} of {new} lines are those of the old \
+            checkpoint"
+    )]
     NotConsistent {
         /// Size of the old checkpoint.
         old: u64,
@@ -178,7 +184,12 @@ pub struct Proved<'r> {
 impl Receipt {
     /// Makes the receipt of a line.
     pub fn new(line: Vec<u8>, index: u64, path: Vec<Hash>, checkpoint: String) -> Receipt {
-        Receipt { extra: Some(line), index, path, checkpoint }
+        Receipt {
+            extra: Some(line),
+            index,
+            path,
+            checkpoint,
+        }
     }
 
     /// Renders the receipt as a file.
@@ -200,18 +211,28 @@ impl Receipt {
     /// not checked here.
     pub fn parse(bytes: &[u8]) -> Result<Receipt, ProofError> {
         let text = text_of(bytes)?;
-        let rest = text.strip_prefix(HEADER).and_then(|rest| rest.strip_prefix('\n'));
+        let rest = text
+            .strip_prefix(HEADER)
+            .and_then(|rest| rest.strip_prefix('\n'));
         let rest = rest.ok_or(ProofError::Header)?;
         let (extra, rest) = match rest.strip_prefix("extra ") {
             Some(rest) => {
                 let (base64, rest) = rest.split_once('\n').ok_or(ProofError::Index)?;
-                (Some(STANDARD.decode(base64).map_err(|_| ProofError::Extra)?), rest)
+                (
+                    Some(STANDARD.decode(base64).map_err(|_| ProofError::Extra)?),
+                    rest,
+                )
             }
             None => (None, rest),
         };
         let (index, rest) = number_line(rest, "index ").ok_or(ProofError::Index)?;
         let (path, checkpoint) = split_path(rest)?;
-        Ok(Receipt { extra, index, path, checkpoint: checkpoint.to_owned() })
+        Ok(Receipt {
+            extra,
+            index,
+            path,
+            checkpoint: checkpoint.to_owned(),
+        })
     }
 
     /// Checks that the log of `key` signed a head that covers this line at this index.
@@ -230,8 +251,8 @@ impl Receipt {
     /// Returns [`ProofError`] if the receipt proves nothing; do not use any part of it then.
     pub fn check(&self, key: &VerifierKey) -> Result<Proved<'_>, ProofError> {
         // A log's key is named after the log.
-        let checkpoint =
-            note::open_checkpoint(&self.checkpoint, key, key.name()).map_err(ProofError::Checkpoint)?;
+        let checkpoint = note::open_checkpoint(&self.checkpoint, key, key.name())
+            .map_err(ProofError::Checkpoint)?;
         let text = self.extra.as_deref().ok_or(ProofError::NoLine)?;
         let (index, size) = (self.index, checkpoint.size);
         if !verify_inclusion(&leaf_hash(text), index, size, &self.path, &checkpoint.root) {
@@ -239,9 +260,16 @@ impl Receipt {
         }
         let line = line::parse(text)?;
         if line.seq != index {
-            return Err(ProofError::Seq { index, seq: line.seq });
+            return Err(ProofError::Seq {
+                index,
+                seq: line.seq,
+            });
         }
-        Ok(Proved { line, text, checkpoint })
+        Ok(Proved {
+            line,
+            text,
+            checkpoint,
+        })
     }
 }
 
@@ -272,7 +300,11 @@ impl Extension {
     pub fn parse(bytes: &[u8]) -> Result<Extension, ProofError> {
         let (old_size, rest) = number_line(text_of(bytes)?, "old ").ok_or(ProofError::OldSize)?;
         let (path, checkpoint) = split_path(rest)?;
-        Ok(Extension { old_size, path, checkpoint: checkpoint.to_owned() })
+        Ok(Extension {
+            old_size,
+            path,
+            checkpoint: checkpoint.to_owned(),
+        })
     }
 
     /// Checks that the log of `key` signed a head whose first lines are exactly the lines of `old`,
@@ -282,10 +314,14 @@ impl Extension {
     /// Returns [`ProofError::Fork`] if both heads have the same size and different roots: the log
     /// signed both. Returns another [`ProofError`] if the proof is invalid.
     pub fn check(&self, old: &Checkpoint, key: &VerifierKey) -> Result<Checkpoint, ProofError> {
-        let new = note::open_checkpoint(&self.checkpoint, key, key.name()).map_err(ProofError::Checkpoint)?;
+        let new = note::open_checkpoint(&self.checkpoint, key, key.name())
+            .map_err(ProofError::Checkpoint)?;
         check_order(old, &new)?;
         if self.old_size != old.size {
-            return Err(ProofError::OtherOld { found: self.old_size, expected: old.size });
+            return Err(ProofError::OtherOld {
+                found: self.old_size,
+                expected: old.size,
+            });
         }
         // Every log extends the empty one, so no hashes are needed.
         let continues = if old.size == 0 {
@@ -294,7 +330,10 @@ impl Extension {
             verify_consistency(old.size, new.size, &old.root, &new.root, &self.path)
         };
         if !continues {
-            return Err(ProofError::NotConsistent { old: old.size, new: new.size });
+            return Err(ProofError::NotConsistent {
+                old: old.size,
+                new: new.size,
+            });
         }
         Ok(new)
     }
@@ -308,13 +347,23 @@ impl Extension {
 pub fn check_order(old: &Checkpoint, new: &Checkpoint) -> Result<(), ProofError> {
     // Without this check, checkpoints of two logs could look like a fork of one of them.
     if old.origin != new.origin {
-        return Err(ProofError::OtherLog { old: old.origin.clone(), new: new.origin.clone() });
+        return Err(ProofError::OtherLog {
+            old: old.origin.clone(),
+            new: new.origin.clone(),
+        });
     }
     if old.size == new.size && old.root != new.root {
-        return Err(ProofError::Fork { size: old.size, one: old.root, other: new.root });
+        return Err(ProofError::Fork {
+            size: old.size,
+            one: old.root,
+            other: new.root,
+        });
     }
     if old.size > new.size {
-        return Err(ProofError::Order { old: old.size, new: new.size });
+        return Err(ProofError::Order {
+            old: old.size,
+            new: new.size,
+        });
     }
     Ok(())
 }

@@ -38,7 +38,8 @@ pub enum ProveError {
     NoLine(u64),
     /// The checkpoint does not cover the line yet.
     #[error(
-        "line {seq} is not under this checkpoint, which is over the {size} lines before line {size}; the next one will be over it"
+        "line {seq} is not under this checkpoint, which is over the {size} lines before line \
+            {size}; the next one will be over it"
     )]
     NotYet {
         /// The line.
@@ -48,7 +49,8 @@ pub enum ProveError {
     },
     /// No seal of this log has the checkpoint's size.
     #[error(
-        "the checkpoint is over {size} lines with root {root}; no seal of this log is over so many: the log was cut or rewritten, or is another"
+        "the checkpoint is over {size} lines with root {root}; no seal of this log is over so \
+            many: the log was cut or rewritten, or is another"
     )]
     OffLog {
         /// Size of the checkpoint.
@@ -58,7 +60,8 @@ pub enum ProveError {
     },
     /// The log has other lines than the ones that were signed.
     #[error(
-        "FORK: a signed checkpoint is over {size} lines with root {signed}; this log seals {size} lines with root {sealed}"
+        "FORK: a signed checkpoint is over {size} lines with root {signed}; this log seals {size} \
+            lines with root {sealed}"
     )]
     Fork {
         /// Size of the checkpoint.
@@ -70,7 +73,8 @@ pub enum ProveError {
     },
     /// The lines do not give the root that was signed.
     #[error(
-        "the lines do not give the root {root} that was signed over {size} of them; run `spoolgate audit verify`"
+        "the lines do not give the root {root} that was signed over {size} of them; run `spoolgate \
+            audit verify`"
     )]
     Damaged {
         /// Size of the checkpoint.
@@ -141,10 +145,16 @@ impl<'a> Prover<'a> {
     pub fn head(&self, note: &str) -> Result<Head, ProveError> {
         // A key signs only for the sizes at which it is in force.
         let claimed = note::claimed(note).and_then(|head| self.keys.at(head.size));
-        let keys = claimed.or_else(|| self.keys.last()).ok_or(ProveError::NoKeys)?;
+        let keys = claimed
+            .or_else(|| self.keys.last())
+            .ok_or(ProveError::NoKeys)?;
         let checkpoint =
             note::open_checkpoint(note, &keys.log_key, &keys.origin).map_err(ProveError::Head)?;
-        Ok(Head { key: keys.log_key.clone(), note: note.to_owned(), checkpoint })
+        Ok(Head {
+            key: keys.log_key.clone(),
+            note: note.to_owned(),
+            checkpoint,
+        })
     }
 
     /// Opens the newest checkpoint like [`Prover::head`].
@@ -178,11 +188,18 @@ impl<'a> Prover<'a> {
         };
         match sealed {
             None => return Err(ProveError::OffLog { size, root }),
-            Some(sealed) if sealed != root => return Err(ProveError::Fork { size, signed: root, sealed }),
+            Some(sealed) if sealed != root => {
+                return Err(ProveError::Fork {
+                    size,
+                    signed: root,
+                    sealed,
+                });
+            }
             Some(_) => {}
         }
         let same = |leaves: &mut Leaves<'_>| Ok((leaves.root(size)? == Some(root)).then_some(()));
-        self.with_leaves(size, &same)?.ok_or(ProveError::Damaged { size, root })
+        self.with_leaves(size, &same)?
+            .ok_or(ProveError::Damaged { size, root })
     }
 
     /// Makes the receipt of a line under a checkpoint.
@@ -198,7 +215,12 @@ impl<'a> Prover<'a> {
     ///
     /// # Errors
     /// Returns [`ProveError`]; [`ProveError::Damaged`] if the text is not that line.
-    pub fn receipt_of(&self, seq: u64, line: Option<Vec<u8>>, head: &Head) -> Result<Receipt, ProveError> {
+    pub fn receipt_of(
+        &self,
+        seq: u64,
+        line: Option<Vec<u8>>,
+        head: &Head,
+    ) -> Result<Receipt, ProveError> {
         let Checkpoint { size, root, .. } = head.checkpoint;
         if seq >= size {
             return Err(if line.is_some() {
@@ -234,15 +256,23 @@ impl<'a> Prover<'a> {
         proof::check_order(before, after)?;
         let path = self.with_leaves(after.size, &|leaves| {
             let path = leaves.consistency(before.size, after.size)?;
-            Ok(path
-                .filter(|path| verify_consistency(before.size, after.size, &before.root, &after.root, path)))
+            Ok(path.filter(|path| {
+                verify_consistency(before.size, after.size, &before.root, &after.root, path)
+            }))
         })?;
         let Some(path) = path else {
             self.check_head(before)?;
             self.check_head(after)?;
-            return Err(ProveError::Damaged { size: after.size, root: after.root });
+            return Err(ProveError::Damaged {
+                size: after.size,
+                root: after.root,
+            });
         };
-        let made = Extension { old_size: before.size, path, checkpoint: new.note.clone() };
+        let made = Extension {
+            old_size: before.size,
+            path,
+            checkpoint: new.note.clone(),
+        };
         made.check(before, &new.key)?;
         Ok(made)
     }

@@ -32,7 +32,9 @@ impl Missing {
     pub fn of(disk: &dyn Disk, dir: &Path, numbers: &[u32]) -> Missing {
         let one = |number: &u32| MissingSegment {
             file: segment::file_name(*number),
-            sha256: Stub::read(disk, dir, *number).ok().map(|stub| stub.header.sha256),
+            sha256: Stub::read(disk, dir, *number)
+                .ok()
+                .map(|stub| stub.header.sha256),
         };
         Missing(numbers.iter().map(one).collect())
     }
@@ -41,15 +43,26 @@ impl Missing {
 impl Missing {
     /// The names of the segments.
     pub fn files(&self) -> String {
-        let names: Vec<String> = self.0.iter().map(|missing| format!("`{}`", missing.file)).collect();
+        let names: Vec<String> = self
+            .0
+            .iter()
+            .map(|missing| format!("`{}`", missing.file))
+            .collect();
         names.join(", ")
     }
 }
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let segments = if self.0.len() == 1 { "a segment that is" } else { "segments that are" };
-        write!(f, "the content of {segments} needed was pruned; bring back into the audit folder")?;
+        let segments = if self.0.len() == 1 {
+            "a segment that is"
+        } else {
+            "segments that are"
+        };
+        write!(
+            f,
+            "the content of {segments} needed was pruned; bring back into the audit folder"
+        )?;
         for (at, missing) in self.0.iter().enumerate() {
             let comma = if at == 0 { "" } else { "," };
             write!(f, "{comma} `{file}.zst` or `{file}`", file = missing.file)?;
@@ -64,8 +77,12 @@ impl fmt::Display for Missing {
 
 /// The segments to prune, up to and including `last`; never the last segment of the log.
 pub fn due(kept: &[(u32, Kept)], last: u32) -> Vec<u32> {
-    let (_, closed) = kept.split_last().map_or((None, [].as_slice()), |(last, closed)| (Some(last), closed));
-    let due = closed.iter().filter(|(number, kept)| *number <= last && !kept.is_pruned());
+    let (_, closed) = kept
+        .split_last()
+        .map_or((None, [].as_slice()), |(last, closed)| (Some(last), closed));
+    let due = closed
+        .iter()
+        .filter(|(number, kept)| *number <= last && !kept.is_pruned());
     due.map(|(number, _)| *number).collect()
 }
 
@@ -82,14 +99,19 @@ pub fn check(
     copies: Option<&dyn Disk>,
 ) -> Result<Stub, LedgerError> {
     let path = dir.join(segment::archive_name(number));
-    let fail = |source| LedgerError::Disk { path: path.clone(), source };
+    let fail = |source| LedgerError::Disk {
+        path: path.clone(),
+        source,
+    };
     let refuse = |what: &str| Err(fail(io::Error::other(what.to_owned())));
     if kept.plain {
         return refuse("it is kept plain; run `spoolgate audit archive` first");
     }
     let archive = segment::open_archive(disk, dir, number).map_err(fail)?;
     let stub = closed::look_at(disk, dir, number, archive.as_ref()).map_err(fail)?;
-    let Some(copies) = copies else { return Ok(stub) };
+    let Some(copies) = copies else {
+        return Ok(stub);
+    };
     let here = disk.stat(&path).map_err(fail)?.map(|stat| stat.id);
     let mut found = false;
     for name in [segment::archive_name(number), segment::file_name(number)] {
@@ -105,10 +127,14 @@ pub fn check(
     let copy = segment::open(copies, Path::new(""), number).map_err(fail)?;
     match sums::sum_of(copy.as_ref()) {
         Ok(sum) if sum.to_string() == stub.header.sha256 => Ok(stub),
-        Ok(sum) => {
-            refuse(&format!("its copy has SHA-256 {sum}, its own plain bytes have {}", stub.header.sha256))
-        }
-        Err(error) => Err(fail(io::Error::new(error.kind(), format!("its copy: {error}")))),
+        Ok(sum) => refuse(&format!(
+            "its copy has SHA-256 {sum}, its own plain bytes have {}",
+            stub.header.sha256
+        )),
+        Err(error) => Err(fail(io::Error::new(
+            error.kind(),
+            format!("its copy: {error}"),
+        ))),
     }
 }
 
@@ -118,7 +144,10 @@ pub fn check(
 /// Returns [`LedgerError`]; the archive is then still there.
 pub fn prune(disk: &dyn Disk, dir: &Path, number: u32, stub: &Stub) -> Result<(), LedgerError> {
     let path = dir.join(segment::stub_name(number));
-    let fail = |source| LedgerError::Disk { path: path.clone(), source };
+    let fail = |source| LedgerError::Disk {
+        path: path.clone(),
+        source,
+    };
     archive::list(disk, dir, number, stub).map_err(fail)?;
     let bytes = stub.to_bytes().map_err(fail)?;
     disk::replace(disk, &path, &bytes, Mode::Shared, true).map_err(fail)?;

@@ -37,7 +37,8 @@ impl fmt::Display for Corruption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "ledger `{}` is corrupt at byte {}: {}; {} lines verify, the last valid seal has size {} and root {}. \
+            "ledger `{}` is corrupt at byte {}: {}; {} lines verify, the last valid seal has size \
+                {} and root {}. \
              Nothing was changed: keep a copy, then compare with a copy or head you trust",
             self.file, self.offset, self.why, self.valid_lines, self.last_seal.0, self.last_seal.1
         )
@@ -59,7 +60,10 @@ pub enum Found {
 /// # Errors
 /// Returns the disk's error, or [`LedgerError::Corrupt`] for a gap.
 pub fn segments(disk: &dyn Disk, dir: &Path) -> Result<Vec<u32>, LedgerError> {
-    Ok(kept(disk, dir)?.into_iter().map(|(number, _)| number).collect())
+    Ok(kept(disk, dir)?
+        .into_iter()
+        .map(|(number, _)| number)
+        .collect())
 }
 
 /// As [`segments`], with the forms in which each segment is kept.
@@ -67,7 +71,10 @@ pub fn segments(disk: &dyn Disk, dir: &Path) -> Result<Vec<u32>, LedgerError> {
 /// # Errors
 /// As [`segments`].
 pub fn kept(disk: &dyn Disk, dir: &Path) -> Result<Vec<(u32, Kept)>, LedgerError> {
-    let fail = |source| LedgerError::Disk { path: dir.to_owned(), source };
+    let fail = |source| LedgerError::Disk {
+        path: dir.to_owned(),
+        source,
+    };
     let mut found: BTreeMap<u32, Kept> = BTreeMap::new();
     for entry in disk.read_dir(dir).map_err(fail)? {
         let entry = entry.map_err(fail)?;
@@ -78,14 +85,18 @@ pub fn kept(disk: &dyn Disk, dir: &Path) -> Result<Vec<(u32, Kept)>, LedgerError
     }
     for (expected, number) in (1..).zip(found.keys()) {
         if expected != *number {
-            return Err(nothing_valid(expected, "this segment is missing".to_owned()));
+            return Err(nothing_valid(
+                expected,
+                "this segment is missing".to_owned(),
+            ));
         }
     }
     match found.last_key_value() {
         None => Err(nothing_valid(1, "there is no log".to_owned())),
         // Only closed segments are archived.
         Some((last, kept)) if !kept.plain => {
-            let why = "this segment is missing: only closed ones are archived, and the one before it is";
+            let why =
+                "this segment is missing: only closed ones are archived, and the one before it is";
             Err(nothing_valid(last.saturating_add(1), why.to_owned()))
         }
         Some(_) => Ok(found.into_iter().collect()),
@@ -102,9 +113,15 @@ pub fn demand_contents(
     kept: &[(u32, Kept)],
     first: u32,
 ) -> Result<(), LedgerError> {
-    let pruned = kept.iter().filter(|(number, kept)| *number >= first && kept.is_pruned());
+    let pruned = kept
+        .iter()
+        .filter(|(number, kept)| *number >= first && kept.is_pruned());
     let pruned: Vec<u32> = pruned.map(|(number, _)| *number).collect();
-    if pruned.is_empty() { Ok(()) } else { Err(LedgerError::Pruned(Missing::of(disk, dir, &pruned))) }
+    if pruned.is_empty() {
+        Ok(())
+    } else {
+        Err(LedgerError::Pruned(Missing::of(disk, dir, &pruned)))
+    }
 }
 
 fn corrupt(at: &Position, segment: u32, offset: u64, why: String) -> LedgerError {
@@ -133,10 +150,18 @@ fn nothing_valid(segment: u32, why: String) -> LedgerError {
 /// # Errors
 /// Returns [`LedgerError::Corrupt`] if that is not a genesis line with keys, or the disk's error.
 pub fn first_keys(disk: &dyn Disk) -> Result<LogIdentity, LedgerError> {
-    let fail = |source| LedgerError::Disk { path: segment::path(1), source };
+    let fail = |source| LedgerError::Disk {
+        path: segment::path(1),
+        source,
+    };
     let file = segment::open_head(disk, Path::new(AUDIT_DIR), 1).map_err(fail)?;
-    let keys = match LineReader::new(file.as_ref(), 0).next_line().map_err(fail)? {
-        NextLine::Line(_, bytes) => LogIdentity::of_first_line(&bytes).map_err(|error| error.to_string()),
+    let keys = match LineReader::new(file.as_ref(), 0)
+        .next_line()
+        .map_err(fail)?
+    {
+        NextLine::Line(_, bytes) => {
+            LogIdentity::of_first_line(&bytes).map_err(|error| error.to_string())
+        }
         NextLine::End(_) | NextLine::TooLong(_) => Err("the first line is not whole".to_owned()),
     };
     keys.map_err(|why| nothing_valid(1, why))
@@ -151,25 +176,37 @@ pub fn keys_over_time(disk: &dyn Disk, dir: &Path) -> Result<Timeline, LedgerErr
     let mut keys = Timeline::default();
     for number in segments(disk, dir)? {
         let path = dir.join(segment::file_name(number));
-        let fail = |source| LedgerError::Disk { path: path.clone(), source };
+        let fail = |source| LedgerError::Disk {
+            path: path.clone(),
+            source,
+        };
         let file = segment::open_head(disk, dir, number).map_err(fail)?;
         let mut reader = LineReader::new(file.as_ref(), 0);
         let mut next = || -> Result<Vec<u8>, LedgerError> {
             match reader.next_line().map_err(fail)? {
                 NextLine::Line(_, bytes) => Ok(bytes),
-                _ => Err(nothing_valid(number, "its first two lines are not whole".to_owned())),
+                _ => Err(nothing_valid(
+                    number,
+                    "its first two lines are not whole".to_owned(),
+                )),
             }
         };
         let bad = |why: &dyn fmt::Display| nothing_valid(number, why.to_string());
         let (first, second) = (next()?, next()?);
         let Some(before) = keys.last().cloned() else {
-            keys = Timeline::from(0, LogIdentity::of_first_line(&first).map_err(|error| bad(&error))?);
+            keys = Timeline::from(
+                0,
+                LogIdentity::of_first_line(&first).map_err(|error| bad(&error))?,
+            );
             continue;
         };
         let first = line::parse(&first).map_err(|error| bad(&error))?;
         let second = line::parse(&second).map_err(|error| bad(&error))?;
         if second.kind == "rotate" {
-            keys.extend(first.seq, &rotation::check_line(&second, &before).map_err(|error| bad(&error))?);
+            keys.extend(
+                first.seq,
+                &rotation::check_line(&second, &before).map_err(|error| bad(&error))?,
+            );
         }
     }
     Ok(keys)
@@ -187,19 +224,26 @@ pub struct Known {
 
 impl From<LogSigner> for Known {
     fn from(current: LogSigner) -> Known {
-        Known { current, pending: None, heads: Heads::default() }
+        Known {
+            current,
+            pending: None,
+            heads: Heads::default(),
+        }
     }
 }
 
 impl Known {
     /// Picks the pair of keys that is in force at the log's end.
     fn signer_for(self, end: &Position) -> Result<LogSigner, LedgerError> {
-        let Known { current, pending, .. } = self;
+        let Known {
+            current, pending, ..
+        } = self;
         let held = current.verifier().to_string();
         let mut pairs = std::iter::once(current).chain(pending);
         pairs.find(|pair| pair.identity() == *end.keys).ok_or_else(|| {
             let why = format!(
-                "its last keys are those of {}, the keyring holds those of {held}: one of the two is older than \
+                "its last keys are those of {}, the keyring holds those of {held}: one of the two \
+                    is older than \
                  a rotation, or of another log; bring back a copy of both from one moment",
                 end.keys.log_key
             );
@@ -265,7 +309,9 @@ pub fn open_beside(
     };
     let published = read_checkpoint(disk.as_ref())?;
     let mut heads = std::mem::take(&mut known.heads);
-    heads.remembered.extend(Remembered::of_file("the checkpoint", &published));
+    heads
+        .remembered
+        .extend(Remembered::of_file("the checkpoint", &published));
     let mut heads = Beside::new(heads, &start);
     let mut keys = Timeline::from(start.seq, start.keys.as_ref().clone());
     let (end, file) = scan_from(disk.as_ref(), start, last, &mut keys, &mut |line| {
@@ -276,8 +322,10 @@ pub fn open_beside(
     let signer = known.signer_for(&position)?;
     let missing = heads.missing(&keys, &position);
     judge(&missing, give_up, &position)?;
-    let rest = scan::examine_rest(file.as_ref(), &end)
-        .map_err(|source| LedgerError::Disk { path: segment::path(last), source })?;
+    let rest = scan::examine_rest(file.as_ref(), &end).map_err(|source| LedgerError::Disk {
+        path: segment::path(last),
+        source,
+    })?;
     if let RestKind::Torn(rest) = &rest {
         keep(disk.as_ref(), last, file.as_ref(), rest)?;
     }
@@ -290,8 +338,16 @@ pub fn open_beside(
         }
         RestKind::Corrupt(bad) => return Err(corrupt(&position, last, bad.offset, bad.why)),
     };
-    let missing = missing.into_iter().map(|(remembered, _)| remembered).collect();
-    Ok(OpenedBeside { ledger, found, missing, published })
+    let missing = missing
+        .into_iter()
+        .map(|(remembered, _)| remembered)
+        .collect();
+    Ok(OpenedBeside {
+        ledger,
+        found,
+        missing,
+        published,
+    })
 }
 
 /// Refuses the log if a remembered head larger than `give_up` is not on it.
@@ -301,7 +357,9 @@ fn judge(
     end: &Position,
 ) -> Result<(), LedgerError> {
     // The largest head gives the best description of what is missing.
-    let Some((remembered, there)) = missing.last() else { return Ok(()) };
+    let Some((remembered, there)) = missing.last() else {
+        return Ok(());
+    };
     if give_up.is_some_and(|head| remembered.head <= *head) {
         return Ok(());
     }
@@ -309,13 +367,15 @@ fn judge(
     let what = match there {
         Some(there) => format!("{from} of size {size} has root {root}, the log has {there}"),
         None => format!(
-            "{from} knows {size} lines with root {root}, the log's last seal is over {} with root {}: its tail was \
+            "{from} knows {size} lines with root {root}, the log's last seal is over {} with root \
+                {}: its tail was \
              cut or damaged, or an older copy was put in its place",
             end.seq.saturating_sub(1),
             end.root
         ),
     };
-    let why = format!("{what} (a person who did that resumes with `spoolgate audit accept-rollback`)");
+    let why =
+        format!("{what} (a person who did that resumes with `spoolgate audit accept-rollback`)");
     Err(corrupt(end, end.segment, end.offset, why))
 }
 
@@ -327,7 +387,10 @@ fn judge(
 /// too. Nothing before the anchor's own line is read again.
 fn settle(disk: &dyn Disk, last: u32, anchor: Option<&Position>) -> Result<(), LedgerError> {
     let path = segment::path(last);
-    let fail = |source| LedgerError::Disk { path: path.clone(), source };
+    let fail = |source| LedgerError::Disk {
+        path: path.clone(),
+        source,
+    };
     let file = disk.open_log(&path, Access::Append).map_err(fail)?;
     let anchor = anchor.filter(|anchor| anchor.segment == last);
     let length = file.len().map_err(fail)?;
@@ -338,7 +401,8 @@ fn settle(disk: &dyn Disk, last: u32, anchor: Option<&Position>) -> Result<(), L
         disk.sync_dir(Path::new(AUDIT_DIR)).map_err(fail)?;
     }
     let line_of_anchor = |at: &Position| at.offset.saturating_sub(at.last_length.saturating_add(1));
-    file.drop_cache(anchor.map_or(0, line_of_anchor)).map_err(fail)
+    file.drop_cache(anchor.map_or(0, line_of_anchor))
+        .map_err(fail)
 }
 
 /// Makes a torn rest durable. If the sync of its batch failed, its bytes and its length may be in
@@ -346,7 +410,10 @@ fn settle(disk: &dyn Disk, last: u32, anchor: Option<&Position>) -> Result<(), L
 /// segment states.
 fn keep(disk: &dyn Disk, number: u32, file: &dyn LogFile, rest: &Rest) -> Result<(), LedgerError> {
     let path = segment::path(number);
-    let fail = |source| LedgerError::Disk { path: path.clone(), source };
+    let fail = |source| LedgerError::Disk {
+        path: path.clone(),
+        source,
+    };
     let length = usize::try_from(rest.length).unwrap_or(usize::MAX);
     let bytes = disk::read_exact_at(file, rest.offset, length).map_err(fail)?;
     disk.write_again(&path, rest.offset, &bytes).map_err(fail)
@@ -367,7 +434,10 @@ fn scan_from(
         let fail = |source: io::Error| match source.kind() {
             // The archive does not unpack to what was written.
             io::ErrorKind::InvalidData => corrupt(&at, number, 0, source.to_string()),
-            _ => LedgerError::Disk { path: segment::path(number), source },
+            _ => LedgerError::Disk {
+                path: segment::path(number),
+                source,
+            },
         };
         // Only the last segment is written to.
         let file = if number == last {
@@ -390,14 +460,24 @@ fn scan_from(
         if end.position.seq == start.seq && begins {
             // If the file before ended early, the damage is there.
             if let Some(bad) = before.and_then(|before| before.bad) {
-                let why = format!("{}; the next segment does not follow on from there", bad.why);
+                let why = format!(
+                    "{}; the next segment does not follow on from there",
+                    bad.why
+                );
                 return Err(corrupt(&start, number.saturating_sub(1), bad.offset, why));
             }
-            let why = end.bad.map_or_else(|| "the file is empty".to_owned(), |bad| bad.why);
+            let why = end
+                .bad
+                .map_or_else(|| "the file is empty".to_owned(), |bad| bad.why);
             return Err(corrupt(&start, number, 0, why));
         }
         if begins && number > 1 {
-            check_header(disk, &start, before.as_ref().map(|before| &before.position), header.as_deref())?;
+            check_header(
+                disk,
+                &start,
+                before.as_ref().map(|before| &before.position),
+                header.as_deref(),
+            )?;
         }
         keys.extend(start.seq, &end.position.keys);
         if number == last {
@@ -419,18 +499,25 @@ fn scan_from(
 /// Returns [`LedgerError::NotOnLog`] if it is not, or the disk's error.
 pub fn check_anchor(disk: &dyn Disk, anchor: &Position) -> Result<(), LedgerError> {
     let path = segment::path(anchor.segment);
-    let fail = |source| LedgerError::Disk { path: path.clone(), source };
+    let fail = |source| LedgerError::Disk {
+        path: path.clone(),
+        source,
+    };
     let file = match segment::open(disk, Path::new(AUDIT_DIR), anchor.segment) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(LedgerError::NotOnLog),
         other => other.map_err(fail)?,
     };
     let whole = anchor.last_length.saturating_add(1);
-    let Some(offset) =
-        anchor.offset.checked_sub(whole).filter(|_| file.len().is_ok_and(|n| n >= anchor.offset))
+    let Some(offset) = anchor
+        .offset
+        .checked_sub(whole)
+        .filter(|_| file.len().is_ok_and(|n| n >= anchor.offset))
     else {
         return Err(LedgerError::NotOnLog);
     };
-    let length = usize::try_from(whole).unwrap_or(usize::MAX).min(line::LINE_BYTES_MAX + 1);
+    let length = usize::try_from(whole)
+        .unwrap_or(usize::MAX)
+        .min(line::LINE_BYTES_MAX + 1);
     let bytes = disk::read_exact_at(file.as_ref(), offset, length).map_err(fail)?;
     match bytes.split_last() {
         Some((b'\n', line)) if leaf_hash(line) == anchor.head && seals(line, anchor) => Ok(()),
@@ -440,13 +527,22 @@ pub fn check_anchor(disk: &dyn Disk, anchor: &Position) -> Result<(), LedgerErro
 
 /// Whether a line is the seal just before a position.
 fn seals(bytes: &[u8], place: &Position) -> bool {
-    let Ok(line) = line::parse(bytes) else { return false };
-    let Ok(seal) = serde_json::from_str::<super::seal::Seal>(&line.body()) else { return false };
+    let Ok(line) = line::parse(bytes) else {
+        return false;
+    };
+    let Ok(seal) = serde_json::from_str::<super::seal::Seal>(&line.body()) else {
+        return false;
+    };
     line.kind == "seal"
         && line.seq.checked_add(1) == Some(place.seq)
         && line.batch.checked_add(1) == Some(place.batch)
         && seal.size == line.seq
-        && seal.verifies(&place.keys.seal_key, &place.keys.origin, &place.root, &line.prev)
+        && seal.verifies(
+            &place.keys.seal_key,
+            &place.keys.origin,
+            &place.root,
+            &line.prev,
+        )
 }
 
 /// Checks that a segment's first line states exactly how the file before it ends.
@@ -459,7 +555,9 @@ fn check_header(
     let number = start.segment;
     let before = number.saturating_sub(1);
     let bad = |why: &str| Err(corrupt(start, number, 0, why.to_owned()));
-    let Some(header) = header else { return bad("it does not begin with a segment line") };
+    let Some(header) = header else {
+        return bad("it does not begin with a segment line");
+    };
     let Ok(header) = serde_json::from_str::<Segment>(header) else {
         return bad("its segment line cannot be read");
     };
@@ -471,12 +569,25 @@ fn check_header(
         return bad("its segment line names another end of the file before");
     }
     let path = segment::path(before);
-    let fail = |source| LedgerError::Disk { path: path.clone(), source };
+    let fail = |source| LedgerError::Disk {
+        path: path.clone(),
+        source,
+    };
     let file = segment::open(disk, Path::new(AUDIT_DIR), before).map_err(fail)?;
     let file_bytes = file.len().map_err(fail)?;
     let length = header.previous.length;
-    let end = SegmentEnd { position: Position { offset: length, ..start.clone() }, file_bytes, bad: None };
-    let agrees = match (scan::examine_rest(file.as_ref(), &end).map_err(fail)?, &header.rest) {
+    let end = SegmentEnd {
+        position: Position {
+            offset: length,
+            ..start.clone()
+        },
+        file_bytes,
+        bad: None,
+    };
+    let agrees = match (
+        scan::examine_rest(file.as_ref(), &end).map_err(fail)?,
+        &header.rest,
+    ) {
         (RestKind::Nothing, None) => file_bytes == length,
         (RestKind::Torn(found), Some(told)) => found == *told,
         _ => false,

@@ -41,19 +41,25 @@ impl Redactions {
         for Field { field, sd } in fields {
             // The line that ends a hold commits to the same fields as the decision that began it;
             // the first line counts.
-            self.committed.entry(sd.clone()).or_insert_with(|| (seq, field.clone()));
+            self.committed
+                .entry(sd.clone())
+                .or_insert_with(|| (seq, field.clone()));
         }
     }
 
     /// Records the fields that a line redacts.
     pub fn redact(&mut self, fields: &[Field]) {
-        self.redacted.extend(fields.iter().map(|field| field.sd.clone()));
+        self.redacted
+            .extend(fields.iter().map(|field| field.sd.clone()));
     }
 
     /// Checks the disclosures below `dir`.
     pub fn check(&self, disk: &dyn Disk, dir: &Path) -> (Sealed, Vec<Problem>) {
         let fields = u64::try_from(self.committed.len()).unwrap_or(u64::MAX);
-        let mut sealed = Sealed { fields, ..Sealed::default() };
+        let mut sealed = Sealed {
+            fields,
+            ..Sealed::default()
+        };
         let mut problems = Vec::new();
         let blobs = dir.join(BLOBS_NAME);
         if fields > 0 && !matches!(disk.stat(&blobs), Ok(Some(_))) {
@@ -62,7 +68,11 @@ impl Redactions {
         }
         for (digest, (seq, field)) in &self.committed {
             let name = blob_name(digest);
-            let standing = if is_digest(digest) { look(disk, &blobs.join(&name), digest) } else { Ok(false) };
+            let standing = if is_digest(digest) {
+                look(disk, &blobs.join(&name), digest)
+            } else {
+                Ok(false)
+            };
             let what = match (standing, self.redacted.contains(digest)) {
                 (Ok(true), false) => {
                     sealed.disclosed += 1;
@@ -73,15 +83,26 @@ impl Redactions {
                     continue;
                 }
                 (Ok(true), true) => {
-                    "was redacted and its disclosure is still there: start the gate once, or delete it"
+                    "was redacted and its disclosure is still there: start the gate once, or \
+                        delete it"
                         .to_owned()
                 }
-                (Ok(false), false) => "has no disclosure, and no line says that it was redacted".to_owned(),
+                (Ok(false), false) => "has no disclosure, and no line says that it was \
+                    redacted"
+                    .to_owned(),
                 (Err(why), _) => format!("has a disclosure that cannot be used: {why}"),
             };
             let file = format!("{BLOBS_NAME}/{name}");
-            let shown = if field.is_empty() { "the payload" } else { field.as_str() };
-            problems.push(Problem { file, offset: 0, what: format!("`{shown}` of line {seq} {what}") });
+            let shown = if field.is_empty() {
+                "the payload"
+            } else {
+                field.as_str()
+            };
+            problems.push(Problem {
+                file,
+                offset: 0,
+                what: format!("`{shown}` of line {seq} {what}"),
+            });
         }
         (sealed, problems)
     }
@@ -95,5 +116,7 @@ fn look(disk: &dyn Disk, path: &Path, digest: &str) -> Result<bool, String> {
         Err(error) => return Err(error.to_string()),
     };
     let text = std::str::from_utf8(&file.bytes).map_err(|_| "it is not text".to_owned())?;
-    Disclosure::open(text, digest).map(|_| true).map_err(|error| error.to_string())
+    Disclosure::open(text, digest)
+        .map(|_| true)
+        .map_err(|error| error.to_string())
 }

@@ -18,8 +18,8 @@ use spoolgate_wire::time::Time;
 /// Longest reason of a rotation, bytes.
 pub const REASON_BYTES_MAX: usize = 500;
 
-/// The body of a `genesis` line. The ledger uses the origin and the keys; it knows the other members
-/// only to refuse a line that has more of them.
+/// The body of a `genesis` line. The ledger uses the origin and the keys; it knows the other
+/// members only to refuse a line that has more of them.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GenesisBody {
@@ -131,14 +131,21 @@ impl LogIdentity {
     pub fn new(origin: &str, log_key: &str, seal_key: &str) -> Result<LogIdentity, IdentityError> {
         let log_key: VerifierKey = log_key.parse().map_err(IdentityError::LogKey)?;
         if log_key.name() != origin {
-            return Err(IdentityError::Name { named: log_key.name().to_owned(), origin: origin.to_owned() });
+            return Err(IdentityError::Name {
+                named: log_key.name().to_owned(),
+                origin: origin.to_owned(),
+            });
         }
         let seal_key = unhex(seal_key)
             .and_then(|bytes| bytes.try_into().ok())
             .and_then(|bytes: [u8; 32]| VerifyingKey::from_bytes(&bytes).ok())
             .filter(|key| !key.is_weak())
             .ok_or(IdentityError::SealKey)?;
-        Ok(LogIdentity { origin: origin.to_owned(), log_key, seal_key })
+        Ok(LogIdentity {
+            origin: origin.to_owned(),
+            log_key,
+            seal_key,
+        })
     }
 
     /// The keys that a log begins with, from its first line without its LF.
@@ -151,7 +158,11 @@ impl LogIdentity {
             return Err(GenesisError::Kind);
         }
         let keys: GenesisBody = serde_json::from_str(&line.body())?;
-        Ok(LogIdentity::new(&keys.origin, &keys.log_key, &keys.seal_key)?)
+        Ok(LogIdentity::new(
+            &keys.origin,
+            &keys.log_key,
+            &keys.seal_key,
+        )?)
     }
 
     /// The seal key in hex, as lines contain it.
@@ -198,7 +209,14 @@ pub fn sign(order: &Order, old: &LogSigner, new: &LogSigner, seq: u64, prev: &Ha
 
 /// The text that is signed, with one value per line.
 fn text(rotation: &Rotation, origin: &str, seq: u64, prev: &Hash) -> String {
-    let Rotation { timestamp, by, reason, log_key, seal_key, .. } = rotation;
+    let Rotation {
+        timestamp,
+        by,
+        reason,
+        log_key,
+        seal_key,
+        ..
+    } = rotation;
     format!(
         "spoolgate-rotate/v1\n{origin}\n{seq}\n{prev}\n{timestamp}\n{by}\n{reason}\n{log_key}\n{seal_key}\n"
     )
@@ -233,7 +251,9 @@ fn hand_over(
     }
     let text = text(rotation, &old.origin, seq, prev);
     let by_log_key = |key: &VerifierKey, signature: &str| {
-        STANDARD.decode(signature).is_ok_and(|bytes| key.verifies(&text, &bytes))
+        STANDARD
+            .decode(signature)
+            .is_ok_and(|bytes| key.verifies(&text, &bytes))
     };
     let by_seal_key = |key: &VerifyingKey, signature: &str| {
         let signature = STANDARD.decode(signature).ok();
@@ -241,9 +261,18 @@ fn hand_over(
         signature.is_some_and(|signature| key.verify_strict(text.as_bytes(), &signature).is_ok())
     };
     for (whose, holds) in [
-        ("old log key", by_log_key(&old.log_key, &rotation.old_log_sig)),
-        ("old seal key", by_seal_key(&old.seal_key, &rotation.old_seal_sig)),
-        ("new log key", by_log_key(&new.log_key, &rotation.new_log_sig)),
+        (
+            "old log key",
+            by_log_key(&old.log_key, &rotation.old_log_sig),
+        ),
+        (
+            "old seal key",
+            by_seal_key(&old.seal_key, &rotation.old_seal_sig),
+        ),
+        (
+            "new log key",
+            by_log_key(&new.log_key, &rotation.new_log_sig),
+        ),
     ] {
         if !holds {
             return Err(RotationFault::Signature(whose));
@@ -257,8 +286,10 @@ fn hand_over(
 /// # Errors
 /// As [`check`].
 pub fn check_line(line: &line::Line<'_>, old: &LogIdentity) -> Result<LogIdentity, RotationError> {
-    let rotation: Rotation = serde_json::from_str(&line.body())
-        .map_err(|error| RotationError { line: line.seq, fault: error.into() })?;
+    let rotation: Rotation = serde_json::from_str(&line.body()).map_err(|error| RotationError {
+        line: line.seq,
+        fault: error.into(),
+    })?;
     check(&rotation, old, line.seq, &line.prev)
 }
 
@@ -284,14 +315,21 @@ impl Timeline {
     /// Adds keys that are in force from `line` on, unless they are in force already.
     pub fn extend(&mut self, line: u64, keys: &LogIdentity) {
         if self.0.last().is_none_or(|last| last.keys != *keys) {
-            self.0.push(KeysFrom { line, keys: keys.clone() });
+            self.0.push(KeysFrom {
+                line,
+                keys: keys.clone(),
+            });
         }
     }
 
     /// The keys that count for a head of `size` lines, and for line `size`, which seals it: an old
     /// key signs nothing later, a new one nothing earlier.
     pub fn at(&self, size: u64) -> Option<&LogIdentity> {
-        self.0.iter().rev().find(|from| from.line <= size).map(|from| &from.keys)
+        self.0
+            .iter()
+            .rev()
+            .find(|from| from.line <= size)
+            .map(|from| &from.keys)
     }
 
     /// The newest keys.

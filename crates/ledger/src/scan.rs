@@ -46,7 +46,12 @@ pub struct SealedLine {
 impl SealedLine {
     /// Its location.
     pub fn location(&self) -> Location {
-        Location { segment: self.segment, offset: self.offset, length: self.length, leaf: self.leaf }
+        Location {
+            segment: self.segment,
+            offset: self.offset,
+            length: self.length,
+            leaf: self.leaf,
+        }
     }
 }
 
@@ -92,7 +97,13 @@ pub enum NextLine {
 impl<'a> LineReader<'a> {
     /// Starts reading at `offset`.
     pub fn new(file: &'a dyn LogFile, offset: u64) -> LineReader<'a> {
-        LineReader { file, offset, buffer: Vec::new(), start: 0, chunk: CHUNK_BYTES_MIN }
+        LineReader {
+            file,
+            offset,
+            buffer: Vec::new(),
+            start: 0,
+            chunk: CHUNK_BYTES_MIN,
+        }
     }
 
     fn pending(&self) -> &[u8] {
@@ -107,7 +118,11 @@ impl<'a> LineReader<'a> {
         let mut searched = 0;
         loop {
             let pending = self.pending();
-            let found = pending.get(searched..).unwrap_or_default().iter().position(|b| *b == b'\n');
+            let found = pending
+                .get(searched..)
+                .unwrap_or_default()
+                .iter()
+                .position(|b| *b == b'\n');
             if let Some(at) = found.map(|at| at + searched) {
                 let line = pending.get(..at).unwrap_or_default().to_vec();
                 let offset = self.offset;
@@ -129,16 +144,22 @@ impl<'a> LineReader<'a> {
         self.buffer.drain(..self.start);
         self.start = 0;
         let held = self.buffer.len();
-        let at = self.offset.saturating_add(u64::try_from(held).unwrap_or(u64::MAX));
+        let at = self
+            .offset
+            .saturating_add(u64::try_from(held).unwrap_or(u64::MAX));
         self.buffer.resize(held + self.chunk, 0);
         self.chunk = self.chunk.saturating_mul(2).min(CHUNK_BYTES_MAX);
         let read = loop {
-            match self.file.read_at(at, self.buffer.get_mut(held..).unwrap_or_default()) {
+            match self
+                .file
+                .read_at(at, self.buffer.get_mut(held..).unwrap_or_default())
+            {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => break other,
             }
         };
-        self.buffer.truncate(held + read.as_ref().copied().unwrap_or(0));
+        self.buffer
+            .truncate(held + read.as_ref().copied().unwrap_or(0));
         read
     }
 }
@@ -169,10 +190,16 @@ pub fn scan_segment(
                 });
             }
             NextLine::End(_) => {
-                break Some(BadLine { offset: at.offset, why: "the file ends inside a line".to_owned() });
+                break Some(BadLine {
+                    offset: at.offset,
+                    why: "the file ends inside a line".to_owned(),
+                });
             }
             NextLine::TooLong(offset) => {
-                break Some(BadLine { offset, why: format!("a line is longer than {LINE_BYTES_MAX} bytes") });
+                break Some(BadLine {
+                    offset,
+                    why: format!("a line is longer than {LINE_BYTES_MAX} bytes"),
+                });
             }
         };
         let (line, is_seal) = match continue_log(&mut at, offset, &bytes) {
@@ -187,7 +214,10 @@ pub fn scan_segment(
         }
         batch.push(line);
         if at.offset.saturating_sub(sealed.offset) > BATCH_BYTES_MAX {
-            break Some(BadLine { offset, why: format!("the batch is longer than {BATCH_BYTES_MAX} bytes") });
+            break Some(BadLine {
+                offset,
+                why: format!("the batch is longer than {BATCH_BYTES_MAX} bytes"),
+            });
         }
         if is_seal {
             for line in batch.drain(..) {
@@ -197,11 +227,19 @@ pub fn scan_segment(
             sealed = at.clone();
         }
     };
-    Ok(SegmentEnd { position: sealed, file_bytes: file.len()?, bad })
+    Ok(SegmentEnd {
+        position: sealed,
+        file_bytes: file.len()?,
+        bad,
+    })
 }
 
 /// Checks that a line continues the log at `at`, and moves `at` past it.
-fn continue_log(at: &mut Position, offset: u64, bytes: &[u8]) -> Result<(SealedLine, bool), String> {
+fn continue_log(
+    at: &mut Position,
+    offset: u64,
+    bytes: &[u8],
+) -> Result<(SealedLine, bool), String> {
     let line = line::parse(bytes).map_err(|error| error.to_string())?;
     if line.seq != at.seq || line.batch != at.batch {
         return Err(format!(
@@ -210,7 +248,10 @@ fn continue_log(at: &mut Position, offset: u64, bytes: &[u8]) -> Result<(SealedL
         ));
     }
     if line.prev != at.head {
-        return Err(format!("line {} does not name the line before it", line.seq));
+        return Err(format!(
+            "line {} does not name the line before it",
+            line.seq
+        ));
     }
     let is_seal = line.kind == "seal";
     if is_seal {
@@ -218,9 +259,13 @@ fn continue_log(at: &mut Position, offset: u64, bytes: &[u8]) -> Result<(SealedL
         at.before_seal = line.prev;
     } else if line.kind == "rotate" {
         if at.segment <= 1 || at.lines != 1 {
-            return Err(format!("line {} rotates keys where that cannot be", line.seq));
+            return Err(format!(
+                "line {} rotates keys where that cannot be",
+                line.seq
+            ));
         }
-        at.keys = Arc::new(rotation::check_line(&line, &at.keys).map_err(|error| error.to_string())?);
+        at.keys =
+            Arc::new(rotation::check_line(&line, &at.keys).map_err(|error| error.to_string())?);
     }
     let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
     let sealed = SealedLine {
@@ -243,11 +288,14 @@ fn continue_log(at: &mut Position, offset: u64, bytes: &[u8]) -> Result<(SealedL
 
 fn check_seal(at: &Position, line: &Line<'_>) -> Result<(Hash, String), String> {
     let body = line.body();
-    let seal: Seal =
-        serde_json::from_str(&body).map_err(|error| format!("seal at line {}: {error}", line.seq))?;
+    let seal: Seal = serde_json::from_str(&body)
+        .map_err(|error| format!("seal at line {}: {error}", line.seq))?;
     let root = at.frontier.root();
     if seal.body() != body {
-        return Err(format!("the seal at line {} is not written as seals are", line.seq));
+        return Err(format!(
+            "the seal at line {} is not written as seals are",
+            line.seq
+        ));
     }
     if seal.size != line.seq || seal.root != root.to_string() {
         return Err(format!(
@@ -256,7 +304,10 @@ fn check_seal(at: &Position, line: &Line<'_>) -> Result<(Hash, String), String> 
         ));
     }
     if !seal.verifies(&at.keys.seal_key, &at.keys.origin, &root, &line.prev) {
-        return Err(format!("the signature of the seal at line {} does not verify", line.seq));
+        return Err(format!(
+            "the signature of the seal at line {} does not verify",
+            line.seq
+        ));
     }
     Ok((root, seal.sig))
 }
@@ -299,22 +350,37 @@ pub fn rest_behind(
         return Ok(RestKind::Nothing);
     }
     let damaged = |why: String| {
-        let first = bad.cloned().unwrap_or(BadLine { offset, why: String::new() });
-        RestKind::Corrupt(BadLine { offset: first.offset, why: format!("{}; {why}", first.why) })
+        let first = bad.cloned().unwrap_or(BadLine {
+            offset,
+            why: String::new(),
+        });
+        RestKind::Corrupt(BadLine {
+            offset: first.offset,
+            why: format!("{}; {why}", first.why),
+        })
     };
     if length > BATCH_BYTES_MAX {
         return Ok(damaged(format!(
             "{length} bytes stand behind the last valid seal, more than a batch has"
         )));
     }
-    let bytes = crate::disk::read_exact_at(file, offset, usize::try_from(length).unwrap_or(usize::MAX))?;
+    let bytes =
+        crate::disk::read_exact_at(file, offset, usize::try_from(length).unwrap_or(usize::MAX))?;
     for start in bytes.split(|byte| *byte == b'\n') {
         // Only the start of a line counts, which is plain ASCII; the rest may be cut or damaged.
-        let prefix: String = start.iter().take(192).map(|byte| char::from(*byte)).collect();
+        let prefix: String = start
+            .iter()
+            .take(192)
+            .map(|byte| char::from(*byte))
+            .collect();
         if let Some(line) = line::parse_prefix(&prefix).filter(|line| line.batch > batch) {
             let why = format!("line {} of batch {} stands behind it", line.seq, line.batch);
             return Ok(damaged(why));
         }
     }
-    Ok(RestKind::Torn(Rest { offset, length, sha256: signing::hex(&Sha256::digest(&bytes)) }))
+    Ok(RestKind::Torn(Rest {
+        offset,
+        length,
+        sha256: signing::hex(&Sha256::digest(&bytes)),
+    }))
 }

@@ -28,20 +28,36 @@ impl Seal {
     /// Seals `size` lines with this root; `prev` is the leaf hash of the last of them.
     pub fn sign(key: &SigningKey, origin: &str, size: u64, root: &Hash, prev: &Hash) -> Seal {
         let signature = key.sign(message(origin, size, root, prev).as_bytes());
-        Seal { size, root: root.to_string(), sig: STANDARD.encode(signature.to_bytes()) }
+        Seal {
+            size,
+            root: root.to_string(),
+            sig: STANDARD.encode(signature.to_bytes()),
+        }
     }
 
     /// Whether `key` signed this seal for this place in the log.
     pub fn verifies(&self, key: &VerifyingKey, origin: &str, root: &Hash, prev: &Hash) -> bool {
-        let Ok(bytes) = STANDARD.decode(&self.sig) else { return false };
-        let Ok(signature) = Signature::from_slice(&bytes) else { return false };
+        let Ok(bytes) = STANDARD.decode(&self.sig) else {
+            return false;
+        };
+        let Ok(signature) = Signature::from_slice(&bytes) else {
+            return false;
+        };
         self.root == root.to_string()
-            && key.verify_strict(message(origin, self.size, root, prev).as_bytes(), &signature).is_ok()
+            && key
+                .verify_strict(
+                    message(origin, self.size, root, prev).as_bytes(),
+                    &signature,
+                )
+                .is_ok()
     }
 
     /// The body as JSON, with the members in their only allowed order.
     pub fn body(&self) -> String {
-        format!("{{\"size\":{},\"root\":\"{}\",\"sig\":\"{}\"}}", self.size, self.root, self.sig)
+        format!(
+            "{{\"size\":{},\"root\":\"{}\",\"sig\":\"{}\"}}",
+            self.size, self.root, self.sig
+        )
     }
 }
 
@@ -52,14 +68,23 @@ mod tests {
     #[test]
     fn a_seal_holds_only_at_its_place() {
         let key = SigningKey::from_bytes(&[1; 32]);
-        let (root, prev) = (super::super::tree::leaf_hash(b"r"), super::super::tree::leaf_hash(b"p"));
+        let (root, prev) = (
+            super::super::tree::leaf_hash(b"r"),
+            super::super::tree::leaf_hash(b"p"),
+        );
         let seal = Seal::sign(&key, "example.org/log", 7, &root, &prev);
         let public = key.verifying_key();
         assert!(seal.verifies(&public, "example.org/log", &root, &prev));
         assert!(!seal.verifies(&public, "example.org/other", &root, &prev));
         assert!(!seal.verifies(&public, "example.org/log", &prev, &prev));
         assert!(!seal.verifies(&public, "example.org/log", &root, &root));
-        assert!(!Seal { size: 8, ..seal.clone() }.verifies(&public, "example.org/log", &root, &prev));
+        assert!(
+            !Seal {
+                size: 8,
+                ..seal.clone()
+            }
+            .verifies(&public, "example.org/log", &root, &prev)
+        );
         assert!(!seal.verifies(
             &SigningKey::from_bytes(&[2; 32]).verifying_key(),
             "example.org/log",

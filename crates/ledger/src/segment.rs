@@ -166,21 +166,47 @@ impl Kept {
 
 /// Whether a folder on disk holds the first segment of a log, in any form.
 pub fn is_log(dir: &Path) -> bool {
-    let Ok(folder) = Folder::open(dir) else { return false };
-    let is_there = |name: &String| folder.stat(Path::new(name)).is_ok_and(|stat| stat.is_some());
-    [file_name(1), archive_name(1), stub_name(1)].iter().any(is_there)
+    let Ok(folder) = Folder::open(dir) else {
+        return false;
+    };
+    let is_there = |name: &String| {
+        folder
+            .stat(Path::new(name))
+            .is_ok_and(|stat| stat.is_some())
+    };
+    [file_name(1), archive_name(1), stub_name(1)]
+        .iter()
+        .any(is_there)
 }
 
 /// Returns the number and the form that a file name in the log's folder states. `None` if the file
 /// is not a segment.
 pub fn form_of(name: &str) -> Option<(u32, Kept)> {
     if let Some(plain) = name.strip_suffix(ARCHIVE_ENDING) {
-        return Some((number_of(plain)?, Kept { archived: true, ..Kept::default() }));
+        return Some((
+            number_of(plain)?,
+            Kept {
+                archived: true,
+                ..Kept::default()
+            },
+        ));
     }
     if let Some(stem) = name.strip_suffix(STUB_ENDING) {
-        return Some((number_of(&format!("{stem}.jsonl"))?, Kept { stub: true, ..Kept::default() }));
+        return Some((
+            number_of(&format!("{stem}.jsonl"))?,
+            Kept {
+                stub: true,
+                ..Kept::default()
+            },
+        ));
     }
-    Some((number_of(name)?, Kept { plain: true, ..Kept::default() }))
+    Some((
+        number_of(name)?,
+        Kept {
+            plain: true,
+            ..Kept::default()
+        },
+    ))
 }
 
 /// The number in a segment's file name.

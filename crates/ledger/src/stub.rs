@@ -58,7 +58,10 @@ pub struct Stub {
 }
 
 fn damaged(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("the stub is damaged: {what}"))
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("the stub is damaged: {what}"),
+    )
 }
 
 impl Stub {
@@ -88,8 +91,8 @@ impl Stub {
     /// Returns [`io::ErrorKind::InvalidData`] if the bytes are not a stub.
     pub fn from_bytes(bytes: &[u8]) -> io::Result<Stub> {
         let (first, mut rest) = cut(bytes).ok_or_else(|| damaged("its first line is not whole"))?;
-        let header: StubHeader =
-            serde_json::from_slice(first).map_err(|error| damaged(&format!("first line: {error}")))?;
+        let header: StubHeader = serde_json::from_slice(first)
+            .map_err(|error| damaged(&format!("first line: {error}")))?;
         if header.format != FORMAT || serde_json::to_vec(&header)? != first {
             return Err(damaged("its first line is not written as stubs have it"));
         }
@@ -103,16 +106,26 @@ impl Stub {
             first_leaves.push(leaf_hash(line));
             rest = after;
         }
-        let head = behind.get(..behind.len().saturating_sub(rest.len())).unwrap_or_default().to_vec();
+        let head = behind
+            .get(..behind.len().saturating_sub(rest.len()))
+            .unwrap_or_default()
+            .to_vec();
         let (hashes, left) = rest.as_chunks::<32>();
         if !left.is_empty() || u64::try_from(hashes.len()).ok() != Some(header.lines) {
             return Err(damaged("it has not one hash for each line"));
         }
-        let leaves: Vec<Hash> = hashes.iter().map(|bytes| Hash::from_bytes(*bytes)).collect();
+        let leaves: Vec<Hash> = hashes
+            .iter()
+            .map(|bytes| Hash::from_bytes(*bytes))
+            .collect();
         if !leaves.starts_with(&first_leaves) {
             return Err(damaged("its lines are not those that it has hashes of"));
         }
-        Ok(Stub { header, head, leaves })
+        Ok(Stub {
+            header,
+            head,
+            leaves,
+        })
     }
 
     /// Reads the stub of a segment of the log in `dir`.
@@ -160,7 +173,10 @@ impl LogFile for FirstBatch {
     }
 
     fn append(&self, _bytes: &[u8]) -> io::Result<()> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "a pruned segment is never written to"))
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "a pruned segment is never written to",
+        ))
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {

@@ -24,7 +24,8 @@ pub struct Sums(pub BTreeMap<u32, Hash>);
 impl Sums {
     /// Renders the text of the file.
     pub fn to_text(&self) -> String {
-        let line = |(number, sum): (&u32, &Hash)| format!("{sum}  {}\n", segment::file_name(*number));
+        let line =
+            |(number, sum): (&u32, &Hash)| format!("{sum}  {}\n", segment::file_name(*number));
         self.0.iter().map(line).collect()
     }
 
@@ -38,8 +39,8 @@ impl Sums {
             let entry = line
                 .split_once("  ")
                 .and_then(|(sum, name)| Some((segment::number_of(name)?, Hash::from_hex(sum)?)));
-            let (number, sum) =
-                entry.ok_or_else(|| format!("line {at} is not `<64 hex>  log-<8 digits>.jsonl`"))?;
+            let (number, sum) = entry
+                .ok_or_else(|| format!("line {at} is not `<64 hex>  log-<8 digits>.jsonl`"))?;
             sums.0.insert(number, sum);
         }
         if sums.to_text() == text {
@@ -57,7 +58,8 @@ impl Sums {
         match disk.read(&dir.join(SEGMENTS_NAME), SEGMENTS_BYTES_MAX) {
             Ok(file) => {
                 let damaged = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
-                let text = str::from_utf8(&file.bytes).map_err(|error| damaged(error.to_string()))?;
+                let text =
+                    str::from_utf8(&file.bytes).map_err(|error| damaged(error.to_string()))?;
                 Sums::parse(text).map_err(damaged)
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Sums::default()),
@@ -75,7 +77,9 @@ pub(crate) fn sum_of(file: &dyn LogFile) -> io::Result<Hash> {
     let mut sum = Sha256::new();
     let mut at = 0;
     while at < length {
-        let bytes = usize::try_from(length.saturating_sub(at)).unwrap_or(usize::MAX).min(CHUNK_BYTES);
+        let bytes = usize::try_from(length.saturating_sub(at))
+            .unwrap_or(usize::MAX)
+            .min(CHUNK_BYTES);
         sum.update(disk::read_exact_at(file, at, bytes)?);
         at = at.saturating_add(u64::try_from(bytes).map_err(io::Error::other)?);
     }

@@ -29,7 +29,8 @@ const PHASE_ACCEPTED: &str = "accepted";
 pub enum TokenError {
     /// The token is not a note that this key signed.
     #[error(
-        "the token is not signed by `{key}`: {source}; take the file from spool/forward again, or name the key of the log that issued it"
+        "the token is not signed by `{key}`: {source}; take the file from spool/forward again, or \
+            name the key of the log that issued it"
     )]
     Note {
         /// The key, as a vkey.
@@ -77,7 +78,8 @@ pub enum TokenError {
     Shape(String),
     /// A part of the file is not the part that the token was issued for.
     #[error(
-        "{part} of the file is `{}`, and the token was issued for `{signed}`; take the file from spool/forward again",
+        "{part} of the file is `{}`, and the token was issued for `{signed}`; take the file from \
+            spool/forward again",
         .found.escape_debug()
     )]
     Mismatch {
@@ -89,7 +91,8 @@ pub enum TokenError {
         signed: String,
     },
     /// The receipt in the file is not the receipt of an admission.
-    #[error("the receipt's phase is `{}`, not `{PHASE_ACCEPTED}`: nothing was admitted", .found.escape_debug())]
+    #[error("the receipt's phase is `{}`, not `{PHASE_ACCEPTED}`: nothing was \
+        admitted", .found.escape_debug())]
     Phase {
         /// The phase in the receipt.
         found: String,
@@ -99,7 +102,10 @@ pub enum TokenError {
 impl TokenError {
     /// Whether the file could not be read at all, so that nothing is known about its token.
     pub fn is_unreadable(&self) -> bool {
-        matches!(self, TokenError::TooLarge { .. } | TokenError::Json(_) | TokenError::Shape(_))
+        matches!(
+            self,
+            TokenError::TooLarge { .. } | TokenError::Json(_) | TokenError::Shape(_)
+        )
     }
 }
 
@@ -120,7 +126,13 @@ pub struct Claim {
 
 impl Claim {
     fn text(&self, origin: &str) -> String {
-        let Claim { receipt_id, request_hash, envelope_sha256, request_id, receipt_sha256 } = self;
+        let Claim {
+            receipt_id,
+            request_hash,
+            envelope_sha256,
+            request_id,
+            receipt_sha256,
+        } = self;
         format!(
             "{}\n{receipt_id}\n{request_hash}\n{envelope_sha256}\n{request_id}\n{receipt_sha256}\n",
             kind(origin)
@@ -132,22 +144,39 @@ impl Claim {
         let mut lines = text.split_terminator('\n');
         let (first, expected) = (lines.next().unwrap_or_default(), kind(origin));
         if first != expected {
-            return Err(TokenError::Kind { found: first.to_owned(), expected });
+            return Err(TokenError::Kind {
+                found: first.to_owned(),
+                expected,
+            });
         }
         let mut next = |line, expected, is_good: fn(&str) -> bool| {
-            let found = lines.next().filter(|found| is_good(found)).map(str::to_owned);
+            let found = lines
+                .next()
+                .filter(|found| is_good(found))
+                .map(str::to_owned);
             found.ok_or(TokenError::Line { line, expected })
         };
         let claim = Claim {
             receipt_id: next(2, "a receipt id", is_id)?,
             request_hash: next(3, "a request hash, 64 lower-case hex digits", is_sha256)?,
-            envelope_sha256: next(4, "an envelope's SHA-256, 64 lower-case hex digits", is_sha256)?,
+            envelope_sha256: next(
+                4,
+                "an envelope's SHA-256, 64 lower-case hex digits",
+                is_sha256,
+            )?,
             request_id: next(5, "a request id", is_id)?,
-            receipt_sha256: next(6, "a receipt's SHA-256, 64 lower-case hex digits", is_sha256)?,
+            receipt_sha256: next(
+                6,
+                "a receipt's SHA-256, 64 lower-case hex digits",
+                is_sha256,
+            )?,
         };
         match lines.next() {
             None => Ok(claim),
-            Some(_) => Err(TokenError::Line { line: 7, expected: "absent" }),
+            Some(_) => Err(TokenError::Line {
+                line: 7,
+                expected: "absent",
+            }),
         }
     }
 }
@@ -186,10 +215,16 @@ pub fn issue(key: &SignerKey, origin: &str, claim: &Claim) -> Result<String, Not
 /// # Errors
 /// Returns a [`TokenError`] that names what is wrong with it.
 pub fn verify(token: &str, key: &VerifierKey, origin: &str) -> Result<Claim, TokenError> {
-    let (text, _) = note::open_note(token, std::slice::from_ref(key))
-        .map_err(|source| TokenError::Note { key: Box::new(key.clone()), source })?;
+    let (text, _) =
+        note::open_note(token, std::slice::from_ref(key)).map_err(|source| TokenError::Note {
+            key: Box::new(key.clone()),
+            source,
+        })?;
     // Notes may have lines by other signers, but tokens may not: only the log signs them.
-    let lines = token.lines().count().saturating_sub(text.lines().count() + 1);
+    let lines = token
+        .lines()
+        .count()
+        .saturating_sub(text.lines().count() + 1);
     if lines != 1 {
         return Err(TokenError::SignatureLines { lines });
     }
@@ -249,35 +284,69 @@ fn object(value: &RawValue, name: &str) -> Result<String, TokenError> {
 /// # Errors
 /// Returns a [`TokenError`] that names what is wrong; [`TokenError::is_unreadable`] distinguishes a
 /// file that is not a forwarded file from a false one.
-pub fn verify_forwarded(bytes: &[u8], key: &VerifierKey, origin: &str) -> Result<Forwarded, TokenError> {
+pub fn verify_forwarded(
+    bytes: &[u8],
+    key: &VerifierKey,
+    origin: &str,
+) -> Result<Forwarded, TokenError> {
     if bytes.len() > FORWARDED_BYTES_MAX {
-        return Err(TokenError::TooLarge { size_bytes: bytes.len() });
+        return Err(TokenError::TooLarge {
+            size_bytes: bytes.len(),
+        });
     }
     let shape = |error: serde_json::Error| TokenError::Shape(error.to_string());
     let file: File<'_> = serde_json::from_str(json::check_object(bytes)?).map_err(shape)?;
-    let (envelope, receipt) = (object(file.envelope, "envelope")?, object(file.receipt, "receipt")?);
-    let head: ReceiptHead<'_> =
-        serde_json::from_str(&receipt).map_err(|error| TokenError::Shape(format!("`receipt`: {error}")))?;
+    let (envelope, receipt) = (
+        object(file.envelope, "envelope")?,
+        object(file.receipt, "receipt")?,
+    );
+    let head: ReceiptHead<'_> = serde_json::from_str(&receipt)
+        .map_err(|error| TokenError::Shape(format!("`receipt`: {error}")))?;
 
     let claim = verify(&file.token, key, origin)?;
-    let (envelope_sha256, receipt_sha256) = (sha256_hex(envelope.as_bytes()), sha256_hex(receipt.as_bytes()));
+    let (envelope_sha256, receipt_sha256) = (
+        sha256_hex(envelope.as_bytes()),
+        sha256_hex(receipt.as_bytes()),
+    );
     for (part, found, signed) in [
         ("`receipt_id`", &*file.receipt_id, &claim.receipt_id),
         ("`receipt.receipt_id`", &head.receipt_id, &claim.receipt_id),
         ("`request_hash`", &file.request_hash, &claim.request_hash),
-        ("`receipt.request_hash`", &head.request_hash, &claim.request_hash),
-        ("the SHA-256 of `envelope`", &envelope_sha256, &claim.envelope_sha256),
+        (
+            "`receipt.request_hash`",
+            &head.request_hash,
+            &claim.request_hash,
+        ),
+        (
+            "the SHA-256 of `envelope`",
+            &envelope_sha256,
+            &claim.envelope_sha256,
+        ),
         ("`request_id`", &file.request_id, &claim.request_id),
-        ("the SHA-256 of `receipt`", &receipt_sha256, &claim.receipt_sha256),
+        (
+            "the SHA-256 of `receipt`",
+            &receipt_sha256,
+            &claim.receipt_sha256,
+        ),
     ] {
         if found != signed {
-            return Err(TokenError::Mismatch { part, found: found.to_owned(), signed: signed.clone() });
+            return Err(TokenError::Mismatch {
+                part,
+                found: found.to_owned(),
+                signed: signed.clone(),
+            });
         }
     }
     if head.phase != PHASE_ACCEPTED {
-        return Err(TokenError::Phase { found: head.phase.into_owned() });
+        return Err(TokenError::Phase {
+            found: head.phase.into_owned(),
+        });
     }
-    Ok(Forwarded { claim, envelope, receipt })
+    Ok(Forwarded {
+        claim,
+        envelope,
+        receipt,
+    })
 }
 
 /// Renders a forwarded file as the gate writes it: one line, the same bytes for the same parts.

@@ -23,10 +23,11 @@ const NODE_PREFIX: [u8; 1] = [0x01];
 /// around.
 pub const TREE_SIZE_MAX: u64 = i64::MAX as u64;
 
-/// A SHA-256 digest: of a ledger line (a leaf), of two subtrees (a node), or of the whole tree (a root).
+/// A SHA-256 digest: of a ledger line (a leaf), of two subtrees (a node), or of the whole tree (a
+/// root).
 ///
-/// The text form is 64 lower-case hex digits; a precision shortens it, as in `{hash:.8}`. Digests are public,
-/// so equality is not constant-time.
+/// The text form is 64 lower-case hex digits; a precision shortens it, as in `{hash:.8}`. Digests
+/// are public, so equality is not constant-time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Hash([u8; 32]);
 
@@ -47,7 +48,8 @@ impl Hash {
 
     /// Reads exactly 64 lower-case hex digits; `None` for anything else.
     ///
-    /// Upper case is refused so that a hash has one text form and ledger lines can be compared as bytes.
+    /// Upper case is refused so that a hash has one text form and ledger lines can be compared as
+    /// bytes.
     pub fn from_hex(text: &str) -> Option<Hash> {
         let (pairs, rest) = text.as_bytes().as_chunks::<2>();
         if pairs.len() != 32 || !rest.is_empty() {
@@ -69,13 +71,14 @@ impl Hash {
         text
     }
 
-    /// Standard padded base64 (RFC 4648, section 4) of the 32 bytes, the form of C2SP checkpoints and proofs.
+    /// Standard padded base64 (RFC 4648, section 4) of the 32 bytes, the form of C2SP checkpoints
+    /// and proofs.
     pub fn to_base64(&self) -> String {
         STANDARD.encode(self.0)
     }
 
-    /// Reads the canonical base64 of exactly 32 bytes; `None` for anything else, missing padding and non-zero
-    /// trailing bits included.
+    /// Reads the canonical base64 of exactly 32 bytes; `None` for anything else, missing padding
+    /// and non-zero trailing bits included.
     pub fn from_base64(text: &str) -> Option<Hash> {
         STANDARD.decode(text).ok()?.try_into().ok().map(Hash)
     }
@@ -96,7 +99,11 @@ impl fmt::Debug for Hash {
 
 /// The lower-case hex digit of a value below 16.
 const fn hex_digit(value: u8) -> u8 {
-    if value < 10 { b'0' + value } else { b'a' + (value - 10) }
+    if value < 10 {
+        b'0' + value
+    } else {
+        b'a' + (value - 10)
+    }
 }
 
 /// The value of a lower-case hex digit.
@@ -108,14 +115,28 @@ const fn hex_value(digit: u8) -> Option<u8> {
     }
 }
 
-/// `SHA-256(0x00 || line)`, the leaf hash of RFC 6962, section 2.1. `line` is a ledger line without its LF.
+/// `SHA-256(0x00 || line)`, the leaf hash of RFC 6962, section 2.1. `line` is a ledger line without
+/// its LF.
 pub fn leaf_hash(line: &[u8]) -> Hash {
-    Hash(Sha256::new().chain_update(LEAF_PREFIX).chain_update(line).finalize().into())
+    Hash(
+        Sha256::new()
+            .chain_update(LEAF_PREFIX)
+            .chain_update(line)
+            .finalize()
+            .into(),
+    )
 }
 
 /// `SHA-256(0x01 || left || right)`, the hash of an inner node of RFC 6962, section 2.1.
 pub fn node_hash(left: &Hash, right: &Hash) -> Hash {
-    Hash(Sha256::new().chain_update(NODE_PREFIX).chain_update(left.0).chain_update(right.0).finalize().into())
+    Hash(
+        Sha256::new()
+            .chain_update(NODE_PREFIX)
+            .chain_update(left.0)
+            .chain_update(right.0)
+            .finalize()
+            .into(),
+    )
 }
 
 /// The root of the empty tree: SHA-256 of the empty string (RFC 6962, section 2.1).
@@ -125,9 +146,9 @@ pub fn empty_root() -> Hash {
 
 /// The right edge of a tree: the roots of its perfect subtrees, largest and leftmost first.
 ///
-/// A tree of `size` leaves splits into one perfect subtree for each 1 bit of `size`. Their roots are all that
-/// is needed to append a leaf and to compute the root, so a writer holds at most 63 hashes however long the
-/// ledger is.
+/// A tree of `size` leaves splits into one perfect subtree for each 1 bit of `size`. Their roots
+/// are all that is needed to append a leaf and to compute the root, so a writer holds at most 63
+/// hashes however long the ledger is.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Frontier {
     size: u64,
@@ -138,7 +159,10 @@ pub struct Frontier {
 impl Frontier {
     /// The empty tree.
     pub const fn new() -> Frontier {
-        Frontier { size: 0, edge: Vec::new() }
+        Frontier {
+            size: 0,
+            edge: Vec::new(),
+        }
     }
 
     /// Number of leaves.
@@ -154,8 +178,8 @@ impl Frontier {
     /// Appends a leaf hash: at most 63 node hashes, one on average.
     pub fn push(&mut self, leaf: Hash) {
         let mut node = leaf;
-        // Like adding 1 to a binary number: each trailing 1 bit is a subtree of the same size as `node`, to
-        // merge.
+        // Like adding 1 to a binary number: each trailing 1 bit is a subtree of the same size as
+        // `node`, to merge.
         for _ in 0..self.size.trailing_ones() {
             if let Some(left) = self.edge.pop() {
                 node = node_hash(&left, &node);
@@ -169,10 +193,17 @@ impl Frontier {
     /// Appends a perfect subtree of `2^level` leaves by its root. Returns false and changes nothing
     /// if a subtree of that level does not fit after the current leaves.
     pub fn push_subtree(&mut self, level: u32, root: Hash) -> bool {
-        let Some(leaves) = 1_u64.checked_shl(level).filter(|leaves| self.size.is_multiple_of(*leaves)) else {
+        let Some(leaves) = 1_u64
+            .checked_shl(level)
+            .filter(|leaves| self.size.is_multiple_of(*leaves))
+        else {
             return false;
         };
-        let Some(size) = self.size.checked_add(leaves).filter(|size| *size <= TREE_SIZE_MAX) else {
+        let Some(size) = self
+            .size
+            .checked_add(leaves)
+            .filter(|size| *size <= TREE_SIZE_MAX)
+        else {
             return false;
         };
         let mut node = root;
@@ -186,10 +217,16 @@ impl Frontier {
         true
     }
 
-    /// The root of the tree (RFC 6962, section 2.1); SHA-256 of the empty string for the empty tree.
+    /// The root of the tree (RFC 6962, section 2.1); SHA-256 of the empty string for the empty
+    /// tree.
     pub fn root(&self) -> Hash {
         let join = |right, left| node_hash(&left, &right);
-        self.edge.iter().rev().copied().reduce(join).unwrap_or_else(empty_root)
+        self.edge
+            .iter()
+            .rev()
+            .copied()
+            .reduce(join)
+            .unwrap_or_else(empty_root)
     }
 
     /// The edge as hex strings, largest subtree first, for storage beside [`Frontier::size`].
@@ -233,12 +270,14 @@ fn subtree_root(leaves: &[Hash]) -> Hash {
     leaves.iter().copied().collect::<Frontier>().root()
 }
 
-/// The inclusion proof of leaf `index` in the tree of all `leaves`: the sibling hashes from the leaf up to
-/// the root (`PATH` of RFC 6962, section 2.1.1). Hashes every leaf once.
+/// The inclusion proof of leaf `index` in the tree of all `leaves`: the sibling hashes from the
+/// leaf up to the root (`PATH` of RFC 6962, section 2.1.1). Hashes every leaf once.
 ///
 /// `None` if there is no such leaf. The proof of the only leaf of a tree is empty.
 pub fn inclusion_proof(leaves: &[Hash], index: u64) -> Option<Vec<Hash>> {
-    let mut index = usize::try_from(index).ok().filter(|index| *index < leaves.len())?;
+    let mut index = usize::try_from(index)
+        .ok()
+        .filter(|index| *index < leaves.len())?;
     let mut subtree = leaves;
     let mut siblings = Vec::new();
     // From the root down, as in the recursive definition; the proof itself runs the other way.
@@ -257,8 +296,8 @@ pub fn inclusion_proof(leaves: &[Hash], index: u64) -> Option<Vec<Hash>> {
     Some(siblings)
 }
 
-/// Whether `proof` shows that `leaf` is leaf number `index` of the tree of `size` leaves with this `root`
-/// (algorithm of RFC 9162, section 2.1.3.2). A proof that is too short or too long fails.
+/// Whether `proof` shows that `leaf` is leaf number `index` of the tree of `size` leaves with this
+/// `root` (algorithm of RFC 9162, section 2.1.3.2). A proof that is too short or too long fails.
 pub fn verify_inclusion(leaf: &Hash, index: u64, size: u64, proof: &[Hash], root: &Hash) -> bool {
     if index >= size {
         return false;
@@ -273,7 +312,11 @@ pub fn verify_inclusion(leaf: &Hash, index: u64, size: u64, proof: &[Hash], root
         if node_index & 1 == 1 || node_index == last_index {
             node = node_hash(sibling, &node);
             // The last node of a level without a sibling moves up unchanged until it gets one.
-            let skip = if node_index == 0 { 0 } else { node_index.trailing_zeros() };
+            let skip = if node_index == 0 {
+                0
+            } else {
+                node_index.trailing_zeros()
+            };
             node_index >>= skip;
             last_index >>= skip;
         } else {
@@ -285,13 +328,15 @@ pub fn verify_inclusion(leaf: &Hash, index: u64, size: u64, proof: &[Hash], root
     last_index == 0 && node == *root
 }
 
-/// The consistency proof from the tree of the first `size1` leaves to the tree of all `leaves` (`PROOF` of
-/// RFC 6962, section 2.1.2). Hashes every leaf once.
+/// The consistency proof from the tree of the first `size1` leaves to the tree of all `leaves`
+/// (`PROOF` of RFC 6962, section 2.1.2). Hashes every leaf once.
 ///
 /// `None` if `size1` is zero, because every tree extends the empty one and nothing needs a proof,
 /// or if it is larger than the tree. The proof between equal sizes is empty.
 pub fn consistency_proof(leaves: &[Hash], size1: u64) -> Option<Vec<Hash>> {
-    let mut size1 = usize::try_from(size1).ok().filter(|size1| (1..=leaves.len()).contains(size1))?;
+    let mut size1 = usize::try_from(size1)
+        .ok()
+        .filter(|size1| (1..=leaves.len()).contains(size1))?;
     let mut subtree = leaves;
     let mut hashes = Vec::new();
     // The verifier has the root of the first `size1` leaves, so the proof omits that hash if it is
@@ -316,13 +361,20 @@ pub fn consistency_proof(leaves: &[Hash], size1: u64) -> Option<Vec<Hash>> {
     Some(hashes)
 }
 
-/// Whether `proof` shows that the tree of `size1` leaves with `root1` is a prefix of the tree of `size2`
-/// leaves with `root2` (algorithm of RFC 9162, section 2.1.4.2). A proof that is too short or too long fails.
+/// Whether `proof` shows that the tree of `size1` leaves with `root1` is a prefix of the tree of
+/// `size2` leaves with `root2` (algorithm of RFC 9162, section 2.1.4.2). A proof that is too short
+/// or too long fails.
 ///
 /// Always false if `size1` is zero: such a check would prove nothing, so asking for it is a mistake
 /// of the caller (transparency-dev/merkle decides the same). Between equal sizes the roots must be
 /// equal and the proof empty.
-pub fn verify_consistency(size1: u64, size2: u64, root1: &Hash, root2: &Hash, proof: &[Hash]) -> bool {
+pub fn verify_consistency(
+    size1: u64,
+    size2: u64,
+    root1: &Hash,
+    root2: &Hash,
+    proof: &[Hash],
+) -> bool {
     if size1 == 0 || size1 > size2 {
         return false;
     }
@@ -347,7 +399,11 @@ pub fn verify_consistency(size1: u64, size2: u64, root1: &Hash, root2: &Hash, pr
         if node_index & 1 == 1 || node_index == last_index {
             node1 = node_hash(sibling, &node1);
             node2 = node_hash(sibling, &node2);
-            let skip = if node_index == 0 { 0 } else { node_index.trailing_zeros() };
+            let skip = if node_index == 0 {
+                0
+            } else {
+                node_index.trailing_zeros()
+            };
             node_index >>= skip;
             last_index >>= skip;
         } else {
@@ -411,13 +467,25 @@ mod tests {
         assert_eq!(format!("{hash:.8}"), hash.to_string()[..8]);
         assert_eq!(Hash::ZERO.to_string(), "0".repeat(64));
 
-        let bad_hex = [EMPTY_ROOT.to_uppercase(), EMPTY_ROOT[1..].into(), format!("{EMPTY_ROOT}0")];
-        for text in bad_hex.into_iter().chain(["".into(), "g".repeat(64), "é".repeat(32), "+".repeat(64)]) {
+        let bad_hex = [
+            EMPTY_ROOT.to_uppercase(),
+            EMPTY_ROOT[1..].into(),
+            format!("{EMPTY_ROOT}0"),
+        ];
+        for text in
+            bad_hex
+                .into_iter()
+                .chain(["".into(), "g".repeat(64), "é".repeat(32), "+".repeat(64)])
+        {
             assert_eq!(Hash::from_hex(&text), None, "{text}");
         }
         let base64 = empty_root().to_base64();
-        let bad_base64 =
-            [base64.replace("FU=", "FV="), base64.replace('=', ""), format!("{base64}\n"), "AAAA".into()];
+        let bad_base64 = [
+            base64.replace("FU=", "FV="),
+            base64.replace('=', ""),
+            format!("{base64}\n"),
+            "AAAA".into(),
+        ];
         for text in bad_base64 {
             assert_eq!(Hash::from_base64(&text), None, "{text}");
         }
@@ -430,8 +498,16 @@ mod tests {
         for size in 0..=leaves.len() {
             assert_eq!(frontier.size(), size as u64);
             assert_eq!(frontier.root(), root_of(&leaves[..size]), "size {size}");
-            let edge = frontier.to_hex_list().iter().map(|hex| Hash::from_hex(hex).unwrap()).collect();
-            assert_eq!(Frontier::from_parts(size as u64, edge), Some(frontier.clone()), "size {size}");
+            let edge = frontier
+                .to_hex_list()
+                .iter()
+                .map(|hex| Hash::from_hex(hex).unwrap())
+                .collect();
+            assert_eq!(
+                Frontier::from_parts(size as u64, edge),
+                Some(frontier.clone()),
+                "size {size}"
+            );
             frontier.extend(leaves.get(size).copied());
         }
     }
@@ -456,7 +532,10 @@ mod tests {
                 assert_eq!(by_tree, by_leaf, "{start} {level}");
             }
         }
-        assert!(!Frontier::new().push_subtree(63, Hash::ZERO), "more than a tree may have");
+        assert!(
+            !Frontier::new().push_subtree(63, Hash::ZERO),
+            "more than a tree may have"
+        );
         assert!(!Frontier::new().push_subtree(64, Hash::ZERO));
     }
 
@@ -489,8 +568,13 @@ mod tests {
             for (index, leaf) in tree.iter().enumerate() {
                 let proof = inclusion_proof(tree, index as u64).unwrap();
                 for claimed in 0..=size {
-                    let verified = verify_inclusion(leaf, claimed as u64, size as u64, &proof, &root);
-                    assert_eq!(verified, claimed == index, "leaf {index} of {size} as {claimed}");
+                    let verified =
+                        verify_inclusion(leaf, claimed as u64, size as u64, &proof, &root);
+                    assert_eq!(
+                        verified,
+                        claimed == index,
+                        "leaf {index} of {size} as {claimed}"
+                    );
                 }
             }
             assert_eq!(inclusion_proof(tree, size as u64), None);
@@ -501,7 +585,9 @@ mod tests {
     #[test]
     fn every_consistency_proof_up_to_70_leaves_verifies_and_only_for_its_size() {
         let leaves = leaves(70);
-        let roots: Vec<Hash> = (0..=leaves.len()).map(|size| root_of(&leaves[..size])).collect();
+        let roots: Vec<Hash> = (0..=leaves.len())
+            .map(|size| root_of(&leaves[..size]))
+            .collect();
         for size2 in 1..=leaves.len() {
             let tree = &leaves[..size2];
             assert_eq!(consistency_proof(tree, 0), None);
@@ -509,9 +595,18 @@ mod tests {
             for size1 in 1..=size2 {
                 let proof = consistency_proof(tree, size1 as u64).unwrap();
                 for (claimed, root) in roots.iter().enumerate() {
-                    let verified =
-                        verify_consistency(claimed as u64, size2 as u64, root, &roots[size2], &proof);
-                    assert_eq!(verified, claimed == size1, "{size1} to {size2} as {claimed}");
+                    let verified = verify_consistency(
+                        claimed as u64,
+                        size2 as u64,
+                        root,
+                        &roots[size2],
+                        &proof,
+                    );
+                    assert_eq!(
+                        verified,
+                        claimed == size1,
+                        "{size1} to {size2} as {claimed}"
+                    );
                 }
             }
         }
@@ -520,9 +615,13 @@ mod tests {
     #[test]
     fn hostile_sizes_end_quickly() {
         let proof = vec![Hash::ZERO; 1_000];
-        for (a, b) in
-            [(u64::MAX, u64::MAX), (u64::MAX - 1, u64::MAX), (1 << 63, u64::MAX), (0, u64::MAX), (1, 1)]
-        {
+        for (a, b) in [
+            (u64::MAX, u64::MAX),
+            (u64::MAX - 1, u64::MAX),
+            (1 << 63, u64::MAX),
+            (0, u64::MAX),
+            (1, 1),
+        ] {
             assert!(!verify_inclusion(&Hash::ZERO, a, b, &proof, &Hash::ZERO));
             assert!(!verify_consistency(a, b, &Hash::ZERO, &Hash::ZERO, &proof));
         }

@@ -96,12 +96,24 @@ pub fn verify(
         other => VerifyError::Ledger(other),
     })?;
     let mut walk = Walk::new(options, progress);
-    walk.remembered = options.heads.iter().map(|(_, text)| text.as_str()).filter_map(size_told).collect();
-    walk.remembered.extend(newest.iter().filter_map(|file| size_told(str::from_utf8(&file.bytes).ok()?)));
+    walk.remembered = options
+        .heads
+        .iter()
+        .map(|(_, text)| text.as_str())
+        .filter_map(size_told)
+        .collect();
+    walk.remembered.extend(
+        newest
+            .iter()
+            .filter_map(|file| size_told(str::from_utf8(&file.bytes).ok()?)),
+    );
     let sums = walk.sums(disk, dir, kept.len());
     for (index, (number, kept_as)) in kept.iter().enumerate() {
         let path = dir.join(segment::file_name(*number));
-        let fail = |source: io::Error| VerifyError::Disk { path: path.clone(), source };
+        let fail = |source: io::Error| VerifyError::Disk {
+            path: path.clone(),
+            source,
+        };
         let header = match kept.get(index + 1) {
             Some((next, _)) => match read_header(disk, dir, *next) {
                 Ok(header) => Some(header),
@@ -112,7 +124,11 @@ pub fn verify(
             },
             None => None,
         };
-        let stub = match kept_as.stub.then(|| Stub::read(disk, dir, *number)).transpose() {
+        let stub = match kept_as
+            .stub
+            .then(|| Stub::read(disk, dir, *number))
+            .transpose()
+        {
             Ok(stub) => stub,
             Err(error) => {
                 walk.problems.push(Problem {
@@ -125,7 +141,9 @@ pub fn verify(
         };
         let sum = sums.0.get(number);
         let goes_on = match (kept_as.is_pruned(), stub, &header) {
-            (true, Some(stub), Some(header)) => walk.pruned(*number, stub, header, sum).map_err(fail)?,
+            (true, Some(stub), Some(header)) => {
+                walk.pruned(*number, stub, header, sum).map_err(fail)?
+            }
             (true, ..) => {
                 walk.problem(
                     *number,
@@ -167,9 +185,14 @@ fn read_header(disk: &dyn Disk, dir: &Path, number: u32) -> Result<Segment, Stri
     let path = dir.join(segment::file_name(number));
     let fail = |error: std::io::Error| format!("`{}`: {error}", path.display());
     let file = segment::open_head(disk, dir, number).map_err(fail)?;
-    let bytes = match LineReader::new(file.as_ref(), 0).next_line().map_err(fail)? {
+    let bytes = match LineReader::new(file.as_ref(), 0)
+        .next_line()
+        .map_err(fail)?
+    {
         NextLine::Line(_, bytes) => bytes,
-        NextLine::End(_) | NextLine::TooLong(_) => return Err("the first line is not whole".to_owned()),
+        NextLine::End(_) | NextLine::TooLong(_) => {
+            return Err("the first line is not whole".to_owned());
+        }
     };
     let line = line::parse(&bytes).map_err(|error| error.to_string())?;
     if line.kind != "segment" {
@@ -231,7 +254,11 @@ impl<'a> Walk<'a> {
     }
 
     fn problem(&mut self, number: u32, offset: u64, what: String) {
-        self.problems.push(Problem { file: segment::file_name(number), offset, what });
+        self.problems.push(Problem {
+            file: segment::file_name(number),
+            offset,
+            what,
+        });
     }
 
     /// Reads `SEGMENTS`, which may name only closed segments.
@@ -244,8 +271,15 @@ impl<'a> Walk<'a> {
             }
         };
         let closed = u32::try_from(segments.saturating_sub(1)).unwrap_or(u32::MAX);
-        if let Some((number, _)) = told.0.last_key_value().filter(|(number, _)| **number > closed) {
-            let what = format!("it names `{}`, which is no closed segment", segment::file_name(*number));
+        if let Some((number, _)) = told
+            .0
+            .last_key_value()
+            .filter(|(number, _)| **number > closed)
+        {
+            let what = format!(
+                "it names `{}`, which is no closed segment",
+                segment::file_name(*number)
+            );
             self.note_head_problem(SEGMENTS_NAME, what);
         }
         told
@@ -263,12 +297,16 @@ impl<'a> Walk<'a> {
         let length = file.len()?;
         let (goes_on, found) = thread::scope(|scope| {
             let file = file.as_ref();
-            let beside = sum.filter(|_| self.options.threads > 1).map(|_| scope.spawn(|| sums::sum_of(file)));
+            let beside = sum
+                .filter(|_| self.options.threads > 1)
+                .map(|_| scope.spawn(|| sums::sum_of(file)));
             let goes_on = self.segment(number, file, length, next)?;
             let found = match beside {
-                Some(beside) => {
-                    Some(beside.join().unwrap_or_else(|_| Err(io::Error::other("hashing ended")))?)
-                }
+                Some(beside) => Some(
+                    beside
+                        .join()
+                        .unwrap_or_else(|_| Err(io::Error::other("hashing ended")))?,
+                ),
                 None => sum.map(|_| sums::sum_of(file)).transpose()?,
             };
             io::Result::Ok((goes_on, found))
@@ -281,14 +319,21 @@ impl<'a> Walk<'a> {
             && closed::look_at(disk, dir, number, file.as_ref())? != *stub
         {
             let what = "it is not what stays of this segment".to_owned();
-            self.problems.push(Problem { file: segment::stub_name(number), offset: 0, what });
+            self.problems.push(Problem {
+                file: segment::stub_name(number),
+                offset: 0,
+                what,
+            });
             return Ok(false);
         }
         Ok(goes_on)
     }
 
     fn note_sum_problem(&mut self, number: u32) {
-        let what = format!("the bytes of `{}` have another SHA-256", segment::file_name(number));
+        let what = format!(
+            "the bytes of `{}` have another SHA-256",
+            segment::file_name(number)
+        );
         self.note_head_problem(SEGMENTS_NAME, what);
     }
 
@@ -305,23 +350,43 @@ impl<'a> Walk<'a> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
-        self.problems.push(Problem { file: segment::archive_name(number), offset: 0, what });
+        self.problems.push(Problem {
+            file: segment::archive_name(number),
+            offset: 0,
+            what,
+        });
         Ok(())
     }
 
     /// Takes over a pruned segment's lines by their hashes. Returns whether to continue. The first
     /// batch is verified like any other, and the first batch of the next segment has a seal over
     /// all of these lines.
-    fn pruned(&mut self, number: u32, stub: Stub, next: &Segment, sum: Option<&Hash>) -> io::Result<bool> {
-        let Stub { header, head, leaves } = stub;
+    fn pruned(
+        &mut self,
+        number: u32,
+        stub: Stub,
+        next: &Segment,
+        sum: Option<&Hash>,
+    ) -> io::Result<bool> {
+        let Stub {
+            header,
+            head,
+            leaves,
+        } = stub;
         let (first_line, first_batch) = (self.seq, self.batch);
         let head_bytes = u64::try_from(head.len()).map_err(io::Error::other)?;
         let head = FirstBatch::new(head);
-        if self.lines_of(number, &head, head_bytes, head_bytes)?.is_none() {
+        if self
+            .lines_of(number, &head, head_bytes, head_bytes)?
+            .is_none()
+        {
             return Ok(false);
         }
         let seen = self.seq.saturating_sub(first_line);
-        for leaf in leaves.iter().skip(usize::try_from(seen).unwrap_or(usize::MAX)) {
+        for leaf in leaves
+            .iter()
+            .skip(usize::try_from(seen).unwrap_or(usize::MAX))
+        {
             if self.remembered.contains(&self.seq) {
                 self.seals.push((self.seq, self.frontier.root()));
             }
@@ -345,7 +410,11 @@ impl<'a> Walk<'a> {
             && next.rest == header.rest;
         if !agrees {
             let what = "it is not what the lines around it tell of the segment".to_owned();
-            self.problems.push(Problem { file: segment::stub_name(number), offset: 0, what });
+            self.problems.push(Problem {
+                file: segment::stub_name(number),
+                offset: 0,
+                what,
+            });
             return Ok(false);
         }
         if sum.map(Hash::to_string).as_deref() != Some(header.sha256.as_str()) {
@@ -365,7 +434,9 @@ impl<'a> Walk<'a> {
     ) -> io::Result<bool> {
         let valid_bytes = next.map_or(file_bytes, |next| next.previous.length.min(file_bytes));
         let lines_before = self.seq;
-        let Some(sealed_to) = self.lines_of(number, file, file_bytes, valid_bytes)? else { return Ok(false) };
+        let Some(sealed_to) = self.lines_of(number, file, file_bytes, valid_bytes)? else {
+            return Ok(false);
+        };
         self.segments += 1;
         self.bytes = self.bytes.saturating_add(sealed_to);
         match next {
@@ -414,7 +485,10 @@ impl<'a> Walk<'a> {
             first_seq: self.seq,
             rotated: false,
         };
-        let from = pieces::FileFrom { keys: &keys, first_seq: self.seq };
+        let from = pieces::FileFrom {
+            keys: &keys,
+            first_seq: self.seq,
+        };
         let looked = pieces::look_at_all(file, valid_bytes, from, self.options, &mut |piece| {
             self.join(&mut joined, piece?)?;
             (self.progress)(self.bytes.saturating_add(joined.lines_to));
@@ -438,15 +512,24 @@ impl<'a> Walk<'a> {
     /// Joins the findings in a piece to the lines before it.
     fn join(&mut self, joined: &mut Joined, piece: Piece) -> Result<(), Stop> {
         if let Some(first) = &piece.first {
-            let behind =
-                Behind { head: self.head, seq: self.seq, batch: self.batch, rotated: joined.rotated };
-            first.check(&behind, joined.first_seq).map_err(|what| Stop::Bad(first.offset, what))?;
+            let behind = Behind {
+                head: self.head,
+                seq: self.seq,
+                batch: self.batch,
+                rotated: joined.rotated,
+            };
+            first
+                .check(&behind, joined.first_seq)
+                .map_err(|what| Stop::Bad(first.offset, what))?;
         }
         let mut subtrees = piece.subtrees.iter();
         for stretch in &piece.stretches {
             for (level, root) in subtrees.by_ref().take(stretch.subtrees) {
                 if !self.frontier.push_subtree(*level, *root) {
-                    return Err(Stop::Bad(stretch.end, "more lines than a log can have".to_owned()));
+                    return Err(Stop::Bad(
+                        stretch.end,
+                        "more lines than a log can have".to_owned(),
+                    ));
                 }
             }
             self.seq = self.seq.saturating_add(stretch.lines);
@@ -461,7 +544,8 @@ impl<'a> Walk<'a> {
             joined.lines_to = stretch.end;
             if let Some(seal) = &stretch.seal {
                 self.head = seal.prev;
-                self.seal(seal, stretch.head).map_err(|what| Stop::Bad(seal.offset, what))?;
+                self.seal(seal, stretch.head)
+                    .map_err(|what| Stop::Bad(seal.offset, what))?;
                 joined.sealed_to = seal.end;
                 joined.sealed = (self.seq, stretch.head);
                 joined.lines_to = seal.end;
@@ -493,7 +577,9 @@ impl<'a> Walk<'a> {
                 ));
             }
             if !says.verifies {
-                return Err(format!("the signature of the seal at line {seq} does not verify"));
+                return Err(format!(
+                    "the signature of the seal at line {seq} does not verify"
+                ));
             }
             self.seals.push((says.size, root));
             self.root = root;
@@ -533,7 +619,11 @@ impl<'a> Walk<'a> {
             && told.head == self.head.to_string()
             && rest_told;
         if !agrees {
-            self.problem(number, sealed_to, "its end is not what the next segment tells of it".to_owned());
+            self.problem(
+                number,
+                sealed_to,
+                "its end is not what the next segment tells of it".to_owned(),
+            );
         }
         Ok(agrees)
     }
@@ -541,14 +631,25 @@ impl<'a> Walk<'a> {
     fn finish(mut self, newest: std::io::Result<ReadFile>, disk: &dyn Disk, dir: &Path) -> Report {
         let (sealed, missing) = self.redactions.check(disk, dir);
         self.problems.extend(missing);
-        let mut reached = if self.seals.is_empty() { Reached::Chain } else { Reached::Seals };
+        let mut reached = if self.seals.is_empty() {
+            Reached::Chain
+        } else {
+            Reached::Seals
+        };
         let mut heads = Vec::new();
         let mut newest_head = None;
         let mut checkpoint = None;
         if let (Some(wanted), Some(last)) = (&self.options.key, self.keys.last())
-            && !self.keys.all().iter().any(|from| from.keys.log_key == *wanted)
+            && !self
+                .keys
+                .all()
+                .iter()
+                .any(|from| from.keys.log_key == *wanted)
         {
-            let what = format!("the log's key is {}, not {wanted}, which it never had either", last.log_key);
+            let what = format!(
+                "the log's key is {}, not {wanted}, which it never had either",
+                last.log_key
+            );
             self.problem(1, 0, what);
         }
         if self.keys.last().is_some() {
@@ -577,19 +678,34 @@ impl<'a> Walk<'a> {
         Report {
             ok: self.problems.is_empty(),
             reached,
-            origin: self.keys.last().map(|keys| keys.origin.clone()).unwrap_or_default(),
-            log_key: self.keys.last().map(|keys| keys.log_key.to_string()).unwrap_or_default(),
+            origin: self
+                .keys
+                .last()
+                .map(|keys| keys.origin.clone())
+                .unwrap_or_default(),
+            log_key: self
+                .keys
+                .last()
+                .map(|keys| keys.log_key.to_string())
+                .unwrap_or_default(),
             keys: self
                 .keys
                 .all()
                 .iter()
-                .map(|from| KeyReport { from_line: from.line, log_key: from.keys.log_key.to_string() })
+                .map(|from| KeyReport {
+                    from_line: from.line,
+                    log_key: from.keys.log_key.to_string(),
+                })
                 .collect(),
             segments: self.segments,
             lines: self.seq,
             batches: self.batch,
             bytes: self.bytes,
-            root: if self.options.chain { String::new() } else { self.root.to_string() },
+            root: if self.options.chain {
+                String::new()
+            } else {
+                self.root.to_string()
+            },
             head: self.head.to_string(),
             torn: self.torn,
             archived: self.archived,
@@ -604,7 +720,11 @@ impl<'a> Walk<'a> {
     }
 
     fn note_head_problem(&mut self, from: &str, what: String) {
-        self.problems.push(Problem { file: from.to_owned(), offset: 0, what });
+        self.problems.push(Problem {
+            file: from.to_owned(),
+            offset: 0,
+            what,
+        });
     }
 
     /// What this verification cannot show, given the newest head that was compared and what is
@@ -612,43 +732,57 @@ impl<'a> Walk<'a> {
     fn not_shown(&self, newest_head: Option<u64>, sealed: &Sealed) -> Vec<String> {
         let mut not_shown = Vec::new();
         if self.options.chain {
-            not_shown.push("lines rewritten with every later hash: would show without --chain".to_owned());
+            not_shown.push(
+                "lines rewritten with every later hash: would show without --chain".to_owned(),
+            );
         }
         not_shown.push(match newest_head {
             None => {
-                "a tail cut at a seal: would show only with --head, a checkpoint or receipt noted elsewhere"
+                "a tail cut at a seal: would show only with --head, a checkpoint or receipt noted \
+                    elsewhere"
                     .to_owned()
             }
             Some(size) => {
-                format!("a tail cut at a seal behind line {size}: would show only with a later head")
+                format!(
+                    "a tail cut at a seal behind line {size}: would show only with a later \
+                    head"
+                )
             }
         });
         not_shown.push(match newest_head {
-            None => "a rewrite by the holder of the log's keys: would show only with a head that is older than it".to_owned(),
+            None => "a rewrite by the holder of the log's keys: would show only with a head that \
+                is older than it"
+                .to_owned(),
             Some(size) => format!(
-                "a rewrite of the lines behind line {size} by the holder of the log's keys: would show only with a later head"
+                "a rewrite of the lines behind line {size} by the holder of the log's keys: would \
+                    show only with a later head"
             ),
         });
         if self.options.key.is_none() {
             not_shown.push(
-                "whose log this is: it names its keys itself; --key compares them with one that you were given"
+                "whose log this is: it names its keys itself; --key compares them with one that \
+                    you were given"
                     .to_owned(),
             );
         }
         if self.options.strict.is_none() {
-            not_shown
-                .push("lines written otherwise than their kind is: would show only with --strict".to_owned());
+            not_shown.push(
+                "lines written otherwise than their kind is: would show only with --strict"
+                    .to_owned(),
+            );
         }
         if self.torn > 0 {
             not_shown.push(
-                "whether a frozen batch was answered before the medium lost its seal: would show only with a head or \
+                "whether a frozen batch was answered before the medium lost its seal: would show \
+                    only with a head or \
                  receipt of that batch"
                     .to_owned(),
             );
         }
         if self.pruned > 0 {
             not_shown.push(format!(
-                "what {} of {} lines say: their segments were pruned, and only their hashes are here; would show with \
+                "what {} of {} lines say: their segments were pruned, and only their hashes are \
+                    here; would show with \
                  the archives",
                 self.unseen_lines, self.seq
             ));
@@ -672,20 +806,43 @@ impl<'a> Walk<'a> {
     fn head_on_log(&self, text: &str) -> Result<Checkpoint, String> {
         let text = heads::checkpoint_of(text);
         let size = note::claimed(text).map_or(0, |head| head.size);
-        let Some(keys) = self.keys.at(size) else { return Err("the log has no key".to_owned()) };
+        let Some(keys) = self.keys.at(size) else {
+            return Err("the log has no key".to_owned());
+        };
         let head = note::open_checkpoint(text, &keys.log_key, &keys.origin)
             .map_err(|error| format!("does not verify under the log's key at its size: {error}"))?;
-        let named = Head { size: head.size, root: head.root.to_string() };
-        if let Some((_, line)) = self.given_up.iter().find(|(given_up, _)| *given_up == named) {
+        let named = Head {
+            size: head.size,
+            root: head.root.to_string(),
+        };
+        if let Some((_, line)) = self
+            .given_up
+            .iter()
+            .find(|(given_up, _)| *given_up == named)
+        {
             return Err(format!(
                 "{named}: given up by line {line}, which went on from an older copy of this log"
             ));
         }
-        match self.seals.binary_search_by_key(&head.size, |(size, _)| *size) {
-            Ok(index) if self.seals.get(index).is_some_and(|(_, root)| *root == head.root) => Ok(head),
-            Ok(_) => Err(format!("{} lines had root {} then, and have another now", head.size, head.root)),
+        match self
+            .seals
+            .binary_search_by_key(&head.size, |(size, _)| *size)
+        {
+            Ok(index)
+                if self
+                    .seals
+                    .get(index)
+                    .is_some_and(|(_, root)| *root == head.root) =>
+            {
+                Ok(head)
+            }
+            Ok(_) => Err(format!(
+                "{} lines had root {} then, and have another now",
+                head.size, head.root
+            )),
             Err(_) => Err(format!(
-                "it knows {} lines with root {}; no seal of this log is over that many: cut or rewritten",
+                "it knows {} lines with root {}; no seal of this log is over that many: cut or \
+                    rewritten",
                 head.size, head.root
             )),
         }
@@ -711,10 +868,16 @@ impl Joined {
     /// Whether a segment may end there.
     fn end(&self, number: u32) -> Result<(), Stop> {
         if self.sealed_to == 0 {
-            return Err(Stop::Bad(0, format!("`{}` holds no sealed batch", segment::file_name(number))));
+            return Err(Stop::Bad(
+                0,
+                format!("`{}` holds no sealed batch", segment::file_name(number)),
+            ));
         }
         if self.sealed_to < self.lines_to {
-            return Err(Stop::Bad(self.sealed_to, "the lines from here on are not sealed".to_owned()));
+            return Err(Stop::Bad(
+                self.sealed_to,
+                "the lines from here on are not sealed".to_owned(),
+            ));
         }
         Ok(())
     }
@@ -737,7 +900,9 @@ impl From<io::Error> for Stop {
 /// SHA-256 of a part of a file, hex.
 fn sha256_of(file: &dyn LogFile, from: u64, length: u64) -> io::Result<String> {
     let length = usize::try_from(length).map_err(io::Error::other)?;
-    Ok(hex(&Sha256::digest(disk::read_exact_at(file, from, length)?)))
+    Ok(hex(&Sha256::digest(disk::read_exact_at(
+        file, from, length,
+    )?)))
 }
 
 /// Returns the keys of a file: the keys in the log's first line, or the keys of the file before
@@ -766,9 +931,14 @@ fn read_keys(
     let Some(before) = before else {
         return Ok(LogIdentity::of_first_line(&first).map_err(|error| (0, error.to_string())));
     };
-    let offset = u64::try_from(first.len()).unwrap_or(u64::MAX).saturating_add(1).min(file_bytes);
+    let offset = u64::try_from(first.len())
+        .unwrap_or(u64::MAX)
+        .saturating_add(1)
+        .min(file_bytes);
     // Any other problem of the line is reported when the line is checked.
-    let Ok(second) = line_at(offset)? else { return Ok(Ok(before.clone())) };
+    let Ok(second) = line_at(offset)? else {
+        return Ok(Ok(before.clone()));
+    };
     Ok(match line::parse(&second) {
         Ok(line) if line.kind == "rotate" => {
             rotation::check_line(&line, before).map_err(|error| (offset, error.to_string()))

@@ -35,7 +35,11 @@ pub(super) fn clean(
     let rows = order(sound, report);
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
         let problem = report.problems.first().cloned().unwrap_or_default();
-        return Err(ImportError::NoRows { file: file.to_owned(), rows_in: report.rows_in, problem });
+        return Err(ImportError::NoRows {
+            file: file.to_owned(),
+            rows_in: report.rows_in,
+            problem,
+        });
     };
     (report.first_ms, report.last_ms) = (first.known_ms(), last.known_ms());
     report.rows_out = rows.len() as u64;
@@ -55,7 +59,12 @@ impl Steps {
         times_ms.sort_unstable();
         times_ms.dedup();
         let later = times_ms.iter().skip(1);
-        Steps { all_ms: later.zip(&times_ms).map(|(next, time)| next.saturating_sub(*time)).collect() }
+        Steps {
+            all_ms: later
+                .zip(&times_ms)
+                .map(|(next, time)| next.saturating_sub(*time))
+                .collect(),
+        }
     }
 
     /// Returns the smallest step, if there is a step.
@@ -66,7 +75,11 @@ impl Steps {
     /// Returns the smallest step, if enough steps have this length.
     fn agreed_ms(&self) -> Option<i64> {
         let smallest_ms = self.smallest_ms()?;
-        let agreeing = self.all_ms.iter().filter(|step_ms| **step_ms == smallest_ms).count();
+        let agreeing = self
+            .all_ms
+            .iter()
+            .filter(|step_ms| **step_ms == smallest_ms)
+            .count();
         let plausible = (INTERVAL_MS_MIN..=INTERVAL_MS_MAX).contains(&smallest_ms);
         (plausible && agreeing >= AGREEING_STEPS_MIN).then_some(smallest_ms)
     }
@@ -86,23 +99,36 @@ fn interval_ms(
         && named_ms != asked_ms
     {
         // A wrong interval changes when each bar is known, so do not guess between the two.
-        return Err(ImportError::IntervalConflict { file: file.to_owned(), named_ms, asked_ms });
+        return Err(ImportError::IntervalConflict {
+            file: file.to_owned(),
+            named_ms,
+            asked_ms,
+        });
     }
     let stated_ms = named_ms.or(options.interval_ms);
     if format == Format::QuoteTable {
         // Ticks come at any time: their smallest step is not an interval.
         return Ok(stated_ms);
     }
-    let interval_ms = stated_ms
-        .or_else(|| steps.agreed_ms())
-        .ok_or_else(|| ImportError::NeedInterval { file: file.to_owned() })?;
-    let too_short = steps.all_ms.iter().filter(|step_ms| **step_ms < interval_ms).count();
+    let interval_ms =
+        stated_ms
+            .or_else(|| steps.agreed_ms())
+            .ok_or_else(|| ImportError::NeedInterval {
+                file: file.to_owned(),
+            })?;
+    let too_short = steps
+        .all_ms
+        .iter()
+        .filter(|step_ms| **step_ms < interval_ms)
+        .count();
     match steps.smallest_ms() {
         // A few short steps are faults of the file and are counted; if most steps are short, the
         // interval is wrong.
-        Some(step_ms) if too_short > steps.all_ms.len() / 2 => {
-            Err(ImportError::IntervalTooLong { file: file.to_owned(), step_ms, interval_ms })
-        }
+        Some(step_ms) if too_short > steps.all_ms.len() / 2 => Err(ImportError::IntervalTooLong {
+            file: file.to_owned(),
+            step_ms,
+            interval_ms,
+        }),
         _ => Ok(Some(interval_ms)),
     }
 }
@@ -117,25 +143,64 @@ fn check_rows(
     let at_close = options.at_end_of.unwrap_or_default() == Edge::Close;
     // A quote bar is known when it closes; a quote of a table is known at its own time.
     let is_quote_bar = matches!(report.format, Format::LeanQuote | Format::QuoteBarTable);
-    let quote_delay_ms = if is_quote_bar && !at_close { interval_ms.unwrap_or(0) } else { 0 };
+    let quote_delay_ms = if is_quote_bar && !at_close {
+        interval_ms.unwrap_or(0)
+    } else {
+        0
+    };
     let interval_ms = interval_ms.unwrap_or(0);
     let mut sound = Vec::with_capacity(raw.len());
-    for RawRow { line, time_ms, values, rounded } in raw {
+    for RawRow {
+        line,
+        time_ms,
+        values,
+        rounded,
+    } in raw
+    {
         let row = match values {
-            Values::Bar { open, high, low, close, volume } => {
-                let open_ms = if at_close { time_ms.saturating_sub(interval_ms) } else { time_ms };
-                Row::Bar { open_ms, interval_ms, open, high, low, close, volume }
+            Values::Bar {
+                open,
+                high,
+                low,
+                close,
+                volume,
+            } => {
+                let open_ms = if at_close {
+                    time_ms.saturating_sub(interval_ms)
+                } else {
+                    time_ms
+                };
+                Row::Bar {
+                    open_ms,
+                    interval_ms,
+                    open,
+                    high,
+                    low,
+                    close,
+                    volume,
+                }
             }
-            Values::Quote { bid, ask, bid_size, ask_size } => {
-                Row::Quote { time_ms: time_ms.saturating_add(quote_delay_ms), bid, ask, bid_size, ask_size }
-            }
+            Values::Quote {
+                bid,
+                ask,
+                bid_size,
+                ask_size,
+            } => Row::Quote {
+                time_ms: time_ms.saturating_add(quote_delay_ms),
+                bid,
+                ask,
+                bid_size,
+                ask_size,
+            },
         };
         match row.check() {
             Ok(()) => sound.push(Sound { row, line, rounded }),
             Err(flaw) => {
                 let count = match flaw {
                     RowFlaw::Crossed => &mut report.crossed_quotes,
-                    RowFlaw::NotPositive | RowFlaw::Range | RowFlaw::NegativeSize => &mut report.bad_prices,
+                    RowFlaw::NotPositive | RowFlaw::Range | RowFlaw::NegativeSize => {
+                        &mut report.bad_prices
+                    }
                     RowFlaw::Interval | RowFlaw::Time => &mut report.unreadable,
                 };
                 *count += 1;
@@ -153,7 +218,10 @@ fn order(mut sound: Vec<Sound>, report: &mut Report) -> Vec<Row> {
         let known_ms = row.known_ms();
         if latest_ms.is_some_and(|latest| known_ms < latest) {
             report.out_of_order += 1;
-            report.note(*line, "the row is earlier than one before it; the rows were sorted by time");
+            report.note(
+                *line,
+                "the row is earlier than one before it; the rows were sorted by time",
+            );
         } else {
             latest_ms = Some(known_ms);
         }
@@ -164,9 +232,15 @@ fn order(mut sound: Vec<Sound>, report: &mut Report) -> Vec<Row> {
     }
     let mut rows: Vec<Row> = Vec::with_capacity(sound.len());
     for Sound { row, line, rounded } in sound {
-        if rows.last().is_some_and(|last| last.known_ms() == row.known_ms()) {
+        if rows
+            .last()
+            .is_some_and(|last| last.known_ms() == row.known_ms())
+        {
             report.duplicates += 1;
-            report.note(line, "an earlier line has the same time; the earlier one was kept");
+            report.note(
+                line,
+                "an earlier line has the same time; the earlier one was kept",
+            );
         } else {
             report.rounded += rounded;
             rows.push(row);
@@ -177,7 +251,9 @@ fn order(mut sound: Vec<Sound>, report: &mut Report) -> Vec<Row> {
 
 /// Counts the steps that are longer and, for bars, shorter than the interval.
 fn count_gaps(rows: &[Row], report: &mut Report) {
-    let Some(interval_ms) = report.interval_ms else { return };
+    let Some(interval_ms) = report.interval_ms else {
+        return;
+    };
     for (next, row) in rows.iter().skip(1).zip(rows) {
         let step_ms = next.known_ms().saturating_sub(row.known_ms());
         if step_ms > interval_ms {

@@ -20,7 +20,9 @@ pub(super) struct Names<'a> {
 impl<'a> Names<'a> {
     /// Asks the inner name first, then the outer one, and returns the first answer.
     pub(super) fn ask<T>(self, question: impl Fn(&[&'a str]) -> Option<T>) -> Option<T> {
-        self.inner.and_then(|name| question(&name_words(name))).or_else(|| question(&name_words(self.outer)))
+        self.inner
+            .and_then(|name| question(&name_words(name)))
+            .or_else(|| question(&name_words(self.outer)))
     }
 
     /// Returns the interval in a name (`minute`, `hour`, `daily`, `1m`), in milliseconds; `None` if
@@ -55,7 +57,10 @@ pub(super) fn detect(file: &str, names: Names<'_>, first: Line<'_>) -> Result<La
         reason,
     };
     if std::str::from_utf8(first.bytes).is_err() || first.bytes.contains(&0) {
-        return Err(ImportError::NotText { file: file.to_owned(), line: first.number });
+        return Err(ImportError::NotText {
+            file: file.to_owned(),
+            line: first.number,
+        });
     }
     let cells = fields(first).map_err(unknown)?;
     if let Some(layout) = table::header(file, first.number, &cells)? {
@@ -63,14 +68,17 @@ pub(super) fn detect(file: &str, names: Names<'_>, first: Line<'_>) -> Result<La
     }
     let time = cells.first().map_or("", AsRef::as_ref);
     if is_funding(names, &cells) {
-        return Err(ImportError::Funding { file: file.to_owned() });
+        return Err(ImportError::Funding {
+            file: file.to_owned(),
+        });
     }
     if !time.starts_with(|first: char| first.is_ascii_digit()) {
         return Err(unknown("it names no time column".to_owned()));
     }
     match cells.len() {
-        6 | 11 => lean::layout(file, names, time, cells.len())?
-            .ok_or_else(|| unknown("its time or its name is not Lean's, and it is no header".to_owned())),
+        6 | 11 => lean::layout(file, names, time, cells.len())?.ok_or_else(|| {
+            unknown("its time or its name is not Lean's, and it is no header".to_owned())
+        }),
         12 => Ok(table::klines()),
         found => Err(unknown(format!(
             "without a header line, Lean files have 6 or 11 columns and klines 12, this has {found}"
@@ -85,8 +93,12 @@ fn is_funding(names: Names<'_>, cells: &[Cow<'_, str>]) -> bool {
     {
         return true;
     }
-    let named =
-        names.ask(|words| words.iter().any(|word| word.eq_ignore_ascii_case("funding")).then_some(()));
+    let named = names.ask(|words| {
+        words
+            .iter()
+            .any(|word| word.eq_ignore_ascii_case("funding"))
+            .then_some(())
+    });
     named.is_some() && cells.len() <= 4
 }
 

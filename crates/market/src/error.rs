@@ -66,7 +66,8 @@ pub enum ImportError {
     },
     /// The format is not known.
     #[error(
-        "{file} line {line}: {found} starts no known format ({reason}); give the file a header line such as \
+        "{file} line {line}: {found} starts no known format ({reason}); give the file a header \
+            line such as \
          `time,open,high,low,close,volume` or `time,bid,ask`"
     )]
     UnknownFormat {
@@ -91,7 +92,8 @@ pub enum ImportError {
     },
     /// The file holds funding rates.
     #[error(
-        "{file} holds funding rates, which are no rows; charge what is due with `spoolgate market funding`"
+        "{file} holds funding rates, which are no rows; charge what is due with `spoolgate market \
+            funding`"
     )]
     Funding {
         /// The file.
@@ -99,7 +101,8 @@ pub enum ImportError {
     },
     /// A file of funding rates has no rate column.
     #[error(
-        "{file} line {line}: {found} starts no file of funding rates ({reason}); give it a header line such as \
+        "{file} line {line}: {found} starts no file of funding rates ({reason}); give it a header \
+            line such as \
          `time,funding_rate`"
     )]
     NoRates {
@@ -114,7 +117,8 @@ pub enum ImportError {
     },
     /// A Lean file counts from midnight and no name states the day.
     #[error(
-        "{file} counts milliseconds from midnight and its name holds no date; name it as Lean does, \
+        "{file} counts milliseconds from midnight and its name holds no date; name it as Lean \
+            does, \
          `20180404_btcusd_minute_trade.csv`"
     )]
     LeanDate {
@@ -123,7 +127,8 @@ pub enum ImportError {
     },
     /// The times of this format always mean the open of a bar.
     #[error(
-        "{file} is a {format} file, whose times are always when a bar opens; leave out --at-end-of close"
+        "{file} is a {format} file, whose times are always when a bar opens; leave out --at-end-of \
+            close"
     )]
     Edge {
         /// The file.
@@ -132,13 +137,18 @@ pub enum ImportError {
         format: &'static str,
     },
     /// The interval of the bars is unknown.
-    #[error("{file} does not show how long its bars last; say it with --interval, as in `--interval 1m`")]
+    #[error(
+        "{file} does not show how long its bars last; say it with --interval, as in `--interval 1m`"
+    )]
     NeedInterval {
         /// The file.
         file: String,
     },
     /// The caller's interval is out of range.
-    #[error("an interval of {interval_ms} ms is not between 1 ms and 31 days; say it as in `--interval 1m`")]
+    #[error(
+        "an interval of {interval_ms} ms is not between 1 ms and 31 days; say it as in `--interval \
+            1m`"
+    )]
     IntervalRange {
         /// The interval that was requested.
         interval_ms: i64,
@@ -170,7 +180,9 @@ pub enum ImportError {
         interval_ms: i64,
     },
     /// A symbol was requested and the file has no symbol column.
-    #[error("{file} has no ticker or symbol column to look for {symbol} in; leave out --symbol-in-file")]
+    #[error(
+        "{file} has no ticker or symbol column to look for {symbol} in; leave out --symbol-in-file"
+    )]
     NoSymbolColumn {
         /// The file.
         file: String,
@@ -197,7 +209,8 @@ pub enum ImportError {
     },
     /// More than one row in a hundred cannot be read.
     #[error(
-        "{file} line {line}: {reason}; {unreadable} of {rows_in} rows cannot be read, more than 1%: correct the \
+        "{file} line {line}: {reason}; {unreadable} of {rows_in} rows cannot be read, more than \
+            1%: correct the \
          file or its header"
     )]
     Unreadable {

@@ -88,19 +88,28 @@ pub fn import_rates(
 ) -> Result<(Vec<Rate>, RateReport), ImportError> {
     let file = shown_name(file_name);
     let member = unpack::unpack(&file, bytes)?;
-    let body = member.as_ref().map_or(bytes, |member| member.bytes.as_slice());
+    let body = member
+        .as_ref()
+        .map_or(bytes, |member| member.bytes.as_slice());
     let columns = columns(&file, body)?;
     if let Some(symbol) = symbol_in_file.filter(|_| columns.symbol.is_none()) {
-        return Err(ImportError::NoSymbolColumn { file, symbol: shown(symbol) });
+        return Err(ImportError::NoSymbolColumn {
+            file,
+            symbol: shown(symbol),
+        });
     }
-    let mut report = RateReport { file: file_name.to_owned(), ..RateReport::default() };
+    let mut report = RateReport {
+        file: file_name.to_owned(),
+        ..RateReport::default()
+    };
     let mut by_time: BTreeMap<Time, Rate> = BTreeMap::new();
     let mut symbols: Vec<String> = Vec::new();
     let mut first_unreadable = None;
     for line in lines(body).skip(usize::from(columns.has_header)) {
         let cells = fields(line);
-        if let Some(symbol) =
-            columns.symbol.and_then(|column| cells.as_ref().ok().and_then(|cells| cells.get(column)))
+        if let Some(symbol) = columns
+            .symbol
+            .and_then(|column| cells.as_ref().ok().and_then(|cells| cells.get(column)))
         {
             if symbols.len() <= 5 && !symbols.iter().any(|seen| seen == symbol.as_ref()) {
                 symbols.push(symbol.clone().into_owned());
@@ -112,13 +121,22 @@ pub fn import_rates(
         }
         report.rows_in += 1;
         if report.rows_in > FILE_ROWS_MAX as u64 {
-            return Err(ImportError::TooManyRows { file, limit_rows: FILE_ROWS_MAX });
+            return Err(ImportError::TooManyRows {
+                file,
+                limit_rows: FILE_ROWS_MAX,
+            });
         }
-        match cells.map_err(Flaw::Unreadable).and_then(|cells| columns.read(line.number, &cells)) {
+        match cells
+            .map_err(Flaw::Unreadable)
+            .and_then(|cells| columns.read(line.number, &cells))
+        {
             Ok((rate, rounded)) => match by_time.get(&rate.time) {
                 Some(known) => {
                     report.duplicates += 1;
-                    report.note(line.number, &format!("line {} has the same time; it was kept", known.line));
+                    report.note(
+                        line.number,
+                        &format!("line {} has the same time; it was kept", known.line),
+                    );
                 }
                 None => {
                     report.rounded += u64::from(rounded);
@@ -141,7 +159,10 @@ pub fn import_rates(
         }
     }
     if symbol_in_file.is_none() && symbols.len() > 1 {
-        return Err(ImportError::SymbolNeeded { file, found: detect::shown_symbols(&symbols) });
+        return Err(ImportError::SymbolNeeded {
+            file,
+            found: detect::shown_symbols(&symbols),
+        });
     }
     finish(file, by_time, report, first_unreadable)
 }
@@ -156,14 +177,24 @@ fn finish(
     if let Some((line, reason)) = first_unreadable
         && report.unreadable.saturating_mul(100) > rows_in
     {
-        return Err(ImportError::Unreadable { file, line, reason, unreadable: report.unreadable, rows_in });
+        return Err(ImportError::Unreadable {
+            file,
+            line,
+            reason,
+            unreadable: report.unreadable,
+            rows_in,
+        });
     }
     if rows_in == 0 {
         return Err(ImportError::HeaderOnly { file });
     }
     if by_time.is_empty() {
         let problem = report.problems.first().cloned().unwrap_or_default();
-        return Err(ImportError::NoRows { file, rows_in, problem });
+        return Err(ImportError::NoRows {
+            file,
+            rows_in,
+            problem,
+        });
     }
     report.rows_out = by_time.len() as u64;
     Ok((by_time.into_values().collect(), report))
@@ -171,7 +202,9 @@ fn finish(
 
 /// Determines the columns from the first line.
 fn columns(file: &str, body: &[u8]) -> Result<Columns, ImportError> {
-    let first = lines(body).next().ok_or_else(|| ImportError::Empty { file: file.to_owned() })?;
+    let first = lines(body).next().ok_or_else(|| ImportError::Empty {
+        file: file.to_owned(),
+    })?;
     let unknown = |reason: &str| ImportError::NoRates {
         file: file.to_owned(),
         line: first.number,
@@ -180,19 +213,35 @@ fn columns(file: &str, body: &[u8]) -> Result<Columns, ImportError> {
     };
     let cells = fields(first).map_err(|reason| unknown(&reason))?;
     let names: Vec<String> = cells.iter().map(|cell| table::plain(cell)).collect();
-    let find = |wanted: &[&str]| names.iter().position(|name| wanted.contains(&name.as_str()));
+    let find = |wanted: &[&str]| {
+        names
+            .iter()
+            .position(|name| wanted.contains(&name.as_str()))
+    };
     let width = cells.len();
     if let Some(rate) = find(RATE) {
         // Prefer a time column that is specific to funding over a general one.
         let time = find(TIME).or_else(|| find(table::TIME));
         let time = time.ok_or_else(|| unknown("the header names no time column"))?;
-        return Ok(Columns { width, time, rate, symbol: find(table::SYMBOL), has_header: true });
+        return Ok(Columns {
+            width,
+            time,
+            rate,
+            symbol: find(table::SYMBOL),
+            has_header: true,
+        });
     }
     match cells.as_slice() {
-        [time, rate] if stamp(time).is_ok() && number::size(rate).is_ok() => {
-            Ok(Columns { width, time: 0, rate: 1, symbol: None, has_header: false })
-        }
-        _ => Err(unknown("it is neither a header with a rate nor a time and a rate")),
+        [time, rate] if stamp(time).is_ok() && number::size(rate).is_ok() => Ok(Columns {
+            width,
+            time: 0,
+            rate: 1,
+            symbol: None,
+            has_header: false,
+        }),
+        _ => Err(unknown(
+            "it is neither a header with a rate nor a time and a rate",
+        )),
     }
 }
 
@@ -217,10 +266,20 @@ impl Columns {
             )));
         }
         if number.amount.abs() >= Amount::ONE {
-            return Err(Flaw::BadRate(format!("a rate of {} is not between -1 and 1", number.amount)));
+            return Err(Flaw::BadRate(format!(
+                "a rate of {} is not between -1 and 1",
+                number.amount
+            )));
         }
         let time = Time::from_ms(time_ms).map_err(|error| Flaw::Unreadable(error.to_string()))?;
-        Ok((Rate { line, time, rate: number.amount }, number.rounded))
+        Ok((
+            Rate {
+                line,
+                time,
+                rate: number.amount,
+            },
+            number.rounded,
+        ))
     }
 }
 

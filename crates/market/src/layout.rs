@@ -23,9 +23,20 @@ pub(super) enum Clock {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Columns {
     /// Open, high, low, close, and the volume if there is one.
-    Bar { open: usize, high: usize, low: usize, close: usize, volume: Option<usize> },
+    Bar {
+        open: usize,
+        high: usize,
+        low: usize,
+        close: usize,
+        volume: Option<usize>,
+    },
     /// Bid, ask, and their sizes if there are any.
-    Quote { bid: usize, ask: usize, bid_size: Option<usize>, ask_size: Option<usize> },
+    Quote {
+        bid: usize,
+        ask: usize,
+        bid_size: Option<usize>,
+        ask_size: Option<usize>,
+    },
 }
 
 /// How to read the lines of one file.
@@ -51,9 +62,20 @@ pub(super) struct Layout {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Values {
     /// The values of a bar.
-    Bar { open: Amount, high: Amount, low: Amount, close: Amount, volume: Option<Amount> },
+    Bar {
+        open: Amount,
+        high: Amount,
+        low: Amount,
+        close: Amount,
+        volume: Option<Amount>,
+    },
     /// The values of a quote.
-    Quote { bid: Amount, ask: Amount, bid_size: Option<Amount>, ask_size: Option<Amount> },
+    Quote {
+        bid: Amount,
+        ask: Amount,
+        bid_size: Option<Amount>,
+        ask_size: Option<Amount>,
+    },
 }
 
 /// One parsed line, before its interval and the meaning of its time are applied.
@@ -93,7 +115,10 @@ struct Cells<'a> {
 impl Cells<'_> {
     /// Returns the text of a column.
     fn text(&self, column: usize) -> Result<&str, String> {
-        self.fields.get(column).map(AsRef::as_ref).ok_or_else(|| format!("column {column} is missing"))
+        self.fields
+            .get(column)
+            .map(AsRef::as_ref)
+            .ok_or_else(|| format!("column {column} is missing"))
     }
 
     /// Counts the rounding of a number and returns its value.
@@ -110,7 +135,9 @@ impl Cells<'_> {
 
     /// Parses a size; `None` if the file has no such column or the field is empty.
     fn size(&mut self, column: Option<usize>) -> Result<Option<Amount>, String> {
-        let Some(column) = column else { return Ok(None) };
+        let Some(column) = column else {
+            return Ok(None);
+        };
         let text = self.text(column)?;
         if text.is_empty() {
             return Ok(None);
@@ -133,14 +160,25 @@ impl Layout {
         let mut cells = Cells { fields, rounded: 0 };
         let time_ms = self.clock.read(cells.text(self.time)?)?;
         let values = match self.columns {
-            Columns::Bar { open, high, low, close, volume } => Values::Bar {
+            Columns::Bar {
+                open,
+                high,
+                low,
+                close,
+                volume,
+            } => Values::Bar {
                 open: cells.price(open)?,
                 high: cells.price(high)?,
                 low: cells.price(low)?,
                 close: cells.price(close)?,
                 volume: cells.size(volume)?,
             },
-            Columns::Quote { bid, ask, bid_size, ask_size } => {
+            Columns::Quote {
+                bid,
+                ask,
+                bid_size,
+                ask_size,
+            } => {
                 // Exporters write an empty side for "no bid" or "no ask": a readable row that is
                 // not a quote.
                 if cells.text(bid)?.is_empty() || cells.text(ask)?.is_empty() {
@@ -154,21 +192,31 @@ impl Layout {
                 }
             }
         };
-        Ok(RawRow { line, time_ms, values, rounded: cells.rounded })
+        Ok(RawRow {
+            line,
+            time_ms,
+            values,
+            rounded: cells.rounded,
+        })
     }
 }
 
 impl Clock {
     /// Parses a time as milliseconds since the epoch.
     fn read(self, text: &str) -> Result<i64, String> {
-        let Clock::SinceMidnight { day_ms } = self else { return stamp(text) };
+        let Clock::SinceMidnight { day_ms } = self else {
+            return stamp(text);
+        };
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let since_ms: Option<i64> = if digits { text.parse().ok() } else { None };
         since_ms
             .filter(|since_ms| *since_ms < DAY_MS)
             .and_then(|since_ms| day_ms.checked_add(since_ms))
             .ok_or_else(|| {
-                format!("{} is not a time in milliseconds since midnight", super::text::shown(text))
+                format!(
+                    "{} is not a time in milliseconds since midnight",
+                    super::text::shown(text)
+                )
             })
     }
 }

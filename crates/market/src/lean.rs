@@ -24,37 +24,70 @@ pub(super) fn layout(
     } else if names.ask(named_width) == Some(width) && is_since_midnight(time) {
         let day_ms = names.ask(|words| words.iter().find_map(|word| date(word)));
         Clock::SinceMidnight {
-            day_ms: day_ms.ok_or_else(|| ImportError::LeanDate { file: file.to_owned() })?,
+            day_ms: day_ms.ok_or_else(|| ImportError::LeanDate {
+                file: file.to_owned(),
+            })?,
         }
     } else {
         return Ok(None);
     };
     let (format, columns) = if width == 6 {
-        (Format::LeanTrade, Columns::Bar { open: 1, high: 2, low: 3, close: 4, volume: Some(5) })
+        (
+            Format::LeanTrade,
+            Columns::Bar {
+                open: 1,
+                high: 2,
+                low: 3,
+                close: 4,
+                volume: Some(5),
+            },
+        )
     } else {
         // Columns 1 to 4 and 6 to 9 are open, high, low, close of each side; the close is the last
         // known value.
-        (Format::LeanQuote, Columns::Quote { bid: 4, ask: 9, bid_size: Some(5), ask_size: Some(10) })
+        (
+            Format::LeanQuote,
+            Columns::Quote {
+                bid: 4,
+                ask: 9,
+                bid_size: Some(5),
+                ask_size: Some(10),
+            },
+        )
     };
-    Ok(Some(Layout { format, width, has_header: false, time: 0, clock, symbol: None, columns }))
+    Ok(Some(Layout {
+        format,
+        width,
+        has_header: false,
+        time: 0,
+        clock,
+        symbol: None,
+        columns,
+    }))
 }
 
 /// Returns the number of columns that the name implies. Without this, a headerless `20180405,...`
 /// would be read as milliseconds.
 fn named_width(words: &[&str]) -> Option<usize> {
-    words.iter().find_map(|word| match word.to_ascii_lowercase().as_str() {
-        "trade" => Some(6),
-        "quote" => Some(11),
-        _ => None,
-    })
+    words
+        .iter()
+        .find_map(|word| match word.to_ascii_lowercase().as_str() {
+            "trade" => Some(6),
+            "quote" => Some(11),
+            _ => None,
+        })
 }
 
 /// Whether a time can be milliseconds since midnight.
 fn is_since_midnight(time: &str) -> bool {
-    time.parse::<i64>().is_ok_and(|since_ms| (0..DAY_MS).contains(&since_ms))
+    time.parse::<i64>()
+        .is_ok_and(|since_ms| (0..DAY_MS).contains(&since_ms))
 }
 
 /// Whether a time is written `YYYYMMDD HH:MM`, as in Lean's hour and daily files.
 fn is_day_minute(time: &str) -> bool {
-    time.len() == 14 && time.split_once(' ').is_some_and(|(day, _)| date(day).is_some())
+    time.len() == 14
+        && time
+            .split_once(' ')
+            .is_some_and(|(day, _)| date(day).is_some())
 }

@@ -21,7 +21,8 @@ pub use error::ImportError;
 pub use funding::{Rate, RateReport, import_rates, last_due};
 pub use report::{Format, PROBLEMS_MAX, Report};
 pub use spoolgate_trading::market_row::{
-    self as row, BLOB_ROWS_MAX, BlobError, Row, RowFlaw, RowKind, RowLineError, parse_blob, write_blob,
+    self as row, BLOB_ROWS_MAX, BlobError, Row, RowFlaw, RowKind, RowLineError, parse_blob,
+    write_blob,
 };
 pub use time::{IntervalError, parse_interval};
 pub use unpack::FILE_BYTES_MAX;
@@ -60,7 +61,8 @@ pub struct Options {
 /// The outcome of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Import {
-    /// At least one row, all of one kind, strictly increasing in `known_ms`, each passing [`Row::check`].
+    /// At least one row, all of one kind, strictly increasing in `known_ms`, each passing
+    /// [`Row::check`].
     pub rows: Vec<Row>,
     /// What was found, dropped and changed.
     pub report: Report,
@@ -79,9 +81,16 @@ pub struct Import {
 pub fn import(file_name: &str, bytes: &[u8], options: &Options) -> Result<Import, ImportError> {
     let file = shown_name(file_name);
     let member = unpack::unpack(&file, bytes)?;
-    let names = Names { inner: member.as_ref().map(|member| member.name.as_str()), outer: file_name };
-    let body = member.as_ref().map_or(bytes, |member| member.bytes.as_slice());
-    let first = text::lines(body).next().ok_or_else(|| ImportError::Empty { file: file.clone() })?;
+    let names = Names {
+        inner: member.as_ref().map(|member| member.name.as_str()),
+        outer: file_name,
+    };
+    let body = member
+        .as_ref()
+        .map_or(bytes, |member| member.bytes.as_slice());
+    let first = text::lines(body)
+        .next()
+        .ok_or_else(|| ImportError::Empty { file: file.clone() })?;
     let layout = detect::detect(&file, names, first)?;
     check_options(&file, &layout, options)?;
     let mut report = Report::new(file_name, layout.format);
@@ -97,14 +106,21 @@ fn check_options(file: &str, layout: &Layout, options: &Options) -> Result<(), I
     {
         return Err(ImportError::IntervalRange { interval_ms });
     }
-    let fixed = !matches!(layout.format, Format::BarTable | Format::QuoteTable | Format::QuoteBarTable);
+    let fixed = !matches!(
+        layout.format,
+        Format::BarTable | Format::QuoteTable | Format::QuoteBarTable
+    );
     if fixed && options.at_end_of == Some(Edge::Close) {
-        return Err(ImportError::Edge { file: file.to_owned(), format: layout.format.name() });
+        return Err(ImportError::Edge {
+            file: file.to_owned(),
+            format: layout.format.name(),
+        });
     }
     match &options.symbol_in_file {
-        Some(symbol) if layout.symbol.is_none() => {
-            Err(ImportError::NoSymbolColumn { file: file.to_owned(), symbol: shown(symbol) })
-        }
+        Some(symbol) if layout.symbol.is_none() => Err(ImportError::NoSymbolColumn {
+            file: file.to_owned(),
+            symbol: shown(symbol),
+        }),
         _ => Ok(()),
     }
 }
@@ -140,15 +156,21 @@ fn read_lines(
     let mut symbols = Symbols::default();
     let mut first_unreadable = None;
     for line in text::lines(body).skip(usize::from(layout.has_header)) {
-        let read = text::fields(line).map_err(LineFlaw::Unreadable).and_then(|fields| {
-            if let Some(symbol) = layout.symbol.and_then(|column| fields.get(column)) {
-                symbols.see(symbol);
-                if options.symbol_in_file.as_deref().is_some_and(|wanted| wanted != symbol) {
-                    return Ok(None);
+        let read = text::fields(line)
+            .map_err(LineFlaw::Unreadable)
+            .and_then(|fields| {
+                if let Some(symbol) = layout.symbol.and_then(|column| fields.get(column)) {
+                    symbols.see(symbol);
+                    if options
+                        .symbol_in_file
+                        .as_deref()
+                        .is_some_and(|wanted| wanted != symbol)
+                    {
+                        return Ok(None);
+                    }
                 }
-            }
-            layout.read(line.number, &fields).map(Some)
-        });
+                layout.read(line.number, &fields).map(Some)
+            });
         if let Ok(None) = read {
             report.other_symbols += 1;
             continue;
@@ -167,12 +189,17 @@ fn read_lines(
             }
         }
         if rows.len() > FILE_ROWS_MAX {
-            return Err(ImportError::TooManyRows { file: file.to_owned(), limit_rows: FILE_ROWS_MAX });
+            return Err(ImportError::TooManyRows {
+                file: file.to_owned(),
+                limit_rows: FILE_ROWS_MAX,
+            });
         }
     }
     check_symbols(file, &symbols, options, report)?;
     if report.rows_in == 0 {
-        return Err(ImportError::HeaderOnly { file: file.to_owned() });
+        return Err(ImportError::HeaderOnly {
+            file: file.to_owned(),
+        });
     }
     match first_unreadable {
         Some((line, reason)) if report.unreadable.saturating_mul(100) > report.rows_in => {
@@ -197,11 +224,16 @@ fn check_symbols(
 ) -> Result<(), ImportError> {
     let found = || detect::shown_symbols(&symbols.seen);
     match &options.symbol_in_file {
-        None if symbols.seen.len() > 1 => {
-            Err(ImportError::SymbolNeeded { file: file.to_owned(), found: found() })
-        }
+        None if symbols.seen.len() > 1 => Err(ImportError::SymbolNeeded {
+            file: file.to_owned(),
+            found: found(),
+        }),
         Some(symbol) if report.rows_in == 0 && !symbols.seen.is_empty() => {
-            Err(ImportError::SymbolMissing { file: file.to_owned(), symbol: shown(symbol), found: found() })
+            Err(ImportError::SymbolMissing {
+                file: file.to_owned(),
+                symbol: shown(symbol),
+                found: found(),
+            })
         }
         _ => Ok(()),
     }

@@ -37,8 +37,13 @@ fn decimal(text: &str, exponent_allowed: bool) -> Option<Number> {
     if let Ok(amount) = Amount::parse_wire(text) {
         // A float printed as `-0.0` is zero; its sign would give the stored row a second spelling.
         let unsigned = text.strip_prefix('-').filter(|_| amount.is_zero());
-        let amount = unsigned.and_then(|zero| Amount::parse_wire(zero).ok()).unwrap_or(amount);
-        return Some(Number { amount, rounded: false });
+        let amount = unsigned
+            .and_then(|zero| Amount::parse_wire(zero).ok())
+            .unwrap_or(amount);
+        return Some(Number {
+            amount,
+            rounded: false,
+        });
     }
     if text.len() > TEXT_BYTES_MAX {
         return None;
@@ -55,12 +60,21 @@ fn decimal(text: &str, exponent_allowed: bool) -> Option<Number> {
         None => (unsigned, ""),
     };
     let whole_ok = !whole.is_empty() && (whole == "0" || !whole.starts_with('0'));
-    if !whole_ok || !whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit()) {
+    if !whole_ok
+        || !whole
+            .bytes()
+            .chain(fraction.bytes())
+            .all(|byte| byte.is_ascii_digit())
+    {
         return None;
     }
     let (whole, fraction) = shift(whole, fraction, exponent);
     let (scaled, rounded) = scale(&whole, &fraction)?;
-    let sign = if unsigned.len() < mantissa.len() && scaled > 0 { "-" } else { "" };
+    let sign = if unsigned.len() < mantissa.len() && scaled > 0 {
+        "-"
+    } else {
+        ""
+    };
     let amount = Amount::parse_wire(&format!("{sign}{}", plain(scaled))).ok()?;
     Some(Number { amount, rounded })
 }
@@ -100,7 +114,9 @@ fn scale(whole: &str, fraction: &str) -> Option<(u128, bool)> {
     if whole.len() > WHOLE_DIGITS_MAX {
         return None;
     }
-    let (kept, cut) = fraction.split_at_checked(DECIMALS_MAX).unwrap_or((fraction, ""));
+    let (kept, cut) = fraction
+        .split_at_checked(DECIMALS_MAX)
+        .unwrap_or((fraction, ""));
     let digits = format!("{whole}{kept:0<DECIMALS_MAX$}");
     let value: u128 = digits.parse().ok()?;
     let up = match cut.as_bytes() {
@@ -139,14 +155,38 @@ mod tests {
         check("127.0", "127.0", "127.0");
         check("0.00020030", "0.00020030", "0.00020030");
         check("-1.5", "-1.5", "-1.5");
-        check("0.029768000000000003", "0.029768 rounded", "0.029768 rounded");
-        check("10.344205490000018", "10.34420549 rounded", "10.34420549 rounded");
+        check(
+            "0.029768000000000003",
+            "0.029768 rounded",
+            "0.029768 rounded",
+        );
+        check(
+            "10.344205490000018",
+            "10.34420549 rounded",
+            "10.34420549 rounded",
+        );
         check("1.500000000000", "1.5 rounded", "1.5 rounded");
         check("1.00000000005", "1 rounded", "1 rounded");
-        check("1.00000000015", "1.0000000002 rounded", "1.0000000002 rounded");
-        check("1.00000000025", "1.0000000002 rounded", "1.0000000002 rounded");
-        check("1.000000000250", "1.0000000002 rounded", "1.0000000002 rounded");
-        check("1.0000000002500001", "1.0000000003 rounded", "1.0000000003 rounded");
+        check(
+            "1.00000000015",
+            "1.0000000002 rounded",
+            "1.0000000002 rounded",
+        );
+        check(
+            "1.00000000025",
+            "1.0000000002 rounded",
+            "1.0000000002 rounded",
+        );
+        check(
+            "1.000000000250",
+            "1.0000000002 rounded",
+            "1.0000000002 rounded",
+        );
+        check(
+            "1.0000000002500001",
+            "1.0000000003 rounded",
+            "1.0000000003 rounded",
+        );
         check("0.99999999999", "1 rounded", "1 rounded");
         check("0.00000000001", "0 rounded", "0 rounded");
         check("-0.00000000001", "0 rounded", "0 rounded");
@@ -171,11 +211,22 @@ mod tests {
     fn other_spellings_are_refused() {
         let long = "1".repeat(70);
         for text in [
-            "", "-", ".", ".5", "5.", "+1", "007", "00.5", "1,000", "1 000", "nan", "inf", "0x10", "1e", "e5",
+            "", "-", ".", ".5", "5.", "+1", "007", "00.5", "1,000", "1 000", "nan", "inf", "0x10",
+            "1e", "e5",
         ] {
             check(text, "no", "no");
         }
-        for text in ["1e+", "1e999", "1e1e1", "1.2.3", "--1", "1.-5", "1000000000000", "\u{0661}", &long] {
+        for text in [
+            "1e+",
+            "1e999",
+            "1e1e1",
+            "1.2.3",
+            "--1",
+            "1.-5",
+            "1000000000000",
+            "\u{0661}",
+            &long,
+        ] {
             check(text, "no", "no");
         }
     }

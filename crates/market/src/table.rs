@@ -8,7 +8,15 @@ use super::report::Format;
 use super::text::shown;
 
 /// Names of the time column, as [`plain`] writes them.
-pub(super) const TIME: &[&str] = &["time", "timestamp", "date", "datetime", "open_time", "opentime", "ts"];
+pub(super) const TIME: &[&str] = &[
+    "time",
+    "timestamp",
+    "date",
+    "datetime",
+    "open_time",
+    "opentime",
+    "ts",
+];
 /// Names of the symbol column.
 pub(super) const SYMBOL: &[&str] = &["ticker", "symbol"];
 /// Names of the volume column.
@@ -22,11 +30,25 @@ const BID_SIZE: &[&str] = &["bid_size", "bidsize"];
 /// Names of the column with the size at the ask.
 const ASK_SIZE: &[&str] = &["ask_size", "asksize"];
 /// Names that only files of funding rates have.
-const FUNDING: &[&str] = &["funding_rate", "fundingrate", "last_funding_rate", "funding_time", "fundingtime"];
+const FUNDING: &[&str] = &[
+    "funding_rate",
+    "fundingrate",
+    "last_funding_rate",
+    "funding_time",
+    "fundingtime",
+];
 
 /// Converts a column name to lower case, with underscores for blanks and hyphens.
 pub(super) fn plain(name: &str) -> String {
-    name.chars().map(|c| if c == ' ' || c == '-' { '_' } else { c.to_ascii_lowercase() }).collect()
+    name.chars()
+        .map(|c| {
+            if c == ' ' || c == '-' {
+                '_'
+            } else {
+                c.to_ascii_lowercase()
+            }
+        })
+        .collect()
 }
 
 /// The names in a header, and its location for messages.
@@ -39,8 +61,14 @@ struct Header<'a> {
 impl Header<'_> {
     /// Returns the column with one of these names.
     fn find(&self, wanted: &[&str]) -> Result<Option<usize>, ImportError> {
-        let mut found = self.names.iter().enumerate().filter(|(_, name)| wanted.contains(&name.as_str()));
-        let Some((column, name)) = found.next() else { return Ok(None) };
+        let mut found = self
+            .names
+            .iter()
+            .enumerate()
+            .filter(|(_, name)| wanted.contains(&name.as_str()));
+        let Some((column, name)) = found.next() else {
+            return Ok(None);
+        };
         match found.next() {
             // Choosing one of the two would be a guess.
             Some((_, other)) => Err(self.wrong(&format!(
@@ -54,24 +82,50 @@ impl Header<'_> {
 
     /// Returns the column with this name, which must exist.
     fn need(&self, name: &str) -> Result<usize, ImportError> {
-        self.find(&[name])?.ok_or_else(|| self.wrong(&format!("has no column `{name}`; add or rename one")))
+        self.find(&[name])?
+            .ok_or_else(|| self.wrong(&format!("has no column `{name}`; add or rename one")))
     }
 
     /// Creates an error at this header.
     fn wrong(&self, reason: &str) -> ImportError {
-        ImportError::Header { file: self.file.to_owned(), line: self.line, reason: reason.to_owned() }
+        ImportError::Header {
+            file: self.file.to_owned(),
+            line: self.line,
+            reason: reason.to_owned(),
+        }
     }
 }
 
 /// Returns the layout that a header line describes; `None` if the line is not a header, because it
 /// names no time column.
-pub(super) fn header(file: &str, line: u64, cells: &[Cow<'_, str>]) -> Result<Option<Layout>, ImportError> {
-    let header = Header { file, line, names: cells.iter().map(|cell| plain(cell)).collect() };
-    if header.names.iter().any(|name| FUNDING.contains(&name.as_str())) {
-        return Err(ImportError::Funding { file: file.to_owned() });
+pub(super) fn header(
+    file: &str,
+    line: u64,
+    cells: &[Cow<'_, str>],
+) -> Result<Option<Layout>, ImportError> {
+    let header = Header {
+        file,
+        line,
+        names: cells.iter().map(|cell| plain(cell)).collect(),
+    };
+    if header
+        .names
+        .iter()
+        .any(|name| FUNDING.contains(&name.as_str()))
+    {
+        return Err(ImportError::Funding {
+            file: file.to_owned(),
+        });
     }
-    let Some(time) = header.find(TIME)? else { return Ok(None) };
-    let has = |wanted: &[&str]| header.names.iter().any(|name| wanted.contains(&name.as_str()));
+    let Some(time) = header.find(TIME)? else {
+        return Ok(None);
+    };
+    let has = |wanted: &[&str]| {
+        header
+            .names
+            .iter()
+            .any(|name| wanted.contains(&name.as_str()))
+    };
     let has_bar = has(&["open", "high", "low", "close"]);
     let has_quote = has(&["bid", "ask"]);
     let has_quote_bar = has(BID_CLOSE) || has(ASK_CLOSE);
@@ -115,14 +169,21 @@ pub(super) fn header(file: &str, line: u64, cells: &[Cow<'_, str>]) -> Result<Op
             return Err(header.wrong("has bars and quotes; split them into two files"));
         }
         (false, false, false) => {
-            return Err(
-                header.wrong("has neither `open,high,low,close` nor `bid,ask`; add or rename columns")
-            );
+            return Err(header
+                .wrong("has neither `open,high,low,close` nor `bid,ask`; add or rename columns"));
         }
     };
     let symbol = header.find(SYMBOL)?;
     let width = cells.len();
-    Ok(Some(Layout { format, width, has_header: true, time, clock: Clock::Stamp, symbol, columns }))
+    Ok(Some(Layout {
+        format,
+        width,
+        has_header: true,
+        time,
+        clock: Clock::Stamp,
+        symbol,
+        columns,
+    }))
 }
 
 /// Returns the layout of Binance klines: open time, open, high, low, close, volume, and six unused
@@ -135,6 +196,12 @@ pub(super) fn klines() -> Layout {
         time: 0,
         clock: Clock::Stamp,
         symbol: None,
-        columns: Columns::Bar { open: 1, high: 2, low: 3, close: 4, volume: Some(5) },
+        columns: Columns::Bar {
+            open: 1,
+            high: 2,
+            low: 3,
+            close: 4,
+            volume: Some(5),
+        },
     }
 }

@@ -25,20 +25,31 @@ pub(super) fn lines(bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
     let body = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     (1u64..)
         .zip(body.split(|byte| *byte == b'\n'))
-        .map(|(number, line)| Line { number, bytes: line.strip_suffix(b"\r").unwrap_or(line) })
+        .map(|(number, line)| Line {
+            number,
+            bytes: line.strip_suffix(b"\r").unwrap_or(line),
+        })
         .filter(|line| !line.bytes.trim_ascii().is_empty())
 }
 
 /// Splits a line into fields, trimmed of blanks and without CSV quotes.
 pub(super) fn fields<'a>(line: Line<'a>) -> Result<Vec<Cow<'a, str>>, String> {
     if line.bytes.len() > LINE_BYTES_MAX {
-        return Err(format!("the line is {} bytes long, the limit is {LINE_BYTES_MAX}", line.bytes.len()));
+        return Err(format!(
+            "the line is {} bytes long, the limit is {LINE_BYTES_MAX}",
+            line.bytes.len()
+        ));
     }
-    let text = std::str::from_utf8(line.bytes).map_err(|_| "the line is not UTF-8 text".to_owned())?;
+    let text =
+        std::str::from_utf8(line.bytes).map_err(|_| "the line is not UTF-8 text".to_owned())?;
     if !text.contains('"') {
-        return Ok(text.split(',').map(|field| Cow::Borrowed(field.trim())).collect());
+        return Ok(text
+            .split(',')
+            .map(|field| Cow::Borrowed(field.trim()))
+            .collect());
     }
-    split_quoted(text).ok_or_else(|| "a quote is not closed on the line, or stands inside a field".to_owned())
+    split_quoted(text)
+        .ok_or_else(|| "a quote is not closed on the line, or stands inside a field".to_owned())
 }
 
 /// Splits a line with quotes; `None` if the quotes do not enclose whole fields. Stricter than CSV
@@ -48,8 +59,9 @@ fn split_quoted(text: &str) -> Option<Vec<Cow<'_, str>>> {
     let mut rest = text;
     loop {
         let Some(mut tail) = rest.trim_start().strip_prefix('"') else {
-            let (field, after) =
-                rest.split_once(',').map_or((rest, None), |(field, after)| (field, Some(after)));
+            let (field, after) = rest
+                .split_once(',')
+                .map_or((rest, None), |(field, after)| (field, Some(after)));
             if field.contains('"') {
                 return None;
             }
@@ -64,7 +76,9 @@ fn split_quoted(text: &str) -> Option<Vec<Cow<'_, str>>> {
             value.push_str(part);
             tail = after;
             // A doubled quote is a literal quote.
-            let Some(after) = tail.strip_prefix('"') else { break };
+            let Some(after) = tail.strip_prefix('"') else {
+                break;
+            };
             value.push('"');
             tail = after;
         }
@@ -99,7 +113,9 @@ pub(super) fn shown_bytes(bytes: &[u8]) -> String {
 /// not a letter or digit.
 pub(super) fn name_words(file_name: &str) -> Vec<&str> {
     let base = file_name.rsplit(['/', '\\']).next().unwrap_or(file_name);
-    base.split(|character: char| !character.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect()
+    base.split(|character: char| !character.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .collect()
 }
 
 #[cfg(test)]
@@ -108,8 +124,14 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expect: Option<&[&str]>) {
-        let got = fields(Line { number: 1, bytes: text.as_bytes() }).ok();
-        let got: Option<Vec<&str>> = got.as_ref().map(|fields| fields.iter().map(AsRef::as_ref).collect());
+        let got = fields(Line {
+            number: 1,
+            bytes: text.as_bytes(),
+        })
+        .ok();
+        let got: Option<Vec<&str>> = got
+            .as_ref()
+            .map(|fields| fields.iter().map(AsRef::as_ref).collect());
         assert_eq!(got.as_deref(), expect, "{text}");
     }
 
@@ -120,15 +142,24 @@ mod tests {
         check(" \"a,b\" , \"\" ", Some(&["a,b", ""]));
         check("\"a\"\"b\",\"\"\"\",", Some(&["a\"b", "\"", ""]));
         check(",\"a\"", Some(&["", "a"]));
-        for text in ["\"", "\"a", "\"1\"00", "1\"00\"", "a,\"b\"\"", "\"a\",b\"", "\"\"\""] {
+        for text in [
+            "\"",
+            "\"a",
+            "\"1\"00",
+            "1\"00\"",
+            "a,\"b\"\"",
+            "\"a\",b\"",
+            "\"\"\"",
+        ] {
             check(text, None);
         }
     }
 
     #[test]
     fn lines_keep_their_numbers() {
-        let got: Vec<(u64, &[u8])> =
-            lines(b"\xef\xbb\xbfa\r\n\n \nb").map(|line| (line.number, line.bytes)).collect();
+        let got: Vec<(u64, &[u8])> = lines(b"\xef\xbb\xbfa\r\n\n \nb")
+            .map(|line| (line.number, line.bytes))
+            .collect();
         assert_eq!(got, [(1, &b"a"[..]), (4, b"b")]);
     }
 
@@ -136,6 +167,9 @@ mod tests {
     fn foreign_text_is_shown_cut_and_escaped() {
         assert_eq!(shown("a\tb\u{202e}"), "`a\\tb\\u{202e}`");
         assert_eq!(shown(&"x".repeat(41)), format!("`{}...`", "x".repeat(40)));
-        assert_eq!(shown_bytes(&[b'x'; 1000]), format!("`{}...`", "x".repeat(40)));
+        assert_eq!(
+            shown_bytes(&[b'x'; 1000]),
+            format!("`{}...`", "x".repeat(40))
+        );
     }
 }

@@ -19,7 +19,8 @@ pub(super) const INTERVAL_MS_MAX: i64 = 31 * DAY_MS;
 /// Why a text is not an interval.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text} is not an interval; write a number and s, m, h or d, as in `1m`, `5m`, `1h`, `1d`, up to `31d`"
+    "{text} is not an interval; write a number and s, m, h or d, as in `1m`, `5m`, `1h`, `1d`, up \
+        to `31d`"
 )]
 pub struct IntervalError {
     /// The text, shortened and escaped.
@@ -46,7 +47,10 @@ pub fn parse_interval(text: &str) -> Result<i64, IntervalError> {
         return Err(wrong());
     }
     let count: i64 = digits.parse().map_err(|_| wrong())?;
-    count.checked_mul(unit_ms).filter(|interval_ms| *interval_ms <= INTERVAL_MS_MAX).ok_or_else(wrong)
+    count
+        .checked_mul(unit_ms)
+        .filter(|interval_ms| *interval_ms <= INTERVAL_MS_MAX)
+        .ok_or_else(wrong)
 }
 
 /// Writes an interval in its largest whole unit, as `parse_interval` reads it (`1500ms` if none
@@ -75,7 +79,10 @@ pub(super) fn stamp(text: &str) -> Result<i64, String> {
         iso(text)
     };
     read.filter(|time_ms| in_range(*time_ms)).ok_or_else(|| {
-        format!("{} is not a time; use `2018-04-05`, `2018-04-05T00:00:00Z` or an epoch", shown(text))
+        format!(
+            "{} is not a time; use `2018-04-05`, `2018-04-05T00:00:00Z` or an epoch",
+            shown(text)
+        )
     })
 }
 
@@ -103,11 +110,15 @@ pub(super) fn date(text: &str) -> Option<i64> {
     if text.len() != 8 || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let part = |range: std::ops::Range<usize>| text.get(range).and_then(|digits| digits.parse::<i16>().ok());
+    let part = |range: std::ops::Range<usize>| {
+        text.get(range)
+            .and_then(|digits| digits.parse::<i16>().ok())
+    };
     let month = i8::try_from(part(4..6)?).ok()?;
     let day = i8::try_from(part(6..8)?).ok()?;
     let midnight = Date::new(part(0..4)?, month, day).ok()?.at(0, 0, 0, 0);
-    Some(Offset::UTC.to_timestamp(midnight).ok()?.as_millisecond()).filter(|time_ms| in_range(*time_ms))
+    Some(Offset::UTC.to_timestamp(midnight).ok()?.as_millisecond())
+        .filter(|time_ms| in_range(*time_ms))
 }
 
 /// Parses an ISO date or time; without an offset it is UTC.
@@ -125,10 +136,13 @@ fn iso(text: &str) -> Option<i64> {
     let timestamp: Timestamp = if has_offset {
         text.parse().ok()?
     } else {
-        Offset::UTC.to_timestamp(text.parse::<DateTime>().ok()?).ok()?
+        Offset::UTC
+            .to_timestamp(text.parse::<DateTime>().ok()?)
+            .ok()?
     };
     let time_ns = timestamp.as_nanosecond();
-    i64::try_from(time_ns.div_euclid(1_000_000) + i128::from(time_ns.rem_euclid(1_000_000) != 0)).ok()
+    i64::try_from(time_ns.div_euclid(1_000_000) + i128::from(time_ns.rem_euclid(1_000_000) != 0))
+        .ok()
 }
 
 #[cfg(test)]
@@ -200,15 +214,30 @@ mod tests {
 
     #[test]
     fn intervals_are_read_and_written() {
-        for (text, expect) in
-            [("1m", 60_000), ("5m", 300_000), ("1h", 3_600_000), ("1d", 86_400_000), ("30s", 30_000)]
-        {
+        for (text, expect) in [
+            ("1m", 60_000),
+            ("5m", 300_000),
+            ("1h", 3_600_000),
+            ("1d", 86_400_000),
+            ("30s", 30_000),
+        ] {
             assert_eq!(parse_interval(text), Ok(expect));
             assert_eq!(write_interval(expect), text);
         }
-        for text in
-            ["", "m", "0m", "01m", "1M", "-1m", "+1m", "1", "1.5h", "32d", "99999999999999999999d", "1\u{e9}"]
-        {
+        for text in [
+            "",
+            "m",
+            "0m",
+            "01m",
+            "1M",
+            "-1m",
+            "+1m",
+            "1",
+            "1.5h",
+            "32d",
+            "99999999999999999999d",
+            "1\u{e9}",
+        ] {
             assert!(parse_interval(text).is_err(), "{text}");
         }
         assert_eq!(write_interval(1500), "1500ms");

@@ -27,20 +27,33 @@ impl Arguments {
     ///
     /// # Errors
     /// Describes what is wrong with the arguments, and where.
-    pub fn read(text: &str, id_member: Option<&str>, takes_causality: bool) -> Result<Arguments, String> {
+    pub fn read(
+        text: &str,
+        id_member: Option<&str>,
+        takes_causality: bool,
+    ) -> Result<Arguments, String> {
         let text = json::check_object(text.as_bytes()).map_err(|error| error.to_string())?;
         let text = json::minify(text);
         let members = Members::of(&text).ok_or("the arguments are not an object")?;
         let is_own = |name: &str| id_member == Some(name) || (takes_causality && name == CAUSALITY);
         let id = match id_member.and_then(|name| members.get(name).map(|_| name)) {
             Some(name) => {
-                let id = members.string(name).ok_or_else(|| format!("`{name}` is not a string"))?;
+                let id = members
+                    .string(name)
+                    .ok_or_else(|| format!("`{name}` is not a string"))?;
                 Some(RequestId::parse(&id).map_err(|error| format!("`{name}`: {error}"))?)
             }
             None => None,
         };
-        let causality = members.text(CAUSALITY).filter(|_| takes_causality).map(str::to_owned);
-        Ok(Arguments { payload: members.only(|name| !is_own(name)), id, causality })
+        let causality = members
+            .text(CAUSALITY)
+            .filter(|_| takes_causality)
+            .map(str::to_owned);
+        Ok(Arguments {
+            payload: members.only(|name| !is_own(name)),
+            id,
+            causality,
+        })
     }
 }
 
@@ -59,12 +72,26 @@ impl Inner {
     /// Describes what is wrong with the arguments.
     pub fn read(text: &str, actions: &[ActionName]) -> Result<Inner, String> {
         let members = Members::of(text).ok_or("the arguments are not an object")?;
-        if let Some((other, _)) = members.0.iter().find(|(name, _)| name != "action" && name != "payload") {
+        if let Some((other, _)) = members
+            .0
+            .iter()
+            .find(|(name, _)| name != "action" && name != "payload")
+        {
             let other: String = other.escape_debug().take(64).collect();
-            return Err(format!("there is no `{other}` here: give `action` and `payload`"));
+            return Err(format!(
+                "there is no `{other}` here: give `action` and `payload`"
+            ));
         }
-        let known = || actions.iter().map(|action| action.as_str()).collect::<Vec<_>>().join(", ");
-        let asked = members.string("action").ok_or_else(|| format!("`action` is one of {}", known()))?;
+        let known = || {
+            actions
+                .iter()
+                .map(|action| action.as_str())
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let asked = members
+            .string("action")
+            .ok_or_else(|| format!("`action` is one of {}", known()))?;
         let action = actions
             .iter()
             .find(|action| asked == **action)
@@ -73,7 +100,10 @@ impl Inner {
         if !payload.starts_with('{') {
             return Err("`payload` is not an object".to_owned());
         }
-        Ok(Inner { action: *action, payload: payload.to_owned() })
+        Ok(Inner {
+            action: *action,
+            payload: payload.to_owned(),
+        })
     }
 }
 
@@ -84,7 +114,8 @@ mod tests {
 
     #[test]
     fn only_what_is_no_payload_is_taken_out() {
-        let text = r#"{ "size" : 0.10000000000000000001 , "request_id":"r-1", "causality": {"a" : 1.0} }"#;
+        let text =
+            r#"{ "size" : 0.10000000000000000001 , "request_id":"r-1", "causality": {"a" : 1.0} }"#;
         let read = Arguments::read(text, Some("request_id"), true).unwrap();
         assert_eq!(read.payload, r#"{"size":0.10000000000000000001}"#);
         assert_eq!(read.id.unwrap().as_str(), "r-1");
@@ -104,7 +135,10 @@ mod tests {
             ("{\"a\":\"\u{1}\"}", "control character"),
             (r#"{"a":NaN}"#, "unknown literal"),
             (r#"{"request_id":1}"#, "`request_id` is not a string"),
-            (r#"{"request_id":"../x"}"#, "`request_id`: `../x` is not a request id"),
+            (
+                r#"{"request_id":"../x"}"#,
+                "`request_id`: `../x` is not a request id",
+            ),
         ] {
             let error = Arguments::read(text, Some("request_id"), true).unwrap_err();
             assert!(error.contains(expect), "{expect}: {error}");
@@ -113,8 +147,9 @@ mod tests {
 
     #[test]
     fn only_listed_actions_are_read() {
-        let read =
-            |text| Inner::read(text, &[ActionName::EmailSend]).map(|inner| (inner.action, inner.payload));
+        let read = |text| {
+            Inner::read(text, &[ActionName::EmailSend]).map(|inner| (inner.action, inner.payload))
+        };
         assert_eq!(
             read(r#"{"action":"email.send","payload":{"n":1.0}}"#).unwrap(),
             (ActionName::EmailSend, r#"{"n":1.0}"#.to_owned())

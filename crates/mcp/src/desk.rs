@@ -44,7 +44,11 @@ impl Sent {
     /// Returns whether the id is free again, so that a repeated call is signed anew: the old bytes
     /// would be stale by then.
     fn left_its_id(&self) -> bool {
-        let code = self.answer.as_ref().and_then(|answer| answer.error.as_ref()).map(|error| error.code);
+        let code = self
+            .answer
+            .as_ref()
+            .and_then(|answer| answer.error.as_ref())
+            .map(|error| error.code);
         code.is_some_and(|code| code.is_for_later() || code.stands_aside())
     }
 }
@@ -83,8 +87,21 @@ fn told(told: Told) -> Outcome {
 
 impl Desk {
     /// Creates a desk that signs as this principal.
-    pub fn new(home: PathBuf, principal: Principal, key: SignKey, door: Door, wait: Duration) -> Desk {
-        Desk { home, principal, key, door, wait, sent: Mutex::default() }
+    pub fn new(
+        home: PathBuf,
+        principal: Principal,
+        key: SignKey,
+        door: Door,
+        wait: Duration,
+    ) -> Desk {
+        Desk {
+            home,
+            principal,
+            key,
+            door,
+            wait,
+            sent: Mutex::default(),
+        }
     }
 
     /// Returns the files that the model may read.
@@ -101,21 +118,30 @@ impl Desk {
         let takes_causality = tool.id_member.is_some();
         let read = match Arguments::read(arguments, tool.id_member, takes_causality) {
             Ok(read) => read,
-            Err(why) => return Told::refused_here("MALFORMED_JSON", format!("the arguments: {why}"), None),
+            Err(why) => {
+                return Told::refused_here("MALFORMED_JSON", format!("the arguments: {why}"), None);
+            }
         };
-        let malformed = |why| Told::refused_here("MALFORMED_PAYLOAD", format!("the arguments: {why}"), None);
+        let malformed =
+            |why| Told::refused_here("MALFORMED_PAYLOAD", format!("the arguments: {why}"), None);
         match tool.does {
             Does::Ask(action) => self.told_of(self.ask(action, &read)),
             Does::Outgoing => match Inner::read(&read.payload, &ActionName::OUTGOING) {
-                Ok(inner) => {
-                    self.told_of(self.ask(inner.action, &Arguments { payload: inner.payload, ..read }))
+                Ok(inner) => self.told_of(self.ask(
+                    inner.action,
+                    &Arguments {
+                        payload: inner.payload,
+                        ..read
+                    },
+                )),
+                Err(why) => malformed(why),
+            },
+            Does::Check => {
+                match Inner::read(&read.payload, &request_check::checked().collect::<Vec<_>>()) {
+                    Ok(inner) => self.check(&inner),
+                    Err(why) => malformed(why),
                 }
-                Err(why) => malformed(why),
-            },
-            Does::Check => match Inner::read(&read.payload, &request_check::checked().collect::<Vec<_>>()) {
-                Ok(inner) => self.check(&inner),
-                Err(why) => malformed(why),
-            },
+            }
             Does::Explain => match named(&read.payload) {
                 Ok(id) => explain::explain(self, &id),
                 Err(why) => malformed(why),
@@ -132,7 +158,13 @@ impl Desk {
         let id = asked.id.as_ref().map(RequestId::as_str);
         let request = match self.signed(action, asked, id) {
             Ok(request) => request,
-            Err(why) => return told(Told::refused_here("MALFORMED_ENVELOPE", why, id.map(str::to_owned))),
+            Err(why) => {
+                return told(Told::refused_here(
+                    "MALFORMED_ENVELOPE",
+                    why,
+                    id.map(str::to_owned),
+                ));
+            }
         };
         // Read the request as the gate would: a malformed one is refused here, in the gate's words,
         // before it costs anything.
@@ -140,7 +172,11 @@ impl Desk {
             && action != tools::CHECK
         {
             let id = request.id.to_string();
-            return told(Told::refused_here(refusal.code.name(), refusal.message, Some(id)));
+            return told(Told::refused_here(
+                refusal.code.name(),
+                refusal.message,
+                Some(id),
+            ));
         }
         let id = request.id.to_string();
         // Repeating a query does no harm, and its id cannot be chosen: there is nothing to reserve.
@@ -151,23 +187,41 @@ impl Desk {
             Some((request, is_first)) => self.send(request, is_first),
             None => {
                 let why = format!(
-                    "another request was sent under id `{id}` before, and that stands; `explain` tells what was decided on it. {}",
+                    "another request was sent under id `{id}` before, and that stands; `explain` \
+                        tells what was decided on it. {}",
                     Code::RequestIdConflict.remedy()
                 );
-                told(Told::refused_here(Code::RequestIdConflict.name(), why, Some(id)))
+                told(Told::refused_here(
+                    Code::RequestIdConflict.name(),
+                    why,
+                    Some(id),
+                ))
             }
         }
     }
 
     /// Signs the request of a call.
-    fn signed(&self, action: ActionName, asked: &Arguments, id: Option<&str>) -> Result<Envelope, String> {
+    fn signed(
+        &self,
+        action: ActionName,
+        asked: &Arguments,
+        id: Option<&str>,
+    ) -> Result<Envelope, String> {
         // INVARIANT: the key signs nothing that the table of tools does not name.
         if !tools::is_signed(action.as_str()) {
             return Err(format!("no tool signs `{action}`"));
         }
         let causality = asked.causality.as_deref();
-        agent::sign(&self.key, &self.principal, action.as_str(), &asked.payload, causality, id, None)
-            .map_err(|error| error.to_string())
+        agent::sign(
+            &self.key,
+            &self.principal,
+            action.as_str(),
+            &asked.payload,
+            causality,
+            id,
+            None,
+        )
+        .map_err(|error| error.to_string())
     }
 
     /// Reserves the id of a request before it is sent.
@@ -178,14 +232,20 @@ impl Desk {
     /// other.
     fn reserve(&self, request: Envelope) -> Option<(Envelope, bool)> {
         let mut sent = self.sent();
-        if let Some(known) = sent.iter().find(|sent| sent.request.id == request.id && !sent.left_its_id()) {
+        if let Some(known) = sent
+            .iter()
+            .find(|sent| sent.request.id == request.id && !sent.left_its_id())
+        {
             let is_same = known.request.action == request.action
                 && known.request.payload == request.payload
                 && known.request.causality == request.causality;
             return is_same.then(|| (known.request.clone(), false));
         }
         sent.retain(|known| known.request.id != request.id);
-        sent.push_back(Sent { request: request.clone(), answer: None });
+        sent.push_back(Sent {
+            request: request.clone(),
+            answer: None,
+        });
         keep_few(&mut sent);
         Some((request, true))
     }
@@ -199,13 +259,17 @@ impl Desk {
             Ok(answer) => {
                 self.remember(&request, &answer);
                 // The gate answers without an id if it could not read the request.
-                Outcome::Answered(Box::new(Answer { request_id: id, ..answer }))
+                Outcome::Answered(Box::new(Answer {
+                    request_id: id,
+                    ..answer
+                }))
             }
             Err(error) if error.may_be_decided() => {
                 let note = match tools::is_query(&request.action) {
                     true => "it changes nothing: call again".to_owned(),
                     false => format!(
-                        "call again with the same arguments and the id `{id}`: this program sends the same bytes then. Or call `explain` with that id later"
+                        "call again with the same arguments and the id `{id}`: this program sends \
+                            the same bytes then. Or call `explain` with that id later"
                     ),
                 };
                 told(Told {
@@ -247,11 +311,24 @@ impl Desk {
         if told.status != "error" || !told.refused.as_ref().is_some_and(is_conflict) {
             return told;
         }
-        told.note = Some("a request under this id was sent before, perhaps this very one by an earlier run of this program. Look what was decided (`explain` with this id, `orders`, `fills`) before anything is sent under a fresh id: it may be done already".to_owned());
-        let id = told.request_id.as_deref().and_then(|id| RequestId::parse(id).ok());
-        let stands = id.and_then(|id| self.answer_to(&id)).map(|answer| Told::of(&answer));
+        told.note = Some(
+            "a request under this id was sent before, perhaps this very one by an \
+            earlier run of this program. Look what was decided (`explain` with this id, `orders`, \
+                `fills`) before anything is sent under a fresh id: it may be done already"
+                .to_owned(),
+        );
+        let id = told
+            .request_id
+            .as_deref()
+            .and_then(|id| RequestId::parse(id).ok());
+        let stands = id
+            .and_then(|id| self.answer_to(&id))
+            .map(|answer| Told::of(&answer));
         if let Some(stands) = stands.filter(|stands| stands.audit_ref != told.audit_ref) {
-            told.words = format!("{}\nwhat stands under this id: {}", told.words, stands.words);
+            told.words = format!(
+                "{}\nwhat stands under this id: {}",
+                told.words, stands.words
+            );
             told.more.push(("earlier", stands.json()));
         }
         told
@@ -259,13 +336,32 @@ impl Desk {
 
     /// Asks the gate how it would answer a request.
     fn check(&self, inner: &Inner) -> Told {
-        let payload = object([("action", quoted(inner.action.as_str())), ("payload", inner.payload.clone())]);
-        let trial =
-            agent::sign(&self.key, &self.principal, inner.action.as_str(), &inner.payload, None, None, None);
+        let payload = object([
+            ("action", quoted(inner.action.as_str())),
+            ("payload", inner.payload.clone()),
+        ]);
+        let trial = agent::sign(
+            &self.key,
+            &self.principal,
+            inner.action.as_str(),
+            &inner.payload,
+            None,
+            None,
+            None,
+        );
         if let Ok(Err(refusal)) = trial.map(|trial| Authentic::unsigned(trial).body) {
             return Told::refused_here(refusal.code.name(), refusal.message, None);
         }
-        self.ask(tools::CHECK, &Arguments { payload, id: None, causality: None }).told().checked()
+        self.ask(
+            tools::CHECK,
+            &Arguments {
+                payload,
+                id: None,
+                causality: None,
+            },
+        )
+        .told()
+        .checked()
     }
 
     /// Returns the answer to a request: from the spool, else from memory.
@@ -275,12 +371,20 @@ impl Desk {
             Door::Socket(_) => None,
         };
         let filed = file.and_then(|text| serde_json::from_str(&text).ok());
-        filed.or_else(|| self.sent().iter().find(|sent| sent.request.id == *id)?.answer.clone())
+        filed.or_else(|| {
+            self.sent()
+                .iter()
+                .find(|sent| sent.request.id == *id)?
+                .answer
+                .clone()
+        })
     }
 
     /// Returns whether a request was sent under this id and its answer is unknown.
     pub fn is_unanswered(&self, id: &RequestId) -> bool {
-        self.sent().iter().any(|sent| sent.request.id == *id && sent.answer.is_none())
+        self.sent()
+            .iter()
+            .any(|sent| sent.request.id == *id && sent.answer.is_none())
     }
 
     /// Reads the decision on a case from the file that the gate wrote beside the answers.
@@ -294,18 +398,33 @@ impl Desk {
             Ok(Some(text)) => match json::check_object(text.as_bytes()) {
                 Ok(text) => {
                     let text = json::minify(text).into_owned();
-                    let outcome = Members::of(&text).and_then(|decision| decision.string("final_decision"));
-                    let outcome = outcome.map(|outcome| format!(": {outcome}")).unwrap_or_default();
+                    let outcome =
+                        Members::of(&text).and_then(|decision| decision.string("final_decision"));
+                    let outcome = outcome
+                        .map(|outcome| format!(": {outcome}"))
+                        .unwrap_or_default();
                     let words = format!("case `{case}` is decided{outcome}");
-                    Told { status: "success", data: Some(text), words, ..Told::default() }
+                    Told {
+                        status: "success",
+                        data: Some(text),
+                        words,
+                        ..Told::default()
+                    }
                 }
                 // The gate replaces its files atomically, so another program wrote this one.
                 Err(error) => unreadable(format!("`{}`: {error}", path.display())),
             },
             Ok(None) => {
                 let words = format!("case `{case}` is open: there is no decision on it yet");
-                let note = "if it was never put before the council by you, there is no such case; ask again later, roles may have hours or days".to_owned();
-                Told { status: "open", words, note: Some(note), ..Told::default() }
+                let note = "if it was never put before the council by you, there is no such case; \
+                    ask again later, roles may have hours or days"
+                    .to_owned();
+                Told {
+                    status: "open",
+                    words,
+                    note: Some(note),
+                    ..Told::default()
+                }
             }
             Err(error) => unreadable(format!("`{}`: {error}", path.display())),
         }
@@ -316,7 +435,10 @@ impl Desk {
 fn keep_few(sent: &mut VecDeque<Sent>) {
     let size = |sent: &Sent| {
         let data = sent.answer.as_ref().and_then(|answer| answer.data.as_ref());
-        sent.request.payload.len().saturating_add(data.map_or(0, |data| data.get().len()))
+        sent.request
+            .payload
+            .len()
+            .saturating_add(data.map_or(0, |data| data.get().len()))
     };
     let mut bytes: usize = sent.iter().map(size).sum();
     while sent.len() > REMEMBERED_MAX || (bytes > REMEMBERED_BYTES_MAX && sent.len() > 1) {
@@ -325,7 +447,11 @@ fn keep_few(sent: &mut VecDeque<Sent>) {
 }
 
 fn unreadable(why: String) -> Told {
-    Told { status: "error", words: format!("it cannot be read: {why}"), ..Told::default() }
+    Told {
+        status: "error",
+        words: format!("it cannot be read: {why}"),
+        ..Told::default()
+    }
 }
 
 /// Reads a file of the spool; `None` if it does not exist.
@@ -346,6 +472,8 @@ fn named(arguments: &str) -> Result<RequestId, String> {
     if members.0.iter().any(|(name, _)| name != "request_id") {
         return Err("give `request_id` and nothing else".to_owned());
     }
-    let id = members.string("request_id").ok_or("`request_id` is a string")?;
+    let id = members
+        .string("request_id")
+        .ok_or("`request_id` is a string")?;
     RequestId::parse(&id).map_err(|error| error.to_string())
 }

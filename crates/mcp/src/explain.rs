@@ -13,11 +13,24 @@ use super::told::Told;
 
 /// Explains the answer to a request.
 pub fn explain(desk: &Desk, id: &RequestId) -> Told {
-    let Some(answer) = desk.answer_to(id) else { return without_answer(desk, id) };
+    let Some(answer) = desk.answer_to(id) else {
+        return without_answer(desk, id);
+    };
     let mut told = Told::of(&answer);
-    let needs = told.refused.as_ref().map(|refused| refused.needs()).unwrap_or_default();
-    let decided = format!("at {} the gate decided on `{id}`: {}", answer.timestamp, told.words);
-    let lines = told.refused.as_ref().map(|refused| refused.lines()).unwrap_or_default();
+    let needs = told
+        .refused
+        .as_ref()
+        .map(|refused| refused.needs())
+        .unwrap_or_default();
+    let decided = format!(
+        "at {} the gate decided on `{id}`: {}",
+        answer.timestamp, told.words
+    );
+    let lines = told
+        .refused
+        .as_ref()
+        .map(|refused| refused.lines())
+        .unwrap_or_default();
     let mut words = vec![decided];
     words.extend(lines);
     words.extend(needs.iter().map(|need| format!("to do: {need}")));
@@ -30,30 +43,50 @@ pub fn explain(desk: &Desk, id: &RequestId) -> Told {
     }
     told.more.push(("decision", quoted(told.status)));
     if !needs.is_empty() {
-        told.more.push(("needs", array(needs.iter().map(|need| quoted(need)))));
+        told.more
+            .push(("needs", array(needs.iter().map(|need| quoted(need)))));
     }
     // The explanation itself succeeded, even if it explains a refusal.
-    let refused =
-        told.refused.take().map(|refused| ("refused", Told { refused: Some(refused), ..Told::default() }));
+    let refused = told.refused.take().map(|refused| {
+        (
+            "refused",
+            Told {
+                refused: Some(refused),
+                ..Told::default()
+            },
+        )
+    });
     if let Some((name, inner)) = refused
         && let Some(text) =
             Members::of(&inner.json()).and_then(|members| members.text(name).map(str::to_owned))
     {
         told.more.push((name, text));
     }
-    Told { status: "success", words: words.join("\n"), ..told }
+    Told {
+        status: "success",
+        words: words.join("\n"),
+        ..told
+    }
 }
 
 fn without_answer(desk: &Desk, id: &RequestId) -> Told {
     let words = match desk.is_unanswered(id) {
         true => format!(
-            "request `{id}` was sent and has no answer yet: it may still be decided. Call the same tool with the same arguments and this id to have the same bytes sent again; nothing is done twice"
+            "request `{id}` was sent and has no answer yet: it may still be decided. Call the same \
+                tool with the same arguments and this id to have the same bytes sent again; \
+                    nothing is done twice"
         ),
         false => format!(
-            "there is no answer to a request `{id}` here: it was not sent by this agent, or its answer was taken away"
+            "there is no answer to a request `{id}` here: it was not sent by this agent, or its \
+                answer was taken away"
         ),
     };
-    Told { status: "open", request_id: Some(id.to_string()), words, ..Told::default() }
+    Told {
+        status: "open",
+        request_id: Some(id.to_string()),
+        words,
+        ..Told::default()
+    }
 }
 
 fn order_of(data: &str) -> Option<String> {
@@ -68,7 +101,13 @@ struct Since {
 /// Asks the gate for open orders and executions of an order.
 fn what_became_of(desk: &Desk, answer: &Answer, order: &str) -> Since {
     let since = object([("since", quoted(&answer.timestamp.to_string()))]);
-    let open = rows(desk, ActionName::OrdersList, "{}".to_owned(), "Orders", order);
+    let open = rows(
+        desk,
+        ActionName::OrdersList,
+        "{}".to_owned(),
+        "Orders",
+        order,
+    );
     let fills = rows(desk, ActionName::FillsList, since, "Fills", order);
     let words = match (&open, &fills) {
         (Ok(open), Ok(fills)) => {
@@ -77,7 +116,8 @@ fn what_became_of(desk: &Desk, answer: &Answer, order: &str) -> Since {
                 (true, true) => "is working, nothing of it is filled",
                 (true, false) => "is working and filled in part",
                 (false, true) => {
-                    "is not open any more and was never filled: it was cancelled, expired or refused"
+                    "is not open any more and was never filled: it was cancelled, expired or \
+                        refused"
                 }
                 (false, false) => "is not open any more and was filled",
             };
@@ -87,10 +127,16 @@ fn what_became_of(desk: &Desk, answer: &Answer, order: &str) -> Since {
                 fills.len()
             )
         }
-        (Err(why), _) | (_, Err(why)) => format!("what became of order {order} cannot be told now: {why}"),
+        (Err(why), _) | (_, Err(why)) => {
+            format!("what became of order {order} cannot be told now: {why}")
+        }
     };
     let list = |rows: Result<Vec<String>, String>| rows.map_or("null".to_owned(), array);
-    let json = object([("order_id", quoted(order)), ("open", list(open)), ("fills", list(fills))]);
+    let json = object([
+        ("order_id", quoted(order)),
+        ("open", list(open)),
+        ("fills", list(fills)),
+    ]);
     Since { words, json }
 }
 
@@ -102,7 +148,11 @@ fn rows(
     list: &str,
     order: &str,
 ) -> Result<Vec<String>, String> {
-    let asked = Arguments { payload, id: None, causality: None };
+    let asked = Arguments {
+        payload,
+        id: None,
+        causality: None,
+    };
     let answer = match desk.ask(action, &asked) {
         Outcome::Answered(answer) => answer,
         Outcome::Told(told) => return Err(told.words),
@@ -110,19 +160,33 @@ fn rows(
     if let Some(error) = &answer.error {
         return Err(format!("{action}: {}", error.message));
     }
-    let data = answer.data.as_ref().and_then(|data| Members::of(data.get()));
-    let rows = data
-        .and_then(|data| serde_json::from_str::<Vec<&serde_json::value::RawValue>>(data.text(list)?).ok());
+    let data = answer
+        .data
+        .as_ref()
+        .and_then(|data| Members::of(data.get()));
+    let rows = data.and_then(|data| {
+        serde_json::from_str::<Vec<&serde_json::value::RawValue>>(data.text(list)?).ok()
+    });
     let rows = rows.ok_or_else(|| format!("{action}: the answer has no `{list}`"))?;
     let belongs = |row: &&str| {
         let name = Members::of(row).and_then(|row| row.string("order_id"));
         name.is_some_and(|name| {
-            name == order || name.strip_prefix(order).is_some_and(|rest| rest.starts_with('-'))
+            name == order
+                || name
+                    .strip_prefix(order)
+                    .is_some_and(|rest| rest.starts_with('-'))
         })
     };
-    Ok(rows.into_iter().map(|row| row.get()).filter(belongs).map(str::to_owned).collect())
+    Ok(rows
+        .into_iter()
+        .map(|row| row.get())
+        .filter(belongs)
+        .map(str::to_owned)
+        .collect())
 }
 
 fn is_exactly(row: &str, order: &str) -> bool {
-    Members::of(row).and_then(|row| row.string("order_id")).is_some_and(|name| name == order)
+    Members::of(row)
+        .and_then(|row| row.string("order_id"))
+        .is_some_and(|name| name == order)
 }

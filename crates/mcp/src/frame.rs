@@ -7,7 +7,8 @@ use std::fmt;
 
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientJsonRpcMessage, ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerResult,
+    ClientJsonRpcMessage, ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+    ServerResult,
 };
 use rmcp::service::TxJsonRpcMessage;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
@@ -45,8 +46,8 @@ pub fn incoming(line: &[u8]) -> Incoming {
                 None,
             );
         }
-        let what =
-            "the message is not one JSON object: NaN and Infinity are no JSON, and no name may stand twice";
+        let what = "the message is not one JSON object: NaN and Infinity are no JSON, and no name \
+            may stand twice";
         return fault(ErrorCode::PARSE_ERROR, what, id_before_the_fault(text));
     };
     let id = frame.get("id").and_then(read_id);
@@ -57,14 +58,19 @@ pub fn incoming(line: &[u8]) -> Incoming {
     let is_call = frame.string("method").as_deref() == Some("tools/call");
     let rewritten = is_call.then(|| with_raw_arguments(&frame));
     if matches!(rewritten, Some(None)) {
-        let what = "the params of a call are one JSON object with the `name` of a tool, and no name stands twice in it";
+        let what = "the params of a call are one JSON object with the `name` of a tool, and no \
+            name stands twice in it";
         return fault(ErrorCode::INVALID_PARAMS, what, id);
     }
     let rewritten = rewritten.flatten();
     match serde_json::from_str(rewritten.as_deref().unwrap_or(text)) {
         Ok(message) => Incoming::Message(Box::new(message)),
         Err(_) if id.is_none() && frame.get("method").is_some() => Incoming::Fault(None),
-        Err(_) => fault(ErrorCode::INVALID_REQUEST, "the message is none of this protocol", id),
+        Err(_) => fault(
+            ErrorCode::INVALID_REQUEST,
+            "the message is none of this protocol",
+            id,
+        ),
     }
 }
 
@@ -78,7 +84,10 @@ pub fn too_long(bytes_max: usize) -> Option<Vec<u8>> {
 fn with_raw_arguments(frame: &Members<'_>) -> Option<String> {
     let params = Members::of(frame.text("params")?)?;
     params.string("name")?;
-    let arguments = params.text("arguments").filter(|text| *text != "null").unwrap_or("{}");
+    let arguments = params
+        .text("arguments")
+        .filter(|text| *text != "null")
+        .unwrap_or("{}");
     let arguments = object([(RAW, quoted(arguments))]);
     let params = object(
         params
@@ -88,10 +97,12 @@ fn with_raw_arguments(frame: &Members<'_>) -> Option<String> {
             .map(|(name, value)| (name.as_str(), value.get()))
             .chain([("arguments", arguments.as_str())]),
     );
-    Some(object(frame.0.iter().map(|(name, value)| match name.as_str() {
-        "params" => ("params", params.as_str()),
-        name => (name, value.get()),
-    })))
+    Some(object(frame.0.iter().map(
+        |(name, value)| match name.as_str() {
+            "params" => ("params", params.as_str()),
+            name => (name, value.get()),
+        },
+    )))
 }
 
 fn read_id(value: &RawValue) -> Option<RequestId> {
@@ -103,7 +114,10 @@ fn fault(code: ErrorCode, what: &str, id: Option<RequestId>) -> Incoming {
 }
 
 fn answer_of(code: ErrorCode, what: String, id: Option<RequestId>) -> Option<Vec<u8>> {
-    outgoing(TxJsonRpcMessage::<RoleServer>::error(ErrorData::new(code, what, None), id))
+    outgoing(TxJsonRpcMessage::<RoleServer>::error(
+        ErrorData::new(code, what, None),
+        id,
+    ))
 }
 
 /// Returns the id of a message that stops being valid JSON further on, so that its sender gets an
@@ -164,8 +178,12 @@ pub fn outgoing(mut message: ServerJsonRpcMessage) -> Option<Vec<u8>> {
 }
 
 fn take_raw(message: &mut ServerJsonRpcMessage) -> Option<String> {
-    let JsonRpcMessage::Response(response) = message else { return None };
-    let ServerResult::CallToolResult(result) = &mut response.result else { return None };
+    let JsonRpcMessage::Response(response) = message else {
+        return None;
+    };
+    let ServerResult::CallToolResult(result) = &mut response.result else {
+        return None;
+    };
     match result.structured_content.take() {
         Some(Value::Object(mut members)) => match members.remove(RAW) {
             Some(Value::String(text)) => Some(text),
@@ -176,7 +194,12 @@ fn take_raw(message: &mut ServerJsonRpcMessage) -> Option<String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#[allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests"
+)]
 mod tests {
     use rmcp::model::{CallToolResult, ClientRequest, ContentBlock};
     use serde_json::json;
@@ -184,14 +207,25 @@ mod tests {
     use super::*;
 
     fn arguments(line: &str) -> String {
-        let Incoming::Message(message) = incoming(line.as_bytes()) else { panic!("no message: {line}") };
-        let JsonRpcMessage::Request(request) = *message else { panic!("no request: {line}") };
-        let ClientRequest::CallToolRequest(call) = request.request else { panic!("no call: {line}") };
-        call.params.arguments.unwrap()[RAW].as_str().unwrap().to_owned()
+        let Incoming::Message(message) = incoming(line.as_bytes()) else {
+            panic!("no message: {line}")
+        };
+        let JsonRpcMessage::Request(request) = *message else {
+            panic!("no request: {line}")
+        };
+        let ClientRequest::CallToolRequest(call) = request.request else {
+            panic!("no call: {line}")
+        };
+        call.params.arguments.unwrap()[RAW]
+            .as_str()
+            .unwrap()
+            .to_owned()
     }
 
     fn fault_of(line: &str) -> Value {
-        let Incoming::Fault(Some(answer)) = incoming(line.as_bytes()) else { panic!("no fault: {line}") };
+        let Incoming::Fault(Some(answer)) = incoming(line.as_bytes()) else {
+            panic!("no fault: {line}")
+        };
         serde_json::from_slice(&answer).unwrap()
     }
 
@@ -211,7 +245,8 @@ mod tests {
             assert_eq!(arguments(&line), text);
         }
         for params in [r#"{"name":"x"}"#, r#"{"name":"x","arguments":null}"#] {
-            let line = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
+            let line =
+                format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
             assert_eq!(arguments(&line), "{}");
         }
     }
@@ -225,24 +260,60 @@ mod tests {
                 json!(7),
                 -32700,
             ),
-            (r#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":[NaN"#, json!("a"), -32700),
-            (r#"{"method":"tools/call","params":NaN,"id":7}"#, Value::Null, -32700),
+            (
+                r#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":[NaN"#,
+                json!("a"),
+                -32700,
+            ),
+            (
+                r#"{"method":"tools/call","params":NaN,"id":7}"#,
+                Value::Null,
+                -32700,
+            ),
             (r#"{"id":7,"id":8,"params":NaN}"#, Value::Null, -32700),
             ("nothing", Value::Null, -32700),
             ("[]", Value::Null, -32600),
-            (r#"[{"jsonrpc":"2.0","id":7,"method":"ping"}]"#, Value::Null, -32600),
+            (
+                r#"[{"jsonrpc":"2.0","id":7,"method":"ping"}]"#,
+                Value::Null,
+                -32600,
+            ),
             ("[{]", Value::Null, -32700),
-            (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, Value::Null, -32600),
-            (r#"{"jsonrpc":"2.0","id":true,"method":"tools/call"}"#, Value::Null, -32600),
-            (r#"{"jsonrpc":"2.0","id":99999999999999999999,"method":"ping"}"#, Value::Null, -32600),
-            (r#"{"jsonrpc":"2.0","id":"\ud800","method":"ping"}"#, Value::Null, -32600),
+            (
+                r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#,
+                Value::Null,
+                -32600,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":true,"method":"tools/call"}"#,
+                Value::Null,
+                -32600,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":99999999999999999999,"method":"ping"}"#,
+                Value::Null,
+                -32600,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":"\ud800","method":"ping"}"#,
+                Value::Null,
+                -32600,
+            ),
             (
                 r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a","arguments":{},"arguments":{}}}"#,
                 json!(7),
                 -32602,
             ),
-            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"arguments":{}}}"#, json!(7), -32602),
-            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call"}"#, json!(7), -32602),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"arguments":{}}}"#,
+                json!(7),
+                -32602,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call"}"#,
+                json!(7),
+                -32602,
+            ),
             (
                 &format!(
                     r#"{{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{{"_meta":{{"a":{deep}}}}}}}"#
@@ -259,8 +330,15 @@ mod tests {
                 &line[..20.min(line.len())]
             );
         }
-        for line in ["", "  ", r#"{"jsonrpc":"2.0","method":"notifications/x","params":7}"#] {
-            assert!(!matches!(incoming(line.as_bytes()), Incoming::Fault(Some(_))), "{line}");
+        for line in [
+            "",
+            "  ",
+            r#"{"jsonrpc":"2.0","method":"notifications/x","params":7}"#,
+        ] {
+            assert!(
+                !matches!(incoming(line.as_bytes()), Incoming::Fault(Some(_))),
+                "{line}"
+            );
         }
         assert!(matches!(incoming(&[0xff]), Incoming::Fault(Some(_))));
     }
@@ -268,12 +346,18 @@ mod tests {
     #[test]
     fn results_keep_their_text() {
         let structured = r#"{"data":{"n":0.1000000000000000055511151231257827,"m":1e400}}"#;
-        let mut result = CallToolResult::success(vec![ContentBlock::text("\"structuredContent\":null}")]);
+        let mut result =
+            CallToolResult::success(vec![ContentBlock::text("\"structuredContent\":null}")]);
         result.structured_content = Some(json!({ RAW: structured }));
-        let message =
-            ServerJsonRpcMessage::response(ServerResult::CallToolResult(result), RequestId::Number(3));
+        let message = ServerJsonRpcMessage::response(
+            ServerResult::CallToolResult(result),
+            RequestId::Number(3),
+        );
         let line = String::from_utf8(outgoing(message).unwrap()).unwrap();
-        assert!(line.contains(&format!(r#""structuredContent":{structured}"#)), "{line}");
+        assert!(
+            line.contains(&format!(r#""structuredContent":{structured}"#)),
+            "{line}"
+        );
         assert!(line.ends_with("}\n") && line.matches('\n').count() == 1);
         assert!(!line.contains(RAW), "{line}");
     }

@@ -48,7 +48,11 @@ const MALFORMED: u8 = 2;
 #[command(
     name = "spoolgate-mcp",
     version,
-    after_help = "Examples:\n  spoolgate-mcp --home my-home --as trend-bot --key bot.key\n  spoolgate-mcp --home my-home --as trend-bot --key bot.key --agent trend-bot --wait 30\n  spoolgate-mcp --home my-home --as trend-bot --key bot.key --socket my-home/gate.sock\n  spoolgate-mcp --home my-home --as trend-bot --key bot.key --allow portfolio --allow orders"
+    after_help = "Examples:\n  spoolgate-mcp --home my-home --as trend-bot --key bot.key\n  \
+        spoolgate-mcp --home my-home --as trend-bot --key bot.key --agent trend-bot --wait 30\n  \
+            spoolgate-mcp --home my-home --as trend-bot --key bot.key --socket \
+                my-home/gate.sock\n  spoolgate-mcp --home my-home --as trend-bot --key bot.key \
+                    --allow portfolio --allow orders"
 )]
 struct Args {
     /// The home of the gate.
@@ -101,7 +105,13 @@ fn serve(args: Args) -> Result<()> {
         Some(path) => Door::Socket(path),
         None => Door::Spool(Spool::of(&args.home, args.agent.as_ref())?),
     };
-    let desk = Desk::new(args.home, args.principal, key, door, Duration::from_secs(args.wait));
+    let desk = Desk::new(
+        args.home,
+        args.principal,
+        key,
+        door,
+        Duration::from_secs(args.wait),
+    );
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .max_blocking_threads(CALLS_MAX)
@@ -132,7 +142,11 @@ fn offered(names: &[String]) -> Result<Vec<&'static Tool>> {
     let find = |name: &String| {
         tools::find(name).with_context(|| {
             let known: Vec<&str> = tools::TOOLS.iter().map(|tool| tool.name).collect();
-            format!("there is no tool `{}`; --allow takes: {}", name.escape_debug(), known.join(", "))
+            format!(
+                "there is no tool `{}`; --allow takes: {}",
+                name.escape_debug(),
+                known.join(", ")
+            )
         })
     };
     names.iter().map(find).collect()

@@ -18,7 +18,10 @@ impl<'a> Members<'a> {
 
     /// Returns the value of a member.
     pub fn get(&self, name: &str) -> Option<&'a RawValue> {
-        self.0.iter().find(|(own, _)| own == name).map(|(_, value)| *value)
+        self.0
+            .iter()
+            .find(|(own, _)| own == name)
+            .map(|(_, value)| *value)
     }
 
     /// Returns the JSON text of a member.
@@ -33,7 +36,12 @@ impl<'a> Members<'a> {
 
     /// Writes an object of the members whose names `keep` accepts.
     pub fn only(&self, keep: impl Fn(&str) -> bool) -> String {
-        object(self.0.iter().filter(|(name, _)| keep(name)).map(|(name, value)| (name, value.get())))
+        object(
+            self.0
+                .iter()
+                .filter(|(name, _)| keep(name))
+                .map(|(name, value)| (name, value.get())),
+        )
     }
 }
 
@@ -82,7 +90,10 @@ pub fn object<N: AsRef<str>, V: AsRef<str>>(members: impl IntoIterator<Item = (N
 
 /// Writes an array of values that are already JSON.
 pub fn array<V: AsRef<str>>(values: impl IntoIterator<Item = V>) -> String {
-    let inside: Vec<String> = values.into_iter().map(|value| value.as_ref().to_owned()).collect();
+    let inside: Vec<String> = values
+        .into_iter()
+        .map(|value| value.as_ref().to_owned())
+        .collect();
     format!("[{}]", inside.join(","))
 }
 
@@ -96,7 +107,10 @@ mod tests {
         let text = r#"{"a":0.10000000000000000001,"b":{"c":1e400},"d":"x"}"#;
         let members = Members::of(text).unwrap();
         assert_eq!(members.only(|_| true), text);
-        assert_eq!(members.only(|name| name == "a"), r#"{"a":0.10000000000000000001}"#);
+        assert_eq!(
+            members.only(|name| name == "a"),
+            r#"{"a":0.10000000000000000001}"#
+        );
         assert_eq!(members.string("d").unwrap(), "x");
         assert!(Members::of(r#"{"a":1,"\u0061":2}"#).is_none());
         assert!(Members::of("[1]").is_none());

@@ -26,7 +26,8 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 pub enum ShelfError {
     /// No resource has this URI.
     #[error(
-        "there is no resource `{0}`: those there are lie below `spoolgate:///rules/` or are `spoolgate:///audit/checkpoint`"
+        "there is no resource `{0}`: those there are lie below `spoolgate:///rules/` or are \
+            `spoolgate:///audit/checkpoint`"
     )]
     None(String),
     /// The file could not be opened or read.
@@ -65,7 +66,9 @@ fn is_plain(path: &str) -> bool {
     let is_part = |part: &str| {
         !part.is_empty()
             && !part.starts_with('.')
-            && part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+            && part
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
     };
     path.split('/').all(is_part)
 }
@@ -85,7 +88,13 @@ impl Shelf<'_> {
         if self.home.join(CHECKPOINT).is_file() {
             paths.push(CHECKPOINT.to_owned());
         }
-        paths.into_iter().map(|path| Item { uri: format!("{SCHEME}{path}"), path }).collect()
+        paths
+            .into_iter()
+            .map(|path| Item {
+                uri: format!("{SCHEME}{path}"),
+                path,
+            })
+            .collect()
     }
 
     /// Reads the text of a resource.
@@ -93,20 +102,31 @@ impl Shelf<'_> {
     /// # Errors
     /// Returns [`ShelfError`] if there is no such resource, or if its file cannot be read or shown.
     pub fn read(&self, uri: &str) -> Result<String, ShelfError> {
-        let below_rules = |path: &&str| path.strip_prefix(RULES).is_some_and(|rest| rest.starts_with('/'));
+        let below_rules = |path: &&str| {
+            path.strip_prefix(RULES)
+                .is_some_and(|rest| rest.starts_with('/'))
+        };
         let path = uri
             .strip_prefix(SCHEME)
             .filter(|path| is_plain(path) && (*path == CHECKPOINT || below_rules(path)))
             .ok_or_else(|| ShelfError::None(uri.escape_debug().take(200).collect()))?;
-        let disk = |source: io::Error| ShelfError::Disk { path: path.to_owned(), source };
+        let disk = |source: io::Error| ShelfError::Disk {
+            path: path.to_owned(),
+            source,
+        };
         let file = self.open(path).map_err(disk)?;
         let meta = file.metadata().map_err(disk)?;
-        let content = |why| ShelfError::Content { path: path.to_owned(), why };
+        let content = |why| ShelfError::Content {
+            path: path.to_owned(),
+            why,
+        };
         if !meta.is_file() {
             return Err(content("it is no regular file"));
         }
         let mut bytes = Vec::new();
-        file.take(FILE_BYTES_MAX.saturating_add(1)).read_to_end(&mut bytes).map_err(disk)?;
+        file.take(FILE_BYTES_MAX.saturating_add(1))
+            .read_to_end(&mut bytes)
+            .map_err(disk)?;
         if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > FILE_BYTES_MAX {
             return Err(content("it is larger than 1 MiB"));
         }
@@ -115,19 +135,36 @@ impl Shelf<'_> {
 
     /// Opens a file below the home. It follows no link on the way and does not block on a pipe.
     fn open(&self, path: &str) -> io::Result<File> {
-        let folder =
-            openat(CWD, self.home, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let folder = openat(
+            CWD,
+            self.home,
+            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        Ok(File::from(openat2(folder, path, flags, Mode::empty(), resolve)?))
+        Ok(File::from(openat2(
+            folder,
+            path,
+            flags,
+            Mode::empty(),
+            resolve,
+        )?))
     }
 }
 
 fn collect(folder: &PathBuf, below: &str, depth: usize, paths: &mut Vec<String>) {
     // An unreadable folder lists nothing.
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return;
+    };
     for entry in entries.flatten() {
-        let Some(name) = entry.file_name().to_str().map(str::to_owned).filter(|name| is_plain(name)) else {
+        let Some(name) = entry
+            .file_name()
+            .to_str()
+            .map(str::to_owned)
+            .filter(|name| is_plain(name))
+        else {
             continue;
         };
         let path = format!("{below}/{name}");
@@ -170,8 +207,14 @@ mod tests {
         symlink(home.join("state/keyring.db"), home.join("rules/key.yaml")).unwrap();
         let shelf = Shelf::of(home);
         let paths: Vec<String> = shelf.list().into_iter().map(|item| item.path).collect();
-        assert_eq!(paths, ["rules/core/x.yaml", "rules/safety.yaml", "audit/checkpoint"]);
-        assert_eq!(shelf.read("spoolgate:///rules/core/x.yaml").unwrap(), "b: 2\n");
+        assert_eq!(
+            paths,
+            ["rules/core/x.yaml", "rules/safety.yaml", "audit/checkpoint"]
+        );
+        assert_eq!(
+            shelf.read("spoolgate:///rules/core/x.yaml").unwrap(),
+            "b: 2\n"
+        );
         assert_eq!(shelf.read("spoolgate:///audit/checkpoint").unwrap(), "head");
         for uri in [
             "spoolgate:///state/keyring.db",

@@ -31,13 +31,15 @@ pub fn input(tool: &Tool) -> JsonObject {
         Does::Check => with_action(&request_check::checked().collect::<Vec<_>>()),
         Does::Explain => an_object(json!({
             "type": "object",
-            "properties": {"request_id": {"type": "string", "pattern": ID, "description": "the id of a request of yours"}},
+            "properties": {"request_id": {"type": "string", "pattern": ID, "description": "the id \
+                of a request of yours"}},
             "required": ["request_id"],
             "additionalProperties": false,
         })),
         Does::CouncilDecision => an_object(json!({
             "type": "object",
-            "properties": {"request_id": {"type": "string", "pattern": ID, "description": "the name of the case"}},
+            "properties": {"request_id": {"type": "string", "pattern": ID, "description": "the \
+                name of the case"}},
             "required": ["request_id"],
             "additionalProperties": false,
         })),
@@ -49,10 +51,17 @@ pub fn input(tool: &Tool) -> JsonObject {
     }
     let own = schema.entry("properties").or_insert_with(|| json!({}));
     if let (Some(properties), Some(member)) = (own.as_object_mut(), tool.id_member) {
-        let about = "an id of your own for this request, used once: the same call under the same id is done once, whatever is lost on the way. Absent: a random one";
-        properties.insert(member.to_owned(), json!({"type": "string", "pattern": ID, "description": about}));
+        let about = "an id of your own for this request, used once: the same call under the same \
+            id is done once, whatever is lost on the way. Absent: a random one";
+        properties.insert(
+            member.to_owned(),
+            json!({"type": "string", "pattern": ID, "description": about}),
+        );
         let about = "the task that asks and what caused it, where admission is required";
-        properties.insert(CAUSALITY.to_owned(), json!({"type": "object", "description": about}));
+        properties.insert(
+            CAUSALITY.to_owned(),
+            json!({"type": "object", "description": about}),
+        );
     }
     schema
 }
@@ -70,10 +79,18 @@ fn of_payload(action: ActionName) -> JsonObject {
         .filter_map(|branches| branches.as_array().cloned())
         .flatten()
         .collect();
-    let of_branches = branches.iter().filter_map(|branch| branch.get("properties")?.as_object()).flatten();
-    let of_branches: Vec<(String, Value)> =
-        of_branches.map(|(name, value)| (name.clone(), value.clone())).collect();
-    if let Some(own) = schema.entry("properties").or_insert_with(|| json!({})).as_object_mut() {
+    let of_branches = branches
+        .iter()
+        .filter_map(|branch| branch.get("properties")?.as_object())
+        .flatten();
+    let of_branches: Vec<(String, Value)> = of_branches
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    if let Some(own) = schema
+        .entry("properties")
+        .or_insert_with(|| json!({}))
+        .as_object_mut()
+    {
         of_branches.into_iter().for_each(|(name, value)| {
             own.entry(name).or_insert(value);
         });
@@ -93,7 +110,8 @@ fn with_action(names: &[ActionName]) -> JsonObject {
         "type": "object",
         "properties": {
             "action": {"type": "string", "enum": names},
-            "payload": {"type": "object", "description": format!("the fields of the action. {}", fields.join("; "))},
+            "payload": {"type": "object", "description": format!("the fields of the action. \
+                {}", fields.join("; "))},
         },
         "required": ["action", "payload"],
         "additionalProperties": false,
@@ -136,15 +154,18 @@ pub fn output() -> JsonObject {
             "audit_ref": {"type": "string", "description": "number of the ledger line"},
             "data": {"description": "what the gate answered"},
             "refused": refused,
-            "retry_after_ms": {"type": "integer", "description": "send the same again after this long"},
+            "retry_after_ms": {"type": "integer", "description": "send the same again after this \
+                long"},
             "note": {"type": "string"},
             "would_be": {"type": "object", "description": "the result that would be given"},
             "decision": {"type": "string", "description": "of what is explained: its status"},
-            "needs": {"type": "array", "items": {"type": "string"}, "description": "what to send instead"},
+            "needs": {"type": "array", "items": {"type": "string"}, "description": "what to send \
+                instead"},
             "order": {"type": "object", "description": "what became of the order"},
             "earlier": {
                 "type": "object",
-                "description": "with REQUEST_ID_CONFLICT: the result that stands under this id; what it was asked is not known here, it may have been something else",
+                "description": "with REQUEST_ID_CONFLICT: the result that stands under this id; \
+                    what it was asked is not known here, it may have been something else",
             },
         },
         "required": ["status"],
@@ -162,7 +183,11 @@ mod tests {
         for tool in TOOLS.iter() {
             let schema = input(tool);
             assert_eq!(schema.get("type"), Some(&json!("object")), "{}", tool.name);
-            assert!(COMBINED.iter().all(|name| !schema.contains_key(*name)), "{}", tool.name);
+            assert!(
+                COMBINED.iter().all(|name| !schema.contains_key(*name)),
+                "{}",
+                tool.name
+            );
             let properties = schema.get("properties").unwrap().as_object().unwrap();
             if let Some(member) = tool.id_member {
                 assert!(

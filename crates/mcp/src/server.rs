@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult,
-    ErrorCode, ErrorData, Implementation, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource, ResourceContents,
-    ServerCapabilities, ServerConfig, Tool as Listed, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
+    CustomResult, ErrorCode, ErrorData, Implementation, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
+    Resource, ResourceContents, ServerCapabilities, ServerConfig, Tool as Listed, ToolAnnotations,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Value, json};
@@ -20,7 +20,12 @@ use super::told::Told;
 use super::tools::{Does, Tool};
 
 /// What the server tells a model about itself as a whole.
-const INSTRUCTIONS: &str = "These tools ask a gate that checks every request against rules which neither you nor these tools can change. A refusal names the failed checks with the measured value, the limit and, for orders, the headroom: send again within that under a fresh id, or use `explain`. What can always be done is to reduce, cancel and tighten. A result with status `unknown` may have been done: call again with the same id and arguments. Nothing here approves what is held: a person does that.";
+const INSTRUCTIONS: &str = "These tools ask a gate that checks every request against rules which \
+    neither you nor these tools can change. A refusal names the failed checks with the measured \
+        value, the limit and, for orders, the headroom: send again within that under a fresh id, \
+            or use `explain`. What can always be done is to reduce, cancel and tighten. A result \
+                with status `unknown` may have been done: call again with the same id and \
+                    arguments. Nothing here approves what is held: a person does that.";
 
 /// Serves the tools over one desk.
 #[derive(Clone)]
@@ -32,7 +37,10 @@ pub struct Server {
 impl Server {
     /// Creates a server of these tools.
     pub fn new(tools: Vec<&'static Tool>, desk: Desk) -> Server {
-        Server { tools: Arc::new(tools), desk: Arc::new(desk) }
+        Server {
+            tools: Arc::new(tools),
+            desk: Arc::new(desk),
+        }
     }
 }
 
@@ -48,7 +56,11 @@ const METHODS: [&str; 7] = [
 ];
 
 fn mime_of(path: &str) -> &'static str {
-    if path.ends_with(".yaml") { "application/yaml" } else { "text/plain" }
+    if path.ends_with(".yaml") {
+        "application/yaml"
+    } else {
+        "text/plain"
+    }
 }
 
 fn listed(tool: &Tool) -> Listed {
@@ -69,16 +81,25 @@ fn listed(tool: &Tool) -> Listed {
 /// and the structured content.
 fn result(told: &Told) -> CallToolResult {
     let structured = told.json();
-    let content = vec![ContentBlock::text(told.text()), ContentBlock::text(structured.clone())];
-    let mut result =
-        if told.is_error() { CallToolResult::error(content) } else { CallToolResult::success(content) };
+    let content = vec![
+        ContentBlock::text(told.text()),
+        ContentBlock::text(structured.clone()),
+    ];
+    let mut result = if told.is_error() {
+        CallToolResult::error(content)
+    } else {
+        CallToolResult::success(content)
+    };
     result.structured_content = Some(json!({ RAW: structured }));
     result
 }
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().build();
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .build();
         let mut info = ServerConfig::new(capabilities);
         info.server_info = Implementation::new("spoolgate-mcp", spoolgate_wire::VERSION);
         info.instructions = Some(INSTRUCTIONS.to_owned());
@@ -90,7 +111,9 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(self.tools.iter().map(|tool| listed(tool)).collect()))
+        Ok(ListToolsResult::with_all_items(
+            self.tools.iter().map(|tool| listed(tool)).collect(),
+        ))
     }
 
     async fn call_tool(
@@ -98,18 +121,34 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(tool) = self.tools.iter().copied().find(|tool| tool.name == request.name) else {
+        let Some(tool) = self
+            .tools
+            .iter()
+            .copied()
+            .find(|tool| tool.name == request.name)
+        else {
             let name: String = request.name.escape_debug().take(128).collect();
-            return Err(ErrorData::invalid_params(format!("there is no tool `{name}` here"), None));
+            return Err(ErrorData::invalid_params(
+                format!("there is no tool `{name}` here"),
+                None,
+            ));
         };
-        let arguments = match request.arguments.and_then(|mut arguments| arguments.remove(RAW)) {
+        let arguments = match request
+            .arguments
+            .and_then(|mut arguments| arguments.remove(RAW))
+        {
             Some(Value::String(text)) => text,
             _ => "{}".to_owned(),
         };
         let desk = Arc::clone(&self.desk);
-        let told = tokio::task::spawn_blocking(move || desk.call(tool, &arguments)).await.map_err(|_| {
-            ErrorData::internal_error("the call broke off; `explain` tells what became of it", None)
-        })?;
+        let told = tokio::task::spawn_blocking(move || desk.call(tool, &arguments))
+            .await
+            .map_err(|_| {
+                ErrorData::internal_error(
+                    "the call broke off; `explain` tells what became of it",
+                    None,
+                )
+            })?;
         Ok(result(&told).into())
     }
 
@@ -123,7 +162,9 @@ impl ServerHandler for Server {
             Resource::new(item.uri, item.path).with_mime_type(mime)
         };
         let items = self.desk.shelf().list();
-        Ok(ListResourcesResult::with_all_items(items.into_iter().map(resource).collect()))
+        Ok(ListResourcesResult::with_all_items(
+            items.into_iter().map(resource).collect(),
+        ))
     }
 
     async fn read_resource(
@@ -131,13 +172,19 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let text = self.desk.shelf().read(&request.uri).map_err(|error| match &error {
-            ShelfError::None(_) => ErrorData::resource_not_found(error.to_string(), None),
-            ShelfError::Disk { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
-                ErrorData::resource_not_found(error.to_string(), None)
-            }
-            _ => ErrorData::internal_error(error.to_string(), None),
-        })?;
+        let text = self
+            .desk
+            .shelf()
+            .read(&request.uri)
+            .map_err(|error| match &error {
+                ShelfError::None(_) => ErrorData::resource_not_found(error.to_string(), None),
+                ShelfError::Disk { source, .. }
+                    if source.kind() == std::io::ErrorKind::NotFound =>
+                {
+                    ErrorData::resource_not_found(error.to_string(), None)
+                }
+                _ => ErrorData::internal_error(error.to_string(), None),
+            })?;
         let mime = mime_of(&request.uri);
         let contents = ResourceContents::text(text, request.uri).with_mime_type(mime);
         Ok(ReadResourceResult::new(vec![contents]).into())

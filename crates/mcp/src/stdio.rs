@@ -57,10 +57,20 @@ pub fn open() -> (Stdio, JoinHandle<()>) {
     let (out, written) = mpsc::channel(LINES_MAX);
     // This thread ends with the process: a blocking read cannot be interrupted.
     std::thread::spawn(move || {
-        read_lines(&mut io::stdin().lock(), LINE_BYTES_MAX, |line| lines.blocking_send(line).is_ok())
+        read_lines(&mut io::stdin().lock(), LINE_BYTES_MAX, |line| {
+            lines.blocking_send(line).is_ok()
+        })
     });
     let writer = std::thread::spawn(move || write_lines(written));
-    (Stdio { lines: read, out, unsaid: None, open: Arc::default() }, writer)
+    (
+        Stdio {
+            lines: read,
+            out,
+            unsaid: None,
+            open: Arc::default(),
+        },
+        writer,
+    )
 }
 
 fn write_lines(mut lines: mpsc::Receiver<Vec<u8>>) {
@@ -97,7 +107,11 @@ fn read_lines(input: &mut impl BufRead, bytes_max: usize, mut take: impl FnMut(L
             continue;
         }
         let whole = std::mem::take(&mut line);
-        if !take(if std::mem::take(&mut is_cut) { Line::TooLong } else { Line::Whole(whole) }) {
+        if !take(if std::mem::take(&mut is_cut) {
+            Line::TooLong
+        } else {
+            Line::Whole(whole)
+        }) {
             return;
         }
     }
@@ -145,7 +159,10 @@ impl Transport<RoleServer> for Stdio {
         let line = frame::outgoing(message);
         async move {
             let sent = match line {
-                Some(line) => out.send(line).await.map_err(|_| io::ErrorKind::BrokenPipe.into()),
+                Some(line) => out
+                    .send(line)
+                    .await
+                    .map_err(|_| io::ErrorKind::BrokenPipe.into()),
                 None => Err(io::Error::other("a message that cannot be written as JSON")),
             };
             answered.iter().for_each(|id| open.ended(id));
@@ -202,13 +219,17 @@ mod tests {
         let input = b"ab\nabcdefgh\n\nabcde\nrest";
         for piece in 1..=input.len() {
             let mut got = Vec::new();
-            read_lines(&mut io::BufReader::with_capacity(piece, &input[..]), 5, |line| {
-                got.push(match line {
-                    Line::Whole(line) => String::from_utf8_lossy(&line).into_owned(),
-                    Line::TooLong => "too long".to_owned(),
-                });
-                true
-            });
+            read_lines(
+                &mut io::BufReader::with_capacity(piece, &input[..]),
+                5,
+                |line| {
+                    got.push(match line {
+                        Line::Whole(line) => String::from_utf8_lossy(&line).into_owned(),
+                        Line::TooLong => "too long".to_owned(),
+                    });
+                    true
+                },
+            );
             assert_eq!(got, ["ab", "too long", "", "abcde"], "pieces of {piece}");
         }
     }

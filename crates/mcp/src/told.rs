@@ -53,8 +53,9 @@ pub fn shown(amount: Amount) -> String {
 
 impl Refused {
     fn json(&self) -> String {
-        let amount =
-            |amount: Option<Amount>| amount.map_or("null".to_owned(), |amount| quoted(&amount.to_string()));
+        let amount = |amount: Option<Amount>| {
+            amount.map_or("null".to_owned(), |amount| quoted(&amount.to_string()))
+        };
         let row = |row: &AnsweredRow<'_>| {
             object([
                 ("check", quoted(&row.check_name)),
@@ -62,7 +63,10 @@ impl Refused {
                 ("limit", amount(row.limit)),
                 ("unit", quoted(&row.unit)),
                 ("source", quoted(&row.source)),
-                ("message", quoted(row.reason.as_deref().unwrap_or("it says no"))),
+                (
+                    "message",
+                    quoted(row.reason.as_deref().unwrap_or("it says no")),
+                ),
             ])
         };
         let headroom = self.headroom.as_ref().map(|headroom| {
@@ -74,7 +78,8 @@ impl Refused {
         let members = [
             Some(("code", quoted(&self.code))),
             Some(("message", quoted(&self.message))),
-            (!self.failed.is_empty()).then(|| ("failed_checks", array(self.failed.iter().map(row)))),
+            (!self.failed.is_empty())
+                .then(|| ("failed_checks", array(self.failed.iter().map(row)))),
             headroom.map(|text| ("headroom", text)),
         ];
         object(members.into_iter().flatten())
@@ -99,14 +104,20 @@ impl Refused {
     /// Describes what to do about the failed checks and the code, one step per line.
     pub fn needs(&self) -> Vec<String> {
         let mut needs = Vec::new();
-        if let Some(headroom) = self.headroom.as_ref().filter(|headroom| headroom.max_size.is_positive()) {
+        if let Some(headroom) = self
+            .headroom
+            .as_ref()
+            .filter(|headroom| headroom.max_size.is_positive())
+        {
             needs.push(format!(
                 "send the same order with a size of at most {} under a fresh id",
                 shown(headroom.max_size)
             ));
         }
-        for row in
-            self.failed.iter().filter(|row| row.unit == "bool" || row.value.is_none() || row.limit.is_none())
+        for row in self
+            .failed
+            .iter()
+            .filter(|row| row.unit == "bool" || row.value.is_none() || row.limit.is_none())
         {
             needs.push(format!(
                 "`{}` ({}) has to pass first: {}",
@@ -157,9 +168,13 @@ struct Parts {
 fn parts(body: &Body<'_>) -> Parts {
     let minified = body.data.map(|data| json::minify(data).into_owned());
     let members = minified.as_deref().and_then(Members::of);
-    let rejected = members.as_ref().and_then(|data| Members::of(data.text("Rejected")?));
+    let rejected = members
+        .as_ref()
+        .and_then(|data| Members::of(data.text("Rejected")?));
     // `admission.admit` lists all check results, passed or not, as `checks`.
-    let rows = rejected.as_ref().and_then(|rejected| rejected.text("checks_failed"));
+    let rows = rejected
+        .as_ref()
+        .and_then(|rejected| rejected.text("checks_failed"));
     let rows = rows.or_else(|| members.as_ref()?.text("checks"));
     let rows = rows
         .and_then(|rows| serde_json::from_str::<Vec<AnsweredRow<'static>>>(rows).ok())
@@ -180,8 +195,15 @@ fn parts(body: &Body<'_>) -> Parts {
         }
         None => minified.clone(),
     };
-    let retry_after_ms = members.as_ref().and_then(|data| data.text("retryAfterMs")).map(str::to_owned);
-    Parts { data, refused, retry_after_ms }
+    let retry_after_ms = members
+        .as_ref()
+        .and_then(|data| data.text("retryAfterMs"))
+        .map(str::to_owned);
+    Parts {
+        data,
+        refused,
+        retry_after_ms,
+    }
 }
 
 /// The path of the failed checks in an answer.
@@ -190,8 +212,13 @@ const THEIR_PLACE: &str = "data.Rejected.checks_failed";
 /// Rewrites a message of the gate that ends with the path of the failed checks: in the result they
 /// are in `failed_checks`.
 fn in_place(message: &str) -> String {
-    let remedies = Code::ALL.iter().map(|code| code.remedy()).filter(|remedy| remedy.contains(THEIR_PLACE));
-    let found = remedies.filter_map(|remedy| Some((message.strip_suffix(remedy)?, remedy))).next();
+    let remedies = Code::ALL
+        .iter()
+        .map(|code| code.remedy())
+        .filter(|remedy| remedy.contains(THEIR_PLACE));
+    let found = remedies
+        .filter_map(|remedy| Some((message.strip_suffix(remedy)?, remedy)))
+        .next();
     match found {
         Some((what, remedy)) => format!("{what}{}", remedy.replace(THEIR_PLACE, "failed_checks")),
         None => message.to_owned(),
@@ -206,7 +233,9 @@ fn accepted(text: &str) -> Option<String> {
         serde_json::from_str(accepted.text("checks_passed")?).ok()?;
     let count = rows.len().to_string();
     let telling = rows.into_iter().map(|row| row.get()).filter(|row| {
-        serde_json::from_str::<AnsweredRow<'_>>(row).ok().is_some_and(|row| row.reason.is_some())
+        serde_json::from_str::<AnsweredRow<'_>>(row)
+            .ok()
+            .is_some_and(|row| row.reason.is_some())
     });
     let telling = array(telling);
     let members = accepted
@@ -214,7 +243,10 @@ fn accepted(text: &str) -> Option<String> {
         .iter()
         .filter(|(name, _)| name != "checks_passed")
         .map(|(name, value)| (name.as_str(), value.get()))
-        .chain([("checks_passed_count", count.as_str()), ("remarks", telling.as_str())]);
+        .chain([
+            ("checks_passed_count", count.as_str()),
+            ("remarks", telling.as_str()),
+        ]);
     Some(object([("Accepted", object(members))]))
 }
 
@@ -223,10 +255,17 @@ impl Told {
     pub fn of(answer: &Answer) -> Told {
         let body = Body {
             data: answer.data.as_ref().map(|data| data.get()),
-            code: answer.error.as_ref().map(|error| error.code.name().to_owned()),
+            code: answer
+                .error
+                .as_ref()
+                .map(|error| error.code.name().to_owned()),
             message: answer.error.as_ref().map(|error| error.message.clone()),
         };
-        let Parts { data, refused, retry_after_ms } = parts(&body);
+        let Parts {
+            data,
+            refused,
+            retry_after_ms,
+        } = parts(&body);
         let status = match answer.status {
             AnswerStatus::Success => "success",
             AnswerStatus::Error => "error",
@@ -243,7 +282,10 @@ impl Told {
             ..Told::default()
         };
         let words = told.words_of("was");
-        Told { words: format!("{words} (ledger line {})", answer.audit_ref), ..told }
+        Told {
+            words: format!("{words} (ledger line {})", answer.audit_ref),
+            ..told
+        }
     }
 
     /// Builds the result of a check from `would_be`, the answer that the checked request would get.
@@ -256,14 +298,20 @@ impl Told {
         else {
             return self;
         };
-        let Some(members) = Members::of(&would_be) else { return self };
+        let Some(members) = Members::of(&would_be) else {
+            return self;
+        };
         let error = members.text("error").and_then(Members::of);
         let body = Body {
             data: members.text("data"),
             code: error.as_ref().and_then(|error| error.string("code")),
             message: error.as_ref().and_then(|error| error.string("message")),
         };
-        let Parts { data, refused, retry_after_ms } = parts(&body);
+        let Parts {
+            data,
+            refused,
+            retry_after_ms,
+        } = parts(&body);
         let status = match members.string("status").as_deref() {
             Some("success") => "success",
             Some("requires_approval") => "requires_approval",
@@ -271,18 +319,32 @@ impl Told {
             Some("pending") => "pending",
             _ => "error",
         };
-        let inner = Told { status, data, refused, retry_after_ms, ..Told::default() };
+        let inner = Told {
+            status,
+            data,
+            refused,
+            retry_after_ms,
+            ..Told::default()
+        };
         let words = format!("nothing was done; {}", inner.words_of("would be"));
-        let lines = inner.refused.as_ref().map(Refused::lines).unwrap_or_default();
+        let lines = inner
+            .refused
+            .as_ref()
+            .map(Refused::lines)
+            .unwrap_or_default();
         let words = [vec![words], lines].concat().join("\n");
-        Told { data: None, more: vec![("would_be", inner.json())], words, ..self }
+        Told {
+            data: None,
+            more: vec![("would_be", inner.json())],
+            words,
+            ..self
+        }
     }
 
     fn words_of(&self, verb: &str) -> String {
-        let (code, message) = self
-            .refused
-            .as_ref()
-            .map_or(("", ""), |refused| (refused.code.as_str(), refused.message.as_str()));
+        let (code, message) = self.refused.as_ref().map_or(("", ""), |refused| {
+            (refused.code.as_str(), refused.message.as_str())
+        });
         match self.status {
             "success" => format!("it {verb} carried out"),
             "pending" => format!("it {verb} begun: an adapter {verb} asked to do it"),
@@ -290,7 +352,8 @@ impl Told {
             "rate_limited" => {
                 let after = self.retry_after_ms.as_deref().unwrap_or("some");
                 format!(
-                    "it {verb} not decided, too much was sent: send the same again after {after} ms, its id is not used up; {message}"
+                    "it {verb} not decided, too much was sent: send the same again after {after} \
+                        ms, its id is not used up; {message}"
                 )
             }
             _ => format!("it {verb} refused: {code}: {message}"),
@@ -300,14 +363,27 @@ impl Told {
     /// Builds the result of a request that was refused here, before it was sent.
     pub fn refused_here(code: &str, message: String, id: Option<String>) -> Told {
         let words = format!("refused before it was sent: {code}: {message}");
-        let refused = Refused { code: code.to_owned(), message, ..Refused::default() };
-        Told { status: "not_sent", request_id: id, refused: Some(refused), words, ..Told::default() }
+        let refused = Refused {
+            code: code.to_owned(),
+            message,
+            ..Refused::default()
+        };
+        Told {
+            status: "not_sent",
+            request_id: id,
+            refused: Some(refused),
+            words,
+            ..Told::default()
+        }
     }
 
     /// Returns whether the protocol counts the result as an error: a refusal, or an unknown
     /// outcome. A hold is neither.
     pub fn is_error(&self) -> bool {
-        !matches!(self.status, "success" | "requires_approval" | "pending" | "open")
+        !matches!(
+            self.status,
+            "success" | "requires_approval" | "pending" | "open"
+        )
     }
 
     /// Writes the result as JSON.
@@ -318,18 +394,27 @@ impl Told {
             text(&self.request_id).map(|id| ("request_id", id)),
             text(&self.audit_ref).map(|line| ("audit_ref", line)),
             self.data.clone().map(|data| ("data", data)),
-            self.refused.as_ref().map(|refused| ("refused", refused.json())),
+            self.refused
+                .as_ref()
+                .map(|refused| ("refused", refused.json())),
             self.retry_after_ms.clone().map(|ms| ("retry_after_ms", ms)),
             text(&self.note).map(|note| ("note", note)),
         ];
         object(
-            members.into_iter().flatten().chain(self.more.iter().map(|(name, value)| (*name, value.clone()))),
+            members
+                .into_iter()
+                .flatten()
+                .chain(self.more.iter().map(|(name, value)| (*name, value.clone()))),
         )
     }
 
     /// Writes the result in words.
     pub fn text(&self) -> String {
-        let refused = self.refused.as_ref().map(Refused::lines).unwrap_or_default();
+        let refused = self
+            .refused
+            .as_ref()
+            .map(Refused::lines)
+            .unwrap_or_default();
         let lines: Vec<String> = [Some(self.words.clone())]
             .into_iter()
             .flatten()
@@ -356,12 +441,21 @@ mod tests {
         let json: Value = serde_json::from_str(&told.json()).unwrap();
         assert_eq!(json["refused"]["failed_checks"][0]["measured"], "2034.783");
         assert_eq!(json["refused"]["headroom"]["max_size"], "0.0368");
-        assert_eq!(json["refused"]["message"], "no; see failed_checks and headroom");
-        assert_eq!((json.get("data"), &json["audit_ref"]), (None, &Value::from("13")));
+        assert_eq!(
+            json["refused"]["message"],
+            "no; see failed_checks and headroom"
+        );
+        assert_eq!(
+            (json.get("data"), &json["audit_ref"]),
+            (None, &Value::from("13"))
+        );
         let text = told.text();
-        for part in
-            ["CHECKS_FAILED", "measured 2034.783 usd, limit 1000 usd", "at most 0.0368 would pass", "line 13"]
-        {
+        for part in [
+            "CHECKS_FAILED",
+            "measured 2034.783 usd, limit 1000 usd",
+            "at most 0.0368 would pass",
+            "line 13",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }
@@ -380,10 +474,21 @@ mod tests {
         );
         let told = Told::of(&serde_json::from_str(&answer).unwrap());
         let json: Value = serde_json::from_str(&told.json()).unwrap();
-        assert_eq!(json["refused"]["failed_checks"].as_array().unwrap().len(), 1);
-        assert_eq!(json["refused"]["failed_checks"][0]["check"], "depth_exceeded");
+        assert_eq!(
+            json["refused"]["failed_checks"].as_array().unwrap().len(),
+            1
+        );
+        assert_eq!(
+            json["refused"]["failed_checks"][0]["check"],
+            "depth_exceeded"
+        );
         assert_eq!(json["data"]["checks"].as_array().unwrap().len(), 2);
-        assert!(told.text().contains("`depth_exceeded`: measured 3 count, limit 2 count"), "{}", told.text());
+        assert!(
+            told.text()
+                .contains("`depth_exceeded`: measured 3 count, limit 2 count"),
+            "{}",
+            told.text()
+        );
     }
 
     #[test]
@@ -400,7 +505,10 @@ mod tests {
             (&json["status"], &json["would_be"]["status"]),
             (&Value::from("success"), &Value::from("error"))
         );
-        assert_eq!(json["would_be"]["refused"]["headroom"]["max_size"], "0.0368");
+        assert_eq!(
+            json["would_be"]["refused"]["headroom"]["max_size"],
+            "0.0368"
+        );
         assert!(told.text().contains("would be refused") && told.text().contains("at most 0.0368"));
     }
 
@@ -419,11 +527,20 @@ mod tests {
         let answer = format!(
             r#"{{"requestId":"r1","timestamp":"2026-02-20T14:42:00Z","status":"success","data":{accepted},"auditRef":"1"}}"#
         );
-        let data = Told::of(&serde_json::from_str(&answer).unwrap()).data.unwrap();
+        let data = Told::of(&serde_json::from_str(&answer).unwrap())
+            .data
+            .unwrap();
         assert!(
-            data.contains(r#""n":0.10000000000000000001"#) && data.contains(r#""checks_passed_count":2"#)
+            data.contains(r#""n":0.10000000000000000001"#)
+                && data.contains(r#""checks_passed_count":2"#)
         );
-        assert_eq!((data.matches("check_name").count(), data.matches("warn: look").count()), (1, 1));
+        assert_eq!(
+            (
+                data.matches("check_name").count(),
+                data.matches("warn: look").count()
+            ),
+            (1, 1)
+        );
     }
 
     #[test]

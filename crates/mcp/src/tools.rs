@@ -47,8 +47,20 @@ const OTHER_ID: &str = "idempotency_id";
 /// The action behind the tool `check`.
 pub const CHECK: ActionName = ActionName::RequestCheck;
 
-const fn query(name: &'static str, does: Does, title: &'static str, description: &'static str) -> Tool {
-    Tool { name, does, title, description, id_member: None, is_query: true }
+const fn query(
+    name: &'static str,
+    does: Does,
+    title: &'static str,
+    description: &'static str,
+) -> Tool {
+    Tool {
+        name,
+        does,
+        title,
+        description,
+        id_member: None,
+        is_query: true,
+    }
 }
 
 /// Tools that do more than sign requests of one action.
@@ -63,7 +75,8 @@ const OWN: [Tool; 4] = [
         name: "submit_action",
         does: Does::Outgoing,
         title: "Do something outside",
-        description: "An action that leaves the machine: mail, calendar, transactions, health data, calls of services. Rules may refuse it, or hold it until a person approves.",
+        description: "An action that leaves the machine: mail, calendar, transactions, health \
+            data, calls of services. Rules may refuse it, or hold it until a person approves.",
         id_member: Some(ID),
         is_query: false,
     },
@@ -71,19 +84,25 @@ const OWN: [Tool; 4] = [
         "check",
         Does::Check,
         "Dry run",
-        "What would be answered to an order, a cancel, a tightened stop or an outgoing action, without doing it.",
+        "What would be answered to an order, a cancel, a tightened stop or an outgoing action, \
+            without doing it.",
     ),
     query(
         "explain",
         Does::Explain,
         "Explain an answer",
-        "What was decided on a request of yours and why: failed checks with measured value and limit, headroom, what to send instead, and what became of its order.",
+        "What was decided on a request of yours and why: failed checks with measured value and \
+            limit, headroom, what to send instead, and what became of its order.",
     ),
 ];
 
 /// Every tool: those that rows of the table of actions name, and [`OWN`].
-pub static TOOLS: LazyLock<Vec<Tool>> =
-    LazyLock::new(|| actions::rows().filter_map(Tool::of_row).chain(OWN).collect());
+pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
+    actions::rows()
+        .filter_map(Tool::of_row)
+        .chain(OWN)
+        .collect()
+});
 
 /// Returns the tool of this name.
 pub fn find(name: &str) -> Option<&'static Tool> {
@@ -102,10 +121,22 @@ pub fn is_signed(action: &str) -> bool {
 
 impl Tool {
     fn of_row(row: &Row) -> Option<Tool> {
-        let actions::Tool { name, title, description, is_query } = row.tool?;
+        let actions::Tool {
+            name,
+            title,
+            description,
+            is_query,
+        } = row.tool?;
         let has_id = row.payload.split(", ").any(|field| field == ID);
         let id_member = (!is_query).then_some(if has_id { OTHER_ID } else { ID });
-        Some(Tool { name, does: Does::Ask(row.name), title, description, id_member, is_query })
+        Some(Tool {
+            name,
+            does: Does::Ask(row.name),
+            title,
+            description,
+            id_member,
+            is_query,
+        })
     }
 
     /// Returns the actions of all requests that a call can sign.
@@ -161,20 +192,40 @@ mod tests {
 
     #[test]
     fn nothing_but_these_actions_can_be_signed() {
-        let of = |tool: &Tool| tool.actions().into_iter().map(ActionName::as_str).collect::<Vec<_>>();
-        let changing: BTreeSet<&str> = TOOLS.iter().filter(|tool| !tool.is_query).flat_map(of).collect();
+        let of = |tool: &Tool| {
+            tool.actions()
+                .into_iter()
+                .map(ActionName::as_str)
+                .collect::<Vec<_>>()
+        };
+        let changing: BTreeSet<&str> = TOOLS
+            .iter()
+            .filter(|tool| !tool.is_query)
+            .flat_map(of)
+            .collect();
         assert_eq!(changing.into_iter().collect::<Vec<_>>(), CHANGING);
         for action in TOOLS.iter().flat_map(of) {
-            assert!(row(action).unwrap().senders.contains(&Role::Agent), "{action}");
+            assert!(
+                row(action).unwrap().senders.contains(&Role::Agent),
+                "{action}"
+            );
         }
         for never in [
-            "approv", "deny", "decline", "revert", "override", "reload", "clear", "keys", "services",
-            "grant", "halt", "account", "clock", "market.i",
+            "approv", "deny", "decline", "revert", "override", "reload", "clear", "keys",
+            "services", "grant", "halt", "account", "clock", "market.i",
         ] {
-            let clears = |name: &str| name == "admission.cache_clear" || name == "interrogate.cache_clear";
-            let names = TOOLS.iter().filter(|tool| !tool.is_query).map(|tool| tool.name);
+            let clears =
+                |name: &str| name == "admission.cache_clear" || name == "interrogate.cache_clear";
+            let names = TOOLS
+                .iter()
+                .filter(|tool| !tool.is_query)
+                .map(|tool| tool.name);
             let mut names = CHANGING.into_iter().chain(names);
-            assert_eq!(names.find(|name| name.contains(never) && !clears(name)), None, "{never}");
+            assert_eq!(
+                names.find(|name| name.contains(never) && !clears(name)),
+                None,
+                "{never}"
+            );
         }
     }
 
@@ -182,9 +233,10 @@ mod tests {
     fn names_are_those_of_the_protocol() {
         let names: BTreeSet<&str> = TOOLS.iter().map(|tool| tool.name).collect();
         assert_eq!(names.len(), TOOLS.len(), "two tools have the same name");
-        assert!(
-            names.iter().all(|name| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b)))
-        );
+        assert!(names.iter().all(|name| {
+            name.bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
+        }));
     }
 
     #[test]
@@ -192,7 +244,9 @@ mod tests {
         for tool in TOOLS.iter() {
             if let (Does::Ask(action), Some(member)) = (tool.does, tool.id_member) {
                 let fields = row(action.as_str()).unwrap().payload;
-                let is_taken = fields.split(", ").any(|field| field.trim_end_matches('?') == member);
+                let is_taken = fields
+                    .split(", ")
+                    .any(|field| field.trim_end_matches('?') == member);
                 assert!(!is_taken, "{}: {member} is a field of {action}", tool.name);
             }
         }
@@ -212,7 +266,12 @@ mod tests {
                 "docs/mcp.md has no row of `{}` (UPDATE_DOCS=1 adds it)",
                 tool.name
             );
-            let row = format!("| `{}` | `{}` | {} |\n", tool.name, tool.actions()[0], tool.description);
+            let row = format!(
+                "| `{}` | `{}` | {} |\n",
+                tool.name,
+                tool.actions()[0],
+                tool.description
+            );
             docs.insert_str(docs.find("| `submit_action` |").unwrap(), &row);
             fs::write(path, &docs).unwrap();
         }

@@ -16,8 +16,9 @@ pub fn destination<'a>(
     match call {
         GatewayCall::Call(call) => of_call(services, call),
         _ => {
-            let goes =
-                |service: &&Service| service.is_active && service.actions.iter().any(|name| name == action);
+            let goes = |service: &&Service| {
+                service.is_active && service.actions.iter().any(|name| name == action)
+            };
             let found = services.services.iter().find(goes);
             found.ok_or_else(|| {
                 format!("no active service of rules/services.yaml has `{action}` among its actions")
@@ -35,7 +36,11 @@ fn of_call<'a>(services: &'a Services, call: &ServiceApiCall) -> Result<&'a Serv
         return Err(format!("service `{}` is not active", service.service));
     }
     if !service.methods.contains(&call.method) {
-        return Err(format!("service `{}` may not be called with {}", service.service, call.method.as_str()));
+        return Err(format!(
+            "service `{}` may not be called with {}",
+            service.service,
+            call.method.as_str()
+        ));
     }
     Ok(service)
 }
@@ -43,7 +48,12 @@ fn of_call<'a>(services: &'a Services, call: &ServiceApiCall) -> Result<&'a Serv
 /// Returns the service at a host, preferring an active one.
 fn at_host<'a>(services: &'a Services, host: &str) -> Result<&'a Service, String> {
     let host = host::name_of(host);
-    let there = || services.services.iter().filter(|service| Some(service.host.as_str()) == host.as_deref());
+    let there = || {
+        services
+            .services
+            .iter()
+            .filter(|service| Some(service.host.as_str()) == host.as_deref())
+    };
     let mut active = there().filter(|service| service.is_active);
     match (active.next(), active.next()) {
         (Some(one), Some(other)) => Err(format!(
@@ -51,6 +61,8 @@ fn at_host<'a>(services: &'a Services, host: &str) -> Result<&'a Service, String
             one.service, other.service
         )),
         (Some(one), None) => Ok(one),
-        (None, _) => there().next().ok_or_else(|| "rules/services.yaml has no such service".to_owned()),
+        (None, _) => there()
+            .next()
+            .ok_or_else(|| "rules/services.yaml has no such service".to_owned()),
     }
 }

@@ -60,12 +60,19 @@ impl Signed {
     /// share a window.
     pub fn densest(&self, ms: i64, window_ms: i64) -> u32 {
         let is_near = |other: &i64| ms.saturating_sub(*other).saturating_abs() < window_ms;
-        let mut near: Vec<i64> = self.times.iter().copied().filter(is_near).chain([ms]).collect();
+        let mut near: Vec<i64> = self
+            .times
+            .iter()
+            .copied()
+            .filter(is_near)
+            .chain([ms])
+            .collect();
         near.sort_unstable();
         let before = |end: i64| near.partition_point(|other| *other < end);
         let starts = near.iter().copied().filter(|start| *start <= ms);
-        let most =
-            starts.map(|start| before(start.saturating_add(window_ms)).saturating_sub(before(start))).max();
+        let most = starts
+            .map(|start| before(start.saturating_add(window_ms)).saturating_sub(before(start)))
+            .max();
         u32::try_from(most.unwrap_or(1)).unwrap_or(u32::MAX)
     }
 }
@@ -118,10 +125,19 @@ mod tests {
             let all: Vec<i64> = times.iter().copied().chain([ms]).collect();
             // Every window of that length that contains the new action, by its first instant.
             let starts = ms - window + 1..=ms;
-            let most =
-                starts.map(|from| all.iter().filter(|at| (from..from + window).contains(at)).count()).max();
+            let most = starts
+                .map(|from| {
+                    all.iter()
+                        .filter(|at| (from..from + window).contains(at))
+                        .count()
+                })
+                .max();
             let expect = u32::try_from(most.unwrap()).unwrap();
-            assert_eq!(signed(&times).densest(ms, window), expect, "{times:?} {ms} {window}");
+            assert_eq!(
+                signed(&times).densest(ms, window),
+                expect,
+                "{times:?} {ms} {window}"
+            );
         }
     }
 
@@ -132,7 +148,10 @@ mod tests {
         assert_eq!(signed.times.len(), KEPT_MAX);
         // New times are kept, even if they are old.
         (0..11).for_each(|_| signed.note(3, 5000));
-        assert_eq!((signed.times.len(), signed.densest(3, 5000)), (KEPT_MAX, 12));
+        assert_eq!(
+            (signed.times.len(), signed.densest(3, 5000)),
+            (KEPT_MAX, 12)
+        );
     }
 
     #[test]

@@ -172,12 +172,19 @@ impl ActionsState {
         if count(self.open.len()) > u64::from(most) {
             Some(format!("{most} actions are open already"))
         } else if count(own().count()) > limit(most.into()) {
-            Some(format!("`{source}` has {} of {most} open actions already", own().count()))
+            Some(format!(
+                "`{source}` has {} of {most} open actions already",
+                own().count()
+            ))
         } else if sum(&mut self.open.values()) > OPEN_BYTES_MAX {
-            Some(format!("with its payload, those of open actions have more than {OPEN_BYTES_MAX} bytes"))
+            Some(format!(
+                "with its payload, those of open actions have more than {OPEN_BYTES_MAX} bytes"
+            ))
         } else if sum(&mut own()) > limit(OPEN_BYTES_MAX) {
             let most = limit(OPEN_BYTES_MAX);
-            Some(format!("with its payload, those of open actions of `{source}` have more than {most} bytes"))
+            Some(format!(
+                "with its payload, those of open actions of `{source}` have more than {most} bytes"
+            ))
         } else {
             None
         }
@@ -199,10 +206,17 @@ impl ActionsState {
                 signed.note(action.signed_at.ms(), action.begun_at.ms());
                 self.open.insert(action.id, action.as_ref().clone());
             }
-            Change::FirstUse { service, destination } => {
-                self.destinations.insert(service.clone(), destination.clone());
+            Change::FirstUse {
+                service,
+                destination,
+            } => {
+                self.destinations
+                    .insert(service.clone(), destination.clone());
                 if self.destinations.len() > DESTINATIONS_MAX {
-                    let oldest = self.destinations.iter().min_by_key(|(_, known)| known.added_at);
+                    let oldest = self
+                        .destinations
+                        .iter()
+                        .min_by_key(|(_, known)| known.added_at);
                     let oldest = oldest.map(|(name, _)| name.clone());
                     oldest.map(|name| self.destinations.remove(&name));
                 }

@@ -20,7 +20,11 @@ pub type Hour = Window<3600>;
 impl<const LENGTH_S: i64> Window<LENGTH_S> {
     /// Counts one event.
     pub fn count(&mut self, second: i64) {
-        if self.counts.back().is_some_and(|(newest, _)| *newest > second) {
+        if self
+            .counts
+            .back()
+            .is_some_and(|(newest, _)| *newest > second)
+        {
             // The clock was set back, and a person has accepted it.
             *self = Window::default();
         }
@@ -39,11 +43,18 @@ impl<const LENGTH_S: i64> Window<LENGTH_S> {
 
     /// Returns the number of events in the span that ends with `second`, inclusive.
     pub fn within(&self, second: i64) -> u32 {
-        if self.counts.back().is_some_and(|(newest, _)| *newest > second) {
+        if self
+            .counts
+            .back()
+            .is_some_and(|(newest, _)| *newest > second)
+        {
             return 0;
         }
         let is_old = |(at, _): &&(i64, u32)| second.saturating_sub(*at) > LENGTH_S;
-        self.counts.iter().take_while(is_old).fold(self.total, |left, (_, old)| left.saturating_sub(*old))
+        self.counts
+            .iter()
+            .take_while(is_old)
+            .fold(self.total, |left, (_, old)| left.saturating_sub(*old))
     }
 
     /// Returns when fewer than `most` of the present events will count, milliseconds since the
@@ -51,7 +62,11 @@ impl<const LENGTH_S: i64> Window<LENGTH_S> {
     pub fn room_at_ms(&self, second: i64, most: u32) -> i64 {
         let mut left = self.within(second);
         let mut at = second;
-        for (counted, count) in self.counts.iter().filter(|(at, _)| second.saturating_sub(*at) <= LENGTH_S) {
+        for (counted, count) in self
+            .counts
+            .iter()
+            .filter(|(at, _)| second.saturating_sub(*at) <= LENGTH_S)
+        {
             if left < most {
                 break;
             }
@@ -112,8 +127,15 @@ mod tests {
                 let step = [0, 0, 0, 1, 17, 600, 3599, 3600, 3601, 9000, -1, -4000]
                     [usize::try_from(pick(&mut seed, 12)).unwrap()];
                 // Set back only rarely.
-                now += if step < 0 && pick(&mut seed, 20) > 0 { 3 } else { step };
-                assert_eq!(usize::try_from(hour.within(now)).unwrap(), naive.within(now));
+                now += if step < 0 && pick(&mut seed, 20) > 0 {
+                    3
+                } else {
+                    step
+                };
+                assert_eq!(
+                    usize::try_from(hour.within(now)).unwrap(),
+                    naive.within(now)
+                );
                 let most = u32::try_from(pick(&mut seed, 12) + 1).unwrap();
                 let room = naive.room_at(now, usize::try_from(most).unwrap());
                 assert_eq!(hour.room_at_ms(now, most), room * 1000, "{most} at {now}");
@@ -151,7 +173,10 @@ mod tests {
     fn after_the_clock_was_set_back_it_counts_anew() {
         let mut hour = Hour::default();
         (0..5).for_each(|_| hour.count(10_000));
-        assert_eq!((hour.within(9_000), hour.room_at_ms(9_000, 1)), (0, 9_000_000));
+        assert_eq!(
+            (hour.within(9_000), hour.room_at_ms(9_000, 1)),
+            (0, 9_000_000)
+        );
         hour.count(9_000);
         assert_eq!((hour.within(9_000), hour.counts.len()), (1, 1));
     }

@@ -139,18 +139,30 @@ pub fn backtest(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Report, HomeError> {
     let rulebook = options.rules.as_ref().map(|rules| rules.hash.clone());
-    let mut report = Report { rulebook, ..Report::default() };
+    let mut report = Report {
+        rulebook,
+        ..Report::default()
+    };
     each_decision(root, seams, progress, &mut |past, line| {
         let time = line.decision.timestamp;
         let is_asked_for =
             options.from.is_none_or(|from| from <= time) && options.to.is_none_or(|to| time < to);
-        if is_asked_for { report.decision(past, line, options) } else { Ok(()) }
+        if is_asked_for {
+            report.decision(past, line, options)
+        } else {
+            Ok(())
+        }
     })?;
     Ok(report)
 }
 
 impl Report {
-    fn decision(&mut self, past: &mut Past, line: &Line, options: &Options) -> Result<(), HomeError> {
+    fn decision(
+        &mut self,
+        past: &mut Past,
+        line: &Line,
+        options: &Options,
+    ) -> Result<(), HomeError> {
         self.decisions = self.decisions.saturating_add(1);
         let request = match &line.request {
             Ok(request) => request,
@@ -167,7 +179,10 @@ impl Report {
         };
         self.again = self.again.saturating_add(1);
         if options.rules.is_none() && self.other_bytes.len() < OTHER_BYTES_MAX {
-            let body = |of: &Decision| of.body().map_err(|error| HomeError::Record(error.to_string()));
+            let body = |of: &Decision| {
+                of.body()
+                    .map_err(|error| HomeError::Record(error.to_string()))
+            };
             let is_same = body(&after)? == body(&line.decision)?;
             self.other_bytes.extend((!is_same).then_some(line.seq));
         }
@@ -207,9 +222,14 @@ impl Report {
 
     /// Number of decisions that come out differently.
     pub fn flipped(&self) -> u64 {
-        [self.newly_refused, self.newly_accepted, self.newly_held, self.reason_changed]
-            .into_iter()
-            .fold(0, u64::saturating_add)
+        [
+            self.newly_refused,
+            self.newly_accepted,
+            self.newly_held,
+            self.reason_changed,
+        ]
+        .into_iter()
+        .fold(0, u64::saturating_add)
     }
 }
 
@@ -219,7 +239,12 @@ impl Side {
             fate: Fate::of(decision),
             code: decision.metadata.code.map(|code| code.name()),
             message: decision.metadata.message.clone(),
-            failed: decision.checks.iter().filter(|row| !row.passed).cloned().collect(),
+            failed: decision
+                .checks
+                .iter()
+                .filter(|row| !row.passed)
+                .cloned()
+                .collect(),
         }
     }
 }

@@ -191,7 +191,9 @@ pub fn efficacy(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Report, HomeError> {
     let mut study = Study::new(options);
-    each_decision(root, seams, progress, &mut |past, line| study.line(past, line))?;
+    each_decision(root, seams, progress, &mut |past, line| {
+        study.line(past, line)
+    })?;
     study.report()
 }
 
@@ -213,7 +215,11 @@ impl Study<'_> {
     /// Takes in a decision, before it is folded.
     pub(super) fn line(&mut self, past: &mut Past, line: &Line) -> Result<(), HomeError> {
         let decision = &line.decision;
-        let request = line.request.as_ref().ok().and_then(|prepared| prepared.request.as_ref().ok());
+        let request = line
+            .request
+            .as_ref()
+            .ok()
+            .and_then(|prepared| prepared.request.as_ref().ok());
         if let Some(Authentic { body: Ok(body), .. }) = request
             && Fate::of(decision) == Fate::Accepted
         {
@@ -234,9 +240,17 @@ impl Study<'_> {
                 continue;
             }
             let known = self.rules.entry(rule).or_default();
-            known.regimes.entry(regime.clone()).or_default().tally.count(what, alone);
+            known
+                .regimes
+                .entry(regime.clone())
+                .or_default()
+                .tally
+                .count(what, alone);
         }
-        if decision.action.as_deref().is_none_or(|action| *action != ActionName::OrderSubmit)
+        if decision
+            .action
+            .as_deref()
+            .is_none_or(|action| *action != ActionName::OrderSubmit)
             || decision.lane == Lane::Protected
         {
             return Ok(());
@@ -246,7 +260,8 @@ impl Study<'_> {
             self.see(rules);
             self.seen.clone_from(&decision.rulebook);
         }
-        let order = request.and_then(|request| Some((&request.envelope, request.payload::<SubmitOrder>()?)));
+        let order = request
+            .and_then(|request| Some((&request.envelope, request.payload::<SubmitOrder>()?)));
         let Some((envelope, order)) = order else {
             let is_blocked = of_rows(&decision.checks).any(|(_, what, _)| what != Fired::Warned);
             self.lost_entries = self.lost_entries.saturating_add(u64::from(is_blocked));
@@ -256,12 +271,24 @@ impl Study<'_> {
         if tags.is_empty() {
             return Ok(());
         }
-        let entry = Entry { order, source: &envelope.source, order_id: OrderId::of_line(line.seq), at: time };
+        let entry = Entry {
+            order,
+            source: &envelope.source,
+            order_id: OrderId::of_line(line.seq),
+            at: time,
+        };
         let time_stop_ms = i64::from(self.options.time_stop_minutes).saturating_mul(60_000);
         match Replay::new(&entry, &past.state.book, time_stop_ms) {
             Ok(replay) => {
-                let waiting = Waiting { replay, seq: line.seq, tags };
-                self.waiting.entry(order.symbol.clone()).or_default().push(waiting);
+                let waiting = Waiting {
+                    replay,
+                    seq: line.seq,
+                    tags,
+                };
+                self.waiting
+                    .entry(order.symbol.clone())
+                    .or_default()
+                    .push(waiting);
             }
             Err(error) => return Err(HomeError::Record(format!("line {}: {error}", line.seq))),
         }
@@ -269,7 +296,10 @@ impl Study<'_> {
     }
 
     fn is_wanted(&self, rule: &RuleId) -> bool {
-        self.options.rule.as_ref().is_none_or(|wanted| wanted == rule)
+        self.options
+            .rule
+            .as_ref()
+            .is_none_or(|wanted| wanted == rule)
     }
 
     /// Notes the status and hypothesis of each rule in a rulebook.
@@ -293,7 +323,11 @@ impl Study<'_> {
         source: &Principal,
         regime: &str,
     ) -> Vec<Tag> {
-        let tag = |rule: RuleId, part: Part| Tag { rule, regime: regime.to_owned(), part };
+        let tag = |rule: RuleId, part: Part| Tag {
+            rule,
+            regime: regime.to_owned(),
+            part,
+        };
         let mut tags: Vec<Tag> = of_rows(&decision.checks)
             .filter(|(rule, what, _)| self.is_wanted(rule) && *what != Fired::Warned)
             .map(|(rule, _, alone)| tag(rule, if alone { Part::Blocked } else { Part::Joint }))
@@ -305,9 +339,18 @@ impl Study<'_> {
             let scope = &rule.file.applies_to;
             let is_on = matches!(rule.file.status, RuleStatus::Active | RuleStatus::Shadow)
                 && rule.file.then != Then::Warn
-                && scope.action.iter().any(|action| *action == ActionName::OrderSubmit)
-                && scope.strategy.as_ref().is_none_or(|names| names.contains(&order.strategy))
-                && scope.principal.as_ref().is_none_or(|names| names.contains(source));
+                && scope
+                    .action
+                    .iter()
+                    .any(|action| *action == ActionName::OrderSubmit)
+                && scope
+                    .strategy
+                    .as_ref()
+                    .is_none_or(|names| names.contains(&order.strategy))
+                && scope
+                    .principal
+                    .as_ref()
+                    .is_none_or(|names| names.contains(source));
             if is_on && self.is_wanted(id) && tags.iter().all(|tag| tag.rule != *id) {
                 tags.push(tag(id.clone(), Part::LetThrough));
             }
@@ -318,24 +361,25 @@ impl Study<'_> {
     /// Follows waiting entries through delivered market rows, if the request delivers any.
     fn market(&mut self, past: &mut Past, body: &Body, now: Time) -> Result<(), HomeError> {
         let is_waited_for = |symbol: &Symbol| self.waiting.contains_key(symbol);
-        let (symbol, given): (&Symbol, Vec<Row>) = if let Some(update) = body.payload::<UpdateMarket>() {
-            if !is_waited_for(&update.symbol) {
-                return Ok(());
-            }
-            (&update.symbol, rows(update).unwrap_or_default())
-        } else if let Some(import) = body.payload::<ImportMarket>() {
-            if !is_waited_for(&import.symbol) {
-                return Ok(());
-            }
-            let stored = past.blob(&import.rows_sha256)?;
-            let Some(Ok(rows)) = stored.map(|bytes| parse_blob(&bytes)) else {
-                self.lost_rows = self.lost_rows.saturating_add(1);
+        let (symbol, given): (&Symbol, Vec<Row>) =
+            if let Some(update) = body.payload::<UpdateMarket>() {
+                if !is_waited_for(&update.symbol) {
+                    return Ok(());
+                }
+                (&update.symbol, rows(update).unwrap_or_default())
+            } else if let Some(import) = body.payload::<ImportMarket>() {
+                if !is_waited_for(&import.symbol) {
+                    return Ok(());
+                }
+                let stored = past.blob(&import.rows_sha256)?;
+                let Some(Ok(rows)) = stored.map(|bytes| parse_blob(&bytes)) else {
+                    self.lost_rows = self.lost_rows.saturating_add(1);
+                    return Ok(());
+                };
+                (&import.symbol, rows)
+            } else {
                 return Ok(());
             };
-            (&import.symbol, rows)
-        } else {
-            return Ok(());
-        };
         let hash = past.state.rulebook.hash.clone();
         let Some(rules) = past.rulebook(&hash) else {
             self.lost_rows = self.lost_rows.saturating_add(1);
@@ -346,13 +390,19 @@ impl Study<'_> {
             for row in &given {
                 // If the venue cannot compute a row, the entry stays open, as orders do at the
                 // venue.
-                progress = waiting.replay.row(&rules, row, now).unwrap_or(Progress::Open);
+                progress = waiting
+                    .replay
+                    .row(&rules, row, now)
+                    .unwrap_or(Progress::Open);
                 if progress != Progress::Open {
                     break;
                 }
             }
             if progress == Progress::Open {
-                self.waiting.entry(symbol.clone()).or_default().push(waiting);
+                self.waiting
+                    .entry(symbol.clone())
+                    .or_default()
+                    .push(waiting);
             } else {
                 self.ended(waiting, progress).map_err(unsettled)?;
             }
@@ -385,8 +435,18 @@ impl Study<'_> {
         for (rule, known) in self.rules {
             rules.push(known.report(rule).map_err(unsettled)?);
         }
-        let Study { options, lost_entries, lost_rows, .. } = self;
-        Ok(Report { time_stop_minutes: options.time_stop_minutes, rules, lost_entries, lost_rows })
+        let Study {
+            options,
+            lost_entries,
+            lost_rows,
+            ..
+        } = self;
+        Ok(Report {
+            time_stop_minutes: options.time_stop_minutes,
+            rules,
+            lost_entries,
+            lost_rows,
+        })
     }
 }
 
@@ -398,18 +458,35 @@ impl Known {
             all = all.with(&figures)?;
             regimes.insert(regime, Derived::of(figures)?);
         }
-        let closed: Vec<Progress> =
-            self.blocked.into_values().filter(|end| matches!(end, Progress::Closed(_))).collect();
+        let closed: Vec<Progress> = self
+            .blocked
+            .into_values()
+            .filter(|end| matches!(end, Progress::Closed(_)))
+            .collect();
         let (older, newer) = closed.split_at(closed.len() / 2);
         let sum = |part: &[Progress]| {
-            part.iter().try_fold(Trades::default(), |mut sum, end| sum.count(*end).map(|()| sum))
+            part.iter().try_fold(Trades::default(), |mut sum, end| {
+                sum.count(*end).map(|()| sum)
+            })
         };
-        let wanted = self.hypothesis.as_ref().map(|it| u64::from(it.review_after_n));
+        let wanted = self
+            .hypothesis
+            .as_ref()
+            .map(|it| u64::from(it.review_after_n));
         let sample_min = wanted.unwrap_or(SAMPLE_MIN).max(1);
         let hypothesis = self.hypothesis.map(|hypothesis| {
-            let (value, interval, against) =
-                metric(&hypothesis.metric, &all.let_through, hypothesis.baseline_value);
-            Tested { hypothesis, value, sample: all.let_through.closed, interval, against }
+            let (value, interval, against) = metric(
+                &hypothesis.metric,
+                &all.let_through,
+                hypothesis.baseline_value,
+            );
+            Tested {
+                hypothesis,
+                value,
+                sample: all.let_through.closed,
+                interval,
+                against,
+            }
         });
         Ok(RuleReport {
             rule,
@@ -436,7 +513,11 @@ impl Figures {
 
 impl Derived {
     fn of(figures: Figures) -> Result<Derived, TooLarge> {
-        let Figures { blocked, let_through, .. } = &figures;
+        let Figures {
+            blocked,
+            let_through,
+            ..
+        } = &figures;
         Ok(Derived {
             expectancy_before: blocked.with(let_through)?.expectancy(),
             expectancy_after: let_through.expectancy(),
@@ -451,7 +532,10 @@ impl Derived {
 
 /// Returns the regime of the order's market, as the feed gave it.
 fn regime_of(past: &Past, decision: &Decision) -> String {
-    let symbol = decision.symbol.as_deref().and_then(|symbol| Symbol::parse(symbol).ok());
+    let symbol = decision
+        .symbol
+        .as_deref()
+        .and_then(|symbol| Symbol::parse(symbol).ok());
     let market = symbol.and_then(|symbol| past.state.book.markets.get(&symbol));
     let given = market.and_then(|market| market.regime.as_ref());
     given.map_or_else(|| NO_REGIME.to_owned(), |given| given.regime.to_string())

@@ -170,9 +170,15 @@ impl<'a> Entry<'a> {
             return Ok(Entry::default());
         }
         let mut entry: Entry<'a> = serde_json::from_str(body).map_err(|error| {
-            HomeError::Record(format!("line {}: {error}; run `spoolgate audit verify`", line.seq))
+            HomeError::Record(format!(
+                "line {}: {error}; run `spoolgate audit verify`",
+                line.seq
+            ))
         })?;
-        if let Some(AskedFor::Lineage { source, request_id, .. }) = &entry.about {
+        if let Some(AskedFor::Lineage {
+            source, request_id, ..
+        }) = &entry.about
+        {
             entry.source = Some(source.to_string());
             entry.request_id = Some(request_id.to_string());
         }
@@ -182,7 +188,10 @@ impl<'a> Entry<'a> {
     /// Returns the verdict: ACCEPTED or REJECTED for a check vector, else ALLOW or DENY for a task,
     /// else the stance of the council.
     pub fn verdict(&self) -> Option<&'static str> {
-        match (self.ruling(), self.receipt.as_ref().map(|receipt| receipt.decision)) {
+        match (
+            self.ruling(),
+            self.receipt.as_ref().map(|receipt| receipt.decision),
+        ) {
             (Some(ruling), _) => Some(ruling),
             (None, Some(Verdict::Allow)) => Some("ALLOW"),
             (None, Some(Verdict::Deny)) => Some("DENY"),
@@ -223,8 +232,14 @@ impl<'a> Entry<'a> {
             Outcome::Pending => self.status == Some(Status::Pending),
             Outcome::Error => matches!(self.status, Some(Status::Rejected | Status::Error)),
             Outcome::RateLimited => self.status == Some(Status::RateLimited),
-            Outcome::Allow => self.receipt.as_ref().is_some_and(|receipt| receipt.decision == Verdict::Allow),
-            Outcome::Deny => self.receipt.as_ref().is_some_and(|receipt| receipt.decision == Verdict::Deny),
+            Outcome::Allow => self
+                .receipt
+                .as_ref()
+                .is_some_and(|receipt| receipt.decision == Verdict::Allow),
+            Outcome::Deny => self
+                .receipt
+                .as_ref()
+                .is_some_and(|receipt| receipt.decision == Verdict::Deny),
             Outcome::Approve => self.outcome == Some(Stance::Approve),
             Outcome::Reject => self.outcome == Some(Stance::Reject),
             Outcome::NeedsMoreInfo => self.outcome == Some(Stance::NeedsMoreInfo),
@@ -234,7 +249,10 @@ impl<'a> Entry<'a> {
     /// Reports whether the line is about an order or changes it.
     fn touches(&self, order: OrderId) -> bool {
         let quoted = format!("\"{order}\"");
-        self.order_id == Some(order) || self.changes.is_some_and(|changes| changes.get().contains(&quoted))
+        self.order_id == Some(order)
+            || self
+                .changes
+                .is_some_and(|changes| changes.get().contains(&quoted))
     }
 }
 
@@ -319,7 +337,10 @@ impl Sieve<'_> {
     pub(super) fn may_match(&self, line: &Line) -> bool {
         let text = line.text.as_bytes();
         self.filter.is_of_kind(&line.kind)
-            && self.needles.iter().all(|either| either.iter().any(|needle| needle.find(text).is_some()))
+            && self
+                .needles
+                .iter()
+                .all(|either| either.iter().any(|needle| needle.find(text).is_some()))
     }
 }
 
@@ -339,7 +360,11 @@ impl Filter {
 
     /// Reports whether it requests lines that no index has.
     pub(super) fn wants_own_kinds(&self) -> bool {
-        self.own_kinds || self.kinds.iter().any(|kind| OWN_KINDS.contains(&kind.as_str()))
+        self.own_kinds
+            || self
+                .kinds
+                .iter()
+                .any(|kind| OWN_KINDS.contains(&kind.as_str()))
     }
 
     /// Reports whether the index can rule out most of the lines.
@@ -350,7 +375,11 @@ impl Filter {
     /// Returns the conditions that the index can test. Every matching line fulfils them.
     pub(super) fn conditions(&self) -> Conditions {
         let mut conditions = Conditions::default();
-        let codes: Vec<String> = self.codes.iter().map(|code| code.name().to_owned()).collect();
+        let codes: Vec<String> = self
+            .codes
+            .iter()
+            .map(|code| code.name().to_owned())
+            .collect();
         for (column, values) in [
             (Column::Kind, &self.kinds),
             (Column::Source, &self.sources),
@@ -361,20 +390,38 @@ impl Filter {
         ] {
             conditions.one_of(column, values, &[]);
         }
-        let names: Vec<String> =
-            self.actions.iter().filter(|action| !action.ends_with('*')).cloned().collect();
-        let starts: Vec<&str> = self.actions.iter().filter_map(|action| action.strip_suffix('*')).collect();
+        let names: Vec<String> = self
+            .actions
+            .iter()
+            .filter(|action| !action.ends_with('*'))
+            .cloned()
+            .collect();
+        let starts: Vec<&str> = self
+            .actions
+            .iter()
+            .filter_map(|action| action.strip_suffix('*'))
+            .collect();
         conditions.one_of(Column::Action, &names, &starts);
         conditions.recorded(self.from.map(Time::ms), self.to.map(Time::ms));
-        let outcomes: Vec<&str> =
-            self.outcomes.iter().flat_map(|outcome| outcome.columns()).copied().collect();
+        let outcomes: Vec<&str> = self
+            .outcomes
+            .iter()
+            .flat_map(|outcome| outcome.columns())
+            .copied()
+            .collect();
         conditions.decided(&outcomes);
         conditions
     }
 
     pub(super) fn sieve(&self) -> Sieve<'_> {
-        let of = |name: &str, values: &[String]| values.iter().map(|value| member(name, value)).collect();
-        let codes: Vec<String> = self.codes.iter().map(|code| code.name().to_owned()).collect();
+        let of = |name: &str, values: &[String]| {
+            values.iter().map(|value| member(name, value)).collect()
+        };
+        let codes: Vec<String> = self
+            .codes
+            .iter()
+            .map(|code| code.name().to_owned())
+            .collect();
         let mut needles: Vec<Vec<Finder<'static>>> = vec![
             of("request_id", &self.request_ids),
             of("source", &self.sources),
@@ -390,7 +437,10 @@ impl Filter {
         let quoted = |order: &OrderId| Finder::new(format!("\"{order}\"").as_bytes()).into_owned();
         needles.push(self.orders.iter().map(quoted).collect());
         needles.retain(|either| !either.is_empty());
-        Sieve { filter: self, needles }
+        Sieve {
+            filter: self,
+            needles,
+        }
     }
 
     /// Reports whether only the line number is restricted, so that no member has to be tested.
@@ -420,18 +470,29 @@ impl Filter {
         let code = entry.metadata.code;
         let action = entry.action.as_deref();
         let has = |name: &String, failed: bool| {
-            entry.checks.iter().any(|check| check.name == *name && !(failed && check.passed))
+            entry
+                .checks
+                .iter()
+                .any(|check| check.name == *name && !(failed && check.passed))
         };
         is_one_of(&self.request_ids, entry.request_id.as_deref())
-            && self.from.is_none_or(|from| entry.timestamp.is_some_and(|time| time >= from))
-            && self.to.is_none_or(|to| entry.timestamp.is_some_and(|time| time < to))
+            && self
+                .from
+                .is_none_or(|from| entry.timestamp.is_some_and(|time| time >= from))
+            && self
+                .to
+                .is_none_or(|to| entry.timestamp.is_some_and(|time| time < to))
             && (self.actions.is_empty()
-                || action.is_some_and(|action| self.actions.iter().any(|wanted| is_action(wanted, action))))
+                || action.is_some_and(|action| {
+                    self.actions.iter().any(|wanted| is_action(wanted, action))
+                }))
             && is_one_of(&self.sources, entry.source.as_deref())
-            && (self.outcomes.is_empty() || self.outcomes.iter().any(|outcome| entry.came_out(*outcome)))
+            && (self.outcomes.is_empty()
+                || self.outcomes.iter().any(|outcome| entry.came_out(*outcome)))
             && (self.codes.is_empty() || code.is_some_and(|code| self.codes.contains(&code)))
             && (self.checks.is_empty() || self.checks.iter().any(|name| has(name, false)))
-            && (self.failed_checks.is_empty() || self.failed_checks.iter().any(|name| has(name, true)))
+            && (self.failed_checks.is_empty()
+                || self.failed_checks.iter().any(|name| has(name, true)))
             && is_one_of(&self.symbols, entry.symbol.as_deref())
             && is_one_of(&self.strategies, entry.strategy.as_deref())
             && (self.orders.is_empty() || self.orders.iter().any(|order| entry.touches(*order)))

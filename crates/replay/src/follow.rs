@@ -29,7 +29,14 @@ impl Follower {
     /// Returns [`HomeError`] if the segment cannot be opened.
     pub fn new(books: Books, mark: Mark) -> Result<Follower, HomeError> {
         let file = books.open(mark.segment)?;
-        let mut follower = Follower { books, file, id: None, mark, read_bytes: 0, told_bad: false };
+        let mut follower = Follower {
+            books,
+            file,
+            id: None,
+            mark,
+            read_bytes: 0,
+            told_bad: false,
+        };
         follower.id = follower.id_now()?;
         Ok(follower)
     }
@@ -38,7 +45,11 @@ impl Follower {
     /// archived.
     fn id_now(&self) -> Result<Option<FileId>, HomeError> {
         let path = self.books.dir().join(segment::file_name(self.mark.segment));
-        let stat = self.books.disk().stat(&path).map_err(|source| HomeError::disk(&path, source))?;
+        let stat = self
+            .books
+            .disk()
+            .stat(&path)
+            .map_err(|source| HomeError::disk(&path, source))?;
         Ok(stat.map(|stat| stat.id))
     }
 
@@ -55,7 +66,10 @@ impl Follower {
         let mut remarks = Vec::new();
         loop {
             let path = self.books.dir().join(segment::file_name(self.mark.segment));
-            let bytes = self.file.len().map_err(|source| HomeError::disk(&path, source))?;
+            let bytes = self
+                .file
+                .len()
+                .map_err(|source| HomeError::disk(&path, source))?;
             if bytes != self.read_bytes {
                 self.read_on(visit, &mut remarks)?;
                 self.read_bytes = bytes;
@@ -63,15 +77,23 @@ impl Follower {
             let id = self.id_now()?;
             if bytes < self.mark.offset || (id.is_some() && self.id.is_some() && id != self.id) {
                 return Err(HomeError::Record(format!(
-                    "`{}` is not the file any more that was followed; run `spoolgate audit verify`, then follow it anew",
+                    "`{}` is not the file any more that was followed; run `spoolgate audit \
+                        verify`, then follow it anew",
                     path.display()
                 ))
                 .into());
             }
             let next = self.mark.segment.saturating_add(1);
-            let Ok(file) = self.books.open(next) else { return Ok(remarks) };
+            let Ok(file) = self.books.open(next) else {
+                return Ok(remarks);
+            };
             // First read what was written before the segment ended.
-            if self.file.len().map_err(|source| HomeError::disk(&path, source))? != self.read_bytes {
+            if self
+                .file
+                .len()
+                .map_err(|source| HomeError::disk(&path, source))?
+                != self.read_bytes
+            {
                 continue;
             }
             if self.books.length_before(next)? != Some(self.mark.offset) {
@@ -94,8 +116,9 @@ impl Follower {
     ) -> Result<(), E> {
         let name = segment::file_name(self.mark.segment);
         let mut batches = Batches::new(self.file.as_ref(), self.mark.clone());
-        while let Some(batch) =
-            batches.next_batch().map_err(|source| HomeError::disk(name.as_ref(), source))?
+        while let Some(batch) = batches
+            .next_batch()
+            .map_err(|source| HomeError::disk(name.as_ref(), source))?
         {
             self.mark = batches.mark().clone();
             for line in &batch {
@@ -106,7 +129,10 @@ impl Follower {
             && !self.told_bad
         {
             self.told_bad = true;
-            remarks.push(format!("`{name}` cannot be read at offset {}: {}", bad.offset, bad.why));
+            remarks.push(format!(
+                "`{name}` cannot be read at offset {}: {}",
+                bad.offset, bad.why
+            ));
         }
         Ok(())
     }

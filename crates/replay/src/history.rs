@@ -87,15 +87,26 @@ pub fn each_step(
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
             let sender = sender;
-            let mut reading = Reading { disk: disk.as_ref(), sender, parsed: Vec::new(), bytes: 0 };
+            let mut reading = Reading {
+                disk: disk.as_ref(),
+                sender,
+                parsed: Vec::new(),
+                bytes: 0,
+            };
             let mut take = |line: &SealedLine| reading.line(line);
             let read = each_sealed_line(disk.as_ref(), Position::start(identity), &mut take);
             reading.hand_over().and(read.map(drop))
         });
-        let folded =
-            fold_all(Past::new(Arc::clone(&disk), false)?, receiver.into_iter().flatten(), progress, visit);
+        let folded = fold_all(
+            Past::new(Arc::clone(&disk), false)?,
+            receiver.into_iter().flatten(),
+            progress,
+            visit,
+        );
         // If folding fails, the reader fails too, because nobody takes its lines; report the cause.
-        let read = reader.join().unwrap_or_else(|_| Err(HomeError::Record("the reader ended".to_owned())));
+        let read = reader
+            .join()
+            .unwrap_or_else(|_| Err(HomeError::Record("the reader ended".to_owned())));
         match (folded, read) {
             (Err(error), _) => Err(error),
             (Ok(()), read) => read,
@@ -110,7 +121,13 @@ fn fold_all(
     visit: &mut dyn FnMut(&mut Past, Step<'_>) -> Result<(), HomeError>,
 ) -> Result<(), HomeError> {
     let mut bytes: u64 = 0;
-    for Parsed { seq, location, record, request } in lines {
+    for Parsed {
+        seq,
+        location,
+        record,
+        request,
+    } in lines
+    {
         bytes = bytes.saturating_add(location.length).saturating_add(1);
         let record = match (record, request) {
             (record @ Record::Market(_), _) => {
@@ -118,7 +135,11 @@ fn fold_all(
                 continue;
             }
             (Record::Decision(decision), Some(request)) => {
-                let line = Line { seq, decision, request };
+                let line = Line {
+                    seq,
+                    decision,
+                    request,
+                };
                 visit(&mut past, Step::Before(&line))?;
                 progress(bytes);
                 Record::Decision(line.decision)
@@ -152,7 +173,12 @@ impl Reading<'_> {
             _ => None,
         };
         self.bytes = self.bytes.saturating_add(line.length);
-        self.parsed.push(Parsed { seq: line.seq, location: line.location(), record, request });
+        self.parsed.push(Parsed {
+            seq: line.seq,
+            location: line.location(),
+            record,
+            request,
+        });
         if self.parsed.len() >= LINES_AT_ONCE || self.bytes >= BYTES_AT_ONCE {
             return self.hand_over();
         }

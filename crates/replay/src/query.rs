@@ -60,8 +60,11 @@ impl Books {
     pub fn of_home(root: &Path, seams: &Seams) -> Result<Books, HomeError> {
         // Fails if there is no ledger at all.
         read_genesis(root, seams.disk.as_ref())?;
-        let mut books =
-            Books { disk: Arc::clone(&seams.disk), dir: PathBuf::from(segment::AUDIT_DIR), index: None };
+        let mut books = Books {
+            disk: Arc::clone(&seams.disk),
+            dir: PathBuf::from(segment::AUDIT_DIR),
+            index: None,
+        };
         books.index = Store::open_read_only(root).ok().and_then(|store| {
             let tip = Position::from_stored(&store.tip().ok()??)?;
             let index = Index { store, tip };
@@ -72,13 +75,20 @@ impl Books {
 
     /// Opens an audit folder without an index. `dir` is relative to `disk`.
     pub fn of_folder(disk: Arc<dyn Disk>, dir: &Path) -> Books {
-        Books { disk, dir: dir.to_owned(), index: None }
+        Books {
+            disk,
+            dir: dir.to_owned(),
+            index: None,
+        }
     }
 
     /// Returns the same ledger without its index.
     #[must_use]
     pub fn without_index(self) -> Books {
-        Books { index: None, ..self }
+        Books {
+            index: None,
+            ..self
+        }
     }
 
     /// Returns whether an index is used.
@@ -91,7 +101,16 @@ impl Books {
         let whole = place.last_length.saturating_add(1);
         place.offset.checked_sub(whole).is_some_and(|offset| {
             let (segment, length, leaf) = (place.segment, place.last_length, place.head);
-            self.bytes_at(&mut Shelf::default(), Location { segment, offset, length, leaf }).is_ok()
+            self.bytes_at(
+                &mut Shelf::default(),
+                Location {
+                    segment,
+                    offset,
+                    length,
+                    leaf,
+                },
+            )
+            .is_ok()
         })
     }
 
@@ -111,24 +130,41 @@ impl Books {
 
     /// Reads a line, which must hash to what was indexed.
     fn bytes_at(&self, shelf: &mut Shelf, at: Location) -> Result<Vec<u8>, HomeError> {
-        if shelf.0.as_ref().is_none_or(|(number, _)| *number != at.segment) {
+        if shelf
+            .0
+            .as_ref()
+            .is_none_or(|(number, _)| *number != at.segment)
+        {
             shelf.0 = Some((at.segment, self.open(at.segment)?));
         }
-        let Some((_, file)) = &shelf.0 else { return Err(LedgerError::NotOnLog.into()) };
-        let length = usize::try_from(at.length).unwrap_or(usize::MAX).min(line::LINE_BYTES_MAX);
+        let Some((_, file)) = &shelf.0 else {
+            return Err(LedgerError::NotOnLog.into());
+        };
+        let length = usize::try_from(at.length)
+            .unwrap_or(usize::MAX)
+            .min(line::LINE_BYTES_MAX);
         let bytes = disk::read_exact_at(file.as_ref(), at.offset, length)
             .map_err(|source| self.fail(at.segment, source))?;
-        if leaf_hash(&bytes) == at.leaf { Ok(bytes) } else { Err(LedgerError::NotOnLog.into()) }
+        if leaf_hash(&bytes) == at.leaf {
+            Ok(bytes)
+        } else {
+            Err(LedgerError::NotOnLog.into())
+        }
     }
 
     fn line_at(&self, shelf: &mut Shelf, at: Location) -> Result<Line, HomeError> {
-        Line::parse(self.bytes_at(shelf, at)?, at).map_err(|error| HomeError::Record(error.to_string()))
+        Line::parse(self.bytes_at(shelf, at)?, at)
+            .map_err(|error| HomeError::Record(error.to_string()))
     }
 
     /// Returns the numbers of the segments whose content was not pruned.
     fn segments(&self) -> Result<Vec<u32>, HomeError> {
         let kept = kept(self.disk.as_ref(), &self.dir)?;
-        Ok(kept.into_iter().filter(|(_, kept)| !kept.is_pruned()).map(|(number, _)| number).collect())
+        Ok(kept
+            .into_iter()
+            .filter(|(_, kept)| !kept.is_pruned())
+            .map(|(number, _)| number)
+            .collect())
     }
 
     /// Returns the names of the pruned segments; none of their lines can be found.
@@ -138,7 +174,9 @@ impl Books {
     pub fn pruned(&self) -> Result<Vec<String>, HomeError> {
         let kept = kept(self.disk.as_ref(), &self.dir)?;
         let pruned = kept.into_iter().filter(|(_, kept)| kept.is_pruned());
-        Ok(pruned.map(|(number, _)| segment::file_name(number)).collect())
+        Ok(pruned
+            .map(|(number, _)| segment::file_name(number))
+            .collect())
     }
 
     /// Returns how many lines the checkpoint counts and how many the ledger has; `None` if the
@@ -151,7 +189,9 @@ impl Books {
         // include this head.
         let known = size_of_checkpoint(self.disk.as_ref(), &self.dir.join("checkpoint"));
         let here = self.end()?.next.map_or(0, |next| next.seq);
-        Ok(known.filter(|known| here < *known).map(|known| (known, here)))
+        Ok(known
+            .filter(|known| here < *known)
+            .map(|known| (known, here)))
     }
 
     pub(super) fn disk(&self) -> &Arc<dyn Disk> {
@@ -174,7 +214,9 @@ impl Books {
         newest: Option<usize>,
         visit: &mut dyn FnMut(&Line) -> Result<(), E>,
     ) -> Result<(), E> {
-        let Some(most) = newest else { return self.all(filter, visit) };
+        let Some(most) = newest else {
+            return self.all(filter, visit);
+        };
         let mut shelf = Shelf::default();
         for location in self.newest(filter, most)? {
             visit(&self.line_at(&mut shelf, location)?)?;
@@ -211,13 +253,20 @@ impl Books {
         let mut shelf = Shelf::default();
         let (mut from, to) = (filter.lines.start, filter.lines.end.min(index.tip.seq));
         while from < to {
-            let Ok(page) = index.store.lines_where(&conditions, (from, to), Order::Oldest) else {
+            let Ok(page) = index
+                .store
+                .lines_where(&conditions, (from, to), Order::Oldest)
+            else {
                 return Ok(Looked::Failed(from));
             };
             if page.is_empty() {
                 // A rebuild empties the index first, so an empty page proves nothing unless the
                 // index is whole.
-                return Ok(if index.is_whole() { Looked::Complete } else { Looked::Failed(from) });
+                return Ok(if index.is_whole() {
+                    Looked::Complete
+                } else {
+                    Looked::Failed(from)
+                });
             }
             for (seq, location) in page {
                 let Ok(line) = self.line_at(&mut shelf, location) else {
@@ -252,7 +301,10 @@ impl Books {
         most: usize,
     ) -> Result<VecDeque<Location>, HomeError> {
         let mut found = VecDeque::new();
-        self.scan(filter, Mark::from(&index.tip), &mut |line| -> Result<(), HomeError> {
+        self.scan(filter, Mark::from(&index.tip), &mut |line| -> Result<
+            (),
+            HomeError,
+        > {
             found.push_back(line.location);
             if found.len() > most {
                 found.pop_front();
@@ -263,7 +315,9 @@ impl Books {
         let mut shelf = Shelf::default();
         let (from, mut to) = (filter.lines.start, filter.lines.end.min(index.tip.seq));
         while found.len() < most && from < to {
-            let page = index.store.lines_where(&conditions, (from, to), Order::Newest)?;
+            let page = index
+                .store
+                .lines_where(&conditions, (from, to), Order::Newest)?;
             if page.is_empty() {
                 break;
             }
@@ -285,12 +339,20 @@ impl Books {
         Ok(found)
     }
 
-    fn newest_scanned(&self, filter: &Filter, most: usize) -> Result<VecDeque<Location>, HomeError> {
+    fn newest_scanned(
+        &self,
+        filter: &Filter,
+        most: usize,
+    ) -> Result<VecDeque<Location>, HomeError> {
         let mut found: VecDeque<Location> = VecDeque::new();
         let numbers = self.segments()?;
         for number in numbers.iter().rev() {
             let room = most.saturating_sub(found.len());
-            if room == 0 || self.first_seq(*number)?.is_some_and(|first| first >= filter.lines.end) {
+            if room == 0
+                || self
+                    .first_seq(*number)?
+                    .is_some_and(|first| first >= filter.lines.end)
+            {
                 continue;
             }
             let mut here: VecDeque<Location> = VecDeque::new();
@@ -304,7 +366,10 @@ impl Books {
             })?;
             here.append(&mut found);
             found = here;
-            if self.first_seq(*number)?.is_some_and(|first| first <= filter.lines.start) {
+            if self
+                .first_seq(*number)?
+                .is_some_and(|first| first <= filter.lines.start)
+            {
                 break;
             }
         }
@@ -315,9 +380,15 @@ impl Books {
     fn first_seq(&self, number: u32) -> Result<Option<u64>, HomeError> {
         let file = self.open(number)?;
         let mut start = [0; 192];
-        let read = file.read_at(0, &mut start).map_err(|source| self.fail(number, source))?;
+        let read = file
+            .read_at(0, &mut start)
+            .map_err(|source| self.fail(number, source))?;
         // The start of a line is plain ASCII.
-        let text: String = start.iter().take(read).map(|byte| char::from(*byte)).collect();
+        let text: String = start
+            .iter()
+            .take(read)
+            .map(|byte| char::from(*byte))
+            .collect();
         Ok(line::parse_prefix(&text).map(|line| line.seq))
     }
 
@@ -332,7 +403,11 @@ impl Books {
                 Some(number) => self.first_seq(*number)?.is_none_or(|first| first > seq),
                 None => true,
             };
-            if begins_behind { high = middle } else { low = middle }
+            if begins_behind {
+                high = middle
+            } else {
+                low = middle
+            }
         }
         Ok(Mark::start_of(numbers.get(low).copied().unwrap_or(1)))
     }
@@ -346,7 +421,11 @@ impl Books {
     ) -> Result<(), E> {
         let numbers = self.segments()?;
         for number in numbers.iter().filter(|number| **number >= mark.segment) {
-            let from = if *number == mark.segment { mark.clone() } else { Mark::start_of(*number) };
+            let from = if *number == mark.segment {
+                mark.clone()
+            } else {
+                Mark::start_of(*number)
+            };
             if !self.scan_segment(filter, from, behind(&numbers, *number), visit)? {
                 break;
             }
@@ -367,7 +446,10 @@ impl Books {
         let file = self.open(number)?;
         let mut batches = Batches::new(file.as_ref(), mark);
         let sieve = filter.sieve();
-        while let Some(batch) = batches.next_batch().map_err(|source| self.fail(number, source))? {
+        while let Some(batch) = batches
+            .next_batch()
+            .map_err(|source| self.fail(number, source))?
+        {
             for line in batch {
                 if line.seq >= filter.lines.end {
                     return Ok(false);
@@ -393,8 +475,13 @@ impl Books {
         let why = match (next, ending) {
             (Some(next), _) => match self.length_before(next)? {
                 Some(length) if length == mark.offset => return Ok(()),
-                Some(length) => format!("its valid length is {length} bytes by the segment behind it"),
-                None => format!("`{}` does not begin as segments do", segment::file_name(next)),
+                Some(length) => {
+                    format!("its valid length is {length} bytes by the segment behind it")
+                }
+                None => format!(
+                    "`{}` does not begin as segments do",
+                    segment::file_name(next)
+                ),
             },
             // The last batch is being written, or was torn.
             (None, Ending::Sealed | Ending::Unsealed) if mark.next.is_some() => return Ok(()),
@@ -404,7 +491,9 @@ impl Books {
                 Some(next) => {
                     let fail = |source| self.fail(mark.segment, source);
                     let file_bytes = file.len().map_err(fail)?;
-                    match rest_behind(file, (mark.offset, next.batch), file_bytes, Some(bad)).map_err(fail)? {
+                    match rest_behind(file, (mark.offset, next.batch), file_bytes, Some(bad))
+                        .map_err(fail)?
+                    {
                         RestKind::Corrupt(bad) => bad.why,
                         RestKind::Nothing | RestKind::Torn(_) => return Ok(()),
                     }
@@ -423,11 +512,18 @@ impl Books {
         let file = segment::open_head(self.disk.as_ref(), &self.dir, number)
             .map_err(|source| self.fail(number, source))?;
         let mut reader = LineReader::new(file.as_ref(), 0);
-        let first = reader.next_line().map_err(|source| self.fail(number, source))?;
-        let NextLine::Line(_, bytes) = first else { return Ok(None) };
-        let Ok(line) = line::parse(&bytes) else { return Ok(None) };
-        let segment: Option<Segment> =
-            (line.kind == "segment").then(|| serde_json::from_str(&line.body()).ok()).flatten();
+        let first = reader
+            .next_line()
+            .map_err(|source| self.fail(number, source))?;
+        let NextLine::Line(_, bytes) = first else {
+            return Ok(None);
+        };
+        let Ok(line) = line::parse(&bytes) else {
+            return Ok(None);
+        };
+        let segment: Option<Segment> = (line.kind == "segment")
+            .then(|| serde_json::from_str(&line.body()).ok())
+            .flatten();
         Ok(segment.map(|segment| segment.previous.length))
     }
 
@@ -443,7 +539,11 @@ impl Books {
         };
         let file = self.open(last)?;
         let mut batches = Batches::new(file.as_ref(), start);
-        while batches.next_batch().map_err(|source| self.fail(last, source))?.is_some() {}
+        while batches
+            .next_batch()
+            .map_err(|source| self.fail(last, source))?
+            .is_some()
+        {}
         Ok(batches.mark().clone())
     }
 }
@@ -458,6 +558,7 @@ impl Index {
     /// Returns whether the index still reaches as far as when it was opened.
     fn is_whole(&self) -> bool {
         let tip = self.store.tip().ok().flatten();
-        tip.and_then(|tip| Position::from_stored(&tip)).is_some_and(|tip| tip.seq >= self.tip.seq)
+        tip.and_then(|tip| Position::from_stored(&tip))
+            .is_some_and(|tip| tip.seq >= self.tip.seq)
     }
 }

@@ -34,18 +34,29 @@ pub struct Rehearsal {
 impl Rehearsal {
     /// Returns the number of requests whose outcome changes.
     pub fn flipped(&self) -> u64 {
-        self.newly_refused.saturating_add(self.newly_held).saturating_add(self.newly_accepted)
+        self.newly_refused
+            .saturating_add(self.newly_held)
+            .saturating_add(self.newly_accepted)
     }
 
     /// Formats the result as one line.
     pub fn in_words(&self) -> String {
-        let Rehearsal { requests, again, newly_refused, newly_held, newly_accepted, reason_changed } = self;
+        let Rehearsal {
+            requests,
+            again,
+            newly_refused,
+            newly_held,
+            newly_accepted,
+            reason_changed,
+        } = self;
         let untold = match requests.saturating_sub(*again) {
             0 => String::new(),
             count => format!("; {count} more cannot be decided again"),
         };
         format!(
-            "{} of {again} decisions would flip ({newly_refused} newly refused, {newly_held} newly held, {newly_accepted} newly accepted), {reason_changed} have another reason{untold}",
+            "{} of {again} decisions would flip ({newly_refused} newly refused, {newly_held} newly \
+                held, {newly_accepted} newly accepted), {reason_changed} have another \
+                    reason{untold}",
             self.flipped()
         )
     }
@@ -69,11 +80,14 @@ pub fn rehearse(
     each_decision(root, seams, progress, &mut |past, line| {
         // Rules do not affect other actions, except proposals, which are about the rulebook itself.
         let action = line.decision.action.as_deref().and_then(actions::find);
-        if !among.contains(&line.seq) || action.is_none_or(|action| action.rules_apply == Rules::No) {
+        if !among.contains(&line.seq) || action.is_none_or(|action| action.rules_apply == Rules::No)
+        {
             return Ok(());
         }
         rehearsal.requests = rehearsal.requests.saturating_add(1);
-        let Ok(request) = &line.request else { return Ok(()) };
+        let Ok(request) = &line.request else {
+            return Ok(());
+        };
         let was = past.decide_under(before, line, request)?.decision;
         let is = past.decide_under(after, line, request)?.decision;
         rehearsal.again = rehearsal.again.saturating_add(1);

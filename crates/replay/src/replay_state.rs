@@ -108,13 +108,20 @@ impl Past {
 
     /// Folds the oldest market line that was held back, and returns it; `None` if there is none.
     pub(super) fn fold_next_held(&mut self) -> Result<Option<(u64, Arc<Record>)>, HomeError> {
-        let Some((seq, record)) = self.held.pop_front() else { return Ok(None) };
+        let Some((seq, record)) = self.held.pop_front() else {
+            return Ok(None);
+        };
         fold_known(&mut self.state, &self.store, seq, &record)?;
         Ok(Some((seq, record)))
     }
 
     /// Folds a line, after the market lines that were held back for it.
-    pub(super) fn fold(&mut self, seq: u64, location: Location, record: &Record) -> Result<(), HomeError> {
+    pub(super) fn fold(
+        &mut self,
+        seq: u64,
+        location: Location,
+        record: &Record,
+    ) -> Result<(), HomeError> {
         self.fold_held()?;
         match &mut self.outstanding {
             Some(outstanding) => fold(&mut self.state, &self.store, outstanding, seq, record)?,
@@ -145,13 +152,20 @@ impl Past {
         if self.outstanding.is_none() {
             return recorded;
         }
-        let at_once = if self.cases_at.0 == at { self.cases_at.1 } else { 0 };
+        let at_once = if self.cases_at.0 == at {
+            self.cases_at.1
+        } else {
+            0
+        };
         self.cases_in_batch >= CASES_PER_BATCH || (recorded && at_once >= CASES_PER_BATCH)
     }
 
     /// Returns the last line whose answer was not known to be durable.
     pub(super) fn last_outstanding(&self) -> Option<u64> {
-        self.outstanding.as_ref()?.last_key_value().map(|(seq, _)| *seq)
+        self.outstanding
+            .as_ref()?
+            .last_key_value()
+            .map(|(seq, _)| *seq)
     }
 
     /// Returns what was looked up since the last call and is missing.
@@ -169,13 +183,24 @@ impl Past {
     }
 
     fn hear(&mut self, input: &AdmissionInput) -> Result<(), HomeError> {
-        let AskedFor::Lineage { source, request_id, file_sha256, .. } = &input.about else { return Ok(()) };
+        let AskedFor::Lineage {
+            source,
+            request_id,
+            file_sha256,
+            ..
+        } = &input.about
+        else {
+            return Ok(());
+        };
         let text = self.text(input.payload.as_deref(), input.payload_blob.as_deref())?;
         let reported = match text.map(|text| serde_json::from_str(&text)) {
             Some(Ok(reported)) => Ok(reported),
             _ => Err(NoLineage(input.note.clone())),
         };
-        self.reported.insert((source.clone(), request_id.clone(), file_sha256.clone()), reported);
+        self.reported.insert(
+            (source.clone(), request_id.clone(), file_sha256.clone()),
+            reported,
+        );
         Ok(())
     }
 
@@ -230,7 +255,9 @@ impl Past {
     ) -> Result<Option<String>, HomeError> {
         match (member, digest) {
             (Some(text), _) => Ok(Some(text.to_owned())),
-            (None, Some(digest)) => Ok(self.blob(digest)?.and_then(|bytes| String::from_utf8(bytes).ok())),
+            (None, Some(digest)) => Ok(self
+                .blob(digest)?
+                .and_then(|bytes| String::from_utf8(bytes).ok())),
             (None, None) => Ok(None),
         }
     }
@@ -239,10 +266,13 @@ impl Past {
         match record {
             Record::Decision(line) if !line.sealed.is_empty() => {
                 let payload = sealed::payload(self.disk.as_ref(), line)?;
-                self.concealed.set(self.concealed.get() || payload.is_none());
+                self.concealed
+                    .set(self.concealed.get() || payload.is_none());
                 Ok(payload)
             }
-            Record::Decision(line) => self.text(line.payload.as_deref(), line.payload_blob.as_deref()),
+            Record::Decision(line) => {
+                self.text(line.payload.as_deref(), line.payload_blob.as_deref())
+            }
             Record::Input(line) => self.text(line.payload.as_deref(), line.payload_blob.as_deref()),
             _ => Ok(None),
         }
@@ -250,7 +280,10 @@ impl Past {
 
     /// Returns the payload of a line with sealed members, and the line with its original hashes;
     /// `None` if they are no longer disclosed.
-    pub(super) fn disclosed(&self, line: &Decision) -> Result<Option<(String, Decision)>, HomeError> {
+    pub(super) fn disclosed(
+        &self,
+        line: &Decision,
+    ) -> Result<Option<(String, Decision)>, HomeError> {
         sealed::disclosed(self.disk.as_ref(), line)
     }
 
@@ -290,10 +323,16 @@ impl Past {
         let (now, seq) = (line.decision.timestamp, self.first_line(line.seq));
         let granted = again::granted(&line.decision);
         let granted = granted.and_then(|(hold, by, remember)| {
-            Some(Granted { hold: self.state.approvals.get(hold)?, by, remember })
+            Some(Granted {
+                hold: self.state.approvals.get(hold)?,
+                by,
+                remember,
+            })
         });
         Ok(match granted {
-            Some(granted) => decide_granted(&self.state, rules, request, &lookups, granted, now, seq),
+            Some(granted) => {
+                decide_granted(&self.state, rules, request, &lookups, granted, now, seq)
+            }
             None => decide(&self.state, rules, request, &lookups, now, seq),
         })
     }
@@ -309,7 +348,10 @@ impl Past {
         line: &Line,
         request: &Prepared,
     ) -> Result<Decided, HomeError> {
-        let these = RulebookState { hash: rules.hash.clone(), fault: None };
+        let these = RulebookState {
+            hash: rules.hash.clone(),
+            fault: None,
+        };
         let then = std::mem::replace(&mut self.state.rulebook, these);
         let decided = self.decide_again(rules, line, request);
         self.state.rulebook = then;
@@ -324,16 +366,30 @@ impl Past {
         decision: &Decision,
         request: &Prepared,
     ) -> Result<Lookups, HomeError> {
-        let Ok(authentic) = &request.request else { return Ok(Lookups::default()) };
+        let Ok(authentic) = &request.request else {
+            return Ok(Lookups::default());
+        };
         let mut lookups = again::recorded(decision);
         if !decision.sealed.is_empty() {
             lookups.sealing = sealed::sealing(self.disk.as_ref(), decision, request)?;
         }
         let Envelope { source, id, .. } = &authentic.envelope;
-        lookups.reported =
-            self.reported.get(&(source.clone(), id.clone(), file_of(decision).to_owned())).cloned();
+        lookups.reported = self
+            .reported
+            .get(&(source.clone(), id.clone(), file_of(decision).to_owned()))
+            .cloned();
         let was_full = lookups.no_more_cases;
-        lookup::fill(&mut lookups, request, &Then { past: self, rules, decision, request, was_full })?;
+        lookup::fill(
+            &mut lookups,
+            request,
+            &Then {
+                past: self,
+                rules,
+                decision,
+                request,
+                was_full,
+            },
+        )?;
         Ok(lookups)
     }
 
@@ -348,7 +404,12 @@ impl Past {
     /// Returns the result of the outgoing action that a line began; `None` if it is open or the
     /// line began none.
     pub(super) fn response_to(&self, line: u64) -> Result<Option<Response>, HomeError> {
-        let response = self.store.response_to(line)?.map(|seq| self.record(seq)).transpose()?.flatten();
+        let response = self
+            .store
+            .response_to(line)?
+            .map(|seq| self.record(seq))
+            .transpose()?
+            .flatten();
         Ok(match response {
             Some(Record::Response(response)) => Some(*response),
             _ => None,
@@ -357,7 +418,9 @@ impl Past {
 
     /// Returns a line that was read earlier.
     pub(super) fn record(&self, seq: u64) -> Result<Option<Record>, HomeError> {
-        let Some(location) = self.store.line(seq)? else { return Ok(None) };
+        let Some(location) = self.store.line(seq)? else {
+            return Ok(None);
+        };
         let bytes = log::read_line(self.disk.as_ref(), location)?;
         let fail = |error: String| HomeError::Record(format!("line {seq}: {error}"));
         let line = line::parse(&bytes).map_err(|error| fail(error.to_string()))?;
@@ -405,16 +468,25 @@ impl Lookup for Then<'_> {
     }
 
     fn no_more_cases(&self) -> bool {
-        self.past.no_more_cases(self.decision.timestamp, self.was_full)
+        self.past
+            .no_more_cases(self.decision.timestamp, self.was_full)
     }
 
     // A held request that is decided again has used up its id itself.
     fn seen(&self, source: &str, id: &str) -> Result<Option<Seen>, StoreError> {
-        if self.has_ids() { self.past.store.seen(source, id) } else { Ok(None) }
+        if self.has_ids() {
+            self.past.store.seen(source, id)
+        } else {
+            Ok(None)
+        }
     }
 
     fn seen_in_spool(&self, spool: &str, id: &str) -> Result<Option<Seen>, StoreError> {
-        if self.has_ids() { self.past.store.seen_in_spool(spool, id) } else { Ok(None) }
+        if self.has_ids() {
+            self.past.store.seen_in_spool(spool, id)
+        } else {
+            Ok(None)
+        }
     }
 
     fn signed_case(&self, docket: &Docket) -> Result<Option<String>, HomeError> {

@@ -4,7 +4,9 @@
 use maud::{Markup, html};
 use rust_decimal::Decimal;
 
-use super::chart::{FULL, Range, Span, cell_bar, css, grid, legend, steps, svg, time_axis, value_axis};
+use super::chart::{
+    FULL, Range, Span, cell_bar, css, grid, legend, steps, svg, time_axis, value_axis,
+};
 use super::table::{facts, number, numbers, table, text};
 use super::text::{amount, amount_or, count, counted, outside, percent_of, signed, when, words};
 use spoolgate_replay::report::{History, LedgerFigures, Point};
@@ -20,9 +22,11 @@ pub fn equity(told: &LedgerFigures) -> Markup {
             h2 { "Equity and drawdown" }
             @match &told.history {
                 None => p class="empty" {
-                    "Not here: equity over time is found by folding the ledger from its first line, and the contents of "
+                    "Not here: equity over time is found by folding the ledger from its first \
+                        line, and the contents of "
                     (counted(u64::try_from(told.pruned.len()).unwrap_or(u64::MAX), "segment", "segments"))
-                    " were pruned. Bring them back, as docs/evidence.md says, and make the page again."
+                    " were pruned. Bring them back, as docs/evidence.md says, and make the page \
+                        again."
                 },
                 Some(history) if history.points.is_empty() => p class="empty" {
                     "No money was in the account in this time."
@@ -36,25 +40,34 @@ pub fn equity(told: &LedgerFigures) -> Markup {
 
 fn charts(history: &History) -> Markup {
     let points = &history.points;
-    let (Some(first), Some(last)) = (points.first(), points.last()) else { return html! {} };
+    let (Some(first), Some(last)) = (points.first(), points.last()) else {
+        return html! {};
+    };
     let span = Span::new(first.time, last.time);
-    let values = points.iter().flat_map(|point| [point.equity.decimal(), point.net_deposits.decimal()]);
+    let values = points
+        .iter()
+        .flat_map(|point| [point.equity.decimal(), point.net_deposits.decimal()]);
     let Some(range) = Range::of(values) else {
-        return html! { p class="empty" { "The amounts are too far apart to be drawn." } (points_table(history)) };
+        return html! { p class="empty" { "The amounts are too far apart to be \
+        drawn." } (points_table(history)) };
     };
     html! {
         figure class="card" {
             figcaption {
                 h3 { "Equity" }
                 p class="note" {
-                    "Cash and positions behind every line that moved the account, a position or a price, at the last marks known then: "
+                    "Cash and positions behind every line that moved the account, a position or a \
+                        price, at the last marks known then: "
                     (counted(history.points_seen, "such line", "such lines"))
                     @if history.points_seen > u64::try_from(points.len()).unwrap_or(u64::MAX) {
-                        ", thinned to " (points.len()) " with the lowest, the highest and the deepest drawdown of every stretch kept"
+                        ", thinned \
+                            to " (points.len()) " with the lowest, the highest and the \
+                            deepest drawdown of every stretch kept"
                     }
                     ". What prices did between two lines is not in it."
                     @if history.unknown > 0 {
-                        " Behind " (counted(history.unknown, "line", "lines")) " equity could not be computed."
+                        " Behind " (counted(history.unknown, "line", "lines")) " equity could not \
+                            be computed."
                     }
                 }
                 (legend(&[("equity", "equity"), ("deposits", "deposits less withdrawals")]))
@@ -75,16 +88,29 @@ fn charts(history: &History) -> Markup {
 
 /// Draws a dot as HTML, outside the stretched SVG, so that it stays round at any chart width.
 fn dot(class: &str, x: i64, y: i64) -> Markup {
-    html! { i class=(format!("dot {class}")) aria-hidden="true" style=(format!("left:{};top:{}", css(x), css(y))) {} }
+    html! { i class=(format!("dot \
+    {class}")) aria-hidden="true" style=(format!("left:{};top:{}", css(x), css(y))) {} }
 }
 
 fn equity_svg(points: &[Point], range: &Range, span: &Span) -> Markup {
     let line = |of: fn(&Point) -> Decimal| {
-        steps(points.iter().map(|point| (span.along(point.time), range.below_top(of(point)))))
+        steps(
+            points
+                .iter()
+                .map(|point| (span.along(point.time), range.below_top(of(point)))),
+        )
     };
     let (lowest, highest) = (
-        points.iter().map(|point| point.equity).min().unwrap_or(Amount::ZERO),
-        points.iter().map(|point| point.equity).max().unwrap_or(Amount::ZERO),
+        points
+            .iter()
+            .map(|point| point.equity)
+            .min()
+            .unwrap_or(Amount::ZERO),
+        points
+            .iter()
+            .map(|point| point.equity)
+            .max()
+            .unwrap_or(Amount::ZERO),
     );
     let last = points.last().map_or(Amount::ZERO, |point| point.equity);
     let description = format!(
@@ -107,17 +133,27 @@ fn equity_svg(points: &[Point], range: &Range, span: &Span) -> Markup {
 
 fn drawdown(history: &History, span: &Span) -> Markup {
     let down = |point: &Point| point.drawdown.unwrap_or(Amount::ZERO).decimal();
-    let below = history.points.iter().map(|point| Decimal::ZERO.checked_sub(down(point)).unwrap_or_default());
+    let below = history
+        .points
+        .iter()
+        .map(|point| Decimal::ZERO.checked_sub(down(point)).unwrap_or_default());
     let range = Range::of(below.chain([Decimal::ZERO]));
-    let Some(deepest) = history.deepest.filter(|point| point.drawdown.is_some_and(Amount::is_positive))
+    let Some(deepest) = history
+        .deepest
+        .filter(|point| point.drawdown.is_some_and(Amount::is_positive))
     else {
-        return html! { p class="wide note" { "No drawdown: behind every line equity stood at its peak." } };
+        return html! { p class="wide \
+        note" { "No drawdown: behind every line equity stood at its \
+        peak." } };
     };
     let Some(range) = range else {
         return html! { p class="wide note" { "The drawdown is too deep to be drawn." } };
     };
     let place = |point: &Point| {
-        (span.along(point.time), range.below_top(Decimal::ZERO.checked_sub(down(point)).unwrap_or_default()))
+        (
+            span.along(point.time),
+            range.below_top(Decimal::ZERO.checked_sub(down(point)).unwrap_or_default()),
+        )
     };
     let top = range.below_top(Decimal::ZERO);
     let line = steps(history.points.iter().map(place));
@@ -131,13 +167,17 @@ fn drawdown(history: &History, span: &Span) -> Markup {
         @if let Some(peak) = deepest.peak { " of " (amount(peak)) }
         ", behind line " (deepest.line) " at " (when(deepest.time)) "."
     };
-    let description =
-        format!("The deepest drawdown is {} behind line {}.", amount(deepest_down), deepest.line);
+    let description = format!(
+        "The deepest drawdown is {} behind line {}.",
+        amount(deepest_down),
+        deepest.line
+    );
     html! {
         div class="wide" {
             h3 { "Drawdown" }
             p class="note" {
-                (told) " It is peak less equity, where the peak is the gate's own: it looks after every row of prices, and moves with "
+                (told) " It is peak less equity, where the peak is the gate's own: it looks after \
+                    every row of prices, and moves with "
                 "deposits and withdrawals."
             }
         }
@@ -178,13 +218,22 @@ fn points_table(history: &History) -> Markup {
     let flows: Vec<Vec<Markup>> = history
         .flows
         .iter()
-        .map(|flow| vec![when(flow.time), html! { (flow.line) }, html! { (signed(flow.amount)) }])
+        .map(|flow| {
+            vec![
+                when(flow.time),
+                html! { (flow.line) },
+                html! { (signed(flow.amount)) },
+            ]
+        })
         .collect();
     html! {
-        (numbers(&format!("Numbers: {} points", rows.len()), "Equity and drawdown", &columns, &rows))
+        (numbers(&format!("Numbers: {} \
+            points", rows.len()), "Equity and \
+            drawdown", &columns, &rows))
         @if !flows.is_empty() {
             @let summary = format!("Deposits and withdrawals: {}", count(history.flow_count));
-            (numbers(&summary, "Deposits and withdrawals, the newest 100 at most", &[text("Time"), number("Line"), number("Amount")], &flows))
+            (numbers(&summary, "Deposits and withdrawals, the newest 100 at \
+                most", &[text("Time"), number("Line"), number("Amount")], &flows))
         }
     }
 }
@@ -212,7 +261,8 @@ fn money(told: &LedgerFigures) -> Markup {
             h3 { "The account as of " (when(portfolio.time)) }
             (facts(&rows))
             @if portfolio.equity.is_none() {
-                p class="note" { "Unknown is what depends on a price that was missing, or too old for the rules, at that time." }
+                p class="note" { "Unknown is what depends on a price that was missing, or too old \
+                    for the rules, at that time." }
             }
         }
     }
@@ -315,7 +365,10 @@ fn orders_table(orders: &[OrderView]) -> Markup {
 /// Returns the used share of a limit in ten-thousandths, or `None` if it is unknown.
 fn used(row: &LimitUse) -> Option<i64> {
     let (used, limit) = (row.used?, row.limit?);
-    let share = used.decimal().checked_div(limit.decimal())?.checked_mul(Decimal::from(FULL))?;
+    let share = used
+        .decimal()
+        .checked_div(limit.decimal())?
+        .checked_mul(Decimal::from(FULL))?;
     i64::try_from(share.round().clamp(Decimal::ZERO, Decimal::from(FULL))).ok()
 }
 
@@ -340,20 +393,30 @@ fn limits(limits: &[LimitUse]) -> Markup {
             },
         ]
     };
-    let columns =
-        [text("Limit"), text("Of"), text("Share used"), number("Used"), number("Left"), text("State")];
-    let is_told = |row: &&LimitUse| row.closed.is_some() || row.used.is_none_or(|used| !used.is_zero());
+    let columns = [
+        text("Limit"),
+        text("Of"),
+        text("Share used"),
+        number("Used"),
+        number("Left"),
+        text("State"),
+    ];
+    let is_told =
+        |row: &&LimitUse| row.closed.is_some() || row.used.is_none_or(|used| !used.is_zero());
     let (touched, idle): (Vec<&LimitUse>, Vec<&LimitUse>) = limits.iter().partition(is_told);
     let touched: Vec<Vec<Markup>> = touched.into_iter().map(row).collect();
     let idle: Vec<Vec<Markup>> = idle.into_iter().map(row).collect();
     html! {
         div class="card" {
             h3 { "What is left of every limit" }
-            p class="note" { "As the checks themselves find it for an entry of nothing. A limit that is closed takes no entry." }
+            p class="note" { "As the checks themselves find it for an entry of nothing. A limit \
+                that is closed takes no entry." }
             @if limits.is_empty() { p class="empty" { "The rules set no limit that has a size." } }
             @if !touched.is_empty() { (table("Limits in use", &columns, &touched)) }
             @if !idle.is_empty() {
-                (numbers(&format!("Limits of which nothing is used: {}", idle.len()), "Limits of which nothing is used", &columns, &idle))
+                (numbers(&format!("Limits of which nothing is used: \
+                    {}", idle.len()), "Limits of \
+                    which nothing is used", &columns, &idle))
             }
         }
     }

@@ -57,14 +57,21 @@ impl Range {
         }
         let (mut low, mut high) = (low?, high?);
         if low == high {
-            let pad = low.abs().checked_div(Decimal::ONE_HUNDRED).filter(|pad| !pad.is_zero());
+            let pad = low
+                .abs()
+                .checked_div(Decimal::ONE_HUNDRED)
+                .filter(|pad| !pad.is_zero());
             let pad = pad.unwrap_or(Decimal::ONE);
             (low, high) = (low.checked_sub(pad)?, high.checked_add(pad)?);
         }
         let step = nice(high.checked_sub(low)?.checked_div(Decimal::from(4))?)?;
         let floor = low.checked_div(step)?.floor().checked_mul(step)?;
         let ceiling = high.checked_div(step)?.ceil().checked_mul(step)?;
-        Some(Range { low: floor, high: ceiling, step })
+        Some(Range {
+            low: floor,
+            high: ceiling,
+            step,
+        })
     }
 
     /// Returns the position of a value, measured down from the top.
@@ -72,7 +79,10 @@ impl Range {
         let part = || {
             let span = self.high.checked_sub(self.low)?;
             let down = self.high.checked_sub(value)?;
-            let place = down.checked_div(span)?.checked_mul(Decimal::from(FULL))?.round();
+            let place = down
+                .checked_div(span)?
+                .checked_mul(Decimal::from(FULL))?
+                .round();
             i64::try_from(place).ok()
         };
         part().unwrap_or(FULL).clamp(0, FULL)
@@ -100,14 +110,17 @@ fn nice(least: Decimal) -> Option<Decimal> {
     }
     let mut unit = Decimal::ONE;
     while unit > least {
-        unit = unit.checked_div(Decimal::TEN).filter(|unit| !unit.is_zero())?;
+        unit = unit
+            .checked_div(Decimal::TEN)
+            .filter(|unit| !unit.is_zero())?;
     }
     while unit.checked_mul(Decimal::TEN)? <= least {
         unit = unit.checked_mul(Decimal::TEN)?;
     }
-    [1, 2, 5, 10]
-        .into_iter()
-        .find_map(|times| unit.checked_mul(Decimal::from(times)).filter(|step| *step >= least))
+    [1, 2, 5, 10].into_iter().find_map(|times| {
+        unit.checked_mul(Decimal::from(times))
+            .filter(|step| *step >= least)
+    })
 }
 
 /// The time axis: the first and the last instant of a chart.
@@ -121,13 +134,20 @@ impl Span {
     /// Creates the span between two instants; if they are less than a minute apart, it lasts a
     /// minute.
     pub fn new(start: Time, end: Time) -> Span {
-        let end = if end.since_ms(start) < MINUTE { start.plus_ms(MINUTE) } else { end };
+        let end = if end.since_ms(start) < MINUTE {
+            start.plus_ms(MINUTE)
+        } else {
+            end
+        };
         Span { start, end }
     }
 
     /// Returns the position of an instant, measured from the left.
     pub fn along(&self, time: Time) -> i64 {
-        let (into, whole) = (time.since_ms(self.start), self.end.since_ms(self.start).max(1));
+        let (into, whole) = (
+            time.since_ms(self.start),
+            self.end.since_ms(self.start).max(1),
+        );
         let place = i128::from(into).saturating_mul(i128::from(FULL)) / i128::from(whole);
         i64::try_from(place).unwrap_or(FULL).clamp(0, FULL)
     }
@@ -135,16 +155,31 @@ impl Span {
     /// Returns the instants to label, few enough to fit side by side on a phone.
     pub fn ticks(&self) -> Vec<Time> {
         let span = self.end.since_ms(self.start);
-        let mut step = TIME_STEPS.into_iter().find(|step| span / step <= 4).unwrap_or(56 * DAY_MS);
+        let mut step = TIME_STEPS
+            .into_iter()
+            .find(|step| span / step <= 4)
+            .unwrap_or(56 * DAY_MS);
         while span / step > 4 {
             step = step.saturating_mul(2);
         }
         // Steps of whole weeks start on a Monday.
-        let anchor = if step >= 7 * DAY_MS { Time::EPOCH.week_start().ms() } else { 0 };
-        let first = self.start.ms().saturating_sub(anchor).saturating_add(step.saturating_sub(1));
-        let first = first.div_euclid(step).saturating_mul(step).saturating_add(anchor);
-        let all =
-            (0..6).filter_map(|index| Time::from_ms(first.saturating_add(step.saturating_mul(index))).ok());
+        let anchor = if step >= 7 * DAY_MS {
+            Time::EPOCH.week_start().ms()
+        } else {
+            0
+        };
+        let first = self
+            .start
+            .ms()
+            .saturating_sub(anchor)
+            .saturating_add(step.saturating_sub(1));
+        let first = first
+            .div_euclid(step)
+            .saturating_mul(step)
+            .saturating_add(anchor);
+        let all = (0..6).filter_map(|index| {
+            Time::from_ms(first.saturating_add(step.saturating_mul(index))).ok()
+        });
         all.filter(|time| *time <= self.end).collect()
     }
 }
@@ -173,8 +208,15 @@ pub fn time_axis(span: &Span) -> Markup {
 
 fn time_label(time: Time, whole_days: bool, is_first: bool) -> Markup {
     let text = time.to_string();
-    let (date, clock) = (text.get(..10).unwrap_or_default(), text.get(11..16).unwrap_or_default());
-    let clock = if time.ms().rem_euclid(MINUTE) == 0 { clock } else { text.get(11..19).unwrap_or(clock) };
+    let (date, clock) = (
+        text.get(..10).unwrap_or_default(),
+        text.get(11..16).unwrap_or_default(),
+    );
+    let clock = if time.ms().rem_euclid(MINUTE) == 0 {
+        clock
+    } else {
+        text.get(11..19).unwrap_or(clock)
+    };
     let is_midnight = time.ms().rem_euclid(DAY_MS) == 0;
     html! {
         @if whole_days { (date) } @else {
@@ -247,7 +289,9 @@ pub fn steps(points: impl IntoIterator<Item = (i64, i64)>) -> String {
 pub fn cell_bar(class: &str, part: i64) -> Markup {
     let part = part.clamp(0, FULL);
     html! {
-        svg class=(format!("cell {class}")) viewBox=(format!("0 0 {FULL} 10")) preserveAspectRatio="none" aria-hidden="true" {
+        svg class=(format!("cell \
+            {class}")) viewBox=(format!("0 0 {FULL} \
+            10")) preserveAspectRatio="none" aria-hidden="true" {
             rect class="rail" x="0" y="0" width=(FULL) height="10" {}
             rect class="fill" x="0" y="0" width=(part) height="10" {}
         }
@@ -256,7 +300,10 @@ pub fn cell_bar(class: &str, part: i64) -> Markup {
 
 /// Returns `part` of `whole` in ten-thousandths. A part above zero gets at least a visible bar.
 pub fn share(part: u64, whole: u64) -> i64 {
-    let share = u128::from(part).saturating_mul(10_000).checked_div(u128::from(whole)).unwrap_or(0);
+    let share = u128::from(part)
+        .saturating_mul(10_000)
+        .checked_div(u128::from(whole))
+        .unwrap_or(0);
     let share = i64::try_from(share).unwrap_or(FULL).min(FULL);
     if part > 0 { share.max(60) } else { 0 }
 }
@@ -299,17 +346,27 @@ mod tests {
     #[test]
     fn ticks_are_round_and_hold_all_values() {
         let cases = [
-            (vec!["4995.15", "5002.6873544"], "4994 4996 4998 5000 5002 5004"),
+            (
+                vec!["4995.15", "5002.6873544"],
+                "4994 4996 4998 5000 5002 5004",
+            ),
             (vec!["0", "1"], "0 0.5 1"),
             (vec!["0", "5.96"], "0 2 4 6"),
             (vec!["-3", "7"], "-5 0 5 10"),
             (vec!["5000"], "4950 5000 5050"),
             (vec!["0"], "-1 -0.5 0 0.5 1"),
-            (vec!["0.00000001", "0.00000009"], "0 0.00000002 0.00000004 0.00000006 0.00000008 0.0000001"),
+            (
+                vec!["0.00000001", "0.00000009"],
+                "0 0.00000002 0.00000004 0.00000006 0.00000008 0.0000001",
+            ),
         ];
         for (values, expect) in cases {
             let range = Range::of(values.iter().map(|value| of(value))).unwrap();
-            let ticks: Vec<String> = range.ticks().iter().map(|tick| tick.normalize().to_string()).collect();
+            let ticks: Vec<String> = range
+                .ticks()
+                .iter()
+                .map(|tick| tick.normalize().to_string())
+                .collect();
             assert_eq!(ticks.join(" "), expect, "{values:?}");
             assert_eq!(range.below_top(range.high), 0);
             assert_eq!(range.below_top(range.low), FULL);
@@ -330,10 +387,30 @@ mod tests {
     #[test]
     fn time_ticks_are_few_and_inside() {
         let cases = [
-            ("2018-04-05T00:02:00Z", "2018-04-05T23:50:00Z", "2018-04-05T06:00:00.000Z", 3),
-            ("2026-03-02T00:00:00Z", "2026-03-02T00:00:00Z", "2026-03-02T00:00:00.000Z", 5),
-            ("2026-03-02T00:00:00Z", "2026-03-30T00:00:00Z", "2026-03-02T00:00:00.000Z", 5),
-            ("2016-03-02T00:00:00Z", "2026-03-30T00:00:00Z", "2017-03-06T00:00:00.000Z", 0),
+            (
+                "2018-04-05T00:02:00Z",
+                "2018-04-05T23:50:00Z",
+                "2018-04-05T06:00:00.000Z",
+                3,
+            ),
+            (
+                "2026-03-02T00:00:00Z",
+                "2026-03-02T00:00:00Z",
+                "2026-03-02T00:00:00.000Z",
+                5,
+            ),
+            (
+                "2026-03-02T00:00:00Z",
+                "2026-03-30T00:00:00Z",
+                "2026-03-02T00:00:00.000Z",
+                5,
+            ),
+            (
+                "2016-03-02T00:00:00Z",
+                "2026-03-30T00:00:00Z",
+                "2017-03-06T00:00:00.000Z",
+                0,
+            ),
             ("0000-01-01T00:00:00Z", "9999-12-01T00:00:00Z", "", 0),
         ];
         for (start, end, first, count) in cases {
@@ -341,7 +418,11 @@ mod tests {
             let ticks = span.ticks();
             assert!((1..=5).contains(&ticks.len()), "{start} {end}: {ticks:?}");
             if count > 0 {
-                assert_eq!((ticks[0].to_string().as_str(), ticks.len()), (first, count), "{ticks:?}");
+                assert_eq!(
+                    (ticks[0].to_string().as_str(), ticks.len()),
+                    (first, count),
+                    "{ticks:?}"
+                );
             }
             for tick in ticks {
                 assert!((0..=FULL).contains(&span.along(tick)));

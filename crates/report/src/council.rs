@@ -38,7 +38,8 @@ fn outcome(stance: Option<Stance>) -> Markup {
         Some(Stance::Reject) => ("reject", "\u{2715}", "reject"),
         None => ("open", "\u{2026}", "open"),
     };
-    html! { span class=(format!("outcome {class}")) { span aria-hidden="true" { (mark) } " " (name) } }
+    html! { span class=(format!("outcome \
+    {class}")) { span aria-hidden="true" { (mark) } " " (name) } }
 }
 
 fn shown_case(index: usize, case: &Case) -> Markup {
@@ -49,24 +50,30 @@ fn shown_case(index: usize, case: &Case) -> Markup {
                 (outcome(case.outcome))
             }
             p class="note" {
-                (words(&case.change_type.to_lowercase())) " by " (outside(&case.proposer)) ", opened " (when(case.opened_at))
+                (words(&case.change_type.to_lowercase())) " by " (outside(&case.proposer)) ", \
+                    opened " (when(case.opened_at))
                 @match &case.decided {
                     Some(decided) => {
                         ", decided " (when(decided.at)) " in line " (decided.line) " because "
-                        @if decided.closed_by == "seats" { "every seat that could be filled was" } @else { "its deadline had passed" }
+                        @if decided.closed_by == "seats" { "every seat that could be filled \
+                            was" } @else { "its deadline had passed" }
                     }
-                    None if case.outcome.is_none() => { ", decided by " (when(case.deadline)) " at the latest" }
+                    None if case.outcome.is_none() => { ", decided \
+                        by " (when(case.deadline)) " at \
+                        the latest" }
                     None => {}
                 }
                 "."
             }
             @match &case.summary {
                 Some(summary) => div class="asked" { (prose(summary)) },
-                None => p class="note" { "What it asks for cannot be read here any more: it is sealed, or its segment was pruned." },
+                None => p class="note" { "What it asks for cannot be read here any more: it is \
+                    sealed, or its segment was pruned." },
             }
             @match &case.decided {
                 Some(decided) => { (told_of(index, case, decided)) }
-                None if case.outcome.is_some() => p class="empty" { "What the decision says cannot be read here any more." },
+                None if case.outcome.is_some() => p class="empty" { "What the decision says cannot \
+                    be read here any more." },
                 None => p { "Waits for " @if case.waiting_for.is_empty() { "nobody" }
                     @for role in &case.waiting_for { span class="chip" { (outside(role)) } " " } },
             }
@@ -81,7 +88,8 @@ fn told_of(index: usize, case: &Case, decided: &Decided) -> Markup {
             figure {
                 (radar(&format!("radar-{index}"), &super::text::plain(&case.case, super::text::SHORT), &decided.axes))
                 figcaption {
-                    (legend(&[("score", "score"), ("floor-reject", "rejects below"), ("floor-unsure", "not approved below")]))
+                    (legend(&[("score", "score"), ("floor-reject", "rejects \
+                        below"), ("floor-unsure", "not approved below")]))
                 }
             }
             div {
@@ -112,15 +120,26 @@ fn seats(seats: &[SeatRow]) -> Markup {
                     @if seat.foreign { " " span class="chip" { "not asked" } }
                     @if seat.computed { " " span class="chip" { "computed" } }
                 },
-                html! { @match seat.verdict { Some(_) => { (outcome(seat.verdict)) }, None => "no answer" } },
+                html! { @match seat.verdict { Some(_) => { (outcome(seat.verdict)) }, None => "no \
+                answer" } },
                 html! { @for note in &seat.notes { div class="note" { (outside(note)) } } },
             ]
         })
         .collect();
-    let columns = [text("Seat"), text("Counts as"), text("For less than it says because")];
+    let columns = [
+        text("Seat"),
+        text("Counts as"),
+        text("For less than it says because"),
+    ];
     // If no seat has notes, the last column is dropped.
     let has_notes = seats.iter().any(|seat| !seat.notes.is_empty());
-    table("Seats", columns.get(..if has_notes { 3 } else { 2 }).unwrap_or_default(), &rows)
+    table(
+        "Seats",
+        columns
+            .get(..if has_notes { 3 } else { 2 })
+            .unwrap_or_default(),
+        &rows,
+    )
 }
 
 fn listed(heading: &str, lines: &[String]) -> Markup {
@@ -133,8 +152,13 @@ fn listed(heading: &str, lines: &[String]) -> Markup {
 }
 
 fn axes(decided: &Decided) -> Markup {
-    let columns =
-        [text("Axis"), number("Score"), number("Rejects below"), number("Not approved below"), text("State")];
+    let columns = [
+        text("Axis"),
+        number("Score"),
+        number("Rejects below"),
+        number("Not approved below"),
+        text("State"),
+    ];
     let rows: Vec<Vec<Markup>> = decided
         .axes
         .iter()

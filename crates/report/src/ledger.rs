@@ -20,8 +20,11 @@ pub fn section(report: &Report, told: &LedgerFigures) -> Markup {
                 h4 { "Not shown by that" }
                 ul { @for what in &report.not_shown { li { (prose(what)) } } }
                 p class="note" {
-                    "The decisions themselves were not computed again: that is " code { "spoolgate audit replay" } ". The figures above rest on the "
-                    (counted(told.lines, "line", "lines")) " that the ledger had when its state was read; a gate that runs may have written more since."
+                    "The decisions themselves were not computed again: that \
+                        is " code { "spoolgate \
+                        audit replay" } ". The figures above rest on the "
+                    (counted(told.lines, "line", "lines")) " that the ledger had when its state \
+                        was read; a gate that runs may have written more since."
                 }
                 (keys(report))
             }
@@ -33,16 +36,21 @@ pub fn section(report: &Report, told: &LedgerFigures) -> Markup {
 fn checked(report: &Report) -> Markup {
     html! {
         p {
-            "From the first byte on: every line names the hash of the one before it, every batch is sealed under the log's own key with the root "
+            "From the first byte on: every line names the hash of the one before it, every batch \
+                is sealed under the log's own key with the root "
             "of all lines up to it"
             @if report.checkpoint.is_some() { ", and the checkpoint beside the log lies on it" }
             "."
             @if report.checkpoint.is_none() { " No checkpoint beside the log lies on it." }
             @if report.unseen_lines > 0 {
-                " Of " (counted(report.unseen_lines, "line", "lines")) " in pruned segments only hashes are here."
+                " Of " (counted(report.unseen_lines, "line", "lines")) " in pruned segments only \
+                    hashes are here."
             }
             @if report.torn > 0 {
-                " " (counted(report.torn, "torn batch was", "torn batches were")) " frozen and accounted for."
+                " " (counted(report.torn, "torn batch \
+                    was", "torn batches \
+                    were")) " frozen and \
+                    accounted for."
             }
         }
     }
@@ -73,7 +81,8 @@ fn facts_of(report: &Report) -> Vec<(&'static str, Markup)> {
         (
             "Sealed fields",
             html! {
-                (count(report.sealed.fields)) ": " (count(report.sealed.disclosed)) " disclosed as committed to, "
+                (count(report.sealed.fields)) ": " (count(report.sealed.disclosed)) " disclosed as \
+                    committed to, "
                 (count(report.sealed.redacted)) " redacted by a line"
             },
         ),
@@ -84,11 +93,18 @@ fn keys(report: &Report) -> Markup {
     let rows: Vec<Vec<Markup>> = report
         .keys
         .iter()
-        .map(|key| vec![html! { (key.from_line) }, html! { code { (outside(&key.log_key)) } }])
+        .map(|key| {
+            vec![
+                html! { (key.from_line) },
+                html! { code { (outside(&key.log_key)) } },
+            ]
+        })
         .collect();
     html! {
         @if rows.len() > 1 {
-            (numbers(&format!("Keys that the log had: {}", rows.len()), "Keys of the log", &[number("From line"), text("Key")], &rows))
+            (numbers(&format!("Keys that the log had: \
+                {}", rows.len()), "Keys of the \
+                log", &[number("From line"), text("Key")], &rows))
         }
     }
 }
@@ -117,9 +133,15 @@ fn rulebook(told: &LedgerFigures) -> Markup {
     ];
     if let Some(history) = &told.history {
         if let Some((line, at)) = history.rulebook_since {
-            rows.insert(1, ("In force since", html! { "line " (line) ", " (when(at)) }));
+            rows.insert(
+                1,
+                ("In force since", html! { "line " (line) ", " (when(at)) }),
+            );
         }
-        rows.push(("Loaded in this time", html! { (counted(history.rulebooks, "rulebook", "rulebooks")) }));
+        rows.push((
+            "Loaded in this time",
+            html! { (counted(history.rulebooks, "rulebook", "rulebooks")) },
+        ));
     }
     html! {
         div class="card" {
@@ -129,7 +151,8 @@ fn rulebook(told: &LedgerFigures) -> Markup {
                 Some(fault) => div class="closed" role="note" {
                     h4 { "The files on disk cannot be used" } (prose(fault))
                 },
-                None => p class="note" { "As the newest line has it; whether files were edited since was not looked at." },
+                None => p class="note" { "As the newest line has it; whether files were edited \
+                    since was not looked at." },
             }
         }
     }
@@ -141,20 +164,32 @@ pub fn broken(report: &Report) -> Markup {
         .problems
         .iter()
         .take(100)
-        .map(|problem| vec![outside(&problem.file), html! { (count(problem.offset)) }, prose(&problem.what)])
+        .map(|problem| {
+            vec![
+                outside(&problem.file),
+                html! { (count(problem.offset)) },
+                prose(&problem.what),
+            ]
+        })
         .collect();
     html! {
         section id="ledger" {
             h2 { "The ledger does not verify" }
             div class="closed" role="alert" {
-                p { b { "Nothing that it says is shown." } " Stop the gate, keep a copy of the folder " code { "audit" } " as it is, and run "
-                    code { "spoolgate audit verify" } ". What was changed, cut or damaged stands below, the first place first." }
+                p { b { "Nothing that it says is \
+                    shown." } " Stop the gate, keep a copy of the \
+                    folder " code { "audit" } " as it is, and run "
+                    code { "spoolgate audit \
+                        verify" } ". What was changed, cut or damaged stands \
+                        below, the first place first." }
             }
             div class="card" {
                 h3 { "What is wrong" }
-                (super::table::table("What is wrong with the ledger", &[text("File"), number("Byte"), text("What")], &rows))
+                (super::table::table("What is wrong with the \
+                    ledger", &[text("File"), number("Byte"), text("What")], &rows))
                 (facts(&facts_of(report)))
-                p class="note" { "Lines and batches are those before the first place that is wrong." }
+                p class="note" { "Lines and batches are those before the first place that is \
+                    wrong." }
             }
         }
     }

@@ -12,8 +12,8 @@ use spoolgate_wire::amount::Amount;
 pub const MARK: &str = "<!DOCTYPE html><html lang=\"en\" data-made-by=\"spoolgate report\">";
 
 /// The content security policy: the page loads nothing and runs nothing, whatever it contains.
-const POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri \
+    'none'; form-action 'none'";
 const STYLE: &str = include_str!("style.css");
 
 /// Anchors and names of the sections.
@@ -69,7 +69,8 @@ fn head(figures: &Figures, title: &str) -> Markup {
         p class="about" {
             "Log " b { (super::text::outside(&figures.ledger.origin)) }
             @if let Some(told) = &figures.told {
-                " · as of " b { (when(told.as_of)) } ", the newest of " (counted(told.lines, "line", "lines"))
+                " · as of " b { (when(told.as_of)) } ", the newest \
+                    of " (counted(told.lines, "line", "lines"))
             }
             " · made " (when(figures.made_at)) " · all times UTC"
         }
@@ -122,7 +123,9 @@ fn tiles(figures: &Figures, told: &LedgerFigures) -> Markup {
             (equity_tile(told))
             (drawdown_tile(told))
             (tile("", "Decisions", &html! { (count(total.all())) }, &html! {
-                (count(total.accepted)) " accepted · " (count(total.refused)) " refused · " (count(total.held)) " held"
+                (count(total.accepted)) " accepted \
+                    · " (count(total.refused)) " refused \
+                    · " (count(total.held)) " held"
             }))
             (tile(if told.closed.is_empty() { "" } else { "alert" }, "Entries", &html! {
                 @if told.closed_to_all { "closed" } @else if told.closed.is_empty() { "open" } @else { "closed in part" }
@@ -130,7 +133,8 @@ fn tiles(figures: &Figures, told: &LedgerFigures) -> Markup {
                 @if told.closed.is_empty() { "no halt on anybody" }
                 @else { (counted(u64::try_from(told.closed.len()).unwrap_or(u64::MAX), "reason", "reasons")) " below" }
             }))
-            (tile(if open > 0 { "wait" } else { "" }, "Waiting for people", &html! { (count(open)) }, &html! {
+            (tile(if open > 0 { "wait" } else { "" }, "Waiting for \
+                people", &html! { (count(open)) }, &html! {
                 (told.holds.len()) " held · " (told.proposals.len()) " proposed · "
                 (told.open_cases.len()) " before the council · " (told.actions.len()) " under way"
             }))
@@ -152,7 +156,8 @@ fn equity_tile(told: &LedgerFigures) -> Markup {
         &html! { @match equity { Some(equity) => (amount(equity)), None => "unknown" } },
         &html! {
             @match profit {
-                Some(profit) => { (signed(profit)) " on " (amount(portfolio.net_deposits)) " put in" }
+                Some(profit) => { (signed(profit)) " on " (amount(portfolio.net_deposits)) " put \
+                    in" }
                 None => "a price of an open position is missing",
             }
             @if portfolio.equity.is_none() && equity.is_some() { "; at marks that were not fresh" }
@@ -163,11 +168,17 @@ fn equity_tile(told: &LedgerFigures) -> Markup {
 fn drawdown_tile(told: &LedgerFigures) -> Markup {
     let equity = told.portfolio.equity.or(told.equity_last_known);
     let peak = told.portfolio.peak_equity;
-    let down = peak.zip(equity).and_then(|(peak, equity)| peak.checked_sub(equity));
+    let down = peak
+        .zip(equity)
+        .and_then(|(peak, equity)| peak.checked_sub(equity));
     let down = down.map(|down| down.max(Amount::ZERO));
     let deepest = told.history.as_ref().and_then(|history| history.deepest);
     tile(
-        if told.portfolio.drawdown_since.is_some() { "alert" } else { "" },
+        if told.portfolio.drawdown_since.is_some() {
+            "alert"
+        } else {
+            ""
+        },
         "Drawdown from peak",
         &html! { @match down { Some(down) => (amount(down)), None => "none yet" } },
         &html! {
@@ -184,12 +195,14 @@ fn drawdown_tile(told: &LedgerFigures) -> Markup {
 fn foot(figures: &Figures) -> Markup {
     html! {
         p {
-            "Made by spoolgate " (VERSION) " from the ledger of a home. The page loads nothing and runs nothing. It holds private "
+            "Made by spoolgate " (VERSION) " from the ledger of a home. The page loads nothing and \
+                runs nothing. It holds private "
             "figures: give it to nobody who may not see them. What it says can be checked with "
             code { "spoolgate audit verify" } " and " code { "spoolgate audit replay" } "."
         }
         @if figures.told.is_some() {
-            p { "Amounts are in the account's currency, with every digit that counts; only percentages are rounded." }
+            p { "Amounts are in the account's currency, with every digit that counts; only \
+                percentages are rounded." }
         }
     }
 }

@@ -5,9 +5,16 @@ use maud::{Markup, html};
 use spoolgate_replay::report::AxisRow;
 use spoolgate_wire::council::Tenths;
 
-/// Directions of the six axes, clockwise from the top, in thousandths: sines and cosines of 60 degrees.
-const DIRECTIONS: [(i64, i64); 6] =
-    [(0, -1000), (866, -500), (866, 500), (0, 1000), (-866, 500), (-866, -500)];
+/// Directions of the six axes, clockwise from the top, in thousandths: sines and cosines of 60
+/// degrees.
+const DIRECTIONS: [(i64, i64); 6] = [
+    (0, -1000),
+    (866, -500),
+    (866, 500),
+    (0, 1000),
+    (-866, 500),
+    (-866, -500),
+];
 /// Radius of a score of 10.0.
 const RADIUS: i64 = 84;
 /// Scores at which a ring is drawn, in tenths.
@@ -47,12 +54,22 @@ pub fn short_of(row: &AxisRow) -> Option<&'static str> {
 pub fn radar(id: &str, case: &str, axes: &[AxisRow]) -> Markup {
     let all = |of: fn(&AxisRow) -> Option<u8>| axes.iter().map(of).collect::<Option<Vec<u8>>>();
     // The floors do not apply to an axis that was not assessed.
-    let reject = all(|row| row.reject_below.map(|floor| if row.assessed { floor } else { 0 }));
-    let unsure = all(|row| row.unsure_below.map(|floor| if row.assessed { floor } else { 0 }));
-    let described: Vec<String> =
-        axes.iter().map(|row| format!("{} {}", row.axis.as_str().replace('_', " "), row.score)).collect();
+    let reject = all(|row| {
+        row.reject_below
+            .map(|floor| if row.assessed { floor } else { 0 })
+    });
+    let unsure = all(|row| {
+        row.unsure_below
+            .map(|floor| if row.assessed { floor } else { 0 })
+    });
+    let described: Vec<String> = axes
+        .iter()
+        .map(|row| format!("{} {}", row.axis.as_str().replace('_', " "), row.score))
+        .collect();
     html! {
-        svg class="radar" role="img" aria-labelledby=(format!("{id}-t {id}-d")) viewBox="-206 -126 412 252" {
+        svg class="radar" role="img" aria-labelledby=(format!("{id}-t \
+            {id}-d")) viewBox="-206 -126 \
+            412 252" {
             title id=(format!("{id}-t")) { "Scores of case " (case) }
             desc id=(format!("{id}-d")) { (described.join(", ")) ", each of 10.0." }
             @for ring in RINGS {
@@ -106,7 +123,10 @@ fn corner(index: usize, row: &AxisRow) -> Markup {
 
 /// Formats a floor as a score.
 pub fn floor(tenths: Option<u8>) -> String {
-    tenths.map_or_else(|| "unknown".to_owned(), |tenths| Tenths::new(tenths).to_string())
+    tenths.map_or_else(
+        || "unknown".to_owned(),
+        |tenths| Tenths::new(tenths).to_string(),
+    )
 }
 
 #[cfg(test)]
@@ -120,7 +140,10 @@ mod tests {
         assert_eq!(place(3, 50), (0, 42));
         assert_eq!(place(1, 100), (72, -42));
         assert_eq!(place(5, 0), (0, 0));
-        assert_eq!(outline([0, 0, 0, 100, 0, 0].into_iter()), "0,0 0,0 0,0 0,84 0,0 0,0");
+        assert_eq!(
+            outline([0, 0, 0, 100, 0, 0].into_iter()),
+            "0,0 0,0 0,0 0,84 0,0 0,0"
+        );
     }
 
     #[test]

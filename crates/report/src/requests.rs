@@ -55,32 +55,71 @@ fn apart(told: &LedgerFigures) -> Markup {
     let decisions = &told.decisions;
     html! {
         p class="note" {
-            "Not among them: " (counted(decisions.deliveries, "delivery of market data that was taken", "deliveries of market data that were taken"))
-            ", and " (counted(decisions.repeated, "request that came again and was given", "requests that came again and were given"))
-            " the stored answer. A request that was held counts when it was held, and once more when that ended."
+            "Not among \
+                them: " (counted(decisions.deliveries, "delivery of market data that was \
+                taken", "deliveries of market data that were taken"))
+            ", and " (counted(decisions.repeated, "request that came again and was \
+                given", "requests that came again and were given"))
+            " the stored answer. A request that was held counts when it was held, and once more \
+                when that ended."
             @if !told.pruned.is_empty() {
-                " The lines of " (counted(u64::try_from(told.pruned.len()).unwrap_or(u64::MAX), "pruned segment", "pruned segments")) " are not in it."
+                " The lines \
+                    of " (counted(u64::try_from(told.pruned.len()).unwrap_or(u64::MAX), "pruned \
+                        segment", "pruned segments")) " are not in it."
             }
         }
     }
 }
 
 fn over_time(decisions: &Decisions) -> Markup {
-    let (Some(first), Some(last)) = (decisions.stretches.first(), decisions.stretches.last()) else {
+    let (Some(first), Some(last)) = (decisions.stretches.first(), decisions.stretches.last())
+    else {
         return html! {};
     };
     let width = decisions.stretch_ms.max(1);
-    let places = (last.start.since_ms(first.start) / width).saturating_add(1).max(PLACES_MIN);
-    let span = Span::new(first.start, first.start.plus_ms(places.saturating_mul(width)));
-    let most = |of: Part| decisions.stretches.iter().map(|it| of(&it.tally)).max().unwrap_or(0);
+    let places = (last.start.since_ms(first.start) / width)
+        .saturating_add(1)
+        .max(PLACES_MIN);
+    let span = Span::new(
+        first.start,
+        first.start.plus_ms(places.saturating_mul(width)),
+    );
+    let most = |of: Part| {
+        decisions
+            .stretches
+            .iter()
+            .map(|it| of(&it.tally))
+            .max()
+            .unwrap_or(0)
+    };
     let lanes: [(&str, &str, Part, u64); 3] = [
-        ("accepted", "Accepted", |tally| tally.accepted, decisions.total.accepted),
-        ("refused", "Refused", |tally| tally.refused, decisions.total.refused),
+        (
+            "accepted",
+            "Accepted",
+            |tally| tally.accepted,
+            decisions.total.accepted,
+        ),
+        (
+            "refused",
+            "Refused",
+            |tally| tally.refused,
+            decisions.total.refused,
+        ),
         ("held", "Held", |tally| tally.held, decisions.total.held),
     ];
-    let top = lanes.iter().map(|(_, _, of, _)| most(*of)).max().unwrap_or(1).max(1);
+    let top = lanes
+        .iter()
+        .map(|(_, _, of, _)| most(*of))
+        .max()
+        .unwrap_or(1)
+        .max(1);
     let per = unit(width);
-    let columns = [text("From"), number("Accepted"), number("Refused"), number("Held")];
+    let columns = [
+        text("From"),
+        number("Accepted"),
+        number("Refused"),
+        number("Held"),
+    ];
     let rows: Vec<Vec<Markup>> = decisions
         .stretches
         .iter()
@@ -94,7 +133,8 @@ fn over_time(decisions: &Decisions) -> Markup {
         figure class="card" {
             figcaption {
                 h3 { "Decisions by " (per) }
-                p class="note" { "All three lanes have the same scale: the full height is " (count(top)) " in one " (per) "." }
+                p class="note" { "All three lanes have the same scale: the full height \
+                    is " (count(top)) " in one " (per) "." }
             }
             div class="lanes" {
                 @for (class, name, of, all) in lanes {
@@ -118,12 +158,26 @@ fn bars(
     (places, top): (i64, u64),
     per: &str,
 ) -> Markup {
-    let first = decisions.stretches.first().map_or(0, |stretch| stretch.start.ms());
+    let first = decisions
+        .stretches
+        .first()
+        .map_or(0, |stretch| stretch.start.ms());
     let wide = FULL / places.max(1);
     let gap = wide / 6;
-    let all: u64 = decisions.stretches.iter().map(|stretch| of(&stretch.tally)).fold(0, u64::saturating_add);
+    let all: u64 = decisions
+        .stretches
+        .iter()
+        .map(|stretch| of(&stretch.tally))
+        .fold(0, u64::saturating_add);
     let description = format!("{} in all, at most {} in one {per}.", count(all), {
-        count(decisions.stretches.iter().map(|stretch| of(&stretch.tally)).max().unwrap_or(0))
+        count(
+            decisions
+                .stretches
+                .iter()
+                .map(|stretch| of(&stretch.tally))
+                .max()
+                .unwrap_or(0),
+        )
     });
     svg(
         &format!("lane-{class}"),
@@ -137,7 +191,8 @@ fn bars(
                     @let place = start.ms().saturating_sub(first) / decisions.stretch_ms.max(1);
                     // A minimum height keeps a single request visible beside very many.
                     @let height = share(value, top).max(400);
-                    rect class=(format!("bar {class}")) x=(place.saturating_mul(FULL) / places.max(1) + gap / 2) y=(FULL - height)
+                    rect class=(format!("bar \
+                        {class}")) x=(place.saturating_mul(FULL) / places.max(1) + gap / 2) y=(FULL - height)
                         width=((wide - gap).max(1)) height=(height) {
                         title { (seconds(*start)) ": " (count(value)) " " (class) }
                     }
@@ -149,8 +204,16 @@ fn bars(
 
 fn refusals(decisions: &Decisions) -> Markup {
     let refused = decisions.total.refused;
-    let most = decisions.refusals.first().map_or(1, |refusal| refusal.requests);
-    let row = |Refusal { by, name, requests, alone }: &Refusal| {
+    let most = decisions
+        .refusals
+        .first()
+        .map_or(1, |refusal| refusal.requests);
+    let row = |Refusal {
+                   by,
+                   name,
+                   requests,
+                   alone,
+               }: &Refusal| {
         let kind = match by {
             By::Check => "check",
             By::Rule => "rule",
@@ -182,12 +245,18 @@ fn refusals(decisions: &Decisions) -> Markup {
                 p class="empty" { "No request was refused in this time." }
             } @else {
                 p class="note" {
-                    (counted(refused, "request was", "requests were")) " refused. One that failed several checks counts for each of "
-                    "them, so shares may add up to more than 100 %. A code stands where it was refused before there was anything to check."
+                    (counted(refused, "request \
+                        was", "requests \
+                        were")) " refused. One that failed \
+                        several checks counts for each of "
+                    "them, so shares may add up to more than 100 %. A code stands where it was \
+                        refused before there was anything to check."
                 }
                 (table("What refused requests", &columns, shown))
                 @if !rest.is_empty() {
-                    (numbers(&format!("The rest: {}", rest.len()), "What else refused requests", &columns, rest))
+                    (numbers(&format!("The rest: \
+                        {}", rest.len()), "What else refused \
+                        requests", &columns, rest))
                 }
             }
         }
@@ -200,7 +269,8 @@ pub fn rules(told: &LedgerFigures) -> Markup {
         section id="rules" {
             h2 { "Rules" }
             @match &told.history {
-                None => p class="empty" { "Not here: what rules did is found by folding the ledger from its first line, and contents of it were pruned." },
+                None => p class="empty" { "Not here: what rules did is found by folding the ledger \
+                    from its first line, and contents of it were pruned." },
                 Some(history) if history.efficacy.rules.is_empty() => p class="empty" {
                     "No rule has fired in this time, and none had entries in its scope."
                 },
@@ -221,8 +291,17 @@ fn status(status: Option<RuleStatus>) -> &'static str {
 }
 
 fn efficacy(report: &Report) -> Markup {
-    let most = report.rules.iter().map(|rule| rule.all.figures.tally.fired).max().unwrap_or(0);
-    let fired: Vec<Vec<Markup>> = report.rules.iter().map(|rule| fired_row(rule, most)).collect();
+    let most = report
+        .rules
+        .iter()
+        .map(|rule| rule.all.figures.tally.fired)
+        .max()
+        .unwrap_or(0);
+    let fired: Vec<Vec<Markup>> = report
+        .rules
+        .iter()
+        .map(|rule| fired_row(rule, most))
+        .collect();
     let worth: Vec<Vec<Markup>> = report.rules.iter().map(worth_row).collect();
     let fired_columns = [
         text("Rule"),
@@ -255,14 +334,21 @@ fn efficacy(report: &Report) -> Markup {
         div class="card" {
             h3 { "What would have come of what was blocked" }
             p class="note" {
-                "Each entry that only this rule blocked is replayed by the paper venue on the rows that came after it, and held for "
-                (report.time_stop_minutes) " minutes at most. What saved money is above 0. A verdict takes as many closed trades as the rule's "
+                "Each entry that only this rule blocked is replayed by the paper venue on the rows \
+                    that came after it, and held for "
+                (report.time_stop_minutes) " minutes at most. What saved money is above 0. A \
+                    verdict takes as many closed trades as the rule's "
                 "hypothesis says, or 30."
                 @if report.lost_entries > 0 {
-                    " " (counted(report.lost_entries, "blocked entry", "blocked entries")) " could not be made again."
+                    " " (counted(report.lost_entries, "blocked \
+                        entry", "blocked \
+                        entries")) " could \
+                        not be made again."
                 }
                 @if report.lost_rows > 0 {
-                    " The rows of " (counted(report.lost_rows, "delivery", "deliveries")) " are lost, and count as none."
+                    " The rows \
+                        of " (counted(report.lost_rows, "delivery", "deliveries")) " are \
+                        lost, and count as none."
                 }
             }
             (table("What would have come of what was blocked", &worth_columns, &worth))
@@ -295,7 +381,8 @@ fn worth_row(rule: &RuleReport) -> Vec<Markup> {
             @if let Some((low, high)) = rule.all.interval {
                 div class="note" { "winners " (format!("{low:.3}")) " to " (format!("{high:.3}")) " at 95 %" }
             }
-            @if let Some(even) = rule.all.break_even { div class="note" { "even at " (amount(even)) } }
+            @if let Some(even) = rule.all.break_even { div class="note" { "even \
+                at " (amount(even)) } }
         },
         html! {
             (count(blocked.closed)) " of " (count(rule.sample_min))
@@ -319,7 +406,12 @@ mod tests {
 
     #[test]
     fn stretches_have_names() {
-        let cases = [(HOUR_MS, "hour"), (DAY_MS, "day"), (7 * DAY_MS, "week"), (28 * DAY_MS, "4 weeks")];
+        let cases = [
+            (HOUR_MS, "hour"),
+            (DAY_MS, "day"),
+            (7 * DAY_MS, "week"),
+            (28 * DAY_MS, "4 weeks"),
+        ];
         for (ms, expect) in cases {
             assert_eq!(unit(ms), expect);
         }

@@ -31,7 +31,11 @@ pub fn plain(text: &str, most: usize) -> String {
     let mut out = String::new();
     let mut marks = 0_usize;
     for c in text.chars().take(most) {
-        marks = if is_mark(c) { marks.saturating_add(1) } else { 0 };
+        marks = if is_mark(c) {
+            marks.saturating_add(1)
+        } else {
+            0
+        };
         match c {
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
@@ -79,7 +83,10 @@ pub fn when(time: Time) -> Markup {
 /// Formats an instant, to the second.
 pub fn seconds(time: Time) -> String {
     let text = time.to_string();
-    let (date, clock) = (text.get(..10).unwrap_or(&text), text.get(11..19).unwrap_or_default());
+    let (date, clock) = (
+        text.get(..10).unwrap_or(&text),
+        text.get(11..19).unwrap_or_default(),
+    );
     format!("{date} {clock}")
 }
 
@@ -90,7 +97,11 @@ pub fn amount(amount: Amount) -> String {
 
 /// Formats an amount that may be a profit or a loss, with its sign.
 pub fn signed(value: Amount) -> String {
-    if value.is_positive() { format!("+{}", amount(value)) } else { amount(value) }
+    if value.is_positive() {
+        format!("+{}", amount(value))
+    } else {
+        amount(value)
+    }
 }
 
 /// Formats an amount that may be unknown.
@@ -105,7 +116,8 @@ pub fn decimal(value: Decimal) -> String {
 
 /// Replaces a hyphen in front by a minus sign, which is as wide as a digit.
 fn minus(text: &str) -> String {
-    text.strip_prefix('-').map_or_else(|| text.to_owned(), |rest| format!("\u{2212}{rest}"))
+    text.strip_prefix('-')
+        .map_or_else(|| text.to_owned(), |rest| format!("\u{2212}{rest}"))
 }
 
 /// Formats a count, in groups of three digits from 10 000 on.
@@ -136,14 +148,19 @@ pub fn counted(value: u64, one: &str, many: &str) -> String {
 
 /// Returns a share in percent to one decimal, rounded down, or `None` if `whole` is zero.
 pub fn percent(part: u64, whole: u64) -> Option<String> {
-    let permille = u128::from(part).checked_mul(1000)?.checked_div(u128::from(whole))?;
+    let permille = u128::from(part)
+        .checked_mul(1000)?
+        .checked_div(u128::from(whole))?;
     Some(format!("{}.{} %", permille / 10, permille % 10))
 }
 
 /// Returns a fraction in percent to two decimals, half to even, or `None` if it cannot be computed.
 /// A fraction above zero is never shown as 0.
 pub fn percent_of(part: Amount, whole: Amount) -> Option<String> {
-    let share = part.decimal().checked_div(whole.decimal())?.checked_mul(Decimal::ONE_HUNDRED)?;
+    let share = part
+        .decimal()
+        .checked_div(whole.decimal())?
+        .checked_mul(Decimal::ONE_HUNDRED)?;
     let rounded = share.round_dp(2);
     Some(if rounded.is_zero() && !part.is_zero() {
         "less than 0.01 %".to_owned()
@@ -170,18 +187,27 @@ mod tests {
             ("a\nb\tc\r", "a\\nb\\tc\\r"),
             ("\u{1b}[31m\0", "\\u{1b}[31m\\u{0}"),
             ("é ü שלום 日本", "é ü שלום 日本"),
-            ("e\u{301}\u{302}\u{303}\u{304}!", "e\u{301}\u{302}\\u{303}\\u{304}!"),
+            (
+                "e\u{301}\u{302}\u{303}\u{304}!",
+                "e\u{301}\u{302}\\u{303}\\u{304}!",
+            ),
             ("12345678901", "1234567890… [cut: 11 characters in all]"),
         ];
         for (text, expect) in cases {
-            assert_eq!(plain(text, if text.starts_with("123") { 10 } else { 100 }), expect);
+            assert_eq!(
+                plain(text, if text.starts_with("123") { 10 } else { 100 }),
+                expect
+            );
         }
         assert_eq!(
             outside("<script>\"'&]]>").into_string(),
             "<bdi class=\"name\">&lt;script&gt;&quot;'&amp;]]&gt;</bdi>"
         );
         let long = prose(&"x\n".repeat(5000)).into_string();
-        assert!(long.contains("Cut here: 10\u{202f}000 characters in all."), "{long}");
+        assert!(
+            long.contains("Cut here: 10\u{202f}000 characters in all."),
+            "{long}"
+        );
     }
 
     #[test]
@@ -198,7 +224,10 @@ mod tests {
         assert_eq!(percent(u64::MAX, u64::MAX).as_deref(), Some("100.0 %"));
         assert_eq!(percent(1, 0), None);
         assert_eq!(percent_of(of("1"), of("8")).as_deref(), Some("12.5 %"));
-        assert_eq!(percent_of(of("0.1"), of("5000")).as_deref(), Some("less than 0.01 %"));
+        assert_eq!(
+            percent_of(of("0.1"), of("5000")).as_deref(),
+            Some("less than 0.01 %")
+        );
         assert_eq!(percent_of(Amount::ZERO, of("5000")).as_deref(), Some("0 %"));
         assert_eq!(percent_of(of("1"), Amount::ZERO), None);
     }

@@ -8,8 +8,15 @@ use spoolgate_replay::report::LedgerFigures;
 
 /// Counts what waits for a person.
 pub fn count(told: &LedgerFigures) -> u64 {
-    let all = [told.holds.len(), told.proposals.len(), told.open_cases.len(), told.actions.len()];
-    all.into_iter().map(|length| u64::try_from(length).unwrap_or(u64::MAX)).fold(0, u64::saturating_add)
+    let all = [
+        told.holds.len(),
+        told.proposals.len(),
+        told.open_cases.len(),
+        told.actions.len(),
+    ];
+    all.into_iter()
+        .map(|length| u64::try_from(length).unwrap_or(u64::MAX))
+        .fold(0, u64::saturating_add)
 }
 
 /// Renders the section: why entries are closed, then every list that is not empty.
@@ -19,13 +26,16 @@ pub fn section(told: &LedgerFigures) -> Markup {
             h2 { "Waiting for people" }
             @if !told.closed.is_empty() {
                 div class="closed" role="note" {
-                    h3 { @if told.closed_to_all { "Entries are closed" } @else { "Entries are closed in part" } }
+                    h3 { @if told.closed_to_all { "Entries are \
+                        closed" } @else { "Entries are \
+                        closed in part" } }
                     ul { @for reason in &told.closed { li { (prose(reason)) } } }
                     p class="note" { "Exits, cancels and tightened stops go on." }
                 }
             }
             @if count(told) == 0 {
-                p class="empty" { "Nothing is held, no proposal and no case is open, and no action is under way." }
+                p class="empty" { "Nothing is held, no proposal and no case is open, and no action \
+                    is under way." }
             }
             (holds(told)) (proposals(told)) (open_cases(told)) (actions(told))
         }
@@ -60,7 +70,12 @@ fn holds(told: &LedgerFigures) -> Markup {
             ]
         })
         .collect();
-    list("Requests held for approval", "Decided with spoolgate approvals grant or deny.", &columns, &rows)
+    list(
+        "Requests held for approval",
+        "Decided with spoolgate approvals grant or deny.",
+        &columns,
+        &rows,
+    )
 }
 
 fn proposals(told: &LedgerFigures) -> Markup {
@@ -84,11 +99,15 @@ fn proposals(told: &LedgerFigures) -> Markup {
                 html! { (proposal.direction) },
                 outside(&proposal.by),
                 when(proposal.at),
-                proposal.summary.as_deref().map_or_else(|| html! { "-" }, outside),
+                proposal
+                    .summary
+                    .as_deref()
+                    .map_or_else(|| html! { "-" }, outside),
             ]
         })
         .collect();
-    let note = "Decided with spoolgate proposals approve or decline. The direction is what the gate proved, not what is claimed.";
+    let note = "Decided with spoolgate proposals approve or decline. The direction is what the \
+        gate proved, not what is claimed.";
     list("Proposals to change rules", note, &columns, &rows)
 }
 
@@ -151,11 +170,17 @@ fn actions(told: &LedgerFigures) -> Markup {
             ]
         })
         .collect();
-    let note = "Begun, with no outcome yet. Whether an adapter is at work only the running gate knows.";
+    let note =
+        "Begun, with no outcome yet. Whether an adapter is at work only the running gate knows.";
     list("Actions under way", note, &columns, &rows)
 }
 
-fn list(heading: &str, note: &str, columns: &[super::table::Column], rows: &[Vec<Markup>]) -> Markup {
+fn list(
+    heading: &str,
+    note: &str,
+    columns: &[super::table::Column],
+    rows: &[Vec<Markup>],
+) -> Markup {
     html! {
         @if !rows.is_empty() {
             div class="card" {
@@ -216,7 +241,8 @@ pub fn strategies(told: &LedgerFigures) -> Markup {
             @if !told.portfolio.unheard.is_empty() {
                 div class="card" {
                     h3 { "Not heard of" }
-                    (table("Agents that are not heard of", &[text("Agent"), text("Since"), number("What then")],
+                    (table("Agents that are not heard \
+                        of", &[text("Agent"), text("Since"), number("What then")],
                         &told.portfolio.unheard.iter().map(|agent| vec![
                             outside(agent.principal.as_str()), when(agent.since), html! { (words(agent.action)) },
                         ]).collect::<Vec<_>>()))

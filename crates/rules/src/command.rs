@@ -46,11 +46,16 @@ impl CommandRule {
             return Err("`program` is empty, or it or its arguments hold a NUL".to_owned());
         }
         if !(1..=time_s_max).contains(&self.time_limit_s) {
-            return Err(format!("`time_limit_s` is {}; it must be 1 to {time_s_max}", self.time_limit_s));
+            return Err(format!(
+                "`time_limit_s` is {}; it must be 1 to {time_s_max}",
+                self.time_limit_s
+            ));
         }
         if !(1..=output_bytes_max).contains(&self.output_bytes_max) {
             let bytes = self.output_bytes_max;
-            return Err(format!("`output_bytes_max` is {bytes}; it must be 1 to {output_bytes_max}"));
+            return Err(format!(
+                "`output_bytes_max` is {bytes}; it must be 1 to {output_bytes_max}"
+            ));
         }
         Ok(())
     }

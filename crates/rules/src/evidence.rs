@@ -254,7 +254,11 @@ impl EvidencePolicy {
     /// # Errors
     /// Returns one line with the member, its value and what it may be.
     pub fn check(&self) -> Result<(), String> {
-        if let Some(name) = self.optional_inputs.iter().find(|name| !Self::INPUTS.contains(&name.as_str())) {
+        if let Some(name) = self
+            .optional_inputs
+            .iter()
+            .find(|name| !Self::INPUTS.contains(&name.as_str()))
+        {
             return Err(format!(
                 "optional_inputs: `{name}` is no input; they are {}",
                 Self::INPUTS.join(", ")
@@ -271,10 +275,18 @@ impl EvidencePolicy {
             }
         }
         if !self.pbo_blocks.is_multiple_of(2) {
-            return Err(format!("pbo_blocks: {} is odd; the blocks are halved", self.pbo_blocks));
+            return Err(format!(
+                "pbo_blocks: {} is odd; the blocks are halved",
+                self.pbo_blocks
+            ));
         }
         let ordered = [
-            ("implausible_p", self.implausible_p, "doubtful_p", self.doubtful_p),
+            (
+                "implausible_p",
+                self.implausible_p,
+                "doubtful_p",
+                self.doubtful_p,
+            ),
             ("t_reject", self.t_reject, "t_hurdle", self.t_hurdle),
             ("dsr_reject", self.dsr_reject, "dsr_min", self.dsr_min),
             ("pbo_max", self.pbo_max, "pbo_reject", self.pbo_reject),
@@ -302,7 +314,12 @@ impl EvidencePolicy {
     fn decimals(&self) -> [(&'static str, Amount, &'static str, &'static str); 32] {
         [
             ("assumed_years", self.assumed_years, "0.01", "100"),
-            ("assumed_periods_per_year", self.assumed_periods_per_year, "1", "1000000"),
+            (
+                "assumed_periods_per_year",
+                self.assumed_periods_per_year,
+                "1",
+                "1000000",
+            ),
             ("assumed_skew", self.assumed_skew, "-50", "50"),
             ("assumed_kurtosis", self.assumed_kurtosis, "1", "5000"),
             ("sharpe_prior_mean", self.sharpe_prior_mean, "-2", "5"),
@@ -325,14 +342,24 @@ impl EvidencePolicy {
             ("psr_min", self.psr_min, "0", "1"),
             ("dsr_reject", self.dsr_reject, "0", "1"),
             ("dsr_min", self.dsr_min, "0", "1"),
-            ("track_record_alpha", self.track_record_alpha, "0.000001", "0.5"),
+            (
+                "track_record_alpha",
+                self.track_record_alpha,
+                "0.000001",
+                "0.5",
+            ),
             ("benchmark_sharpe", self.benchmark_sharpe, "-10", "10"),
             ("haircut_min", self.haircut_min, "-10", "10"),
             ("pbo_reject", self.pbo_reject, "0", "1"),
             ("pbo_max", self.pbo_max, "0", "1"),
             ("drop_reject_p", self.drop_reject_p, "0", "1"),
             ("drop_p", self.drop_p, "0", "1"),
-            ("bootstrap_quantile", self.bootstrap_quantile, "0.001", "0.5"),
+            (
+                "bootstrap_quantile",
+                self.bootstrap_quantile,
+                "0.001",
+                "0.5",
+            ),
         ]
     }
 
@@ -376,7 +403,10 @@ mod tests {
             ("psr_min: .nan", "not an amount"),
             ("psr_min: 1e-1", "not an amount"),
             ("psr_min: null", "not an amount"),
-            ("bootstrap_samples: 99", "bootstrap_samples: 99 is not within 100 and 2000"),
+            (
+                "bootstrap_samples: 99",
+                "bootstrap_samples: 99 is not within 100 and 2000",
+            ),
             ("bootstrap_samples: 2001", "bootstrap_samples: 2001"),
             ("pbo_blocks: 15", "odd"),
             ("trades_reject: 101", "trades_reject"),
@@ -388,7 +418,8 @@ mod tests {
             let error = read(text).unwrap_err();
             assert!(error.contains(told), "{text}: {error}");
         }
-        let kept = read("pbo_max: 0.05\noptional_inputs: [returns]\nassumed_kurtosis: 1.09").unwrap();
+        let kept =
+            read("pbo_max: 0.05\noptional_inputs: [returns]\nassumed_kurtosis: 1.09").unwrap();
         assert_eq!(kept.pbo_max.to_string(), "0.05");
         assert!(kept.is_optional("returns") && !kept.is_optional("years"));
         assert!(kept.computes(ChangeType::DeclarePass) && !kept.computes(ChangeType::FreezeSpec));

@@ -69,7 +69,11 @@ pub struct AdapterRule {
     /// How it performs them.
     pub adapter: AdapterKind,
     /// The program; only with `adapter: exec`.
-    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "yaml::present",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(with = "CommandRule")]
     pub command: Option<CommandRule>,
     /// How many instances of it may run at the same time.
@@ -98,14 +102,23 @@ impl AdapterRule {
             }
         }
         let mut services = BTreeSet::new();
-        if let Some(service) = self.services.iter().find(|service| !services.insert(*service)) {
+        if let Some(service) = self
+            .services
+            .iter()
+            .find(|service| !services.insert(*service))
+        {
             return Err(format!("service `{service}` stands twice"));
         }
         if !(1..=WORKERS_MAX).contains(&self.at_once) {
-            return Err(format!("`at_once` is {}; it must be 1 to {WORKERS_MAX}", self.at_once));
+            return Err(format!(
+                "`at_once` is {}; it must be 1 to {WORKERS_MAX}",
+                self.at_once
+            ));
         }
         match (&self.command, self.adapter) {
-            (Some(command), AdapterKind::Exec) => command.check_within(TIME_LIMIT_S_MAX, OUTPUT_BYTES_MAX),
+            (Some(command), AdapterKind::Exec) => {
+                command.check_within(TIME_LIMIT_S_MAX, OUTPUT_BYTES_MAX)
+            }
             (None, AdapterKind::Stub) => Ok(()),
             _ => Err("`exec` has a `command`, and nothing else has one".to_owned()),
         }
@@ -131,7 +144,9 @@ pub struct ActionRates {
 }
 
 /// Reads a map and rejects duplicate keys, since it would not be clear which rate applies.
-fn each_once<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, u32>, D::Error> {
+fn each_once<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, u32>, D::Error> {
     struct Each;
     impl<'de> Visitor<'de> for Each {
         type Value = BTreeMap<String, u32>;
@@ -158,7 +173,8 @@ fn per_hour_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         "type": "object",
         "propertyNames": {"enum": ACTIONS},
         "additionalProperties": {
-            "type": "integer", "minimum": 1, "maximum": COUNT_MAX, "description": "Most within an hour.",
+            "type": "integer", "minimum": 1, "maximum": COUNT_MAX, "description": "Most within an \
+                hour.",
         },
     })
 }
@@ -169,19 +185,25 @@ fn five_hundred() -> u32 {
 
 impl Default for ActionRates {
     fn default() -> ActionRates {
-        ActionRates { per_hour: BTreeMap::new(), all_per_hour: five_hundred() }
+        ActionRates {
+            per_hour: BTreeMap::new(),
+            all_per_hour: five_hundred(),
+        }
     }
 }
 
 impl ActionRates {
     /// Returns the limit per principal and hour of an action.
     pub fn of(&self, action: &str) -> u32 {
-        self.per_hour.get(action).copied().unwrap_or(match action.parse() {
-            Ok(ActionName::EmailSend) => 20,
-            Ok(ActionName::CalendarCreate) => 30,
-            Ok(ActionName::ServiceApiCall) => 100,
-            _ => 60,
-        })
+        self.per_hour
+            .get(action)
+            .copied()
+            .unwrap_or(match action.parse() {
+                Ok(ActionName::EmailSend) => 20,
+                Ok(ActionName::CalendarCreate) => 30,
+                Ok(ActionName::ServiceApiCall) => 100,
+                _ => 60,
+            })
     }
 }
 
@@ -202,7 +224,11 @@ pub struct AnomalyRule {
 
 impl Default for AnomalyRule {
     fn default() -> AnomalyRule {
-        AnomalyRule { burst_max: 10, burst_window_s: 5, payload_bytes_max: 1_000_000 }
+        AnomalyRule {
+            burst_max: 10,
+            burst_window_s: 5,
+            payload_bytes_max: 1_000_000,
+        }
     }
 }
 
@@ -246,8 +272,13 @@ impl Gateway {
     pub fn read(path: &str, text: &str) -> Result<Gateway, RulebookError> {
         let fail = |what: String| Err(RulebookError::new(path, None, what));
         let gateway: Gateway = yaml::read(path, text)?;
-        let limits = [("workers", gateway.workers, WORKERS_MAX), ("open_max", gateway.open_max, OPEN_MAX)];
-        if let Some((name, count, most)) = limits.iter().find(|(_, count, most)| !(1..=*most).contains(count))
+        let limits = [
+            ("workers", gateway.workers, WORKERS_MAX),
+            ("open_max", gateway.open_max, OPEN_MAX),
+        ];
+        if let Some((name, count, most)) = limits
+            .iter()
+            .find(|(_, count, most)| !(1..=*most).contains(count))
         {
             return fail(format!("`{name}` is {count}; it must be 1 to {most}"));
         }
@@ -276,26 +307,52 @@ impl Gateway {
                 }
             }
         }
-        gateway.check_limits().map_err(|why| RulebookError::new(path, None, why))?;
+        gateway
+            .check_limits()
+            .map_err(|why| RulebookError::new(path, None, why))?;
         Ok(gateway)
     }
 
     /// Checks that limits are in range. A limit of 0 would make clients wait for ever.
     fn check_limits(&self) -> Result<(), String> {
-        let Gateway { rates, anomalies, .. } = self;
-        if let Some(name) = rates.per_hour.keys().find(|name| !ACTIONS.contains(&name.as_str())) {
-            return Err(format!("`per_hour`: `{name}` is none of {}", ACTIONS.join(", ")));
+        let Gateway {
+            rates, anomalies, ..
+        } = self;
+        if let Some(name) = rates
+            .per_hour
+            .keys()
+            .find(|name| !ACTIONS.contains(&name.as_str()))
+        {
+            return Err(format!(
+                "`per_hour`: `{name}` is none of {}",
+                ACTIONS.join(", ")
+            ));
         }
-        let of_actions = rates.per_hour.iter().map(|(name, most)| (name.as_str(), *most, COUNT_MAX));
+        let of_actions = rates
+            .per_hour
+            .iter()
+            .map(|(name, most)| (name.as_str(), *most, COUNT_MAX));
         let others = [
             ("all_per_hour", rates.all_per_hour, COUNT_MAX),
             ("burst_max", anomalies.burst_max, COUNT_MAX),
-            ("burst_window_s", anomalies.burst_window_s, BURST_WINDOW_S_MAX),
-            ("payload_bytes_max", anomalies.payload_bytes_max, PAYLOAD_BYTES_MAX),
+            (
+                "burst_window_s",
+                anomalies.burst_window_s,
+                BURST_WINDOW_S_MAX,
+            ),
+            (
+                "payload_bytes_max",
+                anomalies.payload_bytes_max,
+                PAYLOAD_BYTES_MAX,
+            ),
         ];
-        match of_actions.chain(others).find(|(_, value, most)| !(1..=*most).contains(value)) {
+        match of_actions
+            .chain(others)
+            .find(|(_, value, most)| !(1..=*most).contains(value))
+        {
             Some((name, value, most)) => Err(format!(
-                "`{name}` is {value}; it must be 1 to {most}; what is never to be done is taken out of `actions` of the principal"
+                "`{name}` is {value}; it must be 1 to {most}; what is never to be done is taken \
+                    out of `actions` of the principal"
             )),
             None => Ok(()),
         }
@@ -310,7 +367,12 @@ impl Gateway {
             .iter()
             .filter(does)
             .find(|adapter| adapter.services.iter().any(|name| name.as_str() == service));
-        named.or_else(|| self.adapters.iter().filter(does).find(|adapter| adapter.services.is_empty()))
+        named.or_else(|| {
+            self.adapters
+                .iter()
+                .filter(does)
+                .find(|adapter| adapter.services.is_empty())
+        })
     }
 }
 
@@ -321,12 +383,26 @@ mod tests {
     #[test]
     fn rates_are_those_of_the_contract_unless_the_file_says_otherwise() {
         let usual = Gateway::default();
-        let rates: Vec<u32> = ACTIONS.iter().map(|action| usual.rates.of(action)).collect();
+        let rates: Vec<u32> = ACTIONS
+            .iter()
+            .map(|action| usual.rates.of(action))
+            .collect();
         assert_eq!(rates, [60, 20, 60, 60, 30, 60, 60, 60, 100]);
-        assert_eq!((usual.rates.all_per_hour, usual.check_limits()), (500, Ok(())));
-        let read = Gateway::read(PATH, "rates: {per_hour: {email.send: 3}, all_per_hour: 9}\n").unwrap();
         assert_eq!(
-            (read.rates.of("email.send"), read.rates.of("email.fetch"), read.rates.all_per_hour),
+            (usual.rates.all_per_hour, usual.check_limits()),
+            (500, Ok(()))
+        );
+        let read = Gateway::read(
+            PATH,
+            "rates: {per_hour: {email.send: 3}, all_per_hour: 9}\n",
+        )
+        .unwrap();
+        assert_eq!(
+            (
+                read.rates.of("email.send"),
+                read.rates.of("email.fetch"),
+                read.rates.all_per_hour
+            ),
             (3, 60, 9)
         );
     }
@@ -346,15 +422,33 @@ mod tests {
             }
             for value in [least - 1, most + 1, u64::from(u32::MAX) + 1] {
                 let error = read(value).unwrap_err().to_string();
-                assert!(value > most + 1 || error.contains(&format!("1 to {most}")), "{error}");
+                assert!(
+                    value > most + 1 || error.contains(&format!("1 to {most}")),
+                    "{error}"
+                );
             }
         }
         for (text, expect) in [
-            ("rates: {per_hour: {email.sned: 3}}", "`email.sned` is none of"),
-            ("rates: {per_hour: {order.submit: 3}}", "`order.submit` is none of"),
-            ("rates: {per_hour: {email.send: 3, email.send: 300}}", "`email.send` stands twice"),
-            ("rates: {per_hour: {email.send: -1}}", "expected a whole number, 0 or more"),
-            ("rates: {per_hour: {email.send: 1.5}}", "expected a whole number, 0 or more"),
+            (
+                "rates: {per_hour: {email.sned: 3}}",
+                "`email.sned` is none of",
+            ),
+            (
+                "rates: {per_hour: {order.submit: 3}}",
+                "`order.submit` is none of",
+            ),
+            (
+                "rates: {per_hour: {email.send: 3, email.send: 300}}",
+                "`email.send` stands twice",
+            ),
+            (
+                "rates: {per_hour: {email.send: -1}}",
+                "expected a whole number, 0 or more",
+            ),
+            (
+                "rates: {per_hour: {email.send: 1.5}}",
+                "expected a whole number, 0 or more",
+            ),
             ("rates: {per_hour: [email.send]}", "actions with numbers"),
             ("rates: {per_minute: {}}", "per_minute"),
             ("anomalies: {new_host: true}", "new_host"),
@@ -368,55 +462,152 @@ mod tests {
     fn adapters_are_said_once_and_have_bounds() {
         let sh = "adapter: exec, command: {program: sh, time_limit_s: 5, output_bytes_max: 9}";
         let good = format!(
-            "adapters:\n  - {{actions: [email.send], {sh}, at_once: 64}}\n  - {{actions: [email.send], services: [mail], \
+            "adapters:\n  - {{actions: [email.send], {sh}, at_once: 64}}\n  - {{actions: \
+                [email.send], services: [mail], \
              adapter: stub}}\nworkers: 64\nopen_max: 10000\n"
         );
         let read = |text: &str| Gateway::read(PATH, text).map_err(|error| error.to_string());
         let gateway = read(&good).unwrap();
-        let kind = |action, service| gateway.adapter(action, service).map(|adapter| adapter.adapter);
+        let kind = |action, service| {
+            gateway
+                .adapter(action, service)
+                .map(|adapter| adapter.adapter)
+        };
         assert_eq!(kind("email.send", "mail"), Some(AdapterKind::Stub));
         assert_eq!(kind("email.send", "other"), Some(AdapterKind::Exec));
         assert_eq!(kind("email.draft", "mail"), None);
         assert_eq!(read("{}").unwrap(), Gateway::default());
         let adapter = |fields: &str| format!("adapters: [{{{fields}}}]");
-        let exec =
-            |fields: &str| adapter(&format!("actions: [email.send], adapter: exec, command: {{{fields}}}"));
+        let exec = |fields: &str| {
+            adapter(&format!(
+                "actions: [email.send], adapter: exec, command: {{{fields}}}"
+            ))
+        };
         let program = "program: sh, time_limit_s: 5, output_bytes_max: 9";
         for (text, expect) in [
-            ("workers: 0".to_owned(), "`workers` is 0; it must be 1 to 64"),
+            (
+                "workers: 0".to_owned(),
+                "`workers` is 0; it must be 1 to 64",
+            ),
             ("workers: 65".to_owned(), "`workers` is 65"),
-            ("open_max: 0".to_owned(), "`open_max` is 0; it must be 1 to 10000"),
+            (
+                "open_max: 0".to_owned(),
+                "`open_max` is 0; it must be 1 to 10000",
+            ),
             ("open_max: 10001".to_owned(), "`open_max` is 10001"),
             ("worker: 1".to_owned(), "unknown field `worker`"),
             (adapter("actions: [], adapter: stub"), "`actions` is empty"),
-            (adapter("actions: [email.sent], adapter: stub"), "`email.sent` is none of email.fetch"),
-            (adapter("actions: [email.send, email.send], adapter: stub"), "`email.send` stands twice"),
-            (adapter("actions: [email.send], services: [a, a], adapter: stub"), "service `a` stands twice"),
-            (adapter("actions: [email.send], adapter: stub, at_once: 0"), "`at_once` is 0"),
-            (adapter("actions: [email.send], adapter: stub, at_once: 65"), "`at_once` is 65"),
-            (adapter("actions: [email.send], adapter: exec"), "`exec` has a `command`, and nothing else"),
-            (adapter("actions: [email.send], adapter: smtp"), "unknown variant `smtp`"),
-            (adapter(&format!("actions: [email.send], adapter: stub, command: {{{program}}}")), "`exec` has"),
-            (exec("program: '', time_limit_s: 5, output_bytes_max: 9"), "`program` is empty"),
-            (exec("program: sh, args: [\"a\\0b\"], time_limit_s: 5, output_bytes_max: 9"), "hold a NUL"),
-            (exec("program: sh, time_limit_s: 0, output_bytes_max: 9"), "`time_limit_s` is 0; it must be 1 to 600"),
-            (exec("program: sh, time_limit_s: 601, output_bytes_max: 9"), "`time_limit_s` is 601"),
-            (exec("program: sh, time_limit_s: 5, output_bytes_max: 0"), "`output_bytes_max` is 0"),
-            (exec("program: sh, time_limit_s: 5, output_bytes_max: 8388609"), "it must be 1 to 8388608"),
-            (exec(&format!("{program}, shell: true")), "unknown field `shell`"),
             (
-                "adapters: [{actions: [email.send], adapter: stub}, {actions: [email.send], adapter: stub}]".to_owned(),
+                adapter(
+                    "actions: [email.sent], adapter: \
+                stub",
+                ),
+                "`email.sent` is none of \
+                email.fetch",
+            ),
+            (
+                adapter(
+                    "actions: [email.send, email.send], adapter: \
+                stub",
+                ),
+                "`email.send` stands \
+                twice",
+            ),
+            (
+                adapter(
+                    "actions: [email.send], services: [a, a], adapter: \
+                stub",
+                ),
+                "service `a` \
+                stands twice",
+            ),
+            (
+                adapter("actions: [email.send], adapter: stub, at_once: 0"),
+                "`at_once` is 0",
+            ),
+            (
+                adapter("actions: [email.send], adapter: stub, at_once: 65"),
+                "`at_once` is 65",
+            ),
+            (
+                adapter(
+                    "actions: [email.send], adapter: \
+                exec",
+                ),
+                "`exec` has a `command`, and nothing \
+                else",
+            ),
+            (
+                adapter("actions: [email.send], adapter: smtp"),
+                "unknown variant `smtp`",
+            ),
+            (
+                adapter(&format!(
+                    "actions: [email.send], adapter: stub, command: \
+                {{{program}}}"
+                )),
+                "`exec` has",
+            ),
+            (
+                exec("program: '', time_limit_s: 5, output_bytes_max: 9"),
+                "`program` is empty",
+            ),
+            (
+                exec(
+                    "program: sh, args: [\"a\\0b\"], time_limit_s: 5, output_bytes_max: \
+                9",
+                ),
+                "hold a \
+                NUL",
+            ),
+            (
+                exec(
+                    "program: sh, time_limit_s: 0, output_bytes_max: \
+                9",
+                ),
+                "`time_limit_s` is 0; it \
+                must be 1 to 600",
+            ),
+            (
+                exec("program: sh, time_limit_s: 601, output_bytes_max: 9"),
+                "`time_limit_s` is 601",
+            ),
+            (
+                exec("program: sh, time_limit_s: 5, output_bytes_max: 0"),
+                "`output_bytes_max` is 0",
+            ),
+            (
+                exec(
+                    "program: sh, time_limit_s: 5, output_bytes_max: \
+                8388609",
+                ),
+                "it must be 1 to \
+                8388608",
+            ),
+            (
+                exec(&format!("{program}, shell: true")),
+                "unknown field `shell`",
+            ),
+            (
+                "adapters: [{actions: [email.send], adapter: stub}, {actions: [email.send], \
+                    adapter: stub}]"
+                    .to_owned(),
                 "`email.send` has two adapters for no service in particular",
             ),
             (
-                "adapters: [{actions: [email.send], services: [a], adapter: stub}, {actions: [email.fetch, email.send], \
+                "adapters: [{actions: [email.send], services: [a], adapter: stub}, {actions: \
+                    [email.fetch, email.send], \
                  services: [b, a], adapter: stub}]"
                     .to_owned(),
                 "`email.send` has two adapters for service `a`",
             ),
         ] {
             let error = read(&text).unwrap_err();
-            assert!(error.starts_with("rules/gateway.yaml") && error.contains(expect), "{text}: {error}");
+            assert!(
+                error.starts_with("rules/gateway.yaml") && error.contains(expect),
+                "{text}: \
+                {error}"
+            );
         }
     }
 }

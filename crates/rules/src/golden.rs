@@ -180,9 +180,16 @@ impl Covered {
         if !self.conditions.is_empty() {
             seen.push(self.lets_pass > 0);
         }
-        seen.extend(self.conditions.iter().flat_map(|each| [each.held > 0, each.did_not > 0]));
+        seen.extend(
+            self.conditions
+                .iter()
+                .flat_map(|each| [each.held > 0, each.did_not > 0]),
+        );
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        (count(seen.iter().filter(|seen| **seen).count()), count(seen.len()))
+        (
+            count(seen.iter().filter(|seen| **seen).count()),
+            count(seen.len()),
+        )
     }
 }
 
@@ -193,7 +200,9 @@ impl Report {
             .coverage
             .values()
             .map(Covered::seen)
-            .fold((0_u32, 0_u32), |(seen, all), (a, b)| (seen.saturating_add(a), all.saturating_add(b)));
+            .fold((0_u32, 0_u32), |(seen, all), (a, b)| {
+                (seen.saturating_add(a), all.saturating_add(b))
+            });
         seen.saturating_mul(100).checked_div(all).unwrap_or(100)
     }
 }
@@ -214,21 +223,35 @@ pub fn read(path: &str, text: &str) -> Result<CaseFile, Vec<RulebookError>> {
             .is_some_and(|it| it.is_many == name.ends_with("[]"))
     };
     for name in file.facts.keys().filter(|name| !is_field(name)) {
-        let message =
-            format!("fact `{name}` of the file: there is no such field; `spoolgate rules fields` lists them");
-        faults.push(RulebookError::new(path, line_from(text, name, 0).0, message));
+        let message = format!(
+            "fact `{name}` of the file: there is no such field; `spoolgate rules fields` lists them"
+        );
+        faults.push(RulebookError::new(
+            path,
+            line_from(text, name, 0).0,
+            message,
+        ));
     }
     let mut names = BTreeSet::new();
     for (case, line) in file.cases.iter().zip(lines(text, &file)) {
-        let mut fail =
-            |what: String| faults.push(RulebookError::new(path, line, format!("`{}`: {what}", case.name)));
+        let mut fail = |what: String| {
+            faults.push(RulebookError::new(
+                path,
+                line,
+                format!("`{}`: {what}", case.name),
+            ))
+        };
         if case.name.trim().is_empty() {
             fail("a case has a name".to_owned());
         } else if !names.insert(case.name.as_str()) {
             fail("a case of this name stands above".to_owned());
         }
         if !RULED_ACTIONS.contains(&case.action.as_str()) {
-            fail(format!("rules do not apply to `{}`, but to {}", case.action, RULED_ACTIONS.join(", ")));
+            fail(format!(
+                "rules do not apply to `{}`, but to {}",
+                case.action,
+                RULED_ACTIONS.join(", ")
+            ));
         }
         let acting: BTreeSet<&RuleId> = case.rules.iter().collect();
         if acting.len() != case.rules.len() {
@@ -238,7 +261,11 @@ pub fn read(path: &str, text: &str) -> Result<CaseFile, Vec<RulebookError>> {
             fail("`expect: accept` goes with `rules: []`, and no other does".to_owned());
         }
     }
-    if faults.is_empty() { Ok(file) } else { Err(faults) }
+    if faults.is_empty() {
+        Ok(file)
+    } else {
+        Err(faults)
+    }
 }
 
 /// Returns the line of each case, from 1.
@@ -263,7 +290,13 @@ pub fn nothing_seen(rules: &RuleSet) -> BTreeMap<RuleId, Covered> {
             condition: written.to_string(),
             ..ConditionCovered::default()
         });
-        (rule.file.id.clone(), Covered { conditions: conditions.collect(), ..Covered::default() })
+        (
+            rule.file.id.clone(),
+            Covered {
+                conditions: conditions.collect(),
+                ..Covered::default()
+            },
+        )
     });
     covered.collect()
 }
@@ -290,7 +323,14 @@ pub fn try_file(
         };
         match stated(&file.facts, case, program, computed) {
             Err(faults) => tried.faults = faults,
-            Ok(facts) => judge(rules, program, case, &facts, &mut tried, &mut report.coverage),
+            Ok(facts) => judge(
+                rules,
+                program,
+                case,
+                &facts,
+                &mut tried,
+                &mut report.coverage,
+            ),
         }
         report.tried.push(tried);
     }
@@ -306,11 +346,20 @@ fn judge(
 ) {
     let entries = Entries::default();
     let beginning = Time::from_ms(0).ok();
-    let Some(now) = case.at.or(beginning) else { return };
-    let around = Around { now, entries: &entries, task: None };
+    let Some(now) = case.at.or(beginning) else {
+        return;
+    };
+    let around = Around {
+        now,
+        entries: &entries,
+        task: None,
+    };
     let facts: Vec<Fact<'static>> = stated
         .iter()
-        .map(|fact| fact.clone().unwrap_or(Fact::Unknown("the case does not give it".into())))
+        .map(|fact| {
+            fact.clone()
+                .unwrap_or(Fact::Unknown("the case does not give it".into()))
+        })
         .collect();
     let mut shadow = Vec::new();
     let mut then = None;
@@ -321,14 +370,20 @@ fn judge(
             continue;
         }
         let not_given = guard.conditions.iter().map(|condition| condition.slot);
-        let not_given: BTreeSet<usize> =
-            not_given.filter(|slot| stated.get(*slot).is_some_and(Option::is_none)).collect();
+        let not_given: BTreeSet<usize> = not_given
+            .filter(|slot| stated.get(*slot).is_some_and(Option::is_none))
+            .collect();
         let is_looked_at = guard.status == RuleStatus::Active || case.shadow.is_some();
-        for reading in
-            not_given.into_iter().filter(|_| is_looked_at).filter_map(|slot| program.readings.get(slot))
+        for reading in not_given
+            .into_iter()
+            .filter(|_| is_looked_at)
+            .filter_map(|slot| program.readings.get(slot))
         {
             let name = name_of(reading);
-            tried.faults.push(format!("rule `{}` reads `{name}`, which the case does not give", guard.id));
+            tried.faults.push(format!(
+                "rule `{}` reads `{name}`, which the case does not give",
+                guard.id
+            ));
         }
         if guard.status == RuleStatus::Active {
             then = then.max(Some(guard.then));
@@ -342,20 +397,32 @@ fn judge(
         return;
     }
     if tried.got != case.expect {
-        tried.faults.push(format!("expected {}, is {}", case.expect, tried.got));
+        tried
+            .faults
+            .push(format!("expected {}, is {}", case.expect, tried.got));
     }
-    let wants =
-        [(&case.rules, &tried.rules, ""), (case.shadow.as_ref().unwrap_or(&shadow), &shadow, " in shadow")];
+    let wants = [
+        (&case.rules, &tried.rules, ""),
+        (
+            case.shadow.as_ref().unwrap_or(&shadow),
+            &shadow,
+            " in shadow",
+        ),
+    ];
     for (wanted, acting, how) in wants {
         for id in wanted.iter().filter(|id| !acting.contains(id)) {
             let why = match rules.rules.get(id) {
                 None => "there is no such rule".to_owned(),
                 Some(rule) => why_not(program, rule.file.status, id, &facts, &around),
             };
-            tried.faults.push(format!("rule `{id}` does not act{how}: {why}"));
+            tried
+                .faults
+                .push(format!("rule `{id}` does not act{how}: {why}"));
         }
         for id in acting.iter().filter(|id| !wanted.contains(id)) {
-            tried.faults.push(format!("rule `{id}` acts{how} and is not named"));
+            tried
+                .faults
+                .push(format!("rule `{id}` acts{how} and is not named"));
         }
     }
 }
@@ -374,7 +441,9 @@ fn why_not(
     let failed = guard.conditions.iter().find(|condition| {
         of(condition.slot).is_some_and(|fact| condition.test.of(fact, around) == Truth::False)
     });
-    match failed.and_then(|condition| Some((program.readings.get(condition.slot)?, of(condition.slot)?))) {
+    match failed
+        .and_then(|condition| Some((program.readings.get(condition.slot)?, of(condition.slot)?)))
+    {
         Some((reading, fact)) => format!("`{}` is {}", name_of(reading), show(reading, fact)),
         None => match status {
             RuleStatus::Active => "it is in force, not in shadow".to_owned(),
@@ -390,13 +459,30 @@ fn see(
     truth: Truth,
     coverage: &mut BTreeMap<RuleId, Covered>,
 ) {
-    let Some(covered) = coverage.get_mut(&guard.id) else { return };
+    let Some(covered) = coverage.get_mut(&guard.id) else {
+        return;
+    };
     let count = |counter: &mut u32| *counter = counter.saturating_add(1);
-    count(if truth == Truth::False { &mut covered.lets_pass } else { &mut covered.acts });
+    count(if truth == Truth::False {
+        &mut covered.lets_pass
+    } else {
+        &mut covered.acts
+    });
     // The conditions of the rule's scope come before its own.
-    let scope = guard.conditions.len().saturating_sub(covered.conditions.len());
-    for (condition, covered) in guard.conditions.iter().skip(scope).zip(&mut covered.conditions) {
-        match facts.get(condition.slot).map(|fact| condition.test.of(fact, around)) {
+    let scope = guard
+        .conditions
+        .len()
+        .saturating_sub(covered.conditions.len());
+    for (condition, covered) in guard
+        .conditions
+        .iter()
+        .skip(scope)
+        .zip(&mut covered.conditions)
+    {
+        match facts
+            .get(condition.slot)
+            .map(|fact| condition.test.of(fact, around))
+        {
             Some(Truth::True) => count(&mut covered.held),
             Some(Truth::False) => count(&mut covered.did_not),
             _ => {}
@@ -420,7 +506,10 @@ pub fn show(reading: &Reading, fact: &Fact<'_>) -> String {
     };
     match fact {
         Fact::Known(value) => one(value),
-        Fact::Many(values) => format!("[{}]", values.iter().map(one).collect::<Vec<_>>().join(", ")),
+        Fact::Many(values) => format!(
+            "[{}]",
+            values.iter().map(one).collect::<Vec<_>>().join(", ")
+        ),
         Fact::Absent => "left out".to_owned(),
         Fact::Unknown(why) => format!("not known: {why}"),
     }
@@ -431,7 +520,13 @@ pub fn time_of_day(minutes: Amount) -> String {
     let minutes: Option<u32> = minutes.normalized().to_string().parse().ok();
     minutes.map_or_else(
         || "?".to_owned(),
-        |all| format!("{:02}:{:02}", all.checked_div(60).unwrap_or(0), all.checked_rem(60).unwrap_or(0)),
+        |all| {
+            format!(
+                "{:02}:{:02}",
+                all.checked_div(60).unwrap_or(0),
+                all.checked_rem(60).unwrap_or(0)
+            )
+        },
     )
 }
 
@@ -449,9 +544,13 @@ fn stated(
         Err(why) => return Err(vec![why]),
     };
     let mut given: BTreeMap<&str, Option<Fact<'static>>> = BTreeMap::new();
-    let lists = [(&case.absent, Fact::Absent), (&case.unknown, Fact::Unknown("the case says so".into()))];
+    let lists = [
+        (&case.absent, Fact::Absent),
+        (&case.unknown, Fact::Unknown("the case says so".into())),
+    ];
     for (name, value) in &case.facts {
-        match known(program, case, name).and_then(|reading| Ok((reading, parse(&reading, value)?))) {
+        match known(program, case, name).and_then(|reading| Ok((reading, parse(&reading, value)?)))
+        {
             Ok((_, fact)) => {
                 given.insert(name, Some(fact));
             }
@@ -473,7 +572,9 @@ fn stated(
     }
     for (slot, reading) in program.readings.iter().enumerate() {
         let name = name_of(reading);
-        let Some(fact) = facts.get_mut(slot) else { continue };
+        let Some(fact) = facts.get_mut(slot) else {
+            continue;
+        };
         if !given.contains_key(name.as_str())
             && fact.is_none()
             && let Some(value) = usual.get(&name)
@@ -486,27 +587,41 @@ fn stated(
         }
         match given.remove(name.as_str()) {
             Some(_) if fact.is_some() => {
-                faults.push(format!("fact `{name}` comes from `request`, `as` or `at`; say it once"));
+                faults.push(format!(
+                    "fact `{name}` comes from `request`, `as` or `at`; say it once"
+                ));
             }
             Some(told) => *fact = told,
-            None if fact.is_none() && missing(reading) == Missing::Absent => *fact = Some(Fact::Absent),
+            None if fact.is_none() && missing(reading) == Missing::Absent => {
+                *fact = Some(Fact::Absent)
+            }
             None => {}
         }
     }
-    if faults.is_empty() { Ok(facts) } else { Err(faults) }
+    if faults.is_empty() {
+        Ok(facts)
+    } else {
+        Err(faults)
+    }
 }
 
 /// Returns the reading of this name: one that a rule uses, or a field that requests of
 /// the action have.
 fn known(program: &Program, case: &Case, name: &str) -> Result<Reading, String> {
-    if let Some(reading) = program.readings.iter().find(|reading| name_of(reading) == name) {
+    if let Some(reading) = program
+        .readings
+        .iter()
+        .find(|reading| name_of(reading) == name)
+    {
         return Ok(*reading);
     }
-    let field = field::find(name.strip_suffix("[]").unwrap_or(name))
-        .filter(|field: &&Field| field.is_many == name.ends_with("[]") && field.is_of(&case.action));
+    let field = field::find(name.strip_suffix("[]").unwrap_or(name)).filter(|field: &&Field| {
+        field.is_many == name.ends_with("[]") && field.is_of(&case.action)
+    });
     field.map(Reading::Field).ok_or_else(|| {
         format!(
-            "no rule reads it and requests of `{}` have no such field; `spoolgate rules fields` lists them",
+            "no rule reads it and requests of `{}` have no such field; `spoolgate rules fields` \
+                lists them",
             case.action
         )
     })
@@ -524,9 +639,11 @@ fn parse(reading: &Reading, value: &Operand) -> Result<Fact<'static>, String> {
     let kind = reading.kind();
     match (value, reading.is_many()) {
         (Operand::One(value), false) => one(kind, value).map(Fact::Known),
-        (Operand::Many(values), true) => {
-            values.iter().map(|value| one(kind, value)).collect::<Result<_, _>>().map(Fact::Many)
-        }
+        (Operand::Many(values), true) => values
+            .iter()
+            .map(|value| one(kind, value))
+            .collect::<Result<_, _>>()
+            .map(Fact::Many),
         (Operand::One(_), true) => Err("it is an array: write a list".to_owned()),
         (Operand::Many(_), false) => Err("it is no array: write one value".to_owned()),
     }
@@ -542,12 +659,15 @@ fn one(kind: Kind, value: &Scalar) -> Result<Value<'static>, String> {
         (Kind::Number | Kind::Whole(..), value) => {
             let number = match value {
                 Scalar::Number(number) => *number,
-                Scalar::Text(text) => Amount::parse_wire(text).map_err(|error| error.to_string())?,
+                Scalar::Text(text) => {
+                    Amount::parse_wire(text).map_err(|error| error.to_string())?
+                }
                 Scalar::Flag(_) => return Err("it is a number".to_owned()),
             };
             if let Kind::Whole(least, most) = kind {
                 let is_whole = number.is_multiple_of(Amount::ONE) == Some(true);
-                if !is_whole || number < Amount::from_i64(least) || number > Amount::from_i64(most) {
+                if !is_whole || number < Amount::from_i64(least) || number > Amount::from_i64(most)
+                {
                     return Err("it is no such whole number".to_owned());
                 }
             }

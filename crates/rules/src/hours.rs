@@ -30,7 +30,11 @@ impl Window {
     pub fn holds(&self, time: Time) -> bool {
         let into_day_ms = time.since_ms(time.day_start());
         let (from, to) = (self.from.ms(), self.to.ms());
-        if from < to { (from..to).contains(&into_day_ms) } else { into_day_ms >= from || into_day_ms < to }
+        if from < to {
+            (from..to).contains(&into_day_ms)
+        } else {
+            into_day_ms >= from || into_day_ms < to
+        }
     }
 
     /// Returns whether both ends are equal, which could mean an empty window or the whole day.
@@ -108,7 +112,9 @@ mod tests {
             assert_eq!(Minute::parse(text), Some(Minute(expect)), "{text}");
             assert_eq!(Minute(expect).to_string(), text);
         }
-        for text in ["24:00", "23:60", "9:05", "09:5", "0905", "+9:05", "09:05:00", "", ":", "ab:cd"] {
+        for text in [
+            "24:00", "23:60", "9:05", "09:5", "0905", "+9:05", "09:05:00", "", ":", "ab:cd",
+        ] {
             assert_eq!(Minute::parse(text), None, "{text}");
         }
     }
@@ -132,7 +138,11 @@ mod tests {
             ("23:55", "00:05", "00:05:00", false),
             ("23:55", "00:00", "00:00:00", false),
         ] {
-            assert_eq!(window(from, to).holds(at(text)), expect, "{from} {to} {text}");
+            assert_eq!(
+                window(from, to).holds(at(text)),
+                expect,
+                "{from} {to} {text}"
+            );
         }
     }
 }

@@ -27,7 +27,8 @@ pub enum Venue {
     Outbox,
 }
 
-/// One instrument. Filters follow the exchange filters PRICE_FILTER, LOT_SIZE, NOTIONAL and PERCENT_PRICE.
+/// One instrument. Filters follow the exchange filters PRICE_FILTER, LOT_SIZE, NOTIONAL and
+/// PERCENT_PRICE.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Instrument {

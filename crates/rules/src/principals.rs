@@ -7,7 +7,9 @@ use super::yaml;
 use spoolgate_wire::ids::{ConcernId, Principal, StrategyName};
 
 /// The role of a principal; the action table says what each role may send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// A person: clears halts, adjusts the account, manages keys. Never trades.

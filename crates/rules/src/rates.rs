@@ -78,17 +78,43 @@ impl Rates {
     /// duplicate principals.
     pub fn read(path: &str, text: &str) -> Result<Rates, RulebookError> {
         let RatesFile { spool } = yaml::read(path, text)?;
-        let SpoolQuotas { requests_per_minute, bytes_per_minute, flat, principals } = spool;
-        let each = Quota { requests_per_minute, bytes_per_minute };
+        let SpoolQuotas {
+            requests_per_minute,
+            bytes_per_minute,
+            flat,
+            principals,
+        } = spool;
+        let each = Quota {
+            requests_per_minute,
+            bytes_per_minute,
+        };
         let mut by_principal = BTreeMap::new();
-        for PrincipalQuota { name, requests_per_minute, bytes_per_minute } in principals {
-            let quota = Quota { requests_per_minute, bytes_per_minute };
+        for PrincipalQuota {
+            name,
+            requests_per_minute,
+            bytes_per_minute,
+        } in principals
+        {
+            let quota = Quota {
+                requests_per_minute,
+                bytes_per_minute,
+            };
             if by_principal.insert(name.clone(), quota).is_some() {
-                return Err(RulebookError::new(path, None, format!("principal `{name}` stands twice")));
+                return Err(RulebookError::new(
+                    path,
+                    None,
+                    format!("principal `{name}` stands twice"),
+                ));
             }
         }
         let (path, by_spool) = (path.to_owned(), BTreeMap::new());
-        Ok(Rates { path, each, flat: flat.unwrap_or(each), by_principal, by_spool })
+        Ok(Rates {
+            path,
+            each,
+            flat: flat.unwrap_or(each),
+            by_principal,
+            by_spool,
+        })
     }
 
     /// Finds the spool folders that the quotas of principals apply to.
@@ -105,11 +131,19 @@ impl Rates {
                 let message = format!("principal `{name}` {what}");
                 Err(RulebookError::new(self.path.clone(), None, message))
             };
-            let Some(rule) = principals.get(name) else { return fail("is not in rules/principals.yaml") };
-            let Some(spool) = &rule.spool else {
-                return fail("has no spool of its own: its requests count in the flat spool's quota");
+            let Some(rule) = principals.get(name) else {
+                return fail("is not in rules/principals.yaml");
             };
-            if self.by_spool.insert(spool.clone(), *quota).is_some_and(|other| other != *quota) {
+            let Some(spool) = &rule.spool else {
+                return fail(
+                    "has no spool of its own: its requests count in the flat spool's quota",
+                );
+            };
+            if self
+                .by_spool
+                .insert(spool.clone(), *quota)
+                .is_some_and(|other| other != *quota)
+            {
                 return fail("shares its spool with a principal that has another quota");
             }
         }

@@ -25,7 +25,9 @@ pub const PATH: &str = "council/roles.yaml";
 pub const SHIPPED: &str = include_str!("../../../council/roles.yaml");
 
 /// A role that the gate fills by computation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Computed {
     /// Checks whether the figures are possible.
@@ -68,7 +70,10 @@ pub struct RoleRule {
 impl RoleRule {
     /// Returns the axis of its vote and of the checks that it files itself: its first primary axis.
     pub fn fail_axis(&self) -> Axis {
-        self.primary_axes.first().copied().unwrap_or(self.concern_axis)
+        self.primary_axes
+            .first()
+            .copied()
+            .unwrap_or(self.concern_axis)
     }
 }
 
@@ -316,19 +321,25 @@ impl Roles {
 
     /// Returns the roster role with this name or alias. Case, spaces and punctuation do not matter.
     pub fn resolve(&self, spelling: &str) -> Option<&RoleRule> {
-        self.by_spelling.get(&text::fold(spelling)).and_then(|place| self.roster.get(*place))
+        self.by_spelling
+            .get(&text::fold(spelling))
+            .and_then(|place| self.roster.get(*place))
     }
 
     /// Returns whether a principal may speak for the role that its verdict names.
     pub fn may_speak_for(&self, principal: &PrincipalRule, spelling: &str) -> bool {
         let key = self.key(spelling);
-        principal.council_roles.iter().any(|role| self.key(role) == key)
+        principal
+            .council_roles
+            .iter()
+            .any(|role| self.key(role) == key)
     }
 
     /// Returns a key that is equal for all spellings of one role; empty if the text has no
     /// letter or digit.
     pub fn key(&self, spelling: &str) -> String {
-        self.resolve(spelling).map_or_else(|| text::fold(spelling), |role| text::fold(&role.name))
+        self.resolve(spelling)
+            .map_or_else(|| text::fold(spelling), |role| text::fold(&role.name))
     }
 
     /// Returns what this type of change requires.
@@ -344,17 +355,24 @@ impl Roles {
     /// Returns the roles that must answer, in roster order.
     pub fn required(&self, change: ChangeType) -> impl Iterator<Item = &RoleRule> {
         let required = &self.change(change).required_roles;
-        self.roster.iter().filter(move |role| required.contains(&role.name))
+        self.roster
+            .iter()
+            .filter(move |role| required.contains(&role.name))
     }
 
     /// Returns whether a required role answers for this axis.
     pub fn covers(&self, change: ChangeType, axis: Axis) -> bool {
-        self.required(change).any(|role| role.primary_axes.contains(&axis))
+        self.required(change)
+            .any(|role| role.primary_axes.contains(&axis))
     }
 
     /// Returns the floor of an axis.
     pub fn floor(&self, change: ChangeType, axis: Axis) -> Floor {
-        let own = self.change(change).floors.iter().find(|floor| floor.axis == axis);
+        let own = self
+            .change(change)
+            .floors
+            .iter()
+            .find(|floor| floor.axis == axis);
         own.map_or(self.axis_floor, |own| Floor {
             reject_below: own.reject_below,
             unsure_below: own.unsure_below,
@@ -364,7 +382,8 @@ impl Roles {
     /// Returns the confidence that an approval of this role needs; `None` is a role
     /// outside the roster.
     pub fn confidence_floor(&self, role: Option<&RoleRule>) -> Amount {
-        role.and_then(|role| role.confidence_floor).unwrap_or(self.confidence_floor)
+        role.and_then(|role| role.confidence_floor)
+            .unwrap_or(self.confidence_floor)
     }
 
     /// Returns the names of the roles that a principal may speak for. Roster roles get their roster
@@ -377,7 +396,10 @@ impl Roles {
         for spelling in spellings {
             check::role_name(spelling)?;
             let name = self.resolve(spelling).map_or(spelling, |role| &role.name);
-            if names.iter().any(|other: &String| text::fold(other) == text::fold(name)) {
+            if names
+                .iter()
+                .any(|other: &String| text::fold(other) == text::fold(name))
+            {
                 return Err(format!("council role `{name}` stands twice"));
             }
             names.push(name.clone());

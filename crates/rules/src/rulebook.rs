@@ -64,10 +64,18 @@ pub struct RulebookError {
 impl RulebookError {
     /// Creates an error in `file`. The message may quote the file, so it is cut to a length that
     /// fits into a ledger line.
-    pub fn new(file: impl Into<String>, line: Option<usize>, message: impl Into<String>) -> RulebookError {
+    pub fn new(
+        file: impl Into<String>,
+        line: Option<usize>,
+        message: impl Into<String>,
+    ) -> RulebookError {
         let message: String = message.into();
         let message = message.chars().take(MESSAGE_CHARS_MAX).collect();
-        RulebookError { file: file.into(), line, message }
+        RulebookError {
+            file: file.into(),
+            line,
+            message,
+        }
     }
 }
 
@@ -168,7 +176,8 @@ impl Rulebook {
             RulebookError::new(
                 "rules/safety.yaml",
                 None,
-                "missing; bring it back, or take the one that `spoolgate init` writes in a new folder",
+                "missing; bring it back, or take the one that `spoolgate init` writes in a new \
+                    folder",
             )
         })?;
         if let Some(rates) = &mut rates {
@@ -204,9 +213,16 @@ impl Rulebook {
     /// that is not in it.
     pub fn with_services(&self, text: &str) -> Result<Rulebook, RulebookError> {
         let mut files = self.files.as_ref().clone();
-        files.files.insert(services::PATH.to_owned(), text.to_owned());
+        files
+            .files
+            .insert(services::PATH.to_owned(), text.to_owned());
         let services = Services::read(services::PATH, text)?;
-        let book = Rulebook { hash: files.hash(), files: Arc::new(files), services, ..self.clone() };
+        let book = Rulebook {
+            hash: files.hash(),
+            files: Arc::new(files),
+            services,
+            ..self.clone()
+        };
         book.check_references()?;
         Ok(book)
     }
@@ -226,10 +242,18 @@ impl Rulebook {
             None => {
                 files.files.remove(path);
                 let rule = self.ruleset.rules.values().find(|rule| rule.path == path);
-                rule.map_or_else(|| Ok(self.ruleset.clone()), |rule| self.ruleset.without(&rule.file.id))?
+                rule.map_or_else(
+                    || Ok(self.ruleset.clone()),
+                    |rule| self.ruleset.without(&rule.file.id),
+                )?
             }
         };
-        Ok(Rulebook { hash: files.hash(), files: Arc::new(files), ruleset, ..self.clone() })
+        Ok(Rulebook {
+            hash: files.hash(),
+            files: Arc::new(files),
+            ruleset,
+            ..self.clone()
+        })
     }
 
     /// Returns the role of a principal, or `None` if the rulebook does not name it.
@@ -251,9 +275,15 @@ impl Rulebook {
             return Err(RulebookError::new("rules/safety.yaml", None, message));
         }
         for rule in self.principals.values() {
-            if let Some(missing) = rule.strategies.iter().find(|name| !self.strategies.contains_key(name)) {
-                let message =
-                    format!("principal `{}` names strategy `{missing}`, which has no file", rule.name);
+            if let Some(missing) = rule
+                .strategies
+                .iter()
+                .find(|name| !self.strategies.contains_key(name))
+            {
+                let message = format!(
+                    "principal `{}` names strategy `{missing}`, which has no file",
+                    rule.name
+                );
                 return Err(RulebookError::new("rules/principals.yaml", None, message));
             }
             if rule.role != Role::Agent && !rule.strategies.is_empty() {
@@ -266,24 +296,41 @@ impl Rulebook {
             }
         }
         for instrument in self.instruments.values() {
-            let Some(bridge) = instrument.bridge.as_ref() else { continue };
+            let Some(bridge) = instrument.bridge.as_ref() else {
+                continue;
+            };
             if self.role(bridge) != Some(Role::Bridge) {
                 let message = format!(
-                    "instrument `{}`: `{bridge}` is not a principal with `role: bridge` in rules/principals.yaml",
+                    "instrument `{}`: `{bridge}` is not a principal with `role: bridge` in \
+                        rules/principals.yaml",
                     instrument.symbol
                 );
                 return Err(RulebookError::new("rules/instruments.yaml", None, message));
             }
         }
-        let named = self.gateway.adapters.iter().flat_map(|adapter| &adapter.services);
-        let is_known = |name: &ServiceName| self.services.services.iter().any(|known| known.service == *name);
+        let named = self
+            .gateway
+            .adapters
+            .iter()
+            .flat_map(|adapter| &adapter.services);
+        let is_known = |name: &ServiceName| {
+            self.services
+                .services
+                .iter()
+                .any(|known| known.service == *name)
+        };
         if let Some(missing) = named.into_iter().find(|name| !is_known(name)) {
-            let message = format!("`services` names `{missing}`, which is not in {}", services::PATH);
+            let message = format!(
+                "`services` names `{missing}`, which is not in {}",
+                services::PATH
+            );
             return Err(RulebookError::new(gateway::PATH, None, message));
         }
         for strategy in self.strategies.values() {
-            if let Some(missing) =
-                strategy.instruments.iter().find(|name| !self.instruments.contains_key(name))
+            if let Some(missing) = strategy
+                .instruments
+                .iter()
+                .find(|name| !self.instruments.contains_key(name))
             {
                 let path = format!("rules/strategies/{}.yaml", strategy.name);
                 return Err(RulebookError::new(
@@ -299,8 +346,13 @@ impl Rulebook {
 
 impl Rulebook {
     /// Returns the strategies of a concern, in order of their names.
-    pub fn strategies_of<'a>(&'a self, concern: &'a ConcernId) -> impl Iterator<Item = &'a Strategy> {
-        self.strategies.values().filter(move |strategy| strategy.concern.as_ref() == Some(concern))
+    pub fn strategies_of<'a>(
+        &'a self,
+        concern: &'a ConcernId,
+    ) -> impl Iterator<Item = &'a Strategy> {
+        self.strategies
+            .values()
+            .filter(move |strategy| strategy.concern.as_ref() == Some(concern))
     }
 
     /// Checks that control ids are unique, that at most one strategy per concern is active, and
@@ -310,12 +362,23 @@ impl Rulebook {
         let mut active: BTreeMap<&ConcernId, &Strategy> = BTreeMap::new();
         for strategy in self.strategies.values() {
             let fail = |what: String| {
-                Err(RulebookError::new(format!("rules/strategies/{}.yaml", strategy.name), None, what))
+                Err(RulebookError::new(
+                    format!("rules/strategies/{}.yaml", strategy.name),
+                    None,
+                    what,
+                ))
             };
             if let Some(other) = ids.insert(strategy.id(), strategy) {
-                return fail(format!("strategy_id `{}` is that of `{}` too", strategy.id(), other.name));
+                return fail(format!(
+                    "strategy_id `{}` is that of `{}` too",
+                    strategy.id(),
+                    other.name
+                ));
             }
-            let concern = strategy.concern.as_ref().filter(|_| strategy.status == StrategyStatus::Active);
+            let concern = strategy
+                .concern
+                .as_ref()
+                .filter(|_| strategy.status == StrategyStatus::Active);
             if let Some(concern) = concern
                 && let Some(other) = active.insert(concern, strategy)
             {
@@ -333,8 +396,11 @@ impl Rulebook {
             if is_machine(rule.role) && !rule.control.concerns.is_empty() {
                 return fail(format!("a {} decides on no concern", rule.role.as_str()));
             }
-            if let Some(unknown) =
-                rule.control.concerns.iter().find(|id| self.strategies_of(id).next().is_none())
+            if let Some(unknown) = rule
+                .control
+                .concerns
+                .iter()
+                .find(|id| self.strategies_of(id).next().is_none())
             {
                 return fail(format!("concern `{unknown}` is that of no strategy file"));
             }
@@ -361,31 +427,51 @@ fn is_below(path: &str, folder: &str) -> bool {
 }
 
 fn stem_below<'a>(path: &'a str, folder: &str, ending: &str) -> Option<&'a str> {
-    path.strip_prefix(folder)?.strip_suffix(ending).filter(|stem| !stem.contains('/'))
+    path.strip_prefix(folder)?
+        .strip_suffix(ending)
+        .filter(|stem| !stem.contains('/'))
 }
 
 fn same_name(path: &str, stem: &str, name: &str) -> Result<(), RulebookError> {
     if stem == name {
         return Ok(());
     }
-    Err(RulebookError::new(path, None, format!("names itself `{name}`; file name and name must agree")))
+    Err(RulebookError::new(
+        path,
+        None,
+        format!("names itself `{name}`; file name and name must agree"),
+    ))
 }
 
-fn read_principals(path: &str, text: &str) -> Result<BTreeMap<Principal, PrincipalRule>, RulebookError> {
+fn read_principals(
+    path: &str,
+    text: &str,
+) -> Result<BTreeMap<Principal, PrincipalRule>, RulebookError> {
     let file: PrincipalsFile = yaml::read(path, text)?;
     let mut by_name = BTreeMap::new();
     for rule in file.principals {
         if rule.request_age_max_s == Some(0) {
-            let message = format!("principal `{}`: request_age_max_s must be above 0", rule.name);
+            let message = format!(
+                "principal `{}`: request_age_max_s must be above 0",
+                rule.name
+            );
             return Err(RulebookError::new(path, None, message));
         }
-        let fail =
-            |what: String| RulebookError::new(path, None, format!("principal `{}`: {what}", rule.name));
-        rule.admission.as_ref().map_or(Ok(()), admission::Grant::check).map_err(fail)?;
+        let fail = |what: String| {
+            RulebookError::new(path, None, format!("principal `{}`: {what}", rule.name))
+        };
+        rule.admission
+            .as_ref()
+            .map_or(Ok(()), admission::Grant::check)
+            .map_err(fail)?;
         check_actions(&rule).map_err(fail)?;
         let name = rule.name.clone();
         if by_name.insert(name.clone(), rule).is_some() {
-            return Err(RulebookError::new(path, None, format!("principal `{name}` stands twice")));
+            return Err(RulebookError::new(
+                path,
+                None,
+                format!("principal `{name}` stands twice"),
+            ));
         }
     }
     Ok(by_name)
@@ -395,13 +481,18 @@ fn read_principals(path: &str, text: &str) -> Result<BTreeMap<Principal, Princip
 /// feeds and bridges.
 fn check_actions(rule: &PrincipalRule) -> Result<(), String> {
     if is_machine(rule.role) && !rule.actions.is_empty() {
-        return Err(format!("a {} asks for nothing: it has no `actions`", rule.role.as_str()));
+        return Err(format!(
+            "a {} asks for nothing: it has no `actions`",
+            rule.role.as_str()
+        ));
     }
     let mut known = BTreeSet::new();
     for action in &rule.actions {
         if !gateway::ACTIONS.contains(&action.as_str()) {
             let names = gateway::ACTIONS.join(", ");
-            return Err(format!("`actions` has `{action}`, which is none of {names}"));
+            return Err(format!(
+                "`actions` has `{action}`, which is none of {names}"
+            ));
         }
         if !known.insert(action) {
             return Err(format!("`actions` has `{action}` twice"));
@@ -430,7 +521,10 @@ fn resolve_council_roles(
             return Err(fail(format!("a {} has no tasks", rule.role.as_str())));
         }
         if is_machine(rule.role) && !rule.council_roles.is_empty() {
-            return Err(fail(format!("a {} speaks for no council role", rule.role.as_str())));
+            return Err(fail(format!(
+                "a {} speaks for no council role",
+                rule.role.as_str()
+            )));
         }
         rule.council_roles = roles.resolve_all(&rule.council_roles).map_err(fail)?;
     }
@@ -461,10 +555,15 @@ fn read_instruments(path: &str, text: &str) -> Result<BTreeMap<Symbol, Instrumen
         if instrument.max_gap.is_some_and(|gap| !gap.is_positive()) {
             return fail("`max_gap` is not above 0; leave it out to find no gap implausible");
         }
-        if instrument.percent_price.is_some_and(|share| !share.is_positive()) {
+        if instrument
+            .percent_price
+            .is_some_and(|share| !share.is_positive())
+        {
             return fail("`percent_price` is not above 0; leave it out to take any price");
         }
-        if !instrument.multiplier.is_positive() || !instrument.max_size.is_positive() || instrument.bar_s == 0
+        if !instrument.multiplier.is_positive()
+            || !instrument.max_size.is_positive()
+            || instrument.bar_s == 0
         {
             return fail("`multiplier`, `max_size` and `bar_s` must be above 0");
         }
@@ -484,12 +583,20 @@ fn read_instruments(path: &str, text: &str) -> Result<BTreeMap<Symbol, Instrumen
             }
             (Venue::Outbox, Some(_)) | (Venue::Paper, None) => {}
         }
-        if instrument.group.as_ref().is_some_and(|group| group.trim().is_empty()) {
+        if instrument
+            .group
+            .as_ref()
+            .is_some_and(|group| group.trim().is_empty())
+        {
             return fail("`group` is empty; leave it out if it moves with nothing else");
         }
         let symbol = instrument.symbol.clone();
         if by_symbol.insert(symbol.clone(), instrument).is_some() {
-            return Err(RulebookError::new(path, None, format!("instrument `{symbol}` stands twice")));
+            return Err(RulebookError::new(
+                path,
+                None,
+                format!("instrument `{symbol}` stands twice"),
+            ));
         }
     }
     Ok(by_symbol)
@@ -498,9 +605,14 @@ fn read_instruments(path: &str, text: &str) -> Result<BTreeMap<Symbol, Instrumen
 fn check_strategy(path: &str, stem: &str, strategy: &Strategy) -> Result<(), RulebookError> {
     same_name(path, stem, strategy.name.as_str())?;
     // The reason appears in ledger lines and answers, so its length is bounded.
-    if strategy.degraded.as_ref().is_some_and(|why| why.trim().is_empty() || why.len() > REASON_BYTES_MAX) {
+    if strategy
+        .degraded
+        .as_ref()
+        .is_some_and(|why| why.trim().is_empty() || why.len() > REASON_BYTES_MAX)
+    {
         let message = format!(
-            "`degraded` gives a reason of 1 to {REASON_BYTES_MAX} bytes; leave it out if there is none"
+            "`degraded` gives a reason of 1 to {REASON_BYTES_MAX} bytes; leave it out if there is \
+                none"
         );
         return Err(RulebookError::new(path, None, message));
     }
@@ -510,7 +622,8 @@ fn check_strategy(path: &str, stem: &str, strategy: &Strategy) -> Result<(), Rul
         return Err(RulebookError::new(path, None, message));
     }
     if let Some(share) = strategy.allocation.filter(|share| !share.is_positive()) {
-        let message = format!("`allocation` is {share}; it is a fraction of the capital base above 0");
+        let message =
+            format!("`allocation` is {share}; it is a fraction of the capital base above 0");
         return Err(RulebookError::new(path, None, message));
     }
     check_windows(path, &strategy.restricted)?;
@@ -520,8 +633,9 @@ fn check_strategy(path: &str, stem: &str, strategy: &Strategy) -> Result<(), Rul
 fn check_windows(path: &str, windows: &[Window]) -> Result<(), RulebookError> {
     match windows.iter().find(|window| window.is_ambiguous()) {
         Some(window) => {
-            let message =
-                format!("`restricted` from {window}: give it another end, or pause what is not to run");
+            let message = format!(
+                "`restricted` from {window}: give it another end, or pause what is not to run"
+            );
             Err(RulebookError::new(path, None, message))
         }
         None => Ok(()),
@@ -542,7 +656,10 @@ fn check_safety(path: &str, safety: Safety) -> Result<Safety, RulebookError> {
         ("max_spread", safety.max_spread),
         ("max_mid_deviation", safety.max_mid_deviation),
     ];
-    if let Some((name, value)) = fractions.iter().find(|(_, v)| !v.is_positive() || *v > Amount::ONE) {
+    if let Some((name, value)) = fractions
+        .iter()
+        .find(|(_, v)| !v.is_positive() || *v > Amount::ONE)
+    {
         return Err(RulebookError::new(
             path,
             None,
@@ -559,14 +676,28 @@ fn check_safety(path: &str, safety: Safety) -> Result<Safety, RulebookError> {
         ("max_order_value", safety.max_order_value),
     ];
     if let Some((name, value)) = positive.iter().find(|(_, v)| !v.is_positive()) {
-        return Err(RulebookError::new(path, None, format!("`{name}` is {value}; it must be above 0")));
+        return Err(RulebookError::new(
+            path,
+            None,
+            format!("`{name}` is {value}; it must be above 0"),
+        ));
     }
-    if let Some(share) = safety.max_volume_share.filter(|v| !v.is_positive() || *v > Amount::ONE) {
-        let message = format!("`max_volume_share` is {share}; it is a fraction above 0 and at most 1");
+    if let Some(share) = safety
+        .max_volume_share
+        .filter(|v| !v.is_positive() || *v > Amount::ONE)
+    {
+        let message =
+            format!("`max_volume_share` is {share}; it is a fraction above 0 and at most 1");
         return Err(RulebookError::new(path, None, message));
     }
-    let slips = [("entry_slippage", safety.entry_slippage), ("stop_slippage", safety.stop_slippage)];
-    if let Some((name, value)) = slips.iter().find(|(_, v)| v.is_negative() || *v >= Amount::ONE) {
+    let slips = [
+        ("entry_slippage", safety.entry_slippage),
+        ("stop_slippage", safety.stop_slippage),
+    ];
+    if let Some((name, value)) = slips
+        .iter()
+        .find(|(_, v)| v.is_negative() || *v >= Amount::ONE)
+    {
         return Err(RulebookError::new(
             path,
             None,
@@ -575,7 +706,8 @@ fn check_safety(path: &str, safety: Safety) -> Result<Safety, RulebookError> {
     }
     if !safety.reduced_risk_factor.is_positive() || safety.reduced_risk_factor >= Amount::ONE {
         let factor = safety.reduced_risk_factor;
-        let message = format!("`reduced_risk_factor` is {factor}; it is a fraction above 0 and below 1");
+        let message =
+            format!("`reduced_risk_factor` is {factor}; it is a fraction above 0 and below 1");
         return Err(RulebookError::new(path, None, message));
     }
     if safety.control_confidence_min.is_negative() || safety.control_confidence_min > Amount::ONE {
@@ -584,7 +716,10 @@ fn check_safety(path: &str, safety: Safety) -> Result<Safety, RulebookError> {
         return Err(RulebookError::new(path, None, message));
     }
     if safety.hold_expires_s == 0 || safety.hold_expires_s > HOLD_S_MAX {
-        let message = format!("`hold_expires_s` is {}; it is from 1 to {HOLD_S_MAX}", safety.hold_expires_s);
+        let message = format!(
+            "`hold_expires_s` is {}; it is from 1 to {HOLD_S_MAX}",
+            safety.hold_expires_s
+        );
         return Err(RulebookError::new(path, None, message));
     }
     if safety.max_executions == 0 || safety.max_executions > EXECUTIONS_MAX {
@@ -594,12 +729,14 @@ fn check_safety(path: &str, safety: Safety) -> Result<Safety, RulebookError> {
     }
     if safety.executions_window_s == 0 || safety.executions_window_s > EXECUTIONS_WINDOW_S_MAX {
         let window = safety.executions_window_s;
-        let message =
-            format!("`executions_window_s` is {window}; it must be from 1 to {EXECUTIONS_WINDOW_S_MAX}");
+        let message = format!(
+            "`executions_window_s` is {window}; it must be from 1 to {EXECUTIONS_WINDOW_S_MAX}"
+        );
         return Err(RulebookError::new(path, None, message));
     }
     if safety.max_losing_trades == 0 {
-        let message = "`max_losing_trades` is 0, which no strategy begins below; it must be at least 1";
+        let message =
+            "`max_losing_trades` is 0, which no strategy begins below; it must be at least 1";
         return Err(RulebookError::new(path, None, message));
     }
     if safety.cooldown_s > COOLDOWN_S_MAX {
@@ -609,19 +746,24 @@ fn check_safety(path: &str, safety: Safety) -> Result<Safety, RulebookError> {
     }
     let messages = [
         ("max_messages_per_minute", safety.max_messages_per_minute),
-        ("max_messages_per_minute_all", safety.max_messages_per_minute_all),
+        (
+            "max_messages_per_minute_all",
+            safety.max_messages_per_minute_all,
+        ),
     ];
     if let Some((name, _)) = messages.iter().find(|(_, most)| *most == 0) {
-        let message =
-            format!("`{name}` is 0, which lets no agent ask or enter anything; it must be at least 1");
+        let message = format!(
+            "`{name}` is 0, which lets no agent ask or enter anything; it must be at least 1"
+        );
         return Err(RulebookError::new(path, None, message));
     }
     if let Some(dead_man) = &safety.dead_man
         && !(1..=DEAD_MAN_TIMEOUT_S_MAX).contains(&dead_man.timeout_s)
     {
         let timeout = dead_man.timeout_s;
-        let message =
-            format!("`timeout_s` of `dead_man` is {timeout}; it must be from 1 to {DEAD_MAN_TIMEOUT_S_MAX}");
+        let message = format!(
+            "`timeout_s` of `dead_man` is {timeout}; it must be from 1 to {DEAD_MAN_TIMEOUT_S_MAX}"
+        );
         return Err(RulebookError::new(path, None, message));
     }
     check_windows(path, &safety.restricted)?;
@@ -629,8 +771,9 @@ fn check_safety(path: &str, safety: Safety) -> Result<Safety, RulebookError> {
     // would not work.
     if safety.duplicate_window_s > DUPLICATE_WINDOW_S_MAX {
         let window = safety.duplicate_window_s;
-        let message =
-            format!("`duplicate_window_s` is {window}; it must be at most {DUPLICATE_WINDOW_S_MAX}");
+        let message = format!(
+            "`duplicate_window_s` is {window}; it must be at most {DUPLICATE_WINDOW_S_MAX}"
+        );
         return Err(RulebookError::new(path, None, message));
     }
     if safety.exit_age_max_s > EXIT_AGE_S_MAX {
@@ -648,9 +791,14 @@ mod tests {
     fn with_principal(line: &str) -> Result<Rulebook, String> {
         let principals = format!("principals:\n  - name: somebody\n    {line}\n");
         let safety = include_str!("../../../rules/safety.yaml").to_owned();
-        let files =
-            [("rules/safety.yaml".to_owned(), safety), ("rules/principals.yaml".to_owned(), principals)];
-        Rulebook::compile(&Bundle { files: files.into() }).map_err(|error| error.to_string())
+        let files = [
+            ("rules/safety.yaml".to_owned(), safety),
+            ("rules/principals.yaml".to_owned(), principals),
+        ];
+        Rulebook::compile(&Bundle {
+            files: files.into(),
+        })
+        .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -668,11 +816,21 @@ mod tests {
             ("", false),
             ("\u{200b}", false),
         ] {
-            assert_eq!(book.roles.may_speak_for(rule, spelling), may, "{spelling:?}");
+            assert_eq!(
+                book.roles.may_speak_for(rule, spelling),
+                may,
+                "{spelling:?}"
+            );
         }
         for (line, expect) in [
-            ("role: feed\n    council_roles: [RO]", "a feed speaks for no council role"),
-            ("role: bridge\n    council_roles: [RO]", "a bridge speaks for no council role"),
+            (
+                "role: feed\n    council_roles: [RO]",
+                "a feed speaks for no council role",
+            ),
+            (
+                "role: bridge\n    council_roles: [RO]",
+                "a bridge speaks for no council role",
+            ),
             (
                 "role: bridge\n    admission: {domains: [{tenant: t, surface: s, profile: p}]}",
                 "a bridge has no tasks",
@@ -681,13 +839,28 @@ mod tests {
                 "role: feed\n    admission: {domains: [{tenant: t, surface: s, profile: p}]}",
                 "a feed has no tasks",
             ),
-            ("role: human\n    council_roles: [RO, Risk Officer]", "`Risk Officer` stands twice"),
-            ("role: human\n    council_roles: [Chair, chair]", "`chair` stands twice"),
-            ("role: human\n    council_roles: [\"--\"]", "is no name of a role"),
-            ("role: human\n    council_roles: [\"a\\u202eb\"]", "is no name of a role"),
+            (
+                "role: human\n    council_roles: [RO, Risk Officer]",
+                "`Risk Officer` stands twice",
+            ),
+            (
+                "role: human\n    council_roles: [Chair, chair]",
+                "`chair` stands twice",
+            ),
+            (
+                "role: human\n    council_roles: [\"--\"]",
+                "is no name of a role",
+            ),
+            (
+                "role: human\n    council_roles: [\"a\\u202eb\"]",
+                "is no name of a role",
+            ),
         ] {
             let error = with_principal(line).unwrap_err();
-            assert!(error.starts_with("rules/principals.yaml: principal `somebody`:"), "{error}");
+            assert!(
+                error.starts_with("rules/principals.yaml: principal `somebody`:"),
+                "{error}"
+            );
             assert!(error.contains(expect), "{line}: {error}");
         }
         assert!(with_principal("role: feed\n    council_roles: []").is_ok());
@@ -696,44 +869,100 @@ mod tests {
     #[test]
     fn adapters_name_services_that_there_are() {
         let compile = |service: &str| {
-            let adapter =
-                format!("adapters: [{{actions: [email.send], services: [{service}], adapter: stub}}]");
-            let services = "services: [{service: mail, host: smtp.example.com, protocol: smtp, added_at: \
-                            2026-01-01T00:00:00Z, added_by: owner, actions: [email.send], is_active: false}]";
+            let adapter = format!(
+                "adapters: [{{actions: [email.send], services: [{service}], adapter: stub}}]"
+            );
+            let services = "services: [{service: mail, host: smtp.example.com, protocol: smtp, \
+                added_at: \
+                            2026-01-01T00:00:00Z, added_by: owner, actions: [email.send], \
+                                is_active: false}]";
             let safety = include_str!("../../../rules/safety.yaml").to_owned();
-            let files = [("safety", safety), ("gateway", adapter), ("services", services.to_owned())];
+            let files = [
+                ("safety", safety),
+                ("gateway", adapter),
+                ("services", services.to_owned()),
+            ];
             let files = files.map(|(name, text)| (format!("rules/{name}.yaml"), text));
-            Rulebook::compile(&Bundle { files: files.into() }).map_err(|error| error.to_string())
+            Rulebook::compile(&Bundle {
+                files: files.into(),
+            })
+            .map_err(|error| error.to_string())
         };
         assert!(compile("mail").is_ok());
         let error = compile("post").unwrap_err();
-        assert_eq!(error, "rules/gateway.yaml: `services` names `post`, which is not in rules/services.yaml");
+        assert_eq!(
+            error,
+            "rules/gateway.yaml: `services` names `post`, which is not in rules/services.yaml"
+        );
     }
 
     #[test]
     fn who_may_be_the_bridge_of_an_instrument() {
         let compile = |instrument: &str, role: &str| {
-            let instruments = format!("{}{instrument}", include_str!("../../../rules/instruments.yaml"));
+            let instruments = format!(
+                "{}{instrument}",
+                include_str!("../../../rules/instruments.yaml")
+            );
             let principals = format!("principals:\n  - {{name: exchange, role: {role}}}\n");
             let safety = include_str!("../../../rules/safety.yaml").to_owned();
-            let files = [("safety", safety), ("principals", principals), ("instruments", instruments)];
+            let files = [
+                ("safety", safety),
+                ("principals", principals),
+                ("instruments", instruments),
+            ];
             let files = files.map(|(name, text)| (format!("rules/{name}.yaml"), text));
-            Rulebook::compile(&Bundle { files: files.into() }).map_err(|error| error.to_string())
+            Rulebook::compile(&Bundle {
+                files: files.into(),
+            })
+            .map_err(|error| error.to_string())
         };
         let book = compile("    venue: outbox\n    bridge: exchange\n", "bridge").unwrap();
-        assert_eq!(book.instruments.values().next().unwrap().venue, Venue::Outbox);
+        assert_eq!(
+            book.instruments.values().next().unwrap().venue,
+            Venue::Outbox
+        );
         let book = compile("    venue: paper\n", "bridge").unwrap();
-        assert_eq!(book.instruments.values().next().unwrap().venue, Venue::Paper);
+        assert_eq!(
+            book.instruments.values().next().unwrap().venue,
+            Venue::Paper
+        );
         for (instrument, role, expect) in [
-            ("    venue: outbox\n", "bridge", "needs `bridge`, a principal of role bridge"),
-            ("    bridge: exchange\n", "bridge", "`bridge` belongs to `venue: outbox`"),
-            ("    venue: outbox\n    bridge: exchange\n", "feed", "not a principal with `role: bridge`"),
-            ("    venue: outbox\n    bridge: nobody\n", "bridge", "not a principal with `role: bridge`"),
-            ("    venue: outbox\n    bridge: null\n", "bridge", "rules/instruments.yaml"),
-            ("    venue: exchange\n", "bridge", "unknown variant `exchange`"),
+            (
+                "    venue: outbox\n",
+                "bridge",
+                "needs `bridge`, a principal of role bridge",
+            ),
+            (
+                "    bridge: exchange\n",
+                "bridge",
+                "`bridge` belongs to `venue: outbox`",
+            ),
+            (
+                "    venue: outbox\n    bridge: exchange\n",
+                "feed",
+                "not a principal with `role: bridge`",
+            ),
+            (
+                "    venue: outbox\n    bridge: nobody\n",
+                "bridge",
+                "not a principal with `role: bridge`",
+            ),
+            (
+                "    venue: outbox\n    bridge: null\n",
+                "bridge",
+                "rules/instruments.yaml",
+            ),
+            (
+                "    venue: exchange\n",
+                "bridge",
+                "unknown variant `exchange`",
+            ),
         ] {
             let error = compile(instrument, role).unwrap_err();
-            assert!(error.starts_with("rules/instruments.yaml") && error.contains(expect), "{error}");
+            assert!(
+                error.starts_with("rules/instruments.yaml") && error.contains(expect),
+                "{error}"
+            );
         }
     }
 
@@ -743,8 +972,10 @@ mod tests {
         let own = roles::SHIPPED.replacen("confidence_floor: 0.6", "confidence_floor: 0.7", 1);
         let mut files = BTreeMap::from([("rules/safety.yaml".to_owned(), safety)]);
         let floor = |files: &BTreeMap<String, String>| {
-            Rulebook::compile(&Bundle { files: files.clone() })
-                .map(|book| book.roles.confidence_floor.to_string())
+            Rulebook::compile(&Bundle {
+                files: files.clone(),
+            })
+            .map(|book| book.roles.confidence_floor.to_string())
         };
         assert_eq!(floor(&files).unwrap(), "0.6");
         files.insert(roles::PATH.to_owned(), own);
@@ -755,15 +986,22 @@ mod tests {
 
     #[test]
     fn what_control_decides_on_is_said_once_and_by_somebody() {
-        const REST: &str = "instruments: []\ndirections: [long]\nstop_distance: {min: 0.001, max: 0.1}\naccount: acc\nmarket: m\n";
+        const REST: &str = "instruments: []\ndirections: [long]\nstop_distance: {min: 0.001, max: \
+            0.1}\naccount: acc\nmarket: m\n";
         let compile = |a: &str, b: &str, principal: &str, safety: &str| {
             let text = |name: &str, own: &str| match own.contains("account") {
-                true => format!("name: {name}\n{own}\n{}", REST.split("account").next().unwrap_or_default()),
+                true => format!(
+                    "name: {name}\n{own}\n{}",
+                    REST.split("account").next().unwrap_or_default()
+                ),
                 false => format!("name: {name}\n{own}\n{REST}"),
             };
             let safety = format!(
                 "{}\n{safety}\n",
-                include_str!("../../../rules/safety.yaml").split("\nreduced_risk_factor").next().unwrap()
+                include_str!("../../../rules/safety.yaml")
+                    .split("\nreduced_risk_factor")
+                    .next()
+                    .unwrap()
             );
             let principals = format!("principals:\n  - {{name: hermes, role: {principal}}}\n");
             let files = [
@@ -772,15 +1010,28 @@ mod tests {
                 ("rules/strategies/a.yaml".to_owned(), text("a", a)),
                 ("rules/strategies/b.yaml".to_owned(), text("b", b)),
             ];
-            Rulebook::compile(&Bundle { files: files.into() }).map_err(|error| error.to_string())
+            Rulebook::compile(&Bundle {
+                files: files.into(),
+            })
+            .map_err(|error| error.to_string())
         };
-        let good =
-            compile("status: active", "status: standby", "agent, control: {concerns: [\"acc:m\"]}", "")
-                .unwrap();
+        let good = compile(
+            "status: active",
+            "status: standby",
+            "agent, control: {concerns: [\"acc:m\"]}",
+            "",
+        )
+        .unwrap();
         assert_eq!(good.safety.reduced_risk_factor.to_string(), "0.5");
         assert!(good.safety.control_confidence_min.is_zero());
         for (a, b, principal, safety, expect) in [
-            ("status: active", "status: active", "agent", "", "`a` is active on `acc:m` too"),
+            (
+                "status: active",
+                "status: active",
+                "agent",
+                "",
+                "`a` is active on `acc:m` too",
+            ),
             (
                 "status: active",
                 "status: standby\nstrategy_id: a",
@@ -788,10 +1039,34 @@ mod tests {
                 "",
                 "strategy_id `a` is that of `a` too",
             ),
-            ("status: active\naccount: acc", "status: standby", "agent", "", "give both or none"),
-            ("status: active\nrisk_mode: lax", "status: standby", "agent", "", "unknown variant `lax`"),
-            ("status: active\ndegraded: ' '", "status: standby", "agent", "", "`degraded` gives a reason"),
-            ("status: idle", "status: standby", "agent", "", "unknown variant `idle`"),
+            (
+                "status: active\naccount: acc",
+                "status: standby",
+                "agent",
+                "",
+                "give both or none",
+            ),
+            (
+                "status: active\nrisk_mode: lax",
+                "status: standby",
+                "agent",
+                "",
+                "unknown variant `lax`",
+            ),
+            (
+                "status: active\ndegraded: ' '",
+                "status: standby",
+                "agent",
+                "",
+                "`degraded` gives a reason",
+            ),
+            (
+                "status: idle",
+                "status: standby",
+                "agent",
+                "",
+                "unknown variant `idle`",
+            ),
             (
                 "status: active",
                 "status: standby",
@@ -850,12 +1125,23 @@ mod tests {
     #[test]
     fn exits_may_be_a_day_old_and_no_older() {
         let shipped = include_str!("../../../rules/safety.yaml");
-        for (age, refused) in [("0", false), ("86400", false), ("86401", true), ("4294967295", true)] {
+        for (age, refused) in [
+            ("0", false),
+            ("86400", false),
+            ("86401", true),
+            ("4294967295", true),
+        ] {
             let text = shipped.replace("exit_age_max_s: 86400", &format!("exit_age_max_s: {age}"));
-            let bundle = Bundle { files: BTreeMap::from([("rules/safety.yaml".to_owned(), text)]) };
+            let bundle = Bundle {
+                files: BTreeMap::from([("rules/safety.yaml".to_owned(), text)]),
+            };
             let told = Rulebook::compile(&bundle).map_err(|error| error.to_string());
             assert_eq!(told.is_err(), refused, "{age}: {told:?}");
-            assert!(told.err().is_none_or(|error| error.contains("`exit_age_max_s`")), "{age}");
+            assert!(
+                told.err()
+                    .is_none_or(|error| error.contains("`exit_age_max_s`")),
+                "{age}"
+            );
         }
     }
 }

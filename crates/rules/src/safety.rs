@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::hours::Window;
 use super::rulebook::{
-    COOLDOWN_S_MAX, DEAD_MAN_TIMEOUT_S_MAX, DUPLICATE_WINDOW_S_MAX, EXECUTIONS_MAX, EXECUTIONS_WINDOW_S_MAX,
-    EXIT_AGE_S_MAX, HOLD_S_MAX,
+    COOLDOWN_S_MAX, DEAD_MAN_TIMEOUT_S_MAX, DUPLICATE_WINDOW_S_MAX, EXECUTIONS_MAX,
+    EXECUTIONS_WINDOW_S_MAX, EXIT_AGE_S_MAX, HOLD_S_MAX,
 };
 use super::yaml;
 use spoolgate_wire::amount::{self, Amount};
@@ -43,7 +43,10 @@ pub struct Safety {
     #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0")]
     pub max_correlated_group: Option<Amount>,
     /// Largest risk of everything that is open, down to its stops, fraction of the capital base.
-    #[serde(default = "portfolio_risk", deserialize_with = "amount::yaml::required")]
+    #[serde(
+        default = "portfolio_risk",
+        deserialize_with = "amount::yaml::required"
+    )]
     #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0_to_1")]
     pub max_portfolio_risk: Amount,
     /// Loss within a UTC day at which entries stop.
@@ -218,7 +221,8 @@ impl DeadManAction {
 impl Safety {
     /// Returns the limit on exposure in one direction.
     pub fn same_direction(&self) -> Amount {
-        self.max_same_direction_exposure.unwrap_or(self.max_total_exposure)
+        self.max_same_direction_exposure
+            .unwrap_or(self.max_total_exposure)
     }
 
     /// Returns the limit on exposure of one group.
@@ -336,33 +340,55 @@ mod tests {
             ("rules/strategies/trend.yaml", strategy.to_owned()),
         ];
         let files = files.map(|(path, text)| (path.to_owned(), text));
-        Rulebook::compile(&Bundle { files: files.into() }).map_err(|error| error.to_string())
+        Rulebook::compile(&Bundle {
+            files: files.into(),
+        })
+        .map_err(|error| error.to_string())
     }
 
     fn read(safety: &str) -> Result<Safety, String> {
         let instruments = include_str!("../../../rules/instruments.yaml");
-        compile(safety, instruments, include_str!("../../../rules/strategies/trend.yaml"))
-            .map(|book| book.safety)
+        compile(
+            safety,
+            instruments,
+            include_str!("../../../rules/strategies/trend.yaml"),
+        )
+        .map(|book| book.safety)
     }
 
     #[test]
     fn a_home_from_before_a_limit_loads_with_its_default() {
-        let is_later = |line: &&str| LATER.iter().any(|(name, _)| line.starts_with(&format!("{name}:")));
+        let is_later = |line: &&str| {
+            LATER
+                .iter()
+                .any(|(name, _)| line.starts_with(&format!("{name}:")))
+        };
         let lines: Vec<&str> = SHIPPED.lines().filter(|line| !is_later(line)).collect();
-        assert_eq!(lines.len() + LATER.len(), SHIPPED.lines().count(), "the shipped file says all of them");
+        assert_eq!(
+            lines.len() + LATER.len(),
+            SHIPPED.lines().count(),
+            "the shipped file says all of them"
+        );
         let older = read(&lines.join("\n")).unwrap();
         assert_eq!(older.same_direction(), older.max_total_exposure);
         assert_eq!(older.correlated_group(), older.max_total_exposure);
         let mut told = older.clone();
         told.max_same_direction_exposure = Some(fraction("0.40"));
         told.max_correlated_group = Some(fraction("0.20"));
-        assert_eq!(read(SHIPPED).unwrap(), told, "and nothing else stands there than the defaults");
+        assert_eq!(
+            read(SHIPPED).unwrap(),
+            told,
+            "and nothing else stands there than the defaults"
+        );
         let spelled: Vec<String> = LATER
             .iter()
             .filter(|(_, default)| !default.is_empty())
             .map(|(name, default)| format!("{name}: {default}"))
             .collect();
-        assert_eq!(read(&format!("{}\n{}", lines.join("\n"), spelled.join("\n"))).unwrap(), older);
+        assert_eq!(
+            read(&format!("{}\n{}", lines.join("\n"), spelled.join("\n"))).unwrap(),
+            older
+        );
     }
 
     #[test]
@@ -385,7 +411,10 @@ mod tests {
             ("dead_man", "{timeout_s: 604801, action: close_new_only}"),
             ("dead_man", "{timeout_s: 1800, action: close}"),
             ("dead_man", "{timeout_s: 1800}"),
-            ("dead_man", "{timeout_s: 1800, action: liquidate_all, after: 3}"),
+            (
+                "dead_man",
+                "{timeout_s: 1800, action: liquidate_all, after: 3}",
+            ),
             ("dead_man", ""),
             ("restricted_instruments", "[BTC-UDS]"),
             ("restricted_instruments", "[BTC-USD, BTC-USD]"),
@@ -403,8 +432,10 @@ mod tests {
             ("max_volume_share", "0"),
             ("max_volume_share", "1.1"),
         ] {
-            let kept: Vec<&str> =
-                SHIPPED.lines().filter(|line| !line.starts_with(&format!("{name}:"))).collect();
+            let kept: Vec<&str> = SHIPPED
+                .lines()
+                .filter(|line| !line.starts_with(&format!("{name}:")))
+                .collect();
             let error = read(&format!("{}\n{name}: {wrong}\n", kept.join("\n"))).unwrap_err();
             assert!(error.contains(name), "{name}: {wrong}: {error}");
         }
@@ -423,19 +454,40 @@ mod tests {
         let instruments = include_str!("../../../rules/instruments.yaml");
         let strategy = include_str!("../../../rules/strategies/trend.yaml");
         let grouped = |group: &str| format!("{}    group: {group}\n", instruments);
-        let book = compile(SHIPPED, &grouped("coins"), &format!("{strategy}allocation: 0.3\n")).unwrap();
-        assert_eq!(book.instruments.values().next().unwrap().group.as_deref(), Some("coins"));
-        assert_eq!(book.strategies.values().next().unwrap().allocation, Some(fraction("0.3")));
+        let book = compile(
+            SHIPPED,
+            &grouped("coins"),
+            &format!("{strategy}allocation: 0.3\n"),
+        )
+        .unwrap();
+        assert_eq!(
+            book.instruments.values().next().unwrap().group.as_deref(),
+            Some("coins")
+        );
+        assert_eq!(
+            book.strategies.values().next().unwrap().allocation,
+            Some(fraction("0.3"))
+        );
         for group in ["\"\"", "\" \""] {
-            assert!(compile(SHIPPED, &grouped(group), strategy).unwrap_err().contains("`group` is empty"));
+            assert!(
+                compile(SHIPPED, &grouped(group), strategy)
+                    .unwrap_err()
+                    .contains("`group` is empty")
+            );
         }
         for (line, expect) in [
             ("allocation: 0", "`allocation` is 0"),
             ("allocation: -1", "`allocation` is -1"),
-            ("restricted: [{from: \"01:00\", to: \"01:00\"}]", "`restricted` from 01:00"),
+            (
+                "restricted: [{from: \"01:00\", to: \"01:00\"}]",
+                "`restricted` from 01:00",
+            ),
         ] {
             let error = compile(SHIPPED, instruments, &format!("{strategy}{line}\n")).unwrap_err();
-            assert!(error.starts_with("rules/strategies/trend.yaml") && error.contains(expect), "{error}");
+            assert!(
+                error.starts_with("rules/strategies/trend.yaml") && error.contains(expect),
+                "{error}"
+            );
         }
     }
 }

@@ -35,7 +35,11 @@ pub struct Service {
     /// Its host: one full name or address, without wildcards.
     pub host: String,
     /// Its port; if absent, the protocol's port.
-    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "yaml::present",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, 65535>")]
     pub port: Option<u16>,
     /// `https`, `imap`, `caldav` and so on, for the adapter.
@@ -103,7 +107,9 @@ impl Services {
 
     /// Returns the service of this name.
     pub fn named(&self, name: &str) -> Option<&Service> {
-        self.services.iter().find(|service| service.service.as_str() == name)
+        self.services
+            .iter()
+            .find(|service| service.service.as_str() == name)
     }
 
     /// Returns what is wrong with the entries, or `None` if nothing is.
@@ -124,17 +130,22 @@ impl Services {
             }
             for action in &service.actions {
                 if let Some(other) = goes.insert(action, name) {
-                    return Some(format!("`{action}` goes to two active services, `{other}` and `{name}`"));
+                    return Some(format!(
+                        "`{action}` goes to two active services, `{other}` and `{name}`"
+                    ));
                 }
             }
             if let Some(other) = places.insert((&service.host, service.port), name) {
-                let what = "are active with the same host and port; one entry can have the methods and actions of both";
+                let what = "are active with the same host and port; one entry can have the methods \
+                    and actions of both";
                 return Some(format!("services `{other}` and `{name}` {what}"));
             }
         }
         // A call could mean either service if a name equals the host of another.
         self.services.iter().find_map(|service| {
-            let other = self.named(&service.host).filter(|other| other.service != service.service)?;
+            let other = self
+                .named(&service.host)
+                .filter(|other| other.service != service.service)?;
             Some(format!(
                 "the name of service `{}` is the host of service `{}`",
                 other.service, service.service
@@ -150,11 +161,15 @@ impl Service {
 
     /// Returns its line in the file.
     fn to_line(&self) -> String {
-        let port = self.port.map(|port| format!("port: {port}, ")).unwrap_or_default();
+        let port = self
+            .port
+            .map(|port| format!("port: {port}, "))
+            .unwrap_or_default();
         let methods: Vec<&str> = self.methods.iter().map(|method| method.as_str()).collect();
         // Values are quoted because YAML would read some of them as numbers or booleans.
         format!(
-            "  - {{service: \"{}\", host: \"{}\", {port}protocol: \"{}\", methods: [{}], actions: [{}], added_at: \"{}\", \
+            "  - {{service: \"{}\", host: \"{}\", {port}protocol: \"{}\", methods: [{}], actions: \
+                [{}], added_at: \"{}\", \
              added_by: \"{}\", is_active: {}}}\n",
             self.service,
             self.host,
@@ -169,7 +184,12 @@ impl Service {
 }
 
 /// Returns what is wrong with an entry apart from its name and host, or `None` if nothing is.
-pub fn fault_of(port: Option<u16>, protocol: &str, methods: &[Method], actions: &[String]) -> Option<String> {
+pub fn fault_of(
+    port: Option<u16>,
+    protocol: &str,
+    methods: &[Method],
+    actions: &[String],
+) -> Option<String> {
     if port == Some(0) {
         return Some("`port` is 0; it is 1 to 65535, or left out".to_owned());
     }
@@ -183,7 +203,11 @@ pub fn fault_of(port: Option<u16>, protocol: &str, methods: &[Method], actions: 
     }
     for action in actions {
         if !BY_ACTION.contains(&action.as_str()) {
-            return Some(format!("`{}` is none of {}", action.escape_debug(), BY_ACTION.join(", ")));
+            return Some(format!(
+                "`{}` is none of {}",
+                action.escape_debug(),
+                BY_ACTION.join(", ")
+            ));
         }
         if !seen.insert(action) {
             return Some(format!("`{action}` stands twice"));
@@ -230,8 +254,12 @@ impl fmt::Display for Edit {
         let action = match self {
             Edit::Added(_) => ActionName::ServicesAdd,
             Edit::Removed { .. } => ActionName::ServicesRemove,
-            Edit::Allowed { is_active: true, .. } => ActionName::ServicesActivate,
-            Edit::Allowed { is_active: false, .. } => ActionName::ServicesDeactivate,
+            Edit::Allowed {
+                is_active: true, ..
+            } => ActionName::ServicesActivate,
+            Edit::Allowed {
+                is_active: false, ..
+            } => ActionName::ServicesDeactivate,
         };
         write!(f, "{action} of `{}`", self.service())
     }
@@ -243,16 +271,21 @@ impl fmt::Display for Edit {
 /// # Errors
 /// Returns [`RulebookError`] if comments among the entries would be lost, or if the new file
 /// would not be valid.
-pub fn edited(text: Option<&str>, services: &Services, edit: &Edit) -> Result<String, RulebookError> {
+pub fn edited(
+    text: Option<&str>,
+    services: &Services,
+    edit: &Edit,
+) -> Result<String, RulebookError> {
     let text = text.unwrap_or_default();
     let is_head = |line: &&str| line.trim().is_empty() || line.starts_with('#');
     let head: Vec<&str> = text.lines().take_while(is_head).collect();
-    let has_comment =
-        |line: &str| line.trim_start().starts_with('#') || line.contains(" #") || line.contains("\t#");
+    let has_comment = |line: &str| {
+        line.trim_start().starts_with('#') || line.contains(" #") || line.contains("\t#")
+    };
     if let Some(index) = text.lines().skip(head.len()).position(has_comment) {
         let line = index.saturating_add(head.len()).saturating_add(1);
-        let what =
-            "a comment among the entries would be lost; move it above `services:`, or edit the file by hand";
+        let what = "a comment among the entries would be lost; move it above `services:`, or edit \
+            the file by hand";
         return Err(RulebookError::new(PATH, Some(line), what));
     }
     let mut after = services.clone();
@@ -260,7 +293,10 @@ pub fn edited(text: Option<&str>, services: &Services, edit: &Edit) -> Result<St
         Edit::Added(service) => after.services.push(service.as_ref().clone()),
         Edit::Removed { service } => after.services.retain(|other| other.service != *service),
         Edit::Allowed { service, is_active } => {
-            let of = after.services.iter_mut().filter(|other| other.service == *service);
+            let of = after
+                .services
+                .iter_mut()
+                .filter(|other| other.service == *service);
             of.for_each(|other| other.is_active = *is_active);
         }
     }
@@ -269,18 +305,28 @@ pub fn edited(text: Option<&str>, services: &Services, edit: &Edit) -> Result<St
         made.push_str("services: []\n");
     } else {
         made.push_str("services:\n");
-        after.services.iter().for_each(|service| made.push_str(&service.to_line()));
+        after
+            .services
+            .iter()
+            .for_each(|service| made.push_str(&service.to_line()));
     }
     if Services::read(PATH, &made)? != after {
-        return Err(RulebookError::new(PATH, None, "the changed file does not say what it should"));
+        return Err(RulebookError::new(
+            PATH,
+            None,
+            "the changed file does not say what it should",
+        ));
     }
     Ok(made)
 }
 
 fn is_protocol(text: &str) -> bool {
-    let is_in =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'+' | b'.' | b'-');
-    text.len() <= 16 && text.starts_with(|c: char| c.is_ascii_lowercase()) && text.bytes().all(is_in)
+    let is_in = |byte: u8| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'+' | b'.' | b'-')
+    };
+    text.len() <= 16
+        && text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.bytes().all(is_in)
 }
 
 /// Returns the host of an entry in the form in which hosts are compared: lower case, IDNA, without
@@ -291,18 +337,25 @@ fn is_protocol(text: &str) -> bool {
 pub fn folded(host: &str) -> Result<String, String> {
     let shown = host.escape_debug();
     if host.contains('*') || host.starts_with('.') {
-        return Err(format!("`{shown}` is a wildcard; there are none: each host is an entry of its own"));
+        return Err(format!(
+            "`{shown}` is a wildcard; there are none: each host is an entry of its own"
+        ));
     }
     let is_address = host.starts_with('[');
     if !is_address && host.contains(['/', '\\', '@', ':', '?', '#']) {
         let what = "a host alone, without scheme, user, port or path; `port` is a key of its own";
-        return Err(format!("`{shown}` is not {what}; an IPv6 address stands in brackets"));
+        return Err(format!(
+            "`{shown}` is not {what}; an IPv6 address stands in brackets"
+        ));
     }
-    let name = host::name_of(host).ok_or_else(|| format!("`{shown}` is not one whole host name"))?;
+    let name =
+        host::name_of(host).ok_or_else(|| format!("`{shown}` is not one whole host name"))?;
     let bare = name.trim_start_matches('[').trim_end_matches(']');
     if let Ok(address) = bare.parse::<IpAddr>() {
         if *name != *host {
-            return Err(format!("`{shown}` is the address {name} in another form; write it so"));
+            return Err(format!(
+                "`{shown}` is the address {name} in another form; write it so"
+            ));
         }
         if address.is_unspecified() || address.is_multicast() || bare == "255.255.255.255" {
             return Err(format!("`{shown}` is the address of no single host"));

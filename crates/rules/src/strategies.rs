@@ -32,7 +32,9 @@ impl StrategyStatus {
 }
 
 /// Direction of a position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// Gains when the price rises.
@@ -126,14 +128,19 @@ impl Strategy {
 
     /// Returns the id that controllers use for it.
     pub fn id(&self) -> &str {
-        self.strategy_id.as_ref().map_or(self.name.as_str(), ControlId::as_str)
+        self.strategy_id
+            .as_ref()
+            .map_or(self.name.as_str(), ControlId::as_str)
     }
 
     /// Returns why it cannot run, if it cannot. Unknown instruments are rejected when the
     /// rulebook is compiled.
     pub fn not_runnable(&self) -> Option<String> {
         if self.status == StrategyStatus::Paused {
-            return Some(format!("rules/strategies/{}.yaml pauses it; a person changes that", self.name));
+            return Some(format!(
+                "rules/strategies/{}.yaml pauses it; a person changes that",
+                self.name
+            ));
         }
         self.instruments
             .is_empty()

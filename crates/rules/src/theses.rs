@@ -50,9 +50,17 @@ pub fn read(path: &str, text: &str) -> Result<Thesis, RulebookError> {
 }
 
 fn front_matter<'a>(path: &str, text: &'a str) -> Result<&'a str, RulebookError> {
-    let missing = || RulebookError::new(path, Some(1), "a thesis starts with YAML between two lines `---`");
+    let missing = || {
+        RulebookError::new(
+            path,
+            Some(1),
+            "a thesis starts with YAML between two lines `---`",
+        )
+    };
     let body = text.strip_prefix("---\n").ok_or_else(missing)?;
-    let end =
-        body.find("\n---\n").or_else(|| body.strip_suffix("\n---").map(str::len)).ok_or_else(missing)?;
+    let end = body
+        .find("\n---\n")
+        .or_else(|| body.strip_suffix("\n---").map(str::len))
+        .ok_or_else(missing)?;
     body.get(..=end).ok_or_else(missing)
 }

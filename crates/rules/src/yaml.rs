@@ -36,17 +36,34 @@ pub fn read<T: DeserializeOwned>(path: &str, text: &str) -> Result<T, RulebookEr
 ///
 /// # Errors
 /// Returns [`RulebookError`] with the file, the line and the fault.
-pub fn read_at<T: DeserializeOwned>(path: &str, text: &str, lines_before: usize) -> Result<T, RulebookError> {
+pub fn read_at<T: DeserializeOwned>(
+    path: &str,
+    text: &str,
+    lines_before: usize,
+) -> Result<T, RulebookError> {
     if text.len() > RULE_FILE_BYTES_MAX {
-        return Err(RulebookError::new(path, None, format!("larger than {RULE_FILE_BYTES_MAX} bytes")));
+        return Err(RulebookError::new(
+            path,
+            None,
+            format!("larger than {RULE_FILE_BYTES_MAX} bytes"),
+        ));
     }
     if text.starts_with('\u{feff}') {
-        let message = "begins with a byte order mark, which would be part of its first key; save it without";
-        return Err(RulebookError::new(path, Some(lines_before.saturating_add(1)), message));
+        let message =
+            "begins with a byte order mark, which would be part of its first key; save it without";
+        return Err(RulebookError::new(
+            path,
+            Some(lines_before.saturating_add(1)),
+            message,
+        ));
     }
     if let Some(line) = line_of_too_many_brackets(text) {
         let message = format!("more than {OPEN_BRACKETS_MAX} brackets are open");
-        return Err(RulebookError::new(path, Some(line.saturating_add(lines_before)), message));
+        return Err(RulebookError::new(
+            path,
+            Some(line.saturating_add(lines_before)),
+            message,
+        ));
     }
     serde_yaml::from_str(text).map_err(|error| {
         let line = error.location().map(|location| location.line());
@@ -54,7 +71,11 @@ pub fn read_at<T: DeserializeOwned>(path: &str, text: &str, lines_before: usize)
         // The library appends the location, which the error already has.
         let message = message.split(" at line ").next().unwrap_or(&message);
         let (line, message) = in_words(text, line, message);
-        RulebookError::new(path, line.map(|line| line.saturating_add(lines_before)), message)
+        RulebookError::new(
+            path,
+            line.map(|line| line.saturating_add(lines_before)),
+            message,
+        )
     })
 }
 
@@ -66,7 +87,9 @@ fn in_words(text: &str, line: Option<usize>, message: &str) -> (Option<usize>, S
     if fault.ends_with("cannot start any token") {
         let there = line.and_then(|line| text.lines().nth(line.saturating_sub(1)));
         let what = match there {
-            Some(there) if there.contains('\t') => "YAML indents by spaces, and this line has a tab",
+            Some(there) if there.contains('\t') => {
+                "YAML indents by spaces, and this line has a tab"
+            }
             _ => "put the value in quotes",
         };
         return (line, format!("{fault}; {what}"));
@@ -77,10 +100,18 @@ fn in_words(text: &str, line: Option<usize>, message: &str) -> (Option<usize>, S
         return (line, format!("{found}, expected a whole number, 0 or more"));
     }
     // The library reports the first line of the mapping, so look for the second key.
-    let twice = message.rsplit_once("duplicate field `").and_then(|(_, key)| key.strip_suffix('`'));
+    let twice = message
+        .rsplit_once("duplicate field `")
+        .and_then(|(_, key)| key.strip_suffix('`'));
     let second = twice.and_then(|key| {
-        let is_key = |line: &str| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':'));
-        let mut on = (1_usize..).zip(text.lines()).filter(|(_, line)| is_key(line)).map(|(number, _)| number);
+        let is_key = |line: &str| {
+            line.strip_prefix(key)
+                .is_some_and(|rest| rest.starts_with(':'))
+        };
+        let mut on = (1_usize..)
+            .zip(text.lines())
+            .filter(|(_, line)| is_key(line))
+            .map(|(number, _)| number);
         on.nth(1)
     });
     (second.or(line), message.to_owned())
@@ -121,28 +152,52 @@ mod tests {
         for (text, expected) in [
             (
                 "\ta: 1",
-                "f:1: found character that cannot start any token; YAML indents by spaces, and this line has a tab",
+                "f:1: found character that cannot start any token; YAML indents by spaces, and \
+                    this line has a tab",
             ),
-            ("a: 1\nb: @x", "f:2: found character that cannot start any token; put the value in quotes"),
-            ("a: 5m", "f:1: a: invalid type: string \"5m\", expected a whole number, 0 or more"),
-            ("a: -1", "f:1: a: invalid type: integer `-1`, expected a whole number, 0 or more"),
+            (
+                "a: 1\nb: @x",
+                "f:2: found character that cannot start any token; put the value in quotes",
+            ),
+            (
+                "a: 5m",
+                "f:1: a: invalid type: string \"5m\", expected a whole number, 0 or more",
+            ),
+            (
+                "a: -1",
+                "f:1: a: invalid type: integer `-1`, expected a whole number, 0 or more",
+            ),
             ("# first\na: 1\nb: x\na: 2", "f:4: duplicate field `a`"),
         ] {
-            assert_eq!(read::<Limits>("f", text).unwrap_err().to_string(), expected, "{text}");
+            assert_eq!(
+                read::<Limits>("f", text).unwrap_err().to_string(),
+                expected,
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn a_file_of_brackets_is_refused_before_the_library_reads_it() {
         let nested = |open: usize| format!("\n\n{}{}", "[".repeat(open), "]".repeat(open));
-        let told = |text: &str| read_at::<Vec<String>>("f", text, 1).unwrap_err().to_string();
-        assert_eq!(told(&nested(OPEN_BRACKETS_MAX + 1)), "f:4: more than 1000 brackets are open");
+        let told = |text: &str| {
+            read_at::<Vec<String>>("f", text, 1)
+                .unwrap_err()
+                .to_string()
+        };
+        assert_eq!(
+            told(&nested(OPEN_BRACKETS_MAX + 1)),
+            "f:4: more than 1000 brackets are open"
+        );
         assert!(
             told(&nested(OPEN_BRACKETS_MAX)).contains("expected a string"),
             "not the library's own words"
         );
         let many = "- {a}\n".repeat(OPEN_BRACKETS_MAX + 1);
-        assert!(told(&many).contains("expected a string"), "closed brackets count");
+        assert!(
+            told(&many).contains("expected a string"),
+            "closed brackets count"
+        );
         // Without the bound this takes 12 s.
         assert!(told(&"[".repeat(RULE_FILE_BYTES_MAX)).contains("brackets"));
     }

@@ -52,9 +52,14 @@ pub(super) fn cases(rules: &Rulebook) -> (Vec<Case>, Vec<String>) {
     let (mut cases, mut skipped) = (Vec::new(), Vec::new());
     for strategy in rules.strategies.values() {
         let name = &strategy.name;
-        let owner = rules.principals.values().find(|rule| rule.strategies.contains(name));
+        let owner = rules
+            .principals
+            .values()
+            .find(|rule| rule.strategies.contains(name));
         let Some(owner) = owner else {
-            skipped.push(format!("strategy `{name}`: no principal owns it, so nobody can send its orders"));
+            skipped.push(format!(
+                "strategy `{name}`: no principal owns it, so nobody can send its orders"
+            ));
             continue;
         };
         if strategy.status == StrategyStatus::Paused || strategy.risk_mode == RiskMode::ExitsOnly {
@@ -66,9 +71,18 @@ pub(super) fn cases(rules: &Rulebook) -> (Vec<Case>, Vec<String>) {
             .iter()
             .flat_map(|symbol| strategy.directions.iter().map(move |d| (symbol, d)))
         {
-            let side = if *direction == Direction::Long { Side::Buy } else { Side::Sell };
+            let side = if *direction == Direction::Long {
+                Side::Buy
+            } else {
+                Side::Sell
+            };
             let source = owner.name.clone();
-            cases.push(Case { source, strategy: name.clone(), symbol: symbol.clone(), side });
+            cases.push(Case {
+                source,
+                strategy: name.clone(),
+                symbol: symbol.clone(),
+                side,
+            });
         }
     }
     (cases, skipped)
@@ -161,16 +175,29 @@ impl<'a> Bench<'a> {
         let now = free_minute(live, &case)?;
         let at = |price: Amount| -> Option<Bench<'a>> {
             let (base, order) = build(live, &case, price, now)?;
-            Some(Bench { case: case.clone(), price, base, order, decide, live })
+            Some(Bench {
+                case: case.clone(),
+                price,
+                base,
+                order,
+                decide,
+                live,
+            })
         };
         if let Some(price) = prices.get(&case.symbol).filter(|price| price.is_positive()) {
             return at(*price);
         }
         let step = step_of(live.instruments.get(&case.symbol)?.tick)?;
-        let step = if step == amount(STEP)? { amount("0.01")? } else { step };
+        let step = if step == amount(STEP)? {
+            amount("0.01")?
+        } else {
+            step
+        };
         let mut found: Vec<Bench<'a>> = Vec::new();
         for ticks in TICKS {
-            let Some(bench) = amount(ticks)?.checked_mul(step).and_then(at) else { continue };
+            let Some(bench) = amount(ticks)?.checked_mul(step).and_then(at) else {
+                continue;
+            };
             if bench.base.decide().is_some_and(|verdict| verdict.accepted) {
                 return Some(bench);
             }
@@ -251,15 +278,26 @@ pub(super) fn amount(text: &str) -> Option<Amount> {
 }
 
 pub(super) fn step_of(configured: Amount) -> Option<Amount> {
-    if configured.is_positive() { Some(configured) } else { amount(STEP) }
+    if configured.is_positive() {
+        Some(configured)
+    } else {
+        amount(STEP)
+    }
 }
 
 /// The first minute from noon on outside every restricted window; noon if there is none.
 fn free_minute(rules: &Rulebook, case: &Case) -> Option<Time> {
     let noon = Time::parse(NOON).ok()?;
-    let own = rules.strategies.get(&case.strategy).map(|strategy| &strategy.restricted);
+    let own = rules
+        .strategies
+        .get(&case.strategy)
+        .map(|strategy| &strategy.restricted);
     let is_free = |now: &Time| {
-        let windows = rules.safety.restricted.iter().chain(own.into_iter().flatten());
+        let windows = rules
+            .safety
+            .restricted
+            .iter()
+            .chain(own.into_iter().flatten());
         windows.into_iter().all(|window| !window.holds(*now))
     };
     minutes_of_day(noon).find(is_free).or(Some(noon))
@@ -289,16 +327,34 @@ fn build(live: &Rulebook, case: &Case, price: Amount, now: Time) -> Option<(Scra
     let tick = step_of(instrument.tick)?;
     let mut state = State::default();
     let capital = live.safety.max_total_capital;
-    let begun = |start: Time| Some(Baseline { start, equity: capital, net_deposits: capital });
+    let begun = |start: Time| {
+        Some(Baseline {
+            start,
+            equity: capital,
+            net_deposits: capital,
+        })
+    };
     let account = &mut state.book.account;
     (account.cash, account.net_deposits, account.peak_equity) = (capital, capital, Some(capital));
     (account.day, account.week) = (begun(now.day_start()), begun(now.week_start()));
-    let last = Last { price, volume: amount(VOLUME), time: now };
-    let quote = Quote { bid: price, ask: price.checked_add(tick)?, time: now };
-    state
-        .book
-        .markets
-        .insert(case.symbol.clone(), Market { last: Some(last), quote: Some(quote), ..Market::default() });
+    let last = Last {
+        price,
+        volume: amount(VOLUME),
+        time: now,
+    };
+    let quote = Quote {
+        bid: price,
+        ask: price.checked_add(tick)?,
+        time: now,
+    };
+    state.book.markets.insert(
+        case.symbol.clone(),
+        Market {
+            last: Some(last),
+            quote: Some(quote),
+            ..Market::default()
+        },
+    );
     let market = state.book.two_sided(instrument)?;
     let own = match case.side {
         Side::Buy => market.ask.round_up_to(tick)?,
@@ -337,7 +393,10 @@ fn build(live: &Rulebook, case: &Case, price: Amount, now: Time) -> Option<(Scra
 
 /// Makes the strategy of the case the one that runs on its concern.
 fn run_it(rules: &mut Rulebook, case: &Case) {
-    let concern = rules.strategies.get(&case.strategy).and_then(|strategy| strategy.concern.clone());
+    let concern = rules
+        .strategies
+        .get(&case.strategy)
+        .and_then(|strategy| strategy.concern.clone());
     for strategy in rules.strategies.values_mut() {
         if strategy.name == case.strategy {
             strategy.status = StrategyStatus::Active;
@@ -352,7 +411,11 @@ fn run_it(rules: &mut Rulebook, case: &Case) {
 
 fn worst(scratch: &Scratch, order: &SubmitOrder, instrument: &Instrument) -> Option<Amount> {
     let market = scratch.state.book.two_sided(instrument)?;
-    let terms = Terms { side: order.side, order_type: order.order_type, own_price: order.price };
+    let terms = Terms {
+        side: order.side,
+        order_type: order.order_type,
+        own_price: order.price,
+    };
     pricing::worst_entry(&terms, &market, scratch.rules.safety.entry_slippage)
 }
 
@@ -369,7 +432,10 @@ fn stop(
     let nearest = worst.checked_mul(bounds.min)?;
     let ticks = Amount::from(instrument.min_stop_ticks.saturating_add(3)).checked_mul(tick)?;
     let beyond = market.ask.checked_sub(market.bid)?.checked_add(ticks)?;
-    let wanted = nearest.checked_add(nearest)?.max(beyond).round_up_to(tick)?;
+    let wanted = nearest
+        .checked_add(nearest)?
+        .max(beyond)
+        .round_up_to(tick)?;
     let most = worst.checked_mul(bounds.max)?;
     let distance = wanted.min(most);
     match case.side {

@@ -125,26 +125,49 @@ fn run_with(rules: &Rulebook, prices: &BTreeMap<Symbol, Amount>, decide: Decide<
     let (cases, mut skipped) = bench::cases(rules);
     let mut benches = Vec::new();
     for case in cases {
-        let what = format!("{} {} of `{}`", case.side.as_str(), case.symbol, case.strategy);
+        let what = format!(
+            "{} {} of `{}`",
+            case.side.as_str(),
+            case.symbol,
+            case.strategy
+        );
         match Bench::new(rules, case, prices, decide) {
             Some(bench) => benches.push(bench),
             None => skipped.push(format!("{what}: its figures cannot be computed exactly")),
         }
     }
-    let scenario = |name: &str| scenarios::SCENARIOS.iter().find(|(check, _)| *check == name);
-    let untested: Vec<&'static str> = checks::names().filter(|name| scenario(name).is_none()).collect();
+    let scenario = |name: &str| {
+        scenarios::SCENARIOS
+            .iter()
+            .find(|(check, _)| *check == name)
+    };
+    let untested: Vec<&'static str> = checks::names()
+        .filter(|name| scenario(name).is_none())
+        .collect();
     let mut tried = Vec::new();
     for (check, plan) in checks::names().filter_map(scenario) {
-        tried.extend(benches.iter().map(|bench| try_it(check, plan(bench), bench, decide)));
+        tried.extend(
+            benches
+                .iter()
+                .map(|bench| try_it(check, plan(bench), bench, decide)),
+        );
     }
-    let used: BTreeMap<Symbol, Amount> =
-        benches.iter().map(|bench| (bench.case.symbol.clone(), bench.price)).collect();
+    let used: BTreeMap<Symbol, Amount> = benches
+        .iter()
+        .map(|bench| (bench.case.symbol.clone(), bench.price))
+        .collect();
     if benches.is_empty() {
         skipped.push("no strategy can enter anything, so no check could be tried".to_owned());
     }
     let is_fine = |tried: &Tried| matches!(tried.outcome, Outcome::Tripped | Outcome::NotSet);
     let ok = untested.is_empty() && !benches.is_empty() && tried.iter().all(is_fine);
-    Report { ok, checks: tried, untested, never_binds: never::find(rules, &used), skipped }
+    Report {
+        ok,
+        checks: tried,
+        untested,
+        never_binds: never::find(rules, &used),
+        skipped,
+    }
 }
 
 fn try_it(check: &'static str, plan: Option<Plan>, bench: &Bench<'_>, decide: Decide<'_>) -> Tried {
@@ -162,12 +185,19 @@ fn try_it(check: &'static str, plan: Option<Plan>, bench: &Bench<'_>, decide: De
         side: bench.case.side,
     };
     let (passes, trips) = match plan {
-        None => return blank(Outcome::CannotTrip, "its figures cannot be computed exactly".to_owned()),
+        None => {
+            return blank(
+                Outcome::CannotTrip,
+                "its figures cannot be computed exactly".to_owned(),
+            );
+        }
         Some(Plan::NotSet(why)) => return blank(Outcome::NotSet, why.to_owned()),
         Some(Plan::Cannot(why)) => return blank(Outcome::CannotTrip, why),
         Some(Plan::Try(passes, trips)) => (passes, trips),
     };
-    let before = decide(&passes).map(|verdict| verdict.checks).unwrap_or_default();
+    let before = decide(&passes)
+        .map(|verdict| verdict.checks)
+        .unwrap_or_default();
     let told = |row: &CheckRow, blank: Tried| Tried {
         value: row.value,
         limit: row.limit,
@@ -183,7 +213,9 @@ fn try_it(check: &'static str, plan: Option<Plan>, bench: &Bench<'_>, decide: De
     let had_failed = |name: &str| before.iter().any(|row| !row.passed && row.name == name);
     let mut first = None;
     for (what, trip) in &trips {
-        let rows = decide(trip).map(|verdict| verdict.checks).unwrap_or_default();
+        let rows = decide(trip)
+            .map(|verdict| verdict.checks)
+            .unwrap_or_default();
         let Some(row) = of(&rows).filter(|row| !row.passed) else {
             let found = of(&rows);
             let blank = blank(Outcome::CannotTrip, format!("{what} does not trip it"));
@@ -194,21 +226,32 @@ fn try_it(check: &'static str, plan: Option<Plan>, bench: &Bench<'_>, decide: De
         let limit = scenarios::configured(check, bench).filter(|_| first.is_none());
         let configured = limit.filter(|limit| row.limit != Some(*limit));
         if let Some(limit) = configured {
-            let why = format!("it compares with another figure than the {} of the rules", limit.normalized());
+            let why = format!(
+                "it compares with another figure than the {} of the rules",
+                limit.normalized()
+            );
             return told(&row, blank(Outcome::CannotTrip, why));
         }
         if let Some(why) = held_back(check, what, trip, bench, decide) {
             return told(&row, blank(Outcome::BlocksExits, why));
         }
         let others = rows.iter().filter(|row| !row.passed && row.name != check);
-        let also = others.map(|row| row.name.to_string()).filter(|name| !had_failed(name)).collect();
+        let also = others
+            .map(|row| row.name.to_string())
+            .filter(|name| !had_failed(name))
+            .collect();
         first.get_or_insert_with(|| Tried {
             also,
             why: None,
             ..told(&row, blank(Outcome::Tripped, String::new()))
         });
     }
-    first.unwrap_or_else(|| blank(Outcome::CannotTrip, "no change was found that trips it".to_owned()))
+    first.unwrap_or_else(|| {
+        blank(
+            Outcome::CannotTrip,
+            "no change was found that trips it".to_owned(),
+        )
+    })
 }
 
 /// Returns why an exit of the whole position is refused in the same state, if it is. Only ownership
@@ -221,7 +264,8 @@ fn held_back(
     bench: &Bench<'_>,
     decide: Decide<'_>,
 ) -> Option<String> {
-    if ["self_cross", "reduce_only", "cancel_ok", "tighten_ok"].contains(&check) || what == standings::FOREIGN
+    if ["self_cross", "reduce_only", "cancel_ok", "tighten_ok"].contains(&check)
+        || what == standings::FOREIGN
     {
         return None;
     }
@@ -233,5 +277,8 @@ fn held_back(
     let always = refused_in(&bench.base).unwrap_or_default();
     let is_news = |row: &CheckRow| always.iter().all(|other| other.name != row.name);
     let refused = refused_in(trip)?.into_iter().find(is_news)?;
-    Some(format!("with {what} an exit is refused by {}", refused.name))
+    Some(format!(
+        "with {what} an exit is refused by {}",
+        refused.name
+    ))
 }

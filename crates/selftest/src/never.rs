@@ -30,11 +30,21 @@ struct Found(Vec<NeverBinds>);
 
 impl Found {
     fn never(&mut self, limit: impl Into<String>, value: Amount, because: String) {
-        self.0.push(NeverBinds { limit: limit.into(), value, because, nothing_passes: false });
+        self.0.push(NeverBinds {
+            limit: limit.into(),
+            value,
+            because,
+            nothing_passes: false,
+        });
     }
 
     fn nothing(&mut self, limit: impl Into<String>, value: Amount, because: String) {
-        self.0.push(NeverBinds { limit: limit.into(), value, because, nothing_passes: true });
+        self.0.push(NeverBinds {
+            limit: limit.into(),
+            value,
+            because,
+            nothing_passes: true,
+        });
     }
 }
 
@@ -46,9 +56,18 @@ pub(super) fn find(rules: &Rulebook, prices: &BTreeMap<Symbol, Amount>) -> Vec<N
     losses(rules, &mut found);
     counts(rules, &mut found);
     for instrument in rules.instruments.values() {
-        filters(rules, instrument, prices.get(&instrument.symbol).copied(), &mut found);
+        filters(
+            rules,
+            instrument,
+            prices.get(&instrument.symbol).copied(),
+            &mut found,
+        );
     }
-    for strategy in rules.strategies.values().filter(|strategy| strategy.status != StrategyStatus::Paused) {
+    for strategy in rules
+        .strategies
+        .values()
+        .filter(|strategy| strategy.status != StrategyStatus::Paused)
+    {
         of_strategy(rules, strategy, prices, &mut found);
     }
     found.0
@@ -67,10 +86,21 @@ fn exposures(rules: &Rulebook, found: &mut Found) {
     let safety = &rules.safety;
     let (single, total) = (safety.max_single_position, safety.max_total_exposure);
     let count = rules.instruments.len();
-    let Some(all) = single.checked_mul(whole(count)) else { return };
-    let of_all = || format!("{count} instruments at max_single_position {single} come to {}", plain(all));
+    let Some(all) = single.checked_mul(whole(count)) else {
+        return;
+    };
+    let of_all = || {
+        format!(
+            "{count} instruments at max_single_position {single} come to {}",
+            plain(all)
+        )
+    };
     if single > total {
-        found.never("max_single_position", single, format!("max_total_exposure is {total}"));
+        found.never(
+            "max_single_position",
+            single,
+            format!("max_total_exposure is {total}"),
+        );
     } else if total > all {
         found.never("max_total_exposure", total, of_all());
     }
@@ -81,21 +111,38 @@ fn exposures(rules: &Rulebook, found: &mut Found) {
     } else if safety.max_same_direction_exposure.is_some() && direction > all {
         found.never("max_same_direction_exposure", direction, of_all());
     }
-    let Some(group) = safety.max_correlated_group else { return };
+    let Some(group) = safety.max_correlated_group else {
+        return;
+    };
     let mut sizes: BTreeMap<&str, usize> = BTreeMap::new();
-    for name in rules.instruments.values().filter_map(|instrument| instrument.group.as_deref()) {
+    for name in rules
+        .instruments
+        .values()
+        .filter_map(|instrument| instrument.group.as_deref())
+    {
         let size = sizes.entry(name).or_default();
         *size = size.saturating_add(1);
     }
     let most = sizes.values().copied().max().unwrap_or(0);
-    let Some(of_group) = single.checked_mul(whole(most)) else { return };
+    let Some(of_group) = single.checked_mul(whole(most)) else {
+        return;
+    };
     if most == 0 {
-        found.never("max_correlated_group", group, "no instrument has a `group`".to_owned());
+        found.never(
+            "max_correlated_group",
+            group,
+            "no instrument has a `group`".to_owned(),
+        );
     } else if group >= total {
-        found.never("max_correlated_group", group, format!("max_total_exposure is {total}"));
+        found.never(
+            "max_correlated_group",
+            group,
+            format!("max_total_exposure is {total}"),
+        );
     } else if group > of_group {
         let because = format!(
-            "the largest group has {most} instruments, which at max_single_position {single} come to {}",
+            "the largest group has {most} instruments, which at max_single_position {single} come \
+                to {}",
             plain(of_group)
         );
         found.never("max_correlated_group", group, because);
@@ -106,12 +153,17 @@ fn risks(rules: &Rulebook, found: &mut Found) {
     let safety = &rules.safety;
     let (trade, all) = (safety.max_single_trade_risk, safety.max_portfolio_risk);
     if trade > all {
-        found.never("max_single_trade_risk", trade, format!("max_portfolio_risk is {all}"));
+        found.never(
+            "max_single_trade_risk",
+            trade,
+            format!("max_portfolio_risk is {all}"),
+        );
     }
     let capital = safety.max_total_capital;
-    for (name, loss) in
-        [("max_daily_loss", safety.max_daily_loss), ("max_weekly_loss", safety.max_weekly_loss)]
-    {
+    for (name, loss) in [
+        ("max_daily_loss", safety.max_daily_loss),
+        ("max_weekly_loss", safety.max_weekly_loss),
+    ] {
         if capital.checked_mul(trade).is_some_and(|risk| risk > loss) {
             let because = format!(
                 "one trade may risk {} of {capital}; loss_budget refuses it at {name} of {loss}",
@@ -125,9 +177,15 @@ fn risks(rules: &Rulebook, found: &mut Found) {
         }
     }
     let value = safety.max_order_value;
-    if let Some(position) = capital.checked_mul(safety.max_single_position).filter(|most| value > *most) {
-        let because =
-            format!("max_single_position {} of {capital} is {}", safety.max_single_position, plain(position));
+    if let Some(position) = capital
+        .checked_mul(safety.max_single_position)
+        .filter(|most| value > *most)
+    {
+        let because = format!(
+            "max_single_position {} of {capital} is {}",
+            safety.max_single_position,
+            plain(position)
+        );
         found.never("max_order_value", value, because);
     }
 }
@@ -135,11 +193,16 @@ fn risks(rules: &Rulebook, found: &mut Found) {
 fn losses(rules: &Rulebook, found: &mut Found) {
     let safety = &rules.safety;
     let capital = safety.max_total_capital;
-    for (name, loss) in
-        [("max_daily_loss", safety.max_daily_loss), ("max_weekly_loss", safety.max_weekly_loss)]
-    {
+    for (name, loss) in [
+        ("max_daily_loss", safety.max_daily_loss),
+        ("max_weekly_loss", safety.max_weekly_loss),
+    ] {
         if loss >= capital {
-            found.never(name, loss, format!("max_total_capital is {capital}: all of it is lost before"));
+            found.never(
+                name,
+                loss,
+                format!("max_total_capital is {capital}: all of it is lost before"),
+            );
         }
     }
     if safety.max_drawdown >= Amount::ONE {
@@ -148,8 +211,11 @@ fn losses(rules: &Rulebook, found: &mut Found) {
     }
     let week = safety.max_daily_loss.checked_mul(Amount::from_i64(7));
     if let Some(week) = week.filter(|week| safety.max_weekly_loss > *week) {
-        let because =
-            format!("seven days at max_daily_loss {} come to {}", safety.max_daily_loss, plain(week));
+        let because = format!(
+            "seven days at max_daily_loss {} come to {}",
+            safety.max_daily_loss,
+            plain(week)
+        );
         found.never("max_weekly_loss", safety.max_weekly_loss, because);
     }
 }
@@ -160,22 +226,45 @@ fn counts(rules: &Rulebook, found: &mut Found) {
         ("max_open_positions", safety.max_open_positions),
         ("max_open_orders", safety.max_open_orders),
         ("max_entries_per_minute", safety.max_entries_per_minute),
-        ("max_entries_per_minute_all", safety.max_entries_per_minute_all),
+        (
+            "max_entries_per_minute_all",
+            safety.max_entries_per_minute_all,
+        ),
         ("max_messages_per_minute", safety.max_messages_per_minute),
-        ("max_messages_per_minute_all", safety.max_messages_per_minute_all),
+        (
+            "max_messages_per_minute_all",
+            safety.max_messages_per_minute_all,
+        ),
     ] {
         if most == 0 {
             found.nothing(name, Amount::ZERO, "no entry is within it".to_owned());
         }
     }
-    let pairs: usize = rules.strategies.values().map(|strategy| strategy.instruments.len()).sum();
+    let pairs: usize = rules
+        .strategies
+        .values()
+        .map(|strategy| strategy.instruments.len())
+        .sum();
     if usize::try_from(safety.max_open_positions).is_ok_and(|most| most >= pairs) {
         let because = format!("the strategies list {pairs} instruments together");
-        found.never("max_open_positions", Amount::from(safety.max_open_positions), because);
+        found.never(
+            "max_open_positions",
+            Amount::from(safety.max_open_positions),
+            because,
+        );
     }
-    let (own, all) = (safety.max_entries_per_minute, safety.max_entries_per_minute_all);
-    let agents = rules.principals.values().filter(|rule| !rule.strategies.is_empty()).count();
-    let together = usize::try_from(own).unwrap_or(usize::MAX).saturating_mul(agents);
+    let (own, all) = (
+        safety.max_entries_per_minute,
+        safety.max_entries_per_minute_all,
+    );
+    let agents = rules
+        .principals
+        .values()
+        .filter(|rule| !rule.strategies.is_empty())
+        .count();
+    let together = usize::try_from(own)
+        .unwrap_or(usize::MAX)
+        .saturating_mul(agents);
     if own > all {
         found.never(
             "max_entries_per_minute",
@@ -186,7 +275,10 @@ fn counts(rules: &Rulebook, found: &mut Found) {
         let because = format!("{agents} agents at max_entries_per_minute {own} come to {together}");
         found.never("max_entries_per_minute_all", Amount::from(all), because);
     }
-    let (messages, of_all) = (safety.max_messages_per_minute, safety.max_messages_per_minute_all);
+    let (messages, of_all) = (
+        safety.max_messages_per_minute,
+        safety.max_messages_per_minute_all,
+    );
     if messages > of_all {
         let because = format!("max_messages_per_minute_all is {of_all}");
         found.never("max_messages_per_minute", Amount::from(messages), because);
@@ -196,17 +288,33 @@ fn counts(rules: &Rulebook, found: &mut Found) {
         let because = format!("max_messages_per_minute is {messages}");
         found.never("max_entries_per_minute", Amount::from(own), because);
     }
-    let minutes = u64::from(safety.executions_window_s).div_ceil(60).saturating_add(1);
+    let minutes = u64::from(safety.executions_window_s)
+        .div_ceil(60)
+        .saturating_add(1);
     let within = minutes.saturating_mul(u64::from(own.min(all)));
     if u64::from(safety.max_executions) > within {
-        let because =
-            format!("{own} entries a minute come to {within} within {} s", safety.executions_window_s);
-        found.never("max_executions", Amount::from(safety.max_executions), because);
+        let because = format!(
+            "{own} entries a minute come to {within} within {} s",
+            safety.executions_window_s
+        );
+        found.never(
+            "max_executions",
+            Amount::from(safety.max_executions),
+            because,
+        );
     }
-    let two_bars = rules.instruments.values().map(|instrument| instrument.bar_s.saturating_mul(2)).min();
+    let two_bars = rules
+        .instruments
+        .values()
+        .map(|instrument| instrument.bar_s.saturating_mul(2))
+        .min();
     if let Some(bars) = two_bars.filter(|bars| *bars > safety.quote_age_floor_s) {
         let because = format!("two bars of every instrument are at least {bars} s");
-        found.never("quote_age_floor_s", Amount::from(safety.quote_age_floor_s), because);
+        found.never(
+            "quote_age_floor_s",
+            Amount::from(safety.quote_age_floor_s),
+            because,
+        );
     }
 }
 
@@ -214,7 +322,9 @@ fn counts(rules: &Rulebook, found: &mut Found) {
 fn filters(rules: &Rulebook, instrument: &Instrument, price: Option<Amount>, found: &mut Found) {
     let (safety, symbol) = (&rules.safety, &instrument.symbol);
     let named = |field: &str| format!("{symbol}: {field}");
-    let position = safety.max_total_capital.checked_mul(safety.max_single_position);
+    let position = safety
+        .max_total_capital
+        .checked_mul(safety.max_single_position);
     let most_money = position.map(|position| position.min(safety.max_order_value));
     let (least, most) = (instrument.min_size.max(instrument.lot), instrument.max_size);
     if least > most {
@@ -235,20 +345,34 @@ fn filters(rules: &Rulebook, instrument: &Instrument, price: Option<Amount>, fou
     if instrument.quotes_from == MarketSource::Bars
         && let Some(spread) = double.filter(|spread| *spread > safety.max_spread)
     {
-        let because = format!("max_spread is {}, twice the half_spread {}", safety.max_spread, plain(spread));
+        let because = format!(
+            "max_spread is {}, twice the half_spread {}",
+            safety.max_spread,
+            plain(spread)
+        );
         found.nothing(named("half_spread"), instrument.half_spread, because);
     }
     let each = price.and_then(|price| price.checked_mul(instrument.multiplier));
-    let (Some(each), Some(money), Some(price)) = (each, most_money, price) else { return };
+    let (Some(each), Some(money), Some(price)) = (each, most_money, price) else {
+        return;
+    };
     if least.checked_mul(each).is_some_and(|value| value > money) {
-        let because = format!("at {price} it is worth more than the {} that an order may be", plain(money));
+        let because = format!(
+            "at {price} it is worth more than the {} that an order may be",
+            plain(money)
+        );
         found.nothing(named("min_size"), least, because);
     } else if let Some(value) = most.checked_mul(each).filter(|value| *value > money) {
-        let because =
-            format!("at {price} it is worth {}, and an order may be worth {}", plain(value), plain(money));
+        let because = format!(
+            "at {price} it is worth {}, and an order may be worth {}",
+            plain(value),
+            plain(money)
+        );
         found.never(named("max_size"), most, because);
     }
-    if least.checked_mul(each).is_some_and(|value| value > instrument.min_notional)
+    if least
+        .checked_mul(each)
+        .is_some_and(|value| value > instrument.min_notional)
         && instrument.min_notional.is_positive()
     {
         let because = format!("at {price} the smallest size of {least} is worth more");
@@ -256,7 +380,12 @@ fn filters(rules: &Rulebook, instrument: &Instrument, price: Option<Amount>, fou
     }
 }
 
-fn of_strategy(rules: &Rulebook, strategy: &Strategy, prices: &BTreeMap<Symbol, Amount>, found: &mut Found) {
+fn of_strategy(
+    rules: &Rulebook,
+    strategy: &Strategy,
+    prices: &BTreeMap<Symbol, Amount>,
+    found: &mut Found,
+) {
     let (safety, bounds) = (&rules.safety, &strategy.stop_distance);
     let named = |field: &str| format!("{}: {field}", strategy.name);
     if let Some(allocation) = strategy.allocation {
@@ -274,24 +403,37 @@ fn of_strategy(rules: &Rulebook, strategy: &Strategy, prices: &BTreeMap<Symbol, 
             found.never(named("allocation"), allocation, because);
         }
     }
-    for instrument in strategy.instruments.iter().filter_map(|symbol| rules.instruments.get(symbol)) {
-        if let Some(loss) =
-            most_lost(rules, strategy, instrument).filter(|loss| *loss < safety.max_single_trade_risk)
+    for instrument in strategy
+        .instruments
+        .iter()
+        .filter_map(|symbol| rules.instruments.get(symbol))
+    {
+        if let Some(loss) = most_lost(rules, strategy, instrument)
+            .filter(|loss| *loss < safety.max_single_trade_risk)
         {
             let because = format!(
-                "a new position of {} of max_single_position {} with its stop at most {} away loses {} at most",
+                "a new position of {} of max_single_position {} with its stop at most {} away \
+                    loses {} at most",
                 instrument.symbol,
                 safety.max_single_position,
                 plain(bounds.max),
                 plain(loss.round_dp_up(6))
             );
-            found.never(named("max_single_trade_risk"), safety.max_single_trade_risk, because);
+            found.never(
+                named("max_single_trade_risk"),
+                safety.max_single_trade_risk,
+                because,
+            );
         }
-        let Some(price) = prices.get(&instrument.symbol) else { continue };
+        let Some(price) = prices.get(&instrument.symbol) else {
+            continue;
+        };
         let ticks = Amount::from(instrument.min_stop_ticks).checked_mul(instrument.tick);
-        let (Some(ticks), Some(least), Some(most)) =
-            (ticks, price.checked_mul(bounds.min), price.checked_mul(bounds.max))
-        else {
+        let (Some(ticks), Some(least), Some(most)) = (
+            ticks,
+            price.checked_mul(bounds.min),
+            price.checked_mul(bounds.max),
+        ) else {
             continue;
         };
         if ticks > most {
@@ -325,8 +467,13 @@ fn most_lost(rules: &Rulebook, strategy: &Strategy, instrument: &Instrument) -> 
     let entry = Amount::ONE.checked_add(safety.entry_slippage)?;
     let distance = strategy.stop_distance.max;
     let stop = Amount::ONE.checked_add(distance)?;
-    let fees = Amount::ONE.checked_add(stop)?.checked_mul(instrument.taker_fee)?;
+    let fees = Amount::ONE
+        .checked_add(stop)?
+        .checked_mul(instrument.taker_fee)?;
     let slip = stop.checked_mul(safety.stop_slippage)?;
-    let each = distance.checked_add(fees)?.checked_add(slip)?.checked_mul(entry)?;
+    let each = distance
+        .checked_add(fees)?
+        .checked_add(slip)?
+        .checked_mul(entry)?;
     each.checked_mul(safety.max_single_position)
 }

@@ -57,10 +57,21 @@ pub(super) fn exit(bench: &Bench<'_>, size: Amount) -> SubmitOrder {
 
 fn held_in(bench: &Bench<'_>, world: &Scratch) -> Option<Scratch> {
     let (order, case) = (&bench.order, &bench.case);
-    let size = if order.side == Side::Buy { order.size } else { -order.size };
-    let cost = size.checked_mul(bench.price)?.checked_mul(bench.instrument()?.multiplier)?;
+    let size = if order.side == Side::Buy {
+        order.size
+    } else {
+        -order.size
+    };
+    let cost = size
+        .checked_mul(bench.price)?
+        .checked_mul(bench.instrument()?.multiplier)?;
     let entry_id = OrderId::of_line(1);
-    let mut stop = resting(bench, entry_id.stop(), OrderRole::Protective, order.side.opposite());
+    let mut stop = resting(
+        bench,
+        entry_id.stop(),
+        OrderRole::Protective,
+        order.side.opposite(),
+    );
     (stop.order_type, stop.trigger) = (OrderType::Stop, Some(order.planned_stop));
     let position = Position {
         strategy: case.strategy.clone(),
@@ -76,7 +87,8 @@ fn held_in(bench: &Bench<'_>, world: &Scratch) -> Option<Scratch> {
     let book = &mut scratch.state.book;
     book.account.cash = book.account.cash.checked_sub(cost)?;
     book.orders.insert(stop.order_id, stop);
-    book.positions.insert((case.symbol.clone(), case.strategy.clone()), position);
+    book.positions
+        .insert((case.symbol.clone(), case.strategy.clone()), position);
     Some(scratch)
 }
 
@@ -140,8 +152,12 @@ pub(super) fn price_tick(bench: &Bench<'_>) -> Option<Plan> {
     let price = bench.order.price?.checked_add(half)?;
     let stop = bench.order.planned_stop.checked_add(half)?;
     let off = bench.with_order(|order| order.price = Some(price));
-    let stop_off = bench.with_order(|order| (order.stop_price, order.planned_stop) = (Some(stop), stop));
-    let trips = vec![("a price half a tick off", off), ("a stop half a tick off", stop_off)];
+    let stop_off =
+        bench.with_order(|order| (order.stop_price, order.planned_stop) = (Some(stop), stop));
+    let trips = vec![
+        ("a price half a tick off", off),
+        ("a stop half a tick off", stop_off),
+    ];
     Some(Plan::Try(Box::new(bench.base.clone()), trips))
 }
 
@@ -149,9 +165,13 @@ pub(super) fn stop_required(bench: &Bench<'_>) -> Option<Plan> {
     let without = bench.with_order(|order| order.stop_price = None);
     // A stop at the market price has been reached already.
     let market = bench.market()?;
-    let at_market = if bench.case.side == Side::Buy { market.bid } else { market.ask };
-    let at_once =
-        bench.with_order(|order| (order.stop_price, order.planned_stop) = (Some(at_market), at_market));
+    let at_market = if bench.case.side == Side::Buy {
+        market.bid
+    } else {
+        market.ask
+    };
+    let at_once = bench
+        .with_order(|order| (order.stop_price, order.planned_stop) = (Some(at_market), at_market));
     let trips = vec![("no stop", without), ("a stop at the market", at_once)];
     Some(Plan::Try(Box::new(bench.base.clone()), trips))
 }
@@ -165,7 +185,11 @@ fn stop_at(bench: &Bench<'_>, distance: Amount, is_nearer: bool) -> Option<Scrat
         Side::Sell => worst.checked_add(distance)?,
     };
     let is_up = (bench.case.side == Side::Buy) == is_nearer;
-    let stop = if is_up { at.round_up_to(tick)? } else { at.round_down_to(tick)? };
+    let stop = if is_up {
+        at.round_up_to(tick)?
+    } else {
+        at.round_down_to(tick)?
+    };
     Some(bench.with_order(|order| (order.stop_price, order.planned_stop) = (Some(stop), stop)))
 }
 
@@ -182,11 +206,19 @@ pub(super) fn stop_hostable(bench: &Bench<'_>) -> Option<Plan> {
     }
     if instrument.min_size.is_positive() {
         let half = instrument.min_size.checked_mul(amount("0.5")?)?;
-        return one(bench, "a stop below the smallest size", bench.with_order(|order| order.size = half));
+        return one(
+            bench,
+            "a stop below the smallest size",
+            bench.with_order(|order| order.size = half),
+        );
     }
     if tick.is_positive() {
-        let stop = bench.order.planned_stop.checked_add(tick.checked_mul(amount("0.5")?)?)?;
-        let trips = bench.with_order(|order| (order.stop_price, order.planned_stop) = (Some(stop), stop));
+        let stop = bench
+            .order
+            .planned_stop
+            .checked_add(tick.checked_mul(amount("0.5")?)?)?;
+        let trips =
+            bench.with_order(|order| (order.stop_price, order.planned_stop) = (Some(stop), stop));
         return one(bench, "a stop half a tick off", trips);
     }
     if instrument.min_notional.is_positive() {
@@ -200,10 +232,19 @@ pub(super) fn stop_distance(bench: &Bench<'_>) -> Option<Plan> {
     let bounds = &bench.strategy()?.stop_distance;
     let (worst, tick) = (bench.worst()?, bench.tick()?);
     let far = worst.checked_mul(bounds.max)?.checked_add(tick)?;
-    let near = worst.checked_mul(bounds.min)?.checked_sub(tick)?.max(Amount::ZERO);
+    let near = worst
+        .checked_mul(bounds.min)?
+        .checked_sub(tick)?
+        .max(Amount::ZERO);
     let trips = vec![
-        ("a stop one tick further than the strategy allows", stop_at(bench, far, false)?),
-        ("a stop one tick nearer than the strategy allows", stop_at(bench, near, true)?),
+        (
+            "a stop one tick further than the strategy allows",
+            stop_at(bench, far, false)?,
+        ),
+        (
+            "a stop one tick nearer than the strategy allows",
+            stop_at(bench, near, true)?,
+        ),
     ];
     Some(Plan::Try(Box::new(bench.base.clone()), trips))
 }
@@ -222,12 +263,19 @@ pub(super) fn target_valid(bench: &Bench<'_>) -> Option<Plan> {
     };
     let passes = bench.with_order(|order| order.target_price = Some(won));
     let trips = bench.with_order(|order| order.target_price = Some(at));
-    Some(Plan::Try(Box::new(passes), vec![("a target at the entry", trips)]))
+    Some(Plan::Try(
+        Box::new(passes),
+        vec![("a target at the entry", trips)],
+    ))
 }
 
 pub(super) fn price_collar(bench: &Bench<'_>) -> Option<Plan> {
     let (market, tick, safety) = (bench.market()?, bench.tick()?, &bench.rules().safety);
-    let near = if bench.case.side == Side::Buy { market.ask } else { market.bid };
+    let near = if bench.case.side == Side::Buy {
+        market.ask
+    } else {
+        market.bid
+    };
     let edge = |collar: Amount, is_aggressive: bool| -> Option<(Amount, Amount)> {
         let by = near.checked_mul(collar)?;
         let is_up = (bench.case.side == Side::Buy) == is_aggressive;
@@ -273,28 +321,54 @@ pub(super) fn market_data(bench: &Bench<'_>) -> Option<Plan> {
         })
     };
     let none = bench.with(|scratch| scratch.state.book.markets.clear());
-    let trips = vec![("a price a millisecond too old", aged(old_ms.saturating_add(1))), ("no price", none)];
+    let trips = vec![
+        (
+            "a price a millisecond too old",
+            aged(old_ms.saturating_add(1)),
+        ),
+        ("no price", none),
+    ];
     Some(Plan::Try(Box::new(aged(old_ms)), trips))
 }
 
 pub(super) fn self_cross(bench: &Bench<'_>) -> Option<Plan> {
-    let mut other = resting(bench, OrderId::of_line(1), OrderRole::Exit, bench.case.side.opposite());
+    let mut other = resting(
+        bench,
+        OrderId::of_line(1),
+        OrderRole::Exit,
+        bench.case.side.opposite(),
+    );
     (other.order_type, other.price) = (OrderType::Limit, bench.order.price);
     let trips = bench.with(|scratch| drop(scratch.state.book.orders.insert(other.order_id, other)));
-    one(bench, "an own order on the other side at the same price", trips)
+    one(
+        bench,
+        "an own order on the other side at the same price",
+        trips,
+    )
 }
 
 pub(super) fn cancel_ok(bench: &Bench<'_>) -> Option<Plan> {
     let mut scratch = held(bench)?;
-    let mut entry = resting(bench, OrderId::of_line(2), OrderRole::Entry, bench.case.side);
+    let mut entry = resting(
+        bench,
+        OrderId::of_line(2),
+        OrderRole::Entry,
+        bench.case.side,
+    );
     (entry.order_type, entry.price) = (OrderType::Limit, bench.order.price);
     scratch.state.book.orders.insert(entry.order_id, entry);
     let cancel = |order_id: OrderId| {
         let ask = Ask::Cancel(CancelOrder { order_id });
-        Scratch { ask, ..scratch.clone() }
+        Scratch {
+            ask,
+            ..scratch.clone()
+        }
     };
     let trips = vec![
-        ("cancelling a protective stop", cancel(OrderId::of_line(1).stop())),
+        (
+            "cancelling a protective stop",
+            cancel(OrderId::of_line(1).stop()),
+        ),
         ("cancelling what is not there", cancel(OrderId::of_line(3))),
     ];
     Some(Plan::Try(Box::new(cancel(OrderId::of_line(2))), trips))
@@ -306,7 +380,10 @@ pub(super) fn tighten_ok(bench: &Bench<'_>) -> Option<Plan> {
     let order_id = OrderId::of_line(1).stop();
     let to = |new_stop: Amount| {
         let ask = Ask::Tighten(TightenStop { order_id, new_stop });
-        Scratch { ask, ..scratch.clone() }
+        Scratch {
+            ask,
+            ..scratch.clone()
+        }
     };
     let wider = bench.dearer(stop, -tick)?;
     let trips = vec![("a stop one tick further away", to(wider))];

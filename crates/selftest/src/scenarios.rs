@@ -22,8 +22,12 @@ pub(super) const SCENARIOS: &[(&str, Scenario)] = &[
     ("price_tick", orders::price_tick),
     ("size_lot", sizes::size_lot),
     ("min_notional", sizes::min_notional),
-    ("max_order_value", |bench| sizes::too_large(bench, "max_order_value")),
-    ("max_order_size", |bench| sizes::too_large(bench, "max_order_size")),
+    ("max_order_value", |bench| {
+        sizes::too_large(bench, "max_order_value")
+    }),
+    ("max_order_size", |bench| {
+        sizes::too_large(bench, "max_order_size")
+    }),
     ("stop_required", orders::stop_required),
     ("stop_hostable", orders::stop_hostable),
     ("stop_distance", orders::stop_distance),
@@ -31,14 +35,26 @@ pub(super) const SCENARIOS: &[(&str, Scenario)] = &[
     ("price_collar", orders::price_collar),
     ("slippage_to_plan", orders::slippage_to_plan),
     ("market_data", orders::market_data),
-    ("max_single_trade_risk", |bench| sizes::too_large(bench, "max_single_trade_risk")),
-    ("max_single_position", |bench| sizes::too_large(bench, "max_single_position")),
-    ("max_total_exposure", |bench| sizes::too_large(bench, "max_total_exposure")),
-    ("same_direction_exposure", |bench| sizes::too_large(bench, "same_direction_exposure")),
+    ("max_single_trade_risk", |bench| {
+        sizes::too_large(bench, "max_single_trade_risk")
+    }),
+    ("max_single_position", |bench| {
+        sizes::too_large(bench, "max_single_position")
+    }),
+    ("max_total_exposure", |bench| {
+        sizes::too_large(bench, "max_total_exposure")
+    }),
+    ("same_direction_exposure", |bench| {
+        sizes::too_large(bench, "same_direction_exposure")
+    }),
     ("correlated_group", sizes::correlated_group),
     ("strategy_allocation", sizes::strategy_allocation),
-    ("max_portfolio_risk", |bench| sizes::too_large(bench, "max_portfolio_risk")),
-    ("loss_budget", |bench| sizes::too_large(bench, "loss_budget")),
+    ("max_portfolio_risk", |bench| {
+        sizes::too_large(bench, "max_portfolio_risk")
+    }),
+    ("loss_budget", |bench| {
+        sizes::too_large(bench, "loss_budget")
+    }),
     ("daily_loss_halt", standings::daily_loss_halt),
     ("weekly_loss_halt", standings::weekly_loss_halt),
     ("drawdown_halt", standings::drawdown_halt),
@@ -46,7 +62,9 @@ pub(super) const SCENARIOS: &[(&str, Scenario)] = &[
     ("dead_man", standings::dead_man),
     ("max_open_positions", standings::max_open_positions),
     ("max_open_orders", standings::max_open_orders),
-    ("buying_power", |bench| sizes::too_large(bench, "buying_power")),
+    ("buying_power", |bench| {
+        sizes::too_large(bench, "buying_power")
+    }),
     ("liquidity_participation", sizes::liquidity_participation),
     ("time_window", standings::time_window),
     ("order_rate", standings::order_rate),
@@ -77,15 +95,21 @@ pub(super) fn configured(check: &str, bench: &Bench<'_>) -> Option<Amount> {
         "max_open_positions" => Some(Amount::from(safety.max_open_positions)),
         "max_open_orders" => Some(Amount::from(safety.max_open_orders)),
         "buying_power" => Some(capital),
-        "order_rate" => {
-            Some(Amount::from(safety.max_entries_per_minute.min(safety.max_entries_per_minute_all)))
-        }
-        "message_rate" => {
-            Some(Amount::from(safety.max_messages_per_minute.min(safety.max_messages_per_minute_all)))
-        }
+        "order_rate" => Some(Amount::from(
+            safety
+                .max_entries_per_minute
+                .min(safety.max_entries_per_minute_all),
+        )),
+        "message_rate" => Some(Amount::from(
+            safety
+                .max_messages_per_minute
+                .min(safety.max_messages_per_minute_all),
+        )),
         "repeated_execution" => Some(Amount::from(safety.max_executions)),
         "loss_streak" => Some(Amount::from(safety.max_losing_trades)),
-        "cooldown" => Some(Amount::from_i64(i64::from(safety.cooldown_s).checked_mul(1000)?)),
+        "cooldown" => Some(Amount::from_i64(
+            i64::from(safety.cooldown_s).checked_mul(1000)?,
+        )),
         _ => None,
     };
     if whole.is_some() {
@@ -106,5 +130,9 @@ pub(super) fn configured(check: &str, bench: &Bench<'_>) -> Option<Amount> {
         _ => return None,
     };
     let is_reduced = strategy.risk_mode == RiskMode::Reduced;
-    if is_reduced { full.checked_mul(safety.reduced_risk_factor) } else { Some(full) }
+    if is_reduced {
+        full.checked_mul(safety.reduced_risk_factor)
+    } else {
+        Some(full)
+    }
 }

@@ -24,7 +24,11 @@ struct Said {
 fn ask(bench: &Bench<'_>, check: &str, size: Amount) -> Option<Said> {
     let rows = (bench.decide)(&sized(bench, size))?.checks;
     let row = rows.iter().find(|row| row.name == check)?;
-    Some(Said { refused: !row.passed, value: row.value?, limit: row.limit? })
+    Some(Said {
+        refused: !row.passed,
+        value: row.value?,
+        limit: row.limit?,
+    })
 }
 
 /// The smallest size that the check refuses, against one lot less.
@@ -37,7 +41,9 @@ pub(super) fn too_large(bench: &Bench<'_>, check: &str) -> Option<Plan> {
     if refuses(passing) {
         return Some(Plan::Try(Box::new(bench.base.clone()), Vec::new()));
     }
-    let counted = super::bench::amount(SIZE_MAX)?.div_floor_count(lot).unwrap_or(u64::MAX);
+    let counted = super::bench::amount(SIZE_MAX)?
+        .div_floor_count(lot)
+        .unwrap_or(u64::MAX);
     let most = counted.min(i64::MAX.unsigned_abs());
     let mut failing = passing;
     loop {
@@ -54,19 +60,37 @@ pub(super) fn too_large(bench: &Bench<'_>, check: &str) -> Option<Plan> {
     }
     // The figures of checks grow linearly with the size, so the first guess is nearly always right.
     let guess = ask(passing).zip(ask(failing)).and_then(|(low, high)| {
-        let room = low.limit.checked_sub(low.value)?.checked_mul(whole(failing.saturating_sub(passing))?)?;
-        room.div_floor_count(high.value.checked_sub(low.value)?).map(|lots| lots.saturating_add(passing))
+        let room = low
+            .limit
+            .checked_sub(low.value)?
+            .checked_mul(whole(failing.saturating_sub(passing))?)?;
+        room.div_floor_count(high.value.checked_sub(low.value)?)
+            .map(|lots| lots.saturating_add(passing))
     });
-    for lots in guess.into_iter().flat_map(|lots| [lots, lots.saturating_add(1)]) {
+    for lots in guess
+        .into_iter()
+        .flat_map(|lots| [lots, lots.saturating_add(1)])
+    {
         if lots > passing && lots < failing {
-            if refuses(lots) { failing = lots } else { passing = lots }
+            if refuses(lots) {
+                failing = lots
+            } else {
+                passing = lots
+            }
         }
     }
     while failing.saturating_sub(passing) > 1 {
         let middle = passing.saturating_add(failing.saturating_sub(passing) / 2);
-        if refuses(middle) { failing = middle } else { passing = middle }
+        if refuses(middle) {
+            failing = middle
+        } else {
+            passing = middle
+        }
     }
-    let (passes, trips) = (sized(bench, size_of(passing)?), sized(bench, size_of(failing)?));
+    let (passes, trips) = (
+        sized(bench, size_of(passing)?),
+        sized(bench, size_of(failing)?),
+    );
     Some(Plan::Try(Box::new(passes), vec![("one lot more", trips)]))
 }
 
@@ -80,13 +104,20 @@ pub(super) fn size_lot(bench: &Bench<'_>) -> Option<Plan> {
     let half = super::bench::amount("0.5")?;
     let mut trips = Vec::new();
     if instrument.lot.is_positive() {
-        let size = bench.order.size.checked_add(instrument.lot.checked_mul(half)?)?;
+        let size = bench
+            .order
+            .size
+            .checked_add(instrument.lot.checked_mul(half)?)?;
         trips.push(("half a lot more", sized(bench, size)));
     }
     if instrument.min_size.is_positive() {
         let lot = bench.lot()?;
         let below = instrument.min_size.checked_sub(lot)?;
-        let below = if below.is_positive() { below } else { instrument.min_size.checked_mul(half)? };
+        let below = if below.is_positive() {
+            below
+        } else {
+            instrument.min_size.checked_mul(half)?
+        };
         trips.push(("less than the smallest size", sized(bench, below)));
     }
     if trips.is_empty() {
@@ -106,13 +137,20 @@ pub(super) fn min_notional(bench: &Bench<'_>) -> Option<Plan> {
     let each = price.checked_mul(lot)?.checked_mul(instrument.multiplier)?;
     let lots = instrument.min_notional.div_floor_count(each)?;
     let mut size = lot.checked_mul(Amount::from_i64(i64::try_from(lots).ok()?))?;
-    if size.checked_mul(price)?.checked_mul(instrument.multiplier)? >= instrument.min_notional {
+    if size
+        .checked_mul(price)?
+        .checked_mul(instrument.multiplier)?
+        >= instrument.min_notional
+    {
         size = size.checked_sub(lot)?;
     }
     // If one lot is worth more than the smallest notional, use part of a lot.
     let part = super::bench::amount("0.0000000001")?;
     let size = if size.is_positive() { size } else { part };
-    Some(Plan::Try(Box::new(bench.base.clone()), vec![("one lot less than it takes", sized(bench, size))]))
+    Some(Plan::Try(
+        Box::new(bench.base.clone()),
+        vec![("one lot less than it takes", sized(bench, size))],
+    ))
 }
 
 pub(super) fn correlated_group(bench: &Bench<'_>) -> Option<Plan> {
@@ -140,8 +178,14 @@ pub(super) fn liquidity_participation(bench: &Bench<'_>) -> Option<Plan> {
 pub(super) fn reduce_only(bench: &Bench<'_>) -> Option<Plan> {
     let size = bench.order.size;
     let exit = |size: Amount| -> Option<Scratch> {
-        Some(Scratch { ask: Ask::Submit(super::orders::exit(bench, size)), ..held(bench)? })
+        Some(Scratch {
+            ask: Ask::Submit(super::orders::exit(bench, size)),
+            ..held(bench)?
+        })
     };
     let larger = exit(size.checked_add(bench.lot()?)?)?;
-    Some(Plan::Try(Box::new(exit(size)?), vec![("an exit one lot larger than the position", larger)]))
+    Some(Plan::Try(
+        Box::new(exit(size)?),
+        vec![("an exit one lot larger than the position", larger)],
+    ))
 }

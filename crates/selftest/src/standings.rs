@@ -37,28 +37,46 @@ fn ms(seconds: u32) -> i64 {
 
 pub(super) fn request_freshness(bench: &Bench<'_>) -> Option<Plan> {
     let safety = &bench.rules().safety;
-    let own = bench.rules().principals.get(&bench.case.source).and_then(|rule| rule.request_age_max_s);
+    let own = bench
+        .rules()
+        .principals
+        .get(&bench.case.source)
+        .and_then(|rule| rule.request_age_max_s);
     let age = ms(own.unwrap_or(safety.request_age_max_s));
     let ahead = ms(safety.request_ahead_max_s);
-    let signed =
-        |ago_ms: i64| bench.with(|scratch| scratch.signed_at = scratch.now.plus_ms(ago_ms.saturating_neg()));
+    let signed = |ago_ms: i64| {
+        bench.with(|scratch| scratch.signed_at = scratch.now.plus_ms(ago_ms.saturating_neg()))
+    };
     let trips = vec![
-        ("a request a millisecond too old", signed(age.saturating_add(1))),
-        ("a request signed a millisecond too far ahead", signed(ahead.saturating_add(1).saturating_neg())),
+        (
+            "a request a millisecond too old",
+            signed(age.saturating_add(1)),
+        ),
+        (
+            "a request signed a millisecond too far ahead",
+            signed(ahead.saturating_add(1).saturating_neg()),
+        ),
     ];
     Some(Plan::Try(Box::new(signed(age)), trips))
 }
 
 pub(super) fn clock(bench: &Bench<'_>) -> Option<Plan> {
     let trips = bench.with(|scratch| {
-        scratch.state.clock.fault = Some(ClockFault { from: scratch.now, to: scratch.now.plus_ms(-3000) });
+        scratch.state.clock.fault = Some(ClockFault {
+            from: scratch.now,
+            to: scratch.now.plus_ms(-3000),
+        });
     });
     one(bench, "a clock that stepped back", trips)
 }
 
 pub(super) fn rulebook(bench: &Bench<'_>) -> Option<Plan> {
     let fault = "rules/safety.yaml:1: cannot be read".to_owned();
-    one(bench, "a rule file at fault", bench.with(|scratch| scratch.state.rulebook.fault = Some(fault)))
+    one(
+        bench,
+        "a rule file at fault",
+        bench.with(|scratch| scratch.state.rulebook.fault = Some(fault)),
+    )
 }
 
 fn earlier(bench: &Bench<'_>, at: Time, source: Principal) -> RecentEntry {
@@ -80,7 +98,11 @@ pub(super) fn duplicate_order(bench: &Bench<'_>) -> Option<Plan> {
     let after = |ago_ms: i64| {
         bench.with(|scratch| {
             let at = scratch.now.plus_ms(ago_ms.saturating_neg());
-            scratch.state.book.recent_entries.push_back(earlier(bench, at, bench.case.source.clone()));
+            scratch.state.book.recent_entries.push_back(earlier(
+                bench,
+                at,
+                bench.case.source.clone(),
+            ));
         })
     };
     let trips = vec![("the same entry at the end of the window", after(window))];
@@ -99,24 +121,48 @@ pub(super) fn strategy_active(bench: &Bench<'_>) -> Option<Plan> {
             rule.strategies.retain(|own| own != name);
         }
     });
-    let mut trips = vec![("a strategy paused by its file", paused), (FOREIGN, foreign)];
+    let mut trips = vec![
+        ("a strategy paused by its file", paused),
+        (FOREIGN, foreign),
+    ];
     let strategy = bench.strategy()?;
     if let Some(concern) = &strategy.concern {
         let current = ControlId::parse(strategy.id()).ok();
-        let state = ConcernState { current, paused: true, ..ConcernState::default() };
-        let by_control =
-            bench.with(|scratch| drop(scratch.state.control.concerns.insert(concern.clone(), state)));
+        let state = ConcernState {
+            current,
+            paused: true,
+            ..ConcernState::default()
+        };
+        let by_control = bench.with(|scratch| {
+            drop(
+                scratch
+                    .state
+                    .control
+                    .concerns
+                    .insert(concern.clone(), state),
+            )
+        });
         trips.push(("a strategy paused by control", by_control));
     }
     Some(Plan::Try(Box::new(bench.base.clone()), trips))
 }
 
 pub(super) fn daily_loss_halt(bench: &Bench<'_>) -> Option<Plan> {
-    loss_halt(bench, "max_daily_loss", bench.rules().safety.max_daily_loss, true)
+    loss_halt(
+        bench,
+        "max_daily_loss",
+        bench.rules().safety.max_daily_loss,
+        true,
+    )
 }
 
 pub(super) fn weekly_loss_halt(bench: &Bench<'_>) -> Option<Plan> {
-    loss_halt(bench, "max_weekly_loss", bench.rules().safety.max_weekly_loss, false)
+    loss_halt(
+        bench,
+        "max_weekly_loss",
+        bench.rules().safety.max_weekly_loss,
+        false,
+    )
 }
 
 /// A loss of the period equal to the limit trips; one unit less passes.
@@ -124,7 +170,8 @@ fn loss_halt(bench: &Bench<'_>, name: &str, most: Amount, is_day: bool) -> Optio
     let capital = bench.rules().safety.max_total_capital;
     if most >= capital {
         return Some(Plan::Cannot(format!(
-            "{name} of {most} is not less than max_total_capital of {capital}: all of it is lost before"
+            "{name} of {most} is not less than max_total_capital of {capital}: all of it is lost \
+                before"
         )));
     }
     let begun_at = capital.checked_add(most)?;
@@ -132,18 +179,30 @@ fn loss_halt(bench: &Bench<'_>, name: &str, most: Amount, is_day: bool) -> Optio
     let lost = |equity: Amount| {
         bench.with(|scratch| {
             let account = &mut scratch.state.book.account;
-            let period = if is_day { &mut account.day } else { &mut account.week };
+            let period = if is_day {
+                &mut account.day
+            } else {
+                &mut account.week
+            };
             period.iter_mut().for_each(|period| period.equity = equity);
         })
     };
-    Some(Plan::Try(Box::new(lost(just_before)), vec![("a loss of the limit", lost(begun_at))]))
+    Some(Plan::Try(
+        Box::new(lost(just_before)),
+        vec![("a loss of the limit", lost(begun_at))],
+    ))
 }
 
 /// A loss since the peak equal to the limit trips, and so does the latch; one unit less passes.
 pub(super) fn drawdown_halt(bench: &Bench<'_>) -> Option<Plan> {
-    let (capital, most) = (bench.rules().safety.max_total_capital, bench.rules().safety.max_drawdown);
+    let (capital, most) = (
+        bench.rules().safety.max_total_capital,
+        bench.rules().safety.max_drawdown,
+    );
     if most >= Amount::ONE {
-        return Some(Plan::Cannot(format!("max_drawdown of {most} is reached when nothing is left")));
+        return Some(Plan::Cannot(format!(
+            "max_drawdown of {most} is reached when nothing is left"
+        )));
     }
     let at_limit = capital.checked_sub(capital.checked_mul(most)?)?;
     let holding = |cash: Amount| {
@@ -155,28 +214,46 @@ pub(super) fn drawdown_halt(bench: &Bench<'_>) -> Option<Plan> {
         })
     };
     let passes = holding(at_limit.checked_add(amount("0.00000001")?)?);
-    let latched = bench.with(|scratch| scratch.state.book.account.drawdown_since = Some(scratch.now));
-    let trips = vec![("a drawdown of the limit", holding(at_limit)), ("a drawdown latched before", latched)];
+    let latched =
+        bench.with(|scratch| scratch.state.book.account.drawdown_since = Some(scratch.now));
+    let trips = vec![
+        ("a drawdown of the limit", holding(at_limit)),
+        ("a drawdown latched before", latched),
+    ];
     Some(Plan::Try(Box::new(passes), trips))
 }
 
 pub(super) fn manual_halt(bench: &Bench<'_>) -> Option<Plan> {
     let source = bench.case.source.clone();
-    let halt = Halt { by: source.clone(), at: bench.base.now, reason: "self-test".to_owned() };
+    let halt = Halt {
+        by: source.clone(),
+        at: bench.base.now,
+        reason: "self-test".to_owned(),
+    };
     let (of_agent, of_all) = (halt.clone(), halt);
     let trips = vec![
-        ("a halt of everybody", bench.with(|scratch| scratch.state.halts.all = Some(of_all))),
+        (
+            "a halt of everybody",
+            bench.with(|scratch| scratch.state.halts.all = Some(of_all)),
+        ),
         (
             "a halt of the agent",
             bench.with(|scratch| drop(scratch.state.halts.principals.insert(source, of_agent))),
         ),
-        ("the file rules/HALT", bench.with(|scratch| scratch.state.halts.file = true)),
+        (
+            "the file rules/HALT",
+            bench.with(|scratch| scratch.state.halts.file = true),
+        ),
     ];
     Some(Plan::Try(Box::new(bench.base.clone()), trips))
 }
 
 pub(super) fn dead_man(bench: &Bench<'_>) -> Option<Plan> {
-    let tripped = Tripped { at: bench.base.now, unheard_ms: 1, action: DeadManAction::CloseNewOnly };
+    let tripped = Tripped {
+        at: bench.base.now,
+        unheard_ms: 1,
+        action: DeadManAction::CloseNewOnly,
+    };
     let source = bench.case.source.clone();
     let trips = bench.with(|scratch| {
         scratch.state.dead_man.tripped.insert(source, tripped);
@@ -205,7 +282,11 @@ pub(super) fn max_open_positions(bench: &Bench<'_>) -> Option<Plan> {
                 theses: Default::default(),
                 held_at: None,
             };
-            scratch.state.book.positions.insert((bench.case.symbol.clone(), strategy), position);
+            scratch
+                .state
+                .book
+                .positions
+                .insert((bench.case.symbol.clone(), strategy), position);
         }
         Some(scratch)
     };
@@ -248,7 +329,10 @@ pub(super) fn time_window(bench: &Bench<'_>) -> Option<Plan> {
 /// The maximum number of entries within the minute, of the sender and of all agents.
 pub(super) fn order_rate(bench: &Bench<'_>) -> Option<Plan> {
     let safety = &bench.rules().safety;
-    let (own, all) = (safety.max_entries_per_minute, safety.max_entries_per_minute_all);
+    let (own, all) = (
+        safety.max_entries_per_minute,
+        safety.max_entries_per_minute_all,
+    );
     let remembered = u32::try_from(RECENT_ENTRIES_MAX).ok()?;
     if own.min(all) >= remembered {
         return Some(Plan::Cannot(format!(
@@ -261,39 +345,62 @@ pub(super) fn order_rate(bench: &Bench<'_>) -> Option<Plan> {
         bench.with(|scratch| {
             for _ in 0..count {
                 // In another size, because it would be a duplicate otherwise.
-                let entry = RecentEntry { size, ..earlier(bench, scratch.now, source.clone()) };
+                let entry = RecentEntry {
+                    size,
+                    ..earlier(bench, scratch.now, source.clone())
+                };
                 scratch.state.book.recent_entries.push_back(entry);
             }
         })
     };
-    let mut trips =
-        vec![("as many entries within the minute as may be", after(own.min(all), &bench.case.source))];
+    let mut trips = vec![(
+        "as many entries within the minute as may be",
+        after(own.min(all), &bench.case.source),
+    )];
     if all < remembered {
         trips.push(("as many entries of all agents", after(all, &other)));
     }
-    Some(Plan::Try(Box::new(after(own.min(all).saturating_sub(1), &bench.case.source)), trips))
+    Some(Plan::Try(
+        Box::new(after(own.min(all).saturating_sub(1), &bench.case.source)),
+        trips,
+    ))
 }
 
 pub(super) fn message_rate(bench: &Bench<'_>) -> Option<Plan> {
     let safety = &bench.rules().safety;
-    let (own, all) = (safety.max_messages_per_minute, safety.max_messages_per_minute_all);
+    let (own, all) = (
+        safety.max_messages_per_minute,
+        safety.max_messages_per_minute_all,
+    );
     if own.min(all) > MESSAGES_MAX {
-        return Some(Plan::Cannot(format!("no gate hears {} messages a minute", own.min(all))));
+        return Some(Plan::Cannot(format!(
+            "no gate hears {} messages a minute",
+            own.min(all)
+        )));
     }
     let other = Principal::parse("selftest-other").ok()?;
     let after = |count: u32, source: &Principal| {
         bench.with(|scratch| {
             for _ in 0..count {
-                scratch.state.rates.count(source.as_str(), Bucket::Ordinary, scratch.now);
+                scratch
+                    .state
+                    .rates
+                    .count(source.as_str(), Bucket::Ordinary, scratch.now);
             }
         })
     };
     let most = own.min(all);
-    let mut trips = vec![("as many messages within the minute as may be", after(most, &bench.case.source))];
+    let mut trips = vec![(
+        "as many messages within the minute as may be",
+        after(most, &bench.case.source),
+    )];
     if all <= MESSAGES_MAX {
         trips.push(("as many messages of all agents", after(all, &other)));
     }
-    Some(Plan::Try(Box::new(after(most.saturating_sub(1), &bench.case.source)), trips))
+    Some(Plan::Try(
+        Box::new(after(most.saturating_sub(1), &bench.case.source)),
+        trips,
+    ))
 }
 
 fn conducted(bench: &Bench<'_>, conduct: Conduct) -> Scratch {
@@ -306,9 +413,21 @@ pub(super) fn repeated_execution(bench: &Bench<'_>) -> Option<Plan> {
     let now = bench.base.now;
     let executed = |count: u32| {
         let executions = (0..count).map(|_| now).collect();
-        conducted(bench, Conduct { executions, ..Conduct::default() })
+        conducted(
+            bench,
+            Conduct {
+                executions,
+                ..Conduct::default()
+            },
+        )
     };
-    let latched = conducted(bench, Conduct { disabled_since: Some(now), ..Conduct::default() });
+    let latched = conducted(
+        bench,
+        Conduct {
+            disabled_since: Some(now),
+            ..Conduct::default()
+        },
+    );
     let trips = vec![
         ("as many executions as close a strategy", executed(most)),
         ("a strategy closed before", latched),
@@ -318,7 +437,15 @@ pub(super) fn repeated_execution(bench: &Bench<'_>) -> Option<Plan> {
 
 pub(super) fn loss_streak(bench: &Bench<'_>) -> Option<Plan> {
     let most = bench.rules().safety.max_losing_trades;
-    let lost = |losing: u32| conducted(bench, Conduct { losing, ..Conduct::default() });
+    let lost = |losing: u32| {
+        conducted(
+            bench,
+            Conduct {
+                losing,
+                ..Conduct::default()
+            },
+        )
+    };
     let trips = vec![("as many losses in a row as close a strategy", lost(most))];
     Some(Plan::Try(Box::new(lost(most.saturating_sub(1))), trips))
 }
@@ -330,9 +457,18 @@ pub(super) fn cooldown(bench: &Bench<'_>) -> Option<Plan> {
     }
     let after = |ago_ms: i64| {
         let stopped_out_at = Some(bench.base.now.plus_ms(ago_ms.saturating_neg()));
-        conducted(bench, Conduct { stopped_out_at, ..Conduct::default() })
+        conducted(
+            bench,
+            Conduct {
+                stopped_out_at,
+                ..Conduct::default()
+            },
+        )
     };
-    let trips = vec![("a stop-out a millisecond too recent", after(wait.saturating_sub(1)))];
+    let trips = vec![(
+        "a stop-out a millisecond too recent",
+        after(wait.saturating_sub(1)),
+    )];
     Some(Plan::Try(Box::new(after(wait)), trips))
 }
 
@@ -342,8 +478,16 @@ pub(super) fn symbol_halt(bench: &Bench<'_>) -> Option<Plan> {
     }
     let price = bench.price;
     let trips = bench.with(|scratch| {
-        let gap = Gap { previous: price, open: price, time: scratch.now };
-        scratch.state.book.halted_symbols.insert(bench.case.symbol.clone(), gap);
+        let gap = Gap {
+            previous: price,
+            open: price,
+            time: scratch.now,
+        };
+        scratch
+            .state
+            .book
+            .halted_symbols
+            .insert(bench.case.symbol.clone(), gap);
     });
     one(bench, "a gap that nobody has cleared", trips)
 }

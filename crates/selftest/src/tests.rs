@@ -32,27 +32,46 @@ fn rules(edits: &[(&str, &str)]) -> Rulebook {
         (path.to_owned(), text)
     });
     assert!(found.iter().all(|found| *found), "{edits:?} {found:?}");
-    Rulebook::compile(&Bundle { files: files.into() }).unwrap()
+    Rulebook::compile(&Bundle {
+        files: files.into(),
+    })
+    .unwrap()
 }
 
 /// Sets every limit that may be left out.
 const ALL_SET: [(&str, &str); 5] = [
     ("# max_volume_share: 0.10", "max_volume_share: 0.10"),
-    ("restricted: []", "restricted: [{from: \"11:55\", to: \"12:05\"}]"),
-    ("    bar_s: 60", "    bar_s: 60\n    group: coins\n    max_gap: 0.2"),
+    (
+        "restricted: []",
+        "restricted: [{from: \"11:55\", to: \"12:05\"}]",
+    ),
+    (
+        "    bar_s: 60",
+        "    bar_s: 60\n    group: coins\n    max_gap: 0.2",
+    ),
     ("name: trend\n", "name: trend\nallocation: 0.04\n"),
-    ("name: range\n", "name: range\nallocation: 0.04\nrestricted: [{from: \"23:00\", to: \"01:00\"}]\n"),
+    (
+        "name: range\n",
+        "name: range\nallocation: 0.04\nrestricted: [{from: \"23:00\", to: \"01:00\"}]\n",
+    ),
 ];
 
 fn of<'a>(report: &'a Report, check: &str) -> Vec<&'a Tried> {
-    report.checks.iter().filter(|tried| tried.check == check).collect()
+    report
+        .checks
+        .iter()
+        .filter(|tried| tried.check == check)
+        .collect()
 }
 
 #[test]
 fn every_check_of_the_table_has_a_scenario_in_its_order() {
     let scenarios: Vec<&str> = scenarios::SCENARIOS.iter().map(|(name, _)| *name).collect();
     let names: Vec<&str> = checks::names().collect();
-    assert_eq!(scenarios, names, "a check needs a scenario in crates/selftest/src/scenarios.rs");
+    assert_eq!(
+        scenarios, names,
+        "a check needs a scenario in crates/selftest/src/scenarios.rs"
+    );
 }
 
 #[test]
@@ -61,14 +80,28 @@ fn the_shipped_rules_trip_every_check_that_is_set() {
     assert!(
         report.ok,
         "{:#?}",
-        report.checks.iter().filter(|t| t.outcome != Outcome::Tripped).collect::<Vec<_>>()
+        report
+            .checks
+            .iter()
+            .filter(|t| t.outcome != Outcome::Tripped)
+            .collect::<Vec<_>>()
     );
-    let mut not_set: Vec<&str> =
-        report.checks.iter().filter(|t| t.outcome == Outcome::NotSet).map(|t| t.check).collect();
+    let mut not_set: Vec<&str> = report
+        .checks
+        .iter()
+        .filter(|t| t.outcome == Outcome::NotSet)
+        .map(|t| t.check)
+        .collect();
     not_set.dedup();
     assert_eq!(
         not_set,
-        ["correlated_group", "strategy_allocation", "liquidity_participation", "time_window", "symbol_halt"]
+        [
+            "correlated_group",
+            "strategy_allocation",
+            "liquidity_participation",
+            "time_window",
+            "symbol_halt"
+        ]
     );
     // Both strategies, both sides.
     assert_eq!(of(&report, "max_single_position").len(), 4);
@@ -110,16 +143,35 @@ fn live_prices_and_instruments_of_other_kinds_are_tried_as_they_are() {
         ("min_stop_ticks: 5", "min_stop_ticks: 0"),
     ]);
     let report = run(&bare, &price("6760"));
-    assert!(report.ok, "{:#?}", report.checks.iter().filter(|t| t.why.is_some()).collect::<Vec<_>>());
+    assert!(
+        report.ok,
+        "{:#?}",
+        report
+            .checks
+            .iter()
+            .filter(|t| t.why.is_some())
+            .collect::<Vec<_>>()
+    );
     for check in ["price_tick", "size_lot", "min_notional", "stop_hostable"] {
-        assert!(of(&report, check).iter().all(|tried| tried.outcome == Outcome::NotSet), "{check}");
+        assert!(
+            of(&report, check)
+                .iter()
+                .all(|tried| tried.outcome == Outcome::NotSet),
+            "{check}"
+        );
     }
     // One share is worth more than an order may be: nothing passes, and the report shows that.
     let report = run(&stock, &price("6760"));
     assert!(!report.ok);
-    assert_eq!(of(&report, "max_single_position")[0].outcome, Outcome::RefusesAll);
+    assert_eq!(
+        of(&report, "max_single_position")[0].outcome,
+        Outcome::RefusesAll
+    );
     assert!(
-        report.never_binds.iter().any(|found| found.nothing_passes && found.limit == "BTC-USD: min_size")
+        report
+            .never_binds
+            .iter()
+            .any(|found| found.nothing_passes && found.limit == "BTC-USD: min_size")
     );
 }
 
@@ -135,12 +187,20 @@ fn a_check_that_is_wired_to_nothing_is_found() {
     for check in checks::names() {
         let passes = |scratch: &Scratch| {
             let mut verdict = scratch.decide()?;
-            verdict.checks.iter_mut().filter(|row| row.name == check).for_each(|row| row.passed = true);
+            verdict
+                .checks
+                .iter_mut()
+                .filter(|row| row.name == check)
+                .for_each(|row| row.passed = true);
             Some(verdict)
         };
         let refuses = |scratch: &Scratch| {
             let mut verdict = scratch.decide()?;
-            verdict.checks.iter_mut().filter(|row| row.name == check).for_each(|row| row.passed = false);
+            verdict
+                .checks
+                .iter_mut()
+                .filter(|row| row.name == check)
+                .for_each(|row| row.passed = false);
             Some(verdict)
         };
         let gone = |scratch: &Scratch| {
@@ -148,13 +208,20 @@ fn a_check_that_is_wired_to_nothing_is_found() {
             verdict.checks.retain(|row| row.name != check);
             Some(verdict)
         };
-        let broken: [(Decide<'_>, Outcome); 3] =
-            [(&passes, Outcome::CannotTrip), (&refuses, Outcome::RefusesAll), (&gone, Outcome::CannotTrip)];
+        let broken: [(Decide<'_>, Outcome); 3] = [
+            (&passes, Outcome::CannotTrip),
+            (&refuses, Outcome::RefusesAll),
+            (&gone, Outcome::CannotTrip),
+        ];
         for (decide, expect) in broken {
             let report = run_with(&rules, &BTreeMap::new(), decide);
             assert!(!report.ok, "{check}");
             for tried in &report.checks {
-                let expect = if tried.check == check { expect } else { Outcome::Tripped };
+                let expect = if tried.check == check {
+                    expect
+                } else {
+                    Outcome::Tripped
+                };
                 assert_eq!(tried.outcome, expect, "{check} broken: {tried:?}");
             }
         }
@@ -165,23 +232,41 @@ fn a_check_that_is_wired_to_nothing_is_found() {
 #[test]
 fn a_breaker_that_blocks_exits_is_found() {
     let mut edits = ALL_SET.to_vec();
-    edits
-        .extend([("status: standby", "status: paused"), ("directions: [long, short]", "directions: [long]")]);
+    edits.extend([
+        ("status: standby", "status: paused"),
+        ("directions: [long, short]", "directions: [long]"),
+    ]);
     let rules = rules(&edits);
-    for check in ["manual_halt", "market_data", "daily_loss_halt", "max_order_value", "cooldown", "clock"] {
+    for check in [
+        "manual_halt",
+        "market_data",
+        "daily_loss_halt",
+        "max_order_value",
+        "cooldown",
+        "clock",
+    ] {
         let blocks = |scratch: &Scratch| {
             let mut verdict = scratch.decide()?;
             for row in verdict.checks.iter_mut().filter(|row| row.name == check) {
                 // As if its row of the table blocked exits too.
-                row.passed &= !row.reason.as_ref().is_some_and(|why| why.starts_with("exempt"));
+                row.passed &= !row
+                    .reason
+                    .as_ref()
+                    .is_some_and(|why| why.starts_with("exempt"));
             }
             Some(verdict)
         };
         let report = run_with(&rules, &BTreeMap::new(), &blocks);
         let is_shown_to_exits = ["manual_halt", "market_data", "daily_loss_halt"].contains(&check);
-        let expect = if is_shown_to_exits { Outcome::BlocksExits } else { Outcome::Tripped };
+        let expect = if is_shown_to_exits {
+            Outcome::BlocksExits
+        } else {
+            Outcome::Tripped
+        };
         assert!(
-            of(&report, check).iter().all(|tried| tried.outcome == expect),
+            of(&report, check)
+                .iter()
+                .all(|tried| tried.outcome == expect),
             "{check}: {:#?}",
             of(&report, check)
         );
@@ -209,14 +294,26 @@ fn what_trips_is_one_unit_past_what_passes() {
     ] {
         for tried in of(&report, check) {
             let amount = |text: &str| Some(Amount::parse_exact(text).unwrap());
-            assert_eq!((tried.value, tried.limit), (amount(value), amount(limit)), "{check}");
+            assert_eq!(
+                (tried.value, tried.limit),
+                (amount(value), amount(limit)),
+                "{check}"
+            );
         }
     }
-    for check in ["max_single_position", "max_order_size", "buying_power", "loss_budget"] {
+    for check in [
+        "max_single_position",
+        "max_order_size",
+        "buying_power",
+        "loss_budget",
+    ] {
         for tried in of(&report, check) {
             let (value, limit) = (tried.value.unwrap(), tried.limit.unwrap());
             let over = value.checked_sub(limit).unwrap();
-            assert!(over.is_positive() && over < Amount::parse_exact("0.001").unwrap(), "{tried:?}");
+            assert!(
+                over.is_positive() && over < Amount::parse_exact("0.001").unwrap(),
+                "{tried:?}"
+            );
         }
     }
 }
@@ -236,60 +333,135 @@ fn a_check_that_is_wired_to_another_limit_is_found() {
             let mut verdict = scratch.decide()?;
             let found = verdict.checks.iter().find(|row| row.name == other).cloned();
             for row in verdict.checks.iter_mut().filter(|row| row.name == check) {
-                *row = CheckRow { name: check.into(), ..found.clone()? };
+                *row = CheckRow {
+                    name: check.into(),
+                    ..found.clone()?
+                };
             }
             Some(verdict)
         };
         let report = run_with(&rules, &BTreeMap::new(), &swapped);
         assert!(!report.ok, "{check}");
-        assert!(of(&report, check).iter().all(|tried| tried.outcome == Outcome::CannotTrip), "{check}");
+        assert!(
+            of(&report, check)
+                .iter()
+                .all(|tried| tried.outcome == Outcome::CannotTrip),
+            "{check}"
+        );
     }
     let reduced = super::tests::rules(&[("name: trend\n", "name: trend\nrisk_mode: reduced\n")]);
     let report = run(&reduced, &BTreeMap::new());
-    assert!(report.ok, "{:#?}", report.checks.iter().filter(|t| t.why.is_some()).collect::<Vec<_>>());
+    assert!(
+        report.ok,
+        "{:#?}",
+        report
+            .checks
+            .iter()
+            .filter(|t| t.why.is_some())
+            .collect::<Vec<_>>()
+    );
 }
 
 #[test]
 fn halts_that_come_after_everything_is_lost_cannot_trip() {
     for (from, to, check, limit) in [
-        ("max_weekly_loss: 500", "max_weekly_loss: 5000", "weekly_loss_halt", "max_weekly_loss"),
-        ("max_daily_loss: 250", "max_daily_loss: 6000", "daily_loss_halt", "max_daily_loss"),
-        ("max_drawdown: 0.15", "max_drawdown: 1", "drawdown_halt", "max_drawdown"),
+        (
+            "max_weekly_loss: 500",
+            "max_weekly_loss: 5000",
+            "weekly_loss_halt",
+            "max_weekly_loss",
+        ),
+        (
+            "max_daily_loss: 250",
+            "max_daily_loss: 6000",
+            "daily_loss_halt",
+            "max_daily_loss",
+        ),
+        (
+            "max_drawdown: 0.15",
+            "max_drawdown: 1",
+            "drawdown_halt",
+            "max_drawdown",
+        ),
     ] {
         let report = run(&rules(&[(from, to)]), &BTreeMap::new());
         assert!(!report.ok);
         let tried = of(&report, check);
-        assert!(tried.iter().all(|tried| tried.outcome == Outcome::CannotTrip), "{tried:#?}");
-        assert!(report.never_binds.iter().any(|found| found.limit == limit), "{:#?}", report.never_binds);
+        assert!(
+            tried
+                .iter()
+                .all(|tried| tried.outcome == Outcome::CannotTrip),
+            "{tried:#?}"
+        );
+        assert!(
+            report.never_binds.iter().any(|found| found.limit == limit),
+            "{:#?}",
+            report.never_binds
+        );
     }
-    let report = run(&rules(&[("max_weekly_loss: 500", "max_weekly_loss: 4999.99")]), &BTreeMap::new());
+    let report = run(
+        &rules(&[("max_weekly_loss: 500", "max_weekly_loss: 4999.99")]),
+        &BTreeMap::new(),
+    );
     assert!(report.ok);
-    let remembered = ("max_entries_per_minute: 10 ", "max_entries_per_minute: 5000 ");
-    let all = ("max_entries_per_minute_all: 30", "max_entries_per_minute_all: 5000");
+    let remembered = (
+        "max_entries_per_minute: 10 ",
+        "max_entries_per_minute: 5000 ",
+    );
+    let all = (
+        "max_entries_per_minute_all: 30",
+        "max_entries_per_minute_all: 5000",
+    );
     let report = run(&rules(&[remembered, all]), &BTreeMap::new());
     assert_eq!(of(&report, "order_rate")[0].outcome, Outcome::CannotTrip);
 }
 
 #[test]
 fn what_nobody_can_trade_is_said() {
-    let report = run(&rules(&[("strategies: [trend, range]", "strategies: [trend]")]), &BTreeMap::new());
-    assert!(report.ok && report.skipped[0].contains("`range`: no principal owns it"), "{:?}", report.skipped);
     let report = run(
-        &rules(&[("status: active ", "status: paused "), ("status: standby", "status: paused")]),
+        &rules(&[("strategies: [trend, range]", "strategies: [trend]")]),
         &BTreeMap::new(),
     );
-    assert!(!report.ok && report.skipped.last().unwrap().contains("no strategy can enter anything"));
-    let all_day = "restricted: [{from: \"00:00\", to: \"12:00\"}, {from: \"12:00\", to: \"00:00\"}]";
+    assert!(
+        report.ok && report.skipped[0].contains("`range`: no principal owns it"),
+        "{:?}",
+        report.skipped
+    );
+    let report = run(
+        &rules(&[
+            ("status: active ", "status: paused "),
+            ("status: standby", "status: paused"),
+        ]),
+        &BTreeMap::new(),
+    );
+    assert!(
+        !report.ok
+            && report
+                .skipped
+                .last()
+                .unwrap()
+                .contains("no strategy can enter anything")
+    );
+    let all_day =
+        "restricted: [{from: \"00:00\", to: \"12:00\"}, {from: \"12:00\", to: \"00:00\"}]";
     let report = run(&rules(&[("restricted: []", all_day)]), &BTreeMap::new());
     assert!(!report.ok);
-    assert!(of(&report, "time_window").iter().all(|tried| tried.outcome == Outcome::RefusesAll));
+    assert!(
+        of(&report, "time_window")
+            .iter()
+            .all(|tried| tried.outcome == Outcome::RefusesAll)
+    );
 }
 
-/// The limits that never bind under edited rules, whether nothing passes them, and the reason given.
+/// The limits that never bind under edited rules, whether nothing passes them, and the reason
+/// given.
 fn named(edits: &[(&str, &str)]) -> Vec<(String, bool, String)> {
     let price = [(Symbol::parse("BTC-USD").unwrap(), Amount::from_i64(10_000))].into();
     let found = never::find(&rules(edits), &price);
-    found.into_iter().map(|found| (found.limit, found.nothing_passes, found.because)).collect()
+    found
+        .into_iter()
+        .map(|found| (found.limit, found.nothing_passes, found.because))
+        .collect()
 }
 
 /// Makes one edit at a time.
@@ -306,9 +478,27 @@ fn limits_that_can_never_bind_are_named() {
             false,
             "max_total_capital is 5000",
         ),
-        ("max_weekly_loss: 500", "max_weekly_loss: 1751", "max_weekly_loss", false, "come to 1750"),
-        ("max_daily_loss: 250", "max_daily_loss: 5000", "max_daily_loss", false, "max_total_capital is 5000"),
-        ("max_drawdown: 0.15", "max_drawdown: 1", "max_drawdown", false, "the whole peak"),
+        (
+            "max_weekly_loss: 500",
+            "max_weekly_loss: 1751",
+            "max_weekly_loss",
+            false,
+            "come to 1750",
+        ),
+        (
+            "max_daily_loss: 250",
+            "max_daily_loss: 5000",
+            "max_daily_loss",
+            false,
+            "max_total_capital is 5000",
+        ),
+        (
+            "max_drawdown: 0.15",
+            "max_drawdown: 1",
+            "max_drawdown",
+            false,
+            "the whole peak",
+        ),
         (
             "max_single_position: 0.05",
             "max_single_position: 0.51",
@@ -323,7 +513,13 @@ fn limits_that_can_never_bind_are_named() {
             false,
             "max_portfolio_risk is 0.01",
         ),
-        ("max_daily_loss: 250", "max_daily_loss: 99", "max_single_trade_risk", false, "max_daily_loss of 99"),
+        (
+            "max_daily_loss: 250",
+            "max_daily_loss: 99",
+            "max_single_trade_risk",
+            false,
+            "max_daily_loss of 99",
+        ),
         (
             "max_messages_per_minute: 600",
             "max_messages_per_minute: 3001",
@@ -345,11 +541,41 @@ fn limits_that_can_never_bind_are_named() {
             false,
             "max_entries_per_minute_all is 30",
         ),
-        ("max_executions: 50", "max_executions: 611", "max_executions", false, "come to 610"),
-        ("quote_age_floor_s: 120", "quote_age_floor_s: 119", "quote_age_floor_s", false, "at least 120 s"),
-        ("min_notional: 10", "min_notional: 251", "BTC-USD: min_notional", true, "at most 250"),
-        ("min_size: 0.001", "min_size: 11", "BTC-USD: min_size", true, "max_size is 10"),
-        ("min_size: 0.001", "min_size: 0.03", "BTC-USD: min_size", true, "the 250 that an order may be"),
+        (
+            "max_executions: 50",
+            "max_executions: 611",
+            "max_executions",
+            false,
+            "come to 610",
+        ),
+        (
+            "quote_age_floor_s: 120",
+            "quote_age_floor_s: 119",
+            "quote_age_floor_s",
+            false,
+            "at least 120 s",
+        ),
+        (
+            "min_notional: 10",
+            "min_notional: 251",
+            "BTC-USD: min_notional",
+            true,
+            "at most 250",
+        ),
+        (
+            "min_size: 0.001",
+            "min_size: 11",
+            "BTC-USD: min_size",
+            true,
+            "max_size is 10",
+        ),
+        (
+            "min_size: 0.001",
+            "min_size: 0.03",
+            "BTC-USD: min_size",
+            true,
+            "the 250 that an order may be",
+        ),
         (
             "min_size: 0.001",
             "min_size: 0.0011",
@@ -371,13 +597,22 @@ fn limits_that_can_never_bind_are_named() {
             false,
             "1001 ticks is 10.01",
         ),
-        ("min_stop_ticks: 5", "min_stop_ticks: 100001", "trend: stop_distance max", true, "at most 1000"),
+        (
+            "min_stop_ticks: 5",
+            "min_stop_ticks: 100001",
+            "trend: stop_distance max",
+            true,
+            "at most 1000",
+        ),
     ];
     for (from, to, limit, nothing, because) in brings {
         let is_it = |found: &(String, bool, String)| {
             found.0 == limit && found.1 == nothing && found.2.contains(because)
         };
-        assert!(!shipped.iter().any(is_it), "{limit}: the shipped rules have it");
+        assert!(
+            !shipped.iter().any(is_it),
+            "{limit}: the shipped rules have it"
+        );
         let found = named(&[(from, to)]);
         assert!(found.iter().any(is_it), "{to}: {found:#?}");
     }
@@ -388,25 +623,60 @@ fn limits_that_bind_after_an_edit_are_not_named() {
     let shipped = named(&[]);
     let group = ("    bar_s: 60", "    bar_s: 60\n    group: coins");
     let takes: [(&[(&str, &str)], &str); 7] = [
-        (&[("max_order_value: 1000", "max_order_value: 250")], "max_order_value"),
-        (&[("max_open_positions: 10", "max_open_positions: 1")], "max_open_positions"),
-        (&[("max_total_exposure: 0.50", "max_total_exposure: 0.05")], "max_total_exposure"),
         (
-            &[("max_entries_per_minute_all: 30", "max_entries_per_minute_all: 9")],
+            &[("max_order_value: 1000", "max_order_value: 250")],
+            "max_order_value",
+        ),
+        (
+            &[("max_open_positions: 10", "max_open_positions: 1")],
+            "max_open_positions",
+        ),
+        (
+            &[("max_total_exposure: 0.50", "max_total_exposure: 0.05")],
+            "max_total_exposure",
+        ),
+        (
+            &[(
+                "max_entries_per_minute_all: 30",
+                "max_entries_per_minute_all: 9",
+            )],
             "max_entries_per_minute_all",
         ),
         (&[("max_size: 10", "max_size: 0.025")], "BTC-USD: max_size"),
-        (&[("max_single_trade_risk: 0.02", "max_single_trade_risk: 0.005")], "trend: max_single_trade_risk"),
-        (&[group, ("max_correlated_group: 0.20", "max_correlated_group: 0.05")], "max_correlated_group"),
+        (
+            &[(
+                "max_single_trade_risk: 0.02",
+                "max_single_trade_risk: 0.005",
+            )],
+            "trend: max_single_trade_risk",
+        ),
+        (
+            &[
+                group,
+                ("max_correlated_group: 0.20", "max_correlated_group: 0.05"),
+            ],
+            "max_correlated_group",
+        ),
     ];
     for (edits, limit) in takes {
-        assert!(shipped.iter().any(|found| found.0 == limit), "{limit} of the shipped rules: {shipped:#?}");
+        assert!(
+            shipped.iter().any(|found| found.0 == limit),
+            "{limit} of the shipped rules: {shipped:#?}"
+        );
         let found = named(edits);
-        assert!(!found.iter().any(|found| found.0 == limit), "{edits:?}: {found:#?}");
+        assert!(
+            !found.iter().any(|found| found.0 == limit),
+            "{edits:?}: {found:#?}"
+        );
     }
     let allotted = |share: &str| {
         let line = format!("name: trend\nallocation: {share}\n");
-        named(&[("name: trend\n", &line)]).iter().any(|found| found.0 == "trend: allocation")
+        named(&[("name: trend\n", &line)])
+            .iter()
+            .any(|found| found.0 == "trend: allocation")
     };
-    assert_eq!([allotted("0.05"), allotted("0.051"), allotted("0.6")], [false, true, true]);
+    assert_eq!(
+        [allotted("0.05"), allotted("0.051"), allotted("0.6")],
+        [false, true, true]
+    );
 }

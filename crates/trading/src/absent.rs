@@ -15,18 +15,26 @@ use spoolgate_wire::time::Time;
 /// Returns what is wrong if the rules leave a position or order of the book without its instrument,
 /// its strategy, or a principal who may reduce it.
 pub fn left_behind(book: &Book, rules: &Rulebook) -> Option<RulebookError> {
-    let positions = book.positions.keys().map(|(symbol, strategy)| ("position", symbol, strategy));
-    let orders = book.orders.values().map(|order| ("order", &order.symbol, &order.strategy));
+    let positions = book
+        .positions
+        .keys()
+        .map(|(symbol, strategy)| ("position", symbol, strategy));
+    let orders = book
+        .orders
+        .values()
+        .map(|order| ("order", &order.symbol, &order.strategy));
     positions.chain(orders).find_map(|(what, symbol, strategy)| {
         let open = format!(
-            "of strategy `{strategy}` in `{symbol}` the {what} is open; put it back until that is closed"
+            "of strategy `{strategy}` in `{symbol}` the {what} is open; put it back until that is \
+                closed"
         );
         let (file, gone) = if !rules.instruments.contains_key(symbol) {
             ("rules/instruments.yaml".to_owned(), format!("instrument `{symbol}` is gone"))
         } else if !rules.strategies.contains_key(strategy) {
             (format!("rules/strategies/{strategy}.yaml"), "it is gone".to_owned())
         } else if !rules.principals.values().any(|rule| rule.strategies.contains(strategy)) {
-            ("rules/principals.yaml".to_owned(), format!("nobody has strategy `{strategy}` any more"))
+            ("rules/principals.yaml".to_owned(), format!("nobody has strategy `{strategy}` any \
+                more"))
         } else {
             return None;
         };
@@ -36,8 +44,12 @@ pub fn left_behind(book: &Book, rules: &Rulebook) -> Option<RulebookError> {
 
 /// Cancels the working entries that `agent` sent. Stops, targets and exits stay.
 pub fn withdraw(book: &Book, agent: &Principal, now: Time) -> Vec<Change> {
-    let sent = book.orders.values().filter(|order| order.role == OrderRole::Entry && order.source == *agent);
-    sent.flat_map(|entry| cancel::close(book, entry, OrderEnd::Cancelled, now)).collect()
+    let sent = book
+        .orders
+        .values()
+        .filter(|order| order.role == OrderRole::Entry && order.source == *agent);
+    sent.flat_map(|entry| cancel::close(book, entry, OrderEnd::Cancelled, now))
+        .collect()
 }
 
 /// Returns the market order of line `seq` that closes the part of a position that no earlier order

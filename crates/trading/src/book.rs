@@ -237,12 +237,18 @@ mod positions_as_list {
 
     type Positions = BTreeMap<(Symbol, StrategyName), Position>;
 
-    pub fn serialize<S: Serializer>(positions: &Positions, serializer: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(
+        positions: &Positions,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(positions.values())
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Positions, D::Error> {
         let list = Vec::<Position>::deserialize(deserializer)?;
-        Ok(list.into_iter().map(|p| ((p.symbol.clone(), p.strategy.clone()), p)).collect())
+        Ok(list
+            .into_iter()
+            .map(|p| ((p.symbol.clone(), p.strategy.clone()), p))
+            .collect())
     }
 }

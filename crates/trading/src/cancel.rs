@@ -19,16 +19,28 @@ pub fn cancel(book: &Book, rules: &Rulebook, request: &CancelOrder, ctx: &Contex
         Some(order) if accepted => close(book, order, OrderEnd::Cancelled, ctx.now),
         _ => Vec::new(),
     };
-    Verdict { checks: rows, accepted, headroom: None, changes }
+    Verdict {
+        checks: rows,
+        accepted,
+        headroom: None,
+        changes,
+    }
 }
 
 /// Removes an order from the book; for an entry also its protective stop and target, unless they
 /// cover what has already filled.
 pub(super) fn close(book: &Book, order: &Order, end: OrderEnd, at: Time) -> Vec<Change> {
-    let mut changes = vec![Change::OrderClosed { order_id: order.order_id, end, at }];
+    let mut changes = vec![Change::OrderClosed {
+        order_id: order.order_id,
+        end,
+        at,
+    }];
     if order.role == OrderRole::Entry {
         let along = [order.order_id.stop(), order.order_id.target()];
-        let idle = along.iter().filter_map(|id| book.orders.get(id)).filter(|order| order.leaves().is_zero());
+        let idle = along
+            .iter()
+            .filter_map(|id| book.orders.get(id))
+            .filter(|order| order.leaves().is_zero());
         changes.extend(idle.map(|order| Change::OrderClosed {
             order_id: order.order_id,
             end: OrderEnd::Retired,

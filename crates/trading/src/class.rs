@@ -28,25 +28,42 @@ pub enum Class {
 /// Returns what the strategy may still reduce on this side: max(0, |its own position| - leaves of
 /// its other working exits). `None` if it holds nothing that this side reduces. Protective stops do
 /// not count, because they shrink with the position.
-pub fn capacity(book: &Book, strategy: &StrategyName, symbol: &Symbol, side: Side) -> Option<Amount> {
+pub fn capacity(
+    book: &Book,
+    strategy: &StrategyName,
+    symbol: &Symbol,
+    side: Side,
+) -> Option<Amount> {
     let key = (symbol.clone(), strategy.clone());
-    let position = book.positions.get(&key).filter(|position| position.closing_side() == side)?;
-    let exits = book
-        .orders
-        .values()
-        .filter(|order| order.role == OrderRole::Exit && order.side == side && order.is_of(strategy, symbol));
-    let left = exits.map(super::order::Order::leaves).try_fold(position.size.abs(), Amount::checked_sub);
+    let position = book
+        .positions
+        .get(&key)
+        .filter(|position| position.closing_side() == side)?;
+    let exits = book.orders.values().filter(|order| {
+        order.role == OrderRole::Exit && order.side == side && order.is_of(strategy, symbol)
+    });
+    let left = exits
+        .map(super::order::Order::leaves)
+        .try_fold(position.size.abs(), Amount::checked_sub);
     // A sum that is not exact is larger than any position, so nothing is left.
-    Some(left.filter(|left| left.is_positive()).unwrap_or(Amount::ZERO))
+    Some(
+        left.filter(|left| left.is_positive())
+            .unwrap_or(Amount::ZERO),
+    )
 }
 
 /// Classifies an order of this size: reduce = min(size, capacity), increase = size - reduce.
 pub fn classify(size: Amount, capacity: Option<Amount>) -> Class {
-    let Some(capacity) = capacity else { return Class::Entry };
+    let Some(capacity) = capacity else {
+        return Class::Entry;
+    };
     let reduce = size.min(capacity);
     match size.checked_sub(reduce) {
         Some(increase) if increase.is_zero() => Class::Exit,
         // Without an exact difference the order is larger than any position.
-        increase => Class::Flip { reduce, increase: increase.unwrap_or(size) },
+        increase => Class::Flip {
+            reduce,
+            increase: increase.unwrap_or(size),
+        },
     }
 }

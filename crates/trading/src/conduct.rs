@@ -18,7 +18,8 @@ use spoolgate_wire::time::Time;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conduct {
-    /// Closed trades in a row that lost, fees included. A trade goes from flat to flat in one symbol.
+    /// Closed trades in a row that lost, fees included. A trade goes from flat to flat in one
+    /// symbol.
     pub losing: u32,
     /// When a protective stop last filled, by the market's clock, because rows may come late.
     pub stopped_out_at: Option<Time>,
@@ -60,7 +61,10 @@ impl Conduct {
     /// Resets the losses in a row, the executions and the latch, so that the strategy may enter
     /// again. The time of the last stop-out stays.
     pub(super) fn clear(&mut self) {
-        *self = Conduct { stopped_out_at: self.stopped_out_at, ..Conduct::default() };
+        *self = Conduct {
+            stopped_out_at: self.stopped_out_at,
+            ..Conduct::default()
+        };
     }
 
     /// Counts the entries that first executed less than `window_s` seconds from `time`.
@@ -73,10 +77,21 @@ impl Conduct {
 
 /// Returns the change that closes a strategy to entries if by `time` it has executed as often as it
 /// may within the window.
-pub(super) fn disabling(book: &Book, rules: &Rulebook, name: &StrategyName, time: Time) -> Option<Change> {
-    let conduct = book.conduct.get(name).filter(|conduct| conduct.disabled_since.is_none())?;
+pub(super) fn disabling(
+    book: &Book,
+    rules: &Rulebook,
+    name: &StrategyName,
+    time: Time,
+) -> Option<Change> {
+    let conduct = book
+        .conduct
+        .get(name)
+        .filter(|conduct| conduct.disabled_since.is_none())?;
     let safety = &rules.safety;
     let count = conduct.executions_within(safety.executions_window_s, time);
     let is_reached = u32::try_from(count).is_ok_and(|count| count >= safety.max_executions);
-    is_reached.then(|| Change::StrategyDisabled { strategy: name.clone(), at: time })
+    is_reached.then(|| Change::StrategyDisabled {
+        strategy: name.clone(),
+        at: time,
+    })
 }

@@ -88,13 +88,25 @@ impl Replay {
     /// # Errors
     /// Returns [`VenueError`] if the book does not take its orders.
     pub fn new(entry: &Entry<'_>, known: &Book, time_stop_ms: i64) -> Result<Replay, VenueError> {
-        let Entry { order, source, order_id, at: now } = *entry;
+        let Entry {
+            order,
+            source,
+            order_id,
+            at: now,
+        } = *entry;
         let mut book = Book::default();
         let symbol = order.symbol.clone();
         if let Some(market) = known.markets.get(&symbol) {
             book.markets.insert(symbol.clone(), market.clone());
         }
-        for order in entry_on_paper(order, &Sent { source, order_id, now }) {
+        for order in entry_on_paper(
+            order,
+            &Sent {
+                source,
+                order_id,
+                now,
+            },
+        ) {
             book.apply(&Change::OrderPlaced(order))?;
         }
         let (opened_at, way, has_timed_out) = (None, None, false);
@@ -124,11 +136,20 @@ impl Replay {
             Row::Bar { open_ms, .. } => (open_ms, MarketSource::Bars),
             Row::Quote { time_ms, .. } => (time_ms, MarketSource::Quotes),
         };
-        let fills = rules.instruments.get(&self.symbol).is_some_and(|it| it.fills_from == source);
+        let fills = rules
+            .instruments
+            .get(&self.symbol)
+            .is_some_and(|it| it.fills_from == source);
         if fills && !self.has_timed_out {
             self.time_out(begins_ms, now)?;
         }
-        for step in on_rows(&self.book, rules, &self.symbol, std::slice::from_ref(row), now)? {
+        for step in on_rows(
+            &self.book,
+            rules,
+            &self.symbol,
+            std::slice::from_ref(row),
+            now,
+        )? {
             for change in step.changes {
                 self.book.apply(&change)?;
                 if let Change::OrderFilled(fill) = change {
@@ -149,13 +170,18 @@ impl Replay {
     /// Ends a working entry and closes an open position at the market if the row begins at or after
     /// the time stop.
     fn time_out(&mut self, begins_ms: i64, now: Time) -> Result<(), VenueError> {
-        let due = self.opened_at.unwrap_or(self.sent_at).plus_ms(self.time_stop_ms);
+        let due = self
+            .opened_at
+            .unwrap_or(self.sent_at)
+            .plus_ms(self.time_stop_ms);
         if begins_ms < due.ms() {
             return Ok(());
         }
         self.has_timed_out = true;
         let entry = self.book.orders.get(&self.entry).cloned();
-        let ended = entry.as_ref().map(|entry| close(&self.book, entry, OrderEnd::Expired, now));
+        let ended = entry
+            .as_ref()
+            .map(|entry| close(&self.book, entry, OrderEnd::Expired, now));
         for change in ended.into_iter().flatten() {
             self.book.apply(&change)?;
         }
@@ -165,7 +191,12 @@ impl Replay {
         if let (Some(held), Some(model), false) = (held, model, taken_back) {
             // Do not use the id of an exit that an agent sends: the venue's filters could then
             // refuse the exit, and the position would stay open for ever.
-            let exit: Order = model.leaving(self.entry.flatten(), held.closing_side(), held.size.abs(), due);
+            let exit: Order = model.leaving(
+                self.entry.flatten(),
+                held.closing_side(),
+                held.size.abs(),
+                due,
+            );
             self.book.apply(&Change::OrderPlaced(exit))?;
         }
         Ok(())
@@ -180,7 +211,10 @@ impl Replay {
             (Some(_), way) => {
                 let account = &self.book.account;
                 match account.realised.checked_sub(account.fees) {
-                    Some(net) => Progress::Closed(Trade { net, way: way.unwrap_or(Way::TakenBack) }),
+                    Some(net) => Progress::Closed(Trade {
+                        net,
+                        way: way.unwrap_or(Way::TakenBack),
+                    }),
                     // A result that cannot be computed exactly counts as open.
                     None => Progress::Open,
                 }

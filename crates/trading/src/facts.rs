@@ -94,14 +94,21 @@ impl<'a> View<'a> {
         let market = book.markets.get(symbol);
         let seen = book.two_sided(instrument).filter(|seen| fresh(seen.time));
         let last = market.and_then(|market| market.last.as_ref());
-        Some(View { market, seen, is_last_fresh: last.is_some_and(|last| fresh(last.time)), now })
+        Some(View {
+            market,
+            seen,
+            is_last_fresh: last.is_some_and(|last| fresh(last.time)),
+            now,
+        })
     }
 
     /// Price of the last trade, or the middle price.
     pub fn price(&self) -> Option<Amount> {
         match self.market.and_then(|market| market.last.as_ref()) {
             Some(last) => Some(last.price).filter(|_| self.is_last_fresh),
-            None => self.seen.and_then(|seen| ratio(seen.bid.checked_add(seen.ask)?, Amount::from_i64(2))),
+            None => self
+                .seen
+                .and_then(|seen| ratio(seen.bid.checked_add(seen.ask)?, Amount::from_i64(2))),
         }
     }
 
@@ -119,7 +126,8 @@ impl<'a> View<'a> {
 
     /// Realised volatility of one bar.
     pub fn volatility(&self) -> Option<Amount> {
-        self.bars().and_then(|market| volatility(market.bars.iter()))
+        self.bars()
+            .and_then(|market| volatility(market.bars.iter()))
     }
 
     /// The last funding rate.
@@ -143,7 +151,9 @@ impl<'a> View<'a> {
 
     fn rated(&self) -> Option<&'a Market> {
         self.market.filter(|market| {
-            market.funded.is_some_and(|time| (0..RATE_AGE_MAX_MS).contains(&self.now.since_ms(time)))
+            market
+                .funded
+                .is_some_and(|time| (0..RATE_AGE_MAX_MS).contains(&self.now.since_ms(time)))
         })
     }
 }
@@ -151,7 +161,9 @@ impl<'a> View<'a> {
 /// Computes last volume x 20 / sum of the 20 volumes before it.
 fn volume_ratio(market: &Market) -> Option<Amount> {
     let (Traded(_, newest), before) = newest_and_window(&market.bars)?;
-    let sum = before.into_iter().try_fold(Amount::ZERO, |sum, bar| sum.checked_add(bar.1?))?;
+    let sum = before
+        .into_iter()
+        .try_fold(Amount::ZERO, |sum, bar| sum.checked_add(bar.1?))?;
     ratio((*newest)?.checked_mul(count())?, sum)
 }
 
@@ -175,7 +187,9 @@ fn volatility<'a>(bars: impl Iterator<Item = &'a Traded>) -> Option<Amount> {
         let units = units(change)?.unsigned_abs();
         units.checked_mul(units)
     });
-    let sum = squares.into_iter().try_fold(0_u128, |sum, square| sum.checked_add(square?))?;
+    let sum = squares
+        .into_iter()
+        .try_fold(0_u128, |sum, square| sum.checked_add(square?))?;
     // The square of a unit of 10^-12 is a unit of 10^-24; its root is a unit of 10^-12 again.
     let root = sum.checked_div(u128::try_from(WINDOW).ok()?)?.isqrt();
     let shown = i128::try_from(root / 10_u128.pow(RETURN_PLACES - RATIO_PLACES)).ok()?;
@@ -188,16 +202,34 @@ fn zscore(market: &Market) -> Option<Amount> {
     let n = i128::try_from(WINDOW).ok()?;
     // With x and the n rates before it in whole units of 10^-12: z = (n x - S) / sqrt(n (n Q - S^2)
     // / (n - 1)), where S is the sum and Q the sum of squares. Nothing is rounded before the root.
-    let rates: Option<Vec<i128>> = before.into_iter().map(|rate| units(rate.decimal())).collect();
-    let (sum, squares) = rates?.into_iter().try_fold((0_i128, 0_i128), |(sum, squares), rate| {
-        Some((sum.checked_add(rate)?, squares.checked_add(rate.checked_mul(rate)?)?))
-    })?;
+    let rates: Option<Vec<i128>> = before
+        .into_iter()
+        .map(|rate| units(rate.decimal()))
+        .collect();
+    let (sum, squares) =
+        rates?
+            .into_iter()
+            .try_fold((0_i128, 0_i128), |(sum, squares), rate| {
+                Some((
+                    sum.checked_add(rate)?,
+                    squares.checked_add(rate.checked_mul(rate)?)?,
+                ))
+            })?;
     let spread = n.checked_mul(squares)?.checked_sub(sum.checked_mul(sum)?)?;
     // Scale both sides by 10^4, so that the root keeps its precision for rates that hardly differ.
-    let scaled = n.checked_mul(spread)?.checked_mul(100_000_000)?.checked_div(n.checked_sub(1)?)?;
+    let scaled = n
+        .checked_mul(spread)?
+        .checked_mul(100_000_000)?
+        .checked_div(n.checked_sub(1)?)?;
     let root = u128::try_from(scaled).ok()?.isqrt();
-    let distance = n.checked_mul(units(newest.decimal())?)?.checked_sub(sum)?.checked_mul(10_000)?;
-    let (distance, root) = (Decimal::try_from_i128_with_scale(distance, 0), i128::try_from(root).ok()?);
+    let distance = n
+        .checked_mul(units(newest.decimal())?)?
+        .checked_sub(sum)?
+        .checked_mul(10_000)?;
+    let (distance, root) = (
+        Decimal::try_from_i128_with_scale(distance, 0),
+        i128::try_from(root).ok()?,
+    );
     let root = Decimal::try_from_i128_with_scale(root, 0).ok()?;
     quotient(distance.ok()?, root)
 }
@@ -215,7 +247,8 @@ fn count() -> Amount {
 
 /// Converts a number to units of 10^-12, rounded half to even.
 fn units(number: Decimal) -> Option<i128> {
-    let mut rounded = number.round_dp_with_strategy(RETURN_PLACES, RoundingStrategy::MidpointNearestEven);
+    let mut rounded =
+        number.round_dp_with_strategy(RETURN_PLACES, RoundingStrategy::MidpointNearestEven);
     rounded.rescale(RETURN_PLACES);
     // A number too large for that scale keeps a smaller scale.
     (rounded.scale() == RETURN_PLACES).then(|| rounded.mantissa())
@@ -235,7 +268,11 @@ fn quotient(part: Decimal, whole: Decimal) -> Option<Amount> {
 fn amount(number: Decimal) -> Option<Amount> {
     let number = number.normalize();
     // A negative zero has no text as an amount.
-    if number.is_zero() { Some(Amount::ZERO) } else { Amount::parse_exact(&number.to_string()).ok() }
+    if number.is_zero() {
+        Some(Amount::ZERO)
+    } else {
+        Amount::parse_exact(&number.to_string()).ok()
+    }
 }
 
 #[cfg(test)]
@@ -260,23 +297,46 @@ mod tests {
         let mut world = World::new();
         world.book.markets.clear();
         let nothing = now(&world);
-        assert_eq!((nothing.price, nothing.spread_pct, nothing.volatility), (None, None, None));
+        assert_eq!(
+            (nothing.price, nothing.spread_pct, nothing.volatility),
+            (None, None, None)
+        );
         assert_eq!((nothing.funding_rate, nothing.regime), (None, None));
-        assert!(facts(&world.book, &world.rules, &Symbol::parse("NONE").unwrap(), world.now).is_none());
+        assert!(
+            facts(
+                &world.book,
+                &world.rules,
+                &Symbol::parse("NONE").unwrap(),
+                world.now
+            )
+            .is_none()
+        );
         bars(&mut world, &[("100", Some("2")); 20]);
         let few = now(&world);
-        assert_eq!((few.price, few.volume_ratio, few.volatility), (Some(a("100")), None, None));
+        assert_eq!(
+            (few.price, few.volume_ratio, few.volatility),
+            (Some(a("100")), None, None)
+        );
         bars(&mut world, &[("100", Some("2"))]);
         let enough = now(&world);
         // Known volatility of 0 is not the same as unknown volatility.
-        assert_eq!((enough.volume_ratio, enough.volatility), (Some(a("1")), Some(a("0"))));
+        assert_eq!(
+            (enough.volume_ratio, enough.volatility),
+            (Some(a("1")), Some(a("0")))
+        );
         bars(&mut world, &[("100", None)]);
-        assert_eq!((now(&world).volume_ratio, now(&world).volatility), (None, Some(a("0"))));
+        assert_eq!(
+            (now(&world).volume_ratio, now(&world).volatility),
+            (None, Some(a("0")))
+        );
         world.wait(120_000);
         assert!(now(&world).price.is_some(), "two bars old is fresh");
         world.wait(1);
         let old = now(&world);
-        assert_eq!((old.price, old.bid, old.ask, old.spread_pct), (None, None, None, None));
+        assert_eq!(
+            (old.price, old.bid, old.ask, old.spread_pct),
+            (None, None, None, None)
+        );
         assert_eq!((old.volume_ratio, old.volatility), (None, None));
     }
 
@@ -292,7 +352,10 @@ mod tests {
         assert_eq!(facts.volatility, Some(a("0.0223606797")));
         assert_eq!(facts.volume_ratio, Some(a("7")));
         // From bars: close -/+ 0.0005 of the close.
-        assert_eq!((facts.bid, facts.ask), (Some(a("109.945")), Some(a("110.055"))));
+        assert_eq!(
+            (facts.bid, facts.ask),
+            (Some(a("109.945")), Some(a("110.055")))
+        );
         assert_eq!(facts.spread_pct, Some(a("0.001")));
         assert_eq!(facts.price, Some(a("110")));
         // Back to 100: a second return of -1/11.
@@ -315,7 +378,10 @@ mod tests {
     fn quotes_alone_give_the_middle() {
         let world = World::new();
         let seen = facts(&world.book, &world.rules, &eth(), world.now).unwrap();
-        assert_eq!((seen.price, seen.bid, seen.ask), (Some(a("200.1")), Some(a("200")), Some(a("200.2"))));
+        assert_eq!(
+            (seen.price, seen.bid, seen.ask),
+            (Some(a("200.1")), Some(a("200")), Some(a("200.2")))
+        );
         // 0.2 / 200.1 = 0.00099950024...
         assert_eq!(seen.spread_pct, Some(a("0.0009995002")));
     }
@@ -328,7 +394,12 @@ mod tests {
             due = due.plus_ms(8 * 3_600_000);
             world.now = due;
             let (symbol, rate) = (btc(), a(rate));
-            world.apply(&[Change::FundingCharged { symbol, rate, time: due, charges: Vec::new() }]);
+            world.apply(&[Change::FundingCharged {
+                symbol,
+                rate,
+                time: due,
+                charges: Vec::new(),
+            }]);
         };
         for n in 0..20 {
             fund(&mut world, if n % 2 == 0 { "0.0001" } else { "0.0003" });
@@ -344,7 +415,10 @@ mod tests {
             fund(&mut world, "-0.0001");
         }
         let alike = now(&world);
-        assert_eq!((alike.funding_rate, alike.funding_rate_zscore), (Some(a("-0.0001")), None));
+        assert_eq!(
+            (alike.funding_rate, alike.funding_rate_zscore),
+            (Some(a("-0.0001")), None)
+        );
         assert_eq!(world.book.markets[&btc()].rates.len(), WINDOW + 1);
         world.wait(RATE_AGE_MAX_MS - 1);
         assert!(now(&world).funding_rate.is_some());
@@ -376,7 +450,8 @@ mod tests {
             assert_eq!(steps.len(), 1);
             let bytes = serde_json::to_vec(&steps[0].changes).unwrap().len();
             assert!(bytes < 1000, "{bytes} bytes for {count} rows");
-            rows.iter().for_each(|row| drop(singly.rows(&btc(), &[*row])));
+            rows.iter()
+                .for_each(|row| drop(singly.rows(&btc(), &[*row])));
             assert_eq!(at_once.book.markets, singly.book.markets, "{count} rows");
         }
     }

@@ -58,7 +58,9 @@ pub enum ApplyError {
         order_id: OrderId,
     },
     /// A fill states another profit than the position gives.
-    #[error("the fill of order `{order_id}` states {stated} as realised, the position gives {computed}")]
+    #[error(
+        "the fill of order `{order_id}` states {stated} as realised, the position gives {computed}"
+    )]
     RealisedDiffers {
         /// The order.
         order_id: OrderId,
@@ -120,35 +122,58 @@ impl Book {
             Change::OrderClosed { order_id, .. } | Change::OrderRefused { order_id, .. } => {
                 match self.orders.remove(order_id) {
                     Some(_) => Ok(()),
-                    None => Err(ApplyError::UnknownOrder { order_id: *order_id, verb: "closed" }),
+                    None => Err(ApplyError::UnknownOrder {
+                        order_id: *order_id,
+                        verb: "closed",
+                    }),
                 }
             }
             Change::OrderEnding { order_id, end, .. } => {
                 // The first reason is kept.
-                self.order_at_venue(*order_id, "ended")?.ending.get_or_insert(*end);
+                self.order_at_venue(*order_id, "ended")?
+                    .ending
+                    .get_or_insert(*end);
                 Ok(())
             }
             Change::Instructed(instruction) => {
-                self.order_at_venue(instruction.order_id, "instructed")?.instruct(instruction);
+                self.order_at_venue(instruction.order_id, "instructed")?
+                    .instruct(instruction);
                 Ok(())
             }
-            Change::VenueReported { order_id, working, gone, .. } => {
-                self.order_at_venue(*order_id, "reported on")?.report(*working, *gone);
+            Change::VenueReported {
+                order_id,
+                working,
+                gone,
+                ..
+            } => {
+                self.order_at_venue(*order_id, "reported on")?
+                    .report(*working, *gone);
                 Ok(())
             }
             Change::SymbolDoubted { symbol, doubt } => {
                 // Keep the first doubt, except that a doubt about an exit at the market replaces
                 // it: it is more urgent, and it keeps the dead man's switch from sending another
                 // exit.
-                let stands = self.doubted_symbols.entry(symbol.clone()).or_insert_with(|| doubt.clone());
+                let stands = self
+                    .doubted_symbols
+                    .entry(symbol.clone())
+                    .or_insert_with(|| doubt.clone());
                 if doubt.order_id.leg == Leg::Flatten {
                     *stands = doubt.clone();
                 }
                 Ok(())
             }
-            Change::MarketMoved { symbol, earlier, last, quote, reached } => {
+            Change::MarketMoved {
+                symbol,
+                earlier,
+                last,
+                quote,
+                reached,
+            } => {
                 let market = self.markets.entry(symbol.clone()).or_default();
-                earlier.iter().for_each(|bar| keep(&mut market.bars, bar.clone()));
+                earlier
+                    .iter()
+                    .for_each(|bar| keep(&mut market.bars, bar.clone()));
                 if let Some(last) = last {
                     keep(&mut market.bars, Traded(last.price, last.volume));
                     market.last = Some(last.clone());
@@ -163,7 +188,9 @@ impl Book {
             }
             Change::SymbolHalted { symbol, gap } => {
                 // Keep the first gap: it shows what to look at.
-                self.halted_symbols.entry(symbol.clone()).or_insert_with(|| gap.clone());
+                self.halted_symbols
+                    .entry(symbol.clone())
+                    .or_insert_with(|| gap.clone());
                 Ok(())
             }
             Change::SymbolCleared { symbol } => {
@@ -173,11 +200,19 @@ impl Book {
             }
             Change::ThesisRefuted { slug, at, price } => {
                 // Keep the first crossing: it shows when the thesis was refuted.
-                let refuted = Refuted { at: *at, price: *price };
+                let refuted = Refuted {
+                    at: *at,
+                    price: *price,
+                };
                 self.refuted.entry(slug.clone()).or_insert(refuted);
                 Ok(())
             }
-            Change::FundingCharged { symbol, rate, time, charges } => {
+            Change::FundingCharged {
+                symbol,
+                rate,
+                time,
+                charges,
+            } => {
                 let (mut cash, mut funding) = (self.account.cash, self.account.funding);
                 for charge in charges {
                     cash = exact(cash.checked_sub(charge.amount), "cash")?;
@@ -208,7 +243,11 @@ impl Book {
                 Ok(())
             }
             Change::StrategyDisabled { strategy, at } => {
-                self.conduct.entry(strategy.clone()).or_default().disabled_since.get_or_insert(*at);
+                self.conduct
+                    .entry(strategy.clone())
+                    .or_default()
+                    .disabled_since
+                    .get_or_insert(*at);
                 Ok(())
             }
             Change::StrategyCleared { strategy } => {
@@ -224,19 +263,34 @@ impl Book {
     }
 
     /// Returns the order, for a change that needs it open.
-    fn open_order(&mut self, order_id: OrderId, verb: &'static str) -> Result<&mut Order, ApplyError> {
-        self.orders.get_mut(&order_id).ok_or(ApplyError::UnknownOrder { order_id, verb })
+    fn open_order(
+        &mut self,
+        order_id: OrderId,
+        verb: &'static str,
+    ) -> Result<&mut Order, ApplyError> {
+        self.orders
+            .get_mut(&order_id)
+            .ok_or(ApplyError::UnknownOrder { order_id, verb })
     }
 
     /// Returns the venue state of the order, for a change that needs an order at a venue.
-    fn order_at_venue(&mut self, order_id: OrderId, verb: &'static str) -> Result<&mut AtVenue, ApplyError> {
+    fn order_at_venue(
+        &mut self,
+        order_id: OrderId,
+        verb: &'static str,
+    ) -> Result<&mut AtVenue, ApplyError> {
         let order = self.open_order(order_id, verb)?;
-        order.at_venue.as_mut().ok_or(ApplyError::NotAtVenue { order_id, verb })
+        order
+            .at_venue
+            .as_mut()
+            .ok_or(ApplyError::NotAtVenue { order_id, verb })
     }
 
     fn place(&mut self, order: &Order) -> Result<(), ApplyError> {
         if self.orders.contains_key(&order.order_id) {
-            return Err(ApplyError::OrderExists { order_id: order.order_id });
+            return Err(ApplyError::OrderExists {
+                order_id: order.order_id,
+            });
         }
         self.orders.insert(order.order_id, order.clone());
         if order.role == OrderRole::Entry {
@@ -257,7 +311,9 @@ impl Book {
 
     /// Bounds the memory for duplicates and rates in time and number.
     fn forget_old_entries(&mut self) {
-        let Some(newest) = self.recent_entries.back().map(|entry| entry.at) else { return };
+        let Some(newest) = self.recent_entries.back().map(|entry| entry.at) else {
+            return;
+        };
         let window_ms = i64::from(DUPLICATE_WINDOW_S_MAX).saturating_mul(1000);
         while let Some(oldest) = self.recent_entries.front() {
             if newest.since_ms(oldest.at).saturating_abs() <= window_ms
@@ -274,7 +330,11 @@ impl Book {
         let effect = self.fill_effect(fill)?;
         if effect.realised != fill.realised {
             let (stated, computed) = (fill.realised, effect.realised);
-            return Err(ApplyError::RealisedDiffers { order_id, stated, computed });
+            return Err(ApplyError::RealisedDiffers {
+                order_id,
+                stated,
+                computed,
+            });
         }
         let order = self.open_order(order_id, "filled")?;
         let filled = exact(order.filled.checked_add(fill.size), "the filled size")?;
@@ -303,9 +363,14 @@ impl Book {
     /// So cash + sum of cost = net deposits + realised - fees - funding holds to the last digit.
     pub(crate) fn fill_effect(&self, fill: &Fill) -> Result<FillEffect, ApplyError> {
         let order_id = fill.order_id;
-        let order =
-            self.orders.get(&order_id).ok_or(ApplyError::UnknownOrder { order_id, verb: "filled" })?;
-        let notional = fill.price.checked_mul(fill.size).and_then(|value| value.checked_mul(fill.multiplier));
+        let order = self.orders.get(&order_id).ok_or(ApplyError::UnknownOrder {
+            order_id,
+            verb: "filled",
+        })?;
+        let notional = fill
+            .price
+            .checked_mul(fill.size)
+            .and_then(|value| value.checked_mul(fill.multiplier));
         let notional = exact(notional, "the notional of the fill")?;
         let (flow, delta) = match fill.side {
             Side::Buy => (-notional, fill.size),
@@ -314,18 +379,25 @@ impl Book {
         let key = (fill.symbol.clone(), fill.strategy.clone());
         let held = self.positions.get(&key);
         let (mut position, realised) = match held {
-            Some(held) if held.size.is_positive() != delta.is_positive() => reduce(held, fill, flow)?,
+            Some(held) if held.size.is_positive() != delta.is_positive() => {
+                reduce(held, fill, flow)?
+            }
             _ => (Some(grow(held, fill, order, delta, flow)?), Amount::ZERO),
         };
         let before = held.map_or(Amount::ZERO, |held| held.result);
-        let result = before.checked_add(realised).and_then(|result| result.checked_sub(fill.fee));
+        let result = before
+            .checked_add(realised)
+            .and_then(|result| result.checked_sub(fill.fee));
         let result = exact(result, "the result of the trade")?;
         let closed = position.is_none().then_some(result);
         if let Some(position) = &mut position {
             position.result = result;
         }
         let account = &self.account;
-        let cash = account.cash.checked_add(flow).and_then(|cash| cash.checked_sub(fill.fee));
+        let cash = account
+            .cash
+            .checked_add(flow)
+            .and_then(|cash| cash.checked_sub(fill.fee));
         Ok(FillEffect {
             position,
             realised,
@@ -339,7 +411,10 @@ impl Book {
     /// Money that a person moves is neither profit nor drawdown, so the peak moves with it.
     fn adjust(&mut self, amount: Amount) -> Result<(), ApplyError> {
         let cash = exact(self.account.cash.checked_add(amount), "cash")?;
-        let net_deposits = exact(self.account.net_deposits.checked_add(amount), "net deposits")?;
+        let net_deposits = exact(
+            self.account.net_deposits.checked_add(amount),
+            "net deposits",
+        )?;
         let peak = match self.account.peak_equity {
             Some(peak) => Some(exact(peak.checked_add(amount), "peak equity")?),
             None => None,
@@ -375,10 +450,10 @@ fn grow(
         result: Amount::ZERO,
         increased_at: fill.recorded_at,
         theses: std::collections::BTreeSet::new(),
-        held_at: order
-            .at_venue
-            .as_ref()
-            .map(|venue| HeldAt { bridge: venue.bridge.clone(), multiplier: venue.multiplier }),
+        held_at: order.at_venue.as_ref().map(|venue| HeldAt {
+            bridge: venue.bridge.clone(),
+            multiplier: venue.multiplier,
+        }),
     });
     position.size = exact(position.size.checked_add(delta), "the position")?;
     position.cost = exact(position.cost.checked_sub(flow), "the cost of the position")?;
@@ -388,19 +463,31 @@ fn grow(
 }
 
 /// Returns the position after a fill that reduces it (`None` if flat), and the realised profit.
-fn reduce(held: &Position, fill: &Fill, flow: Amount) -> Result<(Option<Position>, Amount), ApplyError> {
+fn reduce(
+    held: &Position,
+    fill: &Fill,
+    flow: Amount,
+) -> Result<(Option<Position>, Amount), ApplyError> {
     let open = held.size.abs();
     if fill.size > open {
-        return Err(ApplyError::Flips { order_id: fill.order_id });
+        return Err(ApplyError::Flips {
+            order_id: fill.order_id,
+        });
     }
     if fill.size == open {
         // Remove the whole cost, so that no remainder of earlier rounding stays behind.
         let realised = exact(flow.checked_sub(held.cost), "realised profit")?;
         return Ok((None, realised));
     }
-    let share = exact(cost_share(held.cost, fill.size, open), "the cost of the reduced part")?;
-    let left =
-        if held.size.is_positive() { open.checked_sub(fill.size) } else { fill.size.checked_sub(open) };
+    let share = exact(
+        cost_share(held.cost, fill.size, open),
+        "the cost of the reduced part",
+    )?;
+    let left = if held.size.is_positive() {
+        open.checked_sub(fill.size)
+    } else {
+        fill.size.checked_sub(open)
+    };
     let mut position = held.clone();
     position.size = exact(left, "the position")?;
     position.cost = exact(held.cost.checked_sub(share), "the cost of the position")?;
@@ -412,7 +499,10 @@ fn reduce(held: &Position, fill: &Fill, flow: Amount) -> Result<(Option<Position
 /// before that (past 28 digits) is rounded the same way everywhere, and the difference stays in the
 /// cost of the rest.
 fn cost_share(cost: Amount, part: Amount, whole: Amount) -> Option<Amount> {
-    let share = cost.decimal().checked_mul(part.decimal())?.checked_div(whole.decimal())?;
+    let share = cost
+        .decimal()
+        .checked_mul(part.decimal())?
+        .checked_div(whole.decimal())?;
     let share = share.round_dp_with_strategy(COST_PLACES, RoundingStrategy::MidpointNearestEven);
     if share.is_zero() {
         return Some(Amount::ZERO);
@@ -447,23 +537,51 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_and_leaves_the_book_as_it_was() {
         let mut world = World::holding("0.01");
-        world.accepted(&limit(market_order("trend", "BTC-USD", "buy", "0.02", "6690", 1), "6750"));
+        world.accepted(&limit(
+            market_order("trend", "BTC-USD", "buy", "0.02", "6690", 1),
+            "6750",
+        ));
         let before = world.book.clone();
         let mut wrong_profit = fill(&world, 2, Side::Sell, "0.01", "6800");
         wrong_profit.realised = a("5");
         let placed = world.book.orders[&OrderId::of_line(2)].clone();
         for (change, expect) in [
-            (Change::OrderFilled(fill(&world, 9, Side::Buy, "0.01", "6800")), "order `o-9` is not open"),
-            (Change::OrderFilled(fill(&world, 2, Side::Buy, "0.021", "6800")), "larger than what is left"),
-            (Change::OrderFilled(fill(&world, 2, Side::Sell, "0.011", "6800")), "turn the position around"),
+            (
+                Change::OrderFilled(fill(&world, 9, Side::Buy, "0.01", "6800")),
+                "order `o-9` is not open",
+            ),
+            (
+                Change::OrderFilled(fill(&world, 2, Side::Buy, "0.021", "6800")),
+                "larger than what is left",
+            ),
+            (
+                Change::OrderFilled(fill(&world, 2, Side::Sell, "0.011", "6800")),
+                "turn the position around",
+            ),
             (Change::OrderFilled(wrong_profit), "states 5 as realised"),
             (
-                Change::OrderFilled(fill(&world, 2, Side::Buy, "0.01", "79228162514264337593543950335")),
+                Change::OrderFilled(fill(
+                    &world,
+                    2,
+                    Side::Buy,
+                    "0.01",
+                    "79228162514264337593543950335",
+                )),
                 "exactly",
             ),
-            (Change::AccountAdjusted { amount: a("79228162514264337593543950335") }, "exactly"),
+            (
+                Change::AccountAdjusted {
+                    amount: a("79228162514264337593543950335"),
+                },
+                "exactly",
+            ),
             (Change::OrderPlaced(placed), "already open"),
-            (Change::OrderTriggered { order_id: OrderId::of_line(9) }, "cannot be triggered"),
+            (
+                Change::OrderTriggered {
+                    order_id: OrderId::of_line(9),
+                },
+                "cannot be triggered",
+            ),
         ] {
             let error = world.book.apply(&change).unwrap_err().to_string();
             assert!(error.contains(expect), "{error}");
@@ -481,15 +599,27 @@ mod tests {
             ("0.00000003", "1", "2", "0.00000002"),
             ("-0.00000001", "1", "2", "0"),
         ] {
-            assert_eq!(cost_share(a(cost), a(part), a(whole)), Some(a(expect)), "{cost} {part}/{whole}");
+            assert_eq!(
+                cost_share(a(cost), a(part), a(whole)),
+                Some(a(expect)),
+                "{cost} {part}/{whole}"
+            );
         }
         let mut world = World::new();
         world.accepted(&buy("0.03"));
-        world.apply(&[Change::OrderFilled(fill(&world, 1, Side::Buy, "0.03", "6800.1"))]);
+        world.apply(&[Change::OrderFilled(fill(
+            &world,
+            1,
+            Side::Buy,
+            "0.03",
+            "6800.1",
+        ))]);
         world.accepted(&sell("0.03"));
-        for (expect_size, expect_realised) in
-            [(Some("0.02"), "-0.001"), (Some("0.01"), "-0.002"), (None, "-0.003")]
-        {
+        for (expect_size, expect_realised) in [
+            (Some("0.02"), "-0.001"),
+            (Some("0.01"), "-0.002"),
+            (None, "-0.003"),
+        ] {
             let mut fill = fill(&world, 2, Side::Sell, "0.01", "6800");
             fill.realised = world.book.fill_effect(&fill).unwrap().realised;
             world.apply(&[Change::OrderFilled(fill)]);
@@ -506,7 +636,10 @@ mod tests {
         let mut world = World::new();
         let first = world.now;
         for at in [first, first.plus_ms(1)] {
-            world.apply(&[Change::DrawdownLatched { at, equity: Amount::ZERO }]);
+            world.apply(&[Change::DrawdownLatched {
+                at,
+                equity: Amount::ZERO,
+            }]);
         }
         assert_eq!(world.book.account.drawdown_since, Some(first));
     }

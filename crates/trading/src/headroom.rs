@@ -21,8 +21,13 @@ const DUPLICATES_MAX: u64 = 8;
 /// and the check that refuses one lot more. If a check fails that does not depend on the size, the
 /// size is 0 and that check binds.
 pub fn headroom(subject: &Subject, rows: &[CheckRow]) -> Headroom {
-    let nothing = |check: &str| Headroom { max_size: Amount::ZERO, binding_check: check.to_owned() };
-    let unsized_failure = rows.iter().find(|row| !row.passed && !checks::is_by_size(&row.name));
+    let nothing = |check: &str| Headroom {
+        max_size: Amount::ZERO,
+        binding_check: check.to_owned(),
+    };
+    let unsized_failure = rows
+        .iter()
+        .find(|row| !row.passed && !checks::is_by_size(&row.name));
     if let Some(row) = unsized_failure {
         return nothing(&row.name);
     }
@@ -45,13 +50,24 @@ pub fn headroom_under(
     if found.max_size.is_zero() {
         return found;
     }
-    let Some(mut binding) = refused(found.max_size) else { return found };
-    let nothing = |check: String| Headroom { max_size: Amount::ZERO, binding_check: check };
-    let Some(lot) = subject.instrument.and_then(|instrument| lot_of(instrument.lot)) else {
+    let Some(mut binding) = refused(found.max_size) else {
+        return found;
+    };
+    let nothing = |check: String| Headroom {
+        max_size: Amount::ZERO,
+        binding_check: check,
+    };
+    let Some(lot) = subject
+        .instrument
+        .and_then(|instrument| lot_of(instrument.lot))
+    else {
         return nothing(binding);
     };
-    let size_of =
-        |lots: u64| i64::try_from(lots).ok().and_then(|lots| Amount::from_i64(lots).checked_mul(lot));
+    let size_of = |lots: u64| {
+        i64::try_from(lots)
+            .ok()
+            .and_then(|lots| Amount::from_i64(lots).checked_mul(lot))
+    };
     let mut refusal = |lots: u64| match size_of(lots) {
         Some(size) => refused(size),
         None => Some("arithmetic_range".to_owned()),
@@ -70,12 +86,18 @@ pub fn headroom_under(
         }
     }
     let mut trial = subject.clone();
-    for lots in (passing.saturating_sub(DUPLICATES_MAX)..=passing).rev().filter(|lots| *lots > 0) {
+    for lots in (passing.saturating_sub(DUPLICATES_MAX)..=passing)
+        .rev()
+        .filter(|lots| *lots > 0)
+    {
         let Some(size) = size_of(lots) else { break };
         trial.resize(size);
         match checks::refusal(&trial) {
             None if refused(size).is_none() => {
-                return Headroom { max_size: size, binding_check: binding };
+                return Headroom {
+                    max_size: size,
+                    binding_check: binding,
+                };
             }
             None | Some(DUPLICATE) => {}
             Some(check) => return nothing(check.to_owned()),
@@ -86,25 +108,43 @@ pub fn headroom_under(
 
 /// Returns the step in which sizes are tried.
 fn lot_of(lot: Amount) -> Option<Amount> {
-    if lot.is_zero() { Amount::parse_exact(STEP_WITHOUT_LOT).ok() } else { Some(lot) }
+    if lot.is_zero() {
+        Amount::parse_exact(STEP_WITHOUT_LOT).ok()
+    } else {
+        Some(lot)
+    }
 }
 
 /// Runs the search. `Err` names the check that refuses every size; `None` if sizes cannot be
 /// counted.
 fn search(subject: &Subject) -> Option<Result<Headroom, &'static str>> {
     let mut trial = subject.clone();
-    let capacity = subject.order.as_ref().and_then(|facts| facts.capacity).unwrap_or(Amount::ZERO);
+    let capacity = subject
+        .order
+        .as_ref()
+        .and_then(|facts| facts.capacity)
+        .unwrap_or(Amount::ZERO);
     if capacity.is_positive() {
         // Closing all that is left is exempt from lot and minimum; anything larger is a flip.
         trial.resize(capacity);
-        let found = Headroom { max_size: capacity, binding_check: "reduce_only".to_owned() };
+        let found = Headroom {
+            max_size: capacity,
+            binding_check: "reduce_only".to_owned(),
+        };
         return Some(checks::refusal(&trial).map_or(Ok(found), Err));
     }
     let instrument = subject.instrument?;
     let lot = lot_of(instrument.lot)?;
-    let lots_max = instrument.max_size.div_floor_count(lot).unwrap_or(u64::MAX).min(i64::MAX.unsigned_abs());
-    let size_of =
-        |lots: u64| i64::try_from(lots).ok().and_then(|lots| Amount::from_i64(lots).checked_mul(lot));
+    let lots_max = instrument
+        .max_size
+        .div_floor_count(lot)
+        .unwrap_or(u64::MAX)
+        .min(i64::MAX.unsigned_abs());
+    let size_of = |lots: u64| {
+        i64::try_from(lots)
+            .ok()
+            .and_then(|lots| Amount::from_i64(lots).checked_mul(lot))
+    };
     // The first check that refuses this many lots as too large.
     let mut refusal = |lots: u64| match size_of(lots) {
         Some(size) => {
@@ -127,11 +167,19 @@ fn search(subject: &Subject) -> Option<Result<Headroom, &'static str>> {
         }
     }
     let binding = refusal(passing.saturating_add(1)).unwrap_or("max_order_size");
-    for lots in (passing.saturating_sub(DUPLICATES_MAX)..=passing).rev().filter(|lots| *lots > 0) {
+    for lots in (passing.saturating_sub(DUPLICATES_MAX)..=passing)
+        .rev()
+        .filter(|lots| *lots > 0)
+    {
         let size = size_of(lots)?;
         trial.resize(size);
         match checks::refusal(&trial) {
-            None => return Some(Ok(Headroom { max_size: size, binding_check: binding.to_owned() })),
+            None => {
+                return Some(Ok(Headroom {
+                    max_size: size,
+                    binding_check: binding.to_owned(),
+                }));
+            }
             Some(DUPLICATE) => {}
             Some(check) => return Some(Err(check)),
         }

@@ -135,7 +135,9 @@ pub enum BlobError {
     #[error("the market blob has more than {BLOB_ROWS_MAX} rows; import the file again")]
     TooManyRows,
     /// The last line does not end with a line feed.
-    #[error("the market blob does not end with a line feed: it was cut short; import the file again")]
+    #[error(
+        "the market blob does not end with a line feed: it was cut short; import the file again"
+    )]
     Unterminated,
     /// A line is not UTF-8.
     #[error("line {line} of the market blob is not UTF-8; import the file again")]
@@ -152,7 +154,9 @@ pub enum BlobError {
         source: RowLineError,
     },
     /// A row is not later than the row of its kind before it.
-    #[error("line {line} of the market blob is not later than the row before it; import the file again")]
+    #[error(
+        "line {line} of the market blob is not later than the row before it; import the file again"
+    )]
     Order {
         /// The line.
         line: usize,
@@ -165,7 +169,11 @@ impl Row {
     pub fn known_ms(&self) -> i64 {
         match *self {
             // Checked rows stay far inside the range; an unchecked one saturates to "never known".
-            Row::Bar { open_ms, interval_ms, .. } => open_ms.saturating_add(interval_ms),
+            Row::Bar {
+                open_ms,
+                interval_ms,
+                ..
+            } => open_ms.saturating_add(interval_ms),
             Row::Quote { time_ms, .. } => time_ms,
         }
     }
@@ -178,30 +186,51 @@ impl Row {
         }
     }
 
-    /// Checks that the numbers can be market data: prices above zero, `low <= open, close <= high`, ask not
-    /// below bid, sizes not below zero, a positive interval, times within 1900 to 2199.
+    /// Checks that the numbers can be market data: prices above zero, `low <= open, close <= high`,
+    /// ask not below bid, sizes not below zero, a positive interval, times within 1900 to 2199.
     ///
     /// # Errors
     /// Returns the first flaw found.
     pub fn check(&self) -> Result<(), RowFlaw> {
         let size_ok = |size: Option<Amount>| !size.is_some_and(Amount::is_negative);
         match *self {
-            Row::Bar { open_ms, interval_ms, open, high, low, close, volume } => {
+            Row::Bar {
+                open_ms,
+                interval_ms,
+                open,
+                high,
+                low,
+                close,
+                volume,
+            } => {
                 if interval_ms <= 0 {
                     return Err(RowFlaw::Interval);
                 }
                 if !in_range(open_ms) || !in_range(self.known_ms()) {
                     return Err(RowFlaw::Time);
                 }
-                if ![open, high, low, close].into_iter().all(Amount::is_positive) {
+                if ![open, high, low, close]
+                    .into_iter()
+                    .all(Amount::is_positive)
+                {
                     return Err(RowFlaw::NotPositive);
                 }
                 if low > open || low > close || high < open || high < close {
                     return Err(RowFlaw::Range);
                 }
-                if size_ok(volume) { Ok(()) } else { Err(RowFlaw::NegativeSize) }
+                if size_ok(volume) {
+                    Ok(())
+                } else {
+                    Err(RowFlaw::NegativeSize)
+                }
             }
-            Row::Quote { time_ms, bid, ask, bid_size, ask_size } => {
+            Row::Quote {
+                time_ms,
+                bid,
+                ask,
+                bid_size,
+                ask_size,
+            } => {
                 if !in_range(time_ms) {
                     return Err(RowFlaw::Time);
                 }
@@ -211,22 +240,45 @@ impl Row {
                 if ask < bid {
                     return Err(RowFlaw::Crossed);
                 }
-                if size_ok(bid_size) && size_ok(ask_size) { Ok(()) } else { Err(RowFlaw::NegativeSize) }
+                if size_ok(bid_size) && size_ok(ask_size) {
+                    Ok(())
+                } else {
+                    Err(RowFlaw::NegativeSize)
+                }
             }
         }
     }
 
-    /// Appends the canonical text, without a line end: `bar,<open_ms>,<interval_ms>,<open>,<high>,<low>,
-    /// <close>,<volume or empty>` or `quote,<time_ms>,<bid>,<ask>,<bid_size or empty>,<ask_size or empty>`.
+    /// Appends the canonical text, without a line end:
+    /// `bar,<open_ms>,<interval_ms>,<open>,<high>,<low>, <close>,<volume or empty>` or
+    /// `quote,<time_ms>,<bid>,<ask>,<bid_size or empty>,<ask_size or empty>`.
     pub fn write_line(&self, out: &mut String) {
-        let optional = |size: Option<Amount>| size.map(|value| value.to_string()).unwrap_or_default();
+        let optional =
+            |size: Option<Amount>| size.map(|value| value.to_string()).unwrap_or_default();
         // Writing to a `String` cannot fail, so ignore the result.
         let _ = match *self {
-            Row::Bar { open_ms, interval_ms, open, high, low, close, volume } => {
+            Row::Bar {
+                open_ms,
+                interval_ms,
+                open,
+                high,
+                low,
+                close,
+                volume,
+            } => {
                 let volume = optional(volume);
-                write!(out, "bar,{open_ms},{interval_ms},{open},{high},{low},{close},{volume}")
+                write!(
+                    out,
+                    "bar,{open_ms},{interval_ms},{open},{high},{low},{close},{volume}"
+                )
             }
-            Row::Quote { time_ms, bid, ask, bid_size, ask_size } => {
+            Row::Quote {
+                time_ms,
+                bid,
+                ask,
+                bid_size,
+                ask_size,
+            } => {
                 let (bid_size, ask_size) = (optional(bid_size), optional(ask_size));
                 write!(out, "quote,{time_ms},{bid},{ask},{bid_size},{ask_size}")
             }
@@ -258,27 +310,55 @@ impl Row {
                 bid_size: optional_field(5, bid_size)?,
                 ask_size: optional_field(6, ask_size)?,
             },
-            ["bar", ..] => return Err(RowLineError::Fields { found: fields.len(), expected: 8 }),
-            ["quote", ..] => return Err(RowLineError::Fields { found: fields.len(), expected: 6 }),
-            [kind, ..] => return Err(RowLineError::Kind { kind: quoted(kind, QUOTED_CHARS_MAX) }),
-            [] => return Err(RowLineError::Kind { kind: quoted("", QUOTED_CHARS_MAX) }),
+            ["bar", ..] => {
+                return Err(RowLineError::Fields {
+                    found: fields.len(),
+                    expected: 8,
+                });
+            }
+            ["quote", ..] => {
+                return Err(RowLineError::Fields {
+                    found: fields.len(),
+                    expected: 6,
+                });
+            }
+            [kind, ..] => {
+                return Err(RowLineError::Kind {
+                    kind: quoted(kind, QUOTED_CHARS_MAX),
+                });
+            }
+            [] => {
+                return Err(RowLineError::Kind {
+                    kind: quoted("", QUOTED_CHARS_MAX),
+                });
+            }
         };
         row.check().map_err(|flaw| RowLineError::Flaw { flaw })?;
         // INVARIANT: blobs are addressed by their hash, so one row must have exactly one spelling.
         let mut again = String::with_capacity(line.len());
         row.write_line(&mut again);
-        if again == line { Ok(row) } else { Err(RowLineError::NotCanonical) }
+        if again == line {
+            Ok(row)
+        } else {
+            Err(RowLineError::NotCanonical)
+        }
     }
 }
 
 /// Parses a whole number; other spellings (`+1`, `01`) are caught when the row is written back.
 fn time_field(field: usize, text: &str) -> Result<i64, RowLineError> {
-    text.parse().map_err(|_| RowLineError::Number { field, text: quoted(text, QUOTED_CHARS_MAX) })
+    text.parse().map_err(|_| RowLineError::Number {
+        field,
+        text: quoted(text, QUOTED_CHARS_MAX),
+    })
 }
 
 /// Parses one decimal of the wire grammar.
 fn amount_field(field: usize, text: &str) -> Result<Amount, RowLineError> {
-    Amount::parse_wire(text).map_err(|_| RowLineError::Number { field, text: quoted(text, QUOTED_CHARS_MAX) })
+    Amount::parse_wire(text).map_err(|_| RowLineError::Number {
+        field,
+        text: quoted(text, QUOTED_CHARS_MAX),
+    })
 }
 
 /// Parses a size that may be absent. A leading minus sign is refused in the text, because the
@@ -286,7 +366,9 @@ fn amount_field(field: usize, text: &str) -> Result<Amount, RowLineError> {
 fn optional_field(field: usize, text: &str) -> Result<Option<Amount>, RowLineError> {
     match text {
         "" => Ok(None),
-        _ if text.starts_with('-') => Err(RowLineError::Flaw { flaw: RowFlaw::NegativeSize }),
+        _ if text.starts_with('-') => Err(RowLineError::Flaw {
+            flaw: RowFlaw::NegativeSize,
+        }),
         _ => amount_field(field, text).map(Some),
     }
 }
@@ -320,7 +402,10 @@ pub fn parse_blob(bytes: &[u8]) -> Result<Vec<Row>, BlobError> {
             return Err(BlobError::TooManyRows);
         }
         let text = std::str::from_utf8(line).map_err(|_| BlobError::NotText { line: number })?;
-        let row = Row::parse_line(text).map_err(|source| BlobError::Line { line: number, source })?;
+        let row = Row::parse_line(text).map_err(|source| BlobError::Line {
+            line: number,
+            source,
+        })?;
         let last_ms = match row.kind() {
             RowKind::Bar => &mut last_bar_ms,
             RowKind::Quote => &mut last_quote_ms,

@@ -85,7 +85,10 @@ pub struct Order {
 impl Order {
     /// Returns the size still to fill (FIX LeavesQty).
     pub fn leaves(&self) -> Amount {
-        self.size.checked_sub(self.filled).filter(|left| left.is_positive()).unwrap_or(Amount::ZERO)
+        self.size
+            .checked_sub(self.filled)
+            .filter(|left| left.is_positive())
+            .unwrap_or(Amount::ZERO)
     }
 
     /// Returns how the order shall end, if the venue was asked to end it and has not confirmed that
@@ -96,7 +99,13 @@ impl Order {
 
     /// Creates a market order, at the same venue as this order, that closes `size` of what this
     /// order opened. No bridge was instructed about it yet.
-    pub(super) fn leaving(&self, order_id: OrderId, side: Side, size: Amount, accepted_at: Time) -> Order {
+    pub(super) fn leaving(
+        &self,
+        order_id: OrderId,
+        side: Side,
+        size: Amount,
+        accepted_at: Time,
+    ) -> Order {
         Order {
             order_id,
             side,
@@ -161,7 +170,15 @@ impl AtVenue {
     /// Creates the state of an order that no instruction was given for yet.
     pub fn new(bridge: Principal, multiplier: Amount) -> AtVenue {
         let (told, ending) = (None, None);
-        AtVenue { bridge, multiplier, version: 0, told, sizes: Vec::new(), ending, gone: false }
+        AtVenue {
+            bridge,
+            multiplier,
+            version: 0,
+            told,
+            sizes: Vec::new(),
+            ending,
+            gone: false,
+        }
     }
 
     /// Whether the venue may be working the order.
@@ -180,7 +197,11 @@ impl AtVenue {
         let Instruction { size, trigger, .. } = *instruction;
         self.told = (instruction.instruction != Verb::Cancel).then_some(Told { size, trigger });
         if instruction.instruction != Verb::Cancel {
-            while self.sizes.last().is_some_and(|(_, earlier)| *earlier <= size) {
+            while self
+                .sizes
+                .last()
+                .is_some_and(|(_, earlier)| *earlier <= size)
+            {
                 self.sizes.pop();
             }
             self.sizes.push((instruction.version, size));
@@ -291,7 +312,11 @@ impl Position {
 
     /// Returns the side of an order that reduces the position.
     pub fn closing_side(&self) -> Side {
-        if self.size.is_positive() { Side::Sell } else { Side::Buy }
+        if self.size.is_positive() {
+            Side::Sell
+        } else {
+            Side::Buy
+        }
     }
 }
 

@@ -21,8 +21,16 @@ impl Terms {
     /// Returns the terms of an open order. A stop order that has triggered counts as a market
     /// order.
     pub fn of_open(order: &Order) -> Terms {
-        let order_type = if order.triggered { OrderType::Market } else { order.order_type };
-        Terms { side: order.side, order_type, own_price: order.price.or(order.trigger) }
+        let order_type = if order.triggered {
+            OrderType::Market
+        } else {
+            order.order_type
+        };
+        Terms {
+            side: order.side,
+            order_type,
+            own_price: order.price.or(order.trigger),
+        }
     }
 
     /// Returns the terms of a requested order, with limit price or trigger as its own price. In
@@ -34,7 +42,11 @@ impl Terms {
             OrderType::Market => None,
             OrderType::Stop => order.stop_price,
         };
-        Terms { side: order.side, order_type: order.order_type, own_price }
+        Terms {
+            side: order.side,
+            order_type: order.order_type,
+            own_price,
+        }
     }
 }
 

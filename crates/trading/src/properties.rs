@@ -41,29 +41,47 @@ enum Op {
 }
 
 fn bar() -> impl Strategy<Value = (i64, i64, i64, i64, Option<i64>)> {
-    (-2000..2000i64, 0..1500i64, 0..1500i64, -1500..1500i64, prop::option::of(0..1000i64))
+    (
+        -2000..2000i64,
+        0..1500i64,
+        0..1500i64,
+        -1500..1500i64,
+        prop::option::of(0..1000i64),
+    )
 }
 
 fn draw() -> impl Strategy<Value = Draw> {
-    let names =
-        (prop::sample::select(vec!["trend", "mean"]), prop::sample::select(vec!["BTC-USD", "ETH-USD"]));
+    let names = (
+        prop::sample::select(vec!["trend", "mean"]),
+        prop::sample::select(vec!["BTC-USD", "ETH-USD"]),
+    );
     let side = prop::sample::select(vec!["buy", "sell"]);
     let lasts = prop::sample::select(vec![TimeInForce::Gtc, TimeInForce::Ioc, TimeInForce::Day]);
     let more = (prop::option::of(50..1500i64), lasts);
-    (names, side, 1..60i64, 0..3u8, -1500..1500i64, 50..3000i64, 0..4u8, more).prop_map(
-        |((strategy, symbol), side, lots, kind, offset, stop, thesis, (target, lasts))| Draw {
-            strategy,
-            symbol,
-            side,
-            lots,
-            kind,
-            offset,
-            stop,
-            thesis,
-            target,
-            lasts,
-        },
+    (
+        names,
+        side,
+        1..60i64,
+        0..3u8,
+        -1500..1500i64,
+        50..3000i64,
+        0..4u8,
+        more,
     )
+        .prop_map(
+            |((strategy, symbol), side, lots, kind, offset, stop, thesis, (target, lasts))| Draw {
+                strategy,
+                symbol,
+                side,
+                lots,
+                kind,
+                offset,
+                stop,
+                thesis,
+                target,
+                lasts,
+            },
+        )
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -115,7 +133,9 @@ impl Walk {
             Op::Quotes(quotes) => self.quotes(&quotes),
             Op::Wait { ms } => self.world.wait(ms),
             Op::Deposit { whole } => {
-                self.world.apply(&[Change::AccountAdjusted { amount: Amount::from_i64(whole) }]);
+                self.world.apply(&[Change::AccountAdjusted {
+                    amount: Amount::from_i64(whole),
+                }]);
             }
             Op::Halt(on) => self.world.halted = on.then_some("halted"),
         }
@@ -130,15 +150,33 @@ impl Walk {
         let own = near + draw.offset / scale;
         let base = if draw.kind == 0 { near } else { own };
         let stop_by = draw.stop / scale;
-        let stop_at = told(if draw.side == "buy" { base - stop_by } else { base + stop_by });
+        let stop_at = told(if draw.side == "buy" {
+            base - stop_by
+        } else {
+            base + stop_by
+        });
         let lot = if is_btc { "0.001" } else { "0.01" };
-        let size = Amount::from_i64(draw.lots).checked_mul(a(lot)).unwrap().to_string();
-        let mut order = market_order(draw.strategy, draw.symbol, draw.side, &size, &stop_at, draw.thesis);
+        let size = Amount::from_i64(draw.lots)
+            .checked_mul(a(lot))
+            .unwrap()
+            .to_string();
+        let mut order = market_order(
+            draw.strategy,
+            draw.symbol,
+            draw.side,
+            &size,
+            &stop_at,
+            draw.thesis,
+        );
         order.planned_entry = a(&told(base));
         order.time_in_force = draw.lasts;
         order.target_price = draw.target.map(|by| {
             let by = by / scale;
-            a(&told(if draw.side == "buy" { base + by } else { base - by }))
+            a(&told(if draw.side == "buy" {
+                base + by
+            } else {
+                base - by
+            }))
         });
         match draw.kind {
             0 => order,
@@ -169,7 +207,10 @@ impl Walk {
                 let adds_risk =
                     ["max_single_trade_risk", "max_portfolio_risk", "loss_budget"].contains(&name);
                 let harmless = !adds_risk && self.worst_units_unchanged(&order);
-                assert!(row.value.unwrap() <= row.limit.unwrap() || harmless, "{row:?}");
+                assert!(
+                    row.value.unwrap() <= row.limit.unwrap() || harmless,
+                    "{row:?}"
+                );
             }
         } else if !verdict.accepted {
             let headroom = verdict.headroom.unwrap();
@@ -186,11 +227,18 @@ impl Walk {
     fn worst_units_unchanged(&self, newest: &SubmitOrder) -> bool {
         let book = &self.world.book;
         let (mut long, mut short) = (Amount::ZERO, Amount::ZERO);
-        for position in book.positions.values().filter(|held| held.symbol == newest.symbol) {
+        for position in book
+            .positions
+            .values()
+            .filter(|held| held.symbol == newest.symbol)
+        {
             long = long.checked_add(position.size).unwrap();
         }
         short = short.checked_add(long).unwrap();
-        let of_symbol = book.orders.values().filter(|order| order.symbol == newest.symbol);
+        let of_symbol = book
+            .orders
+            .values()
+            .filter(|order| order.symbol == newest.symbol);
         for order in of_symbol.filter(|order| order.role == OrderRole::Entry) {
             match order.side {
                 Side::Buy => long = long.checked_add(order.leaves()).unwrap(),
@@ -205,8 +253,18 @@ impl Walk {
 
     fn tighten(&mut self, id: OrderId, by: i64) {
         let stop_id = id.stop();
-        let Some(old) = self.world.book.orders.get(&stop_id).and_then(|stop| stop.trigger) else { return };
-        let new = old.checked_add(Amount::from_i64(by).checked_mul(a("0.1")).unwrap()).unwrap();
+        let Some(old) = self
+            .world
+            .book
+            .orders
+            .get(&stop_id)
+            .and_then(|stop| stop.trigger)
+        else {
+            return;
+        };
+        let new = old
+            .checked_add(Amount::from_i64(by).checked_mul(a("0.1")).unwrap())
+            .unwrap();
         let verdict = self.world.tighten(id, &new.to_string());
         let stop = &self.world.book.orders[&stop_id];
         let kept = if verdict.accepted { new } else { old };
@@ -230,7 +288,8 @@ impl Walk {
                 high: price(open.max(close) + up),
                 low: price(open.min(close) - down),
                 close: price(close),
-                volume: volume.map(|volume| Amount::from_i64(volume).checked_mul(a("0.001")).unwrap()),
+                volume: volume
+                    .map(|volume| Amount::from_i64(volume).checked_mul(a("0.001")).unwrap()),
             });
             self.world.wait(60_000);
             self.last = close;
@@ -265,8 +324,12 @@ impl Walk {
         let mut one_by_one = before;
         for row in rows {
             let row = std::slice::from_ref(row);
-            for step in venue::on_rows(&one_by_one, &self.world.rules, symbol, row, self.world.now).unwrap() {
-                step.changes.iter().for_each(|change| one_by_one.apply(change).unwrap());
+            for step in
+                venue::on_rows(&one_by_one, &self.world.rules, symbol, row, self.world.now).unwrap()
+            {
+                step.changes
+                    .iter()
+                    .for_each(|change| one_by_one.apply(change).unwrap());
             }
         }
         assert_eq!(one_by_one, self.world.book);
@@ -277,34 +340,65 @@ impl Walk {
         let json = serde_json::to_string(book).unwrap();
         assert_eq!(&serde_json::from_str::<Book>(&json).unwrap(), book);
         let account = &book.account;
-        let cost =
-            book.positions.values().try_fold(Amount::ZERO, |sum, held| sum.checked_add(held.cost)).unwrap();
+        let cost = book
+            .positions
+            .values()
+            .try_fold(Amount::ZERO, |sum, held| sum.checked_add(held.cost))
+            .unwrap();
         let left = account.cash.checked_add(cost).unwrap();
-        let right =
-            account.net_deposits.checked_add(account.realised).unwrap().checked_sub(account.fees).unwrap();
+        let right = account
+            .net_deposits
+            .checked_add(account.realised)
+            .unwrap()
+            .checked_sub(account.fees)
+            .unwrap();
         let right = right.checked_sub(account.funding).unwrap();
-        assert_eq!(left, right, "cash + cost = deposits + realised - fees - funding");
-        let view = super::views::portfolio(book, &self.world.rules, self.world.now, &Default::default());
+        assert_eq!(
+            left, right,
+            "cash + cost = deposits + realised - fees - funding"
+        );
+        let view =
+            super::views::portfolio(book, &self.world.rules, self.world.now, &Default::default());
         if let (Some(equity), Some(unrealised)) = (view.equity, view.unrealised) {
             assert_eq!(equity, right.checked_add(unrealised).unwrap());
         }
         for held in book.positions.values() {
             let stops = stops_of(book, held).map(|stop| stop.leaves());
-            let protected = stops.fold(Amount::ZERO, |sum, leaves| sum.checked_add(leaves).unwrap());
-            assert_eq!(protected, held.size.abs(), "every entry was protected, so every position is");
+            let protected =
+                stops.fold(Amount::ZERO, |sum, leaves| sum.checked_add(leaves).unwrap());
+            assert_eq!(
+                protected,
+                held.size.abs(),
+                "every entry was protected, so every position is"
+            );
         }
-        for order in book.orders.values().filter(|order| order.role == OrderRole::Protective) {
+        for order in book
+            .orders
+            .values()
+            .filter(|order| order.role == OrderRole::Protective)
+        {
             let entry = OrderId::of_line(order.order_id.seq);
-            assert!(order.leaves().is_positive() || book.orders.contains_key(&entry), "idle stop");
+            assert!(
+                order.leaves().is_positive() || book.orders.contains_key(&entry),
+                "idle stop"
+            );
             let key = (order.symbol.clone(), order.strategy.clone());
             assert!(
                 order.leaves().is_zero() || book.positions.contains_key(&key),
                 "a stop without a position"
             );
         }
-        for target in book.orders.values().filter(|order| order.role == OrderRole::Target) {
+        for target in book
+            .orders
+            .values()
+            .filter(|order| order.role == OrderRole::Target)
+        {
             let stop = &book.orders[&target.order_id.stop()];
-            assert_eq!(target.leaves(), stop.leaves(), "a target is for what its stop protects");
+            assert_eq!(
+                target.leaves(),
+                stop.leaves(),
+                "a target is for what its stop protects"
+            );
         }
         let held: Vec<Position> = book.positions.values().cloned().collect();
         for position in held {
@@ -314,14 +408,26 @@ impl Walk {
 
     fn exits_always_pass(&mut self, position: &Position) {
         let side = position.closing_side();
-        let capacity = super::class::capacity(&self.world.book, &position.strategy, &position.symbol, side)
-            .unwrap_or(Amount::ZERO);
+        let capacity =
+            super::class::capacity(&self.world.book, &position.strategy, &position.symbol, side)
+                .unwrap_or(Amount::ZERO);
         if !capacity.is_positive() {
             return;
         }
         let (strategy, symbol) = (position.strategy.as_str(), position.symbol.as_str());
-        let order = market_order(strategy, symbol, side.as_str(), &capacity.to_string(), "1", 0);
-        let saved = (self.world.halted, self.world.book.clone(), self.world.rules.clone());
+        let order = market_order(
+            strategy,
+            symbol,
+            side.as_str(),
+            &capacity.to_string(),
+            "1",
+            0,
+        );
+        let saved = (
+            self.world.halted,
+            self.world.book.clone(),
+            self.world.rules.clone(),
+        );
         self.world.shut();
         self.world.halted = Some("halted");
         self.world.clock_fault = Some("clock");
@@ -344,7 +450,11 @@ fn check_reductions(mut book: Book, steps: &[venue::Step]) {
         let size_of = |book: &Book| match change {
             Change::OrderFilled(fill) if fill.role != OrderRole::Entry => {
                 let key = (fill.symbol.clone(), fill.strategy.clone());
-                Some(book.positions.get(&key).map_or(Amount::ZERO, |held| held.size))
+                Some(
+                    book.positions
+                        .get(&key)
+                        .map_or(Amount::ZERO, |held| held.size),
+                )
             }
             _ => None,
         };
@@ -355,7 +465,10 @@ fn check_reductions(mut book: Book, steps: &[venue::Step]) {
         book.apply(change).unwrap();
         if let (Some(before), Some(after)) = (before, size_of(&book)) {
             assert!(after.abs() < before.abs(), "{before} {after}");
-            assert!(after.is_zero() || after.is_positive() == before.is_positive(), "{before} {after}");
+            assert!(
+                after.is_zero() || after.is_positive() == before.is_positive(),
+                "{before} {after}"
+            );
         }
     }
 }

@@ -26,18 +26,31 @@ pub struct Reconciled {
 /// # Errors
 /// Returns [`ApplyError`] if the book does not take the changes; the caller must then change
 /// nothing.
-pub fn reconcile(book: &Book, strategies: &[&StrategyName], now: Time) -> Result<Reconciled, ApplyError> {
+pub fn reconcile(
+    book: &Book,
+    strategies: &[&StrategyName],
+    now: Time,
+) -> Result<Reconciled, ApplyError> {
     let mut done = Reconciled::default();
-    let entries = book.orders.values().filter(|order| order.role == OrderRole::Entry);
+    let entries = book
+        .orders
+        .values()
+        .filter(|order| order.role == OrderRole::Entry);
     for order in entries.filter(|order| strategies.contains(&&order.strategy)) {
         done.cancelled.push(order.order_id);
-        done.changes.extend(close(book, order, OrderEnd::Cancelled, now));
+        done.changes
+            .extend(close(book, order, OrderEnd::Cancelled, now));
     }
     let mut trial = book.clone();
     for change in &done.changes {
         trial.apply(change)?;
     }
-    let held = book.positions.values().filter(|position| strategies.contains(&&position.strategy));
-    done.kept = held.map(|position| (position.strategy.clone(), position.symbol.clone())).collect();
+    let held = book
+        .positions
+        .values()
+        .filter(|position| strategies.contains(&&position.strategy));
+    done.kept = held
+        .map(|position| (position.strategy.clone(), position.symbol.clone()))
+        .collect();
     Ok(done)
 }

@@ -38,14 +38,20 @@ pub fn of_position(
     let mut each_size = Amount::ZERO;
     for order in stops_of(book, position) {
         let Some(stop) = order.trigger else { continue };
-        let out = if position.size.is_positive() { stop.min(mark) } else { stop.max(mark) };
+        let out = if position.size.is_positive() {
+            stop.min(mark)
+        } else {
+            stop.max(mark)
+        };
         let costs = out.checked_mul(safety.stop_slippage.checked_add(instrument.taker_fee)?)?;
         let each = mark.checked_sub(out)?.abs().checked_add(costs)?;
         let covered = order.leaves().min(unprotected);
         each_size = each_size.checked_add(each.checked_mul(covered)?)?;
         unprotected = unprotected.checked_sub(covered)?;
     }
-    each_size.checked_add(mark.checked_mul(unprotected)?)?.checked_mul(instrument.multiplier)
+    each_size
+        .checked_add(mark.checked_mul(unprotected)?)?
+        .checked_mul(instrument.multiplier)
 }
 
 /// Computes the risk of the open part of an entry, from `entry`, its worst price, down to its stop;
@@ -57,10 +63,15 @@ pub fn of_pending(
     instrument: &Instrument,
     safety: &Safety,
 ) -> Option<Amount> {
-    let stop = book.orders.get(&order.order_id.stop()).filter(|stop| stop.ending().is_none());
+    let stop = book
+        .orders
+        .get(&order.order_id.stop())
+        .filter(|stop| stop.ending().is_none());
     match stop.and_then(|stop| stop.trigger) {
         Some(stop) => of_entry(entry, stop, order.leaves(), instrument, safety),
-        None => entry.checked_mul(order.leaves())?.checked_mul(instrument.multiplier),
+        None => entry
+            .checked_mul(order.leaves())?
+            .checked_mul(instrument.multiplier),
     }
 }
 

@@ -26,26 +26,50 @@ pub fn submit(book: &Book, rules: &Rulebook, order: &SubmitOrder, ctx: &Context)
     let rows = checks::run(&subject);
     if checks::first_failed(&rows).is_some() {
         let headroom = Some(headroom(&subject, &rows));
-        return Verdict { checks: rows, accepted: false, headroom, changes: Vec::new() };
+        return Verdict {
+            checks: rows,
+            accepted: false,
+            headroom,
+            changes: Vec::new(),
+        };
     }
     let changes = match subject.kind {
         Kind::Entry => {
-            let entry = new_order(order, &sent_by(ctx), OrderRole::Entry, at_venue_of(subject.instrument));
-            placed(order, entry).into_iter().map(Change::OrderPlaced).collect()
+            let entry = new_order(
+                order,
+                &sent_by(ctx),
+                OrderRole::Entry,
+                at_venue_of(subject.instrument),
+            );
+            placed(order, entry)
+                .into_iter()
+                .map(Change::OrderPlaced)
+                .collect()
         }
         _ => {
-            let crossed = subject.order.iter().flat_map(|facts| checks::crossed_entries(&subject, facts));
+            let crossed = subject
+                .order
+                .iter()
+                .flat_map(|facts| checks::crossed_entries(&subject, facts));
             let crossed = crossed.take(CROSSED_MAX);
-            let mut changes: Vec<Change> =
-                crossed.flat_map(|entry| close(book, entry, OrderEnd::Cancelled, ctx.now)).collect();
-            let held = book.positions.get(&(order.symbol.clone(), order.strategy.clone()));
+            let mut changes: Vec<Change> = crossed
+                .flat_map(|entry| close(book, entry, OrderEnd::Cancelled, ctx.now))
+                .collect();
+            let held = book
+                .positions
+                .get(&(order.symbol.clone(), order.strategy.clone()));
             let at_venue = held.and_then(Position::exit_at_venue);
             let exit = new_order(order, &sent_by(ctx), OrderRole::Exit, at_venue);
             changes.push(Change::OrderPlaced(exit));
             changes
         }
     };
-    Verdict { checks: rows, accepted: true, headroom: None, changes }
+    Verdict {
+        checks: rows,
+        accepted: true,
+        headroom: None,
+        changes,
+    }
 }
 
 /// The sender of an order, the time, and the id that the order gets.
@@ -56,14 +80,21 @@ pub(super) struct Sent<'a> {
 }
 
 fn sent_by<'a>(ctx: &Context<'a>) -> Sent<'a> {
-    Sent { source: ctx.source, order_id: ctx.order_id, now: ctx.now }
+    Sent {
+        source: ctx.source,
+        order_id: ctx.order_id,
+        now: ctx.now,
+    }
 }
 
 /// Returns an entry with its protective stop, and its target if it names one.
 fn placed(order: &SubmitOrder, entry: Order) -> Vec<Order> {
     let stop = protective_stop(&entry, order.planned_stop);
     let target = order.target_price.map(|price| target(&entry, price));
-    [Some(entry), Some(stop), target].into_iter().flatten().collect()
+    [Some(entry), Some(stop), target]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Returns the orders that an entry would place on paper, wherever orders of its instrument go.
@@ -71,7 +102,12 @@ pub(super) fn entry_on_paper(order: &SubmitOrder, sent: &Sent<'_>) -> Vec<Order>
     placed(order, new_order(order, sent, OrderRole::Entry, None))
 }
 
-fn new_order(order: &SubmitOrder, sent: &Sent<'_>, role: OrderRole, at_venue: Option<AtVenue>) -> Order {
+fn new_order(
+    order: &SubmitOrder,
+    sent: &Sent<'_>,
+    role: OrderRole,
+    at_venue: Option<AtVenue>,
+) -> Order {
     Order {
         order_id: sent.order_id,
         source: sent.source.clone(),
@@ -83,7 +119,9 @@ fn new_order(order: &SubmitOrder, sent: &Sent<'_>, role: OrderRole, at_venue: Op
         size: order.size,
         filled: Amount::ZERO,
         price: order.price,
-        trigger: order.stop_price.filter(|_| order.order_type == OrderType::Stop),
+        trigger: order
+            .stop_price
+            .filter(|_| order.order_type == OrderType::Stop),
         triggered: false,
         // The thesis of an exit is only schema-checked, so it is not recorded as if it had been.
         thesis_slug: (role == OrderRole::Entry).then(|| order.thesis_slug.clone()),
@@ -97,7 +135,10 @@ fn new_order(order: &SubmitOrder, sent: &Sent<'_>, role: OrderRole, at_venue: Op
 /// paper.
 fn at_venue_of(instrument: Option<&Instrument>) -> Option<AtVenue> {
     let instrument = instrument?;
-    Some(AtVenue::new(instrument.bridge.clone()?, instrument.multiplier))
+    Some(AtVenue::new(
+        instrument.bridge.clone()?,
+        instrument.multiplier,
+    ))
 }
 
 fn protective_stop(entry: &Order, trigger: Amount) -> Order {

@@ -53,10 +53,12 @@ principals:
 
 const INSTRUMENTS: &str = "
 instruments:
-  - {symbol: BTC-USD, multiplier: 1, tick: 0.1, lot: 0.001, min_size: 0.002, max_size: 10, min_notional: 5,
+  - {symbol: BTC-USD, multiplier: 1, tick: 0.1, lot: 0.001, min_size: 0.002, max_size: 10, \
+      min_notional: 5,
      min_stop_ticks: 5, quotes_from: bars, fills_from: bars, half_spread: 0.0005, slippage: 0.001,
      maker_fee: 0.0002, taker_fee: 0.001, volume_share: 0.1, bar_s: 60}
-  - {symbol: ETH-USD, multiplier: 1, tick: 0.01, lot: 0.01, min_size: 0.01, max_size: 100, min_notional: 5,
+  - {symbol: ETH-USD, multiplier: 1, tick: 0.01, lot: 0.01, min_size: 0.01, max_size: 100, \
+      min_notional: 5,
      min_stop_ticks: 5, quotes_from: quotes, fills_from: quotes, half_spread: 0, slippage: 0.001,
      maker_fee: 0.0002, taker_fee: 0.001, volume_share: 1, bar_s: 60}
 ";
@@ -111,7 +113,8 @@ pub(super) fn rules() -> Rulebook {
     file("rules/instruments.yaml".into(), INSTRUMENTS.into());
     for name in ["trend", "mean", "other"] {
         let text = format!(
-            "name: {name}\nstatus: active\ninstruments: [BTC-USD, ETH-USD]\ndirections: [long, short]\n\
+            "name: {name}\nstatus: active\ninstruments: [BTC-USD, ETH-USD]\ndirections: [long, \
+                short]\n\
              stop_distance: {{min: 0.001, max: 0.1}}\n"
         );
         file(format!("rules/strategies/{name}.yaml"), text);
@@ -120,8 +123,10 @@ pub(super) fn rules() -> Rulebook {
                 for number in 0..4 {
                     let slug = format!("{name}-{short}-{direction}-{number}");
                     let text = format!(
-                        "---\nslug: {slug}\nstrategy: {name}\nsymbol: {symbol}\ndirection: {direction}\n\
-                         expires: 2027-01-01T00:00:00Z\ninvalid_below: 100\ninvalid_above: 90000\n---\nWhy.\n"
+                        "---\nslug: {slug}\nstrategy: {name}\nsymbol: {symbol}\ndirection: \
+                            {direction}\n\
+                         expires: 2027-01-01T00:00:00Z\ninvalid_below: 100\ninvalid_above: \
+                             90000\n---\nWhy.\n"
                     );
                     file(format!("proposals/theses/{slug}.md"), text);
                 }
@@ -224,7 +229,11 @@ impl World {
     pub fn apply(&mut self, changes: &[Change]) {
         for change in changes {
             let json = serde_json::to_string(change).unwrap();
-            assert_eq!(&serde_json::from_str::<Change>(&json).unwrap(), change, "{json}");
+            assert_eq!(
+                &serde_json::from_str::<Change>(&json).unwrap(),
+                change,
+                "{json}"
+            );
             self.book.apply(change).unwrap();
         }
     }
@@ -253,7 +262,11 @@ impl World {
         self.with_context(|world, ctx| {
             let verdict = submit(&world.book, &world.rules, order, ctx);
             let naive = || super::naive::headroom(&world.book, &world.rules, order, ctx);
-            assert_eq!(verdict.headroom, (!verdict.accepted).then(naive), "{order:?}");
+            assert_eq!(
+                verdict.headroom,
+                (!verdict.accepted).then(naive),
+                "{order:?}"
+            );
             verdict
         })
     }
@@ -277,7 +290,10 @@ impl World {
         let verdict = self.ask(order);
         assert!(!verdict.accepted);
         assert!(verdict.headroom.is_some());
-        failed(&verdict).into_iter().map(|row| row.name.into_owned()).collect()
+        failed(&verdict)
+            .into_iter()
+            .map(|row| row.name.into_owned())
+            .collect()
     }
 
     pub fn row_of(&mut self, order: &SubmitOrder, name: &str) -> CheckRow {
@@ -286,14 +302,19 @@ impl World {
 
     pub fn cancel(&mut self, order_id: OrderId) -> Verdict {
         let request = CancelOrder { order_id };
-        let verdict = self.with_context(|world, ctx| cancel(&world.book, &world.rules, &request, ctx));
+        let verdict =
+            self.with_context(|world, ctx| cancel(&world.book, &world.rules, &request, ctx));
         self.apply(&verdict.changes);
         verdict
     }
 
     pub fn tighten(&mut self, order_id: OrderId, new_stop: &str) -> Verdict {
-        let request = TightenStop { order_id, new_stop: a(new_stop) };
-        let verdict = self.with_context(|world, ctx| tighten(&world.book, &world.rules, &request, ctx));
+        let request = TightenStop {
+            order_id,
+            new_stop: a(new_stop),
+        };
+        let verdict =
+            self.with_context(|world, ctx| tighten(&world.book, &world.rules, &request, ctx));
         self.apply(&verdict.changes);
         verdict
     }
@@ -334,7 +355,10 @@ impl World {
             volume: volume.map(a),
         };
         self.wait(60_000);
-        self.rows(&btc(), &[row]).into_iter().flat_map(|step| step.changes).collect()
+        self.rows(&btc(), &[row])
+            .into_iter()
+            .flat_map(|step| step.changes)
+            .collect()
     }
 
     /// Adds a bar with one price.
@@ -344,9 +368,17 @@ impl World {
 
     /// Adds a quote of ETH now.
     pub fn quote(&mut self, bid: &str, ask: &str) -> Vec<Change> {
-        let row =
-            Row::Quote { time_ms: self.now.ms(), bid: a(bid), ask: a(ask), bid_size: None, ask_size: None };
-        self.rows(&eth(), &[row]).into_iter().flat_map(|step| step.changes).collect()
+        let row = Row::Quote {
+            time_ms: self.now.ms(),
+            bid: a(bid),
+            ask: a(ask),
+            bid_size: None,
+            ask_size: None,
+        };
+        self.rows(&eth(), &[row])
+            .into_iter()
+            .flat_map(|step| step.changes)
+            .collect()
     }
 
     /// Sets every limit on the risk of the book, on repetition, time and cash so that it refuses
@@ -361,12 +393,26 @@ impl World {
         safety.max_weekly_loss = nothing;
         safety.max_volume_share = Some(nothing);
         safety.restricted_instruments = self.rules.instruments.keys().cloned().collect();
-        (safety.max_messages_per_minute, safety.max_protected_per_minute) = (1, 1);
-        self.messages = Messages { own: 2, all: 2, protected: 2 };
+        (
+            safety.max_messages_per_minute,
+            safety.max_protected_per_minute,
+        ) = (1, 1);
+        self.messages = Messages {
+            own: 2,
+            all: 2,
+            protected: 2,
+        };
         self.unheard = Some("not heard of");
         (safety.max_open_positions, safety.max_open_orders) = (0, 0);
-        (safety.max_entries_per_minute, safety.max_entries_per_minute_all) = (0, 0);
-        (safety.max_executions, safety.max_losing_trades, safety.cooldown_s) = (1, 1, 604_800);
+        (
+            safety.max_entries_per_minute,
+            safety.max_entries_per_minute_all,
+        ) = (0, 0);
+        (
+            safety.max_executions,
+            safety.max_losing_trades,
+            safety.cooldown_s,
+        ) = (1, 1, 604_800);
         let all_day = "[{from: 00:00, to: 12:00}, {from: 12:00, to: 00:00}]";
         safety.restricted = serde_yaml::from_str(all_day).unwrap();
         for instrument in self.rules.instruments.values_mut() {
@@ -387,7 +433,10 @@ impl World {
 
     pub fn position(&self) -> Amount {
         let key = (btc(), trend());
-        self.book.positions.get(&key).map_or(Amount::ZERO, |position| position.size)
+        self.book
+            .positions
+            .get(&key)
+            .map_or(Amount::ZERO, |position| position.size)
     }
 
     /// Creates a world where `trend` holds this much BTC with its stop, bought or sold at 6800.
@@ -401,11 +450,21 @@ impl World {
 }
 
 pub(super) fn failed(verdict: &Verdict) -> Vec<CheckRow> {
-    verdict.checks.iter().filter(|row| !row.passed).cloned().collect()
+    verdict
+        .checks
+        .iter()
+        .filter(|row| !row.passed)
+        .cloned()
+        .collect()
 }
 
 pub(super) fn row(verdict: &Verdict, name: &str) -> CheckRow {
-    verdict.checks.iter().find(|row| row.name == name).unwrap_or_else(|| panic!("no row {name}")).clone()
+    verdict
+        .checks
+        .iter()
+        .find(|row| row.name == name)
+        .unwrap_or_else(|| panic!("no row {name}"))
+        .clone()
 }
 
 /// The fills, as `id side size@price fee`.

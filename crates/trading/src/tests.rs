@@ -16,12 +16,19 @@ fn an_entry_that_breaks_nothing_passes_every_check_and_brings_its_stop() {
         let verdict = world.ask(&order);
         assert!(verdict.accepted, "{:#?}", failed(&verdict));
         assert_eq!(verdict.checks.len(), 41);
-        let [Change::OrderPlaced(entry), Change::OrderPlaced(stop)] = verdict.changes.as_slice() else {
+        let [Change::OrderPlaced(entry), Change::OrderPlaced(stop)] = verdict.changes.as_slice()
+        else {
             panic!()
         };
-        assert_eq!((entry.role, stop.role), (OrderRole::Entry, OrderRole::Protective));
+        assert_eq!(
+            (entry.role, stop.role),
+            (OrderRole::Entry, OrderRole::Protective)
+        );
         assert_eq!(stop.order_id, entry.order_id.stop());
-        assert_eq!((stop.size, stop.trigger), (Amount::ZERO, Some(order.planned_stop)));
+        assert_eq!(
+            (stop.size, stop.trigger),
+            (Amount::ZERO, Some(order.planned_stop))
+        );
         assert_eq!(stop.side, entry.side.opposite());
     }
 }
@@ -33,25 +40,56 @@ fn every_numeric_limit_at_one_unit_below_on_and_above() {
     type Set = fn(&mut World, Amount);
     let base: Set = |world, limit| world.rules.safety.max_total_capital = limit;
     let tables: [(&str, Set, bool); 4] = [
-        ("max_order_value", |world, limit| world.rules.safety.max_order_value = limit, true),
-        ("max_order_size", |world, limit| instrument(world).max_size = limit, true),
-        ("min_notional", |world, limit| instrument(world).min_notional = limit, false),
-        ("size_lot", |world, limit| instrument(world).min_size = limit, false),
+        (
+            "max_order_value",
+            |world, limit| world.rules.safety.max_order_value = limit,
+            true,
+        ),
+        (
+            "max_order_size",
+            |world, limit| instrument(world).max_size = limit,
+            true,
+        ),
+        (
+            "min_notional",
+            |world, limit| instrument(world).min_notional = limit,
+            false,
+        ),
+        (
+            "size_lot",
+            |world, limit| instrument(world).min_size = limit,
+            false,
+        ),
     ];
     let fractions: [(&str, Set); 3] = [
-        ("max_single_trade_risk", |world, one| world.rules.safety.max_single_trade_risk = one),
-        ("max_single_position", |world, one| world.rules.safety.max_single_position = one),
-        ("max_total_exposure", |world, one| world.rules.safety.max_total_exposure = one),
+        ("max_single_trade_risk", |world, one| {
+            world.rules.safety.max_single_trade_risk = one
+        }),
+        ("max_single_position", |world, one| {
+            world.rules.safety.max_single_position = one
+        }),
+        ("max_total_exposure", |world, one| {
+            world.rules.safety.max_total_exposure = one
+        }),
     ];
     let unit = a("0.0000000001");
-    for order in [buy("0.01"), sell("0.01"), limit(buy("0.01"), "6790.1"), limit(sell("0.01"), "6810.1")] {
+    for order in [
+        buy("0.01"),
+        sell("0.01"),
+        limit(buy("0.01"), "6790.1"),
+        limit(sell("0.01"), "6810.1"),
+    ] {
         let value = |name: &str| World::new().row_of(&order, name).value.unwrap();
         for (name, set, is_most) in tables {
             let at = value(name);
             for (limit, passes) in around(at, unit, is_most) {
                 let mut world = World::new();
                 set(&mut world, limit);
-                assert_eq!(world.row_of(&order, name).passed, passes, "{name} {at} {limit}");
+                assert_eq!(
+                    world.row_of(&order, name).passed,
+                    passes,
+                    "{name} {at} {limit}"
+                );
             }
         }
         for (name, set) in fractions {
@@ -60,7 +98,11 @@ fn every_numeric_limit_at_one_unit_below_on_and_above() {
                 let mut world = World::new();
                 set(&mut world, Amount::ONE);
                 base(&mut world, limit);
-                assert_eq!(world.row_of(&order, name).passed, passes, "{name} {at} {limit}");
+                assert_eq!(
+                    world.row_of(&order, name).passed,
+                    passes,
+                    "{name} {at} {limit}"
+                );
             }
         }
     }
@@ -79,23 +121,50 @@ fn instrument(world: &mut World) -> &mut spoolgate_rules::instruments::Instrumen
 fn the_formulas_by_hand() {
     let mut world = World::new();
     // Ask 6803.4, worst entry 6803.4 x 1.001 = 6810.2034.
-    let value = |world: &mut World, order: &SubmitOrder, name: &str| world.row_of(order, name).value.unwrap();
-    assert_eq!(value(&mut world, &buy("0.01"), "max_order_value"), a("68.034"));
-    assert_eq!(value(&mut world, &buy("0.01"), "stop_distance"), a("110.2034"));
+    let value = |world: &mut World, order: &SubmitOrder, name: &str| {
+        world.row_of(order, name).value.unwrap()
+    };
+    assert_eq!(
+        value(&mut world, &buy("0.01"), "max_order_value"),
+        a("68.034")
+    );
+    assert_eq!(
+        value(&mut world, &buy("0.01"), "stop_distance"),
+        a("110.2034")
+    );
     // (110.2034 + 0.001 x (6810.2034 + 6700) + 0.001 x 6700) x 0.01
-    assert_eq!(value(&mut world, &buy("0.01"), "max_single_trade_risk"), a("1.304136034"));
+    assert_eq!(
+        value(&mut world, &buy("0.01"), "max_single_trade_risk"),
+        a("1.304136034")
+    );
     // Bid 6796.6, worst entry 6796.6 x 0.999 = 6789.8034; (110.1966 + 13.6898034 + 6.9) x 0.01
-    assert_eq!(value(&mut world, &sell("0.01"), "max_single_trade_risk"), a("1.307864034"));
-    assert_eq!(value(&mut world, &sell("0.01"), "max_order_value"), a("67.966"));
-    assert_eq!(value(&mut world, &limit(buy("0.01"), "6700.1"), "max_order_value"), a("68.034"));
-    assert_eq!(value(&mut world, &limit(sell("0.01"), "6900"), "max_order_value"), a("69"));
+    assert_eq!(
+        value(&mut world, &sell("0.01"), "max_single_trade_risk"),
+        a("1.307864034")
+    );
+    assert_eq!(
+        value(&mut world, &sell("0.01"), "max_order_value"),
+        a("67.966")
+    );
+    assert_eq!(
+        value(&mut world, &limit(buy("0.01"), "6700.1"), "max_order_value"),
+        a("68.034")
+    );
+    assert_eq!(
+        value(&mut world, &limit(sell("0.01"), "6900"), "max_order_value"),
+        a("69")
+    );
     let row = world.row_of(&buy("0.01"), "max_single_position");
     assert_eq!((row.value, row.limit), (Some(a("68.034")), Some(a("1000"))));
 }
 
 #[test]
 fn worst_entry_of_every_type_and_side() {
-    let market = super::valuation::TwoSided { bid: a("99"), ask: a("101"), time: World::new().now };
+    let market = super::valuation::TwoSided {
+        bid: a("99"),
+        ask: a("101"),
+        time: World::new().now,
+    };
     use spoolgate_wire::orders::{OrderType::*, Side::*};
     for (side, order_type, own, expect) in [
         (Buy, Market, None, "102.01"),
@@ -111,23 +180,40 @@ fn worst_entry_of_every_type_and_side() {
         (Sell, Stop, Some("90"), "89.1"),
         (Sell, Stop, Some("110"), "98.01"),
     ] {
-        let terms = super::pricing::Terms { side, order_type, own_price: own.map(a) };
-        assert_eq!(super::pricing::worst_entry(&terms, &market, a("0.01")), Some(a(expect)), "{terms:?}");
+        let terms = super::pricing::Terms {
+            side,
+            order_type,
+            own_price: own.map(a),
+        };
+        assert_eq!(
+            super::pricing::worst_entry(&terms, &market, a("0.01")),
+            Some(a(expect)),
+            "{terms:?}"
+        );
     }
 }
 
 #[test]
 fn stops_are_on_the_right_side_far_enough_and_not_too_far() {
-    // Long: worst entry 6810.2034, bounds 0.1% and 10%, bid 6796.6. Short: worst 6789.8034, ask 6803.4.
+    // Long: worst entry 6810.2034, bounds 0.1% and 10%, bid 6796.6. Short: worst 6789.8034, ask
+    // 6803.4.
     for (order, stop, expect) in [
         (buy("0.01"), "6796.5", ""),
         (buy("0.01"), "6796.6", "stop_required"),
         (buy("0.01"), "6803.4", "stop_required stop_distance"),
-        (buy("0.01"), "6810.3", "stop_required stop_hostable stop_distance"),
+        (
+            buy("0.01"),
+            "6810.3",
+            "stop_required stop_hostable stop_distance",
+        ),
         (buy("0.01"), "6129.2", ""),
         (buy("0.01"), "6129.1", "stop_distance"),
         (buy("0.01"), "6700.05", "price_tick stop_hostable"),
-        (buy("0.01"), "0", "stop_required stop_hostable stop_distance"),
+        (
+            buy("0.01"),
+            "0",
+            "stop_required stop_hostable stop_distance",
+        ),
         (sell("0.01"), "6803.5", ""),
         (sell("0.01"), "6803.4", "stop_required"),
         (sell("0.01"), "7468.7", ""),
@@ -135,9 +221,16 @@ fn stops_are_on_the_right_side_far_enough_and_not_too_far() {
     ] {
         let mut order = order;
         (order.planned_stop, order.stop_price) = (a(stop), Some(a(stop)));
-        let failed: Vec<String> =
-            failed(&World::new().ask(&order)).into_iter().map(|row| row.name.into_owned()).collect();
-        assert_eq!(failed.join(" "), expect, "{} stop {stop}", order.side.as_str());
+        let failed: Vec<String> = failed(&World::new().ask(&order))
+            .into_iter()
+            .map(|row| row.name.into_owned())
+            .collect();
+        assert_eq!(
+            failed.join(" "),
+            expect,
+            "{} stop {stop}",
+            order.side.as_str()
+        );
     }
     let mut order = buy("0.01");
     order.stop_price = None;
@@ -148,7 +241,8 @@ fn stops_are_on_the_right_side_far_enough_and_not_too_far() {
 
 #[test]
 fn collars_on_both_sides() {
-    // Ask 6803.4: 2% above is 6939.468, 10% below 6123.06. Bid 6796.6: 2% below 6660.668, 10% above 7476.26.
+    // Ask 6803.4: 2% above is 6939.468, 10% below 6123.06. Bid 6796.6: 2% below 6660.668, 10% above
+    // 7476.26.
     for (order, passes) in [
         (limit(buy("0.01"), "6939.4"), true),
         (limit(buy("0.01"), "6939.5"), false),
@@ -161,29 +255,50 @@ fn collars_on_both_sides() {
         (stop(buy("0.01"), "6939.4"), true),
         (stop(buy("0.01"), "6939.5"), false),
     ] {
-        assert_eq!(World::new().row_of(&order, "price_collar").passed, passes, "{order:?}");
+        assert_eq!(
+            World::new().row_of(&order, "price_collar").passed,
+            passes,
+            "{order:?}"
+        );
     }
 }
 
 #[test]
 fn ages_at_their_bounds() {
     // (who, ms of age, entry passes)
-    for (age, passes) in [(0, true), (60_000, true), (60_001, false), (-5_000, true), (-5_001, false)] {
+    for (age, passes) in [
+        (0, true),
+        (60_000, true),
+        (60_001, false),
+        (-5_000, true),
+        (-5_001, false),
+    ] {
         let mut world = World::new();
         world.requested_at = Some(world.now.plus_ms(-age));
-        assert_eq!(world.row_of(&buy("0.01"), "request_freshness").passed, passes, "{age}");
+        assert_eq!(
+            world.row_of(&buy("0.01"), "request_freshness").passed,
+            passes,
+            "{age}"
+        );
     }
     for (age, passes) in [(120_000, true), (120_001, false)] {
         let mut world = World::new();
         world.wait(age);
-        assert_eq!(world.row_of(&buy("0.01"), "market_data").passed, passes, "market data {age}");
+        assert_eq!(
+            world.row_of(&buy("0.01"), "market_data").passed,
+            passes,
+            "market data {age}"
+        );
     }
     let mut world = World::new();
     world.source = Principal::parse("bob").unwrap();
     world.requested_at = Some(world.now.plus_ms(-10_001));
     let order = market_order("other", "BTC-USD", "buy", "0.01", "6700", 0);
     let row = world.row_of(&order, "request_freshness");
-    assert_eq!((row.passed, &*row.source, row.limit), (false, "principals.yaml", Some(a("10000"))));
+    assert_eq!(
+        (row.passed, &*row.source, row.limit),
+        (false, "principals.yaml", Some(a("10000")))
+    );
 }
 
 #[test]
@@ -214,7 +329,11 @@ fn duplicates_within_the_window_its_end_included() {
     let again = market_order("trend", "BTC-USD", "buy", "0.010", "6700", 1);
     world.wait(30_000);
     assert_eq!(world.refused(&again), ["duplicate_order"]);
-    assert!(world.ask(&market_order("trend", "BTC-USD", "buy", "0.011", "6700", 1)).accepted);
+    assert!(
+        world
+            .ask(&market_order("trend", "BTC-USD", "buy", "0.011", "6700", 1))
+            .accepted
+    );
     world.wait(1);
     assert!(world.ask(&again).accepted);
 }
@@ -222,8 +341,13 @@ fn duplicates_within_the_window_its_end_included() {
 #[test]
 fn recent_entries_stay_bounded() {
     let mut world = World::new();
-    let Change::OrderPlaced(order) = world.ask(&buy("0.01")).changes.remove(0) else { panic!() };
-    for (seq, at_ms) in (0..5000).map(|n| (n, n)).chain([(5000, 605_000), (5001, 1_300_000)]) {
+    let Change::OrderPlaced(order) = world.ask(&buy("0.01")).changes.remove(0) else {
+        panic!()
+    };
+    for (seq, at_ms) in (0..5000)
+        .map(|n| (n, n))
+        .chain([(5000, 605_000), (5001, 1_300_000)])
+    {
         let mut order = order.clone();
         order.order_id = OrderId::of_line(seq);
         order.accepted_at = world.now.plus_ms(i64::try_from(at_ms).unwrap());
@@ -238,7 +362,10 @@ fn theses_must_fit_and_are_used_once() {
     let mut world = World::new();
     let check = |world: &mut World, order: &SubmitOrder| world.row_of(order, "thesis_valid").passed;
     assert!(check(&mut world, &buy("0.01")));
-    assert!(!check(&mut world, &market_order("trend", "BTC-USD", "buy", "0.01", "6700", 9)));
+    assert!(!check(
+        &mut world,
+        &market_order("trend", "BTC-USD", "buy", "0.01", "6700", 9)
+    ));
     for slug in ["mean-btc-long-0", "trend-eth-long-0", "trend-btc-short-0"] {
         let mut order = buy("0.01");
         order.thesis_slug = spoolgate_wire::ids::ThesisSlug::parse(slug).unwrap();
@@ -276,15 +403,31 @@ fn strategies_and_instruments_are_the_senders_and_active() {
     world.rules.strategies.get_mut(&trend()).unwrap().status = StrategyStatus::Paused;
     assert_eq!(world.refused(&buy("0.01")), ["strategy_active"]);
     let mut world = World::new();
-    world.rules.strategies.get_mut(&trend()).unwrap().instruments.clear();
+    world
+        .rules
+        .strategies
+        .get_mut(&trend())
+        .unwrap()
+        .instruments
+        .clear();
     assert_eq!(world.refused(&buy("0.01")), ["instrument_allowed"]);
     let mut world = World::new();
-    world.rules.strategies.get_mut(&trend()).unwrap().directions.clear();
+    world
+        .rules
+        .strategies
+        .get_mut(&trend())
+        .unwrap()
+        .directions
+        .clear();
     assert_eq!(world.refused(&buy("0.01")), ["instrument_allowed"]);
     let mut world = World::holding("0.01");
     let entry = OrderId::of_line(1);
     world.source = Principal::parse("bob").unwrap();
-    assert_eq!(world.refused(&sell("0.01")), ["strategy_active"], "nobody reduces what somebody else owns");
+    assert_eq!(
+        world.refused(&sell("0.01")),
+        ["strategy_active"],
+        "nobody reduces what somebody else owns"
+    );
     assert!(!world.tighten(entry, "6750").accepted);
     let mut world = World::new();
     let id = world.accepted(&limit(buy("0.01"), "6750"));
@@ -296,15 +439,29 @@ fn strategies_and_instruments_are_the_senders_and_active() {
 fn halts_and_faults_stop_entries_and_never_exits() {
     type Set = fn(&mut World);
     let table: [(&str, Set); 9] = [
-        ("manual_halt", |world| world.halted = Some("a person halted trading")),
-        ("clock", |world| world.clock_fault = Some("the clock stepped back")),
-        ("rulebook", |world| world.rulebook_fault = Some("rules/safety.yaml:3: no")),
+        ("manual_halt", |world| {
+            world.halted = Some("a person halted trading")
+        }),
+        ("clock", |world| {
+            world.clock_fault = Some("the clock stepped back")
+        }),
+        ("rulebook", |world| {
+            world.rulebook_fault = Some("rules/safety.yaml:3: no")
+        }),
         ("market_data", |world| world.book.markets.clear()),
         ("market_data", |world| world.wait(10_000_000)),
-        ("daily_loss_halt", |world| world.book.account.day.as_mut().unwrap().equity = a("9000")),
-        ("drawdown_halt", |world| world.book.account.drawdown_since = Some(world.now)),
-        ("strategy_active", |world| drop(world.rules.strategies.remove(&trend()))),
-        ("max_single_trade_risk", |world| world.book.account.cash = a("-90000")),
+        ("daily_loss_halt", |world| {
+            world.book.account.day.as_mut().unwrap().equity = a("9000")
+        }),
+        ("drawdown_halt", |world| {
+            world.book.account.drawdown_since = Some(world.now)
+        }),
+        ("strategy_active", |world| {
+            drop(world.rules.strategies.remove(&trend()))
+        }),
+        ("max_single_trade_risk", |world| {
+            world.book.account.cash = a("-90000")
+        }),
     ];
     for (name, set) in table {
         let mut world = World::holding("0.01");
@@ -313,7 +470,10 @@ fn halts_and_faults_stop_entries_and_never_exits() {
         assert!(world.refused(&entry).contains(&name.to_owned()), "{name}");
         let verdict = world.ask(&sell("0.01"));
         assert!(verdict.accepted, "{name}: {:?}", failed(&verdict));
-        assert!(world.tighten(OrderId::of_line(1), "6750").accepted, "{name}");
+        assert!(
+            world.tighten(OrderId::of_line(1), "6750").accepted,
+            "{name}"
+        );
         let shown = verdict.checks.iter().find(|row| row.name == name);
         if let Some(reason) = shown.and_then(|row| row.reason.as_ref()) {
             assert!(reason.starts_with("exempt: "), "{name}: {reason}");
@@ -345,7 +505,10 @@ fn a_position_at_work_in_exits_takes_no_further_exit_and_no_entry_against_it() {
     let verdict = world.ask(&sell("0.01"));
     assert_eq!(failed(&verdict).len(), 1, "{:#?}", failed(&verdict));
     let reason = row(&verdict, "reduce_only").reason.unwrap();
-    assert_eq!(reason, "working exits already reduce the whole position; cancel one of them first");
+    assert_eq!(
+        reason,
+        "working exits already reduce the whole position; cancel one of them first"
+    );
 }
 
 #[test]
@@ -354,9 +517,15 @@ fn a_sell_of_ten_does_not_turn_a_long_of_one() {
     let verdict = world.ask(&sell("0.1"));
     assert_eq!(failed(&verdict).len(), 1);
     let row = row(&verdict, "reduce_only");
-    assert_eq!(row.reason.unwrap(), "split into an exit of 0.01 and an entry of 0.09");
+    assert_eq!(
+        row.reason.unwrap(),
+        "split into an exit of 0.01 and an entry of 0.09"
+    );
     let headroom = verdict.headroom.unwrap();
-    assert_eq!((headroom.max_size, headroom.binding_check.as_str()), (a("0.01"), "reduce_only"));
+    assert_eq!(
+        (headroom.max_size, headroom.binding_check.as_str()),
+        (a("0.01"), "reduce_only")
+    );
     world.accepted(&limit(sell("0.006"), "6900"));
     assert_eq!(row_limit(&mut world, "0.1"), Some(a("0.004")));
 }
@@ -372,17 +541,28 @@ fn of_two_entries_jointly_over_exactly_one_passes() {
     world.accepted(&buy("0.008"));
     let second = market_order("mean", "BTC-USD", "buy", "0.007", "6700", 0);
     let verdict = world.ask(&second);
-    assert_eq!(row(&verdict, "max_single_position").value, Some(a("102.051")));
+    assert_eq!(
+        row(&verdict, "max_single_position").value,
+        Some(a("102.051"))
+    );
     let headroom = verdict.headroom.unwrap();
-    assert_eq!((headroom.max_size, headroom.binding_check.as_str()), (a("0.006"), "max_single_position"));
+    assert_eq!(
+        (headroom.max_size, headroom.binding_check.as_str()),
+        (a("0.006"), "max_single_position")
+    );
     // Sells never net against buys: they have a worst case of their own.
     world.accepted(&market_order("mean", "BTC-USD", "sell", "0.014", "6900", 0));
 }
 
 #[test]
 fn headroom_is_the_largest_size_that_passes() {
-    for order in [buy("5"), sell("5"), limit(buy("0.7"), "6790.1"), stop(sell("0.7"), "6750"), buy("0.0105")]
-    {
+    for order in [
+        buy("5"),
+        sell("5"),
+        limit(buy("0.7"), "6790.1"),
+        stop(sell("0.7"), "6750"),
+        buy("0.0105"),
+    ] {
         let verdict = World::new().ask(&order);
         assert!(!verdict.accepted);
         let headroom = verdict.headroom.unwrap();
@@ -390,20 +570,32 @@ fn headroom_is_the_largest_size_that_passes() {
         fitting.size = headroom.max_size;
         assert!(World::new().ask(&fitting).accepted, "{headroom:?}");
         fitting.size = headroom.max_size.checked_add(a("0.001")).unwrap();
-        assert_eq!(*World::new().refused(&fitting).first().unwrap(), headroom.binding_check);
+        assert_eq!(
+            *World::new().refused(&fitting).first().unwrap(),
+            headroom.binding_check
+        );
     }
     let mut world = World::new();
     world.halted = Some("halted");
     let headroom = world.ask(&buy("5")).headroom.unwrap();
-    assert_eq!((headroom.max_size, headroom.binding_check.as_str()), (Amount::ZERO, "manual_halt"));
+    assert_eq!(
+        (headroom.max_size, headroom.binding_check.as_str()),
+        (Amount::ZERO, "manual_halt")
+    );
     let mut world = World::new();
     instrument(&mut world).min_notional = a("4999");
     let headroom = world.ask(&buy("0.01")).headroom.unwrap();
-    assert_eq!((headroom.max_size, headroom.binding_check.as_str()), (Amount::ZERO, "min_notional"));
+    assert_eq!(
+        (headroom.max_size, headroom.binding_check.as_str()),
+        (Amount::ZERO, "min_notional")
+    );
     let mut world = World::new();
     instrument(&mut world).lot = Amount::ZERO;
     let headroom = world.ask(&buy("5")).headroom.unwrap();
-    assert_eq!((headroom.max_size, headroom.binding_check.as_str()), (a("0.14698533"), "max_order_value"));
+    assert_eq!(
+        (headroom.max_size, headroom.binding_check.as_str()),
+        (a("0.14698533"), "max_order_value")
+    );
 }
 
 #[test]
@@ -413,10 +605,21 @@ fn the_daily_loss_counts_what_is_not_realised_and_equality_halts() {
         world.book.orders.clear();
         let day = world.book.account.day.as_mut().unwrap();
         // At 4400 the loss is exactly 250.
-        day.equity = world.book.account.cash.checked_add(a("440")).unwrap().checked_add(a("250")).unwrap();
+        day.equity = world
+            .book
+            .account
+            .cash
+            .checked_add(a("440"))
+            .unwrap()
+            .checked_add(a("250"))
+            .unwrap();
         world.flat(close);
         let order = market_order("mean", "BTC-USD", "buy", "0.002", "4300", 0);
-        assert_eq!(world.row_of(&order, "daily_loss_halt").passed, passes, "{close}");
+        assert_eq!(
+            world.row_of(&order, "daily_loss_halt").passed,
+            passes,
+            "{close}"
+        );
     }
 }
 
@@ -425,9 +628,16 @@ fn the_day_needs_todays_baseline() {
     let mut world = World::new();
     world.wait(12 * 3_600_000);
     assert_eq!(world.row_of(&buy("0.01"), "daily_loss_halt").value, None);
-    world.apply(&super::venue::open_periods(&world.book, &world.rules, world.now));
+    world.apply(&super::venue::open_periods(
+        &world.book,
+        &world.rules,
+        world.now,
+    ));
     assert!(world.row_of(&buy("0.01"), "daily_loss_halt").passed);
-    assert_eq!(super::venue::open_periods(&world.book, &world.rules, world.now), []);
+    assert_eq!(
+        super::venue::open_periods(&world.book, &world.rules, world.now),
+        []
+    );
 }
 
 #[test]
@@ -450,8 +660,12 @@ fn a_drawdown_latches_at_its_limit_even_inside_a_step_and_only_a_person_clears_i
         let peak = world.book.account.cash.checked_add(a("150")).unwrap();
         // peak - (cash + 0.1 x 1500) = 0.15 x peak, with cash = 0.85 x peak - 150.
         world.book.account.peak_equity = Some(a("5000"));
-        world.book.account.cash =
-            world.book.account.cash.checked_add(a("4250").checked_sub(peak).unwrap()).unwrap();
+        world.book.account.cash = world
+            .book
+            .account
+            .cash
+            .checked_add(a("4250").checked_sub(peak).unwrap())
+            .unwrap();
         let bar = |n: i64, price: &str| crate::market_row::Row::Bar {
             open_ms: world.now.ms() + n * 60_000,
             interval_ms: 60_000,
@@ -465,8 +679,15 @@ fn a_drawdown_latches_at_its_limit_even_inside_a_step_and_only_a_person_clears_i
         world.wait(120_000);
         let steps = world.rows(&btc(), &rows);
         assert_eq!(steps.len(), 1);
-        assert_eq!(world.book.account.drawdown_since.is_some(), latched, "{low_close}");
-        assert_eq!(world.row_of(&buy("0.002"), "drawdown_halt").passed, !latched);
+        assert_eq!(
+            world.book.account.drawdown_since.is_some(),
+            latched,
+            "{low_close}"
+        );
+        assert_eq!(
+            world.row_of(&buy("0.002"), "drawdown_halt").passed,
+            !latched
+        );
         world.apply(&[Change::DrawdownCleared { peak: a("4000") }]);
         assert!(world.row_of(&buy("0.002"), "drawdown_halt").passed);
     }
@@ -495,29 +716,48 @@ fn adding_counts_the_whole_position_and_what_is_pending() {
     let mut world = World::holding("0.01");
     // Held: (6800 - 6700 + 6.7 + 6.7) x 0.01 = 1.134.
     let more = market_order("trend", "BTC-USD", "buy", "0.01", "6700", 1);
-    assert_eq!(world.row_of(&more, "max_single_trade_risk").value, Some(a("2.438136034")));
+    assert_eq!(
+        world.row_of(&more, "max_single_trade_risk").value,
+        Some(a("2.438136034"))
+    );
     world.accepted(&more);
     let third = market_order("trend", "BTC-USD", "buy", "0.02", "6700", 2);
-    assert_eq!(world.row_of(&third, "max_single_trade_risk").value, Some(a("5.046408102")));
+    assert_eq!(
+        world.row_of(&third, "max_single_trade_risk").value,
+        Some(a("5.046408102"))
+    );
     world.book.orders.clear();
     // Unprotected: the whole notional.
-    assert_eq!(world.row_of(&third, "max_single_trade_risk").value, Some(a("70.608272068")));
+    assert_eq!(
+        world.row_of(&third, "max_single_trade_risk").value,
+        Some(a("70.608272068"))
+    );
 }
 
 #[test]
 fn market_data_must_look_like_a_market() {
-    for (bid, ask, passes) in
-        [("200", "200.2", true), ("200", "201.002506", true), ("200", "201.002507", false)]
-    {
+    for (bid, ask, passes) in [
+        ("200", "200.2", true),
+        ("200", "201.002506", true),
+        ("200", "201.002507", false),
+    ] {
         let mut world = World::new();
         world.wait(1);
         world.quote(bid, ask);
         let order = market_order("trend", "ETH-USD", "buy", "0.1", "197", 0);
-        assert_eq!(world.row_of(&order, "market_data").passed, passes, "{bid} {ask}");
+        assert_eq!(
+            world.row_of(&order, "market_data").passed,
+            passes,
+            "{bid} {ask}"
+        );
     }
     let mut world = World::new();
     for (last, passes) in [("200", true), ("198", false)] {
-        let last = super::book::Last { price: a(last), volume: None, time: world.now };
+        let last = super::book::Last {
+            price: a(last),
+            volume: None,
+            time: world.now,
+        };
         world.apply(&[Change::MarketMoved {
             symbol: eth(),
             earlier: Vec::new(),
@@ -545,9 +785,19 @@ fn a_trade_must_be_fresh_where_bars_fill_what_quotes_show() {
         let mut world = World::new();
         world.rules.instruments.get_mut(&eth()).unwrap().fills_from = fills_from;
         let time = world.now;
-        let last = age_ms.map(|_| super::book::Last { price: a("200"), volume: None, time });
+        let last = age_ms.map(|_| super::book::Last {
+            price: a("200"),
+            volume: None,
+            time,
+        });
         let (earlier, quote) = (Vec::new(), None);
-        world.apply(&[Change::MarketMoved { symbol: eth(), earlier, last, quote, reached: None }]);
+        world.apply(&[Change::MarketMoved {
+            symbol: eth(),
+            earlier,
+            last,
+            quote,
+            reached: None,
+        }]);
         world.wait(age_ms.unwrap_or(1));
         world.quote("200", "200.2");
         let order = market_order("trend", "ETH-USD", "buy", "0.1", "197", 0);
@@ -568,7 +818,11 @@ fn cancels() {
     assert!(world.cancel(id).accepted);
     assert!(world.book.orders.is_empty());
     assert!(!world.cancel(id).accepted, "the host did not find it");
-    let ended = |strategy| ClosedOrder { order_id: id, strategy, end: OrderEnd::Cancelled };
+    let ended = |strategy| ClosedOrder {
+        order_id: id,
+        strategy,
+        end: OrderEnd::Cancelled,
+    };
     world.closed = Some(ended(trend()));
     let verdict = world.cancel(id);
     assert!(verdict.accepted && verdict.changes.is_empty());
@@ -580,7 +834,15 @@ fn cancels() {
     world.bar_of("6800", "6800", "6800", "6800", Some("0.05"));
     assert_eq!(world.position(), a("0.005"));
     assert!(world.cancel(id).accepted);
-    assert_eq!(world.book.orders.values().map(|order| order.leaves()).collect::<Vec<_>>(), [a("0.005")]);
+    assert_eq!(
+        world
+            .book
+            .orders
+            .values()
+            .map(|order| order.leaves())
+            .collect::<Vec<_>>(),
+        [a("0.005")]
+    );
 }
 
 #[test]
@@ -649,7 +911,10 @@ fn views_tell_what_is_unknown() {
     assert_eq!(view.unrealised, Some(a("-0.103")));
     world.wait(121_000);
     let view = super::views::portfolio(&world.book, &world.rules, world.now, &Default::default());
-    assert_eq!((view.equity, view.open_risk, view.exposure, view.day_pnl), (None, None, None, None));
+    assert_eq!(
+        (view.equity, view.open_risk, view.exposure, view.day_pnl),
+        (None, None, None, None)
+    );
     let market = super::views::market(&world.book, &world.rules, &btc(), world.now).unwrap();
     assert!(market.stale);
     assert_eq!(market.ask, Some(a("6803.4")));

@@ -42,25 +42,43 @@ struct Case<'a> {
 }
 
 fn cases() -> Vec<Case<'static>> {
-    let lines = CASES.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    let lines = CASES
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty());
     lines
         .map(|line| {
             let cells: Vec<&str> = line.split_whitespace().collect();
-            let [check, order, key, below, at, above, passes] = cells.as_slice() else { panic!("{line}") };
+            let [check, order, key, below, at, above, passes] = cells.as_slice() else {
+                panic!("{line}")
+            };
             assert_eq!(passes.len(), 3, "{line}");
-            Case { check, order, key, values: [*below, *at, *above], passes }
+            Case {
+                check,
+                order,
+                key,
+                values: [*below, *at, *above],
+                passes,
+            }
         })
         .collect()
 }
 
 /// Returns the world and the order from which a case starts.
 fn start(order: &str) -> (World, SubmitOrder) {
-    let (name, price) = order.split_once('@').map_or((order, None), |(name, price)| (name, Some(price)));
+    let (name, price) = order
+        .split_once('@')
+        .map_or((order, None), |(name, price)| (name, Some(price)));
     let (mut world, mut order) = match name {
         "buy" => (World::new(), buy("0.01")),
         "sell" => (World::new(), sell("0.01")),
-        "eth-buy" => (World::new(), market_order("trend", "ETH-USD", "buy", "0.1", "195", 0)),
-        "eth-sell" => (World::new(), market_order("trend", "ETH-USD", "sell", "0.1", "206", 0)),
+        "eth-buy" => (
+            World::new(),
+            market_order("trend", "ETH-USD", "buy", "0.1", "195", 0),
+        ),
+        "eth-sell" => (
+            World::new(),
+            market_order("trend", "ETH-USD", "sell", "0.1", "206", 0),
+        ),
         "exit-sell" | "stop-sell" => (World::holding("0.01"), sell("0.01")),
         "exit-buy" | "stop-buy" => (World::holding("-0.01"), buy("0.01")),
         other => panic!("no order `{other}`"),
@@ -70,10 +88,22 @@ fn start(order: &str) -> (World, SubmitOrder) {
     }
     // Nothing else of that day is younger than the signature of an old exit.
     let long_ago = world.now.plus_ms(-1_000_000_000);
-    world.book.positions.values_mut().for_each(|held| held.increased_at = long_ago);
+    world
+        .book
+        .positions
+        .values_mut()
+        .for_each(|held| held.increased_at = long_ago);
     world.rules.safety.max_volume_share = Some(a("0.1"));
-    world.rules.instruments.values_mut().for_each(|found| found.group = Some("coins".to_owned()));
-    world.rules.strategies.values_mut().for_each(|found| found.allocation = Some(Amount::ONE));
+    world
+        .rules
+        .instruments
+        .values_mut()
+        .for_each(|found| found.group = Some("coins".to_owned()));
+    world
+        .rules
+        .strategies
+        .values_mut()
+        .for_each(|found| found.allocation = Some(Amount::ONE));
     let safety = &mut world.rules.safety;
     (safety.executions_window_s, safety.cooldown_s) = (3600, 300);
     volume(&mut world, "1000");
@@ -81,7 +111,15 @@ fn start(order: &str) -> (World, SubmitOrder) {
 }
 
 fn volume(world: &mut World, volume: &str) {
-    world.book.markets.get_mut(&btc()).unwrap().last.as_mut().unwrap().volume = Some(a(volume));
+    world
+        .book
+        .markets
+        .get_mut(&btc())
+        .unwrap()
+        .last
+        .as_mut()
+        .unwrap()
+        .volume = Some(a(volume));
 }
 
 fn whole(value: &str) -> i64 {
@@ -110,8 +148,18 @@ fn earlier(world: &World, order: &SubmitOrder, source: &str, ago_ms: i64) -> Rec
 /// Sets bid, ask and last of ETH.
 fn eth_market(world: &mut World, bid: &str, ask: &str, last: &str) {
     let time = world.now;
-    let (last, quote) =
-        (Last { price: a(last), volume: None, time }, Quote { bid: a(bid), ask: a(ask), time });
+    let (last, quote) = (
+        Last {
+            price: a(last),
+            volume: None,
+            time,
+        },
+        Quote {
+            bid: a(bid),
+            ask: a(ask),
+            time,
+        },
+    );
     world.apply(&[Change::MarketMoved {
         symbol: eth(),
         earlier: Vec::new(),
@@ -146,7 +194,9 @@ fn put(world: &mut World, order: &mut SubmitOrder, key: &str, value: &str) {
         "trade_base" => world.rules.safety.max_single_trade_risk = base(world, value),
         "position_base" => world.rules.safety.max_single_position = base(world, value),
         "total_base" => world.rules.safety.max_total_exposure = base(world, value),
-        "direction_base" => world.rules.safety.max_same_direction_exposure = Some(base(world, value)),
+        "direction_base" => {
+            world.rules.safety.max_same_direction_exposure = Some(base(world, value))
+        }
         "group_base" => world.rules.safety.max_correlated_group = Some(base(world, value)),
         "portfolio_base" => world.rules.safety.max_portfolio_risk = base(world, value),
         "allocation_base" => drop(base(world, value)),
@@ -158,7 +208,11 @@ fn put(world: &mut World, order: &mut SubmitOrder, key: &str, value: &str) {
         "volume" => volume(world, value),
         "lost_today" | "lost_this_week" => {
             let account = &mut world.book.account;
-            let period = if key == "lost_today" { &mut account.day } else { &mut account.week };
+            let period = if key == "lost_today" {
+                &mut account.day
+            } else {
+                &mut account.week
+            };
             let begun = period.as_mut().unwrap();
             begun.equity = begun.equity.checked_add(a(value)).unwrap();
         }
@@ -173,7 +227,9 @@ fn put(world: &mut World, order: &mut SubmitOrder, key: &str, value: &str) {
         "executions" => {
             safety.max_executions = 3;
             let now = world.now;
-            conduct(world).executions.extend((0..whole(value)).map(|_| now));
+            conduct(world)
+                .executions
+                .extend((0..whole(value)).map(|_| now));
         }
         "executed_ago_ms" => {
             safety.max_executions = 1;
@@ -187,18 +243,27 @@ fn put(world: &mut World, order: &mut SubmitOrder, key: &str, value: &str) {
         "own_entries" | "entries_of_all" => {
             let source = if key == "own_entries" { "alice" } else { "bob" };
             let of_all = key == "entries_of_all";
-            (safety.max_entries_per_minute, safety.max_entries_per_minute_all) =
-                if of_all { (1000, 3) } else { (3, 1000) };
+            (
+                safety.max_entries_per_minute,
+                safety.max_entries_per_minute_all,
+            ) = if of_all { (1000, 3) } else { (3, 1000) };
             for _ in 0..whole(value) {
                 let entry = earlier(world, order, source, 0);
                 world.book.recent_entries.push_back(entry);
             }
         }
         "own_messages" | "messages_of_all" => {
-            (safety.max_messages_per_minute, safety.max_messages_per_minute_all) = (3, 5);
+            (
+                safety.max_messages_per_minute,
+                safety.max_messages_per_minute_all,
+            ) = (3, 5);
             let count = u32::try_from(whole(value)).unwrap();
             let own = if key == "own_messages" { count } else { 1 };
-            world.messages = Messages { own, all: count, protected: 0 };
+            world.messages = Messages {
+                own,
+                all: count,
+                protected: 0,
+            };
         }
         "entries_ago_ms" => {
             safety.max_entries_per_minute = 1;
@@ -219,10 +284,23 @@ fn open(world: &mut World, are_positions: bool, count: i64) {
         let strategy = StrategyName::parse(&format!("s{n}")).unwrap();
         let id = OrderId::of_line(900 + u64::try_from(n).unwrap());
         if are_positions {
-            let (symbol, size, cost, result) = (btc(), a("0.0000000001"), Amount::ZERO, Amount::ZERO);
+            let (symbol, size, cost, result) =
+                (btc(), a("0.0000000001"), Amount::ZERO, Amount::ZERO);
             let (increased_at, theses) = (world.now, BTreeSet::new());
-            let held = Position { strategy, symbol, size, cost, result, increased_at, theses, held_at: None };
-            world.book.positions.insert((btc(), held.strategy.clone()), held);
+            let held = Position {
+                strategy,
+                symbol,
+                size,
+                cost,
+                result,
+                increased_at,
+                theses,
+                held_at: None,
+            };
+            world
+                .book
+                .positions
+                .insert((btc(), held.strategy.clone()), held);
         } else {
             let resting = order::Order {
                 order_id: id,
@@ -266,12 +344,19 @@ fn every_case_of_the_table() {
             let found = row(&decide(case, value), case.check);
             let name = format!("{} {} {} {value}", case.check, case.order, case.key);
             assert_eq!(found.passed, passes == 'y', "{name}: {found:?}");
-            assert!(found.value.is_some() && found.limit.is_some(), "{name}: {found:?}");
+            assert!(
+                found.value.is_some() && found.limit.is_some(),
+                "{name}: {found:?}"
+            );
             assert_ne!(found.unit, "bool", "{name}");
             // A refusal gives a reason.
             assert!(passes == 'y' || found.reason.is_some(), "{name}");
         }
-        assert!(case.passes.contains('y') && case.passes.contains('n'), "{} never changes", case.check);
+        assert!(
+            case.passes.contains('y') && case.passes.contains('n'),
+            "{} never changes",
+            case.check
+        );
     }
 }
 
@@ -279,7 +364,10 @@ fn every_case_of_the_table() {
 fn every_numeric_check_is_in_the_table_on_both_sides() {
     let mut sides: BTreeMap<&str, BTreeSet<bool>> = BTreeMap::new();
     for case in cases() {
-        sides.entry(case.check).or_default().insert(case.order.contains("buy"));
+        sides
+            .entry(case.check)
+            .or_default()
+            .insert(case.order.contains("buy"));
     }
     for check in checks::names() {
         let is_numeric = !YES_OR_NO.contains(&check);
@@ -301,6 +389,9 @@ fn every_numeric_check_is_in_the_table_on_both_sides() {
     let (mut world, _) = start("stop-sell");
     rows.extend(world.cancel(OrderId::of_line(1)).checks);
     for row in rows {
-        assert!(!YES_OR_NO.contains(&row.name.as_ref()) || row.unit == "bool", "{row:?}");
+        assert!(
+            !YES_OR_NO.contains(&row.name.as_ref()) || row.unit == "bool",
+            "{row:?}"
+        );
     }
 }

@@ -47,7 +47,11 @@ fn entries_of_a_minute_are_counted_by_agent_and_over_all() {
         world.rules.safety.max_entries_per_minute = own_max;
         world.rules.safety.max_entries_per_minute_all = all_max;
         let order = nth("buy", 2);
-        assert_eq!(world.row_of(&order, "order_rate").passed, passes, "{own_max} {all_max} {others}");
+        assert_eq!(
+            world.row_of(&order, "order_rate").passed,
+            passes,
+            "{own_max} {all_max} {others}"
+        );
         // A minute later none of them counts; a millisecond earlier all do.
         world.wait(59_999);
         assert_eq!(world.row_of(&order, "order_rate").passed, passes);
@@ -74,15 +78,20 @@ fn a_strategy_that_executes_too_often_is_closed_until_a_person_clears_it() {
             changes.extend(world.bar_of("6700.1", "6700.1", "6700.1", "6700.1", Some("0.06")));
         }
         assert_eq!(world.position(), a("0.02"));
-        let entered =
-            |change: &&Change| matches!(change, Change::OrderFilled(fill) if fill.role == OrderRole::Entry);
+        let entered = |change: &&Change| matches!(change, Change::OrderFilled(fill) if fill.role == OrderRole::Entry);
         assert!(changes.iter().filter(entered).count() > 2, "in parts");
         assert_eq!(world.book.conduct[&trend()].executions.len(), 2);
-        let latches =
-            changes.iter().filter(|change| matches!(change, Change::StrategyDisabled { .. })).count();
+        let latches = changes
+            .iter()
+            .filter(|change| matches!(change, Change::StrategyDisabled { .. }))
+            .count();
         assert_eq!(latches, usize::from(closed), "{most}");
         let order = nth("buy", 2);
-        assert_eq!(world.row_of(&order, "repeated_execution").passed, !closed, "{most}");
+        assert_eq!(
+            world.row_of(&order, "repeated_execution").passed,
+            !closed,
+            "{most}"
+        );
         let mean = market_order("mean", "BTC-USD", "buy", "0.01", "6600", 0);
         assert!(world.row_of(&mean, "repeated_execution").passed);
         // Neither time nor a restart reopens it.
@@ -90,7 +99,11 @@ fn a_strategy_that_executes_too_often_is_closed_until_a_person_clears_it() {
         let kept = serde_json::to_string(&world.book).unwrap();
         world.book = serde_json::from_str::<Book>(&kept).unwrap();
         let row = world.row_of(&order, "repeated_execution");
-        assert_eq!((row.passed, row.value), (!closed, Some(Amount::ZERO)), "{most}");
+        assert_eq!(
+            (row.passed, row.value),
+            (!closed, Some(Amount::ZERO)),
+            "{most}"
+        );
         assert!(world.ask(&sell("0.02")).accepted);
         world.apply(&[Change::StrategyCleared { strategy: trend() }]);
         assert!(world.row_of(&order, "repeated_execution").passed);
@@ -106,7 +119,11 @@ fn executions_count_within_their_window() {
     world.rules.safety.max_executions = 1;
     for (since_ms, passes) in [(3_599_999, false), (3_600_000, true), (3_600_001, true)] {
         world.now = at.plus_ms(since_ms);
-        assert_eq!(world.row_of(&nth("buy", 1), "repeated_execution").passed, passes, "{since_ms}");
+        assert_eq!(
+            world.row_of(&nth("buy", 1), "repeated_execution").passed,
+            passes,
+            "{since_ms}"
+        );
     }
 }
 
@@ -119,7 +136,11 @@ fn trade(world: &mut World, exits: &[&str]) {
     world.flat("6800");
     for (done, price) in exits.iter().enumerate() {
         let left = exits.len() - done;
-        let size = if left == 1 { world.position() } else { a("0.005") };
+        let size = if left == 1 {
+            world.position()
+        } else {
+            a("0.005")
+        };
         world.accepted(&sell(&size.to_string()));
         world.flat(price);
     }
@@ -160,7 +181,11 @@ fn losing_trades_in_a_row_are_counted_from_flat_to_flat_with_fees() {
     }
     trade(&mut world, &["6800"]);
     assert_eq!(losing(&world), 1);
-    world.rules.instruments.values_mut().for_each(|found| found.taker_fee = Amount::ZERO);
+    world
+        .rules
+        .instruments
+        .values_mut()
+        .for_each(|found| found.taker_fee = Amount::ZERO);
     trade(&mut world, &["6800"]);
     assert_eq!(losing(&world), 0);
 }
@@ -176,10 +201,18 @@ fn a_stop_out_cools_its_strategy_down() {
         let stopped_at = world.book.conduct[&trend()].stopped_out_at.unwrap();
         world.rules.safety.cooldown_s = 300;
         let order = nth(side, 1);
-        for (since_ms, passes) in [(0, false), (299_999, false), (300_000, true), (300_001, true)] {
+        for (since_ms, passes) in [
+            (0, false),
+            (299_999, false),
+            (300_000, true),
+            (300_001, true),
+        ] {
             world.now = stopped_at.plus_ms(since_ms);
             let row = world.row_of(&order, "cooldown");
-            assert_eq!((row.passed, row.value), (passes, Some(Amount::from_i64(since_ms))));
+            assert_eq!(
+                (row.passed, row.value),
+                (passes, Some(Amount::from_i64(since_ms)))
+            );
         }
         world.now = stopped_at;
         let mean = market_order("mean", "BTC-USD", side, "0.01", "6700", 0);
@@ -200,8 +233,16 @@ fn a_stop_out_cools_its_strategy_down() {
 #[test]
 fn an_entry_does_not_trade_with_the_own_resting_order() {
     // Ask 6803.4, bid 6796.6; worst entries 6810.2034 and 6789.8034.
-    let at_market =
-        |side| market_order("mean", "BTC-USD", side, "0.01", if side == "buy" { "6700" } else { "6900" }, 0);
+    let at_market = |side| {
+        market_order(
+            "mean",
+            "BTC-USD",
+            side,
+            "0.01",
+            if side == "buy" { "6700" } else { "6900" },
+            0,
+        )
+    };
     for (own, order, passes) in [
         (("sell", "6810.2"), at_market("buy"), false),
         (("sell", "6810.3"), at_market("buy"), true),
@@ -248,7 +289,10 @@ fn an_entry_does_not_trade_with_the_own_resting_order() {
 fn an_exit_takes_the_own_resting_entry_away_instead() {
     let mut world = World::holding("0.01");
     let reached = world.accepted(&resting(nth("buy", 1), "6795"));
-    let below = world.accepted(&resting(market_order("mean", "BTC-USD", "buy", "0.01", "6700", 1), "6780"));
+    let below = world.accepted(&resting(
+        market_order("mean", "BTC-USD", "buy", "0.01", "6700", 1),
+        "6780",
+    ));
     let exit = sell("0.01");
     let verdict = world.ask(&exit);
     let row = row(&verdict, "self_cross");
@@ -266,7 +310,9 @@ fn an_exit_takes_the_own_resting_entry_away_instead() {
     let resting_entry = world.accepted(&resting(nth("buy", 1), "6790"));
     world.book.markets.clear();
     let exit = world.accepted(&sell("0.01"));
-    assert!(!world.book.orders.contains_key(&resting_entry) && world.book.orders.contains_key(&exit));
+    assert!(
+        !world.book.orders.contains_key(&resting_entry) && world.book.orders.contains_key(&exit)
+    );
     // An exit that rests far away touches nothing, and a resting exit of another strategy stays.
     let mut world = World::holding("0.01");
     let resting_entry = world.accepted(&resting(nth("buy", 1), "6790"));
@@ -294,14 +340,25 @@ fn nothing_is_entered_in_a_restricted_window() {
                 &market_order("mean", "BTC-USD", order.side.as_str(), "0.01", "6700", 0),
                 "time_window",
             );
-            assert_eq!((row.passed, row.source.as_ref()), (passes, "safety.yaml"), "{text} {since_ms}");
+            assert_eq!(
+                (row.passed, row.source.as_ref()),
+                (passes, "safety.yaml"),
+                "{text} {since_ms}"
+            );
             world.rules.safety.restricted.clear();
             let mean = StrategyName::parse("mean").unwrap();
             world.rules.strategies.get_mut(&mean).unwrap().restricted = window(text);
             let mut other = order.clone();
             other.strategy = mean;
-            assert_eq!(world.row_of(&other, "time_window").passed, passes, "{text} {since_ms}");
-            assert!(world.row_of(&nth("buy", 1), "time_window").passed, "another strategy's window");
+            assert_eq!(
+                world.row_of(&other, "time_window").passed,
+                passes,
+                "{text} {since_ms}"
+            );
+            assert!(
+                world.row_of(&nth("buy", 1), "time_window").passed,
+                "another strategy's window"
+            );
         }
     }
     let mut world = World::holding("0.01");
@@ -317,9 +374,15 @@ fn what_shuts_entries_out_lets_everybody_out() {
     let other = market_order("mean", "BTC-USD", "buy", "0.01", "6700", 0);
     let refused = world.refused(&other);
     for name in SHUT {
-        assert!(refused.iter().any(|found| found == name), "{name}: {refused:?}");
+        assert!(
+            refused.iter().any(|found| found == name),
+            "{name}: {refused:?}"
+        );
     }
-    let names: Vec<_> = failed(&world.ask(&sell("0.01"))).into_iter().map(|row| row.name).collect();
+    let names: Vec<_> = failed(&world.ask(&sell("0.01")))
+        .into_iter()
+        .map(|row| row.name)
+        .collect();
     assert!(names.is_empty(), "{names:?}");
     assert!(world.tighten(OrderId::of_line(1), "6710").accepted);
     assert!(world.cancel(entry).accepted);
@@ -331,7 +394,10 @@ fn what_shuts_entries_out_lets_everybody_out() {
 #[test]
 fn rows_that_come_late_are_counted_when_they_happened() {
     let mut world = World::new();
-    (world.rules.safety.max_executions, world.rules.safety.cooldown_s) = (1, 300);
+    (
+        world.rules.safety.max_executions,
+        world.rules.safety.cooldown_s,
+    ) = (1, 300);
     world.rules.safety.executions_window_s = 300;
     world.accepted(&buy("0.01"));
     let opened = world.now;
@@ -349,7 +415,11 @@ fn rows_that_come_late_are_counted_when_they_happened() {
     let conduct = &world.book.conduct[&trend()];
     assert_eq!(conduct.stopped_out_at, Some(opened.plus_ms(120_000)));
     assert_eq!(conduct.executions, [opened.plus_ms(60_000)]);
-    assert_eq!(conduct.disabled_since, Some(opened.plus_ms(60_000)), "latched however late it is known");
+    assert_eq!(
+        conduct.disabled_since,
+        Some(opened.plus_ms(60_000)),
+        "latched however late it is known"
+    );
     assert!(world.row_of(&nth("buy", 1), "cooldown").passed);
     assert!(!world.row_of(&nth("buy", 1), "repeated_execution").passed);
 }
@@ -357,13 +427,25 @@ fn rows_that_come_late_are_counted_when_they_happened() {
 #[test]
 fn an_exit_that_crosses_very_many_own_entries_still_fits_its_line() {
     let mut world = World::holding("0.01");
-    let resting = world.accepted(&limit(market_order("trend", "BTC-USD", "buy", "0.01", "6690", 1), "6790"));
-    let (entry, stop) = (world.book.orders[&resting].clone(), world.book.orders[&resting.stop()].clone());
+    let resting = world.accepted(&limit(
+        market_order("trend", "BTC-USD", "buy", "0.01", "6690", 1),
+        "6790",
+    ));
+    let (entry, stop) = (
+        world.book.orders[&resting].clone(),
+        world.book.orders[&resting.stop()].clone(),
+    );
     for n in 10_000..10_500 {
         let order_id = OrderId::of_line(n);
         for order in [
-            super::order::Order { order_id, ..entry.clone() },
-            super::order::Order { order_id: order_id.stop(), ..stop.clone() },
+            super::order::Order {
+                order_id,
+                ..entry.clone()
+            },
+            super::order::Order {
+                order_id: order_id.stop(),
+                ..stop.clone()
+            },
         ] {
             world.book.orders.insert(order.order_id, order);
         }
@@ -371,5 +453,12 @@ fn an_exit_that_crosses_very_many_own_entries_still_fits_its_line() {
     let verdict = world.ask(&limit(sell("0.01"), "6780"));
     assert!(verdict.accepted, "{:#?}", failed(&verdict));
     assert!(serde_json::to_vec(&verdict.changes).unwrap().len() < 40_000);
-    assert_eq!(verdict.changes.iter().filter(|change| change.ended().is_some()).count(), 200);
+    assert_eq!(
+        verdict
+            .changes
+            .iter()
+            .filter(|change| change.ended().is_some())
+            .count(),
+        200
+    );
 }

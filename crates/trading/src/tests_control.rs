@@ -11,14 +11,32 @@ const PAUSED: Option<&str> = Some("is paused on `a:b` by a control decision");
 #[test]
 fn a_paused_strategy_enters_nothing_and_does_everything_else() {
     let mut world = World::holding("0.02");
-    let resting = world.accepted(&limit(market_order("trend", "BTC-USD", "buy", "0.002", "6690", 1), "6750"));
+    let resting = world.accepted(&limit(
+        market_order("trend", "BTC-USD", "buy", "0.002", "6690", 1),
+        "6750",
+    ));
     world.paused = PAUSED;
-    let entry = limit(market_order("trend", "BTC-USD", "buy", "0.002", "6690", 2), "6760");
+    let entry = limit(
+        market_order("trend", "BTC-USD", "buy", "0.002", "6690", 2),
+        "6760",
+    );
     assert_eq!(world.refused(&entry), ["strategy_active"]);
     let row = world.row_of(&entry, "strategy_active");
-    assert_eq!((row.source.as_ref(), row.value), ("control", Some(Amount::ZERO)));
-    assert_eq!(row.reason.unwrap(), "strategy `trend` is paused on `a:b` by a control decision");
-    let stop = world.book.orders.keys().copied().find(|id| id.leg == Leg::Stop).unwrap();
+    assert_eq!(
+        (row.source.as_ref(), row.value),
+        ("control", Some(Amount::ZERO))
+    );
+    assert_eq!(
+        row.reason.unwrap(),
+        "strategy `trend` is paused on `a:b` by a control decision"
+    );
+    let stop = world
+        .book
+        .orders
+        .keys()
+        .copied()
+        .find(|id| id.leg == Leg::Stop)
+        .unwrap();
     assert!(world.tighten(stop, "6720").accepted);
     assert!(world.cancel(resting).accepted);
     world.accepted(&sell("0.01"));
@@ -34,11 +52,31 @@ fn a_paused_strategy_enters_nothing_and_does_everything_else() {
 fn reduced_scales_every_limit_on_size_and_risk() {
     let unit = a("0.001");
     for (limits, check, source) in [
-        (("max_order_value", "1000"), "max_order_value", "safety.yaml (reduced)"),
-        (("max_size", "0.1"), "max_order_size", "instruments.yaml (reduced)"),
-        (("max_single_trade_risk", "0.004"), "max_single_trade_risk", "safety.yaml (reduced)"),
-        (("max_single_position", "0.1"), "max_single_position", "safety.yaml (reduced)"),
-        (("max_total_exposure", "0.1"), "max_total_exposure", "safety.yaml (reduced)"),
+        (
+            ("max_order_value", "1000"),
+            "max_order_value",
+            "safety.yaml (reduced)",
+        ),
+        (
+            ("max_size", "0.1"),
+            "max_order_size",
+            "instruments.yaml (reduced)",
+        ),
+        (
+            ("max_single_trade_risk", "0.004"),
+            "max_single_trade_risk",
+            "safety.yaml (reduced)",
+        ),
+        (
+            ("max_single_position", "0.1"),
+            "max_single_position",
+            "safety.yaml (reduced)",
+        ),
+        (
+            ("max_total_exposure", "0.1"),
+            "max_total_exposure",
+            "safety.yaml (reduced)",
+        ),
     ] {
         let largest = |factor: Option<&str>| {
             let mut world = World::new();
@@ -51,10 +89,18 @@ fn reduced_scales_every_limit_on_size_and_risk() {
                 ("max_total_exposure", &mut safety.max_total_exposure),
             ];
             for (name, field) in fields {
-                *field = if name == limits.0 { a(limits.1) } else { a("100000") };
+                *field = if name == limits.0 {
+                    a(limits.1)
+                } else {
+                    a("100000")
+                };
             }
             let instrument = world.rules.instruments.get_mut(&btc()).unwrap();
-            instrument.max_size = if limits.0 == "max_size" { a(limits.1) } else { a("10") };
+            instrument.max_size = if limits.0 == "max_size" {
+                a(limits.1)
+            } else {
+                a("10")
+            };
             world.limit_factor = factor.map(a);
             let too_large = limit(buy("9.999"), "6700.1");
             let too_large = spoolgate_wire::orders::SubmitOrder {
@@ -65,20 +111,33 @@ fn reduced_scales_every_limit_on_size_and_risk() {
             let verdict = world.ask(&too_large);
             let found = verdict.headroom.unwrap();
             assert_eq!(found.binding_check, check, "{factor:?}");
-            let sized = |size| spoolgate_wire::orders::SubmitOrder { size, ..too_large.clone() };
+            let sized = |size| spoolgate_wire::orders::SubmitOrder {
+                size,
+                ..too_large.clone()
+            };
             for (size, passes) in [
                 (found.max_size.checked_sub(unit).unwrap(), true),
                 (found.max_size, true),
                 (found.max_size.checked_add(unit).unwrap(), false),
             ] {
                 let verdict = world.ask(&sized(size));
-                assert_eq!(verdict.accepted, passes, "{check} {size} {factor:?}: {:?}", failed(&verdict));
+                assert_eq!(
+                    verdict.accepted,
+                    passes,
+                    "{check} {size} {factor:?}: {:?}",
+                    failed(&verdict)
+                );
                 let row = row(&verdict, check);
                 assert_eq!(row.passed, passes);
                 let plain = source.trim_end_matches(" (reduced)");
                 assert_eq!(row.source, if factor.is_some() { source } else { plain });
             }
-            (found.max_size, row(&world.ask(&sized(found.max_size)), check).limit.unwrap())
+            (
+                found.max_size,
+                row(&world.ask(&sized(found.max_size)), check)
+                    .limit
+                    .unwrap(),
+            )
         };
         let (whole, full_limit) = largest(None);
         let (half, half_limit) = largest(Some("0.5"));
@@ -93,7 +152,10 @@ fn reduced_limits_hold_no_exit() {
     world.limit_factor = Some(a("0.0000000001"));
     assert!(
         world
-            .refused(&limit(market_order("trend", "BTC-USD", "buy", "0.002", "6690", 1), "6760"))
+            .refused(&limit(
+                market_order("trend", "BTC-USD", "buy", "0.002", "6690", 1),
+                "6760"
+            ))
             .contains(&"max_order_value".to_owned())
     );
     world.accepted(&sell("0.02"));
@@ -104,9 +166,15 @@ fn reduced_limits_hold_no_exit() {
 #[test]
 fn reconciling_takes_entries_and_leaves_positions_with_their_stops() {
     let mut world = World::holding("0.01");
-    let resting = world.accepted(&limit(market_order("trend", "BTC-USD", "buy", "0.002", "6690", 1), "6750"));
+    let resting = world.accepted(&limit(
+        market_order("trend", "BTC-USD", "buy", "0.002", "6690", 1),
+        "6750",
+    ));
     let exit = world.accepted(&limit(sell("0.01"), "7000"));
-    let others = world.accepted(&limit(market_order("mean", "BTC-USD", "buy", "0.002", "6690", 1), "6750"));
+    let others = world.accepted(&limit(
+        market_order("mean", "BTC-USD", "buy", "0.002", "6690", 1),
+        "6750",
+    ));
     let done = reconcile(&world.book, &[&trend()], world.now).unwrap();
     assert_eq!(done.cancelled, [resting]);
     assert_eq!(done.kept, [(trend(), btc())]);
@@ -121,5 +189,8 @@ fn reconciling_takes_entries_and_leaves_positions_with_their_stops() {
     );
     assert_eq!(world.position(), a("0.01"));
     let nobody = StrategyName::parse("nobody").unwrap();
-    assert_eq!(reconcile(&world.book, &[&nobody], world.now).unwrap(), Default::default());
+    assert_eq!(
+        reconcile(&world.book, &[&nobody], world.now).unwrap(),
+        Default::default()
+    );
 }

@@ -15,7 +15,11 @@ fn growing_a_position_renews_its_age() {
     assert_eq!((held.increased_at, held.theses.len()), (world.now, 2));
     world.wait(61_000);
     world.requested_at = Some(opened_at.plus_ms(1));
-    assert_eq!(world.refused(&sell("0.01")), ["request_freshness"], "signed before the position grew");
+    assert_eq!(
+        world.refused(&sell("0.01")),
+        ["request_freshness"],
+        "signed before the position grew"
+    );
 }
 
 #[test]
@@ -24,15 +28,26 @@ fn a_reduction_leaves_the_age_of_a_position() {
     let opened_at = world.now;
     world.accepted(&sell("0.004"));
     world.flat("6800");
-    assert_eq!(world.book.positions.values().next().unwrap().increased_at, opened_at);
+    assert_eq!(
+        world.book.positions.values().next().unwrap().increased_at,
+        opened_at
+    );
 }
 
 #[test]
 fn a_drawdown_of_exactly_its_limit_halts_without_the_latch() {
-    for (peak, passes) in [("5882.35", true), ("5882.352941176470588235294118", false), ("5882.36", false)] {
+    for (peak, passes) in [
+        ("5882.35", true),
+        ("5882.352941176470588235294118", false),
+        ("5882.36", false),
+    ] {
         let mut world = World::new();
         world.book.account.peak_equity = Some(a(peak));
-        assert_eq!(world.row_of(&buy("0.01"), "drawdown_halt").passed, passes, "{peak}");
+        assert_eq!(
+            world.row_of(&buy("0.01"), "drawdown_halt").passed,
+            passes,
+            "{peak}"
+        );
     }
     let mut world = World::new();
     world.book.account.peak_equity = Some(a("4000"));
@@ -47,8 +62,14 @@ fn pending_entries_count_at_their_own_higher_price() {
     let mut world = World::new();
     world.accepted(&stop(buy("0.01"), "6900"));
     let second = market_order("mean", "BTC-USD", "buy", "0.01", "6700", 0);
-    assert_eq!(world.row_of(&second, "max_single_position").value, Some(a("138")));
-    assert_eq!(world.row_of(&second, "max_total_exposure").value, Some(a("138")));
+    assert_eq!(
+        world.row_of(&second, "max_single_position").value,
+        Some(a("138"))
+    );
+    assert_eq!(
+        world.row_of(&second, "max_total_exposure").value,
+        Some(a("138"))
+    );
 }
 
 #[test]
@@ -57,7 +78,11 @@ fn profit_to_a_stop_does_not_make_up_for_risk_elsewhere() {
     world.tighten(spoolgate_wire::ids::OrderId::of_line(1), "6790");
     // The market falls below the stop while the quote is still fresh, but no row has filled the
     // stop yet.
-    let last = super::book::Last { price: a("6780"), volume: None, time: world.now };
+    let last = super::book::Last {
+        price: a("6780"),
+        volume: None,
+        time: world.now,
+    };
     world.apply(&[Change::MarketMoved {
         symbol: btc(),
         earlier: Vec::new(),
@@ -74,7 +99,10 @@ fn profit_to_a_stop_does_not_make_up_for_risk_elsewhere() {
 #[test]
 fn entries_of_an_instrument_that_is_gone_stop_new_ones() {
     let mut world = World::new();
-    world.accepted(&limit(market_order("trend", "ETH-USD", "buy", "0.1", "197", 0), "199"));
+    world.accepted(&limit(
+        market_order("trend", "ETH-USD", "buy", "0.1", "197", 0),
+        "199",
+    ));
     world.rules.instruments.remove(&eth());
     assert_eq!(
         world.refused(&buy("0.01")),
@@ -94,11 +122,20 @@ fn nothing_left_is_a_capital_base_of_nothing() {
         let mut world = World::new();
         world.book.account.cash = a(cash);
         let verdict = world.ask(&buy("0.01"));
-        for name in ["max_single_trade_risk", "max_single_position", "max_total_exposure"] {
+        for name in [
+            "max_single_trade_risk",
+            "max_single_position",
+            "max_total_exposure",
+        ] {
             let row = row(&verdict, name);
-            assert_eq!((row.passed, row.limit), (false, Some(Amount::ZERO)), "{name} {cash}");
+            assert_eq!(
+                (row.passed, row.limit),
+                (false, Some(Amount::ZERO)),
+                "{name} {cash}"
+            );
         }
-        let view = super::views::portfolio(&world.book, &world.rules, world.now, &Default::default());
+        let view =
+            super::views::portfolio(&world.book, &world.rules, world.now, &Default::default());
         assert_eq!(view.capital_base, Some(Amount::ZERO));
     }
     // Even an entry that leaves the worst case unchanged is refused.
@@ -119,7 +156,11 @@ fn a_book_carried_over_its_limit_takes_what_does_not_add_to_the_worst_case() {
     let with = market_order("mean", "BTC-USD", "buy", "0.002", "6700", 0);
     assert_eq!(
         world.refused(&with),
-        ["max_single_position", "max_total_exposure", "same_direction_exposure"]
+        [
+            "max_single_position",
+            "max_total_exposure",
+            "same_direction_exposure"
+        ]
     );
 }
 
@@ -128,7 +169,14 @@ fn headroom_steps_past_a_duplicate() {
     let mut world = World::new();
     let large = market_order("trend", "BTC-USD", "buy", "5", "6700", 1);
     let fits = world.ask(&large).headroom.unwrap().max_size;
-    let id = world.accepted(&market_order("trend", "BTC-USD", "buy", &fits.to_string(), "6700", 0));
+    let id = world.accepted(&market_order(
+        "trend",
+        "BTC-USD",
+        "buy",
+        &fits.to_string(),
+        "6700",
+        0,
+    ));
     world.cancel(id);
     let headroom = world.ask(&large).headroom.unwrap();
     assert_eq!(headroom.max_size, fits.checked_sub(a("0.001")).unwrap());
@@ -141,7 +189,10 @@ fn a_stale_price_keeps_the_digits_check_and_names_the_market() {
     let failed = world.refused(&buy("0.01"));
     assert!(failed.contains(&"market_data".to_owned()));
     assert!(!failed.contains(&"arithmetic_range".to_owned()));
-    assert_eq!(world.ask(&buy("0.01")).headroom.unwrap().binding_check, "stop_required");
+    assert_eq!(
+        world.ask(&buy("0.01")).headroom.unwrap().binding_check,
+        "stop_required"
+    );
 }
 
 #[test]
@@ -175,6 +226,10 @@ fn a_price_from_the_future_is_no_price() {
     for (ahead_ms, passes) in [(120_000, true), (120_001, false)] {
         let mut world = World::new();
         world.now = world.now.plus_ms(-ahead_ms);
-        assert_eq!(world.row_of(&buy("0.01"), "market_data").passed, passes, "{ahead_ms}");
+        assert_eq!(
+            world.row_of(&buy("0.01"), "market_data").passed,
+            passes,
+            "{ahead_ms}"
+        );
     }
 }

@@ -16,7 +16,11 @@ const DAY_MS: i64 = 86_400_000;
 /// One unit below, at and above `at`, each with whether a value of `at` passes under that limit.
 fn around(at: Amount) -> [(Amount, bool); 3] {
     let unit = a(UNIT);
-    [(at.checked_sub(unit).unwrap(), false), (at, true), (at.checked_add(unit).unwrap(), true)]
+    [
+        (at.checked_sub(unit).unwrap(), false),
+        (at, true),
+        (at.checked_add(unit).unwrap(), true),
+    ]
 }
 
 fn at(mut order: SubmitOrder, planned_entry: &str) -> SubmitOrder {
@@ -37,8 +41,14 @@ fn busy() -> World {
     world.wait(1000);
     world.quote("200", "200.2");
     assert_eq!(world.book.positions.len(), 4);
-    world.accepted(&limit(market_order("mean", "ETH-USD", "sell", "0.1", "210", 1), "204"));
-    world.accepted(&limit(market_order("trend", "BTC-USD", "buy", "0.003", "6650", 1), "6750"));
+    world.accepted(&limit(
+        market_order("mean", "ETH-USD", "sell", "0.1", "210", 1),
+        "204",
+    ));
+    world.accepted(&limit(
+        market_order("trend", "BTC-USD", "buy", "0.003", "6650", 1),
+        "6750",
+    ));
     world
 }
 
@@ -47,8 +57,14 @@ fn either_side() -> [SubmitOrder; 4] {
     [
         market_order("trend", "BTC-USD", "buy", "0.02", "6700", 2),
         market_order("mean", "BTC-USD", "sell", "0.03", "6900", 2),
-        limit(market_order("trend", "ETH-USD", "buy", "1.5", "190", 2), "198.01"),
-        limit(market_order("mean", "ETH-USD", "sell", "0.3", "210", 2), "203.07"),
+        limit(
+            market_order("trend", "ETH-USD", "buy", "1.5", "190", 2),
+            "198.01",
+        ),
+        limit(
+            market_order("mean", "ETH-USD", "sell", "0.3", "210", 2),
+            "203.07",
+        ),
     ]
 }
 
@@ -65,11 +81,20 @@ fn the_worst_entry_is_held_to_the_plan_either_way() {
         for (tolerance, passes) in around(a(tolerance)) {
             let mut world = World::new();
             world.rules.safety.slippage_to_plan = tolerance;
-            assert_eq!(world.row_of(&order, "slippage_to_plan").passed, passes, "{order:?} {tolerance}");
+            assert_eq!(
+                world.row_of(&order, "slippage_to_plan").passed,
+                passes,
+                "{order:?} {tolerance}"
+            );
         }
     }
     for planned in ["0", "-6800"] {
-        assert!(!World::new().row_of(&at(buy("0.01"), planned), "slippage_to_plan").passed, "{planned}");
+        assert!(
+            !World::new()
+                .row_of(&at(buy("0.01"), planned), "slippage_to_plan")
+                .passed,
+            "{planned}"
+        );
     }
     let mut world = World::holding("0.01");
     world.rules.safety.slippage_to_plan = a(UNIT);
@@ -97,7 +122,9 @@ fn every_fraction_of_the_capital_base_at_one_unit_below_on_and_above() {
                 strategy.allocation = Some(Amount::ONE);
             }
         }),
-        ("max_portfolio_risk", |world| world.rules.safety.max_portfolio_risk = Amount::ONE),
+        ("max_portfolio_risk", |world| {
+            world.rules.safety.max_portfolio_risk = Amount::ONE
+        }),
     ];
     for order in either_side() {
         for (name, set) in tables {
@@ -107,7 +134,11 @@ fn every_fraction_of_the_capital_base_at_one_unit_below_on_and_above() {
             for (base, passes) in around(value) {
                 world.rules.safety.max_total_capital = base;
                 let row = world.row_of(&order, name);
-                assert_eq!((row.passed, row.limit), (passes, Some(base)), "{name} {order:?}");
+                assert_eq!(
+                    (row.passed, row.limit),
+                    (passes, Some(base)),
+                    "{name} {order:?}"
+                );
                 assert_eq!((row.unit.as_ref(), row.value), ("usd", Some(value)));
             }
             // Reduced: the same limit as with twice the base.
@@ -115,7 +146,11 @@ fn every_fraction_of_the_capital_base_at_one_unit_below_on_and_above() {
             for (base, passes) in around(value) {
                 world.rules.safety.max_total_capital = base.checked_add(base).unwrap();
                 let row = world.row_of(&order, name);
-                assert_eq!((row.passed, row.limit), (passes, Some(base)), "{name} {order:?}");
+                assert_eq!(
+                    (row.passed, row.limit),
+                    (passes, Some(base)),
+                    "{name} {order:?}"
+                );
                 assert!(row.source.ends_with(".yaml (reduced)"), "{}", row.source);
             }
         }
@@ -125,8 +160,16 @@ fn every_fraction_of_the_capital_base_at_one_unit_below_on_and_above() {
 #[test]
 fn the_exposures_by_hand() {
     let mut world = busy();
-    world.rules.instruments.values_mut().for_each(|found| found.group = Some("coins".to_owned()));
-    world.rules.strategies.values_mut().for_each(|found| found.allocation = Some(Amount::ONE));
+    world
+        .rules
+        .instruments
+        .values_mut()
+        .for_each(|found| found.group = Some("coins".to_owned()));
+    world
+        .rules
+        .strategies
+        .values_mut()
+        .for_each(|found| found.allocation = Some(Amount::ONE));
     let mut value = |order: &SubmitOrder, name: &str| world.row_of(order, name).value.unwrap();
     let [buy_btc, sell_btc, buy_eth, sell_eth] = either_side();
     // BTC: net 0.006, buys 0.003, ask 6803.4. ETH: net -0.3, sells 0.1 with a limit above the ask.
@@ -146,7 +189,11 @@ fn the_exposures_by_hand() {
 fn what_nobody_has_set_has_no_row() {
     let verdict = World::new().ask(&buy("0.01"));
     let names: Vec<_> = verdict.checks.iter().map(|row| row.name.as_ref()).collect();
-    for name in ["correlated_group", "strategy_allocation", "liquidity_participation"] {
+    for name in [
+        "correlated_group",
+        "strategy_allocation",
+        "liquidity_participation",
+    ] {
         assert!(!names.contains(&name), "{name}");
     }
     // A symbol in another group does not count.
@@ -173,7 +220,10 @@ fn open_risk_counts_every_stop_where_it_stands_and_what_has_none_whole() {
     world.tighten(OrderId::of_line(1), "6750");
     assert_eq!(value(&mut world), a("0.635"));
     // A pending entry from its limit: (6790 - 6700 + 0.001 x (6790 + 6700) + 6.7) x 0.002
-    let pending = world.accepted(&limit(market_order("mean", "BTC-USD", "buy", "0.002", "6700", 0), "6790"));
+    let pending = world.accepted(&limit(
+        market_order("mean", "BTC-USD", "buy", "0.002", "6700", 0),
+        "6790",
+    ));
     assert_eq!(value(&mut world), a("0.85538"));
     world.cancel(pending);
     world.book.orders.clear();
@@ -202,7 +252,10 @@ fn one_trade_able_to_lose_three_daily_limits() {
     let order = market_order("trend", "BTC-USD", "buy", "0.14", "6150", 0);
     assert_eq!(world.refused(&order), ["loss_budget"]);
     let row = world.row_of(&order, "loss_budget");
-    assert!(row.value.unwrap() > a("90") && row.limit == Some(a("30")), "{row:?}");
+    assert!(
+        row.value.unwrap() > a("90") && row.limit == Some(a("30")),
+        "{row:?}"
+    );
     let headroom = world.ask(&order).headroom.unwrap();
     assert_eq!(headroom.binding_check, "loss_budget");
     assert!(headroom.max_size.is_positive());
@@ -219,14 +272,24 @@ fn the_loss_budget_is_what_day_and_week_have_left() {
                     let lost = a(lost);
                     let full = limit.checked_add(lost).unwrap();
                     let (period, loss_max) = match is_week {
-                        true => (&mut world.book.account.week, &mut world.rules.safety.max_weekly_loss),
-                        false => (&mut world.book.account.day, &mut world.rules.safety.max_daily_loss),
+                        true => (
+                            &mut world.book.account.week,
+                            &mut world.rules.safety.max_weekly_loss,
+                        ),
+                        false => (
+                            &mut world.book.account.day,
+                            &mut world.rules.safety.max_daily_loss,
+                        ),
                     };
                     let baseline = period.as_mut().unwrap();
                     baseline.equity = baseline.equity.checked_add(lost).unwrap();
                     *loss_max = full;
                     let row = world.row_of(&order, "loss_budget");
-                    assert_eq!((row.passed, row.limit), (passes, Some(limit)), "week {is_week} {lost}");
+                    assert_eq!(
+                        (row.passed, row.limit),
+                        (passes, Some(limit)),
+                        "week {is_week} {lost}"
+                    );
                 }
             }
         }
@@ -234,7 +297,10 @@ fn the_loss_budget_is_what_day_and_week_have_left() {
     let mut world = World::new();
     world.limit_factor = Some(a("0.5"));
     let row = world.row_of(&buy("0.01"), "loss_budget");
-    assert_eq!((row.limit, row.source.as_ref()), (Some(a("125")), "safety.yaml (reduced)"));
+    assert_eq!(
+        (row.limit, row.source.as_ref()),
+        (Some(a("125")), "safety.yaml (reduced)")
+    );
 }
 
 #[test]
@@ -247,7 +313,11 @@ fn the_weekly_loss_counts_what_is_not_realised_and_equality_halts() {
         week.equity = world.book.account.cash.checked_add(a("940")).unwrap();
         world.flat(close);
         let order = market_order("mean", "BTC-USD", "buy", "0.002", "4300", 0);
-        assert_eq!(world.row_of(&order, "weekly_loss_halt").passed, passes, "{close}");
+        assert_eq!(
+            world.row_of(&order, "weekly_loss_halt").passed,
+            passes,
+            "{close}"
+        );
         // Exits show the reason and still pass.
         let row = world.row_of(&sell("0.1"), "weekly_loss_halt");
         assert_eq!((row.passed, row.reason.is_some()), (true, !passes));
@@ -272,7 +342,10 @@ fn the_weeks_baseline_outlives_days_and_restarts_and_deposits_are_no_profit() {
     // Sunday opens a day but no week.
     world.wait(DAY_MS);
     let changes = open_periods(&world.book, &world.rules, world.now);
-    assert!(matches!(changes.as_slice(), [Change::DayOpened(_)]), "{changes:?}");
+    assert!(
+        matches!(changes.as_slice(), [Change::DayOpened(_)]),
+        "{changes:?}"
+    );
     world.apply(&changes);
     assert_eq!(pnl(&mut world), Some(a("-100")));
     let day = world.row_of(&buy("0.01"), "daily_loss_halt").value;
@@ -282,7 +355,13 @@ fn the_weeks_baseline_outlives_days_and_restarts_and_deposits_are_no_profit() {
     let row = world.row_of(&buy("0.01"), "weekly_loss_halt");
     assert_eq!((row.passed, row.value), (false, None));
     let changes = open_periods(&world.book, &world.rules, world.now);
-    assert!(matches!(changes.as_slice(), [Change::DayOpened(_), Change::WeekOpened(_)]), "{changes:?}");
+    assert!(
+        matches!(
+            changes.as_slice(),
+            [Change::DayOpened(_), Change::WeekOpened(_)]
+        ),
+        "{changes:?}"
+    );
     world.apply(&changes);
     assert_eq!(pnl(&mut world), Some(Amount::ZERO));
 }
@@ -299,8 +378,15 @@ fn open_positions_are_counted_with_entries_that_may_become_some() {
             world.rules.safety.max_open_positions = most;
             let other = market_order("mean", "BTC-USD", "buy", "0.01", "6700", 0);
             let row = world.row_of(&other, "max_open_positions");
-            assert_eq!((row.passed, row.value), (passes, Some(a("2"))), "{most} {pending}");
-            assert_eq!((row.unit.as_ref(), row.limit), ("count", Some(Amount::from(most))));
+            assert_eq!(
+                (row.passed, row.value),
+                (passes, Some(a("2"))),
+                "{most} {pending}"
+            );
+            assert_eq!(
+                (row.unit.as_ref(), row.limit),
+                ("count", Some(Amount::from(most)))
+            );
             // An order that adds to an open position opens no other one.
             let more = market_order("trend", "BTC-USD", "buy", "0.01", "6700", 1);
             world.rules.safety.max_open_positions = 0;
@@ -315,7 +401,10 @@ fn open_orders_are_counted_without_protective_stops() {
     for (most, passes) in [(2, false), (3, true), (4, true)] {
         let mut world = World::holding("0.01");
         world.accepted(&limit(sell("0.01"), "7000"));
-        world.accepted(&limit(market_order("trend", "BTC-USD", "buy", "0.01", "6700", 1), "6790"));
+        world.accepted(&limit(
+            market_order("trend", "BTC-USD", "buy", "0.01", "6700", 1),
+            "6790",
+        ));
         assert_eq!(world.book.orders.len(), 4);
         world.rules.safety.max_open_orders = most;
         let order = market_order("mean", "BTC-USD", "buy", "0.01", "6700", 0);
@@ -329,7 +418,12 @@ fn open_orders_are_counted_without_protective_stops() {
 
 #[test]
 fn an_entry_takes_no_more_cash_than_is_free() {
-    for order in [buy("0.01"), sell("0.01"), limit(buy("0.01"), "6790"), limit(sell("0.01"), "6810")] {
+    for order in [
+        buy("0.01"),
+        sell("0.01"),
+        limit(buy("0.01"), "6790"),
+        limit(sell("0.01"), "6810"),
+    ] {
         let value = World::new().row_of(&order, "buying_power").value.unwrap();
         for (cash, passes) in around(value) {
             let mut world = World::new();
@@ -352,7 +446,10 @@ fn cash_is_held_back_for_working_entries_and_for_shorts() {
     };
     let mut world = World::new();
     world.accepted(&limit(buy("0.01"), "6790"));
-    world.accepted(&limit(market_order("mean", "ETH-USD", "sell", "0.5", "210", 0), "204"));
+    world.accepted(&limit(
+        market_order("mean", "ETH-USD", "sell", "0.5", "210", 0),
+        "204",
+    ));
     // 5000 - 6790 x 0.01 x 1.001 - 204 x 0.5 x 1.001
     assert_eq!(free(&mut world), a("4829.9301"));
     // A short brings in its proceeds and ties up twice the cost of buying it back.
@@ -373,14 +470,22 @@ fn an_order_is_a_share_of_what_the_market_trades() {
             world.rules.safety.max_volume_share = Some(a("0.1"));
             world.bar_of("6800", "6800", "6800", "6800", Some(volume));
             let row = world.row_of(&order, "liquidity_participation");
-            assert_eq!((row.passed, row.value), (passes, Some(a("0.01"))), "{volume}");
+            assert_eq!(
+                (row.passed, row.value),
+                (passes, Some(a("0.01"))),
+                "{volume}"
+            );
             world.limit_factor = Some(a("0.5"));
             assert!(!world.row_of(&order, "liquidity_participation").passed);
         }
         let mut world = World::new();
         world.rules.safety.max_volume_share = Some(Amount::ONE);
         let row = world.row_of(&order, "liquidity_participation");
-        assert_eq!((row.passed, row.value), (false, None), "a bar without volume");
+        assert_eq!(
+            (row.passed, row.value),
+            (false, None),
+            "a bar without volume"
+        );
         world.bar_of("6800", "6800", "6800", "6800", Some("0"));
         assert!(!world.row_of(&order, "liquidity_participation").passed);
     }
@@ -388,13 +493,19 @@ fn an_order_is_a_share_of_what_the_market_trades() {
     world.rules.safety.max_volume_share = Some(a("0.1"));
     world.bar_of("6800", "6800", "6800", "6800", Some("0.5"));
     let headroom = world.ask(&buy("0.1")).headroom.unwrap();
-    assert_eq!((headroom.max_size, headroom.binding_check.as_str()), (a("0.05"), "liquidity_participation"));
+    assert_eq!(
+        (headroom.max_size, headroom.binding_check.as_str()),
+        (a("0.05"), "liquidity_participation")
+    );
 }
 
 #[test]
 fn a_price_that_is_missing_elsewhere_closes_what_counts_it() {
     let mut world = World::new();
-    world.accepted(&limit(market_order("mean", "ETH-USD", "buy", "0.1", "190", 0), "198"));
+    world.accepted(&limit(
+        market_order("mean", "ETH-USD", "buy", "0.1", "190", 0),
+        "198",
+    ));
     world.book.markets.remove(&eth());
     assert_eq!(
         world.refused(&buy("0.01")),

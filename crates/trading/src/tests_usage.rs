@@ -14,8 +14,16 @@ fn busy() -> World {
     let mut world = World::new();
     let safety = &mut world.rules.safety;
     (safety.max_daily_loss, safety.max_weekly_loss) = (a("100000"), a("90000"));
-    world.rules.instruments.values_mut().for_each(|found| found.group = Some("coins".to_owned()));
-    world.rules.strategies.values_mut().for_each(|found| found.allocation = Some(a("0.3")));
+    world
+        .rules
+        .instruments
+        .values_mut()
+        .for_each(|found| found.group = Some("coins".to_owned()));
+    world
+        .rules
+        .strategies
+        .values_mut()
+        .for_each(|found| found.allocation = Some(a("0.3")));
     world.accepted(&buy("0.01"));
     world.accepted(&market_order("trend", "ETH-USD", "buy", "0.2", "195", 0));
     world.accepted(&market_order("mean", "ETH-USD", "sell", "0.5", "206", 0));
@@ -23,7 +31,10 @@ fn busy() -> World {
     world.wait(1000);
     world.quote("200", "200.2");
     assert_eq!(world.book.positions.len(), 3);
-    world.accepted(&limit(market_order("trend", "BTC-USD", "buy", "0.003", "6650", 1), "6750"));
+    world.accepted(&limit(
+        market_order("trend", "BTC-USD", "buy", "0.003", "6650", 1),
+        "6750",
+    ));
     world.rules.safety.max_volume_share = Some(a("0.1"));
     world
 }
@@ -35,15 +46,26 @@ fn shown(world: &World) -> Vec<LimitUse> {
 fn used_of(world: &World, check: &str, of: &str) -> LimitUse {
     let rows = shown(world);
     let found = rows.iter().find(|row| row.check == check && row.of == of);
-    found.unwrap_or_else(|| panic!("no row {check} of {of}: {rows:#?}")).clone()
+    found
+        .unwrap_or_else(|| panic!("no row {check} of {of}: {rows:#?}"))
+        .clone()
 }
 
 fn lots(template: &SubmitOrder, lot: &str, count: i64) -> SubmitOrder {
-    SubmitOrder { size: a(lot).checked_mul(Amount::from_i64(count)).unwrap(), ..template.clone() }
+    SubmitOrder {
+        size: a(lot).checked_mul(Amount::from_i64(count)).unwrap(),
+        ..template.clone()
+    }
 }
 
 /// Returns the row of the check for this many lots.
-fn row_at(world: &mut World, template: &SubmitOrder, lot: &str, check: &str, count: i64) -> CheckRow {
+fn row_at(
+    world: &mut World,
+    template: &SubmitOrder,
+    lot: &str,
+    check: &str,
+    count: i64,
+) -> CheckRow {
     world.row_of(&lots(template, lot, count), check)
 }
 
@@ -53,19 +75,30 @@ fn an_order_as_large_as_what_is_left_passes_and_one_lot_more_does_not() {
     let short = market_order("mean", "BTC-USD", "sell", "0.01", "6900", 2);
     type Set = fn(&mut World, Amount);
     let tables: [(&str, &str, &SubmitOrder, Set); 9] = [
-        ("max_single_position", "BTC-USD", &long, |w, one| w.rules.safety.max_single_position = one),
-        ("max_total_exposure", "account", &long, |w, one| w.rules.safety.max_total_exposure = one),
+        ("max_single_position", "BTC-USD", &long, |w, one| {
+            w.rules.safety.max_single_position = one
+        }),
+        ("max_total_exposure", "account", &long, |w, one| {
+            w.rules.safety.max_total_exposure = one
+        }),
         ("same_direction_exposure", "long", &long, |w, one| {
             w.rules.safety.max_same_direction_exposure = Some(one);
         }),
         ("same_direction_exposure", "short", &short, |w, one| {
             w.rules.safety.max_same_direction_exposure = Some(one);
         }),
-        ("correlated_group", "group coins", &long, |w, one| w.rules.safety.max_correlated_group = Some(one)),
-        ("strategy_allocation", "strategy trend", &long, |w, one| {
-            w.rules.strategies.values_mut().for_each(|found| found.allocation = Some(one));
+        ("correlated_group", "group coins", &long, |w, one| {
+            w.rules.safety.max_correlated_group = Some(one)
         }),
-        ("max_portfolio_risk", "account", &long, |w, one| w.rules.safety.max_portfolio_risk = one),
+        ("strategy_allocation", "strategy trend", &long, |w, one| {
+            w.rules
+                .strategies
+                .values_mut()
+                .for_each(|found| found.allocation = Some(one));
+        }),
+        ("max_portfolio_risk", "account", &long, |w, one| {
+            w.rules.safety.max_portfolio_risk = one
+        }),
         ("loss_budget", "account", &short, |_, _| {}),
         ("liquidity_participation", "BTC-USD", &long, |_, _| {}),
     ];
@@ -75,13 +108,17 @@ fn an_order_as_large_as_what_is_left_passes_and_one_lot_more_does_not() {
         for count in [12, 15, 23] {
             let mut world = busy();
             set(&mut world, Amount::ONE);
-            let value = row_at(&mut world, template, "0.001", check, count).value.unwrap();
+            let value = row_at(&mut world, template, "0.001", check, count)
+                .value
+                .unwrap();
             // Each limit in turn has room for exactly this many lots.
             match check {
                 "loss_budget" => {
                     world.rules.safety.max_weekly_loss = value.checked_sub(profit(&world)).unwrap()
                 }
-                "liquidity_participation" => volume(&mut world, value.checked_mul(a("10")).unwrap()),
+                "liquidity_participation" => {
+                    volume(&mut world, value.checked_mul(a("10")).unwrap())
+                }
                 _ => world.rules.safety.max_total_capital = value,
             }
             let row = used_of(&world, check, of);
@@ -90,7 +127,10 @@ fn an_order_as_large_as_what_is_left_passes_and_one_lot_more_does_not() {
             assert_eq!(row.left, Some(adds), "{check} {of} {count}: {row:?}");
             assert_eq!((row.limit, &row.source), (at.limit, &at.source));
             assert!(at.passed, "{check} {of} {count}: {at:?}");
-            assert!(!row_at(&mut world, template, "0.001", check, count + 1).passed, "{check} {of} {count}");
+            assert!(
+                !row_at(&mut world, template, "0.001", check, count + 1).passed,
+                "{check} {of} {count}"
+            );
             assert_eq!(row.closed, None);
         }
     }
@@ -104,7 +144,15 @@ fn profit(world: &World) -> Amount {
 }
 
 fn volume(world: &mut World, volume: Amount) {
-    world.book.markets.get_mut(&btc()).unwrap().last.as_mut().unwrap().volume = Some(volume);
+    world
+        .book
+        .markets
+        .get_mut(&btc())
+        .unwrap()
+        .last
+        .as_mut()
+        .unwrap()
+        .volume = Some(volume);
 }
 
 #[test]
@@ -112,7 +160,9 @@ fn cash_that_is_left_is_what_an_order_may_take() {
     let order = market_order("trend", "BTC-USD", "buy", "0.01", "6700", 2);
     for count in [2, 5] {
         let mut world = busy();
-        let takes = row_at(&mut world, &order, "0.001", "buying_power", count).value.unwrap();
+        let takes = row_at(&mut world, &order, "0.001", "buying_power", count)
+            .value
+            .unwrap();
         let held = used_of(&world, "buying_power", "account").used.unwrap();
         world.book.account.cash = held.checked_add(takes).unwrap();
         let row = used_of(&world, "buying_power", "account");
@@ -124,12 +174,27 @@ fn cash_that_is_left_is_what_an_order_may_take() {
 
 #[test]
 fn counts_that_are_left_are_orders_that_pass() {
-    let nth = |n: u8| market_order("trend", "BTC-USD", "buy", &format!("0.00{}", n + 2), "6700", n);
+    let nth = |n: u8| {
+        market_order(
+            "trend",
+            "BTC-USD",
+            "buy",
+            &format!("0.00{}", n + 2),
+            "6700",
+            n,
+        )
+    };
     type Set = fn(&mut World, u32);
     let tables: [(&str, &str, Set); 3] = [
-        ("max_open_orders", "account", |w, most| w.rules.safety.max_open_orders = most),
-        ("order_rate", "agent alice, this minute", |w, most| w.rules.safety.max_entries_per_minute = most),
-        ("order_rate", "all agents, this minute", |w, most| w.rules.safety.max_entries_per_minute_all = most),
+        ("max_open_orders", "account", |w, most| {
+            w.rules.safety.max_open_orders = most
+        }),
+        ("order_rate", "agent alice, this minute", |w, most| {
+            w.rules.safety.max_entries_per_minute = most
+        }),
+        ("order_rate", "all agents, this minute", |w, most| {
+            w.rules.safety.max_entries_per_minute_all = most
+        }),
     ];
     for (check, of, set) in tables {
         let mut world = World::new();
@@ -145,14 +210,26 @@ fn counts_that_are_left_are_orders_that_pass() {
             world.accepted(&rest(n));
         }
         let row = used_of(&world, check, of);
-        assert_eq!((row.left, row.closed.as_deref()), (Some(Amount::ZERO), Some("nothing is left")));
+        assert_eq!(
+            (row.left, row.closed.as_deref()),
+            (Some(Amount::ZERO), Some("nothing is left"))
+        );
         assert_eq!(world.refused(&rest(3)), [check]);
     }
     let mut world = World::holding("0.01");
     world.rules.safety.max_open_positions = 2;
-    assert_eq!(used_of(&world, "max_open_positions", "account").left, Some(Amount::ONE));
-    world.accepted(&limit(market_order("mean", "BTC-USD", "buy", "0.01", "6700", 0), "6790"));
-    assert_eq!(used_of(&world, "max_open_positions", "account").left, Some(Amount::ZERO));
+    assert_eq!(
+        used_of(&world, "max_open_positions", "account").left,
+        Some(Amount::ONE)
+    );
+    world.accepted(&limit(
+        market_order("mean", "BTC-USD", "buy", "0.01", "6700", 0),
+        "6790",
+    ));
+    assert_eq!(
+        used_of(&world, "max_open_positions", "account").left,
+        Some(Amount::ZERO)
+    );
     assert_eq!(
         world.refused(&market_order("mean", "ETH-USD", "buy", "0.1", "195", 0)),
         ["max_open_positions"]
@@ -166,7 +243,11 @@ fn count(n: u8) -> Amount {
 #[test]
 fn what_is_left_to_lose_is_shown_until_it_halts() {
     let order = buy("0.002");
-    for (lost, left, is_open) in [("0", "250", true), ("249.99", "0.01", true), ("250", "0", false)] {
+    for (lost, left, is_open) in [
+        ("0", "250", true),
+        ("249.99", "0.01", true),
+        ("250", "0", false),
+    ] {
         for check in ["daily_loss_halt", "weekly_loss_halt"] {
             let mut world = World::new();
             world.rules.safety.max_weekly_loss = a("250");
@@ -176,7 +257,11 @@ fn what_is_left_to_lose_is_shown_until_it_halts() {
                 begun.equity = begun.equity.checked_add(a(lost)).unwrap();
             }
             let row = used_of(&world, check, "account");
-            assert_eq!((row.used, row.left), (Some(a(lost)), Some(a(left))), "{check}");
+            assert_eq!(
+                (row.used, row.left),
+                (Some(a(lost)), Some(a(left))),
+                "{check}"
+            );
             assert_eq!(
                 (row.closed.is_none(), world.row_of(&order, check).passed),
                 (is_open, is_open),
@@ -187,17 +272,26 @@ fn what_is_left_to_lose_is_shown_until_it_halts() {
     let mut world = World::new();
     world.book.account.peak_equity = Some(a("5882.35"));
     let row = used_of(&world, "drawdown_halt", "account");
-    assert!(row.left.unwrap().is_positive() && row.closed.is_none(), "{row:?}");
+    assert!(
+        row.left.unwrap().is_positive() && row.closed.is_none(),
+        "{row:?}"
+    );
     world.book.account.peak_equity = Some(a("5882.36"));
     let row = used_of(&world, "drawdown_halt", "account");
-    assert!(row.left.unwrap().is_negative() && row.closed.is_some(), "{row:?}");
+    assert!(
+        row.left.unwrap().is_negative() && row.closed.is_some(),
+        "{row:?}"
+    );
     assert!(!world.row_of(&order, "drawdown_halt").passed);
 }
 
 #[test]
 fn what_a_strategy_has_left_is_shown() {
     let mut world = World::new();
-    (world.rules.safety.max_losing_trades, world.rules.safety.max_executions) = (3, 5);
+    (
+        world.rules.safety.max_losing_trades,
+        world.rules.safety.max_executions,
+    ) = (3, 5);
     world.rules.safety.cooldown_s = 300;
     let conduct = world.book.conduct.entry(trend()).or_default();
     (conduct.losing, conduct.stopped_out_at) = (2, Some(world.now));
@@ -214,16 +308,25 @@ fn what_a_strategy_has_left_is_shown() {
     assert!(shown(&world).iter().all(|row| row.check != "cooldown"));
     let conduct = world.book.conduct.get_mut(&trend()).unwrap();
     conduct.losing = 3;
-    assert!(used_of(&world, "loss_streak", "strategy trend").closed.is_some());
+    assert!(
+        used_of(&world, "loss_streak", "strategy trend")
+            .closed
+            .is_some()
+    );
 }
 
 #[test]
 fn a_missing_price_is_told_and_closes() {
     let mut world = busy();
-    world.book.markets.remove(&Symbol::parse("ETH-USD").unwrap());
-    for (check, of) in
-        [("max_total_exposure", "account"), ("max_portfolio_risk", "account"), ("buying_power", "account")]
-    {
+    world
+        .book
+        .markets
+        .remove(&Symbol::parse("ETH-USD").unwrap());
+    for (check, of) in [
+        ("max_total_exposure", "account"),
+        ("max_portfolio_risk", "account"),
+        ("buying_power", "account"),
+    ] {
         let row = used_of(&world, check, of);
         assert_eq!((row.left, row.closed.is_some()), (None, true), "{row:?}");
     }
@@ -236,7 +339,9 @@ fn reduced_limits_are_shown_for_the_strategies_they_hold() {
     let reduced = [(trend(), a("0.5"))].into();
     let rows = usage(&world.book, &world.rules, world.now, &reduced);
     let of = |of: &str| {
-        let row = rows.iter().find(|row| row.check == "max_total_exposure" && row.of == of);
+        let row = rows
+            .iter()
+            .find(|row| row.check == "max_total_exposure" && row.of == of);
         row.unwrap_or_else(|| panic!("{of}: {rows:#?}")).limit
     };
     assert_eq!(of("account"), Some(a("2500")));

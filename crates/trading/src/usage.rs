@@ -81,7 +81,11 @@ struct About<'a> {
 impl<'a> Probe<'a> {
     /// Runs the check on an order of size 0.
     fn ask(&self, check: &'static str, about: About<'_>) -> Option<CheckRow> {
-        let price = self.rules.instruments.get(about.symbol).and_then(|found| self.book.two_sided(found));
+        let price = self
+            .rules
+            .instruments
+            .get(about.symbol)
+            .and_then(|found| self.book.two_sided(found));
         let price = price.map_or(Amount::ONE, |seen| seen.bid);
         let order = SubmitOrder {
             strategy: about.strategy.clone(),
@@ -112,7 +116,10 @@ impl<'a> Probe<'a> {
             paused: None,
             limit_factor: about.factor,
         };
-        checks::found(check, &Subject::of_order(self.book, self.rules, &order, &context))
+        checks::found(
+            check,
+            &Subject::of_order(self.book, self.rules, &order, &context),
+        )
     }
 
     fn is_fresh(&self, instrument: &Instrument) -> bool {
@@ -123,57 +130,100 @@ impl<'a> Probe<'a> {
 
     /// Returns the first symbol with a fresh price: sums over all symbols need one symbol to ask
     /// about.
-    fn first<'s>(&'s self, mut symbols: impl Iterator<Item = &'s Symbol> + Clone) -> Option<&'s Symbol> {
-        let is_fresh =
-            |symbol: &&Symbol| self.rules.instruments.get(symbol).is_some_and(|found| self.is_fresh(found));
+    fn first<'s>(
+        &'s self,
+        mut symbols: impl Iterator<Item = &'s Symbol> + Clone,
+    ) -> Option<&'s Symbol> {
+        let is_fresh = |symbol: &&Symbol| {
+            self.rules
+                .instruments
+                .get(symbol)
+                .is_some_and(|found| self.is_fresh(found))
+        };
         symbols.clone().find(is_fresh).or_else(|| symbols.next())
     }
 
     fn about(&self, side: Side, factor: Option<Amount>) -> Option<About<'_>> {
         let symbol = self.first(self.rules.instruments.keys())?;
-        Some(About { symbol, side, strategy: self.rules.strategies.keys().next()?, factor })
+        Some(About {
+            symbol,
+            side,
+            strategy: self.rules.strategies.keys().next()?,
+            factor,
+        })
     }
 
     /// Returns what closes the whole account to entries, whatever the size.
     fn account(&self) -> Vec<LimitUse> {
-        let Some(about) = self.about(Side::Buy, None) else { return Vec::new() };
+        let Some(about) = self.about(Side::Buy, None) else {
+            return Vec::new();
+        };
         let loss = |check: &'static str| self.ask(check, about).map(|row| of_loss(check, row));
-        let drawdown = self.ask("drawdown_halt", about).map(|row| of_row("drawdown_halt", "account", row));
-        let windows = self.ask("time_window", about).map(|row| of_halt("time_window", "account", row));
+        let drawdown = self
+            .ask("drawdown_halt", about)
+            .map(|row| of_row("drawdown_halt", "account", row));
+        let windows = self
+            .ask("time_window", about)
+            .map(|row| of_halt("time_window", "account", row));
         let halts = self.rules.instruments.keys().filter_map(|symbol| {
             let row = self.ask("symbol_halt", About { symbol, ..about })?;
             Some(of_halt("symbol_halt", symbol.as_str(), row))
         });
-        let mut rows: Vec<LimitUse> =
-            [loss("daily_loss_halt"), loss("weekly_loss_halt"), drawdown].into_iter().flatten().collect();
-        rows.extend(windows.into_iter().chain(halts).filter(|row| row.closed.is_some()));
+        let mut rows: Vec<LimitUse> = [loss("daily_loss_halt"), loss("weekly_loss_halt"), drawdown]
+            .into_iter()
+            .flatten()
+            .collect();
+        rows.extend(
+            windows
+                .into_iter()
+                .chain(halts)
+                .filter(|row| row.closed.is_some()),
+        );
         rows
     }
 
     /// Returns the sums of money that an order adds to.
     fn sums(&self, factor: Option<Amount>, suffix: &str) -> Vec<LimitUse> {
-        let (Some(buy), Some(sell)) = (self.about(Side::Buy, factor), self.about(Side::Sell, factor)) else {
+        let (Some(buy), Some(sell)) = (
+            self.about(Side::Buy, factor),
+            self.about(Side::Sell, factor),
+        ) else {
             return Vec::new();
         };
         let mut rows = Vec::new();
         let mut add = |check: &'static str, of: &str, about: About<'_>| {
-            rows.extend(self.ask(check, about).map(|row| of_row(check, &format!("{of}{suffix}"), row)));
+            rows.extend(
+                self.ask(check, about)
+                    .map(|row| of_row(check, &format!("{of}{suffix}"), row)),
+            );
         };
         for symbol in self.rules.instruments.keys() {
-            add("max_single_position", symbol.as_str(), About { symbol, ..buy });
+            add(
+                "max_single_position",
+                symbol.as_str(),
+                About { symbol, ..buy },
+            );
         }
         add("max_total_exposure", "account", buy);
         add("same_direction_exposure", "long", buy);
         add("same_direction_exposure", "short", sell);
         for (group, symbols) in self.groups() {
             if let Some(symbol) = self.first(symbols.iter().copied()) {
-                add("correlated_group", &format!("group {group}"), About { symbol, ..buy });
+                add(
+                    "correlated_group",
+                    &format!("group {group}"),
+                    About { symbol, ..buy },
+                );
             }
         }
         add("max_portfolio_risk", "account", buy);
         add("loss_budget", "account", buy);
         for symbol in self.rules.instruments.keys() {
-            add("liquidity_participation", symbol.as_str(), About { symbol, ..buy });
+            add(
+                "liquidity_participation",
+                symbol.as_str(),
+                About { symbol, ..buy },
+            );
         }
         if factor.is_none() {
             rows.extend(self.ask("buying_power", buy).map(|row| self.of_cash(row)));
@@ -196,7 +246,11 @@ impl<'a> Probe<'a> {
     fn of_cash(&self, row: CheckRow) -> LimitUse {
         let (free, cash) = (row.limit, self.book.account.cash);
         let used = free.and_then(|free| cash.checked_sub(free));
-        let row = CheckRow { value: used, limit: free.map(|_| cash), ..row };
+        let row = CheckRow {
+            value: used,
+            limit: free.map(|_| cash),
+            ..row
+        };
         of_row("buying_power", "account", row)
     }
 
@@ -204,38 +258,84 @@ impl<'a> Probe<'a> {
         let safety = &self.rules.safety;
         let positions = checks::open_pairs(self.book);
         let mut rows = vec![
-            count("max_open_positions", "account", positions, safety.max_open_positions),
-            count("max_open_orders", "account", checks::open_orders(self.book), safety.max_open_orders),
+            count(
+                "max_open_positions",
+                "account",
+                positions,
+                safety.max_open_positions,
+            ),
+            count(
+                "max_open_orders",
+                "account",
+                checks::open_orders(self.book),
+                safety.max_open_orders,
+            ),
         ];
         let mut all = 0;
-        for rule in self.rules.principals.values().filter(|rule| !rule.strategies.is_empty()) {
+        for rule in self
+            .rules
+            .principals
+            .values()
+            .filter(|rule| !rule.strategies.is_empty())
+        {
             let (own, of_all) = checks::recent_entries(self.book, &rule.name, self.now);
             all = of_all;
             let of = format!("agent {}, this minute", rule.name);
             rows.push(count("order_rate", &of, own, safety.max_entries_per_minute));
         }
-        rows.push(count("order_rate", "all agents, this minute", all, safety.max_entries_per_minute_all));
+        rows.push(count(
+            "order_rate",
+            "all agents, this minute",
+            all,
+            safety.max_entries_per_minute_all,
+        ));
         rows
     }
 
     fn strategy(&self, name: &StrategyName, factor: Option<Amount>) -> Vec<LimitUse> {
-        let Some(strategy) = self.rules.strategies.get(name) else { return Vec::new() };
-        let Some(symbol) = self.first(strategy.instruments.iter()) else { return Vec::new() };
-        let about = About { symbol, side: Side::Buy, strategy: name, factor };
+        let Some(strategy) = self.rules.strategies.get(name) else {
+            return Vec::new();
+        };
+        let Some(symbol) = self.first(strategy.instruments.iter()) else {
+            return Vec::new();
+        };
+        let about = About {
+            symbol,
+            side: Side::Buy,
+            strategy: name,
+            factor,
+        };
         let of = format!("strategy {name}");
         let plain = ["strategy_allocation", "repeated_execution", "loss_streak"];
-        let plain = plain.iter().filter_map(|check| Some(of_row(check, &of, self.ask(check, about)?)));
+        let plain = plain
+            .iter()
+            .filter_map(|check| Some(of_row(check, &of, self.ask(check, about)?)));
         let halts = ["cooldown", "time_window"];
-        let halts = halts.iter().filter_map(|check| Some(of_halt(check, &of, self.ask(check, about)?)));
-        let windows_of_all = self.rules.safety.restricted.iter().any(|window| window.holds(self.now));
-        let is_news =
-            |row: &LimitUse| row.closed.is_some() && (row.check != "time_window" || !windows_of_all);
-        plain.chain(halts.filter(is_news)).map(|row| self.with_end(name, row)).collect()
+        let halts = halts
+            .iter()
+            .filter_map(|check| Some(of_halt(check, &of, self.ask(check, about)?)));
+        let windows_of_all = self
+            .rules
+            .safety
+            .restricted
+            .iter()
+            .any(|window| window.holds(self.now));
+        let is_news = |row: &LimitUse| {
+            row.closed.is_some() && (row.check != "time_window" || !windows_of_all)
+        };
+        plain
+            .chain(halts.filter(is_news))
+            .map(|row| self.with_end(name, row))
+            .collect()
     }
 
     /// Adds the end of a cooldown.
     fn with_end(&self, name: &StrategyName, mut row: LimitUse) -> LimitUse {
-        let stopped_out_at = self.book.conduct.get(name).and_then(|conduct| conduct.stopped_out_at);
+        let stopped_out_at = self
+            .book
+            .conduct
+            .get(name)
+            .and_then(|conduct| conduct.stopped_out_at);
         if let Some(at) = stopped_out_at.filter(|_| row.check == "cooldown") {
             let until = at.plus_ms(i64::from(self.rules.safety.cooldown_s).saturating_mul(1000));
             row.closed = Some(format!("stopped out at {at}; entries go on at {until}").into());
@@ -246,26 +346,58 @@ impl<'a> Probe<'a> {
 
 /// Creates the use of a limit from the values of a check's row.
 fn of_row(check: &'static str, of: &str, row: CheckRow) -> LimitUse {
-    let CheckRow { passed, value: used, limit, source, unit, reason, .. } = row;
-    let left = limit.zip(used).and_then(|(limit, used)| limit.checked_sub(used));
+    let CheckRow {
+        passed,
+        value: used,
+        limit,
+        source,
+        unit,
+        reason,
+        ..
+    } = row;
+    let left = limit
+        .zip(used)
+        .and_then(|(limit, used)| limit.checked_sub(used));
     let is_empty = left.is_some_and(|left| !left.is_positive());
     let closed = match (passed, reason) {
         (false, reason) => Some(reason.unwrap_or(Cow::Borrowed(NOTHING_LEFT))),
         (true, _) => is_empty.then_some(Cow::Borrowed(NOTHING_LEFT)),
     };
-    LimitUse { check, of: of.to_owned(), used, limit, left, unit, source, closed }
+    LimitUse {
+        check,
+        of: of.to_owned(),
+        used,
+        limit,
+        left,
+        unit,
+        source,
+        closed,
+    }
 }
 
 /// Like [`of_row`], for checks that are open or closed and use up no amount.
 fn of_halt(check: &'static str, of: &str, row: CheckRow) -> LimitUse {
     let closed = if row.passed { None } else { row.reason.clone() };
-    LimitUse { used: None, left: None, closed, ..of_row(check, of, row) }
+    LimitUse {
+        used: None,
+        left: None,
+        closed,
+        ..of_row(check, of, row)
+    }
 }
 
 /// Converts profit and loss and its limit: the loss is the used amount.
 fn of_loss(check: &'static str, row: CheckRow) -> LimitUse {
     let (value, limit) = (row.value.map(|value| -value), row.limit.map(|limit| -limit));
-    of_row(check, "account", CheckRow { value, limit, ..row })
+    of_row(
+        check,
+        "account",
+        CheckRow {
+            value,
+            limit,
+            ..row
+        },
+    )
 }
 
 fn count(check: &'static str, of: &str, used: usize, limit: u32) -> LimitUse {

@@ -32,7 +32,9 @@ enum Marks {
 /// `quote_age_floor_s`.
 pub fn age_max_ms(instrument: &Instrument, safety: &Safety) -> i64 {
     let two_bars_s = i64::from(instrument.bar_s).saturating_mul(2);
-    two_bars_s.max(i64::from(safety.quote_age_floor_s)).saturating_mul(1000)
+    two_bars_s
+        .max(i64::from(safety.quote_age_floor_s))
+        .saturating_mul(1000)
 }
 
 /// Whether data of `time` count as current at `now`. Data that lie further ahead than the maximum
@@ -48,13 +50,21 @@ impl Book {
         match instrument.quotes_from {
             MarketSource::Quotes => {
                 let quote = market.quote.as_ref()?;
-                Some(TwoSided { bid: quote.bid, ask: quote.ask, time: quote.time })
+                Some(TwoSided {
+                    bid: quote.bid,
+                    ask: quote.ask,
+                    time: quote.time,
+                })
             }
             MarketSource::Bars => {
                 let last = market.last.as_ref()?;
                 let half = last.price.checked_mul(instrument.half_spread)?;
                 let (bid, ask) = (last.price.checked_sub(half)?, last.price.checked_add(half)?);
-                Some(TwoSided { bid, ask, time: last.time })
+                Some(TwoSided {
+                    bid,
+                    ask,
+                    time: last.time,
+                })
             }
         }
     }
@@ -104,17 +114,22 @@ impl Book {
     }
 
     fn equity_by(&self, rules: &Rulebook, marks: Marks) -> Option<Amount> {
-        self.positions.values().try_fold(self.account.cash, |sum, position| {
-            let instrument = rules.instruments.get(&position.symbol)?;
-            let (mark, time) = self.mark(instrument, position.size.is_positive())?;
-            if let Marks::FreshAt(now) = marks
-                && !is_fresh(time, now, instrument, &rules.safety)
-            {
-                return None;
-            }
-            let value = position.size.checked_mul(mark)?.checked_mul(instrument.multiplier)?;
-            sum.checked_add(value)
-        })
+        self.positions
+            .values()
+            .try_fold(self.account.cash, |sum, position| {
+                let instrument = rules.instruments.get(&position.symbol)?;
+                let (mark, time) = self.mark(instrument, position.size.is_positive())?;
+                if let Marks::FreshAt(now) = marks
+                    && !is_fresh(time, now, instrument, &rules.safety)
+                {
+                    return None;
+                }
+                let value = position
+                    .size
+                    .checked_mul(mark)?
+                    .checked_mul(instrument.multiplier)?;
+                sum.checked_add(value)
+            })
     }
 }
 

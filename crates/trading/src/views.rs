@@ -140,8 +140,11 @@ pub struct MarketState {
 pub fn portfolio(book: &Book, rules: &Rulebook, now: Time, reduced: &Reduced) -> PortfolioState {
     let account = &book.account;
     let equity = book.equity(rules, now);
-    let positions: Vec<PositionView> =
-        book.positions.values().map(|position| position_view(book, rules, position, now)).collect();
+    let positions: Vec<PositionView> = book
+        .positions
+        .values()
+        .map(|position| position_view(book, rules, position, now))
+        .collect();
     let pnl = |then: Option<&Baseline>| book.profit_since(then?, equity?);
     PortfolioState {
         time: now,
@@ -168,7 +171,12 @@ pub fn portfolio(book: &Book, rules: &Rulebook, now: Time, reduced: &Reduced) ->
 /// Returns the answer of `orders.list`: the open orders that `wanted` accepts, by id.
 pub fn orders(book: &Book, wanted: impl Fn(&Order) -> bool) -> Vec<OrderView> {
     let orders = book.orders.values().filter(|order| wanted(order));
-    orders.map(|order| OrderView { order: order.clone(), leaves: order.leaves() }).collect()
+    orders
+        .map(|order| OrderView {
+            order: order.clone(),
+            leaves: order.leaves(),
+        })
+        .collect()
 }
 
 /// Returns the answer of `market.get`; `None` if the instrument is not configured.
@@ -199,7 +207,10 @@ fn position_view(book: &Book, rules: &Rulebook, position: &Position, now: Time) 
     let is_long = position.size.is_positive();
     let mark = instrument.and_then(|instrument| book.fresh_mark(instrument, is_long, rules, now));
     let unrealised = instrument.zip(mark).and_then(|(instrument, mark)| {
-        let value = position.size.checked_mul(mark)?.checked_mul(instrument.multiplier)?;
+        let value = position
+            .size
+            .checked_mul(mark)?
+            .checked_mul(instrument.multiplier)?;
         value.checked_sub(position.cost)
     });
     let average_price = instrument.and_then(|instrument| {
@@ -212,7 +223,11 @@ fn position_view(book: &Book, rules: &Rulebook, position: &Position, now: Time) 
         size: stop.leaves(),
         trigger: stop.trigger,
     });
-    let direction = if is_long { Direction::Long } else { Direction::Short };
+    let direction = if is_long {
+        Direction::Long
+    } else {
+        Direction::Short
+    };
     PositionView {
         strategy: position.strategy.clone(),
         symbol: position.symbol.clone(),
@@ -228,7 +243,10 @@ fn position_view(book: &Book, rules: &Rulebook, position: &Position, now: Time) 
 /// Returns the possible loss of the open positions down to their stops, account currency; `None` if
 /// a price is missing or stale.
 pub fn all_open_risk(book: &Book, rules: &Rulebook, now: Time) -> Option<Amount> {
-    sum(book.positions.values().map(|position| open_risk(book, rules, position, now)))
+    sum(book
+        .positions
+        .values()
+        .map(|position| open_risk(book, rules, position, now)))
 }
 
 fn open_risk(book: &Book, rules: &Rulebook, position: &Position, now: Time) -> Option<Amount> {
@@ -241,7 +259,10 @@ fn open_risk(book: &Book, rules: &Rulebook, position: &Position, now: Time) -> O
 /// `None` if a price is missing or stale.
 pub fn exposure(book: &Book, rules: &Rulebook, now: Time) -> Option<Amount> {
     let held = book.positions.keys().map(|(symbol, _)| symbol);
-    let entries = book.orders.values().filter(|order| order.role == OrderRole::Entry);
+    let entries = book
+        .orders
+        .values()
+        .filter(|order| order.role == OrderRole::Entry);
     let symbols: std::collections::BTreeSet<&Symbol> =
         held.chain(entries.map(|order| &order.symbol)).collect();
     sum(symbols.into_iter().map(|symbol| {

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! names {
     ($($name:ident = $text:literal,)*) => {
-        /// An action that can be requested. Add new ones at the end: tables, schemas and the corpus of the fuzzer count
-        /// actions in this order.
+        /// An action that can be requested. Add new ones at the end: tables, schemas and the corpus
+        /// of the fuzzer count actions in this order.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum ActionName {
             $(#[doc = concat!("`", $text, "`")] #[serde(rename = $text)] $name,)*
@@ -114,8 +114,8 @@ impl ActionName {
         ActionName::ServiceApiCall,
     ];
 
-    /// Actions whose requests rules apply to, in the order in which messages and schemas list them. For orders that is
-    /// entries, for control decisions what does not only make things safer.
+    /// Actions whose requests rules apply to, in the order in which messages and schemas list them.
+    /// For orders that is entries, for control decisions what does not only make things safer.
     pub const RULED: [ActionName; 14] = [
         ActionName::OrderSubmit,
         ActionName::CouncilRequest,
@@ -185,6 +185,9 @@ mod tests {
             assert_eq!(serde_json::to_string(&name).unwrap(), format!("\"{name}\""));
         }
         assert_eq!("order.modify".parse::<ActionName>(), Err(UnknownAction));
-        assert_eq!(ActionName::names(ActionName::OUTGOING)[8], "service.api_call");
+        assert_eq!(
+            ActionName::names(ActionName::OUTGOING)[8],
+            "service.api_call"
+        );
     }
 }

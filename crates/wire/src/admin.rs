@@ -103,7 +103,9 @@ pub struct AcceptClock {
 }
 
 /// Algorithm of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Algorithm {
     /// A key that the gate and the agent share.
@@ -193,7 +195,8 @@ fn scope<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<HaltScope,
 
         fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
             f.write_str(
-                "`\"all\"`, `\"drawdown\"`, `{\"principal\":\"<name>\"}`, `{\"strategy\":\"<name>\"}` or `{\"symbol\":\"<symbol>\"}`",
+                "`\"all\"`, `\"drawdown\"`, `{\"principal\":\"<name>\"}`, \
+                    `{\"strategy\":\"<name>\"}` or `{\"symbol\":\"<symbol>\"}`",
             )
         }
 
@@ -211,7 +214,9 @@ fn scope<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<HaltScope,
                 (Some(principal), None, None) => Ok(HaltScope::Principal(principal)),
                 (None, Some(strategy), None) => Ok(HaltScope::Strategy(strategy)),
                 (None, None, Some(symbol)) => Ok(HaltScope::Symbol(symbol)),
-                _ => Err(serde::de::Error::custom("name one of `principal`, `strategy` and `symbol`")),
+                _ => Err(serde::de::Error::custom(
+                    "name one of `principal`, `strategy` and `symbol`",
+                )),
             }
         }
     }
@@ -232,7 +237,10 @@ struct Named {
 
 /// Whether `text` is 64 lower-case hex digits.
 pub fn is_digest(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    text.len() == 64
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
 #[cfg(test)]
@@ -248,11 +256,20 @@ mod tests {
         assert_eq!(clear(r#""all""#).unwrap(), HaltScope::All);
         assert_eq!(clear(r#""drawdown""#).unwrap(), HaltScope::Drawdown);
         let bot = Principal::parse("bot").unwrap();
-        assert_eq!(clear(r#"{"principal":"bot"}"#).unwrap(), HaltScope::Principal(bot));
+        assert_eq!(
+            clear(r#"{"principal":"bot"}"#).unwrap(),
+            HaltScope::Principal(bot)
+        );
         let trend = StrategyName::parse("trend").unwrap();
-        assert_eq!(clear(r#"{"strategy":"trend"}"#).unwrap(), HaltScope::Strategy(trend));
+        assert_eq!(
+            clear(r#"{"strategy":"trend"}"#).unwrap(),
+            HaltScope::Strategy(trend)
+        );
         let btc = Symbol::parse("BTC-USD").unwrap();
-        assert_eq!(clear(r#"{"symbol":"BTC-USD"}"#).unwrap(), HaltScope::Symbol(btc));
+        assert_eq!(
+            clear(r#"{"symbol":"BTC-USD"}"#).unwrap(),
+            HaltScope::Symbol(btc)
+        );
         for scope in [
             r#"{"strategy":null}"#,
             r#"{"principal":"bot","strategy":"trend"}"#,
@@ -272,6 +289,9 @@ mod tests {
         }
         let key = r#"{"principal":"bot","key_id":"0123456789abcdef","algorithm":"ed25519"}"#;
         assert!(serde_json::from_str::<AddKey>(key).is_ok());
-        assert!(serde_json::from_str::<AddKey>(&key.replace(r#""ed25519""#, r#"{"ed25519":null}"#)).is_err());
+        assert!(
+            serde_json::from_str::<AddKey>(&key.replace(r#""ed25519""#, r#"{"ed25519":null}"#))
+                .is_err()
+        );
     }
 }

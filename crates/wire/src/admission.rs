@@ -47,7 +47,9 @@ pub struct Causality {
 }
 
 /// A policy domain.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(deny_unknown_fields)]
 pub struct Domain {
     /// Tenant that owns the tasks.
@@ -184,12 +186,16 @@ impl AdmissionAttempt {
     pub fn read(text: &str) -> AdmissionAttempt {
         let body = members(text);
         let envelope = members(body.get("envelope").map_or("", |value| value.get()));
-        let mut echo = Echo::of_causality(envelope.get("causality").map_or("", |value| value.get()));
+        let mut echo =
+            Echo::of_causality(envelope.get("causality").map_or("", |value| value.get()));
         echo.tenant_id = readable::<DomainPart>(&envelope, "tenant_id");
         echo.surface_id = readable::<DomainPart>(&envelope, "surface_id");
         echo.policy_profile_id = readable::<DomainPart>(&envelope, "policy_profile_id");
         echo.payload_kind = text_of(&envelope, "payload_kind").filter(|kind| is_kind(kind));
-        AdmissionAttempt { echo, body: read_body(text) }
+        AdmissionAttempt {
+            echo,
+            body: read_body(text),
+        }
     }
 }
 
@@ -197,11 +203,16 @@ impl Echo {
     /// Reads what can be read of a causality object.
     pub fn of_causality(text: &str) -> Echo {
         let causality = members(text);
-        let number = |key: &str| causality.get(key).and_then(|value| serde_json::from_str(value.get()).ok());
+        let number = |key: &str| {
+            causality
+                .get(key)
+                .and_then(|value| serde_json::from_str(value.get()).ok())
+        };
         Echo {
             root_task_id: readable::<RequestId>(&causality, "root_task_id"),
             parent_task_id: readable::<RequestId>(&causality, "parent_task_id"),
-            caused_by_receipt_id: text_of(&causality, "caused_by_receipt_id").filter(|id| is_receipt_id(id)),
+            caused_by_receipt_id: text_of(&causality, "caused_by_receipt_id")
+                .filter(|id| is_receipt_id(id)),
             capability_id: readable::<Capability>(&causality, "capability_id"),
             spawn_depth: number("spawn_depth"),
             recursion_budget_remaining: number("recursion_budget_remaining"),
@@ -225,7 +236,9 @@ fn text_of(members: &Members<'_>, key: &str) -> Option<String> {
 /// The text of a member that is a valid name of type `T`: receipts contain only checked names.
 fn readable<T: for<'de> Deserialize<'de>>(members: &Members<'_>, key: &str) -> Option<String> {
     let text = text_of(members, key)?;
-    serde_json::from_str::<T>(members.get(key)?.get()).is_ok().then_some(text)
+    serde_json::from_str::<T>(members.get(key)?.get())
+        .is_ok()
+        .then_some(text)
 }
 
 /// Schema of a task id or null.
@@ -238,7 +251,8 @@ fn kind_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 }
 
 fn is_kind(kind: &str) -> bool {
-    (1..=KIND_BYTES_MAX).contains(&kind.len()) && kind.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+    (1..=KIND_BYTES_MAX).contains(&kind.len())
+        && kind.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
 }
 
 /// The line that wrote a receipt. `None` unless the text is `r-` and a line number without leading
@@ -263,7 +277,10 @@ fn read_body(text: &str) -> Result<AdmissionBody, PayloadError> {
     let envelope: EnvelopeFields<'_> =
         shape::from_json(fields.envelope.get()).map_err(|error| format!("envelope: {error}"))?;
     if !is_kind(&envelope.payload_kind) {
-        return Err(format!("envelope: `payload_kind` is not 1 to {KIND_BYTES_MAX} of a-z and `_`").into());
+        return Err(format!(
+            "envelope: `payload_kind` is not 1 to {KIND_BYTES_MAX} of a-z and `_`"
+        )
+        .into());
     }
     if !envelope.payload.get().starts_with('{') {
         return Err("envelope: `payload` is not an object".into());
@@ -286,7 +303,10 @@ fn read_body(text: &str) -> Result<AdmissionBody, PayloadError> {
         artifact_size_bytes: declared.artifact_size_bytes,
         causality: envelope.causality,
     };
-    Ok(AdmissionBody { envelope, forward: fields.forward })
+    Ok(AdmissionBody {
+        envelope,
+        forward: fields.forward,
+    })
 }
 
 impl Causality {
@@ -295,7 +315,8 @@ impl Causality {
     /// # Errors
     /// Returns a [`PayloadError`] that says what is missing or not allowed.
     pub fn read(text: &str) -> Result<Causality, PayloadError> {
-        let causality: Causality = shape::from_json(text).map_err(|error| format!("causality: {error}"))?;
+        let causality: Causality =
+            shape::from_json(text).map_err(|error| format!("causality: {error}"))?;
         causality.validate()?;
         Ok(causality)
     }
@@ -358,36 +379,103 @@ mod tests {
         let body = AdmissionAttempt::read(GOOD).body.unwrap();
         assert_eq!(body.forward, Some(true));
         let forwarded = body.envelope.forwarded(Some(0), Some(9)).unwrap();
-        let sent = GOOD.strip_prefix(r#"{"envelope":"#).unwrap().strip_suffix(r#","forward":true}"#).unwrap();
+        let sent = GOOD
+            .strip_prefix(r#"{"envelope":"#)
+            .unwrap()
+            .strip_suffix(r#","forward":true}"#)
+            .unwrap();
         assert_eq!(
             forwarded,
-            sent.replace("\"recursion_budget_remaining\":10", "\"recursion_budget_remaining\":9")
+            sent.replace(
+                "\"recursion_budget_remaining\":10",
+                "\"recursion_budget_remaining\":9"
+            )
         );
     }
 
     #[test]
     fn every_deviation_is_named_and_the_rest_echoed() {
         for (from, to, expect) in [
-            (r#""tenant_id":"tenant-123","#, "", "missing field `tenant_id`"),
-            (r#""tenant-123""#, r#""../etc""#, "not a tenant, surface or profile"),
+            (
+                r#""tenant_id":"tenant-123","#,
+                "",
+                "missing field `tenant_id`",
+            ),
+            (
+                r#""tenant-123""#,
+                r#""../etc""#,
+                "not a tenant, surface or profile",
+            ),
             (r#""tenant-123""#, "null", "invalid type: null"),
-            (r#""work_order""#, r#""Work Order""#, "`payload_kind` is not"),
-            (r#"{"n":0.10000000000000000001}"#, "[1]", "`payload` is not an object"),
-            (r#"{"n":0.10000000000000000001}"#, r#"{"target":1}"#, "envelope.payload"),
-            (r#"{"n":0.10000000000000000001}"#, r#"{"artifact_size_bytes":-1}"#, "envelope.payload"),
-            (r#""parent_task_id":null,"#, "", "missing field `parent_task_id`"),
-            (r#""spawn_depth":0"#, r#""spawn_depth":0.5"#, "invalid type: floating point"),
-            (r#""spawn_depth":0"#, r#""spawn_depth":"0""#, "invalid type: string"),
-            (r#""spawn_depth":0"#, r#""spawn_depth":99999999999999999999"#, "invalid"),
-            (r#""spawn_depth":0"#, r#""depth":0"#, "unknown field `depth`"),
-            (r#""caused_by_receipt_id":null"#, r#""caused_by_receipt_id":"r-01""#, "caused_by_receipt_id"),
-            (r#""forward":true"#, r#""forward":1"#, "invalid type: integer"),
-            (r#""forward":true"#, r#""forward":true,"override":true"#, "unknown field `override`"),
+            (
+                r#""work_order""#,
+                r#""Work Order""#,
+                "`payload_kind` is not",
+            ),
+            (
+                r#"{"n":0.10000000000000000001}"#,
+                "[1]",
+                "`payload` is not an object",
+            ),
+            (
+                r#"{"n":0.10000000000000000001}"#,
+                r#"{"target":1}"#,
+                "envelope.payload",
+            ),
+            (
+                r#"{"n":0.10000000000000000001}"#,
+                r#"{"artifact_size_bytes":-1}"#,
+                "envelope.payload",
+            ),
+            (
+                r#""parent_task_id":null,"#,
+                "",
+                "missing field `parent_task_id`",
+            ),
+            (
+                r#""spawn_depth":0"#,
+                r#""spawn_depth":0.5"#,
+                "invalid type: floating point",
+            ),
+            (
+                r#""spawn_depth":0"#,
+                r#""spawn_depth":"0""#,
+                "invalid type: string",
+            ),
+            (
+                r#""spawn_depth":0"#,
+                r#""spawn_depth":99999999999999999999"#,
+                "invalid",
+            ),
+            (
+                r#""spawn_depth":0"#,
+                r#""depth":0"#,
+                "unknown field `depth`",
+            ),
+            (
+                r#""caused_by_receipt_id":null"#,
+                r#""caused_by_receipt_id":"r-01""#,
+                "caused_by_receipt_id",
+            ),
+            (
+                r#""forward":true"#,
+                r#""forward":1"#,
+                "invalid type: integer",
+            ),
+            (
+                r#""forward":true"#,
+                r#""forward":true,"override":true"#,
+                "unknown field `override`",
+            ),
         ] {
             let attempt = AdmissionAttempt::read(&GOOD.replace(from, to));
             let error = attempt.body.unwrap_err().to_string();
             assert!(error.contains(expect), "{to}: {error}");
-            assert_eq!(attempt.echo.capability_id.as_deref(), Some("document-processor"), "{to}");
+            assert_eq!(
+                attempt.echo.capability_id.as_deref(),
+                Some("document-processor"),
+                "{to}"
+            );
         }
         assert_eq!(AdmissionAttempt::read("{}").echo, Echo::default());
     }
@@ -398,8 +486,13 @@ mod tests {
     fn a_payload_hides_nothing_of_its_envelope() {
         let whole = AdmissionAttempt::read(GOOD).echo;
         let deep = format!("{}1{}", "[".repeat(60), "]".repeat(60));
-        for payload in ["{\"n\":1e999}", "{\"n\":-1e999,\"target\":null}", &format!("{{\"n\":{deep}}}")] {
-            let attempt = AdmissionAttempt::read(&GOOD.replace(r#"{"n":0.10000000000000000001}"#, payload));
+        for payload in [
+            "{\"n\":1e999}",
+            "{\"n\":-1e999,\"target\":null}",
+            &format!("{{\"n\":{deep}}}"),
+        ] {
+            let attempt =
+                AdmissionAttempt::read(&GOOD.replace(r#"{"n":0.10000000000000000001}"#, payload));
             assert!(attempt.body.is_ok(), "{payload}");
             assert_eq!(attempt.echo, whole, "{payload}");
         }
@@ -409,7 +502,14 @@ mod tests {
     #[test]
     fn receipt_ids() {
         assert_eq!(receipt_line(&receipt_id(42)), Some(42));
-        for text in ["r-", "r-042", "r-+4", "42", "o-42", "r-99999999999999999999"] {
+        for text in [
+            "r-",
+            "r-042",
+            "r-+4",
+            "42",
+            "o-42",
+            "r-99999999999999999999",
+        ] {
             assert_eq!(receipt_line(text), None, "{text}");
         }
     }

@@ -64,7 +64,8 @@ const PRINTED_CHARS_MAX: usize = 40;
 pub enum AmountError {
     /// The text does not have the form of requests and rule files.
     #[error(
-        "`{text}` is not an amount: the form is -?(0|[1-9][0-9]{{0,11}})(\\.[0-9]{{1,10}})?, such as 12, -0.5 or 1234.25"
+        "`{text}` is not an amount: the form is -?(0|[1-9][0-9]{{0,11}})(\\.[0-9]{{1,10}})?, such \
+            as 12, -0.5 or 1234.25"
     )]
     NotWire {
         /// The text.
@@ -72,7 +73,8 @@ pub enum AmountError {
     },
     /// The text does not have the form of ledger lines and state.
     #[error(
-        "`{text}` is not an amount: the form is -?(0|[1-9][0-9]*)(\\.[0-9]+)?, such as 12, -0.5 or 1234.25"
+        "`{text}` is not an amount: the form is -?(0|[1-9][0-9]*)(\\.[0-9]+)?, such as 12, -0.5 or \
+            1234.25"
     )]
     NotExact {
         /// The text.
@@ -105,8 +107,8 @@ pub enum AmountError {
 /// assert!(Amount::parse_wire("1e3").is_err());
 /// # Ok::<(), spoolgate_wire::amount::AmountError>(())
 /// ```
-// INVARIANT: zero has no minus sign; every constructor goes through `from_parts` or through a Decimal that
-// keeps this.
+// INVARIANT: zero has no minus sign; every constructor goes through `from_parts` or through a
+// Decimal that keeps this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Amount(Decimal);
 
@@ -122,7 +124,8 @@ impl Amount {
     /// 1.
     pub const ONE: Amount = Amount(Decimal::ONE);
 
-    /// Reads the form of requests: `-?(0|[1-9]\d{0,11})(\.\d{1,10})?`, ASCII digits only; `-0` becomes `0`.
+    /// Reads the form of requests: `-?(0|[1-9]\d{0,11})(\.\d{1,10})?`, ASCII digits only; `-0`
+    /// becomes `0`.
     ///
     /// # Errors
     /// Returns `NotWire` for any other text.
@@ -133,7 +136,9 @@ impl Amount {
                     && written.fraction.len() <= WIRE_FRACTION_DIGITS_MAX
             })
             .and_then(|written| written.amount())
-            .ok_or_else(|| AmountError::NotWire { text: printed(text) })
+            .ok_or_else(|| AmountError::NotWire {
+                text: printed(text),
+            })
     }
 
     /// Reads the form of ledger lines and state, `-?(0|[1-9]\d*)(\.\d+)?`, if the value can be
@@ -143,8 +148,12 @@ impl Amount {
     /// Returns `NotExact` for any other form, or `OutOfRange` if the digits, including trailing
     /// zeros, need more than 96 bits or more than 28 decimal places.
     pub fn parse_exact(text: &str) -> Result<Amount, AmountError> {
-        let written = Written::split(text).ok_or_else(|| AmountError::NotExact { text: printed(text) })?;
-        written.amount().ok_or_else(|| AmountError::OutOfRange { text: printed(text) })
+        let written = Written::split(text).ok_or_else(|| AmountError::NotExact {
+            text: printed(text),
+        })?;
+        written.amount().ok_or_else(|| AmountError::OutOfRange {
+            text: printed(text),
+        })
     }
 
     /// Makes an amount without decimal places.
@@ -258,14 +267,19 @@ impl Amount {
         }
         let mut division = Division::of(self, step, 0)?;
         let whole = division.whole;
-        let count = division.try_fold(whole, |n, digit| n.checked_mul(10)?.checked_add(u128::from(digit)))?;
+        let count = division.try_fold(whole, |n, digit| {
+            n.checked_mul(10)?.checked_add(u128::from(digit))
+        })?;
         u64::try_from(count).ok()
     }
 
     /// Rounds to at most `places` decimal places, away from zero.
     pub fn round_dp_up(self, places: u32) -> Amount {
         // Dropping digits makes the mantissa smaller, so the carry always fits.
-        Amount(self.0.round_dp_with_strategy(places, RoundingStrategy::AwayFromZero))
+        Amount(
+            self.0
+                .round_dp_with_strategy(places, RoundingStrategy::AwayFromZero),
+        )
     }
 
     /// This amount divided by `by`, truncated (not rounded) to 6 decimal places, for display only:
@@ -279,7 +293,10 @@ impl Amount {
         let padded = format!("{significant:0>7}");
         let (whole, fraction) =
             padded.split_at_checked(padded.len().saturating_sub(RATIO_PLACES as usize))?;
-        Some(format!("{}{whole}.{fraction}", if is_negative { "-" } else { "" }))
+        Some(format!(
+            "{}{whole}.{fraction}",
+            if is_negative { "-" } else { "" }
+        ))
     }
 
     /// Mantissa and scale.
@@ -316,7 +333,10 @@ impl Amount {
             put(b'-');
         }
         let free = slots.len();
-        buffer.get(free..).and_then(|text| std::str::from_utf8(text).ok()).unwrap_or_default()
+        buffer
+            .get(free..)
+            .and_then(|text| std::str::from_utf8(text).ok())
+            .unwrap_or_default()
     }
 
     /// The remainder after subtracting whole `step`s towards 0, with the sign of this amount.
@@ -325,7 +345,10 @@ impl Amount {
     fn remainder(self, step: Amount) -> Option<Amount> {
         let mut division = Division::of(self, step, 0)?;
         division.by_ref().for_each(drop);
-        let rest = from_parts(i128::try_from(division.rest).ok()?, self.scale().max(step.scale()))?;
+        let rest = from_parts(
+            i128::try_from(division.rest).ok()?,
+            self.scale().max(step.scale()),
+        )?;
         Some(if self.is_negative() { -rest } else { rest })
     }
 
@@ -341,7 +364,11 @@ impl Amount {
             return Some(if one_more { -step } else { Amount::ZERO });
         }
         // Add up first: `self - remainder` alone may be out of range even if the result is not.
-        let excess = if one_more { remainder.checked_add(step)? } else { remainder };
+        let excess = if one_more {
+            remainder.checked_add(step)?
+        } else {
+            remainder
+        };
         self.checked_sub(excess)
     }
 }
@@ -356,7 +383,9 @@ fn from_parts(mut mantissa: i128, mut scale: u32) -> Option<Amount> {
         mantissa /= 10;
         scale -= 1;
     }
-    Decimal::try_from_i128_with_scale(mantissa, scale).ok().map(Amount)
+    Decimal::try_from_i128_with_scale(mantissa, scale)
+        .ok()
+        .map(Amount)
 }
 
 /// The sum. Also `None` if the sum would fit but the operands' trailing zeros overflow on the way
@@ -372,7 +401,8 @@ fn add_parts((left, left_scale): (i128, u32), (right, right_scale): (i128, u32))
 /// the time.
 fn short_sum(left: Amount, right: Amount) -> Option<Amount> {
     let (left, right, scale) = short_mantissas(left, right)?;
-    left.checked_add(right).map(|sum| Amount(Decimal::new(sum, scale)))
+    left.checked_add(right)
+        .map(|sum| Amount(Decimal::new(sum, scale)))
 }
 
 /// Compares the amounts, if both fit 63 bits at the scale of the finer one.
@@ -420,8 +450,9 @@ impl Division {
         let ((mantissa, scale), (by_mantissa, by_scale)) = (amount.parts(), by.parts());
         let places = by_scale + extra_places;
         // A saturated divisor is still greater than every mantissa, which is all that matters.
-        let divisor =
-            by_mantissa.unsigned_abs().saturating_mul(10_u128.saturating_pow(scale.saturating_sub(places)));
+        let divisor = by_mantissa
+            .unsigned_abs()
+            .saturating_mul(10_u128.saturating_pow(scale.saturating_sub(places)));
         let dividend = mantissa.unsigned_abs();
         Some(Division {
             whole: dividend.checked_div(divisor)?,
@@ -462,32 +493,55 @@ impl<'a> Written<'a> {
             Some(pieces) => pieces,
             None => (digits, ""),
         };
-        let only_digits = integer.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit());
+        let only_digits = integer
+            .bytes()
+            .chain(fraction.bytes())
+            .all(|byte| byte.is_ascii_digit());
         let well_started = integer == "0" || !(integer.is_empty() || integer.starts_with('0'));
-        (only_digits && well_started).then_some(Written { is_negative, integer, fraction })
+        (only_digits && well_started).then_some(Written {
+            is_negative,
+            integer,
+            fraction,
+        })
     }
 
     /// The amount. `None` if the digits as written do not fit.
     fn amount(&self) -> Option<Amount> {
-        let scale = u32::try_from(self.fraction.len()).ok().filter(|scale| *scale <= SCALE_MAX)?;
+        let scale = u32::try_from(self.fraction.len())
+            .ok()
+            .filter(|scale| *scale <= SCALE_MAX)?;
         let mut digits = self.integer.bytes().chain(self.fraction.bytes());
         let mantissa = digits.try_fold(0_u128, |mantissa, digit| {
             let longer = mantissa * 10 + u128::from(digit.saturating_sub(b'0'));
             (longer <= MANTISSA_MAX).then_some(longer)
         })?;
         let mantissa = i128::try_from(mantissa).ok()?;
-        from_parts(if self.is_negative { -mantissa } else { mantissa }, scale)
+        from_parts(
+            if self.is_negative {
+                -mantissa
+            } else {
+                mantissa
+            },
+            scale,
+        )
     }
 }
 
 fn printed(text: &str) -> String {
-    text.chars().flat_map(char::escape_debug).take(PRINTED_CHARS_MAX).collect()
+    text.chars()
+        .flat_map(char::escape_debug)
+        .take(PRINTED_CHARS_MAX)
+        .collect()
 }
 
 impl fmt::Display for Amount {
     /// Width, fill and sign flags apply; a precision is ignored, because it would round.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad_integral(!self.is_negative(), "", self.abs().text(&mut [0; TEXT_BYTES_MAX]))
+        f.pad_integral(
+            !self.is_negative(),
+            "",
+            self.abs().text(&mut [0; TEXT_BYTES_MAX]),
+        )
     }
 }
 
@@ -507,7 +561,11 @@ impl Neg for Amount {
     type Output = Amount;
 
     fn neg(self) -> Amount {
-        if self.is_zero() { self } else { Amount(-self.0) }
+        if self.is_zero() {
+            self
+        } else {
+            Amount(-self.0)
+        }
     }
 }
 
@@ -569,16 +627,23 @@ pub mod wire {
     ///
     /// # Errors
     /// As [`required`].
-    pub fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Amount>, D::Error> {
+    pub fn optional<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Amount>, D::Error> {
         required(deserializer).map(Some)
     }
 
     fn from_json_text(json: &str) -> Result<Amount, AmountError> {
-        match json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        match json
+            .strip_prefix('"')
+            .and_then(|rest| rest.strip_suffix('"'))
+        {
             None => Amount::parse_wire(json),
             Some(text) if !text.contains('\\') => Amount::parse_wire(text),
             Some(_) => {
-                let not_wire = |_| AmountError::NotWire { text: printed(json) };
+                let not_wire = |_| AmountError::NotWire {
+                    text: printed(json),
+                };
                 Amount::parse_wire(&serde_json::from_str::<String>(json).map_err(not_wire)?)
             }
         }
@@ -607,7 +672,9 @@ pub mod yaml {
     ///
     /// # Errors
     /// As [`required`].
-    pub fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Amount>, D::Error> {
+    pub fn optional<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Amount>, D::Error> {
         required(deserializer).map(Some)
     }
 

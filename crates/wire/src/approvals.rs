@@ -18,7 +18,11 @@ impl HoldId {
         let digits = text.strip_prefix("h-")?;
         let is_plain = digits == "0" || !digits.starts_with('0');
         let are_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        digits.parse().ok().filter(|_| is_plain && are_digits).map(HoldId)
+        digits
+            .parse()
+            .ok()
+            .filter(|_| is_plain && are_digits)
+            .map(HoldId)
     }
 }
 
@@ -105,6 +109,8 @@ pub struct EndGrant {
     pub task: Option<TaskName>,
 }
 
-fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }

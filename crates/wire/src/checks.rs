@@ -34,7 +34,11 @@ pub struct CheckRow {
 impl CheckRow {
     /// Creates a yes-or-no row: value 1 or 0, limit 1. `fault` is the reason for a no.
     pub fn yes_no(fault: Option<String>, source: impl Into<Cow<'static, str>>) -> CheckRow {
-        let value = if fault.is_none() { Amount::ONE } else { Amount::ZERO };
+        let value = if fault.is_none() {
+            Amount::ONE
+        } else {
+            Amount::ZERO
+        };
         CheckRow::compared(value, Amount::ONE, "bool", source).unless_fault(fault)
     }
 
@@ -78,7 +82,10 @@ impl CheckRow {
     /// Returns the row under this name.
     #[must_use]
     pub fn named(self, name: &'static str) -> CheckRow {
-        CheckRow { name: Cow::Borrowed(name), ..self }
+        CheckRow {
+            name: Cow::Borrowed(name),
+            ..self
+        }
     }
 
     /// Returns the row, failed with this reason unless `passed`.
@@ -104,7 +111,10 @@ impl CheckRow {
     /// Returns the row with a remark that leaves its outcome as it is.
     #[must_use]
     pub fn remarked(self, remark: impl Into<Cow<'static, str>>) -> CheckRow {
-        CheckRow { reason: Some(remark.into()), ..self }
+        CheckRow {
+            reason: Some(remark.into()),
+            ..self
+        }
     }
 
     /// Returns the row; if it failed, it passes nevertheless, and its reason begins with `why`.

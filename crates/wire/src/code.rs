@@ -65,27 +65,35 @@ macro_rules! codes {
 
 codes! {
     /// The file name is not `[0-9A-Za-z][0-9A-Za-z._:-]*.json`.
-    BadFileName = "BAD_FILE_NAME", Malformed, "name the file `<id>.json`: letters, digits and `._:-`, at most 133 bytes";
+    BadFileName = "BAD_FILE_NAME", Malformed, "name the file `<id>.json`: letters, digits and \
+        `._:-`, at most 133 bytes";
     /// A link, directory, FIFO, socket or device in place of a file.
-    NotAFile = "NOT_A_FILE", Malformed, "write a regular file under a name ending in .tmp, then rename it";
+    NotAFile = "NOT_A_FILE", Malformed, "write a regular file under a name ending in .tmp, then \
+        rename it";
     /// The file has more than one hard link.
     LinkedFile = "LINKED_FILE", Malformed, "write a file of its own instead of linking one";
     /// The gate may not read the file.
-    Unreadable = "UNREADABLE", Malformed, "give the gate's user or group read permission before renaming the file in";
+    Unreadable = "UNREADABLE", Malformed, "give the gate's user or group read permission before \
+        renaming the file in";
     /// Larger than the cap of its action, or than any request may be.
     TooLarge = "TOO_LARGE", Malformed, "send less: the caps are in docs/contracts.md";
     /// The connection ended, or ten seconds passed, inside a frame.
-    FrameIncomplete = "FRAME_INCOMPLETE", Malformed, "send whole frames: four bytes of length, big end first, then as many bytes";
+    FrameIncomplete = "FRAME_INCOMPLETE", Malformed, "send whole frames: four bytes of length, big \
+        end first, then as many bytes";
     /// Not one strict JSON object.
-    MalformedJson = "MALFORMED_JSON", Malformed, "send one JSON object: UTF-8, no duplicate keys, at most 64 levels";
+    MalformedJson = "MALFORMED_JSON", Malformed, "send one JSON object: UTF-8, no duplicate keys, \
+        at most 64 levels";
     /// JSON, but not an envelope.
-    MalformedEnvelope = "MALFORMED_ENVELOPE", Malformed, "send exactly id, timestamp, action, payload, source, signature, and causality if any (docs/contracts.md)";
+    MalformedEnvelope = "MALFORMED_ENVELOPE", Malformed, "send exactly id, timestamp, action, \
+        payload, source, signature, and causality if any (docs/contracts.md)";
     /// The signature does not verify, or the source has no key.
-    SignatureInvalid = "SIGNATURE_INVALID", Refused, "sign the signing string of docs/contracts.md with a current key of the source";
+    SignatureInvalid = "SIGNATURE_INVALID", Refused, "sign the signing string of docs/contracts.md \
+        with a current key of the source";
     /// No such action.
     UnknownAction = "UNKNOWN_ACTION", Malformed, "use an action of the table in docs/contracts.md";
     /// The payload does not fit the schema of its action.
-    MalformedPayload = "MALFORMED_PAYLOAD", Malformed, "send exactly the fields of the action's schema";
+    MalformedPayload = "MALFORMED_PAYLOAD", Malformed, "send exactly the fields of the action's \
+        schema";
     /// The principal may not do this.
     NotPermitted = "NOT_PERMITTED", Refused, "a person may grant it in rules/principals.yaml";
     /// The source is not bound to the spool directory it used.
@@ -93,43 +101,60 @@ codes! {
     /// The id was used before with other content.
     RequestIdConflict = "REQUEST_ID_CONFLICT", Refused, "use a fresh id";
     /// Too old, or too far ahead of the gate's clock.
-    TimestampStale = "TIMESTAMP_STALE", Refused, "sign the request again with the current time and a fresh id";
+    TimestampStale = "TIMESTAMP_STALE", Refused, "sign the request again with the current time and \
+        a fresh id";
     /// A check failed; the check vector is in `data`.
     ChecksFailed = "CHECKS_FAILED", Refused, "see data.Rejected.checks_failed and headroom";
     /// A rule refuses it; the check vector is in `data`.
-    RuleRefused = "RULE_REFUSED", Refused, "see data.Rejected.checks_failed: the rules that refuse it, and what they say";
-    /// A rule holds it until a person approves; `data.Held` says which, until when and under what name.
-    Held = "HELD", NeedsApproval, "wait: its answer is replaced when a person runs `spoolgate approvals grant` or `deny`, or time is up";
+    RuleRefused = "RULE_REFUSED", Refused, "see data.Rejected.checks_failed: the rules that refuse \
+        it, and what they say";
+    /// A rule holds it until a person approves; `data.Held` says which, until when and under what
+    /// name.
+    Held = "HELD", NeedsApproval, "wait: its answer is replaced when a person runs `spoolgate \
+        approvals grant` or `deny`, or time is up";
     /// A rule would hold it, but too many requests are held already.
-    HoldsFull = "HOLDS_FULL", Refused, "a person decides on those that are held (`spoolgate approvals list`), then send a new request";
+    HoldsFull = "HOLDS_FULL", Refused, "a person decides on those that are held (`spoolgate \
+        approvals list`), then send a new request";
     /// A person denied the held request.
     ApprovalDenied = "APPROVAL_DENIED", Refused, "ask the person who denied it";
     /// Nobody approved the held request in time.
     ApprovalExpired = "APPROVAL_EXPIRED", Refused, "send a new request if it is still wanted";
     /// Admission was denied; the receipt is in `data`.
-    AdmissionDenied = "ADMISSION_DENIED", Refused, "see data.receipt: reason, counters and policy (docs/admission.md)";
+    AdmissionDenied = "ADMISSION_DENIED", Refused, "see data.receipt: reason, counters and policy \
+        (docs/admission.md)";
     /// The agent, or all together, have sent too much within a minute.
-    RateLimited = "RATE_LIMITED", RateLimited, "wait, then send the same file again: its id is not used up";
+    RateLimited = "RATE_LIMITED", RateLimited, "wait, then send the same file again: its id is not \
+        used up";
     /// No active service of the allowlist is where it would go.
-    NotAllowlisted = "NOT_ALLOWLISTED", Refused, "a person may allow it: `spoolgate services add` (docs/gateway.md)";
+    NotAllowlisted = "NOT_ALLOWLISTED", Refused, "a person may allow it: `spoolgate services add` \
+        (docs/gateway.md)";
     /// Nothing does this action.
-    NoAdapter = "NO_ADAPTER", Refused, "a person may name an adapter in rules/gateway.yaml (docs/gateway.md)";
+    NoAdapter = "NO_ADAPTER", Refused, "a person may name an adapter in rules/gateway.yaml \
+        (docs/gateway.md)";
     /// As many actions are open as may be.
-    ActionsFull = "ACTIONS_FULL", RateLimited, "wait, then send the same file again: its id is not used up";
+    ActionsFull = "ACTIONS_FULL", RateLimited, "wait, then send the same file again: its id is not \
+        used up";
     /// The adapter is a stub: nothing was done.
-    StubAdapter = "STUB_ADAPTER", Refused, "a person may put a real adapter in its place in rules/gateway.yaml";
+    StubAdapter = "STUB_ADAPTER", Refused, "a person may put a real adapter in its place in \
+        rules/gateway.yaml";
     /// The adapter says that it was not done.
-    AdapterFailed = "ADAPTER_FAILED", Refused, "see what the adapter says, then send a new request if it is still wanted";
+    AdapterFailed = "ADAPTER_FAILED", Refused, "see what the adapter says, then send a new request \
+        if it is still wanted";
     /// The adapter was not begun: nothing was done.
-    AdapterNotRun = "ADAPTER_NOT_RUN", Refused, "nothing was done; send a new request if it is still wanted";
+    AdapterNotRun = "ADAPTER_NOT_RUN", Refused, "nothing was done; send a new request if it is \
+        still wanted";
     /// The adapter took too long; whether it was done is not known.
-    AdapterTimedOut = "ADAPTER_TIMED_OUT", Refused, "look at the other side whether it was done, then send a new request if it was not";
+    AdapterTimedOut = "ADAPTER_TIMED_OUT", Refused, "look at the other side whether it was done, \
+        then send a new request if it was not";
     /// The adapter wrote too much, or nothing that is an answer; whether it was done is not known.
-    AdapterOutput = "ADAPTER_OUTPUT", Refused, "look at the other side whether it was done, then send a new request if it was not";
+    AdapterOutput = "ADAPTER_OUTPUT", Refused, "look at the other side whether it was done, then \
+        send a new request if it was not";
     /// The adapter ended by a signal or with an error; whether it was done is not known.
-    AdapterCrashed = "ADAPTER_CRASHED", Refused, "look at the other side whether it was done, then send a new request if it was not";
+    AdapterCrashed = "ADAPTER_CRASHED", Refused, "look at the other side whether it was done, then \
+        send a new request if it was not";
     /// The gate ended while it was being done; whether it was done is not known.
-    UnknownOutcome = "UNKNOWN_OUTCOME", Refused, "look at the other side whether it was done, then send a new request if it was not; the gate never does it again by itself";
+    UnknownOutcome = "UNKNOWN_OUTCOME", Refused, "look at the other side whether it was done, then \
+        send a new request if it was not; the gate never does it again by itself";
     /// The rule files cannot be read as a whole.
     RulebookInvalid = "RULEBOOK_INVALID", Refused, "a person must mend the named file; exits go on";
     /// The thing asked for does not exist.
@@ -139,55 +164,70 @@ codes! {
     /// Market rows that cannot be used.
     MarketRefused = "MARKET_REFUSED", Refused, "mend the market file or its options";
     /// A report on an order that is not open, or not at this bridge.
-    ReportUnknown = "REPORT_UNKNOWN", Refused, "compare the venue's orders with `spoolgate orders`; the symbol takes no entries if it was a trade";
+    ReportUnknown = "REPORT_UNKNOWN", Refused, "compare the venue's orders with `spoolgate \
+        orders`; the symbol takes no entries if it was a trade";
     /// A report whose `exec_id` was booked before.
-    ReportDuplicate = "REPORT_DUPLICATE", Refused, "it is booked: drop it, or give a new report an `exec_id` of its own";
+    ReportDuplicate = "REPORT_DUPLICATE", Refused, "it is booked: drop it, or give a new report an \
+        `exec_id` of its own";
     /// A report whose `cum_qty` does not follow from those before it.
-    ReportOutOfOrder = "REPORT_OUT_OF_ORDER", Refused, "send what is missing, then this one under a fresh id; a person clears the symbol";
+    ReportOutOfOrder = "REPORT_OUT_OF_ORDER", Refused, "send what is missing, then this one under \
+        a fresh id; a person clears the symbol";
     /// A report that cannot be true of what was instructed.
-    ReportImpossible = "REPORT_IMPOSSIBLE", Refused, "compare the venue's orders with `spoolgate orders`; a person clears the symbol";
+    ReportImpossible = "REPORT_IMPOSSIBLE", Refused, "compare the venue's orders with `spoolgate \
+        orders`; a person clears the symbol";
     /// The request contradicts the state it would change.
     StateConflict = "STATE_CONFLICT", Refused, "look at the current state, then decide again";
     /// A control decision was refused; `data.errors` says for what.
-    ControlRejected = "CONTROL_REJECTED", Refused, "see data.errors and data.validation (docs/control.md), then decide again under a new decision_id";
+    ControlRejected = "CONTROL_REJECTED", Refused, "see data.errors and data.validation \
+        (docs/control.md), then decide again under a new decision_id";
     /// A control decision could not be completed; nothing changed.
-    ControlFailed = "CONTROL_FAILED", Refused, "send the same decision again, with the same decision_id and a fresh id";
+    ControlFailed = "CONTROL_FAILED", Refused, "send the same decision again, with the same \
+        decision_id and a fresh id";
     /// A rule's id is not one: a path, look-alike letters, upper case, too long.
     RuleIdInvalid = "RULE_ID_INVALID", Refused, "name the rule with 1 to 64 of a-z, 0-9 and `-`";
     /// A rule of this id lies in rules/core, which no proposal changes.
-    RuleIdTaken = "RULE_ID_TAKEN", Refused, "propose under another id; people change rules/core by editing its files";
+    RuleIdTaken = "RULE_ID_TAKEN", Refused, "propose under another id; people change rules/core by \
+        editing its files";
     /// The proposed rule is not one: shape, operators, values, length.
     RuleMalformed = "RULE_MALFORMED", Refused, "see docs/rules.md and `spoolgate rules lint`";
     /// The proposed rule names a field, such as a limit of safety.yaml, that rules cannot read.
-    RuleFieldUnknown = "RULE_FIELD_UNKNOWN", Refused, "`spoolgate rules fields` lists what rules can read";
+    RuleFieldUnknown = "RULE_FIELD_UNKNOWN", Refused, "`spoolgate rules fields` lists what rules \
+        can read";
     /// A regular expression that is no such or would become too large.
-    RulePatternRefused = "RULE_PATTERN_REFUSED", Refused, "write a shorter expression, without large repetitions";
+    RulePatternRefused = "RULE_PATTERN_REFUSED", Refused, "write a shorter expression, without \
+        large repetitions";
     /// There are as many rules as there may be.
     RulesFull = "RULES_FULL", Refused, "change a rule that there is, or have people retire one";
     /// The rule was retired; what was learnt from it is in the message.
-    RuleRetired = "RULE_RETIRED", Refused, "read the lesson; people may bring it back by editing its file";
+    RuleRetired = "RULE_RETIRED", Refused, "read the lesson; people may bring it back by editing \
+        its file";
     /// `old_value` is not the parameter's value.
     StaleValue = "STALE_VALUE", Refused, "look up the rule's value, then propose again";
     /// None or several ordered conditions of the rule are on this field.
     ParameterAmbiguous = "PARAMETER_AMBIGUOUS", Refused, "propose the whole rule with Activate";
     /// The new value is not between the condition's `min` and `max`.
-    ValueOutOfBounds = "VALUE_OUT_OF_BOUNDS", Refused, "stay within the bounds that people gave the condition";
+    ValueOutOfBounds = "VALUE_OUT_OF_BOUNDS", Refused, "stay within the bounds that people gave \
+        the condition";
     /// As many proposals wait for people as may.
     ProposalsFull = "PROPOSALS_FULL", Refused, "wait until people have decided on those";
     /// The same change waits for people already.
     ProposalDuplicate = "PROPOSAL_DUPLICATE", Refused, "wait until people have decided on it";
     /// The proposal cites a council decision that does not approve this very proposal.
-    CitationFalse = "CITATION_FALSE", Refused, "cite a case with outcome APPROVE whose `context.files_changed` holds `proposal:<payload hash>`, or none";
+    CitationFalse = "CITATION_FALSE", Refused, "cite a case with outcome APPROVE whose \
+        `context.files_changed` holds `proposal:<payload hash>`, or none";
     /// The rule or the direction is no longer what it was when people were asked.
     BaseMoved = "BASE_MOVED", Refused, "look at the new pending file, then decide on that";
     /// What the answer needs stands in a ledger line whose content was pruned.
-    Pruned = "PRUNED", Refused, "what was decided stands; have the named segments brought back, then send the same file again";
+    Pruned = "PRUNED", Refused, "what was decided stands; have the named segments brought back, \
+        then send the same file again";
     /// The request could not be handled three times in a row.
     Internal = "INTERNAL", Refused, "report it: the bytes are kept in spool/rejected";
     /// The disk refused; nothing was released.
-    Storage = "STORAGE", Storage, "free or mend the disk, then start again: pending requests are kept";
+    Storage = "STORAGE", Storage, "free or mend the disk, then start again: pending requests are \
+        kept";
     /// The ledger does not verify.
-    LedgerCorrupt = "LEDGER_CORRUPT", LedgerCorrupt, "stop, keep a copy, run `spoolgate audit verify --strict`";
+    LedgerCorrupt = "LEDGER_CORRUPT", LedgerCorrupt, "stop, keep a copy, run `spoolgate audit \
+        verify --strict`";
     /// Another gate holds the lock.
     Busy = "BUSY", Busy, "wait for the running gate or stop it";
 }
@@ -202,7 +242,10 @@ impl Code {
     /// Whether an answer with this code does not use up the request's id, because another answer
     /// belongs to that id, or because it is not known yet whose id it is.
     pub fn stands_aside(self) -> bool {
-        matches!(self, Code::RequestIdConflict | Code::WrongSpool | Code::SignatureInvalid | Code::Pruned)
+        matches!(
+            self,
+            Code::RequestIdConflict | Code::WrongSpool | Code::SignatureInvalid | Code::Pruned
+        )
     }
 }
 
@@ -235,7 +278,11 @@ mod tests {
     #[test]
     fn the_table_in_the_docs_is_this_one() {
         let docs = include_str!("../../../docs/contracts.md");
-        assert!(docs.contains(&markdown()), "docs/contracts.md should hold:\n{}", markdown());
+        assert!(
+            docs.contains(&markdown()),
+            "docs/contracts.md should hold:\n{}",
+            markdown()
+        );
     }
 
     #[test]
@@ -243,7 +290,10 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for code in Code::ALL {
             let name = code.name();
-            assert!(name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_'), "{name}");
+            assert!(
+                name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_'),
+                "{name}"
+            );
             assert!(seen.insert(name), "{name} twice");
             assert_eq!(serde_json::to_string(code).unwrap(), format!("\"{name}\""));
             assert!(!code.remedy().is_empty());

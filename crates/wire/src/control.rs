@@ -39,8 +39,12 @@ pub enum ControlAction {
 
 impl ControlAction {
     /// All actions, in the contract's order.
-    pub const ALL: [ControlAction; 4] =
-        [ControlAction::Switch, ControlAction::Pause, ControlAction::Resume, ControlAction::SetRiskMode];
+    pub const ALL: [ControlAction; 4] = [
+        ControlAction::Switch,
+        ControlAction::Pause,
+        ControlAction::Resume,
+        ControlAction::SetRiskMode,
+    ];
 
     /// `switch`, `pause`, `resume` or `set_risk_mode`.
     pub fn as_str(self) -> &'static str {
@@ -55,7 +59,17 @@ impl ControlAction {
 
 /// How much may be risked, from the loosest mode to the strictest.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum RiskMode {
@@ -127,7 +141,9 @@ pub struct ControlDecision {
 }
 
 /// Reads an optional field that, if present, has its type; null is allowed only if the type has it.
-fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 
@@ -148,7 +164,9 @@ impl ControlDecision {
     fn validate(&self) -> Result<(), String> {
         let length = self.reason.len();
         if self.reason.trim().is_empty() || length > CONTROL_REASON_BYTES_MAX {
-            return Err(format!("`reason` has {length} bytes; say why in 1 to {CONTROL_REASON_BYTES_MAX}"));
+            return Err(format!(
+                "`reason` has {length} bytes; say why in 1 to {CONTROL_REASON_BYTES_MAX}"
+            ));
         }
         match self.action {
             ControlAction::Switch if self.target_strategy_id.is_none() => {
@@ -189,23 +207,35 @@ impl ControlAttempt {
     /// Reads any JSON text.
     pub fn read(text: &str) -> ControlAttempt {
         let members: BTreeMap<String, &RawValue> = serde_json::from_str(text).unwrap_or_default();
-        let string =
-            |name: &str| members.get(name).and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
+        let string = |name: &str| {
+            members
+                .get(name)
+                .and_then(|raw| serde_json::from_str::<String>(raw.get()).ok())
+        };
         let action = string("action");
         let echo = ControlEcho {
             decision_id: string("decision_id").and_then(|id| ControlId::parse(&id).ok()),
             concern_id: string("concern_id").and_then(|id| ConcernId::parse(&id).ok()),
-            action: action.clone().filter(|action| action.len() <= ECHO_BYTES_MAX),
+            action: action
+                .clone()
+                .filter(|action| action.len() <= ECHO_BYTES_MAX),
             dry_run: match members.get("dry_run") {
                 None => Some(false).filter(|_| !members.is_empty()),
                 Some(raw) => serde_json::from_str(raw.get()).ok(),
             },
         };
-        let unknown = action.filter(|name| !ControlAction::ALL.iter().any(|known| known.as_str() == name));
-        let bad_confidence = members.get("confidence").filter(|raw| confidence::parse(raw.get()).is_none());
+        let unknown = action.filter(|name| {
+            !ControlAction::ALL
+                .iter()
+                .any(|known| known.as_str() == name)
+        });
+        let bad_confidence = members
+            .get("confidence")
+            .filter(|raw| confidence::parse(raw.get()).is_none());
         let decision = if let Some(name) = unknown {
             let name: String = name.chars().take(ECHO_BYTES_MAX).collect();
-            let what = format!("`{name}` is no action; there are switch, pause, resume and set_risk_mode");
+            let what =
+                format!("`{name}` is no action; there are switch, pause, resume and set_risk_mode");
             Err((ControlFault::ActionNotSupported, what))
         } else if bad_confidence.is_some() {
             let what = "`confidence` is not a JSON number from 0 to 1".to_owned();
@@ -247,9 +277,14 @@ impl ControlStatus {
 
     /// Reads a status from its name.
     pub fn parse(text: &str) -> Option<ControlStatus> {
-        [ControlStatus::Applied, ControlStatus::Rejected, ControlStatus::Noop, ControlStatus::Failed]
-            .into_iter()
-            .find(|status| status.as_str() == text)
+        [
+            ControlStatus::Applied,
+            ControlStatus::Rejected,
+            ControlStatus::Noop,
+            ControlStatus::Failed,
+        ]
+        .into_iter()
+        .find(|status| status.as_str() == text)
     }
 
     /// Whether the answer is a success.
@@ -389,13 +424,27 @@ mod tests {
 
     #[test]
     fn anything_is_read_as_far_as_it_goes() {
-        for text in ["[]", "null", "7", "\"x\"", "{}", r#"{"decision_id":null,"dry_run":"no"}"#] {
+        for text in [
+            "[]",
+            "null",
+            "7",
+            "\"x\"",
+            "{}",
+            r#"{"decision_id":null,"dry_run":"no"}"#,
+        ] {
             let attempt = ControlAttempt::read(text);
-            assert_eq!(attempt.decision.unwrap_err().0, ControlFault::Malformed, "{text}");
+            assert_eq!(
+                attempt.decision.unwrap_err().0,
+                ControlFault::Malformed,
+                "{text}"
+            );
             assert_eq!(attempt.echo.decision_id, None);
         }
         let attempt = ControlAttempt::read(&EXAMPLE.replace("\"switch\"", "\"keep\""));
         assert_eq!(attempt.echo.action.as_deref(), Some("keep"));
-        assert_eq!(attempt.decision.unwrap_err().0, ControlFault::ActionNotSupported);
+        assert_eq!(
+            attempt.decision.unwrap_err().0,
+            ControlFault::ActionNotSupported
+        );
     }
 }

@@ -14,7 +14,17 @@ use super::time::Time;
 
 /// The kinds of change that can be requested.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
 )]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ChangeType {
@@ -30,8 +40,12 @@ pub enum ChangeType {
 
 impl ChangeType {
     /// All kinds, in the contract's order.
-    pub const ALL: [ChangeType; 4] =
-        [ChangeType::DeclarePass, ChangeType::FreezeSpec, ChangeType::UpdateConfig, ChangeType::CodeRefactor];
+    pub const ALL: [ChangeType; 4] = [
+        ChangeType::DeclarePass,
+        ChangeType::FreezeSpec,
+        ChangeType::UpdateConfig,
+        ChangeType::CodeRefactor,
+    ];
 
     /// `DECLARE_PASS`, `FREEZE_SPEC`, `UPDATE_CONFIG` or `CODE_REFACTOR`.
     pub fn as_str(self) -> &'static str {
@@ -105,7 +119,9 @@ const NAME_BYTES_MAX: usize = 200;
 fn check_name(what: &str, name: &str) -> Result<(), PayloadError> {
     if name.trim().is_empty() || name.len() > NAME_BYTES_MAX {
         let bytes = name.len();
-        return Err(format!("`{what}` has {bytes} bytes; give a name of 1 to {NAME_BYTES_MAX}").into());
+        return Err(
+            format!("`{what}` has {bytes} bytes; give a name of 1 to {NAME_BYTES_MAX}").into(),
+        );
     }
     Ok(())
 }
@@ -160,8 +176,12 @@ pub struct Artifacts {
 
 impl Artifacts {
     /// Names of all artifacts.
-    pub const NAMES: [&'static str; 4] =
-        ["spec_content", "diff_content", "validation_report", "monte_carlo_stats"];
+    pub const NAMES: [&'static str; 4] = [
+        "spec_content",
+        "diff_content",
+        "validation_report",
+        "monte_carlo_stats",
+    ];
 
     /// The artifact with this name, if it was sent.
     pub fn get(&self, name: &str) -> Option<&str> {
@@ -242,7 +262,17 @@ pub struct ChecklistItem {
 
 /// A vote, from the worst to the best.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
 )]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Stance {
@@ -274,7 +304,17 @@ impl Stance {
 
 /// The axes on which a change is scored, in the contract's order.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Axis {
@@ -317,13 +357,26 @@ impl Axis {
 
     /// The number, from 1.
     pub fn number(self) -> usize {
-        Axis::ALL.iter().position(|axis| *axis == self).map_or(0, |index| index + 1)
+        Axis::ALL
+            .iter()
+            .position(|axis| *axis == self)
+            .map_or(0, |index| index + 1)
     }
 }
 
 /// How severe a failed check is, from least to most.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
@@ -380,7 +433,8 @@ impl Serialize for Tenths {
 
 crate::text_schema!(
     Tenths,
-    schemars::json_schema!({"type": "number", "minimum": 0, "maximum": 10, "description": "A score from 0.0 to 10.0, one decimal."})
+    schemars::json_schema!({"type": "number", "minimum": 0, "maximum": 10, "description": "A score \
+        from 0.0 to 10.0, one decimal."})
 );
 
 impl<'de> Deserialize<'de> for Tenths {
@@ -393,7 +447,9 @@ impl<'de> Deserialize<'de> for Tenths {
             .filter(|_| tenth.len() == 1 && !whole.is_empty() && digits(whole) && digits(tenth))
             .and_then(|digits| digits.parse::<u8>().ok())
             .filter(|tenths| *tenths <= 100);
-        tenths.map(Tenths).ok_or_else(|| de::Error::custom(format!("`{text}` is no score from 0.0 to 10.0")))
+        tenths
+            .map(Tenths)
+            .ok_or_else(|| de::Error::custom(format!("`{text}` is no score from 0.0 to 10.0")))
     }
 }
 
@@ -459,7 +515,9 @@ mod tests {
             assert_eq!(text, format!("{}.{}", tenths / 10, tenths % 10));
             assert_eq!(serde_json::from_str::<Tenths>(&text).unwrap(), score);
         }
-        for text in ["10.1", "-1.0", "1.00", "1e0", "\"1.0\"", ".5", "25.5", "25.6"] {
+        for text in [
+            "10.1", "-1.0", "1.00", "1e0", "\"1.0\"", ".5", "25.5", "25.6",
+        ] {
             assert!(serde_json::from_str::<Tenths>(text).is_err(), "{text}");
         }
     }
@@ -472,8 +530,15 @@ mod tests {
             "diff_content":"x","validation_report":"x","monte_carlo_stats":"{}"}}"#;
         let request: CouncilRequest = serde_json::from_str(text).unwrap();
         assert_eq!(request.context.key_metrics["oos_win_rate"].as_str(), "55.0");
-        for (from, to) in [("artifacts", "artefacts"), ("DECLARE_PASS", "MERGE"), ("summary", "sumary")] {
-            assert!(serde_json::from_str::<CouncilRequest>(&text.replace(from, to)).is_err(), "{to}");
+        for (from, to) in [
+            ("artifacts", "artefacts"),
+            ("DECLARE_PASS", "MERGE"),
+            ("summary", "sumary"),
+        ] {
+            assert!(
+                serde_json::from_str::<CouncilRequest>(&text.replace(from, to)).is_err(),
+                "{to}"
+            );
         }
     }
 }

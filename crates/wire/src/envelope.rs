@@ -132,7 +132,10 @@ impl Envelope {
             .map_err(|error: TimeError| EnvelopeError::Shape(error.to_string()))?;
         let action_ok = !fields.action.is_empty()
             && fields.action.len() <= ACTION_BYTES_MAX
-            && fields.action.bytes().all(|b| b.is_ascii_lowercase() || b == b'.' || b == b'_');
+            && fields
+                .action
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b == b'.' || b == b'_');
         if !action_ok {
             return Err(EnvelopeError::Shape(format!(
                 "`action` is not 1 to {ACTION_BYTES_MAX} of a-z, `.` and `_`"
@@ -148,7 +151,9 @@ impl Envelope {
         }
         let payload = json::minify(fields.payload.get()).into_owned();
         if !payload.starts_with('{') {
-            return Err(EnvelopeError::Shape("`payload` is not an object".to_owned()));
+            return Err(EnvelopeError::Shape(
+                "`payload` is not an object".to_owned(),
+            ));
         }
         let causality = fields.causality.map(read_causality).transpose()?;
         Ok(Envelope {
@@ -170,7 +175,10 @@ impl Envelope {
 
     /// As [`Envelope::signing_string`], from [`Envelope::payload_hash`].
     pub fn signing_string_of(&self, payload_hash: &str) -> String {
-        let causality_hash = self.causality.as_ref().map(|text| signing::sha256_hex(text.as_bytes()));
+        let causality_hash = self
+            .causality
+            .as_ref()
+            .map(|text| signing::sha256_hex(text.as_bytes()));
         signing::signing_string_of(
             self.id.as_str(),
             &self.timestamp_text,
@@ -235,8 +243,14 @@ mod tests {
     #[test]
     fn the_payload_keeps_its_bytes_but_for_white_space() {
         let envelope = Envelope::parse(GOOD.as_bytes()).unwrap();
-        assert_eq!(envelope.payload, r#"{"order_id":"o 1","n":0.10000000000000000001}"#);
-        assert_eq!(Envelope::parse(envelope.to_json().as_bytes()).unwrap(), envelope);
+        assert_eq!(
+            envelope.payload,
+            r#"{"order_id":"o 1","n":0.10000000000000000001}"#
+        );
+        assert_eq!(
+            Envelope::parse(envelope.to_json().as_bytes()).unwrap(),
+            envelope
+        );
     }
 
     fn with_causality(causality: &str) -> Result<Envelope, EnvelopeError> {
@@ -249,28 +263,47 @@ mod tests {
         let plain = Envelope::parse(GOOD.as_bytes()).unwrap();
         assert_eq!(plain.causality, None);
         let envelope = with_causality(r#"{ "root_task_id" : "t 1", "spawn_depth":0.0 }"#).unwrap();
-        assert_eq!(envelope.causality.as_deref(), Some(r#"{"root_task_id":"t 1","spawn_depth":0.0}"#));
-        assert!(
-            envelope.to_json().ends_with(r#""ab","causality":{"root_task_id":"t 1","spawn_depth":0.0}}"#)
+        assert_eq!(
+            envelope.causality.as_deref(),
+            Some(r#"{"root_task_id":"t 1","spawn_depth":0.0}"#)
         );
-        assert_eq!(Envelope::parse(envelope.to_json().as_bytes()).unwrap(), envelope);
+        assert!(
+            envelope
+                .to_json()
+                .ends_with(r#""ab","causality":{"root_task_id":"t 1","spawn_depth":0.0}}"#)
+        );
+        assert_eq!(
+            Envelope::parse(envelope.to_json().as_bytes()).unwrap(),
+            envelope
+        );
         let empty = with_causality("{}").unwrap();
         let other = with_causality(r#"{ "root_task_id" : "t 1", "spawn_depth":0 }"#).unwrap();
         let all = [plain, envelope, empty, other];
-        let hashes: std::collections::BTreeSet<_> = all.iter().map(Envelope::request_hash).collect();
+        let hashes: std::collections::BTreeSet<_> =
+            all.iter().map(Envelope::request_hash).collect();
         assert_eq!(hashes.len(), all.len());
     }
 
     #[test]
     fn causality_is_an_object_of_bounded_size() {
         let of_bytes = |bytes: usize| format!(r#"{{ "a" : "{}" }}"#, "x".repeat(bytes - 8));
-        assert_eq!(with_causality(&of_bytes(8192)).unwrap().causality.unwrap().len(), 8192);
+        assert_eq!(
+            with_causality(&of_bytes(8192))
+                .unwrap()
+                .causality
+                .unwrap()
+                .len(),
+            8192
+        );
         for (causality, expect) in [
             ("null", "`causality` is not an object"),
             ("[]", "`causality` is not an object"),
             (r#""{}""#, "`causality` is not an object"),
             ("1", "`causality` is not an object"),
-            (&of_bytes(8193), "`causality` has 8193 bytes without white space, the limit is 8192"),
+            (
+                &of_bytes(8193),
+                "`causality` has 8193 bytes without white space, the limit is 8192",
+            ),
             (r#"{},"causality":{}"#, "duplicate key `causality`"),
             (r#"{"a":1,"\u0061":2}"#, "duplicate key `a`"),
             (r#"{},"seen":{}"#, "unknown field `seen`"),
@@ -286,17 +319,47 @@ mod tests {
             (r#""id":"r1","#, "", "missing field `id`"),
             (r#""id":"r1""#, r#""id":1"#, "expected a string"),
             (r#""id":"r1""#, r#""id":null"#, "expected a string"),
-            (r#""id":"r1""#, r#""id":"r1","id":"r1""#, "duplicate key `id`"),
-            (r#""id":"r1""#, r#""id":"r1","\u0069d":"r1""#, "duplicate key `id`"),
+            (
+                r#""id":"r1""#,
+                r#""id":"r1","id":"r1""#,
+                "duplicate key `id`",
+            ),
+            (
+                r#""id":"r1""#,
+                r#""id":"r1","\u0069d":"r1""#,
+                "duplicate key `id`",
+            ),
             (r#""id":"r1""#, r#""id":"../r1""#, "not a request id"),
-            (r#""source":"bot""#, r#""source":"bot","admin":true"#, "unknown field `admin`"),
-            (r#""source":"bot""#, r#""source":"../bot""#, "not a principal"),
-            ("2026-02-20T14:42:00Z", "2026-02-20T14:42:00+00:00", "not a time"),
+            (
+                r#""source":"bot""#,
+                r#""source":"bot","admin":true"#,
+                "unknown field `admin`",
+            ),
+            (
+                r#""source":"bot""#,
+                r#""source":"../bot""#,
+                "not a principal",
+            ),
+            (
+                "2026-02-20T14:42:00Z",
+                "2026-02-20T14:42:00+00:00",
+                "not a time",
+            ),
             ("order.cancel", "order|cancel", "`action` is not"),
-            (r#""signature":"ab""#, r#""signature":"""#, "`signature` is neither"),
-            (r#"{ "order_id" : "o 1" , "n":0.10000000000000000001}"#, "[1]", "`payload` is not an object"),
+            (
+                r#""signature":"ab""#,
+                r#""signature":"""#,
+                "`signature` is neither",
+            ),
+            (
+                r#"{ "order_id" : "o 1" , "n":0.10000000000000000001}"#,
+                "[1]",
+                "`payload` is not an object",
+            ),
         ] {
-            let error = Envelope::parse(GOOD.replace(from, to).as_bytes()).unwrap_err().to_string();
+            let error = Envelope::parse(GOOD.replace(from, to).as_bytes())
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(expect), "{to}: {error}");
         }
         let array = r#"["r1","2026-02-20T14:42:00Z","order.cancel",{},"bot","ab"]"#;

@@ -13,7 +13,8 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 pub enum Fault {
     /// The announced length exceeds the limit.
     #[error(
-        "a frame of {declared_bytes} bytes is longer than this gate takes on its socket; send less in one frame"
+        "a frame of {declared_bytes} bytes is longer than this gate takes on its socket; send less \
+            in one frame"
     )]
     TooLong {
         /// The announced length.
@@ -35,7 +36,9 @@ fn incomplete(got: u64, declared: Option<u32>) -> String {
         Some(declared) => {
             format!("only {got} of a frame's {declared} bytes came; send all of them, at once")
         }
-        None => format!("only {got} of the 4 bytes of a frame's length came; send all of them, at once"),
+        None => {
+            format!("only {got} of the 4 bytes of a frame's length came; send all of them, at once")
+        }
     }
 }
 
@@ -61,7 +64,12 @@ pub struct FrameReader {
 impl FrameReader {
     /// Reads frames of at most `frame_bytes_max` bytes, not counting the length.
     pub fn new(frame_bytes_max: usize) -> FrameReader {
-        FrameReader { frame_bytes_max, pending: Vec::new(), used: 0, broken: false }
+        FrameReader {
+            frame_bytes_max,
+            pending: Vec::new(),
+            used: 0,
+            broken: false,
+        }
     }
 
     /// Adds the next bytes of the stream. They are kept until [`FrameReader::next_frame`] hands
@@ -108,7 +116,10 @@ impl FrameReader {
         };
         self.give_up();
         let (got, declared_bytes) = fault?;
-        Some(Fault::Incomplete { got_bytes: u64::try_from(got).unwrap_or(u64::MAX), declared_bytes })
+        Some(Fault::Incomplete {
+            got_bytes: u64::try_from(got).unwrap_or(u64::MAX),
+            declared_bytes,
+        })
     }
 
     /// Returns the next length and the bytes after it, if all four bytes of the length are there,
@@ -116,7 +127,10 @@ impl FrameReader {
     fn ahead(&self) -> (Option<(u32, &[u8])>, &[u8]) {
         let rest = self.pending.get(self.used..).unwrap_or_default();
         let length = rest.split_first_chunk::<LENGTH_BYTES>();
-        (length.map(|(length, content)| (u32::from_be_bytes(*length), content)), rest)
+        (
+            length.map(|(length, content)| (u32::from_be_bytes(*length), content)),
+            rest,
+        )
     }
 
     fn give_up(&mut self) {
@@ -148,7 +162,10 @@ mod tests {
     fn too_long_is_known_by_the_length_alone_and_ends_it() {
         let mut reader = FrameReader::new(3);
         reader.push(&[0, 0, 0, 1, 9, 0, 0, 0, 4]);
-        assert_eq!(drained(&mut reader), [Ok(vec![9]), Err(Fault::TooLong { declared_bytes: 4 })]);
+        assert_eq!(
+            drained(&mut reader),
+            [Ok(vec![9]), Err(Fault::TooLong { declared_bytes: 4 })]
+        );
         reader.push(&[0, 0, 0, 0]);
         assert!(drained(&mut reader).is_empty());
         assert_eq!(reader.finish(), None);
@@ -157,13 +174,21 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_told() {
-        for (bytes, got_bytes, declared_bytes) in
-            [(&[0][..], 1, None), (&[0, 0, 0, 2], 0, Some(2)), (&[0, 0, 0, 2, 7], 1, Some(2))]
-        {
+        for (bytes, got_bytes, declared_bytes) in [
+            (&[0][..], 1, None),
+            (&[0, 0, 0, 2], 0, Some(2)),
+            (&[0, 0, 0, 2, 7], 1, Some(2)),
+        ] {
             let mut reader = FrameReader::new(3);
             reader.push(bytes);
             assert_eq!(reader.next_frame(), None);
-            assert_eq!(reader.finish(), Some(Fault::Incomplete { got_bytes, declared_bytes }));
+            assert_eq!(
+                reader.finish(),
+                Some(Fault::Incomplete {
+                    got_bytes,
+                    declared_bytes
+                })
+            );
             assert_eq!(reader.finish(), None);
         }
     }

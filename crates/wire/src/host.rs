@@ -38,8 +38,12 @@ pub fn name_of(host: &str) -> Option<Cow<'_, str>> {
         Some(name) => name,
         None => {
             let hyphens = Hyphens::CheckFirstLast;
-            let ascii =
-                Uts46::new().to_ascii(host.as_bytes(), DENIED, hyphens, DnsLength::VerifyAllowRootDot);
+            let ascii = Uts46::new().to_ascii(
+                host.as_bytes(),
+                DENIED,
+                hyphens,
+                DnsLength::VerifyAllowRootDot,
+            );
             let ascii = ascii.ok()?;
             let (shown, sound) = Uts46::new().to_unicode(ascii.as_bytes(), DENIED, hyphens);
             if sound.is_err() || shown.split('.').any(looks_like_another) {
@@ -59,16 +63,24 @@ fn plain(host: &str) -> Option<Cow<'_, str>> {
     let name = host.strip_suffix('.').unwrap_or(host);
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())
-            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
             && !label.starts_with('-')
             && !label.ends_with('-')
-            && !label.get(..4).is_some_and(|head| head.eq_ignore_ascii_case("xn--"))
+            && !label
+                .get(..4)
+                .is_some_and(|head| head.eq_ignore_ascii_case("xn--"))
     };
     if name.len() > 253 || !name.split('.').all(is_label) {
         return None;
     }
     let has_upper = name.bytes().any(|byte| byte.is_ascii_uppercase());
-    Some(if has_upper { Cow::Owned(name.to_ascii_lowercase()) } else { Cow::Borrowed(name) })
+    Some(if has_upper {
+        Cow::Owned(name.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(name)
+    })
 }
 
 /// Whether a character is invisible or changes the writing direction: some programs drop such
@@ -93,7 +105,10 @@ fn looks_like_another(label: &str) -> bool {
 fn ends_in_number(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or(name);
     let is_digits = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
-    is_digits || last.strip_prefix("0x").is_some_and(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    is_digits
+        || last
+            .strip_prefix("0x")
+            .is_some_and(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// Reads one to four numbers: decimal, octal with a `0` prefix, or hexadecimal with `0x`. The last
@@ -109,7 +124,9 @@ fn v4_of(name: &str) -> Option<Ipv4Addr> {
     }
     let width = u32::try_from(left).ok()?.checked_mul(8)?;
     let last = Some(*last).filter(|last| *last < 1_u64 << width)?;
-    Some(Ipv4Addr::from_bits(u32::try_from((bits << width) | last).ok()?))
+    Some(Ipv4Addr::from_bits(
+        u32::try_from((bits << width) | last).ok()?,
+    ))
 }
 
 fn number_of(part: &str) -> Option<u64> {
@@ -120,7 +137,9 @@ fn number_of(part: &str) -> Option<u64> {
         None => (part, 10),
     };
     let is_digits = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    u64::from_str_radix(digits, radix).ok().filter(|_| is_digits)
+    u64::from_str_radix(digits, radix)
+        .ok()
+        .filter(|_| is_digits)
 }
 
 /// The host in the authority of a URL, which is the part between the slashes and the path. `None`
@@ -144,7 +163,8 @@ pub fn host_of_authority(authority: &str) -> Option<Cow<'_, str>> {
         None => port.is_empty(),
         Some(digits) => {
             digits.is_empty()
-                || (digits.bytes().all(|byte| byte.is_ascii_digit()) && digits.parse::<u16>().is_ok())
+                || (digits.bytes().all(|byte| byte.is_ascii_digit())
+                    && digits.parse::<u16>().is_ok())
         }
     };
     is_port.then(|| name_of(host)).flatten()
@@ -153,12 +173,14 @@ pub fn host_of_authority(authority: &str) -> Option<Cow<'_, str>> {
 /// The host of a URL, or of a host name with or without a port.
 pub fn host_of(text: &str) -> Option<Cow<'_, str>> {
     let authority = match split_scheme(text) {
-        Some((scheme, rest)) if WEB.iter().any(|web| web.eq_ignore_ascii_case(scheme)) => {
-            rest.strip_prefix("//").filter(|rest| !rest.starts_with(['/', '\\']))?
-        }
+        Some((scheme, rest)) if WEB.iter().any(|web| web.eq_ignore_ascii_case(scheme)) => rest
+            .strip_prefix("//")
+            .filter(|rest| !rest.starts_with(['/', '\\']))?,
         Some((_, rest)) if rest.starts_with("//") => rest.strip_prefix("//")?,
         // A name with a port looks like a scheme.
-        Some((name, rest)) if !(name.contains('.') || name == "localhost") || !starts_with_port(rest) => {
+        Some((name, rest))
+            if !(name.contains('.') || name == "localhost") || !starts_with_port(rest) =>
+        {
             return None;
         }
         Some(_) => text,
@@ -172,14 +194,18 @@ pub fn host_of(text: &str) -> Option<Cow<'_, str>> {
 fn split_scheme(text: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = text.split_once(':')?;
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+        && scheme
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
     is_scheme.then_some((scheme, rest))
 }
 
 fn starts_with_port(rest: &str) -> bool {
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
     (1..=5).contains(&digits)
-        && rest.get(digits..).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        && rest
+            .get(digits..)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Normalises a mail address: lower case, with its host in the form of [`name_of`]. `None` unless
@@ -198,7 +224,9 @@ pub fn address_of(text: &str) -> Option<String> {
 pub fn split_address(text: &str) -> Option<(&str, Cow<'_, str>)> {
     let (local, host) = text.split_once('@')?;
     let is_local = (1..=64).contains(&local.len())
-        && local.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".!#$&'*+-/=?^_`{|}~".contains(&byte))
+        && local
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b".!#$&'*+-/=?^_`{|}~".contains(&byte))
         && !local.contains('!')
         && !local.starts_with('.')
         && !local.ends_with('.')

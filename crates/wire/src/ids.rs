@@ -64,7 +64,8 @@ names! {
     /// The id of a request. Never ends in `.error` or `.decision`: the gate uses such names for
     /// answers.
     RequestId, "request id",
-        "1 to 128 of letters, digits and `._:-`, starting with a letter or digit, not ending in .error or .decision",
+        "1 to 128 of letters, digits and `._:-`, starting with a letter or digit, not ending in \
+            .error or .decision",
         r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$",
         |t| starts_alphanumeric(t) && t.len() <= 128 && t.bytes().all(id_byte)
             && !t.ends_with(".error") && !t.ends_with(".decision");
@@ -74,7 +75,8 @@ names! {
         |t| starts_alphanumeric(t) && t.len() <= 64
             && t.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_');
     /// A service of the allowlist.
-    ServiceName, "service", "1 to 64 of a-z, 0-9, `.`, `_` and `-`, starting with a letter or digit",
+    ServiceName, "service", "1 to 64 of a-z, 0-9, `.`, `_` and `-`, starting with a letter or \
+        digit",
         r"^[a-z0-9][a-z0-9._-]{0,63}$",
         |t| starts_alphanumeric(t) && t.len() <= 64
             && t.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.'));
@@ -91,7 +93,9 @@ names! {
     SetName, "set name", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit",
         r"^[a-z0-9][a-z0-9-]{0,63}$", slug;
     /// A tenant, surface or policy profile of admission: exactly one component of a path.
-    DomainPart, "tenant, surface or profile", "1 to 64 of letters, digits and `._-`, starting with a letter or digit",
+    DomainPart, "tenant, surface or \
+        profile", "1 to 64 of letters, digits and `._-`, starting with \
+        a letter or digit",
         r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
         |t| starts_alphanumeric(t) && t.len() <= 64
             && t.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
@@ -103,7 +107,8 @@ names! {
             DomainPart::parse(tenant).is_ok() && RequestId::parse(root).is_ok()
         });
     /// A capability that a task names.
-    Capability, "capability", "1 to 128 of letters, digits and `._:-`, starting with a letter or digit",
+    Capability, "capability", "1 to 128 of letters, digits and `._:-`, starting with a letter or \
+        digit",
         r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$",
         |t| starts_alphanumeric(t) && t.len() <= 128 && t.bytes().all(id_byte);
     /// A traded instrument, such as `BTC-USD`.
@@ -122,15 +127,20 @@ names! {
         |t| starts_alphanumeric(t) && t.len() <= 128
             && t.bytes().all(|b| id_byte(b) || matches!(b, b'/' | b'+' | b'='));
     /// The id of a control decision, or the id of a strategy that controllers use (a uuid will do).
-    ControlId, "control id", "1 to 128 of letters, digits and `._:-`, starting with a letter or digit",
+    ControlId, "control \
+        id", "1 to 128 of letters, digits and `._:-`, starting with a letter or \
+        digit",
         r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$",
         |t| starts_alphanumeric(t) && t.len() <= 128 && t.bytes().all(id_byte);
     /// An account or a market of a concern, such as `paper` or `btc-usd`.
-    ConcernPart, "account or market", "1 to 64 of letters, digits and `._/-`, starting with a letter or digit",
+    ConcernPart, "account or \
+        market", "1 to 64 of letters, digits and `._/-`, starting with a \
+        letter or digit",
         r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,63}$",
         |t| starts_alphanumeric(t) && t.len() <= 64 && t.bytes().all(part_byte);
     /// A concern, `account:market`; only its characters are checked here.
-    ConcernId, "concern", "1 to 129 of letters, digits and `._:/-`, starting with a letter or digit",
+    ConcernId, "concern", "1 to 129 of letters, digits and `._:/-`, starting with a letter or \
+        digit",
         r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,128}$",
         |t| starts_alphanumeric(t) && t.len() <= 129 && t.bytes().all(|b| part_byte(b) || b == b':');
 }
@@ -171,13 +181,17 @@ fn part_byte(byte: u8) -> bool {
 }
 
 fn starts_alphanumeric(text: &str) -> bool {
-    text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric())
+    text.bytes()
+        .next()
+        .is_some_and(|byte| byte.is_ascii_alphanumeric())
 }
 
 fn slug(text: &str) -> bool {
     starts_alphanumeric(text)
         && text.len() <= 64
-        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
 /// Whether `byte` is allowed in a request id.
@@ -225,28 +239,43 @@ pub struct OrderId {
 impl OrderId {
     /// The order accepted at ledger line `seq`.
     pub fn of_line(seq: u64) -> OrderId {
-        OrderId { seq, leg: Leg::Order }
+        OrderId {
+            seq,
+            leg: Leg::Order,
+        }
     }
 
     /// The order that this one was placed with.
     pub fn entry(self) -> OrderId {
-        OrderId { seq: self.seq, leg: Leg::Order }
+        OrderId {
+            seq: self.seq,
+            leg: Leg::Order,
+        }
     }
 
     /// The protective stop placed with this order.
     pub fn stop(self) -> OrderId {
-        OrderId { seq: self.seq, leg: Leg::Stop }
+        OrderId {
+            seq: self.seq,
+            leg: Leg::Stop,
+        }
     }
 
     /// The target placed with this order.
     pub fn target(self) -> OrderId {
-        OrderId { seq: self.seq, leg: Leg::Target }
+        OrderId {
+            seq: self.seq,
+            leg: Leg::Target,
+        }
     }
 
     /// The exit that reverses this order because its protective stop was refused; at a real venue,
     /// the exit that a report in this line made necessary.
     pub fn flatten(self) -> OrderId {
-        OrderId { seq: self.seq, leg: Leg::Flatten }
+        OrderId {
+            seq: self.seq,
+            leg: Leg::Flatten,
+        }
     }
 
     /// Reads `o-<seq>`, `o-<seq>-stop`, `o-<seq>-target` or `o-<seq>-flatten`.
@@ -262,7 +291,10 @@ impl OrderId {
         let body = text.strip_prefix("o-").ok_or_else(fail)?;
         let digits_end = body.bytes().take_while(u8::is_ascii_digit).count();
         let (digits, suffix) = body.split_at_checked(digits_end).ok_or_else(fail)?;
-        let leg = Leg::ALL.into_iter().find(|leg| leg.suffix() == suffix).ok_or_else(fail)?;
+        let leg = Leg::ALL
+            .into_iter()
+            .find(|leg| leg.suffix() == suffix)
+            .ok_or_else(fail)?;
         let plain = digits == "0" || !digits.starts_with('0');
         let seq = digits.parse().ok().filter(|_| plain).ok_or_else(fail)?;
         Ok(OrderId { seq, leg })
@@ -303,13 +335,18 @@ impl ProposalId {
     /// # Errors
     /// Returns [`NameError`] for anything else, including leading zeros.
     pub fn parse(text: &str) -> Result<ProposalId, NameError> {
-        let digits = text.strip_prefix("p-").filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
+        let digits = text
+            .strip_prefix("p-")
+            .filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
         let plain = digits.filter(|digits| *digits == "0" || !digits.starts_with('0'));
-        plain.and_then(|digits| digits.parse().ok()).map(ProposalId).ok_or_else(|| NameError {
-            text: text.escape_debug().to_string().chars().take(80).collect(),
-            what: "proposal id",
-            rule: "`p-<number>`",
-        })
+        plain
+            .and_then(|digits| digits.parse().ok())
+            .map(ProposalId)
+            .ok_or_else(|| NameError {
+                text: text.escape_debug().to_string().chars().take(80).collect(),
+                what: "proposal id",
+                rule: "`p-<number>`",
+            })
     }
 }
 
@@ -365,7 +402,14 @@ mod tests {
 
     #[test]
     fn order_ids_round_trip_and_refuse_look_alikes() {
-        for text in ["o-0", "o-12", "o-12-stop", "o-12-target", "o-12-flatten", "o-18446744073709551615"] {
+        for text in [
+            "o-0",
+            "o-12",
+            "o-12-stop",
+            "o-12-target",
+            "o-12-flatten",
+            "o-18446744073709551615",
+        ] {
             assert_eq!(OrderId::parse(text).unwrap().to_string(), text);
         }
         for text in [

@@ -1,8 +1,9 @@
 //! The strict JSON reader: checks in one linear pass whether hostile bytes are one well-formed
 //! document.
 //!
-//! serde_json alone is not strict enough for signed requests: it keeps the last of two equal keys (so two
-//! readers can see two orders in one file) and cannot tell a half-written file from a wrong one.
+//! serde_json alone is not strict enough for signed requests: it keeps the last of two equal keys
+//! (so two readers can see two orders in one file) and cannot tell a half-written file from a wrong
+//! one.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher, RandomState};
@@ -171,13 +172,23 @@ fn check(bytes: &[u8], only_object: bool) -> Result<&str, JsonError> {
         // A file that ends inside a character is half-written, not wrong. The reader decides,
         // because it knows whether the end is in a string.
         Err(error) if error.error_len().is_none() => ("", true),
-        Err(error) => return Err(JsonError::locate(bytes, JsonErrorKind::NotUtf8, error.valid_up_to())),
+        Err(error) => {
+            return Err(JsonError::locate(
+                bytes,
+                JsonErrorKind::NotUtf8,
+                error.valid_up_to(),
+            ));
+        }
     };
     Reader::new(bytes)
         .document(only_object)
         .map_err(|fault| JsonError::locate(bytes, fault.kind, fault.offset))?;
     if cut_in_character {
-        return Err(JsonError::locate(bytes, JsonErrorKind::NotUtf8, bytes.len()));
+        return Err(JsonError::locate(
+            bytes,
+            JsonErrorKind::NotUtf8,
+            bytes.len(),
+        ));
     }
     Ok(text)
 }
@@ -186,11 +197,24 @@ impl JsonError {
     /// Counts line and column only here, so that a valid document does not pay for it.
     fn locate(bytes: &[u8], kind: JsonErrorKind, offset: usize) -> JsonError {
         let before = bytes.get(..offset).unwrap_or(bytes);
-        let line_start = before.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+        let line_start = before
+            .iter()
+            .rposition(|b| *b == b'\n')
+            .map_or(0, |at| at + 1);
         let line = before.iter().filter(|b| **b == b'\n').count() + 1;
         // Bytes 10xxxxxx continue a character and are not counted.
-        let column = before.iter().skip(line_start).filter(|b| **b & 0xc0 != 0x80).count() + 1;
-        JsonError { kind, offset, line, column }
+        let column = before
+            .iter()
+            .skip(line_start)
+            .filter(|b| **b & 0xc0 != 0x80)
+            .count()
+            + 1;
+        JsonError {
+            kind,
+            offset,
+            line,
+            column,
+        }
     }
 }
 
@@ -242,8 +266,13 @@ impl KeySet {
         }
         let hash = (self.state.hash_one(key) >> 32) as u32;
         let is_same = |slot: Slot| slot.hash == hash && *unescaped_at(bytes, slot.start) == *key;
-        let Some(slot) = self.slot(hash, is_same) else { return false };
-        *slot = Slot { start: u32::try_from(start).unwrap_or(u32::MAX), hash };
+        let Some(slot) = self.slot(hash, is_same) else {
+            return false;
+        };
+        *slot = Slot {
+            start: u32::try_from(start).unwrap_or(u32::MAX),
+            hash,
+        };
         self.used += 1;
         true
     }
@@ -283,7 +312,11 @@ fn unescaped_at(bytes: &[u8], start: u32) -> Cow<'_, [u8]> {
         end += if *byte == b'\\' { 2 } else { 1 };
     }
     let raw = rest.get(..end).unwrap_or(rest);
-    if has_escapes { Cow::Owned(unescape(raw)) } else { Cow::Borrowed(raw) }
+    if has_escapes {
+        Cow::Owned(unescape(raw))
+    } else {
+        Cow::Borrowed(raw)
+    }
 }
 
 /// What may come next in the innermost open container, other than its end.
@@ -322,7 +355,9 @@ impl<'a> Reader<'a> {
         self.skip_white_space();
         match self.peek() {
             None => return self.fail_here(JsonErrorKind::Empty),
-            Some(byte) if only_object && byte != b'{' => return self.fail_here(JsonErrorKind::NotAnObject),
+            Some(byte) if only_object && byte != b'{' => {
+                return self.fail_here(JsonErrorKind::NotAnObject);
+            }
             Some(_) => {}
         }
         let mut expect = self.value()?;
@@ -331,7 +366,11 @@ impl<'a> Reader<'a> {
             expect = self.step(expect)?;
         }
         self.skip_white_space();
-        if self.peek().is_some() { self.fail_here(JsonErrorKind::TrailingData) } else { Ok(()) }
+        if self.peek().is_some() {
+            self.fail_here(JsonErrorKind::TrailingData)
+        } else {
+            Ok(())
+        }
     }
 
     /// Reads the next member or element of the innermost open container, including the comma before
@@ -348,7 +387,11 @@ impl<'a> Reader<'a> {
             (Expect::Comma, Some(b',')) => {
                 self.at += 1;
                 self.skip_white_space();
-                if in_object { self.member() } else { self.value() }
+                if in_object {
+                    self.member()
+                } else {
+                    self.value()
+                }
             }
             (Expect::Comma, Some(byte)) => self.fail_here(JsonErrorKind::UnexpectedByte(byte)),
         }
@@ -359,7 +402,11 @@ impl<'a> Reader<'a> {
         match self.peek() {
             Some(b'"') => self.string().map(|_| ())?,
             Some(b'{') => {
-                self.open(Open::Object { keys_start: self.keys.len(), marks: 0, hashed: None })?;
+                self.open(Open::Object {
+                    keys_start: self.keys.len(),
+                    marks: 0,
+                    hashed: None,
+                })?;
                 return Ok(Expect::Member);
             }
             Some(b'[') => {
@@ -400,9 +447,16 @@ impl<'a> Reader<'a> {
             None => return self.fail_here(JsonErrorKind::Incomplete),
         }
         let (raw, has_escapes) = self.string()?;
-        let key = if has_escapes { Cow::Owned(unescape(raw)) } else { Cow::Borrowed(raw) };
+        let key = if has_escapes {
+            Cow::Owned(unescape(raw))
+        } else {
+            Cow::Borrowed(raw)
+        };
         if let Some(twice) = self.remember(key_at + 1, key) {
-            return Err(Fault { kind: JsonErrorKind::DuplicateKey(printed_key(&twice)), offset: key_at });
+            return Err(Fault {
+                kind: JsonErrorKind::DuplicateKey(printed_key(&twice)),
+                offset: key_at,
+            });
         }
         self.skip_white_space();
         match self.peek() {
@@ -419,11 +473,20 @@ impl<'a> Reader<'a> {
     /// Records a key of the innermost object. Returns the key if the object already has it.
     fn remember(&mut self, start: usize, key: Cow<'a, [u8]>) -> Option<Cow<'a, [u8]>> {
         let bytes = self.bytes;
-        let Some(Open::Object { keys_start, marks, hashed }) = self.open.last_mut() else {
+        let Some(Open::Object {
+            keys_start,
+            marks,
+            hashed,
+        }) = self.open.last_mut()
+        else {
             return None;
         };
         if let Some(seen) = hashed {
-            return if seen.insert(bytes, start, &key) { None } else { Some(key) };
+            return if seen.insert(bytes, start, &key) {
+                None
+            } else {
+                Some(key)
+            };
         }
         let own_keys = self.keys.get(*keys_start..).unwrap_or_default();
         let own_mark = mark(&key);
@@ -482,9 +545,17 @@ impl<'a> Reader<'a> {
             None => return self.fail_here(JsonErrorKind::Incomplete),
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => return Ok(()),
             Some(b'u') => {}
-            Some(_) => return Err(Fault { kind: JsonErrorKind::BadEscape, offset: escape_at }),
+            Some(_) => {
+                return Err(Fault {
+                    kind: JsonErrorKind::BadEscape,
+                    offset: escape_at,
+                });
+            }
         }
-        let lone = Fault { kind: JsonErrorKind::LoneSurrogate, offset: escape_at };
+        let lone = Fault {
+            kind: JsonErrorKind::LoneSurrogate,
+            offset: escape_at,
+        };
         match self.four_hex_digits(escape_at)? {
             0xdc00..=0xdfff => Err(lone),
             0xd800..=0xdbff => {
@@ -497,7 +568,11 @@ impl<'a> Reader<'a> {
                     }
                 }
                 let low = self.four_hex_digits(low_at)?;
-                if (0xdc00..=0xdfff).contains(&low) { Ok(()) } else { Err(lone) }
+                if (0xdc00..=0xdfff).contains(&low) {
+                    Ok(())
+                } else {
+                    Err(lone)
+                }
             }
             _ => Ok(()),
         }
@@ -509,7 +584,12 @@ impl<'a> Reader<'a> {
             match self.take().map(hex_digit) {
                 None => return self.fail_here(JsonErrorKind::Incomplete),
                 Some(Some(digit)) => unit = unit * 16 + digit,
-                Some(None) => return Err(Fault { kind: JsonErrorKind::BadEscape, offset: escape_at }),
+                Some(None) => {
+                    return Err(Fault {
+                        kind: JsonErrorKind::BadEscape,
+                        offset: escape_at,
+                    });
+                }
             }
         }
         Ok(unit)
@@ -532,7 +612,10 @@ impl<'a> Reader<'a> {
         // reported as a bad number than as an unexpected byte.
         match self.peek() {
             Some(b'+' | b'-' | b'.' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z') => {
-                Err(Fault { kind: JsonErrorKind::BadNumber, offset: number_at })
+                Err(Fault {
+                    kind: JsonErrorKind::BadNumber,
+                    offset: number_at,
+                })
             }
             _ => Ok(()),
         }
@@ -543,7 +626,12 @@ impl<'a> Reader<'a> {
         match self.peek() {
             None => return self.fail_here(JsonErrorKind::Incomplete),
             Some(b'0'..=b'9') => {}
-            Some(_) => return Err(Fault { kind: JsonErrorKind::BadNumber, offset: number_at }),
+            Some(_) => {
+                return Err(Fault {
+                    kind: JsonErrorKind::BadNumber,
+                    offset: number_at,
+                });
+            }
         }
         while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
             self.at += 1;
@@ -553,17 +641,24 @@ impl<'a> Reader<'a> {
 
     fn literal(&mut self) -> Result<(), Fault> {
         let literal_at = self.at;
-        while self.peek().is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        while self
+            .peek()
+            .is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        {
             self.at += 1;
         }
         let word = self.bytes.get(literal_at..self.at).unwrap_or_default();
         let literals: [&[u8]; 3] = [b"true", b"false", b"null"];
         if literals.contains(&word) {
             Ok(())
-        } else if self.peek().is_none() && literals.iter().any(|literal| literal.starts_with(word)) {
+        } else if self.peek().is_none() && literals.iter().any(|literal| literal.starts_with(word))
+        {
             self.fail_here(JsonErrorKind::Incomplete)
         } else {
-            Err(Fault { kind: JsonErrorKind::BadLiteral, offset: literal_at })
+            Err(Fault {
+                kind: JsonErrorKind::BadLiteral,
+                offset: literal_at,
+            })
         }
     }
 
@@ -591,17 +686,24 @@ impl<'a> Reader<'a> {
     }
 
     fn fail_here<T>(&self, kind: JsonErrorKind) -> Result<T, Fault> {
-        Err(Fault { kind, offset: self.at })
+        Err(Fault {
+            kind,
+            offset: self.at,
+        })
     }
 }
 
 /// Maps a key to one of 64 bits; equal keys have the same bit. If the bit is not set yet, the key
 /// is new.
 fn mark(key: &[u8]) -> u64 {
-    let end = |bytes: Option<&[u8; 4]>| bytes.map_or(0, |bytes| u64::from(u32::from_le_bytes(*bytes)));
+    let end =
+        |bytes: Option<&[u8; 4]>| bytes.map_or(0, |bytes| u64::from(u32::from_le_bytes(*bytes)));
     let (first, last) = (end(key.first_chunk()), end(key.last_chunk()));
-    // The odd constant is 2^64 over the golden ratio; the upper bits of a product depend on all lower ones.
-    let mixed = (first << 32 | last).wrapping_add(key.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    // The odd constant is 2^64 over the golden ratio; the upper bits of a product depend on all
+    // lower ones.
+    let mixed = (first << 32 | last)
+        .wrapping_add(key.len() as u64)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
     1 << (mixed >> 58)
 }
 
@@ -625,7 +727,11 @@ fn plain_run(bytes: &[u8]) -> usize {
         plain += 8;
     }
     let rest = bytes.get(plain..).unwrap_or_default();
-    plain + rest.iter().position(|b| matches!(b, b'"' | b'\\' | 0..0x20)).unwrap_or(rest.len())
+    plain
+        + rest
+            .iter()
+            .position(|b| matches!(b, b'"' | b'\\' | 0..0x20))
+            .unwrap_or(rest.len())
 }
 
 fn hex_digit(byte: u8) -> Option<u32> {
@@ -645,16 +751,23 @@ fn unescape(raw: &[u8]) -> Vec<u8> {
         }
         match bytes.next() {
             Some(b'u') => {
-                let unit =
-                    bytes.by_ref().take(4).filter_map(hex_digit).fold(0, |unit, digit| unit * 16 + digit);
+                let unit = bytes
+                    .by_ref()
+                    .take(4)
+                    .filter_map(hex_digit)
+                    .fold(0, |unit, digit| unit * 16 + digit);
                 if (0xd800..=0xdbff).contains(&unit) {
                     high_surrogate = unit;
                     continue;
                 }
                 let is_low = (0xdc00..=0xdfff).contains(&unit);
-                let code =
-                    if is_low { 0x10000 + ((high_surrogate & 0x3ff) << 10) + (unit & 0x3ff) } else { unit };
-                // INVARIANT: surrogates were checked to come in pairs, so every code is a character.
+                let code = if is_low {
+                    0x10000 + ((high_surrogate & 0x3ff) << 10) + (unit & 0x3ff)
+                } else {
+                    unit
+                };
+                // INVARIANT: surrogates were checked to come in pairs, so every code is a
+                // character.
                 let character = char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
                 out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
             }
@@ -687,7 +800,11 @@ fn printed_key(key: &[u8]) -> String {
 }
 
 fn printed_byte(byte: u8) -> String {
-    if byte.is_ascii_graphic() { format!("`{}`", char::from(byte)) } else { format!("0x{byte:02x}") }
+    if byte.is_ascii_graphic() {
+        format!("`{}`", char::from(byte))
+    } else {
+        format!("0x{byte:02x}")
+    }
 }
 
 #[cfg(test)]

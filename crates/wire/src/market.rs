@@ -107,13 +107,20 @@ impl UpdateMarket {
             return Err("it brings no `bars`, no `quotes` and no `regime`".into());
         }
         if rows > ROWS_MAX {
-            return Err(format!("it brings {rows} rows; at most {ROWS_MAX} go into one request").into());
+            return Err(
+                format!("it brings {rows} rows; at most {ROWS_MAX} go into one request").into(),
+            );
         }
-        match self.bars.iter().find(|bar| bar.interval_s == 0 || bar.interval_s > INTERVAL_S_MAX) {
-            Some(bar) => {
-                Err(format!("`interval_s` is {}; a bar lasts 1 to {INTERVAL_S_MAX} seconds", bar.interval_s)
-                    .into())
-            }
+        match self
+            .bars
+            .iter()
+            .find(|bar| bar.interval_s == 0 || bar.interval_s > INTERVAL_S_MAX)
+        {
+            Some(bar) => Err(format!(
+                "`interval_s` is {}; a bar lasts 1 to {INTERVAL_S_MAX} seconds",
+                bar.interval_s
+            )
+            .into()),
             None => Ok(()),
         }
     }
@@ -178,8 +185,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
 mod tests {
     use super::*;
 
-    const BAR: &str =
-        r#"{"open_time":"2018-04-05T12:00:00Z","interval_s":60,"open":1,"high":"2.50","low":1,"close":2}"#;
+    const BAR: &str = r#"{"open_time":"2018-04-05T12:00:00Z","interval_s":60,"open":1,"high":"2.50","low":1,"close":2}"#;
     const QUOTE: &str = r#"{"time":"2018-04-05T12:01:00Z","bid":1,"ask":"1.01","bid_size":3}"#;
 
     fn read(text: &str) -> Result<UpdateMarket, String> {
@@ -190,10 +196,17 @@ mod tests {
 
     #[test]
     fn rows_are_read_from_their_text() {
-        let text = format!(r#"{{"symbol":"BTC-USD","bars":[{BAR}],"quotes":[{QUOTE}],"regime":"calm"}}"#);
+        let text =
+            format!(r#"{{"symbol":"BTC-USD","bars":[{BAR}],"quotes":[{QUOTE}],"regime":"calm"}}"#);
         let update = read(&text).unwrap();
         assert_eq!(update.bars[0].high.to_string(), "2.50");
-        assert_eq!(update.quotes[0].bid_size.map(|size| size.to_string()).as_deref(), Some("3"));
+        assert_eq!(
+            update.quotes[0]
+                .bid_size
+                .map(|size| size.to_string())
+                .as_deref(),
+            Some("3")
+        );
         assert_eq!(update.regime.as_ref().map(Regime::as_str), Some("calm"));
     }
 
@@ -206,16 +219,37 @@ mod tests {
             (r#","bars":null"#.to_owned(), "a list of objects"),
             (r#","quotes":{}"#.to_owned(), "a list of objects"),
             (r#","quotes":[null]"#.to_owned(), "an object"),
-            (r#","quotes":[["2018-04-05T12:01:00Z",1,1]]"#.to_owned(), "an object"),
+            (
+                r#","quotes":[["2018-04-05T12:01:00Z",1,1]]"#.to_owned(),
+                "an object",
+            ),
             (r#","regime":null"#.to_owned(), "null"),
             (r#","regime":"Very calm"#.to_owned() + "\"", "regime"),
             (r#","rows":[]"#.to_owned(), "unknown field `rows`"),
-            (format!(r#","bars":[{}]"#, BAR.replace("\"open\":1,", "")), "missing field `open`"),
-            (format!(r#","bars":[{}]"#, BAR.replace("}", ",\"vwap\":1}")), "unknown field `vwap`"),
-            (format!(r#","bars":[{}]"#, BAR.replace("}", ",\"volume\":null}")), "is not an amount"),
-            (format!(r#","bars":[{}]"#, BAR.replace("60", "0")), "1 to 2678400 seconds"),
-            (format!(r#","bars":[{}]"#, BAR.replace("60", "2678401")), "1 to 2678400 seconds"),
-            (format!(r#","quotes":[{}]"#, QUOTE.replace("\"1.01\"", "1e3")), "is not an amount"),
+            (
+                format!(r#","bars":[{}]"#, BAR.replace("\"open\":1,", "")),
+                "missing field `open`",
+            ),
+            (
+                format!(r#","bars":[{}]"#, BAR.replace("}", ",\"vwap\":1}")),
+                "unknown field `vwap`",
+            ),
+            (
+                format!(r#","bars":[{}]"#, BAR.replace("}", ",\"volume\":null}")),
+                "is not an amount",
+            ),
+            (
+                format!(r#","bars":[{}]"#, BAR.replace("60", "0")),
+                "1 to 2678400 seconds",
+            ),
+            (
+                format!(r#","bars":[{}]"#, BAR.replace("60", "2678401")),
+                "1 to 2678400 seconds",
+            ),
+            (
+                format!(r#","quotes":[{}]"#, QUOTE.replace("\"1.01\"", "1e3")),
+                "is not an amount",
+            ),
             (format!(r#","quotes":[{many}]"#), "at most 256"),
         ] {
             let error = read(&format!(r#"{{"symbol":"BTC-USD"{fields}}}"#)).unwrap_err();

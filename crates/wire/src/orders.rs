@@ -10,7 +10,17 @@ use super::time::Time;
 
 /// Side of an order (FIX tag 54).
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
@@ -40,7 +50,17 @@ impl Side {
 
 /// Type of an order (FIX tag 40).
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum OrderType {
@@ -64,7 +84,9 @@ impl OrderType {
 }
 
 /// How long an order stays open (FIX tag 59).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum TimeInForce {
     /// Until it is filled or cancelled.
@@ -147,7 +169,9 @@ impl SubmitOrder {
     /// Returns a [`PayloadError`] with the field and what to do.
     pub fn validate(&self) -> Result<(), PayloadError> {
         let positive = |name: &str, value: Option<Amount>| match value {
-            Some(value) if !value.is_positive() => Err(format!("`{name}` is {value}; it must be above 0")),
+            Some(value) if !value.is_positive() => {
+                Err(format!("`{name}` is {value}; it must be above 0"))
+            }
             _ => Ok(()),
         };
         positive("size", Some(self.size))?;
@@ -157,9 +181,10 @@ impl SubmitOrder {
         positive("target_price", self.target_price)?;
         match (self.order_type, self.price) {
             (OrderType::Limit, None) => Err("a limit order needs `price`".to_owned()),
-            (OrderType::Market | OrderType::Stop, Some(_)) => {
-                Err(format!("a {} order takes no `price`", self.order_type.as_str()))
-            }
+            (OrderType::Market | OrderType::Stop, Some(_)) => Err(format!(
+                "a {} order takes no `price`",
+                self.order_type.as_str()
+            )),
             _ => Ok(()),
         }?;
         if self.order_type == OrderType::Stop && self.stop_price.is_none() {
@@ -242,9 +267,11 @@ mod tests {
     #[test]
     fn time_in_force_is_one_of_three_words() {
         assert_eq!(parse(LIMIT).unwrap().time_in_force, TimeInForce::Gtc);
-        for (word, expect) in
-            [("gtc", TimeInForce::Gtc), ("ioc", TimeInForce::Ioc), ("day", TimeInForce::Day)]
-        {
+        for (word, expect) in [
+            ("gtc", TimeInForce::Gtc),
+            ("ioc", TimeInForce::Ioc),
+            ("day", TimeInForce::Day),
+        ] {
             let json = LIMIT.replace(
                 r#""planned_stop":6700"#,
                 &format!(r#""planned_stop":6700,"time_in_force":"{word}""#),
@@ -262,12 +289,28 @@ mod tests {
             (r#""limit""#, r#""market""#, "takes no `price`"),
             (r#""price":"6800.10""#, r#""price":null"#, ""),
             (r#""side":"buy""#, r#""side":"hold""#, ""),
-            (r#""side":"buy""#, r#""side":{"buy":null}"#, "expected a string"),
+            (
+                r#""side":"buy""#,
+                r#""side":{"buy":null}"#,
+                "expected a string",
+            ),
             (r#""limit""#, r#"{"limit":null}"#, "expected a string"),
             (r#""size":0.5"#, r#""size":5e-1"#, ""),
-            (r#""planned_stop":6700"#, r#""planned_stop":6700,"override":true"#, "unknown field `override`"),
-            (r#""planned_stop":6700"#, r#""planned_stop":6700,"target_price":0"#, "`target_price` is 0"),
-            (r#""planned_stop":6700"#, r#""planned_stop":6700,"target_price":null"#, ""),
+            (
+                r#""planned_stop":6700"#,
+                r#""planned_stop":6700,"override":true"#,
+                "unknown field `override`",
+            ),
+            (
+                r#""planned_stop":6700"#,
+                r#""planned_stop":6700,"target_price":0"#,
+                "`target_price` is 0",
+            ),
+            (
+                r#""planned_stop":6700"#,
+                r#""planned_stop":6700,"target_price":null"#,
+                "",
+            ),
             (
                 r#""planned_stop":6700"#,
                 r#""planned_stop":6700,"time_in_force":"fok""#,
@@ -278,7 +321,11 @@ mod tests {
                 r#""planned_stop":6700,"time_in_force":"IOC""#,
                 "unknown variant `IOC`",
             ),
-            (r#""planned_stop":6700"#, r#""planned_stop":6700,"time_in_force":null"#, "expected a string"),
+            (
+                r#""planned_stop":6700"#,
+                r#""planned_stop":6700,"time_in_force":null"#,
+                "expected a string",
+            ),
             (
                 r#""planned_stop":6700"#,
                 r#""planned_stop":6700,"time_in_force":{"ioc":null}"#,

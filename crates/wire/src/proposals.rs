@@ -159,29 +159,46 @@ impl RuleProposal {
     pub fn validate(&self) -> Result<(), PayloadError> {
         let name = |what: &str, text: &str| {
             let is_short = text.len() <= NAME_BYTES_MAX;
-            if is_short { Ok(()) } else { Err(format!("`{what}` is longer than {NAME_BYTES_MAX} bytes")) }
+            if is_short {
+                Ok(())
+            } else {
+                Err(format!("`{what}` is longer than {NAME_BYTES_MAX} bytes"))
+            }
         };
         match self {
             RuleProposal::Activate(_) => {}
-            RuleProposal::Suspend(Suspend { rule_id, reason, .. }) => {
+            RuleProposal::Suspend(Suspend {
+                rule_id, reason, ..
+            }) => {
                 name("rule_id", rule_id)?;
                 if reason.trim().is_empty() || reason.len() > REASON_BYTES_MAX {
-                    return Err(format!("`reason`: say why in 1 to {REASON_BYTES_MAX} bytes").into());
+                    return Err(
+                        format!("`reason`: say why in 1 to {REASON_BYTES_MAX} bytes").into(),
+                    );
                 }
             }
-            RuleProposal::ModifyParameter(ModifyParameter { rule_id, parameter, .. }) => {
+            RuleProposal::ModifyParameter(ModifyParameter {
+                rule_id, parameter, ..
+            }) => {
                 name("rule_id", rule_id)?;
                 name("parameter", parameter)?;
             }
         }
-        let Evidence { summary, ledger_seqs, .. } = self.evidence();
+        let Evidence {
+            summary,
+            ledger_seqs,
+            ..
+        } = self.evidence();
         if summary.trim().is_empty() || summary.len() > SUMMARY_BYTES_MAX {
-            return Err(
-                format!("`evidence.summary`: say what was seen in 1 to {SUMMARY_BYTES_MAX} bytes").into()
-            );
+            return Err(format!(
+                "`evidence.summary`: say what was seen in 1 to {SUMMARY_BYTES_MAX} bytes"
+            )
+            .into());
         }
         if ledger_seqs.len() > LEDGER_SEQS_MAX {
-            return Err(format!("`evidence.ledger_seqs` names more than {LEDGER_SEQS_MAX} lines").into());
+            return Err(
+                format!("`evidence.ledger_seqs` names more than {LEDGER_SEQS_MAX} lines").into(),
+            );
         }
         let distinct: std::collections::BTreeSet<&u64> = ledger_seqs.iter().collect();
         if distinct.len() != ledger_seqs.len() {
@@ -215,7 +232,8 @@ mod tests {
     const EVIDENCE: &str = r#""evidence":{"summary":"s","sample_size":2,"ledger_seqs":[1,2]}"#;
 
     fn read(text: &str) -> Result<RuleProposal, String> {
-        let proposal: RuleProposal = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let proposal: RuleProposal =
+            serde_json::from_str(text).map_err(|error| error.to_string())?;
         proposal.validate()?;
         Ok(proposal)
     }
@@ -227,22 +245,43 @@ mod tests {
                 r#"{{"ModifyParameter":{{"rule_id":"r","parameter":"order.size","old_value":3,"new_value":"2.50","is_tightening":true,{EVIDENCE}{more}}}}}"#
             )
         };
-        let RuleProposal::ModifyParameter(read_back) = read(&modify("")).unwrap() else { panic!() };
+        let RuleProposal::ModifyParameter(read_back) = read(&modify("")).unwrap() else {
+            panic!()
+        };
         assert_eq!(read_back.new_value.to_string(), "2.50");
         let activate = format!(r#"{{"Activate":{{"rule":{{"id":"a","value":0.10}},{EVIDENCE}}}}}"#);
-        let RuleProposal::Activate(read_back) = read(&activate).unwrap() else { panic!() };
+        let RuleProposal::Activate(read_back) = read(&activate).unwrap() else {
+            panic!()
+        };
         assert_eq!(read_back.rule.as_str(), r#"{"id":"a","value":0.10}"#);
-        assert!(read(&format!(r#"{{"Suspend":{{"rule_id":"r","reason":"x",{EVIDENCE}}}}}"#)).is_ok());
+        assert!(
+            read(&format!(
+                r#"{{"Suspend":{{"rule_id":"r","reason":"x",{EVIDENCE}}}}}"#
+            ))
+            .is_ok()
+        );
         for (text, why) in [
             (modify(r#","more":1"#), "unknown field"),
             (modify(r#","is_tightening":false"#), "duplicate field"),
-            (format!(r#"{{"Suspend":{{"rule_id":"r","reason":" ",{EVIDENCE}}}}}"#), "say why"),
-            (format!(r#"{{"Suspend":{{"rule_id":null,"reason":"x",{EVIDENCE}}}}}"#), "null"),
-            (format!(r#"{{"Retire":{{"rule_id":"r",{EVIDENCE}}}}}"#), "unknown variant"),
+            (
+                format!(r#"{{"Suspend":{{"rule_id":"r","reason":" ",{EVIDENCE}}}}}"#),
+                "say why",
+            ),
+            (
+                format!(r#"{{"Suspend":{{"rule_id":null,"reason":"x",{EVIDENCE}}}}}"#),
+                "null",
+            ),
+            (
+                format!(r#"{{"Retire":{{"rule_id":"r",{EVIDENCE}}}}}"#),
+                "unknown variant",
+            ),
             (r#"{"Suspend":null}"#.to_owned(), "null"),
             (r#""Suspend""#.to_owned(), "unit variant"),
             (activate.replace("[1,2]", "[1,1]"), "twice"),
-            (activate.replace("[1,2]", "[1],\"council_request_id\":null"), "null"),
+            (
+                activate.replace("[1,2]", "[1],\"council_request_id\":null"),
+                "null",
+            ),
             (activate.replace("\"s\"", "\"\""), "summary"),
         ] {
             let told = read(&text).unwrap_err();

@@ -37,7 +37,8 @@ pub fn blob_name(digest: &str) -> String {
     [BLOB_PREFIX, digest].concat()
 }
 
-/// The digest of the disclosure that has this name in `audit/blobs`, or `None` for the name of another blob.
+/// The digest of the disclosure that has this name in `audit/blobs`, or `None` for the name of
+/// another blob.
 pub fn digest_of_blob(name: &str) -> Option<&str> {
     name.strip_prefix(BLOB_PREFIX)
 }
@@ -93,7 +94,9 @@ fn digest_of(text: &str) -> String {
 /// Whether a text can be a digest: 43 characters of base64url, so that it is safe as a file name.
 pub fn is_digest(text: &str) -> bool {
     text.len() == DIGEST_CHARS
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
 impl Disclosure {
@@ -102,7 +105,10 @@ impl Disclosure {
         let name = serde_json::Value::from(name);
         let text = format!("[\"{}\",{name},{value}]", URL_SAFE_NO_PAD.encode(salt));
         let text = URL_SAFE_NO_PAD.encode(text);
-        Disclosure { digest: digest_of(&text), text }
+        Disclosure {
+            digest: digest_of(&text),
+            text,
+        }
     }
 
     /// Reads a disclosure that should have this digest.
@@ -113,12 +119,22 @@ impl Disclosure {
         if digest_of(text) != digest {
             return Err(DisclosureError::Digest);
         }
-        let json = URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let json = URL_SAFE_NO_PAD
+            .decode(text)
+            .ok()
+            .and_then(|bytes| String::from_utf8(bytes).ok());
         let json = json.ok_or(DisclosureError::Form)?;
         let (salt, name, value): (Cow<'_, str>, String, &RawValue) =
             serde_json::from_str(&json).map_err(|_| DisclosureError::Form)?;
-        let salt = URL_SAFE_NO_PAD.decode(salt.as_bytes()).ok().and_then(|bytes| bytes.try_into().ok());
-        Ok(Opened { salt: salt.ok_or(DisclosureError::Form)?, name, value: value.get().to_owned() })
+        let salt = URL_SAFE_NO_PAD
+            .decode(salt.as_bytes())
+            .ok()
+            .and_then(|bytes| bytes.try_into().ok());
+        Ok(Opened {
+            salt: salt.ok_or(DisclosureError::Form)?,
+            name,
+            value: value.get().to_owned(),
+        })
     }
 }
 
@@ -128,18 +144,35 @@ impl Disclosure {
 ///
 /// # Errors
 /// Returns the error of `salt`.
-pub fn cut<E>(text: &str, pointers: &[&str], salt: &mut dyn FnMut() -> Result<Salt, E>) -> Result<Cut, E> {
-    let mut cut = Cut { text: String::new(), fields: Vec::new(), disclosures: Vec::new() };
+pub fn cut<E>(
+    text: &str,
+    pointers: &[&str],
+    salt: &mut dyn FnMut() -> Result<Salt, E>,
+) -> Result<Cut, E> {
+    let mut cut = Cut {
+        text: String::new(),
+        fields: Vec::new(),
+        disclosures: Vec::new(),
+    };
     let mut behind = 0;
-    for Found { pointer, name, span } in find(text, pointers, Star::Any) {
-        let (Some(between), Some(value)) = (text.get(behind..span.start), text.get(span.clone())) else {
+    for Found {
+        pointer,
+        name,
+        span,
+    } in find(text, pointers, Star::Any)
+    {
+        let (Some(between), Some(value)) = (text.get(behind..span.start), text.get(span.clone()))
+        else {
             continue;
         };
         let disclosure = Disclosure::new(salt()?, &name, value);
         cut.text.push_str(between);
         cut.text.push_str(&standing_for(&disclosure.digest));
         behind = span.end;
-        cut.fields.push(Field { field: pointer, sd: disclosure.digest.clone() });
+        cut.fields.push(Field {
+            field: pointer,
+            sd: disclosure.digest.clone(),
+        });
         cut.disclosures.push(disclosure);
     }
     cut.text.push_str(text.get(behind..).unwrap_or_default());
@@ -153,7 +186,10 @@ fn standing_for(digest: &str) -> String {
 /// Puts values back into the text that [`cut`] left, in the order of `fields`. A field without a
 /// value stays cut. `None` if the text does not contain exactly these fields, each with its digest.
 pub fn put_back(text: &str, fields: &[(&Field, Option<&str>)]) -> Option<String> {
-    let pointers: Vec<&str> = fields.iter().map(|(field, _)| field.field.as_str()).collect();
+    let pointers: Vec<&str> = fields
+        .iter()
+        .map(|(field, _)| field.field.as_str())
+        .collect();
     let found = find(text, &pointers, Star::Name);
     if found.len() != fields.len() {
         return None;
@@ -193,7 +229,9 @@ struct Found {
 /// Finds the values that these pointers lead to, in the order of the text.
 fn find(text: &str, pointers: &[&str], star: Star) -> Vec<Found> {
     let mut found = Vec::new();
-    let Ok(value) = serde_json::from_str::<&RawValue>(text) else { return found };
+    let Ok(value) = serde_json::from_str::<&RawValue>(text) else {
+        return found;
+    };
     let mut paths: Vec<Vec<Cow<'_, str>>> = Vec::new();
     for pointer in pointers {
         // A text that does not begin with a slash is not a pointer into the payload.
@@ -221,10 +259,16 @@ fn descend(
         // The value is a slice of the text, because reading borrows.
         let start = (value.get().as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
         let span = start..start.wrapping_add(value.get().len());
-        found.push(Found { pointer: pointer.to_owned(), name: name.to_owned(), span });
+        found.push(Found {
+            pointer: pointer.to_owned(),
+            name: name.to_owned(),
+            span,
+        });
         return;
     }
-    let Ok(Parts(parts)) = serde_json::from_str(value.get()) else { return };
+    let Ok(Parts(parts)) = serde_json::from_str(value.get()) else {
+        return;
+    };
     for (name, part) in &parts {
         let below: Vec<&[Cow<'_, str>]> = paths
             .iter()
@@ -233,17 +277,32 @@ fn descend(
             .map(|(_, below)| below)
             .collect();
         if !below.is_empty() {
-            descend(text, part, &below, star, (&format!("{pointer}/{}", escaped(name)), name), found);
+            descend(
+                text,
+                part,
+                &below,
+                star,
+                (&format!("{pointer}/{}", escaped(name)), name),
+                found,
+            );
         }
     }
 }
 
 fn unescaped(token: &str) -> Cow<'_, str> {
-    if token.contains('~') { token.replace("~1", "/").replace("~0", "~").into() } else { token.into() }
+    if token.contains('~') {
+        token.replace("~1", "/").replace("~0", "~").into()
+    } else {
+        token.into()
+    }
 }
 
 fn escaped(name: &str) -> Cow<'_, str> {
-    if name.contains(['~', '/']) { name.replace('~', "~0").replace('/', "~1").into() } else { name.into() }
+    if name.contains(['~', '/']) {
+        name.replace('~', "~0").replace('/', "~1").into()
+    } else {
+        name.into()
+    }
 }
 
 /// Members of an object by name, or elements of an array by number. Any other value is an error.
@@ -323,15 +382,30 @@ mod tests {
     #[test]
     fn digests_are_those_of_the_rfc() {
         let text = "WyI2cU1RdlJMNWhhaiIsICJmYW1pbHlfbmFtZSIsICJNw7ZiaXVzIl0";
-        assert_eq!(digest_of(text), "uutlBuYeMDyjLLTpf6Jxi7yNkEF35jdyWMn9U7b_RYY");
+        assert_eq!(
+            digest_of(text),
+            "uutlBuYeMDyjLLTpf6Jxi7yNkEF35jdyWMn9U7b_RYY"
+        );
         let text = "WyJfMjZiYzRMVC1hYzZxMktJNmNCVzVlcyIsICJmYW1pbHlfbmFtZSIsICJNw7ZiaXVzIl0";
-        assert_eq!(digest_of(text), "X9yH0Ajrdm1Oij4tWso9UzzKJvPoDxwmuEcO3XAdRC0");
+        assert_eq!(
+            digest_of(text),
+            "X9yH0Ajrdm1Oij4tWso9UzzKJvPoDxwmuEcO3XAdRC0"
+        );
         // Its salt does not have our length.
-        assert_eq!(Disclosure::open(text, &digest_of(text)), Err(DisclosureError::Form));
-        assert_eq!(Disclosure::open(text, &digest_of("x")), Err(DisclosureError::Digest));
+        assert_eq!(
+            Disclosure::open(text, &digest_of(text)),
+            Err(DisclosureError::Form)
+        );
+        assert_eq!(
+            Disclosure::open(text, &digest_of("x")),
+            Err(DisclosureError::Digest)
+        );
         let ours = Disclosure::new([7; 16], "family_name", "\"Möbius\"");
         let opened = Disclosure::open(&ours.text, &ours.digest).unwrap();
-        assert_eq!((opened.name.as_str(), opened.value.as_str()), ("family_name", "\"Möbius\""));
+        assert_eq!(
+            (opened.name.as_str(), opened.value.as_str()),
+            ("family_name", "\"Möbius\"")
+        );
     }
 
     #[test]
@@ -354,31 +428,53 @@ mod tests {
     #[test]
     fn what_looks_like_a_cut_value_is_text_like_any_other() {
         let digest = "A".repeat(DIGEST_CHARS);
-        let text = format!(r#"{{"s":{{"_sd":"{digest}"}},"t":{{"_sd":"{digest}"}},"*":{{"_sd":1}}}}"#);
+        let text =
+            format!(r#"{{"s":{{"_sd":"{digest}"}},"t":{{"_sd":"{digest}"}},"*":{{"_sd":1}}}}"#);
         assert_eq!(pointers_of(&text, &["/s"]), ["/s"]);
         assert_eq!(pointers_of(&text, &["/*"]), ["/s", "/t", "/*"]);
         // With another digest, another place or an additional field it is not the text that was
         // cut.
         let cut = cut_at(&text, &["/s"]);
-        let wrong = Field { sd: digest, ..cut.fields[0].clone() };
+        let wrong = Field {
+            sd: digest,
+            ..cut.fields[0].clone()
+        };
         assert_eq!(put_back(&cut.text, &[(&wrong, Some("1"))]), None);
-        let other = Field { field: "/t".to_owned(), ..cut.fields[0].clone() };
+        let other = Field {
+            field: "/t".to_owned(),
+            ..cut.fields[0].clone()
+        };
         assert_eq!(put_back(&cut.text, &[(&other, Some("1"))]), None);
-        assert_eq!(put_back(&cut.text, &[(&cut.fields[0], Some("1")), (&other, None)]), None);
+        assert_eq!(
+            put_back(&cut.text, &[(&cut.fields[0], Some("1")), (&other, None)]),
+            None
+        );
     }
 
     #[test]
     fn what_stays_cut_is_seen() {
         let cut = cut_at(r#"{"a":1,"b":2}"#, &["/a", "/b"]);
-        let left = put_back(&cut.text, &[(&cut.fields[0], None), (&cut.fields[1], Some("2"))]).unwrap();
-        assert_eq!(left, format!(r#"{{"a":{{"_sd":"{}"}},"b":2}}"#, cut.fields[0].sd));
-        assert!(is_digest(&cut.fields[0].sd) && !is_digest("../x") && !is_digest(&"/".repeat(DIGEST_CHARS)));
+        let left = put_back(
+            &cut.text,
+            &[(&cut.fields[0], None), (&cut.fields[1], Some("2"))],
+        )
+        .unwrap();
+        assert_eq!(
+            left,
+            format!(r#"{{"a":{{"_sd":"{}"}},"b":2}}"#, cut.fields[0].sd)
+        );
+        assert!(
+            is_digest(&cut.fields[0].sd)
+                && !is_digest("../x")
+                && !is_digest(&"/".repeat(DIGEST_CHARS))
+        );
     }
 
     /// JSON texts with white space, escapes, equal names, and members that look like cut ones.
     fn json() -> impl Strategy<Value = String> {
         let space = || prop::sample::select(vec!["", " ", "\n\t", "  "]);
-        let name = || prop::sample::select(vec!["a", "b", "*", "_sd", "\\u0061", "x~y/z", "0", "é", ""]);
+        let name =
+            || prop::sample::select(vec!["a", "b", "*", "_sd", "\\u0061", "x~y/z", "0", "é", ""]);
         let leaf = prop::sample::select(vec![
             "null",
             "1.50e+3",
@@ -392,9 +488,11 @@ mod tests {
         leaf.prop_recursive(4, 40, 5, move |inner| {
             let member = (space(), name(), space(), inner.clone(), space())
                 .prop_map(|(a, name, b, value, c)| format!("{a}\"{name}\"{b}:{a}{value}{c}"));
-            let element = (space(), inner, space()).prop_map(|(a, value, b)| format!("{a}{value}{b}"));
+            let element =
+                (space(), inner, space()).prop_map(|(a, value, b)| format!("{a}{value}{b}"));
             prop_oneof![
-                prop::collection::vec(member, 0..5).prop_map(|all| format!("{{{}}}", all.join(","))),
+                prop::collection::vec(member, 0..5)
+                    .prop_map(|all| format!("{{{}}}", all.join(","))),
                 prop::collection::vec(element, 0..5).prop_map(|all| format!("[{}]", all.join(","))),
             ]
         })

@@ -5,8 +5,8 @@
 use std::fmt;
 
 use serde::de::{
-    Deserialize, DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, Unexpected,
-    VariantAccess, Visitor,
+    Deserialize, DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess,
+    Unexpected, VariantAccess, Visitor,
 };
 
 /// Reads JSON text, with structs from objects only, at every depth.
@@ -34,11 +34,17 @@ struct Within<V> {
 }
 
 fn anything<V>(visitor: V) -> Within<V> {
-    Within { visitor, object: false }
+    Within {
+        visitor,
+        object: false,
+    }
 }
 
 fn object<V>(visitor: V) -> Within<V> {
-    Within { visitor, object: true }
+    Within {
+        visitor,
+        object: true,
+    }
 }
 
 macro_rules! forward {
@@ -76,7 +82,11 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Shaped<D> {
         self.0.deserialize_newtype_struct(name, anything(visitor))
     }
 
-    fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, D::Error> {
+    fn deserialize_tuple<V: Visitor<'de>>(
+        self,
+        len: usize,
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
         self.0.deserialize_tuple(len, anything(visitor))
     }
 
@@ -86,7 +96,8 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Shaped<D> {
         len: usize,
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_tuple_struct(name, len, anything(visitor))
+        self.0
+            .deserialize_tuple_struct(name, len, anything(visitor))
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -177,7 +188,10 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Shaped<S> {
 impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Shaped<A> {
     type Error = A::Error;
 
-    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
+    fn next_element_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, A::Error> {
         self.0.next_element_seed(Shaped(seed))
     }
 
@@ -189,7 +203,10 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Shaped<A> {
 impl<'de, A: MapAccess<'de>> MapAccess<'de> for Shaped<A> {
     type Error = A::Error;
 
-    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
+    fn next_key_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, A::Error> {
         self.0.next_key_seed(Shaped(seed))
     }
 
@@ -206,7 +223,10 @@ impl<'de, A: EnumAccess<'de>> EnumAccess<'de> for Shaped<A> {
     type Error = A::Error;
     type Variant = Shaped<A::Variant>;
 
-    fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, Self::Variant), A::Error> {
+    fn variant_seed<S: DeserializeSeed<'de>>(
+        self,
+        seed: S,
+    ) -> Result<(S::Value, Self::Variant), A::Error> {
         let (name, rest) = self.0.variant_seed(Shaped(seed))?;
         Ok((name, Shaped(rest)))
     }
@@ -293,7 +313,10 @@ mod tests {
             let array = place.replace("{}", r#"[1,"x"]"#);
             from_json::<Outer<'_>>(&object).unwrap();
             let refused = from_json::<Outer<'_>>(&array).unwrap_err().to_string();
-            assert!(refused.starts_with("invalid type: sequence, expected struct Inner"), "{refused}");
+            assert!(
+                refused.starts_with("invalid type: sequence, expected struct Inner"),
+                "{refused}"
+            );
             assert!(refused.contains(" at line 1 column "), "{refused}");
             // The reason for this module: the derived reader accepts the array.
             serde_json::from_str::<Outer<'_>>(&array).unwrap();
@@ -311,9 +334,22 @@ mod tests {
         assert_eq!((outer.choice, outer.maybe), (Some(Choice::Word), None));
         assert_eq!(outer.pair, Some((7, Inner { a: 3, b: None })));
         assert_eq!(outer.raw.map(RawValue::get), Some("[1, 2.50]"));
-        for refused in [r#"{"a":1} x"#, r#"{"a":1,"c":2}"#, r#"{"a":1,"a":2}"#, r#"{"a":256}"#, "{}", ""] {
+        for refused in [
+            r#"{"a":1} x"#,
+            r#"{"a":1,"c":2}"#,
+            r#"{"a":1,"a":2}"#,
+            r#"{"a":256}"#,
+            "{}",
+            "",
+        ] {
             let strict = from_json::<Inner>(refused).unwrap_err().to_string();
-            assert_eq!(strict, serde_json::from_str::<Inner>(refused).unwrap_err().to_string(), "{refused}");
+            assert_eq!(
+                strict,
+                serde_json::from_str::<Inner>(refused)
+                    .unwrap_err()
+                    .to_string(),
+                "{refused}"
+            );
         }
     }
 }

@@ -13,7 +13,13 @@ pub const ED25519_PREFIX: &str = "ed25519:";
 
 /// Renders bytes as lower-case hex.
 pub fn hex(bytes: &[u8]) -> String {
-    let digit = |nibble: u8| char::from(if nibble < 10 { b'0' + nibble } else { b'a' + (nibble - 10) });
+    let digit = |nibble: u8| {
+        char::from(if nibble < 10 {
+            b'0' + nibble
+        } else {
+            b'a' + (nibble - 10)
+        })
+    };
     let mut text = String::with_capacity(bytes.len().saturating_mul(2));
     for byte in bytes {
         text.push(digit(byte >> 4));
@@ -57,7 +63,13 @@ pub fn signing_string(
     causality: Option<&str>,
 ) -> String {
     let causality_hash = causality.map(|causality| sha256_hex(causality.as_bytes()));
-    signing_string_of(id, timestamp, action, &sha256_hex(payload.as_bytes()), causality_hash.as_deref())
+    signing_string_of(
+        id,
+        timestamp,
+        action,
+        &sha256_hex(payload.as_bytes()),
+        causality_hash.as_deref(),
+    )
 }
 
 /// As [`signing_string`], from the hashes of payload and causality.
@@ -70,7 +82,9 @@ pub fn signing_string_of(
 ) -> String {
     match causality_hash {
         None => format!("{id}|{timestamp}|{action}|{payload_hash}"),
-        Some(causality_hash) => format!("{id}|{timestamp}|{action}|{payload_hash}|{causality_hash}|-"),
+        Some(causality_hash) => {
+            format!("{id}|{timestamp}|{action}|{payload_hash}|{causality_hash}|-")
+        }
     }
 }
 
@@ -106,14 +120,22 @@ impl VerifyKey {
     pub fn verifies_bytes(&self, message: &[u8], signature: &str) -> bool {
         match (self, signature.strip_prefix(ED25519_PREFIX)) {
             (VerifyKey::Hmac(key), None) => {
-                let Some(bytes) = unhex(signature).filter(|bytes| bytes.len() == 32) else { return false };
-                let Ok(mut mac) = HmacSha256::new_from_slice(key) else { return false };
+                let Some(bytes) = unhex(signature).filter(|bytes| bytes.len() == 32) else {
+                    return false;
+                };
+                let Ok(mut mac) = HmacSha256::new_from_slice(key) else {
+                    return false;
+                };
                 mac.update(message);
                 mac.verify_slice(&bytes).is_ok()
             }
             (VerifyKey::Ed25519(key), Some(text)) => {
-                let Ok(bytes) = STANDARD.decode(text) else { return false };
-                let Ok(signature) = Signature::from_slice(&bytes) else { return false };
+                let Ok(bytes) = STANDARD.decode(text) else {
+                    return false;
+                };
+                let Ok(signature) = Signature::from_slice(&bytes) else {
+                    return false;
+                };
                 key.verify_strict(message, &signature).is_ok()
             }
             _ => false,
@@ -158,7 +180,10 @@ impl SignKey {
                 Err(_) => String::new(),
             },
             SignKey::Ed25519(key) => {
-                format!("{ED25519_PREFIX}{}", STANDARD.encode(key.sign(message.as_bytes()).to_bytes()))
+                format!(
+                    "{ED25519_PREFIX}{}",
+                    STANDARD.encode(key.sign(message.as_bytes()).to_bytes())
+                )
             }
         }
     }
@@ -193,11 +218,24 @@ mod tests {
         for key in [&hmac, &own] {
             let signature = key.sign(&message);
             assert!(key.verify_key().verifies(&message, &signature));
-            assert!(!key.verify_key().verifies(&message.replace("r1", "r2"), &signature));
-            assert!(!SignKey::Hmac([8; 32]).verify_key().verifies(&message, &signature));
-            assert!(!key.verify_key().verifies(&message, &signature.to_uppercase()));
+            assert!(
+                !key.verify_key()
+                    .verifies(&message.replace("r1", "r2"), &signature)
+            );
+            assert!(
+                !SignKey::Hmac([8; 32])
+                    .verify_key()
+                    .verifies(&message, &signature)
+            );
+            assert!(
+                !key.verify_key()
+                    .verifies(&message, &signature.to_uppercase())
+            );
             assert!(!key.verify_key().verifies(&message, ""));
-            assert!(!key.verify_key().verifies(&message, &format!("{signature} ")));
+            assert!(
+                !key.verify_key()
+                    .verifies(&message, &format!("{signature} "))
+            );
         }
         assert!(!hmac.verify_key().verifies(&message, &own.sign(&message)));
         assert!(!own.verify_key().verifies(&message, &hmac.sign(&message)));
@@ -207,14 +245,22 @@ mod tests {
     #[test]
     fn causality_adds_two_parts_and_its_absence_none() {
         let hash = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
-        let string = |causality| signing_string("r1", "2026-02-20T14:42:00Z", "a.b", "{}", causality);
+        let string =
+            |causality| signing_string("r1", "2026-02-20T14:42:00Z", "a.b", "{}", causality);
         assert_eq!(string(None), format!("r1|2026-02-20T14:42:00Z|a.b|{hash}"));
-        assert_eq!(string(Some("{}")), format!("r1|2026-02-20T14:42:00Z|a.b|{hash}|{hash}|-"));
+        assert_eq!(
+            string(Some("{}")),
+            format!("r1|2026-02-20T14:42:00Z|a.b|{hash}|{hash}|-")
+        );
     }
 
     #[test]
     fn secrets_do_not_print() {
-        let shown = format!("{:?} {:?}", SignKey::Hmac([7; 32]), SignKey::Hmac([7; 32]).verify_key());
+        let shown = format!(
+            "{:?} {:?}",
+            SignKey::Hmac([7; 32]),
+            SignKey::Hmac([7; 32]).verify_key()
+        );
         assert_eq!(shown, "SignKey(..) Hmac(..)");
     }
 }

@@ -172,7 +172,10 @@ impl Signers {
         for (line, number) in text.lines().zip(1_usize..) {
             let line = line.trim();
             if !line.is_empty() && !line.starts_with('#') {
-                signers.push(signer(line).map_err(|fault| SignersError { line: number, fault })?);
+                signers.push(signer(line).map_err(|fault| SignersError {
+                    line: number,
+                    fault,
+                })?);
             }
         }
         Ok(Signers(signers))
@@ -182,7 +185,12 @@ impl Signers {
     ///
     /// # Errors
     /// Returns [`SignatureError`] if the signature does not count.
-    pub fn verify(&self, message: &[u8], armored: &str, now: Time) -> Result<Signed, SignatureError> {
+    pub fn verify(
+        &self,
+        message: &[u8],
+        armored: &str,
+        now: Time,
+    ) -> Result<Signed, SignatureError> {
         let (key, reserved, hash_name, signature) = signature(armored)?;
         let hash = match hash_name {
             ref name if name == b"sha512" => Sha512::digest(message).to_vec(),
@@ -205,15 +213,23 @@ impl Signers {
             // As in ssh, a matching pattern with `!` outweighs all others.
             let has_namespace = |names: &Vec<String>| {
                 let is = |pattern: &str| matches(pattern.as_bytes(), NAMESPACE.as_bytes());
-                let is_barred = names.iter().any(|name| name.strip_prefix('!').is_some_and(is));
+                let is_barred = names
+                    .iter()
+                    .any(|name| name.strip_prefix('!').is_some_and(is));
                 !is_barred && names.iter().any(|name| is(name))
             };
             signer.namespaces.as_ref().is_none_or(has_namespace)
                 && signer.valid_after.is_none_or(|after| now >= after)
                 && signer.valid_before.is_none_or(|before| now < before)
         };
-        let signer = own.iter().find(counts).ok_or_else(|| SignatureError::NotNow(fingerprint(&key)))?;
-        Ok(Signed { identity: signer.identity.clone(), key: fingerprint(&key) })
+        let signer = own
+            .iter()
+            .find(counts)
+            .ok_or_else(|| SignatureError::NotNow(fingerprint(&key)))?;
+        Ok(Signed {
+            identity: signer.identity.clone(),
+            key: fingerprint(&key),
+        })
     }
 }
 
@@ -221,15 +237,27 @@ impl Signers {
 type Parts = ([u8; 32], Vec<u8>, Vec<u8>, [u8; 64]);
 
 fn signature(armored: &str) -> Result<Parts, SignatureError> {
-    let inner = armored.trim().strip_prefix(BEGIN).and_then(|rest| rest.strip_suffix(END));
-    let inner: String = inner.ok_or(SignatureError::Form)?.split_ascii_whitespace().collect();
+    let inner = armored
+        .trim()
+        .strip_prefix(BEGIN)
+        .and_then(|rest| rest.strip_suffix(END));
+    let inner: String = inner
+        .ok_or(SignatureError::Form)?
+        .split_ascii_whitespace()
+        .collect();
     let bytes = STANDARD.decode(inner).map_err(|_| SignatureError::Form)?;
     let mut fields = Fields(&bytes);
     let mut read = || {
         if fields.take(MAGIC.len())? != MAGIC || fields.number()? != 1 {
             return None;
         }
-        let parts = (fields.text()?, fields.text()?, fields.text()?, fields.text()?, fields.text()?);
+        let parts = (
+            fields.text()?,
+            fields.text()?,
+            fields.text()?,
+            fields.text()?,
+            fields.text()?,
+        );
         fields.end()?;
         Some(parts)
     };
@@ -240,7 +268,9 @@ fn signature(armored: &str) -> Result<Parts, SignatureError> {
     let key = ed25519_key(key).ok_or(SignatureError::Algorithm)?;
     let mut fields = Fields(signature);
     let is_known = fields.text() == Some(KEY_TYPE);
-    let signature = fields.text().and_then(|bytes| <[u8; 64]>::try_from(bytes).ok());
+    let signature = fields
+        .text()
+        .and_then(|bytes| <[u8; 64]>::try_from(bytes).ok());
     match signature.filter(|_| is_known && fields.end().is_some()) {
         Some(signature) => Ok((key, reserved.to_vec(), hash.to_vec(), signature)),
         None => Err(SignatureError::Algorithm),
@@ -260,17 +290,30 @@ fn signer(line: &str) -> Result<Signer, SignerFault> {
     if key_type.as_bytes() != KEY_TYPE {
         return Err(SignerFault::KeyType(short(key_type)));
     }
-    let blob = rest.split_ascii_whitespace().next().and_then(|text| STANDARD.decode(text).ok());
-    let key = blob.and_then(|blob| ed25519_key(&blob)).ok_or(SignerFault::Key)?;
-    let mut signer =
-        Signer { identity: short(principals), namespaces: None, valid_after: None, valid_before: None, key };
+    let blob = rest
+        .split_ascii_whitespace()
+        .next()
+        .and_then(|text| STANDARD.decode(text).ok());
+    let key = blob
+        .and_then(|blob| ed25519_key(&blob))
+        .ok_or(SignerFault::Key)?;
+    let mut signer = Signer {
+        identity: short(principals),
+        namespaces: None,
+        valid_after: None,
+        valid_before: None,
+        key,
+    };
     let mut named = BTreeSet::new();
     for option in split_options(options)? {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         if !named.insert(name.to_ascii_lowercase()) {
             return Err(SignerFault::Twice(short(name)));
         }
-        let value = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(value);
+        let value = value
+            .strip_prefix('"')
+            .and_then(|rest| rest.strip_suffix('"'))
+            .unwrap_or(value);
         match name.to_ascii_lowercase().as_str() {
             "namespaces" => signer.namespaces = Some(value.split(',').map(str::to_owned).collect()),
             "valid-after" => signer.valid_after = Some(time(value)?),
@@ -283,11 +326,16 @@ fn signer(line: &str) -> Result<Signer, SignerFault> {
 }
 
 fn short(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(IDENTITY_CHARS_MAX).collect()
+    text.chars()
+        .filter(|c| !c.is_control())
+        .take(IDENTITY_CHARS_MAX)
+        .collect()
 }
 
 fn is_key_type(word: &str) -> bool {
-    ["ssh-", "ecdsa-", "sk-"].iter().any(|start| word.starts_with(start))
+    ["ssh-", "ecdsa-", "sk-"]
+        .iter()
+        .any(|start| word.starts_with(start))
 }
 
 /// Returns the first word and the rest; blanks between quotes belong to the word.
@@ -304,7 +352,11 @@ fn word(text: &str) -> Result<(&str, &str), SignerFault> {
             _ => {}
         }
     }
-    if is_quoted || text.is_empty() { Err(SignerFault::Short) } else { Ok((text, "")) }
+    if is_quoted || text.is_empty() {
+        Err(SignerFault::Short)
+    } else {
+        Ok((text, ""))
+    }
 }
 
 fn split_options(text: &str) -> Result<Vec<&str>, SignerFault> {
@@ -322,7 +374,11 @@ fn split_options(text: &str) -> Result<Vec<&str>, SignerFault> {
         }
     }
     options.extend(text.get(from..).filter(|rest| !rest.is_empty()));
-    if is_quoted { Err(SignerFault::Quote) } else { Ok(options) }
+    if is_quoted {
+        Err(SignerFault::Quote)
+    } else {
+        Ok(options)
+    }
 }
 
 /// Reads `YYYYMMDD`, `YYYYMMDDHHMM` or `YYYYMMDDHHMMSS`, with or without `Z`: UTC in both cases.

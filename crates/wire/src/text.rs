@@ -153,9 +153,16 @@ mod tests {
         ];
         for c in hidden {
             assert!(!is_printable(c), "{}", c.escape_unicode());
-            assert_eq!(clean(&format!("{c}a{c}{c} b{c}"), 9), "a b", "{}", c.escape_unicode());
+            assert_eq!(
+                clean(&format!("{c}a{c}{c} b{c}"), 9),
+                "a b",
+                "{}",
+                c.escape_unicode()
+            );
         }
-        for c in [' ', '~', 'é', 'ß', '量', '\u{301}', '😀', '𝄞', '€', '\u{fffd}'] {
+        for c in [
+            ' ', '~', 'é', 'ß', '量', '\u{301}', '😀', '𝄞', '€', '\u{fffd}',
+        ] {
             assert!(is_printable(c), "{}", c.escape_unicode());
         }
     }
@@ -186,6 +193,10 @@ mod tests {
         ] {
             assert_eq!(fold(text), expect, "{text:?}");
         }
-        assert_ne!(fold("R\u{456}sk Officer"), "riskofficer", "another alphabet");
+        assert_ne!(
+            fold("R\u{456}sk Officer"),
+            "riskofficer",
+            "another alphabet"
+        );
     }
 }

@@ -51,7 +51,11 @@ impl Time {
     /// # Errors
     /// [`TimeError::Range`] outside the years 0000 to 9999.
     pub fn from_ms(ms: i64) -> Result<Time, TimeError> {
-        if (MIN_MS..=MAX_MS).contains(&ms) { Ok(Time(ms)) } else { Err(TimeError::Range(ms)) }
+        if (MIN_MS..=MAX_MS).contains(&ms) {
+            Ok(Time(ms))
+        } else {
+            Err(TimeError::Range(ms))
+        }
     }
 
     /// Milliseconds since the Unix epoch.
@@ -84,7 +88,8 @@ impl Time {
     /// Day of the month, UTC, from 1.
     pub fn day_of_month(self) -> u8 {
         // INVARIANT: an instant of the years 0000 to 9999 is a timestamp.
-        let instant = jiff::Timestamp::from_millisecond(self.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+        let instant =
+            jiff::Timestamp::from_millisecond(self.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
         u8::try_from(jiff::tz::Offset::UTC.to_datetime(instant).day()).unwrap_or_default()
     }
 
@@ -97,7 +102,9 @@ impl Time {
         if !has_wire_shape(text) {
             return Err(TimeError::Shape(text.chars().take(64).collect()));
         }
-        let instant: jiff::Timestamp = text.parse().map_err(|_| TimeError::Calendar(text.to_owned()))?;
+        let instant: jiff::Timestamp = text
+            .parse()
+            .map_err(|_| TimeError::Calendar(text.to_owned()))?;
         let ms = i64::try_from(instant.as_nanosecond().div_euclid(1_000_000))
             .map_err(|_| TimeError::Calendar(text.to_owned()))?;
         Time::from_ms(ms)
@@ -107,7 +114,9 @@ impl Time {
 /// Whether `text` is `dddd-dd-ddTdd:dd:dd[.d{1,9}]Z`, the only accepted form. Libraries differ in
 /// the other forms they accept (lower case, spaces, offsets, leap seconds).
 fn has_wire_shape(text: &str) -> bool {
-    let Some(body) = text.strip_suffix('Z') else { return false };
+    let Some(body) = text.strip_suffix('Z') else {
+        return false;
+    };
     let (seconds, fraction) = match body.split_once('.') {
         Some((seconds, fraction)) => (seconds, Some(fraction)),
         None => (body, None),
@@ -202,14 +211,21 @@ mod tests {
             ("1970-01-01T00:00:00Z", "1969-12-29T00:00:00Z"),
             ("1969-12-28T23:59:59Z", "1969-12-22T00:00:00Z"),
         ] {
-            assert_eq!(Time::parse(text).unwrap().week_start(), Time::parse(expect).unwrap(), "{text}");
+            assert_eq!(
+                Time::parse(text).unwrap().week_start(),
+                Time::parse(expect).unwrap(),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn days_start_at_utc_midnight() {
         let check = |text: &str, expect: &str| {
-            assert_eq!(Time::parse(text).unwrap().day_start(), Time::parse(expect).unwrap());
+            assert_eq!(
+                Time::parse(text).unwrap().day_start(),
+                Time::parse(expect).unwrap()
+            );
         };
         check("2018-04-05T00:00:00Z", "2018-04-05T00:00:00Z");
         check("2018-04-05T23:59:59.999Z", "2018-04-05T00:00:00Z");

@@ -135,7 +135,9 @@ pub struct Sent {
 
 impl<'de> Deserialize<'de> for VenueReport {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<VenueReport, D::Error> {
-        Sent::deserialize(deserializer)?.check().map_err(de::Error::custom)
+        Sent::deserialize(deserializer)?
+            .check()
+            .map_err(de::Error::custom)
     }
 }
 
@@ -146,12 +148,32 @@ impl Sent {
         // Every field that only some reports have, whether it is present, and whether this kind
         // needs it.
         let given = [
-            ("version", self.version.is_some(), matches!(self.exec_type, ExecType::New | ExecType::Replaced)),
-            ("last_qty", self.last_qty.is_some(), self.exec_type == ExecType::Trade),
-            ("last_px", self.last_px.is_some(), self.exec_type == ExecType::Trade),
+            (
+                "version",
+                self.version.is_some(),
+                matches!(self.exec_type, ExecType::New | ExecType::Replaced),
+            ),
+            (
+                "last_qty",
+                self.last_qty.is_some(),
+                self.exec_type == ExecType::Trade,
+            ),
+            (
+                "last_px",
+                self.last_px.is_some(),
+                self.exec_type == ExecType::Trade,
+            ),
             ("fee", self.fee.is_some(), self.exec_type == ExecType::Trade),
-            ("liquidity", self.liquidity.is_some(), self.exec_type == ExecType::Trade),
-            ("text", self.text.is_some(), self.exec_type == ExecType::Rejected),
+            (
+                "liquidity",
+                self.liquidity.is_some(),
+                self.exec_type == ExecType::Trade,
+            ),
+            (
+                "text",
+                self.text.is_some(),
+                self.exec_type == ExecType::Rejected,
+            ),
         ];
         for (field, is_given, is_wanted) in given {
             match (is_given, is_wanted) {
@@ -161,7 +183,10 @@ impl Sent {
             }
         }
         if self.cum_qty.is_negative() {
-            return Err(format!("`cum_qty` is {}; it must not be below 0", self.cum_qty));
+            return Err(format!(
+                "`cum_qty` is {}; it must not be below 0",
+                self.cum_qty
+            ));
         }
         let event = match (self.exec_type, self.version, self.text) {
             (ExecType::New | ExecType::Replaced, Some(version), _) => {
@@ -173,7 +198,9 @@ impl Sent {
             (ExecType::Rejected, _, Some(text)) => {
                 if text.trim().is_empty() || text.len() > TEXT_BYTES_MAX {
                     let bytes = text.len();
-                    return Err(format!("`text` has {bytes} bytes; say why in 1 to {TEXT_BYTES_MAX}"));
+                    return Err(format!(
+                        "`text` has {bytes} bytes; say why in 1 to {TEXT_BYTES_MAX}"
+                    ));
                 }
                 ExecEvent::Gone(Gone::Rejected { text })
             }
@@ -182,7 +209,13 @@ impl Sent {
             _ => trade(self.last_qty, self.last_px, self.fee, self.liquidity)?,
         };
         let (order_id, exec_id) = (self.order_id, self.exec_id);
-        Ok(VenueReport { order_id, exec_id, transact_time: self.transact_time, cum_qty: self.cum_qty, event })
+        Ok(VenueReport {
+            order_id,
+            exec_id,
+            transact_time: self.transact_time,
+            cum_qty: self.cum_qty,
+            event,
+        })
     }
 }
 
@@ -192,7 +225,8 @@ fn trade(
     fee: Option<Amount>,
     liquidity: Option<TradeLiquidity>,
 ) -> Result<ExecEvent, String> {
-    let (Some(last_qty), Some(last_px), Some(fee), Some(liquidity)) = (last_qty, last_px, fee, liquidity)
+    let (Some(last_qty), Some(last_px), Some(fee), Some(liquidity)) =
+        (last_qty, last_px, fee, liquidity)
     else {
         return Err("a trade needs `last_qty`, `last_px`, `fee` and `liquidity`".to_owned());
     };
@@ -201,11 +235,18 @@ fn trade(
             return Err(format!("`{field}` is {value}; it must be above 0"));
         }
     }
-    Ok(ExecEvent::Trade { last_qty, last_px, fee, liquidity })
+    Ok(ExecEvent::Trade {
+        last_qty,
+        last_px,
+        fee,
+        liquidity,
+    })
 }
 
 /// Reads an optional field that must not be null.
-fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 
@@ -219,8 +260,7 @@ fn word_if_given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 mod tests {
     use super::*;
 
-    const HEAD: &str =
-        r#""order_id":"o-7-stop","exec_id":"E/1","transact_time":"2026-02-21T12:00:00Z","cum_qty":"0.2""#;
+    const HEAD: &str = r#""order_id":"o-7-stop","exec_id":"E/1","transact_time":"2026-02-21T12:00:00Z","cum_qty":"0.2""#;
 
     fn read(rest: &str) -> Result<VenueReport, String> {
         serde_json::from_str(&format!("{{{HEAD},{rest}}}")).map_err(|error| error.to_string())
@@ -234,37 +274,106 @@ mod tests {
             assert_eq!(report.event, ExecEvent::Working { version: 2 });
         }
         let report = read(&format!(r#""exec_type":"trade",{trade}"#)).unwrap();
-        let ExecEvent::Trade { last_px, liquidity, .. } = report.event else { panic!("{report:?}") };
-        assert_eq!((last_px.to_string().as_str(), liquidity), ("6800.10", TradeLiquidity::Maker));
+        let ExecEvent::Trade {
+            last_px, liquidity, ..
+        } = report.event
+        else {
+            panic!("{report:?}")
+        };
+        assert_eq!(
+            (last_px.to_string().as_str(), liquidity),
+            ("6800.10", TradeLiquidity::Maker)
+        );
         for (kind, gone) in [("canceled", Gone::Canceled), ("expired", Gone::Expired)] {
-            assert_eq!(read(&format!(r#""exec_type":"{kind}""#)).unwrap().event, ExecEvent::Gone(gone));
+            assert_eq!(
+                read(&format!(r#""exec_type":"{kind}""#)).unwrap().event,
+                ExecEvent::Gone(gone)
+            );
         }
-        let gone = Gone::Rejected { text: "no".to_owned() };
-        assert_eq!(read(r#""exec_type":"rejected","text":"no""#).unwrap().event, ExecEvent::Gone(gone));
+        let gone = Gone::Rejected {
+            text: "no".to_owned(),
+        };
+        assert_eq!(
+            read(r#""exec_type":"rejected","text":"no""#).unwrap().event,
+            ExecEvent::Gone(gone)
+        );
         for (rest, expect) in [
             (r#""exec_type":"new""#.to_owned(), "needs `version`"),
-            (r#""exec_type":"new","version":0"#.to_owned(), "count from 1"),
-            (r#""exec_type":"new","version":-1"#.to_owned(), "invalid value"),
-            (r#""exec_type":"new","version":null"#.to_owned(), "invalid type: null"),
-            (r#""exec_type":"new","version":1,"text":"x""#.to_owned(), "takes no `text`"),
-            (r#""exec_type":"canceled","version":1"#.to_owned(), "takes no `version`"),
-            (r#""exec_type":"rejected""#.to_owned(), "needs `text`"),
-            (r#""exec_type":"rejected","text":" ""#.to_owned(), "1 to 500"),
-            (format!(r#""exec_type":"trade",{}"#, trade.replace(r#""fee":"-0.01","#, "")), "needs `fee`"),
             (
-                format!(r#""exec_type":"trade",{}"#, trade.replace(r#""last_qty":"0.2""#, r#""last_qty":0"#)),
+                r#""exec_type":"new","version":0"#.to_owned(),
+                "count from 1",
+            ),
+            (
+                r#""exec_type":"new","version":-1"#.to_owned(),
+                "invalid value",
+            ),
+            (
+                r#""exec_type":"new","version":null"#.to_owned(),
+                "invalid type: null",
+            ),
+            (
+                r#""exec_type":"new","version":1,"text":"x""#.to_owned(),
+                "takes no `text`",
+            ),
+            (
+                r#""exec_type":"canceled","version":1"#.to_owned(),
+                "takes no `version`",
+            ),
+            (r#""exec_type":"rejected""#.to_owned(), "needs `text`"),
+            (
+                r#""exec_type":"rejected","text":" ""#.to_owned(),
+                "1 to 500",
+            ),
+            (
+                format!(
+                    r#""exec_type":"trade",{}"#,
+                    trade.replace(r#""fee":"-0.01","#, "")
+                ),
+                "needs `fee`",
+            ),
+            (
+                format!(
+                    r#""exec_type":"trade",{}"#,
+                    trade.replace(r#""last_qty":"0.2""#, r#""last_qty":0"#)
+                ),
                 "`last_qty` is 0",
             ),
-            (format!(r#""exec_type":"trade",{}"#, trade.replace("6800.10", "-1")), "`last_px` is -1"),
-            (format!(r#""exec_type":"trade",{}"#, trade.replace(r#""maker""#, "null")), "invalid type: null"),
-            (format!(r#""exec_type":"trade",{trade},"broker":"x""#), "unknown field `broker`"),
-            (r#""exec_type":"filled""#.to_owned(), "unknown variant `filled`"),
-            (r#""exec_type":{"new":null},"version":1"#.to_owned(), "expected a string"),
+            (
+                format!(r#""exec_type":"trade",{}"#, trade.replace("6800.10", "-1")),
+                "`last_px` is -1",
+            ),
+            (
+                format!(
+                    r#""exec_type":"trade",{}"#,
+                    trade.replace(r#""maker""#, "null")
+                ),
+                "invalid type: null",
+            ),
+            (
+                format!(r#""exec_type":"trade",{trade},"broker":"x""#),
+                "unknown field `broker`",
+            ),
+            (
+                r#""exec_type":"filled""#.to_owned(),
+                "unknown variant `filled`",
+            ),
+            (
+                r#""exec_type":{"new":null},"version":1"#.to_owned(),
+                "expected a string",
+            ),
         ] {
             let error = read(&rest).unwrap_err();
             assert!(error.contains(expect), "{rest}: {error}");
         }
-        let negative = format!("{{{},\"exec_type\":\"canceled\"}}", HEAD.replace("\"0.2\"", "-0.2"));
-        assert!(serde_json::from_str::<VenueReport>(&negative).unwrap_err().to_string().contains("below 0"));
+        let negative = format!(
+            "{{{},\"exec_type\":\"canceled\"}}",
+            HEAD.replace("\"0.2\"", "-0.2")
+        );
+        assert!(
+            serde_json::from_str::<VenueReport>(&negative)
+                .unwrap_err()
+                .to_string()
+                .contains("below 0")
+        );
     }
 }

@@ -34,16 +34,29 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         let shown = args.head.display().to_string();
         Given::File(format!("`{shown}`"), receipts::read_noted(&args.head)?)
     };
-    let accepted = Home::accept_rollback(home, real_seams(home)?, &args.by.person, &args.reason, &given)?;
+    let accepted = Home::accept_rollback(
+        home,
+        real_seams(home)?,
+        &args.by.person,
+        &args.reason,
+        &given,
+    )?;
     if output.is_json() {
         output.json(&accepted)?;
         return Ok(Exit::Success);
     }
-    output.line(&format!("ledger line {} says that these heads were given up:", accepted.line))?;
+    output.line(&format!(
+        "ledger line {} says that these heads were given up:",
+        accepted.line
+    ))?;
     for head in &accepted.given_up.heads {
         output.line(&format!("  {head}"))?;
     }
     output.line(&format!("resumed from {}", accepted.given_up.resumed_from))?;
-    output.line("Requests that were answered after that point may be decided again, otherwise than before, if somebody sends them again. Whoever holds an older head of this log has a head of another branch: tell them.")?;
+    output.line(
+        "Requests that were answered after that point may be decided again, otherwise than \
+        before, if somebody sends them again. Whoever holds an older head of this log has a head \
+            of another branch: tell them.",
+    )?;
     Ok(Exit::Success)
 }

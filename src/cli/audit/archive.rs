@@ -31,7 +31,10 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let due = archive::due(&kept, args.keep);
     let mut total = 0_u64;
     for number in &due {
-        total = total.saturating_add(disk.stat(&segment::path(*number))?.map_or(0, |stat| stat.size));
+        total = total.saturating_add(
+            disk.stat(&segment::path(*number))?
+                .map_or(0, |stat| stat.size),
+        );
     }
     let progress = Progress::bytes(output, "archiving", total);
     let mut done: Vec<Archived> = Vec::new();
@@ -44,7 +47,10 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         before = before.saturating_add(one.bytes);
         done.push(one);
     }
-    let listed = archive::list_all(disk.as_ref(), dir).map_err(HomeError::Ledger)?.0.len();
+    let listed = archive::list_all(disk.as_ref(), dir)
+        .map_err(HomeError::Ledger)?
+        .0
+        .len();
     drop(progress);
     if output.is_json() {
         output.json(&serde_json::json!({"archived": done, "listed": listed}))?;
@@ -54,7 +60,12 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         .iter()
         .map(|one| {
             let (bytes, packed) = (one.bytes.to_string(), one.archive_bytes.to_string());
-            vec![one.file.clone(), bytes, packed, ratio(one.bytes, one.archive_bytes)]
+            vec![
+                one.file.clone(),
+                bytes,
+                packed,
+                ratio(one.bytes, one.archive_bytes),
+            ]
         })
         .collect();
     if !rows.is_empty() {
@@ -64,7 +75,8 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let sum = |of: fn(&Archived) -> u64| done.iter().map(of).fold(0, u64::saturating_add);
     let (bytes, packed) = (sum(|one| one.bytes), sum(|one| one.archive_bytes));
     output.line(&format!(
-        "{} segments archived, {bytes} bytes in {packed} (ratio {}); audit/SEGMENTS has {listed} closed segments",
+        "{} segments archived, {bytes} bytes in {packed} (ratio {}); audit/SEGMENTS has {listed} \
+            closed segments",
         done.len(),
         ratio(bytes, packed)
     ))?;

@@ -72,13 +72,25 @@ pub fn run(args: &Args, output: &Output) -> Result<Exit> {
     }
     let mut rows = vec![
         vec!["log".to_owned(), shown.origin.to_owned()],
-        vec!["line".to_owned(), format!("{} of batch {}", shown.seq, shown.batch)],
+        vec![
+            "line".to_owned(),
+            format!("{} of batch {}", shown.seq, shown.batch),
+        ],
         vec!["kind".to_owned(), shown.kind.to_owned()],
     ];
-    let optional =
-        [("request", shown.request_id), ("action", shown.action), ("outcome", shown.outcome)].into_iter();
-    rows.extend(optional.filter_map(|(name, value)| Some(vec![name.to_owned(), short(&value?, 200)])));
-    rows.push(vec!["in the first".to_owned(), format!("{} lines", shown.size)]);
+    let optional = [
+        ("request", shown.request_id),
+        ("action", shown.action),
+        ("outcome", shown.outcome),
+    ]
+    .into_iter();
+    rows.extend(
+        optional.filter_map(|(name, value)| Some(vec![name.to_owned(), short(&value?, 200)])),
+    );
+    rows.push(vec![
+        "in the first".to_owned(),
+        format!("{} lines", shown.size),
+    ]);
     rows.push(vec!["with root".to_owned(), shown.root]);
     rows.push(vec!["signed by".to_owned(), key.to_string()]);
     output.table(&["proved", ""], &[], &rows)?;

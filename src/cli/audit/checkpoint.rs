@@ -34,6 +34,11 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         )?;
         return Ok(Exit::Success);
     }
-    hand_over(&head.note, args.out.as_ref(), &format!("head over {size} lines"), output)?;
+    hand_over(
+        &head.note,
+        args.out.as_ref(),
+        &format!("head over {size} lines"),
+        output,
+    )?;
     Ok(Exit::Success)
 }

@@ -8,7 +8,9 @@ use spoolgate_ledger::note::{self, Checkpoint, NoteError, VerifierKey};
 use spoolgate_ledger::proof::{self, Extension, PROOF_BYTES_MAX, ProofError};
 use spoolgate_wire::code::Exit;
 
-use super::receipts::{hand_over, open_folder, open_prover, read_file, read_head, read_note, refuse, told};
+use super::receipts::{
+    hand_over, open_folder, open_prover, read_file, read_head, read_note, refuse, told,
+};
 use crate::cli::output::Output;
 
 /// Which heads to compare.
@@ -36,8 +38,12 @@ pub struct Args {
 /// Makes a proof, or checks one.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     if let Some(proof) = &args.check {
-        let keys: Vec<VerifierKey> =
-            args.key.iter().map(|key| key.parse()).collect::<Result<_, _>>().context("--key")?;
+        let keys: Vec<VerifierKey> = args
+            .key
+            .iter()
+            .map(|key| key.parse())
+            .collect::<Result<_, _>>()
+            .context("--key")?;
         return match check(args, proof, &keys)? {
             Ok((old, new)) => shown(&old, &new, output),
             Err(error) => refuse(&error.to_string(), output),
@@ -54,11 +60,14 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let (before, after) = (old.checkpoint.size, new.checkpoint.size);
     if output.is_json() && args.out.is_none() {
         let root = new.checkpoint.root.to_string();
-        output
-            .json(&serde_json::json!({"old": before, "size": after, "root": root, "proof": made.text()}))?;
+        output.json(
+            &serde_json::json!({"old": before, "size": after, "root": root, "proof": made.text()}),
+        )?;
         return Ok(Exit::Success);
     }
-    let told = format!("proof that the {after} lines of the new head begin with the {before} of the old one");
+    let told = format!(
+        "proof that the {after} lines of the new head begin with the {before} of the old one"
+    );
     hand_over(&made.text(), args.out.as_ref(), &told, output)?;
     Ok(Exit::Success)
 }
@@ -70,7 +79,13 @@ fn by_any<T>(
 ) -> Result<T, ProofError> {
     let unknown = |error: &ProofError| {
         matches!(error, ProofError::Checkpoint(NoteError::NoKnownSignature))
-            || matches!(error, ProofError::Head { why: NoteError::NoKnownSignature, .. })
+            || matches!(
+                error,
+                ProofError::Head {
+                    why: NoteError::NoKnownSignature,
+                    ..
+                }
+            )
     };
     let mut opened = Err(ProofError::Checkpoint(NoteError::NoKnownSignature));
     for key in keys {
@@ -92,14 +107,20 @@ fn check(
     let opened = |path: &Path, which| -> Result<Result<Checkpoint, ProofError>> {
         let note = read_note(path)?;
         Ok(by_any(keys, |key| {
-            note::open_checkpoint(&note, key, key.name()).map_err(|why| ProofError::Head { which, why })
+            note::open_checkpoint(&note, key, key.name())
+                .map_err(|why| ProofError::Head { which, why })
         }))
     };
     let old = match opened(&args.old, "old")? {
         Ok(old) => old,
         Err(error) => return Ok(Err(error)),
     };
-    let given = match args.new.as_deref().map(|path| opened(path, "new")).transpose()? {
+    let given = match args
+        .new
+        .as_deref()
+        .map(|path| opened(path, "new"))
+        .transpose()?
+    {
         Some(Err(error)) => return Ok(Err(error)),
         Some(Ok(new)) => Some(new),
         None => None,
@@ -109,9 +130,12 @@ fn check(
         return Ok(Err(error));
     }
     let bytes = read_file(proof, PROOF_BYTES_MAX)?;
-    Ok(Extension::parse(&bytes).and_then(|proof| by_any(keys, |key| proof.check(&old, key))).and_then(
-        |new| {
-            let Some(given) = given.filter(|given| (given.size, given.root) != (new.size, new.root)) else {
+    Ok(Extension::parse(&bytes)
+        .and_then(|proof| by_any(keys, |key| proof.check(&old, key)))
+        .and_then(|new| {
+            let Some(given) =
+                given.filter(|given| (given.size, given.root) != (new.size, new.root))
+            else {
                 return Ok((old, new));
             };
             proof::check_order(&given, &new).and(Err(ProofError::OtherNew {
@@ -120,8 +144,7 @@ fn check(
                 size: given.size,
                 root: given.root,
             }))
-        },
-    ))
+        }))
 }
 
 fn shown(old: &Checkpoint, new: &Checkpoint, output: &Output) -> Result<Exit> {
@@ -133,10 +156,16 @@ fn shown(old: &Checkpoint, new: &Checkpoint, output: &Output) -> Result<Exit> {
         return Ok(Exit::Success);
     }
     let row = |name: &str, head: &Checkpoint| {
-        vec![name.to_owned(), format!("{} lines, root {}", head.size, head.root)]
+        vec![
+            name.to_owned(),
+            format!("{} lines, root {}", head.size, head.root),
+        ]
     };
-    let rows =
-        [vec!["log".to_owned(), new.origin.clone()], row("the head over", new), row("begins with", old)];
+    let rows = [
+        vec!["log".to_owned(), new.origin.clone()],
+        row("the head over", new),
+        row("begins with", old),
+    ];
     output.table(&["proved", ""], &[], &rows)?;
     Ok(Exit::Success)
 }

@@ -34,13 +34,18 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let seams = read::real_seams(home)?;
     let view = read::read(home, &seams)?;
     let Some(spoolgate_gate::Record::Decision(decision)) = view.record(args.seq)? else {
-        bail!("line {} is no decision; only requests have sealed fields", args.seq)
+        bail!(
+            "line {} is no decision; only requests have sealed fields",
+            args.seq
+        )
     };
     if decision.sealed.is_empty() {
         bail!("nothing of line {} is sealed", args.seq)
     }
-    if let Some(unknown) =
-        args.field.iter().find(|pointer| !decision.sealed.iter().any(|field| field.field == **pointer))
+    if let Some(unknown) = args
+        .field
+        .iter()
+        .find(|pointer| !decision.sealed.iter().any(|field| field.field == **pointer))
     {
         bail!("`{unknown}` is no sealed field of line {}", args.seq)
     }
@@ -49,12 +54,20 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         fields => fields.iter().any(|field| field == name),
     };
     let mut found = Vec::new();
-    for field in decision.sealed.into_iter().filter(|field| is_asked(&field.field)) {
+    for field in decision
+        .sealed
+        .into_iter()
+        .filter(|field| is_asked(&field.field))
+    {
         let disclosure = match disclosure(seams.disk.as_ref(), &field)? {
             Standing::Disclosed(opened) => Some(text_of(&opened)),
             Standing::Missing | Standing::Damaged(_) => None,
         };
-        found.push(Disclosed { field: field.field, sd: field.sd, disclosure });
+        found.push(Disclosed {
+            field: field.field,
+            sd: field.sd,
+            disclosure,
+        });
     }
     let is_whole = found.iter().all(|field| field.disclosure.is_some());
     if output.is_json() {
@@ -63,9 +76,16 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         for field in &found {
             match &field.disclosure {
                 Some(text) => output.line(&format!("{}  {text}", field.sd))?,
-                None => output.remark(&format!("{}: `{}` is not disclosed any more", field.sd, field.field)),
+                None => output.remark(&format!(
+                    "{}: `{}` is not disclosed any more",
+                    field.sd, field.field
+                )),
             }
         }
     }
-    Ok(if is_whole { Exit::Success } else { Exit::Refused })
+    Ok(if is_whole {
+        Exit::Success
+    } else {
+        Exit::Refused
+    })
 }

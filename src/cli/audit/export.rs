@@ -99,10 +99,16 @@ impl Hidden {
         };
         let is_ledger = folder.canonicalize().with_context(named)? == ledger.canonicalize()?;
         if is_ledger {
-            bail!("`{}` would lie in the ledger's own folder; name another with --out", target.display());
+            bail!(
+                "`{}` would lie in the ledger's own folder; name another with --out",
+                target.display()
+            );
         }
         if !force && target.symlink_metadata().is_ok() {
-            bail!("`{}` is there already; --force replaces it", target.display());
+            bail!(
+                "`{}` is there already; --force replaces it",
+                target.display()
+            );
         }
         replaceable(target)?;
         let mut hidden = std::ffi::OsString::from(".");
@@ -111,12 +117,21 @@ impl Hidden {
         let path = folder.join(hidden);
         let file = fs::File::create_new(&path).map_err(|source| HomeError::disk(&path, source))?;
         let file = BufWriter::with_capacity(GATHERED_BYTES, file);
-        Ok(Hidden { file, path, target: target.to_owned(), force, done: false })
+        Ok(Hidden {
+            file,
+            path,
+            target: target.to_owned(),
+            force,
+            done: false,
+        })
     }
 
     fn finish(mut self) -> Result<()> {
         let fail = |source| HomeError::disk(&self.target, source);
-        self.file.flush().and_then(|()| self.file.get_ref().sync_all()).map_err(fail)?;
+        self.file
+            .flush()
+            .and_then(|()| self.file.get_ref().sync_all())
+            .map_err(fail)?;
         if self.force {
             fs::rename(&self.path, &self.target).map_err(fail)?;
         } else {
@@ -132,7 +147,10 @@ impl Sink<'_> {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         match self {
             Sink::File(hidden) => {
-                hidden.file.write_all(bytes).map_err(|source| HomeError::disk(&hidden.target, source))?;
+                hidden
+                    .file
+                    .write_all(bytes)
+                    .map_err(|source| HomeError::disk(&hidden.target, source))?;
             }
             Sink::Stdout(output, gathered, _) => {
                 gathered.extend_from_slice(bytes);
@@ -174,18 +192,26 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     }
     let progress = Progress::count(output, "lines");
     let mut lines: u64 = 0;
-    books.find(&args.filters.filter(), args.recent, &mut |line| -> Result<()> {
-        lines = lines.saturating_add(1);
-        // On a terminal the lines themselves show the progress.
-        if !is_shown {
-            progress.at(lines);
-        }
-        if is_csv {
-            return sink.write(row(line)?.as_bytes());
-        }
-        let text = if sink.is_terminal() { output::plain_json(&line.text) } else { line.text.clone() };
-        sink.write(format!("{text}\n").as_bytes())
-    })?;
+    books.find(
+        &args.filters.filter(),
+        args.recent,
+        &mut |line| -> Result<()> {
+            lines = lines.saturating_add(1);
+            // On a terminal the lines themselves show the progress.
+            if !is_shown {
+                progress.at(lines);
+            }
+            if is_csv {
+                return sink.write(row(line)?.as_bytes());
+            }
+            let text = if sink.is_terminal() {
+                output::plain_json(&line.text)
+            } else {
+                line.text.clone()
+            };
+            sink.write(format!("{text}\n").as_bytes())
+        },
+    )?;
     drop(progress);
     sink.finish()?;
     if let Some(path) = &args.out {
@@ -198,8 +224,12 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
 fn row(line: &Line) -> Result<String> {
     let body = line.body();
     let entry = Entry::read(line, &body)?;
-    let failed: Vec<&str> =
-        entry.checks.iter().filter(|check| !check.passed).map(|check| check.name.as_ref()).collect();
+    let failed: Vec<&str> = entry
+        .checks
+        .iter()
+        .filter(|check| !check.passed)
+        .map(|check| check.name.as_ref())
+        .collect();
     let message = entry.metadata.message.as_deref().or(entry.note.as_deref());
     // The gate makes these values from digits and letters: unquoted, so that numbers stay numbers.
     let own = |value: Option<String>| value.unwrap_or_default();
@@ -229,13 +259,18 @@ fn row(line: &Line) -> Result<String> {
 /// Returns whether a spreadsheet reads a cell that begins with this character as a formula. Some
 /// fold full-width forms.
 fn begins_formula(c: char) -> bool {
-    matches!(c, '=' | '+' | '-' | '@' | '\t' | '\r' | '＝' | '＋' | '－' | '＠')
+    matches!(
+        c,
+        '=' | '+' | '-' | '@' | '\t' | '\r' | '＝' | '＋' | '－' | '＠'
+    )
 }
 
 /// Quotes a text that an agent may have chosen, without control characters. The cell never starts a
 /// formula in a spreadsheet, whichever character the spreadsheet treats as a separator.
 fn text(value: Option<&str>) -> String {
-    let Some(value) = value.filter(|value| !value.is_empty()) else { return String::new() };
+    let Some(value) = value.filter(|value| !value.is_empty()) else {
+        return String::new();
+    };
     let mut cell = String::with_capacity(value.len().saturating_add(2));
     let mut begins = true;
     for c in output::plain(value).chars() {

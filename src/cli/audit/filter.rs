@@ -57,18 +57,27 @@ impl Place {
         let books = match &self.dir {
             Some(dir) => {
                 let disk = RealDisk::open(dir).with_context(|| {
-                    format!("audit folder `{}`; name a home with --home, or its audit folder", dir.display())
+                    format!(
+                        "audit folder `{}`; name a home with --home, or its audit folder",
+                        dir.display()
+                    )
                 })?;
                 Books::of_folder(Arc::new(disk), Path::new(""))
             }
             None => Books::of_home(home, &real_seams(home)?)?,
         };
-        Ok(if self.no_index { books.without_index() } else { books })
+        Ok(if self.no_index {
+            books.without_index()
+        } else {
+            books
+        })
     }
 
     /// Returns the folder to read.
     pub fn folder(&self, home: &Path) -> PathBuf {
-        self.dir.clone().unwrap_or_else(|| home.join(spoolgate_ledger::segment::AUDIT_DIR))
+        self.dir
+            .clone()
+            .unwrap_or_else(|| home.join(spoolgate_ledger::segment::AUDIT_DIR))
     }
 }
 
@@ -77,14 +86,16 @@ pub fn tell_missing(books: &Books, output: &Output) -> Result<()> {
     // If the end cannot be read at all, the search reports it when it gets there.
     if let Ok(Some((known, here))) = books.cut() {
         output.remark(&format!(
-            "`checkpoint` knows {known} lines, of which only {here} are here: the end was cut off, and none of it is \
+            "`checkpoint` knows {known} lines, of which only {here} are here: the end was cut off, \
+                and none of it is \
              found; run `spoolgate audit verify`"
         ));
     }
     let pruned = books.pruned()?;
     if let (Some(first), Some(last)) = (pruned.first(), pruned.last()) {
         output.remark(&format!(
-            "the contents of {} segments from `{first}` to `{last}` were pruned: none of their lines is found",
+            "the contents of {} segments from `{first}` to `{last}` were pruned: none of their \
+                lines is found",
             pruned.len()
         ));
     }
@@ -147,7 +158,9 @@ pub struct Filters {
 
 /// Parses an outcome; clap passes only valid words.
 fn outcome(word: &str) -> Outcome {
-    let found = Outcome::ALL.into_iter().find(|outcome| outcome.as_str().eq_ignore_ascii_case(word));
+    let found = Outcome::ALL
+        .into_iter()
+        .find(|outcome| outcome.as_str().eq_ignore_ascii_case(word));
     found.unwrap_or(Outcome::Success)
 }
 

@@ -16,9 +16,16 @@ use spoolgate_replay::query::{Books, Filter};
 pub fn lines(home: &Path, id: &str) -> Result<Vec<Line>> {
     let books = Books::of_home(home, &real_seams(home)?)?;
     let mut found: Vec<Line> = Vec::new();
-    let mut filters = vec![Filter { request_ids: vec![id.to_owned()], ..Filter::default() }];
+    let mut filters = vec![Filter {
+        request_ids: vec![id.to_owned()],
+        ..Filter::default()
+    }];
     if let Ok(seq) = id.parse::<u64>() {
-        filters.push(Filter { own_kinds: true, lines: seq..seq.saturating_add(1), ..Filter::default() });
+        filters.push(Filter {
+            own_kinds: true,
+            lines: seq..seq.saturating_add(1),
+            ..Filter::default()
+        });
     }
     for filter in filters {
         books.find(&filter, None, &mut |line| -> Result<()> {

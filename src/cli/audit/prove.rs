@@ -40,7 +40,8 @@ fn find(prover: &Prover<'_>, what: &str, size: u64) -> Result<u64> {
     }
     let nothing = || {
         anyhow::anyhow!(
-            "there is no line and no request `{}` in this ledger; `spoolgate audit tail` shows the newest",
+            "there is no line and no request `{}` in this ledger; `spoolgate audit tail` shows the \
+                newest",
             plain(what)
         )
     };
@@ -66,7 +67,11 @@ fn find(prover: &Prover<'_>, what: &str, size: u64) -> Result<u64> {
         [seq] => Ok(*seq),
         several => {
             let listed: Vec<String> = several.iter().map(u64::to_string).collect();
-            bail!("request `{}` is in lines {}: name one of them", plain(what), listed.join(", "))
+            bail!(
+                "request `{}` is in lines {}: name one of them",
+                plain(what),
+                listed.join(", ")
+            )
         }
     }
 }
@@ -76,15 +81,28 @@ const LOOK: Duration = Duration::from_millis(2);
 
 /// Writes the receipt of the line that answers a request as soon as a checkpoint covers it, and
 /// reports it. The answer stands even if this fails.
-pub fn write_receipt(home: &Path, seq: &str, file: &Path, deadline: Instant, output: &Output) -> Exit {
+pub fn write_receipt(
+    home: &Path,
+    seq: &str,
+    file: &Path,
+    deadline: Instant,
+    output: &Output,
+) -> Exit {
     let written = receipt_of_answer(home, seq, deadline).and_then(|receipt| {
         receipts::write_file(file, &receipt.text())?;
-        output.remark(&format!("receipt of line {seq} written to {}", file.display()));
+        output.remark(&format!(
+            "receipt of line {seq} written to {}",
+            file.display()
+        ));
         Ok(())
     });
-    let Err(error) = written else { return Exit::Success };
+    let Err(error) = written else {
+        return Exit::Success;
+    };
     let is_denied = |cause: &(dyn std::error::Error + 'static)| {
-        cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == ErrorKind::PermissionDenied)
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|e| e.kind() == ErrorKind::PermissionDenied)
     };
     let remedy = if error.chain().any(is_denied) {
         format!("; whoever runs the gate can make it: `spoolgate audit prove {seq}`")
@@ -107,7 +125,10 @@ fn receipt_of_answer(home: &Path, seq: &str, deadline: Instant) -> Result<Receip
             return prover.receipt(seq, &head).map_err(told);
         }
         if Instant::now() >= deadline {
-            return Err(told(ProveError::NotYet { seq, size: head.checkpoint.size }));
+            return Err(told(ProveError::NotYet {
+                seq,
+                size: head.checkpoint.size,
+            }));
         }
         std::thread::sleep(LOOK);
     }
@@ -125,8 +146,14 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         Some(path) => {
             let bytes = receipts::read_file(path, line::LINE_BYTES_MAX + 1)?;
             let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes).to_vec();
-            let seq = args.what.parse().context("with --line, name the line by its number")?;
-            (seq, prover.receipt_of(seq, Some(line), &head).map_err(told)?)
+            let seq = args
+                .what
+                .parse()
+                .context("with --line, name the line by its number")?;
+            (
+                seq,
+                prover.receipt_of(seq, Some(line), &head).map_err(told)?,
+            )
         }
         None => {
             let seq = find(&prover, &args.what, head.checkpoint.size)?;

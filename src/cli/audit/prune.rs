@@ -49,8 +49,14 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let seams = real_seams(home)?;
     // Verify the seals and the remaining segments too: they vouch for what is about to be removed.
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let report =
-        verify_folder(&home.join(segment::AUDIT_DIR), &Options { threads, ..Options::default() }, output)?;
+    let report = verify_folder(
+        &home.join(segment::AUDIT_DIR),
+        &Options {
+            threads,
+            ..Options::default()
+        },
+        output,
+    )?;
     if !report.ok {
         print_report(&report, output)?;
         return Ok(Exit::LedgerCorrupt);
@@ -61,14 +67,17 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         (None, None) => bail!("say --before SEGMENT or --keep N"),
     };
     let copies = match &args.copied_to {
-        Some(folder) => {
-            Some(RealDisk::open(folder).with_context(|| format!("--copied-to `{}`", folder.display()))?)
-        }
+        Some(folder) => Some(
+            RealDisk::open(folder)
+                .with_context(|| format!("--copied-to `{}`", folder.display()))?,
+        ),
         None => None,
     };
     let progress = Progress::count(output, "segments checked");
     let copies = copies.as_ref().map(|copies| copies as &dyn Disk);
-    let pruned = Home::prune(home, seams, up_to, copies, !args.yes, &mut |done| progress.at(done))?;
+    let pruned = Home::prune(home, seams, up_to, copies, !args.yes, &mut |done| {
+        progress.at(done)
+    })?;
     drop(progress);
     if output.is_json() {
         output.json(&serde_json::json!({"pruned": args.yes, "segments": pruned}))?;
@@ -79,10 +88,17 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
             .iter()
             .map(|one| vec![one.file.clone(), one.lines.to_string(), one.sha256.clone()])
             .collect();
-        output.table(&["segment", "lines", "SHA-256 of its plain bytes"], &["lines"], &rows)?;
+        output.table(
+            &["segment", "lines", "SHA-256 of its plain bytes"],
+            &["lines"],
+            &rows,
+        )?;
     }
-    let verdict =
-        if args.yes { "pruned" } else { "could be pruned; nothing was removed, say --yes to do it" };
+    let verdict = if args.yes {
+        "pruned"
+    } else {
+        "could be pruned; nothing was removed, say --yes to do it"
+    };
     output.line(&format!("{} segments {verdict}", pruned.len()))?;
     Ok(Exit::Success)
 }

@@ -25,7 +25,8 @@ pub fn open_folder(home: &Path, dir: Option<&Path>) -> Result<RealDisk> {
     RealDisk::open(&dir).map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => {
             anyhow!(
-                "there is no audit folder `{}`; name a home with --home, or its audit folder with --dir",
+                "there is no audit folder `{}`; name a home with --home, or its audit folder with \
+                    --dir",
                 dir.display()
             )
         }
@@ -46,7 +47,8 @@ pub fn told(error: ProveError) -> anyhow::Error {
             let error = match error.kind() {
                 ErrorKind::NotFound => io::Error::new(
                     ErrorKind::NotFound,
-                    "is not in the audit folder; the next start of the gate writes it again, or bring a copy back",
+                    "is not in the audit folder; the next start of the gate writes it again, or \
+                        bring a copy back",
                 ),
                 _ => error,
             };
@@ -63,11 +65,18 @@ pub fn read_file(path: &Path, limit: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let cap = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
     if path == Path::new("-") {
-        std::io::stdin().take(cap).read_to_end(&mut bytes).context("standard input")?;
+        std::io::stdin()
+            .take(cap)
+            .read_to_end(&mut bytes)
+            .context("standard input")?;
     } else {
         // Without NONBLOCK, opening a FIFO would block for ever.
         let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
-        let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path).with_context(shown)?;
+        let file = fs::OpenOptions::new()
+            .read(true)
+            .custom_flags(flags)
+            .open(path)
+            .with_context(shown)?;
         if !file.metadata().with_context(shown)?.is_file() {
             bail!("{} is not a regular file; `-` is standard input", shown());
         }
@@ -86,21 +95,35 @@ pub fn read_head(prover: &Prover<'_>, path: &Path) -> Result<Head> {
 
 /// Reads the text of a checkpoint file.
 pub fn read_note(path: &Path) -> Result<String> {
-    String::from_utf8(read_file(path, NOTE_BYTES_MAX)?)
-        .map_err(|_| anyhow!(HomeError::Record(format!("`{}` is not text", path.display()))))
+    String::from_utf8(read_file(path, NOTE_BYTES_MAX)?).map_err(|_| {
+        anyhow!(HomeError::Record(format!(
+            "`{}` is not text",
+            path.display()
+        )))
+    })
 }
 
 /// Reads the text of a checkpoint or receipt that was noted earlier.
 pub fn read_noted(path: &Path) -> Result<String> {
-    String::from_utf8(read_file(path, PROOF_BYTES_MAX)?)
-        .with_context(|| format!("head `{}` is neither checkpoint nor receipt", path.display()))
+    String::from_utf8(read_file(path, PROOF_BYTES_MAX)?).with_context(|| {
+        format!(
+            "head `{}` is neither checkpoint nor receipt",
+            path.display()
+        )
+    })
 }
 
 /// Refuses a path that is not a regular file or a link, such as a device, because replacing it
 /// would break it.
 pub fn replaceable(path: &Path) -> Result<()> {
-    if path.symlink_metadata().is_ok_and(|there| !there.is_file() && !there.is_symlink()) {
-        bail!("`{}` is not a regular file; name another with --out", path.display());
+    if path
+        .symlink_metadata()
+        .is_ok_and(|there| !there.is_file() && !there.is_symlink())
+    {
+        bail!(
+            "`{}` is not a regular file; name another with --out",
+            path.display()
+        );
     }
     Ok(())
 }
@@ -150,20 +173,34 @@ pub struct Said {
 /// Reads a line, as far as this program knows its kind.
 pub fn said(line: &Line<'_>) -> Said {
     let Ok(Some(Record::Decision(decision))) = Record::parse(line.kind, &line.body()) else {
-        return Said { request_id: None, action: None, outcome: None };
+        return Said {
+            request_id: None,
+            action: None,
+            outcome: None,
+        };
     };
     let status = serde_json::to_value(decision.status).ok();
-    let status = status.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default();
-    let ruling = decision.decision.and_then(|ruling| serde_json::to_value(ruling).ok());
+    let status = status
+        .as_ref()
+        .and_then(serde_json::Value::as_str)
+        .unwrap_or_default();
+    let ruling = decision
+        .decision
+        .and_then(|ruling| serde_json::to_value(ruling).ok());
     let ruling = ruling.as_ref().and_then(serde_json::Value::as_str);
-    let mut outcome = ruling.map_or_else(|| status.to_owned(), |ruling| format!("{ruling}, {status}"));
+    let mut outcome =
+        ruling.map_or_else(|| status.to_owned(), |ruling| format!("{ruling}, {status}"));
     if let Some(code) = decision.metadata.code {
         outcome.push_str(&format!(", {code}"));
     }
     if let Some(message) = &decision.metadata.message {
         outcome.push_str(&format!(": {message}"));
     }
-    Said { request_id: decision.request_id, action: decision.action, outcome: Some(outcome) }
+    Said {
+        request_id: decision.request_id,
+        action: decision.action,
+        outcome: Some(outcome),
+    }
 }
 
 /// Reports that a check failed.

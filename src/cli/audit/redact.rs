@@ -56,16 +56,29 @@ fn redact(home: &mut Home, args: &Args, output: &Output) -> Result<Exit> {
     let lines = match args.request.parse() {
         Ok(seq) => home.lines_of_request(seq),
         Err(_) => {
-            let id = RequestId::parse(&args.request)
-                .with_context(|| format!("`{}` is no line number and no request id", args.request))?;
+            let id = RequestId::parse(&args.request).with_context(|| {
+                format!("`{}` is no line number and no request id", args.request)
+            })?;
             home.lines_of_id(&id)
         }
     };
-    let by = user(std::env::var("USER").ok().as_deref(), rustix::process::getuid().as_raw());
+    let by = user(
+        std::env::var("USER").ok().as_deref(),
+        rustix::process::getuid().as_raw(),
+    );
     let (fields, reason) = (args.field.clone(), args.reason.clone());
     let plan = lines.and_then(|lines| {
-        let asked = Asked { lines, fields, reason, by };
-        if args.yes { home.redact(&asked) } else { home.plan_redaction(&asked) }
+        let asked = Asked {
+            lines,
+            fields,
+            reason,
+            by,
+        };
+        if args.yes {
+            home.redact(&asked)
+        } else {
+            home.plan_redaction(&asked)
+        }
     });
     let plan = match plan {
         Ok(plan) => plan,
@@ -80,38 +93,61 @@ fn print(home: &Home, plan: &Plan, is_done: bool, output: &Output) -> Result<Exi
         Plan::Done(line) => (Vec::new(), Vec::new(), Some(*line)),
         Plan::Delete(of) => {
             let all = of.values().flatten().filter(|field| is_of_payload(field));
-            (of.keys().copied().collect::<Vec<u64>>(), all.map(|field| field.field.as_str()).collect(), None)
+            (
+                of.keys().copied().collect::<Vec<u64>>(),
+                all.map(|field| field.field.as_str()).collect(),
+                None,
+            )
         }
     };
     fields.sort_unstable();
     fields.dedup();
     if output.is_json() {
-        output.json(&Told { is_done: is_done && before.is_none(), lines, fields, before })?;
+        output.json(&Told {
+            is_done: is_done && before.is_none(),
+            lines,
+            fields,
+            before,
+        })?;
         return Ok(Exit::Success);
     }
     if let Some(line) = before {
         output.line(&format!("redacted already, in line {line}"))?;
         return Ok(Exit::Success);
     }
-    let shown: Vec<&str> =
-        fields.iter().map(|field| if field.is_empty() { "the payload" } else { field }).collect();
+    let shown: Vec<&str> = fields
+        .iter()
+        .map(|field| {
+            if field.is_empty() {
+                "the payload"
+            } else {
+                field
+            }
+        })
+        .collect();
     let lines_shown: Vec<String> = lines.iter().map(u64::to_string).collect();
     let what = format!("{} of line {}", shown.join(", "), lines_shown.join(", "));
     if !is_done {
-        output.line(&output::plain(&format!("would redact {what}; for ever, so say --yes to do it")))?;
+        output.line(&output::plain(&format!(
+            "would redact {what}; for ever, so say --yes to do it"
+        )))?;
         return Ok(Exit::Success);
     }
-    output.line(&output::plain(&format!("redacted {what}, and the hashes it was signed with")))?;
+    output.line(&output::plain(&format!(
+        "redacted {what}, and the hashes it was signed with"
+    )))?;
     let naming = home.verdicts_naming_the_hash(&lines)?;
     if !naming.is_empty() {
         let naming: Vec<String> = naming.iter().map(u64::to_string).collect();
         output.remark(&format!(
-            "verdicts in lines {} name the unsalted hash of the request: whoever guesses all of it can tell that the guess is right",
+            "verdicts in lines {} name the unsalted hash of the request: whoever guesses all of it \
+                can tell that the guess is right",
             naming.join(", ")
         ));
     }
     output.remark(
-        "copies that others made, backups, snapshots of the disk and its freed blocks are not touched",
+        "copies that others made, backups, snapshots of the disk and its freed blocks are not \
+            touched",
     );
     Ok(Exit::Success)
 }

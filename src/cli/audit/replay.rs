@@ -8,7 +8,9 @@ use anyhow::{Context, Result};
 use spoolgate_home::HomeError;
 use spoolgate_host::real_disk::RealDisk;
 use spoolgate_ledger::segment;
-use spoolgate_replay::replay::{AnswerFiles, AnswersReport, Class, Difference, Options, Report, replay};
+use spoolgate_replay::replay::{
+    AnswerFiles, AnswersReport, Class, Difference, Options, Report, replay,
+};
 use spoolgate_wire::code::Exit;
 use walkdir::WalkDir;
 
@@ -33,17 +35,29 @@ const THREADS_DEFAULT_MAX: usize = 8;
 
 /// Runs the replay.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
-    let dir = args.dir.clone().unwrap_or_else(|| home.join(segment::AUDIT_DIR));
+    let dir = args
+        .dir
+        .clone()
+        .unwrap_or_else(|| home.join(segment::AUDIT_DIR));
     let disk = RealDisk::open(&dir).with_context(|| {
-        format!("audit folder `{}`; name a home with --home, or its audit folder", dir.display())
+        format!(
+            "audit folder `{}`; name a home with --home, or its audit folder",
+            dir.display()
+        )
     })?;
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_DEFAULT_MAX);
+    let cores = || {
+        std::thread::available_parallelism()
+            .map_or(1, usize::from)
+            .min(THREADS_DEFAULT_MAX)
+    };
     let options = Options {
         threads: args.threads.map_or_else(cores, usize::from),
         answers: args.answers.as_deref().map(answer_files).transpose()?,
     };
     let progress = Progress::bytes(output, "replaying", log_bytes(&dir));
-    let report = replay(Arc::new(disk), Path::new(""), &options, &mut |done| progress.at(done));
+    let report = replay(Arc::new(disk), Path::new(""), &options, &mut |done| {
+        progress.at(done)
+    });
     drop(progress);
     let report = match report {
         Err(HomeError::NotAHome(_)) => return Err(HomeError::Record(no_log(&dir)).into()),
@@ -54,11 +68,18 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     } else {
         print(&report, output)?;
     }
-    Ok(if report.is_same() { Exit::Success } else { Exit::LedgerCorrupt })
+    Ok(if report.is_same() {
+        Exit::Success
+    } else {
+        Exit::LedgerCorrupt
+    })
 }
 
 fn no_log(dir: &Path) -> String {
-    format!("there is no log in `{}`; name a home with --home, or its audit folder", dir.display())
+    format!(
+        "there is no log in `{}`; name a home with --home, or its audit folder",
+        dir.display()
+    )
 }
 
 fn answer_files(dir: &Path) -> Result<AnswerFiles> {
@@ -67,7 +88,8 @@ fn answer_files(dir: &Path) -> Result<AnswerFiles> {
         let entry = entry.with_context(|| format!("--answers `{}`", dir.display()))?;
         if entry.file_type().is_file() {
             let name = entry.path().strip_prefix(dir).unwrap_or(entry.path());
-            let bytes = fs::read(entry.path()).with_context(|| format!("`{}`", entry.path().display()))?;
+            let bytes =
+                fs::read(entry.path()).with_context(|| format!("`{}`", entry.path().display()))?;
             files.insert(&name.to_string_lossy(), &bytes);
         }
     }
@@ -75,37 +97,67 @@ fn answer_files(dir: &Path) -> Result<AnswerFiles> {
 }
 
 fn print(report: &Report, output: &Output) -> Result<()> {
-    let Report { lines, decisions, answers, differences, missing, .. } = report;
-    let verdict = if report.is_same() { "the same, byte for byte" } else { "NO" };
+    let Report {
+        lines,
+        decisions,
+        answers,
+        differences,
+        missing,
+        ..
+    } = report;
+    let verdict = if report.is_same() {
+        "the same, byte for byte"
+    } else {
+        "NO"
+    };
     let rows = [
         ("log", report.origin.clone()),
-        ("lines", format!("{lines}, of which {decisions} are decisions")),
+        (
+            "lines",
+            format!("{lines}, of which {decisions} are decisions"),
+        ),
         ("answers", format!("{answers} made again")),
         ("differ", differences.to_string()),
         ("missing", missing.to_string()),
         ("replayed", verdict.to_owned()),
     ];
-    let rows: Vec<Vec<String>> = rows.into_iter().map(|(name, what)| vec![name.to_owned(), what]).collect();
+    let rows: Vec<Vec<String>> = rows
+        .into_iter()
+        .map(|(name, what)| vec![name.to_owned(), what])
+        .collect();
     output.table(&["replay", ""], &[], &rows)?;
     let rows: Vec<Vec<String>> = report
         .rows
         .iter()
-        .map(|row| vec![row.lines.to_string(), class(row.class).to_owned(), row.what.clone()])
+        .map(|row| {
+            vec![
+                row.lines.to_string(),
+                class(row.class).to_owned(),
+                row.what.clone(),
+            ]
+        })
         .collect();
     output.table(&["lines", "became", "what"], &["lines"], &rows)?;
     for name in &report.missing_files {
-        output.line(&output::plain(&format!("MISSING  {name}, or it does not hash to its name")))?;
+        output.line(&output::plain(&format!(
+            "MISSING  {name}, or it does not hash to its name"
+        )))?;
     }
     for seq in &report.unanswered {
         output.line(&format!("NO ANSWER  can be made from line {seq}"))?;
     }
     if let Some(why) = &report.broken {
-        output.line(&output::plain(&format!("BROKEN  {why}; what follows was not recomputed")))?;
+        output.line(&output::plain(&format!(
+            "BROKEN  {why}; what follows was not recomputed"
+        )))?;
     }
     if let Some(first) = &report.first {
         print_difference(first, output)?;
     }
-    report.files.as_ref().map_or(Ok(()), |files| print_files(files, output))
+    report
+        .files
+        .as_ref()
+        .map_or(Ok(()), |files| print_files(files, output))
 }
 
 fn class(class: Class) -> &'static str {
@@ -119,24 +171,49 @@ fn class(class: Class) -> &'static str {
 }
 
 fn print_difference(first: &Difference, output: &Output) -> Result<()> {
-    let Difference { line, kind, written_by, recomputed_by, .. } = first;
-    let of = first.request_id.as_ref().map(|id| format!(" of request `{id}`")).unwrap_or_default();
-    let at = first.offset.map(|offset| format!(" from byte {offset} on")).unwrap_or_default();
-    output.line(&output::plain(&format!("DIFFERS  line {line}, a `{kind}`{of},{at} is the first")))?;
+    let Difference {
+        line,
+        kind,
+        written_by,
+        recomputed_by,
+        ..
+    } = first;
+    let of = first
+        .request_id
+        .as_ref()
+        .map(|id| format!(" of request `{id}`"))
+        .unwrap_or_default();
+    let at = first
+        .offset
+        .map(|offset| format!(" from byte {offset} on"))
+        .unwrap_or_default();
+    output.line(&output::plain(&format!(
+        "DIFFERS  line {line}, a `{kind}`{of},{at} is the first"
+    )))?;
     if let Some(why) = &first.why {
         output.line(&output::plain(&format!("  {why}")))?;
     }
     if let Some(member) = &first.member {
         let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
         output.line(&output::plain(&format!("  member      {member}")))?;
-        output.line(&output::plain(&format!("  recorded    {}", shown(&first.recorded))))?;
-        output.line(&output::plain(&format!("  recomputed  {}", shown(&first.recomputed))))?;
+        output.line(&output::plain(&format!(
+            "  recorded    {}",
+            shown(&first.recorded)
+        )))?;
+        output.line(&output::plain(&format!(
+            "  recomputed  {}",
+            shown(&first.recomputed)
+        )))?;
     }
     let words = if written_by == recomputed_by {
-        format!("decided and recomputed by version {recomputed_by}: the line is not what this program writes")
+        format!(
+            "decided and recomputed by version {recomputed_by}: the line is not what this program \
+                writes"
+        )
     } else {
         format!(
-            "decided by version {written_by}, recomputed by {recomputed_by}: another program version decided this; run it \
+            "decided by version {written_by}, recomputed by {recomputed_by}: another program \
+                version decided this; run it \
              with that version to tell a change of program from tampering"
         )
     };
@@ -144,9 +221,16 @@ fn print_difference(first: &Difference, output: &Output) -> Result<()> {
 }
 
 fn print_files(files: &AnswersReport, output: &Output) -> Result<()> {
-    let AnswersReport { same, changed, missing, unknown, .. } = files;
+    let AnswersReport {
+        same,
+        changed,
+        missing,
+        unknown,
+        ..
+    } = files;
     output.line(&format!(
-        "answers: {same} files are the same, {changed} were changed, {unknown} answer nothing; of {missing} lines there is none"
+        "answers: {same} files are the same, {changed} were changed, {unknown} answer nothing; of \
+            {missing} lines there is none"
     ))?;
     for name in &files.changed_files {
         output.line(&output::plain(&format!("CHANGED  {name}")))?;

@@ -28,8 +28,14 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         output.json(&rotated)?;
         return Ok(Exit::Success);
     }
-    output.line(&format!("new keys from ledger line {} on; the old ones are deleted", rotated.line))?;
+    output.line(&format!(
+        "new keys from ledger line {} on; the old ones are deleted",
+        rotated.line
+    ))?;
     output.line(&output::plain(&format!("log key  {}", rotated.log_key)))?;
-    output.line("Publish this key where you published the one before: checkpoints and receipts verify under it from now on, older ones under the old one.")?;
+    output.line(
+        "Publish this key where you published the one before: checkpoints and receipts \
+        verify under it from now on, older ones under the old one.",
+    )?;
     Ok(Exit::Success)
 }

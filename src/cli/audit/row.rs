@@ -88,7 +88,8 @@ impl<'a> Rows<'a> {
         if self.output.is_json() {
             return self.output.line(&line.text);
         }
-        self.output.line(&self.render(&line.seq.to_string(), &row_of(line)))
+        self.output
+            .line(&self.render(&line.seq.to_string(), &row_of(line)))
     }
 
     fn render(&self, seq: &str, row: &Row) -> String {
@@ -102,7 +103,11 @@ impl<'a> Rows<'a> {
             Tone::Waits => "33",
             Tone::Told => "2",
         };
-        let word = if self.colored { format!("\u{1b}[{color}m{word}\u{1b}[0m") } else { word };
+        let word = if self.colored {
+            format!("\u{1b}[{color}m{word}\u{1b}[0m")
+        } else {
+            word
+        };
         let text = format!(
             "{seq:>8}  {:<24}  {word}  {:<14}  {:<44}  {:<20}  {}",
             cell(&row.time),
@@ -127,7 +132,11 @@ fn row_of(line: &Line) -> Row {
 
 /// Builds a row without an outcome. If `what` is empty, the kind of the line is shown.
 fn told(time: &str, line: &Line, what: String, why: String) -> Row {
-    let what = if what.is_empty() { line.kind.clone() } else { what };
+    let what = if what.is_empty() {
+        line.kind.clone()
+    } else {
+        what
+    };
     Row {
         time: time.to_owned(),
         outcome: ("-", Tone::Told),
@@ -155,9 +164,15 @@ fn row_of_decision(decision: &Decision) -> Row {
     Row {
         time: decision.timestamp.to_string(),
         outcome: outcome(decision),
-        who: output::short(decision.source.as_deref().unwrap_or("-"), NAME_CHARACTERS_MAX),
+        who: output::short(
+            decision.source.as_deref().unwrap_or("-"),
+            NAME_CHARACTERS_MAX,
+        ),
         what: what(decision),
-        id: output::short(decision.request_id.as_deref().unwrap_or("-"), NAME_CHARACTERS_MAX),
+        id: output::short(
+            decision.request_id.as_deref().unwrap_or("-"),
+            NAME_CHARACTERS_MAX,
+        ),
         why: why(decision),
     }
 }
@@ -179,10 +194,15 @@ fn what(decision: &Decision) -> String {
         return output::short(&format!("file {}", decision.file), WHY_CHARACTERS_MAX);
     };
     let mut words = vec![output::short(action, NAME_CHARACTERS_MAX)];
-    if let (Some(side), Some(size), Some(symbol)) = (&decision.side, decision.size, &decision.symbol) {
+    if let (Some(side), Some(size), Some(symbol)) =
+        (&decision.side, decision.size, &decision.symbol)
+    {
         words.extend([side.clone(), size.normalized().to_string(), symbol.clone()]);
-        match (sent(decision, "order_type").as_deref(), sent(decision, "price"), sent(decision, "stop_price"))
-        {
+        match (
+            sent(decision, "order_type").as_deref(),
+            sent(decision, "price"),
+            sent(decision, "stop_price"),
+        ) {
             (Some("stop"), _, Some(trigger)) => words.push(format!("at stop {trigger}")),
             (_, Some(price), _) => words.push(format!("@ {price}")),
             (Some("market"), ..) => words.push("at market".to_owned()),
@@ -197,14 +217,23 @@ fn what(decision: &Decision) -> String {
 
 /// Describes a failed check with its value and its limit.
 fn failed(check: &CheckRow) -> String {
-    let amount = |amount: Option<spoolgate_wire::amount::Amount>| amount.map(|a| a.normalized().to_string());
-    let unit = if check.unit == "bool" { "" } else { check.unit.as_ref() };
+    let amount =
+        |amount: Option<spoolgate_wire::amount::Amount>| amount.map(|a| a.normalized().to_string());
+    let unit = if check.unit == "bool" {
+        ""
+    } else {
+        check.unit.as_ref()
+    };
     match (amount(check.value), amount(check.limit)) {
         (Some(value), Some(limit)) if check.unit != "bool" => {
             format!("{} {value} (limit {limit} {unit})", check.name).replace(" )", ")")
         }
         _ => match &check.reason {
-            Some(reason) => format!("{}: {}", check.name, output::short(reason, WHY_CHARACTERS_MAX)),
+            Some(reason) => format!(
+                "{}: {}",
+                check.name,
+                output::short(reason, WHY_CHARACTERS_MAX)
+            ),
             None => check.name.to_string(),
         },
     }
@@ -214,7 +243,12 @@ fn why(decision: &Decision) -> String {
     if let Some(original) = decision.metadata.replay_of {
         return format!("answered again as in line {original}");
     }
-    let checks: Vec<String> = decision.checks.iter().filter(|check| !check.passed).map(failed).collect();
+    let checks: Vec<String> = decision
+        .checks
+        .iter()
+        .filter(|check| !check.passed)
+        .map(failed)
+        .collect();
     let message = decision.metadata.message.as_deref().unwrap_or_default();
     let reason = if checks.is_empty() || decision.status == Status::Success {
         output::short(message, WHY_CHARACTERS_MAX)
@@ -260,10 +294,15 @@ fn row_of_event(line: &Line, record: &Record) -> Row {
             input.note.clone(),
         ),
         Record::AdmissionInput(input) => match &input.about {
-            AskedFor::Policy { domain, .. } => {
-                row("command", format!("policy of {domain}"), "", input.note.clone())
-            }
-            AskedFor::Lineage { source, request_id, .. } => row(
+            AskedFor::Policy { domain, .. } => row(
+                "command",
+                format!("policy of {domain}"),
+                "",
+                input.note.clone(),
+            ),
+            AskedFor::Lineage {
+                source, request_id, ..
+            } => row(
                 "command",
                 format!("lineage of a task of {source}"),
                 request_id.as_str(),
@@ -276,7 +315,9 @@ fn row_of_event(line: &Line, record: &Record) -> Row {
             "",
             format!("{} changes", rows.changes.len()),
         ),
-        Record::Genesis(genesis) => row("", "the log begins".to_owned(), "", genesis.origin.clone()),
+        Record::Genesis(genesis) => {
+            row("", "the log begins".to_owned(), "", genesis.origin.clone())
+        }
         Record::Rotate(rotation) => row(
             &rotation.by.to_string(),
             format!("the log's key is {} from here on", rotation.log_key),
@@ -284,7 +325,11 @@ fn row_of_event(line: &Line, record: &Record) -> Row {
             rotation.reason.clone(),
         ),
         Record::Redact(line) => {
-            let fields: Vec<&str> = line.fields.iter().map(|field| field.field.as_str()).collect();
+            let fields: Vec<&str> = line
+                .fields
+                .iter()
+                .map(|field| field.field.as_str())
+                .collect();
             row(
                 line.by.as_str(),
                 format!("redacts {} of line {}", fields.join(", "), line.line),
@@ -292,10 +337,18 @@ fn row_of_event(line: &Line, record: &Record) -> Row {
                 line.reason.clone(),
             )
         }
-        Record::Admin(admin) => row(&admin.by.to_string(), admin.note.clone(), "", admin.reason.clone()),
-        Record::Published(published) => {
-            row("", format!("answers up to {} are durable", published.up_to), "", String::new())
-        }
+        Record::Admin(admin) => row(
+            &admin.by.to_string(),
+            admin.note.clone(),
+            "",
+            admin.reason.clone(),
+        ),
+        Record::Published(published) => row(
+            "",
+            format!("answers up to {} are durable", published.up_to),
+            "",
+            String::new(),
+        ),
         Record::Event(_, event) => row("", event.note.clone(), "", fault_of(event)),
         Record::Response(line) => Row {
             outcome: match line.status {
@@ -306,7 +359,10 @@ fn row_of_event(line: &Line, record: &Record) -> Row {
                 &line.source,
                 format!("{} of line {}", line.action, line.request_line),
                 &line.request_id,
-                line.metadata.message.clone().unwrap_or_else(|| line.note.clone()),
+                line.metadata
+                    .message
+                    .clone()
+                    .unwrap_or_else(|| line.note.clone()),
             )
         },
         Record::Decision(decision) => row_of_decision(decision),

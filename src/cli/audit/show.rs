@@ -33,7 +33,13 @@ fn indented(text: &str) -> String {
             out.push_str(&"  ".repeat(depth));
         };
         match c {
-            '{' | '[' if characters.peek().is_some_and(|next| matches!(next, '}' | ']')) => out.push(c),
+            '{' | '['
+                if characters
+                    .peek()
+                    .is_some_and(|next| matches!(next, '}' | ']')) =>
+            {
+                out.push(c)
+            }
             '{' | '[' => {
                 depth += 1;
                 out.push(c);
@@ -65,7 +71,8 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let found = lines(home, &args.what)?;
     if found.is_empty() {
         bail!(
-            "there is no line and no request `{}` in this ledger; `spoolgate audit tail` shows the newest",
+            "there is no line and no request `{}` in this ledger; `spoolgate audit tail` shows the \
+                newest",
             output::plain(&args.what)
         );
     }
@@ -88,8 +95,10 @@ mod tests {
         let text = r#"{"b":[1,{"a":"x\\\",:{}[]"},[],{}],"c":null}"#;
         let shown = indented(text);
         assert!(shown.lines().count() > 8, "{shown}");
-        let (before, after): (serde_json::Value, serde_json::Value) =
-            (serde_json::from_str(text).unwrap(), serde_json::from_str(&shown).unwrap());
+        let (before, after): (serde_json::Value, serde_json::Value) = (
+            serde_json::from_str(text).unwrap(),
+            serde_json::from_str(&shown).unwrap(),
+        );
         assert_eq!(before, after);
         assert!(shown.find("\"b\"") < shown.find("\"c\""));
     }

@@ -53,9 +53,17 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-fn follow(home: &Path, args: &Args, filter: &Filter, rows: &Rows<'_>, output: &Output) -> Result<()> {
+fn follow(
+    home: &Path,
+    args: &Args,
+    filter: &Filter,
+    rows: &Rows<'_>,
+    output: &Output,
+) -> Result<()> {
     let stop = stop_on_signals()?;
-    let Some(books) = wait_for(home, args, &stop, output)? else { return Ok(()) };
+    let Some(books) = wait_for(home, args, &stop, output)? else {
+        return Ok(());
+    };
     tell_missing(&books, output)?;
     let end = books.end()?;
     let mut before = filter.clone();
@@ -63,8 +71,13 @@ fn follow(home: &Path, args: &Args, filter: &Filter, rows: &Rows<'_>, output: &O
     rows.heading()?;
     books.find(&before, Some(args.lines), &mut |line| rows.line(line))?;
     let mut follower = Follower::new(books, end)?;
-    let mut show =
-        |line: &Line| -> Result<()> { if filter.matches(line)? { rows.line(line) } else { Ok(()) } };
+    let mut show = |line: &Line| -> Result<()> {
+        if filter.matches(line)? {
+            rows.line(line)
+        } else {
+            Ok(())
+        }
+    };
     while !stop.load(Ordering::Relaxed) {
         for remark in follower.poll(&mut show)? {
             output.remark(&remark);
@@ -77,13 +90,21 @@ fn follow(home: &Path, args: &Args, filter: &Filter, rows: &Rows<'_>, output: &O
 }
 
 /// Waits until there is a ledger, and opens it. `None` if the command was stopped before.
-fn wait_for(home: &Path, args: &Args, stop: &Arc<AtomicBool>, output: &Output) -> Result<Option<Books>> {
+fn wait_for(
+    home: &Path,
+    args: &Args,
+    stop: &Arc<AtomicBool>,
+    output: &Output,
+) -> Result<Option<Books>> {
     let folder = args.place.folder(home);
     let mut told = false;
     // A ledger is created as a whole: its first file exists or it does not.
     while !spoolgate_ledger::segment::is_log(&folder) {
         if !told {
-            output.remark(&format!("there is no ledger in `{}` yet; waiting for it", folder.display()));
+            output.remark(&format!(
+                "there is no ledger in `{}` yet; waiting for it",
+                folder.display()
+            ));
             told = true;
         }
         if rest(stop)? {
@@ -98,7 +119,10 @@ fn rest(stop: &Arc<AtomicBool>) -> Result<bool> {
     let stdout = std::io::stdout();
     // No event is requested: only the closed other end of a pipe ends the wait early.
     let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
-    let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_EVERY_MS * 1_000_000 };
+    let timeout = Timespec {
+        tv_sec: 0,
+        tv_nsec: LOOK_EVERY_MS * 1_000_000,
+    };
     match poll(&mut fds, Some(&timeout)) {
         Ok(0) | Err(Errno::INTR) => {}
         Ok(_) => return Ok(true),

@@ -47,19 +47,31 @@ const LIVE_TRIES: usize = 2;
 
 /// Verifies a ledger and prints the report.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
-    let dir = args.dir.clone().unwrap_or_else(|| home.join(segment::AUDIT_DIR));
+    let dir = args
+        .dir
+        .clone()
+        .unwrap_or_else(|| home.join(segment::AUDIT_DIR));
     let mut options = Options {
         strict: args.strict.then_some(canonical),
         chain: args.chain,
-        key: args.key.as_deref().map(str::parse).transpose().context("--key")?,
+        key: args
+            .key
+            .as_deref()
+            .map(str::parse)
+            .transpose()
+            .context("--key")?,
         heads: Vec::new(),
         threads: match args.threads {
             Some(threads) => usize::from(threads),
-            None => std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_DEFAULT_MAX),
+            None => std::thread::available_parallelism()
+                .map_or(1, usize::from)
+                .min(THREADS_DEFAULT_MAX),
         },
     };
     for head in &args.head {
-        options.heads.push((head.display().to_string(), receipts::read_noted(head)?));
+        options
+            .heads
+            .push((head.display().to_string(), receipts::read_noted(head)?));
     }
     let mut report = verify_folder(&dir, &options, output)?;
     // Beside a running gate, the last batch may be half written at first; real damage stays.
@@ -71,13 +83,20 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         report = verify_folder(&dir, &options, output)?;
     }
     print_report(&report, output)?;
-    Ok(if report.ok { Exit::Success } else { Exit::LedgerCorrupt })
+    Ok(if report.ok {
+        Exit::Success
+    } else {
+        Exit::LedgerCorrupt
+    })
 }
 
 /// Verifies the ledger in a folder.
 pub fn verify_folder(dir: &Path, options: &Options, output: &Output) -> Result<Report> {
     let disk = RealDisk::open(dir).with_context(|| {
-        format!("audit folder `{}`; name a home with --home, or its audit folder", dir.display())
+        format!(
+            "audit folder `{}`; name a home with --home, or its audit folder",
+            dir.display()
+        )
     })?;
     let progress = Progress::bytes(output, "verifying", log_bytes(dir));
     let report = verify::verify(&disk, Path::new(""), options, &|done| progress.at(done));
@@ -101,35 +120,69 @@ pub fn print_report(report: &Report, output: &Output) -> Result<()> {
         vec!["log key".to_owned(), report.log_key.clone()],
         vec![
             "lines".to_owned(),
-            format!("{} in {} sealed batches, {} segments", report.lines, report.batches, report.segments),
+            format!(
+                "{} in {} sealed batches, {} segments",
+                report.lines, report.batches, report.segments
+            ),
         ],
         vec!["head".to_owned(), report.head.clone()],
-        vec!["verified".to_owned(), if report.ok { reached.to_owned() } else { "NO".to_owned() }],
+        vec![
+            "verified".to_owned(),
+            if report.ok {
+                reached.to_owned()
+            } else {
+                "NO".to_owned()
+            },
+        ],
     ];
     let chain_only = report.root.is_empty();
     if !chain_only {
         rows.insert(3, vec!["root".to_owned(), report.root.clone()]);
     }
-    rows.extend(report.heads.iter().map(|head| vec!["noted head".to_owned(), head.clone()]));
-    let checkpoint = report.checkpoint.clone().unwrap_or_else(|| "none that lies on the log".to_owned());
+    rows.extend(
+        report
+            .heads
+            .iter()
+            .map(|head| vec!["noted head".to_owned(), head.clone()]),
+    );
+    let checkpoint = report
+        .checkpoint
+        .clone()
+        .unwrap_or_else(|| "none that lies on the log".to_owned());
     if !chain_only {
         rows.push(vec!["checkpoint".to_owned(), checkpoint]);
     }
     if report.keys.len() > 1 {
-        let key = |key: &KeyReport| vec![format!("key from line {}", key.from_line), key.log_key.clone()];
+        let key = |key: &KeyReport| {
+            vec![
+                format!("key from line {}", key.from_line),
+                key.log_key.clone(),
+            ]
+        };
         rows.extend(report.keys.iter().map(key));
     }
     if report.ok {
-        rows.extend(report.not_shown.iter().map(|what| vec!["not shown".to_owned(), what.clone()]));
+        rows.extend(
+            report
+                .not_shown
+                .iter()
+                .map(|what| vec!["not shown".to_owned(), what.clone()]),
+        );
     }
     if report.torn > 0 {
         rows.push(vec![
             "torn".to_owned(),
-            format!("{} unanswered batches, frozen and accounted for", report.torn),
+            format!(
+                "{} unanswered batches, frozen and accounted for",
+                report.torn
+            ),
         ]);
     }
     if report.archived > 0 {
-        rows.push(vec!["archived".to_owned(), format!("{} segments", report.archived)]);
+        rows.push(vec![
+            "archived".to_owned(),
+            format!("{} segments", report.archived),
+        ]);
     }
     if report.pruned > 0 {
         rows.push(vec![
@@ -141,18 +194,30 @@ pub fn print_report(report: &Report, output: &Output) -> Result<()> {
         ]);
     }
     if report.sealed.fields > 0 {
-        let Sealed { fields, disclosed, redacted, not_seen, .. } = &report.sealed;
+        let Sealed {
+            fields,
+            disclosed,
+            redacted,
+            not_seen,
+            ..
+        } = &report.sealed;
         let known = if *not_seen {
             "disclosures not seen: the folder came without `blobs`".to_owned()
         } else {
             format!("{disclosed} disclosed as committed to, {redacted} redacted by a line")
         };
-        rows.push(vec!["sealed fields".to_owned(), format!("{fields}: {known}")]);
+        rows.push(vec![
+            "sealed fields".to_owned(),
+            format!("{fields}: {known}"),
+        ]);
     }
     output.table(&["ledger", ""], &[], &rows)?;
     for problem in &report.problems {
         // The ledger must not control the terminal of its auditor.
-        let told = format!("PROBLEM  {} at byte {}: {}", problem.file, problem.offset, problem.what);
+        let told = format!(
+            "PROBLEM  {} at byte {}: {}",
+            problem.file, problem.offset, problem.what
+        );
         output.line(&output::plain(&told))?;
     }
     Ok(())

@@ -21,7 +21,13 @@ use crate::cli::progress::{Progress, log_bytes};
 /// Decides every logged request again.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate rules backtest --rules draft\n  spoolgate rules backtest --rules draft --from 2026-01-01T00:00:00Z --flips 100\n  spoolgate rules backtest                       under the rules of the time: nothing may differ\n  spoolgate --format json rules backtest --rules draft | jq .flips\n\nDIR holds rules/ as a home does, and council/ and proposals/theses/ if they are to count. Each request meets the state as\nit was: what a flip would have changed for later requests is not followed. Exit code 0 whatever flips; without --rules, 5\nif any decision comes out differently."
+    after_help = "Examples:\n  spoolgate rules backtest --rules draft\n  spoolgate rules backtest \
+        --rules draft --from 2026-01-01T00:00:00Z --flips 100\n  spoolgate rules \
+            backtest                       under the rules of the time: nothing may differ\n  \
+                spoolgate --format json rules backtest --rules draft | jq .flips\n\nDIR holds \
+                    rules/ as a home does, and council/ and proposals/theses/ if they are to \
+                        count. Each request meets the state as\nit was: what a flip would have \
+                            changed for later requests is not followed. Exit code 0 whatever flips; without --rules, 5\nif any decision comes out differently."
 )]
 pub struct Args {
     /// The folder with other rules; default: the stored rulebook of each decision.
@@ -44,7 +50,9 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let rules = match &args.rules {
         Some(dir) => {
             let bundle = load(dir).map_err(HomeError::Rulebook)?;
-            Some(Arc::new(Rulebook::compile(&bundle).map_err(HomeError::Rulebook)?))
+            Some(Arc::new(
+                Rulebook::compile(&bundle).map_err(HomeError::Rulebook)?,
+            ))
         }
         None => None,
     };
@@ -54,7 +62,11 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         to: time("to", args.to.as_deref())?,
         flips: args.flips,
     };
-    let progress = Progress::bytes(output, "deciding again", log_bytes(&home.join(segment::AUDIT_DIR)));
+    let progress = Progress::bytes(
+        output,
+        "deciding again",
+        log_bytes(&home.join(segment::AUDIT_DIR)),
+    );
     let report = backtest(home, &seams, &options, &mut |done| progress.at(done));
     drop(progress);
     let report = report?;
@@ -63,19 +75,30 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     } else {
         print(&report, output)?;
     }
-    let is_apart = options.rules.is_none() && (report.flipped() > 0 || !report.other_bytes.is_empty());
-    Ok(if is_apart { Exit::LedgerCorrupt } else { Exit::Success })
+    let is_apart =
+        options.rules.is_none() && (report.flipped() > 0 || !report.other_bytes.is_empty());
+    Ok(if is_apart {
+        Exit::LedgerCorrupt
+    } else {
+        Exit::Success
+    })
 }
 
 fn print(report: &Report, output: &Output) -> Result<()> {
-    let under = report.rulebook.clone().unwrap_or_else(|| "each decision's own".to_owned());
+    let under = report
+        .rulebook
+        .clone()
+        .unwrap_or_else(|| "each decision's own".to_owned());
     let mut rows = vec![
         vec!["rulebook".to_owned(), under],
         vec!["decisions".to_owned(), report.decisions.to_string()],
         vec!["decided again".to_owned(), report.again.to_string()],
     ];
     rows.extend(
-        report.not_again.iter().map(|(why, count)| vec!["not again".to_owned(), format!("{count}: {why}")]),
+        report
+            .not_again
+            .iter()
+            .map(|(why, count)| vec!["not again".to_owned(), format!("{count}: {why}")]),
     );
     let counts = [
         ("same", report.same),
@@ -86,16 +109,35 @@ fn print(report: &Report, output: &Output) -> Result<()> {
     ];
     rows.extend(counts.map(|(name, count)| vec![name.to_owned(), count.to_string()]));
     if !report.other_bytes.is_empty() {
-        rows.push(vec!["lines of other bytes".to_owned(), format!("{:?}", report.other_bytes)]);
+        rows.push(vec![
+            "lines of other bytes".to_owned(),
+            format!("{:?}", report.other_bytes),
+        ]);
     }
     output.table(&["backtest", ""], &[], &rows)?;
-    effects(output, &[("recorded", &report.recorded), ("backtest", &report.backtest)])?;
+    effects(
+        output,
+        &[
+            ("recorded", &report.recorded),
+            ("backtest", &report.backtest),
+        ],
+    )?;
     if !report.flips.is_empty() {
-        output.heading(&format!("{} of {} flips", report.flips.len(), report.flipped()))?;
+        output.heading(&format!(
+            "{} of {} flips",
+            report.flips.len(),
+            report.flipped()
+        ))?;
     }
-    report.flips.iter().try_for_each(|flipped| print_flip(flipped, output))?;
+    report
+        .flips
+        .iter()
+        .try_for_each(|flipped| print_flip(flipped, output))?;
     if report.rulebook.is_some() && report.flipped() > 0 {
-        output.remark("each request was decided on the state as it was; what a flip would have changed later is not followed");
+        output.remark(
+            "each request was decided on the state as it was; what a flip would have \
+            changed later is not followed",
+        );
     }
     Ok(())
 }
@@ -105,8 +147,14 @@ pub(super) fn effects(output: &Output, of: &[(&str, &Effects)]) -> Result<()> {
     let mut rows = Vec::new();
     for (name, effects) in of {
         for (rule, tally) in &effects.rules {
-            let counts =
-                [tally.fired, tally.sole, tally.joint, tally.shadow_sole, tally.shadow_joint, tally.warned];
+            let counts = [
+                tally.fired,
+                tally.sole,
+                tally.joint,
+                tally.shadow_sole,
+                tally.shadow_joint,
+                tally.warned,
+            ];
             let mut row = vec![rule.to_string(), (*name).to_owned()];
             row.extend(counts.map(|count| count.to_string()));
             rows.push(row);
@@ -116,7 +164,16 @@ pub(super) fn effects(output: &Output, of: &[(&str, &Effects)]) -> Result<()> {
         return Ok(());
     }
     rows.sort();
-    let header = ["rule", "in", "fired", "sole", "joint", "shadow sole", "shadow joint", "warned"];
+    let header = [
+        "rule",
+        "in",
+        "fired",
+        "sole",
+        "joint",
+        "shadow sole",
+        "shadow joint",
+        "warned",
+    ];
     output.heading("rules that fired")?;
     output.table(&header, header.get(2..).unwrap_or_default(), &rows)
 }
@@ -133,23 +190,45 @@ fn print_flip(flipped: &Flipped, output: &Output) -> Result<()> {
         flipped.flip.as_str()
     )))?;
     for (name, side) in [("was", &flipped.before), ("is", &flipped.after)] {
-        output.line(&super::super::output::plain(&format!("  {name:4}{}", told(side))))?;
+        output.line(&super::super::output::plain(&format!(
+            "  {name:4}{}",
+            told(side)
+        )))?;
         for row in &side.failed {
-            output.line(&super::super::output::plain(&format!("        {}", failed(row))))?;
+            output.line(&super::super::output::plain(&format!(
+                "        {}",
+                failed(row)
+            )))?;
         }
     }
     Ok(())
 }
 
 fn told(side: &Side) -> String {
-    let code = side.code.map_or_else(String::new, |code| format!(" {code}"));
-    let message = side.message.as_ref().map_or_else(String::new, |message| format!(": {message}"));
+    let code = side
+        .code
+        .map_or_else(String::new, |code| format!(" {code}"));
+    let message = side
+        .message
+        .as_ref()
+        .map_or_else(String::new, |message| format!(": {message}"));
     format!("{}{code}{message}", side.fate.as_str())
 }
 
 fn failed(row: &CheckRow) -> String {
-    let value = row.value.map_or_else(|| "unknown".to_owned(), |value| value.normalized().to_string());
-    let limit = row.limit.map_or_else(|| "none".to_owned(), |limit| limit.normalized().to_string());
-    let reason = row.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
-    format!("{} {value} against {limit} ({}) in {}{reason}", row.name, row.unit, row.source)
+    let value = row.value.map_or_else(
+        || "unknown".to_owned(),
+        |value| value.normalized().to_string(),
+    );
+    let limit = row
+        .limit
+        .map_or_else(|| "none".to_owned(), |limit| limit.normalized().to_string());
+    let reason = row
+        .reason
+        .as_ref()
+        .map_or_else(String::new, |reason| format!(": {reason}"));
+    format!(
+        "{} {value} against {limit} ({}) in {}{reason}",
+        row.name, row.unit, row.source
+    )
 }

@@ -34,7 +34,11 @@ pub fn to_stop(reading: &Reading, test: &Test, fact: &Fact<'_>) -> Option<String
         }
         (Test::LinksNotIn(of), _) => format!("`{name}` with links to {} only", members(of)),
         (Test::Matches { pattern, wanted }, _) => {
-            let which = if *wanted { "that does not match" } else { "that matches" };
+            let which = if *wanted {
+                "that does not match"
+            } else {
+                "that matches"
+            };
             format!("`{name}` {which} /{}/", pattern.0.as_str())
         }
         (Test::Absent, _) => format!("`{name}` given"),
@@ -47,9 +51,16 @@ fn members(of: &Members) -> String {
     match of {
         Members::Named { set, .. } => format!("what the set `{}` holds", set.name),
         Members::Listed(listed) => {
-            let named: Vec<String> =
-                listed.iter().take(NAMED_MAX).map(|text| format!("\"{text}\"")).collect();
-            let more = if listed.len() > NAMED_MAX { ", ..." } else { "" };
+            let named: Vec<String> = listed
+                .iter()
+                .take(NAMED_MAX)
+                .map(|text| format!("\"{text}\""))
+                .collect();
+            let more = if listed.len() > NAMED_MAX {
+                ", ..."
+            } else {
+                ""
+            };
             format!("{}{more}", named.join(" or "))
         }
     }
@@ -75,13 +86,20 @@ fn words(kind: Kind, ranges: &Ranges) -> String {
             format!("between {} and {}", number(kind, a), number(kind, b))
         }
     };
-    let parts: Vec<String> = ranges.parts().iter().map(|range| part(range.low, range.high)).collect();
+    let parts: Vec<String> = ranges
+        .parts()
+        .iter()
+        .map(|range| part(range.low, range.high))
+        .collect();
     parts.join(" or ")
 }
 
 /// Describes the nearest values outside the ranges, below or above `at`.
 fn outside(kind: Kind, ranges: &Ranges, at: Amount) -> Option<String> {
-    let range = ranges.parts().iter().find(|range| Ranges::between(range.low, range.high).holds(at))?;
+    let range = ranges
+        .parts()
+        .iter()
+        .find(|range| Ranges::between(range.low, range.high).holds(at))?;
     let far = |end: Amount| at.checked_sub(end).map(Amount::abs);
     let below = match range.low {
         End::Open => None,
@@ -120,6 +138,9 @@ mod tests {
         assert_eq!(told(&between, "19").unwrap(), "20 or more");
         assert_eq!(told(&Ranges::all(), "1"), None);
         let day = of(End::With(amount("1320")), End::Open);
-        assert_eq!(outside(Kind::TimeOfDay, &day, amount("1325")).unwrap(), "below 22:00");
+        assert_eq!(
+            outside(Kind::TimeOfDay, &day, amount("1325")).unwrap(),
+            "below 22:00"
+        );
     }
 }

@@ -23,7 +23,13 @@ use crate::cli::output::Output;
 /// Compare two rulebooks: is the new one tighter, looser, or neither?
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate rules diff main-checkout my-checkout\n  spoolgate rules diff main-checkout . --witness w.json; spoolgate handle --dry-run w.json\n  spoolgate --format json rules diff old new | jq -r .direction\n\nOf every direction that is not excluded a witness is shown: facts that the two treat differently, run through both.\nWith --witness the one that is treated more kindly (if there is none, the other) is written as a request for\n`handle --dry-run --rules OLD` and `--rules NEW`. Exit codes: 0 the same or tighter, 1 looser, neither, or not\nproved, 2 a fault of the rule files."
+    after_help = "Examples:\n  spoolgate rules diff main-checkout my-checkout\n  spoolgate rules \
+        diff main-checkout . --witness w.json; spoolgate handle --dry-run w.json\n  spoolgate \
+            --format json rules diff old new | jq -r .direction\n\nOf every direction that is not \
+                excluded a witness is shown: facts that the two treat differently, run through \
+                    both.\nWith --witness the one that is treated more kindly (if there is none, \
+                        the other) is written as a request for\n`handle --dry-run --rules OLD` and \
+                            `--rules NEW`. Exit codes: 0 the same or tighter, 1 looser, neither, or not\nproved, 2 a fault of the rule files."
 )]
 pub struct Args {
     /// The old rules: a home, or a folder that is its `rules`.
@@ -87,7 +93,10 @@ fn word(direction: Direction) -> &'static str {
 
 /// Runs the command.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
-    let (old, new) = (Folder::read(home, Some(&args.old))?, Folder::read(home, Some(&args.new))?);
+    let (old, new) = (
+        Folder::read(home, Some(&args.old))?,
+        Folder::read(home, Some(&args.new))?,
+    );
     let (before, after) = (old.sound_rules()?.rules, new.sound_rules()?.rules);
     let compared = proof::compare(&before, &after, STEPS_MAX);
     let rulebook = match new.rulebook() {
@@ -96,11 +105,14 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         None => facts::shipped()?,
     };
     let prices = prices(home);
-    let plainer =
-        |found: Option<Witness>| found.map(|witness| witness::plainer(&rulebook, &before, &after, &witness));
+    let plainer = |found: Option<Witness>| {
+        found.map(|witness| witness::plainer(&rulebook, &before, &after, &witness))
+    };
     let (loosens, tightens) = (plainer(compared.loosens), plainer(compared.tightens));
     let view_of = |witness: &Option<Witness>| {
-        witness.as_ref().map(|witness| view(&rulebook, &prices, &before, &after, witness))
+        witness
+            .as_ref()
+            .map(|witness| view(&rulebook, &prices, &before, &after, witness))
     };
     let view = DiffView {
         direction: word(compared.direction),
@@ -116,22 +128,36 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         false => print(&view, &loosens, &tightens, output)?,
     }
     if let Some(path) = &args.witness {
-        write_witness(path, view.loosens.as_ref().or(view.tightens.as_ref()), output)?;
+        write_witness(
+            path,
+            view.loosens.as_ref().or(view.tightens.as_ref()),
+            output,
+        )?;
     }
     let is_proved = matches!(compared.direction, Direction::Same | Direction::Tightening);
-    Ok(if is_proved { Exit::Success } else { Exit::Refused })
+    Ok(if is_proved {
+        Exit::Success
+    } else {
+        Exit::Refused
+    })
 }
 
 /// Returns the paths of files that differ, or exist on one side only.
 fn differing<'a>(old: &'a Folder, new: &'a Folder) -> impl Iterator<Item = &'a String> {
     let all: BTreeSet<&String> = old.texts.keys().chain(new.texts.keys()).collect();
-    all.into_iter().filter(|path| old.texts.get(*path) != new.texts.get(*path))
+    all.into_iter()
+        .filter(|path| old.texts.get(*path) != new.texts.get(*path))
 }
 
 fn changed(old: &Folder, new: &Folder, is_wanted: fn(&str) -> bool) -> Vec<ChangedView> {
     let wanted = differing(old, new).filter(|path| is_wanted(path));
     let views = wanted.map(|path| ChangedView {
-        name: path.rsplit('/').next().unwrap_or(path).trim_end_matches(".yaml").to_owned(),
+        name: path
+            .rsplit('/')
+            .next()
+            .unwrap_or(path)
+            .trim_end_matches(".yaml")
+            .to_owned(),
         change: match (old.texts.contains_key(path), new.texts.contains_key(path)) {
             (true, true) => "changed",
             (true, false) => "removed",
@@ -144,14 +170,21 @@ fn changed(old: &Folder, new: &Folder, is_wanted: fn(&str) -> bool) -> Vec<Chang
 /// Returns the differing files that are neither rules, sets nor cases; the comparison ignores them.
 fn not_compared(old: &Folder, new: &Folder) -> Vec<String> {
     let others = differing(old, new).filter(|path| !is_rule(path) && !is_set(path));
-    others.filter(|path| !path.starts_with(&format!("{CASES}/"))).cloned().collect()
+    others
+        .filter(|path| !path.starts_with(&format!("{CASES}/")))
+        .cloned()
+        .collect()
 }
 
 /// Returns the last prices of the home, if it is one. A witness near them is a realistic request.
 fn prices(home: &Path) -> Prices {
-    let Ok((view, _)) = look::view(home) else { return Prices::new() };
+    let Ok((view, _)) = look::view(home) else {
+        return Prices::new();
+    };
     let markets = view.state.book.markets.iter();
-    markets.filter_map(|(symbol, market)| Some((symbol.clone(), market.last.as_ref()?.price))).collect()
+    markets
+        .filter_map(|(symbol, market)| Some((symbol.clone(), market.last.as_ref()?.price)))
+        .collect()
 }
 
 fn view(
@@ -163,13 +196,20 @@ fn view(
 ) -> WitnessView {
     let verdict = |rules: &RuleSet| {
         let verdict = Verdict::of(rules, witness);
-        VerdictView { verdict: verdict.word(), rules: verdict.rules }
+        VerdictView {
+            verdict: verdict.word(),
+            rules: verdict.rules,
+        }
     };
     let Made { request, outside } = witness::request(rulebook, prices, witness);
     WitnessView {
         action: witness.action.clone(),
         facts: facts::views(witness.facts.iter().map(|(reading, fact)| (reading, fact))),
-        approved: witness.approved.iter().map(|(set, value)| (set.to_string(), value.clone())).collect(),
+        approved: witness
+            .approved
+            .iter()
+            .map(|(set, value)| (set.to_string(), value.clone()))
+            .collect(),
         at: witness.now.to_string(),
         old: verdict(before),
         new: verdict(after),
@@ -191,20 +231,27 @@ fn print(
         .iter()
         .map(|it| ("rule", it))
         .chain(view.changed_sets.iter().map(|it| ("set", it)));
-    let rows: Vec<Vec<String>> =
-        changed.map(|(what, it)| vec![what.to_owned(), it.name.clone(), it.change.to_owned()]).collect();
+    let rows: Vec<Vec<String>> = changed
+        .map(|(what, it)| vec![what.to_owned(), it.name.clone(), it.change.to_owned()])
+        .collect();
     if !rows.is_empty() {
         output.line("")?;
         output.table(&["what", "name", "change"], &[], &rows)?;
     }
-    let told = [("looser", loosens, &view.loosens), ("tighter", tightens, &view.tightens)];
+    let told = [
+        ("looser", loosens, &view.loosens),
+        ("tighter", tightens, &view.tightens),
+    ];
     for (how, witness, view) in told {
         if let (Some(witness), Some(view)) = (witness, view) {
             print_witness(how, witness, view, output)?;
         }
     }
     if view.direction == "not proved" {
-        output.line(&format!("\nnothing is known after {} steps: people decide", view.steps))?;
+        output.line(&format!(
+            "\nnothing is known after {} steps: people decide",
+            view.steps
+        ))?;
     }
     for path in &view.not_compared {
         output.line(&format!("not compared: {path} differs"))?;
@@ -221,7 +268,11 @@ fn print_witness(how: &str, witness: &Witness, view: &WitnessView, output: &Outp
         rows.push(vec![name_of(reading), show(reading, fact), note.to_owned()]);
     }
     for (set, value) in &view.approved {
-        rows.push(vec![format!("set {set}"), format!("somebody approved \"{value}\""), String::new()]);
+        rows.push(vec![
+            format!("set {set}"),
+            format!("somebody approved \"{value}\""),
+            String::new(),
+        ]);
     }
     rows.push(vec!["at".to_owned(), view.at.clone(), String::new()]);
     output.table(&["fact", "value", ""], &[], &rows)?;
@@ -229,9 +280,15 @@ fn print_witness(how: &str, witness: &Witness, view: &WitnessView, output: &Outp
         true => verdict.verdict.to_owned(),
         false => format!("{} by {}", verdict.verdict, verdict.rules.join(", ")),
     };
-    output.line(&format!("old: {}\nnew: {}", told(&view.old), told(&view.new)))?;
+    output.line(&format!(
+        "old: {}\nnew: {}",
+        told(&view.old),
+        told(&view.new)
+    ))?;
     if !view.feasible {
-        output.line("perhaps no request has these facts together: the proof takes them for independent")?;
+        output.line(
+            "perhaps no request has these facts together: the proof takes them for independent",
+        )?;
     }
     match &view.request {
         Some(request) => output.line(&format!("request: {request}")),
@@ -241,9 +298,8 @@ fn print_witness(how: &str, witness: &Witness, view: &WitnessView, output: &Outp
 
 fn write_witness(path: &Path, witness: Option<&WitnessView>, output: &Output) -> Result<()> {
     match witness.and_then(|witness| witness.request.as_ref()) {
-        Some(request) => {
-            std::fs::write(path, format!("{request}\n")).with_context(|| format!("file `{}`", path.display()))
-        }
+        Some(request) => std::fs::write(path, format!("{request}\n"))
+            .with_context(|| format!("file `{}`", path.display())),
         None => {
             output.remark("there is no witness that a request can be made of; no file was written");
             Ok(())

@@ -8,7 +8,9 @@ use spoolgate_gate::efficacy::Against;
 use spoolgate_gate::fired::Effects;
 use spoolgate_home::read::real_seams;
 use spoolgate_ledger::segment;
-use spoolgate_replay::efficacy::{Derived, Options, Report, RuleReport, TIME_STOP_MINUTES, efficacy};
+use spoolgate_replay::efficacy::{
+    Derived, Options, Report, RuleReport, TIME_STOP_MINUTES, efficacy,
+};
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::code::Exit;
 use spoolgate_wire::ids::RuleId;
@@ -21,7 +23,12 @@ use crate::cli::progress::{Progress, log_bytes};
 /// Show what each rule has blocked, and how the blocked trades would have ended.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate rules efficacy\n  spoolgate rules efficacy --rule no-entries-high-funding\n  spoolgate rules efficacy --time-stop-minutes 240 --from 2026-01-01T00:00:00Z\n  spoolgate --format json rules efficacy | jq '.rules[] | {rule, verdict, savings}'\n\nEach blocked entry is replayed by the paper venue on the rows after it, and closed at its planned stop, its target or the\ntime stop. How figures and verdicts follow is in docs/rules.md."
+    after_help = "Examples:\n  spoolgate rules efficacy\n  spoolgate rules efficacy --rule \
+        no-entries-high-funding\n  spoolgate rules efficacy --time-stop-minutes 240 --from \
+            2026-01-01T00:00:00Z\n  spoolgate --format json rules efficacy | jq '.rules[] | {rule, \
+                verdict, savings}'\n\nEach blocked entry is replayed by the paper venue on the \
+                    rows after it, and closed at its planned stop, its target or the\ntime stop. \
+                        How figures and verdicts follow is in docs/rules.md."
 )]
 pub struct Args {
     /// Only this rule.
@@ -43,12 +50,21 @@ pub struct Args {
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let seams = real_seams(home)?;
     let options = Options {
-        rule: args.rule.as_deref().map(RuleId::parse).transpose().context("--rule")?,
+        rule: args
+            .rule
+            .as_deref()
+            .map(RuleId::parse)
+            .transpose()
+            .context("--rule")?,
         from: time("from", args.from.as_deref())?,
         to: time("to", args.to.as_deref())?,
         time_stop_minutes: args.time_stop_minutes,
     };
-    let progress = Progress::bytes(output, "looking back", log_bytes(&home.join(segment::AUDIT_DIR)));
+    let progress = Progress::bytes(
+        output,
+        "looking back",
+        log_bytes(&home.join(segment::AUDIT_DIR)),
+    );
     let report = efficacy(home, &seams, &options, &mut |done| progress.at(done));
     drop(progress);
     let report = report?;
@@ -64,7 +80,9 @@ fn print(report: &Report, output: &Output) -> Result<()> {
     if report.rules.is_empty() {
         output.remark("no rule has fired, and none is in a rulebook of the time");
     }
-    let header = ["rule", "verdict", "blocked", "winners", "95%", "even at", "savings", "before", "after"];
+    let header = [
+        "rule", "verdict", "blocked", "winners", "95%", "even at", "savings", "before", "after",
+    ];
     let rows: Vec<Vec<String>> = report.rules.iter().flat_map(rows_of).collect();
     output.table(&header, header.get(2..).unwrap_or_default(), &rows)?;
     let tallies: BTreeMap<RuleId, _> = report
@@ -73,7 +91,16 @@ fn print(report: &Report, output: &Output) -> Result<()> {
         .filter(|rule| rule.all.figures.tally.fired > 0)
         .map(|rule| (rule.rule.clone(), rule.all.figures.tally))
         .collect();
-    effects(output, &[("recorded", &Effects { rules: tallies, ..Effects::default() })])?;
+    effects(
+        output,
+        &[(
+            "recorded",
+            &Effects {
+                rules: tallies,
+                ..Effects::default()
+            },
+        )],
+    )?;
     for rule in &report.rules {
         for line in told_of(rule) {
             output.line(&crate::cli::output::plain(&line))?;
@@ -86,7 +113,10 @@ fn print(report: &Report, output: &Output) -> Result<()> {
         ));
     }
     if report.lost_rows > 0 {
-        output.remark(&format!("the rows of {} deliveries are lost, and count as none", report.lost_rows));
+        output.remark(&format!(
+            "the rows of {} deliveries are lost, and count as none",
+            report.lost_rows
+        ));
     }
     Ok(())
 }
@@ -103,7 +133,10 @@ fn rows_of(rule: &RuleReport) -> Vec<Vec<String>> {
             verdict.to_owned(),
             blocked.closed.to_string(),
             blocked.winners.to_string(),
-            of.interval.map_or_else(|| "-".to_owned(), |(low, high)| format!("{low:.3} to {high:.3}")),
+            of.interval.map_or_else(
+                || "-".to_owned(),
+                |(low, high)| format!("{low:.3} to {high:.3}"),
+            ),
             number(of.break_even),
             number(of.savings),
             number(of.expectancy_before),
@@ -112,7 +145,11 @@ fn rows_of(rule: &RuleReport) -> Vec<Vec<String>> {
     };
     let mut rows = vec![row(rule.rule.to_string(), rule.verdict.as_str(), &rule.all)];
     if rule.regimes.len() > 1 {
-        rows.extend(rule.regimes.iter().map(|(name, of)| row(format!("  in {name}"), "", of)));
+        rows.extend(
+            rule.regimes
+                .iter()
+                .map(|(name, of)| row(format!("  in {name}"), "", of)),
+        );
     }
     rows
 }

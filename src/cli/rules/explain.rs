@@ -14,7 +14,9 @@ use spoolgate_home::dry_run::Trial;
 use spoolgate_home::read::real_seams;
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::golden::{name_of, show};
-use spoolgate_rules::rule::{Around, Fact, Guard, Program, Reading, RuleStatus, Then, Truth, Value};
+use spoolgate_rules::rule::{
+    Around, Fact, Guard, Program, Reading, RuleStatus, Then, Truth, Value,
+};
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::code::Exit;
 use spoolgate_wire::ids::Principal;
@@ -26,7 +28,11 @@ use crate::cli::{explain, handle, look};
 /// Show for each rule which conditions hold of a request, and what would have to change.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate rules explain my-request-id\n  spoolgate rules explain 42\n  spoolgate rules explain r1.json\n  spoolgate rules explain order.json --as trend-bot --action order.submit\n\nOf a request in the ledger the facts are those of its line, under the rules of that time (sets with what was approved\nsince); of a file those of now, under the rules in force. Nothing is written; a gate may be running."
+    after_help = "Examples:\n  spoolgate rules explain my-request-id\n  spoolgate rules explain \
+        42\n  spoolgate rules explain r1.json\n  spoolgate rules explain order.json --as trend-bot \
+            --action order.submit\n\nOf a request in the ledger the facts are those of its line, \
+                under the rules of that time (sets with what was approved\nsince); of a file those \
+                    of now, under the rules in force. Nothing is written; a gate may be running."
 )]
 pub struct Args {
     /// A file with a request, signed or not; or the id of a request, or the number of a line.
@@ -89,7 +95,10 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         return of_file(home, args, file, output);
     }
     if args.source.is_some() || args.action.is_some() || args.rules.is_some() {
-        bail!("there is no file `{}`; --as, --action and --rules belong to files", plain(&args.what));
+        bail!(
+            "there is no file `{}`; --as, --action and --rules belong to files",
+            plain(&args.what)
+        );
     }
     of_ledger(home, &args.what, output)
 }
@@ -100,9 +109,16 @@ fn of_file(home: &Path, args: &Args, file: &Path, output: &Output) -> Result<Exi
     let mut trial = Trial::of(home, &seams)?;
     match &args.rules {
         Some(dir) => trial.under(handle::rules_of(dir, &trial.view.rulebook)?),
-        None => look::rules_apart(home, &trial.view).iter().for_each(|apart| output.remark(apart)),
+        None => look::rules_apart(home, &trial.view)
+            .iter()
+            .for_each(|apart| output.remark(apart)),
     }
-    let asked = handle::read_asked(&bytes, args.source.as_ref(), args.action.as_deref(), trial.now)?;
+    let asked = handle::read_asked(
+        &bytes,
+        args.source.as_ref(),
+        args.action.as_deref(),
+        trial.now,
+    )?;
     let prepared = trial.prepare(&asked)?;
     let authentic = match &prepared.request {
         Ok(authentic) => authentic,
@@ -120,11 +136,32 @@ fn of_file(home: &Path, args: &Args, file: &Path, output: &Output) -> Result<Exi
     let (state, rules) = (&trial.view.state, &trial.view.rulebook);
     let program = rules.ruleset.programs.get(&action).unwrap_or(&none);
     let (now, seq) = (trial.now, trial.view.position.seq);
-    let turn = Turn { state, rules, lookups: &lookups, now, seq, granted: None };
+    let turn = Turn {
+        state,
+        rules,
+        lookups: &lookups,
+        now,
+        seq,
+        granted: None,
+    };
     let facts = gate_facts::facts(&turn, authentic, &program.readings);
     let facts = facts.into_iter().map(Fact::into_owned).collect();
-    let around = Around { now: trial.now, entries: &state.entries, task: None };
-    tell(rules, program, &Found { line: None, action, facts }, &around, output)
+    let around = Around {
+        now: trial.now,
+        entries: &state.entries,
+        task: None,
+    };
+    tell(
+        rules,
+        program,
+        &Found {
+            line: None,
+            action,
+            facts,
+        },
+        &around,
+        output,
+    )
 }
 
 fn of_ledger(home: &Path, what: &str, output: &Output) -> Result<Exit> {
@@ -138,7 +175,8 @@ fn of_ledger(home: &Path, what: &str, output: &Output) -> Result<Exit> {
         .collect();
     if decisions.is_empty() {
         bail!(
-            "there is no file, request or decision line `{}`; `spoolgate audit tail` shows the newest",
+            "there is no file, request or decision line `{}`; `spoolgate audit tail` shows the \
+                newest",
             plain(what)
         );
     }
@@ -159,10 +197,20 @@ fn of_ledger(home: &Path, what: &str, output: &Output) -> Result<Exit> {
         let rules = view.rulebook_of(&decision.rulebook)?;
         let none = Program::default();
         let program = rules.ruleset.programs.get(&action).unwrap_or(&none);
-        let facts =
-            program.readings.iter().map(|reading| noted_fact(reading, noted.get(&reading.to_string())));
-        let found = Found { line: Some(line), action, facts: facts.collect() };
-        let around = Around { now: decision.timestamp, entries: &view.state.entries, task: None };
+        let facts = program
+            .readings
+            .iter()
+            .map(|reading| noted_fact(reading, noted.get(&reading.to_string())));
+        let found = Found {
+            line: Some(line),
+            action,
+            facts: facts.collect(),
+        };
+        let around = Around {
+            now: decision.timestamp,
+            entries: &view.state.entries,
+            task: None,
+        };
         tell(&rules, program, &found, &around, output)?;
     }
     Ok(Exit::Success)
@@ -171,7 +219,9 @@ fn of_ledger(home: &Path, what: &str, output: &Output) -> Result<Exit> {
 /// Returns a fact as a ledger line recorded it.
 fn noted_fact(reading: &Reading, noted: Option<&Json>) -> Fact<'static> {
     let one = |value: &Json| match value {
-        Json::String(text) if reading.kind().is_number() => Amount::parse_wire(text).ok().map(Value::Number),
+        Json::String(text) if reading.kind().is_number() => {
+            Amount::parse_wire(text).ok().map(Value::Number)
+        }
         Json::String(text) => Some(Value::Text(text.clone().into())),
         Json::Bool(flag) => Some(Value::Flag(*flag)),
         _ => None,
@@ -180,9 +230,11 @@ fn noted_fact(reading: &Reading, noted: Option<&Json>) -> Fact<'static> {
     match noted {
         None => Fact::Unknown("the line does not have it".into()),
         Some(Json::Null) => Fact::Absent,
-        Some(Json::Array(values)) => {
-            values.iter().map(one).collect::<Option<_>>().map_or_else(lost, Fact::Many)
-        }
+        Some(Json::Array(values)) => values
+            .iter()
+            .map(one)
+            .collect::<Option<_>>()
+            .map_or_else(lost, Fact::Many),
         Some(Json::Object(members)) => match members.get("unknown").and_then(Json::as_str) {
             Some(why) => Fact::Unknown(why.to_owned().into()),
             None => lost(),
@@ -198,8 +250,11 @@ fn tell(
     around: &Around<'_>,
     output: &Output,
 ) -> Result<Exit> {
-    let views: Vec<RuleView> =
-        program.guards.iter().map(|guard| rule_view(rules, program, guard, found, around)).collect();
+    let views: Vec<RuleView> = program
+        .guards
+        .iter()
+        .map(|guard| rule_view(rules, program, guard, found, around))
+        .collect();
     if output.is_json() {
         output.json(&ExplainedView {
             line: found.line,
@@ -209,7 +264,9 @@ fn tell(
         })?;
         return Ok(Exit::Success);
     }
-    let place = found.line.map_or_else(|| "now".to_owned(), |line| format!("line {line}"));
+    let place = found
+        .line
+        .map_or_else(|| "now".to_owned(), |line| format!("line {line}"));
     output.line(&format!("{place}: {}", plain(&found.action)))?;
     if views.is_empty() {
         output.line("there are no rules for this action")?;
@@ -227,20 +284,28 @@ fn rule_view(
     found: &Found,
     around: &Around<'_>,
 ) -> RuleView {
-    let written =
-        rules.ruleset.rules.get(&guard.id).map(|rule| rule.file.when.as_slice()).unwrap_or_default();
+    let written = rules
+        .ruleset
+        .rules
+        .get(&guard.id)
+        .map(|rule| rule.file.when.as_slice())
+        .unwrap_or_default();
     let scope = guard.conditions.len().saturating_sub(written.len());
     let mut conditions = Vec::new();
     let mut change = Vec::new();
     let acts = guard.truth(&found.facts, around) != Truth::False;
     for (at, condition) in guard.conditions.iter().enumerate() {
-        let (Some(reading), Some(fact)) =
-            (program.readings.get(condition.slot), found.facts.get(condition.slot))
-        else {
+        let (Some(reading), Some(fact)) = (
+            program.readings.get(condition.slot),
+            found.facts.get(condition.slot),
+        ) else {
             continue;
         };
         let truth = condition.test.of(fact, around);
-        let text = at.checked_sub(scope).and_then(|at| written.get(at)).map(ToString::to_string);
+        let text = at
+            .checked_sub(scope)
+            .and_then(|at| written.get(at))
+            .map(ToString::to_string);
         conditions.push(ConditionView {
             condition: text.unwrap_or_else(|| format!("applies to this {}", name_of(reading))),
             value: facts::view(reading, fact),
@@ -255,7 +320,14 @@ fn rule_view(
             change.extend(change::to_stop(reading, &condition.test, fact));
         }
     }
-    RuleView { rule: guard.id.to_string(), status: guard.status, then: guard.then, acts, conditions, change }
+    RuleView {
+        rule: guard.id.to_string(),
+        status: guard.status,
+        then: guard.then,
+        acts,
+        conditions,
+        change,
+    }
 }
 
 fn print(view: &RuleView, output: &Output) -> Result<()> {
@@ -273,7 +345,13 @@ fn print(view: &RuleView, output: &Output) -> Result<()> {
     let rows: Vec<Vec<String>> = view
         .conditions
         .iter()
-        .map(|each| vec![each.holds.to_owned(), each.condition.clone(), each.shown.clone()])
+        .map(|each| {
+            vec![
+                each.holds.to_owned(),
+                each.condition.clone(),
+                each.shown.clone(),
+            ]
+        })
         .collect();
     if !rows.is_empty() {
         output.table(&["holds", "condition", "fact"], &[], &rows)?;
@@ -281,7 +359,10 @@ fn print(view: &RuleView, output: &Output) -> Result<()> {
     if view.acts {
         match view.change.is_empty() {
             true => output.line("it acts on every such request")?,
-            false => output.line(&plain(&format!("it would not with {}", view.change.join("; or "))))?,
+            false => output.line(&plain(&format!(
+                "it would not with {}",
+                view.change.join("; or ")
+            )))?,
         }
     }
     Ok(())

@@ -44,7 +44,9 @@ pub fn is_of_request(reading: &Reading) -> bool {
 /// Returns whether the time of the decision determines this fact.
 pub fn is_of_time(reading: &Reading) -> bool {
     let name = reading.to_string();
-    name.starts_with("time.") || name.starts_with("payload.minutes_") || name == "market.minutes_since_open"
+    name.starts_with("time.")
+        || name.starts_with("payload.minutes_")
+        || name == "market.minutes_since_open"
 }
 
 /// Returns the facts of a request for an account that holds nothing.
@@ -55,14 +57,28 @@ pub fn alone(
     readings: &[Reading],
 ) -> Vec<Fact<'static>> {
     let (state, lookups) = (State::default(), Lookups::default());
-    let turn = Turn { state: &state, rules: rulebook, lookups: &lookups, now, seq: 0, granted: None };
-    facts::facts(&turn, authentic, readings).into_iter().map(Fact::into_owned).collect()
+    let turn = Turn {
+        state: &state,
+        rules: rulebook,
+        lookups: &lookups,
+        now,
+        seq: 0,
+        granted: None,
+    };
+    facts::facts(&turn, authentic, readings)
+        .into_iter()
+        .map(Fact::into_owned)
+        .collect()
 }
 
 /// Returns the shipped rulebook, for reading requests if a folder holds only rules.
 pub fn shipped() -> Result<Rulebook, RulebookError> {
-    let files = TEMPLATE.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
-    Rulebook::compile(&Bundle { files: files.collect() })
+    let files = TEMPLATE
+        .iter()
+        .map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
+    Rulebook::compile(&Bundle {
+        files: files.collect(),
+    })
 }
 
 /// Converts a fact to JSON output: amounts as strings, and null for what the request leaves out.

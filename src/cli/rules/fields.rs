@@ -11,7 +11,12 @@ use crate::cli::output::Output;
 /// Show every field that a rule may read.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate rules fields\n  spoolgate rules fields --action order.submit\n  spoolgate --format json rules fields | jq -r 'select(.kind==\"host\").field'\n\nMISSING says why a fact may be without value: `absent` where the request may leave it out (conditions on it do not\nhold then), `unknown` where its source may be missing or old (a rule that hangs on it acts then)."
+    after_help = "Examples:\n  spoolgate rules fields\n  spoolgate rules fields --action \
+        order.submit\n  spoolgate --format json rules fields | jq -r \
+            'select(.kind==\"host\").field'\n\nMISSING says why a fact may be without value: \
+                `absent` where the request may leave it out (conditions on it do not\nhold then), \
+                    `unknown` where its source may be missing or old (a rule that hangs on it acts \
+                        then)."
 )]
 pub struct Args {
     /// Only fields of requests of this action.
@@ -38,7 +43,8 @@ const HISTORY: [(&str, &str, &str, &str); 4] = [
         "first_seen",
         "flag",
         "",
-        "operator on a name, text, host or address: the sender never had a request with this value accepted",
+        "operator on a name, text, host or address: the sender never had a request with this value \
+            accepted",
     ),
     (
         "history.count",
@@ -56,7 +62,8 @@ const HISTORY: [(&str, &str, &str, &str); 4] = [
         "history.distinct",
         "whole number",
         "",
-        "different values that `of` has in this request and those accepted within `window_s` before it",
+        "different values that `of` has in this request and those accepted within `window_s` \
+            before it",
     ),
 ];
 
@@ -83,11 +90,18 @@ pub fn run(args: &Args, output: &Output) -> Result<Exit> {
     if let Some(action) = &args.action
         && !RULED_ACTIONS.contains(&action.as_str())
     {
-        bail!("rules do not apply to `{action}`, but to {}", RULED_ACTIONS.join(", "));
+        bail!(
+            "rules do not apply to `{action}`, but to {}",
+            RULED_ACTIONS.join(", ")
+        );
     }
     let mut views: Vec<FieldView> = FIELDS
         .iter()
-        .filter(|field| args.action.as_ref().is_none_or(|action| field.is_of(action)))
+        .filter(|field| {
+            args.action
+                .as_ref()
+                .is_none_or(|action| field.is_of(action))
+        })
         .map(|field| {
             let (kind, one_of) = kind_of(field.kind);
             let missing = match field.missing {
@@ -95,7 +109,11 @@ pub fn run(args: &Args, output: &Output) -> Result<Exit> {
                 Missing::Absent => "absent",
                 Missing::Unknown => "unknown",
             };
-            let actions = if field.actions.is_empty() { &ActionName::RULED } else { field.actions };
+            let actions = if field.actions.is_empty() {
+                &ActionName::RULED
+            } else {
+                field.actions
+            };
             let brackets = if field.is_many { "[]" } else { "" };
             FieldView {
                 field: format!("{}{brackets}", field.name),
@@ -124,17 +142,39 @@ pub fn run(args: &Args, output: &Output) -> Result<Exit> {
     let rows: Vec<Vec<String>> = views
         .into_iter()
         .map(|view| {
-            let FieldView { field, kind, one_of, unit, missing, actions, meaning } = view;
+            let FieldView {
+                field,
+                kind,
+                one_of,
+                unit,
+                missing,
+                actions,
+                meaning,
+            } = view;
             let kind = match one_of.len() {
                 0 => kind,
                 1..=WORDS_SHOWN_MAX => one_of.join("|"),
                 known => format!("word, one of {known}"),
             };
-            let actions =
-                if actions.len() == RULED_ACTIONS.len() { "all".to_owned() } else { actions.join(", ") };
-            vec![field, kind, unit.to_owned(), missing.to_owned(), actions, meaning.to_owned()]
+            let actions = if actions.len() == RULED_ACTIONS.len() {
+                "all".to_owned()
+            } else {
+                actions.join(", ")
+            };
+            vec![
+                field,
+                kind,
+                unit.to_owned(),
+                missing.to_owned(),
+                actions,
+                meaning.to_owned(),
+            ]
         })
         .collect();
-    output.table(&["field", "kind", "unit", "missing", "actions", "meaning"], &[], &rows)?;
+    output.table(
+        &["field", "kind", "unit", "missing", "actions", "meaning"],
+        &[],
+        &rows,
+    )?;
     Ok(Exit::Success)
 }

@@ -26,7 +26,12 @@ impl Folder {
     pub fn read(home: &Path, dir: Option<&PathBuf>) -> Result<Folder> {
         let dir = dir.map_or(home, PathBuf::as_path).to_owned();
         let (mut texts, mut shown, mut unread) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        for FoundFile { path, shown: told, text } in rule_folder::rule_files(&dir)? {
+        for FoundFile {
+            path,
+            shown: told,
+            text,
+        } in rule_folder::rule_files(&dir)?
+        {
             shown.insert(path.clone(), told);
             match text {
                 Ok(text) => {
@@ -36,12 +41,21 @@ impl Folder {
             }
         }
         let home = Some(dir.clone()).filter(|dir| dir.join("rules").is_dir());
-        Ok(Folder { home, texts, shown, unread })
+        Ok(Folder {
+            home,
+            texts,
+            shown,
+            unread,
+        })
     }
 
     /// Reads the rules and sets, with all their faults.
     pub fn rules(&self) -> Read {
-        let files: Vec<File<'_>> = self.texts.iter().map(|(path, text)| File { path, text }).collect();
+        let files: Vec<File<'_>> = self
+            .texts
+            .iter()
+            .map(|(path, text)| File { path, text })
+            .collect();
         lint::read(&files)
     }
 
@@ -62,7 +76,10 @@ impl Folder {
 
     /// Returns path and text of the golden cases.
     pub fn cases(&self) -> impl Iterator<Item = (&str, &str)> {
-        let below = |path: &str| path.strip_prefix(CASES).is_some_and(|rest| rest.starts_with('/'));
+        let below = |path: &str| {
+            path.strip_prefix(CASES)
+                .is_some_and(|rest| rest.starts_with('/'))
+        };
         self.texts
             .iter()
             .filter(move |(path, _)| below(path))
@@ -71,7 +88,9 @@ impl Folder {
 
     /// Compiles the whole rulebook; `None` if there is no `rules/safety.yaml`.
     pub fn rulebook(&self) -> Option<Result<Rulebook, RulebookError>> {
-        self.texts.contains_key("rules/safety.yaml").then(|| self.compiled())
+        self.texts
+            .contains_key("rules/safety.yaml")
+            .then(|| self.compiled())
     }
 
     /// Compiles the whole rulebook if the folder should have one. A policy that is meant to be
@@ -82,15 +101,23 @@ impl Folder {
             let audit = self.home.as_ref().map(|home| home.join(segment::AUDIT_DIR));
             audit.is_some_and(|audit| segment::is_log(&audit))
         };
-        self.rulebook().or_else(|| is_home().then(|| self.compiled()))
+        self.rulebook()
+            .or_else(|| is_home().then(|| self.compiled()))
     }
 
     fn compiled(&self) -> Result<Rulebook, RulebookError> {
         let bundle = match &self.home {
             Some(home) => rule_folder::load(home)?,
             None => {
-                let files = self.texts.iter().filter(|(path, _)| !path.starts_with(&format!("{CASES}/")));
-                Bundle { files: files.map(|(path, text)| (path.clone(), text.clone())).collect() }
+                let files = self
+                    .texts
+                    .iter()
+                    .filter(|(path, _)| !path.starts_with(&format!("{CASES}/")));
+                Bundle {
+                    files: files
+                        .map(|(path, text)| (path.clone(), text.clone()))
+                        .collect(),
+                }
             }
         };
         Rulebook::compile(&bundle)

@@ -16,7 +16,11 @@ use crate::cli::output::{Output, plain};
 /// Find everything that is wrong with rule files, and correct parts without effect.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate rules lint\n  spoolgate rules lint my-checkout --strict\n  spoolgate --format json rules lint | jq -r 'select(.kind==\"fault\").message'\n\nNeeds the files only: no ledger, no gate. Exit codes: 0 no fault (with --strict also: no warning), 1 warnings, with\n--strict, 2 faults. Limits that can never bind are for `spoolgate selftest`."
+    after_help = "Examples:\n  spoolgate rules lint\n  spoolgate rules lint my-checkout \
+        --strict\n  spoolgate --format json rules lint | jq -r \
+            'select(.kind==\"fault\").message'\n\nNeeds the files only: no ledger, no gate. Exit \
+                codes: 0 no fault (with --strict also: no warning), 1 warnings, with\n--strict, 2 \
+                    faults. Limits that can never bind are for `spoolgate selftest`."
 )]
 pub struct Args {
     /// A home, or a folder that is its `rules`; default: the home.
@@ -50,7 +54,13 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let mut faults: Vec<RulebookError> = folder.unread.clone();
     faults.extend(read.faults.iter().cloned().map(|fault| folder.shown(fault)));
     for (path, text) in folder.cases() {
-        faults.extend(golden::read(path, text).err().into_iter().flatten().map(|fault| folder.shown(fault)));
+        faults.extend(
+            golden::read(path, text)
+                .err()
+                .into_iter()
+                .flatten()
+                .map(|fault| folder.shown(fault)),
+        );
     }
     // This finds the faults outside rules and sets: in the other files, and in all of them
     // together.
@@ -83,9 +93,22 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
 
 fn say(output: &Output, kind: &'static str, what: &str, at: &RulebookError) -> Result<()> {
     if output.is_json() {
-        let RulebookError { file, line, message } = at;
-        return output.json(&RemarkView { kind, what, file, line: *line, message });
+        let RulebookError {
+            file,
+            line,
+            message,
+        } = at;
+        return output.json(&RemarkView {
+            kind,
+            what,
+            file,
+            line: *line,
+            message,
+        });
     }
-    let told = RulebookError { message: format!("{kind}: {}", at.message), ..at.clone() };
+    let told = RulebookError {
+        message: format!("{kind}: {}", at.message),
+        ..at.clone()
+    };
     output.line(&plain(&told.to_string()))
 }

@@ -55,5 +55,6 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
 
 /// Parses a time given on the command line.
 pub fn time(name: &str, text: Option<&str>) -> Result<Option<Time>> {
-    text.map(|text| Time::parse(text).with_context(|| format!("--{name}"))).transpose()
+    text.map(|text| Time::parse(text).with_context(|| format!("--{name}")))
+        .transpose()
 }

@@ -21,7 +21,10 @@ use crate::cli::output::{Output, plain};
 /// Run the golden cases in rules/tests.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate rules test\n  spoolgate rules test my-checkout --coverage 100\n  spoolgate --format json rules test | jq -r 'select(.faults!=[]).name'\n\nNeeds the files only: no ledger, no gate. Exit codes: 0 every case holds and the coverage is reached, 1 one does\nnot, 2 the rules or the cases cannot be read."
+    after_help = "Examples:\n  spoolgate rules test\n  spoolgate rules test my-checkout --coverage \
+        100\n  spoolgate --format json rules test | jq -r 'select(.faults!=[]).name'\n\nNeeds the \
+            files only: no ledger, no gate. Exit codes: 0 every case holds and the coverage is \
+                reached, 1 one does\nnot, 2 the rules or the cases cannot be read."
 )]
 pub struct Args {
     /// A home, or a folder that is its `rules`; default: the home.
@@ -72,14 +75,21 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         }
         return Ok(Exit::Malformed);
     }
-    let mut report = Report { coverage: golden::nothing_seen(&read.rules), ..Report::default() };
+    let mut report = Report {
+        coverage: golden::nothing_seen(&read.rules),
+        ..Report::default()
+    };
     let computed = |case: &Case, readings: &[Reading]| computed(&rulebook, case, readings);
     for (at, file) in &files {
         golden::try_file(&read.rules, *at, file, &computed, &mut report);
     }
     print(&folder, &report, output)?;
     let percent = report.percent();
-    let failed = report.tried.iter().filter(|tried| !tried.faults.is_empty()).count();
+    let failed = report
+        .tried
+        .iter()
+        .filter(|tried| !tried.faults.is_empty())
+        .count();
     if report.tried.is_empty() {
         output.remark("there are no cases in rules/tests");
     }
@@ -87,7 +97,11 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     if let Some(least) = is_short {
         output.remark(&format!("{percent} % covered, {least} % are wanted"));
     }
-    Ok(if failed == 0 && is_short.is_none() { Exit::Success } else { Exit::Refused })
+    Ok(if failed == 0 && is_short.is_none() {
+        Exit::Success
+    } else {
+        Exit::Refused
+    })
 }
 
 /// Computes the facts that a case's request determines by itself, without those that the gate would
@@ -106,7 +120,10 @@ fn computed(
         Some(source) => source.clone(),
         None => Principal::parse("nobody").map_err(|error| fail(&error))?,
     };
-    let payload = case.request.as_ref().map_or_else(|| "{}".to_owned(), ToString::to_string);
+    let payload = case
+        .request
+        .as_ref()
+        .map_or_else(|| "{}".to_owned(), ToString::to_string);
     let envelope = Envelope {
         id: RequestId::parse("case").map_err(|error| fail(&error))?,
         timestamp_text: now.to_string(),
@@ -139,14 +156,30 @@ fn computed(
 }
 
 fn print(folder: &Folder, report: &Report, output: &Output) -> Result<()> {
-    let failed: Vec<&Tried> = report.tried.iter().filter(|tried| !tried.faults.is_empty()).collect();
+    let failed: Vec<&Tried> = report
+        .tried
+        .iter()
+        .filter(|tried| !tried.faults.is_empty())
+        .collect();
     if output.is_json() {
-        report.tried.iter().try_for_each(|tried| output.json(tried))?;
+        report
+            .tried
+            .iter()
+            .try_for_each(|tried| output.json(tried))?;
         for (rule, covered) in &report.coverage {
             let (seen, of) = covered.seen();
-            output.json(&CoverageView { rule, covered, seen, of })?;
+            output.json(&CoverageView {
+                rule,
+                covered,
+                seen,
+                of,
+            })?;
         }
-        let sum = SumView { cases: report.tried.len(), failed: failed.len(), coverage: report.percent() };
+        let sum = SumView {
+            cases: report.tried.len(),
+            failed: failed.len(),
+            coverage: report.percent(),
+        };
         return output.json(&sum);
     }
     for tried in &failed {
@@ -161,11 +194,27 @@ fn print(folder: &Folder, report: &Report, output: &Output) -> Result<()> {
     }
     let mut rows = Vec::new();
     for (rule, covered) in &report.coverage {
-        let never = |count: u32| if count == 0 { "never".to_owned() } else { count.to_string() };
+        let never = |count: u32| {
+            if count == 0 {
+                "never".to_owned()
+            } else {
+                count.to_string()
+            }
+        };
         let name = rule.to_string();
-        rows.push(vec![name, String::new(), never(covered.acts), never(covered.lets_pass)]);
+        rows.push(vec![
+            name,
+            String::new(),
+            never(covered.acts),
+            never(covered.lets_pass),
+        ]);
         for each in &covered.conditions {
-            let told = vec![String::new(), each.condition.clone(), never(each.held), never(each.did_not)];
+            let told = vec![
+                String::new(),
+                each.condition.clone(),
+                never(each.held),
+                never(each.did_not),
+            ];
             rows.push(told);
         }
     }
@@ -174,5 +223,8 @@ fn print(folder: &Folder, report: &Report, output: &Output) -> Result<()> {
         output.table(&header, &["acts/holds", "does not"], &rows)?;
     }
     let (cases, percent) = (report.tried.len(), report.percent());
-    output.line(&format!("\n{cases} cases, {} failed; {percent} % covered", failed.len()))
+    output.line(&format!(
+        "\n{cases} cases, {} failed; {percent} % covered",
+        failed.len()
+    ))
 }

@@ -35,26 +35,44 @@ impl Verdict {
     /// Evaluates the rules on the facts of a witness.
     pub fn of(rules: &RuleSet, witness: &Witness) -> Verdict {
         let Some(program) = rules.programs.get(&witness.action) else {
-            return Verdict { then: None, rules: Vec::new() };
+            return Verdict {
+                then: None,
+                rules: Vec::new(),
+            };
         };
         let of = |reading: &Reading| {
             let found = witness.facts.iter().find(|(other, _)| other == reading);
-            found.map_or(Fact::Unknown("the witness does not give it".into()), |(_, fact)| fact.clone())
+            found.map_or(
+                Fact::Unknown("the witness does not give it".into()),
+                |(_, fact)| fact.clone(),
+            )
         };
         let facts: Vec<Fact<'static>> = program.readings.iter().map(of).collect();
         let mut entries = Entries::default();
         for (set, value) in &witness.approved {
             if let Ok(by) = Principal::parse("somebody") {
-                let entry = Entry { by, until: None, task: None };
+                let entry = Entry {
+                    by,
+                    until: None,
+                    task: None,
+                };
                 entries.insert(set.clone(), value.clone(), entry, witness.now);
             }
         }
-        let around = Around { now: witness.now, entries: &entries, task: None };
+        let around = Around {
+            now: witness.now,
+            entries: &entries,
+            task: None,
+        };
         let findings = program.findings(&facts, &around);
-        let acting =
-            findings.iter().filter_map(|finding| Some((finding.act()?, finding.guard.id.to_string())));
+        let acting = findings
+            .iter()
+            .filter_map(|finding| Some((finding.act()?, finding.guard.id.to_string())));
         let (thens, rules): (Vec<Then>, Vec<String>) = acting.unzip();
-        Verdict { then: thens.into_iter().max(), rules }
+        Verdict {
+            then: thens.into_iter().max(),
+            rules,
+        }
     }
 
     /// Returns the verdict in one word.
@@ -70,12 +88,25 @@ impl Verdict {
 
 /// Returns a witness that is as ordinary as possible: without optional fields, and with a strategy
 /// that may enter. Both rulebooks still do the same to it.
-pub fn plainer(rulebook: &Rulebook, before: &RuleSet, after: &RuleSet, witness: &Witness) -> Witness {
-    let verdicts = |witness: &Witness| (Verdict::of(before, witness).then, Verdict::of(after, witness).then);
+pub fn plainer(
+    rulebook: &Rulebook,
+    before: &RuleSet,
+    after: &RuleSet,
+    witness: &Witness,
+) -> Witness {
+    let verdicts = |witness: &Witness| {
+        (
+            Verdict::of(before, witness).then,
+            Verdict::of(after, witness).then,
+        )
+    };
     let wanted = verdicts(witness);
     let mut plain = witness.clone();
     let mut try_it = |facts: Vec<(Reading, Fact<'static>)>| {
-        let changed = Witness { facts, ..plain.clone() };
+        let changed = Witness {
+            facts,
+            ..plain.clone()
+        };
         let is_same = verdicts(&changed) == wanted;
         if is_same {
             plain = changed;
@@ -90,17 +121,28 @@ pub fn plainer(rulebook: &Rulebook, before: &RuleSet, after: &RuleSet, witness: 
         each.collect::<Vec<_>>()
     };
     let mut facts = witness.facts.clone();
-    for (reading, _) in witness.facts.iter().filter(|(reading, _)| missing(reading) == Missing::Absent) {
+    for (reading, _) in witness
+        .facts
+        .iter()
+        .filter(|(reading, _)| missing(reading) == Missing::Absent)
+    {
         let left_out = with(&facts, &name_of(reading), &Fact::Absent);
         if try_it(left_out.clone()) {
             facts = left_out;
         }
     }
     let active = rulebook.theses.values().filter(|thesis| {
-        rulebook.strategies.get(&thesis.strategy).is_some_and(|it| it.status == StrategyStatus::Active)
+        rulebook
+            .strategies
+            .get(&thesis.strategy)
+            .is_some_and(|it| it.status == StrategyStatus::Active)
     });
     for thesis in active {
-        let side = if thesis.direction == Direction::Long { "buy" } else { "sell" };
+        let side = if thesis.direction == Direction::Long {
+            "buy"
+        } else {
+            "sell"
+        };
         let usual = [
             ("strategy.name", thesis.strategy.to_string()),
             ("order.symbol", thesis.symbol.to_string()),
@@ -131,29 +173,52 @@ pub type Prices = BTreeMap<Symbol, Amount>;
 /// Makes a request from the facts that a request determines. Open fields are chosen so that the
 /// request is well-formed, and near the last price if it is known.
 pub fn request(rulebook: &Rulebook, prices: &Prices, witness: &Witness) -> Made {
-    let all = || witness.facts.iter().map(|(reading, _)| name_of(reading)).collect();
+    let all = || {
+        witness
+            .facts
+            .iter()
+            .map(|(reading, _)| name_of(reading))
+            .collect()
+    };
     let made = match witness.action.parse() {
         Ok(ActionName::OrderSubmit) => order(rulebook, prices, witness),
         Err(_) => plain(rulebook, witness),
         Ok(_) => None,
     };
     let Some((source, payload)) = made else {
-        return Made { request: None, outside: all() };
+        return Made {
+            request: None,
+            outside: all(),
+        };
     };
     let Some(authentic) = envelope(witness, &source, &payload).map(Authentic::unsigned) else {
-        return Made { request: None, outside: all() };
+        return Made {
+            request: None,
+            outside: all(),
+        };
     };
     if actions::find(&witness.action).is_some() && authentic.body.is_err() {
-        return Made { request: None, outside: all() };
+        return Made {
+            request: None,
+            outside: all(),
+        };
     }
     let readings: Vec<Reading> = witness.facts.iter().map(|(reading, _)| *reading).collect();
     let found = facts::alone(rulebook, &authentic, witness.now, &readings);
-    let outside = witness.facts.iter().zip(found).filter(|((reading, wanted), found)| {
-        !facts::is_of_request(reading) || facts::view(reading, wanted) != facts::view(reading, found)
-    });
+    let outside = witness
+        .facts
+        .iter()
+        .zip(found)
+        .filter(|((reading, wanted), found)| {
+            !facts::is_of_request(reading)
+                || facts::view(reading, wanted) != facts::view(reading, found)
+        });
     let outside = outside.map(|((reading, _), _)| name_of(reading)).collect();
     let request = json!({ "action": witness.action, "source": source, "payload": payload });
-    Made { request: Some(request), outside }
+    Made {
+        request: Some(request),
+        outside,
+    }
 }
 
 fn envelope(witness: &Witness, source: &str, payload: &Json) -> Option<Envelope> {
@@ -171,7 +236,10 @@ fn envelope(witness: &Witness, source: &str, payload: &Json) -> Option<Envelope>
 
 /// Returns sender and payload of an action whose fields are members of its payload.
 fn plain(rulebook: &Rulebook, witness: &Witness) -> Option<(String, Json)> {
-    let agent = rulebook.principals.values().find(|rule| rule.role == Role::Agent);
+    let agent = rulebook
+        .principals
+        .values()
+        .find(|rule| rule.role == Role::Agent);
     let mut source = agent.map(|rule| rule.name.to_string());
     let mut payload = Map::new();
     for (reading, fact) in &witness.facts {
@@ -192,7 +260,10 @@ fn plain(rulebook: &Rulebook, witness: &Witness) -> Option<(String, Json)> {
 /// Returns a size whose value is well above the smallest tradable value.
 fn least_size(instrument: &Instrument, price: Amount) -> Amount {
     let two = Amount::from_i64(2);
-    let wanted = instrument.min_notional.checked_mul(two).unwrap_or(instrument.min_notional);
+    let wanted = instrument
+        .min_notional
+        .checked_mul(two)
+        .unwrap_or(instrument.min_notional);
     let mut size = instrument.min_size;
     while let Some(next) = size.checked_mul(two)
         && next <= instrument.max_size
@@ -205,8 +276,11 @@ fn least_size(instrument: &Instrument, price: Amount) -> Amount {
 
 /// Returns sender and payload of an order with these facts.
 fn order(rulebook: &Rulebook, prices: &Prices, witness: &Witness) -> Option<(String, Json)> {
-    let facts: BTreeMap<String, &Fact<'static>> =
-        witness.facts.iter().map(|(reading, fact)| (name_of(reading), fact)).collect();
+    let facts: BTreeMap<String, &Fact<'static>> = witness
+        .facts
+        .iter()
+        .map(|(reading, fact)| (name_of(reading), fact))
+        .collect();
     let text = |name: &str| match facts.get(name) {
         Some(Fact::Known(Value::Text(text))) => Some(text.to_string()),
         _ => None,
@@ -217,63 +291,106 @@ fn order(rulebook: &Rulebook, prices: &Prices, witness: &Witness) -> Option<(Str
     };
     let wanted = (text("strategy.name"), text("order.symbol"));
     let may_enter = |name: &StrategyName| {
-        let thesis = rulebook.theses.values().find(|thesis| thesis.strategy == *name);
+        let thesis = rulebook
+            .theses
+            .values()
+            .find(|thesis| thesis.strategy == *name);
         let status = rulebook.strategies.get(name).map(|it| it.status);
         (thesis.is_none(), status != Some(StrategyStatus::Active))
     };
     let mut strategies: Vec<_> = rulebook.strategies.values().collect();
     strategies.sort_by_key(|strategy| may_enter(&strategy.name));
     let strategy = strategies.into_iter().find(|strategy| {
-        wanted.0.as_ref().is_none_or(|name| name == strategy.name.as_str())
+        wanted
+            .0
+            .as_ref()
+            .is_none_or(|name| name == strategy.name.as_str())
             && wanted
                 .1
                 .as_ref()
                 .is_none_or(|symbol| strategy.instruments.iter().any(|it| it.as_str() == symbol))
     });
-    let name = wanted.0.or_else(|| strategy.map(|strategy| strategy.name.to_string()))?;
-    let symbol = wanted.1.or_else(|| strategy?.instruments.first().map(ToString::to_string))?;
-    let owner = rulebook
-        .principals
-        .values()
-        .find(|rule| rule.role == Role::Agent && rule.strategies.iter().any(|own| own.as_str() == name));
+    let name = wanted
+        .0
+        .or_else(|| strategy.map(|strategy| strategy.name.to_string()))?;
+    let symbol = wanted
+        .1
+        .or_else(|| strategy?.instruments.first().map(ToString::to_string))?;
+    let owner = rulebook.principals.values().find(|rule| {
+        rule.role == Role::Agent && rule.strategies.iter().any(|own| own.as_str() == name)
+    });
     let source = text("request.source").or_else(|| owner.map(|rule| rule.name.to_string()))?;
     let side = text("order.side").unwrap_or_else(|| {
         let is_short_only = strategy.is_some_and(|it| !it.directions.contains(&Direction::Long));
         if is_short_only { "sell" } else { "buy" }.to_owned()
     });
-    let direction = if side == "buy" { Direction::Long } else { Direction::Short };
+    let direction = if side == "buy" {
+        Direction::Long
+    } else {
+        Direction::Short
+    };
     let named = text("order.thesis");
     let thesis = rulebook.theses.values().find(|thesis| {
-        thesis.strategy.as_str() == name && thesis.symbol.as_str() == symbol && thesis.direction == direction
+        thesis.strategy.as_str() == name
+            && thesis.symbol.as_str() == symbol
+            && thesis.direction == direction
     });
     let thesis = thesis.map_or_else(|| "a-thesis".to_owned(), |thesis| thesis.slug.to_string());
     let thesis = named.unwrap_or(thesis);
     let order_type = text("order.order_type").unwrap_or_else(|| {
-        if matches!(facts.get("order.price"), Some(Fact::Absent)) { "market" } else { "limit" }.to_owned()
+        if matches!(facts.get("order.price"), Some(Fact::Absent)) {
+            "market"
+        } else {
+            "limit"
+        }
+        .to_owned()
     });
-    let instrument = rulebook.instruments.values().find(|it| it.symbol.as_str() == symbol);
-    let on_tick = |price: Amount| instrument.and_then(|it| price.round_down_to(it.tick)).unwrap_or(price);
-    let last = prices.iter().find(|(of, _)| of.as_str() == symbol).map(|(_, price)| on_tick(*price));
-    let planned = number("order.planned_entry").or(number("order.price")).or(last);
+    let instrument = rulebook
+        .instruments
+        .values()
+        .find(|it| it.symbol.as_str() == symbol);
+    let on_tick = |price: Amount| {
+        instrument
+            .and_then(|it| price.round_down_to(it.tick))
+            .unwrap_or(price)
+    };
+    let last = prices
+        .iter()
+        .find(|(of, _)| of.as_str() == symbol)
+        .map(|(_, price)| on_tick(*price));
+    let planned = number("order.planned_entry")
+        .or(number("order.price"))
+        .or(last);
     let entry = planned.unwrap_or(Amount::from_i64(100));
     // Two per cent from the planned entry, on the side where a stop belongs.
     let away = Amount::parse_wire(if side == "buy" { "0.98" } else { "1.02" }).ok()?;
     let stop = number("order.planned_stop").or_else(|| entry.checked_mul(away).map(on_tick))?;
-    let size =
-        number("order.size").unwrap_or_else(|| instrument.map_or(Amount::ONE, |it| least_size(it, entry)));
+    let size = number("order.size")
+        .unwrap_or_else(|| instrument.map_or(Amount::ONE, |it| least_size(it, entry)));
     let show = |amount: Amount| json!(amount.normalized().to_string());
     let mut payload = Map::new();
-    for (key, value) in [("strategy", name), ("symbol", symbol), ("side", side), ("thesis_slug", thesis)] {
+    for (key, value) in [
+        ("strategy", name),
+        ("symbol", symbol),
+        ("side", side),
+        ("thesis_slug", thesis),
+    ] {
         payload.insert(key.to_owned(), json!(value));
     }
     if order_type == "limit" {
-        payload.insert("price".to_owned(), show(number("order.price").unwrap_or(entry)));
+        payload.insert(
+            "price".to_owned(),
+            show(number("order.price").unwrap_or(entry)),
+        );
     }
     payload.insert("order_type".to_owned(), json!(order_type));
     payload.insert("size".to_owned(), show(size));
     payload.insert("planned_entry".to_owned(), show(entry));
     payload.insert("planned_stop".to_owned(), show(stop));
-    payload.insert("stop_price".to_owned(), show(number("order.stop_price").unwrap_or(stop)));
+    payload.insert(
+        "stop_price".to_owned(),
+        show(number("order.stop_price").unwrap_or(stop)),
+    );
     if let Some(target) = number("order.target_price") {
         payload.insert("target_price".to_owned(), show(target));
     }

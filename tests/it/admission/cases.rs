@@ -1,13 +1,15 @@
-//! Admission case by case: `tests/data/admission_cases.jsonl`, one line a case, each through prepare, look-ups, decide
-//! and fold over an index in memory.
+//! Admission case by case: `tests/data/admission_cases.jsonl`, one line a case, each through
+//! prepare, look-ups, decide and fold over an index in memory.
 //!
-//! The first line of the file names principals and policies. A case is `policy` (of the domain t/s/p; null: no file),
-//! `setup` (requests before), `ask` (the request under test) and `expect`. A request is a task as in
-//! [`crate::kit::tasks::Task`], or an object with it as `task` and more besides: `from`, `do`, `in`, `kind`, `payload`, `bytes`
-//! (size of the payload), `depth`, `budget`, `cause` (`@id`: the receipt of that request), `forward`, `set` and `drop`
-//! (JSON pointers into the body), `replace` (of the body's text), `carries` (causality of the envelope), `wait_ms`,
-//! `fault` (of the rule files), `expect`. What is expected: `ALLOW`, `DENY <reason>`, `REPLAY` or `REFUSED <code>`, then
-//! `reserved` and `forwarded` where that is so, counters as `depth=1`, and all failed rows as `failed=a,b`.
+//! The first line of the file names principals and policies. A case is `policy` (of the domain
+//! t/s/p; null: no file), `setup` (requests before), `ask` (the request under test) and `expect`. A
+//! request is a task as in [`crate::kit::tasks::Task`], or an object with it as `task` and more
+//! besides: `from`, `do`, `in`, `kind`, `payload`, `bytes` (size of the payload), `depth`,
+//! `budget`, `cause` (`@id`: the receipt of that request), `forward`, `set` and `drop` (JSON
+//! pointers into the body), `replace` (of the body's text), `carries` (causality of the envelope),
+//! `wait_ms`, `fault` (of the rule files), `expect`. What is expected: `ALLOW`, `DENY <reason>`,
+//! `REPLAY` or `REFUSED <code>`, then `reserved` and `forwarded` where that is so, counters as
+//! `depth=1`, and all failed rows as `failed=a,b`.
 
 use std::collections::BTreeMap;
 
@@ -83,15 +85,25 @@ fn task() -> String {
 
 impl Request {
     fn read(value: &Value) -> Request {
-        let value = if value.is_string() { json!({"task": value}) } else { value.clone() };
+        let value = if value.is_string() {
+            json!({"task": value})
+        } else {
+            value.clone()
+        };
         serde_json::from_value(value).unwrap()
     }
 }
 
 /// The object that holds what the pointer names, and its key.
-fn holder<'a>(body: &'a mut Value, pointer: &'a str) -> (&'a mut serde_json::Map<String, Value>, &'a str) {
+fn holder<'a>(
+    body: &'a mut Value,
+    pointer: &'a str,
+) -> (&'a mut serde_json::Map<String, Value>, &'a str) {
     let (above, key) = pointer.rsplit_once('/').unwrap();
-    (body.pointer_mut(above).unwrap().as_object_mut().unwrap(), key)
+    (
+        body.pointer_mut(above).unwrap().as_object_mut().unwrap(),
+        key,
+    )
 }
 
 struct Play {
@@ -113,11 +125,12 @@ impl Play {
             assert_eq!(task.payload.to_string().len(), bytes);
         }
         (task.depth, task.budget) = (request.depth, request.budget);
-        task.cause =
-            request.cause.map(|cause| match cause.as_str().and_then(|text| text.strip_prefix('@')) {
+        task.cause = request.cause.map(|cause| {
+            match cause.as_str().and_then(|text| text.strip_prefix('@')) {
                 Some(id) => json!(format!("r-{}", self.lines[id])),
                 None => cause,
-            });
+            }
+        });
         let mut body = task.body();
         if let Some(forward) = request.forward {
             body["forward"] = json!(forward);
@@ -128,7 +141,9 @@ impl Play {
         }
         for pointer in &request.drop {
             let (object, key) = holder(&mut body, pointer);
-            object.remove(key).unwrap_or_else(|| panic!("there is no {pointer}"));
+            object
+                .remove(key)
+                .unwrap_or_else(|| panic!("there is no {pointer}"));
         }
         let mut text = body.to_string();
         for (from, to) in &request.replace {
@@ -138,7 +153,9 @@ impl Play {
         self.lines.insert(task.id.clone(), self.gate.seq);
         let action = format!("admission.{}", request.action);
         let carries = request.carries.map(|causality| causality.to_string());
-        let decision = self.gate.ask(&request.from, &task.id, &action, &text, carries.as_deref());
+        let decision = self
+            .gate
+            .ask(&request.from, &task.id, &action, &text, carries.as_deref());
         check_receipt(&decision);
         if let Some(expect) = &request.expect {
             assert_eq!(&told(&decision, expect), expect, "{}", task.id);
@@ -155,7 +172,10 @@ fn told(decision: &Decision, expect: &str) -> String {
             Some(reason) => words.extend(["DENY".to_owned(), reason.name().to_owned()]),
             None => words.push("ALLOW".to_owned()),
         },
-        (None, Some(code)) => words.extend(["REFUSED".to_owned(), json!(code).as_str().unwrap().to_owned()]),
+        (None, Some(code)) => words.extend([
+            "REFUSED".to_owned(),
+            json!(code).as_str().unwrap().to_owned(),
+        ]),
         (None, None) => words.push("REPLAY".to_owned()),
     }
     words.extend(reserved(decision).map(|_| "reserved".to_owned()));
@@ -164,8 +184,11 @@ fn told(decision: &Decision, expect: &str) -> String {
         let (name, _) = word.split_once('=').unwrap();
         let shown = |count: Option<i64>| count.map_or("-".to_owned(), |count| count.to_string());
         let count = |count: Option<u64>| shown(count.map(|count| count.try_into().unwrap()));
-        let counters =
-            decision.receipt.as_ref().map(|receipt| receipt.effective_counters).unwrap_or_default();
+        let counters = decision
+            .receipt
+            .as_ref()
+            .map(|receipt| receipt.effective_counters)
+            .unwrap_or_default();
         let value = match name {
             "depth" => count(counters.spawn_depth),
             "below" => count(counters.total_descendants),
@@ -174,7 +197,10 @@ fn told(decision: &Decision, expect: &str) -> String {
             "budget" => shown(counters.recursion_budget_remaining),
             "failed" => {
                 let failed = decision.checks.iter().filter(|row| !row.passed);
-                failed.map(|row| row.name.to_string()).collect::<Vec<_>>().join(",")
+                failed
+                    .map(|row| row.name.to_string())
+                    .collect::<Vec<_>>()
+                    .join(",")
             }
             other => panic!("`{other}` is no counter"),
         };
@@ -190,29 +216,55 @@ fn every_case_of_the_file() {
     let mut wrong = Vec::new();
     let mut names = std::collections::BTreeSet::new();
     for line in lines {
-        let case: Case = serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
-        assert!(names.insert(case.case.clone()), "`{}` stands twice", case.case);
+        let case: Case =
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        assert!(
+            names.insert(case.case.clone()),
+            "`{}` stands twice",
+            case.case
+        );
         let mut policies = head.policies.clone();
         policies.extend(case.policy.map(|text| (usual(), text)));
-        let policies = policies.iter().map(|(domain, text)| (domain.as_str(), text.as_str()));
+        let policies = policies
+            .iter()
+            .map(|(domain, text)| (domain.as_str(), text.as_str()));
         let played = std::panic::catch_unwind(|| {
-            let mut play = Play { gate: Gate::new(&head.principals, policies), lines: BTreeMap::new() };
+            let mut play = Play {
+                gate: Gate::new(&head.principals, policies),
+                lines: BTreeMap::new(),
+            };
             for request in &case.setup {
                 let (decision, expects) = (play.ask(request), request.get("expect").is_some());
-                assert!(expects || reserved(&decision).is_some(), "{request}: {}", told(&decision, ""));
+                assert!(
+                    expects || reserved(&decision).is_some(),
+                    "{request}: {}",
+                    told(&decision, "")
+                );
             }
             let decision = play.ask(&case.ask);
             let again = told(&decision, &case.expect);
-            (again, decision.receipt.and_then(|receipt| receipt.rejection_detail))
+            (
+                again,
+                decision
+                    .receipt
+                    .and_then(|receipt| receipt.rejection_detail),
+            )
         });
         match played {
             Ok((found, _)) if found == case.expect => {}
-            Ok((found, detail)) => {
-                wrong.push(format!("{}: {found}, not {}: {detail:?}", case.case, case.expect))
-            }
+            Ok((found, detail)) => wrong.push(format!(
+                "{}: {found}, not {}: {detail:?}",
+                case.case, case.expect
+            )),
             Err(_) => wrong.push(format!("{}: panicked, see above", case.case)),
         }
     }
-    assert!(wrong.is_empty(), "{} of {} cases:\n{}", wrong.len(), names.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {} cases:\n{}",
+        wrong.len(),
+        names.len(),
+        wrong.join("\n")
+    );
     assert!(names.len() >= 120, "only {} cases", names.len());
 }

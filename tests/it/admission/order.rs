@@ -1,4 +1,5 @@
-//! Every two reasons that can fail at the same time: the earlier one is the reason, and the vector shows both.
+//! Every two reasons that can fail at the same time: the earlier one is the reason, and the vector
+//! shows both.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +12,8 @@ const PRINCIPALS: &str = "principals:
   - name: bot
     role: agent
     admission:
-      domains: [{tenant: t, surface: s, profile: p}, {tenant: t, surface: s, profile: q}, {tenant: t, surface: s, profile: none}]
+      domains: [{tenant: t, surface: s, profile: p}, {tenant: t, surface: s, profile: q}, {tenant: \
+          t, surface: s, profile: none}]
       roots_per_hour: 20
   - name: idle
     role: agent
@@ -23,21 +25,41 @@ const PRINCIPALS: &str = "principals:
 /// A request that fails just these, as far as that can be had, after a root `a` of the tree `T`.
 fn failing(reasons: [Reason; 2]) -> Decision {
     let has = |reason| reasons.contains(&reason);
-    let mut policy =
-        vec![if has(Reason::DepthExceeded) { "max_spawn_depth: 1" } else { "max_spawn_depth: 9" }];
+    let mut policy = vec![if has(Reason::DepthExceeded) {
+        "max_spawn_depth: 1"
+    } else {
+        "max_spawn_depth: 9"
+    }];
     let limits = [
         (Reason::DescendantsExceeded, "max_total_descendants: 0"),
         (Reason::RepeatsExceeded, "max_repeats_per_capability: 1"),
-        (Reason::AncestorWindowViolated, "max_repeats_in_ancestor_window: 1\nancestor_window_size: 1"),
+        (
+            Reason::AncestorWindowViolated,
+            "max_repeats_in_ancestor_window: 1\nancestor_window_size: 1",
+        ),
         (Reason::CapabilityDenied, "capability_denylist: [c]"),
         (Reason::TargetDenied, "allowed_targets: []"),
         (Reason::ArtifactTooLarge, "max_artifact_size_bytes: 1"),
         (Reason::InvariantViolation, "can_spawn: false"),
     ];
-    policy.extend(limits.iter().filter(|(reason, _)| has(*reason)).map(|(_, line)| *line));
+    policy.extend(
+        limits
+            .iter()
+            .filter(|(reason, _)| has(*reason))
+            .map(|(_, line)| *line),
+    );
     let policy = policy.join("\n");
-    let mut gate = Gate::new(PRINCIPALS, [("t/s/p", policy.as_str()), ("t/s/q", "max_spawn_depth: 9")]);
-    let first = gate.admit("bot", &Task { domain: "t/s/q".to_owned(), ..Task::parse("a") });
+    let mut gate = Gate::new(
+        PRINCIPALS,
+        [("t/s/p", policy.as_str()), ("t/s/q", "max_spawn_depth: 9")],
+    );
+    let first = gate.admit(
+        "bot",
+        &Task {
+            domain: "t/s/q".to_owned(),
+            ..Task::parse("a")
+        },
+    );
     assert!(first.metadata.code.is_none(), "{first:?}");
 
     let is_root = has(Reason::RootsExceeded);
@@ -111,12 +133,19 @@ fn of_any_two_the_earlier_is_the_reason() {
                 continue;
             }
             let decision = failing([*first, *second]);
-            let failed: BTreeSet<&str> =
-                decision.checks.iter().filter(|row| !row.passed).map(|row| &*row.name).collect();
+            let failed: BTreeSet<&str> = decision
+                .checks
+                .iter()
+                .filter(|row| !row.passed)
+                .map(|row| &*row.name)
+                .collect();
             let both = [first.name(), second.name()];
             if let Some(why) = apart(*first, *second) {
                 never += 1;
-                assert!(!both.iter().all(|name| failed.contains(name)), "{both:?} fail together, not: {why}");
+                assert!(
+                    !both.iter().all(|name| failed.contains(name)),
+                    "{both:?} fail together, not: {why}"
+                );
                 continue;
             }
             together += 1;
@@ -129,7 +158,10 @@ fn of_any_two_the_earlier_is_the_reason() {
             let receipt = decision.receipt.as_deref().unwrap();
             assert_eq!(receipt.rejection_reason_code, Some(*first), "{both:?}");
             let refusal = decision.metadata.message.as_deref().unwrap();
-            assert!(refusal.starts_with(&format!("{}: ", first.name())), "{refusal}");
+            assert!(
+                refusal.starts_with(&format!("{}: ", first.name())),
+                "{refusal}"
+            );
         }
     }
     assert_eq!((together, never), (91, 80));
@@ -137,10 +169,19 @@ fn of_any_two_the_earlier_is_the_reason() {
 
 #[test]
 fn rows_stand_in_the_order_of_the_reasons() {
-    let place = |name: &str| Reason::ALL.iter().position(|reason| reason.name() == name).unwrap();
+    let place = |name: &str| {
+        Reason::ALL
+            .iter()
+            .position(|reason| reason.name() == name)
+            .unwrap()
+    };
     for second in Reason::ALL {
         let decision = failing([Reason::InvariantViolation, *second]);
         let places: Vec<usize> = decision.checks.iter().map(|row| place(&row.name)).collect();
-        assert!(places.is_sorted_by(|a, b| a < b), "{:?}: {places:?}", second.name());
+        assert!(
+            places.is_sorted_by(|a, b| a < b),
+            "{:?}: {places:?}",
+            second.name()
+        );
     }
 }

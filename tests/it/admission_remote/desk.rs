@@ -21,7 +21,8 @@ use crate::kit::{Sent, lines, names, place, succeed};
 /// The policy file of the domain.
 pub const POLICY: &str = "rules/admission/research/agents/default.yaml";
 /// A policy command with bounds that no test reaches by being slow.
-pub const COMMAND: &str = "policy_command: {program: bin/policy, time_limit_s: 60, output_bytes_max: 4096}\n";
+pub const COMMAND: &str =
+    "policy_command: {program: bin/policy, time_limit_s: 60, output_bytes_max: 4096}\n";
 /// The same for lineage.
 pub const LINEAGE: &str =
     "lineage_command: {program: bin/lineage, time_limit_s: 60, output_bytes_max: 4096}\n";
@@ -34,14 +35,21 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// A home in which `trend-bot`, `research-bot` and the council's agents may open roots under this policy.
+    /// A home in which `trend-bot`, `research-bot` and the council's agents may open roots under
+    /// this policy.
     pub fn new(policy: &str) -> Desk {
         let chamber = Chamber::new();
-        let desk = Desk { chamber, clock: Arc::new(ManualClock::at(SystemClock::default().now())) };
+        let desk = Desk {
+            chamber,
+            clock: Arc::new(ManualClock::at(SystemClock::default().now())),
+        };
         desk.write(POLICY, policy);
         let path = desk.home().join("rules/principals.yaml");
-        let text = fs::read_to_string(&path).unwrap().replace("roots_per_hour: 20", "roots_per_hour: 1000");
-        let grant = "    admission: {domains: [{tenant: research, surface: agents, profile: default}], roots_per_hour: 1000}\n";
+        let text = fs::read_to_string(&path)
+            .unwrap()
+            .replace("roots_per_hour: 20", "roots_per_hour: 1000");
+        let grant = "    admission: {domains: [{tenant: research, surface: agents, profile: \
+            default}], roots_per_hour: 1000}\n";
         let mut granted = String::new();
         for line in text.split_inclusive('\n') {
             granted.push_str(line);
@@ -73,8 +81,9 @@ impl Desk {
 
     /// A program that notes what it was asked and that it ran, and then does this.
     pub fn program(&self, name: &str, text: &str) {
-        let noting =
-            format!("cat >> bin/{name}.asked; echo >> bin/{name}.asked; echo $$ >> bin/{name}.runs\n{text}");
+        let noting = format!(
+            "cat >> bin/{name}.asked; echo >> bin/{name}.asked; echo $$ >> bin/{name}.runs\n{text}"
+        );
         crate::kit::chamber::script(&self.home().join("bin").join(name), &noting);
     }
 
@@ -85,7 +94,10 @@ impl Desk {
 
     /// A program that waits for the file `bin/go` and then writes `text`.
     pub fn says_late(&self, name: &str, text: &str) {
-        self.program(name, &format!("until [ -e bin/go ]; do sleep 0.02; done\n{}", say(text)));
+        self.program(
+            name,
+            &format!("until [ -e bin/go ]; do sleep 0.02; done\n{}", say(text)),
+        );
     }
 
     pub fn runs(&self, name: &str) -> usize {
@@ -99,7 +111,14 @@ impl Desk {
     /// Opens the home under the clock that stands.
     pub fn open(&self) -> Home {
         let seams = real_seams(&self.home()).unwrap();
-        Home::open(&self.home(), spoolgate_home::Seams { clock: self.clock.clone(), ..seams }).unwrap()
+        Home::open(
+            &self.home(),
+            spoolgate_home::Seams {
+                clock: self.clock.clone(),
+                ..seams
+            },
+        )
+        .unwrap()
     }
 
     fn key(&self, source: &str) -> &SignKey {
@@ -135,7 +154,14 @@ impl Desk {
     }
 
     /// The same, dropped under a name of its own.
-    pub fn send(&self, source: &str, id: &str, action: &str, payload: &str, causality: Option<&str>) {
+    pub fn send(
+        &self,
+        source: &str,
+        id: &str,
+        action: &str,
+        payload: &str,
+        causality: Option<&str>,
+    ) {
         let bytes = self.signed(source, id, action, payload, causality);
         Sent::new(&format!("{id}.json"), bytes).drop_into(&self.home());
     }
@@ -193,23 +219,42 @@ impl Desk {
 
     /// The code in the answer under a request's id or its file's name.
     pub fn answer_code(&self, id: &str) -> String {
-        let paths = [format!("spool/out/{id}.json"), format!("spool/out/{id}.json.error.json")];
-        let text = paths.iter().map(|path| self.read(path)).find(|text| !text.is_empty()).unwrap();
-        serde_json::from_str::<Value>(&text).unwrap()["error"]["code"].as_str().unwrap().to_owned()
+        let paths = [
+            format!("spool/out/{id}.json"),
+            format!("spool/out/{id}.json.error.json"),
+        ];
+        let text = paths
+            .iter()
+            .map(|path| self.read(path))
+            .find(|text| !text.is_empty())
+            .unwrap();
+        serde_json::from_str::<Value>(&text).unwrap()["error"]["code"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     }
 
     /// The claims in `spool/work`.
     pub fn claims(&self) -> Vec<String> {
-        names(&self.home().join("spool/work")).into_iter().map(|name| name.into_string().unwrap()).collect()
+        names(&self.home().join("spool/work"))
+            .into_iter()
+            .map(|name| name.into_string().unwrap())
+            .collect()
     }
 
     /// That nothing is left over, the ledger is in order and the state follows from it.
     #[track_caller]
     pub fn is_settled(&self) {
-        assert_eq!((self.claims(), names(&self.home().join("spool/in")).len()), (Vec::new(), 0));
+        assert_eq!(
+            (self.claims(), names(&self.home().join("spool/in")).len()),
+            (Vec::new(), 0)
+        );
         succeed(&self.home(), &["audit", "verify", "--strict"]);
         let seams = real_seams(&self.home()).unwrap();
-        let seams = spoolgate_home::Seams { clock: self.clock.clone(), ..seams };
+        let seams = spoolgate_home::Seams {
+            clock: self.clock.clone(),
+            ..seams
+        };
         let (_, same) = Home::rebuild(&self.home(), seams).unwrap();
         assert!(same, "the state made again from the ledger is another one");
     }
@@ -222,8 +267,10 @@ pub fn say(text: &str) -> String {
 /// Runs until nothing is left.
 pub fn drain(home: &mut Home) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
-    home.until_idle(false, &AtomicBool::new(false), &mut |decided| outcomes.extend_from_slice(decided))
-        .unwrap();
+    home.until_idle(false, &AtomicBool::new(false), &mut |decided| {
+        outcomes.extend_from_slice(decided)
+    })
+    .unwrap();
     outcomes
 }
 
@@ -241,7 +288,9 @@ pub fn root(tree: &str, capability: &str) -> String {
 
 /// Causality of a child.
 pub fn child(tree: &str, parent: &str, capability: &str) -> String {
-    format!(r#"{{"root_task_id":"tree-{tree}","parent_task_id":"{parent}","capability_id":"{capability}"}}"#)
+    format!(
+        r#"{{"root_task_id":"tree-{tree}","parent_task_id":"{parent}","capability_id":"{capability}"}}"#
+    )
 }
 
 /// An InterroGate envelope.
@@ -253,11 +302,18 @@ pub fn body(causality: &str) -> String {
 
 /// ALLOW, or the reason of a DENY with its detail.
 pub fn said(decision: &Decision) -> String {
-    let receipt = decision.receipt.as_ref().unwrap_or_else(|| panic!("no receipt: {decision:?}"));
+    let receipt = decision
+        .receipt
+        .as_ref()
+        .unwrap_or_else(|| panic!("no receipt: {decision:?}"));
     match receipt.rejection_reason_code {
         None => "ALLOW".to_owned(),
         Some(reason) => {
-            format!("{}: {}", reason.name(), receipt.rejection_detail.as_deref().unwrap_or_default())
+            format!(
+                "{}: {}",
+                reason.name(),
+                receipt.rejection_detail.as_deref().unwrap_or_default()
+            )
         }
     }
 }

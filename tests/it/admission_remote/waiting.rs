@@ -1,5 +1,5 @@
-//! Requests that wait: what goes on meanwhile, how many there may be, and that each is decided once, whatever ends the
-//! gate.
+//! Requests that wait: what goes on meanwhile, how many there may be, and that each is decided
+//! once, whatever ends the gate.
 
 use std::fs;
 
@@ -36,7 +36,17 @@ fn import_prices(desk: &Desk) {
             "{}/examples/market/lean-coinbase-minute-btcusd_20180405_{kind}.zip",
             env!("CARGO_MANIFEST_DIR")
         );
-        succeed(&desk.home(), &["market", "import", &file, "--symbol", "BTC-USD", "--end-now"]);
+        succeed(
+            &desk.home(),
+            &[
+                "market",
+                "import",
+                &file,
+                "--symbol",
+                "BTC-USD",
+                "--end-now",
+            ],
+        );
     }
     desk.clock.set(SystemClock::default().now());
 }
@@ -46,7 +56,13 @@ fn next_prices(desk: &Desk, home: &Home) {
     let opened_ms = desk.clock.now().ms();
     let price = Amount::parse_exact("6780").unwrap();
     let mut rows = [
-        Row::Quote { time_ms: opened_ms, bid: price, ask: price, bid_size: None, ask_size: None },
+        Row::Quote {
+            time_ms: opened_ms,
+            bid: price,
+            ask: price,
+            bid_size: None,
+            ask_size: None,
+        },
         Row::Bar {
             open_ms: opened_ms,
             interval_ms: 1000,
@@ -75,23 +91,70 @@ fn what_makes_safer_never_waits() {
     next_prices(&desk, &home);
     drain(&mut home);
     desk.evaluate("research-bot", "waits", &root("waits", "reader"));
-    desk.send("trend-bot", "entry", "order.submit", &order("buy"), Some(&root("entry", "trader")));
+    desk.send(
+        "trend-bot",
+        "entry",
+        "order.submit",
+        &order("buy"),
+        Some(&root("entry", "trader")),
+    );
     assert!(rounds(&mut home).is_empty());
     assert_eq!(desk.claims().len(), 2);
     until("the command runs", || desk.runs("policy") == 1);
     let of = |name: &str| root(name, "trader");
-    desk.send("trend-bot", "exit", "order.submit", &order("sell"), Some(&of("exit")));
-    desk.send("trend-bot", "cancel", "order.cancel", r#"{"order_id":"1"}"#, Some(&of("cancel")));
-    desk.send("trend-bot", "query", "portfolio.get", "{}", Some(&of("query")));
-    desk.send("trend-bot", "halt", "halt.set", r#"{"reason":"look"}"#, Some(&of("halt")));
-    desk.send("trend-bot", "bare", "order.cancel", r#"{"order_id":"o-1"}"#, None);
-    desk.send("owner", "clear", "halt.clear", r#"{"scope":{"principal":"trend-bot"},"reason":"seen"}"#, None);
+    desk.send(
+        "trend-bot",
+        "exit",
+        "order.submit",
+        &order("sell"),
+        Some(&of("exit")),
+    );
+    desk.send(
+        "trend-bot",
+        "cancel",
+        "order.cancel",
+        r#"{"order_id":"1"}"#,
+        Some(&of("cancel")),
+    );
+    desk.send(
+        "trend-bot",
+        "query",
+        "portfolio.get",
+        "{}",
+        Some(&of("query")),
+    );
+    desk.send(
+        "trend-bot",
+        "halt",
+        "halt.set",
+        r#"{"reason":"look"}"#,
+        Some(&of("halt")),
+    );
+    desk.send(
+        "trend-bot",
+        "bare",
+        "order.cancel",
+        r#"{"order_id":"o-1"}"#,
+        None,
+    );
+    desk.send(
+        "owner",
+        "clear",
+        "halt.clear",
+        r#"{"scope":{"principal":"trend-bot"},"reason":"seen"}"#,
+        None,
+    );
     desk.send("trend-bot", "health", "admission.health", "{}", None);
     rounds(&mut home);
     let exit = desk.decision("exit");
     assert!(exit.metadata.code.is_none(), "{:?}", exit.metadata);
-    assert!(said(&exit).starts_with("policy_unavailable"), "{}", said(&exit));
-    let others = ["exit", "cancel", "bare", "query", "halt", "clear", "health"].map(|id| desk.line_of(id).0);
+    assert!(
+        said(&exit).starts_with("policy_unavailable"),
+        "{}",
+        said(&exit)
+    );
+    let others =
+        ["exit", "cancel", "bare", "query", "halt", "clear", "health"].map(|id| desk.line_of(id).0);
     assert_eq!((desk.inputs().len(), desk.claims().len()), (0, 2));
     desk.write("bin/go", "");
     drain(&mut home);
@@ -99,7 +162,11 @@ fn what_makes_safer_never_waits() {
     assert!(desk.decision("entry").receipt.is_some());
     let input = desk.inputs()[0].0;
     assert!(others.iter().all(|seq| *seq < input), "{others:?} {input}");
-    assert!(["waits", "entry"].iter().all(|id| desk.line_of(id).0 > input));
+    assert!(
+        ["waits", "entry"]
+            .iter()
+            .all(|id| desk.line_of(id).0 > input)
+    );
     assert_eq!(desk.runs("policy"), 1);
     drop(home);
     desk.is_settled();
@@ -110,7 +177,13 @@ fn what_makes_safer_never_waits() {
 fn a_flood_is_answered() {
     let desk = waiting_desk();
     let mut home = desk.open();
-    let agents = ["research-bot", "trend-bot", "risk-officer", "code-auditor", "quant-researcher"];
+    let agents = [
+        "research-bot",
+        "trend-bot",
+        "risk-officer",
+        "code-auditor",
+        "quant-researcher",
+    ];
     let mut ids = Vec::new();
     for n in 0..60 {
         for agent in agents {
@@ -122,11 +195,17 @@ fn a_flood_is_answered() {
     let denied = rounds(&mut home);
     assert_eq!((denied.len(), desk.claims().len()), (300 - 256, 256));
     for outcome in &denied {
-        assert_eq!(said(&outcome.decision), "policy_unavailable: the policy command has not answered");
+        assert_eq!(
+            said(&outcome.decision),
+            "policy_unavailable: the policy command has not answered"
+        );
     }
     desk.write("bin/go", "");
     drain(&mut home);
-    let allowed = ids.iter().filter(|id| said(&desk.decision(id)) == "ALLOW").count();
+    let allowed = ids
+        .iter()
+        .filter(|id| said(&desk.decision(id)) == "ALLOW")
+        .count();
     assert_eq!((allowed, desk.runs("policy")), (256, 1));
     drop(home);
     desk.is_settled();
@@ -137,7 +216,11 @@ fn a_flood_is_answered() {
 fn one_principals_flood_leaves_room() {
     let desk = Desk::new(&format!("{WIDE}{LINEAGE}"));
     let mut home = desk.open();
-    desk.program("lineage", "read -r _ < /dev/null; touch bin/begun; until [ -e bin/go ] || tail -n 1 bin/lineage.asked | grep -q other; do sleep 0.02; done; echo '{}'");
+    desk.program(
+        "lineage",
+        "read -r _ < /dev/null; touch bin/begun; until [ -e bin/go ] || tail \
+        -n 1 bin/lineage.asked | grep -q other; do sleep 0.02; done; echo '{}'",
+    );
     for n in 0..80 {
         let id = format!("flood-{n}");
         desk.evaluate("research-bot", &id, &root(&id, "reader"));
@@ -149,7 +232,9 @@ fn one_principals_flood_leaves_room() {
     assert_eq!(desk.claims().len(), 65);
     desk.write("bin/go", "");
     drain(&mut home);
-    let lines: Vec<u64> = (0..80).map(|n| desk.line_of(&format!("flood-{n}")).0).collect();
+    let lines: Vec<u64> = (0..80)
+        .map(|n| desk.line_of(&format!("flood-{n}")).0)
+        .collect();
     let other = desk.line_of("other").0;
     let before = lines.iter().filter(|seq| **seq < other).count();
     assert!(before < 16 + 24, "{before} of the flood came first");
@@ -161,7 +246,11 @@ fn one_principals_flood_leaves_room() {
 #[test]
 fn a_killed_watcher_decides_once() {
     let desk = Desk::new(&format!("{WIDE}{COMMAND}"));
-    desk.program("policy", "if [ ! -e bin/begun ]; then echo $$ > bin/pid; mv bin/pid bin/begun; exec sleep 300; fi\necho 'max_spawn_depth: 3'");
+    desk.program(
+        "policy",
+        "if [ ! -e bin/begun ]; then echo $$ > bin/pid; mv bin/pid bin/begun; \
+        exec sleep 300; fi\necho 'max_spawn_depth: 3'",
+    );
     desk.evaluate("research-bot", "r1", &root("r1", "reader"));
     let watcher = Running::watch(&desk.home());
     until("the command runs", || desk.is_there("bin/begun"));
@@ -189,7 +278,10 @@ fn how_attempts_count() {
         rounds(&mut home);
         home.finish("stopped").unwrap();
         let claims = desk.claims();
-        assert!(claims.len() == 1 && claims[0].starts_with("1~"), "{claims:?}");
+        assert!(
+            claims.len() == 1 && claims[0].starts_with("1~"),
+            "{claims:?}"
+        );
     }
     let mut home = desk.open();
     desk.write("bin/go", "");
@@ -203,14 +295,18 @@ fn how_attempts_count() {
         let mut home = desk.open();
         rounds(&mut home);
         let claims = desk.claims();
-        assert!(claims.len() == 1 && claims[0].starts_with(&format!("{attempt}~")), "{claims:?}");
+        assert!(
+            claims.len() == 1 && claims[0].starts_with(&format!("{attempt}~")),
+            "{claims:?}"
+        );
     }
     drain(&mut desk.open());
     assert_eq!(desk.answer_code("r2"), "INTERNAL");
     desk.is_settled();
 }
 
-/// A file of the same name is another request: it neither waits nor is the first taken for decided with it.
+/// A file of the same name is another request: it neither waits nor is the first taken for decided
+/// with it.
 #[test]
 fn a_name_that_is_used_again_meanwhile() {
     for dies in [false, true] {
@@ -248,7 +344,13 @@ fn a_name_that_is_used_again_meanwhile() {
 fn one_shot_commands_wait_for_their_own() {
     let desk = Desk::new(&format!("{WIDE}{COMMAND}"));
     desk.program("policy", "sleep 0.3; echo 'max_spawn_depth: 3'");
-    let request = desk.signed("research-bot", "r1", "admission.admit", &body(&root("r1", "reader")), None);
+    let request = desk.signed(
+        "research-bot",
+        "r1",
+        "admission.admit",
+        &body(&root("r1", "reader")),
+        None,
+    );
     let file = desk.chamber.beside("r1.json", request);
     let done = spoolgate(&desk.home(), &["handle", &file]);
     assert!(done.status.success(), "{}", show(&done));
@@ -271,17 +373,26 @@ fn one_shot_commands_wait_for_their_own() {
     assert_eq!(said(&desk.decision("r2")), "ALLOW");
 }
 
-/// A key that must carry causality waits for the policy like everybody, and is then told what is missing; its exits
-/// need neither.
+/// A key that must carry causality waits for the policy like everybody, and is then told what is
+/// missing; its exits need neither.
 #[test]
 fn what_requires_causality_waits_too() {
     let desk = waiting_desk();
     let path = "rules/principals.yaml";
-    let required = desk.read(path).replace("roots_per_hour: 1000}", "roots_per_hour: 1000, required: true}");
+    let required = desk.read(path).replace(
+        "roots_per_hour: 1000}",
+        "roots_per_hour: 1000, required: true}",
+    );
     desk.write(path, &required);
     let mut home = desk.open();
     desk.send("trend-bot", "entry", "order.submit", &order("buy"), None);
-    desk.send("trend-bot", "cancel", "order.cancel", r#"{"order_id":"o-1"}"#, None);
+    desk.send(
+        "trend-bot",
+        "cancel",
+        "order.cancel",
+        r#"{"order_id":"o-1"}"#,
+        None,
+    );
     rounds(&mut home);
     desk.decision("cancel");
     assert!(desk.decisions_on("entry").is_empty() && desk.claims().len() == 1);

@@ -17,12 +17,14 @@ use crate::kit::world::{Draft, code_of};
 fn told(home: &mut Home) -> Arc<Mutex<Vec<String>>> {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let hear = Arc::clone(&heard);
-    home.tell_events(Box::new(move |event| hear.lock().unwrap().push(event.note.clone())));
+    home.tell_events(Box::new(move |event| {
+        hear.lock().unwrap().push(event.note.clone())
+    }));
     heard
 }
 
-/// In the flat spool the first authentic request with an id has it; whoever comes second, thief or owner, is
-/// refused by file name and the first answer stands. A forged request never takes an id.
+/// In the flat spool the first authentic request with an id has it; whoever comes second, thief or
+/// owner, is refused by file name and the first answer stands. A forged request never takes an id.
 #[test]
 fn stealing_the_first_answer_of_a_flat_spool() {
     let mut siege = Siege::new(131);
@@ -34,14 +36,28 @@ fn stealing_the_first_answer_of_a_flat_spool() {
     let answer = siege.world.answer_path("", &format!("{}.json", mine.id));
     assert!(!answer.exists(), "a forged request took the answer");
     // Another source is first with the id that it saw in the forged one.
-    let thief = Draft { source: "other-bot".to_owned(), ..mine.clone() };
-    siege.world.drop_file("", "thief.json", siege.world.sign(&thief));
+    let thief = Draft {
+        source: "other-bot".to_owned(),
+        ..mine.clone()
+    };
+    siege
+        .world
+        .drop_file("", "thief.json", siege.world.sign(&thief));
     siege.world.drain(&mut home);
     let first = fs::read(&answer).unwrap();
-    siege.world.drop_file("", "owner.json", siege.world.sign(&mine));
+    siege
+        .world
+        .drop_file("", "owner.json", siege.world.sign(&mine));
     let outcomes = siege.world.drain(&mut home);
-    assert_eq!(code_of(about(&outcomes, "owner.json")), Some(Code::RequestIdConflict));
-    assert_eq!(fs::read(&answer).unwrap(), first, "an answer was overwritten");
+    assert_eq!(
+        code_of(about(&outcomes, "owner.json")),
+        Some(Code::RequestIdConflict)
+    );
+    assert_eq!(
+        fs::read(&answer).unwrap(),
+        first,
+        "an answer was overwritten"
+    );
     siege.one_each(&[
         ("", b"aa-forged.json", Some(Code::SignatureInvalid)),
         ("", b"thief.json", None),
@@ -57,24 +73,50 @@ fn stealing_answers_of_an_agents_own_spool() {
     let mut home = siege.world.open();
     let mine = siege.world.draft("alpha-bot", "orders.list", "{}");
     let name = format!("{}.json", mine.id);
-    let same_id = |source: &str| Draft { source: source.to_owned(), ..mine.clone() };
-    // Before it: the same id by others, through their own spools and through this one, and the victim's own
-    // signed file through theirs.
-    siege.world.drop_file("beta-dir", &name, siege.world.sign(&same_id("beta-bot")));
-    siege.world.drop_file("", &name, siege.world.sign(&same_id("trend-bot")));
-    siege.world.drop_file("alpha-dir", "by-beta.json", siege.world.sign(&same_id("beta-bot")));
-    siege.world.drop_file("alpha-dir", "by-trend.json", siege.world.sign(&same_id("trend-bot")));
-    siege.world.drop_file("beta-dir", "lifted.json", siege.world.sign(&mine));
-    siege.world.drop_file("", "lifted.json", siege.world.sign(&mine));
+    let same_id = |source: &str| Draft {
+        source: source.to_owned(),
+        ..mine.clone()
+    };
+    // Before it: the same id by others, through their own spools and through this one, and the
+    // victim's own signed file through theirs.
+    siege
+        .world
+        .drop_file("beta-dir", &name, siege.world.sign(&same_id("beta-bot")));
+    siege
+        .world
+        .drop_file("", &name, siege.world.sign(&same_id("trend-bot")));
+    siege.world.drop_file(
+        "alpha-dir",
+        "by-beta.json",
+        siege.world.sign(&same_id("beta-bot")),
+    );
+    siege.world.drop_file(
+        "alpha-dir",
+        "by-trend.json",
+        siege.world.sign(&same_id("trend-bot")),
+    );
+    siege
+        .world
+        .drop_file("beta-dir", "lifted.json", siege.world.sign(&mine));
+    siege
+        .world
+        .drop_file("", "lifted.json", siege.world.sign(&mine));
     siege.world.drain(&mut home);
     let answer = siege.world.answer_path("alpha-dir", &name);
     assert!(!answer.exists(), "somebody else's request took the answer");
-    siege.world.drop_file("alpha-dir", &name, siege.world.sign(&mine));
+    siege
+        .world
+        .drop_file("alpha-dir", &name, siege.world.sign(&mine));
     siege.world.drain(&mut home);
     let first = fs::read(&answer).unwrap();
-    // After it: a replay by its own file under another name gives the same bytes, by anybody else nothing.
-    siege.world.drop_file("alpha-dir", "again.json", siege.world.sign(&mine));
-    siege.world.drop_file("beta-dir", "again.json", siege.world.sign(&mine));
+    // After it: a replay by its own file under another name gives the same bytes, by anybody else
+    // nothing.
+    siege
+        .world
+        .drop_file("alpha-dir", "again.json", siege.world.sign(&mine));
+    siege
+        .world
+        .drop_file("beta-dir", "again.json", siege.world.sign(&mine));
     siege.world.drain(&mut home);
     assert_eq!(fs::read(&answer).unwrap(), first);
     siege.one_each(&[
@@ -87,7 +129,12 @@ fn stealing_answers_of_an_agents_own_spool() {
         ("beta-dir", b"again.json", Some(Code::WrongSpool)),
         ("alpha-dir", name.as_bytes(), None),
     ]);
-    let replays = siege.world.ledger().iter().filter(|line| !line["metadata"]["replay_of"].is_null()).count();
+    let replays = siege
+        .world
+        .ledger()
+        .iter()
+        .filter(|line| !line["metadata"]["replay_of"].is_null())
+        .count();
     assert_eq!(replays, 1);
     siege.stands(home);
 }
@@ -125,8 +172,9 @@ const PLANTED: [&str; 9] = [
     "full directory",
 ];
 
-/// Whoever may write in a folder of answers can plant what it likes under the names to come: every answer
-/// stands in its place as a file of its own, nothing planted is followed, written to or emptied.
+/// Whoever may write in a folder of answers can plant what it likes under the names to come: every
+/// answer stands in its place as a file of its own, nothing planted is followed, written to or
+/// emptied.
 #[test]
 fn planted_where_answers_will_be() {
     let mut siege = Siege::new(133);
@@ -138,36 +186,70 @@ fn planted_where_answers_will_be() {
             for hidden in [false, true] {
                 let draft = siege.world.draft(agent, "orders.list", "{}");
                 let name = format!("{}.json", draft.id);
-                let planted = if hidden { format!(".{name}.tmp") } else { name.clone() };
+                let planted = if hidden {
+                    format!(".{name}.tmp")
+                } else {
+                    name.clone()
+                };
                 plant(&siege, what, &siege.world.answer_path(spool, &planted));
                 siege.world.send(&draft);
                 sent.push((spool, what, name));
             }
         }
         // Under the name of an answer by file name as well.
-        plant(&siege, "full directory", &siege.world.answer_path(spool, "bad.json.error.json"));
+        plant(
+            &siege,
+            "full directory",
+            &siege.world.answer_path(spool, "bad.json.error.json"),
+        );
         siege.world.drop_file(spool, "bad.json", "[]");
         sent.push((spool, "full directory", "bad.json".to_owned()));
     }
     let outcomes = siege.world.drain(&mut home);
     assert_eq!(outcomes.len(), sent.len());
     for (spool, what, name) in &sent {
-        let code = if name == "bad.json" { Some(Code::MalformedJson) } else { None };
+        let code = if name == "bad.json" {
+            Some(Code::MalformedJson)
+        } else {
+            None
+        };
         siege.one_each(&[(spool, name.as_bytes(), code)]);
-        let answer = if code.is_some() { format!("{name}.error.json") } else { name.clone() };
+        let answer = if code.is_some() {
+            format!("{name}.error.json")
+        } else {
+            name.clone()
+        };
         let meta = fs::symlink_metadata(siege.world.answer_path(spool, &answer)).unwrap();
         let is_plain = meta.file_type().is_file() && !meta.file_type().is_fifo();
-        assert!(is_plain && std::os::unix::fs::MetadataExt::nlink(&meta) == 1, "{what}: {meta:?}");
+        assert!(
+            is_plain && std::os::unix::fs::MetadataExt::nlink(&meta) == 1,
+            "{what}: {meta:?}"
+        );
     }
     let aside = crate::kit::world::walk(&siege.world.root.join("spool/out"));
-    let full = aside.keys().filter(|path| path.ends_with("inside/file.json")).count();
-    assert_eq!(full, 2 * 3, "directories are moved aside with all that is in them: {aside:?}");
-    let told = heard.lock().unwrap().iter().filter(|note| note.contains("stood in the way")).count();
+    let full = aside
+        .keys()
+        .filter(|path| path.ends_with("inside/file.json"))
+        .count();
+    assert_eq!(
+        full,
+        2 * 3,
+        "directories are moved aside with all that is in them: {aside:?}"
+    );
+    let told = heard
+        .lock()
+        .unwrap()
+        .iter()
+        .filter(|note| note.contains("stood in the way"))
+        .count();
     assert_eq!(told, 2 * 5, "{heard:?}");
     drop(home);
     // A start that finds everything in place again changes nothing of it.
     let home = siege.world.open();
-    assert_eq!(crate::kit::world::walk(&siege.world.root.join("spool/out")), aside);
+    assert_eq!(
+        crate::kit::world::walk(&siege.world.root.join("spool/out")),
+        aside
+    );
     siege.stands(home);
 }
 
@@ -178,10 +260,16 @@ fn planted_before_a_restart() {
     let is_dying = Arc::clone(&dies);
     let mut siege = Siege::with_disk(
         134,
-        Box::new(move |verb: &str, path: &std::path::Path, _: Option<&std::path::Path>, is_after: bool| {
-            let hit = verb == "write" && path.starts_with("spool/out") && !is_after;
-            (hit && is_dying.load(Ordering::SeqCst)).then(|| std::io::Error::other("the power went"))
-        }),
+        Box::new(
+            move |verb: &str,
+                  path: &std::path::Path,
+                  _: Option<&std::path::Path>,
+                  is_after: bool| {
+                let hit = verb == "write" && path.starts_with("spool/out") && !is_after;
+                (hit && is_dying.load(Ordering::SeqCst))
+                    .then(|| std::io::Error::other("the power went"))
+            },
+        ),
     );
     let mut home = siege.world.open();
     let mut sent = Vec::new();
@@ -205,8 +293,9 @@ fn planted_before_a_restart() {
     siege.stands(home);
 }
 
-/// An agent whose folder of answers is a link, a file, closed or gone costs itself its answers. They never
-/// leave through the link, the gate says so, and the same request brings them when the folder is mended.
+/// An agent whose folder of answers is a link, a file, closed or gone costs itself its answers.
+/// They never leave through the link, the gate says so, and the same request brings them when the
+/// folder is mended.
 #[test]
 fn a_folder_of_answers_that_is_none() {
     for what in ["link", "dangling", "file", "gone"] {
@@ -225,29 +314,53 @@ fn a_folder_of_answers_that_is_none() {
         let other = siege.query("beta-bot");
         let outcomes = siege.world.drain(&mut home);
         assert_eq!(outcomes.len(), 2, "{what}: {outcomes:?}");
-        assert!(siege.world.answer_path("beta-dir", &format!("{}.json", other.id)).is_file());
-        let answer = siege.world.answer_path("alpha-dir", &format!("{}.json", draft.id));
+        assert!(
+            siege
+                .world
+                .answer_path("beta-dir", &format!("{}.json", other.id))
+                .is_file()
+        );
+        let answer = siege
+            .world
+            .answer_path("alpha-dir", &format!("{}.json", draft.id));
         if what != "gone" {
-            assert!(fs::symlink_metadata(&folder).is_ok_and(|there| !there.is_dir()), "{what} was replaced");
-            let is_told = heard.lock().unwrap().iter().any(|note| note.contains("cannot be put there"));
+            assert!(
+                fs::symlink_metadata(&folder).is_ok_and(|there| !there.is_dir()),
+                "{what} was replaced"
+            );
+            let is_told = heard
+                .lock()
+                .unwrap()
+                .iter()
+                .any(|note| note.contains("cannot be put there"));
             assert!(is_told, "{what}: {heard:?}");
             // A restart meets the same.
             drop(home);
             home = siege.world.open();
             let heard = told(&mut home);
-            assert!(heard.lock().unwrap().iter().any(|note| note.contains("cannot be put there")), "{what}");
+            assert!(
+                heard
+                    .lock()
+                    .unwrap()
+                    .iter()
+                    .any(|note| note.contains("cannot be put there")),
+                "{what}"
+            );
             fs::remove_file(&folder).unwrap();
             siege.world.send(&draft);
             siege.world.drain(&mut home);
         }
         let answer = fs::read_to_string(&answer).unwrap();
-        assert!(answer.contains(&format!(r#""requestId":"{}""#, draft.id)), "{what}: {answer}");
+        assert!(
+            answer.contains(&format!(r#""requestId":"{}""#, draft.id)),
+            "{what}: {answer}"
+        );
         siege.stands(home);
     }
 }
 
-/// Somebody clears and plants in the folder of answers as fast as it can: the gate goes on, and once it has
-/// stopped, answers come again.
+/// Somebody clears and plants in the folder of answers as fast as it can: the gate goes on, and
+/// once it has stopped, answers come again.
 #[test]
 fn planting_while_answers_are_written() {
     let mut siege = Siege::new(136);
@@ -292,11 +405,17 @@ fn the_same_id_in_two_spools_is_two_requests() {
     let mut siege = Siege::new(137);
     let mut home = siege.world.open();
     for agent in ["alpha-bot", "beta-bot"] {
-        let draft = Draft { id: "same".to_owned(), ..siege.world.draft(agent, "orders.list", "{}") };
+        let draft = Draft {
+            id: "same".to_owned(),
+            ..siege.world.draft(agent, "orders.list", "{}")
+        };
         siege.world.send(&draft);
     }
     let outcomes = siege.world.drain(&mut home);
-    assert_eq!(outcomes.iter().map(code_of).collect::<Vec<_>>(), [None, None]);
+    assert_eq!(
+        outcomes.iter().map(code_of).collect::<Vec<_>>(),
+        [None, None]
+    );
     let refs: Vec<String> = ["alpha-dir", "beta-dir"]
         .map(|spool| {
             let bytes = fs::read(siege.world.answer_path(spool, "same.json")).unwrap();

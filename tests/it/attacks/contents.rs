@@ -1,5 +1,6 @@
-//! What stands in a request: depth, numbers, forged times, replays. Duplicate keys, arrays for objects, lone
-//! surrogates, byte order marks and trailing data are in `a_thousand_files` of `tests/it/hostile.rs`.
+//! What stands in a request: depth, numbers, forged times, replays. Duplicate keys, arrays for
+//! objects, lone surrogates, byte order marks and trailing data are in `a_thousand_files` of
+//! `tests/it/hostile.rs`.
 
 use spoolgate_wire::code::Code;
 use spoolgate_wire::envelope::Envelope;
@@ -8,8 +9,8 @@ use spoolgate_wire::signing::{SignKey, signing_string};
 use crate::attacks::siege::{Siege, about};
 use crate::kit::world::{Draft, code_of, message_of};
 
-/// 64 open containers are the most, wherever they stand; deeper ones are refused in the same time, without a
-/// stack to exhaust.
+/// 64 open containers are the most, wherever they stand; deeper ones are refused in the same time,
+/// without a stack to exhaust.
 #[test]
 fn deep_json() {
     let mut siege = Siege::new(141);
@@ -34,19 +35,31 @@ fn deep_json() {
             siege.world.drop_file("", &name, siege.world.sign(&draft));
             let outcomes = siege.world.drain(&mut home);
             let outcome = about(&outcomes, &name);
-            assert_eq!(code_of(outcome), Some(code), "{what} {inner}: {}", message_of(outcome));
+            assert_eq!(
+                code_of(outcome),
+                Some(code),
+                "{what} {inner}: {}",
+                message_of(outcome)
+            );
             // Not even closed.
             let name = format!("open-{what}-{inner}.json");
-            siege.world.drop_file("", &name, format!(r#"{{"id":{}"#, open.repeat(inner)));
+            siege
+                .world
+                .drop_file("", &name, format!(r#"{{"id":{}"#, open.repeat(inner)));
             let outcomes = siege.world.drain(&mut home);
-            assert_eq!(code_of(about(&outcomes, &name)), Some(Code::MalformedJson), "{name}");
+            assert_eq!(
+                code_of(about(&outcomes, &name)),
+                Some(Code::MalformedJson),
+                "{name}"
+            );
             siege.one_each(&[("", name.as_bytes(), Some(Code::MalformedJson))]);
         }
     }
     siege.stands(home);
 }
 
-/// Signed numbers and texts that break readers elsewhere: each is refused or taken as the text it is.
+/// Signed numbers and texts that break readers elsewhere: each is refused or taken as the text it
+/// is.
 #[test]
 fn numbers_and_texts_that_break_readers() {
     let mut siege = Siege::new(142);
@@ -77,23 +90,40 @@ fn numbers_and_texts_that_break_readers() {
         "{}",
         "[1]",
     ] {
-        let draft = siege.world.draft("trend-bot", "order.submit", &payload(size));
+        let draft = siege
+            .world
+            .draft("trend-bot", "order.submit", &payload(size));
         let outcome = siege.world.decide(&mut home, &draft);
         let shown = &size[..size.len().min(20)];
-        assert_eq!(code_of(&outcome), Some(Code::MalformedPayload), "{shown}: {}", message_of(&outcome));
-        siege.one_each(&[("", format!("{}.json", draft.id).as_bytes(), Some(Code::MalformedPayload))]);
+        assert_eq!(
+            code_of(&outcome),
+            Some(Code::MalformedPayload),
+            "{shown}: {}",
+            message_of(&outcome)
+        );
+        siege.one_each(&[(
+            "",
+            format!("{}.json", draft.id).as_bytes(),
+            Some(Code::MalformedPayload),
+        )]);
     }
     // A NUL in a text that may hold anything is kept as it was written, escaped.
     let halt = r#"{"reason":"a\u0000b"}"#;
     siege.world.ask_ok(&mut home, "trend-bot", "halt.set", halt);
     let ledger = siege.world.ledger();
     let payload = |line: &serde_json::Value| line["payload"].as_str().map(str::to_owned);
-    assert!(ledger.iter().any(|line| payload(line).as_deref() == Some(halt)), "{:?}", ledger.last());
+    assert!(
+        ledger
+            .iter()
+            .any(|line| payload(line).as_deref() == Some(halt)),
+        "{:?}",
+        ledger.last()
+    );
     siege.stands(home);
 }
 
-/// What a request says of its own time counts only within the bounds, in the one form, and never moves the
-/// gate's clock.
+/// What a request says of its own time counts only within the bounds, in the one form, and never
+/// moves the gate's clock.
 #[test]
 fn forged_timestamps() {
     let mut siege = Siege::new(143);
@@ -142,26 +172,43 @@ fn forged_timestamps() {
         siege.world.drop_file("", &name, text);
         let outcomes = siege.world.drain(&mut home);
         let outcome = about(&outcomes, &name);
-        assert_eq!(code_of(outcome), code, "{timestamp}: {}", message_of(outcome));
-        assert!(outcome.decision.timestamp.since_ms(now) < 3000, "{timestamp} moved the gate's clock");
+        assert_eq!(
+            code_of(outcome),
+            code,
+            "{timestamp}: {}",
+            message_of(outcome)
+        );
+        assert!(
+            outcome.decision.timestamp.since_ms(now) < 3000,
+            "{timestamp} moved the gate's clock"
+        );
         siege.one_each(&[("", name.as_bytes(), code)]);
     }
     assert!(home.state().clock.fault.is_none());
     siege.stands(home);
 }
 
-/// Causality is part of what was asked: under a used id it can neither be changed, nor put there, nor left out.
+/// Causality is part of what was asked: under a used id it can neither be changed, nor put there,
+/// nor left out.
 #[test]
 fn another_causality_under_a_used_id() {
     let mut siege = Siege::new(145);
     let mut home = siege.world.open();
-    let objects = [None, Some("{}"), Some(r#"{"spawn_depth":0}"#), Some(r#"{"spawn_depth":0.0}"#)];
+    let objects = [
+        None,
+        Some("{}"),
+        Some(r#"{"spawn_depth":0}"#),
+        Some(r#"{"spawn_depth":0.0}"#),
+    ];
     for (first, causality) in objects.into_iter().enumerate() {
         let draft = siege.world.draft("trend-bot", "orders.list", "{}");
         let plain = Envelope::parse(siege.world.sign(&draft).as_bytes()).unwrap();
         let key = SignKey::Hmac(siege.world.keys["trend-bot"].1);
         let with = |causality: Option<&str>| {
-            let mut envelope = Envelope { causality: causality.map(str::to_owned), ..plain.clone() };
+            let mut envelope = Envelope {
+                causality: causality.map(str::to_owned),
+                ..plain.clone()
+            };
             envelope.signature = key.sign(&envelope.signing_string());
             envelope.to_json()
         };
@@ -179,13 +226,16 @@ fn another_causality_under_a_used_id() {
             assert_eq!(is_conflict, n != first, "{causality:?}, then {other:?}");
         }
         let after = std::fs::read(siege.world.answer_path("", &name)).unwrap();
-        assert_eq!(after, answer, "{causality:?}: the stored answer, byte for byte");
+        assert_eq!(
+            after, answer,
+            "{causality:?}: the stored answer, byte for byte"
+        );
     }
     siege.stands(home);
 }
 
-/// One signed file, again and again: by its own name, other names, other spools, after a restart, after its
-/// time. It is carried out once.
+/// One signed file, again and again: by its own name, other names, other spools, after a restart,
+/// after its time. It is carried out once.
 #[test]
 fn replays_of_a_signed_file() {
     let mut siege = Siege::new(144);
@@ -221,11 +271,21 @@ fn replays_of_a_signed_file() {
         siege.world.drop_file(spool, name, &text);
         let outcomes = siege.world.drain(&mut home);
         assert_eq!(code_of(about(&outcomes, name)), code, "{name} in `{spool}`");
-        assert_eq!(std::fs::read(&answer).unwrap(), first, "{name}: the stored answer, byte for byte");
+        assert_eq!(
+            std::fs::read(&answer).unwrap(),
+            first,
+            "{name}: the stored answer, byte for byte"
+        );
     }
-    // Signed again by another source it is that source's own request, and alpha's book is not for it.
-    let other = Draft { source: "beta-bot".to_owned(), ..order.clone() };
-    siege.world.drop_file("beta-dir", "mine-now.json", siege.world.sign(&other));
+    // Signed again by another source it is that source's own request, and alpha's book is not for
+    // it.
+    let other = Draft {
+        source: "beta-bot".to_owned(),
+        ..order.clone()
+    };
+    siege
+        .world
+        .drop_file("beta-dir", "mine-now.json", siege.world.sign(&other));
     siege.world.drain(&mut home);
     let accepted = siege
         .world

@@ -17,8 +17,8 @@ fn limit(name: &str) -> u64 {
     text.trim().parse().unwrap()
 }
 
-/// The watcher stands still while more happens in its folders than the kernel's queue holds. `count` requests
-/// come among the events that are lost.
+/// The watcher stands still while more happens in its folders than the kernel's queue holds.
+/// `count` requests come among the events that are lost.
 fn overflow(count: usize) {
     let scratch = Scratch::new();
     let home = scratch.home();
@@ -45,7 +45,9 @@ fn overflow(count: usize) {
     gate.signal(Signal::CONT);
     let out = home.join("spool/out");
     for file in &sent {
-        until("an answer after the overflow", || out.join(&file.name).exists());
+        until("an answer after the overflow", || {
+            out.join(&file.name).exists()
+        });
     }
     // And what comes afterwards is seen as ever.
     let after = scratch.query("after");
@@ -69,14 +71,20 @@ fn more_files_than_the_queue_holds() {
     overflow(usize::try_from(limit("max_queued_events")).unwrap() + 2000);
 }
 
-/// Answers are made durable once it is quiet. Who makes events without end must not put that off for everybody.
+/// Answers are made durable once it is quiet. Who makes events without end must not put that off
+/// for everybody.
 #[test]
 fn events_without_end_do_not_put_off_durable_answers() {
     let scratch = Scratch::new();
     let home = scratch.home();
     let gate = watch(&home);
     let log = home.join("audit/log-00000001.jsonl");
-    let published = || fs::read_to_string(&log).unwrap().matches("\"kind\":\"published\"").count();
+    let published = || {
+        fs::read_to_string(&log)
+            .unwrap()
+            .matches("\"kind\":\"published\"")
+            .count()
+    };
     let before = published();
     let folder = home.join("spool/in");
     fs::write(folder.join(".a"), "").unwrap();
@@ -100,11 +108,14 @@ fn events_without_end_do_not_put_off_durable_answers() {
     println!("durable after {took:?} and {count} events");
 }
 
-/// The watcher in a user namespace that may have this many inotify instances and watches, which takes no
-/// privilege and leaves everybody else's alone; none where such namespaces are off.
+/// The watcher in a user namespace that may have this many inotify instances and watches, which
+/// takes no privilege and leaves everybody else's alone; none where such namespaces are off.
 fn starved(home: &Path, instances: u32, watches: u32) -> Option<Running> {
     let user = Path::new("/proc/sys/user/max_inotify_watches");
-    let probe = Command::new("unshare").args(["-Ur", "test", "-w"]).arg(user).output();
+    let probe = Command::new("unshare")
+        .args(["-Ur", "test", "-w"])
+        .arg(user)
+        .output();
     if !probe.is_ok_and(|done| done.status.success()) {
         eprintln!("skipped: user namespaces are off here, or have no limits of inotify");
         return None;
@@ -115,25 +126,39 @@ fn starved(home: &Path, instances: u32, watches: u32) -> Option<Running> {
     let mut command = Command::new("unshare");
     command.args(["-Ur", "sh", "-c", script, PROGRAM]).arg(home);
     command.args([instances.to_string(), watches.to_string()]);
-    command.process_group(0).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+        .process_group(0)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     Some(Running::begun(home, command))
 }
 
 /// Processor time that a process took so far, in ticks of 10 ms.
 fn cpu_ticks(gate: &Running) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", gate.0.id())).unwrap();
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    let fields: Vec<&str> = stat
+        .rsplit(')')
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .collect();
     // utime and stime, the 14th and 15th of all.
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }
 
-/// Without events every request is answered within a heartbeat or two, and the watcher says once why.
+/// Without events every request is answered within a heartbeat or two, and the watcher says once
+/// why.
 #[test]
 fn no_events_at_all() {
-    for (instances, watches, words) in [(0, 1000, "no file events ("), (10, 0, "no file events for `spool")] {
+    for (instances, watches, words) in [
+        (0, 1000, "no file events ("),
+        (10, 0, "no file events for `spool"),
+    ] {
         let scratch = Scratch::new();
         let home = scratch.home();
-        let Some(gate) = starved(&home, instances, watches) else { return };
+        let Some(gate) = starved(&home, instances, watches) else {
+            return;
+        };
         let mut sent = Vec::new();
         let mut longest = Duration::ZERO;
         for n in 0..4 {
@@ -145,14 +170,24 @@ fn no_events_at_all() {
             longest = longest.max(at.elapsed());
             sent.push(query);
         }
-        // It waits, and does not look without rest: two idle seconds take next to no time of a processor.
+        // It waits, and does not look without rest: two idle seconds take next to no time of a
+        // processor.
         let before = cpu_ticks(&gate);
         std::thread::sleep(Duration::from_secs(2));
         let used = cpu_ticks(&gate) - before;
-        assert!(used < 30, "{instances} instances: {used} ticks of 10 ms in two idle seconds");
+        assert!(
+            used < 30,
+            "{instances} instances: {used} ticks of 10 ms in two idle seconds"
+        );
         let said = gate.stop();
-        let warnings: Vec<&str> = said.lines().filter(|line| line.contains("no file events")).collect();
-        assert!(warnings.len() == 1 && warnings[0].contains(words), "{instances} {watches}: {said}");
+        let warnings: Vec<&str> = said
+            .lines()
+            .filter(|line| line.contains("no file events"))
+            .collect();
+        assert!(
+            warnings.len() == 1 && warnings[0].contains(words),
+            "{instances} {watches}: {said}"
+        );
         check_home(&home, &sent).unwrap_or_else(|error| panic!("{error}"));
         println!("{instances} instances, {watches} watches: answered within {longest:?}");
     }

@@ -1,5 +1,5 @@
-//! What is no honest file: links that come and go, devices, sparse files, forged times, writers that keep
-//! their descriptors.
+//! What is no honest file: links that come and go, devices, sparse files, forged times, writers
+//! that keep their descriptors.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -16,8 +16,8 @@ use crate::kit::world::code_of;
 
 const FLAT_AND_OWN: [&str; 2] = ["", "alpha-dir"];
 
-/// A sender that links and unlinks instead of renaming has two links for a moment; one that keeps the second
-/// is refused when its two seconds are over, and not before.
+/// A sender that links and unlinks instead of renaming has two links for a moment; one that keeps
+/// the second is refused when its two seconds are over, and not before.
 #[test]
 fn a_second_hard_link_may_go_away_in_time() {
     let mut siege = Siege::new(101);
@@ -26,9 +26,15 @@ fn a_second_hard_link_may_go_away_in_time() {
         let spool = crate::kit::world::World::spool_of(agent);
         for name in ["passing", "staying"] {
             let draft = siege.world.draft(agent, "orders.list", "{}");
-            siege.world.drop_file(spool, &format!("{name}.tmp"), siege.world.sign(&draft));
+            siege
+                .world
+                .drop_file(spool, &format!("{name}.tmp"), siege.world.sign(&draft));
             let hidden = siege.world.inbox(spool, format!("{name}.tmp").as_bytes());
-            fs::hard_link(&hidden, siege.world.inbox(spool, format!("{name}.json").as_bytes())).unwrap();
+            fs::hard_link(
+                &hidden,
+                siege.world.inbox(spool, format!("{name}.json").as_bytes()),
+            )
+            .unwrap();
         }
     }
     for _ in 0..9 {
@@ -41,7 +47,10 @@ fn a_second_hard_link_may_go_away_in_time() {
     let outcomes = siege.world.drain(&mut home);
     assert_eq!(outcomes.len(), 4, "{outcomes:?}");
     for spool in FLAT_AND_OWN {
-        siege.one_each(&[(spool, b"passing.json", None), (spool, b"staying.json", Some(Code::LinkedFile))]);
+        siege.one_each(&[
+            (spool, b"passing.json", None),
+            (spool, b"staying.json", Some(Code::LinkedFile)),
+        ]);
     }
     siege.stands(home);
 }
@@ -62,7 +71,10 @@ fn devices_are_refused_unopened() {
             ("loop", ["b", "7", "200"]),
             ("nothing", ["b", "240", "77"]),
         ] {
-            if !mknod(&siege.world.inbox(spool, format!("{name}.json").as_bytes()), &kind) {
+            if !mknod(
+                &siege.world.inbox(spool, format!("{name}.json").as_bytes()),
+                &kind,
+            ) {
                 return;
             }
         }
@@ -70,7 +82,13 @@ fn devices_are_refused_unopened() {
     let outcomes = siege.world.drain(&mut home);
     assert_eq!(outcomes.len(), 10, "{outcomes:?}");
     for spool in FLAT_AND_OWN {
-        let names = [&b"null.json"[..], b"zero.json", b"tty.json", b"loop.json", b"nothing.json"];
+        let names = [
+            &b"null.json"[..],
+            b"zero.json",
+            b"tty.json",
+            b"loop.json",
+            b"nothing.json",
+        ];
         siege.one_each(&names.map(|name| (spool, name, Some(Code::NotAFile))));
     }
     siege.stands(home);
@@ -95,7 +113,11 @@ fn a_sparse_file_of_a_terabyte() {
     }
     for outcome in &outcomes {
         // Moved as it is, since it was not read to its end.
-        let kept = siege.world.root.join("spool").join(outcome.decision.kept.as_ref().unwrap());
+        let kept = siege
+            .world
+            .root
+            .join("spool")
+            .join(outcome.decision.kept.as_ref().unwrap());
         assert_eq!(fs::metadata(kept).unwrap().len(), 1 << 40);
     }
     siege.stands(home);
@@ -106,7 +128,12 @@ fn a_sparse_file_of_a_terabyte() {
 fn forged_times_of_files_change_nothing() {
     let mut siege = Siege::new(104);
     let mut home = siege.world.open();
-    let times = [("1970", 0), ("2100", 4_102_444_800), ("before", -1_000_000_000), ("1999", 915_148_800)];
+    let times = [
+        ("1970", 0),
+        ("2100", 4_102_444_800),
+        ("before", -1_000_000_000),
+        ("1999", 915_148_800),
+    ];
     let mut names = Vec::new();
     for (what, seconds) in times {
         let draft = siege.world.draft("trend-bot", "orders.list", "{}");
@@ -116,8 +143,14 @@ fn forged_times_of_files_change_nothing() {
             let name = format!("{kind}-{what}.json");
             siege.world.drop_file("", &name, text);
             let path = siege.world.inbox("", name.as_bytes());
-            let stamp = rustix::fs::Timespec { tv_sec: seconds, tv_nsec: 0 };
-            let times = rustix::fs::Timestamps { last_access: stamp, last_modification: stamp };
+            let stamp = rustix::fs::Timespec {
+                tv_sec: seconds,
+                tv_nsec: 0,
+            };
+            let times = rustix::fs::Timestamps {
+                last_access: stamp,
+                last_modification: stamp,
+            };
             let none = rustix::fs::AtFlags::empty();
             rustix::fs::utimensat(rustix::fs::CWD, &path, &times, none).unwrap();
             names.push((kind, name));
@@ -125,30 +158,53 @@ fn forged_times_of_files_change_nothing() {
     }
     let start = siege.world.now();
     let first = home.round(false).unwrap().outcomes;
-    assert_eq!(first.len(), 4, "whole ones at once, half ones not: {first:?}");
+    assert_eq!(
+        first.len(),
+        4,
+        "whole ones at once, half ones not: {first:?}"
+    );
     let rest = siege.world.drain(&mut home);
     for (kind, name) in &names {
         let outcome = about(if *kind == "whole" { &first } else { &rest }, name);
-        let code = if *kind == "whole" { None } else { Some(Code::MalformedJson) };
+        let code = if *kind == "whole" {
+            None
+        } else {
+            Some(Code::MalformedJson)
+        };
         let waited_ms = outcome.decision.timestamp.since_ms(start);
-        assert!((*kind == "whole") == (waited_ms < 2000) && waited_ms < 3000, "{name}: {waited_ms} ms");
-        assert!(outcome.decision.timestamp >= start, "the receipt is the gate's own time");
+        assert!(
+            (*kind == "whole") == (waited_ms < 2000) && waited_ms < 3000,
+            "{name}: {waited_ms} ms"
+        );
+        assert!(
+            outcome.decision.timestamp >= start,
+            "the receipt is the gate's own time"
+        );
         siege.one_each(&[("", name.as_bytes(), code)]);
     }
     siege.stands(home);
 }
 
-/// What is kept was the file itself, so that whoever had it open could change the evidence afterwards.
+/// What is kept was the file itself, so that whoever had it open could change the evidence
+/// afterwards.
 #[test]
 fn a_writer_that_keeps_its_descriptor_changes_nothing() {
     let mut siege = Siege::new(105);
     let mut home = siege.world.open();
     let mut files = Vec::new();
     for spool in FLAT_AND_OWN {
-        let agent = if spool.is_empty() { "trend-bot" } else { "alpha-bot" };
+        let agent = if spool.is_empty() {
+            "trend-bot"
+        } else {
+            "alpha-bot"
+        };
         let forged = siege.world.draft(agent, "orders.list", "{}");
         let bytes = siege.world.sign_with(&forged, &[7; 32]);
-        for (name, bytes) in [("forged", bytes.as_str()), ("shape", "{}"), ("torn", r#"{"id":"#)] {
+        for (name, bytes) in [
+            ("forged", bytes.as_str()),
+            ("shape", "{}"),
+            ("torn", r#"{"id":"#),
+        ] {
             let path = siege.world.inbox(spool, format!("{name}.json").as_bytes());
             let mut file = File::create(&path).unwrap();
             file.write_all(bytes.as_bytes()).unwrap();
@@ -172,26 +228,35 @@ fn a_writer_that_keeps_its_descriptor_changes_nothing() {
     siege.stands(home);
 }
 
-/// The same when the gate dies between the seal and keeping: what still is what was decided is kept as a
-/// copy, what its writer has changed meanwhile is kept as it is, and the ledger tells them apart.
+/// The same when the gate dies between the seal and keeping: what still is what was decided is kept
+/// as a copy, what its writer has changed meanwhile is kept as it is, and the ledger tells them
+/// apart.
 #[test]
 fn kept_bytes_after_a_death_between_seal_and_keeping() {
     let dies = Arc::new(AtomicBool::new(true));
     let is_dying = Arc::clone(&dies);
     let siege = Siege::with_disk(
         106,
-        Box::new(move |verb: &str, path: &Path, _: Option<&Path>, is_after: bool| {
-            let hit = verb == "write" && path.starts_with("spool/rejected") && !is_after;
-            (hit && is_dying.load(Ordering::SeqCst)).then(|| io::Error::other("the power went"))
-        }),
+        Box::new(
+            move |verb: &str, path: &Path, _: Option<&Path>, is_after: bool| {
+                let hit = verb == "write" && path.starts_with("spool/rejected") && !is_after;
+                (hit && is_dying.load(Ordering::SeqCst)).then(|| io::Error::other("the power went"))
+            },
+        ),
     );
     let mut siege = siege;
     let mut home = siege.world.open();
     for name in ["still.json", "changed.json"] {
         siege.world.drop_file("", name, r#"{"id":"r1"}"#);
     }
-    let changed = File::options().write(true).open(siege.world.inbox("", b"changed.json")).unwrap();
-    let still = File::options().write(true).open(siege.world.inbox("", b"still.json")).unwrap();
+    let changed = File::options()
+        .write(true)
+        .open(siege.world.inbox("", b"changed.json"))
+        .unwrap();
+    let still = File::options()
+        .write(true)
+        .open(siege.world.inbox("", b"still.json"))
+        .unwrap();
     assert!(home.round(false).is_err());
     drop(home);
     changed.write_all_at(b"I", 0).unwrap();
@@ -201,10 +266,20 @@ fn kept_bytes_after_a_death_between_seal_and_keeping() {
     let ledger = siege.world.ledger();
     for (name, is_same) in [("still.json", true), ("changed.json", false)] {
         let lines: Vec<_> = ledger.iter().filter(|line| line["file"] == name).collect();
-        let [line] = &lines[..] else { panic!("{name}: {lines:?}") };
-        let kept = siege.world.root.join("spool").join(line["kept"].as_str().unwrap());
+        let [line] = &lines[..] else {
+            panic!("{name}: {lines:?}")
+        };
+        let kept = siege
+            .world
+            .root
+            .join("spool")
+            .join(line["kept"].as_str().unwrap());
         let kept = fs::read(kept).unwrap();
-        assert_eq!(sha256_hex(&kept) == line["file_sha256"].as_str().unwrap(), is_same, "{name}");
+        assert_eq!(
+            sha256_hex(&kept) == line["file_sha256"].as_str().unwrap(),
+            is_same,
+            "{name}"
+        );
     }
     siege.stands(home);
 }
@@ -218,7 +293,10 @@ fn a_claimed_file_is_never_opened_again() {
     let name = format!("{}.json", draft.id);
     let text = siege.world.sign(&draft);
     siege.world.drop_file("", &name, &text);
-    let file = File::options().write(true).open(siege.world.inbox("", name.as_bytes())).unwrap();
+    let file = File::options()
+        .write(true)
+        .open(siege.world.inbox("", name.as_bytes()))
+        .unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let writer = {
         let (stop, text) = (Arc::clone(&stop), text.clone());
@@ -236,7 +314,10 @@ fn a_claimed_file_is_never_opened_again() {
     stop.store(true, Ordering::SeqCst);
     writer.join().unwrap();
     let code = code_of(about(&outcomes, &name));
-    assert!(matches!(code, None | Some(Code::SignatureInvalid)), "{code:?}");
+    assert!(
+        matches!(code, None | Some(Code::SignatureInvalid)),
+        "{code:?}"
+    );
     siege.one_each(&[("", name.as_bytes(), code)]);
     siege.stands(home);
 }

@@ -13,8 +13,16 @@ use crate::kit::world::code_of;
 fn batches_until(home: &mut Home, name: &str) -> usize {
     for batch in 1..=20 {
         let round = home.round(false).unwrap();
-        assert!(round.outcomes.len() <= BATCH_ENTRIES_MAX, "{}", round.outcomes.len());
-        if round.outcomes.iter().any(|outcome| outcome.decision.file == name) {
+        assert!(
+            round.outcomes.len() <= BATCH_ENTRIES_MAX,
+            "{}",
+            round.outcomes.len()
+        );
+        if round
+            .outcomes
+            .iter()
+            .any(|outcome| outcome.decision.file == name)
+        {
             return batch;
         }
     }
@@ -24,24 +32,39 @@ fn batches_until(home: &mut Home, name: &str) -> usize {
 /// Fills a spool with files as fast as they can be made.
 fn flood(siege: &Siege, spool: &str, count: usize, text: &str) {
     for n in 0..count {
-        fs::write(siege.world.inbox(spool, format!("flood-{n}.json").as_bytes()), text).unwrap();
+        fs::write(
+            siege
+                .world
+                .inbox(spool, format!("flood-{n}.json").as_bytes()),
+            text,
+        )
+        .unwrap();
     }
 }
 
-/// One agent drops thousands of files; the others' requests, which come after them, are in one of the next
-/// two batches. Half-written files are the dearest to keep waiting.
+/// One agent drops thousands of files; the others' requests, which come after them, are in one of
+/// the next two batches. Half-written files are the dearest to keep waiting.
 fn others_are_answered(count: usize) {
     for (flooded, text) in [("alpha-dir", "[]"), ("", r#"{"id":1}"#), ("alpha-dir", "{")] {
         let mut siege = Siege::new(151);
         let mut home = siege.world.open();
         flood(&siege, flooded, count, text);
         home.round(false).unwrap();
-        let quiet = if flooded.is_empty() { ["alpha-bot", "beta-bot"] } else { ["trend-bot", "beta-bot"] };
+        let quiet = if flooded.is_empty() {
+            ["alpha-bot", "beta-bot"]
+        } else {
+            ["trend-bot", "beta-bot"]
+        };
         for agent in quiet {
             let draft = siege.query(agent);
             let batches = batches_until(&mut home, &format!("{}.json", draft.id));
-            assert!(batches <= 2, "{agent} waited {batches} batches while `{flooded}` was flooded");
-            println!("{count} files of {text:?} in `{flooded}`: {agent} is answered in batch {batches}");
+            assert!(
+                batches <= 2,
+                "{agent} waited {batches} batches while `{flooded}` was flooded"
+            );
+            println!(
+                "{count} files of {text:?} in `{flooded}`: {agent} is answered in batch {batches}"
+            );
         }
     }
 }
@@ -62,7 +85,11 @@ fn one_agents_flood_of_50_000_files() {
 pub fn thousand_agents(count: usize) -> String {
     let mut rules = "principals:\n  - {name: owner, role: human}\n".to_owned();
     for n in 0..count {
-        writeln!(rules, "  - {{name: agent-{n}, role: agent, spool: agent-{n}}}").unwrap();
+        writeln!(
+            rules,
+            "  - {{name: agent-{n}, role: agent, spool: agent-{n}}}"
+        )
+        .unwrap();
     }
     rules
 }
@@ -74,7 +101,11 @@ fn a_thousand_agents() {
     let path = siege.world.root.join("rules/principals.yaml");
     let rules = fs::read_to_string(&path).unwrap();
     let more = thousand_agents(1000);
-    let agents = more.lines().filter(|line| line.contains("agent-")).collect::<Vec<_>>().join("\n");
+    let agents = more
+        .lines()
+        .filter(|line| line.contains("agent-"))
+        .collect::<Vec<_>>()
+        .join("\n");
     fs::write(&path, format!("{}\n{agents}\n", rules.trim_end())).unwrap();
     let mut home = siege.world.open();
     for n in 0..1000 {
@@ -82,7 +113,13 @@ fn a_thousand_agents() {
     }
     // Agent 0 drops a flood besides.
     for n in 0..300 {
-        fs::write(siege.world.inbox("agent-0", format!("flood-{n}.json").as_bytes()), "[]").unwrap();
+        fs::write(
+            siege
+                .world
+                .inbox("agent-0", format!("flood-{n}.json").as_bytes()),
+            "[]",
+        )
+        .unwrap();
     }
     let draft = siege.query("beta-bot");
     // What is no request waits its two seconds first.
@@ -92,7 +129,11 @@ fn a_thousand_agents() {
     let mut batches = 0;
     while answered.len() < 1000 {
         batches += 1;
-        assert!(batches <= 12, "{} of 1000 agents have an answer after {batches} batches", answered.len());
+        assert!(
+            batches <= 12,
+            "{} of 1000 agents have an answer after {batches} batches",
+            answered.len()
+        );
         for outcome in home.round(false).unwrap().outcomes {
             if outcome.decision.file == "r.json" {
                 answered.insert(outcome.decision.spool.clone());
@@ -100,7 +141,12 @@ fn a_thousand_agents() {
         }
     }
     println!("1,000 agents are answered in {batches} batches beside a flood");
-    assert!(siege.world.answer_path("beta-dir", &format!("{}.json", draft.id)).is_file());
+    assert!(
+        siege
+            .world
+            .answer_path("beta-dir", &format!("{}.json", draft.id))
+            .is_file()
+    );
     let outcomes = siege.world.drain(&mut home);
     assert!(outcomes.iter().all(|outcome| code_of(outcome).is_some()));
     siege.stands(home);

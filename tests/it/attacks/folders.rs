@@ -20,9 +20,9 @@ pub fn watch(home: &Path) -> Running {
     Running::begun(home, command)
 }
 
-/// An agent renames its watched folder away, puts a link, a file or nothing there, and makes it again. Its
-/// requests are answered whenever the folder is one; the folder behind the link is left alone; everybody else
-/// is answered throughout.
+/// An agent renames its watched folder away, puts a link, a file or nothing there, and makes it
+/// again. Its requests are answered whenever the folder is one; the folder behind the link is left
+/// alone; everybody else is answered throughout.
 #[test]
 fn an_agents_watched_folder_is_replaced() {
     let scratch = Scratch::new();
@@ -31,12 +31,32 @@ fn an_agents_watched_folder_is_replaced() {
     fs::create_dir(&outside).unwrap();
     let rules = home.join("rules/principals.yaml");
     let text = fs::read_to_string(&rules).unwrap();
-    fs::write(&rules, format!("{}\n  - {{name: own-bot, role: agent, spool: own-bot}}\n", text.trim_end()))
-        .unwrap();
+    fs::write(
+        &rules,
+        format!(
+            "{}\n  - {{name: own-bot, role: agent, spool: own-bot}}\n",
+            text.trim_end()
+        ),
+    )
+    .unwrap();
     let key_file = scratch.beside("own.key");
-    succeed(&home, &["keys", "add", "own-bot", "--out", key_file.to_str().unwrap()]);
+    succeed(
+        &home,
+        &[
+            "keys",
+            "add",
+            "own-bot",
+            "--out",
+            key_file.to_str().unwrap(),
+        ],
+    );
     let file: serde_json::Value = serde_json::from_slice(&fs::read(&key_file).unwrap()).unwrap();
-    let key = SignKey::Hmac(unhex(file["secret"].as_str().unwrap()).unwrap().try_into().unwrap());
+    let key = SignKey::Hmac(
+        unhex(file["secret"].as_str().unwrap())
+            .unwrap()
+            .try_into()
+            .unwrap(),
+    );
     let request = |id: &str| sign(&key, "own-bot", id, "orders.list", "{}");
 
     fs::write(outside.join("secret.json"), CANARY).unwrap();
@@ -63,7 +83,14 @@ fn an_agents_watched_folder_is_replaced() {
     };
     let first = ask("first");
     let mut waits = vec![first];
-    for what in ["nothing", "link", "file", "link to nothing", "link to itself", "fifo"] {
+    for what in [
+        "nothing",
+        "link",
+        "file",
+        "link to nothing",
+        "link to itself",
+        "fifo",
+    ] {
         fs::rename(&new, own.join("old")).unwrap();
         match what {
             "link" => symlink(&outside, &new).unwrap(),
@@ -92,7 +119,9 @@ fn an_agents_watched_folder_is_replaced() {
     others("above");
     std::thread::sleep(Duration::from_millis(1100));
     // A link in the flat spool is no request and no agent's folder: it is swept away.
-    until("the link to be refused", || fs::symlink_metadata(&own).is_err());
+    until("the link to be refused", || {
+        fs::symlink_metadata(&own).is_err()
+    });
     fs::rename(home.join("spool/in/own-bot.tmp"), &own).unwrap();
     waits.push(ask("last"));
     println!("answered after: {waits:?}");
@@ -100,12 +129,25 @@ fn an_agents_watched_folder_is_replaced() {
     let said = gate.stop();
     assert_eq!(walk(&outside), before, "{said}");
     for top in ["spool", "audit"] {
-        for path in walk(&home.join(top)).into_keys().filter(|path| path.is_file()) {
+        for path in walk(&home.join(top))
+            .into_keys()
+            .filter(|path| path.is_file())
+        {
             assert!(!has_canary(&fs::read(&path).unwrap()), "{}", path.display());
         }
     }
     let decided = decisions(&home).unwrap();
-    assert!(decided.values().all(|decision| decision.request_id.as_deref() != Some("bait")));
-    assert_eq!(decided.values().filter(|decision| decision.spool == "agent-own-bot").count(), 8);
+    assert!(
+        decided
+            .values()
+            .all(|decision| decision.request_id.as_deref() != Some("bait"))
+    );
+    assert_eq!(
+        decided
+            .values()
+            .filter(|decision| decision.spool == "agent-own-bot")
+            .count(),
+        8
+    );
     succeed(&home, &["audit", "verify", "--strict"]);
 }

@@ -1,5 +1,6 @@
-//! Names and texts that aim at terminals, shells and paths, against the program itself: what it prints and
-//! writes holds no control characters, whatever senders call their files and say in them.
+//! Names and texts that aim at terminals, shells and paths, against the program itself: what it
+//! prints and writes holds no control characters, whatever senders call their files and say in
+//! them.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,18 +14,30 @@ use spoolgate_wire::code::Code;
 
 /// A byte that a terminal may obey: C0 but for the line feed, DEL, and the C1 controls of UTF-8.
 fn control(bytes: &[u8]) -> Option<usize> {
-    let raw = bytes.iter().position(|byte| matches!(byte, 0..=9 | 11..=31 | 127));
-    raw.or_else(|| bytes.windows(2).position(|pair| pair[0] == 0xc2 && (0x80..=0x9f).contains(&pair[1])))
+    let raw = bytes
+        .iter()
+        .position(|byte| matches!(byte, 0..=9 | 11..=31 | 127));
+    raw.or_else(|| {
+        bytes
+            .windows(2)
+            .position(|pair| pair[0] == 0xc2 && (0x80..=0x9f).contains(&pair[1]))
+    })
 }
 
 #[track_caller]
 fn harmless(what: &str, bytes: &[u8]) {
     if let Some(at) = control(bytes) {
         let around = &bytes[at.saturating_sub(40)..bytes.len().min(at + 40)];
-        panic!("{what}: a control character at {at}: {:?}", String::from_utf8_lossy(around));
+        panic!(
+            "{what}: a control character at {at}: {:?}",
+            String::from_utf8_lossy(around)
+        );
     }
     for turning in ['\u{202e}', '\u{2066}'] {
-        assert!(!String::from_utf8_lossy(bytes).contains(turning), "{what} turns the direction of writing");
+        assert!(
+            !String::from_utf8_lossy(bytes).contains(turning),
+            "{what} turns the direction of writing"
+        );
     }
 }
 
@@ -71,7 +84,11 @@ fn evil_names() -> Vec<OsString> {
     names.push([&b"r1"[..], &[0xc0, 0xaf], b".json"].concat());
     names.push((1..=31).chain([127]).collect());
     // What begins with a dot or ends in .tmp is left alone by rule.
-    names.into_iter().filter(|name| !name.starts_with(b".")).map(OsString::from_vec).collect()
+    names
+        .into_iter()
+        .filter(|name| !name.starts_with(b"."))
+        .map(OsString::from_vec)
+        .collect()
 }
 
 #[test]
@@ -95,7 +112,10 @@ fn nothing_printed_or_logged_obeys_a_sender() {
     // The same from within: every text that a sender chooses, in every escape that JSON knows.
     let nasty = r"\u0000\u001b[2J\u009b31m\r\n\u202e\u2066 end";
     let escaped = |id: &str, action: &str, payload: &str| {
-        Sent::new(&format!("{id}.json"), scratch.request(id, action, &payload.replace('@', nasty)))
+        Sent::new(
+            &format!("{id}.json"),
+            scratch.request(id, action, &payload.replace('@', nasty)),
+        )
     };
     sent.push(escaped("halt", "halt.set", r#"{"reason":"@"}"#));
     sent.push(escaped("symbol", "market.get", r#"{"symbol":"@"}"#));
@@ -107,13 +127,19 @@ fn nothing_printed_or_logged_obeys_a_sender() {
         let text = raw.replace(&marker, &format!("{marker}{nasty}"));
         sent.push(Sent::new(&format!("raw-{field}.json"), text.into_bytes()));
     }
-    sent.push(Sent::new("c1.json", "{\"\u{9b}31m\u{202e}\":1}".as_bytes().to_vec()));
+    sent.push(Sent::new(
+        "c1.json",
+        "{\"\u{9b}31m\u{202e}\":1}".as_bytes().to_vec(),
+    ));
     for file in &sent {
         fs::write(home.join("spool/in").join(&file.name), &file.bytes).unwrap();
     }
 
     let before = walk(&scratch.home().join(".."));
-    for args in [&["run", "--until-idle"][..], &["--format", "json", "run", "--until-idle"]] {
+    for args in [
+        &["run", "--until-idle"][..],
+        &["--format", "json", "run", "--until-idle"],
+    ] {
         let done = spoolgate(&home, args);
         assert!(done.status.success(), "{}", show(&done));
         harmless("standard output of run", &done.stdout);
@@ -135,7 +161,10 @@ fn nothing_printed_or_logged_obeys_a_sender() {
     }
     for seq in decisions(&home).unwrap().keys() {
         for format in ["table", "json"] {
-            let done = spoolgate(&home, &["--format", format, "audit", "show", &seq.to_string()]);
+            let done = spoolgate(
+                &home,
+                &["--format", format, "audit", "show", &seq.to_string()],
+            );
             assert!(done.status.success(), "{}", show(&done));
             harmless(&format!("audit show {seq}"), &done.stdout);
         }
@@ -143,23 +172,43 @@ fn nothing_printed_or_logged_obeys_a_sender() {
     for path in walk(&home.join("spool")).into_keys() {
         let below = path.strip_prefix(&home).unwrap();
         let is_left = below.starts_with("spool/in");
-        assert!(is_left || control(path.as_os_str().as_bytes()).is_none(), "{below:?}");
+        assert!(
+            is_left || control(path.as_os_str().as_bytes()).is_none(),
+            "{below:?}"
+        );
         if below.starts_with("spool/out") && path.is_file() {
             harmless("an answer", &fs::read(&path).unwrap());
         }
     }
     // The ledger keeps what was said, as JSON: C0 controls are escaped, so that it stays lines.
-    for line in fs::read(home.join("audit/log-00000001.jsonl")).unwrap().split(|byte| *byte == b'\n') {
-        assert!(line.iter().all(|byte| *byte >= 32), "{:?}", String::from_utf8_lossy(line));
+    for line in fs::read(home.join("audit/log-00000001.jsonl"))
+        .unwrap()
+        .split(|byte| *byte == b'\n')
+    {
+        assert!(
+            line.iter().all(|byte| *byte >= 32),
+            "{:?}",
+            String::from_utf8_lossy(line)
+        );
     }
     // No name reached a shell or a path: nothing is new outside the folders that the gate writes.
     for path in walk(&scratch.home().join("..")).into_keys() {
-        let below = path.to_string_lossy().split_once("/../").unwrap().1.to_owned();
-        let is_gates = ["home/spool/", "home/audit/", "home/state/"].iter().any(|top| below.starts_with(top));
+        let below = path
+            .to_string_lossy()
+            .split_once("/../")
+            .unwrap()
+            .1
+            .to_owned();
+        let is_gates = ["home/spool/", "home/audit/", "home/state/"]
+            .iter()
+            .any(|top| below.starts_with(top));
         assert!(is_gates || before.contains_key(&path), "{below} is new");
     }
     for name in ignored {
-        assert!(home.join("spool/in").join(&name).exists(), "{name} is left alone by rule");
+        assert!(
+            home.join("spool/in").join(&name).exists(),
+            "{name} is left alone by rule"
+        );
         fs::remove_file(home.join("spool/in").join(name)).unwrap();
     }
     check_home(&home, &sent).unwrap_or_else(|error| panic!("{error}"));
@@ -193,26 +242,42 @@ fn ids_as_paths() {
     let mut cases = Vec::new();
     for (spool, agent) in [("", "trend-bot"), ("alpha-dir", "alpha-bot")] {
         for (n, id) in ids.into_iter().enumerate() {
-            let draft = Draft { id: id.to_owned(), ..siege.world.draft(agent, "orders.list", "{}") };
+            let draft = Draft {
+                id: id.to_owned(),
+                ..siege.world.draft(agent, "orders.list", "{}")
+            };
             let name = format!("path-{n}.json");
-            siege.world.drop_file(spool, &name, siege.world.sign(&draft));
+            siege
+                .world
+                .drop_file(spool, &name, siege.world.sign(&draft));
             cases.push((spool, name));
         }
     }
     let before = walk(&siege.world.root);
     let outcomes = siege.world.drain(&mut home);
     assert_eq!(outcomes.len(), cases.len());
-    assert!(outcomes.iter().all(|outcome| code_of(outcome) == Some(Code::MalformedEnvelope)));
+    assert!(
+        outcomes
+            .iter()
+            .all(|outcome| code_of(outcome) == Some(Code::MalformedEnvelope))
+    );
     for (spool, name) in &cases {
         siege.one_each(&[(spool, name.as_bytes(), Some(Code::MalformedEnvelope))]);
     }
-    for path in walk(&siege.world.root).into_keys().filter(|path| !before.contains_key(path)) {
+    for path in walk(&siege.world.root)
+        .into_keys()
+        .filter(|path| !before.contains_key(path))
+    {
         let below = path.strip_prefix(&siege.world.root).unwrap();
         let name = below.file_name().unwrap().to_string_lossy().into_owned();
         let is_answer = below.starts_with("spool/out") && name.starts_with("path-");
-        let is_kept = below.parent() == Some(Path::new("spool/rejected")) && name.contains("~path-");
+        let is_kept =
+            below.parent() == Some(Path::new("spool/rejected")) && name.contains("~path-");
         let is_gates = below.starts_with("audit") || below.starts_with("state");
-        assert!(is_answer && name.ends_with(".json.error.json") || is_kept || is_gates, "{below:?} is new");
+        assert!(
+            is_answer && name.ends_with(".json.error.json") || is_kept || is_gates,
+            "{below:?} is new"
+        );
     }
     siege.stands(home);
 }

@@ -35,7 +35,10 @@ impl Meanwhile {
             }
             times
         });
-        Meanwhile { stop, thread: Some(thread) }
+        Meanwhile {
+            stop,
+            thread: Some(thread),
+        }
     }
 
     fn ends(mut self) -> u64 {
@@ -55,15 +58,19 @@ fn until_gone(siege: &Siege, home: &mut Home, path: &PathBuf) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     let began = Instant::now();
     while fs::symlink_metadata(path).is_ok() {
-        assert!(began.elapsed() < Duration::from_secs(120), "{} is never decided", path.display());
+        assert!(
+            began.elapsed() < Duration::from_secs(120),
+            "{} is never decided",
+            path.display()
+        );
         outcomes.extend(home.round(false).unwrap().outcomes);
         siege.world.pass_ms(50);
     }
     outcomes
 }
 
-/// Between the look and the open, and between the open and the claim: what is decided is what was read from a
-/// file of its own, whatever stands under its name by then.
+/// Between the look and the open, and between the open and the claim: what is decided is what was
+/// read from a file of its own, whatever stands under its name by then.
 #[test]
 fn swapped_again_and_again() {
     let mut siege = Siege::new(111);
@@ -78,7 +85,11 @@ fn swapped_again_and_again() {
         let draft = siege.world.draft("alpha-bot", "orders.list", "{}");
         let name = format!("{}.json", draft.id);
         let text = siege.world.sign(&draft);
-        let evil = if n % 2 == 0 { link.clone() } else { hard.clone() };
+        let evil = if n % 2 == 0 {
+            link.clone()
+        } else {
+            hard.clone()
+        };
         siege.world.drop_file("alpha-dir", &name, text);
         let path = folder.join(&name);
         let swapping = {
@@ -93,15 +104,22 @@ fn swapped_again_and_again() {
         exchanges += swapping.ends();
         let code = code_of(about(&outcomes, &name));
         assert!(
-            matches!(code, None | Some(Code::NotAFile | Code::LinkedFile | Code::MalformedJson)),
+            matches!(
+                code,
+                None | Some(Code::NotAFile | Code::LinkedFile | Code::MalformedJson)
+            ),
             "{name}: {outcomes:?}"
         );
         *codes.entry(format!("{code:?}")).or_default() += 1;
         siege.one_each(&[("alpha-dir", name.as_bytes(), code)]);
         // Whatever is left under the evil name goes, and stands anew.
         let _ = fs::remove_file(&evil);
-        if n % 2 == 0 { symlink(siege.secret(), &evil) } else { fs::hard_link(siege.secret(), &evil) }
-            .unwrap();
+        if n % 2 == 0 {
+            symlink(siege.secret(), &evil)
+        } else {
+            fs::hard_link(siege.secret(), &evil)
+        }
+        .unwrap();
     }
     println!("{exchanges} exchanges over 60 files: {codes:?}");
     assert!(codes.len() >= 2, "the swapper never hit: {codes:?}");
@@ -131,12 +149,16 @@ fn a_file_that_grows_while_it_is_read() {
     let outcomes = until_gone(&siege, &mut home, &path);
     growing.ends();
     let code = code_of(about(&outcomes, "grows.json"));
-    assert!(matches!(code, Some(Code::MalformedJson | Code::TooLarge)), "{code:?}");
+    assert!(
+        matches!(code, Some(Code::MalformedJson | Code::TooLarge)),
+        "{code:?}"
+    );
     siege.one_each(&[("", b"grows.json", code)]);
     siege.stands(home);
 }
 
-/// A file that is cut and written again while it is read (a gate that mapped it would die of SIGBUS).
+/// A file that is cut and written again while it is read (a gate that mapped it would die of
+/// SIGBUS).
 #[test]
 fn a_file_that_is_truncated_while_it_is_read() {
     let mut siege = Siege::new(113);
@@ -147,13 +169,18 @@ fn a_file_that_is_truncated_while_it_is_read() {
         let path = siege.world.inbox("", name.as_bytes());
         let file = File::create(&path).unwrap();
         let cutting = Meanwhile::does(move |n| {
-            file.set_len(if n % 2 == 0 { 4_000_000 } else { 100 }).unwrap();
+            file.set_len(if n % 2 == 0 { 4_000_000 } else { 100 })
+                .unwrap();
         });
         let outcomes = until_gone(&siege, &mut home, &path);
         cutting.ends();
         let outcome = about(&outcomes, &name);
         assert_eq!(code_of(outcome), Some(Code::MalformedJson));
-        let kept = siege.world.root.join("spool").join(outcome.decision.kept.as_ref().unwrap());
+        let kept = siege
+            .world
+            .root
+            .join("spool")
+            .join(outcome.decision.kept.as_ref().unwrap());
         sizes.insert(fs::metadata(&kept).unwrap().len());
         siege.one_each(&[("", name.as_bytes(), Some(Code::MalformedJson))]);
     }
@@ -181,7 +208,11 @@ fn folders_swapped_again_and_again() {
     let swapping = {
         let own = own.clone();
         Meanwhile::does(move |n| {
-            let other = if n % 4 < 2 { own.join("link") } else { own.join("file") };
+            let other = if n % 4 < 2 {
+                own.join("link")
+            } else {
+                own.join("file")
+            };
             renameat_with(CWD, own.join("new"), CWD, other, RenameFlags::EXCHANGE).unwrap();
         })
     };
@@ -191,12 +222,16 @@ fn folders_swapped_again_and_again() {
         let draft = siege.world.draft("alpha-bot", "orders.list", "{}");
         let hidden = own.join(format!("{n}.tmp"));
         fs::write(&hidden, siege.world.sign(&draft)).unwrap();
-        // Into the folder that is `new` at times; through its descriptor, so that the test follows no link.
+        // Into the folder that is `new` at times; through its descriptor, so that the test follows
+        // no link.
         renameat(CWD, &hidden, &folder, format!("{}.json", draft.id)).unwrap();
         sent += 1;
         let query = siege.query("beta-bot");
         let outcomes = siege.world.drain(&mut home);
-        assert_eq!(code_of(about(&outcomes, &format!("{}.json", query.id))), None);
+        assert_eq!(
+            code_of(about(&outcomes, &format!("{}.json", query.id))),
+            None
+        );
         answered += outcomes.len() - 1;
     }
     let swaps = swapping.ends();
@@ -205,7 +240,14 @@ fn folders_swapped_again_and_again() {
     while !fs::symlink_metadata(own.join("new")).unwrap().is_dir() {
         for other in ["link", "file"] {
             if fs::symlink_metadata(own.join(other)).unwrap().is_dir() {
-                renameat_with(CWD, own.join("new"), CWD, own.join(other), RenameFlags::EXCHANGE).unwrap();
+                renameat_with(
+                    CWD,
+                    own.join("new"),
+                    CWD,
+                    own.join(other),
+                    RenameFlags::EXCHANGE,
+                )
+                .unwrap();
             }
         }
     }

@@ -21,7 +21,9 @@ pub const CANARY: &str = "canary-51d0c7-of-a-file-outside";
 
 /// Whether it stands in these bytes.
 pub fn has_canary(bytes: &[u8]) -> bool {
-    bytes.windows(CANARY.len()).any(|window| window == CANARY.as_bytes())
+    bytes
+        .windows(CANARY.len())
+        .any(|window| window == CANARY.as_bytes())
 }
 
 /// A home that is attacked.
@@ -33,7 +35,8 @@ pub struct Siege {
     before: BTreeMap<PathBuf, String>,
 }
 
-/// One hostile file: the spool it went through, its name, the code it must be refused with (none: success).
+/// One hostile file: the spool it went through, its name, the code it must be refused with (none:
+/// success).
 pub type Case<'a> = (&'a str, &'a [u8], Option<Code>);
 
 impl Siege {
@@ -51,7 +54,11 @@ impl Siege {
         fs::write(outside.join("secret.json"), CANARY).unwrap();
         fs::write(outside.join("folder/r1.json"), CANARY).unwrap();
         let before = walk(&outside);
-        Siege { world, outside, before }
+        Siege {
+            world,
+            outside,
+            before,
+        }
     }
 
     /// What stands outside now is what must not change.
@@ -80,60 +87,103 @@ impl Siege {
             outcomes.extend(self.world.drain(home));
             let answered = outcomes.iter().find(|o| o.answer.request_id == draft.id);
             assert_eq!(answered.map(code_of), Some(None), "{agent}: {outcomes:?}");
-            let path = self.world.answer_path(World::spool_of(agent), &format!("{}.json", draft.id));
+            let path = self
+                .world
+                .answer_path(World::spool_of(agent), &format!("{}.json", draft.id));
             assert!(path.is_file(), "{agent} has no answer");
         }
     }
 
-    /// Every file has exactly one line, one answer and no place in the spool any more; where its bytes were
-    /// read, what is kept is what the line hashes.
+    /// Every file has exactly one line, one answer and no place in the spool any more; where its
+    /// bytes were read, what is kept is what the line hashes.
     pub fn one_each(&self, cases: &[Case<'_>]) {
         let ledger = self.world.ledger();
         for (spool, name, code) in cases {
             let file = FileName::of(OsStr::from_bytes(name));
-            let label = if spool.is_empty() { "flat".to_owned() } else { format!("agent-{spool}") };
+            let label = if spool.is_empty() {
+                "flat".to_owned()
+            } else {
+                format!("agent-{spool}")
+            };
             let lines: Vec<_> = ledger
                 .iter()
                 .filter(|line| {
-                    line["kind"] == "decision" && line["spool"] == *label && line["file"] == *file.known_as
+                    line["kind"] == "decision"
+                        && line["spool"] == *label
+                        && line["file"] == *file.known_as
                 })
                 .collect();
-            let [line] = &lines[..] else { panic!("{} in `{spool}`: {lines:?}", file.shown) };
-            let answer = self.world.root.join("spool").join(line["answer"].as_str().unwrap());
-            let bytes = fs::read(&answer).unwrap_or_else(|error| panic!("{}: {error}", answer.display()));
+            let [line] = &lines[..] else {
+                panic!("{} in `{spool}`: {lines:?}", file.shown)
+            };
+            let answer = self
+                .world
+                .root
+                .join("spool")
+                .join(line["answer"].as_str().unwrap());
+            let bytes =
+                fs::read(&answer).unwrap_or_else(|error| panic!("{}: {error}", answer.display()));
             let answer: Answer = serde_json::from_slice(&bytes).unwrap();
-            assert_eq!(answer.error.map(|error| error.code), *code, "{} in `{spool}`", file.shown);
+            assert_eq!(
+                answer.error.map(|error| error.code),
+                *code,
+                "{} in `{spool}`",
+                file.shown
+            );
             assert_eq!(answer.audit_ref, line["seq"].to_string(), "{}", file.shown);
             let path = self.world.inbox(spool, name);
-            assert!(fs::symlink_metadata(&path).is_err(), "{} is still there", file.shown);
-            if let (Some(sha256), Some(kept)) = (line["file_sha256"].as_str(), line["kept"].as_str()) {
+            assert!(
+                fs::symlink_metadata(&path).is_err(),
+                "{} is still there",
+                file.shown
+            );
+            if let (Some(sha256), Some(kept)) =
+                (line["file_sha256"].as_str(), line["kept"].as_str())
+            {
                 let kept = fs::read(self.world.root.join("spool").join(kept)).unwrap();
-                assert_eq!(sha256_hex(&kept), sha256, "{}: other bytes are kept", file.shown);
+                assert_eq!(
+                    sha256_hex(&kept),
+                    sha256,
+                    "{}: other bytes are kept",
+                    file.shown
+                );
             }
         }
     }
 
-    /// Nothing outside was changed, moved or read, nothing is left half done, and the ledger verifies.
+    /// Nothing outside was changed, moved or read, nothing is left half done, and the ledger
+    /// verifies.
     pub fn stands(&mut self, mut home: Home) {
         self.goes_on(&mut home);
         home.finish("the test ended").unwrap();
         drop(home);
-        assert_eq!(walk(&self.outside), self.before, "something outside changed");
+        assert_eq!(
+            walk(&self.outside),
+            self.before,
+            "something outside changed"
+        );
         let canary_sha256 = sha256_hex(CANARY.as_bytes());
         for top in ["spool", "audit", "state"] {
             for (path, what) in walk(&self.world.root.join(top)) {
-                // A second name of the file outside is moved unread; its content stays where it was.
-                let is_moved =
-                    path.starts_with(self.world.root.join("spool/rejected")) && what == canary_sha256;
+                // A second name of the file outside is moved unread; its content stays where it
+                // was.
+                let is_moved = path.starts_with(self.world.root.join("spool/rejected"))
+                    && what == canary_sha256;
                 if what.len() != 64 || is_moved {
                     continue;
                 }
                 let bytes = fs::read(&path).unwrap();
-                let holds = has_canary(&bytes) || String::from_utf8_lossy(&bytes).contains(&canary_sha256);
+                let holds =
+                    has_canary(&bytes) || String::from_utf8_lossy(&bytes).contains(&canary_sha256);
                 assert!(!holds, "{} holds the canary or its hash", path.display());
             }
         }
-        assert_eq!(fs::read_dir(self.world.root.join("spool/work")).unwrap().count(), 0);
+        assert_eq!(
+            fs::read_dir(self.world.root.join("spool/work"))
+                .unwrap()
+                .count(),
+            0
+        );
         let done = spoolgate(&self.world.root, &["audit", "verify", "--strict"]);
         assert!(done.status.success(), "{done:?}");
     }
@@ -141,8 +191,13 @@ impl Siege {
 
 /// The outcome about this file, of which there must be one.
 pub fn about<'a>(outcomes: &'a [Outcome], name: &str) -> &'a Outcome {
-    let found: Vec<&Outcome> = outcomes.iter().filter(|outcome| outcome.decision.file == name).collect();
-    let [outcome] = &found[..] else { panic!("{name}: {outcomes:?}") };
+    let found: Vec<&Outcome> = outcomes
+        .iter()
+        .filter(|outcome| outcome.decision.file == name)
+        .collect();
+    let [outcome] = &found[..] else {
+        panic!("{name}: {outcomes:?}")
+    };
     outcome
 }
 
@@ -157,11 +212,17 @@ pub fn is_root(what: &str) -> bool {
 
 /// Makes a special file with mknod(1) and says whether it is there; prints why not.
 pub fn mknod(path: &Path, kind: &[&str]) -> bool {
-    let done = std::process::Command::new("mknod").arg(path).args(kind).output();
+    let done = std::process::Command::new("mknod")
+        .arg(path)
+        .args(kind)
+        .output();
     match done {
         Ok(done) if done.status.success() => true,
         Ok(done) => {
-            eprintln!("skipped: mknod {kind:?}: {}", String::from_utf8_lossy(&done.stderr));
+            eprintln!(
+                "skipped: mknod {kind:?}: {}",
+                String::from_utf8_lossy(&done.stderr)
+            );
             false
         }
         Err(error) => {

@@ -1,9 +1,10 @@
-//! The truth table of control decisions: `tests/data/control_cases.jsonl`, one case a line, through the gate's own
-//! preparing, deciding and folding. A failure names the line.
+//! The truth table of control decisions: `tests/data/control_cases.jsonl`, one case a line, through
+//! the gate's own preparing, deciding and folding. A failure names the line.
 //!
-//! A case has `name`, `source`, `edit` (texts replaced in the rule files), `setup` (steps before), `send` (members that
-//! differ from a pause of `paper:btc-usd`, as written), `drop` (members left out) or `raw` (the whole payload), and
-//! `expect`: of the answer what is named; what must hold of every answer is in `Bench::check_always`.
+//! A case has `name`, `source`, `edit` (texts replaced in the rule files), `setup` (steps before),
+//! `send` (members that differ from a pause of `paper:btc-usd`, as written), `drop` (members left
+//! out) or `raw` (the whole payload), and `expect`: of the answer what is named; what must hold of
+//! every answer is in `Bench::check_always`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,7 +34,8 @@ use spoolgate_wire::time::Time;
 const NOW: &str = "2026-03-02T12:00:00Z";
 const CASES: &str = include_str!("../../data/control_cases.jsonl");
 
-/// Controllers with and without the right to override, owners of strategies, people with and without grants.
+/// Controllers with and without the right to override, owners of strategies, people with and
+/// without grants.
 const PRINCIPALS: &str = "principals:
   - {name: owner, role: human}
   - {name: boss, role: human, control: {concerns: ['paper:btc-usd'], override: true}}
@@ -47,28 +49,41 @@ const PRINCIPALS: &str = "principals:
 
 fn strategy(name: &str, rest: &str) -> (String, String) {
     let text = format!(
-        "name: {name}\n{rest}instruments: [BTC-USD]\ndirections: [long, short]\nstop_distance: {{min: 0.001, max: 0.1}}\n"
+        "name: {name}\n{rest}instruments: [BTC-USD]\ndirections: [long, short]\nstop_distance: \
+            {{min: 0.001, max: 0.1}}\n"
     );
     (format!("rules/strategies/{name}.yaml"), text)
 }
 
 fn rules(edit: &Value) -> Rulebook {
     let mut files = BTreeMap::from([
-        ("rules/safety.yaml".to_owned(), include_str!("../../../rules/safety.yaml").to_owned()),
-        ("rules/instruments.yaml".to_owned(), include_str!("../../../rules/instruments.yaml").to_owned()),
+        (
+            "rules/safety.yaml".to_owned(),
+            include_str!("../../../rules/safety.yaml").to_owned(),
+        ),
+        (
+            "rules/instruments.yaml".to_owned(),
+            include_str!("../../../rules/instruments.yaml").to_owned(),
+        ),
         ("rules/principals.yaml".to_owned(), PRINCIPALS.to_owned()),
         strategy("trend", "account: paper\nmarket: btc-usd\nstatus: active\n"),
-        strategy("range", "account: paper\nmarket: btc-usd\nstatus: standby\n"),
+        strategy(
+            "range",
+            "account: paper\nmarket: btc-usd\nstatus: standby\n",
+        ),
         strategy("other", "account: paper\nmarket: eth-usd\nstatus: active\n"),
         strategy(
             "uuid",
-            "strategy_id: 0c555fee-e4c8-4543-ae70-c132517017e1\naccount: paper\nmarket: btc-usd\nstatus: standby\n",
+            "strategy_id: 0c555fee-e4c8-4543-ae70-c132517017e1\naccount: paper\nmarket: \
+                btc-usd\nstatus: standby\n",
         ),
         strategy("loner", "status: active\n"),
     ]);
     for replaced in edit.as_array().into_iter().flatten() {
         let [file, from, to] = [0, 1, 2].map(|n| replaced[n].as_str().unwrap());
-        let text = files.get_mut(file).unwrap_or_else(|| panic!("no rule file {file}"));
+        let text = files
+            .get_mut(file)
+            .unwrap_or_else(|| panic!("no rule file {file}"));
         assert!(text.contains(from), "{file} has no {from:?}");
         *text = text.replace(from, to);
     }
@@ -79,7 +94,9 @@ struct OneKey;
 
 impl Keyring for OneKey {
     fn verify_key(&self, key_id: &str) -> Option<VerifyKey> {
-        key_id.starts_with("00000000").then_some(VerifyKey::Hmac([7; 32]))
+        key_id
+            .starts_with("00000000")
+            .then_some(VerifyKey::Hmac([7; 32]))
     }
 }
 
@@ -107,14 +124,21 @@ fn payload(case: &BTreeMap<String, Box<RawValue>>) -> String {
     .collect();
     if let Some(send) = read("send") {
         let send: BTreeMap<String, Box<RawValue>> = serde_json::from_str(send).unwrap();
-        members.extend(send.into_iter().map(|(name, value)| (name, value.get().to_owned())));
+        members.extend(
+            send.into_iter()
+                .map(|(name, value)| (name, value.get().to_owned())),
+        );
     }
-    for name in
-        read("drop").map(|text| serde_json::from_str::<Vec<String>>(text).unwrap()).unwrap_or_default()
+    for name in read("drop")
+        .map(|text| serde_json::from_str::<Vec<String>>(text).unwrap())
+        .unwrap_or_default()
     {
         assert!(members.remove(&name).is_some(), "nothing to drop: {name}");
     }
-    let texts: Vec<String> = members.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+    let texts: Vec<String> = members
+        .iter()
+        .map(|(name, value)| format!("\"{name}\":{value}"))
+        .collect();
     format!("{{{}}}", texts.join(","))
 }
 
@@ -176,14 +200,23 @@ impl Bench {
         self.seq += 1;
         let (id, at) = (self.seq, self.now);
         let order = |id: String, role: &str, side: &str, kind: &str, size: &str| {
-            let (price, trigger) =
-                if kind == "limit" { (json!("6800"), Value::Null) } else { (Value::Null, json!("6700")) };
+            let (price, trigger) = if kind == "limit" {
+                (json!("6800"), Value::Null)
+            } else {
+                (Value::Null, json!("6700"))
+            };
             json!({"OrderPlaced": {"order_id": id, "source": "trend-bot", "strategy": strategy, "symbol": "BTC-USD",
                 "side": side, "role": role, "order_type": kind, "size": size, "filled": "0", "price": price,
                 "trigger": trigger, "triggered": false, "thesis_slug": null, "accepted_at": at}})
         };
         self.book(order(format!("o-{id}"), "entry", "buy", "limit", "0.03"));
-        self.book(order(format!("o-{id}-stop"), "protective", "sell", "stop", "0"));
+        self.book(order(
+            format!("o-{id}-stop"),
+            "protective",
+            "sell",
+            "stop",
+            "0",
+        ));
         if filled != "0" {
             self.book(json!({"OrderFilled": {"order_id": format!("o-{id}"), "strategy": strategy, "symbol": "BTC-USD",
                 "side": "buy", "role": "entry", "price": "6800", "size": filled, "multiplier": "1", "fee": "0",
@@ -191,7 +224,9 @@ impl Bench {
             self.book(json!({"StopResized": {"order_id": format!("o-{id}-stop"), "size": filled}}));
         }
         if filled == "0.03" {
-            self.book(json!({"OrderClosed": {"order_id": format!("o-{id}"), "end": "filled", "at": at}}));
+            self.book(
+                json!({"OrderClosed": {"order_id": format!("o-{id}"), "end": "filled", "at": at}}),
+            );
         }
         id
     }
@@ -199,10 +234,15 @@ impl Bench {
     fn step(&mut self, step: &RawValue) {
         let read: Value = serde_json::from_str(step.get()).unwrap();
         let named = read["strategy"].as_str().unwrap_or("trend").to_owned();
-        let halt = || Halt { by: principal("owner"), at: Time::EPOCH, reason: "drill".to_owned() };
+        let halt = || Halt {
+            by: principal("owner"),
+            at: Time::EPOCH,
+            reason: "drill".to_owned(),
+        };
         let change = match read["do"].as_str().unwrap() {
             "decide" => {
-                let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(step.get()).unwrap();
+                let members: BTreeMap<String, Box<RawValue>> =
+                    serde_json::from_str(step.get()).unwrap();
                 let source = read["source"].as_str().unwrap_or("hermes");
                 let decision = self.send(source, &payload(&members)).unwrap();
                 let wanted = read["status"].as_str().unwrap_or("applied");
@@ -231,14 +271,25 @@ impl Bench {
                 let at = self.now;
                 return self.book(json!({"OrderClosed": {"order_id": format!("o-{id}-stop"), "end": "cancelled", "at": at}}));
             }
-            // An order that stands under another id than its own: no line that the gate writes makes one.
+            // An order that stands under another id than its own: no line that the gate writes
+            // makes one.
             "broken_book" => {
                 let id = OrderId::of_line(self.entry(&named, "0"));
                 let order = self.state.book.orders.remove(&id).unwrap();
-                return drop(self.state.book.orders.insert(OrderId::of_line(9_999), order));
+                return drop(
+                    self.state
+                        .book
+                        .orders
+                        .insert(OrderId::of_line(9_999), order),
+                );
             }
             "mended_book" => {
-                let order = self.state.book.orders.remove(&OrderId::of_line(9_999)).unwrap();
+                let order = self
+                    .state
+                    .book
+                    .orders
+                    .remove(&OrderId::of_line(9_999))
+                    .unwrap();
                 return drop(self.state.book.orders.insert(order.order_id, order));
             }
             "wait_s" => {
@@ -250,19 +301,28 @@ impl Bench {
                 self.rules = rules(&read["edit"]);
                 return;
             }
-            "halt" => Change::HaltSet { principal: read["principal"].as_str().map(principal), halt: halt() },
+            "halt" => Change::HaltSet {
+                principal: read["principal"].as_str().map(principal),
+                halt: halt(),
+            },
             "halt_file" => Change::HaltFile { present: true },
             "drawdown" => {
                 return self.book(json!({"DrawdownLatched": {"at": self.now, "equity": "4000"}}));
             }
-            "clock_fault" => Change::ClockFaulted(ClockFault { from: self.now, to: self.now.plus_ms(-9000) }),
-            "rulebook_fault" => Change::RulebookFaulted { fault: "rules/safety.yaml:1: a typo".to_owned() },
+            "clock_fault" => Change::ClockFaulted(ClockFault {
+                from: self.now,
+                to: self.now.plus_ms(-9000),
+            }),
+            "rulebook_fault" => Change::RulebookFaulted {
+                fault: "rules/safety.yaml:1: a typo".to_owned(),
+            },
             other => panic!("no step {other}"),
         };
         self.state.apply(&change).unwrap();
     }
 
-    /// Signs, prepares, looks up, decides and folds; an answer's code if it is no authentic request at all.
+    /// Signs, prepares, looks up, decides and folds; an answer's code if it is no authentic request
+    /// at all.
     fn send(&mut self, source: &str, payload: &str) -> Result<Decision, Code> {
         self.seq += 1;
         let envelope = format!(
@@ -279,20 +339,51 @@ impl Bench {
             Err(_) => envelope.into_bytes(),
         };
         let file = "r.json".to_owned();
-        let delivery = Delivery { origin: Origin::Flat, shown: file.clone(), file, content: Ok(content) };
+        let delivery = Delivery {
+            origin: Origin::Flat,
+            shown: file.clone(),
+            file,
+            content: Ok(content),
+        };
         let prepared = prepare(&delivery, &self.state, &OneKey, self.now);
         if let Err(unverified) = &prepared.request {
             return Err(unverified.refusal.code);
         }
         let wanted = needs(&prepared, &self.rules);
-        let decided = wanted.control.and_then(|(source, id)| self.earlier(&source, &id));
-        let lookups = Lookups { decided, ..Lookups::default() };
-        let decided = decide(&self.state, &self.rules, &prepared, &lookups, self.now, self.seq);
+        let decided = wanted
+            .control
+            .and_then(|(source, id)| self.earlier(&source, &id));
+        let lookups = Lookups {
+            decided,
+            ..Lookups::default()
+        };
+        let decided = decide(
+            &self.state,
+            &self.rules,
+            &prepared,
+            &lookups,
+            self.now,
+            self.seq,
+        );
         self.blobs.extend(decided.blobs);
         let record = Record::Decision(Box::new(decided.decision.clone()));
         let body = record.body().unwrap();
-        assert_eq!(Record::parse("decision", &body).unwrap().unwrap().body().unwrap(), body);
-        fold(&mut self.state, &self.store, &mut self.outstanding, self.seq, &record).unwrap();
+        assert_eq!(
+            Record::parse("decision", &body)
+                .unwrap()
+                .unwrap()
+                .body()
+                .unwrap(),
+            body
+        );
+        fold(
+            &mut self.state,
+            &self.store,
+            &mut self.outstanding,
+            self.seq,
+            &record,
+        )
+        .unwrap();
         self.decisions.insert(self.seq, decided.decision.clone());
         Ok(decided.decision)
     }
@@ -301,14 +392,20 @@ impl Bench {
         let used = self.store.used_id(source, id).unwrap()?;
         let line = &self.decisions[&used.seq];
         let blob = |digest: &Option<String>| {
-            digest.as_ref().map(|digest| String::from_utf8(self.blobs[digest].clone()).unwrap())
+            digest
+                .as_ref()
+                .map(|digest| String::from_utf8(self.blobs[digest].clone()).unwrap())
         };
         Some(Earlier {
             seq: used.seq,
             payload_hash: used.payload_hash,
             status: used.status,
             payload: line.payload.clone().or_else(|| blob(&line.payload_blob)),
-            data: line.data.as_ref().map(|data| data.get().to_owned()).or_else(|| blob(&line.data_blob)),
+            data: line
+                .data
+                .as_ref()
+                .map(|data| data.get().to_owned())
+                .or_else(|| blob(&line.data_blob)),
             message: line.metadata.message.clone(),
         })
     }
@@ -335,9 +432,16 @@ impl Bench {
         };
         assert_eq!(decision.metadata.code, expect_code);
         assert_eq!(decision.metadata.message.is_some(), expect_code.is_some());
-        let blob = decision.payload_blob.as_ref().map(|digest| self.blobs[digest].as_slice());
+        let blob = decision
+            .payload_blob
+            .as_ref()
+            .map(|digest| self.blobs[digest].as_slice());
         let kept = decision.payload.as_ref().map(String::as_bytes).or(blob);
-        assert_eq!(kept, Some(payload.as_bytes()), "the payload is in the ledger");
+        assert_eq!(
+            kept,
+            Some(payload.as_bytes()),
+            "the payload is in the ledger"
+        );
         if !is_malformed && !is_again && response.result.would_be.is_none() {
             assert_eq!(response.errors.is_empty(), would.is_ok());
             let failed = decision.checks.iter().filter(|row| !row.passed).count();
@@ -349,11 +453,18 @@ impl Bench {
             assert!(after == *before, "the state changed");
         }
         if let (Some(id), Some(source)) = (&response.decision_id, &decision.source) {
-            let now_used =
-                self.store.used_id(&principal(source), id).unwrap().map(|used| (used.seq, used.status));
+            let now_used = self
+                .store
+                .used_id(&principal(source), id)
+                .unwrap()
+                .map(|used| (used.seq, used.status));
             let takes = !is_malformed && !is_conflict && response.result.would_be.is_none();
             let first = used.is_none_or(|(_, status)| status == ControlStatus::Failed);
-            let expect = if takes && first { Some((self.seq, response.status)) } else { used };
+            let expect = if takes && first {
+                Some((self.seq, response.status))
+            } else {
+                used
+            };
             assert_eq!(now_used, expect, "the decision_id in the index");
         }
     }
@@ -383,15 +494,20 @@ fn run(line: &str) {
     let case: BTreeMap<String, Box<RawValue>> = serde_json::from_str(line).unwrap();
     // Member by member: what is sent holds numbers that no float does.
     let value = |name: &str| -> Value {
-        case.get(name).map_or(Value::Null, |raw| serde_json::from_str(raw.get()).unwrap())
+        case.get(name)
+            .map_or(Value::Null, |raw| serde_json::from_str(raw.get()).unwrap())
     };
     for name in case.keys() {
-        let known = ["name", "source", "edit", "setup", "send", "drop", "raw", "expect"];
+        let known = [
+            "name", "source", "edit", "setup", "send", "drop", "raw", "expect",
+        ];
         assert!(known.contains(&name.as_str()), "unknown member {name}");
     }
     let mut bench = Bench::new(rules(&value("edit")));
-    let steps: Vec<Box<RawValue>> =
-        case.get("setup").map(|raw| serde_json::from_str(raw.get()).unwrap()).unwrap_or_default();
+    let steps: Vec<Box<RawValue>> = case
+        .get("setup")
+        .map(|raw| serde_json::from_str(raw.get()).unwrap())
+        .unwrap_or_default();
     steps.iter().for_each(|step| bench.step(step));
     let (source, payload) = (value("source"), payload(&case));
     let source = source.as_str().unwrap_or("hermes");
@@ -407,15 +523,34 @@ fn run(line: &str) {
     if let Some(code) = expect["code"].as_str() {
         assert_eq!(decision.metadata.code.map(Code::name), Some(code));
     }
-    let Some(answer) = decision.data.as_ref().map(|data| serde_json::from_str::<Value>(data.get()).unwrap())
+    let Some(answer) = decision
+        .data
+        .as_ref()
+        .map(|data| serde_json::from_str::<Value>(data.get()).unwrap())
     else {
-        assert!(expect["status"].is_null(), "no contract answer: {:?}", decision.metadata);
+        assert!(
+            expect["status"].is_null(),
+            "no contract answer: {:?}",
+            decision.metadata
+        );
         return;
     };
-    assert_eq!(answer["status"], expect["status"], "{:?}: {answer}", decision.metadata);
+    assert_eq!(
+        answer["status"], expect["status"],
+        "{:?}: {answer}",
+        decision.metadata
+    );
     let empty = json!([]);
-    assert_eq!(answer["errors"], *expect.get("errors").unwrap_or(&empty), "errors");
-    check_subset(expect.get("answer").unwrap_or(&json!({})), &answer, "answer");
+    assert_eq!(
+        answer["errors"],
+        *expect.get("errors").unwrap_or(&empty),
+        "errors"
+    );
+    check_subset(
+        expect.get("answer").unwrap_or(&json!({})),
+        &answer,
+        "answer",
+    );
     bench.check_always(
         &before,
         used.map(|used| (used.seq, used.status)),
@@ -424,17 +559,37 @@ fn run(line: &str) {
         expect["again"] == true,
     );
     if let Some(count) = expect["warnings"].as_u64() {
-        assert_eq!(answer["warnings"].as_array().unwrap().len() as u64, count, "warnings");
+        assert_eq!(
+            answer["warnings"].as_array().unwrap().len() as u64,
+            count,
+            "warnings"
+        );
     }
     if expect["again"] == true {
         let original = &bench.decisions[&last.unwrap()];
-        assert_eq!(original.data.as_ref().unwrap().get(), decision.data.as_ref().unwrap().get());
-        assert_eq!(original.metadata, decision.metadata, "as it was answered first");
+        assert_eq!(
+            original.data.as_ref().unwrap().get(),
+            decision.data.as_ref().unwrap().get()
+        );
+        assert_eq!(
+            original.metadata, decision.metadata,
+            "as it was answered first"
+        );
         assert!(decision.changes.is_empty());
     }
     if let Some(lifted) = expect["lifted"].as_str() {
-        let row = decision.checks.iter().find(|row| row.name == lifted).expect("the row that is lifted");
-        assert!(row.passed && row.reason.as_ref().is_some_and(|why| why.starts_with("lifted by override")));
+        let row = decision
+            .checks
+            .iter()
+            .find(|row| row.name == lifted)
+            .expect("the row that is lifted");
+        assert!(
+            row.passed
+                && row
+                    .reason
+                    .as_ref()
+                    .is_some_and(|why| why.starts_with("lifted by override"))
+        );
     }
     if let Some(state) = expect.get("state") {
         let concern = ConcernId::parse("paper:btc-usd").unwrap();
@@ -442,11 +597,26 @@ fn run(line: &str) {
         check_subset(state, &serde_json::to_value(found).unwrap(), "state");
     }
     if let Some(orders) = expect.get("orders") {
-        let left: Vec<String> = bench.state.book.orders.keys().map(ToString::to_string).collect();
+        let left: Vec<String> = bench
+            .state
+            .book
+            .orders
+            .keys()
+            .map(ToString::to_string)
+            .collect();
         assert_eq!(json!(left), *orders, "orders left");
     }
     // Of a decision on one concern the others know nothing.
-    assert_eq!(bench.state.control.concerns.keys().filter(|id| id.as_str() == "paper:eth-usd").count(), 0);
+    assert_eq!(
+        bench
+            .state
+            .control
+            .concerns
+            .keys()
+            .filter(|id| id.as_str() == "paper:eth-usd")
+            .count(),
+        0
+    );
 }
 
 #[test]
@@ -456,13 +626,21 @@ fn every_line_of_the_table_holds() {
     for (number, line) in CASES.lines().enumerate() {
         let case: BTreeMap<String, Box<RawValue>> = serde_json::from_str(line).unwrap();
         let name = case["name"].get().to_owned();
-        assert!(names.insert(name.clone()), "line {}: {name} stands twice", number + 1);
+        assert!(
+            names.insert(name.clone()),
+            "line {}: {name} stands twice",
+            number + 1
+        );
         if catch_unwind(AssertUnwindSafe(|| run(line))).is_err() {
             failed.push(format!("line {}: {name}", number + 1));
         }
     }
     assert!(names.len() >= 90, "only {} cases", names.len());
-    assert!(failed.is_empty(), "tests/data/control_cases.jsonl:\n{}", failed.join("\n"));
+    assert!(
+        failed.is_empty(),
+        "tests/data/control_cases.jsonl:\n{}",
+        failed.join("\n")
+    );
 }
 
 /// Every code that a decision can be refused with is in the table.
@@ -480,12 +658,20 @@ fn the_shipped_rules_have_a_concern_and_a_controller() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let rules = Rulebook::compile(&spoolgate_host::rule_folder::load(root).unwrap()).unwrap();
     let concern = ConcernId::parse("paper:btc-usd").unwrap();
-    let names: Vec<&str> = rules.strategies_of(&concern).map(|strategy| strategy.name.as_str()).collect();
+    let names: Vec<&str> = rules
+        .strategies_of(&concern)
+        .map(|strategy| strategy.name.as_str())
+        .collect();
     assert_eq!(names, ["range", "trend"]);
     let right = &rules.principals[&principal("hermes")].control;
     assert!(right.concerns == [concern] && !right.overrides);
     assert!(
-        fs::read_to_string(root.join("rules/safety.yaml")).unwrap().contains("\nreduced_risk_factor: 0.5")
+        fs::read_to_string(root.join("rules/safety.yaml"))
+            .unwrap()
+            .contains("\nreduced_risk_factor: 0.5")
     );
-    assert_eq!(rules.safety.reduced_risk_factor, Amount::parse_exact("0.5").unwrap());
+    assert_eq!(
+        rules.safety.reduced_risk_factor,
+        Amount::parse_exact("0.5").unwrap()
+    );
 }

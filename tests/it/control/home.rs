@@ -1,5 +1,5 @@
-//! Control decisions in a home: racing ones in a batch, the index made again, what they do to a strategy's orders, and
-//! who passes a quota.
+//! Control decisions in a home: racing ones in a batch, the index made again, what they do to a
+//! strategy's orders, and who passes a quota.
 
 use super::decision;
 use crate::kit::desk::{Desk, failed, order};
@@ -20,12 +20,23 @@ use spoolgate_wire::signing::{SignKey, VerifyKey};
 
 impl Keyring for Desk {
     fn verify_key(&self, id: &str) -> Option<VerifyKey> {
-        self.keys.values().map(SignKey::verify_key).find(|key| key_id(key) == id)
+        self.keys
+            .values()
+            .map(SignKey::verify_key)
+            .find(|key| key_id(key) == id)
     }
 }
 
 fn data(outcome: &Outcome) -> Value {
-    serde_json::from_str(outcome.answer.data.as_ref().expect("a contract answer").get()).unwrap()
+    serde_json::from_str(
+        outcome
+            .answer
+            .data
+            .as_ref()
+            .expect("a contract answer")
+            .get(),
+    )
+    .unwrap()
 }
 
 #[test]
@@ -33,45 +44,81 @@ fn the_second_of_a_batch_sees_the_first() {
     let desk = Desk::with_limits("");
     let mut home = desk.place.open().unwrap();
     let believes = json!({"expected_active_strategy_id": "trend"});
-    let switch =
-        json!({"action": "switch", "target_strategy_id": "range", "expected_active_strategy_id": "trend"});
+    let switch = json!({"action": "switch", "target_strategy_id": "range", "expected_active_strategy_id": "trend"});
     desk.ask("hermes", "r1", "control.apply", &decision("d1", switch));
     desk.ask("hermes", "r2", "control.apply", &decision("d2", believes));
     // The same decision under other request ids, and other bytes under its id.
     desk.ask("hermes", "r3", "control.apply", &decision("d3", json!({})));
     desk.ask("hermes", "r4", "control.apply", &decision("d3", json!({})));
-    desk.ask("hermes", "r5", "control.apply", &decision("d3", json!({"reason": "another"})));
+    desk.ask(
+        "hermes",
+        "r5",
+        "control.apply",
+        &decision("d3", json!({"reason": "another"})),
+    );
     let outcomes = drain(&mut home).unwrap();
-    let batches: Vec<u64> = outcomes.iter().map(|outcome| home.record(outcome.seq).unwrap().0).collect();
-    assert!(batches.len() == 5 && batches.iter().all(|batch| *batch == batches[0]), "{batches:?}");
-    let told: Vec<(Value, Value)> =
-        outcomes.iter().map(data).map(|data| (data["status"].clone(), data["errors"].clone())).collect();
+    let batches: Vec<u64> = outcomes
+        .iter()
+        .map(|outcome| home.record(outcome.seq).unwrap().0)
+        .collect();
+    assert!(
+        batches.len() == 5 && batches.iter().all(|batch| *batch == batches[0]),
+        "{batches:?}"
+    );
+    let told: Vec<(Value, Value)> = outcomes
+        .iter()
+        .map(data)
+        .map(|data| (data["status"].clone(), data["errors"].clone()))
+        .collect();
     assert_eq!(told[0], (json!("applied"), json!([])));
     assert_eq!(told[1], (json!("rejected"), json!(["expectation_failed"])));
     assert_eq!(told[2], (json!("applied"), json!([])));
-    assert_eq!(told[4], (json!("rejected"), json!(["decision_id_conflict"])));
+    assert_eq!(
+        told[4],
+        (json!("rejected"), json!(["decision_id_conflict"]))
+    );
     assert_eq!(
         outcomes[3].answer.data.as_ref().unwrap().get(),
         outcomes[2].answer.data.as_ref().unwrap().get()
     );
-    assert!(outcomes[3].decision.changes.is_empty(), "nothing is done twice");
+    assert!(
+        outcomes[3].decision.changes.is_empty(),
+        "nothing is done twice"
+    );
     let state = |home: &Home| serde_json::to_value(&home.state().control).unwrap();
-    let expect =
-        json!({"concerns": {"paper:btc-usd": {"current": "range", "paused": true, "risk_mode": "normal"}}});
+    let expect = json!({"concerns": {"paper:btc-usd": {"current": "range", "paused": true, "risk_mode": "normal"}}});
     assert_eq!(state(&home), expect);
     let (index, before) = (home.store().dump().unwrap(), state(&home));
-    assert_eq!(index.iter().filter(|row| row.starts_with("control ")).count(), 3);
+    assert_eq!(
+        index
+            .iter()
+            .filter(|row| row.starts_with("control "))
+            .count(),
+        3
+    );
     drop(home);
     // The same from the ledger alone, and again after a lost index.
     let (_, same) = Home::rebuild(desk.place.root.path(), desk.place.seams()).unwrap();
     assert!(same);
     desk.place.forget_state();
     let mut home = desk.place.open().unwrap();
-    assert_eq!((home.store().dump().unwrap(), state(&home)), (index, before));
+    assert_eq!(
+        (home.store().dump().unwrap(), state(&home)),
+        (index, before)
+    );
     // Sealed long ago, the first answer is given again.
     desk.place.pass_s(3600);
-    let again = desk.one(&mut home, "hermes", "r6", "control.apply", &decision("d3", json!({})));
-    assert_eq!(again.answer.data.as_ref().unwrap().get(), outcomes[2].answer.data.as_ref().unwrap().get());
+    let again = desk.one(
+        &mut home,
+        "hermes",
+        "r6",
+        "control.apply",
+        &decision("d3", json!({})),
+    );
+    assert_eq!(
+        again.answer.data.as_ref().unwrap().get(),
+        outcomes[2].answer.data.as_ref().unwrap().get()
+    );
     assert_eq!(again.answer.request_id, "r6");
     let rejected = decision("d2", json!({"expected_active_strategy_id": "trend"}));
     let again = desk.one(&mut home, "hermes", "r7", "control.apply", &rejected);
@@ -83,24 +130,43 @@ fn what_is_no_decision_is_answered_and_taken_down() {
     let desk = Desk::with_limits("");
     let mut home = desk.place.open().unwrap();
     for (n, (payload, errors)) in [
-        (r#"{"decision_id":["x"],"action":"keep","confidence":"high"}"#, json!(["action_not_supported"])),
-        (r#"{"decision_id":7,"action":"pause","confidence":true}"#, json!(["confidence_out_of_range"])),
+        (
+            r#"{"decision_id":["x"],"action":"keep","confidence":"high"}"#,
+            json!(["action_not_supported"]),
+        ),
+        (
+            r#"{"decision_id":7,"action":"pause","confidence":true}"#,
+            json!(["confidence_out_of_range"]),
+        ),
         ("{}", json!(["malformed"])),
     ]
     .into_iter()
     .enumerate()
     {
-        let outcome = desk.one(&mut home, "hermes", &format!("r{n}"), "control.apply", payload);
+        let outcome = desk.one(
+            &mut home,
+            "hermes",
+            &format!("r{n}"),
+            "control.apply",
+            payload,
+        );
         let said = data(&outcome);
         assert_eq!(
             (&said["status"], &said["errors"], &said["decision_id"]),
             (&json!("rejected"), &errors, &Value::Null)
         );
         assert_eq!(outcome.decision.metadata.code, Some(Code::MalformedPayload));
-        let Record::Decision(line) = home.record(outcome.seq).unwrap().1 else { panic!("no decision") };
+        let Record::Decision(line) = home.record(outcome.seq).unwrap().1 else {
+            panic!("no decision")
+        };
         assert_eq!(line.payload.as_deref(), Some(payload));
         assert_eq!(line.request_type.as_deref(), Some("ControlDecision"));
-        assert!(desk.place.disk.get(format!("spool/out/r{n}.json")).is_some());
+        assert!(
+            desk.place
+                .disk
+                .get(format!("spool/out/r{n}.json"))
+                .is_some()
+        );
     }
     assert!(home.state().control.concerns.is_empty());
 }
@@ -109,32 +175,75 @@ fn what_is_no_decision_is_answered_and_taken_down() {
 fn control_closes_entries_and_nothing_else() {
     let desk = Desk::with_limits("");
     let mut home = desk.place.open().unwrap();
-    let trade =
-        |home: &mut Home, id: &str, payload: &str| desk.one(home, "trend-bot", id, "order.submit", payload);
+    let trade = |home: &mut Home, id: &str, payload: &str| {
+        desk.one(home, "trend-bot", id, "order.submit", payload)
+    };
     let entry = |n: &str| order("trend", "buy", n, Some("6700"), "btc-dip-long");
     assert_eq!(
-        failed(&trade(&mut home, "buy-1", &order("trend", "buy", "0.02", None, "btc-range-long"))),
+        failed(&trade(
+            &mut home,
+            "buy-1",
+            &order("trend", "buy", "0.02", None, "btc-range-long")
+        )),
         [""; 0]
     );
     desk.bar(&mut home, "6800", "6800");
     let resting = trade(&mut home, "buy-2", &entry("0.002"));
-    let paused = desk.one(&mut home, "hermes", "pause", "control.apply", &decision("d1", json!({})));
+    let paused = desk.one(
+        &mut home,
+        "hermes",
+        "pause",
+        "control.apply",
+        &decision("d1", json!({})),
+    );
     let said = data(&paused);
-    assert_eq!(said["result"]["cancelled_orders"], json!([resting.decision.order_id.unwrap()]));
-    assert_eq!(said["result"]["positions_kept"], json!([{"strategy": "trend", "symbol": "BTC-USD"}]));
+    assert_eq!(
+        said["result"]["cancelled_orders"],
+        json!([resting.decision.order_id.unwrap()])
+    );
+    assert_eq!(
+        said["result"]["positions_kept"],
+        json!([{"strategy": "trend", "symbol": "BTC-USD"}])
+    );
     let entry_paused = trade(&mut home, "buy-3", &entry("0.003"));
     assert_eq!(failed(&entry_paused), ["strategy_active"]);
     assert_eq!(
-        failed(&trade(&mut home, "sell-1", &order("trend", "sell", "0.01", None, "btc-range-long"))),
+        failed(&trade(
+            &mut home,
+            "sell-1",
+            &order("trend", "sell", "0.01", None, "btc-range-long")
+        )),
         [""; 0]
     );
-    let stop = home.state().book.orders.keys().find(|id| id.leg == Leg::Stop).copied().unwrap();
+    let stop = home
+        .state()
+        .book
+        .orders
+        .keys()
+        .find(|id| id.leg == Leg::Stop)
+        .copied()
+        .unwrap();
     let tighter = json!({"order_id": stop, "new_stop": "6650"}).to_string();
-    assert_eq!(failed(&desk.one(&mut home, "trend-bot", "tighten", "order.tighten_stop", &tighter)), [""; 0]);
+    assert_eq!(
+        failed(&desk.one(
+            &mut home,
+            "trend-bot",
+            "tighten",
+            "order.tighten_stop",
+            &tighter
+        )),
+        [""; 0]
+    );
     desk.bar(&mut home, "6790", "6790");
     // Resumed in mode reduced: half of what is allowed otherwise.
     let mode = json!({"action": "set_risk_mode", "risk_mode": "reduced"});
-    desk.one(&mut home, "hermes", "mode", "control.apply", &decision("d2", mode));
+    desk.one(
+        &mut home,
+        "hermes",
+        "mode",
+        "control.apply",
+        &decision("d2", mode),
+    );
     let resumed = desk.one(
         &mut home,
         "hermes",
@@ -142,27 +251,69 @@ fn control_closes_entries_and_nothing_else() {
         "control.apply",
         &decision("d3", json!({"action": "resume", "risk_mode": "reduced"})),
     );
-    assert_eq!(data(&resumed)["status"], "applied", "{:?}", resumed.decision.metadata);
+    assert_eq!(
+        data(&resumed)["status"],
+        "applied",
+        "{:?}",
+        resumed.decision.metadata
+    );
     let reduced = trade(&mut home, "buy-4", &entry("0.004"));
-    let row = reduced.decision.checks.iter().find(|row| row.name == "max_order_value").unwrap();
-    assert_eq!((row.limit, row.source.as_ref()), (Amount::parse_exact("500").ok(), "safety.yaml (reduced)"));
+    let row = reduced
+        .decision
+        .checks
+        .iter()
+        .find(|row| row.name == "max_order_value")
+        .unwrap();
+    assert_eq!(
+        (row.limit, row.source.as_ref()),
+        (Amount::parse_exact("500").ok(), "safety.yaml (reduced)")
+    );
     let exits_only = json!({"action": "set_risk_mode", "risk_mode": "exits_only"});
-    desk.one(&mut home, "hermes", "exits", "control.apply", &decision("d4", exits_only));
+    desk.one(
+        &mut home,
+        "hermes",
+        "exits",
+        "control.apply",
+        &decision("d4", exits_only),
+    );
     let refused = trade(&mut home, "buy-5", &entry("0.005"));
     assert!(failed(&refused).contains(&"strategy_active".to_owned()));
     // Switched away: it stands by, and the other one does not.
     let normal = json!({"action": "set_risk_mode", "risk_mode": "normal"});
-    desk.one(&mut home, "hermes", "normal", "control.apply", &decision("d5", normal));
+    desk.one(
+        &mut home,
+        "hermes",
+        "normal",
+        "control.apply",
+        &decision("d5", normal),
+    );
     let of_range = entry("0.006").replace("\"trend\"", "\"range\"");
     assert!(failed(&trade(&mut home, "buy-6", &of_range)).contains(&"strategy_active".to_owned()));
     let switch = json!({"action": "switch", "target_strategy_id": "range"});
-    desk.one(&mut home, "hermes", "switch", "control.apply", &decision("d6", switch));
-    assert!(
-        !failed(&trade(&mut home, "buy-7", &of_range.replace("0.006", "0.007")))
-            .contains(&"strategy_active".to_owned())
+    desk.one(
+        &mut home,
+        "hermes",
+        "switch",
+        "control.apply",
+        &decision("d6", switch),
     );
-    assert_eq!(failed(&trade(&mut home, "buy-8", &entry("0.008"))), ["strategy_active"]);
-    let out = trade(&mut home, "sell-2", &order("trend", "sell", "0.01", None, "btc-range-long"));
+    assert!(
+        !failed(&trade(
+            &mut home,
+            "buy-7",
+            &of_range.replace("0.006", "0.007")
+        ))
+        .contains(&"strategy_active".to_owned())
+    );
+    assert_eq!(
+        failed(&trade(&mut home, "buy-8", &entry("0.008"))),
+        ["strategy_active"]
+    );
+    let out = trade(
+        &mut home,
+        "sell-2",
+        &order("trend", "sell", "0.01", None, "btc-range-long"),
+    );
     assert_eq!(failed(&out), [""; 0]);
     // Anybody may look.
     let listed = desk.one(&mut home, "research-bot", "list", "strategies.list", "{}");
@@ -173,10 +324,28 @@ fn control_closes_entries_and_nothing_else() {
         .iter()
         .map(|one| (&one["strategy_id"], &one["status"]))
         .collect();
-    assert_eq!(told, [(&json!("range"), &json!("active")), (&json!("trend"), &json!("standby"))]);
-    let one = desk.one(&mut home, "research-bot", "get", "strategies.get", r#"{"strategy_id":"trend"}"#);
+    assert_eq!(
+        told,
+        [
+            (&json!("range"), &json!("active")),
+            (&json!("trend"), &json!("standby"))
+        ]
+    );
+    let one = desk.one(
+        &mut home,
+        "research-bot",
+        "get",
+        "strategies.get",
+        r#"{"strategy_id":"trend"}"#,
+    );
     assert_eq!(data(&one)["Strategy"]["file_status"], "active");
-    let none = desk.one(&mut home, "research-bot", "get-2", "strategies.get", r#"{"strategy_id":"nobody"}"#);
+    let none = desk.one(
+        &mut home,
+        "research-bot",
+        "get-2",
+        "strategies.get",
+        r#"{"strategy_id":"nobody"}"#,
+    );
     assert_eq!(none.decision.metadata.code, Some(Code::NotFound));
 }
 
@@ -191,7 +360,12 @@ fn only_what_makes_safer_passes_a_quota() {
         desk.place.disk.drop_file("spool/in/probe.json");
         assert!(Envelope::parse(&content).is_ok());
         let file = "probe.json".to_owned();
-        let delivery = Delivery { origin: Origin::Flat, shown: file.clone(), file, content: Ok(content) };
+        let delivery = Delivery {
+            origin: Origin::Flat,
+            shown: file.clone(),
+            file,
+            content: Ok(content),
+        };
         let prepared = prepare(&delivery, home.state(), &desk, now);
         Standing::of(&prepared, home.state(), home.rulebook()) == Standing::Passes
     };
@@ -205,10 +379,23 @@ fn only_what_makes_safer_passes_a_quota() {
         ("trend-bot", mode("exits_only"), true),
         ("hermes", decision("d", json!({"dry_run": true})), false),
         ("hermes", decision("d", json!({"action": "resume"})), false),
-        ("hermes", decision("d", json!({"action": "switch", "target_strategy_id": "range"})), false),
+        (
+            "hermes",
+            decision(
+                "d",
+                json!({"action": "switch", "target_strategy_id": "range"}),
+            ),
+            false,
+        ),
         ("hermes", "{}".to_owned(), false),
     ];
-    desk.one(&mut home, "hermes", "mode", "control.apply", &mode("reduced"));
+    desk.one(
+        &mut home,
+        "hermes",
+        "mode",
+        "control.apply",
+        &mode("reduced"),
+    );
     for (who, payload, expect) in cases {
         assert_eq!(passes(&home, who, &payload), expect, "{who} {payload}");
     }

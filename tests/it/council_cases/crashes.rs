@@ -1,5 +1,5 @@
-//! A gate that is killed at every call of the disk while a case opens, is voted on and is decided; and files of cases
-//! that somebody removes, empties or replaces.
+//! A gate that is killed at every call of the disk while a case opens, is voted on and is decided;
+//! and files of cases that somebody removes, empties or replaces.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -13,7 +13,8 @@ use crate::kit::place::drain;
 
 const ROLES: [&str; 3] = ["Risk Officer", "Code Auditor", "Integration Engineer"];
 
-/// What a home needs to die at a call of the disk, before or after it is made; the fuse counts the calls.
+/// What a home needs to die at a call of the disk, before or after it is made; the fuse counts the
+/// calls.
 pub(super) fn mortal(court: &Court, calls: i64, after: bool) -> (Seams, Arc<Fuse>) {
     let fuse = Fuse::of(calls);
     let burns = Arc::clone(&fuse);
@@ -24,10 +25,20 @@ pub(super) fn mortal(court: &Court, calls: i64, after: bool) -> (Seams, Arc<Fuse
         if !call.is_done {
             let _ = burns.burn();
         }
-        assert!(burns.left() != 0 || call.is_done != after, "killed at {}, after it: {after}", call.verb);
+        assert!(
+            burns.left() != 0 || call.is_done != after,
+            "killed at {}, after it: {after}",
+            call.verb
+        );
         Ok(())
     });
-    (Seams { disk: Arc::new(disk), ..court.place.seams() }, fuse)
+    (
+        Seams {
+            disk: Arc::new(disk),
+            ..court.place.seams()
+        },
+        fuse,
+    )
 }
 
 /// Everything for one case, in the spool at once; and in spools of commands, one of the verdicts.
@@ -37,7 +48,12 @@ fn drop_all(court: &Court) -> String {
     for (n, role) in ROLES.iter().enumerate() {
         let says = if n == 1 { "REJECT" } else { "APPROVE" };
         let payload = verdict("req_1", &asked, &opinion(role, says));
-        court.send(speaker(role), &format!("b-{n}"), "council.verdict", &payload);
+        court.send(
+            speaker(role),
+            &format!("b-{n}"),
+            "council.verdict",
+            &payload,
+        );
         if n == 0 {
             court.send(
                 speaker(role),
@@ -76,7 +92,8 @@ fn killed_at_every_call_of_the_disk() {
         let step = if one_by_one { 3 } else { 1 };
         for at in (1..=calls).step_by(step) {
             for after in [false, true] {
-                let what = format!("call {at} of {calls}, after: {after}, one by one: {one_by_one}");
+                let what =
+                    format!("call {at} of {calls}, after: {after}, one by one: {one_by_one}");
                 let court = base.fork();
                 let (seams, _) = mortal(&court, at, after);
                 let died = catch_unwind(AssertUnwindSafe(|| live(&court, seams, one_by_one)));
@@ -91,17 +108,26 @@ fn killed_at_every_call_of_the_disk() {
                 home.finish("mended").unwrap();
                 drop(home);
                 let told = court.told();
-                court.files_stand(&ROLES).unwrap_or_else(|why| panic!("{what}: {why}"));
+                court
+                    .files_stand(&ROLES)
+                    .unwrap_or_else(|why| panic!("{what}: {why}"));
                 let (_, ruling) = told.ruling("req_1");
-                // Which of the files is left behind, and so comes last, is for the kill to say: the correction may
-                // then meet a decided case, never the other votes.
+                // Which of the files is left behind, and so comes last, is for the kill to say: the
+                // correction may then meet a decided case, never the other votes.
                 let votes = told.verdicts("req_1").len();
-                assert!(votes == 4 || (votes == 3 && one_by_one), "{what}: {votes} votes");
+                assert!(
+                    votes == 4 || (votes == 3 && one_by_one),
+                    "{what}: {votes} votes"
+                );
                 assert_eq!(ruling.verdict_lines.len(), votes, "{what}");
                 if votes == 4 {
                     assert_eq!(decision_bytes(ruling), expected, "{what}");
                 }
-                assert_eq!(told.decisions.values().filter(|d| d.opens_a_case()).count(), 1, "{what}");
+                assert_eq!(
+                    told.decisions.values().filter(|d| d.opens_a_case()).count(),
+                    1,
+                    "{what}"
+                );
                 for (seq, ..) in begun.verdicts("req_1") {
                     assert!(told.decisions.contains_key(&seq), "{what}: a vote is lost");
                 }
@@ -113,8 +139,8 @@ fn killed_at_every_call_of_the_disk() {
     }
 }
 
-/// Before the gate has said that its answers are durable, whatever a power cut made of the files of a case is mended;
-/// of a case that a command brought, too.
+/// Before the gate has said that its answers are durable, whatever a power cut made of the files of
+/// a case is mended; of a case that a command brought, too.
 #[test]
 fn files_that_a_power_cut_took() {
     for by_command in [false, true] {
@@ -124,7 +150,10 @@ fn files_that_a_power_cut_took() {
             let files = court.place.disk.files_below("spool/in");
             for (path, bytes) in files {
                 court.place.disk.drop_file(&path);
-                court.place.disk.put(Path::new("spool/local/in").join(path.file_name().unwrap()), &bytes);
+                court.place.disk.put(
+                    Path::new("spool/local/in").join(path.file_name().unwrap()),
+                    &bytes,
+                );
             }
         }
         let mut home = court.open();
@@ -134,7 +163,10 @@ fn files_that_a_power_cut_took() {
         let files = court.place.disk.files_below("council/cases/req_1");
         assert_eq!(files.len(), 1 + 3 + 4 + 2);
         let out = Path::new("spool/out/req_1.decision.json").to_owned();
-        for (path, bytes) in files.iter().chain([&(out.clone(), court.file(&out).unwrap())]) {
+        for (path, bytes) in files
+            .iter()
+            .chain([&(out.clone(), court.file(&out).unwrap())])
+        {
             for broken in [
                 None,
                 Some(Vec::new()),
@@ -146,14 +178,19 @@ fn files_that_a_power_cut_took() {
                     Some(broken) => court.place.disk.put(path, broken),
                 }
                 drop(court.open());
-                court.files_stand(&ROLES).unwrap_or_else(|why| panic!("{by_command} {broken:?}: {why}"));
+                court
+                    .files_stand(&ROLES)
+                    .unwrap_or_else(|why| panic!("{by_command} {broken:?}: {why}"));
             }
         }
         let mut home = court.open();
         home.mark_published().unwrap();
         drop(home);
         // From then on they are for their readers to keep.
-        court.place.disk.drop_file("council/cases/req_1/request.json");
+        court
+            .place
+            .disk
+            .drop_file("council/cases/req_1/request.json");
         drop(court.open());
         assert!(court.file("council/cases/req_1/request.json").is_none());
         assert_eq!(SEATS.len(), 5);

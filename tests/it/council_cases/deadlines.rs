@@ -11,7 +11,10 @@ use crate::kit::court::{Court, SEATS, decision_bytes, edit_roles};
 const DAY_MS: i64 = 86_400_000;
 
 fn pass_ms(court: &Court, ms: i64) {
-    court.place.clock.set(court.place.seams().clock.now().plus_ms(ms));
+    court
+        .place
+        .clock
+        .set(court.place.seams().clock.now().plus_ms(ms));
 }
 
 #[test]
@@ -23,28 +26,61 @@ fn before_at_and_after_by_one_millisecond() {
             let mut home = court.open();
             let asked = court.propose(&mut home, "req_1", "CODE_REFACTOR");
             if has_other {
-                court.vote(&mut home, "first", "req_1", &asked, "Code Auditor", "APPROVE");
+                court.vote(
+                    &mut home,
+                    "first",
+                    "req_1",
+                    &asked,
+                    "Code Auditor",
+                    "APPROVE",
+                );
             }
             pass_ms(&court, DAY_MS + ms);
-            let done = court.vote(&mut home, "last", "req_1", &asked, "Integration Engineer", "APPROVE");
+            let done = court.vote(
+                &mut home,
+                "last",
+                "req_1",
+                &asked,
+                "Integration Engineer",
+                "APPROVE",
+            );
             let code = done.answer.error.as_ref().map(|error| error.code);
-            assert_eq!(code, (!in_time).then_some(Code::StateConflict), "{ms} {:?}", done.answer.error);
+            assert_eq!(
+                code,
+                (!in_time).then_some(Code::StateConflict),
+                "{ms} {:?}",
+                done.answer.error
+            );
             pass_ms(&court, 1);
             home.write_news().unwrap();
             drop(home);
             let told = court.told();
             let (_, ruling) = told.ruling("req_1");
-            let by = if in_time && has_other { ClosedBy::Seats } else { ClosedBy::Deadline };
-            let outcome = if in_time && has_other { Stance::Approve } else { Stance::NeedsMoreInfo };
-            assert_eq!((ruling.closed_by, ruling.outcome), (by, outcome), "{ms} {has_other}");
-            court.files_stand(&["Code Auditor", "Integration Engineer"]).unwrap();
+            let by = if in_time && has_other {
+                ClosedBy::Seats
+            } else {
+                ClosedBy::Deadline
+            };
+            let outcome = if in_time && has_other {
+                Stance::Approve
+            } else {
+                Stance::NeedsMoreInfo
+            };
+            assert_eq!(
+                (ruling.closed_by, ruling.outcome),
+                (by, outcome),
+                "{ms} {has_other}"
+            );
+            court
+                .files_stand(&["Code Auditor", "Integration Engineer"])
+                .unwrap();
             court.agrees("req_1");
         }
     }
 }
 
-/// More cases than one batch decides are due: none is forgotten, none is decided twice, and no vote gets into one whose
-/// turn has not come yet.
+/// More cases than one batch decides are due: none is forgotten, none is decided twice, and no vote
+/// gets into one whose turn has not come yet.
 #[test]
 fn many_due_at_once() {
     const CASES: usize = 150;
@@ -53,7 +89,12 @@ fn many_due_at_once() {
     let mut asked = String::new();
     for n in 0..CASES {
         asked = crate::kit::court::request(&format!("req_{n:03}"), "CODE_REFACTOR");
-        court.send("research-bot", &format!("open-{n}"), "council.request", &asked);
+        court.send(
+            "research-bot",
+            &format!("open-{n}"),
+            "council.request",
+            &asked,
+        );
     }
     court.drain(&mut home);
     assert_eq!(home.state().council.open, CASES as u64);
@@ -68,7 +109,14 @@ fn many_due_at_once() {
     );
     court.send("integration-engineer", "v2", "council.verdict", &payload);
     let late = home.round(false).unwrap();
-    assert_eq!(late.outcomes[0].answer.error.as_ref().map(|error| error.code), Some(Code::StateConflict));
+    assert_eq!(
+        late.outcomes[0]
+            .answer
+            .error
+            .as_ref()
+            .map(|error| error.code),
+        Some(Code::StateConflict)
+    );
     assert!(late.more, "the rest are due still");
     // Eight a batch: whoever has an exit waits for no more than that.
     assert_eq!(home.state().council.open, CASES as u64 - 8);
@@ -79,14 +127,19 @@ fn many_due_at_once() {
     assert_eq!(told.rulings.len(), CASES);
     for n in 0..CASES {
         let (_, ruling) = told.ruling(&format!("req_{n:03}"));
-        assert_eq!((ruling.closed_by, ruling.outcome), (ClosedBy::Deadline, Stance::NeedsMoreInfo));
+        assert_eq!(
+            (ruling.closed_by, ruling.outcome),
+            (ClosedBy::Deadline, Stance::NeedsMoreInfo)
+        );
     }
-    court.files_stand(&["Code Auditor", "Integration Engineer"]).unwrap();
+    court
+        .files_stand(&["Code Auditor", "Integration Engineer"])
+        .unwrap();
     court.agrees(&last);
 }
 
-/// A clock that stepped back holds deadlines up and decides nothing; one that leapt ahead while nobody looked can only
-/// end cases without an approval. Either way each is decided once.
+/// A clock that stepped back holds deadlines up and decides nothing; one that leapt ahead while
+/// nobody looked can only end cases without an approval. Either way each is decided once.
 #[test]
 fn a_clock_that_is_wrong() {
     for step_ms in [-3_600_000, 9 * DAY_MS] {
@@ -102,14 +155,35 @@ fn a_clock_that_is_wrong() {
         assert!(home.state().clock.fault.is_some(), "{step_ms}");
         // Until somebody has looked, no deadline has passed.
         assert_eq!(home.state().council.open, 1);
-        court.place.ask_as_owner("accept", "clock.accept", r#"{"reason":"looked at it"}"#);
+        court
+            .place
+            .ask_as_owner("accept", "clock.accept", r#"{"reason":"looked at it"}"#);
         court.drain(&mut home);
         assert!(home.state().clock.fault.is_none());
-        let done = court.vote(&mut home, "v2", "req_1", &asked, "Integration Engineer", "APPROVE");
-        assert_eq!(done.answer.error.is_none(), step_ms < 0, "{:?}", done.answer.error);
+        let done = court.vote(
+            &mut home,
+            "v2",
+            "req_1",
+            &asked,
+            "Integration Engineer",
+            "APPROVE",
+        );
+        assert_eq!(
+            done.answer.error.is_none(),
+            step_ms < 0,
+            "{:?}",
+            done.answer.error
+        );
         drop(home);
         let outcome = court.told().ruling("req_1").1.outcome;
-        assert_eq!(outcome, if step_ms < 0 { Stance::Approve } else { Stance::NeedsMoreInfo });
+        assert_eq!(
+            outcome,
+            if step_ms < 0 {
+                Stance::Approve
+            } else {
+                Stance::NeedsMoreInfo
+            }
+        );
         court.agrees("req_1");
     }
 }
@@ -133,18 +207,33 @@ fn rules_that_change_meanwhile() {
         home.write_news().unwrap();
     }
     assert_ne!(home.rulebook().hash, before);
-    court.vote(&mut home, "v2", "req_1", &asked, "Integration Engineer", "APPROVE");
-    assert_eq!(home.state().council.open, 1, "it waits for the other role now");
+    court.vote(
+        &mut home,
+        "v2",
+        "req_1",
+        &asked,
+        "Integration Engineer",
+        "APPROVE",
+    );
+    assert_eq!(
+        home.state().council.open,
+        1,
+        "it waits for the other role now"
+    );
     court.vote(&mut home, "v3", "req_1", &asked, "Risk Officer", "APPROVE");
     drop(home);
     let told = court.told();
     let (_, ruling) = told.ruling("req_1");
-    assert_eq!((ruling.outcome, ruling.closed_by), (Stance::Approve, ClosedBy::Seats));
+    assert_eq!(
+        (ruling.outcome, ruling.closed_by),
+        (Stance::Approve, ClosedBy::Seats)
+    );
     assert_ne!(ruling.rulebook, before);
     court.agrees("req_1");
 }
 
-/// Nobody may speak for a role but its proposer: the case waits for its deadline and is not approved.
+/// Nobody may speak for a role but its proposer: the case waits for its deadline and is not
+/// approved.
 #[test]
 fn nobody_is_there_to_speak() {
     let court = Court::under(|root| {
@@ -154,21 +243,43 @@ fn nobody_is_there_to_speak() {
             "  - name: research-bot\n    role: agent\n",
             "  - name: research-bot\n    role: agent\n    council_roles: [Code Auditor]\n",
         );
-        let text =
-            text.replacen("    council_roles: [Code Auditor]\n  - name: realism", "  - name: realism", 1);
+        let text = text.replacen(
+            "    council_roles: [Code Auditor]\n  - name: realism",
+            "  - name: realism",
+            1,
+        );
         std::fs::write(path, text).unwrap();
     });
     let mut home = court.open();
     let payload = crate::kit::court::request("req_1", "CODE_REFACTOR");
-    let done = court.ask(&mut home, "research-bot", "open", "council.request", &payload);
+    let done = court.ask(
+        &mut home,
+        "research-bot",
+        "open",
+        "council.request",
+        &payload,
+    );
     let data: BTreeMap<String, serde_json::Value> =
         serde_json::from_str(done.answer.data.as_ref().unwrap().get()).unwrap();
     assert_eq!(data["unstaffed"], serde_json::json!(["Code Auditor"]));
-    let own =
-        crate::kit::court::verdict("req_1", &payload, &crate::kit::court::opinion("Code Auditor", "APPROVE"));
+    let own = crate::kit::court::verdict(
+        "req_1",
+        &payload,
+        &crate::kit::court::opinion("Code Auditor", "APPROVE"),
+    );
     let done = court.ask(&mut home, "research-bot", "own", "council.verdict", &own);
-    assert_eq!(done.answer.error.map(|error| error.code), Some(Code::NotPermitted));
-    court.vote(&mut home, "v1", "req_1", &payload, "Integration Engineer", "APPROVE");
+    assert_eq!(
+        done.answer.error.map(|error| error.code),
+        Some(Code::NotPermitted)
+    );
+    court.vote(
+        &mut home,
+        "v1",
+        "req_1",
+        &payload,
+        "Integration Engineer",
+        "APPROVE",
+    );
     assert_eq!(home.state().council.open, 1);
     pass_ms(&court, DAY_MS);
     home.write_news().unwrap();
@@ -176,21 +287,30 @@ fn nobody_is_there_to_speak() {
     let told = court.told();
     let (_, ruling) = told.ruling("req_1");
     assert_eq!(ruling.outcome, Stance::NeedsMoreInfo);
-    assert_eq!(court.file("spool/out/req_1.decision.json"), Some(decision_bytes(ruling)));
+    assert_eq!(
+        court.file("spool/out/req_1.decision.json"),
+        Some(decision_bytes(ruling))
+    );
     assert_eq!(SEATS.len(), 5);
 }
 
-/// Verdicts that would decide more cases in one batch than one may decide are filed all the same; the cases they fill are
-/// decided with the next batches, by their seats.
+/// Verdicts that would decide more cases in one batch than one may decide are filed all the same;
+/// the cases they fill are decided with the next batches, by their seats.
 #[test]
 fn many_filled_at_once() {
     const CASES: usize = 30;
     let court = Court::new();
     let mut home = court.open();
-    let asked: Vec<String> =
-        (0..CASES).map(|n| crate::kit::court::request(&format!("req_{n:03}"), "CODE_REFACTOR")).collect();
+    let asked: Vec<String> = (0..CASES)
+        .map(|n| crate::kit::court::request(&format!("req_{n:03}"), "CODE_REFACTOR"))
+        .collect();
     for (n, asked) in asked.iter().enumerate() {
-        court.send("research-bot", &format!("open-{n}"), "council.request", asked);
+        court.send(
+            "research-bot",
+            &format!("open-{n}"),
+            "council.request",
+            asked,
+        );
     }
     court.drain(&mut home);
     for role in ["Code Auditor", "Integration Engineer"] {
@@ -198,7 +318,12 @@ fn many_filled_at_once() {
             let opinion = crate::kit::court::opinion(role, "APPROVE");
             let payload = crate::kit::court::verdict(&format!("req_{n:03}"), asked, &opinion);
             let id = format!("v-{}-{n}", crate::kit::court::speaker(role));
-            court.send(crate::kit::court::speaker(role), &id, "council.verdict", &payload);
+            court.send(
+                crate::kit::court::speaker(role),
+                &id,
+                "council.verdict",
+                &payload,
+            );
         }
         if role == "Code Auditor" {
             court.drain(&mut home);
@@ -206,11 +331,21 @@ fn many_filled_at_once() {
     }
     let round = home.round(false).unwrap();
     assert_eq!(round.outcomes.len(), CASES);
-    assert!(round.outcomes.iter().all(|outcome| outcome.answer.error.is_none()));
-    let decided = round
-        .outcomes
-        .iter()
-        .filter(|outcome| outcome.answer.data.as_ref().unwrap().get().contains("final_outcome"));
+    assert!(
+        round
+            .outcomes
+            .iter()
+            .all(|outcome| outcome.answer.error.is_none())
+    );
+    let decided = round.outcomes.iter().filter(|outcome| {
+        outcome
+            .answer
+            .data
+            .as_ref()
+            .unwrap()
+            .get()
+            .contains("final_outcome")
+    });
     assert_eq!(decided.count(), 8);
     assert_eq!(home.state().council.open, CASES as u64 - 8);
     assert!(round.more, "the rest are full");
@@ -220,13 +355,19 @@ fn many_filled_at_once() {
     let told = court.told();
     for n in 0..CASES {
         let (_, ruling) = told.ruling(&format!("req_{n:03}"));
-        assert_eq!((ruling.closed_by, ruling.outcome), (ClosedBy::Seats, Stance::Approve));
+        assert_eq!(
+            (ruling.closed_by, ruling.outcome),
+            (ClosedBy::Seats, Stance::Approve)
+        );
     }
-    court.files_stand(&["Code Auditor", "Integration Engineer"]).unwrap();
+    court
+        .files_stand(&["Code Auditor", "Integration Engineer"])
+        .unwrap();
     court.agrees("req_029");
 }
 
-/// What a role's command says counts until the deadline and not at it, whichever comes first in a batch.
+/// What a role's command says counts until the deadline and not at it, whichever comes first in a
+/// batch.
 #[test]
 fn a_command_before_and_at_the_deadline() {
     use spoolgate_gate::council::{RoleAnswer, hear};
@@ -245,8 +386,18 @@ fn a_command_before_and_at_the_deadline() {
         output: Some(output),
     };
     for (step_ms, counts) in [(-1, true), (0, false), (1, false)] {
-        let heard = hear(home.rulebook(), &docket, &answer, docket.case.deadline.plus_ms(step_ms));
-        assert_eq!(heard.verdict.is_some(), counts, "{step_ms}: {}", heard.input.note);
+        let heard = hear(
+            home.rulebook(),
+            &docket,
+            &answer,
+            docket.case.deadline.plus_ms(step_ms),
+        );
+        assert_eq!(
+            heard.verdict.is_some(),
+            counts,
+            "{step_ms}: {}",
+            heard.input.note
+        );
         assert_eq!(heard.input.changes.len(), usize::from(counts), "{step_ms}");
     }
 }

@@ -56,19 +56,41 @@ fn noise(court: &Court, kind: u64, n: usize, asked: &str) -> (String, Code) {
     let (source, payload, code) = match kind {
         0 => {
             let forged = SignKey::Hmac([99; 32]);
-            court.place.ask(&forged, "code-auditor", &id, "council.verdict", &good);
+            court
+                .place
+                .ask(&forged, "code-auditor", &id, "council.verdict", &good);
             return (id, Code::SignatureInvalid);
         }
         1 => {
             let other = request(CASE, "FREEZE_SPEC");
-            ("code-auditor", verdict(CASE, &other, &opinion("Code Auditor", "REJECT")), Code::StateConflict)
+            (
+                "code-auditor",
+                verdict(CASE, &other, &opinion("Code Auditor", "REJECT")),
+                Code::StateConflict,
+            )
         }
-        2 => ("code-auditor", good.replace("checklist_results", "check_list"), Code::MalformedPayload),
-        3 => ("research-bot", verdict(CASE, asked, &opinion("Risk Officer", "APPROVE")), Code::NotPermitted),
-        4 => ("code-auditor", verdict(CASE, asked, &opinion("Risk Officer", "APPROVE")), Code::NotPermitted),
+        2 => (
+            "code-auditor",
+            good.replace("checklist_results", "check_list"),
+            Code::MalformedPayload,
+        ),
+        3 => (
+            "research-bot",
+            verdict(CASE, asked, &opinion("Risk Officer", "APPROVE")),
+            Code::NotPermitted,
+        ),
+        4 => (
+            "code-auditor",
+            verdict(CASE, asked, &opinion("Risk Officer", "APPROVE")),
+            Code::NotPermitted,
+        ),
         5 => ("code-auditor", good.replace(CASE, "req_2"), Code::NotFound),
         6 => ("trend-bot", good, Code::NotPermitted),
-        _ => ("code-auditor", json!({"request_id": CASE}).to_string(), Code::MalformedPayload),
+        _ => (
+            "code-auditor",
+            json!({"request_id": CASE}).to_string(),
+            Code::MalformedPayload,
+        ),
     };
     court.send(source, &id, "council.verdict", &payload);
     (id, code)
@@ -77,7 +99,12 @@ fn noise(court: &Court, kind: u64, n: usize, asked: &str) -> (String, Code) {
 /// A vote and, after it, the same file again.
 fn send_vote(court: &Court, n: usize, role: &str, asked: &str) {
     let payload = verdict(CASE, asked, &opinion(role, stance(role)));
-    court.send(speaker(role), &format!("vote-{n}"), "council.verdict", &payload);
+    court.send(
+        speaker(role),
+        &format!("vote-{n}"),
+        "council.verdict",
+        &payload,
+    );
 }
 
 #[test]
@@ -92,20 +119,32 @@ fn every_order_of_five_files_gives_the_same_decision() {
         let together = 1 + number % 5;
         let mut expected = Vec::new();
         for (n, place) in order.iter().enumerate() {
-            assert!(court.file(OUT).is_none(), "{order:?}: decided before vote {n}");
+            assert!(
+                court.file(OUT).is_none(),
+                "{order:?}: decided before vote {n}"
+            );
             expected.push(noise(&court, dice.below(8), n, &asked));
             send_vote(&court, n, SEATS[*place].1, &asked);
             if n % together == together - 1 || n == 4 {
                 for outcome in court.drain(&mut home) {
                     let id = outcome.decision.request_id.clone().unwrap();
-                    let refused = expected.iter().find(|(noise, _)| *noise == id).map(|(_, code)| *code);
+                    let refused = expected
+                        .iter()
+                        .find(|(noise, _)| *noise == id)
+                        .map(|(_, code)| *code);
                     // A file behind the last vote of its batch meets a decided case.
-                    let late = code(&outcome) == Some(Code::StateConflict) && refused.is_some() && n == 4;
-                    assert!(code(&outcome) == refused || late, "{order:?} {id}: {:?}", outcome.answer.error);
+                    let late =
+                        code(&outcome) == Some(Code::StateConflict) && refused.is_some() && n == 4;
+                    assert!(
+                        code(&outcome) == refused || late,
+                        "{order:?} {id}: {:?}",
+                        outcome.answer.error
+                    );
                 }
             }
         }
-        // The file that came first, once more; and the role once more, with a change of heart that comes too late.
+        // The file that came first, once more; and the role once more, with a change of heart that
+        // comes too late.
         send_vote(&court, 0, SEATS[order[0]].1, &asked);
         let again = court.drain(&mut home).remove(0);
         assert!(again.decision.metadata.replay_of.is_some() && code(&again).is_none());
@@ -117,7 +156,11 @@ fn every_order_of_five_files_gives_the_same_decision() {
         let told = court.told();
         let (_, ruling) = told.ruling(CASE);
         let bytes = decision_bytes(ruling);
-        assert_eq!(decision.get_or_insert_with(|| bytes.clone()), &bytes, "{order:?}");
+        assert_eq!(
+            decision.get_or_insert_with(|| bytes.clone()),
+            &bytes,
+            "{order:?}"
+        );
         assert_eq!(ruling.verdict_lines.len(), 5);
         assert_eq!(court.file(OUT), Some(bytes));
         let roles: Vec<&str> = SEATS.iter().map(|(_, role)| *role).collect();
@@ -127,15 +170,30 @@ fn every_order_of_five_files_gives_the_same_decision() {
         }
     }
     let decision: serde_json::Value = serde_json::from_slice(&decision.unwrap()).unwrap();
-    assert_eq!(decision["final_outcome"], "REJECT", "the Risk Officer has a veto");
-    let keys: Vec<&str> = decision.as_object().unwrap().keys().map(String::as_str).collect();
-    let mut contract =
-        ["request_id", "final_outcome", "axis_scores", "summary_reasoning", "blocking_issues", "next_steps"];
+    assert_eq!(
+        decision["final_outcome"], "REJECT",
+        "the Risk Officer has a veto"
+    );
+    let keys: Vec<&str> = decision
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    let mut contract = [
+        "request_id",
+        "final_outcome",
+        "axis_scores",
+        "summary_reasoning",
+        "blocking_issues",
+        "next_steps",
+    ];
     contract.sort_unstable();
     assert_eq!(keys, contract);
 }
 
-/// Votes may come twice and be corrected: what counts is the worst of each role, whichever came first.
+/// Votes may come twice and be corrected: what counts is the worst of each role, whichever came
+/// first.
 #[test]
 fn corrections_and_copies_in_every_order() {
     let (base, asked) = opened("UPDATE_CONFIG");
@@ -147,7 +205,13 @@ fn corrections_and_copies_in_every_order() {
         3 => opinion("Code Auditor", "APPROVE"),
         _ => opinion("Integration Engineer", "APPROVE"),
     };
-    let by = ["risk-officer", "risk-officer", "risk-officer", "code-auditor", "integration-engineer"];
+    let by = [
+        "risk-officer",
+        "risk-officer",
+        "risk-officer",
+        "code-auditor",
+        "integration-engineer",
+    ];
     let mut decisions = std::collections::BTreeSet::new();
     let mut tried = 0;
     for (number, order) in orders(5).into_iter().enumerate() {
@@ -159,11 +223,23 @@ fn corrections_and_copies_in_every_order() {
         let mut home = court.open();
         for (n, place) in order.iter().enumerate() {
             let payload = verdict(CASE, &asked, &says(*place));
-            let done = court.ask(&mut home, by[*place], &format!("v{n}"), "council.verdict", &payload);
+            let done = court.ask(
+                &mut home,
+                by[*place],
+                &format!("v{n}"),
+                "council.verdict",
+                &payload,
+            );
             assert_eq!(code(&done), None, "{order:?}: {:?}", done.answer.error);
             if *place < 3 {
                 // The same words under another id are another line and no other vote.
-                let done = court.ask(&mut home, by[*place], &format!("w{n}"), "council.verdict", &payload);
+                let done = court.ask(
+                    &mut home,
+                    by[*place],
+                    &format!("w{n}"),
+                    "council.verdict",
+                    &payload,
+                );
                 assert_eq!(code(&done), None, "{order:?}: {:?}", done.answer.error);
             }
         }
@@ -172,14 +248,19 @@ fn corrections_and_copies_in_every_order() {
         assert_eq!(ruling.verdict_lines.len(), 8);
         decisions.insert(decision_bytes(ruling));
         drop(home);
-        court.files_stand(&["Risk Officer", "Code Auditor", "Integration Engineer"]).unwrap();
+        court
+            .files_stand(&["Risk Officer", "Code Auditor", "Integration Engineer"])
+            .unwrap();
         if number % 20 == 0 {
             court.agrees(CASE);
         }
     }
     assert_eq!((tried, decisions.len()), (48, 1));
     let decision = String::from_utf8(decisions.pop_first().unwrap()).unwrap();
-    assert!(decision.contains("\"final_outcome\":\"REJECT\""), "{decision}");
+    assert!(
+        decision.contains("\"final_outcome\":\"REJECT\""),
+        "{decision}"
+    );
 }
 
 #[test]
@@ -189,28 +270,47 @@ fn what_everybody_approves_is_approved_and_nothing_less_is() {
     for missing in [None, Some(0), Some(1), Some(2)] {
         let court = base.fork();
         let mut home = court.open();
-        for (n, role) in roles.iter().enumerate().filter(|(n, _)| Some(*n) != missing) {
+        for (n, role) in roles
+            .iter()
+            .enumerate()
+            .filter(|(n, _)| Some(*n) != missing)
+        {
             court.vote(&mut home, &format!("v{n}"), CASE, &asked, role, "APPROVE");
         }
         assert_eq!(court.file(OUT).is_some(), missing.is_none());
         court.place.pass_s(86_400);
         home.write_news().unwrap();
         let outcome = court.told().ruling(CASE).1.outcome.as_str();
-        assert_eq!(outcome, if missing.is_none() { "APPROVE" } else { "NEEDS_MORE_INFO" }, "{missing:?}");
+        assert_eq!(
+            outcome,
+            if missing.is_none() {
+                "APPROVE"
+            } else {
+                "NEEDS_MORE_INFO"
+            },
+            "{missing:?}"
+        );
         drop(home);
         court.agrees(CASE);
     }
 }
 
-/// A role that this change does not ask: its approval is worth nothing, its objection is, and nobody waits for it.
+/// A role that this change does not ask: its approval is worth nothing, its objection is, and
+/// nobody waits for it.
 #[test]
 fn a_role_that_is_not_asked() {
     let (base, asked) = opened("UPDATE_CONFIG");
     for (says, outcome) in [("APPROVE", "APPROVE"), ("REJECT", "NEEDS_MORE_INFO")] {
         let court = base.fork();
         let mut home = court.open();
-        for (n, role) in
-            ["Quant Researcher", "Risk Officer", "Code Auditor", "Integration Engineer"].iter().enumerate()
+        for (n, role) in [
+            "Quant Researcher",
+            "Risk Officer",
+            "Code Auditor",
+            "Integration Engineer",
+        ]
+        .iter()
+        .enumerate()
         {
             assert!(court.file(OUT).is_none());
             let stance = if n == 0 { says } else { "APPROVE" };
@@ -231,14 +331,35 @@ fn one_role_cannot_fill_a_case() {
     let most = spoolgate_gate::council::VERDICTS_MAX;
     for n in 0..most + 10 {
         let mut says = opinion("Code Auditor", "APPROVE");
-        says["concerns"] =
-            json!((0..1200).map(|k| format!("worry {n}/{k} {}", "x".repeat(20))).collect::<Vec<_>>());
+        says["concerns"] = json!(
+            (0..1200)
+                .map(|k| format!("worry {n}/{k} {}", "x".repeat(20)))
+                .collect::<Vec<_>>()
+        );
         let payload = verdict(CASE, &asked, &says);
-        let done = court.ask(&mut home, "code-auditor", &format!("v{n}"), "council.verdict", &payload);
-        assert_eq!(code(&done), (n >= most).then_some(Code::StateConflict), "{n}: {:?}", done.answer.error);
+        let done = court.ask(
+            &mut home,
+            "code-auditor",
+            &format!("v{n}"),
+            "council.verdict",
+            &payload,
+        );
+        assert_eq!(
+            code(&done),
+            (n >= most).then_some(Code::StateConflict),
+            "{n}: {:?}",
+            done.answer.error
+        );
     }
     court.vote(&mut home, "ro", CASE, &asked, "Risk Officer", "APPROVE");
-    let last = court.vote(&mut home, "ie", CASE, &asked, "Integration Engineer", "APPROVE");
+    let last = court.vote(
+        &mut home,
+        "ie",
+        CASE,
+        &asked,
+        "Integration Engineer",
+        "APPROVE",
+    );
     assert_eq!(code(&last), None, "{:?}", last.answer.error);
     let told = court.told();
     let (_, ruling) = told.ruling(CASE);
@@ -253,9 +374,18 @@ fn one_role_cannot_fill_a_case() {
 fn a_case_is_opened_once() {
     let (court, _) = opened("UPDATE_CONFIG");
     let mut home = court.open();
-    for (source, change) in [("research-bot", "UPDATE_CONFIG"), ("trend-bot", "CODE_REFACTOR")] {
+    for (source, change) in [
+        ("research-bot", "UPDATE_CONFIG"),
+        ("trend-bot", "CODE_REFACTOR"),
+    ] {
         let id = format!("again-{source}");
-        let done = court.ask(&mut home, source, &id, "council.request", &request(CASE, change));
+        let done = court.ask(
+            &mut home,
+            source,
+            &id,
+            "council.request",
+            &request(CASE, change),
+        );
         assert_eq!(code(&done), Some(Code::StateConflict));
     }
     for id in ["../x", ".x", "x.decision", "x/y", "", &"x".repeat(129)] {
@@ -267,7 +397,10 @@ fn a_case_is_opened_once() {
             &request(id, "UPDATE_CONFIG"),
         );
         assert_eq!(code(&done), Some(Code::MalformedPayload), "{id}");
-        court.place.disk.drop_file(format!("spool/in/bad-{}.json", id.len()));
+        court
+            .place
+            .disk
+            .drop_file(format!("spool/in/bad-{}.json", id.len()));
     }
     assert_eq!(home.state().council.open, 1);
 }

@@ -1,5 +1,5 @@
-//! Sealed artifacts of a case: logged by salted digest, put together byte for byte wherever somebody needs them, gone for
-//! good once they are redacted, whenever the gate is killed.
+//! Sealed artifacts of a case: logged by salted digest, put together byte for byte wherever
+//! somebody needs them, gone for good once they are redacted, whenever the gate is killed.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,9 +27,12 @@ fn request(id: &str) -> String {
     json!({
         "request_id": id, "timestamp": "2026-03-02T11:59:00Z", "proposer": "QuantResearchAgent_v1",
         "change_type": "CODE_REFACTOR",
-        "context": {"summary": "A cleaner loader.", "files_changed": ["loader.rs"], "key_metrics": {}},
+        "context": {"summary": "A cleaner \
+            loader.", "files_changed": ["loader.rs"], "key_metrics": {}},
         "artifacts": {
-            "spec_content": format!("# Spec\n{SECRET} \"quoted\" é"), "diff_content": format!("+ {SECRET}\n"),
+            "spec_content": format!("# Spec\n{SECRET} \"quoted\" \
+                é"), "diff_content": format!("+ \
+                {SECRET}\n"),
         },
     })
     .to_string()
@@ -46,7 +49,13 @@ fn asked(lines: Vec<u64>, fields: &[&str]) -> Asked {
 
 /// Opens a case and has it decided; by what the answer calls its request. Its line.
 fn decided(court: &Court, home: &mut Home, id: &str) -> u64 {
-    let opened = court.ask(home, "research-bot", &format!("open-{id}"), "council.request", &request(id));
+    let opened = court.ask(
+        home,
+        "research-bot",
+        &format!("open-{id}"),
+        "council.request",
+        &request(id),
+    );
     assert!(opened.answer.error.is_none(), "{:?}", opened.answer.error);
     let told: Value = serde_json::from_str(opened.answer.data.as_ref().unwrap().get()).unwrap();
     for role in ROLES {
@@ -54,7 +63,13 @@ fn decided(court: &Court, home: &mut Home, id: &str) -> u64 {
             serde_json::from_str(&verdict(id, &request(id), &opinion(role, "APPROVE"))).unwrap();
         says["request_sha256"] = told["request_sha256"].clone();
         let vote = format!("{id}-{}", speaker(role));
-        let done = court.ask(home, speaker(role), &vote, "council.verdict", &says.to_string());
+        let done = court.ask(
+            home,
+            speaker(role),
+            &vote,
+            "council.verdict",
+            &says.to_string(),
+        );
         assert!(done.answer.error.is_none(), "{:?}", done.answer.error);
     }
     opened.seq
@@ -84,7 +99,11 @@ fn holding(court: &Court, texts: &[String]) -> Vec<String> {
     }
     assert!(files.len() > 20, "nothing was searched");
     let holds = |bytes: &[u8]| texts.iter().any(|text| is_within(bytes, text.as_bytes()));
-    files.into_iter().filter(|(_, bytes)| holds(bytes)).map(|(path, _)| path.display().to_string()).collect()
+    files
+        .into_iter()
+        .filter(|(_, bytes)| holds(bytes))
+        .map(|(path, _)| path.display().to_string())
+        .collect()
 }
 
 /// Whatever would tell the secret, or let somebody who guesses it know that the guess is right.
@@ -92,7 +111,10 @@ fn tell_tales(court: &Court, home: &Home, line: u64, id: &str) -> Vec<String> {
     let decision = decision(home, line);
     let payload = request(id);
     let mut texts = vec![SECRET.to_owned(), sha256_hex(payload.as_bytes())];
-    for text in [format!("# Spec\n{SECRET} \"quoted\" é"), format!("+ {SECRET}\n")] {
+    for text in [
+        format!("# Spec\n{SECRET} \"quoted\" é"),
+        format!("+ {SECRET}\n"),
+    ] {
         texts.push(sha256_hex(text.as_bytes()));
         texts.push(sha256_hex(Value::from(text).to_string().as_bytes()));
     }
@@ -116,15 +138,30 @@ fn tell_tales(court: &Court, home: &Home, line: u64, id: &str) -> Vec<String> {
 }
 
 fn report(court: &Court) -> Report {
-    let options =
-        Options { strict: Some(spoolgate_gate::record::canonical), threads: 2, ..Options::default() };
-    verify::verify(court.place.disk.as_ref(), Path::new("audit"), &options, &|_| ()).unwrap()
+    let options = Options {
+        strict: Some(spoolgate_gate::record::canonical),
+        threads: 2,
+        ..Options::default()
+    };
+    verify::verify(
+        court.place.disk.as_ref(),
+        Path::new("audit"),
+        &options,
+        &|_| (),
+    )
+    .unwrap()
 }
 
 fn counts(court: &Court) -> (u64, u64, u64) {
     let report = report(court);
     assert!(report.ok, "{:?}", report.problems);
-    let Sealed { fields, disclosed, redacted, not_seen, .. } = report.sealed;
+    let Sealed {
+        fields,
+        disclosed,
+        redacted,
+        not_seen,
+        ..
+    } = report.sealed;
     assert!(!not_seen);
     let told = format!("what {redacted} sealed fields held");
     let is_told = report.not_shown.iter().any(|what| what.starts_with(&told));
@@ -132,7 +169,8 @@ fn counts(court: &Court) -> (u64, u64, u64) {
     (fields, disclosed, redacted)
 }
 
-/// What replay can say of each decision on a request with artifacts: the same line again, or why not.
+/// What replay can say of each decision on a request with artifacts: the same line again, or why
+/// not.
 fn again(court: &Court) -> Vec<Result<bool, NotAgain>> {
     let mut found = Vec::new();
     let mut visit = |past: &mut spoolgate_replay::replay_state::Past,
@@ -142,7 +180,8 @@ fn again(court: &Court) -> Vec<Result<bool, NotAgain>> {
                 Ok(request) => {
                     let rules = past.rulebook(&line.decision.rulebook).unwrap();
                     let made = past.decide_again(&rules, line, request)?;
-                    let (made, told) = (made.decision.body().unwrap(), line.decision.body().unwrap());
+                    let (made, told) =
+                        (made.decision.body().unwrap(), line.decision.body().unwrap());
                     if made != told {
                         println!("made {made}\ntold {told}");
                     }
@@ -153,7 +192,13 @@ fn again(court: &Court) -> Vec<Result<bool, NotAgain>> {
         }
         Ok(())
     };
-    each_decision(court.place.root.path(), &court.place.seams(), &mut |_| (), &mut visit).unwrap();
+    each_decision(
+        court.place.root.path(),
+        &court.place.seams(),
+        &mut |_| (),
+        &mut visit,
+    )
+    .unwrap();
     found
 }
 
@@ -165,10 +210,27 @@ fn a_redacted_text_is_nowhere_in_the_home() {
     let kept = decided(&court, &mut home, "req_2");
     home.mark_published().unwrap();
     let before = decision(&home, line);
-    let names: Vec<&str> = before.sealed.iter().map(|field| field.field.as_str()).collect();
-    assert_eq!(names, ["/artifacts/diff_content", "/artifacts/spec_content", "digests"]);
+    let names: Vec<&str> = before
+        .sealed
+        .iter()
+        .map(|field| field.field.as_str())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "/artifacts/diff_content",
+            "/artifacts/spec_content",
+            "digests"
+        ]
+    );
     assert_eq!((&before.signature, &before.file_sha256), (&None, &None));
-    assert_eq!(before.payload_hash, before.payload.as_ref().map(|text| sha256_hex(text.as_bytes())));
+    assert_eq!(
+        before.payload_hash,
+        before
+            .payload
+            .as_ref()
+            .map(|text| sha256_hex(text.as_bytes()))
+    );
     let whole = sealed::payload(court.place.disk.as_ref(), &before).unwrap();
     assert_eq!(whole, Some(request("req_1")));
     // Of what roles need the text stands in their case's folder alone.
@@ -178,7 +240,8 @@ fn a_redacted_text_is_nowhere_in_the_home() {
         !all.is_empty()
             && all
                 .iter()
-                .all(|path| path.starts_with("audit/blobs/sd-") || path.starts_with("council/cases/")),
+                .all(|path| path.starts_with("audit/blobs/sd-")
+                    || path.starts_with("council/cases/")),
         "{all:?}"
     );
     assert_eq!(counts(&court), (6, 6, 0));
@@ -198,23 +261,48 @@ fn a_redacted_text_is_nowhere_in_the_home() {
         }
     }
     // One field, and with it the hashes of all of the request.
-    let Plan::Delete(fields) = home.redact(&asked(vec![line], &["/artifacts/diff_content"])).unwrap() else {
+    let Plan::Delete(fields) = home
+        .redact(&asked(vec![line], &["/artifacts/diff_content"]))
+        .unwrap()
+    else {
         panic!()
     };
     assert_eq!(fields[&line].len(), 2);
-    let (left, is_whole) = sealed::payload_left(court.place.disk.as_ref(), &before).unwrap().unwrap();
-    assert!(!is_whole && left.contains("# Spec") && left.contains("\"_sd\""), "{left}");
-    assert_eq!(court.file("council/cases/req_1/request.json").unwrap(), format!("{left}\n").into_bytes());
-    assert!(matches!(home.redact(&asked(vec![line], &["/artifacts/diff_content"])), Ok(Plan::Done(_))));
-    assert!(matches!(home.redact(&asked(vec![line], &[])), Ok(Plan::Delete(_))));
-    assert!(matches!(home.redact(&asked(vec![line], &[])), Ok(Plan::Done(_))));
+    let (left, is_whole) = sealed::payload_left(court.place.disk.as_ref(), &before)
+        .unwrap()
+        .unwrap();
+    assert!(
+        !is_whole && left.contains("# Spec") && left.contains("\"_sd\""),
+        "{left}"
+    );
+    assert_eq!(
+        court.file("council/cases/req_1/request.json").unwrap(),
+        format!("{left}\n").into_bytes()
+    );
+    assert!(matches!(
+        home.redact(&asked(vec![line], &["/artifacts/diff_content"])),
+        Ok(Plan::Done(_))
+    ));
+    assert!(matches!(
+        home.redact(&asked(vec![line], &[])),
+        Ok(Plan::Delete(_))
+    ));
+    assert!(matches!(
+        home.redact(&asked(vec![line], &[])),
+        Ok(Plan::Done(_))
+    ));
     // The other case is none of it: only its own copy of the text is left.
     let others: Vec<String> = holding(&court, &texts);
     assert!(
-        others.iter().all(|path| path.contains("req_2") || path.starts_with("audit/blobs/sd-")),
+        others
+            .iter()
+            .all(|path| path.contains("req_2") || path.starts_with("audit/blobs/sd-")),
         "{others:?}"
     );
-    assert!(matches!(home.redact(&asked(vec![kept], &[])), Ok(Plan::Delete(_))));
+    assert!(matches!(
+        home.redact(&asked(vec![kept], &[])),
+        Ok(Plan::Delete(_))
+    ));
     assert_eq!(holding(&court, &texts), Vec::<String>::new());
     // Neither a start nor an index made anew brings anything back.
     home.finish("redacted").unwrap();
@@ -224,43 +312,89 @@ fn a_redacted_text_is_nowhere_in_the_home() {
     let mut home = court.open();
     assert_eq!(holding(&court, &texts), Vec::<String>::new());
     assert_eq!(counts(&court), (6, 0, 6));
-    assert_eq!(again(&court), [Err(NotAgain::Redacted), Err(NotAgain::Redacted)]);
+    assert_eq!(
+        again(&court),
+        [Err(NotAgain::Redacted), Err(NotAgain::Redacted)]
+    );
     // Every proof holds: no byte of the log changed, the old head lies on it.
-    assert!(court.file("audit/log-00000001.jsonl").unwrap().starts_with(&log));
+    assert!(
+        court
+            .file("audit/log-00000001.jsonl")
+            .unwrap()
+            .starts_with(&log)
+    );
     let options = Options {
         strict: Some(spoolgate_gate::record::canonical),
         heads: vec![("before".to_owned(), head)],
         ..Options::default()
     };
-    let noted = verify::verify(court.place.disk.as_ref(), Path::new("audit"), &options, &|_| ()).unwrap();
+    let noted = verify::verify(
+        court.place.disk.as_ref(),
+        Path::new("audit"),
+        &options,
+        &|_| (),
+    )
+    .unwrap();
     assert!(noted.ok && noted.heads.len() == 1, "{:?}", noted.problems);
     assert_eq!(home.answer(line).unwrap().to_bytes(), answer);
-    assert!(matches!(home.redact(&asked(vec![line], &[])), Ok(Plan::Done(_))));
+    assert!(matches!(
+        home.redact(&asked(vec![line], &[])),
+        Ok(Plan::Done(_))
+    ));
     // The same again is not decided again: nobody can tell any more that it is the same.
-    let sent = court.ask(&mut home, "research-bot", "open-req_1", "council.request", &request("req_1"));
+    let sent = court.ask(
+        &mut home,
+        "research-bot",
+        "open-req_1",
+        "council.request",
+        &request("req_1"),
+    );
     assert_eq!(sent.answer.error.unwrap().code, Code::RequestIdConflict);
     assert_eq!(court.file("spool/out/open-req_1.json").unwrap(), answer);
     let refused = decision(&home, sent.seq);
-    assert_eq!((refused.payload_hash, refused.request_hash, refused.signature), (None, None, None));
+    assert_eq!(
+        (
+            refused.payload_hash,
+            refused.request_hash,
+            refused.signature
+        ),
+        (None, None, None)
+    );
     assert_eq!(holding(&court, &texts), Vec::<String>::new());
 }
 
-/// Sent again, a request with artifacts has its answer again, whoever made the index; another under its id has none.
+/// Sent again, a request with artifacts has its answer again, whoever made the index; another under
+/// its id has none.
 #[test]
 fn what_is_sent_again_is_known_again() {
     let court = Court::new();
     let mut home = court.open();
     let send = |court: &Court, home: &mut Home, summary: &str| {
         let payload = request("req_1").replace("A cleaner loader.", summary);
-        court.ask(home, "research-bot", "open-req_1", "council.request", &payload)
+        court.ask(
+            home,
+            "research-bot",
+            "open-req_1",
+            "council.request",
+            &payload,
+        )
     };
     let first = send(&court, &mut home, "A cleaner loader.");
     // Two of one id in one batch, too.
-    court.send("research-bot", "open-req_3", "council.request", &request("req_3"));
+    court.send(
+        "research-bot",
+        "open-req_3",
+        "council.request",
+        &request("req_3"),
+    );
     let bytes = court.file("spool/in/open-req_3.json").unwrap();
     court.place.disk.put("spool/in/twice.json", &bytes);
     let both = court.drain(&mut home);
-    assert_eq!(both[1].decision.metadata.replay_of, Some(both[0].seq), "{both:?}");
+    assert_eq!(
+        both[1].decision.metadata.replay_of,
+        Some(both[0].seq),
+        "{both:?}"
+    );
     for round in 0..3 {
         let same = send(&court, &mut home, "A cleaner loader.");
         assert_eq!(same.decision.metadata.replay_of, Some(first.seq), "{round}");
@@ -279,13 +413,21 @@ fn what_is_sent_again_is_known_again() {
 
 #[test]
 fn what_is_open_held_or_not_sealed_stays() {
-    let hold = "id: look-first\nstatus: active\napplies_to: {action: council.request}\nwhen: [{field: council.diff, op: matches, value: hunter2}]\nthen: hold\nmessage: \"it says {council.diff}\"\n";
+    let hold = "id: look-first\nstatus: active\napplies_to: {action: council.request}\nwhen: \
+        [{field: council.diff, op: matches, value: hunter2}]\nthen: hold\nmessage: \"it says \
+            {council.diff}\"\n";
     let court = Court::under(|root| {
         fs::create_dir_all(root.join("rules/core")).unwrap();
         fs::write(root.join("rules/core/look-first.yaml"), hold).unwrap();
     });
     let mut home = court.open();
-    let held = court.ask(&mut home, "research-bot", "open-req_1", "council.request", &request("req_1"));
+    let held = court.ask(
+        &mut home,
+        "research-bot",
+        "open-req_1",
+        "council.request",
+        &request("req_1"),
+    );
     assert_eq!(held.answer.error.as_ref().unwrap().code, Code::Held);
     let line = decision(&home, held.seq);
     assert_eq!(
@@ -305,7 +447,11 @@ fn what_is_open_held_or_not_sealed_stays() {
     court.place.ask_as_owner("grant", "approval.grant", &grant);
     let done = court.drain(&mut home);
     let last = done.last().unwrap();
-    assert_eq!((last.decision.hold, last.decision.metadata.code), (Some(hold.id), None), "{done:?}");
+    assert_eq!(
+        (last.decision.hold, last.decision.metadata.code),
+        (Some(hold.id), None),
+        "{done:?}"
+    );
     // It is the same request under the same salts.
     assert_eq!(last.decision.request_hash, line.request_hash);
     assert_eq!(last.decision.sealed, line.sealed[..3]);
@@ -314,27 +460,46 @@ fn what_is_open_held_or_not_sealed_stays() {
     for role in ROLES {
         let payload = verdict("req_1", &request("req_1"), &opinion(role, "APPROVE"));
         // By the hash of what was signed, as whoever has no brief knows it.
-        let vote = court.ask(&mut home, speaker(role), speaker(role), "council.verdict", &payload);
+        let vote = court.ask(
+            &mut home,
+            speaker(role),
+            speaker(role),
+            "council.verdict",
+            &payload,
+        );
         assert!(vote.answer.error.is_none(), "{:?}", vote.answer.error);
     }
-    let again_sent = court.ask(&mut home, "research-bot", "open-req_1", "council.request", &request("req_1"));
+    let again_sent = court.ask(
+        &mut home,
+        "research-bot",
+        "open-req_1",
+        "council.request",
+        &request("req_1"),
+    );
     assert_eq!(again_sent.decision.metadata.replay_of, Some(last.seq));
     let lines = home.lines_of_request(held.seq).unwrap();
     assert_eq!(lines, [held.seq, last.seq]);
     assert_eq!(home.lines_of_request(last.seq).unwrap(), lines);
-    let Ok(Plan::Delete(fields)) = home.redact(&asked(lines.clone(), &[])) else { panic!() };
+    let Ok(Plan::Delete(fields)) = home.redact(&asked(lines.clone(), &[])) else {
+        panic!()
+    };
     assert_eq!(fields.len(), 2);
     assert_eq!(home.verdicts_naming_the_hash(&lines).unwrap().len(), 2);
     // Those verdicts name the one hash that nobody salted; nothing else tells anything.
     let payload_hash = sha256_hex(request("req_1").as_bytes());
-    let texts: Vec<String> = texts.into_iter().filter(|text| *text != payload_hash).collect();
+    let texts: Vec<String> = texts
+        .into_iter()
+        .filter(|text| *text != payload_hash)
+        .collect();
     assert_eq!(holding(&court, &texts), Vec::<String>::new());
     let redacted = Err(NotAgain::Redacted);
     assert_eq!(again(&court), [redacted, redacted, Err(NotAgain::Repeated)]);
     // Nothing is sealed of what has no such members.
     let other = court.ask(&mut home, "trend-bot", "beat", "heartbeat", "{}");
     match home.redact(&asked(vec![other.seq], &[])) {
-        Err(RedactError::Refused(why)) => assert!(why.contains("nothing of this request is sealed"), "{why}"),
+        Err(RedactError::Refused(why)) => {
+            assert!(why.contains("nothing of this request is sealed"), "{why}")
+        }
         done => panic!("{done:?}"),
     }
 }
@@ -353,18 +518,50 @@ fn refusals_quote_no_sealed_value() {
             .to_string(),
     ];
     for (n, payload) in wrong.iter().enumerate() {
-        let done = court.ask(&mut home, "research-bot", &format!("wrong-{n}"), "council.request", payload);
-        assert_eq!(done.answer.error.as_ref().unwrap().code, Code::MalformedPayload, "{n}");
-        let again = court.ask(&mut home, "research-bot", &format!("wrong-{n}"), "council.request", payload);
+        let done = court.ask(
+            &mut home,
+            "research-bot",
+            &format!("wrong-{n}"),
+            "council.request",
+            payload,
+        );
+        assert_eq!(
+            done.answer.error.as_ref().unwrap().code,
+            Code::MalformedPayload,
+            "{n}"
+        );
+        let again = court.ask(
+            &mut home,
+            "research-bot",
+            &format!("wrong-{n}"),
+            "council.request",
+            payload,
+        );
         assert_eq!(again.decision.metadata.replay_of, Some(done.seq), "{n}");
         let left = sealed::payload(court.place.disk.as_ref(), &done.decision).unwrap();
-        assert_eq!(left.as_ref(), Some(payload).filter(|payload| payload.len() < 8192), "{n}");
+        assert_eq!(
+            left.as_ref(),
+            Some(payload).filter(|payload| payload.len() < 8192),
+            "{n}"
+        );
     }
-    court.place.ask(&SignKey::Hmac([99; 32]), "research-bot", "forged", "council.request", &request("req_1"));
+    court.place.ask(
+        &SignKey::Hmac([99; 32]),
+        "research-bot",
+        "forged",
+        "council.request",
+        &request("req_1"),
+    );
     let forged = court.drain(&mut home).remove(0).decision;
-    assert_eq!((forged.payload_hash, forged.request_hash, forged.file_sha256), (None, None, None));
+    assert_eq!(
+        (forged.payload_hash, forged.request_hash, forged.file_sha256),
+        (None, None, None)
+    );
     let log = court.file("audit/log-00000001.jsonl").unwrap();
-    let mut texts: Vec<String> = wrong.iter().map(|payload| sha256_hex(payload.as_bytes())).collect();
+    let mut texts: Vec<String> = wrong
+        .iter()
+        .map(|payload| sha256_hex(payload.as_bytes()))
+        .collect();
     texts.extend([SECRET.to_owned(), sha256_hex(request("req_1").as_bytes())]);
     for text in &texts {
         assert!(!is_within(&log, text.as_bytes()), "{text}");
@@ -373,7 +570,9 @@ fn refusals_quote_no_sealed_value() {
     // But for what was no request, nobody keeps it outside of the disclosures.
     let found = holding(&court, &texts);
     assert!(
-        found.iter().all(|path| path.starts_with("audit/blobs/sd-") || path.starts_with("spool/rejected/")),
+        found
+            .iter()
+            .all(|path| path.starts_with("audit/blobs/sd-") || path.starts_with("spool/rejected/")),
         "{found:?}"
     );
 }
@@ -388,32 +587,55 @@ fn verify_tells_what_is_missing_without_a_word() {
     let path = sealed::path_of(&fields[0].sd);
     let good = court.file(&path).unwrap();
     for (bytes, expect) in [
-        (None, "has no disclosure, and no line says that it was redacted"),
-        (Some(b"WyJ4Il0".to_vec()), "its bytes are not those that were committed to"),
-        (Some(Vec::new()), "its bytes are not those that were committed to"),
+        (
+            None,
+            "has no disclosure, and no line says that it was redacted",
+        ),
+        (
+            Some(b"WyJ4Il0".to_vec()),
+            "its bytes are not those that were committed to",
+        ),
+        (
+            Some(Vec::new()),
+            "its bytes are not those that were committed to",
+        ),
     ] {
         match bytes {
             None => court.place.disk.drop_file(&path),
             Some(bytes) => court.place.disk.put(&path, &bytes),
         }
         let report = report(&court);
-        let told: Vec<String> = report.problems.iter().map(|problem| problem.what.clone()).collect();
-        assert!(!report.ok && told.len() == 1 && told[0].contains(expect), "{told:?}");
-        assert!(told[0].starts_with(&format!("`/artifacts/diff_content` of line {line}")), "{told:?}");
+        let told: Vec<String> = report
+            .problems
+            .iter()
+            .map(|problem| problem.what.clone())
+            .collect();
+        assert!(
+            !report.ok && told.len() == 1 && told[0].contains(expect),
+            "{told:?}"
+        );
+        assert!(
+            told[0].starts_with(&format!("`/artifacts/diff_content` of line {line}")),
+            "{told:?}"
+        );
     }
     court.place.disk.put(&path, &good);
     assert_eq!(counts(&court), (3, 3, 0));
     home.redact(&asked(vec![line], &[])).unwrap();
     court.place.disk.put(&path, &good);
     let found = report(&court);
-    assert!(!found.ok && found.problems[0].what.contains("is still there"), "{:?}", found.problems);
+    assert!(
+        !found.ok && found.problems[0].what.contains("is still there"),
+        "{:?}",
+        found.problems
+    );
     drop(home);
     drop(court.open());
     assert_eq!(counts(&court), (3, 0, 3));
 }
 
-/// Killed at every call of the disk, a redaction has its line and is finished by the next start, or has none and deleted
-/// nothing.
+/// Killed at every call of the disk, a redaction has its line and is finished by the next start, or
+/// has none and deleted nothing.
 #[test]
 fn a_redaction_is_finished_or_was_never_begun() {
     let base = Court::new();
@@ -421,11 +643,20 @@ fn a_redaction_is_finished_or_was_never_begun() {
     let line = decided(&base, &mut home, "req_1");
     home.mark_published().unwrap();
     let texts = tell_tales(&base, &home, line, "req_1");
-    // What a killed process leaves: a disclosure that no line names, and one that was being written.
-    let litter =
-        spoolgate_wire::sealed::Disclosure::new([9; 16], "diff_content", &Value::from(SECRET).to_string());
-    base.place.disk.put(sealed::path_of(&litter.digest), litter.text.as_bytes());
-    base.place.disk.put(format!("audit/blobs/.sd-{}.tmp", litter.digest), &litter.text.as_bytes()[..40]);
+    // What a killed process leaves: a disclosure that no line names, and one that was being
+    // written.
+    let litter = spoolgate_wire::sealed::Disclosure::new(
+        [9; 16],
+        "diff_content",
+        &Value::from(SECRET).to_string(),
+    );
+    base.place
+        .disk
+        .put(sealed::path_of(&litter.digest), litter.text.as_bytes());
+    base.place.disk.put(
+        format!("audit/blobs/.sd-{}.tmp", litter.digest),
+        &litter.text.as_bytes()[..40],
+    );
     home.finish("decided").unwrap();
     drop(home);
     let redact = |court: &Court, calls: i64, after: bool| {
@@ -456,7 +687,10 @@ fn a_redaction_is_finished_or_was_never_begun() {
                 never += 1;
                 assert_eq!(counts(&court), (3, 3, 0), "{what}");
                 let mut home = court.open();
-                assert!(matches!(home.redact(&asked(vec![line], &[])), Ok(Plan::Delete(_))), "{what}");
+                assert!(
+                    matches!(home.redact(&asked(vec![line], &[])), Ok(Plan::Delete(_))),
+                    "{what}"
+                );
                 assert_eq!(holding(&court, &texts), Vec::<String>::new(), "{what}");
             }
         }
@@ -472,15 +706,35 @@ fn a_redaction_is_a_line_of_its_own() {
     let line = decided(&court, &mut home, "req_1");
     let state = home.state().clone();
     let next = home.position().seq;
-    home.redact(&asked(vec![line], &["/artifacts/spec_content"])).unwrap();
-    let (_, Record::Redact(told)) = home.record(next).unwrap() else { panic!() };
-    let names: Vec<&str> = told.fields.iter().map(|field| field.field.as_str()).collect();
+    home.redact(&asked(vec![line], &["/artifacts/spec_content"]))
+        .unwrap();
+    let (_, Record::Redact(told)) = home.record(next).unwrap() else {
+        panic!()
+    };
+    let names: Vec<&str> = told
+        .fields
+        .iter()
+        .map(|field| field.field.as_str())
+        .collect();
     assert_eq!(
         (told.line, told.by.as_str(), names),
-        (line, "owner (uid 0)", vec!["/artifacts/spec_content", "digests"])
+        (
+            line,
+            "owner (uid 0)",
+            vec!["/artifacts/spec_content", "digests"]
+        )
     );
     let after = home.state().clone();
-    assert_eq!(spoolgate_gate::State { clock: after.clock.clone(), ..state }, after);
-    let nothing = home.redact(&Asked { reason: " ".to_owned(), ..asked(vec![line], &[]) });
+    assert_eq!(
+        spoolgate_gate::State {
+            clock: after.clock.clone(),
+            ..state
+        },
+        after
+    );
+    let nothing = home.redact(&Asked {
+        reason: " ".to_owned(),
+        ..asked(vec![line], &[])
+    });
     assert!(matches!(nothing, Err(RedactError::Refused(_))));
 }

@@ -1,4 +1,5 @@
-//! The same case through commands: one-shots, `council decide` over signed and unsigned files, and what each prints.
+//! The same case through commands: one-shots, `council decide` over signed and unsigned files, and
+//! what each prints.
 
 use std::fs;
 use std::io::Write;
@@ -39,7 +40,16 @@ fn fed(chamber: &Chamber, args: &[&str], input: &[u8]) -> Output {
 fn every_way_gives_the_same_decision() {
     let chamber = Chamber::new();
     let home = chamber.home();
-    let says = |role: &str| opinion(role, if role == "Code Auditor" { "REJECT" } else { "APPROVE" });
+    let says = |role: &str| {
+        opinion(
+            role,
+            if role == "Code Auditor" {
+                "REJECT"
+            } else {
+                "APPROVE"
+            },
+        )
+    };
     let mut decisions: Vec<Value> = Vec::new();
     let same = |mut decision: Value, case: &str| {
         assert_eq!(decision["request_id"], *case);
@@ -52,14 +62,25 @@ fn every_way_gives_the_same_decision() {
         let case = format!("req_watch_{n}");
         let watcher = Running::watch(&home);
         let asked = request(&case, "UPDATE_CONFIG");
-        chamber.send("research-bot", &format!("open-{n}"), "council.request", &asked);
+        chamber.send(
+            "research-bot",
+            &format!("open-{n}"),
+            "council.request",
+            &asked,
+        );
         crate::kit::process::until("the case", || {
-            home.join(format!("council/cases/{case}/briefs/risk-officer.md")).exists()
+            home.join(format!("council/cases/{case}/briefs/risk-officer.md"))
+                .exists()
         });
         for k in 0..3 {
             let role = ROLES[(n + k) % 3];
             let id = format!("w{n}-{}", file_name_of(role));
-            chamber.send(speaker(role), &id, "council.verdict", &verdict(&case, &asked, &says(role)));
+            chamber.send(
+                speaker(role),
+                &id,
+                "council.verdict",
+                &verdict(&case, &asked, &says(role)),
+            );
         }
         decisions.push(same(chamber.wait_for_decision(&case), &case));
         watcher.stop();
@@ -86,24 +107,46 @@ fn every_way_gives_the_same_decision() {
         }
     }
     chamber.agrees("req_handle");
-    // `council decide`: signed in one stream or in files, unsigned with and without the request's hash.
-    for (way, is_signed) in
-        [("files", true), ("stream", true), ("files", false), ("stream", false), ("bare", false)]
-    {
+    // `council decide`: signed in one stream or in files, unsigned with and without the request's
+    // hash.
+    for (way, is_signed) in [
+        ("files", true),
+        ("stream", true),
+        ("files", false),
+        ("stream", false),
+        ("bare", false),
+    ] {
         let case = format!("req_{way}_{is_signed}");
         let asked = request(&case, "UPDATE_CONFIG");
         let sign = |source: &str, id: String, action: &str, payload: String| match is_signed {
             true => text(&chamber.signed(source, &id, action, &payload)),
             false => payload,
         };
-        let mut documents = vec![sign("research-bot", format!("o-{case}"), "council.request", asked.clone())];
+        let mut documents = vec![sign(
+            "research-bot",
+            format!("o-{case}"),
+            "council.request",
+            asked.clone(),
+        )];
         for (n, role) in ROLES.iter().enumerate() {
-            let payload =
-                if way == "bare" { says(role).to_string() } else { verdict(&case, &asked, &says(role)) };
-            documents.push(sign(speaker(role), format!("v{n}-{case}"), "council.verdict", payload));
+            let payload = if way == "bare" {
+                says(role).to_string()
+            } else {
+                verdict(&case, &asked, &says(role))
+            };
+            documents.push(sign(
+                speaker(role),
+                format!("v{n}-{case}"),
+                "council.verdict",
+                payload,
+            ));
         }
         let done = if way == "stream" {
-            fed(&chamber, &["--format", "json", "council", "decide", "-"], documents.join("\n").as_bytes())
+            fed(
+                &chamber,
+                &["--format", "json", "council", "decide", "-"],
+                documents.join("\n").as_bytes(),
+            )
         } else {
             let files: Vec<String> = documents
                 .iter()
@@ -145,14 +188,27 @@ fn what_each_subcommand_says() {
         let args: Vec<&str> = ["council"].iter().chain(args).copied().collect();
         let done = spoolgate(&home, &args);
         let json = spoolgate(&home, &[&["--format", "json"], args.as_slice()].concat());
-        assert_eq!(done.status, json.status, "{args:?}: the format changes no exit code");
+        assert_eq!(
+            done.status, json.status,
+            "{args:?}: the format changes no exit code"
+        );
         for line in text(&json.stdout).lines().filter(|_| args[1] != "brief") {
-            serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{args:?}: {error}: {line}"));
+            serde_json::from_str::<Value>(line)
+                .unwrap_or_else(|error| panic!("{args:?}: {error}: {line}"));
         }
-        (code(&done), text(&done.stdout), text(&done.stderr), text(&json.stdout))
+        (
+            code(&done),
+            text(&done.stdout),
+            text(&done.stderr),
+            text(&json.stdout),
+        )
     };
     assert_eq!(run(&["list"]).0, 0);
-    for args in [&["show", "req_1"][..], &["brief", "req_1", "RO"], &["dissent", "req_1"]] {
+    for args in [
+        &["show", "req_1"][..],
+        &["brief", "req_1", "RO"],
+        &["dissent", "req_1"],
+    ] {
         let (code, out, err, _) = run(args);
         assert!(
             code == 2 && out.is_empty() && err.contains("there is no case `req_1`"),
@@ -172,47 +228,72 @@ fn what_each_subcommand_says() {
         "{out}"
     );
     let (code, out, _, json) = run(&["show", "req_1"]);
-    assert!(code == 0 && out.contains("waits for Risk Officer, Code Auditor, Integration Engineer"), "{out}");
+    assert!(
+        code == 0 && out.contains("waits for Risk Officer, Code Auditor, Integration Engineer"),
+        "{out}"
+    );
     let shown: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((&shown["decision"], &shown["recomputes"]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        (&shown["decision"], &shown["recomputes"]),
+        (&Value::Null, &Value::Null)
+    );
     let (code, out, ..) = run(&["brief", "req_1", "ro"]);
     assert_eq!(code, 0);
-    assert_eq!(out.as_bytes(), fs::read(home.join("council/cases/req_1/briefs/risk-officer.md")).unwrap());
+    assert_eq!(
+        out.as_bytes(),
+        fs::read(home.join("council/cases/req_1/briefs/risk-officer.md")).unwrap()
+    );
     let (code, _, err, _) = run(&["brief", "req_1", "Chairman"]);
-    assert!(code == 2 && err.contains("this case asks Risk Officer, Code Auditor"), "{err}");
+    assert!(
+        code == 2 && err.contains("this case asks Risk Officer, Code Auditor"),
+        "{err}"
+    );
     assert_eq!(run(&["dissent", "req_1"]).0, 3);
     assert_eq!(run(&["wait", "req_1", "--timeout", "0"]).0, 8);
     for (n, role) in ROLES.iter().enumerate() {
         let says = opinion(role, if n == 1 { "NEEDS_MORE_INFO" } else { "APPROVE" });
-        chamber.send(speaker(role), &format!("v{n}"), "council.verdict", &verdict("req_1", &asked, &says));
+        chamber.send(
+            speaker(role),
+            &format!("v{n}"),
+            "council.verdict",
+            &verdict("req_1", &asked, &says),
+        );
     }
     succeed(&home, &["run", "--until-idle"]);
     let (code, out, ..) = run(&["dissent", "req_1"]);
-    assert!(code == 0 && out.contains("Risk Officer") && !out.contains("Code Auditor"), "{out}");
+    assert!(
+        code == 0 && out.contains("Risk Officer") && !out.contains("Code Auditor"),
+        "{out}"
+    );
     let (code, out, ..) = run(&["wait", "req_1", "--timeout", "0"]);
     assert!(code == 3 && out.contains("NEEDS_MORE_INFO"), "{out}");
     let (code, out, ..) = run(&["show", "req_1"]);
-    assert!(code == 0 && out.contains("recomputed from the ledger: the same"), "{out}");
+    assert!(
+        code == 0 && out.contains("recomputed from the ledger: the same"),
+        "{out}"
+    );
     assert!(!run(&["list", "--open"]).1.contains("req_1") && run(&["list"]).1.contains("req_1"));
     assert!(!run(&["list", "-n", "0"]).1.contains("req_1"));
     // The three outcomes have three exit codes, of `wait` and of `decide`.
     for (stance, exit) in [("APPROVE", 0), ("REJECT", 1), ("NEEDS_MORE_INFO", 3)] {
         let case = format!("req_{stance}");
         let asked = request(&case, "UPDATE_CONFIG");
-        let mut files =
-            vec![chamber.beside("q", chamber.signed("research-bot", &case, "council.request", &asked))];
+        let mut files = vec![chamber.beside(
+            "q",
+            chamber.signed("research-bot", &case, "council.request", &asked),
+        )];
         for (n, role) in ROLES.iter().enumerate() {
             let payload = verdict(&case, &asked, &opinion(role, stance));
             let id = format!("{case}-{n}");
-            files.push(
-                chamber.beside(
-                    &format!("v{n}"),
-                    chamber.signed(speaker(role), &id, "council.verdict", &payload),
-                ),
-            );
+            files.push(chamber.beside(
+                &format!("v{n}"),
+                chamber.signed(speaker(role), &id, "council.verdict", &payload),
+            ));
         }
-        let args: Vec<&str> =
-            ["council", "decide"].into_iter().chain(files.iter().map(String::as_str)).collect();
+        let args: Vec<&str> = ["council", "decide"]
+            .into_iter()
+            .chain(files.iter().map(String::as_str))
+            .collect();
         // The first time it waits for the rest.
         let done = spoolgate(&home, &args[..3]);
         assert!(
@@ -226,7 +307,10 @@ fn what_each_subcommand_says() {
         assert_eq!(self::code(&spoolgate(&home, &args)), exit, "{stance}");
     }
     let (code, out, ..) = run(&["dissent", "req_APPROVE"]);
-    assert!(code == 0 && out.contains("every seat voted APPROVE"), "{out}");
+    assert!(
+        code == 0 && out.contains("every seat voted APPROVE"),
+        "{out}"
+    );
 }
 
 #[test]
@@ -241,9 +325,24 @@ fn bad_input_is_refused_in_whole() {
     };
     let good = signed("research-bot", "good", "council.request", &asked);
     let second = signed("research-bot", "second", "council.request", &other);
-    let vote = signed("risk-officer", "vote", "council.verdict", &verdict("req_1", &asked, &says("RO")));
-    let astray = signed("risk-officer", "astray", "council.verdict", &verdict("req_2", &other, &says("RO")));
-    let bare = signed("risk-officer", "bare", "council.verdict", &says("RO").to_string());
+    let vote = signed(
+        "risk-officer",
+        "vote",
+        "council.verdict",
+        &verdict("req_1", &asked, &says("RO")),
+    );
+    let astray = signed(
+        "risk-officer",
+        "astray",
+        "council.verdict",
+        &verdict("req_2", &other, &says("RO")),
+    );
+    let bare = signed(
+        "risk-officer",
+        "bare",
+        "council.verdict",
+        &says("RO").to_string(),
+    );
     let plain = chamber.beside("plain", &asked);
     let plain_vote = chamber.beside("plain-vote", says("RO").to_string());
     let unknown = chamber.beside("unknown", asked.replace("\"proposer\"", "\"proposed_by\""));
@@ -287,22 +386,44 @@ fn bad_input_is_refused_in_whole() {
             );
         }
     }
-    assert_eq!(chamber.told().decisions.len(), lines, "a refused command left something in the ledger");
-    // What is for other bytes leaves its seat empty, and one unsigned file makes all of it a calculation.
+    assert_eq!(
+        chamber.told().decisions.len(),
+        lines,
+        "a refused command left something in the ledger"
+    );
+    // What is for other bytes leaves its seat empty, and one unsigned file makes all of it a
+    // calculation.
     let wrong = chamber.beside("wrong", verdict("req_1", &other, &says("RO")));
     let done = spoolgate(&home, &["council", "decide", &plain, &wrong, &plain_vote]);
-    assert!(code(&done) == 3 && text(&done.stderr).contains("about other bytes"), "{}", show(&done));
+    assert!(
+        code(&done) == 3 && text(&done.stderr).contains("about other bytes"),
+        "{}",
+        show(&done)
+    );
     let done = spoolgate(&home, &["council", "decide", &good, &plain_vote]);
-    assert!(code(&done) == 3 && text(&done.stderr).contains("nothing is recorded"), "{}", show(&done));
+    assert!(
+        code(&done) == 3 && text(&done.stderr).contains("nothing is recorded"),
+        "{}",
+        show(&done)
+    );
     assert_eq!(chamber.told().decisions.len(), lines);
     // A refused verdict is told, and its refusal is the exit code where the rest approves.
     let forged = chamber.beside(
         "forged",
-        text(&chamber.signed("risk-officer", "f", "council.verdict", &verdict("req_1", &asked, &says("RO"))))
-            .replace("risk-officer", "code-auditor"),
+        text(&chamber.signed(
+            "risk-officer",
+            "f",
+            "council.verdict",
+            &verdict("req_1", &asked, &says("RO")),
+        ))
+        .replace("risk-officer", "code-auditor"),
     );
     let done = spoolgate(&home, &["council", "decide", &good, &forged]);
-    assert!(code(&done) == 1 && text(&done.stderr).contains("SIGNATURE_INVALID"), "{}", show(&done));
+    assert!(
+        code(&done) == 1 && text(&done.stderr).contains("SIGNATURE_INVALID"),
+        "{}",
+        show(&done)
+    );
 }
 
 /// Characters that a terminal obeys, in every member that anybody may fill.
@@ -358,7 +479,12 @@ fn hostile_text_in_every_member() {
                 &["council", "dissent", case],
                 &["council", "wait", case, "--timeout", "0"],
                 &["council", "brief", case, "RO"],
-                &["council", "brief", case, HOSTILE.trim_end_matches('\0').split('\0').next().unwrap()],
+                &[
+                    "council",
+                    "brief",
+                    case,
+                    HOSTILE.trim_end_matches('\0').split('\0').next().unwrap(),
+                ],
                 &["audit", "tail", "-n", "20"],
                 &["audit", "show", "open"],
                 &["audit", "show", "v1"],
@@ -367,8 +493,10 @@ fn hostile_text_in_every_member() {
             }
         }
     };
-    let mut files =
-        vec![chamber.beside("req", chamber.signed("research-bot", "open", "council.request", &asked))];
+    let mut files = vec![chamber.beside(
+        "req",
+        chamber.signed("research-bot", "open", "council.request", &asked),
+    )];
     let mut plain = vec![chamber.beside("plain", &asked)];
     for (n, (name, role)) in SEATS.iter().enumerate() {
         let mut says = opinion(role, ["APPROVE", "REJECT", "NEEDS_MORE_INFO"][n % 3]);
@@ -376,22 +504,18 @@ fn hostile_text_in_every_member() {
         says["checklist_results"][0]["check_id"] = json!(format!("c{HOSTILE}"));
         says["checklist_results"][0]["pass"] = json!(false);
         let payload = verdict("req_1", &asked, &says);
-        files.push(
-            chamber.beside(
-                &format!("v{n}"),
-                chamber.signed(name, &format!("v{n}"), "council.verdict", &payload),
-            ),
-        );
+        files.push(chamber.beside(
+            &format!("v{n}"),
+            chamber.signed(name, &format!("v{n}"), "council.verdict", &payload),
+        ));
         says["role"] = json!(format!("role {n}{HOSTILE}"));
         plain.push(chamber.beside(&format!("p{n}"), says.to_string()));
         // A role that nobody has: refused, and told.
         let payload = verdict("req_1", &asked, &says);
-        files.push(
-            chamber.beside(
-                &format!("r{n}"),
-                chamber.signed(name, &format!("r{n}"), "council.verdict", &payload),
-            ),
-        );
+        files.push(chamber.beside(
+            &format!("r{n}"),
+            chamber.signed(name, &format!("r{n}"), "council.verdict", &payload),
+        ));
     }
     for format in ["table", "json"] {
         for files in [&plain[..], &files[..3], &files[..]] {
@@ -432,11 +556,17 @@ fn unsigned_files_are_judged_by_the_rules_of_the_home() {
         .collect();
     let args = ["council", "decide", &file, &votes[0], &votes[1]];
     assert_eq!(code(&spoolgate(&home, &args)), 0);
-    edit_roles(&home, |text| text.replace("confidence_floor: 0.6", "confidence_floor: 0.95"));
+    edit_roles(&home, |text| {
+        text.replace("confidence_floor: 0.6", "confidence_floor: 0.95")
+    });
     assert_eq!(code(&spoolgate(&home, &args)), 3);
     fs::write(home.join("council/roles.yaml"), "roles: 1\n").unwrap();
     let done = spoolgate(&home, &args);
-    assert!(code(&done) == 2 && text(&done.stderr).contains("council/roles.yaml"), "{}", show(&done));
+    assert!(
+        code(&done) == 2 && text(&done.stderr).contains("council/roles.yaml"),
+        "{}",
+        show(&done)
+    );
     // Away from any home the shipped rules hold.
     let nowhere = home.join("nowhere");
     assert_eq!(code(&spoolgate(&nowhere, &args)), 0);

@@ -1,5 +1,5 @@
-//! The real program: a watcher that has nothing to do but close a case, and what somebody does to the folders of cases
-//! while it runs.
+//! The real program: a watcher that has nothing to do but close a case, and what somebody does to
+//! the folders of cases while it runs.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -18,24 +18,54 @@ const ROLES: [&str; 2] = ["Code Auditor", "Integration Engineer"];
 fn an_idle_watcher_closes_a_case_at_its_deadline() {
     let chamber = Chamber::new();
     let home = chamber.home();
-    edit_roles(&home, |text| text.replace("deadline_s: 86400", "deadline_s: 2"));
+    edit_roles(&home, |text| {
+        text.replace("deadline_s: 86400", "deadline_s: 2")
+    });
     let watcher = Running::watch(&home);
-    chamber.send("research-bot", "open", "council.request", &request("req_1", "CODE_REFACTOR"));
+    chamber.send(
+        "research-bot",
+        "open",
+        "council.request",
+        &request("req_1", "CODE_REFACTOR"),
+    );
     let path = home.join("spool/out/open.json");
     until("the case", || path.exists());
     assert!(!chamber.decision_path("req_1").exists());
-    assert_eq!(chamber.wait_for_decision("req_1")["final_outcome"], "NEEDS_MORE_INFO");
+    assert_eq!(
+        chamber.wait_for_decision("req_1")["final_outcome"],
+        "NEEDS_MORE_INFO"
+    );
     watcher.stop();
     let told = chamber.told();
     let (_, ruling) = told.ruling("req_1");
-    let opened = told.decisions.values().find(|decision| decision.opens_a_case()).unwrap();
+    let opened = told
+        .decisions
+        .values()
+        .find(|decision| decision.opens_a_case())
+        .unwrap();
     let late_ms = ruling.timestamp.since_ms(opened.timestamp) - 2000;
-    assert!((0..20_000).contains(&late_ms), "{late_ms} ms after its deadline");
+    assert!(
+        (0..20_000).contains(&late_ms),
+        "{late_ms} ms after its deadline"
+    );
     // Nobody was there when this one was due: the next run decides it first.
-    chamber.send("research-bot", "again", "council.request", &request("req_2", "CODE_REFACTOR"));
+    chamber.send(
+        "research-bot",
+        "again",
+        "council.request",
+        &request("req_2", "CODE_REFACTOR"),
+    );
     succeed(&home, &["run", "--until-idle"]);
-    let opened = chamber.told().decisions.values().map(|decision| decision.timestamp).max().unwrap();
-    until("its deadline is over", || SystemClock::default().now() > opened.plus_ms(2000));
+    let opened = chamber
+        .told()
+        .decisions
+        .values()
+        .map(|decision| decision.timestamp)
+        .max()
+        .unwrap();
+    until("its deadline is over", || {
+        SystemClock::default().now() > opened.plus_ms(2000)
+    });
     succeed(&home, &["run", "--until-idle"]);
     assert!(chamber.decision_path("req_2").exists());
     chamber.agrees("req_1");
@@ -46,9 +76,15 @@ type Damage = (&'static str, fn(&Path, &Path));
 
 /// What is done to the files of a case, in its folder.
 const DAMAGES: [Damage; 9] = [
-    ("the case is gone", |case, _| fs::remove_dir_all(case).unwrap()),
-    ("all cases are gone", |case, _| fs::remove_dir_all(case.parent().unwrap()).unwrap()),
-    ("the council is gone", |case, _| fs::remove_dir_all(case.parent().unwrap().parent().unwrap()).unwrap()),
+    ("the case is gone", |case, _| {
+        fs::remove_dir_all(case).unwrap()
+    }),
+    ("all cases are gone", |case, _| {
+        fs::remove_dir_all(case.parent().unwrap()).unwrap()
+    }),
+    ("the council is gone", |case, _| {
+        fs::remove_dir_all(case.parent().unwrap().parent().unwrap()).unwrap()
+    }),
     ("the case is a file", |case, _| {
         fs::remove_dir_all(case).unwrap();
         fs::write(case, "x").unwrap();
@@ -57,12 +93,18 @@ const DAMAGES: [Damage; 9] = [
         fs::remove_dir_all(case).unwrap();
         symlink(beside, case).unwrap();
     }),
-    ("the verdicts are a link", |case, beside| symlink(beside, case.join("verdicts")).unwrap()),
-    ("the verdicts are a file", |case, _| fs::write(case.join("verdicts"), "").unwrap()),
+    ("the verdicts are a link", |case, beside| {
+        symlink(beside, case.join("verdicts")).unwrap()
+    }),
+    ("the verdicts are a file", |case, _| {
+        fs::write(case.join("verdicts"), "").unwrap()
+    }),
     ("the decision is a link", |case, beside| {
         symlink(beside.join("target"), case.join("decision.json")).unwrap()
     }),
-    ("the decision is a folder", |case, _| fs::create_dir_all(case.join("decision.json/full")).unwrap()),
+    ("the decision is a folder", |case, _| {
+        fs::create_dir_all(case.join("decision.json/full")).unwrap()
+    }),
 ];
 
 #[test]
@@ -76,19 +118,45 @@ fn what_is_planted_among_cases_costs_no_gate() {
     for (n, (what, damage)) in DAMAGES.iter().enumerate() {
         let case = format!("req_{n}");
         let asked = request(&case, "CODE_REFACTOR");
-        chamber.send("research-bot", &format!("open-{n}"), "council.request", &asked);
-        until(what, || home.join(format!("council/cases/{case}/briefs/integration-engineer.md")).exists());
+        chamber.send(
+            "research-bot",
+            &format!("open-{n}"),
+            "council.request",
+            &asked,
+        );
+        until(what, || {
+            home.join(format!(
+                "council/cases/{case}/briefs/integration-engineer.md"
+            ))
+            .exists()
+        });
         damage(&home.join("council/cases").join(&case), &beside);
         for role in ROLES {
             let payload = verdict(&case, &asked, &opinion(role, "APPROVE"));
-            chamber.send(speaker(role), &format!("{}-{n}", speaker(role)), "council.verdict", &payload);
+            chamber.send(
+                speaker(role),
+                &format!("{}-{n}", speaker(role)),
+                "council.verdict",
+                &payload,
+            );
         }
-        assert_eq!(chamber.wait_for_decision(&case)["final_outcome"], "APPROVE", "{what}");
+        assert_eq!(
+            chamber.wait_for_decision(&case)["final_outcome"],
+            "APPROVE",
+            "{what}"
+        );
         until_durable(&home);
         assert!(watcher.is_running(), "{what}: the watcher ended");
-        let there: Vec<_> = fs::read_dir(&beside).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let there: Vec<_> = fs::read_dir(&beside)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
         assert_eq!(there, ["target"], "{what}: it followed a link");
-        assert_eq!(fs::read_to_string(beside.join("target")).unwrap(), "mine", "{what}");
+        assert_eq!(
+            fs::read_to_string(beside.join("target")).unwrap(),
+            "mine",
+            "{what}"
+        );
         assert_eq!(chamber.shown(&case)["recomputes"], true, "{what}");
     }
     watcher.stop();
@@ -97,7 +165,8 @@ fn what_is_planted_among_cases_costs_no_gate() {
     succeed(&home, &["audit", "verify", "--strict"]);
 }
 
-/// The same while the gate is down after a kill, so that the next start meets it when it makes the files again.
+/// The same while the gate is down after a kill, so that the next start meets it when it makes the
+/// files again.
 #[test]
 fn what_is_planted_among_cases_costs_no_start() {
     for (what, damage) in DAMAGES {
@@ -108,7 +177,8 @@ fn what_is_planted_among_cases_costs_no_start() {
         fs::write(beside.join("target"), "mine").unwrap();
         let asked = request("req_1", "CODE_REFACTOR");
         let mut open =
-            spoolgate_home::Home::open(&home, spoolgate_home::read::real_seams(&home).unwrap()).unwrap();
+            spoolgate_home::Home::open(&home, spoolgate_home::read::real_seams(&home).unwrap())
+                .unwrap();
         for (source, id, action, payload) in [
             ("research-bot", "o", "council.request", asked.clone()),
             (
@@ -133,7 +203,11 @@ fn what_is_planted_among_cases_costs_no_start() {
         );
         let done = spoolgate(&home, &["run", "--until-idle"]);
         assert!(done.status.success(), "{what}: {}", show(&done));
-        assert_eq!(chamber.wait_for_decision("req_1")["final_outcome"], "APPROVE", "{what}");
+        assert_eq!(
+            chamber.wait_for_decision("req_1")["final_outcome"],
+            "APPROVE",
+            "{what}"
+        );
         assert_eq!(fs::read_dir(&beside).unwrap().count(), 1, "{what}");
         if what.ends_with("gone") {
             let briefs = home.join("council/cases/req_1/briefs/code-auditor.md");

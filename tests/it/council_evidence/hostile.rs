@@ -61,7 +61,10 @@ fn hostile_figures_end_in_rows() {
         "| a | b |\n|--|--|\n| sharpe | 1e999 |",
     ] {
         for name in ["validation_report", "monte_carlo_stats"] {
-            assert_in_order(&changed(&[(name, json!(artifact)), ("trial_returns", Value::Null)]));
+            assert_in_order(&changed(&[
+                (name, json!(artifact)),
+                ("trial_returns", Value::Null),
+            ]));
         }
     }
     let series = [
@@ -74,18 +77,26 @@ fn hostile_figures_end_in_rows() {
     ];
     for text in series {
         let value: Value = serde_json::from_str(text).unwrap();
-        assert_in_order(&changed(&[("returns", value.clone()), ("trial_returns", json!([value, [0.1]]))]));
+        assert_in_order(&changed(&[
+            ("returns", value.clone()),
+            ("trial_returns", json!([value, [0.1]])),
+        ]));
     }
-    let constant =
-        changed(&[("returns", json!(vec![0.001; 500])), ("trial_returns", json!(vec![vec![0.001; 4]; 100]))]);
+    let constant = changed(&[
+        ("returns", json!(vec![0.001; 500])),
+        ("trial_returns", json!(vec![vec![0.001; 4]; 100])),
+    ]);
     assert_in_order(&constant);
     assert_eq!(outcome(&quant(&constant), "QR-10"), "null");
 }
 
 /// The good request's figures without series, with a place for one more.
 fn from_fast() -> String {
-    let mut whole =
-        serde_json::to_value(changed(&[("returns", Value::Null), ("trial_returns", Value::Null)])).unwrap();
+    let mut whole = serde_json::to_value(changed(&[
+        ("returns", Value::Null),
+        ("trial_returns", Value::Null),
+    ]))
+    .unwrap();
     whole["context"]["key_metrics"] = json!({"luck_of_this_place": 1});
     whole.to_string()
 }
@@ -94,16 +105,33 @@ fn from_fast() -> String {
 fn assert_in_order(request: &CouncilRequest) {
     let (realism, quant) = (realism(request), quant(request));
     for (evidence, prefix, rows) in [(&realism, "RC", 10), (&quant, "QR", 11)] {
-        let ids: Vec<String> = evidence.findings.iter().map(|row| row.check_id.clone()).collect();
+        let ids: Vec<String> = evidence
+            .findings
+            .iter()
+            .map(|row| row.check_id.clone())
+            .collect();
         let expected: Vec<String> = (1..=rows).map(|k| format!("{prefix}-{k:02}")).collect();
         assert_eq!(ids, expected);
         for row in &evidence.findings {
-            assert!(!row.answer.is_empty() && row.answer.chars().all(|c| !c.is_control()), "{row:?}");
-            assert!(!row.answer.contains("NaN") && !row.answer.contains("inf "), "{row:?}");
-            assert!(row.message.is_some() == (row.pass == Some(false)), "{row:?}");
+            assert!(
+                !row.answer.is_empty() && row.answer.chars().all(|c| !c.is_control()),
+                "{row:?}"
+            );
+            assert!(
+                !row.answer.contains("NaN") && !row.answer.contains("inf "),
+                "{row:?}"
+            );
+            assert!(
+                row.message.is_some() == (row.pass == Some(false)),
+                "{row:?}"
+            );
         }
     }
-    assert!(realism.verdict != Stance::Approve || quant.verdict != Stance::Approve, "{}", shown(&quant));
+    assert!(
+        realism.verdict != Stance::Approve || quant.verdict != Stance::Approve,
+        "{}",
+        shown(&quant)
+    );
 }
 
 #[test]

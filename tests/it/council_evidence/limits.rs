@@ -23,26 +23,61 @@ fn thresholds_at_the_limit_and_one_unit_beside_it() {
         |p, limit| (p.implausible_p, p.doubtful_p) = (Amount::ZERO, limit),
         ["pass", "pass", "minor"],
     );
-    around("RC-04", &[("max_dd", json!(-7.0))], |p, limit| p.drawdown_p = limit, ["pass", "pass", "major"]);
-    around("RC-09", &smoothed(), |p, limit| p.smoothing_share = limit, ["pass", "pass", "minor"]);
-    around("QR-01", &weak, |p, limit| p.t_reject = limit, ["major", "major", "blocker"]);
+    around(
+        "RC-04",
+        &[("max_dd", json!(-7.0))],
+        |p, limit| p.drawdown_p = limit,
+        ["pass", "pass", "major"],
+    );
+    around(
+        "RC-09",
+        &smoothed(),
+        |p, limit| p.smoothing_share = limit,
+        ["pass", "pass", "minor"],
+    );
+    around(
+        "QR-01",
+        &weak,
+        |p, limit| p.t_reject = limit,
+        ["major", "major", "blocker"],
+    );
     around(
         "QR-01",
         &weak,
         |p, limit| (p.t_reject, p.t_hurdle) = (Amount::ZERO, limit),
         ["pass", "pass", "major"],
     );
-    around("QR-02", &weak, |p, limit| p.psr_min = limit, ["pass", "pass", "major"]);
-    around("QR-03", &weak, |p, limit| p.dsr_reject = limit, ["major", "major", "blocker"]);
+    around(
+        "QR-02",
+        &weak,
+        |p, limit| p.psr_min = limit,
+        ["pass", "pass", "major"],
+    );
+    around(
+        "QR-03",
+        &weak,
+        |p, limit| p.dsr_reject = limit,
+        ["major", "major", "blocker"],
+    );
     around(
         "QR-03",
         &weak,
         |p, limit| (p.dsr_reject, p.dsr_min) = (Amount::ZERO, limit),
         ["pass", "pass", "major"],
     );
-    around("QR-06", &weak, |p, limit| p.haircut_min = limit, ["pass", "pass", "minor"]);
+    around(
+        "QR-06",
+        &weak,
+        |p, limit| p.haircut_min = limit,
+        ["pass", "pass", "minor"],
+    );
     let noise = [("trial_returns", noise(12)), ("n_trials", json!(12))];
-    around("QR-07", &noise, |p, limit| p.pbo_reject = limit, ["blocker", "blocker", "major"]);
+    around(
+        "QR-07",
+        &noise,
+        |p, limit| p.pbo_reject = limit,
+        ["blocker", "blocker", "major"],
+    );
     around(
         "QR-07",
         &noise,
@@ -81,50 +116,127 @@ fn figures_at_the_limit_and_one_unit_beside_it() {
         ("RC-01", &[("sharpe", null.clone())], "null"),
         (
             "RC-05",
-            &[("oos_win_rate", json!(50.0)), ("payoff_ratio", json!(1)), ("oos_trades", json!(400))],
+            &[
+                ("oos_win_rate", json!(50.0)),
+                ("payoff_ratio", json!(1)),
+                ("oos_trades", json!(400)),
+            ],
             "major",
         ),
-        ("RC-05", &[("oos_win_rate", json!(49.9)), ("payoff_ratio", json!(1))], "blocker"),
         (
             "RC-05",
-            &[("oos_win_rate", json!(54.8)), ("payoff_ratio", json!(1)), ("oos_trades", json!(400))],
+            &[("oos_win_rate", json!(49.9)), ("payoff_ratio", json!(1))],
+            "blocker",
+        ),
+        (
+            "RC-05",
+            &[
+                ("oos_win_rate", json!(54.8)),
+                ("payoff_ratio", json!(1)),
+                ("oos_trades", json!(400)),
+            ],
             "major",
         ),
         (
             "RC-05",
-            &[("oos_win_rate", json!(55.0)), ("payoff_ratio", json!(1)), ("oos_trades", json!(400))],
+            &[
+                ("oos_win_rate", json!(55.0)),
+                ("payoff_ratio", json!(1)),
+                ("oos_trades", json!(400)),
+            ],
             "pass",
         ),
-        ("RC-05", &[("oos_win_rate", json!(55.0)), ("payoff_ratio", json!(0.8))], "blocker"),
-        ("RC-06", &[("oos_win_rate", json!(39.0)), ("oos_trades", json!(41))], "pass"),
-        ("RC-06", &[("oos_win_rate", json!(39.0)), ("oos_trades", json!(40))], "major"),
-        ("RC-06", &[("oos_win_rate", json!(58.0)), ("oos_trades", json!(0))], "major"),
-        ("RC-06", &[("is_win_rate", json!(75.2)), ("is_trades", json!(165))], "pass"),
-        ("RC-06", &[("is_win_rate", json!(75.2)), ("is_trades", json!(166))], "major"),
+        (
+            "RC-05",
+            &[("oos_win_rate", json!(55.0)), ("payoff_ratio", json!(0.8))],
+            "blocker",
+        ),
+        (
+            "RC-06",
+            &[("oos_win_rate", json!(39.0)), ("oos_trades", json!(41))],
+            "pass",
+        ),
+        (
+            "RC-06",
+            &[("oos_win_rate", json!(39.0)), ("oos_trades", json!(40))],
+            "major",
+        ),
+        (
+            "RC-06",
+            &[("oos_win_rate", json!(58.0)), ("oos_trades", json!(0))],
+            "major",
+        ),
+        (
+            "RC-06",
+            &[("is_win_rate", json!(75.2)), ("is_trades", json!(165))],
+            "pass",
+        ),
+        (
+            "RC-06",
+            &[("is_win_rate", json!(75.2)), ("is_trades", json!(166))],
+            "major",
+        ),
         ("RC-07", &[("cost_per_trade", null.clone())], "minor"),
         ("RC-07", &[("cost_per_trade", json!(0))], "minor"),
         ("RC-07", &[("edge_per_trade", json!(0.099_999))], "major"),
         ("RC-07", &[("edge_per_trade", json!(0.1))], "major"),
         ("RC-07", &[("edge_per_trade", json!(0.100_001))], "pass"),
         ("RC-07", &[("edge_per_trade", null.clone())], "null"),
-        ("RC-08", &[("monte_carlo_stats", json!("{\"sharpe\":{\"p5\":2.0,\"p95\":3,\"sd\":0.42}}"))], "pass"),
         (
             "RC-08",
-            &[("monte_carlo_stats", json!("{\"sharpe\":{\"p5\":2.000001,\"p95\":3,\"sd\":0.42}}"))],
-            "major",
+            &[(
+                "monte_carlo_stats",
+                json!("{\"sharpe\":{\"p5\":2.0,\"p95\":3,\"sd\":0.42}}"),
+            )],
+            "pass",
         ),
-        ("RC-08", &[("monte_carlo_stats", json!("{\"sharpe\":{\"p5\":1,\"p95\":2.0,\"sd\":0.42}}"))], "pass"),
         (
             "RC-08",
-            &[("monte_carlo_stats", json!("{\"sharpe\":{\"p5\":1,\"p95\":1.999999,\"sd\":0.42}}"))],
+            &[(
+                "monte_carlo_stats",
+                json!("{\"sharpe\":{\"p5\":2.000001,\"p95\":3,\"sd\":0.42}}"),
+            )],
             "major",
         ),
-        ("RC-08", &[("monte_carlo_stats", json!("{\"sharpe\":{\"p5\":3,\"p95\":1,\"sd\":0.42}}"))], "major"),
+        (
+            "RC-08",
+            &[(
+                "monte_carlo_stats",
+                json!("{\"sharpe\":{\"p5\":1,\"p95\":2.0,\"sd\":0.42}}"),
+            )],
+            "pass",
+        ),
+        (
+            "RC-08",
+            &[(
+                "monte_carlo_stats",
+                json!("{\"sharpe\":{\"p5\":1,\"p95\":1.999999,\"sd\":0.42}}"),
+            )],
+            "major",
+        ),
+        (
+            "RC-08",
+            &[(
+                "monte_carlo_stats",
+                json!("{\"sharpe\":{\"p5\":3,\"p95\":1,\"sd\":0.42}}"),
+            )],
+            "major",
+        ),
         // Half of 1/sqrt(6) = 0.4082 is 0.2041.
-        ("RC-08", &[("monte_carlo_stats", json!("{\"sharpe\":{\"p5\":1,\"p95\":3,\"sd\":0.2041}}"))], "pass"),
         (
             "RC-08",
-            &[("monte_carlo_stats", json!("{\"sharpe\":{\"p5\":1,\"p95\":3,\"sd\":0.2040}}"))],
+            &[(
+                "monte_carlo_stats",
+                json!("{\"sharpe\":{\"p5\":1,\"p95\":3,\"sd\":0.2041}}"),
+            )],
+            "pass",
+        ),
+        (
+            "RC-08",
+            &[(
+                "monte_carlo_stats",
+                json!("{\"sharpe\":{\"p5\":1,\"p95\":3,\"sd\":0.2040}}"),
+            )],
             "minor",
         ),
         ("RC-10", &[("sharpe", json!(2.01))], "pass"),
@@ -155,11 +267,38 @@ fn figures_at_the_limit_and_one_unit_beside_it() {
         ),
         ("QR-04", &[("sharpe", json!(0))], "major"),
         // Ten trials take 2.4794 years at 1.
-        ("QR-05", &[("n_trials", json!(10)), ("sharpe", json!(1)), ("years", json!(2.47))], "major"),
-        ("QR-05", &[("n_trials", json!(10)), ("sharpe", json!(1)), ("years", json!(2.48))], "pass"),
+        (
+            "QR-05",
+            &[
+                ("n_trials", json!(10)),
+                ("sharpe", json!(1)),
+                ("years", json!(2.47)),
+            ],
+            "major",
+        ),
+        (
+            "QR-05",
+            &[
+                ("n_trials", json!(10)),
+                ("sharpe", json!(1)),
+                ("years", json!(2.48)),
+            ],
+            "pass",
+        ),
         ("QR-05", &[("sharpe", json!(-1))], "major"),
-        ("QR-07", &[("trial_returns", json!([[0.1], [0.2]])), ("n_trials", json!(1))], "null"),
-        ("QR-07", &[("trial_returns", json!([[0.1, 0.2], [0.2, 0.1], [0.1, 0.3]]))], "null"),
+        (
+            "QR-07",
+            &[
+                ("trial_returns", json!([[0.1], [0.2]])),
+                ("n_trials", json!(1)),
+            ],
+            "null",
+        ),
+        (
+            "QR-07",
+            &[("trial_returns", json!([[0.1, 0.2], [0.2, 0.1], [0.1, 0.3]]))],
+            "null",
+        ),
         ("QR-08", &[("is_sharpe", json!(1.9))], "major"),
         (
             "QR-08",
@@ -175,12 +314,28 @@ fn figures_at_the_limit_and_one_unit_beside_it() {
         ("QR-09", &[("oos_trades", json!(30))], "minor"),
         ("QR-09", &[("oos_trades", json!(99))], "minor"),
         ("QR-09", &[("oos_trades", json!(100))], "pass"),
-        ("QR-10", &[("returns", json!(returns(300, 0.004, 0.01, 5)))], "pass"),
-        ("QR-10", &[("returns", json!(returns(300, 0.0002, 0.01, 5)))], "major"),
+        (
+            "QR-10",
+            &[("returns", json!(returns(300, 0.004, 0.01, 5)))],
+            "pass",
+        ),
+        (
+            "QR-10",
+            &[("returns", json!(returns(300, 0.0002, 0.01, 5)))],
+            "major",
+        ),
         ("QR-11", &[("test_start", json!("2023-12-29"))], "blocker"),
         ("QR-11", &[("test_start", json!("2023-12-28"))], "blocker"),
-        ("QR-11", &[("test_start", json!("2023-12-30")), ("embargo", json!(1))], "pass"),
-        ("QR-11", &[("test_start", json!("2023-12-30")), ("embargo", json!(2))], "major"),
+        (
+            "QR-11",
+            &[("test_start", json!("2023-12-30")), ("embargo", json!(1))],
+            "pass",
+        ),
+        (
+            "QR-11",
+            &[("test_start", json!("2023-12-30")), ("embargo", json!(2))],
+            "major",
+        ),
         ("QR-11", &[("embargo", json!(17))], "pass"),
         ("QR-11", &[("embargo", json!(18))], "major"),
         ("QR-11", &[("embargo", json!(0))], "major"),
@@ -188,7 +343,12 @@ fn figures_at_the_limit_and_one_unit_beside_it() {
     ];
     for (id, changes, expected) in cases {
         let found = with(&EvidencePolicy::default(), changes, id);
-        assert_eq!(outcome(&found, id), *expected, "{changes:?}: {}", row(&found, id).answer);
+        assert_eq!(
+            outcome(&found, id),
+            *expected,
+            "{changes:?}: {}",
+            row(&found, id).answer
+        );
     }
 }
 
@@ -203,7 +363,12 @@ fn growth_at_the_bound_and_a_millionth_beyond_it() {
             ("sharpe", json!(2.0)),
             ("max_dd", json!(-30)),
         ]);
-        assert_eq!(outcome(&found, "RC-04"), expected, "{}", row(&found, "RC-04").answer);
+        assert_eq!(
+            outcome(&found, "RC-04"),
+            expected,
+            "{}",
+            row(&found, "RC-04").answer
+        );
     }
 }
 
@@ -211,9 +376,21 @@ fn growth_at_the_bound_and_a_millionth_beyond_it() {
 fn figures_that_contradict_each_other_or_the_report() {
     let report = |rows: &str| json!(format!("| Metric | Value |\n|---|---|\n{rows}"));
     let cases: &[Told<'_>] = &[
-        (&[("sharpe", json!(-0.5))], "major", "the Sharpe ratio -0.5."),
-        (&[("total_return", json!(-40.0)), ("sharpe", json!(2.0))], "major", "the total return is -40.0 %"),
-        (&[("total_return", json!(-3.0)), ("sharpe", json!(0.1))], "major", "the report states"),
+        (
+            &[("sharpe", json!(-0.5))],
+            "major",
+            "the Sharpe ratio -0.5.",
+        ),
+        (
+            &[("total_return", json!(-40.0)), ("sharpe", json!(2.0))],
+            "major",
+            "the total return is -40.0 %",
+        ),
+        (
+            &[("total_return", json!(-3.0)), ("sharpe", json!(0.1))],
+            "major",
+            "the report states",
+        ),
         (
             &[
                 ("total_return", json!(-3.0)),
@@ -234,15 +411,31 @@ fn figures_that_contradict_each_other_or_the_report() {
         ),
         (&[("cagr", json!(50.0))], "major", "CAGR"),
         (&[("calmar", json!(77.0))], "major", "Calmar"),
-        (&[("years", json!(8))], "major", "1512 returns at 252 a year are 6.00 years, not 8."),
+        (
+            &[("years", json!(8))],
+            "major",
+            "1512 returns at 252 a year are 6.00 years, not 8.",
+        ),
         (
             &[("validation_report", report("| Sharpe | 1.9 |"))],
             "major",
             "`sharpe` is quoted as 2.0, the report states 1.9.",
         ),
-        (&[("validation_report", report("| Sharpe | 2 |"))], "pass", ""),
-        (&[("validation_report", json!("no table"))], "null", "No table of the validation report"),
-        (&[("validation_report", Value::Null)], "null", "supply `validation_report`"),
+        (
+            &[("validation_report", report("| Sharpe | 2 |"))],
+            "pass",
+            "",
+        ),
+        (
+            &[("validation_report", json!("no table"))],
+            "null",
+            "No table of the validation report",
+        ),
+        (
+            &[("validation_report", Value::Null)],
+            "null",
+            "supply `validation_report`",
+        ),
     ];
     for (changes, expected, told) in cases {
         let found = realism_of(changes);
@@ -287,7 +480,9 @@ fn the_group_of_sharpe_checks_counts_once_and_the_gate_s_count_of_trials_counts(
     assert_eq!(both.verdict, Stance::Reject, "{}", shown(&both));
     let counted = quant_researcher(&changed(&[]), &EvidencePolicy::default(), 5_000_000);
     assert!(
-        row(&counted, "QR-05").answer.contains("4 trials are stated; 5000000 are known."),
+        row(&counted, "QR-05")
+            .answer
+            .contains("4 trials are stated; 5000000 are known."),
         "{}",
         shown(&counted)
     );
@@ -298,7 +493,11 @@ fn the_group_of_sharpe_checks_counts_once_and_the_gate_s_count_of_trials_counts(
 #[test]
 fn tries_without_any_spread_count_as_worthless_ones() {
     let tries = |sharpes: Value| {
-        let sent = [("trial_returns", Value::Null), ("n_trials", json!(100)), ("trial_sharpes", sharpes)];
+        let sent = [
+            ("trial_returns", Value::Null),
+            ("n_trials", json!(100)),
+            ("trial_sharpes", sharpes),
+        ];
         let told = quant_of(&sent);
         row(&told, "QR-03").value.clone()
     };

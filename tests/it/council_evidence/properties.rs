@@ -18,9 +18,14 @@ fn bad(dice: &mut crate::kit::Dice) -> Vec<(&'static str, Value)> {
         ("embargo", json!(0)),
         ("test_start", json!("2023-01-01")),
         ("trial_returns", noise(6)),
-        ("monte_carlo_stats", json!("{\"sharpe\":{\"p5\":2.5,\"p95\":3.5,\"sd\":0.1}}")),
+        (
+            "monte_carlo_stats",
+            json!("{\"sharpe\":{\"p5\":2.5,\"p95\":3.5,\"sd\":0.1}}"),
+        ),
     ];
-    (0..=dice.below(2)).map(|_| menu[usize::try_from(dice.below(14)).unwrap()].clone()).collect()
+    (0..=dice.below(2))
+        .map(|_| menu[usize::try_from(dice.below(14)).unwrap()].clone())
+        .collect()
 }
 
 #[test]
@@ -54,7 +59,10 @@ fn leaving_an_input_out_never_makes_an_approval() {
 fn each_input_of_a_good_request_is_needed() {
     // What is left out says how the missing figure follows from the others.
     let follows = ["years", "periods_per_year"];
-    for name in inputs_of(&good()).iter().filter(|name| !follows.contains(&name.as_str())) {
+    for name in inputs_of(&good())
+        .iter()
+        .filter(|name| !follows.contains(&name.as_str()))
+    {
         let without = [(name.as_str(), Value::Null)];
         let both = [realism_of(&without).verdict, quant_of(&without).verdict];
         assert!(
@@ -67,41 +75,118 @@ fn each_input_of_a_good_request_is_needed() {
 #[test]
 fn an_optional_input_may_be_missing_and_an_unusable_one_may_not() {
     let mut policy = EvidencePolicy::default();
-    let without = [("trial_returns", Value::Null), ("trial_sharpes", json!([0.1, 0.4, 2.0, 0.6]))];
-    assert_eq!(quant_researcher(&changed(&without), &policy, 0).verdict, Stance::NeedsMoreInfo);
+    let without = [
+        ("trial_returns", Value::Null),
+        ("trial_sharpes", json!([0.1, 0.4, 2.0, 0.6])),
+    ];
+    assert_eq!(
+        quant_researcher(&changed(&without), &policy, 0).verdict,
+        Stance::NeedsMoreInfo
+    );
     policy.optional_inputs = vec!["trial_returns".to_owned()];
     let found = quant_researcher(&changed(&without), &policy, 0);
     assert_eq!(found.verdict, Stance::Approve, "{}", shown(&found));
-    for unusable in [json!([]), json!([[1, 2], [1]]), json!("a;b"), json!([["x"]]), json!({})] {
-        let sent = [("trial_returns", unusable), ("trial_sharpes", json!([0.1, 0.4, 2.0, 0.6]))];
+    for unusable in [
+        json!([]),
+        json!([[1, 2], [1]]),
+        json!("a;b"),
+        json!([["x"]]),
+        json!({}),
+    ] {
+        let sent = [
+            ("trial_returns", unusable),
+            ("trial_sharpes", json!([0.1, 0.4, 2.0, 0.6])),
+        ];
         let found = quant_researcher(&changed(&sent), &policy, 0);
         assert_eq!(found.verdict, Stance::NeedsMoreInfo, "{}", shown(&found));
     }
-    policy.optional_inputs = EvidencePolicy::INPUTS.iter().map(|name| (*name).to_owned()).collect();
+    policy.optional_inputs = EvidencePolicy::INPUTS
+        .iter()
+        .map(|name| (*name).to_owned())
+        .collect();
     let nothing = request(json!({}));
-    assert_eq!(quant_researcher(&nothing, &policy, 0).verdict, Stance::NeedsMoreInfo, "nothing was computed");
+    assert_eq!(
+        quant_researcher(&nothing, &policy, 0).verdict,
+        Stance::NeedsMoreInfo,
+        "nothing was computed"
+    );
 }
 
 /// One figure made worse, the others kept: neither the row nor the vote gets better.
 #[test]
 fn a_worse_figure_never_makes_a_better_vote() {
     let ladders: [(&str, &str, Vec<Value>); 9] = [
-        ("RC-02", "sharpe", [2.0, 3.0, 3.6, 4.2, 5.0, 9.0, 99.0].map(|v| json!(v)).to_vec()),
-        ("RC-07", "cost_per_trade", [0.01, 0.05, 0.1, 0.2, 1.0, 90.0].map(|v| json!(v)).to_vec()),
-        ("QR-09", "oos_trades", [4000, 400, 100, 99, 30, 29, 1, 0].map(|v| json!(v)).to_vec()),
-        ("QR-03", "n_trials", [4, 5, 50, 5_000, 500_000, 500_000_000].map(|v: i64| json!(v)).to_vec()),
-        ("QR-05", "n_trials", [4, 5, 50, 5_000, 500_000, 500_000_000].map(|v: i64| json!(v)).to_vec()),
-        ("QR-08", "is_sharpe", [1.95, 2.2, 3.0, 4.0, 6.0, 50.0].map(|v| json!(v)).to_vec()),
-        ("RC-05", "payoff_ratio", [9.0, 2.0, 1.1, 0.9, 0.75, 0.5, 0.1].map(|v| json!(v)).to_vec()),
-        ("RC-04", "max_dd", [-30.0, -12.0, -6.0, -3.0, -1.0, -0.1, 0.0].map(|v| json!(v)).to_vec()),
+        (
+            "RC-02",
+            "sharpe",
+            [2.0, 3.0, 3.6, 4.2, 5.0, 9.0, 99.0]
+                .map(|v| json!(v))
+                .to_vec(),
+        ),
+        (
+            "RC-07",
+            "cost_per_trade",
+            [0.01, 0.05, 0.1, 0.2, 1.0, 90.0].map(|v| json!(v)).to_vec(),
+        ),
+        (
+            "QR-09",
+            "oos_trades",
+            [4000, 400, 100, 99, 30, 29, 1, 0]
+                .map(|v| json!(v))
+                .to_vec(),
+        ),
+        (
+            "QR-03",
+            "n_trials",
+            [4, 5, 50, 5_000, 500_000, 500_000_000]
+                .map(|v: i64| json!(v))
+                .to_vec(),
+        ),
+        (
+            "QR-05",
+            "n_trials",
+            [4, 5, 50, 5_000, 500_000, 500_000_000]
+                .map(|v: i64| json!(v))
+                .to_vec(),
+        ),
+        (
+            "QR-08",
+            "is_sharpe",
+            [1.95, 2.2, 3.0, 4.0, 6.0, 50.0].map(|v| json!(v)).to_vec(),
+        ),
+        (
+            "RC-05",
+            "payoff_ratio",
+            [9.0, 2.0, 1.1, 0.9, 0.75, 0.5, 0.1]
+                .map(|v| json!(v))
+                .to_vec(),
+        ),
+        (
+            "RC-04",
+            "max_dd",
+            [-30.0, -12.0, -6.0, -3.0, -1.0, -0.1, 0.0]
+                .map(|v| json!(v))
+                .to_vec(),
+        ),
         (
             "QR-11",
             "test_start",
-            ["2024-03-01", "2024-01-08", "2023-12-30", "2023-12-29", "2020-01-01"].map(|v| json!(v)).to_vec(),
+            [
+                "2024-03-01",
+                "2024-01-08",
+                "2023-12-30",
+                "2023-12-29",
+                "2020-01-01",
+            ]
+            .map(|v| json!(v))
+            .to_vec(),
         ),
     ];
     let rank = |outcome: &str| {
-        ["blocker", "major", "minor", "null", "pass"].iter().position(|o| *o == outcome).unwrap()
+        ["blocker", "major", "minor", "null", "pass"]
+            .iter()
+            .position(|o| *o == outcome)
+            .unwrap()
     };
     for (id, name, ladder) in ladders {
         let mut last = usize::MAX;
@@ -110,7 +195,11 @@ fn a_worse_figure_never_makes_a_better_vote() {
             changes.push((name, value.clone()));
             let found = with(&EvidencePolicy::default(), &changes, id);
             let now = rank(outcome(&found, id));
-            assert!(now <= last, "{id}: {name} of {value}: {}", row(&found, id).answer);
+            assert!(
+                now <= last,
+                "{id}: {name} of {value}: {}",
+                row(&found, id).answer
+            );
             last = now;
         }
         assert!(last < 2, "{id} never failed");

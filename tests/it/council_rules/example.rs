@@ -1,9 +1,12 @@
-//! The contract's example decision, from plausible verdicts; and the same votes over what its request states.
+//! The contract's example decision, from plausible verdicts; and the same votes over what its
+//! request states.
 
 use spoolgate_council::aggregate::{Ruling, decide};
 use spoolgate_council::finding::{Evidence, Finding};
 use spoolgate_rules::roles::Roles;
-use spoolgate_wire::council::{Axis, CouncilDecision, CouncilRequest, RoleVerdict, Severity, Stance};
+use spoolgate_wire::council::{
+    Axis, CouncilDecision, CouncilRequest, RoleVerdict, Severity, Stance,
+};
 
 /// The request of the contract document.
 pub fn request() -> CouncilRequest {
@@ -75,8 +78,18 @@ pub fn implausible() -> Evidence {
                 Axis::RealisticNewness,
                 Some("The reported Sharpe of 5.0 is statistically implausible."),
             ),
-            row("RC-05", Severity::Blocker, Axis::Overfitting, Some("OOS win rate is only 39%.")),
-            row("RC-07", Severity::Minor, Axis::Assumptions, Some("Costs per trade are not stated.")),
+            row(
+                "RC-05",
+                Severity::Blocker,
+                Axis::Overfitting,
+                Some("OOS win rate is only 39%."),
+            ),
+            row(
+                "RC-07",
+                Severity::Minor,
+                Axis::Assumptions,
+                Some("Costs per trade are not stated."),
+            ),
         ],
         required_actions: vec!["Re-run backtest.".to_owned()],
     }
@@ -91,14 +104,24 @@ fn plausible() -> Evidence {
             row("RC-01", Severity::Blocker, Axis::Assumptions, None),
             row("RC-02", Severity::Major, Axis::RealisticNewness, None),
             row("RC-05", Severity::Blocker, Axis::Overfitting, None),
-            row("RC-07", Severity::Minor, Axis::Assumptions, Some("Costs per trade are not stated.")),
+            row(
+                "RC-07",
+                Severity::Minor,
+                Axis::Assumptions,
+                Some("Costs per trade are not stated."),
+            ),
         ],
         required_actions: vec!["Supply the number of years.".to_owned()],
     }
 }
 
 fn ruling(evidence: Evidence) -> Ruling {
-    decide(&request(), &votes(), &[evidence], &Roles::shipped().unwrap())
+    decide(
+        &request(),
+        &votes(),
+        &[evidence],
+        &Roles::shipped().unwrap(),
+    )
 }
 
 /// The decision of the contract document, letter for letter.
@@ -129,12 +152,32 @@ fn the_contract_s_decision_comes_out_field_by_field() {
     let ruling = ruling(implausible());
     let expect: CouncilDecision = serde_json::from_str(DECISION).unwrap();
     assert_eq!(ruling.decision, expect);
-    assert_eq!(serde_json::to_string_pretty(&ruling.decision).unwrap(), DECISION);
-    let dissent: Vec<_> = ruling.deliberation.dissent.iter().map(|one| one.role.as_str()).collect();
-    assert_eq!(dissent, ["Risk Officer", "Code Auditor", "Integration Engineer"]);
-    let results: Vec<_> = ruling.deliberation.rules.iter().map(|rule| rule.result).collect();
+    assert_eq!(
+        serde_json::to_string_pretty(&ruling.decision).unwrap(),
+        DECISION
+    );
+    let dissent: Vec<_> = ruling
+        .deliberation
+        .dissent
+        .iter()
+        .map(|one| one.role.as_str())
+        .collect();
+    assert_eq!(
+        dissent,
+        ["Risk Officer", "Code Auditor", "Integration Engineer"]
+    );
+    let results: Vec<_> = ruling
+        .deliberation
+        .rules
+        .iter()
+        .map(|rule| rule.result)
+        .collect();
     let (no, open, yes) = (Stance::Reject, Stance::NeedsMoreInfo, Stance::Approve);
-    assert_eq!(results, [no, no, yes, yes, yes, no], "veto, seats, complete, open, foreign, floor");
+    assert_eq!(
+        results,
+        [no, no, yes, yes, yes, no],
+        "veto, seats, complete, open, foreign, floor"
+    );
     assert!(open > no && ruling.deliberation.not_assessed.is_empty());
 }
 
@@ -144,17 +187,31 @@ fn the_same_votes_over_the_metrics_really_stated_give_something_else() {
     let expect: CouncilDecision = serde_json::from_str(DECISION).unwrap();
     let decision = &ruling.decision;
     let scores = Axis::ALL.map(|axis| decision.axis_scores.get(axis).tenths());
-    // Overfitting: the Quant Researcher alone, capped by its rejection; realism: unsure, and nothing failed.
+    // Overfitting: the Quant Researcher alone, capped by its rejection; realism: unsure, and
+    // nothing failed.
     assert_eq!(scores, [80, 100, 90, 60, 40, 70]);
     assert_ne!(decision.summary_reasoning, expect.summary_reasoning);
     assert!(
-        !decision.summary_reasoning.contains("Sharpe") && !decision.summary_reasoning.contains("Realism")
+        !decision.summary_reasoning.contains("Sharpe")
+            && !decision.summary_reasoning.contains("Realism")
     );
-    assert_eq!(decision.blocking_issues, ["In-Sample data leakage detected by Quant Researcher."]);
+    assert_eq!(
+        decision.blocking_issues,
+        ["In-Sample data leakage detected by Quant Researcher."]
+    );
     let mut calm = votes();
     calm[1].verdict = "APPROVE".to_owned();
     calm[1].checklist_results[0].pass = Some(true);
-    let calm = decide(&request(), &calm, &[plausible()], &Roles::shipped().unwrap());
-    assert_eq!(calm.decision.final_outcome, Stance::NeedsMoreInfo, "an unsure Realism Checker");
+    let calm = decide(
+        &request(),
+        &calm,
+        &[plausible()],
+        &Roles::shipped().unwrap(),
+    );
+    assert_eq!(
+        calm.decision.final_outcome,
+        Stance::NeedsMoreInfo,
+        "an unsure Realism Checker"
+    );
     assert_eq!(calm.decision.next_steps, ["Supply the number of years."]);
 }

@@ -1,4 +1,5 @@
-//! Whatever parses is decided: broken texts of the contract's own objects, under any rules that load.
+//! Whatever parses is decided: broken texts of the contract's own objects, under any rules that
+//! load.
 
 use spoolgate_council::aggregate::decide;
 use spoolgate_council::brief::brief;
@@ -33,12 +34,17 @@ const PIECES: [&str; 16] = [
 fn broken(dice: &mut Dice, text: &str) -> String {
     let mut text = text.to_owned();
     for _ in 0..=dice.below(3) {
-        let places: Vec<usize> = text.match_indices([':', ',', '[']).map(|(place, _)| place + 1).collect();
+        let places: Vec<usize> = text
+            .match_indices([':', ',', '['])
+            .map(|(place, _)| place + 1)
+            .collect();
         if places.is_empty() {
             break;
         }
         let start = *random::pick(dice, &places);
-        let end = text[start..].find([',', '}', ']']).map_or(text.len(), |length| start + length);
+        let end = text[start..]
+            .find([',', '}', ']'])
+            .map_or(text.len(), |length| start + length);
         text.replace_range(start..end, random::pick::<&str>(dice, &PIECES));
     }
     text
@@ -48,28 +54,48 @@ fn broken(dice: &mut Dice, text: &str) -> String {
 fn whatever_parses_is_decided() {
     let shipped = Roles::shipped().unwrap();
     let request = serde_json::to_string(&example::request()).unwrap();
-    let votes: Vec<String> =
-        example::votes().iter().map(|vote| serde_json::to_string(vote).unwrap()).collect();
+    let votes: Vec<String> = example::votes()
+        .iter()
+        .map(|vote| serde_json::to_string(vote).unwrap())
+        .collect();
     let (mut decided, mut refused) = (0, 0);
     for seed in 0..3_000 {
         let mut dice = Dice::apart(seed);
         let roles = strange_rules(&mut dice).unwrap_or_else(|| shipped.clone());
-        let sent = if dice.one_in(2) { broken(&mut dice, &request) } else { request.clone() };
+        let sent = if dice.one_in(2) {
+            broken(&mut dice, &request)
+        } else {
+            request.clone()
+        };
         let Ok(request) = serde_json::from_str::<CouncilRequest>(&sent) else {
             refused += 1;
             continue;
         };
-        let votes: Vec<RoleVerdict> =
-            votes.iter().filter_map(|vote| serde_json::from_str(&broken(&mut dice, vote)).ok()).collect();
-        let evidence = if dice.one_in(2) { vec![example::implausible()] } else { Vec::new() };
+        let votes: Vec<RoleVerdict> = votes
+            .iter()
+            .filter_map(|vote| serde_json::from_str(&broken(&mut dice, vote)).ok())
+            .collect();
+        let evidence = if dice.one_in(2) {
+            vec![example::implausible()]
+        } else {
+            Vec::new()
+        };
         let ruling = decide(&request, &votes, &evidence, &roles);
         decided += 1;
         for axis in Axis::ALL {
-            assert!(ruling.decision.axis_scores.get(axis).tenths() <= 100, "seed {seed}");
+            assert!(
+                ruling.decision.axis_scores.get(axis).tenths() <= 100,
+                "seed {seed}"
+            );
         }
-        let council = random::Council { request: request.clone(), votes, evidence };
-        for (name, check) in
-            properties::ALL.iter().filter(|(name, _)| name.contains("hostile") || name.contains("read back"))
+        let council = random::Council {
+            request: request.clone(),
+            votes,
+            evidence,
+        };
+        for (name, check) in properties::ALL
+            .iter()
+            .filter(|(name, _)| name.contains("hostile") || name.contains("read back"))
         {
             check(&council, &ruling, &mut dice, &roles)
                 .unwrap_or_else(|what| panic!("seed {seed}: {name}: {what}"));
@@ -99,7 +125,11 @@ fn strange_rules(dice: &mut Dice) -> Option<Roles> {
     ] {
         if dice.one_in(3) {
             let (name, _) = key.split_once(' ').unwrap();
-            text = text.replacen(key, &format!("{name} {}", random::pick::<&str>(dice, &numbers)), 1);
+            text = text.replacen(
+                key,
+                &format!("{name} {}", random::pick::<&str>(dice, &numbers)),
+                1,
+            );
         }
     }
     Roles::read(PATH, &text).ok()

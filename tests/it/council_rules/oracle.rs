@@ -1,5 +1,5 @@
-//! The aggregation a second time, written from the specification alone: slow, with its numbers in the text, over
-//! JSON values, and without any of the program's own helpers.
+//! The aggregation a second time, written from the specification alone: slow, with its numbers in
+//! the text, over JSON values, and without any of the program's own helpers.
 
 use std::collections::BTreeSet;
 
@@ -22,16 +22,47 @@ pub struct Verdict {
     pub next_steps: Vec<String>,
 }
 
-const AXES: [&str; 6] =
-    ["assumptions", "applicability", "code_correctness", "realistic_newness", "overfitting", "implications"];
+const AXES: [&str; 6] = [
+    "assumptions",
+    "applicability",
+    "code_correctness",
+    "realistic_newness",
+    "overfitting",
+    "implications",
+];
 
 /// Name, aliases, primary axes, concern axis.
 const ROSTER: [(&str, &[&str], &[&str], &str); 5] = [
-    ("Quant Researcher", &["QR", "Quant", "Quantitative Researcher"], &["overfitting"], "overfitting"),
-    ("Risk Officer", &["RO", "Risk", "Risk Manager"], &["applicability", "assumptions"], "assumptions"),
-    ("Code Auditor", &["CA", "Auditor", "Code Reviewer"], &["code_correctness"], "code_correctness"),
-    ("Realism Checker", &["RC", "Realism", "Reality Checker"], &["realistic_newness"], "assumptions"),
-    ("Integration Engineer", &["IE", "Integrator", "Integration"], &["implications"], "implications"),
+    (
+        "Quant Researcher",
+        &["QR", "Quant", "Quantitative Researcher"],
+        &["overfitting"],
+        "overfitting",
+    ),
+    (
+        "Risk Officer",
+        &["RO", "Risk", "Risk Manager"],
+        &["applicability", "assumptions"],
+        "assumptions",
+    ),
+    (
+        "Code Auditor",
+        &["CA", "Auditor", "Code Reviewer"],
+        &["code_correctness"],
+        "code_correctness",
+    ),
+    (
+        "Realism Checker",
+        &["RC", "Realism", "Reality Checker"],
+        &["realistic_newness"],
+        "assumptions",
+    ),
+    (
+        "Integration Engineer",
+        &["IE", "Integrator", "Integration"],
+        &["implications"],
+        "implications",
+    ),
 ];
 
 fn required(change: &str) -> &'static [usize] {
@@ -73,11 +104,17 @@ fn hidden(c: char) -> bool {
         '\u{1fffe}'..='\u{1ffff}',
         '\u{e0000}'..='\u{10ffff}',
     ];
-    c.is_control() || c.is_whitespace() || other.contains(c) || ranges.iter().any(|range| range.contains(&c))
+    c.is_control()
+        || c.is_whitespace()
+        || other.contains(c)
+        || ranges.iter().any(|range| range.contains(&c))
 }
 
 fn cleaned(text: &str) -> String {
-    let spaced: String = text.chars().map(|c| if hidden(c) { ' ' } else { c }).collect();
+    let spaced: String = text
+        .chars()
+        .map(|c| if hidden(c) { ' ' } else { c })
+        .collect();
     let words: Vec<&str> = spaced.split(' ').filter(|word| !word.is_empty()).collect();
     let cut: String = words.join(" ").chars().take(400).collect();
     cut.trim_end().to_owned()
@@ -85,7 +122,10 @@ fn cleaned(text: &str) -> String {
 
 fn key(text: &str) -> String {
     let seen: String = text.chars().filter(|c| !hidden(*c)).collect();
-    seen.to_lowercase().chars().filter(|c| c.is_alphanumeric()).collect()
+    seen.to_lowercase()
+        .chars()
+        .filter(|c| c.is_alphanumeric())
+        .collect()
 }
 
 fn role_of(text: &str) -> Option<usize> {
@@ -96,7 +136,12 @@ fn role_of(text: &str) -> Option<usize> {
 }
 
 fn strings(value: &Value) -> Vec<String> {
-    value.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+    value
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|text| text.as_str().unwrap().to_owned())
+        .collect()
 }
 
 /// 0 REJECT, 1 NEEDS_MORE_INFO, 2 APPROVE.
@@ -132,7 +177,11 @@ struct Seat {
 
 impl Seat {
     fn add(&mut self, rank: i64) {
-        self.rank = if self.filled { self.rank.min(rank) } else { rank };
+        self.rank = if self.filled {
+            self.rank.min(rank)
+        } else {
+            rank
+        };
         self.filled = true;
     }
 
@@ -140,12 +189,19 @@ impl Seat {
     fn wanted(&self) -> Vec<String> {
         let mut all = Vec::new();
         let counts = |of: &Option<i64>| of.is_none_or(|rank| rank == self.rank);
-        self.actions.iter().filter(|(of, _)| counts(of)).for_each(|(_, actions)| union(&mut all, actions));
+        self.actions
+            .iter()
+            .filter(|(of, _)| counts(of))
+            .for_each(|(_, actions)| union(&mut all, actions));
         all
     }
 
     fn fail(&mut self, check: String, axis: &str, minor: bool) {
-        match self.failed.iter_mut().find(|(name, on, _)| *name == check && on == axis) {
+        match self
+            .failed
+            .iter_mut()
+            .find(|(name, on, _)| *name == check && on == axis)
+        {
             Some(known) => known.2 = known.2 && minor,
             None => self.failed.push((check, axis.to_owned(), minor)),
         }
@@ -162,7 +218,11 @@ fn union(into: &mut Vec<String>, more: &[String]) {
 }
 
 fn sorted(values: Vec<String>) -> Vec<String> {
-    values.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
+    values
+        .into_iter()
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect()
 }
 
 /// Decides from the specification.
@@ -173,7 +233,13 @@ pub fn decide(council: &Council) -> Verdict {
     let mut seats: Vec<Seat> = (0..5).map(|_| Seat::default()).collect();
     let mut objection = false;
 
-    for text in sorted(council.evidence.iter().map(|one| serde_json::to_string(one).unwrap()).collect()) {
+    for text in sorted(
+        council
+            .evidence
+            .iter()
+            .map(|one| serde_json::to_string(one).unwrap())
+            .collect(),
+    ) {
         let one: Value = serde_json::from_str(&text).unwrap();
         let seat = &mut seats[role_of(one["role"].as_str().unwrap()).unwrap()];
         let mut own = rank(one["verdict"].as_str().unwrap());
@@ -189,20 +255,40 @@ pub fn decide(council: &Council) -> Verdict {
                 _ => 2,
             });
             let id = key(row["check_id"].as_str().unwrap());
-            let name = if id.is_empty() { key(row["question"].as_str().unwrap()) } else { id };
+            let name = if id.is_empty() {
+                key(row["question"].as_str().unwrap())
+            } else {
+                id
+            };
             seat.fail(name, row["axis"].as_str().unwrap(), severity == "minor");
         }
         seat.add(own);
-        seat.actions.push((Some(own), strings(&one["required_actions"])));
+        seat.actions
+            .push((Some(own), strings(&one["required_actions"])));
     }
 
-    for text in sorted(council.votes.iter().map(|vote| serde_json::to_string(vote).unwrap()).collect()) {
+    for text in sorted(
+        council
+            .votes
+            .iter()
+            .map(|vote| serde_json::to_string(vote).unwrap())
+            .collect(),
+    ) {
         let vote: Value = serde_json::from_str(&text).unwrap();
-        let confidence =
-            council.votes.iter().find(|one| serde_json::to_string(one).unwrap() == text).unwrap();
-        let confidence = confidence.confidence_score.as_ref().map(|score| score.as_str());
+        let confidence = council
+            .votes
+            .iter()
+            .find(|one| serde_json::to_string(one).unwrap() == text)
+            .unwrap();
+        let confidence = confidence
+            .confidence_score
+            .as_ref()
+            .map(|score| score.as_str());
         let items = vote["checklist_results"].as_array().unwrap();
-        let failed: Vec<&Value> = items.iter().filter(|item| item["pass"] == Value::Bool(false)).collect();
+        let failed: Vec<&Value> = items
+            .iter()
+            .filter(|item| item["pass"] == Value::Bool(false))
+            .collect();
         let mut own = rank(vote["verdict"].as_str().unwrap());
         if own == 2 && (!confident(confidence) || items.is_empty() || !failed.is_empty()) {
             own = 1;
@@ -215,15 +301,23 @@ pub fn decide(council: &Council) -> Verdict {
         let seat = &mut seats[place];
         seat.add(own);
         union(&mut seat.concerns, &strings(&vote["concerns"]));
-        seat.actions.push((None, strings(&vote["required_actions"])));
+        seat.actions
+            .push((None, strings(&vote["required_actions"])));
         for item in failed {
             let id = key(item["check_id"].as_str().unwrap_or(""));
-            let name = if id.is_empty() { key(item["question"].as_str().unwrap()) } else { id };
+            let name = if id.is_empty() {
+                key(item["question"].as_str().unwrap())
+            } else {
+                id
+            };
             seat.fail(name, ROSTER[place].2[0], false);
         }
     }
 
-    let covered: Vec<&str> = needed.iter().flat_map(|place| ROSTER[*place].2.iter().copied()).collect();
+    let covered: Vec<&str> = needed
+        .iter()
+        .flat_map(|place| ROSTER[*place].2.iter().copied())
+        .collect();
     let mut scores = Vec::new();
     for axis in AXES {
         let mut left = 100;
@@ -259,9 +353,16 @@ pub fn decide(council: &Council) -> Verdict {
         scores.push(left.max(0).min(*caps.iter().min().unwrap()));
     }
 
-    let rejecting: Vec<usize> =
-        needed.iter().copied().filter(|place| seats[*place].filled && seats[*place].rank == 0).collect();
-    let veto = if rejecting.iter().any(|place| vetoes(change).contains(place)) { 0 } else { 2 };
+    let rejecting: Vec<usize> = needed
+        .iter()
+        .copied()
+        .filter(|place| seats[*place].filled && seats[*place].rank == 0)
+        .collect();
+    let veto = if rejecting.iter().any(|place| vetoes(change).contains(place)) {
+        0
+    } else {
+        2
+    };
     let count = match rejecting.len() {
         0 => 2,
         1 => 1,
@@ -273,11 +374,26 @@ pub fn decide(council: &Council) -> Verdict {
         .map(|place| ROSTER[*place].0.to_owned())
         .collect();
     let missing = missing(&request, change);
-    let complete = if absent.is_empty() && missing.is_empty() { 2 } else { 1 };
-    let open = if needed.iter().any(|place| seats[*place].filled && seats[*place].rank == 1) { 1 } else { 2 };
+    let complete = if absent.is_empty() && missing.is_empty() {
+        2
+    } else {
+        1
+    };
+    let open = if needed
+        .iter()
+        .any(|place| seats[*place].filled && seats[*place].rank == 1)
+    {
+        1
+    } else {
+        2
+    };
     let foreign = if objection { 1 } else { 2 };
-    let lowest =
-        AXES.iter().zip(&scores).filter(|(axis, _)| covered.contains(axis)).map(|(_, score)| *score).min();
+    let lowest = AXES
+        .iter()
+        .zip(&scores)
+        .filter(|(axis, _)| covered.contains(axis))
+        .map(|(_, score)| *score)
+        .min();
     let floor = match lowest.unwrap() {
         ..30 => 0,
         30..60 => 1,
@@ -286,11 +402,20 @@ pub fn decide(council: &Council) -> Verdict {
     let rules = [veto, count, complete, open, foreign, floor];
     let outcome = *rules.iter().min().unwrap();
 
-    let filled: Vec<usize> = needed.iter().copied().filter(|place| seats[*place].filled).collect();
+    let filled: Vec<usize> = needed
+        .iter()
+        .copied()
+        .filter(|place| seats[*place].filled)
+        .collect();
     let dissent = filled.iter().filter(|place| seats[**place].rank != outcome);
-    let dissent = dissent.map(|place| format!("{} {}", ROSTER[*place].0, word(seats[*place].rank))).collect();
-    let mut deciding: Vec<usize> =
-        filled.iter().copied().filter(|place| seats[*place].rank == outcome).collect();
+    let dissent = dissent
+        .map(|place| format!("{} {}", ROSTER[*place].0, word(seats[*place].rank)))
+        .collect();
+    let mut deciding: Vec<usize> = filled
+        .iter()
+        .copied()
+        .filter(|place| seats[*place].rank == outcome)
+        .collect();
     if deciding.is_empty() || outcome == 2 {
         deciding.clone_from(&filled);
     }
@@ -298,12 +423,26 @@ pub fn decide(council: &Council) -> Verdict {
     for place in deciding {
         union(&mut next_steps, &seats[place].wanted());
     }
-    let obtain = absent.iter().map(|name| format!("Obtain the verdict of the {name}."));
+    let obtain = absent
+        .iter()
+        .map(|name| format!("Obtain the verdict of the {name}."));
     let supply = missing.iter().map(|name| format!("Supply the {name}."));
     union(&mut next_steps, &obtain.chain(supply).collect::<Vec<_>>());
-    let concerns = filled.iter().map(|place| seats[*place].concerns.clone()).collect();
+    let concerns = filled
+        .iter()
+        .map(|place| seats[*place].concerns.clone())
+        .collect();
     let rules = rules.iter().map(|rank| word(*rank)).collect();
-    Verdict { outcome: word(outcome), scores, rules, absent, missing, dissent, concerns, next_steps }
+    Verdict {
+        outcome: word(outcome),
+        scores,
+        rules,
+        absent,
+        missing,
+        dissent,
+        concerns,
+        next_steps,
+    }
 }
 
 fn nothing(text: &str) -> bool {
@@ -317,8 +456,11 @@ fn missing(request: &Value, change: &str) -> Vec<String> {
         "FREEZE_SPEC" => &["spec_content"],
         _ => &["diff_content"],
     };
-    let metrics: &[&str] =
-        if change == "DECLARE_PASS" { &["total_return", "sharpe", "max_dd", "oos_win_rate"] } else { &[] };
+    let metrics: &[&str] = if change == "DECLARE_PASS" {
+        &["total_return", "sharpe", "max_dd", "oos_win_rate"]
+    } else {
+        &[]
+    };
     let mut missing = Vec::new();
     for name in artifacts {
         if request["artifacts"][name].as_str().is_none_or(nothing) {

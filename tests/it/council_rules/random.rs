@@ -1,4 +1,5 @@
-//! Random councils: duplicates, aliases, junk words, foreign roles, hostile text, filed and computed items.
+//! Random councils: duplicates, aliases, junk words, foreign roles, hostile text, filed and
+//! computed items.
 
 use spoolgate_council::finding::{Evidence, Finding};
 use spoolgate_rules::roles::Roles;
@@ -22,15 +23,54 @@ pub fn pick<'a, T>(dice: &mut Dice, of: &'a [T]) -> &'a T {
 
 /// Spellings of the roster's roles, role by role.
 pub const SPELLINGS: [(&str, &[&str]); 5] = [
-    ("Quant Researcher", &["Quant Researcher", "quant_researcher", "QR", " q.r. ", "Quant"]),
-    ("Risk Officer", &["Risk Officer", "RISK OFFICER", "ro", "Risk\u{200b}Officer", "Risk-Manager"]),
-    ("Code Auditor", &["Code Auditor", "codeauditor", "CA", "Auditor!"]),
-    ("Realism Checker", &["Realism Checker", "rc", "Reality Checker", "realism\tchecker"]),
-    ("Integration Engineer", &["Integration Engineer", "IE", "integrator"]),
+    (
+        "Quant Researcher",
+        &[
+            "Quant Researcher",
+            "quant_researcher",
+            "QR",
+            " q.r. ",
+            "Quant",
+        ],
+    ),
+    (
+        "Risk Officer",
+        &[
+            "Risk Officer",
+            "RISK OFFICER",
+            "ro",
+            "Risk\u{200b}Officer",
+            "Risk-Manager",
+        ],
+    ),
+    (
+        "Code Auditor",
+        &["Code Auditor", "codeauditor", "CA", "Auditor!"],
+    ),
+    (
+        "Realism Checker",
+        &[
+            "Realism Checker",
+            "rc",
+            "Reality Checker",
+            "realism\tchecker",
+        ],
+    ),
+    (
+        "Integration Engineer",
+        &["Integration Engineer", "IE", "integrator"],
+    ),
 ];
 
-const FOREIGN: [&str; 7] =
-    ["Compliance", "compliance!", "Chair", "R\u{456}sk Officer", "", "\u{202e}\u{1b}[2J", "Risk Officers"];
+const FOREIGN: [&str; 7] = [
+    "Compliance",
+    "compliance!",
+    "Chair",
+    "R\u{456}sk Officer",
+    "",
+    "\u{202e}\u{1b}[2J",
+    "Risk Officers",
+];
 
 const WORDS: [&str; 12] = [
     "approve",
@@ -88,7 +128,9 @@ const TEXTS: [&str; 18] = [
     "zero\u{200b}width\u{feff} \u{e0041}\u{e0042} tag \u{0}nul \u{ad}shy",
 ];
 
-const CHECK_IDS: [&str; 8] = ["RC-01", "RC-02", "rc 05", "RC-05", "QR-01", "QR-09", "", "…"];
+const CHECK_IDS: [&str; 8] = [
+    "RC-01", "RC-02", "rc 05", "RC-05", "QR-01", "QR-09", "", "…",
+];
 
 /// A JSON value as it would arrive.
 pub fn json(text: &str) -> JsonText {
@@ -119,7 +161,12 @@ enum Mood {
 
 pub fn item(dice: &mut Dice, pass: Option<bool>) -> ChecklistItem {
     let check_id = dice.one_in(2).then(|| (*pick(dice, &CHECK_IDS)).to_owned());
-    ChecklistItem { check_id, question: text(dice), answer: text(dice), pass }
+    ChecklistItem {
+        check_id,
+        question: text(dice),
+        answer: text(dice),
+        pass,
+    }
 }
 
 /// Any vote for a role under one of its spellings.
@@ -154,14 +201,20 @@ fn vote_in(dice: &mut Dice, role: &str, mood: Mood) -> RoleVerdict {
     let confidence_score = if bad(dice) {
         (!dice.one_in(4)).then(|| json(pick::<&str>(dice, &CONFIDENCES)))
     } else {
-        Some(json(["0.6", "0.8", "0.95", "1"][usize::try_from(dice.below(4)).unwrap()]))
+        Some(json(
+            ["0.6", "0.8", "0.95", "1"][usize::try_from(dice.below(4)).unwrap()],
+        ))
     };
     let empty = bad(dice) && dice.one_in(3);
     let count = if empty { 0 } else { dice.below(3) + 1 };
     let checklist_results = (0..count)
         .map(|_| {
             let failed = bad(dice) && dice.one_in(2);
-            let pass = if failed { Some(false) } else { Some(true).filter(|_| !dice.one_in(6)) };
+            let pass = if failed {
+                Some(false)
+            } else {
+                Some(true).filter(|_| !dice.one_in(6))
+            };
             item(dice, pass)
         })
         .collect();
@@ -197,17 +250,33 @@ pub fn evidence(dice: &mut Dice, role: &str) -> Evidence {
     let calm = !dice.one_in(3);
     let findings: Vec<Finding> = (0..dice.below(5) + u64::from(calm))
         .map(|_| {
-            let pass =
-                if calm || dice.one_in(2) { Some(true) } else { Some(false).filter(|_| !dice.one_in(3)) };
+            let pass = if calm || dice.one_in(2) {
+                Some(true)
+            } else {
+                Some(false).filter(|_| !dice.one_in(3))
+            };
             finding(dice, pass)
         })
         .collect();
     let verdict = if calm {
         Stance::Approve
     } else {
-        *pick(dice, &[Stance::Reject, Stance::NeedsMoreInfo, Stance::Approve, Stance::Approve])
+        *pick(
+            dice,
+            &[
+                Stance::Reject,
+                Stance::NeedsMoreInfo,
+                Stance::Approve,
+                Stance::Approve,
+            ],
+        )
     };
-    Evidence { role: role.to_owned(), verdict, findings, required_actions: texts(dice, 2) }
+    Evidence {
+        role: role.to_owned(),
+        verdict,
+        findings,
+        required_actions: texts(dice, 2),
+    }
 }
 
 const ARTIFACTS: [&str; 8] = [
@@ -221,24 +290,41 @@ const ARTIFACTS: [&str; 8] = [
     "n/a",
 ];
 
-const METRICS: [&str; 10] =
-    ["1.2", "15.4", "-4.5", "55.0", "\"55 %\"", "null", "\"\"", "\"N/A\"", "[]", "true"];
+const METRICS: [&str; 10] = [
+    "1.2", "15.4", "-4.5", "55.0", "\"55 %\"", "null", "\"\"", "\"N/A\"", "[]", "true",
+];
 
 fn request(dice: &mut Dice, mood: Mood) -> CouncilRequest {
     let change = *pick(dice, &ChangeType::ALL);
     let good = mood != Mood::Wild || dice.one_in(2);
-    let value = |dice: &mut Dice, all: &[&str]| (*pick(dice, if good { &all[..4] } else { all })).to_owned();
+    let value = |dice: &mut Dice, all: &[&str]| {
+        (*pick(dice, if good { &all[..4] } else { all })).to_owned()
+    };
     let present = |dice: &mut Dice| good || !dice.one_in(8);
     let mut artifacts = serde_json::Map::new();
-    for name in ["spec_content", "diff_content", "validation_report", "monte_carlo_stats"] {
+    for name in [
+        "spec_content",
+        "diff_content",
+        "validation_report",
+        "monte_carlo_stats",
+    ] {
         if present(dice) {
             artifacts.insert(name.to_owned(), value(dice, &ARTIFACTS).into());
         }
     }
     let mut metrics = serde_json::Map::new();
-    for name in ["total_return", "sharpe", "max_dd", "oos_win_rate", "payoff_ratio"] {
+    for name in [
+        "total_return",
+        "sharpe",
+        "max_dd",
+        "oos_win_rate",
+        "payoff_ratio",
+    ] {
         if present(dice) {
-            metrics.insert(name.to_owned(), serde_json::from_str(&value(dice, &METRICS)).unwrap());
+            metrics.insert(
+                name.to_owned(),
+                serde_json::from_str(&value(dice, &METRICS)).unwrap(),
+            );
         }
     }
     let whole = serde_json::json!({
@@ -269,7 +355,10 @@ pub fn foreign(dice: &mut Dice, change: ChangeType, roles: &Roles) -> String {
 
 /// Any council.
 pub fn council(dice: &mut Dice, roles: &Roles) -> Council {
-    let mood = *pick(dice, &[Mood::Good, Mood::Good, Mood::Good, Mood::Mixed, Mood::Wild]);
+    let mood = *pick(
+        dice,
+        &[Mood::Good, Mood::Good, Mood::Good, Mood::Mixed, Mood::Wild],
+    );
     let request = request(dice, mood);
     let (mut votes, mut evidences) = (Vec::new(), Vec::new());
     for role in roles.required(request.change_type) {
@@ -278,8 +367,16 @@ pub fn council(dice: &mut Dice, roles: &Roles) -> Council {
             evidences.push(evidence(dice, &role.name));
             filled = true;
         }
-        let absent = if mood == Mood::Good { dice.one_in(40) } else { dice.one_in(8) };
-        let count = if absent { 0 } else { 1 + u64::from(dice.one_in(5)) + u64::from(dice.one_in(9)) };
+        let absent = if mood == Mood::Good {
+            dice.one_in(40)
+        } else {
+            dice.one_in(8)
+        };
+        let count = if absent {
+            0
+        } else {
+            1 + u64::from(dice.one_in(5)) + u64::from(dice.one_in(9))
+        };
         for _ in u64::from(filled && dice.one_in(2))..count {
             let spelling = spelling(dice, &role.name);
             votes.push(vote_in(dice, &spelling, mood));
@@ -294,7 +391,11 @@ pub fn council(dice: &mut Dice, roles: &Roles) -> Council {
         let copy = pick(dice, &votes).clone();
         votes.push(copy);
     }
-    let mut council = Council { request, votes, evidence: evidences };
+    let mut council = Council {
+        request,
+        votes,
+        evidence: evidences,
+    };
     shuffle(dice, &mut council.votes);
     council
 }

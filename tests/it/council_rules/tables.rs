@@ -38,7 +38,12 @@ fn vote(role: &str) -> RoleVerdict {
 
 fn item(check_id: Option<&str>, question: &str, pass: Option<bool>) -> ChecklistItem {
     let (check_id, question) = (check_id.map(str::to_owned), question.to_owned());
-    ChecklistItem { check_id, question, answer: "Seen.".to_owned(), pass }
+    ChecklistItem {
+        check_id,
+        question,
+        answer: "Seen.".to_owned(),
+        pass,
+    }
 }
 
 fn row(check_id: &str, severity: Severity, axis: Axis, pass: Option<bool>) -> Finding {
@@ -61,8 +66,16 @@ impl Case {
     fn with(change: &str, roles: Roles) -> Case {
         let mut request = super::example::request();
         request.change_type = serde_json::from_str(&format!("\"{change}\"")).unwrap();
-        let votes = roles.required(request.change_type).map(|role| vote(&role.name)).collect();
-        Case { roles, request, votes, evidence: Vec::new() }
+        let votes = roles
+            .required(request.change_type)
+            .map(|role| vote(&role.name))
+            .collect();
+        Case {
+            roles,
+            request,
+            votes,
+            evidence: Vec::new(),
+        }
     }
 
     fn of(change: &str) -> Case {
@@ -86,14 +99,21 @@ impl Case {
     }
 
     fn worry(&mut self, role: usize, concerns: usize) {
-        self.votes[role].concerns = (0..concerns).map(|number| format!("worry {number}")).collect();
+        self.votes[role].concerns = (0..concerns)
+            .map(|number| format!("worry {number}"))
+            .collect();
     }
 
     fn compute(&mut self, role: &str, rows: Vec<Finding>) {
         let mut findings = vec![row("00", Severity::Minor, Axis::Assumptions, Some(true))];
         findings.extend(rows);
         let (role, verdict) = (role.to_owned(), Stance::Approve);
-        self.evidence.push(Evidence { role, verdict, findings, required_actions: Vec::new() });
+        self.evidence.push(Evidence {
+            role,
+            verdict,
+            findings,
+            required_actions: Vec::new(),
+        });
     }
 }
 
@@ -106,21 +126,42 @@ fn shipped_but(from: &str, to: &str) -> Roles {
 fn a_sound_case_is_approved_and_uncovered_axes_say_so() {
     for (change, not_assessed) in [
         ("DECLARE_PASS", vec![]),
-        ("FREEZE_SPEC", vec![Axis::RealisticNewness, Axis::Implications]),
-        ("UPDATE_CONFIG", vec![Axis::RealisticNewness, Axis::Overfitting]),
+        (
+            "FREEZE_SPEC",
+            vec![Axis::RealisticNewness, Axis::Implications],
+        ),
+        (
+            "UPDATE_CONFIG",
+            vec![Axis::RealisticNewness, Axis::Overfitting],
+        ),
         (
             "CODE_REFACTOR",
-            vec![Axis::Assumptions, Axis::Applicability, Axis::RealisticNewness, Axis::Overfitting],
+            vec![
+                Axis::Assumptions,
+                Axis::Applicability,
+                Axis::RealisticNewness,
+                Axis::Overfitting,
+            ],
         ),
     ] {
         let ruling = Case::of(change).decide();
         assert_eq!(ruling.decision.final_outcome.as_str(), YES, "{change}");
         for axis in Axis::ALL {
-            let expect = if not_assessed.contains(&axis) { 50 } else { 100 };
-            assert_eq!(ruling.decision.axis_scores.get(axis).tenths(), expect, "{change} {axis:?}");
+            let expect = if not_assessed.contains(&axis) {
+                50
+            } else {
+                100
+            };
+            assert_eq!(
+                ruling.decision.axis_scores.get(axis).tenths(),
+                expect,
+                "{change} {axis:?}"
+            );
         }
         assert_eq!(ruling.deliberation.not_assessed, not_assessed, "{change}");
-        assert!(ruling.deliberation.dissent.is_empty() && ruling.decision.blocking_issues.is_empty());
+        assert!(
+            ruling.deliberation.dissent.is_empty() && ruling.decision.blocking_issues.is_empty()
+        );
     }
 }
 
@@ -130,7 +171,10 @@ fn what_weakens_an_approval() {
         let mut case = Case::pass();
         change(&mut case.votes[CA]);
         let ruling = case.decide();
-        (ruling.decision.final_outcome.as_str(), ruling.deliberation.seats[CA].notes.len())
+        (
+            ruling.decision.final_outcome.as_str(),
+            ruling.deliberation.seats[CA].notes.len(),
+        )
     };
     for (confidence, expect) in [
         ("0.59", (OPEN, 1)),
@@ -142,31 +186,55 @@ fn what_weakens_an_approval() {
         ("-0.6", (OPEN, 1)),
         ("\"0.9\"", (OPEN, 1)),
     ] {
-        assert_eq!(weak(&|vote| vote.confidence_score = Some(json(confidence))), expect, "{confidence}");
+        assert_eq!(
+            weak(&|vote| vote.confidence_score = Some(json(confidence))),
+            expect,
+            "{confidence}"
+        );
     }
     assert_eq!(weak(&|vote| vote.confidence_score = None), (OPEN, 1));
     assert_eq!(weak(&|vote| vote.checklist_results.clear()), (OPEN, 1));
-    for (pass, expect) in [(Some(true), (YES, 0)), (None, (YES, 0)), (Some(false), (OPEN, 1))] {
+    for (pass, expect) in [
+        (Some(true), (YES, 0)),
+        (None, (YES, 0)),
+        (Some(false), (OPEN, 1)),
+    ] {
         assert_eq!(
             weak(&|vote| vote.checklist_results.push(item(None, "Another?", pass))),
             expect,
             "{pass:?}"
         );
     }
-    for word in ["approve", "APPROVE ", "APPROVED", "", "ABSTAIN", "\u{202e}APPROVE"] {
-        assert_eq!(weak(&|vote| vote.verdict = word.to_owned()), (OPEN, 1), "{word:?}");
+    for word in [
+        "approve",
+        "APPROVE ",
+        "APPROVED",
+        "",
+        "ABSTAIN",
+        "\u{202e}APPROVE",
+    ] {
+        assert_eq!(
+            weak(&|vote| vote.verdict = word.to_owned()),
+            (OPEN, 1),
+            "{word:?}"
+        );
     }
     // A rejection is never weakened into anything.
     let mut case = Case::pass();
-    case.votes[QR] =
-        RoleVerdict { verdict: NO.to_owned(), confidence_score: None, ..vote("Quant Researcher") };
+    case.votes[QR] = RoleVerdict {
+        verdict: NO.to_owned(),
+        confidence_score: None,
+        ..vote("Quant Researcher")
+    };
     assert_eq!(case.outcome(), NO);
 }
 
 #[test]
 fn a_role_s_own_floor_of_confidence() {
-    let roles =
-        shipped_but("  - name: Code Auditor\n", "  - name: Code Auditor\n    confidence_floor: 0.85\n");
+    let roles = shipped_but(
+        "  - name: Code Auditor\n",
+        "  - name: Code Auditor\n    confidence_floor: 0.85\n",
+    );
     for (confidence, expect) in [("0.84", OPEN), ("0.85", YES), ("0.86", YES)] {
         let mut case = Case::with("CODE_REFACTOR", roles.clone());
         case.votes[0].confidence_score = Some(json(confidence));
@@ -212,15 +280,29 @@ fn what_votes_cost() {
     assert_eq!((cost(YES), cost(OPEN), cost(NO)), (100, 60, 40));
     let mut absent = Case::pass();
     absent.votes.remove(RO);
-    assert_eq!((absent.score(Axis::Applicability), absent.score(Axis::Assumptions)), (50, 50));
-    assert_eq!((absent.score(Axis::CodeCorrectness), absent.outcome()), (100, OPEN));
+    assert_eq!(
+        (
+            absent.score(Axis::Applicability),
+            absent.score(Axis::Assumptions)
+        ),
+        (50, 50)
+    );
+    assert_eq!(
+        (absent.score(Axis::CodeCorrectness), absent.outcome()),
+        (100, OPEN)
+    );
     // Where more is taken off than the cap allows, the smaller counts.
     for (failed, expect) in [(0, 40), (1, 40), (2, 30), (3, 10), (4, 0), (5, 0)] {
         let mut case = Case::pass();
         case.votes[CA].verdict = NO.to_owned();
-        let questions = (0..failed).map(|number| item(None, &format!("Check {number}?"), Some(false)));
+        let questions =
+            (0..failed).map(|number| item(None, &format!("Check {number}?"), Some(false)));
         case.votes[CA].checklist_results.extend(questions);
-        assert_eq!(case.score(Axis::CodeCorrectness), expect, "{failed} failed checks");
+        assert_eq!(
+            case.score(Axis::CodeCorrectness),
+            expect,
+            "{failed} failed checks"
+        );
     }
 }
 
@@ -254,26 +336,47 @@ fn what_concerns_cost() {
     for (concerns, expect) in [(0, 100), (1, 90), (2, 80), (3, 70), (4, 70), (9, 70)] {
         let mut case = Case::pass();
         case.worry(IE, concerns);
-        assert_eq!((case.score(Axis::Implications), case.outcome()), (expect, YES), "{concerns}");
+        assert_eq!(
+            (case.score(Axis::Implications), case.outcome()),
+            (expect, YES),
+            "{concerns}"
+        );
         // Those of Risk Officer and Realism Checker both count on the assumptions.
         let mut case = Case::pass();
         case.worry(RO, concerns);
         assert_eq!(
-            (case.score(Axis::Assumptions), case.score(Axis::Applicability)),
+            (
+                case.score(Axis::Assumptions),
+                case.score(Axis::Applicability)
+            ),
             (expect, 100),
             "{concerns}"
         );
         case.worry(RC, 1);
         assert_eq!(
-            (case.score(Axis::Assumptions), case.score(Axis::RealisticNewness)),
+            (
+                case.score(Axis::Assumptions),
+                case.score(Axis::RealisticNewness)
+            ),
             (expect - 10, 100),
             "{concerns}"
         );
     }
     let mut same = Case::pass();
-    same.votes[IE].concerns =
-        ["No rollback.", "no ROLLBACK", " no\nrollback!", "", "\u{200b}"].map(str::to_owned).to_vec();
-    assert_eq!(same.score(Axis::Implications), 90, "one concern in three spellings");
+    same.votes[IE].concerns = [
+        "No rollback.",
+        "no ROLLBACK",
+        " no\nrollback!",
+        "",
+        "\u{200b}",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    assert_eq!(
+        same.score(Axis::Implications),
+        90,
+        "one concern in three spellings"
+    );
 }
 
 #[test]
@@ -282,30 +385,56 @@ fn the_floor_of_an_axis() {
     let fine = shipped_but("failed_minor: 10", "failed_minor: 1");
     let score = |roles: &Roles, minors: usize| {
         let mut case = Case::with("DECLARE_PASS", roles.clone());
-        let rows = (0..minors)
-            .map(|number| row(&format!("M{number}"), Severity::Minor, Axis::Implications, Some(false)));
+        let rows = (0..minors).map(|number| {
+            row(
+                &format!("M{number}"),
+                Severity::Minor,
+                Axis::Implications,
+                Some(false),
+            )
+        });
         case.compute("Realism Checker", rows.collect());
         let ruling = case.decide();
-        let rule = ruling.deliberation.rules.iter().find(|rule| rule.rule == Rule::AxisFloor).unwrap();
+        let rule = ruling
+            .deliberation
+            .rules
+            .iter()
+            .find(|rule| rule.rule == Rule::AxisFloor)
+            .unwrap();
         (
             ruling.decision.axis_scores.implications.tenths(),
             rule.result.as_str(),
             ruling.decision.final_outcome.as_str(),
         )
     };
-    for (minors, tenths, expect) in
-        [(39, 61, YES), (40, 60, YES), (41, 59, OPEN), (69, 31, OPEN), (70, 30, OPEN), (71, 29, NO)]
-    {
+    for (minors, tenths, expect) in [
+        (39, 61, YES),
+        (40, 60, YES),
+        (41, 59, OPEN),
+        (69, 31, OPEN),
+        (70, 30, OPEN),
+        (71, 29, NO),
+    ] {
         assert_eq!(score(&fine, minors), (tenths, expect, expect), "{minors}");
     }
-    let floors = "deadline_s: 86400\n    floors: [{axis: implications, reject_below: 50, unsure_below: 80}]";
-    let text =
-        SHIPPED.replacen("failed_minor: 10", "failed_minor: 1", 1).replacen("deadline_s: 86400", floors, 1);
+    let floors =
+        "deadline_s: 86400\n    floors: [{axis: implications, reject_below: 50, unsure_below: 80}]";
+    let text = SHIPPED
+        .replacen("failed_minor: 10", "failed_minor: 1", 1)
+        .replacen("deadline_s: 86400", floors, 1);
     let own = Roles::read(PATH, &text).unwrap();
-    for (minors, tenths, expect) in
-        [(19, 81, YES), (20, 80, YES), (21, 79, OPEN), (50, 50, OPEN), (51, 49, NO)]
-    {
-        assert_eq!(score(&own, minors), (tenths, expect, expect), "own floor, {minors}");
+    for (minors, tenths, expect) in [
+        (19, 81, YES),
+        (20, 80, YES),
+        (21, 79, OPEN),
+        (50, 50, OPEN),
+        (51, 49, NO),
+    ] {
+        assert_eq!(
+            score(&own, minors),
+            (tenths, expect, expect),
+            "own floor, {minors}"
+        );
     }
     // An axis that nobody answers for has no floor.
     let mut case = Case::of("CODE_REFACTOR");
@@ -326,7 +455,10 @@ fn computed_rows() {
         (Blocker, Some(false), 80, NO),
     ] {
         let mut case = Case::pass();
-        case.compute("Realism Checker", vec![row("RC-05", severity, Axis::CodeCorrectness, pass)]);
+        case.compute(
+            "Realism Checker",
+            vec![row("RC-05", severity, Axis::CodeCorrectness, pass)],
+        );
         assert_eq!(
             (case.score(Axis::CodeCorrectness), case.outcome()),
             (tenths, expect),
@@ -353,9 +485,15 @@ fn one_check_counts_once_an_axis_and_in_its_worst_form() {
     let scores = |rows: Vec<Finding>, filed: &[&str]| {
         let mut case = Case::pass();
         case.compute("Realism Checker", rows);
-        case.votes[RC].checklist_results.extend(filed.iter().map(|id| item(Some(id), "Again?", Some(false))));
+        case.votes[RC]
+            .checklist_results
+            .extend(filed.iter().map(|id| item(Some(id), "Again?", Some(false))));
         let ruling = case.decide();
-        let worst = ruling.deliberation.seats[RC].failed_checks.iter().map(|check| check.severity).max();
+        let worst = ruling.deliberation.seats[RC]
+            .failed_checks
+            .iter()
+            .map(|check| check.severity)
+            .max();
         (
             ruling.decision.axis_scores.realistic_newness.tenths(),
             ruling.decision.axis_scores.overfitting.tenths(),
@@ -365,29 +503,60 @@ fn one_check_counts_once_an_axis_and_in_its_worst_form() {
     let on = |axis, severity| row("RC-05", severity, axis, Some(false));
     let (newness, fit) = (Axis::RealisticNewness, Axis::Overfitting);
     // One minor failure weakens nothing.
-    assert_eq!(scores(vec![on(newness, Minor)], &[]), (90, 100, Some(Minor)));
-    assert_eq!(scores(vec![on(newness, Minor), on(newness, Minor)], &[]), (90, 100, Some(Minor)));
+    assert_eq!(
+        scores(vec![on(newness, Minor)], &[]),
+        (90, 100, Some(Minor))
+    );
+    assert_eq!(
+        scores(vec![on(newness, Minor), on(newness, Minor)], &[]),
+        (90, 100, Some(Minor))
+    );
     // The same check on another axis counts there as well; it does not move.
-    assert_eq!(scores(vec![on(newness, Minor), on(fit, Minor)], &[]), (90, 90, Some(Minor)));
-    // What is filed under the check's name is major, on the role's own axis, and weakens the vote: -20, -10, cap 60.
-    assert_eq!(scores(vec![on(newness, Minor)], &["rc05"]), (60, 100, Some(Major)));
-    assert_eq!(scores(vec![on(fit, Minor)], &["RC 05"]), (60, 90, Some(Major)));
-    assert_eq!(scores(vec![on(fit, Blocker)], &["RC-05"]), (40, 80, Some(Blocker)));
+    assert_eq!(
+        scores(vec![on(newness, Minor), on(fit, Minor)], &[]),
+        (90, 90, Some(Minor))
+    );
+    // What is filed under the check's name is major, on the role's own axis, and weakens the vote:
+    // -20, -10, cap 60.
+    assert_eq!(
+        scores(vec![on(newness, Minor)], &["rc05"]),
+        (60, 100, Some(Major))
+    );
+    assert_eq!(
+        scores(vec![on(fit, Minor)], &["RC 05"]),
+        (60, 90, Some(Major))
+    );
+    assert_eq!(
+        scores(vec![on(fit, Blocker)], &["RC-05"]),
+        (40, 80, Some(Blocker))
+    );
     // A passing blocker does not lend its severity to a filed copy.
     let passed = row("RC-05", Blocker, newness, Some(true));
-    assert_eq!(scores(vec![passed.clone()], &["RC-05"]), (60, 100, Some(Major)));
-    assert_eq!(scores(vec![passed, on(newness, Minor)], &[]), (90, 100, Some(Minor)));
+    assert_eq!(
+        scores(vec![passed.clone()], &["RC-05"]),
+        (60, 100, Some(Major))
+    );
+    assert_eq!(
+        scores(vec![passed, on(newness, Minor)], &[]),
+        (90, 100, Some(Minor))
+    );
 }
 
 #[test]
 fn aliases_fill_one_seat_and_the_worst_vote_holds_it() {
     let mut case = Case::pass();
-    case.votes.push(RoleVerdict { verdict: OPEN.to_owned(), ..vote("r.o.") });
+    case.votes.push(RoleVerdict {
+        verdict: OPEN.to_owned(),
+        ..vote("r.o.")
+    });
     case.votes.push(vote("RISK\u{200b} OFFICER"));
     let ruling = case.decide();
     assert_eq!(ruling.deliberation.seats.len(), 5);
     let seat = &ruling.deliberation.seats[RO];
-    assert_eq!((seat.role.as_str(), seat.verdict.as_str(), seat.votes), ("Risk Officer", OPEN, 3));
+    assert_eq!(
+        (seat.role.as_str(), seat.verdict.as_str(), seat.votes),
+        ("Risk Officer", OPEN, 3)
+    );
     assert!(ruling.deliberation.foreign.is_empty());
 }
 
@@ -409,7 +578,11 @@ fn roles_without_a_seat() {
         stray.concerns = vec!["A worry.".to_owned()];
         case.votes.push(stray);
         let ruling = case.decide();
-        assert_eq!(ruling.decision.final_outcome.as_str(), expect, "{role:?} {verdict}");
+        assert_eq!(
+            ruling.decision.final_outcome.as_str(),
+            expect,
+            "{role:?} {verdict}"
+        );
         let scores = Case::of("UPDATE_CONFIG").decide().decision.axis_scores;
         assert_eq!(ruling.decision.axis_scores, scores, "{role:?} {verdict}");
         assert_eq!(ruling.deliberation.foreign.len(), 1, "{role:?}");
@@ -433,14 +606,30 @@ fn what_a_change_needs() {
         case.outcome()
     };
     for (change, needed) in [
-        ("DECLARE_PASS", vec!["validation_report", "monte_carlo_stats"]),
+        (
+            "DECLARE_PASS",
+            vec!["validation_report", "monte_carlo_stats"],
+        ),
         ("FREEZE_SPEC", vec!["spec_content"]),
         ("UPDATE_CONFIG", vec!["diff_content"]),
         ("CODE_REFACTOR", vec!["diff_content"]),
     ] {
-        for artifact in ["spec_content", "diff_content", "validation_report", "monte_carlo_stats"] {
-            let expect = if needed.contains(&artifact) { OPEN } else { YES };
-            assert_eq!(without(change, artifact), expect, "{change} without {artifact}");
+        for artifact in [
+            "spec_content",
+            "diff_content",
+            "validation_report",
+            "monte_carlo_stats",
+        ] {
+            let expect = if needed.contains(&artifact) {
+                OPEN
+            } else {
+                YES
+            };
+            assert_eq!(
+                without(change, artifact),
+                expect,
+                "{change} without {artifact}"
+            );
         }
     }
     for metric in ["total_return", "sharpe", "max_dd", "oos_win_rate"] {
@@ -458,7 +647,10 @@ fn what_a_change_needs() {
             ("true", OPEN),
         ] {
             let mut case = Case::pass();
-            case.request.context.key_metrics.insert(metric.to_owned(), json(value));
+            case.request
+                .context
+                .key_metrics
+                .insert(metric.to_owned(), json(value));
             assert_eq!(case.outcome(), expect, "{metric}: {value}");
             case.request.context.key_metrics.remove(metric);
             assert_eq!(case.outcome(), OPEN, "{metric}");
@@ -466,7 +658,11 @@ fn what_a_change_needs() {
     }
     let mut config = Case::of("UPDATE_CONFIG");
     config.request.context.key_metrics.clear();
-    assert_eq!(config.outcome(), YES, "figures are for a strategy that passed");
+    assert_eq!(
+        config.outcome(),
+        YES,
+        "figures are for a strategy that passed"
+    );
 }
 
 #[test]
@@ -483,9 +679,14 @@ fn what_is_said() {
     });
     assert_eq!(
         approved.summary_reasoning,
-        "The council APPROVES this proposal. All 5 required roles approve; the lowest axis is implications (Axis 6 score: 9.0)."
+        "The council APPROVES this proposal. All 5 required roles approve; the lowest axis is \
+            implications (Axis 6 score: 9.0)."
     );
-    assert_eq!(approved.next_steps, ["tell the desk", "Watch it."], "conditions, in roster order, each once");
+    assert_eq!(
+        approved.next_steps,
+        ["tell the desk", "Watch it."],
+        "conditions, in roster order, each once"
+    );
 
     let open = said(&|case| {
         case.votes.remove(RO);
@@ -496,7 +697,9 @@ fn what_is_said() {
     });
     assert_eq!(
         open.summary_reasoning,
-        "The council NEEDS MORE INFORMATION on this proposal. The lowest axis is assumptions (Axis 1 score: 5.0). Missing: the verdict of the Risk Officer, the artifact monte_carlo_stats, the metric sharpe. Open questions: Code Auditor."
+        "The council NEEDS MORE INFORMATION on this proposal. The lowest axis is assumptions (Axis \
+            1 score: 5.0). Missing: the verdict of the Risk Officer, the artifact \
+                monte_carlo_stats, the metric sharpe. Open questions: Code Auditor."
     );
     assert_eq!(
         open.blocking_issues,
@@ -520,41 +723,60 @@ fn what_is_said() {
         for seat in [QR, RO, CA] {
             case.votes[seat].verdict = NO.to_owned();
         }
-        case.votes[QR].concerns =
-            vec!["Quant  researcher saw leakage".to_owned(), "Too few trades!".to_owned()];
+        case.votes[QR].concerns = vec![
+            "Quant  researcher saw leakage".to_owned(),
+            "Too few trades!".to_owned(),
+        ];
         case.votes[QR].required_actions = vec!["Split the data.".to_owned()];
         case.votes[IE].required_actions = vec!["Not asked.".to_owned()];
     });
     assert_eq!(
         rejected.summary_reasoning,
-        "The council REJECTS this proposal. The Risk Officer flagged material applicability risks (Axis 2 score: 4.0)."
+        "The council REJECTS this proposal. The Risk Officer flagged material applicability risks \
+            (Axis 2 score: 4.0)."
     );
     assert_eq!(
         rejected.blocking_issues,
-        ["Quant researcher saw leakage", "Too few trades detected by Quant Researcher."]
+        [
+            "Quant researcher saw leakage",
+            "Too few trades detected by Quant Researcher."
+        ]
     );
     assert_eq!(rejected.next_steps, ["Split the data."]);
 
     let silent = said(&|case| case.votes[QR].verdict = NO.to_owned());
     assert_eq!(
         silent.summary_reasoning,
-        "The council REJECTS this proposal. While the code is correct and applicable, the Quant Researcher flagged material overfitting risks (Axis 5 score: 4.0)."
+        "The council REJECTS this proposal. While the code is correct and applicable, the Quant \
+            Researcher flagged material overfitting risks (Axis 5 score: 4.0)."
     );
-    assert_eq!(silent.blocking_issues, ["Quant Researcher rejects and has a veto."]);
+    assert_eq!(
+        silent.blocking_issues,
+        ["Quant Researcher rejects and has a veto."]
+    );
 
     let unsure = said(&|case| case.votes[RC].confidence_score = Some(json("0.5")));
     assert_eq!(
         unsure.summary_reasoning,
-        "The council NEEDS MORE INFORMATION on this proposal. While the code is correct and applicable, the Realism Checker left minor realism risks open (Axis 4 score: 6.0). Open questions: Realism Checker."
+        "The council NEEDS MORE INFORMATION on this proposal. While the code is correct and \
+            applicable, the Realism Checker left minor realism risks open (Axis 4 score: 6.0). \
+                Open questions: Realism Checker."
     );
     assert_eq!(
         unsure.blocking_issues,
         ["Realism Checker: approves with a confidence below 0.6: it counts as NEEDS_MORE_INFO"]
     );
 
-    let objected =
-        said(&|case| case.votes.push(RoleVerdict { verdict: NO.to_owned(), ..vote("Compliance") }));
-    assert_eq!(objected.blocking_issues, ["Compliance, which has no seat here, does not approve."]);
+    let objected = said(&|case| {
+        case.votes.push(RoleVerdict {
+            verdict: NO.to_owned(),
+            ..vote("Compliance")
+        })
+    });
+    assert_eq!(
+        objected.blocking_issues,
+        ["Compliance, which has no seat here, does not approve."]
+    );
 }
 
 #[test]
@@ -562,38 +784,67 @@ fn the_size_of_a_risk_and_what_is_sound() {
     let fine = shipped_but("failed_minor: 10", "failed_minor: 1");
     let said = |axis: Axis, minors: usize| {
         let mut case = Case::with("DECLARE_PASS", fine.clone());
-        let rows = (0..minors).map(|number| row(&format!("M{number}"), Severity::Minor, axis, Some(false)));
+        let rows = (0..minors)
+            .map(|number| row(&format!("M{number}"), Severity::Minor, axis, Some(false)));
         case.compute("Realism Checker", rows.collect());
         case.votes[QR].verdict = NO.to_owned();
         case.decide().decision.summary_reasoning
     };
-    for (minors, expect) in
-        [(60, "material overfitting risks (Axis 5 score: 4.0)"), (61, "minor"), (62, "minor")]
-    {
+    for (minors, expect) in [
+        (60, "material overfitting risks (Axis 5 score: 4.0)"),
+        (61, "minor"),
+        (62, "minor"),
+    ] {
         let text = said(Axis::Implications, minors);
-        let expect = if minors == 60 { expect } else { "significant implication risks (Axis 6 score: 3" };
+        let expect = if minors == 60 {
+            expect
+        } else {
+            "significant implication risks (Axis 6 score: 3"
+        };
         assert!(text.contains(expect), "{minors}: {text}");
     }
-    for (minors, expect) in
-        [(10, "While the code is correct and applicable, the"), (11, "While the code is applicable, the")]
-    {
-        assert!(said(Axis::CodeCorrectness, minors).contains(expect), "{minors}");
+    for (minors, expect) in [
+        (10, "While the code is correct and applicable, the"),
+        (11, "While the code is applicable, the"),
+    ] {
+        assert!(
+            said(Axis::CodeCorrectness, minors).contains(expect),
+            "{minors}"
+        );
     }
-    for (minors, expect) in
-        [(10, "While the code is correct and applicable, the"), (11, "While the code is correct, the")]
-    {
-        assert!(said(Axis::Applicability, minors).contains(expect), "{minors}");
+    for (minors, expect) in [
+        (10, "While the code is correct and applicable, the"),
+        (11, "While the code is correct, the"),
+    ] {
+        assert!(
+            said(Axis::Applicability, minors).contains(expect),
+            "{minors}"
+        );
     }
     let unsure = |minors: usize| {
         let mut case = Case::with("DECLARE_PASS", fine.clone());
-        let rows = (0..minors)
-            .map(|number| row(&format!("M{number}"), Severity::Minor, Axis::Implications, Some(false)));
+        let rows = (0..minors).map(|number| {
+            row(
+                &format!("M{number}"),
+                Severity::Minor,
+                Axis::Implications,
+                Some(false),
+            )
+        });
         case.compute("Realism Checker", rows.collect());
         case.votes[QR].verdict = OPEN.to_owned();
         case.decide().decision.summary_reasoning
     };
-    assert!(unsure(40).contains("minor overfitting risks open (Axis 5 score: 6.0)"), "{}", unsure(40));
-    assert!(unsure(41).contains("flagged material implication risks (Axis 6 score: 5.9)"), "{}", unsure(41));
+    assert!(
+        unsure(40).contains("minor overfitting risks open (Axis 5 score: 6.0)"),
+        "{}",
+        unsure(40)
+    );
+    assert!(
+        unsure(41).contains("flagged material implication risks (Axis 6 score: 5.9)"),
+        "{}",
+        unsure(41)
+    );
 }
 
 #[test]
@@ -606,7 +857,16 @@ fn text_is_cut_and_cleaned() {
     }
     let mut case = Case::pass();
     case.votes[QR].verdict = NO.to_owned();
-    case.votes[QR].concerns = vec!["\u{1b}[2J\u{202e}a\r\n\tb\u{200b}c\u{0} ".to_owned(), "???".to_owned()];
+    case.votes[QR].concerns = vec![
+        "\u{1b}[2J\u{202e}a\r\n\tb\u{200b}c\u{0} ".to_owned(),
+        "???".to_owned(),
+    ];
     let issues = case.decide().decision.blocking_issues;
-    assert_eq!(issues, ["[2J a b c detected by Quant Researcher.", "??? detected by Quant Researcher."]);
+    assert_eq!(
+        issues,
+        [
+            "[2J a b c detected by Quant Researcher.",
+            "??? detected by Quant Researcher."
+        ]
+    );
 }

@@ -1,5 +1,5 @@
-//! Requests that kill the gate whenever it takes them up: the third attempt refuses them unread, keeps their
-//! bytes, and costs nobody else more than one attempt.
+//! Requests that kill the gate whenever it takes them up: the third attempt refuses them unread,
+//! keeps their bytes, and costs nobody else more than one attempt.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,14 +11,15 @@ use spoolgate_wire::code::Code;
 
 use crate::kit::world::World;
 
-/// A disk on which the gate dies with every claim of a file named `poison`: when it was just made, and when
-/// it is read again.
+/// A disk on which the gate dies with every claim of a file named `poison`: when it was just made,
+/// and when it is read again.
 fn poisoned(seed: u64) -> World {
     World::with_disk(
         seed,
         Box::new(|verb, path: &Path, to, is_after| {
             let is_poison = path.to_string_lossy().contains("poison");
-            let is_begun = verb == "rename_new" && is_after && path.starts_with("spool/in") && to.is_some();
+            let is_begun =
+                verb == "rename_new" && is_after && path.starts_with("spool/in") && to.is_some();
             let is_read = verb == "read" && path.starts_with("spool/work");
             if is_poison && (is_begun || is_read) {
                 panic!("killed by {}", path.display());
@@ -46,11 +47,19 @@ fn run(world: &World) -> usize {
 fn decided(world: &World) -> BTreeMap<String, (Option<Code>, Option<String>, u64)> {
     let home = world.open();
     let mut by_file = BTreeMap::new();
-    for line in world.ledger().iter().filter(|line| line["kind"] == "decision") {
+    for line in world
+        .ledger()
+        .iter()
+        .filter(|line| line["kind"] == "decision")
+    {
         let (batch, decision) = home.decision(line["seq"].as_u64().unwrap()).unwrap();
         let about = (decision.metadata.code, decision.kept, batch);
         if decision.file.starts_with("f-") {
-            assert!(by_file.insert(decision.file.clone(), about).is_none(), "{} twice", decision.file);
+            assert!(
+                by_file.insert(decision.file.clone(), about).is_none(),
+                "{} twice",
+                decision.file
+            );
         }
     }
     by_file
@@ -76,7 +85,11 @@ fn a_poisoned_request_is_given_up_and_all_others_are_decided() {
             let id = format!("f-1{n}-poison");
             bytes.insert(format!("{id}.json"), send(&mut world, &id));
         }
-        assert_eq!(run(&world), 2 * usize::try_from(poisons).unwrap(), "two deaths each");
+        assert_eq!(
+            run(&world),
+            2 * usize::try_from(poisons).unwrap(),
+            "two deaths each"
+        );
         let decided = decided(&world);
         assert_eq!(decided.len(), 30 + bytes.len());
         for (file, (code, kept, _)) in &decided {
@@ -85,22 +98,29 @@ fn a_poisoned_request_is_given_up_and_all_others_are_decided() {
                     assert_eq!(*code, Some(Code::Internal), "{file}");
                     let kept = world.root.join("spool").join(kept.as_ref().unwrap());
                     assert_eq!(&fs::read_to_string(kept).unwrap(), text, "{file}");
-                    assert!(world.answer_path("", &format!("{file}.error.json")).exists(), "{file}");
+                    assert!(
+                        world
+                            .answer_path("", &format!("{file}.error.json"))
+                            .exists(),
+                        "{file}"
+                    );
                 }
                 None => assert_eq!((*code, kept), (None, &None), "{file}"),
             }
         }
         for folder in ["spool/work", "spool/in"] {
             let left = fs::read_dir(world.root.join(folder)).unwrap();
-            let left: Vec<_> =
-                left.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect();
+            let left: Vec<_> = left
+                .map(|entry| entry.unwrap().path())
+                .filter(|path| path.is_file())
+                .collect();
             assert!(left.is_empty(), "{left:?}");
         }
     }
 }
 
-/// Claims that died beside a poisoned one are decided one a batch, before it is taken up a third time, and
-/// at their second attempt.
+/// Claims that died beside a poisoned one are decided one a batch, before it is taken up a third
+/// time, and at their second attempt.
 #[test]
 fn who_died_beside_it_is_decided_at_the_second_attempt() {
     let mut world = poisoned(84);
@@ -132,7 +152,10 @@ fn who_died_beside_it_is_decided_at_the_second_attempt() {
     assert_eq!(run(&world), 0, "the third attempt is not one");
     let decided = decided(&world);
     let batches: Vec<u64> = names(0..5).map(|name| decided[&name].2).collect();
-    assert!(batches.windows(2).all(|pair| pair[0] < pair[1]), "one a batch: {batches:?}");
+    assert!(
+        batches.windows(2).all(|pair| pair[0] < pair[1]),
+        "one a batch: {batches:?}"
+    );
     assert_eq!(decided.len(), 11);
 }
 

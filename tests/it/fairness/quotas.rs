@@ -17,8 +17,16 @@ fn a_spool_gets_its_quota_and_the_rest_stays() {
             (0..files).for_each(|n| tree.put(&origin, &format!("f{n:02}.json"), 100, true));
             let mut scanner = scanner(1, Some(quota(10, 1_000_000)));
             let (served, news) = drain(&mut scanner, &tree, 0);
-            assert_eq!((served.len(), tree.left(&origin)), (claimed, files - claimed), "{files} {origin:?}");
-            assert_eq!((news.len(), scanner.has_waiting()), (files - claimed, files > claimed), "{news:?}");
+            assert_eq!(
+                (served.len(), tree.left(&origin)),
+                (claimed, files - claimed),
+                "{files} {origin:?}"
+            );
+            assert_eq!(
+                (news.len(), scanner.has_waiting()),
+                (files - claimed, files > claimed),
+                "{news:?}"
+            );
         }
     }
     // The same by bytes.
@@ -54,9 +62,17 @@ fn quotas_come_back_evenly_and_are_told_of_twice() {
         assert_eq!(served, allowed.min(40), "after {second} s");
     }
     assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0].0 == 0 && told[0].1.contains("over its quota of 10 requests and 1000000 bytes a minute"));
+    assert!(
+        told[0].0 == 0
+            && told[0]
+                .1
+                .contains("over its quota of 10 requests and 1000000 bytes a minute")
+    );
     // Nothing waits from 180 s on; half of ten is there 30 s later.
-    assert!(told[1].0 == 210 && told[1].1.contains("within its quota again"), "{told:?}");
+    assert!(
+        told[1].0 == 210 && told[1].1.contains("within its quota again"),
+        "{told:?}"
+    );
 }
 
 #[test]
@@ -73,7 +89,8 @@ fn a_large_file_is_not_starved_by_small_ones() {
     for second in 0..300 {
         for spool in [0, 1] {
             // In front of everything, and more than there is room for.
-            (0..5).for_each(|n| tree.put(&agent(spool), &format!("a{second:03}{n}.json"), 100, true));
+            (0..5)
+                .for_each(|n| tree.put(&agent(spool), &format!("a{second:03}{n}.json"), 100, true));
         }
         for (origin, name, size) in drain(&mut scanner, &tree, second * 1000).0 {
             bytes += if origin == agent(1) { size } else { 0 };
@@ -89,7 +106,8 @@ fn a_large_file_is_not_starved_by_small_ones() {
     );
 }
 
-/// A file that waits first and is then taken away, or that its sender changes, holds nobody up for ever.
+/// A file that waits first and is then taken away, or that its sender changes, holds nobody up for
+/// ever.
 #[test]
 fn a_file_that_goes_away_holds_nothing_up() {
     let tree = Tree::default();
@@ -124,18 +142,28 @@ fn a_thousand_agents_over_their_quotas() {
     }
     let mut scanner = scanner(AGENTS, Some(quota(10, 1_000_000)));
     let (served, news) = drain(&mut scanner, &tree, 0);
-    let exits = served.iter().filter(|(_, name, _)| name == "z-exit.json").count();
-    assert_eq!((served.len(), exits, news.len()), (AGENTS * 11, AGENTS, AGENTS));
+    let exits = served
+        .iter()
+        .filter(|(_, name, _)| name == "z-exit.json")
+        .count();
+    assert_eq!(
+        (served.len(), exits, news.len()),
+        (AGENTS * 11, AGENTS, AGENTS)
+    );
     let reads = tree.reads.load(SeqCst);
     // What was left is not read again.
     let (served, news) = drain(&mut scanner, &tree, 10);
-    assert_eq!((served.len(), news.len(), tree.reads.load(SeqCst)), (0, 0, reads));
+    assert_eq!(
+        (served.len(), news.len(), tree.reads.load(SeqCst)),
+        (0, 0, reads)
+    );
     // A minute later: what passed anyway was paid for too, so one less.
     let (served, _) = drain(&mut scanner, &tree, 60_000);
     assert_eq!(served.len(), AGENTS * 9);
 }
 
-/// More spools with more names than are held open: each file is read once, and the scan comes to rest.
+/// More spools with more names than are held open: each file is read once, and the scan comes to
+/// rest.
 #[test]
 fn more_floods_than_folders_are_held_open() {
     const AGENTS: usize = 270;
@@ -149,7 +177,11 @@ fn more_floods_than_folders_are_held_open() {
     let mut scanner = scanner(AGENTS, Some(quota(10, 1_000_000)));
     let (served, _) = drain(&mut scanner, &tree, 0);
     assert_eq!(served.len(), AGENTS * 11);
-    assert!(tree.open.1.load(SeqCst) <= 256, "{} open", tree.open.1.load(SeqCst));
+    assert!(
+        tree.open.1.load(SeqCst) <= 256,
+        "{} open",
+        tree.open.1.load(SeqCst)
+    );
     assert_eq!(tree.reads.load(SeqCst), u64::try_from(AGENTS).unwrap() * 70);
 }
 
@@ -162,7 +194,11 @@ fn large_files_over_a_quota_are_not_read() {
         tree.put(&agent(0), "z-exit.json", size, true);
         let mut scanner = scanner(1, Some(quota(1, 1_000_000)));
         let (served, _) = drain(&mut scanner, &tree, 0);
-        assert_eq!((served.len() as u64, tree.reads.load(SeqCst)), (reads, reads), "{size}");
+        assert_eq!(
+            (served.len() as u64, tree.reads.load(SeqCst)),
+            (reads, reads),
+            "{size}"
+        );
     }
 }
 
@@ -212,9 +248,15 @@ fn an_exit_comes_through_a_flood_of_any_size() {
         for (_, name, _) in claims(&round(&mut scanner, &tree, 1)) {
             found_at.insert(name, rounds);
         }
-        assert!(tree.reads.load(SeqCst) - before <= 2 * 256, "each round reads so many files");
+        assert!(
+            tree.reads.load(SeqCst) - before <= 2 * 256,
+            "each round reads so many files"
+        );
     }
-    assert!(found_at["one.json"] <= 2, "{found_at:?}: the other agent waits for nothing");
+    assert!(
+        found_at["one.json"] <= 2,
+        "{found_at:?}: the other agent waits for nothing"
+    );
 }
 
 const PRINCIPALS: &str = "principals:
@@ -248,16 +290,31 @@ fn the_rule_file_is_read_strictly() {
     let rates = rulebook.rates.as_ref().unwrap();
     let of = |spool: &str| rates.of_spool(&Principal::parse(spool).unwrap());
     assert_eq!(rates.of_flat(), quota(6000, 100_000_000));
-    assert_eq!((of("alpha-dir"), of("gamma-dir")), (quota(60, 1_000_000), quota(600, 10_000_000)));
+    assert_eq!(
+        (of("alpha-dir"), of("gamma-dir")),
+        (quota(60, 1_000_000), quota(600, 10_000_000))
+    );
     let none = compile(None).unwrap();
-    assert!(none.rates.is_none() && none.hash != rulebook.hash, "part of the rulebook's hash");
+    assert!(
+        none.rates.is_none() && none.hash != rulebook.hash,
+        "part of the rulebook's hash"
+    );
 
     let each = "spool:\n  requests_per_minute: 1\n  bytes_per_minute: 1\n";
     for (text, told) in [
         ("", "rules/rates.yaml:1: missing field `spool`"),
-        ("spool:\n  requests_per_minute: 1\n", "rules/rates.yaml:2: spool: missing field `bytes_per_minute`"),
-        (&good.replace("  flat:", "  flats:"), "rules/rates.yaml:4: spool: unknown field `flats`"),
-        (&good.replace("spool:\n", "spol:\n"), "rules/rates.yaml:1: unknown field `spol`"),
+        (
+            "spool:\n  requests_per_minute: 1\n",
+            "rules/rates.yaml:2: spool: missing field `bytes_per_minute`",
+        ),
+        (
+            &good.replace("  flat:", "  flats:"),
+            "rules/rates.yaml:4: spool: unknown field `flats`",
+        ),
+        (
+            &good.replace("spool:\n", "spol:\n"),
+            "rules/rates.yaml:1: unknown field `spol`",
+        ),
         (
             &good.replace(": 600\n", ": 0\n"),
             "rules/rates.yaml:2: spool.requests_per_minute: invalid value: integer `0`",
@@ -274,8 +331,14 @@ fn the_rule_file_is_read_strictly() {
             &good.replace(": 600\n", ": 4294967296\n"),
             "rules/rates.yaml:2: spool.requests_per_minute: invalid value",
         ),
-        (&good.replace("name: alpha-bot", "name: Alpha"), "rules/rates.yaml:6: "),
-        (&format!("{each}  bytes_per_minute: 2\n"), "rules/rates.yaml:"),
+        (
+            &good.replace("name: alpha-bot", "name: Alpha"),
+            "rules/rates.yaml:6: ",
+        ),
+        (
+            &format!("{each}  bytes_per_minute: 2\n"),
+            "rules/rates.yaml:",
+        ),
         (
             &good.replace("name: alpha-bot", "name: nobody"),
             "rules/rates.yaml: principal `nobody` is not in rules/principals.yaml",
@@ -285,16 +348,23 @@ fn the_rule_file_is_read_strictly() {
             "rules/rates.yaml: principal `trend-bot` has no spool of its own",
         ),
         (
-            &format!("{good}    - {{name: alpha-bot, requests_per_minute: 60, bytes_per_minute: 1}}\n"),
+            &format!(
+                "{good}    - {{name: alpha-bot, requests_per_minute: 60, bytes_per_minute: 1}}\n"
+            ),
             "rules/rates.yaml: principal `alpha-bot` stands twice",
         ),
         (
-            &format!("{good}    - {{name: beta-bot, requests_per_minute: 60, bytes_per_minute: 1}}\n"),
+            &format!(
+                "{good}    - {{name: beta-bot, requests_per_minute: 60, bytes_per_minute: 1}}\n"
+            ),
             "rules/rates.yaml: principal `beta-bot` shares its spool",
         ),
     ] {
         let error = compile(Some(text)).err().unwrap_or_default();
-        assert!(error.starts_with(told), "{text}\nsaid: {error}\nnot:  {told}");
+        assert!(
+            error.starts_with(told),
+            "{text}\nsaid: {error}\nnot:  {told}"
+        );
     }
     compile(Some(each)).unwrap();
 }

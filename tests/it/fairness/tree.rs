@@ -1,5 +1,6 @@
-//! Folders in memory under a scanner alone: files are a size, their content is made when they are read, and
-//! every name and read is counted. Nothing is decided; what is claimed is seen in the order it was claimed.
+//! Folders in memory under a scanner alone: files are a size, their content is made when they are
+//! read, and every name and read is counted. Nothing is decided; what is claimed is seen in the
+//! order it was claimed.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -12,7 +13,9 @@ use spoolgate_gate::exempt::{Standing, Waiting};
 use spoolgate_gate::prepare::{Delivery, Origin};
 use spoolgate_host::spool::peek::Judge;
 use spoolgate_host::spool::scan::{Found, Scanner, folder};
-use spoolgate_ledger::disk::{Access, DirStream, Disk, Entry, FileId, Kind, LogFile, Mode, ReadFile, Stat};
+use spoolgate_ledger::disk::{
+    Access, DirStream, Disk, Entry, FileId, Kind, LogFile, Mode, ReadFile, Stat,
+};
 use spoolgate_rules::rates::Quota;
 use spoolgate_wire::ids::Principal;
 
@@ -40,19 +43,36 @@ pub struct Tree {
 impl Tree {
     /// Puts a file there.
     pub fn put(&self, origin: &Origin, name: &str, size: u64, whole: bool) {
-        let file = File { size, inode: self.inodes.fetch_add(1, SeqCst), whole };
+        let file = File {
+            size,
+            inode: self.inodes.fetch_add(1, SeqCst),
+            whole,
+        };
         let mut folders = self.folders.lock().unwrap();
-        folders.entry(folder(origin)).or_default().insert(name.into(), file);
+        folders
+            .entry(folder(origin))
+            .or_default()
+            .insert(name.into(), file);
     }
 
     /// Takes a file away.
     pub fn remove(&self, origin: &Origin, name: &str) {
-        self.folders.lock().unwrap().get_mut(&folder(origin)).unwrap().remove(OsStr::new(name)).unwrap();
+        self.folders
+            .lock()
+            .unwrap()
+            .get_mut(&folder(origin))
+            .unwrap()
+            .remove(OsStr::new(name))
+            .unwrap();
     }
 
     /// How many files are in a spool.
     pub fn left(&self, origin: &Origin) -> usize {
-        self.folders.lock().unwrap().get(&folder(origin)).map_or(0, BTreeMap::len)
+        self.folders
+            .lock()
+            .unwrap()
+            .get(&folder(origin))
+            .map_or(0, BTreeMap::len)
     }
 
     fn file(&self, path: &Path) -> Option<File> {
@@ -79,21 +99,34 @@ impl Drop for Opened {
 }
 
 fn stat_of(file: File) -> Stat {
-    let id = FileId { device: 1, inode: file.inode };
-    Stat { kind: Kind::File, id, links: 1, size: file.size, modified_ns: 0 }
+    let id = FileId {
+        device: 1,
+        inode: file.inode,
+    };
+    Stat {
+        kind: Kind::File,
+        id,
+        links: 1,
+        size: file.size,
+        modified_ns: 0,
+    }
 }
 
 impl Disk for Tree {
     fn read_dir(&self, dir: &Path) -> io::Result<DirStream> {
         let folders = self.folders.lock().unwrap();
-        let names: Vec<OsString> =
-            folders.get(dir).map_or(Vec::new(), |files| files.keys().cloned().collect());
+        let names: Vec<OsString> = folders
+            .get(dir)
+            .map_or(Vec::new(), |files| files.keys().cloned().collect());
         let counted = Arc::clone(&self.names);
         let opened = Opened::count(&self.open);
         Ok(Box::new(names.into_iter().map(move |name| {
             let _held = &opened;
             counted.fetch_add(1, SeqCst);
-            Ok(Entry { name, kind: Some(Kind::File) })
+            Ok(Entry {
+                name,
+                kind: Some(Kind::File),
+            })
         })))
     }
     fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
@@ -107,12 +140,19 @@ impl Disk for Tree {
         if file.whole {
             *bytes.last_mut().unwrap() = b'}';
         }
-        Ok(ReadFile { stat: stat_of(file), bytes })
+        Ok(ReadFile {
+            stat: stat_of(file),
+            bytes,
+        })
     }
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut folders = self.folders.lock().unwrap();
-        let files = folders.get_mut(from.parent().unwrap()).ok_or(io::ErrorKind::NotFound)?;
-        let file = files.remove(from.file_name().unwrap()).ok_or(io::ErrorKind::NotFound)?;
+        let files = folders
+            .get_mut(from.parent().unwrap())
+            .ok_or(io::ErrorKind::NotFound)?;
+        let file = files
+            .remove(from.file_name().unwrap())
+            .ok_or(io::ErrorKind::NotFound)?;
         folders
             .entry(to.parent().unwrap().to_owned())
             .or_default()
@@ -151,7 +191,11 @@ pub struct ByName;
 
 impl Judge for ByName {
     fn standing(&self, delivery: Delivery) -> Standing {
-        if delivery.file.contains("exit") { Standing::Passes } else { Standing::Waits(None) }
+        if delivery.file.contains("exit") {
+            Standing::Passes
+        } else {
+            Standing::Waits(None)
+        }
     }
     fn passes_now(&self, _: &Waiting) -> bool {
         false
@@ -177,8 +221,12 @@ pub fn scanner(agents: usize, quota: Option<Quota>) -> Scanner {
 
 /// A quota.
 pub fn quota(requests: u32, bytes: u64) -> Quota {
-    let (requests_per_minute, bytes_per_minute) = (requests.try_into().unwrap(), bytes.try_into().unwrap());
-    Quota { requests_per_minute, bytes_per_minute }
+    let (requests_per_minute, bytes_per_minute) =
+        (requests.try_into().unwrap(), bytes.try_into().unwrap());
+    Quota {
+        requests_per_minute,
+        bytes_per_minute,
+    }
 }
 
 /// One round.
@@ -189,13 +237,21 @@ pub fn round(scanner: &mut Scanner, tree: &Tree, now_ms: u64) -> Found {
 /// Spool, name and size of what a round claimed.
 pub fn claims(found: &Found) -> Vec<(Origin, String, u64)> {
     let claims = found.claimed.iter().map(|claimed| {
-        (claimed.claim.origin.clone(), claimed.claim.file.clone(), u64::try_from(claimed.weight).unwrap())
+        (
+            claimed.claim.origin.clone(),
+            claimed.claim.file.clone(),
+            u64::try_from(claimed.weight).unwrap(),
+        )
     });
     claims.collect()
 }
 
 /// Rounds until nothing more is found at this moment; all that was claimed, and all that was told.
-pub fn drain(scanner: &mut Scanner, tree: &Tree, now_ms: u64) -> (Vec<(Origin, String, u64)>, Vec<String>) {
+pub fn drain(
+    scanner: &mut Scanner,
+    tree: &Tree,
+    now_ms: u64,
+) -> (Vec<(Origin, String, u64)>, Vec<String>) {
     let (mut all, mut news) = (Vec::new(), Vec::new());
     for _ in 0..100_000 {
         let found = round(scanner, tree, now_ms);

@@ -1,5 +1,5 @@
-//! Who is served when: bytes are shared, small files do not wait for large ones, nobody waits for nobody, and
-//! a round does a bounded amount of work.
+//! Who is served when: bytes are shared, small files do not wait for large ones, nobody waits for
+//! nobody, and a round does a bounded amount of work.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::SeqCst;
@@ -19,11 +19,16 @@ const LEAST: u64 = 1024;
 fn model(files: &[Vec<u64>]) -> Vec<(usize, u64)> {
     let (mut next, mut saved) = (vec![0; files.len()], vec![0; files.len()]);
     let mut order = Vec::new();
-    while next.iter().zip(files).any(|(next, files)| *next < files.len()) {
+    while next
+        .iter()
+        .zip(files)
+        .any(|(next, files)| *next < files.len())
+    {
         for spool in 0..files.len() {
             saved[spool] += TURN;
-            while let Some(size) =
-                files[spool].get(next[spool]).filter(|size| **size.max(&&LEAST) <= saved[spool])
+            while let Some(size) = files[spool]
+                .get(next[spool])
+                .filter(|size| **size.max(&&LEAST) <= saved[spool])
             {
                 saved[spool] -= size.max(&LEAST);
                 next[spool] += 1;
@@ -66,7 +71,8 @@ proptest! {
         let largest = *files.iter().flatten().max().unwrap();
         let expected = model(&files);
         for (n, (spool, size)) in served.iter().enumerate() {
-            prop_assert_eq!((spool, size), (&expected[n].0, &expected[n].1), "file {} of {:?}", n, &served);
+            prop_assert_eq!((spool, size), (&expected[n].0, &expected[n].1), "file {} of \
+                {:?}", n, &served);
             bytes[*spool] += size.max(&LEAST);
             let (least, most) = (*bytes.iter().min().unwrap(), *bytes.iter().max().unwrap());
             prop_assert!(most - least <= largest + 2 * TURN, "after file {}: {:?}", n, bytes);
@@ -106,7 +112,10 @@ fn a_small_file_waits_for_one_round_of_the_ring_at_most() {
             }
         }
         for (origin, bytes) in before {
-            assert!(bytes <= 2 * TURN + 10_000_000, "{origin:?} had {bytes} bytes before it");
+            assert!(
+                bytes <= 2 * TURN + 10_000_000,
+                "{origin:?} had {bytes} bytes before it"
+            );
         }
     }
 }
@@ -117,7 +126,11 @@ fn who_is_alone_waits_for_nobody() {
     tree.put(&agent(500), "large.json", 10_000_000, true);
     let mut scanner = scanner(1000, None);
     let served = claims(&round(&mut scanner, &tree, 0));
-    assert_eq!(served, [(agent(500), "large.json".to_owned(), 10_000_000)], "in the first round");
+    assert_eq!(
+        served,
+        [(agent(500), "large.json".to_owned(), 10_000_000)],
+        "in the first round"
+    );
     // And one that is larger than any request may be.
     let over = u64::try_from(REQUEST_BYTES_MAX).unwrap() * 1000;
     tree.put(&Origin::Flat, "huge.json", over, true);
@@ -130,7 +143,11 @@ fn a_round_looks_at_so_many_names_and_goes_on_from_there() {
         let tree = Tree::default();
         for n in 0..20_000 {
             // Ignored names, or files that do not parse yet.
-            let name = if whole { format!("a{n:05}.tmp") } else { format!("a{n:05}.json") };
+            let name = if whole {
+                format!("a{n:05}.tmp")
+            } else {
+                format!("a{n:05}.json")
+            };
             tree.put(&agent(0), &name, 100, whole);
         }
         tree.put(&agent(0), "zzz.json", 100, true);
@@ -143,9 +160,16 @@ fn a_round_looks_at_so_many_names_and_goes_on_from_there() {
             let found = round(&mut scanner, &tree, 0);
             let names = tree.names.load(SeqCst) - before.0;
             let reads = tree.reads.load(SeqCst) - before.1;
-            assert!(names <= 4096 && reads <= 256, "{names} names, {reads} reads in one round");
+            assert!(
+                names <= 4096 && reads <= 256,
+                "{names} names, {reads} reads in one round"
+            );
             rounds += 1;
-            served.extend(claims(&found).into_iter().map(|(_, name, _)| (rounds, name)));
+            served.extend(
+                claims(&found)
+                    .into_iter()
+                    .map(|(_, name, _)| (rounds, name)),
+            );
             if !found.more && found.claimed.is_empty() {
                 break;
             }
@@ -159,13 +183,25 @@ fn a_round_looks_at_so_many_names_and_goes_on_from_there() {
 
 #[test]
 fn a_batch_has_as_many_requests_as_are_set() {
-    for (set, expected) in [(0, 1), (1, 1), (255, 255), (256, 256), (257, 257), (1024, 1024), (1025, 1024)] {
+    for (set, expected) in [
+        (0, 1),
+        (1, 1),
+        (255, 255),
+        (256, 256),
+        (257, 257),
+        (1024, 1024),
+        (1025, 1024),
+    ] {
         let tree = Tree::default();
         for n in 0..2000 {
             tree.put(&agent(n % 3), &format!("f{n:04}.json"), 100, true);
         }
         let mut scanner = scanner(3, None);
         scanner.set_batch_max(set);
-        assert_eq!(claims(&round(&mut scanner, &tree, 0)).len(), expected, "{set}");
+        assert_eq!(
+            claims(&round(&mut scanner, &tree, 0)).len(),
+            expected,
+            "{set}"
+        );
     }
 }

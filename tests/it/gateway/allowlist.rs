@@ -1,5 +1,5 @@
-//! The allowlist of outgoing actions: what its file may say, which service an action goes to, every reason why it goes
-//! nowhere, and that nothing runs then.
+//! The allowlist of outgoing actions: what its file may say, which service an action goes to, every
+//! reason why it goes nowhere, and that nothing runs then.
 
 use crate::kit::gateway_home::{GOOD, GatewayHome, NOTED, SERVICES, exec, gateway};
 use serde_json::{Value, json};
@@ -46,24 +46,48 @@ fn entries_that_could_mean_more_than_they_say_are_refused() {
         (json!({"host": ""}), "not one whole host name"),
         (json!({"host": "bank..example"}), "not one whole host name"),
         (json!({"host": "bank example"}), "not one whole host name"),
-        (json!({"host": "b\u{430}nk.example"}), "not one whole host name"),
-        (json!({"host": "2130706433"}), "is the address 127.0.0.1 in another form"),
-        (json!({"host": "0x7f.1"}), "is the address 127.0.0.1 in another form"),
-        (json!({"host": "[::ffff:127.0.0.1]"}), "is the address 127.0.0.1 in another form"),
+        (
+            json!({"host": "b\u{430}nk.example"}),
+            "not one whole host name",
+        ),
+        (
+            json!({"host": "2130706433"}),
+            "is the address 127.0.0.1 in another form",
+        ),
+        (
+            json!({"host": "0x7f.1"}),
+            "is the address 127.0.0.1 in another form",
+        ),
+        (
+            json!({"host": "[::ffff:127.0.0.1]"}),
+            "is the address 127.0.0.1 in another form",
+        ),
         (json!({"host": "0.0.0.0"}), "the address of no single host"),
         (json!({"host": "[::]"}), "the address of no single host"),
-        (json!({"host": "255.255.255.255"}), "the address of no single host"),
-        (json!({"host": "224.0.0.1"}), "the address of no single host"),
+        (
+            json!({"host": "255.255.255.255"}),
+            "the address of no single host",
+        ),
+        (
+            json!({"host": "224.0.0.1"}),
+            "the address of no single host",
+        ),
         (json!({"port": 0}), "`port` is 0"),
         (json!({"port": 65536}), "65536"),
         (json!({"protocol": ""}), "`protocol` is 1 to 16"),
         (json!({"protocol": "HTTPS"}), "`protocol` is 1 to 16"),
         (json!({"protocol": "https://"}), "`protocol` is 1 to 16"),
-        (json!({"methods": ["GET", "GET"]}), "method GET stands twice"),
+        (
+            json!({"methods": ["GET", "GET"]}),
+            "method GET stands twice",
+        ),
         (json!({"methods": ["get"]}), "get"),
         (json!({"methods": []}), "neither methods nor actions"),
         (json!({"methods": null}), "neither methods nor actions"),
-        (json!({"actions": ["email.send", "email.send"]}), "`email.send` stands twice"),
+        (
+            json!({"actions": ["email.send", "email.send"]}),
+            "`email.send` stands twice",
+        ),
         (json!({"actions": ["service.api_call"]}), "is none of"),
         (json!({"actions": ["order.submit"]}), "is none of"),
         (json!({"added_by": null}), "added_by"),
@@ -75,7 +99,10 @@ fn entries_that_could_mean_more_than_they_say_are_refused() {
     ];
     for (changes, expect) in cases {
         let told = read(&[entry(&changes)]).unwrap_err();
-        assert!(told.starts_with("rules/services.yaml") && told.contains(expect), "{changes}: {told}");
+        assert!(
+            told.starts_with("rules/services.yaml") && told.contains(expect),
+            "{changes}: {told}"
+        );
     }
     // What only looks odd.
     for (host, folded) in [
@@ -87,7 +114,11 @@ fn entries_that_could_mean_more_than_they_say_are_refused() {
         ("[::1]", "[::1]"),
         ("localhost", "localhost"),
     ] {
-        assert_eq!(read(&[entry(&json!({"host": host}))]).unwrap().services[0].host, folded, "{host}");
+        assert_eq!(
+            read(&[entry(&json!({"host": host}))]).unwrap().services[0].host,
+            folded,
+            "{host}"
+        );
     }
 }
 
@@ -95,12 +126,20 @@ fn entries_that_could_mean_more_than_they_say_are_refused() {
 fn entries_that_contradict_each_other_are_refused() {
     let other = |changes: Value| {
         let mut entry = entry(&json!({"service": "other", "host": "other.example"}));
-        changes.as_object().unwrap().iter().for_each(|(key, value)| entry[key] = value.clone());
+        changes
+            .as_object()
+            .unwrap()
+            .iter()
+            .for_each(|(key, value)| entry[key] = value.clone());
         entry
     };
     let mail = json!({"actions": ["email.send"]});
     let cases = [
-        (json!({}), json!({"service": "bank"}), "service `bank` stands twice"),
+        (
+            json!({}),
+            json!({"service": "bank"}),
+            "service `bank` stands twice",
+        ),
         (
             json!({}),
             json!({"host": "API.bank.example."}),
@@ -111,17 +150,33 @@ fn entries_that_contradict_each_other_are_refused() {
             json!({"service": "api.bank.example"}),
             "the name of service `api.bank.example` is the host of",
         ),
-        (mail.clone(), mail.clone(), "`email.send` goes to two active services, `bank` and `other`"),
+        (
+            mail.clone(),
+            mail.clone(),
+            "`email.send` goes to two active services, `bank` and `other`",
+        ),
     ];
     for (one, changes, expect) in cases {
         let told = read(&[entry(&one), other(changes)]).unwrap_err();
         assert!(told.contains(expect), "{told}");
     }
     let fits = |changes: Value| read(&[entry(&mail), other(changes)]).map(drop);
-    assert_eq!(fits(json!({"host": "api.bank.example", "port": 8443})), Ok(()));
-    assert_eq!(fits(json!({"host": "api.bank.example", "is_active": false})), Ok(()));
-    assert_eq!(fits(json!({"actions": ["email.send"], "is_active": false})), Ok(()));
-    assert_eq!(Services::read(PATH, "services: []\n").unwrap(), Services::default());
+    assert_eq!(
+        fits(json!({"host": "api.bank.example", "port": 8443})),
+        Ok(())
+    );
+    assert_eq!(
+        fits(json!({"host": "api.bank.example", "is_active": false})),
+        Ok(())
+    );
+    assert_eq!(
+        fits(json!({"actions": ["email.send"], "is_active": false})),
+        Ok(())
+    );
+    assert_eq!(
+        Services::read(PATH, "services: []\n").unwrap(),
+        Services::default()
+    );
     assert!(Services::read(PATH, "services: []\ndefault: allow\n").is_err());
 }
 
@@ -132,7 +187,9 @@ fn a_call_goes_to_a_whole_name_or_a_whole_host_or_nowhere() {
     let services = read(&[
         entry(&json!({"host": "bank.example"})),
         entry(&json!({"service": "old", "host": "old.example", "is_active": false})),
-        entry(&json!({"service": "books", "host": "b\u{fc}cher.example", "methods": ["GET", "POST"]})),
+        entry(
+            &json!({"service": "books", "host": "b\u{fc}cher.example", "methods": ["GET", "POST"]}),
+        ),
         entry(&json!({"service": "one", "host": "two.example", "port": 1})),
         entry(&json!({"service": "two", "host": "two.example", "port": 2})),
         entry(&json!({"service": "gone", "host": "books.example", "is_active": false})),
@@ -140,9 +197,18 @@ fn a_call_goes_to_a_whole_name_or_a_whole_host_or_nowhere() {
     ])
     .unwrap();
     let goes = |service: &str, method: &str| {
-        let method = Method::ALL.into_iter().find(|known| known.as_str() == method).unwrap();
+        let method = Method::ALL
+            .into_iter()
+            .find(|known| known.as_str() == method)
+            .unwrap();
         let (service, endpoint) = (service.to_owned(), "/v1".to_owned());
-        let call = GatewayCall::Call(ServiceApiCall { service, endpoint, method, headers: None, body: None });
+        let call = GatewayCall::Call(ServiceApiCall {
+            service,
+            endpoint,
+            method,
+            headers: None,
+            body: None,
+        });
         destination(&services, "service.api_call", &call).map(|service| service.service.to_string())
     };
     for (named, expect) in [
@@ -186,7 +252,11 @@ fn a_call_goes_to_a_whole_name_or_a_whole_host_or_nowhere() {
         ("old.example", "GET", "service `old` is not active"),
         ("gone", "GET", "service `gone` is not active"),
         ("bank", "POST", "service `bank` may not be called with POST"),
-        ("bank.example", "DELETE", "service `bank` may not be called with DELETE"),
+        (
+            "bank.example",
+            "DELETE",
+            "service `bank` may not be called with DELETE",
+        ),
         (
             "two.example",
             "GET",
@@ -197,8 +267,8 @@ fn a_call_goes_to_a_whole_name_or_a_whole_host_or_nowhere() {
     }
 }
 
-/// What came of these requests under an allowlist, one after the other: the reason of each refusal, none for success.
-/// Nothing has run for one that was refused.
+/// What came of these requests under an allowlist, one after the other: the reason of each refusal,
+/// none for success. Nothing has run for one that was refused.
 fn through_the_gate(services: &str, requests: &[(&str, &str)]) -> Vec<Option<String>> {
     let home = GatewayHome::with(services, &gateway(&[exec(&ACTIONS, NOTED, 10)]));
     let mut gate = home.open();
@@ -219,18 +289,31 @@ fn through_the_gate(services: &str, requests: &[(&str, &str)]) -> Vec<Option<Str
                     (Code::NotAllowlisted, before),
                     "{action}: {error:?}"
                 );
-                assert_eq!((line.status, line.metadata.code), (Status::Rejected, Some(Code::NotAllowlisted)));
-                let row = line.checks.iter().find(|row| &*row.name == "allowlist").unwrap();
+                assert_eq!(
+                    (line.status, line.metadata.code),
+                    (Status::Rejected, Some(Code::NotAllowlisted))
+                );
+                let row = line
+                    .checks
+                    .iter()
+                    .find(|row| &*row.name == "allowlist")
+                    .unwrap();
                 assert!(!row.passed);
                 let reason = row.reason.clone().unwrap().to_string();
                 let told = line.metadata.message.clone().unwrap();
-                assert!(told.contains(&reason) && error.message.contains(&reason), "{told}");
+                assert!(
+                    told.contains(&reason) && error.message.contains(&reason),
+                    "{told}"
+                );
                 reasons.push(Some(reason));
             }
         }
     }
     let (refused, ran) = (reasons.iter().flatten().count(), home.ran().len());
-    assert_eq!((refused + ran, home.responses().len()), (requests.len(), ran));
+    assert_eq!(
+        (refused + ran, home.responses().len()),
+        (requests.len(), ran)
+    );
     reasons
 }
 
@@ -242,21 +325,35 @@ fn call(service: &str, method: &str) -> String {
 fn a_request_to_an_allowlisted_domain_passes() {
     let (name, host) = (call("bank", "GET"), call("api.bank.example", "POST"));
     let mut requests: Vec<(&str, &str)> = GOOD.to_vec();
-    requests.extend([("service.api_call", name.as_str()), ("service.api_call", &host)]);
+    requests.extend([
+        ("service.api_call", name.as_str()),
+        ("service.api_call", &host),
+    ]);
     assert_eq!(through_the_gate(SERVICES, &requests), vec![None; 11]);
 }
 
 #[test]
 fn a_request_to_a_domain_that_is_not_allowlisted_is_rejected() {
-    let (stranger, suffix) = (call("evil-bank.example", "GET"), call("api.bank.example.evil.com", "GET"));
-    let requests = [("service.api_call", stranger.as_str()), ("service.api_call", &suffix)];
-    assert_eq!(through_the_gate(SERVICES, &requests), vec![Some(NONE.to_owned()); 2]);
+    let (stranger, suffix) = (
+        call("evil-bank.example", "GET"),
+        call("api.bank.example.evil.com", "GET"),
+    );
+    let requests = [
+        ("service.api_call", stranger.as_str()),
+        ("service.api_call", &suffix),
+    ];
+    assert_eq!(
+        through_the_gate(SERVICES, &requests),
+        vec![Some(NONE.to_owned()); 2]
+    );
     // Nothing is allowed until somebody has allowed it.
     let reasons = through_the_gate("services: []\n", &GOOD);
     for ((action, _), reason) in GOOD.iter().zip(reasons) {
         let expect = match *action {
             "service.api_call" => NONE.to_owned(),
-            action => format!("no active service of rules/services.yaml has `{action}` among its actions"),
+            action => {
+                format!("no active service of rules/services.yaml has `{action}` among its actions")
+            }
         };
         assert_eq!(reason, Some(expect));
     }
@@ -275,6 +372,15 @@ fn a_deactivated_service_is_treated_as_not_allowed() {
 fn a_method_that_is_not_listed_is_rejected() {
     let services = SERVICES.replace("[GET, POST, PUT, DELETE, PATCH]", "[GET]");
     let (get, delete) = (call("bank", "GET"), call("bank", "DELETE"));
-    let reasons = through_the_gate(&services, &[("service.api_call", &get), ("service.api_call", &delete)]);
-    assert_eq!(reasons, [None, Some("service `bank` may not be called with DELETE".to_owned())]);
+    let reasons = through_the_gate(
+        &services,
+        &[("service.api_call", &get), ("service.api_call", &delete)],
+    );
+    assert_eq!(
+        reasons,
+        [
+            None,
+            Some("service `bank` may not be called with DELETE".to_owned())
+        ]
+    );
 }

@@ -1,9 +1,11 @@
-//! What is out of the ordinary among outgoing actions: what holds a request and what only warns, what a person's word does to
-//! it, and what is still known after a restart and a rebuild.
+//! What is out of the ordinary among outgoing actions: what holds a request and what only warns,
+//! what a person's word does to it, and what is still known after a restart and a rebuild.
 
 use std::fs;
 
-use crate::kit::gateway_home::{GOOD, GatewayHome, NOTED, SERVICES, code, exec, gateway, settle, stub};
+use crate::kit::gateway_home::{
+    GOOD, GatewayHome, NOTED, SERVICES, code, exec, gateway, settle, stub,
+};
 use serde_json::{Value, json};
 use spoolgate_gate::approvals::Hold;
 use spoolgate_gate::record::Status;
@@ -25,7 +27,11 @@ fn ask_at(home: &GatewayHome, id: &str, ms: i64) {
 
 fn is_held(answer: &Answer) -> bool {
     let is_held = code(answer) == "HELD";
-    assert_eq!(is_held, answer.status == AnswerStatus::RequiresApproval, "{answer:?}");
+    assert_eq!(
+        is_held,
+        answer.status == AnswerStatus::RequiresApproval,
+        "{answer:?}"
+    );
     assert!(is_held || code(answer) == "STUB_ADAPTER", "{answer:?}");
     is_held
 }
@@ -34,7 +40,14 @@ fn holds(home: &Home) -> Vec<Hold> {
     home.state().approvals.iter().cloned().collect()
 }
 
-fn say(home: &GatewayHome, opened: &mut Home, id: &str, action: &str, hold: &Hold, remember: bool) -> Answer {
+fn say(
+    home: &GatewayHome,
+    opened: &mut Home,
+    id: &str,
+    action: &str,
+    hold: &Hold,
+    remember: bool,
+) -> Answer {
     let mut payload = json!({"id": hold.id, "request_sha256": hold.request_sha256});
     if remember {
         payload["remember"] = json!(true);
@@ -43,7 +56,12 @@ fn say(home: &GatewayHome, opened: &mut Home, id: &str, action: &str, hold: &Hol
 }
 
 fn row(home: &GatewayHome, id: &str, name: &str) -> CheckRow {
-    home.decision(id).unwrap().checks.into_iter().find(|row| row.name == name).unwrap()
+    home.decision(id)
+        .unwrap()
+        .checks
+        .into_iter()
+        .find(|row| row.name == name)
+        .unwrap()
 }
 
 /// The state and the index come out the same from the log alone.
@@ -65,7 +83,9 @@ fn watched() -> GatewayHome {
 
 /// Has the home hold one mail for a burst.
 fn held_for_a_burst(home: &GatewayHome, opened: &mut Home) -> Hold {
-    ["b-1", "b-2", "b-3"].iter().for_each(|id| home.ask(id, "email.send", MAIL));
+    ["b-1", "b-2", "b-3"]
+        .iter()
+        .for_each(|id| home.ask(id, "email.send", MAIL));
     home.ask("held", "email.send", MAIL);
     settle(opened);
     assert_eq!(code(&home.answer("held").unwrap()), "HELD");
@@ -101,17 +121,27 @@ fn a_burst_is_more_than_ten_within_five_seconds_by_the_times_that_were_signed() 
         }
         settle(&mut opened);
         for n in 0..earlier.len() {
-            assert!(!is_held(&home.answer(&format!("e-{n:02}")).unwrap()), "{earlier:?}");
+            assert!(
+                !is_held(&home.answer(&format!("e-{n:02}")).unwrap()),
+                "{earlier:?}"
+            );
         }
         ask_at(&home, "last", last - 60_000);
         settle(&mut opened);
-        assert_eq!(is_held(&home.answer("last").unwrap()), expect, "{earlier:?} {last}");
+        assert_eq!(
+            is_held(&home.answer("last").unwrap()),
+            expect,
+            "{earlier:?} {last}"
+        );
         let burst = row(&home, "last", "anomaly_burst");
         assert_eq!(burst.passed, !expect);
         assert_eq!(burst.limit.unwrap().to_string(), "10");
         if expect {
             assert_eq!(burst.value.unwrap().to_string(), "11");
-            assert_eq!(burst.reason.unwrap(), "more than 10 actions of `core` were signed within 5 s");
+            assert_eq!(
+                burst.reason.unwrap(),
+                "more than 10 actions of `core` were signed within 5 s"
+            );
         }
     }
 }
@@ -141,7 +171,10 @@ fn what_does_not_begin_makes_no_burst_and_makes_none_longer() {
             code(&home.one(&mut opened, &format!("r-{n}"), "service.api_call", call)),
             "NOT_ALLOWLISTED"
         );
-        assert_eq!(code(&home.one(&mut opened, &format!("m-{n}"), "email.send", "{}")), "MALFORMED_PAYLOAD");
+        assert_eq!(
+            code(&home.one(&mut opened, &format!("m-{n}"), "email.send", "{}")),
+            "MALFORMED_PAYLOAD"
+        );
     }
     settle(&mut opened);
     assert!((0..8).all(|n| is_held(&home.answer(&format!("held-{n}")).unwrap())));
@@ -154,17 +187,32 @@ fn what_does_not_begin_makes_no_burst_and_makes_none_longer() {
 fn bursts_are_told_for_each_principal_and_after_restarts() {
     let home = watched();
     home.edit("rules/principals.yaml", |text| {
-        text.replacen("  - name: owner\n", "  - name: owner\n    actions: [email.send]\n", 1)
+        text.replacen(
+            "  - name: owner\n",
+            "  - name: owner\n    actions: [email.send]\n",
+            1,
+        )
     });
     let mut opened = home.open();
-    ["b-1", "b-2", "b-3"].iter().for_each(|id| home.ask(id, "email.send", MAIL));
+    ["b-1", "b-2", "b-3"]
+        .iter()
+        .for_each(|id| home.ask(id, "email.send", MAIL));
     settle(&mut opened);
     let mut opened = comes_out_the_same(&home, opened);
-    assert_eq!(code(&home.one_as_owner(&mut opened, "o", "email.send", MAIL)), "");
-    assert_eq!(code(&home.one(&mut opened, "held", "email.send", MAIL)), "HELD");
+    assert_eq!(
+        code(&home.one_as_owner(&mut opened, "o", "email.send", MAIL)),
+        ""
+    );
+    assert_eq!(
+        code(&home.one(&mut opened, "held", "email.send", MAIL)),
+        "HELD"
+    );
     drop(opened);
     let mut opened = home.open();
-    assert_eq!(code(&home.one(&mut opened, "again", "email.send", MAIL)), "HELD");
+    assert_eq!(
+        code(&home.one(&mut opened, "again", "email.send", MAIL)),
+        "HELD"
+    );
     comes_out_the_same(&home, opened);
 }
 
@@ -172,26 +220,53 @@ fn bursts_are_told_for_each_principal_and_after_restarts() {
 fn a_large_payload_is_held() {
     let home = GatewayHome::stubs();
     let mut opened = home.open();
-    let empty = json!({"service": "bank", "endpoint": "/", "method": "POST", "body": ""}).to_string().len();
+    let empty = json!({"service": "bank", "endpoint": "/", "method": "POST", "body": ""})
+        .to_string()
+        .len();
     for (bytes, expect) in [(999_999, false), (1_000_000, false), (1_000_001, true)] {
         let body = "x".repeat(bytes - empty);
-        let call = json!({"service": "bank", "endpoint": "/", "method": "POST", "body": body}).to_string();
+        let call =
+            json!({"service": "bank", "endpoint": "/", "method": "POST", "body": body}).to_string();
         assert_eq!(call.len(), bytes);
         let id = format!("n-{bytes}");
-        assert_eq!(is_held(&home.one(&mut opened, &id, "service.api_call", &call)), expect, "{bytes}");
+        assert_eq!(
+            is_held(&home.one(&mut opened, &id, "service.api_call", &call)),
+            expect,
+            "{bytes}"
+        );
         let row = row(&home, &id, "anomaly_payload");
-        assert_eq!((row.passed, row.value.unwrap().to_string()), (!expect, bytes.to_string()));
+        assert_eq!(
+            (row.passed, row.value.unwrap().to_string()),
+            (!expect, bytes.to_string())
+        );
         if expect {
-            assert_eq!(row.reason.unwrap(), "the payload is larger than 1000000 bytes");
+            assert_eq!(
+                row.reason.unwrap(),
+                "the payload is larger than 1000000 bytes"
+            );
         }
     }
     // Its file tells how large it is, and not all of it.
     let hold = holds(&opened)[0].clone();
-    let pending = home.place.disk.get(format!("proposals/pending/{}.yaml", hold.id)).unwrap();
+    let pending = home
+        .place
+        .disk
+        .get(format!("proposals/pending/{}.yaml", hold.id))
+        .unwrap();
     assert!(pending.len() < 10_000, "{}", pending.len());
     let pending: Value = serde_yaml::from_slice(&pending).unwrap();
     assert_eq!(pending["payload_bytes"], 1_000_001);
-    assert_eq!(code(&say(&home, &mut opened, "g", "approval.grant", &hold, false)), "");
+    assert_eq!(
+        code(&say(
+            &home,
+            &mut opened,
+            "g",
+            "approval.grant",
+            &hold,
+            false
+        )),
+        ""
+    );
     assert_eq!(code(&home.answer("n-1000001").unwrap()), "STUB_ADAPTER");
     comes_out_the_same(&home, opened);
 }
@@ -202,14 +277,20 @@ fn the_first_use_of_what_was_allowed_is_told_and_not_held() {
     let mut opened = home.open();
     let news = |home: &GatewayHome, id: &str| {
         let line = home.decision(id).unwrap();
-        let row = line.checks.iter().find(|row| row.name == "anomaly_destination").unwrap().clone();
+        let row = line
+            .checks
+            .iter()
+            .find(|row| row.name == "anomaly_destination")
+            .unwrap()
+            .clone();
         assert!(row.passed && line.status == Status::Pending);
         let is_told = line.body().unwrap().contains(r#"{"Actions":{"first_use":"#);
         assert_eq!(row.reason.is_some(), is_told);
         row.reason
     };
     home.one(&mut opened, "a", "email.send", MAIL);
-    let why = "warn: nothing went to `smtp.example.com` since `mail` was allowed at 2026-01-01T00:00:00.000Z";
+    let why = "warn: nothing went to `smtp.example.com` since `mail` was allowed at \
+        2026-01-01T00:00:00.000Z";
     assert_eq!(news(&home, "a").as_deref(), Some(why));
     for id in ["b", "c"] {
         home.one(&mut opened, id, "email.fetch", "{}");
@@ -256,12 +337,22 @@ fn what_is_held_is_told_in_words_and_done_once_when_it_is_granted() {
     let answer = home.answer("held").unwrap();
     let why = "more than 3 actions of `core` were signed within 5 s";
     let message = &answer.error.as_ref().unwrap().message;
-    assert!(message.contains(&format!("by anomaly_burst ({why})")), "{message}");
+    assert!(
+        message.contains(&format!("by anomaly_burst ({why})")),
+        "{message}"
+    );
     let data: Value = serde_json::from_str(answer.data.as_ref().unwrap().get()).unwrap();
     assert_eq!(data["Held"]["anomalies"], json!(["burst"]));
     assert_eq!(data["Held"]["rules"], json!([]));
-    assert_eq!(data["Held"]["checks_failed"][0]["check_name"], "anomaly_burst");
-    let pending = home.place.disk.get(format!("proposals/pending/{}.yaml", hold.id)).unwrap();
+    assert_eq!(
+        data["Held"]["checks_failed"][0]["check_name"],
+        "anomaly_burst"
+    );
+    let pending = home
+        .place
+        .disk
+        .get(format!("proposals/pending/{}.yaml", hold.id))
+        .unwrap();
     assert!(pending.starts_with(b"# Held as out of the ordinary. "));
     let pending: Value = serde_yaml::from_slice(&pending).unwrap();
     assert_eq!(pending["anomalies"], json!({"anomaly_burst": why}));
@@ -274,19 +365,71 @@ fn what_is_held_is_told_in_words_and_done_once_when_it_is_granted() {
             .place
             .disk
             .get("spool/out/held.json")
-            .map_or_else(Vec::new, |_| home.envelope("held", "email.send", MAIL).to_json().into_bytes()),
+            .map_or_else(Vec::new, |_| {
+                home.envelope("held", "email.send", MAIL)
+                    .to_json()
+                    .into_bytes()
+            }),
     );
     settle(&mut opened);
-    assert_eq!((code(&home.answer("held").unwrap()).as_str(), home.ran().len()), ("HELD", 3));
+    assert_eq!(
+        (
+            code(&home.answer("held").unwrap()).as_str(),
+            home.ran().len()
+        ),
+        ("HELD", 3)
+    );
     home.place.pass_s(3600);
-    assert_eq!(code(&say(&home, &mut opened, "grant", "approval.grant", &hold, false)), "");
-    assert_eq!((code(&home.answer("held").unwrap()).as_str(), home.ran().len()), ("", 4));
-    let line = home.decisions().into_values().find(|line| line.hold == Some(hold.id)).unwrap();
+    assert_eq!(
+        code(&say(
+            &home,
+            &mut opened,
+            "grant",
+            "approval.grant",
+            &hold,
+            false
+        )),
+        ""
+    );
+    assert_eq!(
+        (
+            code(&home.answer("held").unwrap()).as_str(),
+            home.ran().len()
+        ),
+        ("", 4)
+    );
+    let line = home
+        .decisions()
+        .into_values()
+        .find(|line| line.hold == Some(hold.id))
+        .unwrap();
     assert_eq!(line.status, Status::Pending);
-    let burst = line.checks.iter().find(|row| row.name == "anomaly_burst").unwrap();
-    assert_eq!((burst.passed, burst.reason.as_deref().unwrap()), (true, &*format!("approved: {why}")));
-    assert!(home.place.disk.get(format!("proposals/pending/{}.yaml", hold.id)).is_none());
-    assert_eq!(code(&say(&home, &mut opened, "twice", "approval.grant", &hold, false)), "NOT_FOUND");
+    let burst = line
+        .checks
+        .iter()
+        .find(|row| row.name == "anomaly_burst")
+        .unwrap();
+    assert_eq!(
+        (burst.passed, burst.reason.as_deref().unwrap()),
+        (true, &*format!("approved: {why}"))
+    );
+    assert!(
+        home.place
+            .disk
+            .get(format!("proposals/pending/{}.yaml", hold.id))
+            .is_none()
+    );
+    assert_eq!(
+        code(&say(
+            &home,
+            &mut opened,
+            "twice",
+            "approval.grant",
+            &hold,
+            false
+        )),
+        "NOT_FOUND"
+    );
     comes_out_the_same(&home, opened);
     assert_eq!(home.ran().len(), 4);
 }
@@ -298,12 +441,25 @@ fn what_is_denied_or_not_granted_in_time_is_not_done() {
     let hold = held_for_a_burst(&home, &mut opened);
     say(&home, &mut opened, "deny", "approval.deny", &hold, false);
     assert_eq!(code(&home.answer("held").unwrap()), "APPROVAL_DENIED");
-    assert_eq!(code(&home.one(&mut opened, "other", "email.send", MAIL)), "HELD");
+    assert_eq!(
+        code(&home.one(&mut opened, "other", "email.send", MAIL)),
+        "HELD"
+    );
     let hold = holds(&opened)[0].clone();
     home.place.clock.set(hold.expires_at);
     opened.write_news().unwrap();
     assert_eq!(code(&home.answer("other").unwrap()), "APPROVAL_EXPIRED");
-    assert_eq!(code(&say(&home, &mut opened, "late", "approval.grant", &hold, false)), "NOT_FOUND");
+    assert_eq!(
+        code(&say(
+            &home,
+            &mut opened,
+            "late",
+            "approval.grant",
+            &hold,
+            false
+        )),
+        "NOT_FOUND"
+    );
     assert_eq!(home.ran().len(), 3);
     comes_out_the_same(&home, opened);
 }
@@ -313,7 +469,12 @@ fn a_grant_is_of_just_this_anomaly_and_everything_else_is_looked_at_afresh() {
     type Edit = fn(&GatewayHome);
     let cases: [(&str, Edit, &str, &str); 6] = [
         ("nothing", |_| {}, "", ""),
-        ("a halt", |home| home.place.disk.put("rules/HALT", b""), "CHECKS_FAILED", "manual_halt"),
+        (
+            "a halt",
+            |home| home.place.disk.put("rules/HALT", b""),
+            "CHECKS_FAILED",
+            "manual_halt",
+        ),
         (
             "off the allowlist",
             |home| {
@@ -328,7 +489,8 @@ fn a_grant_is_of_just_this_anomaly_and_everything_else_is_looked_at_afresh() {
             "no adapter",
             |home| {
                 home.edit("rules/gateway.yaml", |text| {
-                    text.replace("email.send", "email.draft2").replace("\"email.draft2\",", "")
+                    text.replace("email.send", "email.draft2")
+                        .replace("\"email.draft2\",", "")
                 })
             },
             "NO_ADAPTER",
@@ -343,7 +505,8 @@ fn a_grant_is_of_just_this_anomaly_and_everything_else_is_looked_at_afresh() {
         (
             "a rule",
             |home| {
-                let rule = "id: never\nstatus: active\napplies_to: {action: email.send}\nwhen: []\nthen: reject\nmessage: never\n";
+                let rule = "id: never\nstatus: active\napplies_to: {action: email.send}\nwhen: \
+                    []\nthen: reject\nmessage: never\n";
                 fs::write(home.path("rules/core/never.yaml"), rule).unwrap();
             },
             "RULE_REFUSED",
@@ -358,12 +521,36 @@ fn a_grant_is_of_just_this_anomaly_and_everything_else_is_looked_at_afresh() {
         drop(opened);
         edit(&home);
         let mut opened = home.open();
-        assert_eq!(code(&say(&home, &mut opened, "grant", "approval.grant", &hold, false)), "", "{what}");
+        assert_eq!(
+            code(&say(
+                &home,
+                &mut opened,
+                "grant",
+                "approval.grant",
+                &hold,
+                false
+            )),
+            "",
+            "{what}"
+        );
         assert_eq!(code(&home.answer("held").unwrap()), expect, "{what}");
-        let line = home.decisions().into_values().find(|line| line.hold == Some(hold.id)).unwrap();
-        let failed: Vec<&str> = line.checks.iter().filter(|row| !row.passed).map(|row| &*row.name).collect();
+        let line = home
+            .decisions()
+            .into_values()
+            .find(|line| line.hold == Some(hold.id))
+            .unwrap();
+        let failed: Vec<&str> = line
+            .checks
+            .iter()
+            .filter(|row| !row.passed)
+            .map(|row| &*row.name)
+            .collect();
         assert_eq!(failed.first().copied().unwrap_or_default(), check, "{what}");
-        assert_eq!(home.ran().len(), if expect.is_empty() { 4 } else { 3 }, "{what}");
+        assert_eq!(
+            home.ran().len(),
+            if expect.is_empty() { 4 } else { 3 },
+            "{what}"
+        );
         if expect == "HELD" {
             // Held anew for the other one, under a name of its own; with that granted it is done.
             let other = holds(&opened)[0].clone();
@@ -389,26 +576,47 @@ fn a_granted_one_passes_the_rates_with_a_warning_and_counts() {
     home.place.pass_s(10);
     assert_eq!(code(&home.one(&mut opened, "d", "email.send", MAIL)), "");
     home.place.pass_s(10);
-    assert_eq!(code(&home.one(&mut opened, "e", "email.send", MAIL)), "RATE_LIMITED");
+    assert_eq!(
+        code(&home.one(&mut opened, "e", "email.send", MAIL)),
+        "RATE_LIMITED"
+    );
     say(&home, &mut opened, "grant", "approval.grant", &hold, false);
-    assert_eq!((code(&home.answer("held").unwrap()).as_str(), home.ran().len()), ("", 5));
-    let line = home.decisions().into_values().find(|line| line.hold == Some(hold.id)).unwrap();
+    assert_eq!(
+        (
+            code(&home.answer("held").unwrap()).as_str(),
+            home.ran().len()
+        ),
+        ("", 5)
+    );
+    let line = home
+        .decisions()
+        .into_values()
+        .find(|line| line.hold == Some(hold.id))
+        .unwrap();
     for name in ["action_rate", "gateway_rate"] {
         let row = line.checks.iter().find(|row| row.name == name).unwrap();
-        assert!(row.passed && row.reason.as_deref().unwrap().starts_with("warn: "), "{row:?}");
+        assert!(
+            row.passed && row.reason.as_deref().unwrap().starts_with("warn: "),
+            "{row:?}"
+        );
         assert_eq!(row.value.unwrap().to_string(), "5");
     }
     // It counts: when those of the first second do not any more, two are left.
     home.place.pass_s(3601 - 20);
     for (id, expect) in [("f", ""), ("g", ""), ("h", "RATE_LIMITED")] {
-        assert_eq!(code(&home.one(&mut opened, id, "email.send", MAIL)), expect, "{id}");
+        assert_eq!(
+            code(&home.one(&mut opened, id, "email.send", MAIL)),
+            expect,
+            "{id}"
+        );
     }
     comes_out_the_same(&home, opened);
 }
 
 fn rule(id: &str, when: &str, then: &str) -> String {
     format!(
-        "id: {id}\nstatus: active\napplies_to: {{action: email.send}}\nwhen: {when}\nthen: {then}\nmessage: \"{id} says so\"\n"
+        "id: {id}\nstatus: active\napplies_to: {{action: email.send}}\nwhen: {when}\nthen: \
+            {then}\nmessage: \"{id} says so\"\n"
     )
 }
 
@@ -418,32 +626,84 @@ fn a_rule_that_refuses_comes_before_an_anomaly_and_one_that_holds_goes_with_it()
     fs::create_dir_all(home.path("rules/core")).unwrap();
     let stranger = "[{field: payload.recipients, op: not_in, value: friends}]"
         .replace("payload.recipients", "'payload.to[]'");
-    fs::write(home.path("rules/core/strangers.yaml"), rule("strangers", &stranger, "hold")).unwrap();
+    fs::write(
+        home.path("rules/core/strangers.yaml"),
+        rule("strangers", &stranger, "hold"),
+    )
+    .unwrap();
     let refused = "[{field: payload.subject, op: eq, value: 'no'}]";
-    fs::write(home.path("rules/core/never.yaml"), rule("never", refused, "reject")).unwrap();
+    fs::write(
+        home.path("rules/core/never.yaml"),
+        rule("never", refused, "reject"),
+    )
+    .unwrap();
     fs::create_dir_all(home.path("rules/sets")).unwrap();
-    let set = "name: friends\nkind: address\ngrows: on_approval\nentries: [{value: bob@example.com, provenance: user_established}]\n";
+    let set = "name: friends\nkind: address\ngrows: on_approval\nentries: [{value: \
+        bob@example.com, provenance: user_established}]\n";
     fs::write(home.path("rules/sets/friends.yaml"), set).unwrap();
     let mut opened = home.open();
-    let mail = |to: &str, subject: &str| json!({"to": [to], "subject": subject, "body": "b"}).to_string();
+    let mail =
+        |to: &str, subject: &str| json!({"to": [to], "subject": subject, "body": "b"}).to_string();
     for n in 0..3 {
-        let answer = home.one(&mut opened, &format!("b-{n}"), "email.send", &mail("bob@example.com", "yes"));
+        let answer = home.one(
+            &mut opened,
+            &format!("b-{n}"),
+            "email.send",
+            &mail("bob@example.com", "yes"),
+        );
         assert_eq!(code(&answer), "", "{answer:?}");
     }
-    let refused = home.one(&mut opened, "refused", "email.send", &mail("eve@example.org", "no"));
+    let refused = home.one(
+        &mut opened,
+        "refused",
+        "email.send",
+        &mail("eve@example.org", "no"),
+    );
     assert_eq!(code(&refused), "RULE_REFUSED");
     assert!(refused.error.unwrap().message.contains("never says so"));
     assert!(holds(&opened).is_empty());
-    let both = home.one(&mut opened, "both", "email.send", &mail("ann@example.com", "yes"));
+    let both = home.one(
+        &mut opened,
+        "both",
+        "email.send",
+        &mail("ann@example.com", "yes"),
+    );
     assert_eq!(code(&both), "HELD");
     let hold = holds(&opened)[0].clone();
     assert_eq!(hold.held_by(), ["strangers", "anomaly_burst"]);
-    assert_eq!((home.ran().len(), opened.state().actions.open.len()), (3, 0));
+    assert_eq!(
+        (home.ran().len(), opened.state().actions.open.len()),
+        (3, 0)
+    );
     // One grant is enough for both, and what the rule did not know is known from now on.
-    assert_eq!(code(&say(&home, &mut opened, "grant", "approval.grant", &hold, true)), "");
-    assert_eq!((code(&home.answer("both").unwrap()).as_str(), home.ran().len()), ("", 4));
+    assert_eq!(
+        code(&say(
+            &home,
+            &mut opened,
+            "grant",
+            "approval.grant",
+            &hold,
+            true
+        )),
+        ""
+    );
+    assert_eq!(
+        (
+            code(&home.answer("both").unwrap()).as_str(),
+            home.ran().len()
+        ),
+        ("", 4)
+    );
     home.place.pass_s(60);
-    assert_eq!(code(&home.one(&mut opened, "known", "email.send", &mail("ann@example.com", "yes"))), "");
+    assert_eq!(
+        code(&home.one(
+            &mut opened,
+            "known",
+            "email.send",
+            &mail("ann@example.com", "yes")
+        )),
+        ""
+    );
     comes_out_the_same(&home, opened);
 }
 
@@ -466,8 +726,12 @@ fn ordinary_use_is_nothing_out_of_the_ordinary() {
 fn nothing_is_reserved_for_a_held_task_until_it_is_granted() {
     let home = watched();
     home.edit("rules/principals.yaml", |text| {
-        let admission = "admission: {domains: [{tenant: research, surface: agents, profile: default}], roots_per_hour: 9}";
-        text.replace("  - name: core\n", &format!("  - name: core\n    {admission}\n"))
+        let admission = "admission: {domains: [{tenant: research, surface: agents, profile: \
+            default}], roots_per_hour: 9}";
+        text.replace(
+            "  - name: core\n",
+            &format!("  - name: core\n    {admission}\n"),
+        )
     });
     let mut opened = home.open();
     let large = MAIL.replace("a word", &"x".repeat(2000));
@@ -477,16 +741,32 @@ fn nothing_is_reserved_for_a_held_task_until_it_is_granted() {
     envelope.signature = home.core.sign(&envelope.signing_string());
     home.put("t-1", envelope.to_json().as_bytes());
     settle(&mut opened);
-    assert_eq!(code(&home.answer("t-1").unwrap()), "HELD", "{:?}", home.answer("t-1"));
-    let admits = |line: &spoolgate_gate::Decision| line.body().unwrap().contains(r#"{"Admission":"#);
+    assert_eq!(
+        code(&home.answer("t-1").unwrap()),
+        "HELD",
+        "{:?}",
+        home.answer("t-1")
+    );
+    let admits =
+        |line: &spoolgate_gate::Decision| line.body().unwrap().contains(r#"{"Admission":"#);
     let line = home.decision("t-1").unwrap();
     assert_eq!((line.changes.len(), admits(&line)), (1, false));
     assert!(opened.state().admission.roots.is_empty() && home.ran().is_empty());
     let hold = holds(&opened)[0].clone();
     assert_eq!(hold.held_by(), ["anomaly_payload"]);
     say(&home, &mut opened, "grant", "approval.grant", &hold, false);
-    assert_eq!((code(&home.answer("t-1").unwrap()).as_str(), home.ran().len()), ("", 1));
-    let line = home.decisions().into_values().find(|line| line.hold == Some(hold.id)).unwrap();
+    assert_eq!(
+        (
+            code(&home.answer("t-1").unwrap()).as_str(),
+            home.ran().len()
+        ),
+        ("", 1)
+    );
+    let line = home
+        .decisions()
+        .into_values()
+        .find(|line| line.hold == Some(hold.id))
+        .unwrap();
     assert!(admits(&line) && line.status == Status::Pending);
     assert_eq!(opened.state().admission.roots.len(), 1);
     comes_out_the_same(&home, opened);

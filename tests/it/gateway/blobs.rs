@@ -8,9 +8,13 @@ use crate::kit::gateway_home::{DONE, GOOD, GatewayHome, settle};
 use crate::kit::layered::Layered;
 use spoolgate_home::{Home, Seams};
 
-/// An open home, a switch that makes syncs of blobs fail, and what is done below `audit/blobs` and to logs, in order.
+/// An open home, a switch that makes syncs of blobs fail, and what is done below `audit/blobs` and
+/// to logs, in order.
 fn watched(home: &GatewayHome) -> (Home, Arc<AtomicBool>, Arc<Mutex<Vec<String>>>) {
-    let (fails, noted) = (Arc::<AtomicBool>::default(), Arc::<Mutex<Vec<String>>>::default());
+    let (fails, noted) = (
+        Arc::<AtomicBool>::default(),
+        Arc::<Mutex<Vec<String>>>::default(),
+    );
     let (switch, notes) = (Arc::clone(&fails), Arc::clone(&noted));
     let disk = Layered::before(home.place.disk.clone(), move |call| {
         let is_blob = call.target().starts_with("audit/blobs");
@@ -28,15 +32,30 @@ fn watched(home: &GatewayHome) -> (Home, Arc<AtomicBool>, Arc<Mutex<Vec<String>>
             notes.lock().unwrap().push(what.to_owned());
         }
         let is_bad = is_blob && what == "sync all" && switch.load(Ordering::SeqCst);
-        if is_bad { Err(io::Error::other("the medium fails")) } else { Ok(()) }
+        if is_bad {
+            Err(io::Error::other("the medium fails"))
+        } else {
+            Ok(())
+        }
     });
-    (home.place.open_with(Seams { disk: Arc::new(disk), ..home.place.seams() }).unwrap(), fails, noted)
+    (
+        home.place
+            .open_with(Seams {
+                disk: Arc::new(disk),
+                ..home.place.seams()
+            })
+            .unwrap(),
+        fails,
+        noted,
+    )
 }
 
 /// What was done up to the first append since the last look.
 fn until_append(noted: &Mutex<Vec<String>>) -> Vec<String> {
     let done = std::mem::take(&mut *noted.lock().unwrap());
-    done.into_iter().take_while(|what| what != "append").collect()
+    done.into_iter()
+        .take_while(|what| what != "append")
+        .collect()
 }
 
 #[test]
@@ -51,9 +70,21 @@ fn a_batch_syncs_once_whatever_it_seals() {
         settle(&mut gate);
         let done = until_append(&noted);
         // Subject, text and hashes: three a mail, each written and put in place.
-        assert_eq!(done.iter().filter(|what| *what == "rename").count(), 3 * count, "{done:?}");
-        assert_eq!(done.last().map(String::as_str), Some("sync all"), "{done:?}");
-        assert_eq!(done.iter().filter(|what| what.contains("sync")).count(), 1, "{done:?}");
+        assert_eq!(
+            done.iter().filter(|what| *what == "rename").count(),
+            3 * count,
+            "{done:?}"
+        );
+        assert_eq!(
+            done.last().map(String::as_str),
+            Some("sync all"),
+            "{done:?}"
+        );
+        assert_eq!(
+            done.iter().filter(|what| what.contains("sync")).count(),
+            1,
+            "{done:?}"
+        );
     }
 }
 
@@ -66,9 +97,26 @@ fn one_content_alone_is_synced_alone() {
     until_append(&noted);
     home.ask("r1", "email.fetch", "{}");
     settle(&mut gate);
-    assert!(home.responses().into_values().next().unwrap().data_blob.is_some());
+    assert!(
+        home.responses()
+            .into_values()
+            .next()
+            .unwrap()
+            .data_blob
+            .is_some()
+    );
     let done = std::mem::take(&mut *noted.lock().unwrap());
-    assert_eq!(done, ["append", "write", "rename", "sync file", "sync folder", "append"]);
+    assert_eq!(
+        done,
+        [
+            "append",
+            "write",
+            "rename",
+            "sync file",
+            "sync folder",
+            "append"
+        ]
+    );
 }
 
 #[test]
@@ -86,6 +134,9 @@ fn a_sync_that_fails_keeps_the_lines_back() {
     // The next gate decides it once.
     let mut gate = home.open();
     settle(&mut gate);
-    assert!(home.answer("r1").is_some_and(|answer| answer.error.is_none()));
+    assert!(
+        home.answer("r1")
+            .is_some_and(|answer| answer.error.is_none())
+    );
     assert_eq!(home.responses().len(), 1);
 }

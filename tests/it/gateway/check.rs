@@ -1,5 +1,5 @@
-//! `request.check`: asked by whoever may not read the home, told what the request itself would be told, and nothing of it
-//! done.
+//! `request.check`: asked by whoever may not read the home, told what the request itself would be
+//! told, and nothing of it done.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,10 +23,13 @@ fn question(action: &str, payload: &str) -> String {
     format!(r#"{{"action":"{action}","payload":{payload}}}"#)
 }
 
-/// The answer without what is the line's own: the order's name, the bytes that a rate or freshness row has measured.
+/// The answer without what is the line's own: the order's name, the bytes that a rate or freshness
+/// row has measured.
 fn stripped(mut answer: Value) -> Value {
     for body in ["Accepted", "Rejected"] {
-        let Some(body) = answer.get_mut(body).and_then(Value::as_object_mut) else { continue };
+        let Some(body) = answer.get_mut(body).and_then(Value::as_object_mut) else {
+            continue;
+        };
         body.remove("order_id");
         for rows in ["checks_passed", "checks_failed"] {
             if let Some(rows) = body.get_mut(rows).and_then(Value::as_array_mut) {
@@ -48,31 +51,71 @@ fn a_check_tells_what_the_order_is_told_then_and_leaves_the_book_alone() {
         ("order.submit", limit("50")),
         ("order.submit", limit("0")),
         ("order.submit", limit("0.0000000001")),
-        ("order.submit", order("range", "buy", "0.01", Some("6790"), "no-such-thesis")),
+        (
+            "order.submit",
+            order("range", "buy", "0.01", Some("6790"), "no-such-thesis"),
+        ),
         ("order.submit", "{}".to_owned()),
-        ("order.submit", r#"{"strategy":"trend","override":true}"#.to_owned()),
+        (
+            "order.submit",
+            r#"{"strategy":"trend","override":true}"#.to_owned(),
+        ),
         ("order.cancel", r#"{"order_id":"o-999"}"#.to_owned()),
-        ("order.tighten_stop", r#"{"order_id":"o-999","new_stop":"6700"}"#.to_owned()),
+        (
+            "order.tighten_stop",
+            r#"{"order_id":"o-999","new_stop":"6700"}"#.to_owned(),
+        ),
     ];
     let mut statuses = Vec::new();
     let mut placed = None;
     for (n, (action, payload)) in cases.iter().enumerate() {
         let before = serde_json::to_string(&home.state().book).unwrap();
-        let asked =
-            desk.one(&mut home, "trend-bot", &format!("c{n}"), "request.check", &question(action, payload));
-        assert_eq!(serde_json::to_string(&home.state().book).unwrap(), before, "{payload}");
-        assert!(asked.decision.changes.is_empty(), "{:?}", asked.decision.changes);
-        assert_eq!(asked.answer.status, AnswerStatus::Success, "{:?}", asked.answer.error);
+        let asked = desk.one(
+            &mut home,
+            "trend-bot",
+            &format!("c{n}"),
+            "request.check",
+            &question(action, payload),
+        );
+        assert_eq!(
+            serde_json::to_string(&home.state().book).unwrap(),
+            before,
+            "{payload}"
+        );
+        assert!(
+            asked.decision.changes.is_empty(),
+            "{:?}",
+            asked.decision.changes
+        );
+        assert_eq!(
+            asked.answer.status,
+            AnswerStatus::Success,
+            "{:?}",
+            asked.answer.error
+        );
         let would_be = data(&asked.answer)["would_be"].clone();
         let sent = desk.one(&mut home, "trend-bot", &format!("r{n}"), action, payload);
         let expect = serde_json::to_value(sent.answer.status).unwrap();
         assert_eq!(would_be["status"], expect, "{payload}");
-        assert_eq!(stripped(would_be["data"].clone()), stripped(data(&sent.answer)), "{payload}");
-        let error =
-            sent.answer.error.as_ref().map_or(Value::Null, |error| serde_json::to_value(error).unwrap());
+        assert_eq!(
+            stripped(would_be["data"].clone()),
+            stripped(data(&sent.answer)),
+            "{payload}"
+        );
+        let error = sent
+            .answer
+            .error
+            .as_ref()
+            .map_or(Value::Null, |error| serde_json::to_value(error).unwrap());
         assert_eq!(would_be["error"], error, "{payload}");
-        placed = placed.or(sent.decision.order_id.filter(|_| sent.answer.error.is_none()));
-        statuses.push((would_be["status"].clone(), would_be["error"]["code"].clone()));
+        placed = placed.or(sent
+            .decision
+            .order_id
+            .filter(|_| sent.answer.error.is_none()));
+        statuses.push((
+            would_be["status"].clone(),
+            would_be["error"]["code"].clone(),
+        ));
     }
     assert_eq!(statuses[0].0, "success");
     assert_eq!(statuses[1].1, "CHECKS_FAILED");
@@ -80,7 +123,17 @@ fn a_check_tells_what_the_order_is_told_then_and_leaves_the_book_alone() {
     // A closed order is looked up for a check as for the request.
     let cancel = json!({"order_id": placed.unwrap()}).to_string();
     let ask = |home: &mut Home, id: &str| {
-        data(&desk.one(home, "trend-bot", id, "request.check", &question("order.cancel", &cancel)).answer)
+        data(
+            &desk
+                .one(
+                    home,
+                    "trend-bot",
+                    id,
+                    "request.check",
+                    &question("order.cancel", &cancel),
+                )
+                .answer,
+        )
     };
     assert_eq!(ask(&mut home, "open")["would_be"]["status"], "success");
     assert_eq!(
@@ -91,7 +144,10 @@ fn a_check_tells_what_the_order_is_told_then_and_leaves_the_book_alone() {
     desk.one(&mut home, "trend-bot", "cancel", "order.cancel", &cancel);
     let gone = ask(&mut home, "gone");
     let again = desk.one(&mut home, "trend-bot", "again", "order.cancel", &cancel);
-    assert_eq!(stripped(gone["would_be"]["data"].clone()), stripped(data(&again.answer)));
+    assert_eq!(
+        stripped(gone["would_be"]["data"].clone()),
+        stripped(data(&again.answer))
+    );
     drop(home);
     let (_, same) = Home::rebuild(desk.place.root.path(), desk.place.seams()).unwrap();
     assert!(same);
@@ -99,12 +155,14 @@ fn a_check_tells_what_the_order_is_told_then_and_leaves_the_book_alone() {
 
 #[test]
 fn an_outgoing_action_that_is_asked_about_is_neither_done_nor_held_nor_counted() {
-    let rules = "id: strangers\nstatus: active\napplies_to: {action: email.send}\nwhen: [{field: 'payload.to[]', op: in, value: [eve@example.org]}]\nthen: hold\nmessage: \"eve\"\n";
+    let rules = "id: strangers\nstatus: active\napplies_to: {action: email.send}\nwhen: [{field: \
+        'payload.to[]', op: in, value: [eve@example.org]}]\nthen: hold\nmessage: \"eve\"\n";
     let home = GatewayHome::with(SERVICES, &gateway(&[exec(&ACTIONS, NOTED, 10)]));
     std::fs::create_dir_all(home.path("rules/core")).unwrap();
     std::fs::write(home.path("rules/core/strangers.yaml"), rules).unwrap();
     let mut opened = home.open();
-    let mail = |to: &str| json!({"to": [to], "subject": "the subject", "body": "SECRET-BODY"}).to_string();
+    let mail =
+        |to: &str| json!({"to": [to], "subject": "the subject", "body": "SECRET-BODY"}).to_string();
     let ask = |opened: &mut Home, id: &str, action: &str, payload: &str| {
         let answer = home.one(opened, id, "request.check", &question(action, payload));
         assert_eq!(code(&answer), "", "{answer:?}");
@@ -113,12 +171,22 @@ fn an_outgoing_action_that_is_asked_about_is_neither_done_nor_held_nor_counted()
     let told = ask(&mut opened, "a", "email.send", &mail("ann@example.com"));
     assert_eq!(told, json!({"status": "pending"}));
     let told = ask(&mut opened, "b", "email.send", &mail("eve@example.org"));
-    assert_eq!((&told["status"], &told["error"]["code"]), (&json!("requires_approval"), &json!("HELD")));
+    assert_eq!(
+        (&told["status"], &told["error"]["code"]),
+        (&json!("requires_approval"), &json!("HELD"))
+    );
     assert!(opened.state().approvals.iter().next().is_none());
     let call = json!({"service": "nowhere", "endpoint": "/", "method": "GET"}).to_string();
-    assert_eq!(ask(&mut opened, "c", "service.api_call", &call)["error"]["code"], "NOT_ALLOWLISTED");
-    let told =
-        ask(&mut opened, "d", "email.send", r#"{"to":["ann@example.com"],"subject":"SECRET-BODY","body":7}"#);
+    assert_eq!(
+        ask(&mut opened, "c", "service.api_call", &call)["error"]["code"],
+        "NOT_ALLOWLISTED"
+    );
+    let told = ask(
+        &mut opened,
+        "d",
+        "email.send",
+        r#"{"to":["ann@example.com"],"subject":"SECRET-BODY","body":7}"#,
+    );
     assert_eq!(told["error"]["code"], "MALFORMED_PAYLOAD");
     settle(&mut opened);
     assert!(home.ran().is_empty(), "an adapter ran");
@@ -131,29 +199,54 @@ fn an_outgoing_action_that_is_asked_about_is_neither_done_nor_held_nor_counted()
     assert!(!kinds.iter().any(|kind| kind == "request"), "{kinds:?}");
     drop(opened);
     let audit = Arc::new(MemoryDisk::with(&home.place.disk.files_below("audit")));
-    let options = Options { threads: 2, answers: None };
+    let options = Options {
+        threads: 2,
+        answers: None,
+    };
     let report = replay(audit, Path::new("audit"), &options, &mut |_| {}).unwrap();
     assert!(report.is_same(), "{report:#?}");
-    assert!(report.rows.iter().all(|row| row.class != Class::NotAgain), "{report:#?}");
+    assert!(
+        report.rows.iter().all(|row| row.class != Class::NotAgain),
+        "{report:#?}"
+    );
 }
 
 #[test]
 fn what_has_a_dry_run_of_its_own_or_belongs_to_people_is_not_asked_about() {
     let desk = Desk::with_limits("");
     let mut home = desk.open();
-    for (n, action) in
-        ["control.apply", "request.check", "halt.clear", "approval.grant", "keys.add", "no.such", ""]
-            .into_iter()
-            .enumerate()
+    for (n, action) in [
+        "control.apply",
+        "request.check",
+        "halt.clear",
+        "approval.grant",
+        "keys.add",
+        "no.such",
+        "",
+    ]
+    .into_iter()
+    .enumerate()
     {
         assert!(!request_check::checked().any(|name| *action == name));
-        let sent =
-            desk.one(&mut home, "trend-bot", &format!("n{n}"), "request.check", &question(action, "{}"));
-        assert_eq!(sent.answer.error.unwrap().code.to_string(), "MALFORMED_PAYLOAD", "{action}");
+        let sent = desk.one(
+            &mut home,
+            "trend-bot",
+            &format!("n{n}"),
+            "request.check",
+            &question(action, "{}"),
+        );
+        assert_eq!(
+            sent.answer.error.unwrap().code.to_string(),
+            "MALFORMED_PAYLOAD",
+            "{action}"
+        );
     }
     let extra = r#"{"action":"order.cancel","payload":{"order_id":"o-1"},"dry_run":false}"#;
     let sent = desk.one(&mut home, "trend-bot", "extra", "request.check", extra);
-    assert_eq!(sent.answer.error.unwrap().code.to_string(), "MALFORMED_PAYLOAD");
+    assert_eq!(
+        sent.answer.error.unwrap().code.to_string(),
+        "MALFORMED_PAYLOAD"
+    );
 }
 
 #[test]
@@ -163,7 +256,13 @@ fn a_check_counts_as_a_message() {
     let ask = question("order.cancel", r#"{"order_id":"o-1"}"#);
     let mut codes = Vec::new();
     for n in 0..4 {
-        let sent = desk.one(&mut home, "trend-bot", &format!("m{n}"), "request.check", &ask);
+        let sent = desk.one(
+            &mut home,
+            "trend-bot",
+            &format!("m{n}"),
+            "request.check",
+            &ask,
+        );
         codes.push(sent.answer.error.map(|error| error.code.to_string()));
     }
     assert_eq!(codes, [None, None, None, Some("RATE_LIMITED".to_owned())]);

@@ -1,5 +1,5 @@
-//! What the gateway document lists to be tested under rate limiter, anomaly detection, audit trail and validation pipeline:
-//! one test a line of it, through the whole gate.
+//! What the gateway document lists to be tested under rate limiter, anomaly detection, audit trail
+//! and validation pipeline: one test a line of it, through the whole gate.
 
 use std::fs;
 
@@ -36,7 +36,11 @@ fn mails(home: &GatewayHome, opened: &mut Home, stem: &str, count: usize) -> Vec
 fn requests_within_the_limit_pass() {
     let home = GatewayHome::new(DONE);
     let mut opened = home.open();
-    assert!(mails(&home, &mut opened, "m", 20).iter().all(|answer| answer.status == AnswerStatus::Success));
+    assert!(
+        mails(&home, &mut opened, "m", 20)
+            .iter()
+            .all(|answer| answer.status == AnswerStatus::Success)
+    );
 }
 
 #[test]
@@ -45,23 +49,47 @@ fn a_request_beyond_the_limit_of_its_action_is_rate_limited() {
     let mut opened = home.open();
     let answers = mails(&home, &mut opened, "m", 21);
     let last = answers.last().unwrap();
-    assert_eq!((last.status, code(last).as_str()), (AnswerStatus::RateLimited, "RATE_LIMITED"));
-    assert!(!check(&home.decision("m-20").unwrap(), "action_rate").unwrap().passed);
+    assert_eq!(
+        (last.status, code(last).as_str()),
+        (AnswerStatus::RateLimited, "RATE_LIMITED")
+    );
+    assert!(
+        !check(&home.decision("m-20").unwrap(), "action_rate")
+            .unwrap()
+            .passed
+    );
     // Another action is not.
-    assert_eq!(code(&home.one(&mut opened, "other", "email.draft", MAIL)), "");
+    assert_eq!(
+        code(&home.one(&mut opened, "other", "email.draft", MAIL)),
+        ""
+    );
 }
 
 #[test]
 fn a_request_beyond_the_limit_of_all_is_rate_limited() {
     let home = GatewayHome::new(DONE);
-    home.edit("rules/gateway.yaml", |text| text.replacen('{', r#"{"rates":{"all_per_hour":4},"#, 1));
+    home.edit("rules/gateway.yaml", |text| {
+        text.replacen('{', r#"{"rates":{"all_per_hour":4},"#, 1)
+    });
     let mut opened = home.open();
     for (n, (action, payload)) in GOOD.iter().take(5).enumerate() {
         let answer = home.one(&mut opened, &format!("n-{n}"), action, payload);
-        assert_eq!(answer.status == AnswerStatus::RateLimited, n == 4, "{action}");
+        assert_eq!(
+            answer.status == AnswerStatus::RateLimited,
+            n == 4,
+            "{action}"
+        );
     }
-    assert!(!check(&home.decision("n-4").unwrap(), "gateway_rate").unwrap().passed);
-    assert!(check(&home.decision("n-4").unwrap(), "action_rate").unwrap().passed);
+    assert!(
+        !check(&home.decision("n-4").unwrap(), "gateway_rate")
+            .unwrap()
+            .passed
+    );
+    assert!(
+        check(&home.decision("n-4").unwrap(), "action_rate")
+            .unwrap()
+            .passed
+    );
 }
 
 #[test]
@@ -72,9 +100,15 @@ fn limits_are_over_when_their_window_is() {
     });
     let mut opened = home.open();
     let codes = |answers: Vec<Answer>| answers.iter().map(code).collect::<Vec<String>>();
-    assert_eq!(codes(mails(&home, &mut opened, "a", 3)), ["", "", "RATE_LIMITED"]);
+    assert_eq!(
+        codes(mails(&home, &mut opened, "a", 3)),
+        ["", "", "RATE_LIMITED"]
+    );
     home.place.pass_s(3601);
-    assert_eq!(codes(mails(&home, &mut opened, "b", 3)), ["", "", "RATE_LIMITED"]);
+    assert_eq!(
+        codes(mails(&home, &mut opened, "b", 3)),
+        ["", "", "RATE_LIMITED"]
+    );
 }
 
 // Anomaly detection.
@@ -85,15 +119,23 @@ fn more_than_ten_requests_in_five_seconds_are_a_burst() {
     let mut opened = home.open();
     (0..11).for_each(|n| home.ask(&format!("n-{n:02}"), "email.send", MAIL));
     settle(&mut opened);
-    let statuses: Vec<AnswerStatus> =
-        (0..11).map(|n| home.answer(&format!("n-{n:02}")).unwrap().status).collect();
-    assert!(statuses[..10].iter().all(|status| *status == AnswerStatus::Success));
+    let statuses: Vec<AnswerStatus> = (0..11)
+        .map(|n| home.answer(&format!("n-{n:02}")).unwrap().status)
+        .collect();
+    assert!(
+        statuses[..10]
+            .iter()
+            .all(|status| *status == AnswerStatus::Success)
+    );
     assert_eq!(statuses[10], AnswerStatus::RequiresApproval);
     assert_eq!(home.ran().len(), 10);
     let line = home.decision("n-10").unwrap();
     let row = check(&line, "anomaly_burst").unwrap();
     assert_eq!((line.status, row.passed), (Status::Held, false));
-    assert_eq!(row.reason.as_deref().unwrap(), "more than 10 actions of `core` were signed within 5 s");
+    assert_eq!(
+        row.reason.as_deref().unwrap(),
+        "more than 10 actions of `core` were signed within 5 s"
+    );
 }
 
 #[test]
@@ -101,11 +143,20 @@ fn the_first_request_to_a_new_destination_is_flagged_and_done() {
     let home = GatewayHome::new(DONE);
     let mut opened = home.open();
     for (id, is_first) in [("a", true), ("b", false)] {
-        assert_eq!(code(&home.one(&mut opened, id, "service.api_call", CALL)), "");
+        assert_eq!(
+            code(&home.one(&mut opened, id, "service.api_call", CALL)),
+            ""
+        );
         let line = home.decision(id).unwrap();
         let row = check(&line, "anomaly_destination").unwrap();
         assert!(row.passed);
-        assert_eq!(row.reason.as_deref().is_some_and(|why| why.starts_with("warn: ")), is_first, "{id}");
+        assert_eq!(
+            row.reason
+                .as_deref()
+                .is_some_and(|why| why.starts_with("warn: ")),
+            is_first,
+            "{id}"
+        );
     }
 }
 
@@ -113,10 +164,20 @@ fn the_first_request_to_a_new_destination_is_flagged_and_done() {
 fn a_payload_of_more_than_a_megabyte_is_flagged() {
     let home = GatewayHome::new(NOTED);
     let mut opened = home.open();
-    let large = json!({"to": ["ann@example.com"], "subject": "s", "body": "x".repeat(1_000_000)}).to_string();
+    let large = json!({"to": ["ann@example.com"], "subject": "s", "body": "x".repeat(1_000_000)})
+        .to_string();
     let answer = home.one(&mut opened, "a", "email.send", &large);
-    assert_eq!((answer.status, code(&answer).as_str()), (AnswerStatus::RequiresApproval, "HELD"));
-    assert!(answer.error.unwrap().message.contains("the payload is larger than 1000000 bytes"));
+    assert_eq!(
+        (answer.status, code(&answer).as_str()),
+        (AnswerStatus::RequiresApproval, "HELD")
+    );
+    assert!(
+        answer
+            .error
+            .unwrap()
+            .message
+            .contains("the payload is larger than 1000000 bytes")
+    );
     assert!(home.ran().is_empty());
 }
 
@@ -127,7 +188,11 @@ fn ordinary_requests_are_not_flagged() {
     for (n, (action, payload)) in GOOD.iter().cycle().take(36).enumerate() {
         home.place.pass_s(1);
         let id = format!("n-{n}");
-        assert_eq!(code(&home.one(&mut opened, &id, action, payload)), "", "{action}");
+        assert_eq!(
+            code(&home.one(&mut opened, &id, action, payload)),
+            "",
+            "{action}"
+        );
         let line = home.decision(&id).unwrap();
         assert!(line.checks.iter().all(|row| row.passed));
     }
@@ -139,8 +204,14 @@ fn ordinary_requests_are_not_flagged() {
 fn the_entry_is_durable_before_the_action_is_begun() {
     // A batch that cannot be made durable begins nothing.
     for faults in [
-        Faults { sync_failures: 1, ..Faults::default() },
-        Faults { append_room: Some(100), ..Faults::default() },
+        Faults {
+            sync_failures: 1,
+            ..Faults::default()
+        },
+        Faults {
+            append_room: Some(100),
+            ..Faults::default()
+        },
     ] {
         let home = GatewayHome::new(NOTED);
         let mut opened = home.open();
@@ -158,17 +229,24 @@ fn the_entry_is_durable_before_the_action_is_begun() {
     home.ask("a", "email.send", MAIL);
     while opened.round(false).unwrap().more {}
     let lines = home.lines();
-    let request = lines.iter().position(|(_, kind, _)| kind == "request").unwrap();
+    let request = lines
+        .iter()
+        .position(|(_, kind, _)| kind == "request")
+        .unwrap();
     assert_eq!(lines[request + 1].1, "seal");
     assert!(home.responses().is_empty() && home.answer("a").is_none());
     let line = home.decision("a").unwrap();
-    assert_eq!((line.status, line.direction), (Status::Pending, Flow::Request));
+    assert_eq!(
+        (line.status, line.direction),
+        (Status::Pending, Flow::Request)
+    );
     fs::write(home.path("go"), "").unwrap();
     settle(&mut opened);
     assert_eq!(home.responses().len(), 1);
 }
 
-/// A home with a request that was done, one that was refused and one that was held, closed in order.
+/// A home with a request that was done, one that was refused and one that was held, closed in
+/// order.
 fn written() -> GatewayHome {
     let home = GatewayHome::new(DONE);
     home.edit("rules/gateway.yaml", |text| {
@@ -178,9 +256,15 @@ fn written() -> GatewayHome {
     assert_eq!(code(&home.one(&mut opened, "done", "email.send", MAIL)), "");
     home.place.pass_s(10);
     let elsewhere = CALL.replace("bank", "elsewhere");
-    assert_eq!(code(&home.one(&mut opened, "refused", "service.api_call", &elsewhere)), "NOT_ALLOWLISTED");
+    assert_eq!(
+        code(&home.one(&mut opened, "refused", "service.api_call", &elsewhere)),
+        "NOT_ALLOWLISTED"
+    );
     let large = MAIL.replace("a word", &"x".repeat(300));
-    assert_eq!(code(&home.one(&mut opened, "held", "email.send", &large)), "HELD");
+    assert_eq!(
+        code(&home.one(&mut opened, "held", "email.send", &large)),
+        "HELD"
+    );
     opened.finish("done").unwrap();
     drop(opened);
     home
@@ -205,13 +289,24 @@ fn no_entry_can_be_modified_or_deleted_without_being_found_out() {
             assert!(!other.verifies(), "byte {at} of line {n}");
         }
         // All of it, or two in another order.
-        let without: Vec<&[u8]> =
-            lines.iter().enumerate().filter(|(at, _)| *at != n).map(|(_, line)| *line).collect();
-        assert!(!files.with_segment(1, joined(&without)).verifies(), "line {n} deleted");
+        let without: Vec<&[u8]> = lines
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| *at != n)
+            .map(|(_, line)| *line)
+            .collect();
+        assert!(
+            !files.with_segment(1, joined(&without)).verifies(),
+            "line {n} deleted"
+        );
         if n + 1 < lines.len() {
             let mut all = lines.clone();
             all.swap(n, n + 1);
-            assert!(!files.with_segment(1, joined(&all)).verifies(), "lines {n} and {} swapped", n + 1);
+            assert!(
+                !files.with_segment(1, joined(&all)).verifies(),
+                "lines {n} and {} swapped",
+                n + 1
+            );
         }
     }
 }
@@ -219,10 +314,17 @@ fn no_entry_can_be_modified_or_deleted_without_being_found_out() {
 #[test]
 fn the_chain_is_verified_over_all_entries() {
     let home = written();
-    let options =
-        verify::Options { strict: Some(spoolgate_gate::record::canonical), ..verify::Options::default() };
-    let report =
-        verify::verify(home.place.disk.as_ref(), std::path::Path::new("audit"), &options, &|_| {}).unwrap();
+    let options = verify::Options {
+        strict: Some(spoolgate_gate::record::canonical),
+        ..verify::Options::default()
+    };
+    let report = verify::verify(
+        home.place.disk.as_ref(),
+        std::path::Path::new("audit"),
+        &options,
+        &|_| {},
+    )
+    .unwrap();
     assert!(report.ok, "{report:?}");
     assert_eq!(usize::try_from(report.lines).unwrap(), home.lines().len());
     let kinds: Vec<String> = home.lines().into_iter().map(|(_, kind, _)| kind).collect();
@@ -248,18 +350,44 @@ fn queries_find_what_is_there() {
         found
     };
     let named = |kind: &str, id: &str| (kind.to_owned(), id.to_owned());
-    let by_id = Filter { request_ids: vec!["done".to_owned()], ..Filter::default() };
-    assert_eq!(find(&by_id, None), [named("request", "done"), named("response", "done")]);
-    let by_action = Filter { actions: vec!["service.api_call".to_owned()], ..Filter::default() };
+    let by_id = Filter {
+        request_ids: vec!["done".to_owned()],
+        ..Filter::default()
+    };
+    assert_eq!(
+        find(&by_id, None),
+        [named("request", "done"), named("response", "done")]
+    );
+    let by_action = Filter {
+        actions: vec!["service.api_call".to_owned()],
+        ..Filter::default()
+    };
     assert_eq!(find(&by_action, None), [named("decision", "refused")]);
     let begun = home.decision("refused").unwrap().timestamp;
-    let late = Filter { from: Some(begun), actions: vec!["email.*".to_owned()], ..Filter::default() };
+    let late = Filter {
+        from: Some(begun),
+        actions: vec!["email.*".to_owned()],
+        ..Filter::default()
+    };
     assert_eq!(find(&late, None), [named("decision", "held")]);
-    let early = Filter { to: Some(begun), actions: vec!["email.*".to_owned()], ..Filter::default() };
-    assert_eq!(find(&early, None), [named("request", "done"), named("response", "done")]);
-    let failed = Filter { failed_checks: vec!["anomaly_payload".to_owned()], ..Filter::default() };
+    let early = Filter {
+        to: Some(begun),
+        actions: vec!["email.*".to_owned()],
+        ..Filter::default()
+    };
+    assert_eq!(
+        find(&early, None),
+        [named("request", "done"), named("response", "done")]
+    );
+    let failed = Filter {
+        failed_checks: vec!["anomaly_payload".to_owned()],
+        ..Filter::default()
+    };
     assert_eq!(find(&failed, None), [named("decision", "held")]);
-    let core = Filter { sources: vec!["core".to_owned()], ..Filter::default() };
+    let core = Filter {
+        sources: vec!["core".to_owned()],
+        ..Filter::default()
+    };
     assert_eq!(find(&core, Some(1)), [named("decision", "held")]);
     assert_eq!(find(&core, None).len(), 4);
 }
@@ -271,7 +399,10 @@ fn a_valid_request_passes_every_step_and_succeeds() {
     let home = GatewayHome::new(NOTED);
     let mut opened = home.open();
     let answer = home.one(&mut opened, "a", "email.send", MAIL);
-    assert_eq!((answer.status, answer.request_id.as_str()), (AnswerStatus::Success, "a"));
+    assert_eq!(
+        (answer.status, answer.request_id.as_str()),
+        (AnswerStatus::Success, "a")
+    );
     let line = home.decision("a").unwrap();
     let names: Vec<&str> = line.checks.iter().map(|row| &*row.name).collect();
     assert_eq!(
@@ -299,8 +430,14 @@ fn a_valid_request_passes_every_step_and_succeeds() {
 fn is_stopped(home: &GatewayHome, expect: &str) {
     let line = home.decisions().into_values().next_back().unwrap();
     assert_eq!(line.metadata.code.unwrap().name(), expect);
-    assert_eq!((line.status, line.direction), (Status::Rejected, Flow::Response));
-    assert!(check(&line, "allowlist").is_none() && line.checks.is_empty(), "{line:?}");
+    assert_eq!(
+        (line.status, line.direction),
+        (Status::Rejected, Flow::Response)
+    );
+    assert!(
+        check(&line, "allowlist").is_none() && line.checks.is_empty(),
+        "{line:?}"
+    );
     assert!(home.ran().is_empty() && home.responses().is_empty());
 }
 
@@ -314,7 +451,10 @@ fn a_failure_of_the_schema_short_circuits() {
             payload => payload.replacen('{', r#"{"unknown":1,"#, 1),
         };
         let answer = home.one(&mut opened, &format!("n-{n}"), action, &unknown);
-        assert_eq!((answer.status, code(&answer).as_str()), (AnswerStatus::Error, "MALFORMED_PAYLOAD"));
+        assert_eq!(
+            (answer.status, code(&answer).as_str()),
+            (AnswerStatus::Error, "MALFORMED_PAYLOAD")
+        );
         is_stopped(&home, "MALFORMED_PAYLOAD");
     }
 }
@@ -327,7 +467,10 @@ fn a_failure_of_the_signature_short_circuits() {
     envelope.signature = SignKey::Hmac([1; 32]).sign(&envelope.signing_string());
     home.put("a", envelope.to_json().as_bytes());
     settle(&mut opened);
-    assert_eq!(code(&home.answer("a.json.error").unwrap()), "SIGNATURE_INVALID");
+    assert_eq!(
+        code(&home.answer("a.json.error").unwrap()),
+        "SIGNATURE_INVALID"
+    );
     is_stopped(&home, "SIGNATURE_INVALID");
     // Its id is not used up.
     assert_eq!(code(&home.one(&mut opened, "a", "email.send", MAIL)), "");
@@ -337,10 +480,23 @@ fn a_failure_of_the_signature_short_circuits() {
 fn a_failure_of_the_allowlist_short_circuits() {
     let home = GatewayHome::new(NOTED);
     let mut opened = home.open();
-    let answer = home.one(&mut opened, "a", "service.api_call", &CALL.replace("bank", "elsewhere"));
-    assert_eq!((answer.status, code(&answer).as_str()), (AnswerStatus::Error, "NOT_ALLOWLISTED"));
+    let answer = home.one(
+        &mut opened,
+        "a",
+        "service.api_call",
+        &CALL.replace("bank", "elsewhere"),
+    );
+    assert_eq!(
+        (answer.status, code(&answer).as_str()),
+        (AnswerStatus::Error, "NOT_ALLOWLISTED")
+    );
     let line = home.decision("a").unwrap();
-    let failed: Vec<&str> = line.checks.iter().filter(|row| !row.passed).map(|row| &*row.name).collect();
+    let failed: Vec<&str> = line
+        .checks
+        .iter()
+        .filter(|row| !row.passed)
+        .map(|row| &*row.name)
+        .collect();
     assert_eq!(failed[0], "allowlist");
     assert!(home.ran().is_empty() && home.responses().is_empty() && line.changes.is_empty());
 }
@@ -354,7 +510,10 @@ fn a_failure_of_the_rate_short_circuits() {
     let mut opened = home.open();
     assert_eq!(code(&home.one(&mut opened, "a", "email.send", MAIL)), "");
     let answer = home.one(&mut opened, "b", "email.send", MAIL);
-    assert_eq!((answer.status, code(&answer).as_str()), (AnswerStatus::RateLimited, "RATE_LIMITED"));
+    assert_eq!(
+        (answer.status, code(&answer).as_str()),
+        (AnswerStatus::RateLimited, "RATE_LIMITED")
+    );
     assert_eq!((home.ran().len(), home.responses().len()), (1, 1));
 }
 
@@ -362,7 +521,8 @@ fn a_failure_of_the_rate_short_circuits() {
 fn every_rejection_is_in_the_ledger_with_its_reason() {
     let home = GatewayHome::new(NOTED);
     home.edit("rules/gateway.yaml", |text| {
-        let limits = r#"{"rates":{"per_hour":{"email.draft":1}},"anomalies":{"payload_bytes_max":500},"#;
+        let limits =
+            r#"{"rates":{"per_hour":{"email.draft":1}},"anomalies":{"payload_bytes_max":500},"#;
         text.replacen('{', limits, 1)
     });
     let mut opened = home.open();
@@ -371,14 +531,22 @@ fn every_rejection_is_in_the_ledger_with_its_reason() {
     for (id, action, payload, expect) in [
         ("schema", "email.send", "{}".to_owned(), "MALFORMED_PAYLOAD"),
         ("action", "email.sned", MAIL.to_owned(), "UNKNOWN_ACTION"),
-        ("allowlist", "service.api_call", CALL.replace("bank", "elsewhere"), "NOT_ALLOWLISTED"),
+        (
+            "allowlist",
+            "service.api_call",
+            CALL.replace("bank", "elsewhere"),
+            "NOT_ALLOWLISTED",
+        ),
         ("rate", "email.draft", MAIL.to_owned(), "RATE_LIMITED"),
         ("anomaly", "email.send", large, "HELD"),
     ] {
         let answer = home.one(&mut opened, id, action, &payload);
         let line = home.decision(id).unwrap();
         let error = answer.error.unwrap();
-        assert_eq!((error.code.name(), line.metadata.code.unwrap().name()), (expect, expect));
+        assert_eq!(
+            (error.code.name(), line.metadata.code.unwrap().name()),
+            (expect, expect)
+        );
         assert_eq!(Some(error.message), line.metadata.message, "{id}");
         assert_eq!(answer.audit_ref, line.id);
     }
@@ -388,23 +556,33 @@ fn every_rejection_is_in_the_ledger_with_its_reason() {
     settle(&mut opened);
     let line = home.decision("signature").unwrap();
     let answer = home.answer("signature.json.error").unwrap();
-    assert_eq!(answer.error.unwrap().message, line.metadata.message.unwrap());
+    assert_eq!(
+        answer.error.unwrap().message,
+        line.metadata.message.unwrap()
+    );
     assert_eq!(home.ran().len(), 1);
 }
 
 #[test]
 fn the_trail_has_the_request_as_pending_and_then_the_response() {
-    let failing = r#"cat >/dev/null; echo '{"success":false,"error":{"code":"NO_ROOM","message":"full"}}'"#;
+    let failing =
+        r#"cat >/dev/null; echo '{"success":false,"error":{"code":"NO_ROOM","message":"full"}}'"#;
     let adapters =
         json!({"adapters": [exec(&["email.send"], DONE, 10), exec(&["email.draft"], failing, 10)]});
     let home = GatewayHome::with(SERVICES, &adapters.to_string());
     let mut opened = home.open();
-    for (id, action, expect) in [("a", "email.send", Status::Success), ("b", "email.draft", Status::Error)] {
+    for (id, action, expect) in [
+        ("a", "email.send", Status::Success),
+        ("b", "email.draft", Status::Error),
+    ] {
         home.one(&mut opened, id, action, MAIL);
         let mut both = home.lines().into_iter().filter(|(_, kind, record)| {
-            let is_of_it = record
-                .as_ref()
-                .is_some_and(|record| record.body().unwrap().contains(&format!(r#""request_id":"{id}""#)));
+            let is_of_it = record.as_ref().is_some_and(|record| {
+                record
+                    .body()
+                    .unwrap()
+                    .contains(&format!(r#""request_id":"{id}""#))
+            });
             is_of_it && (kind == "request" || kind == "response")
         });
         let (request, kind, _) = both.next().unwrap();
@@ -413,10 +591,19 @@ fn the_trail_has_the_request_as_pending_and_then_the_response() {
         assert_eq!((kind.as_str(), both.next().is_none()), ("response", true));
         assert!(request < response);
         let line = home.decision(id).unwrap();
-        assert_eq!((line.status, line.direction), (Status::Pending, Flow::Request));
+        assert_eq!(
+            (line.status, line.direction),
+            (Status::Pending, Flow::Request)
+        );
         let end = &home.responses()[&response];
-        assert_eq!((end.status, end.direction, end.request_line), (expect, Flow::Response, request));
-        assert_eq!((&end.payload_hash, &end.signature), (&line.payload_hash, &line.signature));
+        assert_eq!(
+            (end.status, end.direction, end.request_line),
+            (expect, Flow::Response, request)
+        );
+        assert_eq!(
+            (&end.payload_hash, &end.signature),
+            (&line.payload_hash, &line.signature)
+        );
         assert_eq!(home.answer(id).unwrap().audit_ref, response.to_string());
     }
 }

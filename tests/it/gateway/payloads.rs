@@ -1,5 +1,6 @@
-//! Payloads of the nine outgoing actions: for each a good one, every field missing, null, of the wrong type, at its limit
-//! and hostile; what is refused names its field and never its value; what passes is what the adapter gets.
+//! Payloads of the nine outgoing actions: for each a good one, every field missing, null, of the
+//! wrong type, at its limit and hostile; what is refused names its field and never its value; what
+//! passes is what the adapter gets.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -63,7 +64,11 @@ const SCHEMAS: [Schema; 9] = [
         least: "{}",
         most: r#"{"folder":"Sent Items","limit":7,"since":"2026-02-20T10:00:00Z"}"#,
         given: r#"{"folder":"INBOX","limit":50}"#,
-        fields: &[("folder", Name, false), ("limit", Limit, false), ("since", Time, false)],
+        fields: &[
+            ("folder", Name, false),
+            ("limit", Limit, false),
+            ("since", Time, false),
+        ],
     },
     Schema {
         action: "email.send",
@@ -84,7 +89,11 @@ const SCHEMAS: [Schema; 9] = [
         least: r#"{"startDate":"2026-02-20T10:00:00.000Z","endDate":"2026-02-20T10:00:00.001Z"}"#,
         most: r#"{"calendarId":"work","startDate":"2026-02-20T10:00:00Z","endDate":"2026-02-21T10:00:00Z"}"#,
         given: r#"{"calendarId":"primary","startDate":"2026-02-20T10:00:00.000Z","endDate":"2026-02-20T10:00:00.001Z"}"#,
-        fields: &[("calendarId", Name, false), ("startDate", Time, true), ("endDate", Time, true)],
+        fields: &[
+            ("calendarId", Name, false),
+            ("startDate", Time, true),
+            ("endDate", Time, true),
+        ],
     },
     Schema {
         action: "calendar.create",
@@ -133,19 +142,31 @@ const SCHEMAS: [Schema; 9] = [
 const VALUE: &str = "hunter2";
 
 fn schema(action: &str) -> &'static Schema {
-    SCHEMAS.iter().find(|schema| schema.action == action).unwrap()
+    SCHEMAS
+        .iter()
+        .find(|schema| schema.action == action)
+        .unwrap()
 }
 
 /// The full payload with one member replaced by this text of JSON; none: left out.
 fn with(schema: &Schema, name: &str, json: Option<&str>) -> String {
-    let most: Map<String, Value> = serde_json::from_str(&schema.most.replace("1e400", "1")).unwrap();
-    let members = most.iter().filter(|(key, _)| *key != name).map(|(key, value)| format!("{key:?}:{value}"));
-    let members: Vec<String> = members.chain(json.map(|json| format!("{name:?}:{json}"))).collect();
+    let most: Map<String, Value> =
+        serde_json::from_str(&schema.most.replace("1e400", "1")).unwrap();
+    let members = most
+        .iter()
+        .filter(|(key, _)| *key != name)
+        .map(|(key, value)| format!("{key:?}:{value}"));
+    let members: Vec<String> = members
+        .chain(json.map(|json| format!("{name:?}:{json}")))
+        .collect();
     format!("{{{}}}", members.join(","))
 }
 
 fn read(schema: &Schema, name: &str, json: &str) -> Result<GatewayCall, String> {
-    Ok(GatewayCall::read(schema.action, &with(schema, name, Some(json)))?)
+    Ok(GatewayCall::read(
+        schema.action,
+        &with(schema, name, Some(json)),
+    )?)
 }
 
 fn quoted(text: &str) -> String {
@@ -156,7 +177,9 @@ fn quoted(text: &str) -> String {
 fn of_type(name: &str, kind: Kind, most: u32) -> String {
     match kind {
         Text | Line | Name | Endpoint | Method => format!("`{name}` must be a text"),
-        Time => format!("`{name}` must be a time of the form `2026-02-20T14:42:00Z` (UTC, with `Z`)"),
+        Time => {
+            format!("`{name}` must be a time of the form `2026-02-20T14:42:00Z` (UTC, with `Z`)")
+        }
         Limit => format!("`{name}` must be a whole number of 1 to {most}"),
         Addresses => format!("`{name}` must be an array of mail addresses"),
         Headers => format!("`{name}` must be an object of texts"),
@@ -175,11 +198,25 @@ fn each_field(mut of: impl FnMut(&'static Schema, &'static str, Kind, bool)) {
 
 #[test]
 fn the_least_and_the_most_pass_and_defaults_are_filled_in() {
-    for Schema { action, least, most, given, .. } in &SCHEMAS {
-        assert_eq!(GatewayCall::read(action, least).unwrap().to_json().unwrap(), *given, "{action}");
+    for Schema {
+        action,
+        least,
+        most,
+        given,
+        ..
+    } in &SCHEMAS
+    {
+        assert_eq!(
+            GatewayCall::read(action, least).unwrap().to_json().unwrap(),
+            *given,
+            "{action}"
+        );
         let written = GatewayCall::read(action, most).unwrap().to_json().unwrap();
         let whole = written.replace(".000Z", "Z");
-        assert_eq!(whole, *most, "{action}: nothing is lost, numbers of a body as they are written");
+        assert_eq!(
+            whole, *most,
+            "{action}: nothing is lost, numbers of a body as they are written"
+        );
     }
 }
 
@@ -204,7 +241,9 @@ fn null_and_other_types_are_refused_by_name() {
     let text = quoted(VALUE);
     let list = format!("[{text}]");
     let object = format!("{{{text}:{text}}}");
-    let others = ["null", "true", "7", "-1", "1.5", &text, &list, &object, "[null]", "[7]", "[[]]"];
+    let others = [
+        "null", "true", "7", "-1", "1.5", &text, &list, &object, "[null]", "[7]", "[[]]",
+    ];
     each_field(|schema, name, kind, _| {
         for json in others {
             let is_text = json.starts_with('"');
@@ -221,17 +260,31 @@ fn null_and_other_types_are_refused_by_name() {
                 continue;
             }
             let why = read(schema, name, json).unwrap_err();
-            assert_eq!(why, of_type(name, kind, LIMIT_MAX), "{} {json}", schema.action);
+            assert_eq!(
+                why,
+                of_type(name, kind, LIMIT_MAX),
+                "{} {json}",
+                schema.action
+            );
         }
     });
 }
 
 #[test]
 fn a_body_may_be_any_json() {
-    for json in
-        ["null", "false", "-0.10e+5", "\"x\"", "[1,[2]]", "{\"a\":{}}", "123456789012345678901234567890"]
-    {
-        let call = read(schema("service.api_call"), "body", json).unwrap().to_json().unwrap();
+    for json in [
+        "null",
+        "false",
+        "-0.10e+5",
+        "\"x\"",
+        "[1,[2]]",
+        "{\"a\":{}}",
+        "123456789012345678901234567890",
+    ] {
+        let call = read(schema("service.api_call"), "body", json)
+            .unwrap()
+            .to_json()
+            .unwrap();
         assert!(call.ends_with(&format!("\"body\":{json}}}")), "{call}");
     }
 }
@@ -239,7 +292,11 @@ fn a_body_may_be_any_json() {
 #[test]
 fn unknown_keys_are_refused_and_named_where_they_are_keys() {
     for schema in &SCHEMAS {
-        let known: Vec<String> = schema.fields.iter().map(|(name, ..)| format!("`{name}`")).collect();
+        let known: Vec<String> = schema
+            .fields
+            .iter()
+            .map(|(name, ..)| format!("`{name}`"))
+            .collect();
         let known = known.join(", ");
         for (key, which) in [
             ("bcc", "unknown key `bcc`".to_owned()),
@@ -247,11 +304,16 @@ fn unknown_keys_are_refused_and_named_where_they_are_keys() {
             ("", "unknown key".to_owned()),
             ("__proto__", "unknown key `__proto__`".to_owned()),
             ("the password is hunter2", "unknown key".to_owned()),
-            (&*"k".repeat(64), format!("unknown key `{}`", "k".repeat(64))),
+            (
+                &*"k".repeat(64),
+                format!("unknown key `{}`", "k".repeat(64)),
+            ),
             (&*"k".repeat(65), "unknown key".to_owned()),
         ] {
             let payload = with(schema, key, Some("1"));
-            let why = GatewayCall::read(schema.action, &payload).unwrap_err().to_string();
+            let why = GatewayCall::read(schema.action, &payload)
+                .unwrap_err()
+                .to_string();
             let expected = format!("{which}; there are {known}");
             assert_eq!(why, expected, "{}", schema.action);
         }
@@ -274,15 +336,32 @@ fn lengths_are_taken_to_the_byte() {
             let found = read(schema, name, &quoted(&long(bytes)));
             assert_eq!(found.is_ok(), is_good, "{} {name} {bytes}", schema.action);
             let why = found.err().unwrap_or_default();
-            assert!(why.is_empty() || why.starts_with(&format!("`{name}` has {bytes} bytes")), "{why}");
+            assert!(
+                why.is_empty() || why.starts_with(&format!("`{name}` has {bytes} bytes")),
+                "{why}"
+            );
             assert!(!why.contains(VALUE), "{why}");
         }
     });
     let endpoint = schema("service.api_call");
-    for (bytes, is_good) in [(TEXT_BYTES_MAX - 1, true), (TEXT_BYTES_MAX, true), (TEXT_BYTES_MAX + 1, false)]
-    {
-        assert_eq!(read(endpoint, "endpoint", &quoted(&format!("/{}", long(bytes - 1)))).is_ok(), is_good);
-        assert_eq!(read(endpoint, "headers", &json!({"X": long(bytes)}).to_string()).is_ok(), is_good);
+    for (bytes, is_good) in [
+        (TEXT_BYTES_MAX - 1, true),
+        (TEXT_BYTES_MAX, true),
+        (TEXT_BYTES_MAX + 1, false),
+    ] {
+        assert_eq!(
+            read(
+                endpoint,
+                "endpoint",
+                &quoted(&format!("/{}", long(bytes - 1)))
+            )
+            .is_ok(),
+            is_good
+        );
+        assert_eq!(
+            read(endpoint, "headers", &json!({"X": long(bytes)}).to_string()).is_ok(),
+            is_good
+        );
     }
 }
 
@@ -295,9 +374,23 @@ fn limits_are_whole_numbers_in_digits() {
         for json in ["1", "9999", "10000"] {
             assert!(read(schema, name, json).is_ok(), "{} {json}", schema.action);
         }
-        for json in ["0", "-0", "10001", "4294967297", "1.0", "1e2", "99999999999999999999999", "\"7\""] {
+        for json in [
+            "0",
+            "-0",
+            "10001",
+            "4294967297",
+            "1.0",
+            "1e2",
+            "99999999999999999999999",
+            "\"7\"",
+        ] {
             let why = read(schema, name, json).unwrap_err();
-            assert_eq!(why, of_type(name, Limit, LIMIT_MAX), "{} {json}", schema.action);
+            assert_eq!(
+                why,
+                of_type(name, Limit, LIMIT_MAX),
+                "{} {json}",
+                schema.action
+            );
         }
     });
 }
@@ -337,10 +430,16 @@ fn what_ends_ends_after_it_begins() {
         let period = |from: &str, to: &str| {
             GatewayCall::read(
                 action,
-                &json!({"title": "t", start: from, end: to}).to_string().replace(
-                    "\"title\":\"t\"",
-                    if action == "calendar.fetch" { "\"calendarId\":\"c\"" } else { "\"title\":\"t\"" },
-                ),
+                &json!({"title": "t", start: from, end: to})
+                    .to_string()
+                    .replace(
+                        "\"title\":\"t\"",
+                        if action == "calendar.fetch" {
+                            "\"calendarId\":\"c\""
+                        } else {
+                            "\"title\":\"t\""
+                        },
+                    ),
             )
         };
         assert!(period("2026-02-20T10:00:00Z", "2026-02-20T10:00:00.001Z").is_ok());
@@ -351,7 +450,11 @@ fn what_ends_ends_after_it_begins() {
             "0000-01-01T00:00:00Z",
         ] {
             let why = period("2026-02-20T10:00:00Z", to).unwrap_err().to_string();
-            assert_eq!(why, format!("`{end}` must be after `{start}`"), "{action} {to}");
+            assert_eq!(
+                why,
+                format!("`{end}` must be after `{start}`"),
+                "{action} {to}"
+            );
         }
     }
 }
@@ -417,8 +520,14 @@ fn addresses_are_bare() {
             assert_eq!(given_as[name], json!([given]), "{}", schema.action);
         }
         for address in bad {
-            let why = read(schema, name, &json!(["ann@example.com", address]).to_string()).unwrap_err();
-            let wanted = format!("`{name}`, number 2: it must be one bare mail address, as ann@example.com");
+            let why = read(
+                schema,
+                name,
+                &json!(["ann@example.com", address]).to_string(),
+            )
+            .unwrap_err();
+            let wanted =
+                format!("`{name}`, number 2: it must be one bare mail address, as ann@example.com");
             assert_eq!(why, wanted, "{} {address:?}", schema.action);
         }
         let local = |bytes: usize| format!("{}@example.com", "a".repeat(bytes));
@@ -428,7 +537,9 @@ fn addresses_are_bare() {
 }
 
 fn people(count: usize) -> Vec<String> {
-    (0..count).map(|nth| format!("p{nth}@example.com")).collect()
+    (0..count)
+        .map(|nth| format!("p{nth}@example.com"))
+        .collect()
 }
 
 #[test]
@@ -439,7 +550,9 @@ fn a_mail_that_is_sent_has_a_recipient_and_not_too_many() {
             if let Some(cc) = cc {
                 mail["cc"] = json!(people(cc));
             }
-            GatewayCall::read(action, &mail.to_string()).map(|_| ()).map_err(String::from)
+            GatewayCall::read(action, &mail.to_string())
+                .map(|_| ())
+                .map_err(String::from)
         };
         assert_eq!(mail(PEOPLE_MAX - 1, None), Ok(()));
         assert_eq!(mail(PEOPLE_MAX, Some(0)), Ok(()));
@@ -455,13 +568,23 @@ fn a_mail_that_is_sent_has_a_recipient_and_not_too_many() {
         for (to, cc) in [(0, None), (0, Some(0))] {
             let expected = match action {
                 "email.draft" => Ok(()),
-                _ => Err("`to` and `cc` are empty: a mail that is sent needs a recipient".to_owned()),
+                _ => {
+                    Err("`to` and `cc` are empty: a mail that is sent needs a recipient".to_owned())
+                }
             };
             assert_eq!(mail(to, cc), expected, "{action}");
         }
     }
-    for (count, is_good) in [(PEOPLE_MAX - 1, true), (PEOPLE_MAX, true), (PEOPLE_MAX + 1, false)] {
-        let found = read(schema("calendar.create"), "attendees", &json!(people(count)).to_string());
+    for (count, is_good) in [
+        (PEOPLE_MAX - 1, true),
+        (PEOPLE_MAX, true),
+        (PEOPLE_MAX + 1, false),
+    ] {
+        let found = read(
+            schema("calendar.create"),
+            "attendees",
+            &json!(people(count)).to_string(),
+        );
         assert_eq!(found.is_ok(), is_good);
     }
 }
@@ -492,12 +615,19 @@ fn one_line_is_one_line_and_names_are_seen() {
         let wanted = match kind {
             Line => format!("`{name}` must be one line without control or direction characters"),
             Name => {
-                format!("`{name}` must not begin or end with a space, nor hold characters that are not seen")
+                format!(
+                    "`{name}` must not begin or end with a space, nor hold characters that are not \
+                        seen"
+                )
             }
             _ => return,
         };
         for hidden in HIDDEN {
-            for text in [format!("a{hidden}Bcc: {VALUE}"), format!("{hidden}a"), format!("a{hidden}")] {
+            for text in [
+                format!("a{hidden}Bcc: {VALUE}"),
+                format!("{hidden}a"),
+                format!("a{hidden}"),
+            ] {
                 let why = read(schema, name, &quoted(&text)).unwrap_err();
                 assert_eq!(why, wanted, "{} {text:?}", schema.action);
             }
@@ -505,7 +635,12 @@ fn one_line_is_one_line_and_names_are_seen() {
         for text in ["Grüße aus 東京 👩\u{200d}", "a  b"] {
             // A joiner is seen in a line by what it joins; a name has no need of it.
             let is_good = kind == Line || !text.contains('\u{200d}');
-            assert_eq!(read(schema, name, &quoted(text)).is_ok(), is_good, "{} {text}", schema.action);
+            assert_eq!(
+                read(schema, name, &quoted(text)).is_ok(),
+                is_good,
+                "{} {text}",
+                schema.action
+            );
         }
         if kind == Name {
             for text in [" a", "a ", " "] {
@@ -520,9 +655,12 @@ fn one_line_is_one_line_and_names_are_seen() {
 #[test]
 fn endpoints_stay_below_their_host() {
     const BEGINS: &str = "must be a path that begins with `/`: the host is that of the service";
-    const PATH: &str = "must be a path of the characters that RFC 3986 has for it; percent-encode others";
-    const QUERY: &str = "must have a query of the characters that RFC 3986 has for it; percent-encode others";
-    const ENCODED: &str = "must not hold an encoded slash, backslash, `%` or control character in its path";
+    const PATH: &str =
+        "must be a path of the characters that RFC 3986 has for it; percent-encode others";
+    const QUERY: &str =
+        "must have a query of the characters that RFC 3986 has for it; percent-encode others";
+    const ENCODED: &str =
+        "must not hold an encoded slash, backslash, `%` or control character in its path";
     const DOTS: &str = "must not hold `.` or `..` as a segment, encoded or not";
     const OVERLONG: &str = "must not hold an ASCII character in a longer form of UTF-8 in its path";
     const TWO: &str = "must not hold `//` in its path";
@@ -546,7 +684,10 @@ fn endpoints_stay_below_their_host() {
         "/a%3Bv=1/..a%3b",
         "/v1?a=%c0%ae",
     ] {
-        assert!(read(call, "endpoint", &quoted(endpoint)).is_ok(), "{endpoint}");
+        assert!(
+            read(call, "endpoint", &quoted(endpoint)).is_ok(),
+            "{endpoint}"
+        );
     }
     for (endpoint, why) in [
         ("", BEGINS),
@@ -624,9 +765,14 @@ fn methods_are_the_five() {
     for method in ["GET", "POST", "PUT", "DELETE", "PATCH"] {
         assert!(read(call, "method", &quoted(method)).is_ok());
     }
-    for method in ["", "get", "Get", " GET", "GET ", "HEAD", "OPTIONS", "TRACE", "CONNECT", "GET /x", VALUE] {
+    for method in [
+        "", "get", "Get", " GET", "GET ", "HEAD", "OPTIONS", "TRACE", "CONNECT", "GET /x", VALUE,
+    ] {
         let why = read(call, "method", &quoted(method)).unwrap_err();
-        assert_eq!(why, "`method` must be GET, POST, PUT, DELETE or PATCH", "{method}");
+        assert_eq!(
+            why, "`method` must be GET, POST, PUT, DELETE or PATCH",
+            "{method}"
+        );
     }
 }
 
@@ -634,8 +780,12 @@ fn methods_are_the_five() {
 fn headers_neither_move_a_call_nor_make_it_another() {
     let call = schema("service.api_call");
     let headers = |json: Value| read(call, "headers", &json.to_string()).map(|_| ());
-    let many =
-        |count: usize| (0..count).map(|nth| (format!("X-{nth}"), json!(""))).collect::<Map<_, _>>().into();
+    let many = |count: usize| {
+        (0..count)
+            .map(|nth| (format!("X-{nth}"), json!("")))
+            .collect::<Map<_, _>>()
+            .into()
+    };
     assert_eq!(headers(json!({})), Ok(()));
     assert_eq!(headers(many(HEADERS_MAX - 1)), Ok(()));
     assert_eq!(headers(many(HEADERS_MAX)), Ok(()));
@@ -643,7 +793,10 @@ fn headers_neither_move_a_call_nor_make_it_another() {
         headers(many(HEADERS_MAX + 1)),
         Err("`headers` has 65 members, at most 64 are taken".to_owned())
     );
-    assert_eq!(headers(json!({"Accept": "a/b; q=0.5", "X_y!#$%&'*+.^`|~-": ""})), Ok(()));
+    assert_eq!(
+        headers(json!({"Accept": "a/b; q=0.5", "X_y!#$%&'*+.^`|~-": ""})),
+        Ok(())
+    );
     for name in [
         "Host",
         "host",
@@ -671,7 +824,9 @@ fn headers_neither_move_a_call_nor_make_it_another() {
         "Via",
         "X-Real-IP",
     ] {
-        let why = format!("`headers` must not have `{name}`: where a call goes and how is not its sender's");
+        let why = format!(
+            "`headers` must not have `{name}`: where a call goes and how is not its sender's"
+        );
         assert_eq!(headers(json!({ name: VALUE })), Err(why));
     }
     let no_token = "`headers` has a name that is no token of RFC 9110 of 1 to 256 bytes";
@@ -691,15 +846,31 @@ fn headers_neither_move_a_call_nor_make_it_another() {
         "X-hunter2=",
         &"x".repeat(257),
     ] {
-        assert_eq!(headers(json!({ name: "v" })), Err(no_token.to_owned()), "{name:?}");
+        assert_eq!(
+            headers(json!({ name: "v" })),
+            Err(no_token.to_owned()),
+            "{name:?}"
+        );
     }
     assert_eq!(headers(json!({ "x".repeat(256): "v" })), Ok(()));
     for (one, other) in [("X-A", "x-a"), ("X-A", "X_A"), ("accept", "ACCEPT")] {
         let why = headers(json!({one: "1", other: "2"})).unwrap_err();
-        assert!(why.starts_with("`headers` has `") && why.ends_with("` twice, but for case or `_`"), "{why}");
+        assert!(
+            why.starts_with("`headers` has `") && why.ends_with("` twice, but for case or `_`"),
+            "{why}"
+        );
     }
-    for value in [json!(null), json!(7), json!(["a"]), json!({"a": "b"}), json!(true)] {
-        assert_eq!(headers(json!({ "X-A": value })), Err("header `X-A` must be a text".to_owned()));
+    for value in [
+        json!(null),
+        json!(7),
+        json!(["a"]),
+        json!({"a": "b"}),
+        json!(true),
+    ] {
+        assert_eq!(
+            headers(json!({ "X-A": value })),
+            Err("header `X-A` must be a text".to_owned())
+        );
     }
     let visible = "header `X-A` must be visible ASCII and spaces, without spaces at its ends";
     for value in HIDDEN
@@ -708,7 +879,11 @@ fn headers_neither_move_a_call_nor_make_it_another() {
         .map(String::as_str)
         .chain([" a", "a ", "é", "\u{ff1a}"])
     {
-        assert_eq!(headers(json!({ "X-A": value })), Err(visible.to_owned()), "{value:?}");
+        assert_eq!(
+            headers(json!({ "X-A": value })),
+            Err(visible.to_owned()),
+            "{value:?}"
+        );
     }
 }
 
@@ -716,7 +891,9 @@ fn headers_neither_move_a_call_nor_make_it_another() {
 fn what_is_no_object_or_no_action_is_refused() {
     for schema in &SCHEMAS {
         for payload in ["[]", "7", "null", "\"hunter2\"", ""] {
-            let why = GatewayCall::read(schema.action, payload).unwrap_err().to_string();
+            let why = GatewayCall::read(schema.action, payload)
+                .unwrap_err()
+                .to_string();
             assert_eq!(why, "it must be an object", "{}", schema.action);
         }
     }
@@ -755,7 +932,8 @@ fn values() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
-    /// What passes is what the adapter gets: read again it is the same, nothing of it grows or is lost.
+    /// What passes is what the adapter gets: read again it is the same, nothing of it grows or is
+    /// lost.
     #[test]
     fn what_passes_is_the_same_when_read_again(
         (schema, mutations) in (0..SCHEMAS.len()).prop_flat_map(|nth| {

@@ -1,5 +1,5 @@
-//! How many outgoing actions may begin within an hour: what counts, who waits and how long exactly, and what is still known
-//! after a restart, a rebuild and a clock that was set back.
+//! How many outgoing actions may begin within an hour: what counts, who waits and how long exactly,
+//! and what is still known after a restart, a rebuild and a clock that was set back.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,8 @@ use spoolgate_wire::code::{Code, Exit};
 
 /// A home of stubs with these rates, in which nothing is a burst.
 fn home_with(rates: &Value) -> GatewayHome {
-    let rules = json!({"adapters": [stub(&ACTIONS)], "rates": rates, "anomalies": {"burst_max": 100_000}});
+    let rules =
+        json!({"adapters": [stub(&ACTIONS)], "rates": rates, "anomalies": {"burst_max": 100_000}});
     GatewayHome::with(SERVICES, &rules.to_string())
 }
 
@@ -25,13 +26,22 @@ fn good(action: &str) -> &'static str {
 }
 
 /// So many of an action in one batch: how many began, and of the others how long they are to wait.
-fn batch(home: &GatewayHome, opened: &mut Home, action: &str, stem: &str, count: usize) -> (usize, Vec<u64>) {
+fn batch(
+    home: &GatewayHome,
+    opened: &mut Home,
+    action: &str,
+    stem: &str,
+    count: usize,
+) -> (usize, Vec<u64>) {
     let ids: Vec<String> = (0..count).map(|n| format!("{stem}-{n:03}")).collect();
     ids.iter().for_each(|id| home.ask(id, action, good(action)));
     settle(opened);
     let answers: Vec<Answer> = ids.iter().map(|id| home.answer(id).unwrap()).collect();
     let waits: Vec<u64> = answers.iter().filter_map(retry_after_ms).collect();
-    let begun = answers.iter().filter(|answer| code(answer) == "STUB_ADAPTER").count();
+    let begun = answers
+        .iter()
+        .filter(|answer| code(answer) == "STUB_ADAPTER")
+        .count();
     assert_eq!(begun + waits.len(), count, "{answers:?}");
     (begun, waits)
 }
@@ -45,7 +55,10 @@ fn retry_after_ms(answer: &Answer) -> Option<u64> {
     if answer.status != AnswerStatus::RateLimited {
         return None;
     }
-    assert_eq!((code(answer).as_str(), answer.exit()), ("RATE_LIMITED", Exit::RateLimited));
+    assert_eq!(
+        (code(answer).as_str(), answer.exit()),
+        ("RATE_LIMITED", Exit::RateLimited)
+    );
     Some(data(answer)["retryAfterMs"].as_u64().unwrap())
 }
 
@@ -69,7 +82,11 @@ fn each_action_has_the_limit_of_the_contract_and_the_next_is_to_come_again() {
         ("service.api_call", 100),
     ] {
         let (begun, waits) = batch(&home, &mut opened, action, action, most + 2);
-        assert_eq!((begun, waits), (most, vec![3_601_000, 3_601_000]), "{action}");
+        assert_eq!(
+            (begun, waits),
+            (most, vec![3_601_000, 3_601_000]),
+            "{action}"
+        );
     }
 }
 
@@ -79,8 +96,13 @@ fn all_together_have_a_limit_of_their_own() {
     let mut opened = home.open();
     let mut begun = 0;
     for action in ACTIONS {
-        let (more, waits) =
-            batch(&home, &mut opened, action, action, if action == "email.send" { 19 } else { 30 });
+        let (more, waits) = batch(
+            &home,
+            &mut opened,
+            action,
+            action,
+            if action == "email.send" { 19 } else { 30 },
+        );
         begun += more;
         assert!(waits.is_empty(), "{action}");
     }
@@ -98,7 +120,12 @@ fn all_together_have_a_limit_of_their_own() {
     let (begun, waits) = batch(&home, &mut opened, "finance.fetch_transactions", "z", 22);
     assert_eq!((begun, waits.len()), (21, 1), "the 501st of the hour");
     let line = home.decision("z-021").unwrap();
-    let failed: Vec<&str> = line.checks.iter().filter(|row| !row.passed).map(|row| &*row.name).collect();
+    let failed: Vec<&str> = line
+        .checks
+        .iter()
+        .filter(|row| !row.passed)
+        .map(|row| &*row.name)
+        .collect();
     assert_eq!(failed, ["gateway_rate"]);
 }
 
@@ -109,7 +136,10 @@ fn what_is_limited_passes_after_just_the_time_that_it_is_told_and_uses_up_no_id(
     let mut opened = home.open();
     let began = home.place.clock.now();
     for id in ["a", "b", "c"] {
-        assert_eq!(code(&home.one(&mut opened, id, "email.send", good("email.send"))), "STUB_ADAPTER");
+        assert_eq!(
+            code(&home.one(&mut opened, id, "email.send", good("email.send"))),
+            "STUB_ADAPTER"
+        );
         pass_ms(&home, 10_250);
     }
     let limited = |opened: &mut Home| {
@@ -117,10 +147,19 @@ fn what_is_limited_passes_after_just_the_time_that_it_is_told_and_uses_up_no_id(
         let vector = data(&answer)["Rejected"].clone();
         assert_eq!(vector["checks_failed"][0]["check_name"], "action_rate");
         assert_eq!(
-            (&vector["checks_failed"][0]["value"], &vector["checks_failed"][0]["limit"]),
+            (
+                &vector["checks_failed"][0]["value"],
+                &vector["checks_failed"][0]["limit"]
+            ),
             (&json!("4"), &json!("3"))
         );
-        assert!(vector["checks_passed"].as_array().unwrap().iter().any(|row| row["check_name"] == "adapter"));
+        assert!(
+            vector["checks_passed"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|row| row["check_name"] == "adapter")
+        );
         assert!(vector.get("headroom").is_none());
         retry_after_ms(&answer)
     };
@@ -129,7 +168,10 @@ fn what_is_limited_passes_after_just_the_time_that_it_is_told_and_uses_up_no_id(
     pass_ms(&home, 3_569_849);
     assert_eq!(limited(&mut opened), Some(1));
     let line = home.decision("late").unwrap();
-    assert_eq!((line.metadata.code, line.rate), (Some(Code::RateLimited), None));
+    assert_eq!(
+        (line.metadata.code, line.rate),
+        (Some(Code::RateLimited), None)
+    );
     assert!(line.changes.is_empty());
     // Neither a restart nor a rebuild lets it through, nor takes its id away.
     drop(opened);
@@ -141,7 +183,10 @@ fn what_is_limited_passes_after_just_the_time_that_it_is_told_and_uses_up_no_id(
     assert_eq!(limited(&mut opened), Some(1));
     pass_ms(&home, 1);
     assert_eq!(home.place.clock.now().since_ms(began), 3_600_600);
-    assert_eq!(code(&home.one(&mut opened, "late", "email.send", good("email.send"))), "STUB_ADAPTER");
+    assert_eq!(
+        code(&home.one(&mut opened, "late", "email.send", good("email.send"))),
+        "STUB_ADAPTER"
+    );
     // The next place is that of the second, ten seconds later.
     let next = home.one(&mut opened, "next", "email.send", good("email.send"));
     assert_eq!(retry_after_ms(&next), Some(10_000));
@@ -157,16 +202,26 @@ fn what_does_not_begin_does_not_count() {
         text.replace("\"burst_max\"", "\"payload_bytes_max\":2000,\"burst_max\"")
     });
     let mut opened = home.open();
-    let call = |service: &str| json!({"service": service, "endpoint": "/", "method": "GET"}).to_string();
+    let call =
+        |service: &str| json!({"service": service, "endpoint": "/", "method": "GET"}).to_string();
     for n in 0..8 {
         // Refused.
-        let refused = home.one(&mut opened, &format!("r-{n}"), "service.api_call", &call("elsewhere"));
+        let refused = home.one(
+            &mut opened,
+            &format!("r-{n}"),
+            "service.api_call",
+            &call("elsewhere"),
+        );
         assert_eq!(code(&refused), "NOT_ALLOWLISTED");
         // No payload of its action.
         home.ask(&format!("m-{n}"), "email.send", "{}");
         // Held.
-        let large = json!({"to": ["ann@example.com"], "subject": "s", "body": "x".repeat(2000)}).to_string();
-        assert_eq!(code(&home.one(&mut opened, &format!("h-{n}"), "email.send", &large)), "HELD");
+        let large = json!({"to": ["ann@example.com"], "subject": "s", "body": "x".repeat(2000)})
+            .to_string();
+        assert_eq!(
+            code(&home.one(&mut opened, &format!("h-{n}"), "email.send", &large)),
+            "HELD"
+        );
     }
     settle(&mut opened);
     home.ask("a", "email.send", good("email.send"));
@@ -190,7 +245,11 @@ fn what_does_not_begin_does_not_count() {
 fn principals_are_counted_apart() {
     let home = home_with(&json!({"per_hour": {"email.send": 2}, "all_per_hour": 5}));
     home.edit("rules/principals.yaml", |text| {
-        text.replacen("  - name: owner\n", "  - name: owner\n    actions: [email.send, email.draft]\n", 1)
+        text.replacen(
+            "  - name: owner\n",
+            "  - name: owner\n    actions: [email.send, email.draft]\n",
+            1,
+        )
     });
     let mut opened = home.open();
     assert_eq!(batch(&home, &mut opened, "email.send", "a", 4).0, 2);
@@ -201,7 +260,11 @@ fn principals_are_counted_apart() {
         ("o-4", "email.draft", "STUB_ADAPTER"),
         ("o-5", "email.draft", "RATE_LIMITED"),
     ] {
-        assert_eq!(code(&home.one_as_owner(&mut opened, id, action, good(action))), expect, "{id}");
+        assert_eq!(
+            code(&home.one_as_owner(&mut opened, id, action, good(action))),
+            expect,
+            "{id}"
+        );
     }
     assert_eq!(batch(&home, &mut opened, "health.fetch", "h", 1).0, 0);
 }
@@ -211,20 +274,39 @@ fn a_large_payload_that_is_to_come_again_is_not_kept() {
     let home = home_with(&json!({"per_hour": {"service.api_call": 1}}));
     let mut opened = home.open();
     let large =
-        json!({"service": "bank", "endpoint": "/", "method": "POST", "body": "x".repeat(20_000)}).to_string();
-    assert_eq!(code(&home.one(&mut opened, "a", "service.api_call", &large)), "STUB_ADAPTER");
+        json!({"service": "bank", "endpoint": "/", "method": "POST", "body": "x".repeat(20_000)})
+            .to_string();
+    assert_eq!(
+        code(&home.one(&mut opened, "a", "service.api_call", &large)),
+        "STUB_ADAPTER"
+    );
     let blobs = |home: &GatewayHome| home.place.disk.files_below("audit/blobs").len();
     let before = blobs(&home);
     for _ in 0..3 {
         assert!(retry_after_ms(&home.one(&mut opened, "b", "service.api_call", &large)).is_some());
         let line = home.decision("b").unwrap();
-        assert_eq!((line.payload, line.payload_blob, line.checks.is_empty()), (None, None, false));
+        assert_eq!(
+            (line.payload, line.payload_blob, line.checks.is_empty()),
+            (None, None, false)
+        );
     }
     assert_eq!(blobs(&home), before);
     // What cannot be decided again for that is told from what differs.
-    let options = Options { threads: 1, answers: None };
-    let report = replay(home.place.disk.clone(), Path::new("audit"), &options, &mut |_| {}).unwrap();
-    assert!(report.rows.iter().all(|row| row.class != Class::Differs), "{report:?}");
+    let options = Options {
+        threads: 1,
+        answers: None,
+    };
+    let report = replay(
+        home.place.disk.clone(),
+        Path::new("audit"),
+        &options,
+        &mut |_| {},
+    )
+    .unwrap();
+    assert!(
+        report.rows.iter().all(|row| row.class != Class::Differs),
+        "{report:?}"
+    );
     // A small one is.
     let small = good("service.api_call");
     assert!(retry_after_ms(&home.one(&mut opened, "c", "service.api_call", small)).is_some());
@@ -245,18 +327,32 @@ fn more_than_may_be_open_at_once_come_again() {
     let rules = json!({"adapters": [slow], "open_max": 2, "workers": 2});
     let home = GatewayHome::with(SERVICES, &rules.to_string());
     let mut opened = home.open();
-    ["a", "b", "c"].iter().for_each(|id| home.ask(id, "email.send", good("email.send")));
+    ["a", "b", "c"]
+        .iter()
+        .for_each(|id| home.ask(id, "email.send", good("email.send")));
     while opened.round(false).unwrap().more {}
     assert_eq!(opened.state().actions.open.len(), 2);
     let full = home.answer("c").unwrap();
-    assert_eq!((full.status, code(&full).as_str()), (AnswerStatus::RateLimited, "ACTIONS_FULL"));
+    assert_eq!(
+        (full.status, code(&full).as_str()),
+        (AnswerStatus::RateLimited, "ACTIONS_FULL")
+    );
     assert_eq!(full.exit(), Exit::RateLimited);
     assert_eq!(data(&full)["retryAfterMs"], 1000);
-    assert_eq!(data(&full)["Rejected"]["checks_failed"][0]["check_name"], "open_actions");
-    assert_eq!((home.answer("a").is_none(), home.answer("b").is_none()), (true, true));
+    assert_eq!(
+        data(&full)["Rejected"]["checks_failed"][0]["check_name"],
+        "open_actions"
+    );
+    assert_eq!(
+        (home.answer("a").is_none(), home.answer("b").is_none()),
+        (true, true)
+    );
     fs::write(home.path("go"), "").unwrap();
     settle(&mut opened);
-    assert_eq!(code(&home.one(&mut opened, "c", "email.send", good("email.send"))), "");
+    assert_eq!(
+        code(&home.one(&mut opened, "c", "email.send", good("email.send"))),
+        ""
+    );
     assert_eq!(home.decision("c").unwrap().status, Status::Pending);
 }
 
@@ -268,10 +364,26 @@ fn after_a_person_accepted_a_clock_that_was_set_back_it_counts_anew() {
     pass_ms(&home, -7_200_000);
     let closed = home.one(&mut opened, "closed", "email.send", good("email.send"));
     assert_eq!(code(&closed), "CHECKS_FAILED");
-    assert!(closed.error.as_ref().unwrap().message.starts_with("check `clock` failed"), "{closed:?}");
-    home.one_as_owner(&mut opened, "accept", "clock.accept", r#"{"reason":"looked at"}"#);
+    assert!(
+        closed
+            .error
+            .as_ref()
+            .unwrap()
+            .message
+            .starts_with("check `clock` failed"),
+        "{closed:?}"
+    );
+    home.one_as_owner(
+        &mut opened,
+        "accept",
+        "clock.accept",
+        r#"{"reason":"looked at"}"#,
+    );
     pass_ms(&home, 1000);
-    assert_eq!(batch(&home, &mut opened, "email.send", "b", 3), (2, vec![3_601_000]));
+    assert_eq!(
+        batch(&home, &mut opened, "email.send", "b", 3),
+        (2, vec![3_601_000])
+    );
     drop(opened);
     let (_, same) = Home::rebuild(home.place.root.path(), home.place.seams()).unwrap();
     assert!(same);

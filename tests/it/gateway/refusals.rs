@@ -1,5 +1,6 @@
-//! Every way in which an outgoing action is refused or held: code, status, exit code, words and the rows that failed, what
-//! comes first where much fails at once, and that no adapter runs on any of them.
+//! Every way in which an outgoing action is refused or held: code, status, exit code, words and the
+//! rows that failed, what comes first where much fails at once, and that no adapter runs on any of
+//! them.
 
 use std::fs;
 
@@ -27,18 +28,25 @@ fn signed(home: &GatewayHome, id: &str, payload: &str, ms: i64, key: &SignKey) -
 
 /// A request of these words.
 fn mail(home: &GatewayHome, id: &str, payload: &str, ms: i64) -> Vec<u8> {
-    signed(home, id, payload, ms, &home.core).to_json().into_bytes()
+    signed(home, id, payload, ms, &home.core)
+        .to_json()
+        .into_bytes()
 }
 
 fn failed(line: &Decision) -> Vec<&str> {
-    line.checks.iter().filter(|row| !row.passed).map(|row| &*row.name).collect()
+    line.checks
+        .iter()
+        .filter(|row| !row.passed)
+        .map(|row| &*row.name)
+        .collect()
 }
 
 /// The newest decision line and what its file was answered.
 fn newest(home: &GatewayHome, name: &str) -> (Decision, Answer) {
     let line = home.decisions().into_values().next_back().unwrap();
-    let answer =
-        home.answer(name).unwrap_or_else(|| panic!("no answer to {name}: {:?}", home.place.answers()));
+    let answer = home
+        .answer(name)
+        .unwrap_or_else(|| panic!("no answer to {name}: {:?}", home.place.answers()));
     (line, answer)
 }
 
@@ -47,7 +55,10 @@ fn newest(home: &GatewayHome, name: &str) -> (Decision, Answer) {
 fn is_told(line: &Decision, answer: &Answer, expect: Code, status: AnswerStatus, what: &str) {
     let message = format!("{what}; {}", expect.remedy());
     let error = answer.error.as_ref().unwrap();
-    assert_eq!((error.code, error.message.as_str()), (expect, message.as_str()));
+    assert_eq!(
+        (error.code, error.message.as_str()),
+        (expect, message.as_str())
+    );
     assert_eq!((answer.status, answer.exit()), (status, expect.exit()));
     assert_eq!(
         (line.metadata.code, line.metadata.message.as_deref()),
@@ -67,10 +78,16 @@ fn is_told(line: &Decision, answer: &Answer, expect: Code, status: AnswerStatus,
 fn what_is_refused_before_the_check_vector_asks_for_none() {
     let home = GatewayHome::new(NOTED);
     home.edit("rules/safety.yaml", |text| {
-        text.replace("max_messages_per_minute: 600 ", "max_messages_per_minute: 6 ")
+        text.replace(
+            "max_messages_per_minute: 600 ",
+            "max_messages_per_minute: 6 ",
+        )
     });
     home.edit("rules/principals.yaml", |text| {
-        text.replace("  - name: core\n", "  - name: idle\n    role: agent\n  - name: core\n")
+        text.replace(
+            "  - name: core\n",
+            "  - name: idle\n    role: agent\n  - name: core\n",
+        )
     });
     home.place.pass_s(400);
     let mut opened = home.open();
@@ -83,7 +100,13 @@ fn what_is_refused_before_the_check_vector_asks_for_none() {
     }
     let forged = "file `X`: the signature is not one of `core` over this request";
     let cases: [(&str, Make, Code, Exit, &str); 10] = [
-        ("no JSON", |_, _| b"{".to_vec(), Code::MalformedJson, Exit::Malformed, "file `X`: "),
+        (
+            "no JSON",
+            |_, _| b"{".to_vec(),
+            Code::MalformedJson,
+            Exit::Malformed,
+            "file `X`: ",
+        ),
         (
             "a key that the envelope has not",
             |home, id| {
@@ -96,7 +119,11 @@ fn what_is_refused_before_the_check_vector_asks_for_none() {
         ),
         (
             "another key",
-            |home, id| signed(home, id, MAIL, 0, &SignKey::Hmac([1; 32])).to_json().into_bytes(),
+            |home, id| {
+                signed(home, id, MAIL, 0, &SignKey::Hmac([1; 32]))
+                    .to_json()
+                    .into_bytes()
+            },
             Code::SignatureInvalid,
             Exit::Refused,
             forged,
@@ -112,7 +139,9 @@ fn what_is_refused_before_the_check_vector_asks_for_none() {
             "another time",
             |home, id| {
                 let later = home.place.clock.now().plus_ms(1).to_string();
-                changed(home, id, |envelope| envelope.timestamp_text.clone_from(&later))
+                changed(home, id, |envelope| {
+                    envelope.timestamp_text.clone_from(&later)
+                })
             },
             Code::SignatureInvalid,
             Exit::Refused,
@@ -120,7 +149,11 @@ fn what_is_refused_before_the_check_vector_asks_for_none() {
         ),
         (
             "another action",
-            |home, id| changed(home, id, |envelope| envelope.action = "email.draft".to_owned()),
+            |home, id| {
+                changed(home, id, |envelope| {
+                    envelope.action = "email.draft".to_owned()
+                })
+            },
             Code::SignatureInvalid,
             Exit::Refused,
             forged,
@@ -165,26 +198,50 @@ fn what_is_refused_before_the_check_vector_asks_for_none() {
             home.place.pass_s(3);
             settle(&mut opened);
         }
-        let is_by_file =
-            matches!(expect, Code::MalformedJson | Code::MalformedEnvelope | Code::SignatureInvalid);
-        let (line, answer) =
-            newest(&home, &if is_by_file { format!("{name}.json.error") } else { name.clone() });
+        let is_by_file = matches!(
+            expect,
+            Code::MalformedJson | Code::MalformedEnvelope | Code::SignatureInvalid
+        );
+        let (line, answer) = newest(
+            &home,
+            &if is_by_file {
+                format!("{name}.json.error")
+            } else {
+                name.clone()
+            },
+        );
         let error = answer.error.clone().unwrap();
         assert!(
-            error.message.starts_with(&words.replace('X', &format!("{name}.json"))) && error.code == expect,
+            error
+                .message
+                .starts_with(&words.replace('X', &format!("{name}.json")))
+                && error.code == expect,
             "{what}: {error:?}"
         );
-        let whole = error.message.strip_suffix(&format!("; {}", expect.remedy())).unwrap().to_owned();
+        let whole = error
+            .message
+            .strip_suffix(&format!("; {}", expect.remedy()))
+            .unwrap()
+            .to_owned();
         is_told(&line, &answer, expect, AnswerStatus::Error, &whole);
         assert_eq!(answer.exit(), exit, "{what}");
-        assert!(line.checks.is_empty() && line.changes.is_empty() && line.decision.is_none(), "{what}");
+        assert!(
+            line.checks.is_empty() && line.changes.is_empty() && line.decision.is_none(),
+            "{what}"
+        );
     }
     home.place.pass_s(70);
     // A person has no outgoing actions unless the rules say so.
     home.one_as_owner(&mut opened, "own", "email.send", MAIL);
     let (line, answer) = newest(&home, "own");
     let what = "`owner` has no `email.send` among its `actions`";
-    is_told(&line, &answer, Code::NotPermitted, AnswerStatus::Error, what);
+    is_told(
+        &line,
+        &answer,
+        Code::NotPermitted,
+        AnswerStatus::Error,
+        what,
+    );
     assert!(line.checks.is_empty());
     // An id that stands for something else.
     home.one(&mut opened, "own", "email.send", MAIL);
@@ -251,8 +308,7 @@ impl Files {
     }
 }
 
-const WAITS: &str =
-    r#"t=$(cat); printf '%s\n' "$t" >>ran; while [ ! -e go ]; do sleep 0.02; done; echo '{"success":true}'"#;
+const WAITS: &str = r#"t=$(cat); printf '%s\n' "$t" >>ran; while [ ! -e go ]; do sleep 0.02; done; echo '{"success":true}'"#;
 
 #[test]
 fn of_all_that_fails_at_once_the_first_names_the_reason_and_all_of_it_is_told() {
@@ -274,7 +330,8 @@ fn of_all_that_fails_at_once_the_first_names_the_reason_and_all_of_it_is_told() 
     files.write(&home);
     for (id, then) in [("a-look", "hold"), ("b-never", "reject")] {
         let text = format!(
-            "id: {id}\nstatus: active\napplies_to: {{action: email.send}}\nwhen: []\nthen: {then}\nmessage: \"{id} says so\"\n"
+            "id: {id}\nstatus: active\napplies_to: {{action: email.send}}\nwhen: []\nthen: \
+                {then}\nmessage: \"{id} says so\"\n"
         );
         fs::create_dir_all(home.path("rules/core")).unwrap();
         fs::write(home.path(&format!("rules/core/{id}.yaml")), text).unwrap();
@@ -308,47 +365,99 @@ fn of_all_that_fails_at_once_the_first_names_the_reason_and_all_of_it_is_told() 
         home.ask(&id, "email.send", &larger);
         while opened.round(false).unwrap().more {}
         let (line, answer) = newest(home, &id);
-        let expect: Vec<&str> = all[first..].iter().copied().filter(|name| !without.contains(name)).collect();
+        let expect: Vec<&str> = all[first..]
+            .iter()
+            .copied()
+            .filter(|name| !without.contains(name))
+            .collect();
         assert_eq!(failed(&line), expect);
         // Of the vector nothing is missing, whatever comes first.
-        let names: Vec<&str> =
-            line.checks.iter().map(|row| &*row.name).filter(|name| *name != "anomaly_destination").collect();
-        let known = names.iter().copied().filter(|name| all.contains(name)).count();
+        let names: Vec<&str> = line
+            .checks
+            .iter()
+            .map(|row| &*row.name)
+            .filter(|name| *name != "anomaly_destination")
+            .collect();
+        let known = names
+            .iter()
+            .copied()
+            .filter(|name| all.contains(name))
+            .count();
         assert!(known >= all.len() - 1, "{names:?}");
         // The answer holds all of it.
         let data: Value = serde_json::from_str(answer.data.as_ref().unwrap().get()).unwrap();
-        let body = if line.status == Status::Held { &data["Held"] } else { &data["Rejected"] };
+        let body = if line.status == Status::Held {
+            &data["Held"]
+        } else {
+            &data["Rejected"]
+        };
         let rows = |key: &str| body[key].as_array().unwrap().len();
         assert_eq!(
-            (rows("checks_failed"), rows("checks_failed") + rows("checks_passed")),
+            (
+                rows("checks_failed"),
+                rows("checks_failed") + rows("checks_passed")
+            ),
             (expect.len(), line.checks.len())
         );
         assert!(body.get("headroom").is_none());
-        assert_eq!(data.get("retryAfterMs").is_some(), answer.status == AnswerStatus::RateLimited);
+        assert_eq!(
+            data.get("retryAfterMs").is_some(),
+            answer.status == AnswerStatus::RateLimited
+        );
         assert!(line.changes.is_empty() || line.status == Status::Held);
-        assert_eq!(home.ran().len(), 1, "no adapter runs on a refusal or a hold");
+        assert_eq!(
+            home.ran().len(),
+            1,
+            "no adapter runs on a refusal or a hold"
+        );
         (line, answer)
     };
     let error = AnswerStatus::Error;
     let (line, answer) = next(&home, &mut opened, 0, &[]);
     let fault = opened.rules_fault().unwrap().to_owned();
-    is_told(&line, &answer, Code::RulebookInvalid, error, &format!("check `rulebook` failed: {fault}"));
+    is_told(
+        &line,
+        &answer,
+        Code::RulebookInvalid,
+        error,
+        &format!("check `rulebook` failed: {fault}"),
+    );
     fs::remove_file(home.path("rules/sets/broken.yaml")).unwrap();
     // The step stays until a person has looked.
     home.place.clock.set(before.plus_ms(1000));
     taken(&home, &mut opened, true);
     let (line, answer) = next(&home, &mut opened, 1, &[]);
     let what = opened.state().clock_fault().unwrap();
-    is_told(&line, &answer, Code::ChecksFailed, error, &format!("check `clock` failed: {what}"));
-    home.place.ask_as_owner("clock", "clock.accept", r#"{"reason":"looked at"}"#);
+    is_told(
+        &line,
+        &answer,
+        Code::ChecksFailed,
+        error,
+        &format!("check `clock` failed: {what}"),
+    );
+    home.place
+        .ask_as_owner("clock", "clock.accept", r#"{"reason":"looked at"}"#);
     while opened.round(false).unwrap().more {}
     let (line, answer) = next(&home, &mut opened, 2, &[]);
     let what = "check `manual_halt` failed: the file rules/HALT is there; a person removes it";
     is_told(&line, &answer, Code::ChecksFailed, error, what);
     home.place.disk.drop_file("rules/HALT");
     let (line, answer) = next(&home, &mut opened, 3, &[]);
-    let what = line.checks.iter().find(|row| row.name == "allowlist").unwrap().reason.clone().unwrap();
-    is_told(&line, &answer, Code::NotAllowlisted, error, &format!("check `allowlist` failed: {what}"));
+    let what = line
+        .checks
+        .iter()
+        .find(|row| row.name == "allowlist")
+        .unwrap()
+        .reason
+        .clone()
+        .unwrap();
+    is_told(
+        &line,
+        &answer,
+        Code::NotAllowlisted,
+        error,
+        &format!("check `allowlist` failed: {what}"),
+    );
     files.services = SERVICES.to_owned();
     files.write(&home);
     taken(&home, &mut opened, true);
@@ -378,14 +487,30 @@ fn of_all_that_fails_at_once_the_first_names_the_reason_and_all_of_it_is_told() 
     taken(&home, &mut opened, true);
     // An anomaly only holds: what refuses comes before it.
     let (line, answer) = next(&home, &mut opened, 7, &[]);
-    let what = line.checks.iter().find(|row| row.name == "adapter").unwrap().reason.clone().unwrap();
-    is_told(&line, &answer, Code::NoAdapter, error, &format!("check `adapter` failed: {what}"));
+    let what = line
+        .checks
+        .iter()
+        .find(|row| row.name == "adapter")
+        .unwrap()
+        .reason
+        .clone()
+        .unwrap();
+    is_told(
+        &line,
+        &answer,
+        Code::NoAdapter,
+        error,
+        &format!("check `adapter` failed: {what}"),
+    );
     files.gateway["adapters"] = json!([exec(&["email.send"], WAITS, 60)]);
     files.write(&home);
     taken(&home, &mut opened, true);
     let (line, answer) = next(&home, &mut opened, 7, &["adapter"]);
     let error = answer.error.as_ref().unwrap();
-    assert_eq!((error.code, answer.exit()), (Code::RuleRefused, Exit::Refused));
+    assert_eq!(
+        (error.code, answer.exit()),
+        (Code::RuleRefused, Exit::Refused)
+    );
     assert!(error.message.contains("b-never says so"), "{error:?}");
     assert_eq!(line.metadata.code, Some(Code::RuleRefused));
     fs::remove_file(home.path("rules/core/b-never.yaml")).unwrap();
@@ -393,31 +518,56 @@ fn of_all_that_fails_at_once_the_first_names_the_reason_and_all_of_it_is_told() 
     let (line, answer) = next(&home, &mut opened, 7, &["adapter", "b-never"]);
     let hold = opened.state().approvals.iter().next().unwrap().clone();
     let what = format!(
-        "held as {} until {} by a-look, anomaly_burst (more than 1 actions of `core` were signed within 60 s), anomaly_payload (the payload is larger than {} bytes)",
+        "held as {} until {} by a-look, anomaly_burst (more than 1 actions of `core` were signed \
+            within 60 s), anomaly_payload (the payload is larger than {} bytes)",
         hold.id,
         hold.expires_at,
         MAIL.len()
     );
-    is_told(&line, &answer, Code::Held, AnswerStatus::RequiresApproval, &what);
+    is_told(
+        &line,
+        &answer,
+        Code::Held,
+        AnswerStatus::RequiresApproval,
+        &what,
+    );
     assert_eq!(answer.exit(), Exit::NeedsApproval);
     fs::write(home.path("go"), "").unwrap();
     settle(&mut opened);
-    assert_eq!((code(&home.answer("first").unwrap()).as_str(), home.ran().len()), ("", 1));
+    assert_eq!(
+        (
+            code(&home.answer("first").unwrap()).as_str(),
+            home.ran().len()
+        ),
+        ("", 1)
+    );
 }
 
 #[test]
 fn admission_that_is_demanded_refuses_in_front_of_the_check_vector() {
     let home = GatewayHome::new(NOTED);
     home.edit("rules/principals.yaml", |text| {
-        let admission = "admission: {domains: [{tenant: research, surface: agents, profile: default}], roots_per_hour: 9, required: true}";
-        text.replace("  - name: core\n", &format!("  - name: core\n    {admission}\n"))
+        let admission = "admission: {domains: [{tenant: research, surface: agents, profile: \
+            default}], roots_per_hour: 9, required: true}";
+        text.replace(
+            "  - name: core\n",
+            &format!("  - name: core\n    {admission}\n"),
+        )
     });
-    home.edit("rules/services.yaml", |text| text.replacen("is_active: true", "is_active: false", 1));
+    home.edit("rules/services.yaml", |text| {
+        text.replacen("is_active: true", "is_active: false", 1)
+    });
     let mut opened = home.open();
     let answer = home.one(&mut opened, "a", "email.send", MAIL);
-    assert_eq!((code(&answer).as_str(), answer.exit()), ("ADMISSION_DENIED", Exit::Refused));
+    assert_eq!(
+        (code(&answer).as_str(), answer.exit()),
+        ("ADMISSION_DENIED", Exit::Refused)
+    );
     let line = home.decision("a").unwrap();
-    assert!(line.checks.iter().all(|row| row.name != "allowlist"), "{line:?}");
+    assert!(
+        line.checks.iter().all(|row| row.name != "allowlist"),
+        "{line:?}"
+    );
     assert!(home.ran().is_empty());
 }
 
@@ -455,21 +605,37 @@ fn halts_close_outgoing_actions_and_nothing_else() {
         (
             "halted by `owner`",
             |home, opened, id| {
-                home.one_as_owner(opened, &format!("{id}-set"), "halt.set", r#"{"reason":"stop"}"#);
+                home.one_as_owner(
+                    opened,
+                    &format!("{id}-set"),
+                    "halt.set",
+                    r#"{"reason":"stop"}"#,
+                );
             },
             |home, opened, id| {
                 let payload = r#"{"scope":"all","reason":"go on"}"#;
-                assert_eq!(code(&home.one_as_owner(opened, &format!("{id}-end"), "halt.clear", payload)), "");
+                assert_eq!(
+                    code(&home.one_as_owner(opened, &format!("{id}-end"), "halt.clear", payload)),
+                    ""
+                );
             },
         ),
         (
             "halted by `core`",
             |home, opened, id| {
-                home.one(opened, &format!("{id}-set"), "halt.set", r#"{"reason":"stop me"}"#);
+                home.one(
+                    opened,
+                    &format!("{id}-set"),
+                    "halt.set",
+                    r#"{"reason":"stop me"}"#,
+                );
             },
             |home, opened, id| {
                 let payload = r#"{"scope":{"principal":"core"},"reason":"go on"}"#;
-                assert_eq!(code(&home.one_as_owner(opened, &format!("{id}-end"), "halt.clear", payload)), "");
+                assert_eq!(
+                    code(&home.one_as_owner(opened, &format!("{id}-end"), "halt.clear", payload)),
+                    ""
+                );
             },
         ),
     ];
@@ -480,12 +646,25 @@ fn halts_close_outgoing_actions_and_nothing_else() {
             let answer = home.one(&mut opened, &format!("{id}-{action}"), action, payload);
             let error = answer.error.unwrap();
             assert_eq!(error.code, Code::ChecksFailed, "{what} {action}");
-            assert!(error.message.starts_with(&format!("check `manual_halt` failed: {what}")), "{error:?}");
+            assert!(
+                error
+                    .message
+                    .starts_with(&format!("check `manual_halt` failed: {what}")),
+                "{error:?}"
+            );
         }
-        assert_eq!(code(&home.one(&mut opened, &format!("{id}-query"), "portfolio.get", "{}")), "", "{what}");
+        assert_eq!(
+            code(&home.one(&mut opened, &format!("{id}-query"), "portfolio.get", "{}")),
+            "",
+            "{what}"
+        );
         assert_eq!(home.ran().len(), n, "{what}");
         end(&home, &mut opened, &id);
-        assert_eq!(code(&home.one(&mut opened, &format!("{id}-after"), "email.send", MAIL)), "", "{what}");
+        assert_eq!(
+            code(&home.one(&mut opened, &format!("{id}-after"), "email.send", MAIL)),
+            "",
+            "{what}"
+        );
     }
 }
 

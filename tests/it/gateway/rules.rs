@@ -1,4 +1,5 @@
-//! Rules over outgoing actions through the whole gate: what they read of the past counts what began, whatever came of it.
+//! Rules over outgoing actions through the whole gate: what they read of the past counts what
+//! began, whatever came of it.
 
 use std::fs;
 
@@ -8,8 +9,7 @@ use spoolgate_home::Home;
 use spoolgate_rules::gateway::ACTIONS;
 
 /// An adapter that fails each time, and notes what it was given.
-const FAILS: &str =
-    r#"t=$(cat); printf '%s\n' "$t" >>ran; echo '{"success":false,"error":{"code":"NO","message":"no"}}'"#;
+const FAILS: &str = r#"t=$(cat); printf '%s\n' "$t" >>ran; echo '{"success":false,"error":{"code":"NO","message":"no"}}'"#;
 
 /// A home with these rules: id, action, conditions, what they do.
 fn home(rules: &[(&str, &str, &str, &str)]) -> GatewayHome {
@@ -17,7 +17,8 @@ fn home(rules: &[(&str, &str, &str, &str)]) -> GatewayHome {
     fs::create_dir_all(home.path("rules/core")).unwrap();
     for (id, action, when, then) in rules {
         let text = format!(
-            "id: {id}\nstatus: active\napplies_to: {{action: {action}}}\nwhen: {when}\nthen: {then}\nmessage: \"{id} says so\"\n"
+            "id: {id}\nstatus: active\napplies_to: {{action: {action}}}\nwhen: {when}\nthen: \
+                {then}\nmessage: \"{id} says so\"\n"
         );
         fs::write(home.path(&format!("rules/core/{id}.yaml")), text).unwrap();
     }
@@ -34,16 +35,34 @@ fn what_began_counts_whatever_came_of_it_and_what_did_not_begin_does_not() {
     let when = "[{field: history.count, window_s: 3600, op: gt, value: 1}]";
     let home = home(&[("often", "email.send", when, "reject")]);
     let mut opened = home.open();
-    assert_eq!(code(&home.one(&mut opened, "m", "email.send", "{}")), "MALFORMED_PAYLOAD");
-    assert_eq!(mail(&home, &mut opened, "a", &["ann@example.com"]), "ADAPTER_FAILED");
-    assert_eq!(mail(&home, &mut opened, "b", &["ann@example.com"]), "ADAPTER_FAILED");
-    assert_eq!(mail(&home, &mut opened, "c", &["ann@example.com"]), "RULE_REFUSED");
+    assert_eq!(
+        code(&home.one(&mut opened, "m", "email.send", "{}")),
+        "MALFORMED_PAYLOAD"
+    );
+    assert_eq!(
+        mail(&home, &mut opened, "a", &["ann@example.com"]),
+        "ADAPTER_FAILED"
+    );
+    assert_eq!(
+        mail(&home, &mut opened, "b", &["ann@example.com"]),
+        "ADAPTER_FAILED"
+    );
+    assert_eq!(
+        mail(&home, &mut opened, "c", &["ann@example.com"]),
+        "RULE_REFUSED"
+    );
     drop(opened);
     home.place.forget_state();
     let mut opened = home.open();
-    assert_eq!(mail(&home, &mut opened, "d", &["ann@example.com"]), "RULE_REFUSED");
+    assert_eq!(
+        mail(&home, &mut opened, "d", &["ann@example.com"]),
+        "RULE_REFUSED"
+    );
     home.place.pass_s(3600);
-    assert_eq!(mail(&home, &mut opened, "e", &["ann@example.com"]), "ADAPTER_FAILED");
+    assert_eq!(
+        mail(&home, &mut opened, "e", &["ann@example.com"]),
+        "ADAPTER_FAILED"
+    );
     assert_eq!(home.ran().len(), 3);
 }
 
@@ -53,13 +72,28 @@ fn a_value_is_new_until_a_request_with_it_began() {
     let home = home(&[("stranger", "email.send", when, "hold")]);
     let mut opened = home.open();
     assert_eq!(mail(&home, &mut opened, "a", &["ann@example.com"]), "HELD");
-    assert_eq!(mail(&home, &mut opened, "b", &["ann@example.com"]), "HELD", "held is not begun");
+    assert_eq!(
+        mail(&home, &mut opened, "b", &["ann@example.com"]),
+        "HELD",
+        "held is not begun"
+    );
     let hold = opened.state().approvals.iter().next().unwrap().clone();
     let grant = json!({"id": hold.id, "request_sha256": hold.request_sha256}).to_string();
     home.one_as_owner(&mut opened, "grant", "approval.grant", &grant);
     assert_eq!(code(&home.answer("a").unwrap()), "ADAPTER_FAILED");
-    assert_eq!(mail(&home, &mut opened, "c", &["ann@example.com"]), "ADAPTER_FAILED");
-    assert_eq!(mail(&home, &mut opened, "d", &["ann@example.com", "eve@example.org"]), "HELD");
+    assert_eq!(
+        mail(&home, &mut opened, "c", &["ann@example.com"]),
+        "ADAPTER_FAILED"
+    );
+    assert_eq!(
+        mail(
+            &home,
+            &mut opened,
+            "d",
+            &["ann@example.com", "eve@example.org"]
+        ),
+        "HELD"
+    );
     assert_eq!(home.ran().len(), 2);
     drop(opened);
     let (_, same) = Home::rebuild(home.place.root.path(), home.place.seams()).unwrap();
@@ -79,7 +113,11 @@ fn classes_of_calls_are_held() {
         ("PATCH", "ADAPTER_FAILED"),
     ] {
         let call = json!({"service": "bank", "endpoint": "/", "method": method}).to_string();
-        assert_eq!(code(&home.one(&mut opened, method, "service.api_call", &call)), expect, "{method}");
+        assert_eq!(
+            code(&home.one(&mut opened, method, "service.api_call", &call)),
+            expect,
+            "{method}"
+        );
     }
     assert_eq!(home.ran().len(), 3);
 }
@@ -92,7 +130,11 @@ fn rules_apply_to_each_of_the_nine() {
     for (action, payload) in crate::kit::gateway_home::GOOD {
         home.ask(action, action, payload);
         settle(&mut opened);
-        assert_eq!(code(&home.answer(action).unwrap()), "RULE_REFUSED", "{action}");
+        assert_eq!(
+            code(&home.answer(action).unwrap()),
+            "RULE_REFUSED",
+            "{action}"
+        );
     }
     assert!(home.ran().is_empty());
 }

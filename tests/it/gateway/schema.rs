@@ -1,4 +1,5 @@
-//! Requests of outgoing actions from the file to the answer: what the gateway document lists under schema and signature.
+//! Requests of outgoing actions from the file to the answer: what the gateway document lists under
+//! schema and signature.
 
 use std::collections::BTreeMap;
 
@@ -16,20 +17,27 @@ fn a_good_request_of_each_action_is_done_once() {
         let answer = home.one(&mut gate, &format!("good-{action}"), action, payload);
         assert_eq!(code(&answer), "", "{action}: {answer:?}");
     }
-    let ran: Vec<String> =
-        home.ran().iter().map(|task| task["action"].as_str().unwrap().to_owned()).collect();
+    let ran: Vec<String> = home
+        .ran()
+        .iter()
+        .map(|task| task["action"].as_str().unwrap().to_owned())
+        .collect();
     let expected: Vec<&str> = GOOD.iter().map(|(action, _)| *action).collect();
     assert_eq!(ran, expected);
     assert_eq!(home.responses().len(), 9);
 }
 
 /// What to do about an envelope that is none.
-const ENVELOPE: &str = "; send exactly id, timestamp, action, payload, source, signature, and causality if any (docs/contracts.md)";
+const ENVELOPE: &str = "; send exactly id, timestamp, action, payload, source, signature, and \
+    causality if any (docs/contracts.md)";
 
 /// What is refused is answered with this code and these words, has its line, and no adapter runs.
 fn check_refused(home: &GatewayHome, name: &str, wanted: &str, message: &str) {
-    let answer = home.answer(&format!("{name}.json.error")).or_else(|| home.answer(name));
-    let answer = answer.unwrap_or_else(|| panic!("{name}: no answer, of {:?}", home.place.answers()));
+    let answer = home
+        .answer(&format!("{name}.json.error"))
+        .or_else(|| home.answer(name));
+    let answer =
+        answer.unwrap_or_else(|| panic!("{name}: no answer, of {:?}", home.place.answers()));
     let error = answer.error.as_ref().unwrap();
     let remedy = match wanted {
         "MALFORMED_PAYLOAD" => "; send exactly the fields of the action's schema",
@@ -41,13 +49,20 @@ fn check_refused(home: &GatewayHome, name: &str, wanted: &str, message: &str) {
         _ => "",
     };
     let message = &format!("{}{remedy}", message.trim_end_matches(remedy));
-    assert_eq!((error.code.to_string(), &error.message), (wanted.to_owned(), message), "{name}");
+    assert_eq!(
+        (error.code.to_string(), &error.message),
+        (wanted.to_owned(), message),
+        "{name}"
+    );
     let line = answer.audit_ref.parse().unwrap();
     let decision = home.decisions().remove(&line).unwrap();
     assert_eq!(decision.metadata.code, Some(error.code), "{name}");
     assert_eq!(decision.metadata.message.as_ref(), Some(message), "{name}");
     assert_eq!(decision.status, Status::Rejected, "{name}");
-    assert!(home.ran().is_empty() && home.responses().is_empty(), "{name}: something was done");
+    assert!(
+        home.ran().is_empty() && home.responses().is_empty(),
+        "{name}: something was done"
+    );
 }
 
 /// The members of a good request, as JSON texts.
@@ -55,11 +70,17 @@ fn members(home: &GatewayHome, id: &str) -> Vec<(String, String)> {
     let text = home.envelope(id, "email.send", GOOD[1].1).to_json();
     // The payload as it was signed: in another order it is another.
     let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(&text).unwrap();
-    members.into_iter().map(|(name, value)| (name, value.get().to_owned())).collect()
+    members
+        .into_iter()
+        .map(|(name, value)| (name, value.get().to_owned()))
+        .collect()
 }
 
 fn object(members: &[(String, String)]) -> Vec<u8> {
-    let members: Vec<String> = members.iter().map(|(name, value)| format!("{name:?}:{value}")).collect();
+    let members: Vec<String> = members
+        .iter()
+        .map(|(name, value)| format!("{name:?}:{value}"))
+        .collect();
     format!("{{{}}}", members.join(",")).into_bytes()
 }
 
@@ -67,15 +88,30 @@ fn object(members: &[(String, String)]) -> Vec<u8> {
 fn a_missing_field_of_the_envelope_is_refused() {
     let home = GatewayHome::new(NOTED);
     let mut gate = home.open();
-    for field in ["id", "timestamp", "action", "payload", "source", "signature"] {
+    for field in [
+        "id",
+        "timestamp",
+        "action",
+        "payload",
+        "source",
+        "signature",
+    ] {
         let mut members = members(&home, "r");
         members.retain(|(name, _)| name != field);
         let name = format!("no-{field}");
         home.put(&name, &object(&members));
         settle(&mut gate);
-        let answer = home.answer(&format!("{name}.json.error")).unwrap().error.unwrap();
+        let answer = home
+            .answer(&format!("{name}.json.error"))
+            .unwrap()
+            .error
+            .unwrap();
         assert_eq!(answer.code.to_string(), "MALFORMED_ENVELOPE", "{field}");
-        assert!(answer.message.contains(&format!("missing field `{field}`")), "{}", answer.message);
+        assert!(
+            answer.message.contains(&format!("missing field `{field}`")),
+            "{}",
+            answer.message
+        );
         check_refused(&home, &name, "MALFORMED_ENVELOPE", &answer.message);
     }
 }
@@ -84,11 +120,19 @@ fn a_missing_field_of_the_envelope_is_refused() {
 fn an_action_that_there_is_not_is_refused() {
     let home = GatewayHome::new(NOTED);
     let mut gate = home.open();
-    for (nth, action) in ["email.delete", "email.send_all", "email"].into_iter().enumerate() {
+    for (nth, action) in ["email.delete", "email.send_all", "email"]
+        .into_iter()
+        .enumerate()
+    {
         let id = format!("r{nth}");
         home.ask(&id, action, GOOD[1].1);
         settle(&mut gate);
-        check_refused(&home, &id, "UNKNOWN_ACTION", &format!("there is no action `{action}`"));
+        check_refused(
+            &home,
+            &id,
+            "UNKNOWN_ACTION",
+            &format!("there is no action `{action}`"),
+        );
     }
 }
 
@@ -97,7 +141,11 @@ fn a_malformed_payload_of_each_action_is_refused_by_name() {
     let home = GatewayHome::new(NOTED);
     let mut gate = home.open();
     for (action, payload, why) in [
-        ("email.fetch", r#"{"limit":0}"#, "`limit` must be a whole number of 1 to 10000"),
+        (
+            "email.fetch",
+            r#"{"limit":0}"#,
+            "`limit` must be a whole number of 1 to 10000",
+        ),
         (
             "email.send",
             r#"{"to":[],"subject":"s","body":"b"}"#,
@@ -108,7 +156,11 @@ fn a_malformed_payload_of_each_action_is_refused_by_name() {
             r#"{"to":["x"],"subject":"s","body":"b"}"#,
             "`to`, number 1: it must be one bare mail address, as ann@example.com",
         ),
-        ("calendar.fetch", r#"{"startDate":"2026-03-03T00:00:00Z"}"#, "`endDate` is missing"),
+        (
+            "calendar.fetch",
+            r#"{"startDate":"2026-03-03T00:00:00Z"}"#,
+            "`endDate` is missing",
+        ),
         (
             "calendar.create",
             r#"{"title":"a\nb","startTime":"2026-03-03T00:00:00Z","endTime":"2026-03-04T00:00:00Z"}"#,
@@ -124,7 +176,11 @@ fn a_malformed_payload_of_each_action_is_refused_by_name() {
             r#"{"accountId":""}"#,
             "`accountId` has 0 bytes; it must have 1 to 512",
         ),
-        ("health.fetch", r#"{"dataType":null}"#, "`dataType` must be a text"),
+        (
+            "health.fetch",
+            r#"{"dataType":null}"#,
+            "`dataType` must be a text",
+        ),
         (
             "service.api_call",
             r#"{"service":"","endpoint":"/","method":"GET"}"#,
@@ -144,7 +200,12 @@ fn a_malformed_payload_of_each_action_is_refused_by_name() {
         let id = format!("r{}", home.decisions().len());
         home.ask(&id, action, payload);
         settle(&mut gate);
-        check_refused(&home, &id, "MALFORMED_PAYLOAD", &format!("payload of `{action}`: {why}"));
+        check_refused(
+            &home,
+            &id,
+            "MALFORMED_PAYLOAD",
+            &format!("payload of `{action}`: {why}"),
+        );
     }
 }
 
@@ -163,13 +224,26 @@ fn tampered(home: &GatewayHome, field: &str, value: &str) -> String {
 fn a_timestamp_that_is_none_is_refused() {
     let home = GatewayHome::new(NOTED);
     let mut gate = home.open();
-    for text in
-        ["yesterday", "", "2026-03-02", "2026-03-02T12:00:00+00:00", "2026-02-30T12:00:00Z", "1772452800"]
-    {
+    for text in [
+        "yesterday",
+        "",
+        "2026-03-02",
+        "2026-03-02T12:00:00+00:00",
+        "2026-02-30T12:00:00Z",
+        "1772452800",
+    ] {
         let name = tampered(&home, "timestamp", &Value::from(text).to_string());
         settle(&mut gate);
-        let answer = home.answer(&format!("{name}.json.error")).unwrap().error.unwrap();
-        assert!(answer.message.contains("timestamp") || answer.message.contains(text), "{}", answer.message);
+        let answer = home
+            .answer(&format!("{name}.json.error"))
+            .unwrap()
+            .error
+            .unwrap();
+        assert!(
+            answer.message.contains("timestamp") || answer.message.contains(text),
+            "{}",
+            answer.message
+        );
         check_refused(&home, &name, "MALFORMED_ENVELOPE", &answer.message);
     }
 }
@@ -191,7 +265,8 @@ fn a_valid_signature_passes_and_nothing_signed_can_be_changed() {
     ] {
         let name = tampered(&home, field, value);
         settle(&mut gate);
-        let why = format!("file `{name}.json`: the signature is not one of `core` over this request");
+        let why =
+            format!("file `{name}.json`: the signature is not one of `core` over this request");
         check_refused(&home, &name, "SIGNATURE_INVALID", &why);
     }
     let name = tampered(&home, "source", r#""owner""#);
@@ -202,10 +277,15 @@ fn a_valid_signature_passes_and_nothing_signed_can_be_changed() {
     let members = members(&home, "tampered");
     home.put("tampered", &object(&members));
     settle(&mut gate);
-    let done = home.answer("tampered").unwrap_or_else(|| panic!("{:?}", home.place.answers()));
+    let done = home
+        .answer("tampered")
+        .unwrap_or_else(|| panic!("{:?}", home.place.answers()));
     assert_eq!(code(&done), "");
     assert_eq!(home.ran().len(), 1);
-    assert_eq!(home.ran()[0]["payload"]["to"], serde_json::json!(["ann@example.com"]));
+    assert_eq!(
+        home.ran()[0]["payload"]["to"],
+        serde_json::json!(["ann@example.com"])
+    );
 }
 
 #[test]
@@ -222,7 +302,12 @@ fn what_is_no_signature_and_what_is_no_name_of_an_action_is_no_envelope() {
     ] {
         let name = tampered(&home, field, value);
         settle(&mut gate);
-        check_refused(&home, &name, "MALFORMED_ENVELOPE", &format!("file `{name}.json`: {why}"));
+        check_refused(
+            &home,
+            &name,
+            "MALFORMED_ENVELOPE",
+            &format!("file `{name}.json`: {why}"),
+        );
     }
 }
 
@@ -230,12 +315,20 @@ fn what_is_no_signature_and_what_is_no_name_of_an_action_is_no_envelope() {
 fn a_wrong_key_is_refused() {
     let home = GatewayHome::new(NOTED);
     let mut gate = home.open();
-    home.place.ask(&SignKey::Hmac([1; 32]), "core", "r1", "email.send", GOOD[1].1);
+    home.place.ask(
+        &SignKey::Hmac([1; 32]),
+        "core",
+        "r1",
+        "email.send",
+        GOOD[1].1,
+    );
     // The key of somebody else is as wrong as any.
-    home.place.ask(&home.place.owner, "core", "r2", "email.send", GOOD[1].1);
+    home.place
+        .ask(&home.place.owner, "core", "r2", "email.send", GOOD[1].1);
     settle(&mut gate);
     for name in ["r1", "r2"] {
-        let why = format!("file `{name}.json`: the signature is not one of `core` over this request");
+        let why =
+            format!("file `{name}.json`: the signature is not one of `core` over this request");
         check_refused(&home, name, "SIGNATURE_INVALID", &why);
     }
 }
@@ -248,7 +341,10 @@ fn json_nested_50_000_deep_is_refused_and_the_gate_goes_on() {
     let signed = home.envelope(
         "r",
         "service.api_call",
-        &format!(r#"{{"service":"bank","endpoint":"/","method":"POST","body":{}}}"#, deep("[", "]")),
+        &format!(
+            r#"{{"service":"bank","endpoint":"/","method":"POST","body":{}}}"#,
+            deep("[", "]")
+        ),
     );
     for (name, bytes) in [
         ("arrays", deep("[", "]").into_bytes()),
@@ -281,7 +377,12 @@ fn json_nested_50_000_deep_is_refused_and_the_gate_goes_on() {
             &format!(r#"{{"service":"bank","endpoint":"/","method":"POST","body":{body}}}"#),
         );
         settle(&mut gate);
-        assert_eq!(home.answer(&id).is_some_and(|answer| code(&answer).is_empty()), is_good, "{depth}");
+        assert_eq!(
+            home.answer(&id)
+                .is_some_and(|answer| code(&answer).is_empty()),
+            is_good,
+            "{depth}"
+        );
     }
 }
 
@@ -294,6 +395,10 @@ fn an_unknown_key_beside_the_payload_is_refused() {
     home.put("more", &object(&members));
     settle(&mut gate);
     let error = home.answer("more.json.error").unwrap().error.unwrap();
-    assert!(error.message.contains("unknown field `approved`"), "{}", error.message);
+    assert!(
+        error.message.contains("unknown field `approved`"),
+        "{}",
+        error.message
+    );
     check_refused(&home, "more", "MALFORMED_ENVELOPE", &error.message);
 }

@@ -1,6 +1,6 @@
-//! What is sealed of outgoing actions: subjects, texts, titles, descriptions, headers and bodies. No rule that reads them and
-//! no message tells them, the adapter gets them, and once they are redacted nothing in the home tells them or lets somebody
-//! guess them.
+//! What is sealed of outgoing actions: subjects, texts, titles, descriptions, headers and bodies.
+//! No rule that reads them and no message tells them, the adapter gets them, and once they are
+//! redacted nothing in the home tells them or lets somebody guess them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,12 +22,14 @@ use spoolgate_wire::signing::sha256_hex;
 /// Stands in every sealed member and nowhere else; no character of it is escaped in JSON.
 const SECRET: &str = "the-password-is-hunter2";
 
-/// Each action with sealed members: a payload, their pointers, and the readings of rules that show them.
+/// Each action with sealed members: a payload, their pointers, and the readings of rules that show
+/// them.
 fn sealing() -> Vec<(&'static str, Value, Vec<&'static str>, Vec<&'static str>)> {
-    let mail =
-        json!({"to": ["ann@example.com"], "subject": format!("s {SECRET}"), "body": format!("b {SECRET}\n")});
+    let mail = json!({"to": ["ann@example.com"], "subject": format!("s \
+        {SECRET}"), "body": format!("b {SECRET}\n")});
     let event = json!({
-        "title": format!("t {SECRET}"), "startTime": "2026-03-03T10:00:00Z", "endTime": "2026-03-03T11:00:00Z",
+        "title": format!("t \
+            {SECRET}"), "startTime": "2026-03-03T10:00:00Z", "endTime": "2026-03-03T11:00:00Z",
         "description": format!("d {SECRET}"),
     });
     let call = json!({
@@ -36,23 +38,48 @@ fn sealing() -> Vec<(&'static str, Value, Vec<&'static str>, Vec<&'static str>)>
     });
     let of_mail = vec!["payload.subject", "payload.body", "payload.texts[]"];
     let of_event = vec!["payload.title", "payload.description", "payload.texts[]"];
-    let of_call =
-        vec!["payload.header_names[]", "payload.header_values[]", "payload.body_texts[]", "payload.texts[]"];
+    let of_call = vec![
+        "payload.header_names[]",
+        "payload.header_values[]",
+        "payload.body_texts[]",
+        "payload.texts[]",
+    ];
     vec![
-        ("email.send", mail.clone(), vec!["/body", "/subject"], of_mail.clone()),
+        (
+            "email.send",
+            mail.clone(),
+            vec!["/body", "/subject"],
+            of_mail.clone(),
+        ),
         ("email.draft", mail, vec!["/body", "/subject"], of_mail),
-        ("calendar.create", event.clone(), vec!["/description", "/title"], of_event.clone()),
-        ("calendar.update", event, vec!["/description", "/title"], of_event),
+        (
+            "calendar.create",
+            event.clone(),
+            vec!["/description", "/title"],
+            of_event.clone(),
+        ),
+        (
+            "calendar.update",
+            event,
+            vec!["/description", "/title"],
+            of_event,
+        ),
         ("service.api_call", call, vec!["/body", "/headers"], of_call),
     ]
 }
 
 /// A rule that reads all of them and says all of them.
 fn rule(action: &str, readings: &[&str], then: &str) -> String {
-    let when: String = readings.iter().map(|name| format!("- {{field: '{name}', op: present}}\n")).collect();
+    let when: String = readings
+        .iter()
+        .map(|name| format!("- {{field: '{name}', op: present}}\n"))
+        .collect();
     let said: Vec<String> = readings.iter().map(|name| format!("{{{name}}}")).collect();
     format!(
-        "id: tells\nstatus: active\napplies_to: {{action: {action}}}\nwhen:\n{when}then: {then}\nmessage: \"it says {}\"\ncreated: 2026-01-01T00:00:00Z\ncreated_from: a-test\nhypothesis: {{metric: none, population: all, baseline_value: 0, baseline_sample: 1, review_after_n: 1}}\n",
+        "id: tells\nstatus: active\napplies_to: {{action: {action}}}\nwhen:\n{when}then: \
+            {then}\nmessage: \"it says {}\"\ncreated: 2026-01-01T00:00:00Z\ncreated_from: \
+                a-test\nhypothesis: {{metric: none, population: all, baseline_value: 0, \
+                    baseline_sample: 1, review_after_n: 1}}\n",
         said.join(" and ")
     )
 }
@@ -76,21 +103,29 @@ fn holding(home: &GatewayHome, texts: &[String]) -> Vec<String> {
     }
     assert!(files.len() > 20, "nothing was searched");
     let holds = |bytes: &[u8]| texts.iter().any(|text| is_within(bytes, text.as_bytes()));
-    files.into_iter().filter(|(_, bytes)| holds(bytes)).map(|(path, _)| path.display().to_string()).collect()
+    files
+        .into_iter()
+        .filter(|(_, bytes)| holds(bytes))
+        .map(|(path, _)| path.display().to_string())
+        .collect()
 }
 
 /// Whatever would tell the secret, or let somebody who guesses it know that the guess is right.
 fn tell_tales(home: &GatewayHome, lines: &[&Decision], payload: &str) -> Vec<String> {
     let mut texts = vec![SECRET.to_owned(), sha256_hex(payload.as_bytes())];
     let members: BTreeMap<String, Value> = serde_json::from_str(payload).unwrap();
-    for value in members.values().filter(|value| value.to_string().contains(SECRET)) {
+    for value in members
+        .values()
+        .filter(|value| value.to_string().contains(SECRET))
+    {
         texts.push(sha256_hex(value.to_string().as_bytes()));
         texts.extend(value.as_str().map(|text| sha256_hex(text.as_bytes())));
     }
     for decision in lines {
         for field in &decision.sealed {
             let disk: &dyn Disk = home.place.disk.as_ref();
-            let sealed::Standing::Disclosed(opened) = sealed::disclosure(disk, field).unwrap() else {
+            let sealed::Standing::Disclosed(opened) = sealed::disclosure(disk, field).unwrap()
+            else {
                 panic!("{field:?}")
             };
             texts.push(sealed::text_of(&opened));
@@ -108,7 +143,12 @@ fn tell_tales(home: &GatewayHome, lines: &[&Decision], payload: &str) -> Vec<Str
 
 fn asked(line: u64, fields: &[&str]) -> Asked {
     let fields = fields.iter().map(|field| (*field).to_owned()).collect();
-    Asked { lines: vec![line], fields, reason: "a customer asked".to_owned(), by: "owner (uid 0)".to_owned() }
+    Asked {
+        lines: vec![line],
+        fields,
+        reason: "a customer asked".to_owned(),
+        by: "owner (uid 0)".to_owned(),
+    }
 }
 
 fn audit(home: &GatewayHome) -> Vec<(PathBuf, Vec<u8>)> {
@@ -117,14 +157,25 @@ fn audit(home: &GatewayHome) -> Vec<(PathBuf, Vec<u8>)> {
 
 fn replayed(home: &GatewayHome) -> Report {
     let disk = Arc::new(crate::kit::memory_disk::MemoryDisk::with(&audit(home)));
-    let report =
-        replay(disk, Path::new("audit"), &Options { threads: 2, answers: None }, &mut |_| {}).unwrap();
+    let report = replay(
+        disk,
+        Path::new("audit"),
+        &Options {
+            threads: 2,
+            answers: None,
+        },
+        &mut |_| {},
+    )
+    .unwrap();
     assert!(report.is_same(), "{report:#?}");
     report
 }
 
 fn not_again(report: &Report) -> BTreeMap<String, u64> {
-    let rows = report.rows.iter().filter(|row| row.class == Class::NotAgain);
+    let rows = report
+        .rows
+        .iter()
+        .filter(|row| row.class == Class::NotAgain);
     rows.map(|row| (row.what.clone(), row.lines)).collect()
 }
 
@@ -138,16 +189,26 @@ fn check_sound(home: &GatewayHome) {
 /// Lines of the request `id`.
 fn lines_of(home: &GatewayHome, id: &str) -> Vec<(u64, Decision)> {
     let decisions = home.decisions().into_iter();
-    decisions.filter(|(_, decision)| decision.request_id.as_deref() == Some(id)).collect()
+    decisions
+        .filter(|(_, decision)| decision.request_id.as_deref() == Some(id))
+        .collect()
 }
 
 fn check_redacted(home: &GatewayHome, id: &str, payload: &str, facts: &[&str]) {
     let lines = lines_of(home, id);
-    let texts = tell_tales(home, &lines.iter().map(|(_, line)| line).collect::<Vec<_>>(), payload);
-    // It stands in its disclosures and nowhere else; the request's file is gone, the adapter said nothing.
+    let texts = tell_tales(
+        home,
+        &lines.iter().map(|(_, line)| line).collect::<Vec<_>>(),
+        payload,
+    );
+    // It stands in its disclosures and nowhere else; the request's file is gone, the adapter said
+    // nothing.
     let before = holding(home, &texts);
     assert!(
-        !before.is_empty() && before.iter().all(|path| path.starts_with("audit/blobs/sd-")),
+        !before.is_empty()
+            && before
+                .iter()
+                .all(|path| path.starts_with("audit/blobs/sd-")),
         "{before:?}"
     );
     let (_, line) = lines.first().unwrap();
@@ -165,7 +226,11 @@ fn check_redacted(home: &GatewayHome, id: &str, payload: &str, facts: &[&str]) {
     drop(gate);
     assert_eq!(holding(home, &texts), Vec::<String>::new());
     check_sound(home);
-    assert_eq!(holding(home, &texts), Vec::<String>::new(), "a rebuild brings nothing back");
+    assert_eq!(
+        holding(home, &texts),
+        Vec::<String>::new(),
+        "a rebuild brings nothing back"
+    );
     let report = replayed(home);
     assert!(not_again(&report).values().sum::<u64>() >= 1, "{report:#?}");
     // Sent again it is another request: nothing is done, and nothing comes back.
@@ -175,7 +240,10 @@ fn check_redacted(home: &GatewayHome, id: &str, payload: &str, facts: &[&str]) {
     settle(&mut gate);
     drop(gate);
     let again = home.decision(id).unwrap();
-    assert_eq!(again.metadata.code.map(|code| code.to_string()), Some("REQUEST_ID_CONFLICT".to_owned()));
+    assert_eq!(
+        again.metadata.code.map(|code| code.to_string()),
+        Some("REQUEST_ID_CONFLICT".to_owned())
+    );
     assert_eq!(home.responses().len(), before);
     assert_eq!(holding(home, &texts), Vec::<String>::new());
 }
@@ -184,7 +252,9 @@ fn check_redacted(home: &GatewayHome, id: &str, payload: &str, facts: &[&str]) {
 fn what_is_sealed_is_told_to_the_adapter_alone_and_can_be_redacted() {
     for (action, payload, pointers, readings) in sealing() {
         let home = GatewayHome::new(DONE);
-        home.edit("rules/active/tells.yaml", |_| rule(action, &readings, "warn"));
+        home.edit("rules/active/tells.yaml", |_| {
+            rule(action, &readings, "warn")
+        });
         let mut gate = home.open();
         let payload = payload.to_string();
         let answer = home.one(&mut gate, "r1", action, &payload);
@@ -192,13 +262,25 @@ fn what_is_sealed_is_told_to_the_adapter_alone_and_can_be_redacted() {
         drop(gate);
         let (_, line) = &lines_of(&home, "r1")[0];
         assert_eq!(line.status, Status::Pending);
-        let mut fields: Vec<&str> = line.sealed.iter().map(|field| field.field.as_str()).collect();
+        let mut fields: Vec<&str> = line
+            .sealed
+            .iter()
+            .map(|field| field.field.as_str())
+            .collect();
         fields.sort_unstable();
         assert_eq!(fields, [pointers, vec!["digests"]].concat(), "{action}");
-        assert_eq!((&line.signature, &line.file_sha256), (&None, &None), "{action}");
+        assert_eq!(
+            (&line.signature, &line.file_sha256),
+            (&None, &None),
+            "{action}"
+        );
         let warned = line.checks.iter().find(|row| row.name == "tells").unwrap();
         let sealed = vec!["(sealed)"; readings.len()].join(" and ");
-        assert_eq!(warned.reason.as_deref(), Some(format!("warn: it says {sealed}").as_str()), "{action}");
+        assert_eq!(
+            warned.reason.as_deref(),
+            Some(format!("warn: it says {sealed}").as_str()),
+            "{action}"
+        );
         check_redacted(&home, "r1", &payload, &readings);
     }
 }
@@ -207,14 +289,19 @@ fn what_is_sealed_is_told_to_the_adapter_alone_and_can_be_redacted() {
 fn a_held_action_is_sealed_in_both_of_its_lines() {
     for (action, payload, _, readings) in sealing() {
         let home = GatewayHome::new(DONE);
-        home.edit("rules/active/tells.yaml", |_| rule(action, &readings, "hold"));
+        home.edit("rules/active/tells.yaml", |_| {
+            rule(action, &readings, "hold")
+        });
         let mut gate = home.open();
         let payload = payload.to_string();
         let held = home.one(&mut gate, "r1", action, &payload);
         let told: Value = serde_json::from_str(held.data.as_ref().unwrap().get()).unwrap();
         let line = lines_of(&home, "r1")[0].0;
         let refused = gate.redact(&asked(line, &[])).unwrap_err();
-        assert!(refused.to_string().contains("grant or deny it first"), "{refused}");
+        assert!(
+            refused.to_string().contains("grant or deny it first"),
+            "{refused}"
+        );
         let grant = json!({"id": told["Held"]["hold_id"], "request_sha256": told["Held"]["request_sha256"]});
         let granted = home.one_as_owner(&mut gate, "g1", "approval.grant", &grant.to_string());
         assert_eq!(code(&granted), "", "{granted:?} {told}");
@@ -239,7 +326,12 @@ fn a_payload_of_the_wrong_shape_is_sealed_whole_and_its_refusal_names_no_value()
         assert_eq!(line.sealed[0].field, "", "{action}");
         let texts = tell_tales(&home, &[line], &wrong.to_string());
         let before = holding(&home, &texts);
-        assert!(before.iter().all(|path| path.starts_with("audit/blobs/sd-")), "{action}: {before:?}");
+        assert!(
+            before
+                .iter()
+                .all(|path| path.starts_with("audit/blobs/sd-")),
+            "{action}: {before:?}"
+        );
         assert!(home.responses().is_empty());
     }
 }
@@ -248,11 +340,15 @@ fn a_payload_of_the_wrong_shape_is_sealed_whole_and_its_refusal_names_no_value()
 fn one_member_can_be_redacted_alone() {
     let home = GatewayHome::new(DONE);
     let mut gate = home.open();
-    let payload = r#"{"to":["ann@example.com"],"subject":"harmless","body":"the-password-is-hunter2"}"#;
+    let payload =
+        r#"{"to":["ann@example.com"],"subject":"harmless","body":"the-password-is-hunter2"}"#;
     home.one(&mut gate, "r1", "email.send", payload);
     let (line, _) = lines_of(&home, "r1").remove(0);
     let refused = gate.redact(&asked(line, &["/to"])).unwrap_err().to_string();
-    assert!(refused.contains("`/to` was logged in clear: it is a fact"), "{refused}");
+    assert!(
+        refused.contains("`/to` was logged in clear: it is a fact"),
+        "{refused}"
+    );
     gate.redact(&asked(line, &["/body"])).unwrap();
     drop(gate);
     let decision = home.decision("r1").unwrap();
@@ -261,17 +357,24 @@ fn one_member_can_be_redacted_alone() {
         .sealed
         .iter()
         .map(|field| {
-            let is_there = matches!(sealed::disclosure(disk, field).unwrap(), sealed::Standing::Disclosed(_));
+            let is_there = matches!(
+                sealed::disclosure(disk, field).unwrap(),
+                sealed::Standing::Disclosed(_)
+            );
             (field.field.clone(), is_there)
         })
         .collect();
     let wanted = [("/subject", true), ("/body", false), ("digests", false)];
-    assert_eq!(standing, wanted.map(|(field, there)| (field.to_owned(), there)));
+    assert_eq!(
+        standing,
+        wanted.map(|(field, there)| (field.to_owned(), there))
+    );
     check_sound(&home);
     replayed(&home);
 }
 
-/// What a call has no headers and no body for has nothing to seal: its line tells its hashes as any other does.
+/// What a call has no headers and no body for has nothing to seal: its line tells its hashes as any
+/// other does.
 #[test]
 fn what_has_no_sealed_member_is_told_whole() {
     let home = GatewayHome::new(ECHO);
@@ -284,7 +387,10 @@ fn what_has_no_sealed_member_is_told_whole() {
     assert!(line.sealed.is_empty() && line.signature.is_some() && line.file_sha256.is_some());
     assert_eq!(line.payload_hash, Some(sha256_hex(payload.as_bytes())));
     let response = home.responses().into_values().next().unwrap();
-    assert_eq!((response.payload_hash, response.signature), (line.payload_hash, line.signature));
+    assert_eq!(
+        (response.payload_hash, response.signature),
+        (line.payload_hash, line.signature)
+    );
     check_sound(&home);
     assert!(not_again(&replayed(&home)).is_empty());
 }
@@ -294,10 +400,16 @@ fn what_has_no_sealed_member_is_told_whole() {
 fn no_history_is_kept_of_what_is_sealed() {
     for (action, payload, _, readings) in sealing() {
         for name in readings {
-            assert!(!history::is_kept(action, name.trim_end_matches("[]")), "{action} {name}");
+            assert!(
+                !history::is_kept(action, name.trim_end_matches("[]")),
+                "{action} {name}"
+            );
         }
         let kept = history::values(action, &payload.to_string());
-        assert!(kept.values().flatten().all(|value| !value.contains(SECRET)), "{action}: {kept:?}");
+        assert!(
+            kept.values().flatten().all(|value| !value.contains(SECRET)),
+            "{action}: {kept:?}"
+        );
         assert!(!actions::find(action).unwrap().sealed.is_empty());
     }
 }

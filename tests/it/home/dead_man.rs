@@ -1,4 +1,5 @@
-//! The dead man's switch in a home: when it trips and when not, what it leaves alone, and what a restart knows of it.
+//! The dead man's switch in a home: when it trips and when not, what it leaves alone, and what a
+//! restart knows of it.
 
 use std::fs;
 use std::process::Stdio;
@@ -29,7 +30,9 @@ fn watch(desk: &Desk, home: &mut Home, ms: i64) {
     let mut left_ms = ms;
     while left_ms > 0 {
         let step_ms = left_ms.min(1000);
-        desk.place.clock.set(desk.place.clock.now().plus_ms(step_ms));
+        desk.place
+            .clock
+            .set(desk.place.clock.now().plus_ms(step_ms));
         drain(home).unwrap();
         left_ms -= step_ms;
     }
@@ -41,10 +44,16 @@ fn holding(limits: &str) -> (Desk, Home) {
     let mut home = desk.open();
     home.begin_watching();
     let buy = order("trend", "buy", "0.02", None, "btc-range-long");
-    assert_eq!(failed(&desk.one(&mut home, "trend-bot", "buy", "order.submit", &buy)), [""; 0]);
+    assert_eq!(
+        failed(&desk.one(&mut home, "trend-bot", "buy", "order.submit", &buy)),
+        [""; 0]
+    );
     desk.bar(&mut home, "6800", "6800");
     let rest = order("trend", "buy", "0.002", Some("6700"), "btc-dip-long");
-    assert_eq!(failed(&desk.one(&mut home, "trend-bot", "rest", "order.submit", &rest)), [""; 0]);
+    assert_eq!(
+        failed(&desk.one(&mut home, "trend-bot", "rest", "order.submit", &rest)),
+        [""; 0]
+    );
     assert_eq!(home.state().book.positions.len(), 1);
     (desk, home)
 }
@@ -62,7 +71,9 @@ fn dead_man_lines(desk: &Desk) -> Vec<Vec<u8>> {
         .flat_map(|(_, bytes)| bytes)
         .collect();
     let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::to_vec);
-    lines.filter(|line| String::from_utf8_lossy(line).contains(r#""kind":"dead_man""#)).collect()
+    lines
+        .filter(|line| String::from_utf8_lossy(line).contains(r#""kind":"dead_man""#))
+        .collect()
 }
 
 #[test]
@@ -78,12 +89,33 @@ fn it_trips_at_its_timeout_and_not_a_millisecond_before() {
 #[test]
 fn entries_are_closed_and_everything_else_goes_on_until_a_heartbeat() {
     let (desk, mut home) = holding(A_MINUTE);
-    let resting = home.state().book.orders.values().find(|order| order.price.is_some()).unwrap().order_id;
+    let resting = home
+        .state()
+        .book
+        .orders
+        .values()
+        .find(|order| order.price.is_some())
+        .unwrap()
+        .order_id;
     watch(&desk, &mut home, 60_000);
     assert!(is_tripped(&home));
-    assert!(!home.state().book.orders.contains_key(&resting), "nobody would look after what it opens");
-    let stop = home.state().book.orders.keys().find(|id| id.leg == Leg::Stop).copied().unwrap();
-    assert_eq!(home.state().book.orders.len(), 1, "the stop of what is held stays");
+    assert!(
+        !home.state().book.orders.contains_key(&resting),
+        "nobody would look after what it opens"
+    );
+    let stop = home
+        .state()
+        .book
+        .orders
+        .keys()
+        .find(|id| id.leg == Leg::Stop)
+        .copied()
+        .unwrap();
+    assert_eq!(
+        home.state().book.orders.len(),
+        1,
+        "the stop of what is held stays"
+    );
     desk.bar(&mut home, "6800", "6800");
     // Other requests are answered and arm nothing.
     assert_eq!(entry(&desk, &mut home, "e-1"), ["dead_man"]);
@@ -92,9 +124,21 @@ fn entries_are_closed_and_everything_else_goes_on_until_a_heartbeat() {
     assert_eq!(shown["Portfolio"]["unheard"][0]["principal"], "trend-bot");
     assert_eq!(entry(&desk, &mut home, "e-2"), ["dead_man"]);
     let exit = order("trend", "sell", "0.001", None, "btc-range-long");
-    assert_eq!(failed(&desk.one(&mut home, "trend-bot", "exit", "order.submit", &exit)), [""; 0]);
+    assert_eq!(
+        failed(&desk.one(&mut home, "trend-bot", "exit", "order.submit", &exit)),
+        [""; 0]
+    );
     let tighten = json!({"order_id": stop, "new_stop": "6650"}).to_string();
-    assert_eq!(failed(&desk.one(&mut home, "trend-bot", "tight", "order.tighten_stop", &tighten)), [""; 0]);
+    assert_eq!(
+        failed(&desk.one(
+            &mut home,
+            "trend-bot",
+            "tight",
+            "order.tighten_stop",
+            &tighten
+        )),
+        [""; 0]
+    );
     // It survives restart and rebuild.
     drop(home);
     let (again, same) = Home::rebuild(desk.place.root.path(), desk.place.seams()).unwrap();
@@ -105,7 +149,10 @@ fn entries_are_closed_and_everything_else_goes_on_until_a_heartbeat() {
     assert_eq!(entry(&desk, &mut home, "e-3"), ["dead_man"]);
     let beat = desk.one(&mut home, "trend-bot", "beat", "heartbeat", "{}");
     let data: Value = serde_json::from_str(beat.answer.data.unwrap().get()).unwrap();
-    assert_eq!(data, json!({"Heartbeat": {"principal": "trend-bot", "armed_again": true}}));
+    assert_eq!(
+        data,
+        json!({"Heartbeat": {"principal": "trend-bot", "armed_again": true}})
+    );
     assert_eq!(entry(&desk, &mut home, "e-4"), [""; 0]);
     // Armed again, from nothing.
     watch(&desk, &mut home, 59_999);
@@ -122,15 +169,27 @@ fn who_may_answer_for_whom() {
     let (desk, mut home) = holding(A_MINUTE);
     watch(&desk, &mut home, 60_000);
     for (n, (who, payload, expect)) in [
-        ("hermes", r#"{"principal":"trend-bot"}"#, Some(Code::NotPermitted)),
+        (
+            "hermes",
+            r#"{"principal":"trend-bot"}"#,
+            Some(Code::NotPermitted),
+        ),
         ("prices", "{}", Some(Code::NotPermitted)),
         ("hermes", "{}", None),
         ("owner", "{}", Some(Code::MalformedPayload)),
         ("owner", r#"{"principal":"owner"}"#, Some(Code::NotFound)),
         ("owner", r#"{"principal":"prices"}"#, Some(Code::NotFound)),
         ("owner", r#"{"principal":"nobody"}"#, Some(Code::NotFound)),
-        ("owner", r#"{"principal":null}"#, Some(Code::MalformedPayload)),
-        ("owner", r#"{"agent":"trend-bot"}"#, Some(Code::MalformedPayload)),
+        (
+            "owner",
+            r#"{"principal":null}"#,
+            Some(Code::MalformedPayload),
+        ),
+        (
+            "owner",
+            r#"{"agent":"trend-bot"}"#,
+            Some(Code::MalformedPayload),
+        ),
     ]
     .into_iter()
     .enumerate()
@@ -143,10 +202,21 @@ fn who_may_answer_for_whom() {
         assert_eq!(outcome.decision.metadata.code, expect, "{who} {payload}");
         assert!(is_tripped(&home), "{who} {payload}");
     }
-    desk.one_as_owner(&mut home, "for", "heartbeat", r#"{"principal":"trend-bot"}"#);
+    desk.one_as_owner(
+        &mut home,
+        "for",
+        "heartbeat",
+        r#"{"principal":"trend-bot"}"#,
+    );
     assert!(!is_tripped(&home));
     watch(&desk, &mut home, 59_999);
-    let own = desk.one(&mut home, "trend-bot", "own", "heartbeat", r#"{"principal":"trend-bot"}"#);
+    let own = desk.one(
+        &mut home,
+        "trend-bot",
+        "own",
+        "heartbeat",
+        r#"{"principal":"trend-bot"}"#,
+    );
     assert_eq!(own.decision.metadata.code, None);
     watch(&desk, &mut home, 59_999);
     assert!(!is_tripped(&home));
@@ -160,7 +230,12 @@ fn without_the_key_or_with_nothing_open_there_is_no_switch() {
     let desk = Desk::with_limits(A_MINUTE);
     let mut home = desk.open();
     home.begin_watching();
-    assert!(desk.one(&mut home, "trend-bot", "q", "portfolio.get", "{}").answer.error.is_none());
+    assert!(
+        desk.one(&mut home, "trend-bot", "q", "portfolio.get", "{}")
+            .answer
+            .error
+            .is_none()
+    );
     watch(&desk, &mut home, 200_000);
     assert!(home.state().dead_man.tripped.is_empty());
     assert!(dead_man_lines(&desk).is_empty());
@@ -171,19 +246,38 @@ fn any_new_request_is_a_sign_of_life_and_neither_a_copy_nor_a_stale_one_is() {
     let (desk, mut home) = holding(A_MINUTE);
     // A refused one was signed all the same.
     watch(&desk, &mut home, 50_000);
-    desk.ask("trend-bot", "odd", "order.cancel", r#"{"order_id":"o-999999"}"#);
+    desk.ask(
+        "trend-bot",
+        "odd",
+        "order.cancel",
+        r#"{"order_id":"o-999999"}"#,
+    );
     let copy = desk.place.disk.get("spool/in/odd.json").unwrap();
     desk.ask("trend-bot", "held", "portfolio.get", "{}");
     let held = desk.place.disk.get("spool/in/held.json").unwrap();
     desk.place.disk.drop_file("spool/in/held.json");
-    desk.ask("trend-bot", "late", "order.cancel", r#"{"order_id":"o-999998"}"#);
+    desk.ask(
+        "trend-bot",
+        "late",
+        "order.cancel",
+        r#"{"order_id":"o-999998"}"#,
+    );
     let late = desk.place.disk.get("spool/in/late.json").unwrap();
     desk.place.disk.drop_file("spool/in/late.json");
-    assert_eq!(drain(&mut home).unwrap()[0].decision.metadata.code, Some(Code::ChecksFailed));
+    assert_eq!(
+        drain(&mut home).unwrap()[0].decision.metadata.code,
+        Some(Code::ChecksFailed)
+    );
     watch(&desk, &mut home, 50_000);
     assert!(!is_tripped(&home));
     desk.place.disk.put("spool/in/copy.json", &copy);
-    assert!(drain(&mut home).unwrap()[0].decision.metadata.replay_of.is_some());
+    assert!(
+        drain(&mut home).unwrap()[0]
+            .decision
+            .metadata
+            .replay_of
+            .is_some()
+    );
     watch(&desk, &mut home, 9_999);
     assert!(!is_tripped(&home));
     watch(&desk, &mut home, 1);
@@ -222,7 +316,10 @@ fn only_time_in_which_a_gate_watched_counts() {
     for n in 0..100 {
         desk.place.pass_s(1);
         assert!(
-            desk.one_as_owner(&mut home, &format!("o-{n}"), "portfolio.get", "{}").answer.error.is_none()
+            desk.one_as_owner(&mut home, &format!("o-{n}"), "portfolio.get", "{}")
+                .answer
+                .error
+                .is_none()
         );
     }
     assert!(!is_tripped(&home));
@@ -230,7 +327,8 @@ fn only_time_in_which_a_gate_watched_counts() {
     let (again, same) = Home::rebuild(desk.place.root.path(), desk.place.seams()).unwrap();
     assert!(same && again.state().dead_man.unheard_ms.get(&bot()) == Some(&40_000));
     drop(again);
-    // The next watch goes on where the one before ended; one that is killed leaves what was last written.
+    // The next watch goes on where the one before ended; one that is killed leaves what was last
+    // written.
     let mut home = desk.open();
     home.begin_watching();
     watch(&desk, &mut home, 15_000);
@@ -277,23 +375,41 @@ fn a_busy_gate_looks_as_well_and_what_comes_in_at_the_last_moment_counts() {
 #[test]
 fn liquidation_closes_each_position_by_a_line_of_its_own() {
     let desk = Desk::with_limits(
-        "dead_man: {timeout_s: 60, action: liquidate_all}\nmax_correlated_group: 1\nmax_single_position: 0.10",
+        "dead_man: {timeout_s: 60, action: liquidate_all}\nmax_correlated_group: \
+            1\nmax_single_position: 0.10",
     );
     desk.edit("rules/strategies/range.yaml", |text| {
-        text.replace("market: btc-usd", "market: other").replace("status: standby", "status: active")
+        text.replace("market: btc-usd", "market: other")
+            .replace("status: standby", "status: active")
     });
-    let thesis =
-        fs::read_to_string(desk.place.root.path().join("proposals/theses/btc-range-long.md")).unwrap();
+    let thesis = fs::read_to_string(
+        desk.place
+            .root
+            .path()
+            .join("proposals/theses/btc-range-long.md"),
+    )
+    .unwrap();
     desk.edit("proposals/theses/other.md", |_| {
-        thesis.replace("slug: btc-range-long", "slug: other").replace("strategy: trend", "strategy: range")
+        thesis
+            .replace("slug: btc-range-long", "slug: other")
+            .replace("strategy: trend", "strategy: range")
     });
     let mut home = desk.open();
     home.begin_watching();
-    for (n, (strategy, thesis)) in [("trend", "btc-range-long"), ("range", "other")].into_iter().enumerate() {
+    for (n, (strategy, thesis)) in [("trend", "btc-range-long"), ("range", "other")]
+        .into_iter()
+        .enumerate()
+    {
         let size = ["0.02", "0.03"][n];
         let buy = order(strategy, "buy", size, None, thesis);
         assert_eq!(
-            failed(&desk.one(&mut home, "trend-bot", &format!("buy-{n}"), "order.submit", &buy)),
+            failed(&desk.one(
+                &mut home,
+                "trend-bot",
+                &format!("buy-{n}"),
+                "order.submit",
+                &buy
+            )),
             [""; 0]
         );
     }
@@ -304,17 +420,28 @@ fn liquidation_closes_each_position_by_a_line_of_its_own() {
     assert!(is_tripped(&home));
     assert_eq!(dead_man_lines(&desk).len(), 3);
     let flatten = |home: &Home| {
-        let orders = home.state().book.orders.values().filter(|order| order.order_id.leg == Leg::Flatten);
-        orders.map(|order| (order.order_id, order.size.to_string())).collect::<Vec<_>>()
+        let orders = home
+            .state()
+            .book
+            .orders
+            .values()
+            .filter(|order| order.order_id.leg == Leg::Flatten);
+        orders
+            .map(|order| (order.order_id, order.size.to_string()))
+            .collect::<Vec<_>>()
     };
     let placed = flatten(&home);
     let mut sizes: Vec<&str> = placed.iter().map(|(_, size)| size.as_str()).collect();
     sizes.sort_unstable();
     assert_eq!(sizes, ["0.02", "0.03"]);
     assert_ne!(placed[0].0, placed[1].0);
-    // No other orders for the same, whatever happens; nobody can call them off; stops stay meanwhile.
+    // No other orders for the same, whatever happens; nobody can call them off; stops stay
+    // meanwhile.
     let cancel = json!({"order_id": placed[0].0}).to_string();
-    assert_eq!(failed(&desk.one(&mut home, "trend-bot", "no", "order.cancel", &cancel)), ["cancel_ok"]);
+    assert_eq!(
+        failed(&desk.one(&mut home, "trend-bot", "no", "order.cancel", &cancel)),
+        ["cancel_ok"]
+    );
     drop(home);
     let (again, same) = Home::rebuild(desk.place.root.path(), desk.place.seams()).unwrap();
     assert!(same);
@@ -323,7 +450,15 @@ fn liquidation_closes_each_position_by_a_line_of_its_own() {
     home.begin_watching();
     watch(&desk, &mut home, 100_000);
     assert_eq!(flatten(&home), placed);
-    assert_eq!(home.state().book.orders.keys().filter(|id| id.leg == Leg::Stop).count(), 2);
+    assert_eq!(
+        home.state()
+            .book
+            .orders
+            .keys()
+            .filter(|id| id.leg == Leg::Stop)
+            .count(),
+        2
+    );
     desk.bar(&mut home, "6790", "6790");
     assert!(home.state().book.positions.is_empty() && home.state().book.orders.is_empty());
     watch(&desk, &mut home, 100_000);
@@ -346,14 +481,29 @@ fn a_strategy_is_liquidated_when_the_last_of_its_agents_is_gone() {
     let mut home = desk.open();
     home.begin_watching();
     let buy = order("trend", "buy", "0.02", None, "btc-range-long");
-    assert_eq!(failed(&desk.one(&mut home, "trend-bot", "buy", "order.submit", &buy)), [""; 0]);
+    assert_eq!(
+        failed(&desk.one(&mut home, "trend-bot", "buy", "order.submit", &buy)),
+        [""; 0]
+    );
     desk.bar(&mut home, "6800", "6800");
     for n in 0..5 {
-        desk.one(&mut home, "research-bot", &format!("q-{n}"), "portfolio.get", "{}");
+        desk.one(
+            &mut home,
+            "research-bot",
+            &format!("q-{n}"),
+            "portfolio.get",
+            "{}",
+        );
         watch(&desk, &mut home, 30_000);
     }
     assert!(is_tripped(&home) && home.state().dead_man.tripped.len() == 1);
-    let is_closing = |home: &Home| home.state().book.orders.keys().any(|id| id.leg == Leg::Flatten);
+    let is_closing = |home: &Home| {
+        home.state()
+            .book
+            .orders
+            .keys()
+            .any(|id| id.leg == Leg::Flatten)
+    };
     assert!(!is_closing(&home));
     watch(&desk, &mut home, 30_000);
     assert!(home.state().dead_man.tripped.len() == 2 && is_closing(&home));
@@ -371,15 +521,27 @@ fn an_idle_watcher_trips_by_itself() {
     assert!(answer.contains("Accepted"), "{answer}");
     let safety = home.join("rules/safety.yaml");
     let text = fs::read_to_string(&safety).unwrap();
-    fs::write(&safety, format!("{text}\ndead_man: {{timeout_s: 2, action: close_new_only}}\n")).unwrap();
-    let mut watcher = command(&home, &["watch"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    fs::write(
+        &safety,
+        format!("{text}\ndead_man: {{timeout_s: 2, action: close_new_only}}\n"),
+    )
+    .unwrap();
+    let mut watcher = command(&home, &["watch"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     let begun = Instant::now();
     let shows = |what: &str| succeed(&home, &["portfolio"]).contains(what);
     while !shows("nothing is heard of `trend-bot`") {
         assert!(begun.elapsed() < Duration::from_secs(60), "it never trips");
         std::thread::sleep(Duration::from_millis(100));
     }
-    assert_eq!(succeed(&home, &["--format", "json", "orders"]), "", "the resting entry is gone");
+    assert_eq!(
+        succeed(&home, &["--format", "json", "orders"]),
+        "",
+        "the resting entry is gone"
+    );
     let told = succeed(&home, &["heartbeat", "trend-bot"]);
     assert!(told.contains("armed for `trend-bot`"), "{told}");
     assert!(!shows("nothing is heard of"));

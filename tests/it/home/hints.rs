@@ -1,5 +1,5 @@
-//! Folders that are replaced under the watcher: the gate hears of the new one before a file comes into it, so
-//! that the first file does not wait for a heartbeat.
+//! Folders that are replaced under the watcher: the gate hears of the new one before a file comes
+//! into it, so that the first file does not wait for a heartbeat.
 
 use std::fs;
 use std::path::Path;
@@ -30,8 +30,16 @@ impl Watching {
         }
         let disk = RealDisk::open(root.path()).unwrap();
         let mut scanner = Scanner::default();
-        scanner.set_spools(None, [(&Principal::parse("bot").unwrap(), None)].into_iter());
-        Watching { root, disk, scanner, hints: Hints::start() }
+        scanner.set_spools(
+            None,
+            [(&Principal::parse("bot").unwrap(), None)].into_iter(),
+        );
+        Watching {
+            root,
+            disk,
+            scanner,
+            hints: Hints::start(),
+        }
     }
 
     fn spool(&self) -> std::path::PathBuf {
@@ -41,7 +49,11 @@ impl Watching {
     /// What the loop does between two waits, until there is nothing more to hear.
     fn settle(&mut self) {
         for _ in 0..1000 {
-            while self.hints.arm(self.root.path(), &self.disk, self.scanner.folders().into_iter()) {}
+            while self.hints.arm(
+                self.root.path(),
+                &self.disk,
+                self.scanner.folders().into_iter(),
+            ) {}
             let start = Instant::now();
             self.hints.wait(QUIET);
             if start.elapsed() >= QUIET {
@@ -54,7 +66,10 @@ impl Watching {
     fn assert_wakes(&mut self, what: &str) {
         let start = Instant::now();
         self.hints.wait(LONG);
-        assert!(start.elapsed() < LONG / 2, "{what} waited for the heartbeat");
+        assert!(
+            start.elapsed() < LONG / 2,
+            "{what} waited for the heartbeat"
+        );
         self.settle();
     }
 }

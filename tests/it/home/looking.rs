@@ -1,4 +1,5 @@
-//! `explain`, `selftest` and the limits of `portfolio` in a real home: what they say, and their exit codes.
+//! `explain`, `selftest` and the limits of `portfolio` in a real home: what they say, and their
+//! exit codes.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -31,7 +32,11 @@ fn handed(scratch: &Scratch, id: &str, request: Vec<u8>) -> (i32, Value) {
 }
 
 fn explain(scratch: &Scratch, what: &str) -> Value {
-    serde_json::from_str(&succeed(&scratch.home(), &["--format", "json", "explain", what])).unwrap()
+    serde_json::from_str(&succeed(
+        &scratch.home(),
+        &["--format", "json", "explain", what],
+    ))
+    .unwrap()
 }
 
 fn says(scratch: &Scratch, what: &str, words: &[&str]) {
@@ -44,7 +49,12 @@ fn says(scratch: &Scratch, what: &str, words: &[&str]) {
 #[test]
 fn an_order_is_explained_from_its_request_to_its_end() {
     let scratch = Scratch::with_prices();
-    let (exit, answer) = handle(&scratch, "first", "order.submit", &order("buy", "0.02", "6700", "6600"));
+    let (exit, answer) = handle(
+        &scratch,
+        "first",
+        "order.submit",
+        &order("buy", "0.02", "6700", "6600"),
+    );
     assert_eq!(exit, 0, "{answer}");
     let line = answer["auditRef"].as_str().unwrap().to_owned();
     let id = format!("o-{line}");
@@ -54,7 +64,10 @@ fn an_order_is_explained_from_its_request_to_its_end() {
         assert_eq!(explain(&scratch, what), told, "{what}");
     }
     assert_eq!(told["outcome"], "accepted");
-    assert_eq!((told["failed"].as_array().unwrap().len(), &told["needs"]), (0, &serde_json::json!([])));
+    assert_eq!(
+        (told["failed"].as_array().unwrap().len(), &told["needs"]),
+        (0, &serde_json::json!([]))
+    );
     says(
         &scratch,
         "first",
@@ -72,11 +85,24 @@ fn an_order_is_explained_from_its_request_to_its_end() {
         &format!(r#"{{"order_id":"{id}","new_stop":"6620"}}"#),
     );
     assert_eq!(exit, 0);
-    says(&scratch, "tighter", &["to tighten the stop of", "moved the stop", "to 6620"]);
+    says(
+        &scratch,
+        "tighter",
+        &["to tighten the stop of", "moved the stop", "to 6620"],
+    );
     says(&scratch, "first", &["tightened from 6600 to 6620"]);
-    let (exit, _) = handle(&scratch, "away", "order.cancel", &format!(r#"{{"order_id":"{id}"}}"#));
+    let (exit, _) = handle(
+        &scratch,
+        "away",
+        "order.cancel",
+        &format!(r#"{{"order_id":"{id}"}}"#),
+    );
     assert_eq!(exit, 0);
-    says(&scratch, "away", &["to cancel", "was cancelled", "was retired"]);
+    says(
+        &scratch,
+        "away",
+        &["to cancel", "was cancelled", "was retired"],
+    );
     says(&scratch, "first", &["was cancelled", "was retired"]);
     // The same bytes again are answered as before: still the first decision.
     assert_eq!(explain(&scratch, "first")["line"], told["line"]);
@@ -85,13 +111,21 @@ fn an_order_is_explained_from_its_request_to_its_end() {
 #[test]
 fn a_refusal_is_explained_with_what_would_pass() {
     let scratch = Scratch::with_prices();
-    let (exit, answer) = handle(&scratch, "big", "order.submit", &order("buy", "0.1", "6760", "6600"));
+    let (exit, answer) = handle(
+        &scratch,
+        "big",
+        "order.submit",
+        &order("buy", "0.1", "6760", "6600"),
+    );
     assert_eq!(exit, 1);
     let told = explain(&scratch, "big");
     assert_eq!(told["outcome"], "refused");
     assert_eq!(
         told["failed"].as_array().unwrap().len(),
-        answer["data"]["Rejected"]["checks_failed"].as_array().unwrap().len()
+        answer["data"]["Rejected"]["checks_failed"]
+            .as_array()
+            .unwrap()
+            .len()
     );
     assert_eq!(told["headroom"], answer["data"]["Rejected"]["headroom"]);
     assert_eq!(told["failed"][0]["name"], "max_single_position");
@@ -99,10 +133,19 @@ fn a_refusal_is_explained_with_what_would_pass() {
     says(
         &scratch,
         "big",
-        &["REFUSED (CHECKS_FAILED)", "max_single_position", &format!("at most {fits} would pass")],
+        &[
+            "REFUSED (CHECKS_FAILED)",
+            "max_single_position",
+            &format!("at most {fits} would pass"),
+        ],
     );
     // What is said to pass does.
-    let (exit, _) = handle(&scratch, "fits", "order.submit", &order("buy", fits, "6760", "6600"));
+    let (exit, _) = handle(
+        &scratch,
+        "fits",
+        "order.submit",
+        &order("buy", fits, "6760", "6600"),
+    );
     assert_eq!(exit, 0);
 }
 
@@ -111,17 +154,36 @@ fn every_kind_of_request_is_explained() {
     let scratch = Scratch::with_prices();
     let home = scratch.home();
     succeed(&home, &["halt", "set", "--reason", "a drill"]);
-    let (_, forged) =
-        handed(&scratch, "forged", sign(&scratch.owner, "trend-bot", "forged", "market.get", "{}"));
-    let refused =
-        |id: &str, action: &str, payload: &str| assert_ne!(handle(&scratch, id, action, payload).0, 0);
-    refused("nobody", "account.adjust", r#"{"amount":"5","reason":"mine"}"#);
+    let (_, forged) = handed(
+        &scratch,
+        "forged",
+        sign(&scratch.owner, "trend-bot", "forged", "market.get", "{}"),
+    );
+    let refused = |id: &str, action: &str, payload: &str| {
+        assert_ne!(handle(&scratch, id, action, payload).0, 0)
+    };
+    refused(
+        "nobody",
+        "account.adjust",
+        r#"{"amount":"5","reason":"mine"}"#,
+    );
     refused("odd", "no.such", "{}");
     refused("wrong", "order.submit", r#"{"strategy":7}"#);
     let (_, query) = handle(&scratch, "look", "portfolio.get", "{}");
-    assert!(query["data"]["Portfolio"]["limits"].as_array().unwrap().len() > 10);
+    assert!(
+        query["data"]["Portfolio"]["limits"]
+            .as_array()
+            .unwrap()
+            .len()
+            > 10
+    );
     refused("task", "admission.admit", r#"{"goal":"none"}"#);
-    let halted = handle(&scratch, "halted", "order.submit", &order("buy", "0.02", "6700", "6600"));
+    let halted = handle(
+        &scratch,
+        "halted",
+        "order.submit",
+        &order("buy", "0.02", "6700", "6600"),
+    );
     assert_eq!(halted.0, 1);
     for (what, words) in [
         ("nobody", "NOT_PERMITTED"),
@@ -138,7 +200,10 @@ fn every_kind_of_request_is_explained() {
         says(&scratch, what, &[words]);
     }
     // Every line of the ledger, whatever it is about.
-    let lines: usize = log_bytes(&home).iter().map(|log| log.split(|byte| *byte == b'\n').count() - 1).sum();
+    let lines: usize = log_bytes(&home)
+        .iter()
+        .map(|log| log.split(|byte| *byte == b'\n').count() - 1)
+        .sum();
     let mut told = String::new();
     for line in 0..=lines {
         let done = spoolgate(&home, &["explain", &line.to_string()]);
@@ -147,8 +212,11 @@ fn every_kind_of_request_is_explained() {
         assert!(is_of_the_ledger || done.status.success(), "{}", show(&done));
         told.push_str(&text);
     }
-    for words in ["entries of everybody were halted: a drill", "5000 was deposited", "market rows of BTC-USD"]
-    {
+    for words in [
+        "entries of everybody were halted: a drill",
+        "5000 was deposited",
+        "market rows of BTC-USD",
+    ] {
         assert!(told.contains(words), "no {words:?}");
     }
 }
@@ -156,7 +224,15 @@ fn every_kind_of_request_is_explained() {
 #[test]
 fn what_is_not_there_ends_with_2() {
     let scratch = Scratch::new();
-    for what in ["no-such-request", "o-1", "o-99999", "99999", "o-1-stop", "../etc/passwd", ""] {
+    for what in [
+        "no-such-request",
+        "o-1",
+        "o-99999",
+        "99999",
+        "o-1-stop",
+        "../etc/passwd",
+        "",
+    ] {
         let done = spoolgate(&scratch.home(), &["explain", what]);
         assert_eq!(done.status.code(), Some(2), "{what}: {}", show(&done));
         assert!(
@@ -171,14 +247,30 @@ fn what_is_not_there_ends_with_2() {
 fn looking_goes_on_beside_a_running_gate_and_changes_nothing() {
     let scratch = Scratch::with_prices();
     let home = scratch.home();
-    handle(&scratch, "first", "order.submit", &order("buy", "0.02", "6700", "6600"));
+    handle(
+        &scratch,
+        "first",
+        "order.submit",
+        &order("buy", "0.02", "6700", "6600"),
+    );
     let mut watcher = command(&home, &["watch"]);
-    let mut watcher = watcher.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut watcher = watcher
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     // It says so once it holds the lock.
     let mut first_words = String::new();
-    BufReader::new(watcher.stderr.take().unwrap()).read_line(&mut first_words).unwrap();
+    BufReader::new(watcher.stderr.take().unwrap())
+        .read_line(&mut first_words)
+        .unwrap();
     assert!(first_words.contains("watching"), "{first_words}");
-    handle(&scratch, "second", "order.submit", &order("buy", "0.2", "6700", "6600"));
+    handle(
+        &scratch,
+        "second",
+        "order.submit",
+        &order("buy", "0.2", "6700", "6600"),
+    );
     let before = log_bytes(&home);
     says(&scratch, "first", &["ACCEPTED"]);
     says(&scratch, "second", &["REFUSED"]);
@@ -189,7 +281,10 @@ fn looking_goes_on_beside_a_running_gate_and_changes_nothing() {
     watcher.wait().unwrap();
     for (old, new) in before.iter().zip(&after) {
         let grown = String::from_utf8_lossy(&new[old.len()..]).into_owned();
-        assert!(new.starts_with(old) && !grown.contains("\"decision\""), "{grown}");
+        assert!(
+            new.starts_with(old) && !grown.contains("\"decision\""),
+            "{grown}"
+        );
     }
 }
 
@@ -199,26 +294,49 @@ fn the_self_test_ends_with_1_when_a_breaker_is_wired_to_nothing() {
     let home = scratch.home();
     let told = succeed(&home, &["selftest"]);
     assert!(told.contains("every check trips"), "{told}");
-    let rows =
-        |told: &str| told.lines().filter(|line| line.split_whitespace().nth(1) == Some("tripped")).count();
+    let rows = |told: &str| {
+        told.lines()
+            .filter(|line| line.split_whitespace().nth(1) == Some("tripped"))
+            .count()
+    };
     assert!(rows(&told) >= 41, "{told}");
     // The shipped limits are made for more than one instrument: some can never bind.
-    assert_eq!(spoolgate(&home, &["selftest", "--strict"]).status.code(), Some(1));
+    assert_eq!(
+        spoolgate(&home, &["selftest", "--strict"]).status.code(),
+        Some(1)
+    );
     let safety = home.join("rules/safety.yaml");
     let text = fs::read_to_string(&safety).unwrap();
-    fs::write(&safety, text.replace("max_weekly_loss: 500", "max_weekly_loss: 50000")).unwrap();
+    fs::write(
+        &safety,
+        text.replace("max_weekly_loss: 500", "max_weekly_loss: 50000"),
+    )
+    .unwrap();
     // A gate takes the new rules up.
     succeed(&home, &["run", "--until-idle"]);
     let done = spoolgate(&home, &["selftest"]);
     let told = String::from_utf8_lossy(&done.stdout).into_owned();
     assert_eq!(done.status.code(), Some(1), "{told}");
-    let row = told.lines().find(|line| line.starts_with("weekly_loss_halt")).unwrap();
-    assert!(row.contains("CANNOT TRIP") && row.contains("max_weekly_loss of 50000 is not less"), "{row}");
+    let row = told
+        .lines()
+        .find(|line| line.starts_with("weekly_loss_halt"))
+        .unwrap();
+    assert!(
+        row.contains("CANNOT TRIP") && row.contains("max_weekly_loss of 50000 is not less"),
+        "{row}"
+    );
     let json = spoolgate(&home, &["--format", "json", "selftest"]);
     let report: Value = serde_json::from_slice(&json.stdout).unwrap();
-    assert_eq!((json.status.code(), &report["ok"]), (Some(1), &Value::Bool(false)));
+    assert_eq!(
+        (json.status.code(), &report["ok"]),
+        (Some(1), &Value::Bool(false))
+    );
     assert!(
-        report["never_binds"].as_array().unwrap().iter().any(|found| found["limit"] == "max_weekly_loss")
+        report["never_binds"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|found| found["limit"] == "max_weekly_loss")
     );
 }
 
@@ -226,21 +344,44 @@ fn the_self_test_ends_with_1_when_a_breaker_is_wired_to_nothing() {
 fn the_portfolio_shows_every_limit_and_what_is_left() {
     let scratch = Scratch::with_prices();
     let home = scratch.home();
-    handle(&scratch, "first", "order.submit", &order("buy", "0.02", "6700", "6600"));
+    handle(
+        &scratch,
+        "first",
+        "order.submit",
+        &order("buy", "0.02", "6700", "6600"),
+    );
     succeed(&home, &["halt", "set", "--reason", "a drill"]);
-    let view: Value = serde_json::from_str(&succeed(&home, &["--format", "json", "portfolio"])).unwrap();
+    let view: Value =
+        serde_json::from_str(&succeed(&home, &["--format", "json", "portfolio"])).unwrap();
     let of = |check: &str, of: &str| -> Value {
         let limits = view["limits"].as_array().unwrap();
-        let found = limits.iter().find(|row| row["check"] == check && row["of"] == of);
-        found.unwrap_or_else(|| panic!("no {check} of {of} in {limits:#?}")).clone()
+        let found = limits
+            .iter()
+            .find(|row| row["check"] == check && row["of"] == of);
+        found
+            .unwrap_or_else(|| panic!("no {check} of {of} in {limits:#?}"))
+            .clone()
     };
     let row = of("max_total_exposure", "account");
     let amount = |name: &str| row[name].as_str().unwrap().parse::<f64>().unwrap();
-    assert!((amount("used") - amount("limit") + amount("left")).abs() < 1e-9, "{row}");
+    assert!(
+        (amount("used") - amount("limit") + amount("left")).abs() < 1e-9,
+        "{row}"
+    );
     assert!(amount("used") > 130.0 && amount("limit") == 2500.0, "{row}");
     assert_eq!(of("max_open_orders", "account")["used"], "1");
-    assert!(of("manual_halt", "account")["closed"].as_str().unwrap().contains("a drill"));
-    assert!(of("strategy_active", "strategy range")["closed"].as_str().unwrap().contains("stands by"));
+    assert!(
+        of("manual_halt", "account")["closed"]
+            .as_str()
+            .unwrap()
+            .contains("a drill")
+    );
+    assert!(
+        of("strategy_active", "strategy range")["closed"]
+            .as_str()
+            .unwrap()
+            .contains("stands by")
+    );
     let told = succeed(&home, &["portfolio"]);
     for check in [
         "max_total_exposure",
@@ -267,21 +408,45 @@ fn rule_files_that_no_gate_has_loaded_are_told_apart_from_the_rules_in_force() {
         [portfolio, remark]
     };
     succeed(&scratch.home(), &["run", "--until-idle"]);
-    assert!(said().iter().all(|text| !text.contains("rule file")), "{:?}", said());
+    assert!(
+        said().iter().all(|text| !text.contains("rule file")),
+        "{:?}",
+        said()
+    );
     let path = scratch.home().join("rules/safety.yaml");
     let rules = fs::read_to_string(&path).unwrap();
     for (text, words) in [
-        (rules.replace("max_order_value: 1000", "max_order_value: 900 "), "are not in force yet"),
-        (rules.replace("max_order_value", "max_odrer_value"), "no gate has tried to load it yet"),
+        (
+            rules.replace("max_order_value: 1000", "max_order_value: 900 "),
+            "are not in force yet",
+        ),
+        (
+            rules.replace("max_order_value", "max_odrer_value"),
+            "no gate has tried to load it yet",
+        ),
     ] {
         assert_ne!(text, rules);
         fs::write(&path, text).unwrap();
-        assert!(said().iter().all(|text| text.contains(words)), "{:?}", said());
+        assert!(
+            said().iter().all(|text| text.contains(words)),
+            "{:?}",
+            said()
+        );
     }
     // A gate has looked: it says so itself, once.
     succeed(&scratch.home(), &["run", "--until-idle"]);
-    assert!(said().iter().all(|text| text.matches("rule file").count() == 1), "{:?}", said());
+    assert!(
+        said()
+            .iter()
+            .all(|text| text.matches("rule file").count() == 1),
+        "{:?}",
+        said()
+    );
     fs::write(&path, rules).unwrap();
     succeed(&scratch.home(), &["run", "--until-idle"]);
-    assert!(said().iter().all(|text| !text.contains("rule file")), "{:?}", said());
+    assert!(
+        said().iter().all(|text| !text.contains("rule file")),
+        "{:?}",
+        said()
+    );
 }

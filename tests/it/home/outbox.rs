@@ -1,4 +1,5 @@
-//! The outbox of a real home: files for a bridge, its signed reports, crashes in between, and paper beside it.
+//! The outbox of a real home: files for a bridge, its signed reports, crashes in between, and paper
+//! beside it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +24,11 @@ impl Desk {
     fn new() -> Desk {
         let scratch = Scratch::with_prices();
         let bridge = enable_outbox(&scratch);
-        Desk { scratch, bridge, n: 0 }
+        Desk {
+            scratch,
+            bridge,
+            n: 0,
+        }
     }
 
     fn home(&self) -> PathBuf {
@@ -37,7 +42,10 @@ impl Desk {
         let bytes = sign(key, source, &id, action, &payload.to_string());
         let file = self.scratch.beside(&format!("{id}.json"));
         fs::write(&file, bytes).unwrap();
-        let done = spoolgate(&self.home(), &["--format", "json", "handle", file.to_str().unwrap()]);
+        let done = spoolgate(
+            &self.home(),
+            &["--format", "json", "handle", file.to_str().unwrap()],
+        );
         serde_json::from_slice(&done.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}", crate::kit::show(&done)))
     }
@@ -48,12 +56,19 @@ impl Desk {
             "stop_price": stop, "thesis_slug": slug, "planned_entry": "6800", "planned_stop": stop});
         let bot = self.scratch.bot.clone();
         let answer = self.ask(&bot, "trend-bot", "order.submit", &order);
-        answer["data"]["Accepted"]["order_id"].as_str().unwrap_or_else(|| panic!("{answer:#}")).to_owned()
+        answer["data"]["Accepted"]["order_id"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{answer:#}"))
+            .to_owned()
     }
 
     fn report(&mut self, id: &str, exec: &str, rest: Value) -> Value {
-        let mut report = json!({"order_id": id, "exec_id": exec, "transact_time": "2026-02-21T12:00:30Z"});
-        report.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        let mut report =
+            json!({"order_id": id, "exec_id": exec, "transact_time": "2026-02-21T12:00:30Z"});
+        report
+            .as_object_mut()
+            .unwrap()
+            .extend(rest.as_object().unwrap().clone());
         let key = self.bridge.clone();
         self.ask(&key, "exchange", "venue.report", &report)
     }
@@ -67,10 +82,15 @@ impl Desk {
     /// The instructions that lie there, by file name.
     fn told(&self) -> BTreeMap<String, Value> {
         let folder = self.home().join("spool/outbox/exchange");
-        let Ok(files) = fs::read_dir(folder) else { return BTreeMap::new() };
+        let Ok(files) = fs::read_dir(folder) else {
+            return BTreeMap::new();
+        };
         let read = |path: PathBuf| {
             let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-            (name, serde_json::from_slice(&fs::read(path).unwrap()).unwrap())
+            (
+                name,
+                serde_json::from_slice(&fs::read(path).unwrap()).unwrap(),
+            )
         };
         files.map(|file| read(file.unwrap().path())).collect()
     }
@@ -84,7 +104,10 @@ impl Desk {
         let shown: Value = serde_json::from_str(&shown).unwrap();
         let positions = shown["positions"].as_array().unwrap();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
-        positions.iter().map(|held| (text(&held["symbol"]), text(&held["size"]))).collect()
+        positions
+            .iter()
+            .map(|held| (text(&held["symbol"]), text(&held["size"])))
+            .collect()
     }
 }
 
@@ -107,7 +130,10 @@ fn from_an_entry_to_its_stop_through_files() {
             "reduce_only": false, "line": line})
     );
     let answer = desk.trade(&entry, "T1", "0.01", "0.01");
-    assert_eq!(answer["data"], json!({"ReportBooked": {"order_id": entry, "exec_id": "T1"}}));
+    assert_eq!(
+        answer["data"],
+        json!({"ReportBooked": {"order_id": entry, "exec_id": "T1"}})
+    );
     let stop = format!("{entry}-stop.1.json");
     assert_eq!(desk.told()[&stop]["trigger"], "6500");
     assert_eq!(desk.told()[&stop]["reduce_only"], true);
@@ -115,14 +141,27 @@ fn from_an_entry_to_its_stop_through_files() {
     let grown = format!("{entry}-stop.2.json");
     assert_eq!(desk.told()[&grown]["instruction"], "replace");
     assert_eq!(desk.told()[&grown]["size"], "0.02");
-    assert_eq!(desk.positions(), [("BTC-USD".to_owned(), "0.02".to_owned())]);
-    // The same again, under another request id and under its own.
-    assert_eq!(code(&desk.trade(&entry, "T2", "0.01", "0.03")), "REPORT_DUPLICATE");
     assert_eq!(
-        code(&desk.report(&entry, "T9", json!({"exec_type": "canceled", "cum_qty": "0.02"}))),
+        desk.positions(),
+        [("BTC-USD".to_owned(), "0.02".to_owned())]
+    );
+    // The same again, under another request id and under its own.
+    assert_eq!(
+        code(&desk.trade(&entry, "T2", "0.01", "0.03")),
+        "REPORT_DUPLICATE"
+    );
+    assert_eq!(
+        code(&desk.report(
+            &entry,
+            "T9",
+            json!({"exec_type": "canceled", "cum_qty": "0.02"})
+        )),
         "REPORT_UNKNOWN"
     );
-    assert_eq!(desk.positions(), [("BTC-USD".to_owned(), "0.02".to_owned())]);
+    assert_eq!(
+        desk.positions(),
+        [("BTC-USD".to_owned(), "0.02".to_owned())]
+    );
     assert_the_state_is_that_of_the_ledger(&desk.home());
 }
 
@@ -135,28 +174,45 @@ fn the_same_request_again_has_the_same_answer() {
             r#"{{"order_id":"{entry}","exec_id":"T1","exec_type":"trade","transact_time":"2026-02-21T12:00:30Z","last_qty":"0.01","last_px":"6790","fee":0,"liquidity":"taker","cum_qty":"{cum}"}}"#
         )
     };
-    for (id, cum, expect) in [("r1", "0.02", "REPORT_OUT_OF_ORDER"), ("r2", "0.01", "none")] {
+    for (id, cum, expect) in [
+        ("r1", "0.02", "REPORT_OUT_OF_ORDER"),
+        ("r2", "0.01", "none"),
+    ] {
         let bytes = sign(&desk.bridge, "exchange", id, "venue.report", &trade(cum));
         let mut answers = Vec::new();
         for _ in 0..2 {
             fs::write(desk.home().join(format!("spool/in/{id}.json")), &bytes).unwrap();
             succeed(&desk.home(), &["run", "--until-idle"]);
-            answers.push(fs::read_to_string(desk.home().join(format!("spool/out/{id}.json"))).unwrap());
+            answers.push(
+                fs::read_to_string(desk.home().join(format!("spool/out/{id}.json"))).unwrap(),
+            );
         }
         assert_eq!(answers[0], answers[1]);
         assert_eq!(code(&serde_json::from_str(&answers[0]).unwrap()), expect);
     }
-    assert_eq!(desk.positions(), [("BTC-USD".to_owned(), "0.01".to_owned())]);
+    assert_eq!(
+        desk.positions(),
+        [("BTC-USD".to_owned(), "0.01".to_owned())]
+    );
     // What did not fit has closed the symbol until a person clears it.
     let order = json!({"strategy": "trend", "symbol": "BTC-USD", "side": "buy", "size": "0.01",
         "order_type": "market", "stop_price": "6500", "thesis_slug": "btc-dip-long", "planned_entry": "6800",
         "planned_stop": "6500"});
     let bot = desk.scratch.bot.clone();
     let answer = desk.ask(&bot, "trend-bot", "order.submit", &order);
-    assert_eq!(answer["data"]["Rejected"]["checks_failed"][0]["check_name"], "symbol_halt", "{answer:#}");
+    assert_eq!(
+        answer["data"]["Rejected"]["checks_failed"][0]["check_name"], "symbol_halt",
+        "{answer:#}"
+    );
     let status = succeed(&desk.home(), &["portfolio"]);
-    assert!(status.contains("book and venue may differ in `BTC-USD`"), "{status}");
-    succeed(&desk.home(), &["halt", "clear", "--symbol", "BTC-USD", "--reason", "looked"]);
+    assert!(
+        status.contains("book and venue may differ in `BTC-USD`"),
+        "{status}"
+    );
+    succeed(
+        &desk.home(),
+        &["halt", "clear", "--symbol", "BTC-USD", "--reason", "looked"],
+    );
     desk.submit("BTC-USD", "buy", "0.01", "btc-dip-long");
     assert_the_state_is_that_of_the_ledger(&desk.home());
 }
@@ -167,16 +223,39 @@ fn nobody_but_the_bridge_reports() {
     let entry = desk.submit("BTC-USD", "buy", "0.02", "btc-range-long");
     let report = json!({"order_id": entry, "exec_id": "T1", "exec_type": "canceled",
         "transact_time": "2026-02-21T12:00:30Z", "cum_qty": 0});
-    let (bot, owner, bridge) = (desk.scratch.bot.clone(), desk.scratch.owner.clone(), desk.bridge.clone());
-    assert_eq!(code(&desk.ask(&bot, "trend-bot", "venue.report", &report)), "NOT_PERMITTED");
-    assert_eq!(code(&desk.ask(&owner, "owner", "venue.report", &report)), "NOT_PERMITTED");
-    for (action, payload) in [("orders.list", json!({})), ("order.cancel", json!({"order_id": entry}))] {
-        assert_eq!(code(&desk.ask(&bridge, "exchange", action, &payload)), "NOT_PERMITTED", "{action}");
+    let (bot, owner, bridge) = (
+        desk.scratch.bot.clone(),
+        desk.scratch.owner.clone(),
+        desk.bridge.clone(),
+    );
+    assert_eq!(
+        code(&desk.ask(&bot, "trend-bot", "venue.report", &report)),
+        "NOT_PERMITTED"
+    );
+    assert_eq!(
+        code(&desk.ask(&owner, "owner", "venue.report", &report)),
+        "NOT_PERMITTED"
+    );
+    for (action, payload) in [
+        ("orders.list", json!({})),
+        ("order.cancel", json!({"order_id": entry})),
+    ] {
+        assert_eq!(
+            code(&desk.ask(&bridge, "exchange", action, &payload)),
+            "NOT_PERMITTED",
+            "{action}"
+        );
     }
     let malformed = json!({"order_id": entry, "exec_id": "T1", "exec_type": "canceled",
         "transact_time": "2026-02-21T12:00:30Z", "cum_qty": 0, "last_qty": 1});
-    assert_eq!(code(&desk.ask(&bridge, "exchange", "venue.report", &malformed)), "MALFORMED_PAYLOAD");
-    assert_eq!(code(&desk.ask(&bridge, "exchange", "venue.report", &report)), "none");
+    assert_eq!(
+        code(&desk.ask(&bridge, "exchange", "venue.report", &malformed)),
+        "MALFORMED_PAYLOAD"
+    );
+    assert_eq!(
+        code(&desk.ask(&bridge, "exchange", "venue.report", &report)),
+        "none"
+    );
 }
 
 #[test]
@@ -192,14 +271,28 @@ fn paper_and_a_venue_in_one_home() {
         "/examples/market/lean-coinbase-minute-btcusd_20180405_quote.zip"
     );
     std::thread::sleep(std::time::Duration::from_millis(5));
-    succeed(&desk.home(), &["market", "import", rows, "--symbol", "BTC-USD", "--end-now"]);
-    assert_eq!(desk.positions(), [] as [(String, String); 0], "rows fill nothing at a venue");
+    succeed(
+        &desk.home(),
+        &["market", "import", rows, "--symbol", "BTC-USD", "--end-now"],
+    );
+    assert_eq!(
+        desk.positions(),
+        [] as [(String, String); 0],
+        "rows fill nothing at a venue"
+    );
     desk.trade(&btc, "T1", "0.02", "0.02");
-    assert_eq!(desk.positions(), [("BTC-USD".to_owned(), "0.02".to_owned())]);
+    assert_eq!(
+        desk.positions(),
+        [("BTC-USD".to_owned(), "0.02".to_owned())]
+    );
     let orders = succeed(&desk.home(), &["--format", "json", "orders"]);
     let at_venue = |id: &str| {
         let of = |line: &str| serde_json::from_str::<Value>(line).unwrap();
-        let found = orders.lines().map(of).find(|order| order["order_id"] == id).unwrap();
+        let found = orders
+            .lines()
+            .map(of)
+            .find(|order| order["order_id"] == id)
+            .unwrap();
         found.get("at_venue").is_some()
     };
     assert!(at_venue(&format!("{btc}-stop")) && !at_venue(&eth));
@@ -214,8 +307,17 @@ fn instructions_of_lines_that_are_not_marked_come_again() {
     let before = desk.told();
     assert_eq!(before.len(), 2);
     // A bridge took one, another was torn by a power cut, of the third only the line is there.
-    fs::remove_file(desk.home().join(format!("spool/outbox/exchange/{entry}.1.json"))).unwrap();
-    fs::write(desk.home().join(format!("spool/outbox/exchange/{entry}-stop.1.json")), b"").unwrap();
+    fs::remove_file(
+        desk.home()
+            .join(format!("spool/outbox/exchange/{entry}.1.json")),
+    )
+    .unwrap();
+    fs::write(
+        desk.home()
+            .join(format!("spool/outbox/exchange/{entry}-stop.1.json")),
+        b"",
+    )
+    .unwrap();
     let reopened = Home::open(&desk.home(), real_seams(&desk.home()).unwrap()).unwrap();
     drop(reopened);
     assert_eq!(desk.told(), before, "made again by the next start");
@@ -250,8 +352,13 @@ fn what_stood_in_the_way_comes_once_it_is_gone() {
         let entry = desk.submit("BTC-USD", "buy", "0.02", "btc-range-long");
         let said = spoolgate(&desk.home(), &["run", "--until-idle"]);
         let words = format!("`spool/outbox/exchange/{entry}.1.json` cannot be put there");
-        assert!(crate::kit::show(&said).contains(&words), "{}", crate::kit::show(&said));
-        let open = |desk: &Desk| Home::open(&desk.home(), real_seams(&desk.home()).unwrap()).unwrap();
+        assert!(
+            crate::kit::show(&said).contains(&words),
+            "{}",
+            crate::kit::show(&said)
+        );
+        let open =
+            |desk: &Desk| Home::open(&desk.home(), real_seams(&desk.home()).unwrap()).unwrap();
         let mut home = open(&desk);
         // An idle gate marks what it has published, and nothing behind a mark is written again.
         home.mark_published().unwrap();
@@ -276,13 +383,23 @@ fn what_leaves_at_the_market_is_explained_by_its_line() {
     let entry = desk.submit("BTC-USD", "buy", "0.02", "btc-range-long");
     assert_eq!(code(&desk.trade(&entry, "E1", "0.02", "0.02")), "none");
     let rest = json!({"exec_type": "canceled", "cum_qty": 0});
-    assert_eq!(code(&desk.report(&format!("{entry}-stop"), "E2", rest)), "none");
-    let name = desk.names().into_iter().find(|name| name.contains("flatten")).unwrap();
+    assert_eq!(
+        code(&desk.report(&format!("{entry}-stop"), "E2", rest)),
+        "none"
+    );
+    let name = desk
+        .names()
+        .into_iter()
+        .find(|name| name.contains("flatten"))
+        .unwrap();
     let id = name.strip_suffix(".1.json").unwrap();
     let told = succeed(&desk.home(), &["explain", id]);
     let instructed = format!("told `exchange` to place {id} (version 1)");
     let words = ["asked for venue.report", "placed the exit", &instructed];
-    for words in words.into_iter().chain([format!("{id} is open, 0.02 to go").as_str()]) {
+    for words in words
+        .into_iter()
+        .chain([format!("{id} is open, 0.02 to go").as_str()])
+    {
         assert!(told.contains(words), "no {words:?} in\n{told}");
     }
 }
@@ -299,23 +416,52 @@ fn the_sample_bridge_trades_against_its_exchange() {
     fs::write(&prices, "6800\n6810\n6700\n6499\n6490\n").unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/bridge.py");
     let mut bridge = Command::new("python3");
-    bridge.arg(script).arg(desk.home()).arg(desk.scratch.beside("exchange.key")).arg(&prices);
-    bridge.arg(desk.scratch.beside("bridge")).args(["--every", "0.4", "--part", "0.01", "--until-idle"]);
-    let mut gate = crate::kit::command(&desk.home(), &["watch"]).spawn().unwrap();
-    let done = bridge.output().unwrap();
-    rustix::process::kill_process(rustix::process::Pid::from_child(&gate), rustix::process::Signal::TERM)
+    bridge
+        .arg(script)
+        .arg(desk.home())
+        .arg(desk.scratch.beside("exchange.key"))
+        .arg(&prices);
+    bridge.arg(desk.scratch.beside("bridge")).args([
+        "--every",
+        "0.4",
+        "--part",
+        "0.01",
+        "--until-idle",
+    ]);
+    let mut gate = crate::kit::command(&desk.home(), &["watch"])
+        .spawn()
         .unwrap();
+    let done = bridge.output().unwrap();
+    rustix::process::kill_process(
+        rustix::process::Pid::from_child(&gate),
+        rustix::process::Signal::TERM,
+    )
+    .unwrap();
     gate.wait().unwrap();
     assert!(done.status.success(), "{}", crate::kit::show(&done));
     assert_eq!(desk.positions(), [] as [(String, String); 0]);
     let fills = succeed(&desk.home(), &["--format", "json", "fills"]);
-    let fills: Vec<Value> = fills.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let told =
-        |fill: &Value| format!("{} {}@{}", fill["order_id"], fill["size"], fill["price"]).replace('"', "");
+    let fills: Vec<Value> = fills
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let told = |fill: &Value| {
+        format!("{} {}@{}", fill["order_id"], fill["size"], fill["price"]).replace('"', "")
+    };
     let fills: Vec<String> = fills.iter().map(told).collect();
     assert_eq!(fills.len(), 4, "{fills:?}");
-    assert!(fills[..2].iter().all(|fill| fill.starts_with(&format!("{entry} 0.01@"))), "{fills:?}");
-    assert!(fills[2..].iter().all(|fill| fill.starts_with(&format!("{entry}-stop 0.01@64"))), "{fills:?}");
+    assert!(
+        fills[..2]
+            .iter()
+            .all(|fill| fill.starts_with(&format!("{entry} 0.01@"))),
+        "{fills:?}"
+    );
+    assert!(
+        fills[2..]
+            .iter()
+            .all(|fill| fill.starts_with(&format!("{entry}-stop 0.01@64"))),
+        "{fills:?}"
+    );
     assert_the_state_is_that_of_the_ledger(&desk.home());
 }
 

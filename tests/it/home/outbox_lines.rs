@@ -1,5 +1,6 @@
-//! Lines that instruct bridges without being about an order of theirs: a day that ends, a strategy that is paused, what
-//! had no room in its line. Over a home in memory, with a clock that stands and a disk that fails.
+//! Lines that instruct bridges without being about an order of theirs: a day that ends, a strategy
+//! that is paused, what had no room in its line. Over a home in memory, with a clock that stands
+//! and a disk that fails.
 
 use std::fs;
 
@@ -34,7 +35,11 @@ impl Desk {
             assert!(text.contains(from), "{name}: {from}");
             fs::write(&path, text.replace(from, to)).unwrap();
         };
-        edit("rules/principals.yaml", "principals:\n", "principals:\n  - {name: exchange, role: bridge}\n");
+        edit(
+            "rules/principals.yaml",
+            "principals:\n",
+            "principals:\n  - {name: exchange, role: bridge}\n",
+        );
         edit(
             "rules/instruments.yaml",
             "    bar_s: 60\n",
@@ -50,7 +55,11 @@ impl Desk {
             let payload = json!({"principal": name, "key_id": id, "algorithm": "hmac-sha256"});
             place.ask_as_owner(&format!("key-{name}"), "keys.add", &payload.to_string());
         }
-        place.ask_as_owner("fund", "account.adjust", r#"{"amount":"5000","reason":"start"}"#);
+        place.ask_as_owner(
+            "fund",
+            "account.adjust",
+            r#"{"amount":"5000","reason":"start"}"#,
+        );
         drain(&mut home).unwrap();
         drop(home);
         let desk = Desk { place, bot, bridge };
@@ -67,14 +76,32 @@ impl Desk {
         let time_ms = self.place.clock.now().ms();
         let (open, high, low, close) = (a("6800"), a("6800"), a("6800"), a("6800"));
         let (open_ms, interval_ms) = (time_ms - 60_000, 60_000);
-        let bar = Row::Bar { open_ms, interval_ms, open, high, low, close, volume: None };
-        let row = Row::Quote { time_ms, bid: a("6800"), ask: a("6800.01"), bid_size: None, ask_size: None };
+        let bar = Row::Bar {
+            open_ms,
+            interval_ms,
+            open,
+            high,
+            low,
+            close,
+            volume: None,
+        };
+        let row = Row::Quote {
+            time_ms,
+            bid: a("6800"),
+            ask: a("6800.01"),
+            bid_size: None,
+            ask_size: None,
+        };
         let blob = write_blob(&[bar, row]);
         let digest = sha256_hex(blob.as_bytes());
         home.keep_blob(&digest, blob.as_bytes()).unwrap();
         let payload = json!({"symbol": "BTC-USD", "rows_sha256": digest, "row_count": 2, "file_sha256": digest,
             "file_name": "f"});
-        self.place.ask_as_owner(&format!("rows-{time_ms}"), "market.import", &payload.to_string());
+        self.place.ask_as_owner(
+            &format!("rows-{time_ms}"),
+            "market.import",
+            &payload.to_string(),
+        );
         assert!(drain(&mut home).unwrap()[0].answer.error.is_none());
     }
 
@@ -83,8 +110,17 @@ impl Desk {
         let mut order = json!({"strategy": "trend", "symbol": "BTC-USD", "side": side, "size": size,
             "order_type": "limit", "price": "6790", "planned_entry": "6790", "stop_price": "6600",
             "planned_stop": "6600", "thesis_slug": "btc-range-long"});
-        order.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        self.place.ask(&self.bot, "trend-bot", id, "order.submit", &order.to_string());
+        order
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        self.place.ask(
+            &self.bot,
+            "trend-bot",
+            id,
+            "order.submit",
+            &order.to_string(),
+        );
         let done = drain(home).unwrap();
         assert!(done[0].answer.error.is_none(), "{done:#?}");
         done[0].decision.order_id.unwrap().to_string()
@@ -94,7 +130,13 @@ impl Desk {
         let payload = json!({"order_id": order, "exec_id": exec, "exec_type": "trade",
             "transact_time": "2026-03-02T12:00:00Z", "last_qty": size, "last_px": "6790", "fee": 0,
             "liquidity": "taker", "cum_qty": cum});
-        self.place.ask(&self.bridge, "exchange", exec, "venue.report", &payload.to_string());
+        self.place.ask(
+            &self.bridge,
+            "exchange",
+            exec,
+            "venue.report",
+            &payload.to_string(),
+        );
         let done = drain(home).unwrap();
         assert!(done[0].answer.error.is_none(), "{done:#?}");
     }
@@ -104,10 +146,19 @@ impl Desk {
         let files = self.place.disk.files_below("spool/outbox/exchange");
         let read = |bytes: Vec<u8>| {
             let told: Value = serde_json::from_slice(&bytes).unwrap();
-            format!("{}.{} {}", told["order_id"], told["version"], told["instruction"]).replace('"', "")
+            format!(
+                "{}.{} {}",
+                told["order_id"], told["version"], told["instruction"]
+            )
+            .replace('"', "")
         };
-        let is_shown = |path: &std::path::Path| !path.file_name().unwrap().to_string_lossy().starts_with('.');
-        files.into_iter().filter(|(path, _)| is_shown(path)).map(|(_, bytes)| read(bytes)).collect()
+        let is_shown =
+            |path: &std::path::Path| !path.file_name().unwrap().to_string_lossy().starts_with('.');
+        files
+            .into_iter()
+            .filter(|(path, _)| is_shown(path))
+            .map(|(_, bytes)| read(bytes))
+            .collect()
     }
 
     fn forget_files(&self) {
@@ -121,7 +172,13 @@ impl Desk {
 fn the_end_of_a_day_and_the_next_start() {
     let desk = Desk::new();
     let mut home = desk.open();
-    let id = desk.order(&mut home, "r1", "buy", "0.01", json!({"time_in_force": "day"}));
+    let id = desk.order(
+        &mut home,
+        "r1",
+        "buy",
+        "0.01",
+        json!({"time_in_force": "day"}),
+    );
     home.mark_published().unwrap();
     desk.forget_files();
     desk.place.pass_s(86_400);
@@ -152,12 +209,25 @@ fn a_pause_takes_working_entries_out_of_the_venue() {
     let id = desk.order(&mut home, "r1", "buy", "0.01", json!({}));
     let pause = json!({"decision_id": "d1", "concern_id": "paper:btc-usd", "account_id": "paper",
         "market_symbol": "btc-usd", "action": "pause", "reason": "why", "confidence": 0.9});
-    desk.place.ask(&desk.bot, "trend-bot", "c1", "control.apply", &pause.to_string());
+    desk.place.ask(
+        &desk.bot,
+        "trend-bot",
+        "c1",
+        "control.apply",
+        &pause.to_string(),
+    );
     let done = drain(&mut home).unwrap();
     assert!(done[0].answer.error.is_none(), "{done:#?}");
-    assert_eq!(desk.told(), [format!("{id}.1 place"), format!("{id}.2 cancel")]);
+    assert_eq!(
+        desk.told(),
+        [format!("{id}.1 place"), format!("{id}.2 cancel")]
+    );
     let book = &home.state().book;
-    assert_eq!(book.orders.len(), 1, "it is there until the venue has let go of it");
+    assert_eq!(
+        book.orders.len(),
+        1,
+        "it is there until the venue has let go of it"
+    );
     assert!(book.orders.values().all(|order| order.ending().is_some()));
 }
 
@@ -168,7 +238,13 @@ fn what_has_no_room_in_its_line_stands_in_the_next_of_the_same_batch() {
     let entry = desk.order(&mut home, "r1", "buy", "0.036", json!({}));
     desk.trade(&mut home, "T1", &entry, "0.036", "0.036");
     for n in 0..36 {
-        desk.order(&mut home, &format!("x{n}"), "sell", "0.001", json!({"price": "6900"}));
+        desk.order(
+            &mut home,
+            &format!("x{n}"),
+            "sell",
+            "0.001",
+            json!({"price": "6900"}),
+        );
     }
     desk.forget_files();
     let before = home.position().seq;
@@ -180,7 +256,11 @@ fn what_has_no_room_in_its_line_stands_in_the_next_of_the_same_batch() {
     drop(home);
     desk.forget_files();
     drop(desk.open());
-    let again = desk.told().into_iter().filter(|told| told.ends_with("cancel")).count();
+    let again = desk
+        .told()
+        .into_iter()
+        .filter(|told| told.ends_with("cancel"))
+        .count();
     assert_eq!(again, 36, "of decision and tick alike");
 }
 
@@ -192,8 +272,19 @@ fn a_disk_that_is_full_ends_the_gate_and_the_next_start_writes_it() {
     let order = json!({"strategy": "trend", "symbol": "BTC-USD", "side": "buy", "size": "0.01",
         "order_type": "limit", "price": "6790", "planned_entry": "6790", "stop_price": "6600",
         "planned_stop": "6600", "thesis_slug": "btc-range-long"});
-    desk.place.ask(&desk.bot, "trend-bot", "r1", "order.submit", &order.to_string());
-    assert!(drain(&mut home).unwrap_err().to_string().contains("spool/outbox"));
+    desk.place.ask(
+        &desk.bot,
+        "trend-bot",
+        "r1",
+        "order.submit",
+        &order.to_string(),
+    );
+    assert!(
+        drain(&mut home)
+            .unwrap_err()
+            .to_string()
+            .contains("spool/outbox")
+    );
     assert_eq!(desk.told(), [""; 0]);
     drop(home);
     let mut home = desk.open();
@@ -209,7 +300,13 @@ fn a_report_is_booked_however_old_it_is() {
     let entry = desk.order(&mut home, "r1", "buy", "0.01", json!({}));
     let payload = json!({"order_id": entry, "exec_id": "T1", "exec_type": "canceled", "cum_qty": 0,
         "transact_time": "2026-03-02T12:00:00Z"});
-    desk.place.ask(&desk.bridge, "exchange", "T1", "venue.report", &payload.to_string());
+    desk.place.ask(
+        &desk.bridge,
+        "exchange",
+        "T1",
+        "venue.report",
+        &payload.to_string(),
+    );
     desk.place.pass_s(10 * 86_400);
     let done = drain(&mut home).unwrap();
     assert!(done[0].answer.error.is_none(), "{done:#?}");
@@ -221,7 +318,11 @@ fn what_a_venue_does_not_let_the_dead_mans_switch_close_is_not_asked_of_it_forev
     let desk = Desk::new();
     let path = desk.place.root.path().join("rules/safety.yaml");
     let limits = fs::read_to_string(&path).unwrap();
-    fs::write(&path, limits + "dead_man: {timeout_s: 60, action: liquidate_all}\n").unwrap();
+    fs::write(
+        &path,
+        limits + "dead_man: {timeout_s: 60, action: liquidate_all}\n",
+    )
+    .unwrap();
     let mut home = desk.open();
     home.begin_watching();
     let entry = desk.order(&mut home, "r1", "buy", "0.01", json!({}));
@@ -230,14 +331,31 @@ fn what_a_venue_does_not_let_the_dead_mans_switch_close_is_not_asked_of_it_forev
         desk.place.pass_s(1);
         drain(&mut home).unwrap();
     }
-    let flattens =
-        || desk.told().into_iter().filter(|told| told.contains("-flatten.1 place")).collect::<Vec<_>>();
+    let flattens = || {
+        desk.told()
+            .into_iter()
+            .filter(|told| told.contains("-flatten.1 place"))
+            .collect::<Vec<_>>()
+    };
     assert_eq!(flattens().len(), 1);
     let reject = |home: &mut Home, exec: &str| {
-        let id = home.state().book.orders.keys().find(|id| id.leg == Leg::Flatten).unwrap().to_string();
+        let id = home
+            .state()
+            .book
+            .orders
+            .keys()
+            .find(|id| id.leg == Leg::Flatten)
+            .unwrap()
+            .to_string();
         let payload = json!({"order_id": id, "exec_id": exec, "exec_type": "rejected", "cum_qty": 0,
             "transact_time": "2026-03-02T12:00:00Z", "text": "too small"});
-        desk.place.ask(&desk.bridge, "exchange", exec, "venue.report", &payload.to_string());
+        desk.place.ask(
+            &desk.bridge,
+            "exchange",
+            exec,
+            "venue.report",
+            &payload.to_string(),
+        );
         assert!(drain(home).unwrap()[0].answer.error.is_none());
         for _ in 0..5 {
             desk.place.pass_s(1);
@@ -251,7 +369,11 @@ fn what_a_venue_does_not_let_the_dead_mans_switch_close_is_not_asked_of_it_forev
     home.begin_watching();
     drain(&mut home).unwrap();
     assert_eq!(flattens().len(), 1, "so it is after a restart");
-    desk.place.ask_as_owner("clear", "halt.clear", r#"{"scope":{"symbol":"BTC-USD"},"reason":"seen"}"#);
+    desk.place.ask_as_owner(
+        "clear",
+        "halt.clear",
+        r#"{"scope":{"symbol":"BTC-USD"},"reason":"seen"}"#,
+    );
     assert!(drain(&mut home).unwrap()[0].answer.error.is_none());
     assert_eq!(flattens().len(), 2);
     reject(&mut home, "R2");
@@ -263,7 +385,11 @@ fn a_day_that_ends_many_orders_fits_its_lines() {
     let desk = Desk::new();
     let path = desk.place.root.path().join("rules/instruments.yaml");
     let filters = fs::read_to_string(&path).unwrap();
-    fs::write(&path, filters.replace("min_size: 0.001", "min_size: 0.00004")).unwrap();
+    fs::write(
+        &path,
+        filters.replace("min_size: 0.001", "min_size: 0.00004"),
+    )
+    .unwrap();
     let mut home = desk.open();
     let entry = desk.order(&mut home, "r1", "buy", "0.036", json!({}));
     desk.trade(&mut home, "T1", &entry, "0.036", "0.036");
@@ -273,5 +399,11 @@ fn a_day_that_ends_many_orders_fits_its_lines() {
     }
     desk.place.pass_s(86_400);
     home.write_news().unwrap();
-    assert_eq!(desk.told().iter().filter(|told| told.ends_with(".2 cancel")).count(), 800);
+    assert_eq!(
+        desk.told()
+            .iter()
+            .filter(|told| told.ends_with(".2 cancel"))
+            .count(),
+        800
+    );
 }

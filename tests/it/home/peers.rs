@@ -1,5 +1,5 @@
-//! What went wrong in other trading gates and bots, one test each, in a whole home: the list at the end of the
-//! specification of trading.
+//! What went wrong in other trading gates and bots, one test each, in a whole home: the list at the
+//! end of the specification of trading.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -34,11 +34,24 @@ impl Desk {
     fn new() -> (Desk, Home) {
         let place = Place::new(77);
         let bot = place.ask_for_agent_key("key");
-        place.ask_as_owner("fund", "account.adjust", r#"{"amount":"5000","reason":"start"}"#);
-        let desk = Desk { place, bot, next: 0.into() };
+        place.ask_as_owner(
+            "fund",
+            "account.adjust",
+            r#"{"amount":"5000","reason":"start"}"#,
+        );
+        let desk = Desk {
+            place,
+            bot,
+            next: 0.into(),
+        };
         let mut home = desk.place.open().unwrap();
         let outcomes = drain(&mut home).unwrap();
-        assert!(outcomes.iter().all(|outcome| outcome.answer.error.is_none()), "{outcomes:?}");
+        assert!(
+            outcomes
+                .iter()
+                .all(|outcome| outcome.answer.error.is_none()),
+            "{outcomes:?}"
+        );
         desk.flat(&mut home, "6800");
         (desk, home)
     }
@@ -50,7 +63,8 @@ impl Desk {
 
     /// One request of the agent alone in its batch.
     fn ask(&self, home: &mut Home, action: &str, payload: &str) -> Outcome {
-        self.place.ask(&self.bot, "trend-bot", &self.name(), action, payload);
+        self.place
+            .ask(&self.bot, "trend-bot", &self.name(), action, payload);
         self.one(home)
     }
 
@@ -77,8 +91,22 @@ impl Desk {
         let (volume, interval_ms) = (None, 60_000);
         let ask = a(close).checked_add(a("0.01")).unwrap();
         let (open, high, low, close) = (a(open), a(high), a(low), a(close));
-        let bar = Row::Bar { open_ms, interval_ms, open, high, low, close, volume };
-        let quote = Row::Quote { time_ms: open_ms + 60_000, bid: close, ask, bid_size: None, ask_size: None };
+        let bar = Row::Bar {
+            open_ms,
+            interval_ms,
+            open,
+            high,
+            low,
+            close,
+            volume,
+        };
+        let quote = Row::Quote {
+            time_ms: open_ms + 60_000,
+            bid: close,
+            ask,
+            bid_size: None,
+            ask_size: None,
+        };
         for row in [bar, quote] {
             let blob = write_blob(&[row]);
             let digest = sha256_hex(blob.as_bytes());
@@ -129,7 +157,11 @@ impl Desk {
 }
 
 fn thesis(side: &str) -> &'static str {
-    if side == "buy" { "btc-range-long" } else { "btc-range-short" }
+    if side == "buy" {
+        "btc-range-long"
+    } else {
+        "btc-range-short"
+    }
 }
 
 fn order(side: &str, size: &str, stop: &str, thesis: &str) -> String {
@@ -141,13 +173,20 @@ fn order(side: &str, size: &str, stop: &str, thesis: &str) -> String {
 }
 
 fn exit(side: &str, size: &str) -> String {
-    let mut order: Value = serde_json::from_str(&order(side, size, "6600", "btc-range-long")).unwrap();
+    let mut order: Value =
+        serde_json::from_str(&order(side, size, "6600", "btc-range-long")).unwrap();
     order.as_object_mut().unwrap().remove("stop_price");
     order.to_string()
 }
 
 fn failed(outcome: &Outcome) -> Vec<String> {
-    outcome.decision.checks.iter().filter(|row| !row.passed).map(|row| row.name.to_string()).collect()
+    outcome
+        .decision
+        .checks
+        .iter()
+        .filter(|row| !row.passed)
+        .map(|row| row.name.to_string())
+        .collect()
 }
 
 fn code(outcome: &Outcome) -> Option<Code> {
@@ -156,13 +195,28 @@ fn code(outcome: &Outcome) -> Option<Code> {
 
 #[track_caller]
 fn accepted(outcome: &Outcome) {
-    assert_eq!(code(outcome), None, "{:?} {:?}", outcome.answer.error, failed(outcome));
+    assert_eq!(
+        code(outcome),
+        None,
+        "{:?} {:?}",
+        outcome.answer.error,
+        failed(outcome)
+    );
 }
 
 #[track_caller]
 fn refused(outcome: &Outcome, check: &str) {
-    assert_eq!(code(outcome), Some(Code::ChecksFailed), "{:?}", outcome.answer);
-    assert!(failed(outcome).iter().any(|name| name == check), "{:?}", failed(outcome));
+    assert_eq!(
+        code(outcome),
+        Some(Code::ChecksFailed),
+        "{:?}",
+        outcome.answer
+    );
+    assert!(
+        failed(outcome).iter().any(|name| name == check),
+        "{:?}",
+        failed(outcome)
+    );
 }
 
 /// A small entry of the other thesis.
@@ -180,7 +234,10 @@ fn exit_blocked_by_a_halt() {
     home.write_news().unwrap();
     accepted(&desk.ask_as_owner(&mut home, "halt.set", DRILL));
     accepted(&desk.ask(&mut home, "halt.set", DRILL));
-    refused(&desk.ask(&mut home, "order.submit", &another()), "manual_halt");
+    refused(
+        &desk.ask(&mut home, "order.submit", &another()),
+        "manual_halt",
+    );
     accepted(&desk.ask(&mut home, "order.submit", &exit("sell", "0.02")));
     desk.flat(&mut home, "6800");
     assert!(desk.view(&home).positions.is_empty());
@@ -206,10 +263,14 @@ fn exit_blocked_by_the_smallest_notional() {
     let (desk, mut home) = Desk::new();
     desk.hold(&mut home, "buy", "0.02", "6600");
     desk.edit(&mut home, "rules/instruments.yaml", |text| {
-        text.replace("min_notional: 10", "min_notional: 240").replace("min_size: 0.001", "min_size: 0.019")
+        text.replace("min_notional: 10", "min_notional: 240")
+            .replace("min_size: 0.001", "min_size: 0.019")
     });
     assert_eq!(home.state().rulebook.fault, None);
-    refused(&desk.ask(&mut home, "order.submit", &another()), "min_notional");
+    refused(
+        &desk.ask(&mut home, "order.submit", &another()),
+        "min_notional",
+    );
     // Worth less than the minimum; then a rest below the smallest size.
     accepted(&desk.ask(&mut home, "order.submit", &exit("sell", "0.019")));
     desk.flat(&mut home, "6800");
@@ -224,9 +285,16 @@ fn a_halted_state_that_passes_any_order_when_flat() {
     accepted(&desk.ask_as_owner(&mut home, "halt.set", DRILL));
     for side in ["buy", "sell"] {
         let stop = if side == "buy" { "6600" } else { "7000" };
-        let outcome = desk.ask(&mut home, "order.submit", &order(side, "0.01", stop, thesis(side)));
+        let outcome = desk.ask(
+            &mut home,
+            "order.submit",
+            &order(side, "0.01", stop, thesis(side)),
+        );
         refused(&outcome, "manual_halt");
-        refused(&desk.ask(&mut home, "order.submit", &exit(side, "0.01")), "manual_halt");
+        refused(
+            &desk.ask(&mut home, "order.submit", &exit(side, "0.01")),
+            "manual_halt",
+        );
     }
     assert!(home.state().book.orders.is_empty());
 }
@@ -241,7 +309,10 @@ fn a_halted_state_that_lets_a_sell_of_10_flip_a_long_of_1() {
         }
         let outcome = desk.ask(&mut home, "order.submit", &exit("sell", "0.02"));
         refused(&outcome, "reduce_only");
-        assert_eq!(outcome.decision.headroom.as_ref().unwrap().max_size, a("0.002"));
+        assert_eq!(
+            outcome.decision.headroom.as_ref().unwrap().max_size,
+            a("0.002")
+        );
     }
     accepted(&desk.ask(&mut home, "order.submit", &exit("sell", "0.002")));
 }
@@ -249,16 +320,30 @@ fn a_halted_state_that_lets_a_sell_of_10_flip_a_long_of_1() {
 #[test]
 fn two_pending_orders_each_within_and_jointly_over() {
     let (desk, mut home) = Desk::new();
-    let payloads =
-        [order("buy", "0.03", "6600", "btc-range-long"), order("buy", "0.029", "6600", "btc-dip-long")];
+    let payloads = [
+        order("buy", "0.03", "6600", "btc-range-long"),
+        order("buy", "0.029", "6600", "btc-dip-long"),
+    ];
     for payload in &payloads {
-        desk.place.ask(&desk.bot, "trend-bot", &desk.name(), "order.submit", payload);
+        desk.place.ask(
+            &desk.bot,
+            "trend-bot",
+            &desk.name(),
+            "order.submit",
+            payload,
+        );
     }
     // Both in one batch.
     let outcomes = drain(&mut home).unwrap();
-    let passed = outcomes.iter().filter(|outcome| code(outcome).is_none()).count();
+    let passed = outcomes
+        .iter()
+        .filter(|outcome| code(outcome).is_none())
+        .count();
     assert_eq!((outcomes.len(), passed), (2, 1));
-    let over = outcomes.iter().find(|outcome| code(outcome).is_some()).unwrap();
+    let over = outcomes
+        .iter()
+        .find(|outcome| code(outcome).is_some())
+        .unwrap();
     assert_eq!(failed(over), ["max_single_position"]);
 }
 
@@ -266,17 +351,30 @@ fn two_pending_orders_each_within_and_jointly_over() {
 fn a_stop_moved_away_by_modify() {
     let (desk, mut home) = Desk::new();
     desk.hold(&mut home, "buy", "0.02", "6600");
-    let stop = home.state().book.orders.keys().find(|id| id.leg == Leg::Stop).copied().unwrap();
+    let stop = home
+        .state()
+        .book
+        .orders
+        .keys()
+        .find(|id| id.leg == Leg::Stop)
+        .copied()
+        .unwrap();
     let to = |price: &str| json!({"order_id": stop.to_string(), "new_stop": price}).to_string();
     accepted(&desk.ask(&mut home, "order.tighten_stop", &to("6700")));
     // Nearer to the entry than before, and yet away from the market.
     for price in ["6699.99", "6600", "1"] {
-        refused(&desk.ask(&mut home, "order.tighten_stop", &to(price)), "tighten_ok");
+        refused(
+            &desk.ask(&mut home, "order.tighten_stop", &to(price)),
+            "tighten_ok",
+        );
     }
     let cancel = json!({"order_id": stop.to_string()}).to_string();
     refused(&desk.ask(&mut home, "order.cancel", &cancel), "cancel_ok");
     for action in ["order.modify", "order.replace", "order.loosen_stop"] {
-        assert_eq!(code(&desk.ask(&mut home, action, &to("6600"))), Some(Code::UnknownAction));
+        assert_eq!(
+            code(&desk.ask(&mut home, action, &to("6600"))),
+            Some(Code::UnknownAction)
+        );
     }
     assert_eq!(home.state().book.orders[&stop].trigger, Some(a("6700")));
 }
@@ -291,14 +389,20 @@ fn twenty_lost() -> (Desk, Home) {
     assert_eq!(home.state().rulebook.fault, None);
     desk.flat(&mut home, "6133");
     let view = desk.view(&home);
-    assert!(view.realised.is_zero() && view.day_pnl.unwrap() < a("-20"), "{view:?}");
+    assert!(
+        view.realised.is_zero() && view.day_pnl.unwrap() < a("-20"),
+        "{view:?}"
+    );
     (desk, home)
 }
 
 #[test]
 fn a_daily_loss_that_counts_only_what_is_realised() {
     let (desk, mut home) = twenty_lost();
-    refused(&desk.ask(&mut home, "order.submit", &another()), "daily_loss_halt");
+    refused(
+        &desk.ask(&mut home, "order.submit", &another()),
+        "daily_loss_halt",
+    );
     accepted(&desk.ask(&mut home, "order.submit", &exit("sell", "0.03")));
 }
 
@@ -308,22 +412,40 @@ fn a_baseline_reset_by_a_restart() {
     let before = desk.view(&home).day_pnl;
     let mut home = desk.restart(home);
     assert_eq!(desk.view(&home).day_pnl, before);
-    refused(&desk.ask(&mut home, "order.submit", &another()), "daily_loss_halt");
+    refused(
+        &desk.ask(&mut home, "order.submit", &another()),
+        "daily_loss_halt",
+    );
 }
 
 #[test]
 fn deposits_read_as_profit() {
     let (desk, mut home) = twenty_lost();
     let before = desk.view(&home).day_pnl;
-    accepted(&desk.ask_as_owner(&mut home, "account.adjust", r#"{"amount":"1000","reason":"more"}"#));
+    accepted(&desk.ask_as_owner(
+        &mut home,
+        "account.adjust",
+        r#"{"amount":"1000","reason":"more"}"#,
+    ));
     assert_eq!(desk.view(&home).day_pnl, before);
-    refused(&desk.ask(&mut home, "order.submit", &another()), "daily_loss_halt");
+    refused(
+        &desk.ask(&mut home, "order.submit", &another()),
+        "daily_loss_halt",
+    );
     // Nor is a withdrawal a loss, of the day or from the peak.
     let (desk, mut home) = Desk::new();
-    accepted(&desk.ask_as_owner(&mut home, "account.adjust", r#"{"amount":"-3000","reason":"less"}"#));
+    accepted(&desk.ask_as_owner(
+        &mut home,
+        "account.adjust",
+        r#"{"amount":"-3000","reason":"less"}"#,
+    ));
     assert_eq!(desk.view(&home).day_pnl, Some(Amount::ZERO));
     desk.flat(&mut home, "6800");
-    accepted(&desk.ask(&mut home, "order.submit", &another().replace("6400", "6600")));
+    accepted(&desk.ask(
+        &mut home,
+        "order.submit",
+        &another().replace("6400", "6600"),
+    ));
 }
 
 #[test]
@@ -342,8 +464,16 @@ fn a_missing_price_that_disables_a_check() {
         "drawdown_halt",
         "buying_power",
     ] {
-        let row = outcome.decision.checks.iter().find(|row| row.name == name).unwrap();
-        assert!(!row.passed && row.value.is_none() && row.reason.is_some(), "{row:?}");
+        let row = outcome
+            .decision
+            .checks
+            .iter()
+            .find(|row| row.name == name)
+            .unwrap();
+        assert!(
+            !row.passed && row.value.is_none() && row.reason.is_some(),
+            "{row:?}"
+        );
     }
     accepted(&desk.ask(&mut home, "order.submit", &exit("sell", "0.02")));
 }
@@ -362,11 +492,20 @@ fn a_nan_that_disables_a_check() {
         let payload = another().replace(from, to);
         assert!(payload.contains(to), "{payload}");
         let code = code(&desk.ask(&mut home, "order.submit", &payload)).unwrap();
-        assert!(matches!(code, Code::MalformedJson | Code::MalformedPayload), "{to}: {code}");
+        assert!(
+            matches!(code, Code::MalformedJson | Code::MalformedPayload),
+            "{to}: {code}"
+        );
     }
     // Nor does one get in with the rows of a market, or with a rule file.
     let (bid, ask) = (a("6789.5"), a("6790.5"));
-    let blob = write_blob(&[Row::Quote { time_ms: 0, bid, ask, bid_size: None, ask_size: None }]);
+    let blob = write_blob(&[Row::Quote {
+        time_ms: 0,
+        bid,
+        ask,
+        bid_size: None,
+        ask_size: None,
+    }]);
     let blob = blob.replace("6789.5", "NaN");
     assert!(blob.contains("NaN"), "{blob}");
     let digest = sha256_hex(blob.as_bytes());
@@ -378,7 +517,15 @@ fn a_nan_that_disables_a_check() {
         desk.edit(&mut home, "rules/safety.yaml", |text| {
             text.replace("max_daily_loss: 250", &format!("max_daily_loss: {number}"))
         });
-        assert!(home.state().rulebook.fault.as_ref().unwrap().contains("safety.yaml"), "{number}");
+        assert!(
+            home.state()
+                .rulebook
+                .fault
+                .as_ref()
+                .unwrap()
+                .contains("safety.yaml"),
+            "{number}"
+        );
         desk.edit(&mut home, "rules/safety.yaml", |text| {
             text.replace(&format!("max_daily_loss: {number}"), "max_daily_loss: 250")
         });
@@ -394,22 +541,39 @@ fn a_drawdown_that_clears_itself_because_a_fetch_failed() {
         text.replace("max_drawdown: 0.15", "max_drawdown: 0.004")
     });
     desk.flat(&mut home, "6133");
-    refused(&desk.ask(&mut home, "order.submit", &another()), "drawdown_halt");
+    refused(
+        &desk.ask(&mut home, "order.submit", &another()),
+        "drawdown_halt",
+    );
     // No prices for an hour, then a recovery past the old peak, then a restart.
     desk.place.pass_s(3600);
-    refused(&desk.ask(&mut home, "order.submit", &another()), "drawdown_halt");
+    refused(
+        &desk.ask(&mut home, "order.submit", &another()),
+        "drawdown_halt",
+    );
     desk.flat(&mut home, "6990");
     let mut home = desk.restart(home);
     desk.flat(&mut home, "6990");
     assert!(desk.view(&home).equity > Some(a("5000")));
     let entry = another().replace("6800", "6990");
     let outcome = desk.ask(&mut home, "order.submit", &entry);
-    assert!(failed(&outcome).contains(&"drawdown_halt".to_owned()), "{:?}", failed(&outcome));
+    assert!(
+        failed(&outcome).contains(&"drawdown_halt".to_owned()),
+        "{:?}",
+        failed(&outcome)
+    );
     let clear = r#"{"scope":"drawdown","reason":"reviewed"}"#;
-    assert_eq!(code(&desk.ask(&mut home, "halt.clear", clear)), Some(Code::NotPermitted));
+    assert_eq!(
+        code(&desk.ask(&mut home, "halt.clear", clear)),
+        Some(Code::NotPermitted)
+    );
     accepted(&desk.ask_as_owner(&mut home, "halt.clear", clear));
     let outcome = desk.ask(&mut home, "order.submit", &entry);
-    assert!(!failed(&outcome).contains(&"drawdown_halt".to_owned()), "{:?}", failed(&outcome));
+    assert!(
+        !failed(&outcome).contains(&"drawdown_halt".to_owned()),
+        "{:?}",
+        failed(&outcome)
+    );
 }
 
 #[test]
@@ -424,7 +588,10 @@ fn a_resting_exit_that_fills_after_the_position_shrank() {
     assert!(desk.view(&home).positions.is_empty());
     desk.bar(&mut home, ["6800", "7100", "6800", "7050"]);
     let view = desk.view(&home);
-    assert!(view.positions.is_empty() && home.state().book.orders.is_empty(), "{view:?}");
+    assert!(
+        view.positions.is_empty() && home.state().book.orders.is_empty(),
+        "{view:?}"
+    );
 }
 
 #[test]
@@ -446,9 +613,12 @@ fn an_unknown_field_of_a_rule_that_never_fires() {
     ] {
         unknown(&desk, &mut home, file, at_end);
     }
-    unknown(&desk, &mut home, "proposals/theses/btc-dip-long.md", |text| {
-        text.replace("slug:", "no_such_rule: 1\nslug:")
-    });
+    unknown(
+        &desk,
+        &mut home,
+        "proposals/theses/btc-dip-long.md",
+        |text| text.replace("slug:", "no_such_rule: 1\nslug:"),
+    );
     // Within lists and nested members too.
     unknown(&desk, &mut home, "rules/instruments.yaml", |text| {
         text.replace("    bar_s: 60", "    bar_s: 60\n    no_such_rule: 1")
@@ -463,9 +633,16 @@ fn unknown(desk: &Desk, home: &mut Home, file: &str, change: impl FnOnce(&str) -
     let good = fs::read_to_string(desk.path(file)).unwrap();
     desk.edit(home, file, change);
     let fault = home.state().rulebook.fault.clone().unwrap_or_default();
-    assert!(fault.contains(file) && fault.contains("no_such_rule"), "{file}: {fault}");
+    assert!(
+        fault.contains(file) && fault.contains("no_such_rule"),
+        "{file}: {fault}"
+    );
     desk.flat(home, "6800");
-    assert_eq!(code(&desk.ask(home, "order.submit", &another())), Some(Code::RulebookInvalid), "{file}");
+    assert_eq!(
+        code(&desk.ask(home, "order.submit", &another())),
+        Some(Code::RulebookInvalid),
+        "{file}"
+    );
     desk.edit(home, file, |_| good);
     assert_eq!(home.state().rulebook.fault, None);
 }
@@ -481,11 +658,22 @@ fn an_unparsable_rule_file_that_is_skipped() {
     desk.flat(&mut home, "6800");
     let outcome = desk.ask(&mut home, "order.submit", &another());
     assert_eq!(code(&outcome), Some(Code::RulebookInvalid));
-    assert!(outcome.answer.error.as_ref().unwrap().message.contains("rules/strategies/range.yaml:"));
+    assert!(
+        outcome
+            .answer
+            .error
+            .as_ref()
+            .unwrap()
+            .message
+            .contains("rules/strategies/range.yaml:")
+    );
     accepted(&desk.ask(&mut home, "order.submit", &exit("sell", "0.01")));
     // Not after a restart either; mended, it goes on.
     let mut home = desk.restart(home);
-    assert_eq!(code(&desk.ask(&mut home, "order.submit", &another())), Some(Code::RulebookInvalid));
+    assert_eq!(
+        code(&desk.ask(&mut home, "order.submit", &another())),
+        Some(Code::RulebookInvalid)
+    );
     accepted(&desk.ask(&mut home, "order.submit", &exit("sell", "0.01")));
     desk.edit(&mut home, file, |_| good);
     desk.flat(&mut home, "6800");
@@ -514,7 +702,10 @@ fn a_typo_in_a_limit_s_name_that_is_accepted() {
                 .join("\n")
         });
         let fault = home.state().rulebook.fault.clone().unwrap_or_default();
-        assert!(fault.contains("rules/safety.yaml") && fault.contains(&typo), "{typo}: {fault}");
+        assert!(
+            fault.contains("rules/safety.yaml") && fault.contains(&typo),
+            "{typo}: {fault}"
+        );
         desk.edit(&mut home, "rules/safety.yaml", |_| limits.clone());
         assert_eq!(home.state().rulebook.fault, None, "{name}");
     }
@@ -539,17 +730,24 @@ fn a_kill_switch_set_with_the_wrong_sign() {
         ("max_open_positions: 10", "max_open_positions: -10"),
         ("max_order_value: 1000", "max_order_value: -1000"),
     ] {
-        desk.edit(&mut home, "rules/safety.yaml", |text| text.replace(line, wrong));
+        desk.edit(&mut home, "rules/safety.yaml", |text| {
+            text.replace(line, wrong)
+        });
         let fault = home.state().rulebook.fault.clone().unwrap_or_default();
         let name = line.split(':').next().unwrap();
-        assert!(fault.contains("rules/safety.yaml") && fault.contains(name), "{wrong}: {fault}");
+        assert!(
+            fault.contains("rules/safety.yaml") && fault.contains(name),
+            "{wrong}: {fault}"
+        );
         desk.edit(&mut home, "rules/safety.yaml", |_| limits.clone());
     }
     // A halt has no off to set: what is asked with one is no halt and no clearing.
     accepted(&desk.ask(&mut home, "halt.set", DRILL));
-    for payload in
-        [r#"{"reason":"x","on":false}"#, r#"{"reason":"x","halted":"no"}"#, r#"{"reason":"x","value":-1}"#]
-    {
+    for payload in [
+        r#"{"reason":"x","on":false}"#,
+        r#"{"reason":"x","halted":"no"}"#,
+        r#"{"reason":"x","value":-1}"#,
+    ] {
         assert_eq!(
             code(&desk.ask(&mut home, "halt.set", payload)),
             Some(Code::MalformedPayload),
@@ -557,9 +755,15 @@ fn a_kill_switch_set_with_the_wrong_sign() {
         );
     }
     desk.flat(&mut home, "6800");
-    refused(&desk.ask(&mut home, "order.submit", &another()), "manual_halt");
+    refused(
+        &desk.ask(&mut home, "order.submit", &another()),
+        "manual_halt",
+    );
     let clear = json!({"scope": {"principal": "trend-bot"}, "reason": "mine"}).to_string();
-    assert_eq!(code(&desk.ask(&mut home, "halt.clear", &clear)), Some(Code::NotPermitted));
+    assert_eq!(
+        code(&desk.ask(&mut home, "halt.clear", &clear)),
+        Some(Code::NotPermitted)
+    );
 }
 
 #[test]
@@ -580,7 +784,11 @@ fn a_kill_switch_that_cannot_be_read() {
     for (nth, make) in makes.into_iter().enumerate() {
         make(&halt);
         let file = scratch.beside(&format!("r{nth}.json"));
-        fs::write(&file, scratch.request(&format!("r{nth}"), "order.submit", &another())).unwrap();
+        fs::write(
+            &file,
+            scratch.request(&format!("r{nth}"), "order.submit", &another()),
+        )
+        .unwrap();
         let done = crate::kit::spoolgate(&home, &["handle", file.to_str().unwrap()]);
         let answer: Value = serde_json::from_slice(&done.stdout).unwrap();
         let failed = answer["data"]["Rejected"]["checks_failed"].to_string();
@@ -598,7 +806,8 @@ fn a_kill_switch_that_cannot_be_read() {
 /// A rule that refuses every order, with this status and id.
 fn rule_text(id: &str, status: &str) -> String {
     format!(
-        "id: {id}\nstatus: {status}\napplies_to: {{action: order.submit}}\nwhen: []\nthen: reject\nmessage: nothing goes\n"
+        "id: {id}\nstatus: {status}\napplies_to: {{action: order.submit}}\nwhen: []\nthen: \
+            reject\nmessage: nothing goes\n"
     )
 }
 
@@ -610,56 +819,117 @@ fn a_suspended_rule_that_still_fires() {
     fs::write(desk.path(file), "").unwrap();
     desk.edit(&mut home, file, |_| rule_text("nothing-goes", "active"));
     desk.flat(&mut home, "6800");
-    assert_eq!(failed(&desk.ask(&mut home, "order.submit", &another())), ["nothing-goes"]);
-    desk.edit(&mut home, file, |text| text.replace("status: active", "status: suspended"));
+    assert_eq!(
+        failed(&desk.ask(&mut home, "order.submit", &another())),
+        ["nothing-goes"]
+    );
+    desk.edit(&mut home, file, |text| {
+        text.replace("status: active", "status: suspended")
+    });
     desk.flat(&mut home, "6800");
     let outcome = desk.ask(&mut home, "order.submit", &another());
     accepted(&outcome);
-    assert!(outcome.decision.checks.iter().all(|row| row.name != "nothing-goes"));
+    assert!(
+        outcome
+            .decision
+            .checks
+            .iter()
+            .all(|row| row.name != "nothing-goes")
+    );
     // Nor after a restart.
     let mut home = desk.restart(home);
     desk.flat(&mut home, "6800");
     let outcome = desk.ask(&mut home, "order.submit", &another());
-    assert!(outcome.decision.checks.iter().all(|row| row.name != "nothing-goes"));
+    assert!(
+        outcome
+            .decision
+            .checks
+            .iter()
+            .all(|row| row.name != "nothing-goes")
+    );
 }
 
 #[test]
 fn an_id_used_as_a_path() {
     let (desk, mut home) = Desk::new();
-    for name in ["../../rules/safety", "/etc/passwd", "a/b", "..", ".", "a\\u0000b", ""] {
+    for name in [
+        "../../rules/safety",
+        "/etc/passwd",
+        "a/b",
+        "..",
+        ".",
+        "a\\u0000b",
+        "",
+    ] {
         for field in ["strategy", "thesis_slug", "symbol"] {
             let mut order: Value = serde_json::from_str(&another()).unwrap();
             order[field] = serde_json::from_str(&format!("\"{name}\"")).unwrap();
             let code = code(&desk.ask(&mut home, "order.submit", &order.to_string()));
-            // `BTC/USD` is how many write a pair, so a slash alone may be no fault of a symbol: it is refused as unknown.
-            let is_refused =
-                matches!(code, Some(Code::MalformedPayload | Code::MalformedJson | Code::ChecksFailed));
+            // `BTC/USD` is how many write a pair, so a slash alone may be no fault of a symbol: it
+            // is refused as unknown.
+            let is_refused = matches!(
+                code,
+                Some(Code::MalformedPayload | Code::MalformedJson | Code::ChecksFailed)
+            );
             assert!(is_refused, "{field} {name}: {code:?}");
-            assert!(field == "symbol" || code != Some(Code::ChecksFailed), "{field} {name}");
+            assert!(
+                field == "symbol" || code != Some(Code::ChecksFailed),
+                "{field} {name}"
+            );
         }
         for action in ["order.cancel", "order.tighten_stop"] {
             let payload = format!(r#"{{"order_id":"{name}","new_stop":"1"}}"#);
             let code = code(&desk.ask(&mut home, action, &payload)).unwrap();
-            assert!(matches!(code, Code::MalformedPayload | Code::MalformedJson), "{action} {name}: {code}");
+            assert!(
+                matches!(code, Code::MalformedPayload | Code::MalformedJson),
+                "{action} {name}: {code}"
+            );
         }
     }
     // A rule is what its file is called; what proposals say is in `proposals`.
     let file = desk.path("rules/active/nothing-goes.yaml");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
-    for id in ["../safety", "nothing-goes/../../safety", "other", "Nothing-Goes", "n\u{043e}thing-goes"] {
+    for id in [
+        "../safety",
+        "nothing-goes/../../safety",
+        "other",
+        "Nothing-Goes",
+        "n\u{043e}thing-goes",
+    ] {
         fs::write(&file, "").unwrap();
-        desk.edit(&mut home, "rules/active/nothing-goes.yaml", |_| rule_text(id, "active"));
+        desk.edit(&mut home, "rules/active/nothing-goes.yaml", |_| {
+            rule_text(id, "active")
+        });
         let fault = home.state().rulebook.fault.clone().unwrap_or_default();
-        assert!(fault.contains("rules/active/nothing-goes.yaml"), "{id}: {fault}");
+        assert!(
+            fault.contains("rules/active/nothing-goes.yaml"),
+            "{id}: {fault}"
+        );
     }
     fs::remove_file(&file).unwrap();
     // A rule file is what its name says, or the whole rulebook is refused.
-    desk.edit(&mut home, "rules/strategies/range.yaml", |text| text.replace("name: range", "name: trend"));
-    assert!(home.state().rulebook.fault.as_ref().unwrap().contains("rules/strategies/range.yaml"));
+    desk.edit(&mut home, "rules/strategies/range.yaml", |text| {
+        text.replace("name: range", "name: trend")
+    });
+    assert!(
+        home.state()
+            .rulebook
+            .fault
+            .as_ref()
+            .unwrap()
+            .contains("rules/strategies/range.yaml")
+    );
     desk.edit(&mut home, "rules/strategies/range.yaml", |text| {
         text.replace("name: trend", "name: ../safety")
     });
-    assert!(home.state().rulebook.fault.as_ref().unwrap().contains("rules/strategies/range.yaml"));
+    assert!(
+        home.state()
+            .rulebook
+            .fault
+            .as_ref()
+            .unwrap()
+            .contains("rules/strategies/range.yaml")
+    );
 }
 
 #[test]
@@ -669,10 +939,32 @@ fn one_trade_able_to_lose_three_daily_limits() {
         text.replace("max_daily_loss: 250", "max_daily_loss: 5")
     });
     desk.flat(&mut home, "6800");
-    let outcome = desk.ask(&mut home, "order.submit", &order("buy", "0.03", "6130", "btc-range-long"));
+    let outcome = desk.ask(
+        &mut home,
+        "order.submit",
+        &order("buy", "0.03", "6130", "btc-range-long"),
+    );
     assert_eq!(failed(&outcome), ["loss_budget"]);
-    let row = outcome.decision.checks.iter().find(|row| row.name == "loss_budget").unwrap();
-    assert!(row.value.unwrap() > a("15") && row.limit == Some(a("5")), "{row:?}");
-    let fits = outcome.decision.headroom.as_ref().unwrap().max_size.to_string();
-    accepted(&desk.ask(&mut home, "order.submit", &order("buy", &fits, "6130", "btc-range-long")));
+    let row = outcome
+        .decision
+        .checks
+        .iter()
+        .find(|row| row.name == "loss_budget")
+        .unwrap();
+    assert!(
+        row.value.unwrap() > a("15") && row.limit == Some(a("5")),
+        "{row:?}"
+    );
+    let fits = outcome
+        .decision
+        .headroom
+        .as_ref()
+        .unwrap()
+        .max_size
+        .to_string();
+    accepted(&desk.ask(
+        &mut home,
+        "order.submit",
+        &order("buy", &fits, "6130", "btc-range-long"),
+    ));
 }

@@ -1,5 +1,5 @@
-//! Rates of messages in a home: who is held back and who is not, what that leaves of a request's id, and what is still
-//! known after a restart, a rebuild and a kill.
+//! Rates of messages in a home: who is held back and who is not, what that leaves of a request's
+//! id, and what is still known after a restart, a rebuild and a kill.
 
 use std::fs;
 use std::process::Stdio;
@@ -29,16 +29,28 @@ fn query(desk: &Desk, home: &mut Home, who: &str, id: &str) -> Outcome {
 
 /// How many of so many queries in one batch are answered.
 fn answered(desk: &Desk, home: &mut Home, who: &str, stem: &str, count: usize) -> usize {
-    (0..count)
-        .for_each(|n| desk.ask(who, &format!("{stem}-{n:03}"), "market.get", r#"{"symbol":"BTC-USD"}"#));
+    (0..count).for_each(|n| {
+        desk.ask(
+            who,
+            &format!("{stem}-{n:03}"),
+            "market.get",
+            r#"{"symbol":"BTC-USD"}"#,
+        )
+    });
     let outcomes = drain(home).unwrap();
     assert_eq!(outcomes.len(), count);
     for outcome in &outcomes {
         let is_answered = outcome.decision.status == Status::Success;
         assert_eq!(code(outcome), (!is_answered).then_some(Code::RateLimited));
-        assert_eq!(outcome.decision.rate, is_answered.then_some(Bucket::Ordinary));
+        assert_eq!(
+            outcome.decision.rate,
+            is_answered.then_some(Bucket::Ordinary)
+        );
     }
-    outcomes.iter().filter(|outcome| code(outcome).is_none()).count()
+    outcomes
+        .iter()
+        .filter(|outcome| code(outcome).is_none())
+        .count()
 }
 
 fn answer_in_spool(desk: &Desk, id: &str) -> Value {
@@ -50,7 +62,12 @@ fn what_is_held_back_uses_up_no_id_and_is_decided_afresh_later() {
     let desk = Desk::with_limits(LIMITS);
     let mut home = desk.open();
     assert_eq!(answered(&desk, &mut home, "research-bot", "a", 5), 5);
-    desk.ask("research-bot", "late", "market.get", r#"{"symbol":"BTC-USD"}"#);
+    desk.ask(
+        "research-bot",
+        "late",
+        "market.get",
+        r#"{"symbol":"BTC-USD"}"#,
+    );
     let file = desk.place.disk.get("spool/in/late.json").unwrap();
     let send = |home: &mut Home| {
         desk.place.disk.put("spool/in/late.json", &file);
@@ -58,7 +75,10 @@ fn what_is_held_back_uses_up_no_id_and_is_decided_afresh_later() {
     };
     for _ in 0..3 {
         let refused = send(&mut home);
-        assert_eq!((code(&refused), refused.decision.metadata.replay_of), (Some(Code::RateLimited), None));
+        assert_eq!(
+            (code(&refused), refused.decision.metadata.replay_of),
+            (Some(Code::RateLimited), None)
+        );
         let answer = answer_in_spool(&desk, "late");
         assert_eq!(
             (&answer["status"], &answer["error"]["code"]),
@@ -75,11 +95,18 @@ fn what_is_held_back_uses_up_no_id_and_is_decided_afresh_later() {
     let mut home = desk.open();
     assert_eq!(code(&send(&mut home)), Some(Code::RateLimited));
     desk.place.pass_s(60);
-    assert_eq!(code(&send(&mut home)), Some(Code::RateLimited), "the minute's last second");
+    assert_eq!(
+        code(&send(&mut home)),
+        Some(Code::RateLimited),
+        "the minute's last second"
+    );
     assert_eq!(answer_in_spool(&desk, "late")["data"]["retryAfterMs"], 1000);
     desk.place.pass_s(1);
     let done = send(&mut home);
-    assert_eq!((code(&done), done.decision.metadata.replay_of), (None, None));
+    assert_eq!(
+        (code(&done), done.decision.metadata.replay_of),
+        (None, None)
+    );
     let answer = desk.place.disk.get("spool/out/late.json").unwrap();
     assert_eq!(answer_in_spool(&desk, "late")["status"], "success");
     let again = send(&mut home);
@@ -104,7 +131,10 @@ fn an_agent_in_a_loop_takes_its_own_limit_of_what_all_share_and_no_more() {
     for n in 0..20 {
         let outcome = desk.one_as_owner(&mut home, &format!("p-{n}"), "portfolio.get", "{}");
         assert_eq!((code(&outcome), outcome.decision.rate), (None, None));
-        assert_eq!(code(&query(&desk, &mut home, "prices", &format!("f-{n}"))), None);
+        assert_eq!(
+            code(&query(&desk, &mut home, "prices", &format!("f-{n}"))),
+            None
+        );
     }
     desk.place.pass_s(61);
     assert_eq!(answered(&desk, &mut home, "trend-bot", "fourth", 7), 5);
@@ -115,41 +145,77 @@ fn copies_take_nothing_of_a_limit() {
     let desk = Desk::with_limits(LIMITS);
     let mut home = desk.open();
     query(&desk, &mut home, "trend-bot", "first");
-    desk.ask("trend-bot", "second", "market.get", r#"{"symbol":"BTC-USD"}"#);
+    desk.ask(
+        "trend-bot",
+        "second",
+        "market.get",
+        r#"{"symbol":"BTC-USD"}"#,
+    );
     let copy = desk.place.disk.get("spool/in/second.json").unwrap();
     drain(&mut home).unwrap();
     for n in 0..50 {
-        desk.place.disk.put(format!("spool/in/copy-{n}.json"), &copy);
+        desk.place
+            .disk
+            .put(format!("spool/in/copy-{n}.json"), &copy);
     }
     let outcomes = drain(&mut home).unwrap();
-    assert!(outcomes.iter().all(|outcome| outcome.decision.metadata.replay_of.is_some()));
-    assert!(outcomes.iter().all(|outcome| outcome.decision.rate.is_none()));
+    assert!(
+        outcomes
+            .iter()
+            .all(|outcome| outcome.decision.metadata.replay_of.is_some())
+    );
+    assert!(
+        outcomes
+            .iter()
+            .all(|outcome| outcome.decision.rate.is_none())
+    );
     assert_eq!(answered(&desk, &mut home, "trend-bot", "rest", 10), 3);
     // And beyond the limit what was answered is answered again as it was.
     desk.place.disk.put("spool/in/copy-last.json", &copy);
     let again = drain(&mut home).unwrap().pop().unwrap();
-    assert_eq!((code(&again), again.decision.metadata.replay_of.is_some()), (None, true));
+    assert_eq!(
+        (code(&again), again.decision.metadata.replay_of.is_some()),
+        (None, true)
+    );
 }
 
 #[test]
 fn what_makes_safer_is_heard_however_much_was_said() {
     let desk = Desk::with_limits(LIMITS);
     let mut home = desk.open();
-    let entry = |size: &str, price: Option<&str>, thesis: &str| order("trend", "buy", size, price, thesis);
-    let bought =
-        desk.one(&mut home, "trend-bot", "buy", "order.submit", &entry("0.02", None, "btc-range-long"));
+    let entry =
+        |size: &str, price: Option<&str>, thesis: &str| order("trend", "buy", size, price, thesis);
+    let bought = desk.one(
+        &mut home,
+        "trend-bot",
+        "buy",
+        "order.submit",
+        &entry("0.02", None, "btc-range-long"),
+    );
     assert_eq!(failed(&bought), [""; 0]);
     desk.bar(&mut home, "6800", "6800");
     let rest = entry("0.002", Some("6700"), "btc-dip-long");
-    let resting = desk.one(&mut home, "trend-bot", "rest", "order.submit", &rest).decision.order_id.unwrap();
+    let resting = desk
+        .one(&mut home, "trend-bot", "rest", "order.submit", &rest)
+        .decision
+        .order_id
+        .unwrap();
     // Both agents are at their limits now.
     assert_eq!(answered(&desk, &mut home, "trend-bot", "t", 20), 3);
     assert_eq!(answered(&desk, &mut home, "hermes", "h", 20), 3);
-    let stop = home.state().book.orders.keys().find(|id| id.leg == Leg::Stop).copied().unwrap();
+    let stop = home
+        .state()
+        .book
+        .orders
+        .keys()
+        .find(|id| id.leg == Leg::Stop)
+        .copied()
+        .unwrap();
     let mut told = Vec::new();
     let exit = order("trend", "sell", "0.001", None, "btc-range-long");
-    let mut safer: Vec<(String, &str, String)> =
-        (0..8).map(|n| (format!("exit-{n}"), "order.submit", exit.clone())).collect();
+    let mut safer: Vec<(String, &str, String)> = (0..8)
+        .map(|n| (format!("exit-{n}"), "order.submit", exit.clone()))
+        .collect();
     let cancel = json!({"order_id": resting}).to_string();
     safer.insert(1, ("cancel".to_owned(), "order.cancel", cancel));
     let tighten = json!({"order_id": stop, "new_stop": "6650"}).to_string();
@@ -161,7 +227,12 @@ fn what_makes_safer_is_heard_however_much_was_said() {
             (None, Some(Bucket::Protected)),
             "{id}: {outcome:?}"
         );
-        let row = outcome.decision.checks.iter().find(|row| row.name == "message_rate").unwrap();
+        let row = outcome
+            .decision
+            .checks
+            .iter()
+            .find(|row| row.name == "message_rate")
+            .unwrap();
         assert!(row.passed);
         told.push(row.reason.is_some());
     }
@@ -181,12 +252,26 @@ fn what_makes_safer_is_heard_however_much_was_said() {
     ];
     for (who, action, payload) in &others {
         let outcome = desk.one(&mut home, who, &format!("{who}-{action}"), action, payload);
-        assert_eq!((code(&outcome), outcome.decision.rate), (None, None), "{action}: {outcome:?}");
+        assert_eq!(
+            (code(&outcome), outcome.decision.rate),
+            (None, None),
+            "{action}: {outcome:?}"
+        );
     }
     let mut resume = decision;
     (resume["action"], resume["decision_id"]) = (json!("resume"), json!("d2"));
-    let outcome = desk.one(&mut home, "hermes", "resume", "control.apply", &resume.to_string());
-    assert_eq!(code(&outcome), Some(Code::RateLimited), "what makes riskier waits as everything else");
+    let outcome = desk.one(
+        &mut home,
+        "hermes",
+        "resume",
+        "control.apply",
+        &resume.to_string(),
+    );
+    assert_eq!(
+        code(&outcome),
+        Some(Code::RateLimited),
+        "what makes riskier waits as everything else"
+    );
     // And all of that has used up nothing of the other bucket.
     desk.place.pass_s(61);
     assert_eq!(answered(&desk, &mut home, "trend-bot", "u", 20), 5);
@@ -198,16 +283,33 @@ fn an_entry_beyond_the_limit_is_decided_afresh_under_its_id() {
     let mut home = desk.open();
     assert_eq!(answered(&desk, &mut home, "trend-bot", "a", 4), 4);
     let buy = |size: &str, thesis: &str| order("trend", "buy", size, Some("6700"), thesis);
-    let fifth = desk.one(&mut home, "trend-bot", "fifth", "order.submit", &buy("0.002", "btc-range-long"));
+    let fifth = desk.one(
+        &mut home,
+        "trend-bot",
+        "fifth",
+        "order.submit",
+        &buy("0.002", "btc-range-long"),
+    );
     assert_eq!((code(&fifth), failed(&fifth)), (None, vec![]));
-    desk.ask("trend-bot", "sixth", "order.submit", &buy("0.003", "btc-dip-long"));
+    desk.ask(
+        "trend-bot",
+        "sixth",
+        "order.submit",
+        &buy("0.003", "btc-dip-long"),
+    );
     let file = desk.place.disk.get("spool/in/sixth.json").unwrap();
     let sixth = drain(&mut home).unwrap().pop().unwrap();
-    assert_eq!((code(&sixth), failed(&sixth)), (Some(Code::RateLimited), vec!["message_rate".to_owned()]));
+    assert_eq!(
+        (code(&sixth), failed(&sixth)),
+        (Some(Code::RateLimited), vec!["message_rate".to_owned()])
+    );
     assert!(sixth.decision.changes.is_empty() && sixth.decision.rate.is_none());
     let answer = answer_in_spool(&desk, "sixth");
     assert_eq!(answer["status"], "rate_limited");
-    assert_eq!(answer["data"]["Rejected"]["checks_failed"][0]["check_name"], "message_rate");
+    assert_eq!(
+        answer["data"]["Rejected"]["checks_failed"][0]["check_name"],
+        "message_rate"
+    );
     desk.place.pass_s(61);
     desk.place.disk.put("spool/in/sixth.json", &file);
     let sixth = drain(&mut home).unwrap().pop().unwrap();
@@ -226,12 +328,34 @@ fn what_is_held_back_again_and_again_fills_no_disk() {
             "change_type": "CODE_REFACTOR", "context": {"summary": "why"},
             "artifacts": {"diff_content": "+ a line\n".repeat(2000 + n)},
         });
-        let outcome =
-            desk.one(&mut home, "research-bot", &format!("c-{n}"), "council.request", &request.to_string());
-        let Decision { metadata, payload, payload_blob, payload_hash, sealed, .. } = &outcome.decision;
-        assert_eq!(metadata.code, Some(Code::RateLimited), "{:?}", metadata.message);
+        let outcome = desk.one(
+            &mut home,
+            "research-bot",
+            &format!("c-{n}"),
+            "council.request",
+            &request.to_string(),
+        );
+        let Decision {
+            metadata,
+            payload,
+            payload_blob,
+            payload_hash,
+            sealed,
+            ..
+        } = &outcome.decision;
+        assert_eq!(
+            metadata.code,
+            Some(Code::RateLimited),
+            "{:?}",
+            metadata.message
+        );
         // Nor does its line tell a hash that nobody salted.
-        assert!(payload.is_none() && payload_blob.is_none() && payload_hash.is_none() && sealed.is_empty());
+        assert!(
+            payload.is_none()
+                && payload_blob.is_none()
+                && payload_hash.is_none()
+                && sealed.is_empty()
+        );
     }
     assert_eq!(desk.place.disk.files_below("audit/blobs").len(), blobs);
 }
@@ -243,11 +367,18 @@ fn a_kill_gives_nobody_a_new_minute() {
     let home = scratch.home();
     let safety = home.join("rules/safety.yaml");
     let text = fs::read_to_string(&safety).unwrap();
-    let text = text.replace("max_messages_per_minute: 600 ", "max_messages_per_minute: 3 ");
+    let text = text.replace(
+        "max_messages_per_minute: 600 ",
+        "max_messages_per_minute: 3 ",
+    );
     assert!(text.contains("max_messages_per_minute: 3 "));
     fs::write(&safety, text).unwrap();
     let begun = std::time::Instant::now();
-    let mut watcher = command(&home, &["watch"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut watcher = command(&home, &["watch"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     (0..3).for_each(|n| scratch.query(&format!("q-{n}")).drop_into(&home));
     let there = |id: &str| home.join(format!("spool/out/{id}.json")).exists();
     while !(0..3).all(|n| there(&format!("q-{n}"))) {

@@ -1,6 +1,6 @@
-//! What one sender does with the files it may make must never cost everybody the gate; what a person does to
-//! the home must never cost a request. One test an accident, over a real home with a disk that answers as the
-//! system would.
+//! What one sender does with the files it may make must never cost everybody the gate; what a
+//! person does to the home must never cost a request. One test an accident, over a real home with a
+//! disk that answers as the system would.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -62,13 +62,27 @@ impl Scratch {
             fs::create_dir_all(folder.path().join(dir)).unwrap();
             for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
                 if entry.file_type().unwrap().is_file() {
-                    fs::copy(entry.path(), folder.path().join(dir).join(entry.file_name())).unwrap();
+                    fs::copy(
+                        entry.path(),
+                        folder.path().join(dir).join(entry.file_name()),
+                    )
+                    .unwrap();
                 }
             }
         }
         let clock = Arc::new(ManualClock::at(now()));
-        let scratch = Scratch { folder, clock, errors: BTreeMap::new() };
-        layout::found(scratch.home(), &scratch.seams(), "test.invalid/room", &owner()).unwrap();
+        let scratch = Scratch {
+            folder,
+            clock,
+            errors: BTreeMap::new(),
+        };
+        layout::found(
+            scratch.home(),
+            &scratch.seams(),
+            "test.invalid/room",
+            &owner(),
+        )
+        .unwrap();
         scratch
     }
 
@@ -82,22 +96,39 @@ impl Scratch {
 
     fn seams(&self) -> Seams {
         let errors = self.errors.clone();
-        let disk = Layered::before(Arc::new(RealDisk::open(self.home()).unwrap()), move |call| {
-            let verb = if call.verb == "rename" { "rename to" } else { call.verb };
-            let path = if call.verb == "rename" { call.target() } else { call.path };
-            let folder = path.parent().unwrap_or(path).display();
-            let error = errors.get(&format!("{verb} {}", path.display()));
-            let error = error.or_else(|| errors.get(&format!("{verb} {folder}/")));
-            error.map_or(Ok(()), |code| Err(io::Error::from_raw_os_error(*code)))
-        });
-        Seams { disk: Arc::new(disk), clock: self.clock.clone(), entropy: Arc::new(SystemEntropy) }
+        let disk = Layered::before(
+            Arc::new(RealDisk::open(self.home()).unwrap()),
+            move |call| {
+                let verb = if call.verb == "rename" {
+                    "rename to"
+                } else {
+                    call.verb
+                };
+                let path = if call.verb == "rename" {
+                    call.target()
+                } else {
+                    call.path
+                };
+                let folder = path.parent().unwrap_or(path).display();
+                let error = errors.get(&format!("{verb} {}", path.display()));
+                let error = error.or_else(|| errors.get(&format!("{verb} {folder}/")));
+                error.map_or(Ok(()), |code| Err(io::Error::from_raw_os_error(*code)))
+            },
+        );
+        Seams {
+            disk: Arc::new(disk),
+            clock: self.clock.clone(),
+            entropy: Arc::new(SystemEntropy),
+        }
     }
 
     /// Opens the home and decides what is there.
     fn run(&self) -> Result<Vec<Outcome>, HomeError> {
         let mut home = Home::open(self.home(), self.seams())?;
         let mut outcomes = Vec::new();
-        home.until_idle(false, &AtomicBool::new(false), &mut |decided| outcomes.extend_from_slice(decided))?;
+        home.until_idle(false, &AtomicBool::new(false), &mut |decided| {
+            outcomes.extend_from_slice(decided)
+        })?;
         home.finish("done")?;
         Ok(outcomes)
     }
@@ -105,7 +136,10 @@ impl Scratch {
     /// What was decided, by file.
     fn codes(&self) -> BTreeMap<String, Option<Code>> {
         let outcomes = self.run().unwrap();
-        outcomes.into_iter().map(|outcome| (outcome.decision.file, outcome.decision.metadata.code)).collect()
+        outcomes
+            .into_iter()
+            .map(|outcome| (outcome.decision.file, outcome.decision.metadata.code))
+            .collect()
     }
 }
 
@@ -124,19 +158,26 @@ fn what_the_gate_may_not_move_stays_and_everything_else_is_decided() {
         let mut scratch = Scratch::new();
         for name in ["foreign", "foreign.json"] {
             fs::create_dir(scratch.at("spool/in").join(name)).unwrap();
-            scratch.errors.insert(format!("rename_new spool/in/{name}"), error);
+            scratch
+                .errors
+                .insert(format!("rename_new spool/in/{name}"), error);
         }
         fs::write(scratch.at("spool/in/other.json"), "[]").unwrap();
         for _ in 0..2 {
             let codes = scratch.codes();
-            assert!(codes.keys().all(|file| file == "other.json"), "{error}: {codes:?}");
+            assert!(
+                codes.keys().all(|file| file == "other.json"),
+                "{error}: {codes:?}"
+            );
         }
         assert!(scratch.at("spool/out/other.json.error.json").exists());
     }
     // That the gate may not write its own folders is not the sender's doing.
     let mut scratch = Scratch::new();
     fs::write(scratch.at("spool/in/r.json"), "{}").unwrap();
-    scratch.errors.insert("rename_new spool/in/r.json".to_owned(), EACCES);
+    scratch
+        .errors
+        .insert("rename_new spool/in/r.json".to_owned(), EACCES);
     assert!(scratch.run().is_err());
 }
 
@@ -144,7 +185,9 @@ fn what_the_gate_may_not_move_stays_and_everything_else_is_decided() {
 fn a_directory_whose_owner_closes_it_after_the_claim_does_not_stop_the_gate() {
     let mut scratch = Scratch::new();
     fs::create_dir(scratch.at("spool/in/d.json")).unwrap();
-    scratch.errors.insert("rename to spool/rejected/".to_owned(), EACCES);
+    scratch
+        .errors
+        .insert("rename to spool/rejected/".to_owned(), EACCES);
     assert_eq!(scratch.codes().get("d.json"), Some(&Some(Code::NotAFile)));
     assert!(scratch.codes().is_empty());
 }
@@ -154,10 +197,20 @@ fn a_file_under_a_lease_is_refused_and_the_gate_goes_on() {
     let mut scratch = Scratch::new();
     fs::write(scratch.at("spool/in/held.json"), "{}").unwrap();
     fs::write(scratch.at("spool/in/other.json"), "{}").unwrap();
-    scratch.errors.insert("read spool/in/held.json".to_owned(), EAGAIN);
+    scratch
+        .errors
+        .insert("read spool/in/held.json".to_owned(), EAGAIN);
     let codes = scratch.codes();
-    assert_eq!(codes.get("held.json"), Some(&Some(Code::Unreadable)), "{codes:?}");
-    assert_eq!(codes.get("other.json"), Some(&Some(Code::MalformedEnvelope)), "{codes:?}");
+    assert_eq!(
+        codes.get("held.json"),
+        Some(&Some(Code::Unreadable)),
+        "{codes:?}"
+    );
+    assert_eq!(
+        codes.get("other.json"),
+        Some(&Some(Code::MalformedEnvelope)),
+        "{codes:?}"
+    );
 }
 
 #[test]
@@ -165,8 +218,14 @@ fn an_agents_folder_that_is_none_is_empty() {
     let mut scratch = Scratch::new();
     let principals = scratch.at("rules/principals.yaml");
     let text = fs::read_to_string(&principals).unwrap();
-    fs::write(&principals, format!("{text}  - {{name: bot, role: agent, spool: bot}}\n")).unwrap();
-    scratch.errors.insert("read_dir spool/in/bot/new".to_owned(), ENOTDIR);
+    fs::write(
+        &principals,
+        format!("{text}  - {{name: bot, role: agent, spool: bot}}\n"),
+    )
+    .unwrap();
+    scratch
+        .errors
+        .insert("read_dir spool/in/bot/new".to_owned(), ENOTDIR);
     fs::write(scratch.at("spool/in/other.json"), "{}").unwrap();
     assert_eq!(scratch.codes().len(), 1);
 }
@@ -211,8 +270,11 @@ fn an_index_that_is_no_database_is_made_again() {
     let scratch = Scratch::new();
     fs::write(scratch.at("spool/in/a.json"), "{}").unwrap();
     assert_eq!(scratch.codes().len(), 1);
-    fs::write(scratch.at("state/state.db"), "not a database, and long enough to be looked at as one")
-        .unwrap();
+    fs::write(
+        scratch.at("state/state.db"),
+        "not a database, and long enough to be looked at as one",
+    )
+    .unwrap();
     fs::write(scratch.at("spool/in/b.json"), "{}").unwrap();
     assert_eq!(scratch.codes().len(), 1);
 }
@@ -230,7 +292,8 @@ fn a_snapshot_that_does_not_fit_the_ledger_is_made_again() {
     let envelope = signed(&home, "keys.rotate", &payload);
     let mut snapshot = home.store().snapshot().unwrap().unwrap();
     fs::write(scratch.at("spool/in/r.json"), envelope).unwrap();
-    home.until_idle(false, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    home.until_idle(false, &AtomicBool::new(false), &mut |_| {})
+        .unwrap();
     // The ledger now ends a key that this state never had.
     snapshot.state.keys.clear();
     home.store().save_snapshot(&snapshot).unwrap();
@@ -274,7 +337,11 @@ fn a_fault_that_quotes_a_whole_rule_file_fits_into_the_ledger() {
     assert!(scratch.codes().is_empty());
     let home = Home::open(scratch.home(), scratch.seams()).unwrap();
     let fault = home.state().rulebook.fault.clone().unwrap();
-    assert!(fault.starts_with("rules/strategies/trend.yaml") && fault.len() <= 1000, "{}", fault.len());
+    assert!(
+        fault.starts_with("rules/strategies/trend.yaml") && fault.len() <= 1000,
+        "{}",
+        fault.len()
+    );
     // It is told once, not at every start.
     assert!(scratch_is_quiet(home));
 }
@@ -297,7 +364,13 @@ fn prepared(source: &str, body: Body) -> Prepared {
         file: "r.json".to_owned(),
         file_sha256: None,
         file_bytes: None,
-        request: Ok(Authentic { envelope, key_id, payload_hash, request_hash, body: Ok(body) }),
+        request: Ok(Authentic {
+            envelope,
+            key_id,
+            payload_hash,
+            request_hash,
+            body: Ok(body),
+        }),
     }
 }
 
@@ -317,7 +390,10 @@ fn key(number: u8, ends_at: Option<Time>) -> Change {
 }
 
 fn code_of(state: &State, request: &Prepared) -> Option<Code> {
-    decide(state, &rulebook(), request, &Lookups::default(), now(), 9).decision.metadata.code
+    decide(state, &rulebook(), request, &Lookups::default(), now(), 9)
+        .decision
+        .metadata
+        .code
 }
 
 #[test]
@@ -326,10 +402,18 @@ fn an_adjustment_that_the_book_cannot_hold_is_refused_before_it_is_folded() {
     state.apply(&key(1, None)).unwrap();
     state.book.account.peak_equity = Some(Amount::parse_exact("0.0000000001").unwrap());
     let amount = Amount::parse_exact("7922816251426433759354395").unwrap();
-    let adjust = AdjustAccount { amount, reason: "r".to_owned() };
+    let adjust = AdjustAccount {
+        amount,
+        reason: "r".to_owned(),
+    };
     let request = prepared("owner", Body::of::<AccountAdjust>(adjust));
     assert_eq!(code_of(&state, &request), Some(Code::StateConflict));
-    assert!(state.book.apply(&trading::Change::AccountAdjusted { amount }).is_err());
+    assert!(
+        state
+            .book
+            .apply(&trading::Change::AccountAdjusted { amount })
+            .is_err()
+    );
 }
 
 #[test]
@@ -337,7 +421,10 @@ fn the_last_key_of_a_person_that_does_not_end_cannot_be_revoked() {
     let mut state = State::default();
     state.apply(&key(1, None)).unwrap();
     state.apply(&key(2, Some(now().plus_ms(60_000)))).unwrap();
-    let revoke = RevokeKey { key_id: "0000000000000001".to_owned(), reason: "r".to_owned() };
+    let revoke = RevokeKey {
+        key_id: "0000000000000001".to_owned(),
+        reason: "r".to_owned(),
+    };
     let request = prepared("owner", Body::of::<KeysRevoke>(revoke));
     assert_eq!(code_of(&state, &request), Some(Code::StateConflict));
     state.apply(&key(3, None)).unwrap();
@@ -368,7 +455,10 @@ fn a_request_answered_again_in_another_spool_keeps_its_id_there() {
     for (seq, origin) in [(5, Origin::Local), (6, Origin::Flat)] {
         let label = origin.label();
         request.origin = origin;
-        let lookups = Lookups { seen: store.seen("owner", "r").unwrap(), ..Lookups::default() };
+        let lookups = Lookups {
+            seen: store.seen("owner", "r").unwrap(),
+            ..Lookups::default()
+        };
         let decision = decide(&state, &rulebook(), &request, &lookups, now(), seq).decision;
         assert_eq!(decision.metadata.code, None);
         let record = Record::Decision(Box::new(decision));
@@ -382,10 +472,14 @@ fn a_request_answered_again_in_another_spool_keeps_its_id_there() {
 #[test]
 fn refusals_hold_nothing_that_a_terminal_obeys() {
     let message = Refusal::new(Code::NotFound, "a\u{9b}31m\u{1b}[2J\u{202e}b\u{e9}").message;
-    assert!(message.starts_with("a\\u{9b}31m\\u{1b}[2J\\u{202e}b\u{e9}; "), "{message}");
+    assert!(
+        message.starts_with("a\\u{9b}31m\\u{1b}[2J\\u{202e}b\u{e9}; "),
+        "{message}"
+    );
 }
 
-/// Orders that fill `orders.list` with more than a ledger line holds, so that its answer lies in a blob.
+/// Orders that fill `orders.list` with more than a ledger line holds, so that its answer lies in a
+/// blob.
 fn with_an_answer_in_a_blob(scratch: &Scratch) -> (Vec<u8>, PathBuf) {
     let mut home = Home::open(scratch.home(), scratch.seams()).unwrap();
     let key = home.state().keys.values().next().unwrap().key_id.clone();
@@ -404,33 +498,45 @@ fn with_an_answer_in_a_blob(scratch: &Scratch) -> (Vec<u8>, PathBuf) {
     // Fills in the index alone are enough: the answer is what counts here.
     let fill = r#"{"order_id":"o-1","strategy":"trend","symbol":"BTC-USD","side":"buy","role":"entry","price":"1","size":"1","multiplier":"1","fee":"0","liquidity":"maker","realised":"0","market_time":"2026-02-21T12:00:00Z","recorded_at":"2026-02-21T12:00:00Z"}"#;
     for n in 0..60 {
-        home.store().insert_fill(1, n, &serde_json::from_str(fill).unwrap()).unwrap();
+        home.store()
+            .insert_fill(1, n, &serde_json::from_str(fill).unwrap())
+            .unwrap();
     }
     let bytes = envelope.to_json().into_bytes();
     fs::write(scratch.at("spool/in/fills.json"), &bytes).unwrap();
-    home.until_idle(false, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    home.until_idle(false, &AtomicBool::new(false), &mut |_| {})
+        .unwrap();
     home.finish("done").unwrap();
-    let blobs: Vec<PathBuf> =
-        fs::read_dir(scratch.at("audit/blobs")).unwrap().map(|e| e.unwrap().path()).collect();
+    let blobs: Vec<PathBuf> = fs::read_dir(scratch.at("audit/blobs"))
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .collect();
     assert_eq!(blobs.len(), 1);
     (bytes, blobs[0].clone())
 }
 
-/// A replay whose stored answer needs a blob that is gone was sealed first and could then not be answered, now
-/// and at every later start: one agent's file ended the gate for good.
+/// A replay whose stored answer needs a blob that is gone was sealed first and could then not be
+/// answered, now and at every later start: one agent's file ended the gate for good.
 #[test]
 fn a_lost_blob_costs_its_own_request_only() {
     let scratch = Scratch::new();
     let (request, blob) = with_an_answer_in_a_blob(&scratch);
     let answered = fs::read(scratch.at("spool/out/fills.json")).unwrap();
     fs::write(scratch.at("spool/in/again.json"), &request).unwrap();
-    assert_eq!(scratch.codes().get("again.json"), Some(&None), "with the blob it is a replay");
+    assert_eq!(
+        scratch.codes().get("again.json"),
+        Some(&None),
+        "with the blob it is a replay"
+    );
     fs::remove_file(blob).unwrap();
     fs::write(scratch.at("spool/in/again.json"), &request).unwrap();
     fs::write(scratch.at("spool/in/other.json"), "{}").unwrap();
     let codes = scratch.codes();
     assert_eq!(codes.get("again.json"), Some(&Some(Code::Internal)));
-    assert_eq!(codes.get("other.json"), Some(&Some(Code::MalformedEnvelope)));
+    assert_eq!(
+        codes.get("other.json"),
+        Some(&Some(Code::MalformedEnvelope))
+    );
     assert_eq!(
         fs::read(scratch.at("spool/out/fills.json")).unwrap(),
         answered,
@@ -439,31 +545,48 @@ fn a_lost_blob_costs_its_own_request_only() {
     assert!(scratch.codes().is_empty());
 }
 
-/// A full disk under a restarting service counted as an attempt of every request that waited: after three of
-/// them healthy requests, exits among them, were refused as poisoned.
+/// A full disk under a restarting service counted as an attempt of every request that waited: after
+/// three of them healthy requests, exits among them, were refused as poisoned.
 #[test]
 fn a_failing_disk_is_no_attempt_of_the_request() {
     let mut scratch = Scratch::new();
     fs::write(scratch.at("spool/work/1~1~flat~r.json"), "{}").unwrap();
-    scratch.errors.insert("append audit/log-00000001.jsonl".to_owned(), ENOSPC);
+    scratch
+        .errors
+        .insert("append audit/log-00000001.jsonl".to_owned(), ENOSPC);
     for _ in 0..5 {
         assert!(scratch.run().is_err());
-        let left: Vec<_> =
-            fs::read_dir(scratch.at("spool/work")).unwrap().map(|e| e.unwrap().file_name()).collect();
+        let left: Vec<_> = fs::read_dir(scratch.at("spool/work"))
+            .unwrap()
+            .map(|e| e.unwrap().file_name())
+            .collect();
         assert_eq!(left, ["1~1~flat~r.json"]);
     }
     scratch.errors.clear();
-    assert_eq!(scratch.codes().get("r.json"), Some(&Some(Code::MalformedEnvelope)));
-    assert!(fs::read_dir(scratch.at("spool/work")).unwrap().next().is_none());
+    assert_eq!(
+        scratch.codes().get("r.json"),
+        Some(&Some(Code::MalformedEnvelope))
+    );
+    assert!(
+        fs::read_dir(scratch.at("spool/work"))
+            .unwrap()
+            .next()
+            .is_none()
+    );
 }
 
-/// With a link in place of its `new`, an agent had the gate move files from anywhere into `spool/work`.
+/// With a link in place of its `new`, an agent had the gate move files from anywhere into
+/// `spool/work`.
 #[test]
 fn a_link_on_the_way_to_an_agents_files_leads_nowhere() {
     let scratch = Scratch::new();
     let principals = scratch.at("rules/principals.yaml");
     let text = fs::read_to_string(&principals).unwrap();
-    fs::write(&principals, format!("{text}  - {{name: bot, role: agent, spool: bot}}\n")).unwrap();
+    fs::write(
+        &principals,
+        format!("{text}  - {{name: bot, role: agent, spool: bot}}\n"),
+    )
+    .unwrap();
     assert!(scratch.codes().is_empty());
     fs::create_dir(scratch.at("elsewhere")).unwrap();
     fs::write(scratch.at("elsewhere/secret.json"), "{}").unwrap();
@@ -473,27 +596,40 @@ fn a_link_on_the_way_to_an_agents_files_leads_nowhere() {
     let inside = Path::new("spool/in/bot/new/secret.json");
     assert!(disk.read(inside, 100).is_err());
     assert!(disk.stat(inside).is_err());
-    assert!(disk.rename_new(inside, Path::new("spool/work/1~1~agent-bot~secret.json")).is_err());
+    assert!(
+        disk.rename_new(inside, Path::new("spool/work/1~1~agent-bot~secret.json"))
+            .is_err()
+    );
     assert!(scratch.codes().is_empty());
     assert!(scratch.at("elsewhere/secret.json").exists());
 }
 
-/// A file that was refused unread, because it was linked twice, was matched by its bytes after a crash: unlinked
-/// meanwhile, it had other ones than its decision and was decided again.
+/// A file that was refused unread, because it was linked twice, was matched by its bytes after a
+/// crash: unlinked meanwhile, it had other ones than its decision and was decided again.
 #[test]
 fn a_claim_is_known_by_its_place_not_by_what_it_holds_now() {
     let mut scratch = Scratch::new();
     fs::write(scratch.at("elsewhere"), "{}").unwrap();
     fs::hard_link(scratch.at("elsewhere"), scratch.at("spool/in/r.json")).unwrap();
     // Killed, as it were, between the answer and the retirement of the claim.
-    scratch.errors.insert("rename to spool/rejected/".to_owned(), ENOSPC);
+    scratch
+        .errors
+        .insert("rename to spool/rejected/".to_owned(), ENOSPC);
     assert!(scratch.run().is_err());
     scratch.errors.clear();
     assert!(scratch.at("spool/out/r.json.error.json").exists());
     fs::remove_file(scratch.at("elsewhere")).unwrap();
     assert!(scratch.codes().is_empty(), "decided once");
-    assert!(fs::read_dir(scratch.at("spool/work")).unwrap().next().is_none());
-    assert_eq!(fs::read_dir(scratch.at("spool/rejected")).unwrap().count(), 1);
+    assert!(
+        fs::read_dir(scratch.at("spool/work"))
+            .unwrap()
+            .next()
+            .is_none()
+    );
+    assert_eq!(
+        fs::read_dir(scratch.at("spool/rejected")).unwrap().count(),
+        1
+    );
 }
 
 /// What `rebuild` makes is what the next start finds, whether there was an index before or not.
@@ -518,8 +654,8 @@ fn a_rebuilt_index_is_there_when_it_is_opened_again() {
     }
 }
 
-/// An older copy of the ledger under a newer index was accepted with a remark. An index that cannot show that it was at a
-/// head of this log is made again, and that is told.
+/// An older copy of the ledger under a newer index was accepted with a remark. An index that cannot
+/// show that it was at a head of this log is made again, and that is told.
 #[test]
 fn an_index_of_lines_that_are_gone_is_told() {
     let scratch = Scratch::new();
@@ -528,17 +664,35 @@ fn an_index_of_lines_that_are_gone_is_told() {
     let older = (fs::read(&log).unwrap(), fs::read(&checkpoint).unwrap());
     fs::write(scratch.at("spool/in/r.json"), "{}").unwrap();
     assert_eq!(scratch.codes().len(), 1);
-    assert!(!Home::open(scratch.home(), scratch.seams()).unwrap().index_was_elsewhere);
+    assert!(
+        !Home::open(scratch.home(), scratch.seams())
+            .unwrap()
+            .index_was_elsewhere
+    );
     fs::write(&log, older.0).unwrap();
     fs::write(&checkpoint, older.1).unwrap();
-    assert_eq!(Home::open(scratch.home(), scratch.seams()).err().unwrap().exit(), Exit::LedgerCorrupt);
+    assert_eq!(
+        Home::open(scratch.home(), scratch.seams())
+            .err()
+            .unwrap()
+            .exit(),
+        Exit::LedgerCorrupt
+    );
     let index = rusqlite::Connection::open(scratch.at("state/state.db")).unwrap();
     let other = r#"UPDATE tip SET position = json_set(position, '$.seal_sig', '')"#;
-    index.execute_batch(&format!("{other}; DELETE FROM snapshot")).unwrap();
+    index
+        .execute_batch(&format!("{other}; DELETE FROM snapshot"))
+        .unwrap();
     drop(index);
-    assert!(Home::open(scratch.home(), scratch.seams()).unwrap().index_was_elsewhere);
     assert!(
-        !Home::open(scratch.home(), scratch.seams()).unwrap().index_was_elsewhere,
+        Home::open(scratch.home(), scratch.seams())
+            .unwrap()
+            .index_was_elsewhere
+    );
+    assert!(
+        !Home::open(scratch.home(), scratch.seams())
+            .unwrap()
+            .index_was_elsewhere,
         "once it is made again"
     );
 }
@@ -547,16 +701,30 @@ fn an_index_of_lines_that_are_gone_is_told() {
 #[test]
 fn a_lost_copy_of_the_rulebook_is_made_again() {
     let scratch = Scratch::new();
-    let hash = Home::open(scratch.home(), scratch.seams()).unwrap().rulebook().hash.clone();
+    let hash = Home::open(scratch.home(), scratch.seams())
+        .unwrap()
+        .rulebook()
+        .hash
+        .clone();
     let copy = scratch.at(&format!("audit/rulebooks/{hash}.json"));
     fs::remove_file(&copy).unwrap();
-    assert_eq!(Home::open(scratch.home(), scratch.seams()).unwrap().rulebook().hash, hash);
+    assert_eq!(
+        Home::open(scratch.home(), scratch.seams())
+            .unwrap()
+            .rulebook()
+            .hash,
+        hash
+    );
     assert!(copy.exists());
     // With other rules in their place those come into force, and the ledger says so.
     fs::remove_file(&copy).unwrap();
     let safety = scratch.at("rules/safety.yaml");
     let text = fs::read_to_string(&safety).unwrap();
-    fs::write(&safety, text.replace("max_daily_loss: 250", "max_daily_loss: 200")).unwrap();
+    fs::write(
+        &safety,
+        text.replace("max_daily_loss: 250", "max_daily_loss: 200"),
+    )
+    .unwrap();
     let mut home = Home::open(scratch.home(), scratch.seams()).unwrap();
     home.write_news().unwrap();
     assert_ne!(home.rulebook().hash, hash);
@@ -587,8 +755,16 @@ fn an_order_that_cannot_be_filled_is_named_in_the_answer() {
         file_name: "f".to_owned(),
     };
     let request = prepared("owner", Body::of::<MarketImport>(import));
-    let lookups = Lookups { rows: Some(rows), ..Lookups::default() };
+    let lookups = Lookups {
+        rows: Some(rows),
+        ..Lookups::default()
+    };
     let decided = decide(&state, &rules, &request, &lookups, now(), 9);
     let data = decided.decision.data.unwrap();
-    assert!(data.get().contains(r#""left_open":[{"order_id":"o-1","reason":"#), "{}", data.get());
+    assert!(
+        data.get()
+            .contains(r#""left_open":[{"order_id":"o-1","reason":"#),
+        "{}",
+        data.get()
+    );
 }

@@ -10,7 +10,13 @@ use crate::kit::unlimited::lift_message_rates;
 use crate::kit::world::{World, code_of};
 
 /// Half forged signatures, half good queries.
-fn fill(count: usize, timestamp: &str, source: &str, key: &SignKey, mut put: impl FnMut(&str, &str)) {
+fn fill(
+    count: usize,
+    timestamp: &str,
+    source: &str,
+    key: &SignKey,
+    mut put: impl FnMut(&str, &str),
+) {
     for n in 0..count {
         let id = format!("q{n:06}");
         let signature = match n % 2 {
@@ -31,7 +37,9 @@ fn a_backlog_of_5_000_files() {
     let mut home = world.open();
     let key = SignKey::Hmac(world.keys["trend-bot"].1);
     let now = world.now().to_string();
-    fill(5000, &now, "trend-bot", &key, |name, text| world.drop_file("", name, text));
+    fill(5000, &now, "trend-bot", &key, |name, text| {
+        world.drop_file("", name, text)
+    });
     let (mut good, mut forged) = (0, 0);
     loop {
         let round = home.round(false).unwrap();
@@ -44,12 +52,23 @@ fn a_backlog_of_5_000_files() {
                     forged += 1;
                 }
             }
-            assert!(world.root.join("spool").join(&outcome.decision.answer).is_file());
+            assert!(
+                world
+                    .root
+                    .join("spool")
+                    .join(&outcome.decision.answer)
+                    .is_file()
+            );
         }
         if !round.more {
             break;
         }
     }
     assert_eq!((good, forged), (2500, 2500));
-    assert_eq!(fs::read_dir(world.root.join("spool/rejected")).unwrap().count(), 2500);
+    assert_eq!(
+        fs::read_dir(world.root.join("spool/rejected"))
+            .unwrap()
+            .count(),
+        2500
+    );
 }

@@ -21,12 +21,22 @@ fn requests_at_the_limits_of_age() {
         let mut query = world.draft("trend-bot", "orders.list", "{}");
         query.at_ms = at_ms;
         let outcome = world.decide(&mut home, &query);
-        assert_eq!(code_of(&outcome), expect, "query signed at {at_ms}: {}", message_of(&outcome));
+        assert_eq!(
+            code_of(&outcome),
+            expect,
+            "query signed at {at_ms}: {}",
+            message_of(&outcome)
+        );
         world.market(&mut home, "6800");
         let mut entry = world.resting("trend-bot", 0, "0.002");
         entry.at_ms = at_ms;
         let outcome = world.decide(&mut home, &entry);
-        assert_eq!(code_of(&outcome), expect, "entry signed at {at_ms}: {}", message_of(&outcome));
+        assert_eq!(
+            code_of(&outcome),
+            expect,
+            "entry signed at {at_ms}: {}",
+            message_of(&outcome)
+        );
         if let Some(order_id) = outcome.decision.order_id.filter(|_| expect.is_none()) {
             let cancel = format!(r#"{{"order_id":"{order_id}"}}"#);
             world.ask_ok(&mut home, "trend-bot", "order.cancel", &cancel);
@@ -42,13 +52,20 @@ fn late_exits_pass_until_a_day_old() {
     world.position(&mut home, "trend-bot", 0, "0.02");
     world.pass_ms(2 * 86_400_000);
     world.market(&mut home, "6800");
-    for (at_ms, expect) in
-        [(-86_400_000 + 1, None), (-86_400_000, None), (-86_400_001, Some(Code::TimestampStale))]
-    {
+    for (at_ms, expect) in [
+        (-86_400_000 + 1, None),
+        (-86_400_000, None),
+        (-86_400_001, Some(Code::TimestampStale)),
+    ] {
         let mut exit = world.exit("trend-bot", "0.001");
         exit.at_ms = at_ms;
         let outcome = world.decide(&mut home, &exit);
-        assert_eq!(code_of(&outcome), expect, "exit signed at {at_ms}: {}", message_of(&outcome));
+        assert_eq!(
+            code_of(&outcome),
+            expect,
+            "exit signed at {at_ms}: {}",
+            message_of(&outcome)
+        );
     }
 }
 
@@ -58,7 +75,11 @@ fn closed_until_accepted(world: &mut World, home: &mut Home) {
     let entry = world.entry("trend-bot", 2, "0.003");
     let refused = world.decide(home, &entry);
     assert_eq!(code_of(&refused), Some(Code::ChecksFailed));
-    assert!(message_of(&refused).contains("check `clock` failed"), "{}", message_of(&refused));
+    assert!(
+        message_of(&refused).contains("check `clock` failed"),
+        "{}",
+        message_of(&refused)
+    );
     let exit = world.exit("trend-bot", "0.001");
     let passed = world.decide(home, &exit);
     assert_eq!(code_of(&passed), None, "{}", message_of(&passed));
@@ -73,7 +94,12 @@ fn closed_until_accepted(world: &mut World, home: &mut Home) {
     let entry = world.entry("trend-bot", 2, "0.003");
     let accepted = world.decide(home, &entry);
     assert_eq!(code_of(&accepted), None, "{}", message_of(&accepted));
-    assert!(world.ledger().iter().any(|line| line["kind"] == "clock_step"));
+    assert!(
+        world
+            .ledger()
+            .iter()
+            .any(|line| line["kind"] == "clock_step")
+    );
 }
 
 #[test]
@@ -112,7 +138,8 @@ fn agents_get_no_powers_of_people() {
     let mut home = world.open();
     let (key_id, _) = world.new_key();
     let own = world.keys["trend-bot"].0.clone();
-    let add = format!(r#"{{"principal":"trend-bot","key_id":"{key_id}","algorithm":"hmac-sha256"}}"#);
+    let add =
+        format!(r#"{{"principal":"trend-bot","key_id":"{key_id}","algorithm":"hmac-sha256"}}"#);
     let rotate = format!(
         r#"{{"principal":"trend-bot","key_id":"{key_id}","algorithm":"hmac-sha256","others_end":"2030-01-01T00:00:00Z"}}"#
     );
@@ -125,27 +152,61 @@ fn agents_get_no_powers_of_people() {
             ("account.adjust", r#"{"amount":"1","reason":"r"}"#),
             ("keys.add", &add),
             ("keys.rotate", &rotate),
-            ("keys.revoke", &format!(r#"{{"key_id":"{own}","reason":"r"}}"#)),
+            (
+                "keys.revoke",
+                &format!(r#"{{"key_id":"{own}","reason":"r"}}"#),
+            ),
         ] {
             let outcome = world.ask(&mut home, source, action, payload);
-            assert_eq!(code_of(&outcome), Some(Code::NotPermitted), "{source} {action}");
+            assert_eq!(
+                code_of(&outcome),
+                Some(Code::NotPermitted),
+                "{source} {action}"
+            );
         }
     }
-    for payload in [r#"{"principal":"alpha-bot","reason":"r"}"#, r#"{"principal":"owner","reason":"r"}"#] {
+    for payload in [
+        r#"{"principal":"alpha-bot","reason":"r"}"#,
+        r#"{"principal":"owner","reason":"r"}"#,
+    ] {
         let outcome = world.ask(&mut home, "trend-bot", "halt.set", payload);
         assert_eq!(code_of(&outcome), Some(Code::NotPermitted), "{payload}");
     }
-    for (source, action) in [("owner", "order.cancel"), ("prices", "order.cancel"), ("prices", "halt.set")] {
-        let payload = if action == "halt.set" { r#"{"reason":"r"}"# } else { r#"{"order_id":"o-1"}"# };
+    for (source, action) in [
+        ("owner", "order.cancel"),
+        ("prices", "order.cancel"),
+        ("prices", "halt.set"),
+    ] {
+        let payload = if action == "halt.set" {
+            r#"{"reason":"r"}"#
+        } else {
+            r#"{"order_id":"o-1"}"#
+        };
         let outcome = world.ask(&mut home, source, action, payload);
-        assert_eq!(code_of(&outcome), Some(Code::NotPermitted), "{source} {action}");
+        assert_eq!(
+            code_of(&outcome),
+            Some(Code::NotPermitted),
+            "{source} {action}"
+        );
     }
-    assert_eq!((&before.halts, &before.keys), (&home.state().halts, &home.state().keys));
+    assert_eq!(
+        (&before.halts, &before.keys),
+        (&home.state().halts, &home.state().keys)
+    );
     assert_eq!(before.book.account.cash, home.state().book.account.cash);
     // Without a name an agent halts itself, and only itself.
     world.ask_ok(&mut home, "trend-bot", "halt.set", r#"{"reason":"r"}"#);
-    let halted: Vec<&str> = home.state().halts.principals.keys().map(|name| name.as_str()).collect();
-    assert_eq!((halted, &home.state().halts.all), (vec!["trend-bot"], &None));
+    let halted: Vec<&str> = home
+        .state()
+        .halts
+        .principals
+        .keys()
+        .map(|name| name.as_str())
+        .collect();
+    assert_eq!(
+        (halted, &home.state().halts.all),
+        (vec!["trend-bot"], &None)
+    );
 }
 
 #[test]
@@ -161,13 +222,20 @@ fn a_revoked_key_stops_at_once_and_a_rotated_one_at_its_end() {
     world.ask_ok(&mut home, "owner", "keys.rotate", &rotate);
     let mut with = |world: &mut World, secret: &[u8; 32]| {
         let draft = world.draft("trend-bot", "orders.list", "{}");
-        world.drop_file("", &format!("{}.json", draft.id), world.sign_with(&draft, secret));
+        world.drop_file(
+            "",
+            &format!("{}.json", draft.id),
+            world.sign_with(&draft, secret),
+        );
         let mut outcomes = world.drain(&mut home);
         assert_eq!(outcomes.len(), 1);
         code_of(&outcomes.remove(0))
     };
     world.clock.set(end.plus_ms(-1));
-    assert_eq!((with(&mut world, &old_secret), with(&mut world, &new_secret)), (None, None));
+    assert_eq!(
+        (with(&mut world, &old_secret), with(&mut world, &new_secret)),
+        (None, None)
+    );
     world.clock.set(end);
     assert_eq!(with(&mut world, &old_secret), Some(Code::SignatureInvalid));
     assert_eq!(with(&mut world, &new_secret), None);
@@ -177,10 +245,16 @@ fn a_revoked_key_stops_at_once_and_a_rotated_one_at_its_end() {
     world.clock.set(end.plus_ms(1000));
 
     // A revocation counts for requests of its own batch, prepared before it was decided.
-    world.keys.insert("trend-bot".to_owned(), (new_id.clone(), new_secret));
+    world
+        .keys
+        .insert("trend-bot".to_owned(), (new_id.clone(), new_secret));
     let mut waiting = Vec::new();
     for n in 0..5 {
-        let mut draft = world.draft("trend-bot", if n == 0 { "halt.set" } else { "orders.list" }, "{}");
+        let mut draft = world.draft(
+            "trend-bot",
+            if n == 0 { "halt.set" } else { "orders.list" },
+            "{}",
+        );
         if n == 0 {
             draft.payload = r#"{"reason":"zz"}"#.to_owned();
             // Behind the revocation in the same lane.
@@ -195,17 +269,30 @@ fn a_revoked_key_stops_at_once_and_a_rotated_one_at_its_end() {
     let outcomes = world.drain(&mut home);
     assert_eq!(outcomes.len(), 6);
     for (id, bytes) in &waiting {
-        let outcome = outcomes.iter().find(|o| o.decision.request_id.as_deref() == Some(id)).unwrap();
+        let outcome = outcomes
+            .iter()
+            .find(|o| o.decision.request_id.as_deref() == Some(id))
+            .unwrap();
         assert_eq!(code_of(outcome), Some(Code::SignatureInvalid), "{id}");
         assert_eq!(outcome.decision.answer, format!("out/{id}.json.error.json"));
         assert!(!world.answer_path("", &format!("{id}.json")).exists());
-        let kept = outcome.decision.kept.as_ref().expect("bytes without a good signature are kept");
-        assert_eq!(std::fs::read_to_string(world.root.join("spool").join(kept)).unwrap(), *bytes);
+        let kept = outcome
+            .decision
+            .kept
+            .as_ref()
+            .expect("bytes without a good signature are kept");
+        assert_eq!(
+            std::fs::read_to_string(world.root.join("spool").join(kept)).unwrap(),
+            *bytes
+        );
     }
     assert_ne!(old_id, new_id);
     let mut after = world.draft("trend-bot", "orders.list", "{}");
     after.at_ms = -1000;
-    assert_eq!(code_of(&world.decide(&mut home, &after)), Some(Code::SignatureInvalid));
+    assert_eq!(
+        code_of(&world.decide(&mut home, &after)),
+        Some(Code::SignatureInvalid)
+    );
     // The last key of the last person stays, or nobody could lift a halt again.
     let second = world.keys["second"].0.clone();
     let first = world.keys["owner"].0.clone();
@@ -215,8 +302,8 @@ fn a_revoked_key_stops_at_once_and_a_rotated_one_at_its_end() {
     assert_eq!(code_of(&outcome), Some(Code::StateConflict));
 }
 
-/// What was signed after a wide step back looked as old as the step: exits were refused, and so was the
-/// request that accepts the clock.
+/// What was signed after a wide step back looked as old as the step: exits were refused, and so was
+/// the request that accepts the clock.
 #[test]
 fn exits_and_people_are_heard_after_any_step_back() {
     for hours in [1, 20, 25, 24 * 400] {
@@ -233,20 +320,30 @@ fn exits_and_people_are_heard_after_any_step_back() {
         let exit = world.exit("trend-bot", "0.001");
         for draft in [exit, with_its_own_clock, query, halt, accept] {
             let outcome = world.decide(&mut home, &draft);
-            assert_eq!(code_of(&outcome), None, "{hours} h: {} {}", draft.action, message_of(&outcome));
+            assert_eq!(
+                code_of(&outcome),
+                None,
+                "{hours} h: {} {}",
+                draft.action,
+                message_of(&outcome)
+            );
         }
         let entry = world.entry("trend-bot", 2, "0.003");
         assert!(code_of(&world.decide(&mut home, &entry)).is_some());
         // What is older than the step is as old as ever.
         let mut query = world.draft("trend-bot", "orders.list", "{}");
         query.at_ms = -302_000;
-        assert_eq!(code_of(&world.decide(&mut home, &query)), Some(Code::TimestampStale), "{hours} h");
+        assert_eq!(
+            code_of(&world.decide(&mut home, &query)),
+            Some(Code::TimestampStale),
+            "{hours} h"
+        );
     }
 }
 
-/// The ledger's clock never went back, so the batch after `clock.accept` found the same step again: entries
-/// stayed closed until the machine's clock had caught up. And a key that a person had revoked must not come
-/// back with the earlier time.
+/// The ledger's clock never went back, so the batch after `clock.accept` found the same step again:
+/// entries stayed closed until the machine's clock had caught up. And a key that a person had
+/// revoked must not come back with the earlier time.
 #[test]
 fn an_accepted_clock_counts_from_the_next_batch_on() {
     let mut world = World::new(48);
@@ -268,11 +365,17 @@ fn an_accepted_clock_counts_from_the_next_batch_on() {
     assert_eq!((after.fault, after.accepted), (None, false));
     assert!(after.last.unwrap() < before, "the machine's time counts");
     let revoked = world.draft("other-bot", "orders.list", "{}");
-    assert_eq!(code_of(&world.decide(&mut home, &revoked)), Some(Code::SignatureInvalid));
+    assert_eq!(
+        code_of(&world.decide(&mut home, &revoked)),
+        Some(Code::SignatureInvalid)
+    );
     // From here on a step back is one again.
     world.clock.set(after.last.unwrap().plus_ms(-3000));
     home.write_news().unwrap();
     assert!(home.state().clock.fault.is_some());
     drop(home);
-    assert!(world.open().state().clock.fault.is_some(), "folded from the ledger it is the same");
+    assert!(
+        world.open().state().clock.fault.is_some(),
+        "folded from the ledger it is the same"
+    );
 }

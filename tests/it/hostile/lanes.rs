@@ -8,7 +8,10 @@ use spoolgate_wire::code::Code;
 use crate::kit::world::{Draft, World, code_of, message_of};
 
 fn place(outcomes: &[Outcome], draft: &Draft) -> usize {
-    outcomes.iter().position(|o| o.decision.request_id.as_deref() == Some(&draft.id)).unwrap()
+    outcomes
+        .iter()
+        .position(|o| o.decision.request_id.as_deref() == Some(&draft.id))
+        .unwrap()
 }
 
 /// A position with a stop, and a resting entry of the same agent.
@@ -41,11 +44,19 @@ fn protected_lane() {
     query.id = "aab-query".to_owned();
     let mut exit = world.exit("trend-bot", "0.001");
     exit.id = "zx-exit".to_owned();
-    let mut cancel = world.draft("trend-bot", "order.cancel", &format!(r#"{{"order_id":"{resting}"}}"#));
+    let mut cancel = world.draft(
+        "trend-bot",
+        "order.cancel",
+        &format!(r#"{{"order_id":"{resting}"}}"#),
+    );
     cancel.id = "zy-cancel".to_owned();
     let mut tight = tighten(&mut world, &position, "6750");
     tight.id = "zz-tighten".to_owned();
-    let mut control = world.draft("owner", "account.adjust", r#"{"amount":"1","reason":"more"}"#);
+    let mut control = world.draft(
+        "owner",
+        "account.adjust",
+        r#"{"amount":"1","reason":"more"}"#,
+    );
     control.id = "zzz-control".to_owned();
     let mut feed = world.import_draft(&home, "6801");
     feed.id = "zzzz-feed".to_owned();
@@ -54,17 +65,31 @@ fn protected_lane() {
     }
     let outcomes = world.drain(&mut home);
     assert_eq!(outcomes.len(), 7);
-    let lanes: Vec<Lane> = outcomes.iter().map(|outcome| outcome.decision.lane).collect();
-    let expect = [Lane::Feed, Lane::Control, Lane::Protected, Lane::Protected, Lane::Protected];
+    let lanes: Vec<Lane> = outcomes
+        .iter()
+        .map(|outcome| outcome.decision.lane)
+        .collect();
+    let expect = [
+        Lane::Feed,
+        Lane::Control,
+        Lane::Protected,
+        Lane::Protected,
+        Lane::Protected,
+    ];
     assert_eq!(lanes[..5], expect);
     assert_eq!(lanes[5..], [Lane::Ordinary, Lane::Ordinary]);
-    assert_eq!((place(&outcomes, &feed), place(&outcomes, &control)), (0, 1));
+    assert_eq!(
+        (place(&outcomes, &feed), place(&outcomes, &control)),
+        (0, 1)
+    );
     assert_eq!((place(&outcomes, &entry), place(&outcomes, &query)), (5, 6));
     for outcome in &outcomes {
         assert_eq!(code_of(outcome), None, "{:?}", outcome.answer);
     }
-    let batches: std::collections::BTreeSet<u64> =
-        outcomes.iter().map(|outcome| home.decision(outcome.seq).unwrap().0).collect();
+    let batches: std::collections::BTreeSet<u64> = outcomes
+        .iter()
+        .map(|outcome| home.decision(outcome.seq).unwrap().0)
+        .collect();
     assert_eq!(batches.len(), 1, "all in one batch");
 }
 
@@ -82,22 +107,52 @@ fn a_halt_in_the_batch_stops_its_entries_and_no_exit() {
     }
     let outcomes = world.drain(&mut home);
     let code = |draft| code_of(&outcomes[place(&outcomes, draft)]);
-    assert_eq!((code(&entry), code(&exit), code(&halt)), (Some(Code::ChecksFailed), None, None));
+    assert_eq!(
+        (code(&entry), code(&exit), code(&halt)),
+        (Some(Code::ChecksFailed), None, None)
+    );
 }
 
 /// An entry is refused by this check; exit, cancel and tighten pass.
-fn only_exits(world: &mut World, home: &mut Home, check: &str, orders: &(String, String), stop: &str) {
+fn only_exits(
+    world: &mut World,
+    home: &mut Home,
+    check: &str,
+    orders: &(String, String),
+    stop: &str,
+) {
     let entry = world.entry("trend-bot", 2, "0.003");
     let refused = world.decide(home, &entry);
-    let failed: Vec<&str> =
-        refused.decision.checks.iter().filter(|row| !row.passed).map(|row| &*row.name).collect();
+    let failed: Vec<&str> = refused
+        .decision
+        .checks
+        .iter()
+        .filter(|row| !row.passed)
+        .map(|row| &*row.name)
+        .collect();
     assert!(failed.contains(&check), "{check}: {failed:?}");
-    assert!(matches!(code_of(&refused), Some(Code::ChecksFailed | Code::RulebookInvalid)), "{check}");
+    assert!(
+        matches!(
+            code_of(&refused),
+            Some(Code::ChecksFailed | Code::RulebookInvalid)
+        ),
+        "{check}"
+    );
     let tight = tighten(world, &orders.0, stop);
-    let cancel = world.draft("trend-bot", "order.cancel", &format!(r#"{{"order_id":"{}"}}"#, orders.1));
+    let cancel = world.draft(
+        "trend-bot",
+        "order.cancel",
+        &format!(r#"{{"order_id":"{}"}}"#, orders.1),
+    );
     for draft in [world.exit("trend-bot", "0.001"), tight, cancel] {
         let passed = world.decide(home, &draft);
-        assert_eq!(code_of(&passed), None, "{check}: {} {}", draft.action, message_of(&passed));
+        assert_eq!(
+            code_of(&passed),
+            None,
+            "{check}: {} {}",
+            draft.action,
+            message_of(&passed)
+        );
         assert_eq!(passed.decision.lane, Lane::Protected);
     }
 }
@@ -113,10 +168,25 @@ fn exits_go_on_under_every_halt_and_limit() {
 
     world.ask_ok(&mut home, "owner", "halt.set", r#"{"reason":"all"}"#);
     only_exits(&mut world, &mut home, "manual_halt", &orders, "6710");
-    world.ask_ok(&mut home, "owner", "halt.clear", r#"{"scope":"all","reason":"seen"}"#);
-    world.ask_ok(&mut home, "owner", "halt.set", r#"{"principal":"trend-bot","reason":"one"}"#);
+    world.ask_ok(
+        &mut home,
+        "owner",
+        "halt.clear",
+        r#"{"scope":"all","reason":"seen"}"#,
+    );
+    world.ask_ok(
+        &mut home,
+        "owner",
+        "halt.set",
+        r#"{"principal":"trend-bot","reason":"one"}"#,
+    );
     only_exits(&mut world, &mut home, "manual_halt", &orders, "6711");
-    world.ask_ok(&mut home, "owner", "halt.clear", r#"{"scope":{"principal":"trend-bot"},"reason":"seen"}"#);
+    world.ask_ok(
+        &mut home,
+        "owner",
+        "halt.clear",
+        r#"{"scope":{"principal":"trend-bot"},"reason":"seen"}"#,
+    );
 
     std::fs::write(&halt_file, "").unwrap();
     only_exits(&mut world, &mut home, "manual_halt", &orders, "6712");
@@ -134,7 +204,10 @@ fn exits_go_on_under_every_halt_and_limit() {
     let mut strict = good.clone();
     for (from, to) in [
         ("max_single_position: 0.05", "max_single_position: 0.00001"),
-        ("max_single_trade_risk: 0.02", "max_single_trade_risk: 0.0000001"),
+        (
+            "max_single_trade_risk: 0.02",
+            "max_single_trade_risk: 0.0000001",
+        ),
         ("max_total_exposure: 0.50", "max_total_exposure: 0.00001"),
         ("max_daily_loss: 250", "max_daily_loss: 0.01"),
         ("max_drawdown: 0.15", "max_drawdown: 0.000001"),
@@ -159,7 +232,12 @@ fn exits_go_on_under_every_halt_and_limit() {
     std::fs::write(&safety, good).unwrap();
     world.settle(&mut home);
     world.market(&mut home, "6800");
-    world.ask_ok(&mut home, "owner", "halt.clear", r#"{"scope":"drawdown","reason":"seen"}"#);
+    world.ask_ok(
+        &mut home,
+        "owner",
+        "halt.clear",
+        r#"{"scope":"drawdown","reason":"seen"}"#,
+    );
     let entry = world.entry("trend-bot", 2, "0.003");
     let accepted = world.decide(&mut home, &entry);
     assert_eq!(code_of(&accepted), None, "{:?}", accepted.answer.error);
@@ -181,12 +259,18 @@ fn a_strategy_that_keeps_losing_waits_for_a_person() {
     home = world.open();
     let entry = world.entry("trend-bot", 1, "0.019");
     let refused = world.decide(&mut home, &entry);
-    assert!(message_of(&refused).contains("check `loss_streak` failed"), "{}", message_of(&refused));
+    assert!(
+        message_of(&refused).contains("check `loss_streak` failed"),
+        "{}",
+        message_of(&refused)
+    );
     let others = world.entry("other-bot", 1, "0.002");
     assert_eq!(code_of(&world.decide(&mut home, &others)), None);
     let clear = |name: &str| format!(r#"{{"scope":{{"strategy":"{name}"}},"reason":"seen"}}"#);
-    for (who, name, code) in [("trend-bot", "trend", Code::NotPermitted), ("owner", "nobody", Code::NotFound)]
-    {
+    for (who, name, code) in [
+        ("trend-bot", "trend", Code::NotPermitted),
+        ("owner", "nobody", Code::NotFound),
+    ] {
         let outcome = world.ask(&mut home, who, "halt.clear", &clear(name));
         assert_eq!(code_of(&outcome), Some(code), "{who} {name}");
     }
@@ -212,9 +296,14 @@ fn fairness() {
     let first = home.round(false).unwrap().outcomes;
     assert!(first.len() <= 256);
     let answered = |outcomes: &[Outcome], draft: &Draft| {
-        outcomes.iter().any(|outcome| outcome.decision.request_id.as_deref() == Some(&draft.id))
+        outcomes
+            .iter()
+            .any(|outcome| outcome.decision.request_id.as_deref() == Some(&draft.id))
     };
-    assert!(answered(&first, &one) && answered(&first, &flat), "both in the first batch");
+    assert!(
+        answered(&first, &one) && answered(&first, &flat),
+        "both in the first batch"
+    );
 
     // Again while the many keep coming, and with files so large that one closes a batch.
     let mut rounds = 0;
@@ -223,7 +312,11 @@ fn fairness() {
         for k in 0..5 {
             world.inbox("alpha-dir", b"");
             let draft = query(&mut world, "alpha-bot");
-            world.drop_file("alpha-dir", &format!("big-{n}-{k}.json"), padded(world.sign(&draft)));
+            world.drop_file(
+                "alpha-dir",
+                &format!("big-{n}-{k}.json"),
+                padded(world.sign(&draft)),
+            );
         }
         let one = query(&mut world, "beta-bot");
         world.send(&one);
@@ -239,7 +332,8 @@ fn fairness() {
     assert!(world.drain(&mut home).is_empty() && !rest.is_empty());
 }
 
-/// A gap that the rules call implausible waits for a person, by symbol; funding comes from feeds, once, and tells.
+/// A gap that the rules call implausible waits for a person, by symbol; funding comes from feeds,
+/// once, and tells.
 #[test]
 fn gaps_wait_for_people_and_funding_comes_from_feeds() {
     let mut world = World::new(37);
@@ -247,7 +341,11 @@ fn gaps_wait_for_people_and_funding_comes_from_feeds() {
     let orders = position_and_resting(&mut world, &mut home);
     let path = world.root.join("rules/instruments.yaml");
     let plain = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, plain.replace("bar_s: 60", "bar_s: 60\n    max_gap: 0.001")).unwrap();
+    std::fs::write(
+        &path,
+        plain.replace("bar_s: 60", "bar_s: 60\n    max_gap: 0.001"),
+    )
+    .unwrap();
     world.settle(&mut home);
     world.market(&mut home, "6807");
     only_exits(&mut world, &mut home, "symbol_halt", &orders, "6710");
@@ -269,7 +367,11 @@ fn gaps_wait_for_people_and_funding_comes_from_feeds() {
         ("prices", rate("1", "08"), Code::MalformedPayload),
         ("prices", rate("null", "08"), Code::MalformedPayload),
         ("prices", rate("0.0001", "09"), Code::MarketRefused),
-        ("prices", rate("0.0001", "08").replace("BTC", "DOGE"), Code::MarketRefused),
+        (
+            "prices",
+            rate("0.0001", "08").replace("BTC", "DOGE"),
+            Code::MarketRefused,
+        ),
     ] {
         let refused = world.ask(&mut home, source, "funding.update", &payload);
         assert_eq!(code_of(&refused), Some(code), "{payload}");

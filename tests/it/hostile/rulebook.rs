@@ -1,4 +1,5 @@
-//! Rule files that cannot be used: entries are closed with file and line, exits go on, mending reopens.
+//! Rule files that cannot be used: entries are closed with file and line, exits go on, mending
+//! reopens.
 
 use spoolgate_home::Home;
 use spoolgate_wire::code::Code;
@@ -10,9 +11,17 @@ fn closed(world: &mut World, home: &mut Home, place: &str) {
     world.market(home, "6800");
     let entry = world.entry("trend-bot", 2, "0.003");
     let refused = world.decide(home, &entry);
-    assert_eq!(code_of(&refused), Some(Code::RulebookInvalid), "{place}: {:?}", refused.answer.error);
+    assert_eq!(
+        code_of(&refused),
+        Some(Code::RulebookInvalid),
+        "{place}: {:?}",
+        refused.answer.error
+    );
     let message = message_of(&refused);
-    assert!(message.contains(place) && message.ends_with(Code::RulebookInvalid.remedy()), "{message}");
+    assert!(
+        message.contains(place) && message.ends_with(Code::RulebookInvalid.remedy()),
+        "{message}"
+    );
     let exit = world.exit("trend-bot", "0.001");
     let passed = world.decide(home, &exit);
     assert_eq!(code_of(&passed), None, "{place}: {}", message_of(&passed));
@@ -36,12 +45,24 @@ fn broken_rules_close_entries_until_mended() {
         ("rules/safety.yaml", "rules/safety.yaml", |text| {
             Some(text.replace("max_total_capital: 5000", "max_total_capital: -5000"))
         }),
-        ("rules/principals.yaml", "rules/principals.yaml:2:", |text| {
-            Some(text.replace("role: human", "role: root"))
+        (
+            "rules/principals.yaml",
+            "rules/principals.yaml:2:",
+            |text| Some(text.replace("role: human", "role: root")),
+        ),
+        (
+            "rules/instruments.yaml",
+            "rules/strategies/alpha.yaml",
+            |_| None,
+        ),
+        (
+            "rules/strategies/trend.yaml",
+            "rules/principals.yaml",
+            |_| None,
+        ),
+        ("rules/note.txt", "rules/note.txt", |_| {
+            Some("a stray file".to_owned())
         }),
-        ("rules/instruments.yaml", "rules/strategies/alpha.yaml", |_| None),
-        ("rules/strategies/trend.yaml", "rules/principals.yaml", |_| None),
-        ("rules/note.txt", "rules/note.txt", |_| Some("a stray file".to_owned())),
     ];
     for (file, place, break_it) in cases {
         let path = world.root.join(file);
@@ -64,9 +85,19 @@ fn broken_rules_close_entries_until_mended() {
         world.market(&mut home, "6800");
         let entry = world.resting("trend-bot", 2, "0.002");
         let accepted = world.decide(&mut home, &entry);
-        assert_eq!(code_of(&accepted), None, "{place}: mended, {}", message_of(&accepted));
+        assert_eq!(
+            code_of(&accepted),
+            None,
+            "{place}: mended, {}",
+            message_of(&accepted)
+        );
         let order_id = accepted.decision.order_id.unwrap();
-        world.ask_ok(&mut home, "trend-bot", "order.cancel", &format!(r#"{{"order_id":"{order_id}"}}"#));
+        world.ask_ok(
+            &mut home,
+            "trend-bot",
+            "order.cancel",
+            &format!(r#"{{"order_id":"{order_id}"}}"#),
+        );
         world.pass_ms(31_000);
         let lines: Vec<String> = world
             .ledger()
@@ -74,13 +105,27 @@ fn broken_rules_close_entries_until_mended() {
             .filter(|line| line["kind"] == "rulebook")
             .map(|line| line["changes"].to_string())
             .collect();
-        let [.., faulted, loaded] = &lines[..] else { panic!("{lines:?}") };
-        assert!(faulted.contains("RulebookFaulted") && faulted.contains(place), "{faulted}");
-        assert!(loaded.contains("RulebookLoaded") && loaded.contains(&hash), "{loaded}");
+        let [.., faulted, loaded] = &lines[..] else {
+            panic!("{lines:?}")
+        };
+        assert!(
+            faulted.contains("RulebookFaulted") && faulted.contains(place),
+            "{faulted}"
+        );
+        assert!(
+            loaded.contains("RulebookLoaded") && loaded.contains(&hash),
+            "{loaded}"
+        );
     }
-    let faults =
-        world.ledger().iter().filter(|l| l["changes"].to_string().contains("RulebookFaulted")).count();
-    assert_eq!(faults, 8, "one line a fault, however often and by whom it is seen");
+    let faults = world
+        .ledger()
+        .iter()
+        .filter(|l| l["changes"].to_string().contains("RulebookFaulted"))
+        .count();
+    assert_eq!(
+        faults, 8,
+        "one line a fault, however often and by whom it is seen"
+    );
 }
 
 #[test]
@@ -91,12 +136,18 @@ fn a_key_is_revoked_under_broken_rules_too() {
     world.settle(&mut home);
     assert!(home.state().rulebook.fault.is_some());
     let key_id = world.keys["trend-bot"].0.clone();
-    world.ask_ok(&mut home, "owner", "keys.revoke", &format!(r#"{{"key_id":"{key_id}","reason":"r"}}"#));
+    world.ask_ok(
+        &mut home,
+        "owner",
+        "keys.revoke",
+        &format!(r#"{{"key_id":"{key_id}","reason":"r"}}"#),
+    );
     let outcome = world.ask(&mut home, "trend-bot", "orders.list", "{}");
     assert_eq!(code_of(&outcome), Some(Code::SignatureInvalid));
 }
 
-/// A fault that quotes a very long text must still fit its ledger line, or a bad file would stop exits.
+/// A fault that quotes a very long text must still fit its ledger line, or a bad file would stop
+/// exits.
 #[test]
 fn a_fault_of_any_length_leaves_the_gate_running() {
     let mut world = World::new(53);
@@ -104,7 +155,11 @@ fn a_fault_of_any_length_leaves_the_gate_running() {
     world.position(&mut home, "trend-bot", 0, "0.02");
     let path = world.root.join("rules/principals.yaml");
     let good = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, good.replace("role: feed", &format!("role: {}", "k".repeat(100_000)))).unwrap();
+    std::fs::write(
+        &path,
+        good.replace("role: feed", &format!("role: {}", "k".repeat(100_000))),
+    )
+    .unwrap();
     world.settle(&mut home);
     closed(&mut world, &mut home, "rules/principals.yaml:");
 }

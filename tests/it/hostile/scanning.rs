@@ -1,5 +1,6 @@
-//! What senders can do to the scan itself: files that never finish, that may not be opened or moved, and
-//! spool folders that are no folders. None of it may end the gate or cost anybody else an answer.
+//! What senders can do to the scan itself: files that never finish, that may not be opened or
+//! moved, and spool folders that are no folders. None of it may end the gate or cost anybody else
+//! an answer.
 
 use std::fs;
 use std::io;
@@ -10,8 +11,8 @@ use spoolgate_wire::code::Code;
 
 use crate::kit::world::{World, code_of};
 
-/// Files in a full batch used to hide the unfinished ones before them: their first sight was forgotten, and
-/// a run ended with them unanswered.
+/// Files in a full batch used to hide the unfinished ones before them: their first sight was
+/// forgotten, and a run ended with them unanswered.
 #[test]
 fn unfinished_files_before_a_full_batch_are_answered() {
     let world = World::new(61);
@@ -23,7 +24,10 @@ fn unfinished_files_before_a_full_batch_are_answered() {
         world.drop_file("", &format!("whole-{n}.json"), r#"{"id":1}"#);
     }
     let outcomes = world.drain(&mut home);
-    let unfinished = outcomes.iter().filter(|outcome| code_of(outcome) == Some(Code::MalformedJson)).count();
+    let unfinished = outcomes
+        .iter()
+        .filter(|outcome| code_of(outcome) == Some(Code::MalformedJson))
+        .count();
     assert_eq!((outcomes.len(), unfinished), (276, 20));
 }
 
@@ -41,7 +45,10 @@ fn patience_ends_under_steady_load() {
             world.drop_file("", &format!("w-{round}-{n}.json"), r#"{"id":1}"#);
         }
         let outcomes = home.round(false).unwrap().outcomes;
-        refused += outcomes.iter().filter(|outcome| code_of(outcome) == Some(Code::MalformedJson)).count();
+        refused += outcomes
+            .iter()
+            .filter(|outcome| code_of(outcome) == Some(Code::MalformedJson))
+            .count();
         world.pass_ms(200);
     }
     assert_eq!(refused, 20, "after 8 s");
@@ -56,24 +63,34 @@ fn more_unfinished_files_than_are_remembered() {
         world.drop_file("", &format!("half-{n}.json"), "{");
     }
     let start = world.now();
-    assert!(home.round(false).unwrap().outcomes.is_empty(), "not before two seconds");
+    assert!(
+        home.round(false).unwrap().outcomes.is_empty(),
+        "not before two seconds"
+    );
     let outcomes = world.drain(&mut home);
     assert_eq!(outcomes.len(), 4500);
-    assert!(outcomes.iter().all(|outcome| outcome.decision.timestamp.since_ms(start) >= 2000));
+    assert!(
+        outcomes
+            .iter()
+            .all(|outcome| outcome.decision.timestamp.since_ms(start) >= 2000)
+    );
 }
 
 /// A disk on which a verb fails for paths that hold `part`.
 fn failing(verb: &'static str, part: &'static str, errno: Errno) -> World {
     World::with_disk(
         64,
-        Box::new(move |called: &str, path: &Path, _: Option<&Path>, is_after: bool| {
-            let hit = !is_after && called == verb && path.to_string_lossy().contains(part);
-            hit.then(|| io::Error::from(errno))
-        }),
+        Box::new(
+            move |called: &str, path: &Path, _: Option<&Path>, is_after: bool| {
+                let hit = !is_after && called == verb && path.to_string_lossy().contains(part);
+                hit.then(|| io::Error::from(errno))
+            },
+        ),
     )
 }
 
-/// A writer may hold a lease on its file, and opening it without waiting then fails: that ended the gate.
+/// A writer may hold a lease on its file, and opening it without waiting then fails: that ended the
+/// gate.
 #[test]
 fn a_leased_file_ends_nothing() {
     let mut world = failing("read", "leased", Errno::AGAIN);
@@ -83,11 +100,14 @@ fn a_leased_file_ends_nothing() {
     world.send(&query);
     let outcomes = world.drain(&mut home);
     let codes: Vec<Option<Code>> = outcomes.iter().map(code_of).collect();
-    assert!(codes.contains(&None) && codes.contains(&Some(Code::Unreadable)), "{codes:?}");
+    assert!(
+        codes.contains(&None) && codes.contains(&Some(Code::Unreadable)),
+        "{codes:?}"
+    );
 }
 
-/// A directory that its owner closed may not be moved to another folder, nor may a mount point: that ended
-/// the gate. It stays, and everything else is answered.
+/// A directory that its owner closed may not be moved to another folder, nor may a mount point:
+/// that ended the gate. It stays, and everything else is answered.
 #[test]
 fn what_may_not_be_moved_ends_nothing() {
     for errno in [Errno::ACCESS, Errno::PERM, Errno::BUSY, Errno::XDEV] {
@@ -98,7 +118,11 @@ fn what_may_not_be_moved_ends_nothing() {
         let query = world.draft("trend-bot", "orders.list", "{}");
         world.send(&query);
         let outcomes = world.drain(&mut home);
-        assert_eq!(outcomes.iter().map(code_of).collect::<Vec<_>>(), [None], "{errno:?}");
+        assert_eq!(
+            outcomes.iter().map(code_of).collect::<Vec<_>>(),
+            [None],
+            "{errno:?}"
+        );
     }
 }
 
@@ -130,7 +154,11 @@ fn a_new_agents_folder_waits_for_its_rule() {
     fs::create_dir_all(world.root.join("spool/in/gamma-dir/new")).unwrap();
     let path = world.root.join("rules/principals.yaml");
     let rules = fs::read_to_string(&path).unwrap();
-    fs::write(&path, rules.replace("name: keyless-bot,", "name: keyless-bot, spool: gamma-dir,")).unwrap();
+    fs::write(
+        &path,
+        rules.replace("name: keyless-bot,", "name: keyless-bot, spool: gamma-dir,"),
+    )
+    .unwrap();
     world.drop_file("gamma-dir", "r.json", "{}");
     for _ in 0..20 {
         home.round(false).unwrap();
@@ -139,8 +167,8 @@ fn a_new_agents_folder_waits_for_its_rule() {
     assert!(world.answer_path("gamma-dir", "r.json.error.json").exists());
 }
 
-/// Directories are no requests: one under a principal's name stays, with all that is in it, because its rule
-/// may be missing for a moment only; any other is refused and kept whole.
+/// Directories are no requests: one under a principal's name stays, with all that is in it, because
+/// its rule may be missing for a moment only; any other is refused and kept whole.
 #[test]
 fn directories_are_refused_or_left_alone() {
     let world = World::new(67);
@@ -150,11 +178,18 @@ fn directories_are_refused_or_left_alone() {
         fs::write(world.inbox("", name.as_bytes()).join("r.json"), "{}").unwrap();
     }
     let outcomes = world.drain(&mut home);
-    let mut codes: Vec<&str> = outcomes.iter().filter_map(code_of).map(Code::name).collect();
+    let mut codes: Vec<&str> = outcomes
+        .iter()
+        .filter_map(code_of)
+        .map(Code::name)
+        .collect();
     codes.sort_unstable();
     assert_eq!(codes, ["BAD_FILE_NAME", "NOT_A_FILE"]);
     for outcome in outcomes {
-        let kept = world.root.join("spool").join(outcome.decision.kept.unwrap());
+        let kept = world
+            .root
+            .join("spool")
+            .join(outcome.decision.kept.unwrap());
         assert_eq!(fs::read_to_string(kept.join("r.json")).unwrap(), "{}");
     }
     assert!(world.inbox("", b"nobody/r.json").exists());

@@ -35,11 +35,15 @@ impl Chamber {
         for (n, name) in (1..).zip(SEATS.iter().map(|(name, _)| *name).chain(["research-bot"])) {
             let key = SignKey::Hmac([n; 32]);
             let key_id = keyring.insert(&key.verify_key()).unwrap();
-            let payload =
-                format!(r#"{{"principal":"{name}","key_id":"{key_id}","algorithm":"hmac-sha256"}}"#);
+            let payload = format!(
+                r#"{{"principal":"{name}","key_id":"{key_id}","algorithm":"hmac-sha256"}}"#
+            );
             let id = format!("key-{name}");
-            Sent::new(&format!("{id}.json"), sign(&scratch.owner, "owner", &id, "keys.add", &payload))
-                .drop_into(&home);
+            Sent::new(
+                &format!("{id}.json"),
+                sign(&scratch.owner, "owner", &id, "keys.add", &payload),
+            )
+            .drop_into(&home);
             keys.insert(name, key);
         }
         drop(keyring);
@@ -63,7 +67,11 @@ impl Chamber {
 
     /// The same, dropped.
     pub fn send(&self, source: &str, id: &str, action: &str, payload: &str) {
-        Sent::new(&format!("{id}.json"), self.signed(source, id, action, payload)).drop_into(&self.home());
+        Sent::new(
+            &format!("{id}.json"),
+            self.signed(source, id, action, payload),
+        )
+        .drop_into(&self.home());
     }
 
     /// A file of this content beside the home.
@@ -81,9 +89,13 @@ impl Chamber {
     pub fn inputs(&self) -> Vec<Input> {
         let lines = super::lines(&self.home()).unwrap().into_iter();
         lines
-            .filter_map(
-                |(_, _, record)| if let Some(Record::Input(input)) = record { Some(input) } else { None },
-            )
+            .filter_map(|(_, _, record)| {
+                if let Some(Record::Input(input)) = record {
+                    Some(input)
+                } else {
+                    None
+                }
+            })
             .collect()
     }
 
@@ -101,7 +113,11 @@ impl Chamber {
     /// `council show` of a case as JSON; its exit code is in order.
     #[track_caller]
     pub fn shown(&self, case: &str) -> Value {
-        serde_json::from_str(&succeed(&self.home(), &["--format", "json", "council", "show", case])).unwrap()
+        serde_json::from_str(&succeed(
+            &self.home(),
+            &["--format", "json", "council", "show", case],
+        ))
+        .unwrap()
     }
 
     /// That ledger, files and commands agree on a decided case, also without an index.
@@ -109,19 +125,26 @@ impl Chamber {
     pub fn agrees(&self, case: &str) {
         let home = self.home();
         let bytes = fs::read(self.decision_path(case)).unwrap();
-        assert_eq!(bytes, fs::read(home.join(format!("council/cases/{case}/decision.json"))).unwrap());
+        assert_eq!(
+            bytes,
+            fs::read(home.join(format!("council/cases/{case}/decision.json"))).unwrap()
+        );
         let told = self.told();
         let (seq, ruling) = told.ruling(case);
         assert_eq!(bytes, super::court::decision_bytes(ruling));
         let check = || {
             let shown = self.shown(case);
-            assert_eq!((&shown["recomputes"], &shown["decision_line"]), (&Value::Bool(true), &seq.into()));
+            assert_eq!(
+                (&shown["recomputes"], &shown["decision_line"]),
+                (&Value::Bool(true), &seq.into())
+            );
             let decision: Value = serde_json::from_slice(&bytes).unwrap();
             assert_eq!(shown["decision"], decision);
         };
         check();
         succeed(&home, &["audit", "verify", "--strict"]);
-        let rebuilt: Value = serde_json::from_str(&succeed(&home, &["--format", "json", "rebuild"])).unwrap();
+        let rebuilt: Value =
+            serde_json::from_str(&succeed(&home, &["--format", "json", "rebuild"])).unwrap();
         assert_eq!(rebuilt["same_as_before"], Value::Bool(true));
         for name in names(&home.join("state")) {
             if name.to_string_lossy().starts_with("state.db") {

@@ -14,8 +14,8 @@ use super::layered::{Fuse, Layered};
 use super::memory_disk::MemoryDisk;
 use super::place::{ORIGIN, Place, drain};
 
-/// A home of four segments: one that ends cleanly, one with a torn rest, one of several frames, and the last. The key is
-/// the agent's; its requests `l1` to `l3` are one in each closed segment.
+/// A home of four segments: one that ends cleanly, one with a torn rest, one of several frames, and
+/// the last. The key is the agent's; its requests `l1` to `l3` are one in each closed segment.
 pub fn four_segments(seed: u64) -> (Place, SignKey) {
     let place = Place::new(seed);
     let bot = place.ask_for_agent_key("k1");
@@ -31,7 +31,11 @@ pub fn four_segments(seed: u64) -> (Place, SignKey) {
     drain(&mut home).unwrap_err();
     drop(home);
     let mut home = place.open().unwrap();
-    assert!(matches!(home.found, recover::Found::Torn(_)), "{:?}", home.found);
+    assert!(
+        matches!(home.found, recover::Found::Torn(_)),
+        "{:?}",
+        home.found
+    );
     drain(&mut home).unwrap();
     ask(&place, &bot, "l3");
     for number in 0..300 {
@@ -72,7 +76,11 @@ pub fn archive_all(disk: &dyn Disk, keep: usize) -> Result<usize, spoolgate_ledg
 pub fn dying(under: &Arc<MemoryDisk>, changes: i64) -> Layered {
     let (fuse, torn) = (Fuse::of(changes), Arc::clone(under));
     Layered::before(under.clone(), move |call| {
-        let burnt = if call.is_change() { fuse.burn() } else { Ok(()) };
+        let burnt = if call.is_change() {
+            fuse.burn()
+        } else {
+            Ok(())
+        };
         if burnt.is_err() && call.verb == "write" {
             torn.put(call.path, &call.bytes[..call.bytes.len() / 2]);
         }

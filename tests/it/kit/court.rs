@@ -1,4 +1,5 @@
-//! A home with a council: proposers, a key for each role, and what stands in ledger and folders afterwards.
+//! A home with a council: proposers, a key for each role, and what stands in ledger and folders
+//! afterwards.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -81,13 +82,19 @@ impl Told {
         for bytes in segments {
             let mut batch = Vec::new();
             for text in bytes.split_inclusive(|byte| *byte == b'\n') {
-                let Some(Ok(line)) = text.strip_suffix(b"\n").map(line::parse) else { break };
+                let Some(Ok(line)) = text.strip_suffix(b"\n").map(line::parse) else {
+                    break;
+                };
                 batch.push((line.seq, Record::parse(line.kind, &line.body()).unwrap()));
                 if line.kind == "seal" {
                     for (seq, record) in batch.drain(..) {
                         match record {
-                            Some(Record::Decision(decision)) => drop(told.decisions.insert(seq, *decision)),
-                            Some(Record::Council(ruling)) => drop(told.rulings.insert(seq, *ruling)),
+                            Some(Record::Decision(decision)) => {
+                                drop(told.decisions.insert(seq, *decision))
+                            }
+                            Some(Record::Council(ruling)) => {
+                                drop(told.rulings.insert(seq, *ruling))
+                            }
                             _ => {}
                         }
                     }
@@ -100,9 +107,14 @@ impl Told {
     /// The one ruling on a case.
     #[track_caller]
     pub fn ruling(&self, id: &str) -> (u64, &CaseDecision) {
-        let of_case: Vec<_> =
-            self.rulings.iter().filter(|(_, line)| line.request_id.as_str() == id).collect();
-        let [(seq, line)] = of_case.as_slice() else { panic!("{} rulings on {id}", of_case.len()) };
+        let of_case: Vec<_> = self
+            .rulings
+            .iter()
+            .filter(|(_, line)| line.request_id.as_str() == id)
+            .collect();
+        let [(seq, line)] = of_case.as_slice() else {
+            panic!("{} rulings on {id}", of_case.len())
+        };
         (**seq, line)
     }
 
@@ -110,7 +122,11 @@ impl Told {
     pub fn verdicts(&self, id: &str) -> Vec<(u64, String, String)> {
         let mut found = Vec::new();
         let roles = Roles::shipped().unwrap();
-        for (seq, decision) in self.decisions.iter().filter(|(_, decision)| decision.is_on_a_case()) {
+        for (seq, decision) in self
+            .decisions
+            .iter()
+            .filter(|(_, decision)| decision.is_on_a_case())
+        {
             let payload: Value = match &decision.payload {
                 Some(text) => serde_json::from_str(text).unwrap(),
                 None => continue,
@@ -118,7 +134,10 @@ impl Told {
             if let Some(role) = payload["verdict"]["role"].as_str()
                 && payload["request_id"] == *id
             {
-                let name = format!("{seq}-{}.json", file_name_of(&roles.resolve(role).unwrap().name));
+                let name = format!(
+                    "{seq}-{}.json",
+                    file_name_of(&roles.resolve(role).unwrap().name)
+                );
                 found.push((*seq, name, decision.payload.clone().unwrap()));
             }
         }
@@ -128,7 +147,15 @@ impl Told {
 
 /// A ruling's decision as the file that holds it.
 pub fn decision_bytes(ruling: &CaseDecision) -> Vec<u8> {
-    format!("{}\n", ruling.decision.as_ref().expect("a decision that fits its line").get()).into_bytes()
+    format!(
+        "{}\n",
+        ruling
+            .decision
+            .as_ref()
+            .expect("a decision that fits its line")
+            .get()
+    )
+    .into_bytes()
 }
 
 /// A home in memory.
@@ -147,7 +174,10 @@ impl Court {
     pub fn under(edit: impl Fn(&Path)) -> Court {
         let place = Place::new(11);
         edit(place.root.path());
-        let people = SEATS.iter().map(|(name, _)| *name).chain(["research-bot", "trend-bot"]);
+        let people = SEATS
+            .iter()
+            .map(|(name, _)| *name)
+            .chain(["research-bot", "trend-bot"]);
         let keys = place.ask_for_keys(people);
         let court = Court { place, keys };
         let mut home = court.place.settled();
@@ -158,7 +188,10 @@ impl Court {
 
     /// The same home somewhere else.
     pub fn fork(&self) -> Court {
-        Court { place: self.place.fork(), keys: self.keys.clone() }
+        Court {
+            place: self.place.fork(),
+            keys: self.keys.clone(),
+        }
     }
 
     pub fn open(&self) -> Home {
@@ -172,11 +205,19 @@ impl Court {
 
     /// Drops a request of this principal.
     pub fn send(&self, source: &str, id: &str, action: &str, payload: &str) {
-        self.place.ask(&self.keys[source], source, id, action, payload);
+        self.place
+            .ask(&self.keys[source], source, id, action, payload);
     }
 
     /// The same, decided at once: how it was refused.
-    pub fn ask(&self, home: &mut Home, source: &str, id: &str, action: &str, payload: &str) -> Outcome {
+    pub fn ask(
+        &self,
+        home: &mut Home,
+        source: &str,
+        id: &str,
+        action: &str,
+        payload: &str,
+    ) -> Outcome {
         self.send(source, id, action, payload);
         let mut outcomes = self.drain(home);
         assert_eq!(outcomes.len(), 1, "{id}: {outcomes:?}");
@@ -186,7 +227,13 @@ impl Court {
     /// Opens a case as `research-bot` and returns the payload that it was opened with.
     pub fn propose(&self, home: &mut Home, id: &str, change: &str) -> String {
         let payload = request(id, change);
-        let done = self.ask(home, "research-bot", &format!("open-{id}"), "council.request", &payload);
+        let done = self.ask(
+            home,
+            "research-bot",
+            &format!("open-{id}"),
+            "council.request",
+            &payload,
+        );
         assert!(done.answer.error.is_none(), "{:?}", done.answer.error);
         payload
     }
@@ -208,7 +255,9 @@ impl Court {
     /// What the ledger says by now.
     pub fn told(&self) -> Told {
         let files = self.place.disk.files_below("audit");
-        let logs = files.into_iter().filter(|(path, _)| path.extension().is_some_and(|end| end == "jsonl"));
+        let logs = files
+            .into_iter()
+            .filter(|(path, _)| path.extension().is_some_and(|end| end == "jsonl"));
         Told::of(logs.map(|(_, bytes)| bytes))
     }
 
@@ -220,7 +269,16 @@ impl Court {
     pub fn case_files(&self, id: &str) -> Vec<String> {
         let dir = case_dir(&RequestId::parse(id).unwrap());
         let files = self.place.disk.files_below(dir.to_str().unwrap());
-        files.iter().map(|(path, _)| path.strip_prefix(&dir).unwrap().to_str().unwrap().to_owned()).collect()
+        files
+            .iter()
+            .map(|(path, _)| {
+                path.strip_prefix(&dir)
+                    .unwrap()
+                    .to_str()
+                    .unwrap()
+                    .to_owned()
+            })
+            .collect()
     }
 
     /// What stands beside a decision, from its line or from the blob that the line names.
@@ -251,8 +309,14 @@ impl Court {
                 other.map(|b| String::from_utf8_lossy(&b).into_owned())
             )),
         };
-        for opened in told.decisions.values().filter(|decision| decision.opens_a_case()) {
-            let payload = sealed::payload(self.place.disk.as_ref(), opened).unwrap().unwrap();
+        for opened in told
+            .decisions
+            .values()
+            .filter(|decision| decision.opens_a_case())
+        {
+            let payload = sealed::payload(self.place.disk.as_ref(), opened)
+                .unwrap()
+                .unwrap();
             let asked: Value = serde_json::from_str(&payload).unwrap();
             let id = asked["request_id"].as_str().unwrap();
             let dir = Path::new("council/cases").join(id);
@@ -260,19 +324,29 @@ impl Court {
             let mut expected = vec!["request.json".to_owned()];
             for role in change_roles {
                 let name = format!("briefs/{}.md", file_name_of(role));
-                let brief = self.file(dir.join(&name)).ok_or(format!("{id}: {name} is missing"))?;
+                let brief = self
+                    .file(dir.join(&name))
+                    .ok_or(format!("{id}: {name} is missing"))?;
                 let brief = String::from_utf8(brief).unwrap();
-                if !brief.contains(opened.payload_hash.as_ref().unwrap()) || !brief.ends_with("```\n") {
+                if !brief.contains(opened.payload_hash.as_ref().unwrap())
+                    || !brief.ends_with("```\n")
+                {
                     return Err(format!("{id}: {name} is not whole"));
                 }
                 expected.push(name);
             }
             for (_, name, payload) in told.verdicts(id) {
-                expect(dir.join("verdicts").join(&name), format!("{payload}\n").as_bytes())?;
+                expect(
+                    dir.join("verdicts").join(&name),
+                    format!("{payload}\n").as_bytes(),
+                )?;
                 expected.push(format!("verdicts/{name}"));
             }
             if let Some(ruling) = rulings.get(id) {
-                expect(Path::new("spool").join(&ruling.answer), &decision_bytes(ruling))?;
+                expect(
+                    Path::new("spool").join(&ruling.answer),
+                    &decision_bytes(ruling),
+                )?;
                 expect(dir.join("decision.json"), &decision_bytes(ruling))?;
                 expect(dir.join("record.json"), &self.record_bytes(ruling))?;
                 expected.extend(["decision.json".to_owned(), "record.json".to_owned()]);
@@ -280,7 +354,9 @@ impl Court {
             expected.sort();
             let there = self.case_files(id);
             if there != expected {
-                return Err(format!("{id}: {there:?} where there should be {expected:?}"));
+                return Err(format!(
+                    "{id}: {there:?} where there should be {expected:?}"
+                ));
             }
         }
         Ok(())
@@ -295,22 +371,44 @@ impl Court {
         let docket = view.docket(&case).unwrap().unwrap();
         assert_eq!(docket.closed, Some((seq, ruling.outcome)));
         let lines: Vec<u64> = told.verdicts(id).iter().map(|(line, ..)| *line).collect();
-        assert_eq!(ruling.verdict_lines, lines, "the lines that counted are those that were accepted");
+        assert_eq!(
+            ruling.verdict_lines, lines,
+            "the lines that counted are those that were accepted"
+        );
         let said = view.said(&docket).unwrap();
         let again = rule_on(&view.rulebook_of(&ruling.rulebook).unwrap(), &docket, &said);
-        assert_eq!(serde_json::to_string(&again.decision).unwrap(), ruling.decision.as_ref().unwrap().get());
+        assert_eq!(
+            serde_json::to_string(&again.decision).unwrap(),
+            ruling.decision.as_ref().unwrap().get()
+        );
         let record = format!("{}\n", serde_json::to_string(&again.record).unwrap());
         assert_eq!(record.as_bytes(), self.record_bytes(ruling));
-        let options =
-            Options { strict: Some(spoolgate_gate::record::canonical), threads: 1, ..Options::default() };
-        let report = verify::verify(self.place.disk.as_ref(), Path::new("audit"), &options, &|_| {}).unwrap();
-        assert!(report.ok && report.problems.is_empty(), "{:?}", report.problems);
+        let options = Options {
+            strict: Some(spoolgate_gate::record::canonical),
+            threads: 1,
+            ..Options::default()
+        };
+        let report = verify::verify(
+            self.place.disk.as_ref(),
+            Path::new("audit"),
+            &options,
+            &|_| {},
+        )
+        .unwrap();
+        assert!(
+            report.ok && report.problems.is_empty(),
+            "{:?}",
+            report.problems
+        );
         let (home, same) = Home::rebuild(self.place.root.path(), self.place.seams()).unwrap();
         assert!(same, "the index made again is another one");
         let index = home.store().dump().unwrap();
         drop(home);
         self.place.forget_state();
-        assert!(self.open().store().dump().unwrap() == index, "without state.db it is another one");
+        assert!(
+            self.open().store().dump().unwrap() == index,
+            "without state.db it is another one"
+        );
     }
 }
 

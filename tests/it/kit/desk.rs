@@ -1,4 +1,5 @@
-//! A [`Place`] with agents, an account and prices that go on minute by minute, over limits of the test's own.
+//! A [`Place`] with agents, an account and prices that go on minute by minute, over limits of the
+//! test's own.
 
 use std::fs;
 
@@ -31,7 +32,10 @@ impl Desk {
         desk.edit("rules/safety.yaml", |text| {
             let key = |line: &str| line.split(':').next().unwrap().to_owned();
             let replaced: Vec<String> = lines.lines().map(key).collect();
-            let kept: Vec<&str> = text.lines().filter(|line| !replaced.contains(&key(line))).collect();
+            let kept: Vec<&str> = text
+                .lines()
+                .filter(|line| !replaced.contains(&key(line)))
+                .collect();
             format!("{}\n{lines}\n", kept.join("\n"))
         });
         let mut home = desk.place.settled();
@@ -61,7 +65,14 @@ impl Desk {
     }
 
     /// One request alone in its batch.
-    pub fn one(&self, home: &mut Home, who: &str, id: &str, action: &str, payload: &str) -> Outcome {
+    pub fn one(
+        &self,
+        home: &mut Home,
+        who: &str,
+        id: &str,
+        action: &str,
+        payload: &str,
+    ) -> Outcome {
         self.ask(who, id, action, payload);
         one(home)
     }
@@ -72,13 +83,19 @@ impl Desk {
         drain(home).unwrap().pop().unwrap()
     }
 
-    /// A minute later, a bar that opens and closes at `price` with this low, and a quote at its close.
+    /// A minute later, a bar that opens and closes at `price` with this low, and a quote at its
+    /// close.
     pub fn bar(&self, home: &mut Home, price: &str, low: &str) {
         let open_ms = self.place.clock.now().ms();
         self.place.pass_s(60);
         for (n, row) in minute(open_ms + 60_000, price, low).into_iter().enumerate() {
             let payload = kept(home, "BTC-USD", &[row]);
-            let outcome = self.one_as_owner(home, &format!("rows-{open_ms}-{n}"), "market.import", &payload);
+            let outcome = self.one_as_owner(
+                home,
+                &format!("rows-{open_ms}-{n}"),
+                "market.import",
+                &payload,
+            );
             assert!(outcome.answer.error.is_none(), "{outcome:?}");
         }
     }

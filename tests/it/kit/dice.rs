@@ -10,7 +10,8 @@ impl Dice {
         Dice(seed)
     }
 
-    /// From one of many seeds side by side, which must not throw the same numbers one after the other.
+    /// From one of many seeds side by side, which must not throw the same numbers one after the
+    /// other.
     pub fn apart(seed: u64) -> Dice {
         Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5eed)
     }

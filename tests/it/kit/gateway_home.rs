@@ -1,6 +1,6 @@
-//! A home of outgoing actions: a mail service by `actions`, an API by name, adapters that are `sh -c` scripts of the test
-//! or stubs, and the principal `core`, who may ask for all nine. Rules and keys are in a temporary folder, spool and ledger
-//! in memory, the clock stands.
+//! A home of outgoing actions: a mail service by `actions`, an API by name, adapters that are `sh
+//! -c` scripts of the test or stubs, and the principal `core`, who may ask for all nine. Rules and
+//! keys are in a temporary folder, spool and ledger in memory, the clock stands.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,7 +28,8 @@ services:
     host: smtp.example.com
     port: 465
     protocol: smtp
-    actions: [email.fetch, email.send, email.draft, calendar.fetch, calendar.create, calendar.update, finance.fetch_transactions, health.fetch]
+    actions: [email.fetch, email.send, email.draft, calendar.fetch, calendar.create, \
+        calendar.update, finance.fetch_transactions, health.fetch]
     added_at: 2026-01-01T00:00:00Z
     added_by: owner
     is_active: true
@@ -100,19 +101,28 @@ impl GatewayHome {
             }
             let path = root.join("rules/principals.yaml");
             let principals = fs::read_to_string(&path).unwrap();
-            let core = format!("  - name: core\n    role: agent\n    actions: [{}]\n", ACTIONS.join(", "));
+            let core = format!(
+                "  - name: core\n    role: agent\n    actions: [{}]\n",
+                ACTIONS.join(", ")
+            );
             fs::write(&path, format!("{principals}{core}")).unwrap();
         });
         let core = SignKey::Hmac([9; 32]);
         let keyring = SqliteKeyring::open(place.root.path(), false).unwrap();
         keyring.insert(&core.verify_key()).unwrap();
         let id = key_id(&core.verify_key());
-        let payload = json!({"principal": "core", "key_id": id, "algorithm": "hmac-sha256"}).to_string();
+        let payload =
+            json!({"principal": "core", "key_id": id, "algorithm": "hmac-sha256"}).to_string();
         place.ask_as_owner("key-core", "keys.add", &payload);
         let home = GatewayHome { place, core };
         let mut opened = home.open();
         let outcomes = settle(&mut opened);
-        assert!(outcomes.iter().all(|outcome| outcome.answer.error.is_none()), "{outcomes:?}");
+        assert!(
+            outcomes
+                .iter()
+                .all(|outcome| outcome.answer.error.is_none()),
+            "{outcomes:?}"
+        );
         home
     }
 
@@ -139,7 +149,14 @@ impl GatewayHome {
 
     /// Signs a request of `core` of now, without putting it anywhere.
     pub fn envelope(&self, id: &str, action: &str, payload: &str) -> Envelope {
-        super::signed(&self.core, "core", id, action, payload, self.place.clock.now())
+        super::signed(
+            &self.core,
+            "core",
+            id,
+            action,
+            payload,
+            self.place.clock.now(),
+        )
     }
 
     /// Puts any bytes into the flat spool as `<name>.json`.
@@ -152,18 +169,21 @@ impl GatewayHome {
         self.put(id, self.envelope(id, action, payload).to_json().as_bytes());
     }
 
-    /// One request of `core`, and what came of it in the end: of one that is pending that is the response.
+    /// One request of `core`, and what came of it in the end: of one that is pending that is the
+    /// response.
     pub fn one(&self, home: &mut Home, id: &str, action: &str, payload: &str) -> Answer {
         self.ask(id, action, payload);
         settle(home);
-        self.answer(id).unwrap_or_else(|| panic!("no answer to `{id}`"))
+        self.answer(id)
+            .unwrap_or_else(|| panic!("no answer to `{id}`"))
     }
 
     /// The same by the first person.
     pub fn one_as_owner(&self, home: &mut Home, id: &str, action: &str, payload: &str) -> Answer {
         self.place.ask_as_owner(id, action, payload);
         settle(home);
-        self.answer(id).unwrap_or_else(|| panic!("no answer to `{id}`"))
+        self.answer(id)
+            .unwrap_or_else(|| panic!("no answer to `{id}`"))
     }
 
     /// The answer to the file `<name>.json`, where there is one.
@@ -175,18 +195,33 @@ impl GatewayHome {
     /// The log's bytes, segment after segment.
     pub fn log(&self) -> Vec<u8> {
         let files = self.place.disk.files_below("audit");
-        let is_log = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("log-");
-        files.into_iter().filter(|(path, _)| is_log(path)).flat_map(|(_, bytes)| bytes).collect()
+        let is_log = |path: &PathBuf| {
+            path.file_name()
+                .unwrap()
+                .to_string_lossy()
+                .starts_with("log-")
+        };
+        files
+            .into_iter()
+            .filter(|(path, _)| is_log(path))
+            .flat_map(|(_, bytes)| bytes)
+            .collect()
     }
 
     /// Number, kind and record of every line.
     pub fn lines(&self) -> Vec<(u64, String, Option<Record>)> {
         let log = self.log();
-        let texts = log.split(|byte| *byte == b'\n').filter(|text| !text.is_empty());
+        let texts = log
+            .split(|byte| *byte == b'\n')
+            .filter(|text| !text.is_empty());
         texts
             .map(|text| {
                 let line = line::parse(text).unwrap();
-                (line.seq, line.kind.to_owned(), Record::parse(line.kind, &line.body()).unwrap())
+                (
+                    line.seq,
+                    line.kind.to_owned(),
+                    Record::parse(line.kind, &line.body()).unwrap(),
+                )
             })
             .collect()
     }
@@ -203,7 +238,10 @@ impl GatewayHome {
     /// The newest decision on a request.
     pub fn decision(&self, id: &str) -> Option<Decision> {
         let decisions = self.decisions();
-        decisions.into_values().rev().find(|decision| decision.request_id.as_deref() == Some(id))
+        decisions
+            .into_values()
+            .rev()
+            .find(|decision| decision.request_id.as_deref() == Some(id))
     }
 
     /// Response lines by line.
@@ -218,7 +256,10 @@ impl GatewayHome {
     /// The tasks that adapters of [`NOTED`] were given, oldest first.
     pub fn ran(&self) -> Vec<Value> {
         let noted = fs::read_to_string(self.path("ran")).unwrap_or_default();
-        noted.lines().map(|task| serde_json::from_str(task).unwrap()).collect()
+        noted
+            .lines()
+            .map(|task| serde_json::from_str(task).unwrap())
+            .collect()
     }
 }
 
@@ -232,11 +273,18 @@ pub fn let_trend_bot_act(home: &Path) {
         assert_ne!(before, after, "{name}");
         fs::write(path, after).unwrap();
     };
-    let actions = format!("  - name: trend-bot\n    actions: [{}]\n", ACTIONS.join(", "));
-    edit("principals.yaml", &|text| text.replacen("  - name: trend-bot\n", &actions, 1));
+    let actions = format!(
+        "  - name: trend-bot\n    actions: [{}]\n",
+        ACTIONS.join(", ")
+    );
+    edit("principals.yaml", &|text| {
+        text.replacen("  - name: trend-bot\n", &actions, 1)
+    });
     edit("safety.yaml", &|text| {
-        let kept: Vec<&str> =
-            text.lines().filter(|line| !line.starts_with("max_messages_per_minute")).collect();
+        let kept: Vec<&str> = text
+            .lines()
+            .filter(|line| !line.starts_with("max_messages_per_minute"))
+            .collect();
         let messages = "max_messages_per_minute: 100000\nmax_messages_per_minute_all: 100000";
         format!("{}\n{messages}\n", kept.join("\n"))
     });
@@ -255,22 +303,38 @@ pub fn settle(home: &mut Home) -> Vec<Outcome> {
         if home.state().actions.open.is_empty() {
             return outcomes;
         }
-        assert!(begun.elapsed() < Duration::from_secs(120), "still open: {:?}", home.state().actions.open);
+        assert!(
+            begun.elapsed() < Duration::from_secs(120),
+            "still open: {:?}",
+            home.state().actions.open
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
 /// Code of an answer; empty: it succeeded.
 pub fn code(answer: &Answer) -> String {
-    answer.error.as_ref().map_or_else(String::new, |error| error.code.to_string())
+    answer
+        .error
+        .as_ref()
+        .map_or_else(String::new, |error| error.code.to_string())
 }
 
 /// Payloads of the contract that are good, one an action.
 pub const GOOD: [(&str, &str); 9] = [
     ("email.fetch", r#"{}"#),
-    ("email.send", r#"{"to":["ann@example.com"],"subject":"hello","body":"a word"}"#),
-    ("email.draft", r#"{"to":["ann@example.com"],"subject":"hello","body":"a word"}"#),
-    ("calendar.fetch", r#"{"startDate":"2026-03-03T00:00:00Z","endDate":"2026-03-04T00:00:00Z"}"#),
+    (
+        "email.send",
+        r#"{"to":["ann@example.com"],"subject":"hello","body":"a word"}"#,
+    ),
+    (
+        "email.draft",
+        r#"{"to":["ann@example.com"],"subject":"hello","body":"a word"}"#,
+    ),
+    (
+        "calendar.fetch",
+        r#"{"startDate":"2026-03-03T00:00:00Z","endDate":"2026-03-04T00:00:00Z"}"#,
+    ),
     (
         "calendar.create",
         r#"{"title":"tea","startTime":"2026-03-03T15:00:00Z","endTime":"2026-03-03T16:00:00Z"}"#,
@@ -281,5 +345,8 @@ pub const GOOD: [(&str, &str); 9] = [
     ),
     ("finance.fetch_transactions", r#"{}"#),
     ("health.fetch", r#"{"dataType":"steps"}"#),
-    ("service.api_call", r#"{"service":"bank","endpoint":"/v1/balance","method":"GET"}"#),
+    (
+        "service.api_call",
+        r#"{"service":"bank","endpoint":"/v1/balance","method":"GET"}"#,
+    ),
 ];

@@ -1,5 +1,5 @@
-//! A disk over another one. A hook sees each call before it is made and after it succeeded: it counts calls, notes them,
-//! lets them fail, or panics in the place of a killed process.
+//! A disk over another one. A hook sees each call before it is made and after it succeeded: it
+//! counts calls, notes them, lets them fail, or panics in the place of a killed process.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,9 +30,19 @@ impl Call<'_> {
         self.to.unwrap_or(self.path)
     }
 
-    /// Whether a disk that dies before it is another one afterwards. Calls of logs and new folders do not count.
+    /// Whether a disk that dies before it is another one afterwards. Calls of logs and new folders
+    /// do not count.
     pub fn is_change(&self) -> bool {
-        ["rename", "rename_new", "remove", "write", "write_again", "sync_dir", "sync_fs"].contains(&self.verb)
+        [
+            "rename",
+            "rename_new",
+            "remove",
+            "write",
+            "write_again",
+            "sync_dir",
+            "sync_fs",
+        ]
+        .contains(&self.verb)
     }
 
     /// Whether it is a call that writes to a log.
@@ -41,7 +51,8 @@ impl Call<'_> {
     }
 }
 
-/// What is done at each call. An error before the call is the call's result, and the call is not made.
+/// What is done at each call. An error before the call is the call's result, and the call is not
+/// made.
 pub trait Hook: Fn(&Call<'_>) -> io::Result<()> + Send + Sync {}
 
 impl<F: Fn(&Call<'_>) -> io::Result<()> + Send + Sync> Hook for F {}
@@ -76,7 +87,11 @@ impl Fuse {
     /// EIO once it is used up.
     pub fn burn(&self) -> io::Result<()> {
         let is_alive = self.0.fetch_sub(1, Ordering::SeqCst) > 0;
-        if is_alive { Ok(()) } else { Err(io::Error::from_raw_os_error(5)) }
+        if is_alive {
+            Ok(())
+        } else {
+            Err(io::Error::from_raw_os_error(5))
+        }
     }
 }
 
@@ -95,7 +110,11 @@ struct LayeredLog {
 }
 
 /// Makes a call between two calls of the hook.
-fn around<T>(hook: &dyn Hook, mut call: Call<'_>, make: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+fn around<T>(
+    hook: &dyn Hook,
+    mut call: Call<'_>,
+    make: impl FnOnce() -> io::Result<T>,
+) -> io::Result<T> {
     hook(&call)?;
     let made = make();
     call.is_done = true;
@@ -104,26 +123,48 @@ fn around<T>(hook: &dyn Hook, mut call: Call<'_>, make: impl FnOnce() -> io::Res
 }
 
 fn call<'a>(verb: &'static str, path: &'a Path) -> Call<'a> {
-    Call { verb, path, to: None, bytes: &[], durable: false, is_done: false }
+    Call {
+        verb,
+        path,
+        to: None,
+        bytes: &[],
+        durable: false,
+        is_done: false,
+    }
 }
 
 impl Layered {
     /// Puts a hook over a disk that sees calls before they are made.
     pub fn before(disk: Arc<dyn Disk>, hook: impl Hook + 'static) -> Layered {
-        Layered::around(disk, move |call| if call.is_done { Ok(()) } else { hook(call) })
+        Layered::around(
+            disk,
+            move |call| if call.is_done { Ok(()) } else { hook(call) },
+        )
     }
 
     /// Puts a hook over a disk that sees calls before and after they are made.
     pub fn around(disk: Arc<dyn Disk>, hook: impl Hook + 'static) -> Layered {
-        Layered { disk, hook: Arc::new(hook), syncs: true }
+        Layered {
+            disk,
+            hook: Arc::new(hook),
+            syncs: true,
+        }
     }
 
-    /// Does not sync whole file systems: a killed process loses nothing by it, and a test waits for other tests' files.
+    /// Does not sync whole file systems: a killed process loses nothing by it, and a test waits for
+    /// other tests' files.
     pub fn without_syncs(self) -> Layered {
-        Layered { syncs: false, ..self }
+        Layered {
+            syncs: false,
+            ..self
+        }
     }
 
-    fn with<T>(&self, call: Call<'_>, make: impl FnOnce(&dyn Disk) -> io::Result<T>) -> io::Result<T> {
+    fn with<T>(
+        &self,
+        call: Call<'_>,
+        make: impl FnOnce(&dyn Disk) -> io::Result<T>,
+    ) -> io::Result<T> {
         around(&*self.hook, call, || make(&*self.disk))
     }
 }
@@ -144,20 +185,42 @@ impl Disk for Layered {
         self.with(call("read", path), |disk| disk.read(path, limit))
     }
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.with(Call { to: Some(to), ..call("rename", from) }, |disk| disk.rename(from, to))
+        self.with(
+            Call {
+                to: Some(to),
+                ..call("rename", from)
+            },
+            |disk| disk.rename(from, to),
+        )
     }
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.with(Call { to: Some(to), ..call("rename_new", from) }, |disk| disk.rename_new(from, to))
+        self.with(
+            Call {
+                to: Some(to),
+                ..call("rename_new", from)
+            },
+            |disk| disk.rename_new(from, to),
+        )
     }
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.with(call("remove", path), |disk| disk.remove(path))
     }
     fn write(&self, path: &Path, bytes: &[u8], mode: Mode, durable: bool) -> io::Result<()> {
-        let call = Call { bytes, durable, ..call("write", path) };
+        let call = Call {
+            bytes,
+            durable,
+            ..call("write", path)
+        };
         self.with(call, |disk| disk.write(path, bytes, mode, durable))
     }
     fn write_again(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.with(Call { bytes, ..call("write_again", path) }, |disk| disk.write_again(path, offset, bytes))
+        self.with(
+            Call {
+                bytes,
+                ..call("write_again", path)
+            },
+            |disk| disk.write_again(path, offset, bytes),
+        )
     }
     fn create_dir(&self, path: &Path, mode: Mode) -> io::Result<()> {
         self.with(call("create_dir", path), |disk| disk.create_dir(path, mode))
@@ -166,12 +229,26 @@ impl Disk for Layered {
         self.with(call("sync_dir", dir), |disk| disk.sync_dir(dir))
     }
     fn sync_fs(&self, dir: &Path) -> io::Result<()> {
-        self.with(call("sync_fs", dir), |disk| if self.syncs { disk.sync_fs(dir) } else { Ok(()) })
+        self.with(call("sync_fs", dir), |disk| {
+            if self.syncs {
+                disk.sync_fs(dir)
+            } else {
+                Ok(())
+            }
+        })
     }
     fn open_log(&self, path: &Path, access: Access) -> io::Result<Box<dyn LogFile>> {
-        let verb = if access == Access::Append { "open_log" } else { "read_log" };
+        let verb = if access == Access::Append {
+            "open_log"
+        } else {
+            "read_log"
+        };
         let file = self.with(call(verb, path), |disk| disk.open_log(path, access))?;
-        Ok(Box::new(LayeredLog { file, path: path.to_owned(), hook: Arc::clone(&self.hook) }))
+        Ok(Box::new(LayeredLog {
+            file,
+            path: path.to_owned(),
+            hook: Arc::clone(&self.hook),
+        }))
     }
 }
 
@@ -180,13 +257,22 @@ impl LogFile for LayeredLog {
         self.file.len()
     }
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        around(&*self.hook, Call { bytes, ..call("append", &self.path) }, || self.file.append(bytes))
+        around(
+            &*self.hook,
+            Call {
+                bytes,
+                ..call("append", &self.path)
+            },
+            || self.file.append(bytes),
+        )
     }
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         self.file.read_at(offset, buffer)
     }
     fn sync_data(&self) -> io::Result<()> {
-        around(&*self.hook, call("sync_data", &self.path), || self.file.sync_data())
+        around(&*self.hook, call("sync_data", &self.path), || {
+            self.file.sync_data()
+        })
     }
     fn drop_cache(&self, from: u64) -> io::Result<()> {
         self.file.drop_cache(from)

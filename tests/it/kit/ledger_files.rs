@@ -52,7 +52,10 @@ impl Files {
         let all = place.disk.files_below("audit");
         let mine = |path: &Path| path.parent() == Some(Path::new("audit"));
         let files = all.into_iter().filter(|(path, _)| mine(path)).collect();
-        Files { files, keys: place.log_keys() }
+        Files {
+            files,
+            keys: place.log_keys(),
+        }
     }
 
     /// A segment's bytes.
@@ -70,7 +73,9 @@ impl Files {
     pub fn with(&self, path: &Path, bytes: Option<Vec<u8>>) -> Files {
         let mut changed = self.clone();
         changed.files.retain(|(name, _)| name != path);
-        changed.files.extend(bytes.map(|bytes| (path.to_owned(), bytes)));
+        changed
+            .files
+            .extend(bytes.map(|bytes| (path.to_owned(), bytes)));
         changed.files.sort();
         changed
     }
@@ -87,7 +92,12 @@ impl Files {
 
     /// Its checkpoint.
     pub fn checkpoint(&self) -> Vec<u8> {
-        self.files.iter().find(|(name, _)| name.ends_with("checkpoint")).unwrap().1.clone()
+        self.files
+            .iter()
+            .find(|(name, _)| name.ends_with("checkpoint"))
+            .unwrap()
+            .1
+            .clone()
     }
 
     /// What it is signed with.
@@ -128,7 +138,8 @@ impl Files {
             threads,
             ..Options::default()
         };
-        verify::verify(&disk, Path::new("audit"), &options, &|_| {}).map_err(|error| error.to_string())
+        verify::verify(&disk, Path::new("audit"), &options, &|_| {})
+            .map_err(|error| error.to_string())
     }
 
     /// Whether verifying finds nothing wrong.
@@ -165,7 +176,8 @@ pub enum Forger {
     HoldsSealKey,
 }
 
-/// Writes the lines (without LF) again so that every `prev`, line and batch number, size and root is right.
+/// Writes the lines (without LF) again so that every `prev`, line and batch number, size and root
+/// is right.
 pub fn forge(lines: &[Vec<u8>], keys: &LogKeys, forger: Forger) -> Vec<u8> {
     let seal_key = SigningKey::from_bytes(&keys.seal_seed);
     let mut out = Vec::new();
@@ -176,7 +188,10 @@ pub fn forge(lines: &[Vec<u8>], keys: &LogKeys, forger: Forger) -> Vec<u8> {
         let text = String::from_utf8(line.clone()).unwrap();
         let kind = text.find(",\"kind\":").unwrap();
         let seq = frontier.size();
-        let mut text = format!("{{\"prev\":\"{head}\",\"seq\":{seq},\"batch\":{batch}{}", &text[kind..]);
+        let mut text = format!(
+            "{{\"prev\":\"{head}\",\"seq\":{seq},\"batch\":{batch}{}",
+            &text[kind..]
+        );
         if is_seal(line) {
             let start = text.find("\"size\":").unwrap();
             let old: Seal = serde_json::from_str(&format!("{{{}", &text[start..])).unwrap();
@@ -200,14 +215,16 @@ pub fn forge(lines: &[Vec<u8>], keys: &LogKeys, forger: Forger) -> Vec<u8> {
 /// The lines of a file, without LF.
 pub fn lines_of(bytes: &[u8]) -> Vec<Vec<u8>> {
     let text = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-    text.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect()
+    text.split(|byte| *byte == b'\n')
+        .map(<[u8]>::to_vec)
+        .collect()
 }
 
 /// Text that would begin a line of a later batch, were it not inside a JSON string.
 pub const HOSTILE: &str = r#"J{\"prev\":\"0000000000000000000000000000000000000000000000000000000000000000\",\"seq\":99,\"batch\":99,\"kind\":\"seal\","#;
 
-/// Genesis, a key, an order with its check vector, a halt and a look at the orders, in four batches. The
-/// second value is the checkpoint of the batch before the last.
+/// Genesis, a key, an order with its check vector, a halt and a look at the orders, in four
+/// batches. The second value is the checkpoint of the batch before the last.
 pub fn small() -> (Place, Files, Vec<u8>) {
     let place = Place::new(1);
     let bot = place.ask_for_agent_key("k1");
@@ -236,7 +253,11 @@ pub fn three_segments() -> Files {
         drain(&mut home).unwrap_err();
         drop(home);
         let mut home = place.open().unwrap();
-        assert!(matches!(home.found, recover::Found::Torn(_)), "{:?}", home.found);
+        assert!(
+            matches!(home.found, recover::Found::Torn(_)),
+            "{:?}",
+            home.found
+        );
         drain(&mut home).unwrap();
         place.ask_as_owner(&format!("h{round}"), "halt.set", r#"{"reason":"x"}"#);
         drain(&mut home).unwrap();

@@ -1,4 +1,5 @@
-//! A disk in memory that counts, fails and lies when told to. Copying a home on it is copying a map.
+//! A disk in memory that counts, fails and lies when told to. Copying a home on it is copying a
+//! map.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -6,7 +7,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use spoolgate_ledger::disk::{Access, DirStream, Disk, Entry, FileId, Kind, LogFile, Mode, ReadFile, Stat};
+use spoolgate_ledger::disk::{
+    Access, DirStream, Disk, Entry, FileId, Kind, LogFile, Mode, ReadFile, Stat,
+};
 
 /// What is to go wrong. Each fault strikes once and is then gone.
 #[derive(Clone, Debug, Default)]
@@ -15,7 +18,8 @@ pub struct Faults {
     pub append_room: Option<usize>,
     /// The next append stores this byte of it with this bit flipped, and says nothing.
     pub append_flip: Option<(usize, u8)>,
-    /// The first read after the next append returns its first byte flipped, though the medium is fine.
+    /// The first read after the next append returns its first byte flipped, though the medium is
+    /// fine.
     pub read_back_flip: bool,
     /// So many syncs of the log's data say EIO; later ones say OK.
     pub sync_failures: u32,
@@ -77,7 +81,10 @@ impl MemoryDisk {
         let mut inner = self.inner.lock().unwrap();
         inner.inodes += 1;
         let inode = inner.inodes;
-        let file = Arc::new(Mutex::new(File { bytes: bytes.to_vec(), inode }));
+        let file = Arc::new(Mutex::new(File {
+            bytes: bytes.to_vec(),
+            inode,
+        }));
         inner.files.insert(path.as_ref().to_owned(), file);
     }
 
@@ -94,19 +101,33 @@ impl MemoryDisk {
     /// All files whose path begins so.
     pub fn files_below(&self, start: &str) -> Vec<(PathBuf, Vec<u8>)> {
         let inner = self.inner.lock().unwrap();
-        let below = inner.files.iter().filter(|(path, _)| path.starts_with(start) || start.is_empty());
-        below.map(|(path, file)| (path.clone(), file.lock().unwrap().bytes.clone())).collect()
+        let below = inner
+            .files
+            .iter()
+            .filter(|(path, _)| path.starts_with(start) || start.is_empty());
+        below
+            .map(|(path, file)| (path.clone(), file.lock().unwrap().bytes.clone()))
+            .collect()
     }
 
     fn file(&self, path: &Path) -> io::Result<Arc<Mutex<File>>> {
-        self.inner.lock().unwrap().files.get(path).cloned().ok_or_else(|| error(ENOENT))
+        self.inner
+            .lock()
+            .unwrap()
+            .files
+            .get(path)
+            .cloned()
+            .ok_or_else(|| error(ENOENT))
     }
 }
 
 fn stat_of(file: &File) -> Stat {
     Stat {
         kind: Kind::File,
-        id: FileId { device: 1, inode: file.inode },
+        id: FileId {
+            device: 1,
+            inode: file.inode,
+        },
         links: 1,
         size: file.bytes.len() as u64,
         modified_ns: 0,
@@ -123,8 +144,15 @@ impl Disk for MemoryDisk {
         for path in inner.files.keys().filter(|path| path.parent() == Some(dir)) {
             entries.insert(path.file_name().unwrap().to_owned(), Kind::File);
         }
-        let entries: Vec<_> =
-            entries.into_iter().map(|(name, kind)| Ok(Entry { name, kind: Some(kind) })).collect();
+        let entries: Vec<_> = entries
+            .into_iter()
+            .map(|(name, kind)| {
+                Ok(Entry {
+                    name,
+                    kind: Some(kind),
+                })
+            })
+            .collect();
         Ok(Box::new(entries.into_iter()))
     }
 
@@ -133,15 +161,27 @@ impl Disk for MemoryDisk {
             return Ok(Some(stat_of(&file.lock().unwrap())));
         }
         let is_dir = self.inner.lock().unwrap().dirs.contains(path);
-        let id = FileId { device: 1, inode: 0 };
-        Ok(is_dir.then_some(Stat { kind: Kind::Directory, id, links: 1, size: 0, modified_ns: 0 }))
+        let id = FileId {
+            device: 1,
+            inode: 0,
+        };
+        Ok(is_dir.then_some(Stat {
+            kind: Kind::Directory,
+            id,
+            links: 1,
+            size: 0,
+            modified_ns: 0,
+        }))
     }
 
     fn read(&self, path: &Path, limit: usize) -> io::Result<ReadFile> {
         let file = self.file(path)?;
         let file = file.lock().unwrap();
         let end = file.bytes.len().min(limit.saturating_add(1));
-        Ok(ReadFile { stat: stat_of(&file), bytes: file.bytes[..end].to_vec() })
+        Ok(ReadFile {
+            stat: stat_of(&file),
+            bytes: file.bytes[..end].to_vec(),
+        })
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -159,13 +199,23 @@ impl Disk for MemoryDisk {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.inner.lock().unwrap().files.remove(path).map(|_| ()).ok_or_else(|| error(ENOENT))
+        self.inner
+            .lock()
+            .unwrap()
+            .files
+            .remove(path)
+            .map(|_| ())
+            .ok_or_else(|| error(ENOENT))
     }
 
     fn write(&self, path: &Path, bytes: &[u8], _mode: Mode, _durable: bool) -> io::Result<()> {
         let mut faults = self.faults.lock().unwrap();
         let text = path.to_string_lossy();
-        if faults.write_fails_for.as_ref().is_some_and(|part| text.contains(part.as_str())) {
+        if faults
+            .write_fails_for
+            .as_ref()
+            .is_some_and(|part| text.contains(part.as_str()))
+        {
             faults.write_fails_for = None;
             self.put(path, &bytes[..bytes.len() / 2]);
             return Err(error(ENOSPC));
@@ -208,7 +258,10 @@ impl Disk for MemoryDisk {
     }
 
     fn open_log(&self, path: &Path, _access: Access) -> io::Result<Box<dyn LogFile>> {
-        Ok(Box::new(MemoryLog { file: self.file(path)?, faults: Arc::clone(&self.faults) }))
+        Ok(Box::new(MemoryLog {
+            file: self.file(path)?,
+            faults: Arc::clone(&self.faults),
+        }))
     }
 }
 
@@ -231,7 +284,11 @@ impl LogFile for MemoryLog {
             bytes[at] ^= 1 << bit;
         }
         self.file.lock().unwrap().bytes.extend_from_slice(&bytes);
-        if room.is_some() { Err(error(ENOSPC)) } else { Ok(()) }
+        if room.is_some() {
+            Err(error(ENOSPC))
+        } else {
+            Ok(())
+        }
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {

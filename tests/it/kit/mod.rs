@@ -1,5 +1,6 @@
-//! What several test files share: scratch homes of the real binary, signed requests made in this process, the
-//! invariants of a home as one function; and a disk in memory that fails when told to, with a home on it.
+//! What several test files share: scratch homes of the real binary, signed requests made in this
+//! process, the invariants of a home as one function; and a disk in memory that fails when told to,
+//! with a home on it.
 
 pub mod chamber;
 pub mod closed;
@@ -84,7 +85,8 @@ pub fn show(done: &Output) -> String {
     )
 }
 
-/// A home in a scratch folder beside the build, which is on a disk and not in memory as `/tmp` may be.
+/// A home in a scratch folder beside the build, which is on a disk and not in memory as `/tmp` may
+/// be.
 pub struct Scratch {
     dir: TempDir,
     /// Its agent's key.
@@ -100,9 +102,22 @@ impl Scratch {
         let home = dir.path().join("home");
         succeed(&home, &["init", home.to_str().unwrap()]);
         let key_file = dir.path().join("bot.key");
-        succeed(&home, &["keys", "add", "trend-bot", "--out", key_file.to_str().unwrap()]);
-        succeed(&home, &["account", "deposit", "5000", "--reason", "opening balance"]);
-        let file: serde_json::Value = serde_json::from_slice(&fs::read(&key_file).unwrap()).unwrap();
+        succeed(
+            &home,
+            &[
+                "keys",
+                "add",
+                "trend-bot",
+                "--out",
+                key_file.to_str().unwrap(),
+            ],
+        );
+        succeed(
+            &home,
+            &["account", "deposit", "5000", "--reason", "opening balance"],
+        );
+        let file: serde_json::Value =
+            serde_json::from_slice(&fs::read(&key_file).unwrap()).unwrap();
         let secret = unhex(file["secret"].as_str().unwrap()).unwrap();
         let bot = SignKey::Hmac(secret.try_into().unwrap());
         let listed = succeed(&home, &["--format", "json", "keys", "list"]);
@@ -124,7 +139,17 @@ impl Scratch {
                 "{}/examples/market/lean-coinbase-minute-btcusd_20180405_{kind}.zip",
                 env!("CARGO_MANIFEST_DIR")
             );
-            succeed(&scratch.home(), &["market", "import", &file, "--symbol", "BTC-USD", "--end-now"]);
+            succeed(
+                &scratch.home(),
+                &[
+                    "market",
+                    "import",
+                    &file,
+                    "--symbol",
+                    "BTC-USD",
+                    "--end-now",
+                ],
+            );
         }
         scratch
     }
@@ -146,7 +171,10 @@ impl Scratch {
 
     /// A file that asks something harmless.
     pub fn query(&self, id: &str) -> Sent {
-        Sent::new(&format!("{id}.json"), self.request(id, "market.get", r#"{"symbol":"BTC-USD"}"#))
+        Sent::new(
+            &format!("{id}.json"),
+            self.request(id, "market.get", r#"{"symbol":"BTC-USD"}"#),
+        )
     }
 }
 
@@ -165,7 +193,14 @@ pub fn unsigned(source: &str, id: &str, action: &str, payload: &str, now: Time) 
 }
 
 /// A signed request.
-pub fn signed(key: &SignKey, source: &str, id: &str, action: &str, payload: &str, now: Time) -> Envelope {
+pub fn signed(
+    key: &SignKey,
+    source: &str,
+    id: &str,
+    action: &str,
+    payload: &str,
+    now: Time,
+) -> Envelope {
     let mut envelope = unsigned(source, id, action, payload, now);
     envelope.signature = key.sign(&envelope.signing_string());
     envelope
@@ -173,7 +208,16 @@ pub fn signed(key: &SignKey, source: &str, id: &str, action: &str, payload: &str
 
 /// A request that is signed now, as a file's bytes.
 pub fn sign(key: &SignKey, source: &str, id: &str, action: &str, payload: &str) -> Vec<u8> {
-    signed(key, source, id, action, payload, SystemClock::default().now()).to_json().into_bytes()
+    signed(
+        key,
+        source,
+        id,
+        action,
+        payload,
+        SystemClock::default().now(),
+    )
+    .to_json()
+    .into_bytes()
 }
 
 /// A file that was dropped into the flat spool. Names are used once a home.
@@ -188,7 +232,10 @@ pub struct Sent {
 impl Sent {
     /// A file.
     pub fn new(name: &str, bytes: Vec<u8>) -> Sent {
-        Sent { name: OsString::from(name), bytes }
+        Sent {
+            name: OsString::from(name),
+            bytes,
+        }
     }
 
     /// Drops it into the spool as agents should: under a name that is ignored, then by rename.
@@ -203,25 +250,34 @@ impl Sent {
 
 /// Names in a folder but for the ones for commands.
 pub fn names(folder: &Path) -> BTreeSet<OsString> {
-    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let entries =
+        fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     entries.map(|entry| entry.unwrap().file_name()).collect()
 }
 
 /// Files of a folder with their bytes, but for the ones for commands.
 pub fn contents(folder: &Path) -> BTreeMap<OsString, Vec<u8>> {
-    names(folder).into_iter().map(|name| (name.clone(), fs::read(folder.join(name)).unwrap())).collect()
+    names(folder)
+        .into_iter()
+        .map(|name| (name.clone(), fs::read(folder.join(name)).unwrap()))
+        .collect()
 }
 
 /// The files of the log, in order.
 pub fn segments(home: &Path) -> Vec<PathBuf> {
     let audit = home.join("audit");
-    let logs = names(&audit).into_iter().filter(|name| name.as_bytes().starts_with(b"log-"));
+    let logs = names(&audit)
+        .into_iter()
+        .filter(|name| name.as_bytes().starts_with(b"log-"));
     logs.map(|name| audit.join(name)).collect()
 }
 
 /// The log's bytes, segment by segment.
 pub fn log_bytes(home: &Path) -> Vec<Vec<u8>> {
-    segments(home).iter().map(|path| fs::read(path).unwrap()).collect()
+    segments(home)
+        .iter()
+        .map(|path| fs::read(path).unwrap())
+        .collect()
 }
 
 /// Number, kind and record of every line up to the last seal.
@@ -231,9 +287,12 @@ pub fn lines(home: &Path) -> Result<Vec<(u64, String, Option<Record>)>, String> 
         // What follows the last whole seal of a file is a torn rest: it never happened.
         let mut batch = Vec::new();
         for text in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let Some(text) = text.strip_suffix(b"\n") else { break };
+            let Some(text) = text.strip_suffix(b"\n") else {
+                break;
+            };
             let Ok(line) = line::parse(text) else { break };
-            let record = Record::parse(line.kind, &line.body()).map_err(|error| error.to_string())?;
+            let record =
+                Record::parse(line.kind, &line.body()).map_err(|error| error.to_string())?;
             batch.push((line.seq, line.kind.to_owned(), record));
             if line.kind == "seal" {
                 found.append(&mut batch);
@@ -279,8 +338,8 @@ macro_rules! ensure {
     };
 }
 
-/// What holds at any moment, also right after a kill: an answer that can be seen has its sealed line, and
-/// no file that was sent is lost.
+/// What holds at any moment, also right after a kill: an answer that can be seen has its sealed
+/// line, and no file that was sent is lost.
 pub fn check_killed(home: &Path, sent: &[Sent]) -> Result<(), String> {
     let decided = decisions(home)?;
     for (name, bytes) in contents(&home.join("spool/out")) {
@@ -289,8 +348,13 @@ pub fn check_killed(home: &Path, sent: &[Sent]) -> Result<(), String> {
         }
         let answer: Answer =
             serde_json::from_slice(&bytes).map_err(|error| format!("answer {name:?}: {error}"))?;
-        let line = answer.audit_ref.parse().ok().and_then(|seq: u64| decided.get(&seq));
-        let line = line.ok_or_else(|| format!("answer {name:?} was released before its line was sealed"))?;
+        let line = answer
+            .audit_ref
+            .parse()
+            .ok()
+            .and_then(|seq: u64| decided.get(&seq));
+        let line =
+            line.ok_or_else(|| format!("answer {name:?} was released before its line was sealed"))?;
         ensure!(
             line.timestamp == answer.timestamp,
             "answer {name:?} is not that of line {}",
@@ -303,18 +367,26 @@ pub fn check_killed(home: &Path, sent: &[Sent]) -> Result<(), String> {
         .filter_map(|name| ClaimName::parse(name))
         .map(|claim| claim.file)
         .collect();
-    let lined: BTreeSet<&str> = decided.values().map(|decision| decision.file.as_str()).collect();
+    let lined: BTreeSet<&str> = decided
+        .values()
+        .map(|decision| decision.file.as_str())
+        .collect();
     for file in sent {
         let known_as = FileName::of(&file.name).known_as;
         let places = [begun.contains(&known_as) || lined.contains(known_as.as_str())];
-        let places = places.iter().filter(|is| **is).count() + usize::from(waiting.contains(&file.name));
-        ensure!(places == 1, "{:?} is in {places} of in, work-or-ledger", file.name);
+        let places =
+            places.iter().filter(|is| **is).count() + usize::from(waiting.contains(&file.name));
+        ensure!(
+            places == 1,
+            "{:?} is in {places} of in, work-or-ledger",
+            file.name
+        );
     }
     Ok(())
 }
 
-/// The invariants of a home whose last run ended in order, over all files that were sent to it since it
-/// was made, each under a name of its own.
+/// The invariants of a home whose last run ended in order, over all files that were sent to it
+/// since it was made, each under a name of its own.
 ///
 /// # Errors
 /// The first invariant that does not hold, with what it does not hold for.
@@ -324,8 +396,11 @@ pub fn check_home(home: &Path, sent: &[Sent]) -> Result<Counted, String> {
         ensure!(left.is_empty(), "{folder} still holds {left:?}");
     }
     let decided = decisions(home)?;
-    let flat: BTreeMap<u64, &Decision> =
-        decided.iter().filter(|(_, d)| d.spool == "flat").map(|(seq, d)| (*seq, d)).collect();
+    let flat: BTreeMap<u64, &Decision> = decided
+        .iter()
+        .filter(|(_, d)| d.spool == "flat")
+        .map(|(seq, d)| (*seq, d))
+        .collect();
     no_id_is_decided_twice(&decided)?;
     every_file_has_one_line(&flat, sent)?;
     answers_are_those_of_their_lines(home, &flat)?;
@@ -354,17 +429,28 @@ pub fn no_id_is_decided_twice(decided: &BTreeMap<u64, Decision>) -> Result<(), S
     for (seq, decision) in decided {
         let stands_aside = matches!(
             decision.metadata.code,
-            Some(Code::RequestIdConflict | Code::WrongSpool | Code::SignatureInvalid | Code::RateLimited)
+            Some(
+                Code::RequestIdConflict
+                    | Code::WrongSpool
+                    | Code::SignatureInvalid
+                    | Code::RateLimited
+            )
         );
-        let (Some(source), Some(id), Some(_)) = (&decision.source, &decision.request_id, &decision.key_id)
+        let (Some(source), Some(id), Some(_)) =
+            (&decision.source, &decision.request_id, &decision.key_id)
         else {
             continue;
         };
         if let Some(original) = decision.metadata.replay_of {
             let known = first.get(&(source, id));
-            ensure!(known == Some(&original), "line {seq} replays {original}, {source} {id} is {known:?}");
+            ensure!(
+                known == Some(&original),
+                "line {seq} replays {original}, {source} {id} is {known:?}"
+            );
         } else if !stands_aside && let Some(before) = first.insert((source, id), *seq) {
-            return Err(format!("{source} {id} is decided in lines {before} and {seq}"));
+            return Err(format!(
+                "{source} {id} is decided in lines {before} and {seq}"
+            ));
         }
     }
     Ok(())
@@ -378,7 +464,9 @@ fn every_file_has_one_line(flat: &BTreeMap<u64, &Decision>, sent: &[Sent]) -> Re
     for file in sent {
         let name = FileName::of(&file.name);
         let seqs = by_file.remove(name.known_as.as_str()).unwrap_or_default();
-        let [seq] = seqs.as_slice() else { return Err(format!("{:?} has lines {seqs:?}", file.name)) };
+        let [seq] = seqs.as_slice() else {
+            return Err(format!("{:?} has lines {seqs:?}", file.name));
+        };
         let decision = flat[seq];
         // What was refused unread has no hash.
         let unread = !name.is_good || decision.metadata.code == Some(Code::Internal);
@@ -386,20 +474,32 @@ fn every_file_has_one_line(flat: &BTreeMap<u64, &Decision>, sent: &[Sent]) -> Re
         let unread = unread || decision.action.as_deref().is_some_and(is_sealed);
         let hash = sha256_hex(&file.bytes);
         ensure!(
-            decision.file_sha256.as_ref() == Some(&hash) || (unread && decision.file_sha256.is_none()),
+            decision.file_sha256.as_ref() == Some(&hash)
+                || (unread && decision.file_sha256.is_none()),
             "{:?}: line {seq} is about other bytes",
             file.name
         );
     }
-    ensure!(by_file.is_empty(), "lines of files that were never sent: {by_file:?}");
+    ensure!(
+        by_file.is_empty(),
+        "lines of files that were never sent: {by_file:?}"
+    );
     Ok(())
 }
 
-fn answers_are_those_of_their_lines(home: &Path, flat: &BTreeMap<u64, &Decision>) -> Result<(), String> {
-    let newest: BTreeMap<&str, u64> = flat.iter().map(|(seq, d)| (d.answer.as_str(), *seq)).collect();
+fn answers_are_those_of_their_lines(
+    home: &Path,
+    flat: &BTreeMap<u64, &Decision>,
+) -> Result<(), String> {
+    let newest: BTreeMap<&str, u64> = flat
+        .iter()
+        .map(|(seq, d)| (d.answer.as_str(), *seq))
+        .collect();
     let found = contents(&home.join("spool/out"));
-    let expected: BTreeSet<OsString> =
-        newest.keys().map(|answer| OsString::from(answer.trim_start_matches("out/"))).collect();
+    let expected: BTreeSet<OsString> = newest
+        .keys()
+        .map(|answer| OsString::from(answer.trim_start_matches("out/")))
+        .collect();
     let there: BTreeSet<OsString> = found.keys().cloned().collect();
     ensure!(
         there == expected,
@@ -407,14 +507,27 @@ fn answers_are_those_of_their_lines(home: &Path, flat: &BTreeMap<u64, &Decision>
         expected.difference(&there).collect::<Vec<_>>(),
         there.difference(&expected).collect::<Vec<_>>()
     );
-    let open = Home::open(home, real_seams(home).map_err(|e| e.to_string())?).map_err(|e| e.to_string())?;
+    let open = Home::open(home, real_seams(home).map_err(|e| e.to_string())?)
+        .map_err(|e| e.to_string())?;
     for (answer, seq) in newest {
-        let rebuilt = open.answer(seq).map_err(|error| format!("line {seq}: {error}"))?.to_bytes();
+        let rebuilt = open
+            .answer(seq)
+            .map_err(|error| format!("line {seq}: {error}"))?
+            .to_bytes();
         let name = answer.trim_start_matches("out/");
-        ensure!(found[OsStr::new(name)] == rebuilt, "{answer} is not the answer of line {seq}");
-        let by_id = flat[&seq].request_id.as_ref().map(|id| format!("{id}.json"));
+        ensure!(
+            found[OsStr::new(name)] == rebuilt,
+            "{answer} is not the answer of line {seq}"
+        );
+        let by_id = flat[&seq]
+            .request_id
+            .as_ref()
+            .map(|id| format!("{id}.json"));
         let by_file = format!("{}.error.json", flat[&seq].file.trim_start_matches('='));
-        ensure!(by_id.as_deref() == Some(name) || by_file == name, "line {seq} is answered as {name}");
+        ensure!(
+            by_id.as_deref() == Some(name) || by_file == name,
+            "line {seq} is answered as {name}"
+        );
     }
     Ok(())
 }
@@ -425,8 +538,10 @@ fn refused_bytes_are_kept(
     sent: &[Sent],
 ) -> Result<(), String> {
     let mut kept = contents(&home.join("spool/rejected"));
-    let by_name: BTreeMap<String, &Sent> =
-        sent.iter().map(|sent| (FileName::of(&sent.name).known_as, sent)).collect();
+    let by_name: BTreeMap<String, &Sent> = sent
+        .iter()
+        .map(|sent| (FileName::of(&sent.name).known_as, sent))
+        .collect();
     for (seq, decision) in decided {
         ensure!(
             decision.kept.is_some() == decision.key_id.is_none(),
@@ -443,15 +558,27 @@ fn refused_bytes_are_kept(
         };
         ensure!(is_it, "{path} is not what was sent");
     }
-    ensure!(kept.is_empty(), "spool/rejected also holds {:?}", kept.keys());
+    ensure!(
+        kept.is_empty(),
+        "spool/rejected also holds {:?}",
+        kept.keys()
+    );
     Ok(())
 }
 
 fn the_ledger_verifies(home: &Path) -> Result<(), String> {
     let verified = spoolgate(home, &["audit", "verify", "--strict"]);
-    ensure!(verified.status.success(), "audit verify --strict: {}", show(&verified));
+    ensure!(
+        verified.status.success(),
+        "audit verify --strict: {}",
+        show(&verified)
+    );
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/verify_ledger.py");
-    match Command::new("python3").arg(script).arg(home.join("audit")).output() {
+    match Command::new("python3")
+        .arg(script)
+        .arg(home.join("audit"))
+        .output()
+    {
         Ok(done) => ensure!(done.status.success(), "verify_ledger.py: {}", show(&done)),
         Err(error) => eprintln!("skipped verify_ledger.py: python3: {error}"),
     }
@@ -460,10 +587,16 @@ fn the_ledger_verifies(home: &Path) -> Result<(), String> {
 
 /// Opening writes nothing at all; running writes that it ran.
 fn opening_again_changes_nothing(home: &Path) -> Result<(), String> {
-    let look =
-        || (log_bytes(home), contents(&home.join("spool/out")), contents(&home.join("spool/rejected")));
+    let look = || {
+        (
+            log_bytes(home),
+            contents(&home.join("spool/out")),
+            contents(&home.join("spool/rejected")),
+        )
+    };
     let before = look();
-    let opened = Home::open(home, real_seams(home).map_err(|e| e.to_string())?).map_err(|e| e.to_string())?;
+    let opened = Home::open(home, real_seams(home).map_err(|e| e.to_string())?)
+        .map_err(|e| e.to_string())?;
     drop(opened);
     ensure!(look() == before, "opening changed the ledger or the spool");
     let seqs = lines(home)?.len();

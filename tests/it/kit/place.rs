@@ -1,4 +1,5 @@
-//! A home whose rules, keys and index are in a temporary folder and whose spool and ledger are in memory.
+//! A home whose rules, keys and index are in a temporary folder and whose spool and ledger are in
+//! memory.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -48,7 +49,11 @@ pub fn copy_tree(from: &Path, to: &Path) {
 }
 
 fn seams(disk: &Arc<MemoryDisk>, clock: &Arc<ManualClock>, seed: u64) -> Seams {
-    Seams { disk: disk.clone(), clock: clock.clone(), entropy: Arc::new(SeededEntropy::new(seed)) }
+    Seams {
+        disk: disk.clone(),
+        clock: clock.clone(),
+        entropy: Arc::new(SeededEntropy::new(seed)),
+    }
 }
 
 impl Place {
@@ -70,10 +75,16 @@ impl Place {
         let clock = Arc::new(ManualClock::at(Time::parse(time).unwrap()));
         let person = Principal::parse("owner").unwrap();
         layout::found(root.path(), &seams(&disk, &clock, seed), ORIGIN, &person).unwrap();
-        let place = Place { root, disk, clock, owner: SignKey::Hmac([0; 32]) };
+        let place = Place {
+            root,
+            disk,
+            clock,
+            owner: SignKey::Hmac([0; 32]),
+        };
         let home = place.open().unwrap();
-        let owner =
-            layout::own_sign_key(home.keyring(), home.state(), &person, place.clock.now()).unwrap().unwrap();
+        let owner = layout::own_sign_key(home.keyring(), home.state(), &person, place.clock.now())
+            .unwrap()
+            .unwrap();
         drop(home);
         let _ = fs::remove_file(place.root.path().join("state/state.db"));
         Place { owner, ..place }
@@ -108,7 +119,10 @@ impl Place {
 
     /// The keys its log is written with.
     pub fn log_keys(&self) -> LogKeys {
-        SqliteKeyring::open(self.root.path(), false).unwrap().log_keys().unwrap()
+        SqliteKeyring::open(self.root.path(), false)
+            .unwrap()
+            .log_keys()
+            .unwrap()
     }
 
     /// Forgets the index, so that everything is read from the first line on.
@@ -126,7 +140,8 @@ impl Place {
     /// Puts a signed request into the flat spool.
     pub fn ask(&self, key: &SignKey, source: &str, id: &str, action: &str, payload: &str) {
         let envelope = signed(key, source, id, action, payload, self.clock.now());
-        self.disk.put(format!("spool/in/{id}.json"), envelope.to_json().as_bytes());
+        self.disk
+            .put(format!("spool/in/{id}.json"), envelope.to_json().as_bytes());
     }
 
     /// The same by the first person.
@@ -141,28 +156,44 @@ impl Place {
 
     fn ask_for_key(&self, name: &str, seed: u8, id: &str) -> SignKey {
         let key = SignKey::Hmac([seed; 32]);
-        SqliteKeyring::open(self.root.path(), false).unwrap().insert(&key.verify_key()).unwrap();
+        SqliteKeyring::open(self.root.path(), false)
+            .unwrap()
+            .insert(&key.verify_key())
+            .unwrap();
         let key_id = key_id(&key.verify_key());
-        let payload = json!({"principal": name, "key_id": key_id, "algorithm": "hmac-sha256"}).to_string();
+        let payload =
+            json!({"principal": name, "key_id": key_id, "algorithm": "hmac-sha256"}).to_string();
         self.ask_as_owner(id, "keys.add", &payload);
         key
     }
 
     /// The same for each of these, with keys of their own.
     pub fn ask_for_keys(&self, names: impl IntoIterator<Item = &'static str>) -> Keys {
-        (1..).zip(names).map(|(n, name)| (name, self.ask_for_key(name, n, &format!("key-{name}")))).collect()
+        (1..)
+            .zip(names)
+            .map(|(n, name)| (name, self.ask_for_key(name, n, &format!("key-{name}"))))
+            .collect()
     }
 
     /// Asks for an account of 5000.
     pub fn ask_for_funds(&self) {
-        self.ask_as_owner("fund", "account.adjust", r#"{"amount":"5000","reason":"start"}"#);
+        self.ask_as_owner(
+            "fund",
+            "account.adjust",
+            r#"{"amount":"5000","reason":"start"}"#,
+        );
     }
 
     /// Opens it and has all decided that was asked for, of which nothing may be refused.
     pub fn settled(&self) -> Home {
         let mut home = self.open().unwrap();
         let outcomes = drain(&mut home).unwrap();
-        assert!(outcomes.iter().all(|outcome| outcome.answer.error.is_none()), "{outcomes:?}");
+        assert!(
+            outcomes
+                .iter()
+                .all(|outcome| outcome.answer.error.is_none()),
+            "{outcomes:?}"
+        );
         home
     }
 
@@ -170,7 +201,11 @@ impl Place {
     pub fn answers(&self) -> Vec<String> {
         let files = self.disk.files_below("spool/out");
         let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
-        files.iter().map(|(path, _)| name(path)).filter(|name| !name.starts_with('.')).collect()
+        files
+            .iter()
+            .map(|(path, _)| name(path))
+            .filter(|name| !name.starts_with('.'))
+            .collect()
     }
 }
 

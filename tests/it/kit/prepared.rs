@@ -1,5 +1,5 @@
-//! A home with all sorts of principals, prices that do not grow stale, and files of every sort for it; copied
-//! as often as a test wants.
+//! A home with all sorts of principals, prices that do not grow stale, and files of every sort for
+//! it; copied as often as a test wants.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,8 +15,15 @@ use super::{Dice, Scratch, Sent, decisions, sign, succeed};
 /// Where homes are copied: in memory, where a sync costs nothing.
 pub fn shelf() -> TempDir {
     let memory = Path::new("/dev/shm");
-    let beside = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-    tempfile::Builder::new().prefix("spoolgate-").tempdir_in(beside).unwrap()
+    let beside = if memory.is_dir() {
+        memory.to_owned()
+    } else {
+        std::env::temp_dir()
+    };
+    tempfile::Builder::new()
+        .prefix("spoolgate-")
+        .tempdir_in(beside)
+        .unwrap()
 }
 
 /// Copies a folder with everything in it.
@@ -40,8 +47,8 @@ pub fn order(size: &str, thesis: &str) -> String {
     format!(r#"{{{ORDER},"size":"{size}","thesis_slug":"{thesis}"}}"#)
 }
 
-/// A home with prices, an account, an agent in the flat spool and one with a spool of its own, whose prices
-/// and requests do not grow stale while its copies are used.
+/// A home with prices, an account, an agent in the flat spool and one with a spool of its own,
+/// whose prices and requests do not grow stale while its copies are used.
 pub struct Base {
     scratch: Scratch,
     own_key: SignKey,
@@ -59,21 +66,50 @@ impl Base {
                 .replace("request_age_max_s: 300 ", "request_age_max_s: 80000 ")
         });
         edit(&home.join("rules/principals.yaml"), |text| {
-            format!("{text}  - name: own-bot\n    role: agent\n    strategies: [trend]\n    spool: own-bot\n")
+            format!(
+                "{text}  - name: own-bot\n    role: agent\n    strategies: [trend]\n    spool: \
+                    own-bot\n"
+            )
         });
         let key_file = scratch.beside("own.key");
-        succeed(&home, &["keys", "add", "own-bot", "--out", key_file.to_str().unwrap()]);
+        succeed(
+            &home,
+            &[
+                "keys",
+                "add",
+                "own-bot",
+                "--out",
+                key_file.to_str().unwrap(),
+            ],
+        );
         let key: serde_json::Value = serde_json::from_slice(&fs::read(&key_file).unwrap()).unwrap();
-        let own_key = SignKey::Hmac(unhex(key["secret"].as_str().unwrap()).unwrap().try_into().unwrap());
-        let mut base = Base { scratch, own_key, dropped: Vec::new() };
+        let own_key = SignKey::Hmac(
+            unhex(key["secret"].as_str().unwrap())
+                .unwrap()
+                .try_into()
+                .unwrap(),
+        );
+        let mut base = Base {
+            scratch,
+            own_key,
+            dropped: Vec::new(),
+        };
         // Decided before: for replays and cancels.
-        let earlier = base.scratch.request("earlier", "order.submit", &order("0.002", "btc-dip-long"));
+        let earlier =
+            base.scratch
+                .request("earlier", "order.submit", &order("0.002", "btc-dip-long"));
         base.dropped.push(flat("earlier.json", earlier));
         base.dropped[0].drop_into(&home);
         succeed(&home, &["run", "--until-idle"]);
         let decided = decisions(&home).unwrap();
-        let first = decided.values().find(|d| d.request_id.as_deref() == Some("earlier")).unwrap();
-        assert!(first.order_id.is_some(), "the order that others build on was refused: {first:?}");
+        let first = decided
+            .values()
+            .find(|d| d.request_id.as_deref() == Some("earlier"))
+            .unwrap();
+        assert!(
+            first.order_id.is_some(),
+            "the order that others build on was refused: {first:?}"
+        );
         base
     }
 
@@ -84,7 +120,10 @@ impl Base {
 
     /// A request of the agent in the flat spool.
     pub fn signed(&self, id: &str, action: &str, payload: &str) -> Dropped {
-        flat(&format!("{id}.json"), self.scratch.request(id, action, payload))
+        flat(
+            &format!("{id}.json"),
+            self.scratch.request(id, action, payload),
+        )
     }
 
     /// The same as a file's bytes.
@@ -96,29 +135,65 @@ impl Base {
     pub fn mixed(&self, seed: u64) -> Vec<Dropped> {
         let mut dice = Dice::new(seed);
         let mut at = || format!("{:02}", dice.below(100));
-        let forged = sign(&SignKey::Hmac([7; 32]), "trend-bot", "forged", "portfolio.get", "{}");
+        let forged = sign(
+            &SignKey::Hmac([7; 32]),
+            "trend-bot",
+            "forged",
+            "portfolio.get",
+            "{}",
+        );
         let own = |id: &str, action: &str, payload: &str| Dropped {
             spool: Origin::from_label("agent-own-bot").unwrap(),
-            sent: Sent::new(&format!("{id}.json"), sign(&self.own_key, "own-bot", id, action, payload)),
+            sent: Sent::new(
+                &format!("{id}.json"),
+                sign(&self.own_key, "own-bot", id, action, payload),
+            ),
             is_durable: true,
         };
         let mut files = vec![
-            self.signed(&format!("{}-accepted", at()), "order.submit", &order("0.0021", "btc-range-long")),
-            self.signed(&format!("{}-refused", at()), "order.submit", &order("0.0022", "no-such-thesis")),
-            flat(&format!("{}-malformed.json", at()), br#"{"no":"envelope"}"#.to_vec()),
+            self.signed(
+                &format!("{}-accepted", at()),
+                "order.submit",
+                &order("0.0021", "btc-range-long"),
+            ),
+            self.signed(
+                &format!("{}-refused", at()),
+                "order.submit",
+                &order("0.0022", "no-such-thesis"),
+            ),
+            flat(
+                &format!("{}-malformed.json", at()),
+                br#"{"no":"envelope"}"#.to_vec(),
+            ),
             flat("no request", b"anything".to_vec()),
-            flat(&format!("{}-replay.json", at()), self.dropped[0].sent.bytes.clone()),
+            flat(
+                &format!("{}-replay.json", at()),
+                self.dropped[0].sent.bytes.clone(),
+            ),
             flat(&format!("{}-forged.json", at()), forged),
-            own(&format!("{}-own", at()), "order.submit", &order("0.0023", "btc-range-long")),
+            own(
+                &format!("{}-own", at()),
+                "order.submit",
+                &order("0.0023", "btc-range-long"),
+            ),
         ];
         let mut extras = vec![
             self.signed(&format!("{}-look", at()), "portfolio.get", "{}"),
             self.signed(&format!("{}-unknown", at()), "no.such_action", "{}"),
-            self.signed(&format!("{}-cancel", at()), "order.cancel", &self.cancel_earlier()),
-            self.signed(&format!("{}-halt", at()), "halt.set", r#"{"reason":"a doubt"}"#),
+            self.signed(
+                &format!("{}-cancel", at()),
+                "order.cancel",
+                &self.cancel_earlier(),
+            ),
+            self.signed(
+                &format!("{}-halt", at()),
+                "halt.set",
+                r#"{"reason":"a doubt"}"#,
+            ),
             flat(
                 &format!("{}-conflict.json", at()),
-                self.scratch.request("earlier", "market.get", r#"{"symbol":"ETH-USD"}"#),
+                self.scratch
+                    .request("earlier", "market.get", r#"{"symbol":"ETH-USD"}"#),
             ),
             own(&format!("{}-own-look", at()), "orders.list", "{}"),
         ];
@@ -138,7 +213,11 @@ impl Base {
 
 /// A file for the flat spool.
 pub fn flat(name: &str, bytes: Vec<u8>) -> Dropped {
-    Dropped { spool: Origin::Flat, sent: Sent::new(name, bytes), is_durable: true }
+    Dropped {
+        spool: Origin::Flat,
+        sent: Sent::new(name, bytes),
+        is_durable: true,
+    }
 }
 
 /// Changes a rule file.

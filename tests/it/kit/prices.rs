@@ -14,10 +14,29 @@ pub fn amount(text: &str) -> Amount {
 /// A bar of the minute before `end_ms` that opens and closes at `price`, and a quote at its end.
 pub fn minute(end_ms: i64, price: &str, low: &str) -> [Row; 2] {
     let (price, low) = (amount(price), amount(low));
-    let (open, high, close, ask) = (price, price, price, price.checked_add(amount("0.01")).unwrap());
+    let (open, high, close, ask) = (
+        price,
+        price,
+        price,
+        price.checked_add(amount("0.01")).unwrap(),
+    );
     [
-        Row::Bar { open_ms: end_ms - 60_000, interval_ms: 60_000, open, high, low, close, volume: None },
-        Row::Quote { time_ms: end_ms, bid: price, ask, bid_size: None, ask_size: None },
+        Row::Bar {
+            open_ms: end_ms - 60_000,
+            interval_ms: 60_000,
+            open,
+            high,
+            low,
+            close,
+            volume: None,
+        },
+        Row::Quote {
+            time_ms: end_ms,
+            bid: price,
+            ask,
+            bid_size: None,
+            ask_size: None,
+        },
     ]
 }
 

@@ -21,7 +21,10 @@ pub fn find<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        assert!(begun.elapsed() < PATIENCE, "waited two minutes until {what}");
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "waited two minutes until {what}"
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -40,7 +43,8 @@ pub fn answered(home: &Path, name: &str) -> serde_json::Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// Waits until the gate of a home has said that its answers are durable: nothing is decided after that line.
+/// Waits until the gate of a home has said that its answers are durable: nothing is decided after
+/// that line.
 #[track_caller]
 pub fn until_durable(home: &Path) {
     until("answers are durable", || {
@@ -86,7 +90,11 @@ impl Running {
     pub fn begun(home: &Path, command: Command) -> Running {
         let seqs = lines(home).unwrap().len();
         let gate = Running::start(command);
-        until("the gate begins", || lines(home).unwrap()[seqs..].iter().any(|(_, kind, _)| kind == "start"));
+        until("the gate begins", || {
+            lines(home).unwrap()[seqs..]
+                .iter()
+                .any(|(_, kind, _)| kind == "start")
+        });
         gate
     }
 
@@ -109,9 +117,19 @@ impl Running {
     /// Waits for it to end, with what it said.
     pub fn output(mut self) -> Output {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        self.0.stdout.take().map(|mut from| from.read_to_end(&mut stdout).unwrap());
-        self.0.stderr.take().map(|mut from| from.read_to_end(&mut stderr).unwrap());
-        Output { status: self.end(), stdout, stderr }
+        self.0
+            .stdout
+            .take()
+            .map(|mut from| from.read_to_end(&mut stdout).unwrap());
+        self.0
+            .stderr
+            .take()
+            .map(|mut from| from.read_to_end(&mut stderr).unwrap());
+        Output {
+            status: self.end(),
+            stdout,
+            stderr,
+        }
     }
 
     /// Ends it in order. Returns what it said on standard error, if that is a pipe.
@@ -132,15 +150,25 @@ impl Running {
 
     /// How many entries one of its folders in `/proc` has: of `fd`, its open files.
     pub fn count(&self, folder: &str) -> usize {
-        fs::read_dir(format!("/proc/{}/{folder}", self.0.id())).unwrap().count()
+        fs::read_dir(format!("/proc/{}/{folder}", self.0.id()))
+            .unwrap()
+            .count()
     }
 
     /// Peak of its resident memory and what is mapped from files, KiB.
     pub fn memory_kib(&self) -> (u64, u64) {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
         let kib = |name: &str| -> u64 {
-            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-            line.trim().strip_suffix("kB").unwrap().trim().parse().unwrap()
+            let line = status
+                .lines()
+                .find_map(|line| line.strip_prefix(name))
+                .unwrap();
+            line.trim()
+                .strip_suffix("kB")
+                .unwrap()
+                .trim()
+                .parse()
+                .unwrap()
         };
         (kib("VmHWM:"), kib("RssFile:"))
     }

@@ -1,5 +1,5 @@
-//! The invariants of a home over all its spools: the flat one, those of agents and that of commands. Checked in
-//! this process, so that thousands of homes can be looked at in a minute.
+//! The invariants of a home over all its spools: the flat one, those of agents and that of
+//! commands. Checked in this process, so that thousands of homes can be looked at in a minute.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -90,31 +90,59 @@ fn answers_there(home: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 fn is_hidden(path: &str) -> bool {
-    path.rsplit('/').next().is_some_and(|name| name.starts_with('.'))
+    path.rsplit('/')
+        .next()
+        .is_some_and(|name| name.starts_with('.'))
 }
 
 /// The answers in what a program printed or a client read: whole lines that parse.
 pub fn answers_in(bytes: &[u8]) -> Vec<Vec<u8>> {
-    let whole = bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
-    whole.filter(|line| serde_json::from_slice::<Answer>(line).is_ok()).map(<[u8]>::to_vec).collect()
+    let whole = bytes
+        .split_inclusive(|byte| *byte == b'\n')
+        .filter(|line| line.ends_with(b"\n"));
+    whole
+        .filter(|line| serde_json::from_slice::<Answer>(line).is_ok())
+        .map(<[u8]>::to_vec)
+        .collect()
 }
 
 fn is_sealed(decided: &BTreeMap<u64, Decision>, what: &str, bytes: &[u8]) -> Result<(), String> {
-    let answer: Answer = serde_json::from_slice(bytes)
-        .map_err(|error| format!("{what} is no answer: {error}: {}", String::from_utf8_lossy(bytes)))?;
-    let line = answer.audit_ref.parse().ok().and_then(|seq: u64| decided.get(&seq));
-    let line =
-        line.ok_or_else(|| format!("{what} was released, its line {} is not sealed", answer.audit_ref))?;
-    ensure!(line.timestamp == answer.timestamp, "{what} is not that of line {}", answer.audit_ref);
+    let answer: Answer = serde_json::from_slice(bytes).map_err(|error| {
+        format!(
+            "{what} is no answer: {error}: {}",
+            String::from_utf8_lossy(bytes)
+        )
+    })?;
+    let line = answer
+        .audit_ref
+        .parse()
+        .ok()
+        .and_then(|seq: u64| decided.get(&seq));
+    let line = line.ok_or_else(|| {
+        format!(
+            "{what} was released, its line {} is not sealed",
+            answer.audit_ref
+        )
+    })?;
+    ensure!(
+        line.timestamp == answer.timestamp,
+        "{what} is not that of line {}",
+        answer.audit_ref
+    );
     Ok(())
 }
 
-/// What holds at any moment: an answer that can be seen, or was (`seen`), has its sealed line, and no file
-/// that was dropped is lost.
+/// What holds at any moment: an answer that can be seen, or was (`seen`), has its sealed line, and
+/// no file that was dropped is lost.
 ///
 /// # Errors
 /// The first that does not hold.
-pub fn check_now(home: &Path, dropped: &[Dropped], seen: &[Vec<u8>], ended: Ended) -> Result<(), String> {
+pub fn check_now(
+    home: &Path,
+    dropped: &[Dropped],
+    seen: &[Vec<u8>],
+    ended: Ended,
+) -> Result<(), String> {
     let decided = decisions(home)?;
     for (path, bytes) in answers_there(home) {
         let is_whole = serde_json::from_slice::<Answer>(&bytes).is_ok();
@@ -131,8 +159,10 @@ pub fn check_now(home: &Path, dropped: &[Dropped], seen: &[Vec<u8>], ended: Ende
         .filter_map(|name| ClaimName::parse(name))
         .map(|claim| (claim.origin.label(), claim.file))
         .collect();
-    let lined: BTreeSet<(String, String)> =
-        decided.values().map(|decision| (decision.spool.clone(), decision.file.clone())).collect();
+    let lined: BTreeSet<(String, String)> = decided
+        .values()
+        .map(|decision| (decision.spool.clone(), decision.file.clone()))
+        .collect();
     for file in dropped.iter().filter(|file| file.is_durable) {
         let key = (file.spool.label(), FileName::of(&file.sent.name).known_as);
         let taken = begun.contains(&key) || lined.contains(&key);
@@ -145,7 +175,8 @@ pub fn check_now(home: &Path, dropped: &[Dropped], seen: &[Vec<u8>], ended: Ende
 
 /// Blobs, rulebooks and keys are durable before a line names them.
 fn what_lines_name_is_there(home: &Path) -> Result<(), String> {
-    let keyring = CachedKeyring::new(SqliteKeyring::open(home, false).map_err(|error| error.to_string())?);
+    let keyring =
+        CachedKeyring::new(SqliteKeyring::open(home, false).map_err(|error| error.to_string())?);
     let has = |path: String, hash: &str| {
         let bytes = fs::read(home.join(&path)).map_err(|error| format!("{path}: {error}"))?;
         ensure!(sha256_hex(&bytes) == hash, "{path} holds something else");
@@ -154,12 +185,15 @@ fn what_lines_name_is_there(home: &Path) -> Result<(), String> {
     for (seq, _, record) in lines(home)? {
         let Some(record) = record else { continue };
         let blobs = match &record {
-            Record::Decision(decision) => [decision.payload_blob.as_ref(), decision.data_blob.as_ref()],
+            Record::Decision(decision) => {
+                [decision.payload_blob.as_ref(), decision.data_blob.as_ref()]
+            }
             Record::Market(rows) => [rows.rows_sha256.as_ref(), None],
             _ => [None, None],
         };
         for digest in blobs.into_iter().flatten() {
-            has(format!("audit/blobs/{digest}"), digest).map_err(|why| format!("line {seq}: {why}"))?;
+            has(format!("audit/blobs/{digest}"), digest)
+                .map_err(|why| format!("line {seq}: {why}"))?;
         }
         for change in record.changes() {
             match change {
@@ -169,7 +203,11 @@ fn what_lines_name_is_there(home: &Path) -> Result<(), String> {
                 }
                 Change::KeyAdded(key) => {
                     let held = keyring.verify_key(&key.key_id).is_some();
-                    ensure!(held, "line {seq}: the keyring does not hold key {}", key.key_id);
+                    ensure!(
+                        held,
+                        "line {seq}: the keyring does not hold key {}",
+                        key.key_id
+                    );
                 }
                 _ => {}
             }
@@ -193,7 +231,11 @@ pub struct Settled {
 ///
 /// # Errors
 /// The first that does not hold.
-pub fn check_settled(home: &Path, dropped: &[Dropped], seen: &[Vec<u8>]) -> Result<Settled, String> {
+pub fn check_settled(
+    home: &Path,
+    dropped: &[Dropped],
+    seen: &[Vec<u8>],
+) -> Result<Settled, String> {
     nothing_waits(home)?;
     let decided = decisions(home)?;
     no_id_is_decided_twice(&decided)?;
@@ -208,17 +250,27 @@ pub fn check_settled(home: &Path, dropped: &[Dropped], seen: &[Vec<u8>]) -> Resu
     ensure!(same, "the state made again from the ledger is another one");
     Ok(Settled {
         decisions: decided.len(),
-        given_up: decided.values().filter(|d| d.metadata.code == Some(Code::Internal)).count(),
+        given_up: decided
+            .values()
+            .filter(|d| d.metadata.code == Some(Code::Internal))
+            .count(),
         torn: segments(home).len() - 1,
     })
 }
 
 fn nothing_waits(home: &Path) -> Result<(), String> {
-    let mut folders = vec![home.join("spool/in"), home.join("spool/work"), home.join("spool/local/in")];
+    let mut folders = vec![
+        home.join("spool/in"),
+        home.join("spool/work"),
+        home.join("spool/local/in"),
+    ];
     while let Some(folder) = folders.pop() {
         for name in names(&folder) {
             let path = folder.join(&name);
-            if path.is_dir() && folder.ends_with("in") || path.ends_with("new") || path.ends_with("tmp") {
+            if path.is_dir() && folder.ends_with("in")
+                || path.ends_with("new")
+                || path.ends_with("tmp")
+            {
                 folders.push(path);
             } else {
                 // A part of a request that somebody was writing: nothing was asked for yet.
@@ -229,25 +281,38 @@ fn nothing_waits(home: &Path) -> Result<(), String> {
     }
     for folder in ["audit", "audit/rulebooks", "audit/blobs"] {
         for name in names(&home.join(folder)) {
-            ensure!(!name.as_bytes().starts_with(b"."), "{folder}/{name:?} was left half-written");
+            ensure!(
+                !name.as_bytes().starts_with(b"."),
+                "{folder}/{name:?} was left half-written"
+            );
         }
     }
     Ok(())
 }
 
-fn every_file_has_its_line(decided: &BTreeMap<u64, Decision>, dropped: &[Dropped]) -> Result<(), String> {
+fn every_file_has_its_line(
+    decided: &BTreeMap<u64, Decision>,
+    dropped: &[Dropped],
+) -> Result<(), String> {
     let mut by_file: BTreeMap<(String, String), Vec<u64>> = BTreeMap::new();
     for (seq, decision) in decided {
-        by_file.entry((decision.spool.clone(), decision.file.clone())).or_default().push(*seq);
+        by_file
+            .entry((decision.spool.clone(), decision.file.clone()))
+            .or_default()
+            .push(*seq);
     }
     for file in dropped {
         let name = FileName::of(&file.sent.name);
-        let seqs = by_file.remove(&(file.spool.label(), name.known_as.clone())).unwrap_or_default();
+        let seqs = by_file
+            .remove(&(file.spool.label(), name.known_as.clone()))
+            .unwrap_or_default();
         // Whoever was not told that it is there sends it again, perhaps under the same name.
         if !file.is_durable {
             continue;
         }
-        let [seq] = seqs.as_slice() else { return Err(format!("{:?} has lines {seqs:?}", file.sent.name)) };
+        let [seq] = seqs.as_slice() else {
+            return Err(format!("{:?} has lines {seqs:?}", file.sent.name));
+        };
         let decision = &decided[seq];
         let unread = !name.is_good || decision.metadata.code == Some(Code::Internal);
         // Of what may have sealed members the hash would let somebody guess them.
@@ -260,30 +325,57 @@ fn every_file_has_its_line(decided: &BTreeMap<u64, Decision>, dropped: &[Dropped
         );
     }
     by_file.retain(|(spool, _), _| spool != "local");
-    ensure!(by_file.is_empty(), "lines of files that were never dropped: {by_file:?}");
+    ensure!(
+        by_file.is_empty(),
+        "lines of files that were never dropped: {by_file:?}"
+    );
     Ok(())
 }
 
-fn answers_are_exact(home: &Path, decided: &BTreeMap<u64, Decision>, seen: &[Vec<u8>]) -> Result<(), String> {
-    let newest: BTreeMap<&str, u64> = decided.iter().map(|(seq, d)| (d.answer.as_str(), *seq)).collect();
+fn answers_are_exact(
+    home: &Path,
+    decided: &BTreeMap<u64, Decision>,
+    seen: &[Vec<u8>],
+) -> Result<(), String> {
+    let newest: BTreeMap<&str, u64> = decided
+        .iter()
+        .map(|(seq, d)| (d.answer.as_str(), *seq))
+        .collect();
     let mut there = answers_there(home);
     let open = open(home)?;
-    let answer =
-        |seq: u64| Ok::<_, String>(open.answer(seq).map_err(|e| format!("line {seq}: {e}"))?.to_bytes());
+    let answer = |seq: u64| {
+        Ok::<_, String>(
+            open.answer(seq)
+                .map_err(|e| format!("line {seq}: {e}"))?
+                .to_bytes(),
+        )
+    };
     for (path, seq) in newest {
         match there.remove(path) {
             // After a power cut what a command had fetched can be there again, empty.
             Some(bytes) if path.starts_with("local/") && answers_in(&bytes).is_empty() => {}
-            Some(bytes) => ensure!(bytes == answer(seq)?, "spool/{path} is not the answer of line {seq}"),
+            Some(bytes) => ensure!(
+                bytes == answer(seq)?,
+                "spool/{path} is not the answer of line {seq}"
+            ),
             // Removed by the command that it was for.
-            None => ensure!(path.starts_with("local/"), "spool/{path}, the answer of line {seq}, is missing"),
+            None => ensure!(
+                path.starts_with("local/"),
+                "spool/{path}, the answer of line {seq}, is missing"
+            ),
         }
     }
     ensure!(there.is_empty(), "answers of nothing: {:?}", there.keys());
     for bytes in seen {
         let told: Answer = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-        let seq = told.audit_ref.parse().map_err(|_| format!("line `{}`", told.audit_ref))?;
-        ensure!(*bytes == answer(seq)?, "an answer that was seen is not that of its line {seq} any more");
+        let seq = told
+            .audit_ref
+            .parse()
+            .map_err(|_| format!("line `{}`", told.audit_ref))?;
+        ensure!(
+            *bytes == answer(seq)?,
+            "an answer that was seen is not that of its line {seq} any more"
+        );
     }
     Ok(())
 }
@@ -294,34 +386,56 @@ fn kept_bytes_are_exact(home: &Path, decided: &BTreeMap<u64, Decision>) -> Resul
         let Some(path) = &decision.kept else { continue };
         let bytes = kept.remove(OsStr::new(path.trim_start_matches("rejected/")));
         let bytes = bytes.ok_or_else(|| format!("spool/{path} of line {seq} is missing"))?;
-        let is_it = decision.file_sha256.as_ref().is_none_or(|hash| *hash == sha256_hex(&bytes));
+        let is_it = decision
+            .file_sha256
+            .as_ref()
+            .is_none_or(|hash| *hash == sha256_hex(&bytes));
         ensure!(is_it, "spool/{path} is not what line {seq} is about");
     }
-    ensure!(kept.is_empty(), "spool/rejected also holds {:?}", kept.keys());
+    ensure!(
+        kept.is_empty(),
+        "spool/rejected also holds {:?}",
+        kept.keys()
+    );
     Ok(())
 }
 
 fn verifies(home: &Path) -> Result<(), String> {
     let disk = RealDisk::open(home).map_err(|error| error.to_string())?;
-    let options =
-        Options { strict: Some(spoolgate_gate::record::canonical), threads: 1, ..Options::default() };
-    let report =
-        verify::verify(&disk, Path::new("audit"), &options, &|_| {}).map_err(|error| error.to_string())?;
-    ensure!(report.ok && report.problems.is_empty(), "audit verify: {:?}", report.problems);
+    let options = Options {
+        strict: Some(spoolgate_gate::record::canonical),
+        threads: 1,
+        ..Options::default()
+    };
+    let report = verify::verify(&disk, Path::new("audit"), &options, &|_| {})
+        .map_err(|error| error.to_string())?;
+    ensure!(
+        report.ok && report.problems.is_empty(),
+        "audit verify: {:?}",
+        report.problems
+    );
     Ok(())
 }
 
 /// Opening writes nothing at all; running writes that it ran.
 fn opening_again_changes_nothing(home: &Path) -> Result<(), String> {
-    let look = || (log_bytes(home), answers_there(home), contents(&home.join("spool/rejected")));
+    let look = || {
+        (
+            log_bytes(home),
+            answers_there(home),
+            contents(&home.join("spool/rejected")),
+        )
+    };
     let before = look();
     drop(open(home)?);
     ensure!(look() == before, "opening changed the ledger or the spool");
     let seqs = lines(home)?.len();
     let mut open = open(home)?;
     let nothing = std::sync::atomic::AtomicBool::new(false);
-    open.until_idle(false, &nothing, &mut |_| {}).map_err(|error| format!("running again: {error}"))?;
-    open.finish("the check ended").map_err(|error| format!("running again: {error}"))?;
+    open.until_idle(false, &nothing, &mut |_| {})
+        .map_err(|error| format!("running again: {error}"))?;
+    open.finish("the check ended")
+        .map_err(|error| format!("running again: {error}"))?;
     drop(open);
     only_news(home, seqs, &before, &look())
 }
@@ -336,14 +450,23 @@ pub fn only_news<A: PartialEq>(
     before: &Look<A>,
     after: &Look<A>,
 ) -> Result<(), String> {
-    ensure!((&after.1, &after.2) == (&before.1, &before.2), "running again changed answers or kept bytes");
-    ensure!(after.0.len() == before.0.len(), "running again began a segment");
+    ensure!(
+        (&after.1, &after.2) == (&before.1, &before.2),
+        "running again changed answers or kept bytes"
+    );
+    ensure!(
+        after.0.len() == before.0.len(),
+        "running again began a segment"
+    );
     for (old, new) in before.0.iter().zip(&after.0) {
         ensure!(new.starts_with(old), "running again changed lines");
     }
     for (seq, kind, _) in &lines(home)?[seqs..] {
         // A new day may begin at any time.
-        let is_news = matches!(kind.as_str(), "start" | "stop" | "published" | "seal" | "tick");
+        let is_news = matches!(
+            kind.as_str(),
+            "start" | "stop" | "published" | "seal" | "tick"
+        );
         ensure!(is_news, "running again wrote line {seq} of kind {kind}");
     }
     Ok(())

@@ -1,4 +1,5 @@
-//! Logs of lines that say nothing, with segments and batches of any length, beside the leaf hashes they must have.
+//! Logs of lines that say nothing, with segments and batches of any length, beside the leaf hashes
+//! they must have.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +31,11 @@ pub struct Synthetic {
 /// What it is signed with; `seed` makes another log of the same name.
 pub fn signer(seed: u8) -> LogSigner {
     let log = SignerKey::from_seed(ORIGIN, &[seed; 32]).unwrap();
-    LogSigner { origin: ORIGIN.to_owned(), log, seal: SigningKey::from_bytes(&[seed + 100; 32]) }
+    LogSigner {
+        origin: ORIGIN.to_owned(),
+        log,
+        seal: SigningKey::from_bytes(&[seed + 100; 32]),
+    }
 }
 
 /// What verifies its checkpoints.
@@ -55,7 +60,12 @@ impl Synthetic {
         });
         let bodies = [(genesis.kind(), genesis.body().unwrap())];
         let ledger = Ledger::create(disk.clone(), signer, &bodies).unwrap();
-        let mut log = Synthetic { disk, ledger, leaves: Vec::new(), heads: Vec::new() };
+        let mut log = Synthetic {
+            disk,
+            ledger,
+            leaves: Vec::new(),
+            heads: Vec::new(),
+        };
         log.take_over(None);
         log
     }
@@ -72,21 +82,36 @@ impl Synthetic {
     /// Reads what was written behind a place.
     fn take_over(&mut self, before: Option<&Position>) {
         let after = self.ledger.position().clone();
-        let from = before.filter(|before| before.segment == after.segment).map_or(0, |before| before.offset);
-        let file = segment::open(self.disk.as_ref(), Path::new(segment::AUDIT_DIR), after.segment).unwrap();
+        let from = before
+            .filter(|before| before.segment == after.segment)
+            .map_or(0, |before| before.offset);
+        let file = segment::open(
+            self.disk.as_ref(),
+            Path::new(segment::AUDIT_DIR),
+            after.segment,
+        )
+        .unwrap();
         let length = usize::try_from(after.offset - from).unwrap();
         let bytes = read_exact_at(file.as_ref(), from, length).unwrap();
-        let lines = bytes.strip_suffix(b"\n").unwrap().split(|byte| *byte == b'\n');
+        let lines = bytes
+            .strip_suffix(b"\n")
+            .unwrap()
+            .split(|byte| *byte == b'\n');
         self.leaves.extend(lines.map(leaf_hash));
         assert_eq!(self.leaves.len() as u64, after.seq);
-        let head = self.disk.read(Path::new(CHECKPOINT_FILE), NOTE_BYTES_MAX).unwrap();
+        let head = self
+            .disk
+            .read(Path::new(CHECKPOINT_FILE), NOTE_BYTES_MAX)
+            .unwrap();
         self.heads.push(String::from_utf8(head.bytes).unwrap());
     }
 
     /// Appends a batch of so many lines and its seal.
     pub fn batch(&mut self, lines: usize, text: &str) {
         let before = self.ledger.position().clone();
-        let bodies: Vec<_> = (0..lines).map(|n| ("stop", format!(r#"{{"note":"{text}{n}"}}"#))).collect();
+        let bodies: Vec<_> = (0..lines)
+            .map(|n| ("stop", format!(r#"{{"note":"{text}{n}"}}"#)))
+            .collect();
         self.ledger.append(&bodies).unwrap();
         self.ledger.publish_head().unwrap();
         self.take_over(Some(&before));

@@ -1,4 +1,5 @@
-//! Admission at the level of prepare, look-ups, decide and fold, over an index in memory: no files, no clock.
+//! Admission at the level of prepare, look-ups, decide and fold, over an index in memory: no files,
+//! no clock.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,9 @@ use spoolgate_admission::lineage::{Admitted, Change as Lineage};
 use spoolgate_gate::decide::needs;
 use spoolgate_gate::prepare::{Keyring, Origin};
 use spoolgate_gate::state::KeyRecord;
-use spoolgate_gate::{Change, Decision, Delivery, Lookups, Prepared, Record, State, decide, prepare};
+use spoolgate_gate::{
+    Change, Decision, Delivery, Lookups, Prepared, Record, State, decide, prepare,
+};
 use spoolgate_home::index::fold::{Outstanding, fold};
 use spoolgate_home::index::store::Store;
 use spoolgate_rules::{Bundle, Rulebook};
@@ -31,19 +34,42 @@ impl Keyring for Keys {
 }
 
 fn key_of(principal: &str) -> SignKey {
-    SignKey::Hmac(unhex(&sha256_hex(principal.as_bytes())).unwrap().try_into().unwrap())
+    SignKey::Hmac(
+        unhex(&sha256_hex(principal.as_bytes()))
+            .unwrap()
+            .try_into()
+            .unwrap(),
+    )
 }
 
 /// The project's rule files but for principals and policies.
 pub fn other_rules() -> BTreeMap<String, String> {
     let files = [
-        ("rules/safety.yaml", include_str!("../../../rules/safety.yaml")),
-        ("rules/instruments.yaml", include_str!("../../../rules/instruments.yaml")),
-        ("rules/strategies/trend.yaml", include_str!("../../../rules/strategies/trend.yaml")),
-        ("proposals/theses/btc-range-long.md", include_str!("../../../proposals/theses/btc-range-long.md")),
-        ("proposals/theses/btc-dip-long.md", include_str!("../../../proposals/theses/btc-dip-long.md")),
+        (
+            "rules/safety.yaml",
+            include_str!("../../../rules/safety.yaml"),
+        ),
+        (
+            "rules/instruments.yaml",
+            include_str!("../../../rules/instruments.yaml"),
+        ),
+        (
+            "rules/strategies/trend.yaml",
+            include_str!("../../../rules/strategies/trend.yaml"),
+        ),
+        (
+            "proposals/theses/btc-range-long.md",
+            include_str!("../../../proposals/theses/btc-range-long.md"),
+        ),
+        (
+            "proposals/theses/btc-dip-long.md",
+            include_str!("../../../proposals/theses/btc-dip-long.md"),
+        ),
     ];
-    files.into_iter().map(|(path, text)| (path.to_owned(), text.to_owned())).collect()
+    files
+        .into_iter()
+        .map(|(path, text)| (path.to_owned(), text.to_owned()))
+        .collect()
 }
 
 /// A gate without a home.
@@ -64,7 +90,10 @@ pub struct Gate {
 
 impl Gate {
     /// Under these principals and policies, `tenant/surface/profile` to text.
-    pub fn new<'a>(principals: &str, policies: impl IntoIterator<Item = (&'a str, &'a str)>) -> Gate {
+    pub fn new<'a>(
+        principals: &str,
+        policies: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Gate {
         let mut files = other_rules();
         files.insert("rules/principals.yaml".to_owned(), principals.to_owned());
         for (domain, text) in policies {
@@ -89,8 +118,19 @@ impl Gate {
             state.apply(&Change::KeyAdded(record)).unwrap();
         }
         let store = Store::in_memory().unwrap();
-        let (seq, receipts, blobs, outstanding) = (1, Vec::new(), BTreeMap::new(), Outstanding::new());
-        Gate { rules, state, store, now, seq, receipts, blobs, keys: Keys(keys), outstanding }
+        let (seq, receipts, blobs, outstanding) =
+            (1, Vec::new(), BTreeMap::new(), Outstanding::new());
+        Gate {
+            rules,
+            state,
+            store,
+            now,
+            seq,
+            receipts,
+            blobs,
+            keys: Keys(keys),
+            outstanding,
+        }
     }
 
     /// A signed request in the spool of its source.
@@ -103,7 +143,11 @@ impl Gate {
         causality: Option<&str>,
     ) -> Prepared {
         let source = Principal::parse(from).unwrap();
-        let bound = self.rules.principals.get(&source).and_then(|rule| rule.spool.clone());
+        let bound = self
+            .rules
+            .principals
+            .get(&source)
+            .and_then(|rule| rule.spool.clone());
         let mut envelope = Envelope {
             id: RequestId::parse(id).unwrap(),
             timestamp_text: self.now.to_string(),
@@ -115,18 +159,39 @@ impl Gate {
             causality: causality.map(str::to_owned),
         };
         envelope.signature = key_of(from).sign(&envelope.signing_string());
-        let (file, origin) = (format!("{id}.json"), bound.map_or(Origin::Flat, Origin::Agent));
+        let (file, origin) = (
+            format!("{id}.json"),
+            bound.map_or(Origin::Flat, Origin::Agent),
+        );
         let content = Ok(envelope.to_json().into_bytes());
-        prepare(Delivery { origin, shown: file.clone(), file, content }, &self.state, &self.keys, self.now)
+        prepare(
+            Delivery {
+                origin,
+                shown: file.clone(),
+                file,
+                content,
+            },
+            &self.state,
+            &self.keys,
+            self.now,
+        )
     }
 
     /// What the host looks up.
     pub fn look_up(&self, request: &Prepared) -> Lookups {
         let mut lookups = Lookups::default();
-        let Ok(authentic) = &request.request else { return lookups };
+        let Ok(authentic) = &request.request else {
+            return lookups;
+        };
         let id = authentic.envelope.id.as_str();
-        lookups.seen = self.store.seen(authentic.envelope.source.as_str(), id).unwrap();
-        lookups.seen_in_spool = self.store.seen_in_spool(&request.origin.label(), id).unwrap();
+        lookups.seen = self
+            .store
+            .seen(authentic.envelope.source.as_str(), id)
+            .unwrap();
+        lookups.seen_in_spool = self
+            .store
+            .seen_in_spool(&request.origin.label(), id)
+            .unwrap();
         let needs = needs(request, &self.rules);
         if let Some(query) = &needs.lineage {
             lookups.lineage = self.store.lineage(query).unwrap();
@@ -137,14 +202,23 @@ impl Gate {
         if let Some(order) = needs.closed_order {
             lookups.closed_order = self.store.closed_order(order).unwrap();
         }
-        lookups.rows = needs.rows.and_then(|digest| self.blobs.get(&digest).cloned());
+        lookups.rows = needs
+            .rows
+            .and_then(|digest| self.blobs.get(&digest).cloned());
         lookups
     }
 
     /// Decides a request and folds its line.
     pub fn decide(&mut self, request: &Prepared) -> Decision {
         let lookups = self.look_up(request);
-        let decided = decide(&self.state, &self.rules, request, &lookups, self.now, self.seq);
+        let decided = decide(
+            &self.state,
+            &self.rules,
+            request,
+            &lookups,
+            self.now,
+            self.seq,
+        );
         let decision = decided.decision;
         self.receipts.extend(decision.receipt.as_deref().cloned());
         for record in decided.market.into_iter().map(Record::Market) {
@@ -157,8 +231,17 @@ impl Gate {
 
     fn fold(&mut self, record: &Record) {
         // What stands in the ledger is what is folded at the next start.
-        let again = Record::parse(record.kind(), &record.body().unwrap()).unwrap().unwrap();
-        fold(&mut self.state, &self.store, &mut self.outstanding, self.seq, &again).unwrap();
+        let again = Record::parse(record.kind(), &record.body().unwrap())
+            .unwrap()
+            .unwrap();
+        fold(
+            &mut self.state,
+            &self.store,
+            &mut self.outstanding,
+            self.seq,
+            &again,
+        )
+        .unwrap();
         self.seq += 1;
     }
 
@@ -177,12 +260,18 @@ impl Gate {
 
     /// A task of the usual domain, body as given.
     pub fn admit(&mut self, from: &str, task: &Task) -> Decision {
-        self.ask(from, &task.id, "admission.admit", &task.body().to_string(), None)
+        self.ask(
+            from,
+            &task.id,
+            "admission.admit",
+            &task.body().to_string(),
+            None,
+        )
     }
 }
 
-/// A task in few words: `id`, `id<parent`, `id<parent:capability@tree`. The tree is `T` and the capability `c` where
-/// nothing else is said.
+/// A task in few words: `id`, `id<parent`, `id<parent:capability@tree`. The tree is `T` and the
+/// capability `c` where nothing else is said.
 #[derive(Clone, Debug)]
 pub struct Task {
     pub id: String,
@@ -260,38 +349,79 @@ pub fn reserved(decision: &Decision) -> Option<&Admitted> {
 /// What is true of every receipt, whatever was asked.
 #[track_caller]
 pub fn check_receipt(decision: &Decision) {
-    let Some(receipt) = decision.receipt.as_deref() else { return };
+    let Some(receipt) = decision.receipt.as_deref() else {
+        return;
+    };
     let show = || serde_json::to_string(decision).unwrap();
-    assert_eq!(receipt.receipt_id, format!("r-{}", decision.id), "{}", show());
-    assert_eq!(Some(receipt.request_id.as_str()), decision.request_id.as_deref());
+    assert_eq!(
+        receipt.receipt_id,
+        format!("r-{}", decision.id),
+        "{}",
+        show()
+    );
+    assert_eq!(
+        Some(receipt.request_id.as_str()),
+        decision.request_id.as_deref()
+    );
     assert_eq!(Some(&receipt.request_hash), decision.request_hash.as_ref());
     assert_eq!(receipt.evaluated_at, decision.timestamp);
     let value = serde_json::to_value(receipt).unwrap();
     let is_accepted = value["phase"] == "accepted";
-    assert_eq!(value["decision"], if is_accepted { "allow" } else { "deny" }, "{}", show());
-    assert_eq!(is_accepted, receipt.rejection_reason_code.is_none(), "{}", show());
-    assert_eq!(is_accepted, receipt.rejection_detail.is_none(), "{}", show());
+    assert_eq!(
+        value["decision"],
+        if is_accepted { "allow" } else { "deny" },
+        "{}",
+        show()
+    );
+    assert_eq!(
+        is_accepted,
+        receipt.rejection_reason_code.is_none(),
+        "{}",
+        show()
+    );
+    assert_eq!(
+        is_accepted,
+        receipt.rejection_detail.is_none(),
+        "{}",
+        show()
+    );
     assert!(is_accepted || receipt.forwarded_to.is_none(), "{}", show());
     if let Some(path) = &receipt.forwarded_to {
         let surface = receipt.surface_id.as_deref().unwrap();
-        assert_eq!(*path, format!("forward/{surface}/{}.json", receipt.receipt_id));
+        assert_eq!(
+            *path,
+            format!("forward/{surface}/{}.json", receipt.receipt_id)
+        );
         assert!(!receipt.dry_run);
     }
     match reserved(decision) {
-        None => assert!(receipt.dry_run || !is_accepted || receipt.root_task_id.is_none(), "{}", show()),
+        None => assert!(
+            receipt.dry_run || !is_accepted || receipt.root_task_id.is_none(),
+            "{}",
+            show()
+        ),
         Some(task) => {
             assert!(is_accepted && !receipt.dry_run, "{}", show());
             let counters = &receipt.effective_counters;
             assert_eq!(Some(task.root.as_str()), receipt.root_task_id.as_deref());
-            assert_eq!((task.task.as_str(), task.at), (receipt.request_id.as_str(), decision.timestamp));
-            assert_eq!(Some(task.capability.as_str()), receipt.capability_id.as_deref());
+            assert_eq!(
+                (task.task.as_str(), task.at),
+                (receipt.request_id.as_str(), decision.timestamp)
+            );
+            assert_eq!(
+                Some(task.capability.as_str()),
+                receipt.capability_id.as_deref()
+            );
             assert_eq!(Some(task.tenant.as_str()), receipt.tenant_id.as_deref());
             assert_eq!(task.budget, counters.recursion_budget_remaining);
             assert_eq!(Some(task.depth), counters.spawn_depth);
             assert_eq!(task.parent.is_none(), task.opened_by.is_some());
         }
     }
-    let is_own = matches!(decision.request_type.as_deref(), Some("Admission" | "AdmissionCheck"));
+    let is_own = matches!(
+        decision.request_type.as_deref(),
+        Some("Admission" | "AdmissionCheck")
+    );
     if is_own {
         let first = decision.checks.iter().find(|row| !row.passed);
         let reason = receipt.rejection_reason_code.map(|reason| reason.name());
@@ -300,6 +430,9 @@ pub fn check_receipt(decision: &Decision) {
         let data: Value = serde_json::from_str(answer.data.unwrap().get()).unwrap();
         assert_eq!(data["receipt"], value);
         assert_eq!(data["decision"], value["decision"]);
-        assert_eq!(data["checks"].as_array().unwrap().len(), decision.checks.len());
+        assert_eq!(
+            data["checks"].as_array().unwrap().len(),
+            decision.checks.len()
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Homes whose agents may send as much as they like: how much that may be is for `tests/it/home/rates.rs`.
+//! Homes whose agents may send as much as they like: how much that may be is for
+//! `tests/it/home/rates.rs`.
 
 use std::fs;
 use std::path::Path;
@@ -10,9 +11,17 @@ pub fn lift_message_rates(home: &Path) {
     if text.contains("max_messages_per_minute: 1000000 ") {
         return;
     }
-    let of_one = text.replace("max_messages_per_minute: 600 ", "max_messages_per_minute: 1000000 ");
-    let of_all =
-        of_one.replace("max_messages_per_minute_all: 3000 ", "max_messages_per_minute_all: 1000000 ");
-    assert!(of_one != text && of_all != of_one, "the limits are spelled otherwise");
+    let of_one = text.replace(
+        "max_messages_per_minute: 600 ",
+        "max_messages_per_minute: 1000000 ",
+    );
+    let of_all = of_one.replace(
+        "max_messages_per_minute_all: 3000 ",
+        "max_messages_per_minute_all: 1000000 ",
+    );
+    assert!(
+        of_one != text && of_all != of_one,
+        "the limits are spelled otherwise"
+    );
     fs::write(&path, of_all).unwrap();
 }

@@ -6,8 +6,8 @@ use spoolgate_wire::signing::{SignKey, unhex};
 
 use super::{Scratch, succeed};
 
-/// Puts BTC-USD behind a bridge, and ETH-USD beside it at the same prices. Gives the bridge's key, which is in
-/// `exchange.key` beside the home too.
+/// Puts BTC-USD behind a bridge, and ETH-USD beside it at the same prices. Gives the bridge's key,
+/// which is in `exchange.key` beside the home too.
 pub fn enable_outbox(scratch: &Scratch) -> SignKey {
     let home = scratch.home();
     let edit = |name: &str, change: &dyn Fn(&str) -> String| {
@@ -15,7 +15,10 @@ pub fn enable_outbox(scratch: &Scratch) -> SignKey {
         fs::write(&path, change(&fs::read_to_string(&path).unwrap())).unwrap();
     };
     edit("rules/principals.yaml", &|text| {
-        text.replace("principals:\n", "principals:\n  - {name: exchange, role: bridge}\n")
+        text.replace(
+            "principals:\n",
+            "principals:\n  - {name: exchange, role: bridge}\n",
+        )
     });
     edit("rules/instruments.yaml", &|text| {
         let (head, btc) = text.split_once("  - symbol").unwrap();
@@ -27,17 +30,43 @@ pub fn enable_outbox(scratch: &Scratch) -> SignKey {
         text.replace("instruments: [BTC-USD]", "instruments: [BTC-USD, ETH-USD]")
     });
     let thesis = fs::read_to_string(home.join("proposals/theses/btc-range-long.md")).unwrap();
-    let thesis = thesis.replace("btc-range-long", "eth-range-long").replace("BTC-USD", "ETH-USD");
+    let thesis = thesis
+        .replace("btc-range-long", "eth-range-long")
+        .replace("BTC-USD", "ETH-USD");
     fs::write(home.join("proposals/theses/eth-range-long.md"), thesis).unwrap();
     for kind in ["quote", "trade"] {
         let file = format!(
             "{}/examples/market/lean-coinbase-minute-btcusd_20180405_{kind}.zip",
             env!("CARGO_MANIFEST_DIR")
         );
-        succeed(&home, &["market", "import", &file, "--symbol", "ETH-USD", "--end-now"]);
+        succeed(
+            &home,
+            &[
+                "market",
+                "import",
+                &file,
+                "--symbol",
+                "ETH-USD",
+                "--end-now",
+            ],
+        );
     }
     let key_file = scratch.beside("exchange.key");
-    succeed(&home, &["keys", "add", "exchange", "--out", key_file.to_str().unwrap()]);
+    succeed(
+        &home,
+        &[
+            "keys",
+            "add",
+            "exchange",
+            "--out",
+            key_file.to_str().unwrap(),
+        ],
+    );
     let file: serde_json::Value = serde_json::from_slice(&fs::read(&key_file).unwrap()).unwrap();
-    SignKey::Hmac(unhex(file["secret"].as_str().unwrap()).unwrap().try_into().unwrap())
+    SignKey::Hmac(
+        unhex(file["secret"].as_str().unwrap())
+            .unwrap()
+            .try_into()
+            .unwrap(),
+    )
 }

@@ -40,12 +40,20 @@ const PRINCIPALS: &str = "principals:
   - {name: prices, role: feed}
 ";
 
-/// What the real disk is made to do besides: called before each verb with its name and paths, and again
-/// after it. An error from the first call is what the verb gives.
+/// What the real disk is made to do besides: called before each verb with its name and paths, and
+/// again after it. An error from the first call is what the verb gives.
 pub type Meddle = Box<dyn Fn(&str, &Path, Option<&Path>, bool) -> Option<io::Error> + Send + Sync>;
 
 /// The verbs that are meddled with.
-const VERBS: [&str; 7] = ["read_dir", "stat", "read", "rename", "rename_new", "remove", "write"];
+const VERBS: [&str; 7] = [
+    "read_dir",
+    "stat",
+    "read",
+    "rename",
+    "rename_new",
+    "remove",
+    "write",
+];
 
 /// A request before it is signed.
 #[derive(Clone)]
@@ -90,8 +98,14 @@ impl World {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
         let write = |path: &str, text: &str| fs::write(root.join(path), text).unwrap();
-        write("rules/safety.yaml", include_str!("../../../rules/safety.yaml"));
-        write("rules/instruments.yaml", include_str!("../../../rules/instruments.yaml"));
+        write(
+            "rules/safety.yaml",
+            include_str!("../../../rules/safety.yaml"),
+        );
+        write(
+            "rules/instruments.yaml",
+            include_str!("../../../rules/instruments.yaml"),
+        );
         write("rules/principals.yaml", PRINCIPALS);
         for strategy in ["trend", "other", "alpha", "beta"] {
             let text = include_str!("../../../rules/strategies/trend.yaml");
@@ -113,16 +127,25 @@ impl World {
         let clock = Arc::new(ManualClock::at(Time::parse(NOON).unwrap()));
         let disk = Layered::around(Arc::new(RealDisk::open(&root).unwrap()), move |call| {
             let is_meant = VERBS.contains(&call.verb);
-            let error = is_meant.then(|| meddle(call.verb, call.path, call.to, call.is_done)).flatten();
+            let error = is_meant
+                .then(|| meddle(call.verb, call.path, call.to, call.is_done))
+                .flatten();
             error.filter(|_| !call.is_done).map_or(Ok(()), Err)
         })
         .without_syncs();
         let entropy = Arc::new(SeededEntropy::new(seed));
-        let seams = Seams { disk: Arc::new(disk), clock: clock.clone(), entropy };
+        let seams = Seams {
+            disk: Arc::new(disk),
+            clock: clock.clone(),
+            entropy,
+        };
         let owner = Principal::parse("owner").unwrap();
-        let (key_id, _) = layout::found(&root, &seams, "audit.example.org/hostile", &owner).unwrap();
+        let (key_id, _) =
+            layout::found(&root, &seams, "audit.example.org/hostile", &owner).unwrap();
         let keyring = SqliteKeyring::open(&root, false).unwrap();
-        let Some(SignKey::Hmac(secret)) = keyring.sign_key(&key_id).unwrap() else { panic!("a shared key") };
+        let Some(SignKey::Hmac(secret)) = keyring.sign_key(&key_id).unwrap() else {
+            panic!("a shared key")
+        };
         drop(keyring);
         for agent in ["alpha-dir", "beta-dir"] {
             for folder in ["tmp", "new"] {
@@ -130,12 +153,31 @@ impl World {
             }
         }
         let keys = BTreeMap::from([("owner".to_owned(), (key_id, secret))]);
-        let mut world = World { _dir: dir, root, clock, seams, keys, drafts: 0 };
+        let mut world = World {
+            _dir: dir,
+            root,
+            clock,
+            seams,
+            keys,
+            drafts: 0,
+        };
         let mut home = world.open();
-        for name in ["second", "trend-bot", "other-bot", "alpha-bot", "beta-bot", "prices"] {
+        for name in [
+            "second",
+            "trend-bot",
+            "other-bot",
+            "alpha-bot",
+            "beta-bot",
+            "prices",
+        ] {
             world.add_key(&mut home, name);
         }
-        world.ask_ok(&mut home, "owner", "account.adjust", r#"{"amount":"5000","reason":"start"}"#);
+        world.ask_ok(
+            &mut home,
+            "owner",
+            "account.adjust",
+            r#"{"amount":"5000","reason":"start"}"#,
+        );
         world.market(&mut home, "6800");
         drop(home);
         world
@@ -157,13 +199,17 @@ impl World {
     pub fn new_key(&self) -> (String, [u8; 32]) {
         let secret = self.seams.entropy.bytes32().unwrap();
         let keyring = SqliteKeyring::open(&self.root, false).unwrap();
-        (keyring.insert(&SignKey::Hmac(secret).verify_key()).unwrap(), secret)
+        (
+            keyring.insert(&SignKey::Hmac(secret).verify_key()).unwrap(),
+            secret,
+        )
     }
 
     pub fn add_key(&mut self, home: &mut Home, principal: &str) {
         let (key_id, secret) = self.new_key();
-        let payload =
-            format!(r#"{{"principal":"{principal}","key_id":"{key_id}","algorithm":"hmac-sha256"}}"#);
+        let payload = format!(
+            r#"{{"principal":"{principal}","key_id":"{key_id}","algorithm":"hmac-sha256"}}"#
+        );
         self.ask_ok(home, "owner", "keys.add", &payload);
         self.keys.insert(principal.to_owned(), (key_id, secret));
     }
@@ -186,9 +232,16 @@ impl World {
     }
 
     pub fn sign_with(&self, draft: &Draft, secret: &[u8; 32]) -> String {
-        let Draft { id, source, action, payload, at_ms } = draft;
+        let Draft {
+            id,
+            source,
+            action,
+            payload,
+            at_ms,
+        } = draft;
         let timestamp = self.now().plus_ms(*at_ms).to_string();
-        let signature = SignKey::Hmac(*secret).sign(&signing_string(id, &timestamp, action, payload, None));
+        let signature =
+            SignKey::Hmac(*secret).sign(&signing_string(id, &timestamp, action, payload, None));
         format!(
             r#"{{"id":"{id}","timestamp":"{timestamp}","action":"{action}","payload":{payload},"source":"{source}","signature":"{signature}"}}"#
         )
@@ -206,7 +259,11 @@ impl World {
     /// Path of a file in a spool: flat for "".
     pub fn inbox(&self, spool: &str, name: &[u8]) -> PathBuf {
         let dir = self.root.join("spool/in");
-        let dir = if spool.is_empty() { dir } else { dir.join(spool).join("new") };
+        let dir = if spool.is_empty() {
+            dir
+        } else {
+            dir.join(spool).join("new")
+        };
         dir.join(OsStr::from_bytes(name))
     }
 
@@ -220,14 +277,20 @@ impl World {
 
     /// Signs a draft and drops it where its source's requests go.
     pub fn send(&self, draft: &Draft) {
-        self.drop_file(Self::spool_of(&draft.source), &format!("{}.json", draft.id), self.sign(draft));
+        self.drop_file(
+            Self::spool_of(&draft.source),
+            &format!("{}.json", draft.id),
+            self.sign(draft),
+        );
     }
 
     /// Drains the spool.
     pub fn drain(&self, home: &mut Home) -> Vec<Outcome> {
         let mut outcomes = Vec::new();
-        home.until_idle(false, &AtomicBool::new(false), &mut |decided| outcomes.extend_from_slice(decided))
-            .unwrap();
+        home.until_idle(false, &AtomicBool::new(false), &mut |decided| {
+            outcomes.extend_from_slice(decided)
+        })
+        .unwrap();
         outcomes
     }
 
@@ -244,9 +307,20 @@ impl World {
         self.decide(home, &draft)
     }
 
-    pub fn ask_ok(&mut self, home: &mut Home, source: &str, action: &str, payload: &str) -> Outcome {
+    pub fn ask_ok(
+        &mut self,
+        home: &mut Home,
+        source: &str,
+        action: &str,
+        payload: &str,
+    ) -> Outcome {
         let outcome = self.ask(home, source, action, payload);
-        assert_eq!(code_of(&outcome), None, "{action} {payload}: {:?}", outcome.answer.error);
+        assert_eq!(
+            code_of(&outcome),
+            None,
+            "{action} {payload}: {:?}",
+            outcome.answer.error
+        );
         outcome
     }
 
@@ -255,7 +329,13 @@ impl World {
         let amount = |text: &str| Amount::parse_exact(text).unwrap();
         let price = amount(price);
         let rows = [
-            Row::Quote { time_ms: self.now().ms(), bid: price, ask: price, bid_size: None, ask_size: None },
+            Row::Quote {
+                time_ms: self.now().ms(),
+                bid: price,
+                ask: price,
+                bid_size: None,
+                ask_size: None,
+            },
             Row::Bar {
                 open_ms: self.now().ms(),
                 interval_ms: 1000,
@@ -294,7 +374,10 @@ impl World {
     pub fn resting(&mut self, source: &str, thesis: u8, size: &str) -> Draft {
         let draft = self.entry(source, thesis, size);
         let limit = r#""order_type":"limit","price":"6790""#;
-        Draft { payload: draft.payload.replace(r#""order_type":"market""#, limit), ..draft }
+        Draft {
+            payload: draft.payload.replace(r#""order_type":"market""#, limit),
+            ..draft
+        }
     }
 
     /// An exit of a long position.
@@ -332,15 +415,24 @@ impl World {
             .collect();
         paths.sort();
         assert!(!paths.is_empty());
-        let text: String = paths.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        let text: String = paths
+            .iter()
+            .map(|path| fs::read_to_string(path).unwrap())
+            .collect();
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
     }
 
     /// Hex of every secret that must not get out.
     pub fn secrets(&self) -> Vec<String> {
-        let keys = SqliteKeyring::open(&self.root, false).unwrap().log_keys().unwrap();
+        let keys = SqliteKeyring::open(&self.root, false)
+            .unwrap()
+            .log_keys()
+            .unwrap();
         let own = self.keys.values().map(|key| hex(&key.1));
-        own.chain([hex(&keys.log_seed), hex(&keys.seal_seed)]).collect()
+        own.chain([hex(&keys.log_seed), hex(&keys.seal_seed)])
+            .collect()
     }
 }
 
@@ -354,10 +446,15 @@ pub fn code_of(outcome: &Outcome) -> Option<Code> {
 
 /// Message of a refusal.
 pub fn message_of(outcome: &Outcome) -> &str {
-    outcome.answer.error.as_ref().map_or("", |error| &error.message)
+    outcome
+        .answer
+        .error
+        .as_ref()
+        .map_or("", |error| &error.message)
 }
 
-/// Every path below `top`, links not followed, with what stands there: a hash of a file's bytes, or its kind.
+/// Every path below `top`, links not followed, with what stands there: a hash of a file's bytes, or
+/// its kind.
 pub fn walk(top: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     let mut folders = vec![top.to_owned()];

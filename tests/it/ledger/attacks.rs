@@ -1,11 +1,14 @@
-//! The table "What each layer proves" of docs/evidence.md, row by row: each attack is performed on a real ledger, and
-//! each layer must find it exactly where the table says so. That a layer does not find what it cannot is tested too:
-//! a check that finds more than it should is one that nobody understands.
+//! The table "What each layer proves" of docs/evidence.md, row by row: each attack is performed on
+//! a real ledger, and each layer must find it exactly where the table says so. That a layer does
+//! not find what it cannot is tested too: a check that finds more than it should is one that nobody
+//! understands.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::kit::ledger_files::{Files, Forger, Opened, forge, is_seal, lines_of, small, three_segments};
+use crate::kit::ledger_files::{
+    Files, Forger, Opened, forge, is_seal, lines_of, small, three_segments,
+};
 use crate::kit::memory_disk::MemoryDisk;
 use crate::kit::place::{ORDER, ORIGIN, Place, drain};
 use spoolgate_host::keyring::LogKeys;
@@ -27,13 +30,29 @@ struct Finds {
 }
 
 /// Found by every layer.
-const BY_ALL: Finds = Finds { chain: true, seals: true, head: true };
+const BY_ALL: Finds = Finds {
+    chain: true,
+    seals: true,
+    head: true,
+};
 /// Not by links.
-const BY_SEALS: Finds = Finds { chain: false, seals: true, head: true };
+const BY_SEALS: Finds = Finds {
+    chain: false,
+    seals: true,
+    head: true,
+};
 /// Only by who noted a head.
-const BY_HEAD: Finds = Finds { chain: false, seals: false, head: true };
+const BY_HEAD: Finds = Finds {
+    chain: false,
+    seals: false,
+    head: true,
+};
 /// By nobody.
-const BY_NOBODY: Finds = Finds { chain: false, seals: false, head: false };
+const BY_NOBODY: Finds = Finds {
+    chain: false,
+    seals: false,
+    head: false,
+};
 
 fn verified(files: &Files, options: &Options) -> Report {
     let disk = MemoryDisk::with(&files.files);
@@ -49,11 +68,26 @@ fn found_by(files: &Files, head: &[u8]) -> Finds {
         assert_eq!(report.ok, report.problems.is_empty());
         !report.ok
     };
-    let heads = vec![("noted".to_owned(), String::from_utf8(head.to_vec()).unwrap())];
+    let heads = vec![(
+        "noted".to_owned(),
+        String::from_utf8(head.to_vec()).unwrap(),
+    )];
     Finds {
-        chain: ask(Options { chain: true, ..Options::default() }, Reached::Chain),
+        chain: ask(
+            Options {
+                chain: true,
+                ..Options::default()
+            },
+            Reached::Chain,
+        ),
         seals: ask(Options::default(), Reached::Seals),
-        head: ask(Options { heads, ..Options::default() }, Reached::RememberedHead),
+        head: ask(
+            Options {
+                heads,
+                ..Options::default()
+            },
+            Reached::RememberedHead,
+        ),
     }
 }
 
@@ -63,15 +97,21 @@ fn check(files: &Files, head: &[u8], expected: Finds, what: &str) {
 
 fn kind_of(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
-    text.split("\"kind\":\"").nth(1).unwrap().split('"').next().unwrap().to_owned()
+    text.split("\"kind\":\"")
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap()
+        .to_owned()
 }
 
 fn with_lines(files: &Files, lines: &[Vec<u8>]) -> Files {
     files.with_segment(1, [lines.join(&b'\n'), vec![b'\n']].concat())
 }
 
-/// Every line of `lines` edited in its body, doubled, taken out, and swapped with the next, and every two batches
-/// swapped. The number is that of the first line that is touched.
+/// Every line of `lines` edited in its body, doubled, taken out, and swapped with the next, and
+/// every two batches swapped. The number is that of the first line that is touched.
 fn edits(lines: &[Vec<u8>]) -> Vec<(String, usize, Vec<Vec<u8>>)> {
     let mut all = Vec::new();
     for (n, line) in lines.iter().enumerate() {
@@ -96,12 +136,24 @@ fn edits(lines: &[Vec<u8>]) -> Vec<(String, usize, Vec<Vec<u8>>)> {
             put("swapped with the next", &|lines| lines.swap(n, n + 1));
         }
     }
-    let ends: Vec<usize> = (0..lines.len()).filter(|n| is_seal(&lines[*n])).map(|n| n + 1).collect();
+    let ends: Vec<usize> = (0..lines.len())
+        .filter(|n| is_seal(&lines[*n]))
+        .map(|n| n + 1)
+        .collect();
     for (a, b) in ends.windows(2).map(|pair| (pair[0], pair[1])) {
-        let begin = ends.iter().rev().find(|end| **end < a).copied().unwrap_or(0);
+        let begin = ends
+            .iter()
+            .rev()
+            .find(|end| **end < a)
+            .copied()
+            .unwrap_or(0);
         let mut swapped = lines.to_vec();
         swapped[begin..b].rotate_left(a - begin);
-        all.push((format!("batches before and behind line {a} swapped"), begin, swapped));
+        all.push((
+            format!("batches before and behind line {a} swapped"),
+            begin,
+            swapped,
+        ));
     }
     all
 }
@@ -119,9 +171,15 @@ fn day() -> (Files, Vec<u8>) {
     drop(home);
     let files = Files::of(&place);
     let head = files.checkpoint();
-    let kinds: BTreeSet<String> = lines_of(files.segment(1)).iter().map(|line| kind_of(line)).collect();
+    let kinds: BTreeSet<String> = lines_of(files.segment(1))
+        .iter()
+        .map(|line| kind_of(line))
+        .collect();
     let expected = ["decision", "genesis", "published", "seal", "stop", "tick"];
-    let missing: Vec<&&str> = expected.iter().filter(|kind| !kinds.contains(**kind)).collect();
+    let missing: Vec<&&str> = expected
+        .iter()
+        .filter(|kind| !kinds.contains(**kind))
+        .collect();
     assert!(missing.is_empty(), "no {missing:?} in {kinds:?}");
     (files, head)
 }
@@ -130,10 +188,16 @@ fn day() -> (Files, Vec<u8>) {
 fn nothing_done_is_found_by_nobody() {
     let (files, head) = day();
     check(&files, &head, BY_NOBODY, "untouched");
-    check(&three_segments(), &three_segments().checkpoint(), BY_NOBODY, "three segments");
+    check(
+        &three_segments(),
+        &three_segments().checkpoint(),
+        BY_NOBODY,
+        "three segments",
+    );
 }
 
-/// Row 1: edit, insert, delete, reorder; hashes not recomputed. The last line alone is row 3: no link names it.
+/// Row 1: edit, insert, delete, reorder; hashes not recomputed. The last line alone is row 3: no
+/// link names it.
 #[test]
 fn edited_and_nothing_recomputed() {
     let (files, head) = day();
@@ -161,7 +225,8 @@ fn edited_and_every_later_hash_recomputed() {
         if same == files.segment(1) {
             // The root of an edited seal was recomputed too: nothing is left of the edit.
             assert!(what.contains("seal: edited"), "{what}");
-        } else if kind_of(&changed[0]) != "genesis" || what.starts_with("line 0, genesis: doubled") {
+        } else if kind_of(&changed[0]) != "genesis" || what.starts_with("line 0, genesis: doubled")
+        {
             // The first line names the keys, and stands nowhere else.
             assert_eq!(n, 0, "{what}");
             check(&forged, &head, BY_ALL, &what);
@@ -173,22 +238,38 @@ fn edited_and_every_later_hash_recomputed() {
     assert!(checked > 30, "{checked}");
 }
 
-/// Row 3: damage to the last sealed batch, where no later line names what is damaged. Links say nothing; that the
-/// seal does not hold is flagged, but a gate that has no head can only take it for a torn batch; a head tells.
+/// Row 3: damage to the last sealed batch, where no later line names what is damaged. Links say
+/// nothing; that the seal does not hold is flagged, but a gate that has no head can only take it
+/// for a torn batch; a head tells.
 #[test]
 fn the_last_sealed_batch_damaged() {
     let (files, head) = day();
     let log = files.segment(1).to_vec();
     let ends = files.seal_ends(1);
-    let last_line = log[..log.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap() + 1;
+    let last_line = log[..log.len() - 1]
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .unwrap()
+        + 1;
     let check_damage = |bytes: Vec<u8>, what: String| {
         let damaged = files.with_segment(1, bytes);
         check(&damaged, &head, BY_SEALS, &what);
         let bare = damaged.without_checkpoint();
-        assert!(matches!(bare.open(), Opened::Torn(_)), "{what}: {:?}", bare.open());
-        assert!(matches!(damaged.open(), Opened::Corrupt(_)), "{what}: {:?}", damaged.open());
+        assert!(
+            matches!(bare.open(), Opened::Torn(_)),
+            "{what}: {:?}",
+            bare.open()
+        );
+        assert!(
+            matches!(damaged.open(), Opened::Corrupt(_)),
+            "{what}: {:?}",
+            damaged.open()
+        );
     };
-    let body = last_line + String::from_utf8_lossy(&log[last_line..]).find("\"size\":").unwrap();
+    let body = last_line
+        + String::from_utf8_lossy(&log[last_line..])
+            .find("\"size\":")
+            .unwrap();
     for at in body..log.len() - 2 {
         let mut flipped = log.clone();
         flipped[at] ^= 1 << (at % 8);
@@ -207,7 +288,12 @@ fn the_last_sealed_batch_damaged() {
     // A line of the batch that its seal names is row 1.
     let mut flipped = log.clone();
     flipped[begin + 150] ^= 1;
-    check(&files.with_segment(1, flipped), &head, BY_ALL, "a line of the last batch");
+    check(
+        &files.with_segment(1, flipped),
+        &head,
+        BY_ALL,
+        "a line of the last batch",
+    );
 }
 
 /// Row 4: the tail cut at a seal. Only a head over more lines than are left finds it.
@@ -220,24 +306,48 @@ fn the_tail_cut_at_a_seal() {
     for end in &ends[..ends.len() - 1] {
         let cut = files.with_segment(1, log[..*end].to_vec());
         check(&cut, &newest, BY_HEAD, &format!("cut at {end}"));
-        assert!(matches!(cut.without_checkpoint().open(), Opened::Clean(_)), "{end}");
-        assert!(matches!(cut.open(), Opened::Corrupt(_)), "{end}: the gate has the newest head");
+        assert!(
+            matches!(cut.without_checkpoint().open(), Opened::Clean(_)),
+            "{end}"
+        );
+        assert!(
+            matches!(cut.open(), Opened::Corrupt(_)),
+            "{end}: the gate has the newest head"
+        );
     }
     // An older head finds what reaches behind it, and no more.
     let known = ends[ends.len() - 2];
-    check(&files.with_segment(1, log[..known].to_vec()), &older, BY_NOBODY, "cut behind the older head");
+    check(
+        &files.with_segment(1, log[..known].to_vec()),
+        &older,
+        BY_NOBODY,
+        "cut behind the older head",
+    );
     let further = ends[ends.len() - 3];
-    check(&files.with_segment(1, log[..further].to_vec()), &older, BY_HEAD, "cut before the older head");
+    check(
+        &files.with_segment(1, log[..further].to_vec()),
+        &older,
+        BY_HEAD,
+        "cut before the older head",
+    );
     // Whole files too.
     let three = three_segments();
     let newest = three.checkpoint();
     let one = three.segment(1)[..*three.seal_ends(1).last().unwrap()].to_vec();
-    let cut = three.with(&segment::path(3), None).with(&segment::path(2), None).with_segment(1, one);
-    check(&cut, &newest, BY_HEAD, "two files taken away, with what tells of them");
+    let cut = three
+        .with(&segment::path(3), None)
+        .with(&segment::path(2), None)
+        .with_segment(1, one);
+    check(
+        &cut,
+        &newest,
+        BY_HEAD,
+        "two files taken away, with what tells of them",
+    );
 }
 
-/// Row 5: the whole log rewritten by who holds both keys, new checkpoint included. Only holders of older heads
-/// find it, and only if what is rewritten lies before their head.
+/// Row 5: the whole log rewritten by who holds both keys, new checkpoint included. Only holders of
+/// older heads find it, and only if what is rewritten lies before their head.
 #[test]
 fn rewritten_by_the_holder_of_the_keys() {
     let (_place, files, older) = small();
@@ -253,26 +363,55 @@ fn rewritten_by_the_holder_of_the_keys() {
         let rewritten = files.with_segment(1, bytes);
         let own = head_of(&rewritten);
         let what = format!("line {n} rewritten");
-        check(&rewritten, &own, BY_NOBODY, &format!("{what}, by the new checkpoint"));
-        check(&rewritten, &newest, BY_HEAD, &format!("{what}, by the newest head"));
-        let expected = if (n as u64) < known { BY_HEAD } else { BY_NOBODY };
-        check(&rewritten, &older, expected, &format!("{what}, by an older head"));
+        check(
+            &rewritten,
+            &own,
+            BY_NOBODY,
+            &format!("{what}, by the new checkpoint"),
+        );
+        check(
+            &rewritten,
+            &newest,
+            BY_HEAD,
+            &format!("{what}, by the newest head"),
+        );
+        let expected = if (n as u64) < known {
+            BY_HEAD
+        } else {
+            BY_NOBODY
+        };
+        check(
+            &rewritten,
+            &older,
+            expected,
+            &format!("{what}, by an older head"),
+        );
         // The gate itself holds the newest head in the folder.
         assert!(matches!(rewritten.open(), Opened::Corrupt(_)), "{what}");
-        assert!(matches!(rewritten.with_checkpoint(&own).open(), Opened::Clean(_)), "{what}");
+        assert!(
+            matches!(rewritten.with_checkpoint(&own).open(), Opened::Clean(_)),
+            "{what}"
+        );
     }
 }
 
-/// Another row that belongs to the last: who has no key at all can still write a whole new log with keys of their
-/// own. It proves itself; only the key that was noted earlier, or a head, tells that it is another.
+/// Another row that belongs to the last: who has no key at all can still write a whole new log with
+/// keys of their own. It proves itself; only the key that was noted earlier, or a head, tells that
+/// it is another.
 #[test]
 fn another_log_with_other_keys_under_the_same_name() {
     let (_place, files, _) = small();
     let newest = files.checkpoint();
-    let noted: VerifierKey = verified(&files, &Options::default()).log_key.parse().unwrap();
+    let noted: VerifierKey = verified(&files, &Options::default())
+        .log_key
+        .parse()
+        .unwrap();
     let theirs = Files::of(&Place::new(77));
     check(&theirs, &newest, BY_HEAD, "another log");
-    let own = Options { key: Some(noted), ..Options::default() };
+    let own = Options {
+        key: Some(noted),
+        ..Options::default()
+    };
     assert!(!verified(&theirs, &own).ok, "--key tells");
     assert!(verified(&files, &own).ok);
     // The same lines, taken over: the genesis line names their keys.
@@ -284,17 +423,20 @@ fn another_log_with_other_keys_under_the_same_name() {
         text[at..at + text[at..].find('"').unwrap()].to_owned()
     };
     let their_genesis = String::from_utf8(lines_of(theirs.segment(1))[0].clone()).unwrap();
-    let taken = ["\"log_key\":\"", "\"seal_key\":\""].iter().fold(genesis, |genesis, name| {
-        genesis.replacen(&field(&genesis, name), &field(&their_genesis, name), 1)
-    });
+    let taken = ["\"log_key\":\"", "\"seal_key\":\""]
+        .iter()
+        .fold(genesis, |genesis, name| {
+            genesis.replacen(&field(&genesis, name), &field(&their_genesis, name), 1)
+        });
     lines[0] = taken.into_bytes();
     let taken = files.with_segment(1, forge(&lines, keys, Forger::HoldsSealKey));
     check(&taken, &newest, BY_HEAD, "taken over");
     assert!(!verified(&taken, &own).ok, "--key tells");
 }
 
-/// A copy of a home that goes on: two logs of the same keys with a common beginning. Each is sound. A head of one
-/// finds the other, whichever is the true one; this is what heads must be compared for.
+/// A copy of a home that goes on: two logs of the same keys with a common beginning. Each is sound.
+/// A head of one finds the other, whichever is the true one; this is what heads must be compared
+/// for.
 #[test]
 fn two_continuations_of_one_log() {
     let (place, files, older) = small();
@@ -309,11 +451,21 @@ fn two_continuations_of_one_log() {
         check(files, &other.checkpoint(), BY_HEAD, "the other's head");
         check(files, &older, BY_NOBODY, "a head from before they parted");
     }
-    // Lines of the one behind the beginning of the other: by every layer, unless they follow on as they are.
+    // Lines of the one behind the beginning of the other: by every layer, unless they follow on as
+    // they are.
     let ends = files.seal_ends(1);
     let before = ends[ends.len() - 2];
-    let mixed = [&files.segment(1)[..before], &two.segment(1)[*ends.last().unwrap()..]].concat();
-    check(&files.with_segment(1, mixed), &files.checkpoint(), BY_ALL, "a batch left out between");
+    let mixed = [
+        &files.segment(1)[..before],
+        &two.segment(1)[*ends.last().unwrap()..],
+    ]
+    .concat();
+    check(
+        &files.with_segment(1, mixed),
+        &files.checkpoint(),
+        BY_ALL,
+        "a batch left out between",
+    );
 }
 
 fn parsed(files: &Files, head: &[u8]) -> Checkpoint {
@@ -325,12 +477,18 @@ fn parsed(files: &Files, head: &[u8]) -> Checkpoint {
 fn head_of(files: &Files) -> Vec<u8> {
     let report = verified(&files.without_checkpoint(), &Options::default());
     assert!(report.ok, "{report:?}");
-    let checkpoint = Checkpoint::new(ORIGIN, report.lines - 1, Hash::from_hex(&report.root).unwrap());
-    note::sign_checkpoint(&checkpoint, &files.signer().log).unwrap().into_bytes()
+    let checkpoint = Checkpoint::new(
+        ORIGIN,
+        report.lines - 1,
+        Hash::from_hex(&report.root).unwrap(),
+    );
+    note::sign_checkpoint(&checkpoint, &files.signer().log)
+        .unwrap()
+        .into_bytes()
 }
 
-/// The lines of some files, one after the other, with every hash and number recomputed, and what each file tells
-/// of the one before it; all of them whole, without torn rests.
+/// The lines of some files, one after the other, with every hash and number recomputed, and what
+/// each file tells of the one before it; all of them whole, without torn rests.
 fn chained_again(files: &Files, parts: &[Vec<Vec<u8>>], forger: Forger) -> Files {
     let mut lines: Vec<Vec<u8>> = Vec::new();
     let mut forged: Vec<Vec<u8>> = Vec::new();
@@ -346,7 +504,8 @@ fn chained_again(files: &Files, parts: &[Vec<Vec<u8>>], forger: Forger) -> Files
             told.previous.lines = lines_of(before).len() as u64;
             told.previous.head = leaf_hash(lines_of(before).last().unwrap()).to_string();
             told.rest = None;
-            part[0] = format!("{start}{}", &serde_json::to_string(&told).unwrap()[1..]).into_bytes();
+            part[0] =
+                format!("{start}{}", &serde_json::to_string(&told).unwrap()[1..]).into_bytes();
         }
         lines.extend(part);
         let all = forge(&lines, &files.keys, forger);
@@ -361,17 +520,27 @@ fn sealed_lines(files: &Files, number: u32) -> Vec<Vec<u8>> {
     lines_of(&files.segment(number)[..*files.seal_ends(number).last().unwrap()])
 }
 
-/// Whole files swapped, doubled, taken out, and exchanged with those of another log of the same name.
+/// Whole files swapped, doubled, taken out, and exchanged with those of another log of the same
+/// name.
 #[test]
 fn segments_swapped_and_chained_again() {
     let files = three_segments();
     let head = files.checkpoint();
     let parts: Vec<_> = (1..=3).map(|number| sealed_lines(&files, number)).collect();
     let segment = |number: u32| files.segment(number).to_vec();
-    let swapped = files.with_segment(2, segment(3)).with_segment(3, segment(2));
+    let swapped = files
+        .with_segment(2, segment(3))
+        .with_segment(3, segment(2));
     check(&swapped, &head, BY_ALL, "swapped");
-    check(&files.with_segment(3, segment(2)), &head, BY_ALL, "the second twice");
-    let gone = files.with_segment(2, segment(3)).with(&segment::path(3), None);
+    check(
+        &files.with_segment(3, segment(2)),
+        &head,
+        BY_ALL,
+        "the second twice",
+    );
+    let gone = files
+        .with_segment(2, segment(3))
+        .with(&segment::path(3), None);
     check(&gone, &head, BY_ALL, "the second taken out");
     // Another log of this name, and keys of its own.
     let other = {
@@ -384,26 +553,53 @@ fn segments_swapped_and_chained_again() {
     let mut theirs = lines_of(other.segment(1));
     theirs.remove(0);
     let with_theirs = [vec![parts[1][0].clone()], theirs].concat();
-    check(&files.with_segment(2, other.segment(1).to_vec()), &head, BY_ALL, "a file of another log");
+    check(
+        &files.with_segment(2, other.segment(1).to_vec()),
+        &head,
+        BY_ALL,
+        "a file of another log",
+    );
     // The same with everything recomputed: what was a matter of links is one of keys.
     for (what, order) in [
-        ("swapped", vec![parts[0].clone(), parts[2].clone(), parts[1].clone()]),
-        ("the second twice", vec![parts[0].clone(), parts[1].clone(), parts[1].clone()]),
-        ("the second taken out", vec![parts[0].clone(), parts[2].clone()]),
-        ("lines of another log", vec![parts[0].clone(), with_theirs, parts[2].clone()]),
+        (
+            "swapped",
+            vec![parts[0].clone(), parts[2].clone(), parts[1].clone()],
+        ),
+        (
+            "the second twice",
+            vec![parts[0].clone(), parts[1].clone(), parts[1].clone()],
+        ),
+        (
+            "the second taken out",
+            vec![parts[0].clone(), parts[2].clone()],
+        ),
+        (
+            "lines of another log",
+            vec![parts[0].clone(), with_theirs, parts[2].clone()],
+        ),
     ] {
-        let base = if order.len() == 2 { files.with(&segment::path(3), None) } else { files.clone() };
+        let base = if order.len() == 2 {
+            files.with(&segment::path(3), None)
+        } else {
+            files.clone()
+        };
         let keyless = chained_again(&base, &order, Forger::Keyless);
         check(&keyless, &head, BY_SEALS, &format!("{what}, chained again"));
         let keyed = chained_again(&base, &order, Forger::HoldsSealKey);
-        check(&keyed, &head, BY_HEAD, &format!("{what}, chained and sealed again"));
+        check(
+            &keyed,
+            &head,
+            BY_HEAD,
+            &format!("{what}, chained and sealed again"),
+        );
     }
     // The tool that forges changes nothing where there is nothing to forge but torn rests.
     let untouched = chained_again(&files, &parts, Forger::HoldsSealKey);
     check(&untouched, &head_of(&untouched), BY_NOBODY, "chained again");
 }
 
-/// Signatures of seals are for one place in one log: size, root, the line before and the name are signed.
+/// Signatures of seals are for one place in one log: size, root, the line before and the name are
+/// signed.
 #[test]
 fn a_seal_moved_to_another_place() {
     let (_place, files, _) = small();
@@ -419,13 +615,21 @@ fn a_seal_moved_to_another_place() {
         let (a, b) = (seals[a], seals[b]);
         let mut changed = lines.clone();
         let text = String::from_utf8(lines[b].clone()).unwrap();
-        changed[b] = text.replace(&signature(&lines[b]), &signature(&lines[a])).into_bytes();
+        changed[b] = text
+            .replace(&signature(&lines[b]), &signature(&lines[a]))
+            .into_bytes();
         let forged = files.with_segment(1, forge(&changed, &files.keys, Forger::Keyless));
-        check(&forged, &head, BY_SEALS, &format!("seal {b} with the signature of {a}"));
+        check(
+            &forged,
+            &head,
+            BY_SEALS,
+            &format!("seal {b} with the signature of {a}"),
+        );
     }
 }
 
-/// The root in a head is that of the whole log before it: nobody can give a head other lines, key or not.
+/// The root in a head is that of the whole log before it: nobody can give a head other lines, key
+/// or not.
 #[test]
 fn a_head_says_what_all_lines_are() {
     let (files, head) = day();
@@ -435,5 +639,10 @@ fn a_head_says_what_all_lines_are() {
         .take(usize::try_from(checkpoint.size).unwrap())
         .map(|line| leaf_hash(line))
         .collect();
-    assert_eq!(tree.root(), checkpoint.root, "{}", hex(checkpoint.root.as_bytes()));
+    assert_eq!(
+        tree.root(),
+        checkpoint.root,
+        "{}",
+        hex(checkpoint.root.as_bytes())
+    );
 }

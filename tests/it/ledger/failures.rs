@@ -1,11 +1,13 @@
-//! What other ledgers failed at, performed on this one. [`FAILURES`] names the test of each; some stand in
-//! ledger_damage.rs and ledger_faults.rs, which have the tools for them.
+//! What other ledgers failed at, performed on this one. [`FAILURES`] names the test of each; some
+//! stand in ledger_damage.rs and ledger_faults.rs, which have the tools for them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::kit::ledger_files::{Files, Forger, Opened, forge, is_seal, lines_of, small, three_segments};
+use crate::kit::ledger_files::{
+    Files, Forger, Opened, forge, is_seal, lines_of, small, three_segments,
+};
 use crate::kit::memory_disk::MemoryDisk;
 use crate::kit::place::ORIGIN;
 use ed25519_dalek::SigningKey;
@@ -25,42 +27,118 @@ use spoolgate_wire::time::Time;
 
 /// Each failure, the file of its test, and the test.
 const FAILURES: &[(&str, &str, &str)] = &[
-    ("chain over id, payload hash and signature: status flips", "failures", "a_status_flipped"),
-    ("chain over id, payload hash and signature: truncation", "failures", "truncated_behind_any_line"),
+    (
+        "chain over id, payload hash and signature: status flips",
+        "failures",
+        "a_status_flipped",
+    ),
+    (
+        "chain over id, payload hash and signature: truncation",
+        "failures",
+        "truncated_behind_any_line",
+    ),
     (
         "chain over id, payload hash and signature: re-pointed deletions",
         "failures",
         "deleted_and_pointed_over",
     ),
-    ("chain beside tree", "failures", "a_chain_and_a_tree_over_different_lines"),
-    ("bit flip between hash and tree", "failures", "a_bit_flipped_between_hashing_and_the_medium"),
-    ("bit flip between hash and tree", "faults", "what_reads_back_differently"),
-    ("an unsealed file passing with a key", "failures", "an_unsealed_file_with_the_right_key"),
-    ("an unsealed file passing with a key", "damage", "a_forger_without_the_key"),
-    ("a later key re-sealing old lines", "failures", "a_later_key_seals_nothing_old"),
-    ("a mid-log bit flip taken for a torn tail", "failures", "a_flip_in_the_middle_is_no_torn_tail"),
-    ("a mid-log bit flip taken for a torn tail", "damage", "bits_of_a_log_without_its_newest_checkpoint"),
-    ("appending behind a torn tail", "damage", "nothing_is_appended_behind_a_torn_tail"),
-    ("appending behind a torn tail", "damage", "every_length_of_a_batch_that_no_checkpoint_knows"),
+    (
+        "chain beside tree",
+        "failures",
+        "a_chain_and_a_tree_over_different_lines",
+    ),
+    (
+        "bit flip between hash and tree",
+        "failures",
+        "a_bit_flipped_between_hashing_and_the_medium",
+    ),
+    (
+        "bit flip between hash and tree",
+        "faults",
+        "what_reads_back_differently",
+    ),
+    (
+        "an unsealed file passing with a key",
+        "failures",
+        "an_unsealed_file_with_the_right_key",
+    ),
+    (
+        "an unsealed file passing with a key",
+        "damage",
+        "a_forger_without_the_key",
+    ),
+    (
+        "a later key re-sealing old lines",
+        "failures",
+        "a_later_key_seals_nothing_old",
+    ),
+    (
+        "a mid-log bit flip taken for a torn tail",
+        "failures",
+        "a_flip_in_the_middle_is_no_torn_tail",
+    ),
+    (
+        "a mid-log bit flip taken for a torn tail",
+        "damage",
+        "bits_of_a_log_without_its_newest_checkpoint",
+    ),
+    (
+        "appending behind a torn tail",
+        "damage",
+        "nothing_is_appended_behind_a_torn_tail",
+    ),
+    (
+        "appending behind a torn tail",
+        "damage",
+        "every_length_of_a_batch_that_no_checkpoint_knows",
+    ),
     ("fsync EIO then OK", "faults", "a_sync_that_fails_once"),
     (
         "a declared length past EOF: segment line and rest",
         "damage",
         "a_sealed_segment_line_must_still_be_true",
     ),
-    ("a declared length past EOF: archives", "failures", "an_archive_that_declares_more_than_it_holds"),
-    ("a torn last line that bricks the log", "damage", "every_length_of_a_batch_that_no_checkpoint_knows"),
-    ("text containing the start of a line", "damage", "agents_cannot_write_the_start_of_a_line"),
-    ("a line of 65,536 bytes", "damage", "a_line_of_65535_bytes_and_one_more"),
-    ("two checkpoints of one size with different roots", "failures", "two_heads_of_one_size"),
-    ("two checkpoints of one size with different roots", "damage", "checkpoints"),
+    (
+        "a declared length past EOF: archives",
+        "failures",
+        "an_archive_that_declares_more_than_it_holds",
+    ),
+    (
+        "a torn last line that bricks the log",
+        "damage",
+        "every_length_of_a_batch_that_no_checkpoint_knows",
+    ),
+    (
+        "text containing the start of a line",
+        "damage",
+        "agents_cannot_write_the_start_of_a_line",
+    ),
+    (
+        "a line of 65,536 bytes",
+        "damage",
+        "a_line_of_65535_bytes_and_one_more",
+    ),
+    (
+        "two checkpoints of one size with different roots",
+        "failures",
+        "two_heads_of_one_size",
+    ),
+    (
+        "two checkpoints of one size with different roots",
+        "damage",
+        "checkpoints",
+    ),
     ("NUL tails from fallocate", "damage", "nul_tails_and_holes"),
 ];
 
 #[test]
 fn every_failure_has_its_test() {
     for (failure, file, name) in FAILURES {
-        let name_of = if *file == "damage" { "ledger_damage".to_owned() } else { format!("ledger/{file}") };
+        let name_of = if *file == "damage" {
+            "ledger_damage".to_owned()
+        } else {
+            format!("ledger/{file}")
+        };
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/it/{name_of}.rs"));
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(
@@ -72,23 +150,36 @@ fn every_failure_has_its_test() {
 }
 
 fn verified(files: &Files, options: &Options) -> Report {
-    verify::verify(&MemoryDisk::with(&files.files), Path::new("audit"), options, &|_| {}).unwrap()
+    verify::verify(
+        &MemoryDisk::with(&files.files),
+        Path::new("audit"),
+        options,
+        &|_| {},
+    )
+    .unwrap()
 }
 
 fn with_lines(files: &Files, lines: &[Vec<u8>]) -> Files {
-    files.without_checkpoint().with_segment(1, [lines.join(&b'\n'), vec![b'\n']].concat())
+    files
+        .without_checkpoint()
+        .with_segment(1, [lines.join(&b'\n'), vec![b'\n']].concat())
 }
 
-/// The weak chain: each link covers what the entry before says its id, payload hash and signature are, and nothing
-/// else of it. Returns the last link; what it does not cover can be anything.
+/// The weak chain: each link covers what the entry before says its id, payload hash and signature
+/// are, and nothing else of it. Returns the last link; what it does not cover can be anything.
 fn weak_chain(lines: &[Vec<u8>]) -> String {
     let field = |text: &str, name: &str| {
         let found = text.split(&format!("\"{name}\":\"")).nth(1);
-        found.and_then(|rest| rest.split('"').next()).unwrap_or_default().to_owned()
+        found
+            .and_then(|rest| rest.split('"').next())
+            .unwrap_or_default()
+            .to_owned()
     };
     lines.iter().fold(String::new(), |before, line| {
         let text = String::from_utf8(line.clone()).unwrap();
-        let covered = ["request_id", "payload_hash", "signature"].map(|name| field(&text, name)).join(".");
+        let covered = ["request_id", "payload_hash", "signature"]
+            .map(|name| field(&text, name))
+            .join(".");
         hex(&Sha256::digest(format!("{before}.{covered}")))
     })
 }
@@ -114,29 +205,49 @@ fn a_status_flipped() {
             }
             let mut edited = lines.clone();
             edited[n] = text.replacen(from, to, 1).into_bytes();
-            assert_eq!(weak_chain(&edited), weak_chain(&lines), "line {n}, {from}: nobody's weakness");
+            assert_eq!(
+                weak_chain(&edited),
+                weak_chain(&lines),
+                "line {n}, {from}: nobody's weakness"
+            );
             let report = verified(&with_lines(&files, &edited), &Options::default());
             let next = format!("line {} does not name the line before it", n + 1);
-            assert!(!report.ok && report.problems[0].what == next, "line {n}, {from}: {report:?}");
+            assert!(
+                !report.ok && report.problems[0].what == next,
+                "line {n}, {from}: {report:?}"
+            );
             flipped += 1;
         }
     }
     assert!(flipped >= 5, "{flipped}");
 }
 
-/// A chain is as good when it is shorter. Here a beginning that is no whole number of batches is none, and one that is
-/// lacks what every head over more lines shows.
+/// A chain is as good when it is shorter. Here a beginning that is no whole number of batches is
+/// none, and one that is lacks what every head over more lines shows.
 #[test]
 fn truncated_behind_any_line() {
     let (_place, files, _) = small();
     let lines = lines_of(files.segment(1));
-    let head = ("noted".to_owned(), String::from_utf8(files.checkpoint()).unwrap());
+    let head = (
+        "noted".to_owned(),
+        String::from_utf8(files.checkpoint()).unwrap(),
+    );
     for length in 1..lines.len() {
         let cut = with_lines(&files, &lines[..length]);
         let sealed = is_seal(&lines[length - 1]);
-        assert_eq!(verified(&cut, &Options::default()).ok, sealed, "cut to {length} lines");
-        let with_head = Options { heads: vec![head.clone()], ..Options::default() };
-        assert!(!verified(&cut, &with_head).ok, "cut to {length} lines, with a head");
+        assert_eq!(
+            verified(&cut, &Options::default()).ok,
+            sealed,
+            "cut to {length} lines"
+        );
+        let with_head = Options {
+            heads: vec![head.clone()],
+            ..Options::default()
+        };
+        assert!(
+            !verified(&cut, &with_head).ok,
+            "cut to {length} lines, with a head"
+        );
     }
 }
 
@@ -149,21 +260,33 @@ fn deleted_and_pointed_over() {
         let mut pointed = lines.clone();
         pointed.remove(n);
         let next = String::from_utf8(pointed[n].clone()).unwrap();
-        pointed[n] = format!("{{\"prev\":\"{}\"{}", leaf_hash(&lines[n - 1]), &next[74..]).into_bytes();
+        pointed[n] =
+            format!("{{\"prev\":\"{}\"{}", leaf_hash(&lines[n - 1]), &next[74..]).into_bytes();
         let report = verified(&with_lines(&files, &pointed), &Options::default());
         assert!(!report.ok, "line {n} pointed over");
         // Numbers and every later link put right as well: it is the seals then.
         let mut gone = lines.clone();
         gone.remove(n);
-        let forged = files.without_checkpoint().with_segment(1, forge(&gone, &files.keys, Forger::Keyless));
-        let links = Options { chain: true, ..Options::default() };
-        assert!(verified(&forged, &links).ok, "line {n}: the forger forgot a link");
-        assert!(!verified(&forged, &Options::default()).ok, "line {n} taken out");
+        let forged = files
+            .without_checkpoint()
+            .with_segment(1, forge(&gone, &files.keys, Forger::Keyless));
+        let links = Options {
+            chain: true,
+            ..Options::default()
+        };
+        assert!(
+            verified(&forged, &links).ok,
+            "line {n}: the forger forgot a link"
+        );
+        assert!(
+            !verified(&forged, &Options::default()).ok,
+            "line {n} taken out"
+        );
     }
 }
 
-/// A chain kept beside a tree can be about other entries (CVE-2022-36111). Here links and tree have one hash a line;
-/// a seal, even of the true key, over a tree of other lines does not hold.
+/// A chain kept beside a tree can be about other entries (CVE-2022-36111). Here links and tree have
+/// one hash a line; a seal, even of the true key, over a tree of other lines does not hold.
 #[test]
 fn a_chain_and_a_tree_over_different_lines() {
     let (_place, files, _) = small();
@@ -177,30 +300,52 @@ fn a_chain_and_a_tree_over_different_lines() {
         for (n, line) in lines.iter().enumerate() {
             let text = String::from_utf8(line.clone()).unwrap();
             let kind = text.find(",\"kind\":").unwrap();
-            let mut text = format!("{{\"prev\":\"{head}\",\"seq\":{n},\"batch\":{batch}{}", &text[kind..]);
+            let mut text = format!(
+                "{{\"prev\":\"{head}\",\"seq\":{n},\"batch\":{batch}{}",
+                &text[kind..]
+            );
             if is_seal(line) {
                 let at = text.find("\"size\":").unwrap();
                 let seal = Seal::sign(&key, ORIGIN, n as u64, &tree.root(), &head);
                 text = format!("{}{}", &text[..at], &seal.body()[1..]);
                 batch += 1;
             }
-            let changed = if edit(n) { text.replacen("2026-", "2027-", 1) } else { text.clone() };
-            // The file has the changed line if the chain is about it, and the line as it was otherwise.
+            let changed = if edit(n) {
+                text.replacen("2026-", "2027-", 1)
+            } else {
+                text.clone()
+            };
+            // The file has the changed line if the chain is about it, and the line as it was
+            // otherwise.
             let shown = if in_chain { &changed } else { &text };
             written.push(shown.clone().into_bytes());
             head = leaf_hash(shown.as_bytes());
             tree.push(leaf_hash(if in_tree { &changed } else { &text }.as_bytes()));
         }
         let forged = with_lines(&files, &written);
-        assert!(verified(&forged, &Options { chain: true, ..Options::default() }).ok, "{what}");
+        assert!(
+            verified(
+                &forged,
+                &Options {
+                    chain: true,
+                    ..Options::default()
+                }
+            )
+            .ok,
+            "{what}"
+        );
         let report = verified(&forged, &Options::default());
-        assert!(!report.ok && report.problems[0].what.contains("another size or root"), "{what}: {report:?}");
+        assert!(
+            !report.ok && report.problems[0].what.contains("another size or root"),
+            "{what}: {report:?}"
+        );
         assert!(!matches!(forged.open(), Opened::Clean(_)), "{what}: opens");
     }
 }
 
-/// One bit of one entry changed between its hash and its file ended a transparency log (Yeti 2022): the tree was
-/// signed, the entry could never be shown. What was written is read back before anything is signed for others.
+/// One bit of one entry changed between its hash and its file ended a transparency log (Yeti 2022):
+/// the tree was signed, the entry could never be shown. What was written is read back before
+/// anything is signed for others.
 #[test]
 fn a_bit_flipped_between_hashing_and_the_medium() {
     let (_place, files, _) = small();
@@ -209,21 +354,37 @@ fn a_bit_flipped_between_hashing_and_the_medium() {
     let body = r#"{"timestamp":"2026-03-02T12:00:00.000Z","note":"n","changes":[]}"#.to_owned();
     let length = {
         let disk = Arc::new(MemoryDisk::with(&files.files));
-        let (mut ledger, _) = recover::open(disk.clone(), files.signer(), None, &mut |_| Ok(())).unwrap();
+        let (mut ledger, _) =
+            recover::open(disk.clone(), files.signer(), None, &mut |_| Ok(())).unwrap();
         ledger.append(&[("start", body.clone())]).unwrap();
         disk.get("audit/log-00000001.jsonl").unwrap().len() - known
     };
     let mut later = 0;
     for at in 0..length {
         let disk = Arc::new(MemoryDisk::with(&files.files));
-        let (mut ledger, _) = recover::open(disk.clone(), files.signer(), None, &mut |_| Ok(())).unwrap();
+        let (mut ledger, _) =
+            recover::open(disk.clone(), files.signer(), None, &mut |_| Ok(())).unwrap();
         disk.faults.lock().unwrap().append_flip = Some((at, u8::try_from(at % 8).unwrap()));
-        assert!(ledger.append(&[("start", body.clone())]).is_err(), "byte {at}");
+        assert!(
+            ledger.append(&[("start", body.clone())]).is_err(),
+            "byte {at}"
+        );
         let again = ledger.append(&[("start", body.clone())]);
-        assert!(matches!(again, Err(LedgerError::Poisoned)), "byte {at}: {:?}", again.err());
-        assert_eq!(disk.get("audit/checkpoint").unwrap(), files.checkpoint(), "byte {at}: a head was signed");
+        assert!(
+            matches!(again, Err(LedgerError::Poisoned)),
+            "byte {at}: {:?}",
+            again.err()
+        );
+        assert_eq!(
+            disk.get("audit/checkpoint").unwrap(),
+            files.checkpoint(),
+            "byte {at}: a head was signed"
+        );
         drop(ledger);
-        let after = Files { files: disk.files_below(""), keys: files.keys.clone() };
+        let after = Files {
+            files: disk.files_below(""),
+            keys: files.keys.clone(),
+        };
         match after.open() {
             Opened::Torn(kept) => assert_eq!(kept.len(), lines, "byte {at}"),
             // The number of its batch became a later one's: that is refused, as ever, not cut.
@@ -231,25 +392,54 @@ fn a_bit_flipped_between_hashing_and_the_medium() {
             other => panic!("byte {at}: {other:?}"),
         }
     }
-    assert!(later <= 4, "{later}: two lines have two digits each at most");
+    assert!(
+        later <= 4,
+        "{later}: two lines have two digits each at most"
+    );
 }
 
 /// No seal at all, and the right key in the auditor's hand: journald passed such files.
 #[test]
 fn an_unsealed_file_with_the_right_key() {
     let (_place, files, _) = small();
-    let key = verified(&files, &Options::default()).log_key.parse().unwrap();
-    let options = Options { key: Some(key), ..Options::default() };
+    let key = verified(&files, &Options::default())
+        .log_key
+        .parse()
+        .unwrap();
+    let options = Options {
+        key: Some(key),
+        ..Options::default()
+    };
     assert!(verified(&files, &options).ok);
     let lines = lines_of(files.segment(1));
     for (what, kept) in [
-        ("no seal", lines.iter().filter(|line| !is_seal(line)).cloned().collect::<Vec<_>>()),
+        (
+            "no seal",
+            lines
+                .iter()
+                .filter(|line| !is_seal(line))
+                .cloned()
+                .collect::<Vec<_>>(),
+        ),
         ("only the first line", lines[..1].to_vec()),
-        ("lines behind the last seal", [lines.clone(), vec![lines[3].clone()]].concat()),
+        (
+            "lines behind the last seal",
+            [lines.clone(), vec![lines[3].clone()]].concat(),
+        ),
     ] {
         let unsealed = forge(&kept, &files.keys, Forger::HoldsSealKey);
         let unsealed = files.without_checkpoint().with_segment(1, unsealed);
-        assert!(verified(&unsealed, &Options { chain: true, ..Options::default() }).ok, "{what}: links");
+        assert!(
+            verified(
+                &unsealed,
+                &Options {
+                    chain: true,
+                    ..Options::default()
+                }
+            )
+            .ok,
+            "{what}: links"
+        );
         let report = verified(&unsealed, &options);
         assert!(!report.ok, "{what}: {report:?}");
     }
@@ -259,7 +449,8 @@ fn an_unsealed_file_with_the_right_key() {
 fn rotated() -> (Files, LogSigner) {
     let (_place, files, _) = small();
     let disk = Arc::new(MemoryDisk::with(&files.files));
-    let (mut ledger, _) = recover::open(disk.clone(), files.signer(), None, &mut |_| Ok(())).unwrap();
+    let (mut ledger, _) =
+        recover::open(disk.clone(), files.signer(), None, &mut |_| Ok(())).unwrap();
     let next = || LogSigner {
         origin: ORIGIN.to_owned(),
         log: SignerKey::from_seed(ORIGIN, &[31; 32]).unwrap(),
@@ -273,22 +464,32 @@ fn rotated() -> (Files, LogSigner) {
     ledger.rotate(next(), &order).unwrap();
     let body = r#"{"timestamp":"2026-03-02T12:00:00.000Z","note":"n","changes":[]}"#.to_owned();
     ledger.append(&[("start", body)]).unwrap();
-    let after = Files { files: disk.files_below(""), keys: files.keys.clone() };
+    let after = Files {
+        files: disk.files_below(""),
+        keys: files.keys.clone(),
+    };
     (after.without_checkpoint(), next())
 }
 
-/// Whoever has the key of today must not be able to change what was sealed with the one of yesterday
-/// (CVE-2023-31439). Neither does the old key seal anything behind the rotation.
+/// Whoever has the key of today must not be able to change what was sealed with the one of
+/// yesterday (CVE-2023-31439). Neither does the old key seal anything behind the rotation.
 #[test]
 fn a_later_key_seals_nothing_old() {
     let (files, next) = rotated();
     let report = verified(&files, &Options::default());
     assert!(report.ok && report.segments == 2, "{report:?}");
-    let keys_of = |seal: &SigningKey| LogKeys { seal_seed: seal.to_bytes(), ..files.keys.clone() };
+    let keys_of = |seal: &SigningKey| LogKeys {
+        seal_seed: seal.to_bytes(),
+        ..files.keys.clone()
+    };
     let (one, two) = (lines_of(files.segment(1)), lines_of(files.segment(2)));
     let mut edited = one.clone();
-    edited[3] = String::from_utf8(one[3].clone()).unwrap().replacen("2026-", "2027-", 1).into_bytes();
-    // The first file sealed again with the new key, as it was or edited; the second put right behind it.
+    edited[3] = String::from_utf8(one[3].clone())
+        .unwrap()
+        .replacen("2026-", "2027-", 1)
+        .into_bytes();
+    // The first file sealed again with the new key, as it was or edited; the second put right
+    // behind it.
     for (what, lines) in [("as it was", &one), ("edited", &edited)] {
         let first = forge(lines, &keys_of(&next.seal), Forger::HoldsSealKey);
         let head = leaf_hash(lines_of(&first).last().unwrap());
@@ -297,12 +498,31 @@ fn a_later_key_seals_nothing_old() {
         let old = leaf_hash(one.last().unwrap()).to_string();
         assert!(text.contains(&old));
         behind[0] = text.replace(&old, &head.to_string()).into_bytes();
-        let all = forge(&[lines_of(&first), behind].concat(), &keys_of(&next.seal), Forger::HoldsSealKey);
+        let all = forge(
+            &[lines_of(&first), behind].concat(),
+            &keys_of(&next.seal),
+            Forger::HoldsSealKey,
+        );
         let (first, second) = all.split_at(first.len());
-        let resealed = files.with_segment(1, first.to_vec()).with_segment(2, second.to_vec());
-        assert!(verified(&resealed, &Options { chain: true, ..Options::default() }).ok, "{what}: links");
+        let resealed = files
+            .with_segment(1, first.to_vec())
+            .with_segment(2, second.to_vec());
+        assert!(
+            verified(
+                &resealed,
+                &Options {
+                    chain: true,
+                    ..Options::default()
+                }
+            )
+            .ok,
+            "{what}: links"
+        );
         let report = verified(&resealed, &Options::default());
-        assert!(!report.ok && report.problems[0].file.ends_with("1.jsonl"), "{what}: {report:?}");
+        assert!(
+            !report.ok && report.problems[0].file.ends_with("1.jsonl"),
+            "{what}: {report:?}"
+        );
     }
     // The second file sealed with the old key.
     let all = forge(&[one, two].concat(), &files.keys, Forger::HoldsSealKey);
@@ -310,10 +530,14 @@ fn a_later_key_seals_nothing_old() {
     assert_eq!(first, files.segment(1));
     let by_old = files.with_segment(2, second.to_vec());
     let report = verified(&by_old, &Options::default());
-    assert!(!report.ok && report.problems[0].file.ends_with("2.jsonl"), "{report:?}");
+    assert!(
+        !report.ok && report.problems[0].file.ends_with("2.jsonl"),
+        "{report:?}"
+    );
 }
 
-/// A flip before the last seal, with no head at hand: a recovery that cuts there loses answered batches.
+/// A flip before the last seal, with no head at hand: a recovery that cuts there loses answered
+/// batches.
 #[test]
 fn a_flip_in_the_middle_is_no_torn_tail() {
     let (_place, files, _) = small();
@@ -328,12 +552,20 @@ fn a_flip_in_the_middle_is_no_torn_tail() {
         let damaged = bare.with_segment(1, flipped);
         let disk = disk_of(&damaged);
         let opened = damaged.open_on(&disk);
-        assert!(matches!(opened, Opened::Corrupt(_)), "byte {at}: {opened:?}");
-        assert_eq!(disk.files_below(""), damaged.files, "byte {at}: something was written");
+        assert!(
+            matches!(opened, Opened::Corrupt(_)),
+            "byte {at}: {opened:?}"
+        );
+        assert_eq!(
+            disk.files_below(""),
+            damaged.files,
+            "byte {at}: something was written"
+        );
     }
 }
 
-/// Sizes in an archive are anybody's: more than there is must neither be believed nor asked of memory.
+/// Sizes in an archive are anybody's: more than there is must neither be believed nor asked of
+/// memory.
 #[test]
 fn an_archive_that_declares_more_than_it_holds() {
     let files = three_segments();
@@ -343,9 +575,15 @@ fn an_archive_that_declares_more_than_it_holds() {
     let name = Path::new("audit").join(segment::archive_name(1));
     let archived = files.with(&segment::path(1), None);
     assert!(archived.with(&name, Some(packed.clone())).verifies());
-    // One frame: its packed size, its plain size, how many frames there are, and the length of the table.
+    // One frame: its packed size, its plain size, how many frames there are, and the length of the
+    // table.
     let table = packed.len() - 9 - 8;
-    for (what, at) in [("packed", table), ("plain", table + 4), ("frames", table + 8), ("table", table - 4)] {
+    for (what, at) in [
+        ("packed", table),
+        ("plain", table + 4),
+        ("frames", table + 8),
+        ("table", table - 4),
+    ] {
         let declared = u32::from_le_bytes(packed[at..at + 4].try_into().unwrap());
         for other in [0, declared - 1, declared + 1, declared + 70_000, u32::MAX] {
             if other == declared {
@@ -355,7 +593,10 @@ fn an_archive_that_declares_more_than_it_holds() {
             lying[at..at + 4].copy_from_slice(&other.to_le_bytes());
             let lying = archived.with(&name, Some(lying));
             let told = lying.verify(false);
-            assert!(told.as_ref().map_or(true, |report| !report.ok), "{what} {other}: {told:?}");
+            assert!(
+                told.as_ref().map_or(true, |report| !report.ok),
+                "{what} {other}: {told:?}"
+            );
         }
     }
     for cut in (0..packed.len()).step_by(13) {
@@ -364,26 +605,51 @@ fn an_archive_that_declares_more_than_it_holds() {
     }
 }
 
-/// The log key signed two histories of one length: each head proves the other log wrong, with nothing else at hand.
+/// The log key signed two histories of one length: each head proves the other log wrong, with
+/// nothing else at hand.
 #[test]
 fn two_heads_of_one_size() {
     let (_place, files, _) = small();
     let lines = lines_of(files.segment(1));
     let mut other = lines.clone();
-    other[3] = String::from_utf8(lines[3].clone()).unwrap().replacen("2026-", "2027-", 1).into_bytes();
-    let other = files.with_segment(1, forge(&other, &files.keys, Forger::HoldsSealKey)).without_checkpoint();
+    other[3] = String::from_utf8(lines[3].clone())
+        .unwrap()
+        .replacen("2026-", "2027-", 1)
+        .into_bytes();
+    let other = files
+        .with_segment(1, forge(&other, &files.keys, Forger::HoldsSealKey))
+        .without_checkpoint();
     let size = lines.len() as u64 - 1;
     let root = verified(&other, &Options::default()).root;
     let head = Checkpoint::new(ORIGIN, size, Hash::from_hex(&root).unwrap());
     let signed = note::sign_checkpoint(&head, &files.signer().log).unwrap();
     let ours = String::from_utf8(files.checkpoint()).unwrap();
-    let sizes: BTreeSet<&str> = [&ours, &signed].iter().filter_map(|text| text.lines().nth(1)).collect();
+    let sizes: BTreeSet<&str> = [&ours, &signed]
+        .iter()
+        .filter_map(|text| text.lines().nth(1))
+        .collect();
     assert_eq!(sizes.len(), 1, "heads of one size");
-    for (log, head, fits) in [(&files, &ours, true), (&files, &signed, false), (&other, &ours, false)] {
-        let options = Options { heads: vec![("noted".to_owned(), head.clone())], ..Options::default() };
+    for (log, head, fits) in [
+        (&files, &ours, true),
+        (&files, &signed, false),
+        (&other, &ours, false),
+    ] {
+        let options = Options {
+            heads: vec![("noted".to_owned(), head.clone())],
+            ..Options::default()
+        };
         let report = verified(&log.without_checkpoint(), &options);
         assert_eq!(report.ok, fits, "{report:?}");
-        assert!(fits || report.problems[0].what.contains("had root"), "{report:?}");
+        assert!(
+            fits || report.problems[0].what.contains("had root"),
+            "{report:?}"
+        );
     }
-    assert!(matches!(files.with_checkpoint(signed.as_bytes()).open(), Opened::Corrupt(_)), "opens");
+    assert!(
+        matches!(
+            files.with_checkpoint(signed.as_bytes()).open(),
+            Opened::Corrupt(_)
+        ),
+        "opens"
+    );
 }

@@ -1,7 +1,7 @@
-//! A disk that fails while the ledger is written, and an index that is not the ledger's. What fails here
-//! elsewhere: retrying an fsync that said EIO once and says OK the second time (Rebello et al., ATC'20),
-//! answers that leave before their line is durable, a batch decided twice after a failed write, a snapshot
-//! whose changed digit nobody notices.
+//! A disk that fails while the ledger is written, and an index that is not the ledger's. What fails
+//! here elsewhere: retrying an fsync that said EIO once and says OK the second time (Rebello et
+//! al., ATC'20), answers that leave before their line is durable, a batch decided twice after a
+//! failed write, a snapshot whose changed digit nobody notices.
 
 use std::fs;
 
@@ -33,9 +33,14 @@ fn ready(seed: u64) -> Place {
 }
 
 fn decisions_of(place: &Place, id: &str) -> usize {
-    let Opened::Clean(lines) = Files::of(place).open() else { panic!("the ledger is not clean") };
+    let Opened::Clean(lines) = Files::of(place).open() else {
+        panic!("the ledger is not clean")
+    };
     let named = format!("\"request_id\":\"{id}\"");
-    lines.iter().filter(|line| line.contains(" decision ") && line.contains(&named)).count()
+    lines
+        .iter()
+        .filter(|line| line.contains(" decision ") && line.contains(&named))
+        .count()
 }
 
 /// State and index as a walk over the whole ledger makes them.
@@ -53,8 +58,8 @@ fn check_sound(place: &Place, what: &str) {
     assert!(same, "{what}: a rebuild gives another state");
 }
 
-/// Two requests wait; a fault strikes while their batch is written. Nothing is released, the process can
-/// write nothing more, and the next one decides each request once.
+/// Two requests wait; a fault strikes while their batch is written. Nothing is released, the
+/// process can write nothing more, and the next one decides each request once.
 fn check_fault(base: &Place, what: &str, arm: impl Fn(&mut Faults)) {
     check_fault_behind(base, what, &[], arm);
 }
@@ -70,29 +75,51 @@ fn check_fault_behind(base: &Place, what: &str, released: &[&str], arm: impl Fn(
     place.ask_as_owner("h1", "halt.set", r#"{"reason":"a drill"}"#);
     arm(&mut place.disk.faults.lock().unwrap());
     let error = drain(&mut home).map(|outcomes| outcomes.len()).unwrap_err();
-    assert_eq!((error.exit(), error.code()), (Exit::Storage, Some(Code::Storage)), "{what}: {error}");
+    assert_eq!(
+        (error.exit(), error.code()),
+        (Exit::Storage, Some(Code::Storage)),
+        "{what}: {error}"
+    );
     assert_eq!(place.answers(), before, "{what}: an answer left");
     // The disk works again; this process must not believe it.
     let log = place.disk.files_below("audit");
     place.ask(&agent(), "trend-bot", "l2", "orders.list", "{}");
     for _ in 0..2 {
         let again = home.round(false).map(|_| ()).unwrap_err();
-        assert!(matches!(again, HomeError::Ledger(LedgerError::Poisoned)), "{what}: {again}");
+        assert!(
+            matches!(again, HomeError::Ledger(LedgerError::Poisoned)),
+            "{what}: {again}"
+        );
     }
-    assert!(home.write_news().is_err() && home.finish("stop").is_err(), "{what}");
+    assert!(
+        home.write_news().is_err() && home.finish("stop").is_err(),
+        "{what}"
+    );
     let _ = home.save_snapshot();
-    assert_eq!(place.disk.files_below("audit"), log, "{what}: something was written");
+    assert_eq!(
+        place.disk.files_below("audit"),
+        log,
+        "{what}: something was written"
+    );
     assert_eq!(place.answers(), before, "{what}: an answer left later");
     drop(home);
-    let mut home = place.open().unwrap_or_else(|error| panic!("{what}: {error}"));
+    let mut home = place
+        .open()
+        .unwrap_or_else(|error| panic!("{what}: {error}"));
     drain(&mut home).unwrap();
     home.finish("stop").unwrap();
     drop(home);
     for id in ["h1", "l1", "l2"] {
         assert_eq!(decisions_of(&place, id), 1, "{what}: decisions of {id}");
-        assert!(place.answers().contains(&format!("{id}.json")), "{what}: no answer to {id}");
+        assert!(
+            place.answers().contains(&format!("{id}.json")),
+            "{what}: no answer to {id}"
+        );
     }
-    assert!(place.disk.files_below("spool/work").is_empty(), "{what}: a claim is left");
+    assert!(
+        place.disk.files_below("spool/work").is_empty(),
+        "{what}: a claim is left"
+    );
     check_sound(&place, what);
 }
 
@@ -139,12 +166,17 @@ fn a_disk_that_is_full_after_any_number_of_bytes() {
         place.disk.get("audit/log-00000001.jsonl").unwrap().len() - before
     };
     assert!(length > 2000, "{length}");
-    // Every length is opened in ledger_damage.rs; here the whole way of the requests, at the ends and between.
+    // Every length is opened in ledger_damage.rs; here the whole way of the requests, at the ends
+    // and between.
     let ends = [0, 1, 2, 63, length - 330, length - 2, length - 1, length];
     for room in (0..length).step_by(97).chain(ends) {
-        check_fault(&base, &format!("full after {room} of {length} bytes"), |faults| {
-            faults.append_room = Some(room);
-        });
+        check_fault(
+            &base,
+            &format!("full after {room} of {length} bytes"),
+            |faults| {
+                faults.append_room = Some(room);
+            },
+        );
     }
 }
 
@@ -152,13 +184,17 @@ fn a_disk_that_is_full_after_any_number_of_bytes() {
 fn what_reads_back_differently() {
     let base = ready(3);
     for at in [0, 80, 700, 1500] {
-        check_fault(&base, &format!("byte {at} stored wrong"), |faults| faults.append_flip = Some((at, 3)));
+        check_fault(&base, &format!("byte {at} stored wrong"), |faults| {
+            faults.append_flip = Some((at, 3))
+        });
     }
-    check_fault(&base, "read back wrong", |faults| faults.read_back_flip = true);
+    check_fault(&base, "read back wrong", |faults| {
+        faults.read_back_flip = true
+    });
 }
 
-/// The batch is durable and answered, but its checkpoint cannot be written: nothing more is decided, and
-/// nothing twice.
+/// The batch is durable and answered, but its checkpoint cannot be written: nothing more is
+/// decided, and nothing twice.
 #[test]
 fn a_checkpoint_that_cannot_be_written() {
     check_fault_behind(&ready(4), "checkpoint", &["h1.json", "l1.json"], |faults| {
@@ -178,7 +214,10 @@ fn an_answer_that_cannot_be_written() {
     assert!(!place.answers().contains(&"l1.json".to_owned()));
     drop(home);
     let mut home = place.open().unwrap();
-    assert!(place.answers().contains(&"l1.json".to_owned()), "published at the next start");
+    assert!(
+        place.answers().contains(&"l1.json".to_owned()),
+        "published at the next start"
+    );
     drain(&mut home).unwrap();
     drop(home);
     assert_eq!(decisions_of(&place, "l1"), 1);
@@ -194,15 +233,31 @@ fn a_disk_that_fails_during_recovery() {
     log.extend(torn);
     base.disk.put("audit/log-00000001.jsonl", &log);
     for (what, faults) in [
-        ("settling", Faults { sync_failures: 1, ..Faults::default() }),
-        ("the new segment", Faults { write_fails_for: Some("log-00000002".to_owned()), ..Faults::default() }),
+        (
+            "settling",
+            Faults {
+                sync_failures: 1,
+                ..Faults::default()
+            },
+        ),
+        (
+            "the new segment",
+            Faults {
+                write_fails_for: Some("log-00000002".to_owned()),
+                ..Faults::default()
+            },
+        ),
     ] {
         let place = base.fork();
         *place.disk.faults.lock().unwrap() = faults;
         let error = place.open().map(|_| ()).unwrap_err();
         assert_eq!(error.exit(), Exit::Storage, "{what}: {error}");
         drop(place.open().unwrap());
-        assert_eq!(place.disk.get("audit/log-00000001.jsonl").unwrap(), log, "{what}");
+        assert_eq!(
+            place.disk.get("audit/log-00000001.jsonl").unwrap(),
+            log,
+            "{what}"
+        );
         check_sound(&place, what);
     }
 }
@@ -212,7 +267,11 @@ fn with_history(seed: u64) -> Place {
     let place = ready(seed);
     let mut home = place.open().unwrap();
     place.ask(&agent(), "trend-bot", "l1", "orders.list", "{}");
-    place.ask_as_owner("a1", "account.adjust", r#"{"amount":"1234.5","reason":"deposit"}"#);
+    place.ask_as_owner(
+        "a1",
+        "account.adjust",
+        r#"{"amount":"1234.5","reason":"deposit"}"#,
+    );
     drain(&mut home).unwrap();
     home.save_snapshot().unwrap();
     place.ask(&agent(), "trend-bot", "o1", "order.submit", ORDER);
@@ -228,20 +287,26 @@ fn database(place: &Place) -> Connection {
 
 fn change_snapshot(place: &Place, change: impl Fn(&str) -> String) {
     let database = database(place);
-    let body: String = database.query_row("SELECT body FROM snapshot", [], |row| row.get(0)).unwrap();
+    let body: String = database
+        .query_row("SELECT body FROM snapshot", [], |row| row.get(0))
+        .unwrap();
     let changed = change(&body);
     assert_ne!(changed, body, "nothing was changed");
-    database.execute("UPDATE snapshot SET body = ?1", [changed]).unwrap();
+    database
+        .execute("UPDATE snapshot SET body = ?1", [changed])
+        .unwrap();
 }
 
-/// Whatever stood in state.db: after opening, state and index are those of the ledger, looking without the
-/// lock sees the same, and the ledger goes on soundly.
+/// Whatever stood in state.db: after opening, state and index are those of the ledger, looking
+/// without the lock sees the same, and the ledger goes on soundly.
 fn check_rebuilt(place: &Place, what: &str) {
     let (state, index) = from_the_first_line(place);
-    let view =
-        read::read(place.root.path(), &place.seams()).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let view = read::read(place.root.path(), &place.seams())
+        .unwrap_or_else(|error| panic!("{what}: {error}"));
     assert_eq!(view.state, state, "{what}: seen without the lock");
-    let mut home = place.open().unwrap_or_else(|error| panic!("{what}: {error}"));
+    let mut home = place
+        .open()
+        .unwrap_or_else(|error| panic!("{what}: {error}"));
     assert_eq!(home.state(), &state, "{what}");
     assert_eq!(home.store().dump().unwrap(), index, "{what}");
     // The next batch continues the tree, and an id that was used is known.
@@ -263,16 +328,22 @@ fn an_index_that_is_missing_or_foreign() {
     let foreign = base.fork();
     let other = with_history(8);
     foreign.forget_state();
-    fs::copy(other.root.path().join("state/state.db"), foreign.root.path().join("state/state.db")).unwrap();
+    fs::copy(
+        other.root.path().join("state/state.db"),
+        foreign.root.path().join("state/state.db"),
+    )
+    .unwrap();
     check_rebuilt(&foreign, "of another log");
     let old_version = base.fork();
-    database(&old_version).pragma_update(None, "user_version", 1).unwrap();
+    database(&old_version)
+        .pragma_update(None, "user_version", 1)
+        .unwrap();
     check_rebuilt(&old_version, "of an older version");
 }
 
-/// A ledger restored from a backup, checkpoint and all, under an index that has seen more. Before the index
-/// kept its own place, a snapshot older than the backup hid that: the index answered requests with lines
-/// that are not there. It is refused until a person accepts it.
+/// A ledger restored from a backup, checkpoint and all, under an index that has seen more. Before
+/// the index kept its own place, a snapshot older than the backup hid that: the index answered
+/// requests with lines that are not there. It is refused until a person accepts it.
 #[test]
 fn an_index_ahead_of_its_ledger() {
     for snapshot_too in [false, true] {
@@ -290,17 +361,32 @@ fn an_index_ahead_of_its_ledger() {
         for (path, bytes) in backup {
             place.disk.put(path, &bytes);
         }
-        let what = if snapshot_too { "snapshot ahead" } else { "index ahead" };
-        assert_eq!(place.open().err().unwrap().exit(), Exit::LedgerCorrupt, "{what}");
+        let what = if snapshot_too {
+            "snapshot ahead"
+        } else {
+            "index ahead"
+        };
+        assert_eq!(
+            place.open().err().unwrap().exit(),
+            Exit::LedgerCorrupt,
+            "{what}"
+        );
         let owner = Principal::parse("owner").unwrap();
-        Home::accept_rollback(place.root.path(), place.seams(), &owner, "a backup", &Given::State).unwrap();
+        Home::accept_rollback(
+            place.root.path(),
+            place.seams(),
+            &owner,
+            "a backup",
+            &Given::State,
+        )
+        .unwrap();
         check_rebuilt(&place, what);
     }
 }
 
-/// Every field of the remembered place, a digit of the state, half of the text. A changed tree edge at the
-/// log's end would make the next seal wrong and the log unreadable for ever; a changed amount would be
-/// believed for ever.
+/// Every field of the remembered place, a digit of the state, half of the text. A changed tree edge
+/// at the log's end would make the next seal wrong and the log unreadable for ever; a changed
+/// amount would be believed for ever.
 #[test]
 fn a_snapshot_that_was_changed() {
     let base = with_history(10);
@@ -344,11 +430,14 @@ fn an_index_that_is_no_database() {
     fs::write(place.root.path().join("state/state.db"), vec![b'x'; 8192]).unwrap();
     let (state, index) = from_the_first_line(&place);
     let home = place.open().unwrap();
-    assert_eq!((home.state(), home.store().dump().unwrap()), (&state, index));
+    assert_eq!(
+        (home.state(), home.store().dump().unwrap()),
+        (&state, index)
+    );
 }
 
-/// An index that has lines elsewhere, or not at all. Before, this was called a corrupt ledger, and the
-/// `rebuild` that the message named refused for the same reason.
+/// An index that has lines elsewhere, or not at all. Before, this was called a corrupt ledger, and
+/// the `rebuild` that the message named refused for the same reason.
 #[test]
 fn an_index_that_points_elsewhere() {
     let base = with_history(17);
@@ -367,15 +456,18 @@ fn an_index_that_points_elsewhere() {
     }
 }
 
-/// A decision before the snapshot is read again for its answer: after a crash, or when a request is sent
-/// twice. A flipped bit there that still parses must not become another answer.
+/// A decision before the snapshot is read again for its answer: after a crash, or when a request is
+/// sent twice. A flipped bit there that still parses must not become another answer.
 #[test]
 fn a_damaged_line_gives_no_answer() {
     let place = with_history(18);
     place.open().unwrap().save_snapshot().unwrap();
     let log = place.disk.get("audit/log-00000001.jsonl").unwrap();
     let text = String::from_utf8(log.clone()).unwrap();
-    let at = text.find("\"AccountAdjusted\":{\"cash\":\"1234.5\"").unwrap() + 27;
+    let at = text
+        .find("\"AccountAdjusted\":{\"cash\":\"1234.5\"")
+        .unwrap()
+        + 27;
     let mut damaged = log;
     damaged[at] ^= 2;
     place.disk.put("audit/log-00000001.jsonl", &damaged);
@@ -383,18 +475,24 @@ fn a_damaged_line_gives_no_answer() {
     assert!(String::from_utf8_lossy(&answer).contains("1234.5"));
     let error = place.open().map(|_| ()).unwrap_err();
     assert_eq!(error.exit(), Exit::LedgerCorrupt, "{error}");
-    assert_eq!(place.disk.get("spool/out/a1.json").unwrap(), answer, "another answer was published");
+    assert_eq!(
+        place.disk.get("spool/out/a1.json").unwrap(),
+        answer,
+        "another answer was published"
+    );
 }
 
-/// Through the door that commands use: damage anywhere ends in exit code 5, also in the first line, which is
-/// read before the log is verified, and also where a snapshot hides what stands before it.
+/// Through the door that commands use: damage anywhere ends in exit code 5, also in the first line,
+/// which is read before the log is verified, and also where a snapshot hides what stands before it.
 #[test]
 fn damage_ends_in_exit_code_5() {
     let base = ready(12);
     base.forget_state();
     let log = base.disk.get("audit/log-00000001.jsonl").unwrap();
     let first_line = log.iter().position(|byte| *byte == b'\n').unwrap();
-    let origin = String::from_utf8_lossy(&log).find("spoolgate.invalid").unwrap();
+    let origin = String::from_utf8_lossy(&log)
+        .find("spoolgate.invalid")
+        .unwrap();
     let cases = (0..=first_line)
         .map(|at| (at, u8::try_from(at % 8).unwrap()))
         .chain((origin..origin + 24).flat_map(|at| (0..8).map(move |bit| (at, bit))))
@@ -413,7 +511,8 @@ fn damage_ends_in_exit_code_5() {
         checked += 1;
     }
     assert!(checked > 1000, "{checked}");
-    // The log's name as the first line has it is signed by every seal: also by the one a snapshot stands at.
+    // The log's name as the first line has it is signed by every seal: also by the one a snapshot
+    // stands at.
     let place = with_history(13);
     place.open().unwrap().save_snapshot().unwrap();
     let log = place.disk.get("audit/log-00000001.jsonl").unwrap();
@@ -421,18 +520,28 @@ fn damage_ends_in_exit_code_5() {
     renamed[origin] ^= 1;
     place.disk.put("audit/log-00000001.jsonl", &renamed);
     let error = place.open().map(|_| ()).unwrap_err();
-    assert_eq!(error.exit(), Exit::LedgerCorrupt, "renamed under a snapshot: {error}");
-    assert_eq!(place.disk.get("audit/log-00000001.jsonl").unwrap(), renamed, "nothing was changed");
+    assert_eq!(
+        error.exit(),
+        Exit::LedgerCorrupt,
+        "renamed under a snapshot: {error}"
+    );
+    assert_eq!(
+        place.disk.get("audit/log-00000001.jsonl").unwrap(),
+        renamed,
+        "nothing was changed"
+    );
 }
 
-/// A batch whose answers were lost with the last seal's damage is corrupt for a gate that has a snapshot too.
+/// A batch whose answers were lost with the last seal's damage is corrupt for a gate that has a
+/// snapshot too.
 #[test]
 fn damage_behind_a_snapshot() {
     let base = with_history(14);
     let log = base.disk.get("audit/log-00000001.jsonl").unwrap();
     let from: i64 = {
-        let body: String =
-            database(&base).query_row("SELECT body FROM snapshot", [], |row| row.get(0)).unwrap();
+        let body: String = database(&base)
+            .query_row("SELECT body FROM snapshot", [], |row| row.get(0))
+            .unwrap();
         let value: serde_json::Value = serde_json::from_str(&body).unwrap();
         value["position"]["offset"].as_i64().unwrap()
     };

@@ -1,6 +1,7 @@
-//! A log that is sealed by its true keys and still wrong: a writer with a bug, or the holder of the keys who lies. Every
-//! signature holds over what its seal says, so nothing but the check itself can find it. `audit verify`, on any number of
-//! threads, strictly or not, names the very line; a gate does not open such a log.
+//! A log that is sealed by its true keys and still wrong: a writer with a bug, or the holder of the
+//! keys who lies. Every signature holds over what its seal says, so nothing but the check itself
+//! can find it. `audit verify`, on any number of threads, strictly or not, names the very line; a
+//! gate does not open such a log.
 
 use std::path::Path;
 
@@ -47,12 +48,25 @@ struct Scribe {
 impl Scribe {
     fn new(signer: &LogSigner) -> Scribe {
         let seal_key = signer.seal.clone();
-        Scribe { seal_key, tree: Frontier::new(), head: Hash::ZERO, batch: 0, bytes: Vec::new(), at: 0 }
+        Scribe {
+            seal_key,
+            tree: Frontier::new(),
+            head: Hash::ZERO,
+            batch: 0,
+            bytes: Vec::new(),
+            at: 0,
+        }
     }
 
     fn truth(&self) -> Says {
         let size = self.tree.size();
-        Says { prev: self.head, seq: size, batch: self.batch, size, root: self.tree.root() }
+        Says {
+            prev: self.head,
+            seq: size,
+            batch: self.batch,
+            size,
+            root: self.tree.root(),
+        }
     }
 
     /// Puts a line there as it is, and goes on behind it.
@@ -94,7 +108,12 @@ impl Scribe {
     /// Kind and body of a line.
     fn parts(line: &[u8]) -> (String, String) {
         let text = String::from_utf8(line.to_vec()).unwrap();
-        let (kind, body) = text.split_once(",\"kind\":\"").unwrap().1.split_once("\",").unwrap();
+        let (kind, body) = text
+            .split_once(",\"kind\":\"")
+            .unwrap()
+            .1
+            .split_once("\",")
+            .unwrap();
         (kind.to_owned(), format!("{{{body}"))
     }
 
@@ -137,7 +156,13 @@ fn report(files: &Files, strict: bool, chain: bool, threads: usize) -> Report {
         threads,
         ..Options::default()
     };
-    verify::verify(&MemoryDisk::with(&files.files), Path::new("audit"), &options, &|_| {}).unwrap()
+    verify::verify(
+        &MemoryDisk::with(&files.files),
+        Path::new("audit"),
+        &options,
+        &|_| {},
+    )
+    .unwrap()
 }
 
 fn sound(files: &Files, what: &str) {
@@ -145,17 +170,29 @@ fn sound(files: &Files, what: &str) {
         let report = report(files, strict, false, threads);
         assert!(report.ok, "{what}: {:?}", report.problems);
     }
-    assert!(matches!(files.open(), Opened::Clean(_)), "{what}: {:?}", files.open());
+    assert!(
+        matches!(files.open(), Opened::Clean(_)),
+        "{what}: {:?}",
+        files.open()
+    );
 }
 
 /// Refused by all, verify names `at`: file and offset.
 fn refused(files: &Files, at: (u32, usize), what: &str) {
     for (strict, threads) in [(false, 1), (false, 3), (true, 2)] {
         let report = report(files, strict, false, threads);
-        assert!(!report.ok, "{what}: verifies, strict {strict}, {threads} threads");
+        assert!(
+            !report.ok,
+            "{what}: verifies, strict {strict}, {threads} threads"
+        );
         let found = &report.problems[0];
         let found = (found.file.clone(), usize::try_from(found.offset).unwrap());
-        assert_eq!(found, (segment::file_name(at.0), at.1), "{what}, {threads}: {:?}", report.problems);
+        assert_eq!(
+            found,
+            (segment::file_name(at.0), at.1),
+            "{what}, {threads}: {:?}",
+            report.problems
+        );
     }
     not_opened(files, what);
 }
@@ -165,16 +202,25 @@ fn not_opened(files: &Files, what: &str) {
 }
 
 fn offset_of(bytes: &[u8], number: usize) -> usize {
-    lines_of(bytes).iter().take(number).map(|line| line.len() + 1).sum()
+    lines_of(bytes)
+        .iter()
+        .take(number)
+        .map(|line| line.len() + 1)
+        .sum()
 }
 
-/// Lines where something may be wrong: the first, those around where pieces begin, a seal, and those near the end.
+/// Lines where something may be wrong: the first, those around where pieces begin, a seal, and
+/// those near the end.
 fn places(bytes: &[u8]) -> Vec<usize> {
     let lines = lines_of(bytes);
     let mut places = vec![1, 2, lines.len() / 2, lines.len() - 2, lines.len() - 1];
     for piece in 1..bytes.len().div_ceil(PIECE_BYTES) {
         let first = (0..lines.len()).find(|n| offset_of(bytes, *n) >= piece * PIECE_BYTES);
-        places.extend(first.into_iter().flat_map(|first| [first - 1, first, first + 1]));
+        places.extend(
+            first
+                .into_iter()
+                .flat_map(|first| [first - 1, first, first + 1]),
+        );
     }
     places.retain(|n| *n < lines.len());
     places.sort_unstable();
@@ -195,12 +241,18 @@ fn a_line_that_tells_of_another_place() {
     let lies: [Lie; 9] = [
         ("a number too high", false, |says| says.seq += 1),
         ("a number too low", false, |says| says.seq -= 1),
-        ("a number left out", true, |says| (says.seq, says.size) = (says.seq + 1, says.size + 1)),
+        ("a number left out", true, |says| {
+            (says.seq, says.size) = (says.seq + 1, says.size + 1)
+        }),
         ("numbers doubled", true, |says| says.seq -= 1),
         ("a batch too high", false, |says| says.batch += 1),
-        ("a batch too low", false, |says| says.batch = says.batch.wrapping_sub(1)),
+        ("a batch too low", false, |says| {
+            says.batch = says.batch.wrapping_sub(1)
+        }),
         ("a batch left out", true, |says| says.batch += 1),
-        ("another line before", false, |says| says.prev = leaf_hash(b"another")),
+        ("another line before", false, |says| {
+            says.prev = leaf_hash(b"another")
+        }),
         ("no line before", false, |says| says.prev = Hash::ZERO),
     ];
     for place in places {
@@ -216,7 +268,10 @@ fn a_line_that_tells_of_another_place() {
             let at = offset_of(forged.segment(1), place);
             refused(&forged, (1, at), &what);
             let by_links = report(&forged, false, true, 2);
-            assert!(!by_links.ok && by_links.problems[0].offset == at as u64, "{what}: by links");
+            assert!(
+                !by_links.ok && by_links.problems[0].offset == at as u64,
+                "{what}: by links"
+            );
             assert_eq!(by_links.lines, place as u64, "{what}");
         }
     }
@@ -226,14 +281,18 @@ fn a_line_that_tells_of_another_place() {
 fn a_seal_over_other_lines_than_those_before_it() {
     let files = long();
     let lines = lines_of(files.segment(1));
-    let seals: Vec<usize> = (0..lines.len()).filter(|n| Scribe::parts(&lines[*n]).0 == "seal").collect();
+    let seals: Vec<usize> = (0..lines.len())
+        .filter(|n| Scribe::parts(&lines[*n]).0 == "seal")
+        .collect();
     type Lie = (&'static str, fn(&mut Says));
     let lies: [Lie; 5] = [
         ("a size too high", |says| says.size += 1),
         ("a size too low", |says| says.size -= 1),
         ("no size", |says| says.size = 0),
         ("another root", |says| says.root = leaf_hash(b"another")),
-        ("the root of no lines", |says| says.root = Frontier::new().root()),
+        ("the root of no lines", |says| {
+            says.root = Frontier::new().root()
+        }),
     ];
     for place in [seals[0], seals[5], seals[9], seals[seals.len() - 1]] {
         for (what, lie) in &lies {
@@ -257,23 +316,38 @@ fn a_seal_that_is_spelt_otherwise() {
     let (last, before) = lines.split_last().unwrap();
     type Spell = (&'static str, fn(&str) -> String);
     let spellings: [Spell; 9] = [
-        ("white space", |text| text.replace("\"size\":", "\"size\": ")),
-        ("white space within the end", |text| text.replace("\"}", "\" }")),
+        ("white space", |text| {
+            text.replace("\"size\":", "\"size\": ")
+        }),
+        ("white space within the end", |text| {
+            text.replace("\"}", "\" }")
+        }),
         ("a root in capitals", |text| {
             let (start, rest) = text.split_once("\"root\":\"").unwrap();
             let (root, rest) = rest.split_at(64);
             assert_ne!(root, root.to_uppercase());
             format!("{start}\"root\":\"{}{rest}", root.to_uppercase())
         }),
-        ("an escape", |text| text.replace("\"root\":", "\"r\\u006fot\":")),
-        ("a member more", |text| text.replace("\"}", "\",\"also\":1}")),
-        ("a member twice", |text| text.replace("\"root\":", "\"size\":1,\"root\":")),
+        ("an escape", |text| {
+            text.replace("\"root\":", "\"r\\u006fot\":")
+        }),
+        ("a member more", |text| {
+            text.replace("\"}", "\",\"also\":1}")
+        }),
+        ("a member twice", |text| {
+            text.replace("\"root\":", "\"size\":1,\"root\":")
+        }),
         ("another order", |text| {
             let (start, rest) = text.split_once("\"size\":").unwrap();
             let (size, rest) = rest.split_once(',').unwrap();
-            format!("{start}{},\"size\":{size}}}", rest.strip_suffix('}').unwrap())
+            format!(
+                "{start}{},\"size\":{size}}}",
+                rest.strip_suffix('}').unwrap()
+            )
         }),
-        ("a signature without its padding", |text| text.replace("==\"}", "\"}")),
+        ("a signature without its padding", |text| {
+            text.replace("==\"}", "\"}")
+        }),
         ("something behind it", |text| format!("{text}}}")),
     ];
     for (what, spell) in spellings {
@@ -290,7 +364,11 @@ fn a_seal_that_is_spelt_otherwise() {
         scribe.seal();
         let forged = files.with_segment(1, scribe.bytes);
         refused(&forged, (1, at), what);
-        assert!(matches!(forged.open(), Opened::Corrupt(_)), "{what}: {:?}", forged.open());
+        assert!(
+            matches!(forged.open(), Opened::Corrupt(_)),
+            "{what}: {:?}",
+            forged.open()
+        );
     }
 }
 
@@ -307,8 +385,11 @@ fn a_batch_of_the_longest_length_and_one_byte_more() {
             scribe.add("stop", &stop(60_000));
         }
         let seal_bytes = {
-            let mut ahead =
-                Scribe { bytes: Vec::new(), tree: scribe.tree.clone(), ..Scribe::new(&files.signer()) };
+            let mut ahead = Scribe {
+                bytes: Vec::new(),
+                tree: scribe.tree.clone(),
+                ..Scribe::new(&files.signer())
+            };
             ahead.batch = scribe.batch;
             (0..2).for_each(|_| ahead.add("stop", &stop(1)));
             ahead.seal();
@@ -320,7 +401,11 @@ fn a_batch_of_the_longest_length_and_one_byte_more() {
         scribe.add("stop", &stop(one - empty));
         scribe.add("stop", &stop(other - empty));
         scribe.seal();
-        assert_eq!(scribe.bytes.len() - begin, most + over, "the forger's own tools");
+        assert_eq!(
+            scribe.bytes.len() - begin,
+            most + over,
+            "the forger's own tools"
+        );
         let forged = files.with_segment(1, scribe.bytes).without_checkpoint();
         let (report, opened) = (report(&forged, false, false, 3), forged.open());
         if over == 0 {
@@ -328,7 +413,11 @@ fn a_batch_of_the_longest_length_and_one_byte_more() {
             assert!(matches!(opened, Opened::Clean(_)), "{opened:?}");
             continue;
         }
-        assert!(!report.ok && report.problems[0].offset == begin as u64, "{over}: {:?}", report.problems);
+        assert!(
+            !report.ok && report.problems[0].offset == begin as u64,
+            "{over}: {:?}",
+            report.problems
+        );
         assert!(matches!(opened, Opened::Corrupt(_)), "{over}: {opened:?}");
     }
 }
@@ -343,7 +432,11 @@ fn lines_that_are_not_written_as_lines_are() {
         // So much that pieces are longer than a line may be.
         (0..10).for_each(|_| scribe.add("stop", &stop(60_000)));
         scribe.seal();
-        let line = format!("{}{}", Scribe::start(&scribe.truth(), "stop"), &stop(10)[1..]);
+        let line = format!(
+            "{}{}",
+            Scribe::start(&scribe.truth(), "stop"),
+            &stop(10)[1..]
+        );
         scribe.raw(&text(line));
         let at = scribe.at;
         scribe.seal();
@@ -369,10 +462,15 @@ fn lines_that_are_not_written_as_lines_are() {
     }
     let (forged, at) = log(&wide(65_536));
     refused(&forged, (1, at), "a byte too long");
-    // Good JSON of another spelling, and what is none: only the holder of the seal key can have it sealed.
+    // Good JSON of another spelling, and what is none: only the holder of the seal key can have it
+    // sealed.
     let edits: [Edit; 3] = [
-        ("white space", |line| line.replacen("\"note\":", "\"note\": ", 1)),
-        ("another member", |line| line.replacen("\"note\":", "\"also\":1,\"note\":", 1)),
+        ("white space", |line| {
+            line.replacen("\"note\":", "\"note\": ", 1)
+        }),
+        ("another member", |line| {
+            line.replacen("\"note\":", "\"also\":1,\"note\":", 1)
+        }),
         ("no JSON", |line| line.replacen("\"note\":", "\"note\"", 1)),
     ];
     for (what, edit) in edits {
@@ -391,11 +489,18 @@ fn lines_that_are_not_written_as_lines_are() {
 
 fn rotation_order() -> Order {
     let timestamp = Time::parse("2026-03-02T12:00:00Z").unwrap();
-    Order { timestamp, by: Principal::parse("owner").unwrap(), reason: "yearly".to_owned() }
+    Order {
+        timestamp,
+        by: Principal::parse("owner").unwrap(),
+        reason: "yearly".to_owned(),
+    }
 }
 
 fn new_keys() -> LogKeys {
-    LogKeys { log_seed: [21; 32], seal_seed: [22; 32] }
+    LogKeys {
+        log_seed: [21; 32],
+        seal_seed: [22; 32],
+    }
 }
 
 /// The first file of a log, and what is to be written behind it.
@@ -433,8 +538,13 @@ impl Two {
 
     fn rotation(&self) -> String {
         let Says { seq, prev, .. } = self.scribe.truth();
-        let rotation =
-            spoolgate_ledger::rotation::sign(&rotation_order(), &self.files.signer(), &self.new, seq, &prev);
+        let rotation = spoolgate_ledger::rotation::sign(
+            &rotation_order(),
+            &self.files.signer(),
+            &self.new,
+            seq,
+            &prev,
+        );
         serde_json::to_string(&rotation).unwrap()
     }
 
@@ -455,15 +565,30 @@ impl Two {
     }
 
     fn end(self, keys: LogKeys) -> Files {
-        Files { keys, ..self.files.with_segment(2, self.scribe.bytes) }
+        Files {
+            keys,
+            ..self.files.with_segment(2, self.scribe.bytes)
+        }
     }
 }
 
 #[test]
 fn a_line_that_does_not_stand_where_its_kind_does() {
     let old = || small().1.keys;
-    sound(&Two::new().segment().seal().end(old()), "a file without a rotation");
-    sound(&Two::new().segment().rotate().seal().add("stop", &stop(1)).seal().end(new_keys()), "a rotation");
+    sound(
+        &Two::new().segment().seal().end(old()),
+        "a file without a rotation",
+    );
+    sound(
+        &Two::new()
+            .segment()
+            .rotate()
+            .seal()
+            .add("stop", &stop(1))
+            .seal()
+            .end(new_keys()),
+        "a rotation",
+    );
     let lines = lines_of(small().1.segment(1));
     let genesis = Scribe::parts(&lines[0]).1;
     let cases: Vec<(&str, usize, Two, LogKeys)> = vec![
@@ -482,11 +607,36 @@ fn a_line_that_does_not_stand_where_its_kind_does() {
             },
             new_keys(),
         ),
-        ("a rotation third", 2, Two::new().segment().add("stop", &stop(1)).rotate().seal(), new_keys()),
-        ("a rotation behind a seal", 2, Two::new().segment().seal().rotate().seal(), new_keys()),
-        ("two rotations", 2, Two::new().segment().rotate().rotate().seal(), new_keys()),
-        ("a rotation first", 0, Two::new().rotate().seal(), new_keys()),
-        ("another line first", 0, Two::new().add("stop", &stop(1)).seal(), old()),
+        (
+            "a rotation third",
+            2,
+            Two::new().segment().add("stop", &stop(1)).rotate().seal(),
+            new_keys(),
+        ),
+        (
+            "a rotation behind a seal",
+            2,
+            Two::new().segment().seal().rotate().seal(),
+            new_keys(),
+        ),
+        (
+            "two rotations",
+            2,
+            Two::new().segment().rotate().rotate().seal(),
+            new_keys(),
+        ),
+        (
+            "a rotation first",
+            0,
+            Two::new().rotate().seal(),
+            new_keys(),
+        ),
+        (
+            "another line first",
+            0,
+            Two::new().add("stop", &stop(1)).seal(),
+            old(),
+        ),
         ("a seal first", 0, Two::new().seal(), old()),
     ];
     for (what, line, two, keys) in cases {
@@ -496,15 +646,21 @@ fn a_line_that_does_not_stand_where_its_kind_does() {
             let report = report(&forged, strict, false, threads);
             assert!(!report.ok, "{what}: verifies");
             if line > 0 && !strict {
-                assert_eq!(report.problems[0].offset, at as u64, "{what}: {:?}", report.problems);
+                assert_eq!(
+                    report.problems[0].offset, at as u64,
+                    "{what}: {:?}",
+                    report.problems
+                );
             }
         }
         not_opened(&forged, what);
     }
-    // The gate's own reading of the records tells of these; opening the file alone does not read what lines say.
-    for (what, kind, body) in
-        [("a genesis line", "genesis", genesis), ("a segment line", "segment", Two::new().told())]
-    {
+    // The gate's own reading of the records tells of these; opening the file alone does not read
+    // what lines say.
+    for (what, kind, body) in [
+        ("a genesis line", "genesis", genesis),
+        ("a segment line", "segment", Two::new().told()),
+    ] {
         for number in [1_usize, 3] {
             let (_place, files, _) = small();
             let mut scribe = Scribe::new(&files.signer());
@@ -526,7 +682,8 @@ fn a_line_that_does_not_stand_where_its_kind_does() {
     }
 }
 
-/// A rotate line at the very end of a piece: the line behind it is looked at without knowing what stands before.
+/// A rotate line at the very end of a piece: the line behind it is looked at without knowing what
+/// stands before.
 #[test]
 fn a_line_behind_a_rotation_that_ends_a_piece() {
     let padded = |what: &str, seal_at_once: bool| {
@@ -558,7 +715,11 @@ fn a_line_behind_a_rotation_that_ends_a_piece() {
     let at = offset_of(forged.segment(2), 2);
     for threads in [1, 2, 3] {
         let report = report(&forged, false, false, threads);
-        assert!(!report.ok && report.problems[0].offset == at as u64, "{threads}: {:?}", report.problems);
+        assert!(
+            !report.ok && report.problems[0].offset == at as u64,
+            "{threads}: {:?}",
+            report.problems
+        );
     }
     not_opened(&forged, "behind a rotation that ends a piece");
 }
@@ -572,9 +733,15 @@ fn special_lines_that_are_no_strict_json() {
             let at = body.rfind('}').unwrap();
             format!("{},\"x\":1,\"x\":1}}", &body[..at])
         }),
-        ("a comma more", |body| format!("{},}}", body.strip_suffix('}').unwrap())),
-        ("something that is no JSON", |body| body.replacen("\":", "\" 7:", 1)),
-        ("a member nobody knows", |body| format!("{},\"x\":1}}", body.strip_suffix('}').unwrap())),
+        ("a comma more", |body| {
+            format!("{},}}", body.strip_suffix('}').unwrap())
+        }),
+        ("something that is no JSON", |body| {
+            body.replacen("\":", "\" 7:", 1)
+        }),
+        ("a member nobody knows", |body| {
+            format!("{},\"x\":1}}", body.strip_suffix('}').unwrap())
+        }),
     ];
     for (what, spell) in spellings {
         let (_place, files, _) = small();
@@ -594,7 +761,10 @@ fn special_lines_that_are_no_strict_json() {
         let forged = two.seal().end(small().1.keys);
         for threads in [1, 3] {
             let report = report(&forged, false, false, threads);
-            assert!(!report.ok && report.problems[0].file == segment::file_name(2), "segment, {what}");
+            assert!(
+                !report.ok && report.problems[0].file == segment::file_name(2),
+                "segment, {what}"
+            );
         }
         not_opened(&forged, &format!("segment, {what}"));
 
@@ -604,9 +774,17 @@ fn special_lines_that_are_no_strict_json() {
             let rotation = spell(&two.rotation());
             two.scribe.add("rotate", &rotation);
             let at = two.scribe.at;
-            let keys = if by_new { new_keys() } else { two.files.keys.clone() };
+            let keys = if by_new {
+                new_keys()
+            } else {
+                two.files.keys.clone()
+            };
             two.scribe.seal_key = layout::log_signer(ORIGIN, &keys).unwrap().seal;
-            refused(&two.seal().end(keys), (2, at), &format!("rotate, {what}, {by_new}"));
+            refused(
+                &two.seal().end(keys),
+                (2, at),
+                &format!("rotate, {what}, {by_new}"),
+            );
         }
     }
 }
@@ -621,13 +799,37 @@ fn an_end_that_is_told_wrong() {
     let head = leaf_hash(lines_of(&first).last().unwrap()).to_string();
     let (number, size) = (format!("\"lines\":{lines}"), format!("\"length\":{length}"));
     let changes: Vec<(&str, String, String)> = vec![
-        ("another file", "log-00000001".to_owned(), "log-00000002".to_owned()),
-        ("a byte less", size.clone(), format!("\"length\":{}", length - 1)),
-        ("a byte more", size.clone(), format!("\"length\":{}", length + 1)),
-        ("the seal before the last", size, format!("\"length\":{earlier}")),
-        ("a line less", number.clone(), format!("\"lines\":{}", lines - 1)),
+        (
+            "another file",
+            "log-00000001".to_owned(),
+            "log-00000002".to_owned(),
+        ),
+        (
+            "a byte less",
+            size.clone(),
+            format!("\"length\":{}", length - 1),
+        ),
+        (
+            "a byte more",
+            size.clone(),
+            format!("\"length\":{}", length + 1),
+        ),
+        (
+            "the seal before the last",
+            size,
+            format!("\"length\":{earlier}"),
+        ),
+        (
+            "a line less",
+            number.clone(),
+            format!("\"lines\":{}", lines - 1),
+        ),
         ("a line more", number, format!("\"lines\":{}", lines + 1)),
-        ("another head", head.clone(), leaf_hash(b"another").to_string()),
+        (
+            "another head",
+            head.clone(),
+            leaf_hash(b"another").to_string(),
+        ),
         ("a head in capitals", head.clone(), head.to_uppercase()),
         ("a rest that is not there", "\"rest\":null".to_owned(), {
             format!(
@@ -643,7 +845,10 @@ fn an_end_that_is_told_wrong() {
         let forged = two.seal().end(small().1.keys);
         for (strict, threads) in [(false, 1), (false, 3), (true, 1)] {
             let report = report(&forged, strict, false, threads);
-            assert!(!report.ok && report.problems[0].file == segment::file_name(1), "{what}: {report:?}");
+            assert!(
+                !report.ok && report.problems[0].file == segment::file_name(1),
+                "{what}: {report:?}"
+            );
         }
         not_opened(&forged, what);
     }
@@ -659,7 +864,11 @@ fn an_end_that_is_told_wrong() {
         ("from elsewhere", told(length - 1, rest.len(), &sum), false),
         ("longer", told(length, rest.len() + 1, &sum), false),
         ("shorter", told(length, rest.len() - 1, &sum), false),
-        ("other bytes", told(length, rest.len(), &"0".repeat(64)), false),
+        (
+            "other bytes",
+            told(length, rest.len(), &"0".repeat(64)),
+            false,
+        ),
     ] {
         let mut two = Two::new();
         let body = two.told().replace("\"rest\":null", &rest_told);
@@ -671,7 +880,10 @@ fn an_end_that_is_told_wrong() {
             continue;
         }
         for threads in [1, 3] {
-            assert!(!report(&forged, false, false, threads).ok, "{what}: verifies");
+            assert!(
+                !report(&forged, false, false, threads).ok,
+                "{what}: verifies"
+            );
         }
         not_opened(&forged, what);
     }
@@ -680,17 +892,29 @@ fn an_end_that_is_told_wrong() {
 /// A file in the middle, and one at the end, that holds no seal.
 #[test]
 fn a_file_that_nothing_is_sealed_in() {
-    let forged = Two::new().segment().add("stop", &stop(1)).end(small().1.keys);
+    let forged = Two::new()
+        .segment()
+        .add("stop", &stop(1))
+        .end(small().1.keys);
     let last = forged.segment(2).to_vec();
     for threads in [1, 3] {
         assert!(!report(&forged, false, false, threads).ok, "the last one");
         assert!(report(&forged, false, true, threads).ok, "its links hold");
-        assert!(!report(&forged.with_segment(2, Vec::new()), false, false, threads).ok, "an empty one");
+        assert!(
+            !report(&forged.with_segment(2, Vec::new()), false, false, threads).ok,
+            "an empty one"
+        );
     }
     assert!(!matches!(forged.open(), Opened::Clean(_)));
     let behind = Two::new().segment().end(small().1.keys).segment(2).to_vec();
     assert!(
-        !report(&forged.with_segment(3, behind).with_segment(2, last), false, false, 1).ok,
+        !report(
+            &forged.with_segment(3, behind).with_segment(2, last),
+            false,
+            false,
+            1
+        )
+        .ok,
         "in the middle"
     );
 }

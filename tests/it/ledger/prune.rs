@@ -1,5 +1,5 @@
-//! Pruned segments: the gate goes on, old heads and proofs hold, what stays is checked, and nothing is ever decided again
-//! or on half a state because a line is not here any more.
+//! Pruned segments: the gate goes on, old heads and proofs hold, what stays is checked, and nothing
+//! is ever decided again or on half a state because a line is not here any more.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,14 +44,29 @@ fn copies(place: &Place) -> MemoryDisk {
     copies
 }
 
-fn prune(place: &Place, up_to: UpTo, copies: Option<&MemoryDisk>) -> Result<Vec<Pruned>, HomeError> {
+fn prune(
+    place: &Place,
+    up_to: UpTo,
+    copies: Option<&MemoryDisk>,
+) -> Result<Vec<Pruned>, HomeError> {
     let copies = copies.map(|copies| copies as &dyn Disk);
-    Home::prune(place.root.path(), place.seams(), up_to, copies, false, &mut |_| {})
+    Home::prune(
+        place.root.path(),
+        place.seams(),
+        up_to,
+        copies,
+        false,
+        &mut |_| {},
+    )
 }
 
 fn check_with(disk: &dyn Disk, heads: Vec<(String, String)>) -> Report {
-    let options =
-        Options { strict: Some(spoolgate_gate::record::canonical), threads: 2, heads, ..Options::default() };
+    let options = Options {
+        strict: Some(spoolgate_gate::record::canonical),
+        threads: 2,
+        heads,
+        ..Options::default()
+    };
     verify::verify(disk, audit(), &options, &|_| {}).unwrap()
 }
 
@@ -86,15 +101,29 @@ fn a_pruned_home_verifies_and_goes_on() {
     let report = check_with(place.disk.as_ref(), vec![("noted".to_owned(), head)]);
     assert!(report.ok, "{:?}", report.problems);
     assert_eq!((report.segments, report.pruned, report.torn), (4, 3, 1));
-    assert!(report.unseen_lines > 300 && report.unseen_lines < report.lines, "{report:?}");
+    assert!(
+        report.unseen_lines > 300 && report.unseen_lines < report.lines,
+        "{report:?}"
+    );
     let unseen = format!("what {} of {} lines say", report.unseen_lines, report.lines);
-    assert!(report.not_shown.iter().any(|what| what.starts_with(&unseen)), "{:?}", report.not_shown);
+    assert!(
+        report
+            .not_shown
+            .iter()
+            .any(|what| what.starts_with(&unseen)),
+        "{:?}",
+        report.not_shown
+    );
     assert_eq!(report.reached, Reached::RememberedHead);
 
     let mut home = place.open().unwrap();
     ask(&place, &bot, "later");
     let outcomes = drain(&mut home).unwrap();
-    assert!(outcomes[0].answer.error.is_none(), "{:?}", outcomes[0].answer);
+    assert!(
+        outcomes[0].answer.error.is_none(),
+        "{:?}",
+        outcomes[0].answer
+    );
     drop(home);
     assert!(place.open().is_ok());
     assert!(read::read(place.root.path(), &place.seams()).is_ok());
@@ -110,15 +139,26 @@ fn a_repeated_request_is_refused_and_never_decided_again() {
     let outcomes = drain(&mut home).unwrap();
     let error = outcomes[0].answer.error.as_ref().unwrap();
     assert_eq!(error.code, Code::Pruned, "{error:?}");
-    assert!(error.message.contains("log-00000001.jsonl"), "{}", error.message);
+    assert!(
+        error.message.contains("log-00000001.jsonl"),
+        "{}",
+        error.message
+    );
     assert_eq!(outcomes[0].decision.metadata.replay_of, None);
-    assert_eq!(place.disk.get("spool/out/l1.json").unwrap(), answer, "the answer that stands is left alone");
+    assert_eq!(
+        place.disk.get("spool/out/l1.json").unwrap(),
+        answer,
+        "the answer that stands is left alone"
+    );
     // The same id with other content is what it always was.
     place.ask(&bot, "trend-bot", "l1", "positions.list", "{}");
     let error = drain(&mut home).unwrap()[0].answer.error.clone().unwrap();
     assert_eq!(error.code, Code::RequestIdConflict);
     // Brought back beside the open gate, it is answered as ever.
-    place.disk.put(archive_path(1), &copied.get(segment::archive_name(1)).unwrap());
+    place.disk.put(
+        archive_path(1),
+        &copied.get(segment::archive_name(1)).unwrap(),
+    );
     place.disk.drop_file("spool/out/l1.json");
     ask(&place, &bot, "l1");
     let outcomes = drain(&mut home).unwrap();
@@ -133,16 +173,25 @@ fn without_its_state_it_says_what_to_bring_back() {
     let (place, _, copied, _) = pruned(3, 2);
     let state = place.open().unwrap().state().clone();
     let whole = place.fork();
-    let wanted = vec!["log-00000001.jsonl".to_owned(), "log-00000002.jsonl".to_owned()];
+    let wanted = vec![
+        "log-00000001.jsonl".to_owned(),
+        "log-00000002.jsonl".to_owned(),
+    ];
     // Asked to make the state anew, it leaves the one that there is.
-    let Err(error) = Home::rebuild(place.root.path(), place.seams()) else { panic!("rebuilt from nothing") };
+    let Err(error) = Home::rebuild(place.root.path(), place.seams()) else {
+        panic!("rebuilt from nothing")
+    };
     assert_eq!(missing(&error), wanted);
     assert!(place.open().is_ok());
 
     let state_db = place.root.path().join("state/state.db");
     let good = std::fs::read(&state_db).unwrap();
     place.forget_state();
-    for damage in [None, Some(b"no database".to_vec()), Some(good[..good.len() / 2].to_vec())] {
+    for damage in [
+        None,
+        Some(b"no database".to_vec()),
+        Some(good[..good.len() / 2].to_vec()),
+    ] {
         place.forget_state();
         if let Some(bytes) = &damage {
             std::fs::write(&state_db, bytes).unwrap();
@@ -150,18 +199,34 @@ fn without_its_state_it_says_what_to_bring_back() {
         let error = place.open().map(|_| ()).unwrap_err();
         assert_eq!(missing(&error), wanted);
         assert!(
-            error.to_string().contains(&Stub::read(place.disk.as_ref(), audit(), 2).unwrap().header.sha256)
+            error.to_string().contains(
+                &Stub::read(place.disk.as_ref(), audit(), 2)
+                    .unwrap()
+                    .header
+                    .sha256
+            )
         );
         let there = std::fs::read(&state_db).ok();
-        assert_eq!(there, damage, "what is no good is not replaced by something empty");
-        let error = read::read(place.root.path(), &place.seams()).map(|_| ()).unwrap_err();
+        assert_eq!(
+            there, damage,
+            "what is no good is not replaced by something empty"
+        );
+        let error = read::read(place.root.path(), &place.seams())
+            .map(|_| ())
+            .unwrap_err();
         assert_eq!(missing(&error), wanted);
     }
     place.forget_state();
     // One of two is not enough.
-    place.disk.put(archive_path(2), &copied.get(segment::archive_name(2)).unwrap());
+    place.disk.put(
+        archive_path(2),
+        &copied.get(segment::archive_name(2)).unwrap(),
+    );
     assert_eq!(missing(&place.open().map(|_| ()).unwrap_err()), wanted[..1]);
-    place.disk.put(archive_path(1), &copied.get(segment::archive_name(1)).unwrap());
+    place.disk.put(
+        archive_path(1),
+        &copied.get(segment::archive_name(1)).unwrap(),
+    );
     assert_eq!(*place.open().unwrap().state(), state);
     assert!(check_with(place.disk.as_ref(), Vec::new()).ok);
     // Nor does the plain file's form matter.
@@ -196,7 +261,10 @@ fn what_reads_everything_says_what_is_missing() {
     assert_eq!(missing(&replayed.unwrap_err()).len(), 2);
     let view = read::read(place.root.path(), &place.seams()).unwrap();
     let seen = view.request_lines("l1").unwrap();
-    assert_eq!(missing(&view.record(seen[0]).unwrap_err()), ["log-00000001.jsonl"]);
+    assert_eq!(
+        missing(&view.record(seen[0]).unwrap_err()),
+        ["log-00000001.jsonl"]
+    );
 }
 
 #[test]
@@ -205,7 +273,9 @@ fn proofs_hold_over_what_was_pruned() {
     archive_all(place.disk.as_ref(), 0).unwrap();
     let copied = copies(&place);
     let disk: &dyn Disk = place.disk.as_ref();
-    let lines = verify::verify(disk, audit(), &Options::default(), &|_| {}).unwrap().lines;
+    let lines = verify::verify(disk, audit(), &Options::default(), &|_| {})
+        .unwrap()
+        .lines;
     let old = {
         let prover = Prover::open(disk, audit()).unwrap();
         prover.newest().unwrap()
@@ -229,8 +299,15 @@ fn proofs_hold_over_what_was_pruned() {
     prover.extension(&old, &new).unwrap();
     // The line itself is not here; whoever brings it gets its receipt, and of another line none.
     let refused = prover.receipt(early, &new).map(|_| ()).unwrap_err();
-    assert!(matches!(refused, ProveError::Ledger(LedgerError::Pruned(_))), "{refused}");
-    prover.receipt_of(early, Some(line.clone()), &new).unwrap().check(&new.key).unwrap();
+    assert!(
+        matches!(refused, ProveError::Ledger(LedgerError::Pruned(_))),
+        "{refused}"
+    );
+    prover
+        .receipt_of(early, Some(line.clone()), &new)
+        .unwrap()
+        .check(&new.key)
+        .unwrap();
     assert!(prover.receipt_of(early + 1, Some(line), &new).is_err());
     assert!(prover.receipt_of(late, Some(b"{}".to_vec()), &new).is_err());
     // The first batch of each segment stays.
@@ -256,7 +333,11 @@ fn heads_within_pruned_segments_still_count() {
     let named = |head: &String| vec![("noted".to_owned(), head.clone())];
     for head in &heads {
         let report = check_with(place.disk.as_ref(), named(head));
-        assert!(report.ok && report.heads.len() == 1, "{head}{:?}", report.problems);
+        assert!(
+            report.ok && report.heads.len() == 1,
+            "{head}{:?}",
+            report.problems
+        );
     }
     // Another home's head of the same log's key does not.
     let other = Place::new(6);
@@ -267,10 +348,14 @@ fn heads_within_pruned_segments_still_count() {
     drain(&mut other.open().unwrap()).unwrap();
     let fork = String::from_utf8(other.disk.get("audit/checkpoint").unwrap()).unwrap();
     let report = check_with(place.disk.as_ref(), named(&fork));
-    assert!(!report.ok && report.reached < Reached::RememberedHead, "{fork}");
+    assert!(
+        !report.ok && report.reached < Reached::RememberedHead,
+        "{fork}"
+    );
 }
 
-/// The hand-overs stand in the first batches, which pruning leaves: keys, heads and proofs of every time stay.
+/// The hand-overs stand in the first batches, which pruning leaves: keys, heads and proofs of every
+/// time stay.
 #[test]
 fn keys_of_every_time_are_known_over_pruned_segments() {
     let (place, bot) = four_segments(8);
@@ -279,8 +364,15 @@ fn keys_of_every_time_are_known_over_pruned_segments() {
     let mut heads = vec![head()];
     let mut keys = Vec::new();
     for seed in [31, 32] {
-        let seams = Seams { entropy: Arc::new(SeededEntropy::new(seed)), ..place.seams() };
-        let rotated = place.open_with(seams).unwrap().rotate_keys(&owner, "yearly").unwrap();
+        let seams = Seams {
+            entropy: Arc::new(SeededEntropy::new(seed)),
+            ..place.seams()
+        };
+        let rotated = place
+            .open_with(seams)
+            .unwrap()
+            .rotate_keys(&owner, "yearly")
+            .unwrap();
         keys.push(rotated.old_log_key);
         ask(&place, &bot, &format!("after{seed}"));
         drain(&mut place.open().unwrap()).unwrap();
@@ -293,10 +385,21 @@ fn keys_of_every_time_are_known_over_pruned_segments() {
     archive_all(place.disk.as_ref(), 0).unwrap();
     prune(&place, UpTo::Keep(0), None).unwrap();
     let disk: &dyn Disk = place.disk.as_ref();
-    assert!(recover::kept(disk, audit()).unwrap().iter().filter(|(_, kept)| kept.is_pruned()).count() >= 6);
+    assert!(
+        recover::kept(disk, audit())
+            .unwrap()
+            .iter()
+            .filter(|(_, kept)| kept.is_pruned())
+            .count()
+            >= 6
+    );
     let after = recover::keys_over_time(disk, audit()).unwrap();
     assert_eq!(after, before);
-    let known: Vec<String> = after.all().iter().map(|from| from.keys.log_key.to_string()).collect();
+    let known: Vec<String> = after
+        .all()
+        .iter()
+        .map(|from| from.keys.log_key.to_string())
+        .collect();
     assert_eq!(known, keys);
     let prover = Prover::open(disk, audit()).unwrap();
     let newest = prover.newest().unwrap();
@@ -306,7 +409,11 @@ fn keys_of_every_time_are_known_over_pruned_segments() {
         let head = prover.head(text).unwrap();
         assert_eq!(head.key.to_string(), *key);
         prover.check_head(&head.checkpoint).unwrap();
-        prover.extension(&head, &newest).unwrap().check(&head.checkpoint, &newest.key).unwrap();
+        prover
+            .extension(&head, &newest)
+            .unwrap()
+            .check(&head.checkpoint, &newest.key)
+            .unwrap();
     }
 }
 
@@ -342,13 +449,27 @@ fn a_stub_that_tells_something_else() {
         let mut changed = stub.clone();
         edit(&mut changed);
         assert_ne!(changed, stub, "{what}");
-        assert!(!files.with(&path, Some(changed.to_bytes().unwrap())).verifies(), "{what}");
+        assert!(
+            !files
+                .with(&path, Some(changed.to_bytes().unwrap()))
+                .verifies(),
+            "{what}"
+        );
     }
     let spaced = [b"{ ", &bytes[1..]].concat();
     assert!(Stub::from_bytes(&spaced).is_err(), "another spelling");
-    assert!(Stub::from_bytes(&[&bytes[..], b"x"].concat()).is_err(), "a byte more");
-    assert!(Stub::from_bytes(&bytes[..bytes.len() - 32]).is_err(), "a hash less");
-    assert!(Stub::from_bytes(&[&bytes[..], &[0; 32]].concat()).is_err(), "a hash more");
+    assert!(
+        Stub::from_bytes(&[&bytes[..], b"x"].concat()).is_err(),
+        "a byte more"
+    );
+    assert!(
+        Stub::from_bytes(&bytes[..bytes.len() - 32]).is_err(),
+        "a hash less"
+    );
+    assert!(
+        Stub::from_bytes(&[&bytes[..], &[0; 32]].concat()).is_err(),
+        "a hash more"
+    );
 }
 
 #[test]
@@ -365,14 +486,23 @@ fn what_stays_is_checked_byte_by_byte() {
             let mut changed = stub.clone();
             changed[at] ^= 1 << (at % 8);
             let report = files.with(&path, Some(changed)).verify(false);
-            assert!(!report.is_ok_and(|report| report.ok), "byte {at} of stub {number}");
+            assert!(
+                !report.is_ok_and(|report| report.ok),
+                "byte {at} of stub {number}"
+            );
             tried += 1;
         }
         for length in [0, 1, 200, stub.len() - 32, stub.len() - 1] {
-            assert!(!files.with(&path, Some(stub[..length].to_vec())).verifies(), "{number} cut to {length}");
+            assert!(
+                !files.with(&path, Some(stub[..length].to_vec())).verifies(),
+                "{number} cut to {length}"
+            );
         }
         let other = place.disk.get(stub_path(number % 3 + 1)).unwrap();
-        assert!(!files.with(&path, Some(other)).verifies(), "{number} swapped");
+        assert!(
+            !files.with(&path, Some(other)).verifies(),
+            "{number} swapped"
+        );
         assert!(!files.with(&path, None).verifies(), "{number} gone");
     }
     println!("{tried} bytes changed");
@@ -384,12 +514,18 @@ fn what_stays_is_checked_byte_by_byte() {
     let back = files.with(&archive_path(2), copied.get(segment::archive_name(2)));
     assert!(back.verifies());
     assert!(!back.with(&path, Some(changed)).verifies());
-    assert!(!files.with(Path::new("audit/SEGMENTS"), None).verifies(), "what was pruned must be listed");
+    assert!(
+        !files.with(Path::new("audit/SEGMENTS"), None).verifies(),
+        "what was pruned must be listed"
+    );
     // From the first line on nobody can go.
     let disk = Arc::new(MemoryDisk::with(&files.files));
     let error = spoolgate_ledger::recover::open(disk, files.signer(), None, &mut |_| Ok(()));
     assert!(matches!(error, Err(LedgerError::Pruned(_))));
-    assert!(matches!(back.with(&stub_path(1), None).open(), Opened::Corrupt(_)));
+    assert!(matches!(
+        back.with(&stub_path(1), None).open(),
+        Opened::Corrupt(_)
+    ));
 }
 
 #[test]
@@ -407,17 +543,37 @@ fn pruning_that_is_stopped_anywhere_loses_nothing() {
     let mut stopped = 0;
     loop {
         let here = place.fork();
-        let seams = Seams { disk: Arc::new(dying(&here.disk, steps)), ..here.seams() };
-        let ended = Home::prune(here.root.path(), seams, UpTo::Before(3), None, false, &mut |_| {});
+        let seams = Seams {
+            disk: Arc::new(dying(&here.disk, steps)),
+            ..here.seams()
+        };
+        let ended = Home::prune(
+            here.root.path(),
+            seams,
+            UpTo::Before(3),
+            None,
+            false,
+            &mut |_| {},
+        );
         let left = Files::of(&here);
-        assert!(left.verifies(), "stopped at step {steps}: {:?}", left.verify(false).map(|r| r.problems));
+        assert!(
+            left.verifies(),
+            "stopped at step {steps}: {:?}",
+            left.verify(false).map(|r| r.problems)
+        );
         let mut home = here.open().unwrap();
         ask(&here, &bot, "after");
         assert!(drain(&mut home).unwrap()[0].answer.error.is_none());
         drop(home);
         let again = prune(&here, UpTo::Before(3), None).unwrap();
-        let pruned: Vec<bool> = (1..5).map(|number| here.disk.get(archive_path(number)).is_none()).collect();
-        assert_eq!(pruned, [true, true, true, true], "none of them is an archive any more, or was not one");
+        let pruned: Vec<bool> = (1..5)
+            .map(|number| here.disk.get(archive_path(number)).is_none())
+            .collect();
+        assert_eq!(
+            pruned,
+            [true, true, true, true],
+            "none of them is an archive any more, or was not one"
+        );
         assert!(here.disk.get(segment::path(3)).is_some() && here.disk.get(stub_path(3)).is_none());
         assert!(check_with(here.disk.as_ref(), Vec::new()).ok);
         stopped += usize::from(again.len() == 1);
@@ -444,7 +600,10 @@ fn it_refuses_without_copies_archives_or_while_lines_are_needed() {
     let good = copies(&place);
     told(UpTo::Keep(1), Some(&MemoryDisk::default()), "no copy");
     let wrong = good.copy();
-    wrong.put(segment::archive_name(2), &good.get(segment::archive_name(1)).unwrap());
+    wrong.put(
+        segment::archive_name(2),
+        &good.get(segment::archive_name(1)).unwrap(),
+    );
     told(UpTo::Keep(1), Some(&wrong), "SHA-256");
     let damaged = good.copy();
     let mut bytes = good.get(segment::archive_name(2)).unwrap();
@@ -455,12 +614,27 @@ fn it_refuses_without_copies_archives_or_while_lines_are_needed() {
     // The copy may be plain, and what is not asked for need not be there.
     assert_eq!(prune(&place, UpTo::Before(1), Some(&good)).unwrap(), []);
     let first = prune(&place, UpTo::Before(2), Some(&good)).unwrap();
-    assert_eq!(first.iter().map(|one| one.file.as_str()).collect::<Vec<_>>(), ["log-00000001.jsonl"]);
-    assert_eq!(prune(&place, UpTo::Before(2), Some(&MemoryDisk::default())).unwrap(), []);
+    assert_eq!(
+        first
+            .iter()
+            .map(|one| one.file.as_str())
+            .collect::<Vec<_>>(),
+        ["log-00000001.jsonl"]
+    );
+    assert_eq!(
+        prune(&place, UpTo::Before(2), Some(&MemoryDisk::default())).unwrap(),
+        []
+    );
     // However many are asked for, the last one stays.
-    assert_eq!(prune(&place, UpTo::Before(99), Some(&good)).unwrap().len(), 2);
+    assert_eq!(
+        prune(&place, UpTo::Before(99), Some(&good)).unwrap().len(),
+        2
+    );
     assert!(place.disk.get(segment::path(4)).is_some());
     // A gate that runs is in the way.
     let _running = place.open().unwrap();
-    assert!(matches!(prune(&place, UpTo::Keep(0), None), Err(HomeError::Busy(_))));
+    assert!(matches!(
+        prune(&place, UpTo::Keep(0), None),
+        Err(HomeError::Busy(_))
+    ));
 }

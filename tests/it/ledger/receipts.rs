@@ -1,5 +1,5 @@
-//! Receipts and consistency proofs: every place in every small tree, the cache of leaf hashes under every damage,
-//! forks.
+//! Receipts and consistency proofs: every place in every small tree, the cache of leaf hashes under
+//! every damage, forks.
 
 use std::collections::HashMap;
 use std::fs;
@@ -21,8 +21,8 @@ use spoolgate_ledger::proof::{Extension, PATH_HASHES_MAX, ProofError, Receipt, c
 use spoolgate_ledger::prove::{ProveError, Prover};
 use spoolgate_ledger::recover;
 use spoolgate_ledger::tree::{
-    Frontier, Hash, consistency_proof, empty_root, inclusion_proof, leaf_hash, node_hash, verify_consistency,
-    verify_inclusion,
+    Frontier, Hash, consistency_proof, empty_root, inclusion_proof, leaf_hash, node_hash,
+    verify_consistency, verify_inclusion,
 };
 
 const AUDIT: &str = "audit";
@@ -31,7 +31,8 @@ fn root_of(leaves: &[Hash]) -> Hash {
     leaves.iter().copied().collect::<Frontier>().root()
 }
 
-/// Roots and paths word for word as RFC 6962, section 2.1, defines them; each subtree is hashed once.
+/// Roots and paths word for word as RFC 6962, section 2.1, defines them; each subtree is hashed
+/// once.
 struct Definition<'a> {
     leaves: &'a [Hash],
     roots: HashMap<(usize, usize), Hash>,
@@ -76,13 +77,23 @@ impl Definition<'_> {
 
     fn subproof(&mut self, old: usize, from: usize, to: usize, is_known: bool) -> Vec<Hash> {
         if old == to {
-            return if is_known { Vec::new() } else { vec![self.root(from, to)] };
+            return if is_known {
+                Vec::new()
+            } else {
+                vec![self.root(from, to)]
+            };
         }
         let middle = from + Self::split(to - from);
         let (mut path, sibling) = if old <= middle {
-            (self.subproof(old, from, middle, is_known), self.root(middle, to))
+            (
+                self.subproof(old, from, middle, is_known),
+                self.root(middle, to),
+            )
         } else {
-            (self.subproof(old, middle, to, false), self.root(from, middle))
+            (
+                self.subproof(old, middle, to, false),
+                self.root(from, middle),
+            )
         };
         path.push(sibling);
         path
@@ -103,7 +114,11 @@ fn log_of(lines: usize, seed: u64) -> (Arc<MemoryDisk>, Synthetic) {
         if dice.one_in(7) {
             log.cut();
         }
-        let text = "x".repeat(if dice.one_in(40) { dice.up_to(60_000) } else { dice.up_to(300) });
+        let text = "x".repeat(if dice.one_in(40) {
+            dice.up_to(60_000)
+        } else {
+            dice.up_to(300)
+        });
         // A batch has at most 16 MiB.
         let most = if text.len() > 1000 { 3 } else { 256 };
         log.batch(1 + dice.up_to(most.min(lines)), &text);
@@ -114,9 +129,14 @@ fn log_of(lines: usize, seed: u64) -> (Arc<MemoryDisk>, Synthetic) {
 #[test]
 fn every_place_in_every_tree_up_to_300_lines_has_the_proof_of_the_definition() {
     let (disk, log) = log_of(310, 1);
-    let mut definition = Definition { leaves: &log.leaves, roots: HashMap::new() };
+    let mut definition = Definition {
+        leaves: &log.leaves,
+        roots: HashMap::new(),
+    };
     // Every size up to two levels and around the edge of a tile; of the others some.
-    for size in (1..=300_usize).filter(|size| *size <= 130 || (250..=262).contains(size) || size % 10 == 0) {
+    for size in
+        (1..=300_usize).filter(|size| *size <= 130 || (250..=262).contains(size) || size % 10 == 0)
+    {
         let root = definition.root(0, size);
         let count = size as u64;
         let mut leaves = leaves_of(disk.as_ref(), count).unwrap();
@@ -124,27 +144,54 @@ fn every_place_in_every_tree_up_to_300_lines_has_the_proof_of_the_definition() {
         for index in 0..size {
             let path = leaves.inclusion(index as u64, count).unwrap().unwrap();
             assert_eq!(path, definition.path(index, 0, size), "{index} of {size}");
-            assert!(verify_inclusion(&log.leaves[index], index as u64, count, &path, &root));
+            assert!(verify_inclusion(
+                &log.leaves[index],
+                index as u64,
+                count,
+                &path,
+                &root
+            ));
         }
         // Every pair of smaller ones; of larger ones some, and those at both ends.
-        for old in (1..=size).filter(|old| size <= 130 || old % 11 == 0 || *old < 3 || size - old < 3) {
+        for old in
+            (1..=size).filter(|old| size <= 130 || old % 11 == 0 || *old < 3 || size - old < 3)
+        {
             let path = leaves.consistency(old as u64, count).unwrap().unwrap();
-            assert_eq!(path, definition.subproof(old, 0, size, true), "{old} to {size}");
-            assert!(verify_consistency(old as u64, count, &definition.root(0, old), &root, &path));
+            assert_eq!(
+                path,
+                definition.subproof(old, 0, size, true),
+                "{old} to {size}"
+            );
+            assert!(verify_consistency(
+                old as u64,
+                count,
+                &definition.root(0, old),
+                &root,
+                &path
+            ));
         }
         assert_eq!(leaves.inclusion(count, count).unwrap(), None);
         assert_eq!(leaves.consistency(0, count).unwrap(), None);
         assert_eq!(leaves.consistency(count + 1, count).unwrap(), None);
     }
-    assert!(FILES.iter().all(|name| disk.get(Path::new(AUDIT).join(name)).is_none()), "too few to be kept");
+    assert!(
+        FILES
+            .iter()
+            .all(|name| disk.get(Path::new(AUDIT).join(name)).is_none()),
+        "too few to be kept"
+    );
 }
 
 #[test]
 fn lines_are_found_in_any_segment_and_beside_torn_batches() {
     let (disk, mut log) = log_of(3000, 2);
     // A batch that was never sealed, with the very numbers that the next segment has.
-    let last = Path::new(AUDIT)
-        .join(format!("log-{:08}.jsonl", recover::segments(disk.as_ref(), Path::new(AUDIT)).unwrap().len()));
+    let last = Path::new(AUDIT).join(format!(
+        "log-{:08}.jsonl",
+        recover::segments(disk.as_ref(), Path::new(AUDIT))
+            .unwrap()
+            .len()
+    ));
     let mut bytes = disk.get(&last).unwrap();
     let head = log.leaves.last().unwrap();
     let batch = log.heads.len() as u64;
@@ -154,17 +201,24 @@ fn lines_are_found_in_any_segment_and_beside_torn_batches() {
         );
     }
     disk.put(&last, &bytes);
-    let (ledger, found) = recover::open(disk.clone(), synthetic::signer(1), None, &mut |_| Ok(())).unwrap();
+    let (ledger, found) =
+        recover::open(disk.clone(), synthetic::signer(1), None, &mut |_| Ok(())).unwrap();
     assert!(matches!(found, recover::Found::Torn(_)), "{found:?}");
     log.go_on(ledger);
     log.batch(100, "after");
     let finder = Finder::open(disk.as_ref(), Path::new(AUDIT)).unwrap();
     for (seq, leaf) in log.leaves.iter().enumerate() {
-        assert_eq!(leaf_hash(&finder.line(seq as u64).unwrap().unwrap()), *leaf, "line {seq}");
+        assert_eq!(
+            leaf_hash(&finder.line(seq as u64).unwrap().unwrap()),
+            *leaf,
+            "line {seq}"
+        );
     }
     assert_eq!(finder.line(log.leaves.len() as u64).unwrap(), None);
     let mut all = Vec::new();
-    finder.each_leaf(0, u64::MAX, &mut |leaf| all.push(leaf)).unwrap();
+    finder
+        .each_leaf(0, u64::MAX, &mut |leaf| all.push(leaf))
+        .unwrap();
     assert_eq!(all, log.leaves);
 }
 
@@ -173,7 +227,10 @@ fn lines_are_found_in_any_segment_and_beside_torn_batches() {
 fn the_cache_is_what_the_lines_give_however_it_grew() {
     let disk = Arc::new(MemoryDisk::default());
     let mut log = Synthetic::on(disk.clone(), 0);
-    let get = |level: usize| disk.get(Path::new(AUDIT).join(FILES[level])).unwrap_or_default();
+    let get = |level: usize| {
+        disk.get(Path::new(AUDIT).join(FILES[level]))
+            .unwrap_or_default()
+    };
     let mut dice = Dice::new(3);
     let check = |log: &Synthetic| {
         for (level, name) in FILES.iter().enumerate() {
@@ -197,7 +254,10 @@ fn the_cache_is_what_the_lines_give_however_it_grew() {
         }
         let size = log.size();
         let mut leaves = leaves_of(disk.as_ref(), size).unwrap();
-        let mut definition = Definition { leaves: &log.leaves, roots: HashMap::new() };
+        let mut definition = Definition {
+            leaves: &log.leaves,
+            roots: HashMap::new(),
+        };
         let all = size as usize;
         for _ in 0..200 {
             let index = dice.below(size);
@@ -216,7 +276,10 @@ fn the_cache_is_what_the_lines_give_however_it_grew() {
         disk.drop_file(Path::new(AUDIT).join(name));
         let size = log.size();
         let mut leaves = leaves_of(disk.as_ref(), size).unwrap();
-        assert_eq!(leaves.root(size).unwrap(), Some(root_of(&log.leaves[..size as usize])));
+        assert_eq!(
+            leaves.root(size).unwrap(),
+            Some(root_of(&log.leaves[..size as usize]))
+        );
         assert!(get(level).len() >= before.len(), "{name}");
         check(&log);
     }
@@ -233,9 +296,14 @@ fn demand_proofs(disk: &dyn Disk, log: &Synthetic, dice: &mut Dice) {
         let receipt = prover.receipt(index, &head).unwrap();
         assert_eq!(receipt.path, inclusion_proof(tree, index).unwrap());
         assert_eq!(receipt.check(&synthetic::key(1)).unwrap().line.seq, index);
-        let old = prover.head(&log.heads[dice.below(log.heads.len() as u64) as usize]).unwrap();
+        let old = prover
+            .head(&log.heads[dice.below(log.heads.len() as u64) as usize])
+            .unwrap();
         let made = prover.extension(&old, &head).unwrap();
-        assert_eq!(made.path, consistency_proof(tree, old.checkpoint.size).unwrap());
+        assert_eq!(
+            made.path,
+            consistency_proof(tree, old.checkpoint.size).unwrap()
+        );
     }
     prover.check_head(&head.checkpoint).unwrap();
 }
@@ -243,7 +311,8 @@ fn demand_proofs(disk: &dyn Disk, log: &Synthetic, dice: &mut Dice) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever stands in the cache, the proof is right: cut anywhere, longer, changed, gone, of another log.
+    /// Whatever stands in the cache, the proof is right: cut anywhere, longer, changed, gone, of
+    /// another log.
     #[test]
     fn no_damage_to_the_cache_makes_a_wrong_proof(seed in any::<u64>()) {
         let mut dice = Dice::new(seed);
@@ -321,7 +390,10 @@ fn proofs(disk: &dyn Disk, log: &Synthetic, seq: u64) -> (Receipt, Extension) {
     let prover = Prover::open(disk, Path::new(AUDIT)).unwrap();
     let head = prover.newest().unwrap();
     let old = prover.head(&log.heads[1]).unwrap();
-    (prover.receipt(seq, &head).unwrap(), prover.extension(&old, &head).unwrap())
+    (
+        prover.receipt(seq, &head).unwrap(),
+        prover.extension(&old, &head).unwrap(),
+    )
 }
 
 /// The text of a proof whose form is wrong in one way, and what is said of it.
@@ -340,40 +412,91 @@ fn another_spelling_of_a_proof_is_none() {
         (text.replace("extra ", "extra  "), ProofError::Extra),
         (text.replace("index 5", "index 05"), ProofError::Index),
         (text.replace("index 5", "index +5"), ProofError::Index),
-        (text.replace("index 5", "index 18446744073709551616"), ProofError::Index),
+        (
+            text.replace("index 5", "index 18446744073709551616"),
+            ProofError::Index,
+        ),
         (text.replace("index 5\n", ""), ProofError::Index),
         (text.replace("index 5\n", "index 5\r\n"), ProofError::Index),
         (text.replacen(&hash, &hash[1..], 1), ProofError::PathHash(1)),
-        (text.replacen(&hash, &format!("{hash} "), 1), ProofError::PathHash(1)),
-        (text.replacen(&format!("{hash}\n"), &many, 1), ProofError::PathTooLong),
-        (text[..text.find("\n\n").unwrap()].to_owned(), ProofError::NoCheckpoint),
+        (
+            text.replacen(&hash, &format!("{hash} "), 1),
+            ProofError::PathHash(1),
+        ),
+        (
+            text.replacen(&format!("{hash}\n"), &many, 1),
+            ProofError::PathTooLong,
+        ),
+        (
+            text[..text.find("\n\n").unwrap()].to_owned(),
+            ProofError::NoCheckpoint,
+        ),
     ];
     for (text, error) in bad {
         assert_eq!(Receipt::parse(text.as_bytes()), Err(error), "{text}");
     }
     assert_eq!(Receipt::parse(&[b'c', 0xff]), Err(ProofError::NotText(1)));
-    assert_eq!(Receipt::parse(&vec![b'x'; 2_000_000]), Err(ProofError::TooLarge));
+    assert_eq!(
+        Receipt::parse(&vec![b'x'; 2_000_000]),
+        Err(ProofError::TooLarge)
+    );
     assert_eq!(Receipt::parse(text.as_bytes()), Ok(receipt.clone()));
 
     // Read well, and proves nothing.
     let key = synthetic::key(1);
     let fails = |changed: Receipt, error: ProofError| {
-        assert_eq!(Receipt::parse(changed.text().as_bytes()), Ok(changed.clone()));
+        assert_eq!(
+            Receipt::parse(changed.text().as_bytes()),
+            Ok(changed.clone())
+        );
         assert_eq!(changed.check(&key), Err(error));
     };
     let size = log.size();
-    fails(Receipt { extra: None, ..receipt.clone() }, ProofError::NoLine);
-    fails(Receipt { index: 6, ..receipt.clone() }, ProofError::NotIncluded { index: 6, size });
-    fails(Receipt { index: size, ..receipt.clone() }, ProofError::NotIncluded { index: size, size });
-    fails(Receipt { path: Vec::new(), ..receipt.clone() }, ProofError::NotIncluded { index: 5, size });
-    assert!(matches!(receipt.check(&synthetic::key(2)), Err(ProofError::Checkpoint(_))));
+    fails(
+        Receipt {
+            extra: None,
+            ..receipt.clone()
+        },
+        ProofError::NoLine,
+    );
+    fails(
+        Receipt {
+            index: 6,
+            ..receipt.clone()
+        },
+        ProofError::NotIncluded { index: 6, size },
+    );
+    fails(
+        Receipt {
+            index: size,
+            ..receipt.clone()
+        },
+        ProofError::NotIncluded { index: size, size },
+    );
+    fails(
+        Receipt {
+            path: Vec::new(),
+            ..receipt.clone()
+        },
+        ProofError::NotIncluded { index: 5, size },
+    );
+    assert!(matches!(
+        receipt.check(&synthetic::key(2)),
+        Err(ProofError::Checkpoint(_))
+    ));
 
     let text = extension.text();
     let first = format!("old {}\n", extension.old_size);
     assert!(text.starts_with(&first));
-    for other in ["old 05\n", "old +5\n", "old -5\n", "Old 5\n", "old  5\n", "old 5 \n", "old\n", "5\n", ""] {
+    for other in [
+        "old 05\n", "old +5\n", "old -5\n", "Old 5\n", "old  5\n", "old 5 \n", "old\n", "5\n", "",
+    ] {
         let changed = text.replacen(&first, other, 1);
-        assert_eq!(Extension::parse(changed.as_bytes()), Err(ProofError::OldSize), "{other}");
+        assert_eq!(
+            Extension::parse(changed.as_bytes()),
+            Err(ProofError::OldSize),
+            "{other}"
+        );
     }
     assert_eq!(Extension::parse(text.as_bytes()), Ok(extension));
 }
@@ -382,14 +505,24 @@ fn another_spelling_of_a_proof_is_none() {
 #[test]
 fn a_line_that_says_another_number_is_no_line() {
     let signer = synthetic::signer(1);
-    let line =
-        format!(r#"{{"prev":"{}","seq":7,"batch":0,"kind":"stop","note":"n"}}"#, Hash::ZERO).into_bytes();
-    let sign = |root| sign_checkpoint(&Checkpoint::new(synthetic::ORIGIN, 1, root), &signer.log).unwrap();
+    let line = format!(
+        r#"{{"prev":"{}","seq":7,"batch":0,"kind":"stop","note":"n"}}"#,
+        Hash::ZERO
+    )
+    .into_bytes();
+    let sign =
+        |root| sign_checkpoint(&Checkpoint::new(synthetic::ORIGIN, 1, root), &signer.log).unwrap();
     let receipt = Receipt::new(line.clone(), 0, Vec::new(), sign(leaf_hash(&line)));
-    assert_eq!(receipt.check(&synthetic::key(1)), Err(ProofError::Seq { index: 0, seq: 7 }));
+    assert_eq!(
+        receipt.check(&synthetic::key(1)),
+        Err(ProofError::Seq { index: 0, seq: 7 })
+    );
     let junk = b"no ledger line".to_vec();
     let receipt = Receipt::new(junk.clone(), 0, Vec::new(), sign(leaf_hash(&junk)));
-    assert!(matches!(receipt.check(&synthetic::key(1)), Err(ProofError::Line(_))));
+    assert!(matches!(
+        receipt.check(&synthetic::key(1)),
+        Err(ProofError::Line(_))
+    ));
 }
 
 #[test]
@@ -397,19 +530,32 @@ fn heads_of_one_size_and_two_roots_are_a_fork() {
     let (disk, log) = small();
     let prover = Prover::open(disk.as_ref(), Path::new(AUDIT)).unwrap();
     let signer = synthetic::signer(1);
-    let sign =
-        |size, root| sign_checkpoint(&Checkpoint::new(synthetic::ORIGIN, size, root), &signer.log).unwrap();
+    let sign = |size, root| {
+        sign_checkpoint(&Checkpoint::new(synthetic::ORIGIN, size, root), &signer.log).unwrap()
+    };
     let newest = prover.newest().unwrap();
     let (size, root) = (newest.checkpoint.size, newest.checkpoint.root);
     let other = leaf_hash(b"another history");
     let forked = prover.head(&sign(size, other)).unwrap();
     // Both are at hand: nothing else is looked at.
-    let fork = ProofError::Fork { size, one: other, other: root };
-    assert!(matches!(prover.extension(&forked, &newest), Err(ProveError::Proof(error)) if error == fork));
+    let fork = ProofError::Fork {
+        size,
+        one: other,
+        other: root,
+    };
+    assert!(
+        matches!(prover.extension(&forked, &newest), Err(ProveError::Proof(error)) if error == fork)
+    );
     let same = prover.extension(&newest, &newest).unwrap();
-    assert_eq!(same.check(&forked.checkpoint, &synthetic::key(1)), Err(fork.clone()));
+    assert_eq!(
+        same.check(&forked.checkpoint, &synthetic::key(1)),
+        Err(fork.clone())
+    );
     assert!(fork.to_string().starts_with("FORK") && fork.to_string().contains(&root.to_string()));
-    assert_eq!(same.check(&newest.checkpoint, &synthetic::key(1)), Ok(newest.checkpoint.clone()));
+    assert_eq!(
+        same.check(&newest.checkpoint, &synthetic::key(1)),
+        Ok(newest.checkpoint.clone())
+    );
 
     // A signed head of an earlier size that this log never had.
     let old = prover.head(&log.heads[1]).unwrap().checkpoint;
@@ -420,23 +566,45 @@ fn heads_of_one_size_and_two_roots_are_a_fork() {
         "{said}"
     );
     assert!(said.to_string().starts_with("FORK"));
-    assert!(matches!(prover.check_head(&forked.checkpoint), Err(ProveError::Fork { .. })));
+    assert!(matches!(
+        prover.check_head(&forked.checkpoint),
+        Err(ProveError::Fork { .. })
+    ));
     // A receipt under it cannot be made.
-    assert!(matches!(prover.receipt(1, &forked), Err(ProveError::Fork { .. })));
+    assert!(matches!(
+        prover.receipt(1, &forked),
+        Err(ProveError::Fork { .. })
+    ));
 
     // Between two seals, and behind the end.
     for size in [old.size + 1, size + 5] {
         let head = prover.head(&sign(size, other)).unwrap();
-        assert!(matches!(prover.check_head(&head.checkpoint), Err(ProveError::OffLog { .. })), "{size}");
+        assert!(
+            matches!(
+                prover.check_head(&head.checkpoint),
+                Err(ProveError::OffLog { .. })
+            ),
+            "{size}"
+        );
     }
     let head = prover.head(&sign(size + 5, other)).unwrap();
-    assert!(matches!(prover.extension(&newest, &head), Err(ProveError::OffLog { .. })));
+    assert!(matches!(
+        prover.extension(&newest, &head),
+        Err(ProveError::OffLog { .. })
+    ));
     let order = check_order(&newest.checkpoint, &old);
-    assert_eq!(order, Err(ProofError::Order { old: size, new: old.size }));
+    assert_eq!(
+        order,
+        Err(ProofError::Order {
+            old: size,
+            new: old.size
+        })
+    );
 }
 
 /// What a witness is sent first: everything continues nothing.
-/// Whatever of a consistency proof is changed, it shows nothing any more; as long a path as there can be is read.
+/// Whatever of a consistency proof is changed, it shows nothing any more; as long a path as there
+/// can be is read.
 #[test]
 fn a_changed_path_or_size_shows_nothing() {
     let (disk, log) = small();
@@ -460,33 +628,74 @@ fn a_changed_path_or_size_shows_nothing() {
     }
     changed.push([extension.path.clone(), vec![leaf_hash(b"one more")]].concat());
     for path in changed {
-        let refused = Extension { path, ..extension.clone() }.check(&old, &key).unwrap_err();
-        assert!(matches!(refused, ProofError::NotConsistent { .. }), "{refused}");
+        let refused = Extension {
+            path,
+            ..extension.clone()
+        }
+        .check(&old, &key)
+        .unwrap_err();
+        assert!(
+            matches!(refused, ProofError::NotConsistent { .. }),
+            "{refused}"
+        );
     }
     for old_size in [0, old.size - 1, old.size + 1] {
-        let refused = Extension { old_size, ..extension.clone() }.check(&old, &key).unwrap_err();
-        assert!(matches!(refused, ProofError::OtherOld { .. }), "{old_size}: {refused}");
+        let refused = Extension {
+            old_size,
+            ..extension.clone()
+        }
+        .check(&old, &key)
+        .unwrap_err();
+        assert!(
+            matches!(refused, ProofError::OtherOld { .. }),
+            "{old_size}: {refused}"
+        );
     }
     let elsewhere = Checkpoint::new("example.org/other", old.size, old.root);
     let refused = extension.check(&elsewhere, &key).unwrap_err();
     assert!(matches!(refused, ProofError::OtherLog { .. }), "{refused}");
-    let of = |hashes: usize| Receipt { path: vec![leaf_hash(b""); hashes], ..receipt.clone() }.text();
+    let of = |hashes: usize| {
+        Receipt {
+            path: vec![leaf_hash(b""); hashes],
+            ..receipt.clone()
+        }
+        .text()
+    };
     assert!(Receipt::parse(of(63).as_bytes()).is_ok());
-    assert!(matches!(Receipt::parse(of(64).as_bytes()), Err(ProofError::PathTooLong)));
+    assert!(matches!(
+        Receipt::parse(of(64).as_bytes()),
+        Err(ProofError::PathTooLong)
+    ));
 }
 
 #[test]
 fn the_empty_log_is_the_beginning_of_every_log() {
     let (disk, _) = small();
-    let newest = Prover::open(disk.as_ref(), Path::new(AUDIT)).unwrap().newest().unwrap();
-    let first = Extension { old_size: 0, path: Vec::new(), checkpoint: newest.note.clone() };
+    let newest = Prover::open(disk.as_ref(), Path::new(AUDIT))
+        .unwrap()
+        .newest()
+        .unwrap();
+    let first = Extension {
+        old_size: 0,
+        path: Vec::new(),
+        checkpoint: newest.note.clone(),
+    };
     let key = synthetic::key(1);
     let nothing = Checkpoint::new(synthetic::ORIGIN, 0, empty_root());
     assert_eq!(first.check(&nothing, &key), Ok(newest.checkpoint.clone()));
-    let more = Extension { path: vec![Hash::ZERO], ..first.clone() };
-    assert!(matches!(more.check(&nothing, &key), Err(ProofError::NotConsistent { .. })));
+    let more = Extension {
+        path: vec![Hash::ZERO],
+        ..first.clone()
+    };
+    assert!(matches!(
+        more.check(&nothing, &key),
+        Err(ProofError::NotConsistent { .. })
+    ));
     let other = Checkpoint::new(synthetic::ORIGIN, 0, Hash::ZERO);
-    assert!(matches!(first.check(&other, &key), Err(ProofError::NotConsistent { .. })));
+    assert!(matches!(
+        first.check(&other, &key),
+        Err(ProofError::NotConsistent { .. })
+    ));
 }
 
 #[test]
@@ -499,7 +708,10 @@ fn a_line_behind_the_checkpoint_has_no_receipt_yet() {
     assert!(
         matches!(prover.receipt(size, &head), Err(ProveError::NotYet { seq, size: s }) if (seq, s) == (size, size))
     );
-    assert!(matches!(prover.receipt(size + 1, &head), Err(ProveError::NoLine(_))));
+    assert!(matches!(
+        prover.receipt(size + 1, &head),
+        Err(ProveError::NoLine(_))
+    ));
     log.batch(1, "next");
     assert!(prover.receipt(size, &prover.newest().unwrap()).is_ok());
     // And an older head still serves.
@@ -513,21 +725,33 @@ fn who_may_only_read_gets_proofs_all_the_same() {
     let before = disk.files_below("");
     let locked = Layered::before(disk.clone(), |call| {
         let is_read = ["read_dir", "stat", "read", "read_log"].contains(&call.verb);
-        if is_read { Ok(()) } else { Err(std::io::ErrorKind::ReadOnlyFilesystem.into()) }
+        if is_read {
+            Ok(())
+        } else {
+            Err(std::io::ErrorKind::ReadOnlyFilesystem.into())
+        }
     });
     let mut dice = Dice::new(9);
     demand_proofs(&locked, &log, &mut dice);
     // Beside a cache that ends early, and one that is wrong from some place on.
-    let all: Vec<u8> = log.leaves.iter().flat_map(|leaf| *leaf.as_bytes()).collect();
+    let all: Vec<u8> = log
+        .leaves
+        .iter()
+        .flat_map(|leaf| *leaf.as_bytes())
+        .collect();
     disk.put(Path::new(AUDIT).join(FILES[0]), &all[..1000 * 32 + 7]);
     demand_proofs(&locked, &log, &mut dice);
-    disk.put(Path::new(AUDIT).join(FILES[0]), &[&all[..40 * 32], &[7; 100_000]].concat());
+    disk.put(
+        Path::new(AUDIT).join(FILES[0]),
+        &[&all[..40 * 32], &[7; 100_000]].concat(),
+    );
     demand_proofs(&locked, &log, &mut dice);
     disk.drop_file(Path::new(AUDIT).join(FILES[0]));
     assert_eq!(disk.files_below(""), before);
 }
 
-/// Provers at once, each of which may find the cache half-made or make it anew, while the log grows.
+/// Provers at once, each of which may find the cache half-made or make it anew, while the log
+/// grows.
 #[test]
 fn provers_do_not_disturb_each_other_nor_the_log() {
     let dir = tempfile::tempdir().unwrap();
@@ -548,7 +772,9 @@ fn provers_do_not_disturb_each_other_nor_the_log() {
                     while !done.load(Ordering::Relaxed) || made < 20 {
                         let prover = Prover::open(disk.as_ref(), Path::new(AUDIT)).unwrap();
                         let head = prover.newest().unwrap();
-                        prover.receipt(dice.below(head.checkpoint.size), &head).unwrap();
+                        prover
+                            .receipt(dice.below(head.checkpoint.size), &head)
+                            .unwrap();
                         made += 1;
                         if dice.one_in(5) {
                             let name = FILES[dice.below(2) as usize];
@@ -566,7 +792,10 @@ fn provers_do_not_disturb_each_other_nor_the_log() {
             }
         }
         done.store(true, Ordering::Relaxed);
-        provers.into_iter().map(|prover| prover.join().unwrap()).sum::<u64>()
+        provers
+            .into_iter()
+            .map(|prover| prover.join().unwrap())
+            .sum::<u64>()
     });
     assert!(made >= 60, "{made}");
     // One more makes whatever they left whole.

@@ -1,5 +1,5 @@
-//! The proof vectors of transparency-dev/merkle, which Go's checksum database and Certificate Transparency
-//! tools are tested with. Source and licence: tests/vectors/rfc6962/README.md.
+//! The proof vectors of transparency-dev/merkle, which Go's checksum database and Certificate
+//! Transparency tools are tested with. Source and licence: tests/vectors/rfc6962/README.md.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,8 @@ struct Consistency {
     want_err: bool,
 }
 
-/// How many cases of a kind there are, how many must verify, and how many hold an empty leaf or root.
+/// How many cases of a kind there are, how many must verify, and how many hold an empty leaf or
+/// root.
 #[derive(Debug, PartialEq, Eq, Default)]
 struct Count {
     cases: usize,
@@ -67,15 +68,23 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) {
 
 fn cases<T: DeserializeOwned>(kind: &str) -> Vec<(PathBuf, T)> {
     let mut files = Vec::new();
-    collect(&Path::new("tests/vectors/rfc6962/testdata").join(kind), &mut files);
+    collect(
+        &Path::new("tests/vectors/rfc6962/testdata").join(kind),
+        &mut files,
+    );
     files.sort();
-    let read = |path: PathBuf| (path.clone(), serde_json::from_slice(&fs::read(path).unwrap()).unwrap());
+    let read = |path: PathBuf| {
+        (
+            path.clone(),
+            serde_json::from_slice(&fs::read(path).unwrap()).unwrap(),
+        )
+    };
     files.into_iter().map(read).collect()
 }
 
-/// Some values are not 32 bytes long ("don't care 1", or nothing at all as garbage), and one case with such
-/// roots must verify. A digest stands in for them, which keeps what the case is about: which values are
-/// equal, and how long the proof is.
+/// Some values are not 32 bytes long ("don't care 1", or nothing at all as garbage), and one case
+/// with such roots must verify. A digest stands in for them, which keeps what the case is about:
+/// which values are equal, and how long the proof is.
 fn hash_or_stand_in(text: &str) -> Hash {
     Hash::from_base64(text).unwrap_or_else(|| leaf_hash(&STANDARD.decode(text).unwrap()))
 }
@@ -86,7 +95,11 @@ fn hash(text: &str) -> Option<Hash> {
 }
 
 fn hashes(proof: &Option<Vec<String>>) -> Vec<Hash> {
-    proof.iter().flatten().map(|text| hash_or_stand_in(text)).collect()
+    proof
+        .iter()
+        .flatten()
+        .map(|text| hash_or_stand_in(text))
+        .collect()
 }
 
 #[test]
@@ -94,12 +107,29 @@ fn inclusion_vectors() {
     let mut count = Count::default();
     for (path, case) in cases::<Inclusion>("inclusion") {
         let verify = || {
-            let (leaf, proof, root) = (hash(&case.leaf_hash)?, hashes(&case.proof), hash(&case.root)?);
-            Some(verify_inclusion(&leaf, case.leaf_idx, case.tree_size, &proof, &root))
+            let (leaf, proof, root) = (
+                hash(&case.leaf_hash)?,
+                hashes(&case.proof),
+                hash(&case.root)?,
+            );
+            Some(verify_inclusion(
+                &leaf,
+                case.leaf_idx,
+                case.tree_size,
+                &proof,
+                &root,
+            ))
         };
         count.add(&path, verify(), case.want_err);
     }
-    assert_eq!(count, Count { cases: 98, good: 6, empty: 11 });
+    assert_eq!(
+        count,
+        Count {
+            cases: 98,
+            good: 6,
+            empty: 11
+        }
+    );
 }
 
 #[test]
@@ -107,27 +137,55 @@ fn consistency_vectors() {
     let mut count = Count::default();
     for (path, case) in cases::<Consistency>("consistency") {
         let verify = || {
-            let (root1, root2, proof) = (hash(&case.root1)?, hash(&case.root2)?, hashes(&case.proof));
-            Some(verify_consistency(case.size1, case.size2, &root1, &root2, &proof))
+            let (root1, root2, proof) =
+                (hash(&case.root1)?, hash(&case.root2)?, hashes(&case.proof));
+            Some(verify_consistency(
+                case.size1, case.size2, &root1, &root2, &proof,
+            ))
         };
         count.add(&path, verify(), case.want_err);
     }
-    assert_eq!(count, Count { cases: 98, good: 6, empty: 0 });
+    assert_eq!(
+        count,
+        Count {
+            cases: 98,
+            good: 6,
+            empty: 0
+        }
+    );
 }
 
 /// The leaves behind the vectors are the eight of the original Certificate Transparency tests.
 #[test]
 fn frontier_reaches_the_roots_of_the_vectors() {
-    let lines: [&[u8]; 8] = [b"", b"\x00", b"\x10", b" !", b"01", b"@ABC", b"PQRSTUVW", b"`abcdefghijklmno"];
-    let mut roots = vec![(0, Hash::from_base64("47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=").unwrap())];
-    for (_, case) in cases::<Inclusion>("inclusion").into_iter().filter(|(_, case)| !case.want_err) {
+    let lines: [&[u8]; 8] = [
+        b"",
+        b"\x00",
+        b"\x10",
+        b" !",
+        b"01",
+        b"@ABC",
+        b"PQRSTUVW",
+        b"`abcdefghijklmno",
+    ];
+    let mut roots = vec![(
+        0,
+        Hash::from_base64("47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=").unwrap(),
+    )];
+    for (_, case) in cases::<Inclusion>("inclusion")
+        .into_iter()
+        .filter(|(_, case)| !case.want_err)
+    {
         roots.push((case.tree_size, Hash::from_base64(&case.root).unwrap()));
     }
     let mut found = Vec::new();
     let mut frontier = Frontier::new();
     for line in lines.iter().map(Some).chain([None]) {
         found.extend(
-            roots.iter().find(|known| **known == (frontier.size(), frontier.root())).map(|(size, _)| *size),
+            roots
+                .iter()
+                .find(|known| **known == (frontier.size(), frontier.root()))
+                .map(|(size, _)| *size),
         );
         frontier.extend(line.map(|line| leaf_hash(line)));
     }

@@ -1,5 +1,5 @@
-//! An older copy of the ledger in its place: refused while anything remembers a later head of it, gone on with only by a
-//! person's word, which the ledger keeps.
+//! An older copy of the ledger in its place: refused while anything remembers a later head of it,
+//! gone on with only by a person's word, which the ledger keeps.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,10 @@ fn go_on(place: &Place, id: &str) {
 fn head_of(place: &Place) -> Head {
     let home = place.fork().open().unwrap();
     let position = home.position();
-    Head { size: position.seq - 1, root: position.root.to_string() }
+    Head {
+        size: position.seq - 1,
+        root: position.root.to_string(),
+    }
 }
 
 fn audit_of(place: &Place) -> Vec<(PathBuf, Vec<u8>)> {
@@ -53,15 +56,17 @@ fn put_back(place: &Place, audit: &[(PathBuf, Vec<u8>)]) {
 
 fn copy_state(from: &Path, to: &Path) {
     for ending in ["", "-wal", "-shm"] {
-        let (from, to) =
-            (from.join(format!("state/state.db{ending}")), to.join(format!("state/state.db{ending}")));
+        let (from, to) = (
+            from.join(format!("state/state.db{ending}")),
+            to.join(format!("state/state.db{ending}")),
+        );
         let _ = fs::remove_file(&to);
         let _ = fs::copy(from, to);
     }
 }
 
-/// A home whose audit folder is older than the rest: the head that was lost, the one that is there, and the
-/// newer folder.
+/// A home whose audit folder is older than the rest: the head that was lost, the one that is there,
+/// and the newer folder.
 fn rolled_back(seed: u64) -> (Place, Head, Head, Vec<(PathBuf, Vec<u8>)>) {
     let place = Place::new(seed);
     place.ask_for_agent_key("k1");
@@ -81,11 +86,20 @@ fn refusal(place: &Place) -> String {
 }
 
 fn accept(place: &Place, given: &Given) -> Result<Accepted, HomeError> {
-    Home::accept_rollback(place.root.path(), place.seams(), &owner(), "the copy of Monday", given)
+    Home::accept_rollback(
+        place.root.path(),
+        place.seams(),
+        &owner(),
+        "the copy of Monday",
+        given,
+    )
 }
 
 fn checkpoint_in(audit: &[(PathBuf, Vec<u8>)]) -> String {
-    let (_, bytes) = audit.iter().find(|(path, _)| path.ends_with("checkpoint")).unwrap();
+    let (_, bytes) = audit
+        .iter()
+        .find(|(path, _)| path.ends_with("checkpoint"))
+        .unwrap();
     String::from_utf8(bytes.clone()).unwrap()
 }
 
@@ -96,7 +110,13 @@ fn verify_with(place: &Place, head: &str) -> Report {
         strict: Some(spoolgate_gate::record::canonical),
         ..Options::default()
     };
-    verify::verify(&MemoryDisk::with(&files.files), Path::new("audit"), &options, &|_| {}).unwrap()
+    verify::verify(
+        &MemoryDisk::with(&files.files),
+        Path::new("audit"),
+        &options,
+        &|_| {},
+    )
+    .unwrap()
 }
 
 #[test]
@@ -118,7 +138,10 @@ fn an_older_folder_beside_a_newer_index() {
     // A person goes on.
     let before_accepting = place.fork();
     let accepted = accept(&place, &Given::State).unwrap();
-    assert_eq!((&accepted.given_up.heads, &accepted.given_up.resumed_from), (&vec![lost.clone()], &there));
+    assert_eq!(
+        (&accepted.given_up.heads, &accepted.given_up.resumed_from),
+        (&vec![lost.clone()], &there)
+    );
     // The index has the line without another start.
     let index = Store::open_read_only(place.root.path()).unwrap();
     assert!(index.line(accepted.line).unwrap().is_some());
@@ -127,10 +150,24 @@ fn an_older_folder_beside_a_newer_index() {
     go_on(&place, "a3");
     let report = verify_with(&place, &checkpoint_in(&newer));
     let told = format!("given up by line {}", accepted.line);
-    assert!(!report.ok && report.problems.iter().any(|problem| problem.what.contains(&told)), "{report:?}");
-    let Opened::Clean(lines) = Files::of(&place).open() else { panic!("not clean") };
+    assert!(
+        !report.ok
+            && report
+                .problems
+                .iter()
+                .any(|problem| problem.what.contains(&told)),
+        "{report:?}"
+    );
+    let Opened::Clean(lines) = Files::of(&place).open() else {
+        panic!("not clean")
+    };
     let admin = lines.iter().find(|line| line.contains(" admin ")).unwrap();
-    for part in ["\"by\":\"owner\"", "the copy of Monday", &lost.root, &there.root] {
+    for part in [
+        "\"by\":\"owner\"",
+        "the copy of Monday",
+        &lost.root,
+        &there.root,
+    ] {
         assert!(admin.contains(part), "{admin}");
     }
     let (_, same) = Home::rebuild(place.root.path(), place.seams()).unwrap();
@@ -142,7 +179,10 @@ fn an_older_folder_beside_a_newer_index() {
     drop(home);
     go_on(&place, "a4");
     // The same head cannot be given up twice.
-    assert!(matches!(accept(&place, &Given::State), Err(HomeError::NotAllowed(_))));
+    assert!(matches!(
+        accept(&place, &Given::State),
+        Err(HomeError::NotAllowed(_))
+    ));
 }
 
 #[test]
@@ -155,13 +195,21 @@ fn what_cannot_show_that_it_was_there_is_made_again() {
         drop(index);
         place
     };
-    for member in ["seal_sig", "before_seal", "root", "seq", "seal_key", "log_key"] {
+    for member in [
+        "seal_sig",
+        "before_seal",
+        "root",
+        "seq",
+        "seal_key",
+        "log_key",
+    ] {
         let other = match member {
             "seq" => "1".to_owned(),
             _ => "''".to_owned(),
         };
         let sql = format!(
-            "UPDATE tip SET position = json_set(position, '$.{member}', {other}); DELETE FROM snapshot"
+            "UPDATE tip SET position = json_set(position, '$.{member}', {other}); DELETE FROM \
+                snapshot"
         );
         let place = edit(&sql);
         assert!(place.open().unwrap().index_was_elsewhere, "{member}");
@@ -182,7 +230,8 @@ fn what_cannot_show_that_it_was_there_is_made_again() {
     assert!(place.open().unwrap().index_was_elsewhere);
 }
 
-/// A receipt as another tool would write it: what stands before the empty line does not matter here.
+/// A receipt as another tool would write it: what stands before the empty line does not matter
+/// here.
 fn receipt(checkpoint: &str) -> String {
     format!("c2sp.org/tlog-proof@v1\nindex 3\n\n{checkpoint}")
 }
@@ -199,24 +248,47 @@ fn receipts_beside_the_answers_remember() {
     };
     let place = with("a2.tlog-proof", &receipt(&checkpoint));
     let why = refusal(&place);
-    assert!(why.contains("spool/out/a2.tlog-proof") && why.contains(&lost.root), "{why}");
+    assert!(
+        why.contains("spool/out/a2.tlog-proof") && why.contains(&lost.root),
+        "{why}"
+    );
     let given = Given::File("it".to_owned(), receipt(&checkpoint));
-    assert_eq!(accept(&place, &given).unwrap().given_up.heads, std::slice::from_ref(&lost));
+    assert_eq!(
+        accept(&place, &given).unwrap().given_up.heads,
+        std::slice::from_ref(&lost)
+    );
     // It still lies there, and is known to be given up, from the first line on too.
     go_on(&place, "a3");
     place.forget_state();
     go_on(&place, "a4");
     // What does not count.
     let root = Hash::from_hex(&lost.root).unwrap();
-    let other = layout::log_signer(ORIGIN, &LogKeys { log_seed: [5; 32], seal_seed: [6; 32] }).unwrap();
-    let foreign = note::sign_checkpoint(&Checkpoint::new(ORIGIN, lost.size, root), &other.log).unwrap();
+    let other = layout::log_signer(
+        ORIGIN,
+        &LogKeys {
+            log_seed: [5; 32],
+            seal_seed: [6; 32],
+        },
+    )
+    .unwrap();
+    let foreign =
+        note::sign_checkpoint(&Checkpoint::new(ORIGIN, lost.size, root), &other.log).unwrap();
     for (name, text) in [
         ("a2.tlog-proof", receipt(&foreign)),
-        ("a2.tlog-proof", "c2sp.org/tlog-proof@v1\nindex 3\n".to_owned()),
+        (
+            "a2.tlog-proof",
+            "c2sp.org/tlog-proof@v1\nindex 3\n".to_owned(),
+        ),
         ("a2.tlog-proof", String::new()),
         (".a2.tlog-proof", receipt(&checkpoint)),
         ("a2.json", receipt(&checkpoint)),
-        ("big.tlog-proof", format!("c2sp.org/tlog-proof@v1\n{}\n\n{checkpoint}", "x".repeat(1_200_000))),
+        (
+            "big.tlog-proof",
+            format!(
+                "c2sp.org/tlog-proof@v1\n{}\n\n{checkpoint}",
+                "x".repeat(1_200_000)
+            ),
+        ),
     ] {
         go_on(&with(name, &text), "on");
     }
@@ -228,7 +300,8 @@ fn who_may_accept_and_what() {
     let disk = audit_of(&place);
     let refused = |by: &str, reason: &str, given: &Given| {
         let by = Principal::parse(by).unwrap();
-        let error = Home::accept_rollback(place.root.path(), place.seams(), &by, reason, given).unwrap_err();
+        let error = Home::accept_rollback(place.root.path(), place.seams(), &by, reason, given)
+            .unwrap_err();
         assert_eq!(audit_of(&place), disk, "something was written");
         refusal(&place);
         error.to_string()
@@ -241,18 +314,32 @@ fn who_may_accept_and_what() {
     let files = Files::of(&place);
     let on_log = String::from_utf8(files.checkpoint()).unwrap();
     let why = refused("owner", "x", &file(&on_log));
-    assert!(why.contains(&lost.root), "the later head is an obstacle first: {why}");
+    assert!(
+        why.contains(&lost.root),
+        "the later head is an obstacle first: {why}"
+    );
     // One that nobody signed, and one of fewer lines than what is remembered.
-    refused("owner", "x", &file(&checkpoint_in(&newer).replacen('\n', ".\n", 1)));
+    refused(
+        "owner",
+        "x",
+        &file(&checkpoint_in(&newer).replacen('\n', ".\n", 1)),
+    );
     let signer = files.signer();
     let between = Checkpoint::new(ORIGIN, there.size + 1, Hash::from_hex(&lost.root).unwrap());
     let between = note::sign_checkpoint(&between, &signer.log).unwrap();
     assert!(refused("owner", "x", &file(&between)).contains(&lost.root));
-    assert_eq!(accept(&place, &file(&checkpoint_in(&newer))).unwrap().given_up.heads, [lost]);
+    assert_eq!(
+        accept(&place, &file(&checkpoint_in(&newer)))
+            .unwrap()
+            .given_up
+            .heads,
+        [lost]
+    );
     go_on(&place, "a3");
 }
 
-/// A tail that was cut and an index that is older still: nothing but the checkpoint, or nothing, remembers.
+/// A tail that was cut and an index that is older still: nothing but the checkpoint, or nothing,
+/// remembers.
 #[test]
 fn an_older_index_is_no_obstacle() {
     let place = Place::new(5);
@@ -263,7 +350,8 @@ fn an_older_index_is_no_obstacle() {
     copy_state(older.root.path(), place.root.path());
     assert!(!place.open().unwrap().index_was_elsewhere);
     go_on(&place, "a3");
-    // All of it put back to one moment, checkpoint and index included: nothing here remembers, as documented.
+    // All of it put back to one moment, checkpoint and index included: nothing here remembers, as
+    // documented.
     go_on(&older, "other");
 }
 
@@ -275,7 +363,13 @@ fn what_verify_says_it_did_not_show() {
     let head = String::from_utf8(files.checkpoint()).unwrap();
     let key = files.signer().verifier().clone();
     let run = |options: Options| {
-        verify::verify(&MemoryDisk::with(&files.files), Path::new("audit"), &options, &|_| {}).unwrap()
+        verify::verify(
+            &MemoryDisk::with(&files.files),
+            Path::new("audit"),
+            &options,
+            &|_| {},
+        )
+        .unwrap()
     };
     let has = |report: &Report, part: &str| report.not_shown.iter().any(|what| what.contains(part));
     let plain = run(Options::default());
@@ -300,7 +394,12 @@ fn what_verify_says_it_did_not_show() {
         assert!(has(&full, "later head"), "{:?}", full.not_shown);
     }
     let json = serde_json::to_value(&plain).unwrap();
-    assert!(json["not_shown"].as_array().is_some_and(|list| !list.is_empty()) && json["keys"].is_array());
+    assert!(
+        json["not_shown"]
+            .as_array()
+            .is_some_and(|list| !list.is_empty())
+            && json["keys"].is_array()
+    );
 }
 
 #[test]
@@ -308,21 +407,48 @@ fn the_command() {
     let scratch = Scratch::new();
     let home = scratch.home();
     let log = home.join("audit/log-00000001.jsonl");
-    let older = (fs::read(&log).unwrap(), fs::read(home.join("audit/checkpoint")).unwrap());
+    let older = (
+        fs::read(&log).unwrap(),
+        fs::read(home.join("audit/checkpoint")).unwrap(),
+    );
     succeed(&home, &["account", "deposit", "5", "--reason", "more"]);
-    fs::copy(home.join("audit/checkpoint"), scratch.beside("noted.checkpoint")).unwrap();
+    fs::copy(
+        home.join("audit/checkpoint"),
+        scratch.beside("noted.checkpoint"),
+    )
+    .unwrap();
     fs::write(&log, older.0).unwrap();
     fs::write(home.join("audit/checkpoint"), older.1).unwrap();
     let refused = spoolgate(&home, &["account", "deposit", "5", "--reason", "more"]);
     assert_eq!(refused.status.code(), Some(5), "{}", show(&refused));
-    assert!(show(&refused).contains("accept-rollback"), "{}", show(&refused));
-    let told =
-        succeed(&home, &["audit", "accept-rollback", "--head", "state", "--reason", "a disk was lost"]);
+    assert!(
+        show(&refused).contains("accept-rollback"),
+        "{}",
+        show(&refused)
+    );
+    let told = succeed(
+        &home,
+        &[
+            "audit",
+            "accept-rollback",
+            "--head",
+            "state",
+            "--reason",
+            "a disk was lost",
+        ],
+    );
     assert!(told.contains("may be decided again"), "{told}");
     succeed(&home, &["account", "deposit", "5", "--reason", "more"]);
     succeed(&home, &["audit", "verify", "--strict"]);
     let noted = scratch.beside("noted.checkpoint");
-    let given_up = spoolgate(&home, &["audit", "verify", "--head", noted.to_str().unwrap()]);
+    let given_up = spoolgate(
+        &home,
+        &["audit", "verify", "--head", noted.to_str().unwrap()],
+    );
     assert_eq!(given_up.status.code(), Some(5), "{}", show(&given_up));
-    assert!(show(&given_up).contains("given up by line"), "{}", show(&given_up));
+    assert!(
+        show(&given_up).contains("given up by line"),
+        "{}",
+        show(&given_up)
+    );
 }

@@ -1,5 +1,6 @@
-//! The log's own keys handed over to new ones: what verifies before and after, kills at every step, and what a key that
-//! has ended, or has not begun, must not do (journald CVE-2023-31439: a later key sealed old lines again).
+//! The log's own keys handed over to new ones: what verifies before and after, kills at every step,
+//! and what a key that has ended, or has not begun, must not do (journald CVE-2023-31439: a later
+//! key sealed old lines again).
 
 use std::fs;
 use std::path::Path;
@@ -53,7 +54,11 @@ fn rotate(place: &Place) -> Rotated {
 fn rotate_with(place: &Place, seed: u64) -> Rotated {
     let mut seams = place.seams();
     seams.entropy = Arc::new(SeededEntropy::new(seed));
-    place.open_with(seams).unwrap().rotate_keys(&owner(), "yearly").unwrap()
+    place
+        .open_with(seams)
+        .unwrap()
+        .rotate_keys(&owner(), "yearly")
+        .unwrap()
 }
 
 fn keyring(place: &Place) -> SqliteKeyring {
@@ -65,12 +70,28 @@ fn seeds(keys: &LogKeys) -> ([u8; 32], [u8; 32]) {
 }
 
 fn report(files: &Files, options: &Options) -> Report {
-    let options = Options { strict: Some(spoolgate_gate::record::canonical), threads: 1, ..options.clone() };
-    verify::verify(&MemoryDisk::with(&files.files), Path::new("audit"), &options, &|_| {}).unwrap()
+    let options = Options {
+        strict: Some(spoolgate_gate::record::canonical),
+        threads: 1,
+        ..options.clone()
+    };
+    verify::verify(
+        &MemoryDisk::with(&files.files),
+        Path::new("audit"),
+        &options,
+        &|_| {},
+    )
+    .unwrap()
 }
 
 fn with_head(files: &Files, text: &str) -> Report {
-    report(files, &Options { heads: vec![("noted".to_owned(), text.to_owned())], ..Options::default() })
+    report(
+        files,
+        &Options {
+            heads: vec![("noted".to_owned(), text.to_owned())],
+            ..Options::default()
+        },
+    )
 }
 
 /// The state is what a walk from the first line makes of it.
@@ -90,11 +111,20 @@ fn old_heads_and_both_keys_verify_afterwards() {
     // The index has the line without another start.
     let index = Store::open_read_only(place.root.path()).unwrap();
     let there = index.line(rotated.line).unwrap().unwrap();
-    assert!(place.open().unwrap().record(rotated.line).is_ok(), "{there:?}");
+    assert!(
+        place.open().unwrap().record(rotated.line).is_ok(),
+        "{there:?}"
+    );
     drop(index);
     let kinds: Vec<String> = lines_of(&place.disk.get("audit/log-00000002.jsonl").unwrap())
         .iter()
-        .map(|line| String::from_utf8_lossy(line).split('"').nth(11).unwrap().to_owned())
+        .map(|line| {
+            String::from_utf8_lossy(line)
+                .split('"')
+                .nth(11)
+                .unwrap()
+                .to_owned()
+        })
         .collect();
     assert_eq!(kinds, ["segment", "rotate", "seal"]);
     let after = keyring(&place).log_keys().unwrap();
@@ -104,7 +134,10 @@ fn old_heads_and_both_keys_verify_afterwards() {
     // No byte of the old seeds is left in the file.
     let bytes = fs::read(place.root.path().join("state/keyring.db")).unwrap();
     for seed in [before.log_seed, before.seal_seed] {
-        assert!(!bytes.windows(32).any(|window| window == seed), "an old seed is in the keyring");
+        assert!(
+            !bytes.windows(32).any(|window| window == seed),
+            "an old seed is in the keyring"
+        );
     }
     go_on(&place, "after");
     check_sound(&place, "after a rotation");
@@ -114,27 +147,52 @@ fn old_heads_and_both_keys_verify_afterwards() {
     let files = Files::of(&place);
     let report_now = with_head(&files, &old_head);
     assert!(report_now.ok, "{:?}", report_now.problems);
-    let keys: Vec<&str> = report_now.keys.iter().map(|key| key.log_key.as_str()).collect();
-    assert_eq!(keys, [&rotated.old_log_key, &rotated.log_key, &again.log_key]);
-    assert_eq!((report_now.keys[0].from_line, report_now.keys[1].from_line), (0, rotated.line - 1));
+    let keys: Vec<&str> = report_now
+        .keys
+        .iter()
+        .map(|key| key.log_key.as_str())
+        .collect();
+    assert_eq!(
+        keys,
+        [&rotated.old_log_key, &rotated.log_key, &again.log_key]
+    );
+    assert_eq!(
+        (report_now.keys[0].from_line, report_now.keys[1].from_line),
+        (0, rotated.line - 1)
+    );
     assert_eq!(report_now.log_key, again.log_key);
     for key in keys {
-        let options = Options { key: Some(key.parse().unwrap()), ..Options::default() };
+        let options = Options {
+            key: Some(key.parse().unwrap()),
+            ..Options::default()
+        };
         assert!(report(&files, &options).ok, "--key {key}");
     }
-    let other = layout::log_signer(ORIGIN, &LogKeys { log_seed: [9; 32], seal_seed: [9; 32] }).unwrap();
-    let options = Options { key: Some(other.verifier().clone()), ..Options::default() };
+    let other = layout::log_signer(
+        ORIGIN,
+        &LogKeys {
+            log_seed: [9; 32],
+            seal_seed: [9; 32],
+        },
+    )
+    .unwrap();
+    let options = Options {
+        key: Some(other.verifier().clone()),
+        ..Options::default()
+    };
     assert!(!report(&files, &options).ok);
     // Readers without a keyring follow the keys too, from the first line and from the snapshot.
     let view = read::read(place.root.path(), &place.seams()).unwrap();
     place.forget_state();
     let from_first = read::read(place.root.path(), &place.seams()).unwrap();
     assert_eq!(view.state, from_first.state);
-    let timeline = recover::keys_over_time(&MemoryDisk::with(&files.files), Path::new("audit")).unwrap();
+    let timeline =
+        recover::keys_over_time(&MemoryDisk::with(&files.files), Path::new("audit")).unwrap();
     assert_eq!(timeline.all().len(), 3);
 }
 
-/// Killed at every change of the disk, the home opens with the keys that its log ends with, and goes on.
+/// Killed at every change of the disk, the home opens with the keys that its log ends with, and
+/// goes on.
 #[test]
 fn a_kill_at_every_step() {
     let base = ready(2);
@@ -146,20 +204,29 @@ fn a_kill_at_every_step() {
         drop(home);
         let fuse = Fuse::endless();
         let burns = Arc::clone(&fuse);
-        let dying = Layered::before(
-            place.disk.clone(),
-            move |call| {
-                if call.is_change() { burns.burn() } else { Ok(()) }
-            },
-        );
-        home = place.open_with(Seams { disk: Arc::new(dying), ..place.seams() }).unwrap();
+        let dying = Layered::before(place.disk.clone(), move |call| {
+            if call.is_change() {
+                burns.burn()
+            } else {
+                Ok(())
+            }
+        });
+        home = place
+            .open_with(Seams {
+                disk: Arc::new(dying),
+                ..place.seams()
+            })
+            .unwrap();
         fuse.set(steps);
         let ended = home.rotate_keys(&owner(), "yearly").is_ok();
         drop(home);
         // The next start settles it.
         go_on(&place, &format!("next-{steps}"));
         check_sound(&place, &format!("killed after {steps} changes"));
-        assert!(keyring(&place).pending_log_keys().unwrap().is_none(), "{steps}");
+        assert!(
+            keyring(&place).pending_log_keys().unwrap().is_none(),
+            "{steps}"
+        );
         let has_file = place.disk.get("audit/log-00000002.jsonl").is_some();
         let is_new = seeds(&keyring(&place).log_keys().unwrap()) != old;
         assert_eq!(is_new, has_file, "killed after {steps} changes");
@@ -172,7 +239,10 @@ fn a_kill_at_every_step() {
             break;
         }
     }
-    assert!(kept >= 2 && rotated >= 3, "{kept} kept the old keys, {rotated} have new ones");
+    assert!(
+        kept >= 2 && rotated >= 3,
+        "{kept} kept the old keys, {rotated} have new ones"
+    );
 }
 
 /// Killed between the file's appearance and the deletion of the old keys.
@@ -180,7 +250,10 @@ fn a_kill_at_every_step() {
 fn both_pairs_in_the_keyring() {
     let base = ready(3);
     let place = base.fork();
-    let pending = LogKeys { log_seed: [5; 32], seal_seed: [6; 32] };
+    let pending = LogKeys {
+        log_seed: [5; 32],
+        seal_seed: [6; 32],
+    };
     keyring(&place).set_pending_log_keys(&pending).unwrap();
     // The file never appeared: the old ones stay.
     let unchanged = place.fork();
@@ -190,7 +263,8 @@ fn both_pairs_in_the_keyring() {
     // It did.
     let files = Files::of(&place);
     let next = layout::log_signer(ORIGIN, &pending).unwrap();
-    let (mut ledger, _) = recover::open(place.disk.clone(), files.signer(), None, &mut |_| Ok(())).unwrap();
+    let (mut ledger, _) =
+        recover::open(place.disk.clone(), files.signer(), None, &mut |_| Ok(())).unwrap();
     ledger.rotate(next, &order()).unwrap();
     drop(ledger);
     go_on(&place, "went-on");
@@ -198,7 +272,11 @@ fn both_pairs_in_the_keyring() {
     assert!(keyring(&place).pending_log_keys().unwrap().is_none());
     check_sound(&place, "went on");
     // A keyring that is older than the rotation cannot go on.
-    fs::copy(base.root.path().join("state/keyring.db"), place.root.path().join("state/keyring.db")).unwrap();
+    fs::copy(
+        base.root.path().join("state/keyring.db"),
+        place.root.path().join("state/keyring.db"),
+    )
+    .unwrap();
     let error = place.open().err().unwrap();
     assert!(
         error.exit() == Exit::LedgerCorrupt && error.to_string().contains("the keyring holds"),
@@ -208,7 +286,11 @@ fn both_pairs_in_the_keyring() {
 
 fn order() -> Order {
     let timestamp = Time::parse("2026-03-02T12:00:00Z").unwrap();
-    Order { timestamp, by: owner(), reason: "yearly".to_owned() }
+    Order {
+        timestamp,
+        by: owner(),
+        reason: "yearly".to_owned(),
+    }
 }
 
 /// Rotated once, with a batch behind it; the keys before it.
@@ -222,7 +304,10 @@ fn rotated(seed: u64) -> (Place, LogKeys) {
 
 fn refuses(files: &Files, what: &str) {
     let problems = files.verify(true);
-    assert!(!problems.as_ref().is_ok_and(|report| report.ok), "{what}: verify");
+    assert!(
+        !problems.as_ref().is_ok_and(|report| report.ok),
+        "{what}: verify"
+    );
     assert!(!matches!(files.open(), Opened::Clean(_)), "{what}: open");
 }
 
@@ -232,61 +317,136 @@ fn one_bit_in_each_member_of_the_rotate_line() {
     let files = Files::of(&place);
     let text = files.segment(2).to_vec();
     let line = lines_of(&text)[1].clone();
-    let start = text.windows(line.len()).position(|window| window == line).unwrap();
-    let members =
-        ["timestamp", "by", "reason", "log_key", "seal_key", "old_log_sig", "old_seal_sig", "new_log_sig"];
+    let start = text
+        .windows(line.len())
+        .position(|window| window == line)
+        .unwrap();
+    let members = [
+        "timestamp",
+        "by",
+        "reason",
+        "log_key",
+        "seal_key",
+        "old_log_sig",
+        "old_seal_sig",
+        "new_log_sig",
+    ];
     let shown = String::from_utf8(line).unwrap();
     for member in members {
         let value = shown.find(&format!("\"{member}\":\"")).unwrap() + member.len() + 4;
         for bit in [0, 1] {
             let mut changed = text.clone();
             changed[start + value + 2] ^= 1 << bit;
-            refuses(&files.with_segment(2, changed), &format!("bit {bit} in {member}"));
+            refuses(
+                &files.with_segment(2, changed),
+                &format!("bit {bit} in {member}"),
+            );
         }
     }
 }
 
-/// Whoever has the new keys and computes everything behind anew cannot change what the old ones signed.
+/// Whoever has the new keys and computes everything behind anew cannot change what the old ones
+/// signed.
 #[test]
 fn a_hand_over_says_what_was_signed() {
     let signer = |byte: u8| {
-        layout::log_signer(ORIGIN, &LogKeys { log_seed: [byte; 32], seal_seed: [byte + 1; 32] }).unwrap()
+        layout::log_signer(
+            ORIGIN,
+            &LogKeys {
+                log_seed: [byte; 32],
+                seal_seed: [byte + 1; 32],
+            },
+        )
+        .unwrap()
     };
     let (old, new, other) = (signer(1), signer(3), signer(5));
     let prev = leaf_hash(b"segment");
     let good = rotation::sign(&order(), &old, &new, 8, &prev);
-    assert_eq!(rotation::check(&good, &old.identity(), 8, &prev).unwrap(), new.identity());
+    assert_eq!(
+        rotation::check(&good, &old.identity(), 8, &prev).unwrap(),
+        new.identity()
+    );
     type Edit = fn(&mut Rotation, &Rotation);
     let others = rotation::sign(&order(), &other, &other, 8, &prev);
     let edits: [(&str, Edit); 9] = [
-        ("timestamp", |rotation, _| rotation.timestamp = rotation.timestamp.plus_ms(1)),
-        ("by", |rotation, _| rotation.by = Principal::parse("somebody").unwrap()),
+        ("timestamp", |rotation, _| {
+            rotation.timestamp = rotation.timestamp.plus_ms(1)
+        }),
+        ("by", |rotation, _| {
+            rotation.by = Principal::parse("somebody").unwrap()
+        }),
         ("reason", |rotation, _| rotation.reason.push('.')),
-        ("a reason of two lines", |rotation, _| rotation.reason.push_str("\nx")),
-        ("log_key", |rotation, other| rotation.log_key.clone_from(&other.log_key)),
-        ("seal_key", |rotation, other| rotation.seal_key.clone_from(&other.seal_key)),
-        ("old_log_sig", |rotation, other| rotation.old_log_sig.clone_from(&other.old_log_sig)),
-        ("old_seal_sig", |rotation, other| rotation.old_seal_sig.clone_from(&other.old_seal_sig)),
-        ("new_log_sig", |rotation, other| rotation.new_log_sig.clone_from(&other.new_log_sig)),
+        ("a reason of two lines", |rotation, _| {
+            rotation.reason.push_str("\nx")
+        }),
+        ("log_key", |rotation, other| {
+            rotation.log_key.clone_from(&other.log_key)
+        }),
+        ("seal_key", |rotation, other| {
+            rotation.seal_key.clone_from(&other.seal_key)
+        }),
+        ("old_log_sig", |rotation, other| {
+            rotation.old_log_sig.clone_from(&other.old_log_sig)
+        }),
+        ("old_seal_sig", |rotation, other| {
+            rotation.old_seal_sig.clone_from(&other.old_seal_sig)
+        }),
+        ("new_log_sig", |rotation, other| {
+            rotation.new_log_sig.clone_from(&other.new_log_sig)
+        }),
     ];
     for (what, edit) in edits {
         let mut changed = good.clone();
         edit(&mut changed, &others);
-        assert!(rotation::check(&changed, &old.identity(), 8, &prev).is_err(), "{what}");
+        assert!(
+            rotation::check(&changed, &old.identity(), 8, &prev).is_err(),
+            "{what}"
+        );
     }
-    assert!(rotation::check(&good, &old.identity(), 9, &prev).is_err(), "another line");
-    assert!(rotation::check(&good, &old.identity(), 8, &leaf_hash(b"x")).is_err(), "behind another line");
-    assert!(rotation::check(&good, &other.identity(), 8, &prev).is_err(), "of another log");
-    let elsewhere = LogIdentity { origin: "example.org/other".to_owned(), ..old.identity() };
-    assert!(rotation::check(&good, &elsewhere, 8, &prev).is_err(), "under another name");
-    let same = rotation::sign(&order(), &old, &old, 8, &prev);
-    assert!(rotation::check(&same, &old.identity(), 8, &prev).is_err(), "no new keys");
-    let half = |log: u8, seal: u8| {
-        layout::log_signer(ORIGIN, &LogKeys { log_seed: [log; 32], seal_seed: [seal; 32] }).unwrap()
+    assert!(
+        rotation::check(&good, &old.identity(), 9, &prev).is_err(),
+        "another line"
+    );
+    assert!(
+        rotation::check(&good, &old.identity(), 8, &leaf_hash(b"x")).is_err(),
+        "behind another line"
+    );
+    assert!(
+        rotation::check(&good, &other.identity(), 8, &prev).is_err(),
+        "of another log"
+    );
+    let elsewhere = LogIdentity {
+        origin: "example.org/other".to_owned(),
+        ..old.identity()
     };
-    for (what, half) in [("the old log key", half(1, 4)), ("the old seal key", half(3, 2))] {
+    assert!(
+        rotation::check(&good, &elsewhere, 8, &prev).is_err(),
+        "under another name"
+    );
+    let same = rotation::sign(&order(), &old, &old, 8, &prev);
+    assert!(
+        rotation::check(&same, &old.identity(), 8, &prev).is_err(),
+        "no new keys"
+    );
+    let half = |log: u8, seal: u8| {
+        layout::log_signer(
+            ORIGIN,
+            &LogKeys {
+                log_seed: [log; 32],
+                seal_seed: [seal; 32],
+            },
+        )
+        .unwrap()
+    };
+    for (what, half) in [
+        ("the old log key", half(1, 4)),
+        ("the old seal key", half(3, 2)),
+    ] {
         let changed = rotation::sign(&order(), &old, &half, 8, &prev);
-        assert!(rotation::check(&changed, &old.identity(), 8, &prev).is_err(), "{what} stays");
+        assert!(
+            rotation::check(&changed, &old.identity(), 8, &prev).is_err(),
+            "{what} stays"
+        );
     }
     // The line that begins a file is the first under its keys.
     let mut keys = Timeline::from(0, old.identity());
@@ -305,7 +465,13 @@ fn resealed(files: &Files, number: u32, key: &SigningKey) -> Files {
     let (start, body) = last.split_once("\"size\":").unwrap();
     let seal: Seal = serde_json::from_str(&format!("{{\"size\":{body}")).unwrap();
     let root = Hash::from_hex(&seal.root).unwrap();
-    let forged = Seal::sign(key, ORIGIN, seal.size, &root, &leaf_hash(lines.last().unwrap()));
+    let forged = Seal::sign(
+        key,
+        ORIGIN,
+        seal.size,
+        &root,
+        &leaf_hash(lines.last().unwrap()),
+    );
     lines.push(format!("{start}{}", &forged.body()[1..]).into_bytes());
     let mut bytes = lines.join(&b'\n');
     bytes.push(b'\n');
@@ -317,10 +483,18 @@ fn a_key_seals_only_its_own_lines() {
     let (place, old) = rotated(5);
     let files = Files::of(&place);
     let (old, new) = (layout::log_signer(ORIGIN, &old).unwrap(), files.signer());
-    refuses(&resealed(&files, 2, &old.seal), "the old key seals later lines");
+    refuses(
+        &resealed(&files, 2, &old.seal),
+        "the old key seals later lines",
+    );
     // Of the log before the rotation: the new key has not begun.
-    let first = files.with(Path::new("audit/log-00000002.jsonl"), None).without_checkpoint();
-    refuses(&resealed(&first, 1, &new.seal), "the new key seals old lines");
+    let first = files
+        .with(Path::new("audit/log-00000002.jsonl"), None)
+        .without_checkpoint();
+    refuses(
+        &resealed(&first, 1, &new.seal),
+        "the new key seals old lines",
+    );
     assert_eq!(resealed(&files, 2, &new.seal).segment(2), files.segment(2));
     // Heads.
     let end = files.verify(false).unwrap();
@@ -330,35 +504,67 @@ fn a_key_seals_only_its_own_lines() {
     };
     let (size, root) = (end.lines - 1, end.root.as_str());
     assert!(with_head(&files, &sign(&new, size, root)).ok);
-    assert!(!with_head(&files, &sign(&old, size, root)).ok, "an ended key signs a later head");
+    assert!(
+        !with_head(&files, &sign(&old, size, root)).ok,
+        "an ended key signs a later head"
+    );
     let before = first.verify(false).unwrap();
     let (size, root) = (before.lines - 1, before.root.as_str());
     assert!(with_head(&files, &sign(&old, size, root)).ok);
-    assert!(!with_head(&files, &sign(&new, size, root)).ok, "a new key signs an earlier head");
+    assert!(
+        !with_head(&files, &sign(&new, size, root)).ok,
+        "a new key signs an earlier head"
+    );
     // Whoever has the ended key cannot stop the gate with a head of its own, nor hide one.
     let forged = sign(&old, 10_000, root);
-    assert!(matches!(files.with_checkpoint(forged.as_bytes()).open(), Opened::Clean(_)));
+    assert!(matches!(
+        files.with_checkpoint(forged.as_bytes()).open(),
+        Opened::Clean(_)
+    ));
     let genuine = sign(&new, 10_000, root);
-    assert!(matches!(files.with_checkpoint(genuine.as_bytes()).open(), Opened::Corrupt(_)));
+    assert!(matches!(
+        files.with_checkpoint(genuine.as_bytes()).open(),
+        Opened::Corrupt(_)
+    ));
 }
 
 #[test]
 fn a_rotate_line_anywhere_else_is_refused() {
     let place = ready(6);
     let files = Files::of(&place);
-    let other = layout::log_signer(ORIGIN, &LogKeys { log_seed: [5; 32], seal_seed: [6; 32] }).unwrap();
+    let other = layout::log_signer(
+        ORIGIN,
+        &LogKeys {
+            log_seed: [5; 32],
+            seal_seed: [6; 32],
+        },
+    )
+    .unwrap();
     for (what, ahead) in [("first of a batch", 0), ("second of a batch", 1)] {
         let disk = Arc::new(MemoryDisk::with(&files.files));
-        let (mut ledger, _) = recover::open(disk.clone(), files.signer(), None, &mut |_| Ok(())).unwrap();
+        let (mut ledger, _) =
+            recover::open(disk.clone(), files.signer(), None, &mut |_| Ok(())).unwrap();
         let seq = ledger.position().seq + ahead;
-        let rotation = rotation::sign(&order(), &files.signer(), &other, seq, &ledger.position().head);
-        let stop = ("stop", r#"{"timestamp":"2026-03-02T12:00:00.000Z","note":"n","changes":[]}"#.to_owned());
+        let rotation = rotation::sign(
+            &order(),
+            &files.signer(),
+            &other,
+            seq,
+            &ledger.position().head,
+        );
+        let stop = (
+            "stop",
+            r#"{"timestamp":"2026-03-02T12:00:00.000Z","note":"n","changes":[]}"#.to_owned(),
+        );
         let mut bodies = vec![stop; usize::try_from(ahead).unwrap()];
         bodies.push(("rotate", serde_json::to_string(&rotation).unwrap()));
         ledger.append(&bodies).unwrap();
         ledger.publish_head().unwrap();
         let all = disk.files_below("audit");
-        let changed = Files { files: all, ..files.clone() };
+        let changed = Files {
+            files: all,
+            ..files.clone()
+        };
         refuses(&changed, what);
     }
     // A second one in the same file.
@@ -375,9 +581,19 @@ fn a_rotate_line_anywhere_else_is_refused() {
 fn who_may_rotate() {
     let place = ready(8);
     let mut home = place.open().unwrap();
-    for (by, reason) in [("trend-bot", "x"), ("nobody", "x"), ("owner", ""), ("owner", "two\nlines")] {
-        let error = home.rotate_keys(&Principal::parse(by).unwrap(), reason).unwrap_err();
-        assert!(matches!(error, HomeError::NotAllowed(_)), "{by}, {reason:?}: {error}");
+    for (by, reason) in [
+        ("trend-bot", "x"),
+        ("nobody", "x"),
+        ("owner", ""),
+        ("owner", "two\nlines"),
+    ] {
+        let error = home
+            .rotate_keys(&Principal::parse(by).unwrap(), reason)
+            .unwrap_err();
+        assert!(
+            matches!(error, HomeError::NotAllowed(_)),
+            "{by}, {reason:?}: {error}"
+        );
     }
     drop(home);
     assert!(place.disk.get("audit/log-00000002.jsonl").is_none());
@@ -386,7 +602,11 @@ fn who_may_rotate() {
     rotate_with(&place, 13);
     let mut seams = place.seams();
     seams.entropy = Arc::new(SeededEntropy::new(13));
-    let error = place.open_with(seams).unwrap().rotate_keys(&owner(), "again").unwrap_err();
+    let error = place
+        .open_with(seams)
+        .unwrap()
+        .rotate_keys(&owner(), "again")
+        .unwrap_err();
     assert!(error.to_string().contains("stays what it was"), "{error}");
     go_on(&place, "on");
     check_sound(&place, "after keys that came twice");
@@ -397,17 +617,28 @@ fn the_command() {
     let scratch = Scratch::new();
     let home = scratch.home();
     let told = succeed(&home, &["audit", "rotate", "--reason", "yearly"]);
-    assert!(told.contains("log key") && told.contains("Publish"), "{told}");
+    assert!(
+        told.contains("log key") && told.contains("Publish"),
+        "{told}"
+    );
     let shown = succeed(&home, &["audit", "verify", "--strict"]);
-    assert!(shown.contains("key from line 0") && shown.contains("not shown"), "{shown}");
+    assert!(
+        shown.contains("key from line 0") && shown.contains("not shown"),
+        "{shown}"
+    );
     let lines = succeed(&home, &["audit", "tail"]);
-    assert!(lines.contains("rotate") && lines.contains("yearly"), "{lines}");
+    assert!(
+        lines.contains("rotate") && lines.contains("yearly"),
+        "{lines}"
+    );
     // Also where the index says which lines there are.
     let found = succeed(&home, &["audit", "query", "--kind", "rotate"]);
     let read = succeed(&home, &["audit", "query", "--kind", "rotate", "--no-index"]);
     assert!(found == read && found.contains("yearly"), "{found}{read}");
     let lock = spoolgate_host::lock::try_lock(&home).unwrap().unwrap();
-    let busy = command(&home, &["audit", "rotate", "--reason", "again"]).output().unwrap();
+    let busy = command(&home, &["audit", "rotate", "--reason", "again"])
+        .output()
+        .unwrap();
     assert_eq!(busy.status.code(), Some(7), "{}", show(&busy));
     drop(lock);
 }

@@ -1,5 +1,6 @@
-//! `audit verify` beside a verifier that reads a file line by line and knows nothing of pieces, threads and subtrees:
-//! both must find the same, and at the same place, with any number of threads.
+//! `audit verify` beside a verifier that reads a file line by line and knows nothing of pieces,
+//! threads and subtrees: both must find the same, and at the same place, with any number of
+//! threads.
 
 use std::collections::BTreeSet;
 
@@ -9,22 +10,29 @@ use spoolgate_ledger::rotation::LogIdentity;
 use spoolgate_ledger::seal::Seal;
 use spoolgate_ledger::tree::{Frontier, Hash, leaf_hash};
 
-/// A log of several hundred thousand bytes, so that several threads have several pieces each. It is sealed as the
-/// gate seals; the notes in its lines are of no use but to be long, most of them a little, some as long as
-/// a line may be.
+/// A log of several hundred thousand bytes, so that several threads have several pieces each. It is
+/// sealed as the gate seals; the notes in its lines are of no use but to be long, most of them a
+/// little, some as long as a line may be.
 fn long_log(dice: &mut Dice) -> Files {
     let (_, files, _) = small();
     let mut lines = lines_of(files.segment(1));
     let seal = lines.last().unwrap().clone();
-    let note =
-        |length: usize| format!(",\"kind\":\"stop\",\"note\":\"{}\"}}", "x".repeat(length)).into_bytes();
+    let note = |length: usize| {
+        format!(",\"kind\":\"stop\",\"note\":\"{}\"}}", "x".repeat(length)).into_bytes()
+    };
     for batch in 0..150 {
         for _ in 0..=dice.below(8) {
-            lines.push(note(dice.up_to(if batch % 50 == 0 { 65_300 } else { 1500 })));
+            lines.push(note(dice.up_to(if batch % 50 == 0 {
+                65_300
+            } else {
+                1500
+            })));
         }
         lines.push(seal.clone());
     }
-    files.with_segment(1, forge(&lines, &files.keys, Forger::HoldsSealKey)).without_checkpoint()
+    files
+        .with_segment(1, forge(&lines, &files.keys, Forger::HoldsSealKey))
+        .without_checkpoint()
 }
 
 /// Does one of many kinds of harm to a log, up to three times.
@@ -40,7 +48,10 @@ fn harm(log: &[u8], dice: &mut Dice) -> Vec<u8> {
             3 => log.insert(at, b'\n'),
             4 => {
                 // Two lines become one, or a line loses its end.
-                let end = log[at..].iter().position(|byte| *byte == b'\n').map_or(at, |found| at + found);
+                let end = log[at..]
+                    .iter()
+                    .position(|byte| *byte == b'\n')
+                    .map_or(at, |found| at + found);
                 log[end] = b' ';
             }
             5 => {
@@ -70,29 +81,57 @@ struct Found {
 
 /// One line after the other, as the documentation says.
 fn plainly(log: &[u8]) -> Found {
-    let mut found = Found { lines: 0, batches: 0, head: Hash::ZERO, root: Hash::ZERO, bad: Some(0) };
-    let first = &log[..log.iter().position(|byte| *byte == b'\n').unwrap_or(log.len())];
-    let Ok(keys) = LogIdentity::of_first_line(first) else { return found };
+    let mut found = Found {
+        lines: 0,
+        batches: 0,
+        head: Hash::ZERO,
+        root: Hash::ZERO,
+        bad: Some(0),
+    };
+    let first = &log[..log
+        .iter()
+        .position(|byte| *byte == b'\n')
+        .unwrap_or(log.len())];
+    let Ok(keys) = LogIdentity::of_first_line(first) else {
+        return found;
+    };
     let mut tree = Frontier::new();
     let (mut at, mut sealed_to) = (0, 0);
     while at < log.len() {
         found.bad = Some(at as u64);
-        let Some(length) = log[at..].iter().position(|byte| *byte == b'\n') else { return found };
+        let Some(length) = log[at..].iter().position(|byte| *byte == b'\n') else {
+            return found;
+        };
         let line = &log[at..at + length];
-        let Found { lines, batches, head, .. } = &found;
-        let start = format!("{{\"prev\":\"{head}\",\"seq\":{lines},\"batch\":{batches},\"kind\":\"");
-        let Some(rest) = line.strip_prefix(start.as_bytes()).filter(|_| length <= 65_535) else {
+        let Found {
+            lines,
+            batches,
+            head,
+            ..
+        } = &found;
+        let start =
+            format!("{{\"prev\":\"{head}\",\"seq\":{lines},\"batch\":{batches},\"kind\":\"");
+        let Some(rest) = line
+            .strip_prefix(start.as_bytes())
+            .filter(|_| length <= 65_535)
+        else {
             return found;
         };
         let kind = &rest[..rest.iter().position(|byte| *byte == b'"').unwrap_or(0)];
-        let named = kind.iter().all(|byte| byte.is_ascii_lowercase() || *byte == b'_') && !kind.is_empty();
-        let stands = (kind == b"genesis") == (*lines == 0) && kind != b"segment" && kind != b"rotate";
+        let named = kind
+            .iter()
+            .all(|byte| byte.is_ascii_lowercase() || *byte == b'_')
+            && !kind.is_empty();
+        let stands =
+            (kind == b"genesis") == (*lines == 0) && kind != b"segment" && kind != b"rotate";
         if !named || !stands || !rest[kind.len()..].starts_with(b"\",") || !rest.ends_with(b"}") {
             return found;
         }
         if kind == b"seal" {
             let body = [b"{", &rest[kind.len() + 2..]].concat();
-            let Ok(seal) = serde_json::from_slice::<Seal>(&body) else { return found };
+            let Ok(seal) = serde_json::from_slice::<Seal>(&body) else {
+                return found;
+            };
             let root = tree.root();
             let holds = seal.verifies(&keys.seal_key, &keys.origin, &root, head);
             if seal.body().as_bytes() != body || seal.size != *lines || !holds {
@@ -122,7 +161,11 @@ fn check(files: &Files) -> (bool, String) {
     let alone = serde_json::to_string(&report).unwrap();
     for threads in [2, 3, 8] {
         let side_by_side = files.verify_on_threads(false, threads).unwrap();
-        assert_eq!(serde_json::to_string(&side_by_side).unwrap(), alone, "{threads} threads");
+        assert_eq!(
+            serde_json::to_string(&side_by_side).unwrap(),
+            alone,
+            "{threads} threads"
+        );
     }
     (report.ok, alone)
 }
@@ -134,13 +177,20 @@ fn threads_find_what_one_finds() {
     let log = files.segment(1).to_vec();
     assert!(log.len() > 6 * 65_536, "{}", log.len());
     assert!(check(&files).0);
-    let cases: Vec<Files> = (0..250).map(|_| files.with_segment(1, harm(&log, &mut dice))).collect();
+    let cases: Vec<Files> = (0..250)
+        .map(|_| files.with_segment(1, harm(&log, &mut dice)))
+        .collect();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let told: Vec<String> = std::thread::scope(|scope| {
         let share = |cases: &[Files]| cases.iter().map(|files| check(files).1).collect::<Vec<_>>();
-        let running: Vec<_> =
-            cases.chunks(250 / cores + 1).map(|cases| scope.spawn(move || share(cases))).collect();
-        running.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        let running: Vec<_> = cases
+            .chunks(250 / cores + 1)
+            .map(|cases| scope.spawn(move || share(cases)))
+            .collect();
+        running
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap())
+            .collect()
     });
     // Harm of different kinds was found, and at different places.
     assert!(told.iter().collect::<BTreeSet<_>>().len() > 200);
@@ -153,13 +203,21 @@ fn a_batch_that_is_too_long_is_so_on_any_number_of_threads() {
     let mut lines = lines_of(files.segment(1));
     let seal = lines.last().unwrap().clone();
     let note = "x".repeat(60_000);
-    lines.extend((0..290).map(|_| format!(",\"kind\":\"stop\",\"note\":\"{note}\"}}").into_bytes()));
+    lines
+        .extend((0..290).map(|_| format!(",\"kind\":\"stop\",\"note\":\"{note}\"}}").into_bytes()));
     lines.push(seal);
-    let long = files.with_segment(1, forge(&lines, &files.keys, Forger::HoldsSealKey)).without_checkpoint();
+    let long = files
+        .with_segment(1, forge(&lines, &files.keys, Forger::HoldsSealKey))
+        .without_checkpoint();
     let reports: BTreeSet<String> = [1, 2, 3, 8]
         .map(|threads| long.verify_on_threads(false, threads).unwrap())
         .map(|report| {
-            assert!(report.problems[0].what.contains("longer than 16777216 bytes"), "{report:?}");
+            assert!(
+                report.problems[0]
+                    .what
+                    .contains("longer than 16777216 bytes"),
+                "{report:?}"
+            );
             serde_json::to_string(&report).unwrap()
         })
         .into();

@@ -57,27 +57,58 @@ pub fn rows(world: &mut World, listed: &Listed, is_wild: bool) -> Vec<Row> {
     let safety = world.rules.safety.clone();
     let mut half = world.random.within(0, reach / 12);
     let mut mid = close;
-    let whole = |value: Rat| value.text(1).split_once('.').unwrap().0.parse::<i64>().unwrap();
+    let whole = |value: Rat| {
+        value
+            .text(1)
+            .split_once('.')
+            .unwrap()
+            .0
+            .parse::<i64>()
+            .unwrap()
+    };
     match world.random.within(0, 9) {
         0 => {
-            half = whole(Rat::of(&close.to_string()).times(&r(safety.max_spread)).over(&Rat::of("2"))) % reach
+            half = whole(
+                Rat::of(&close.to_string())
+                    .times(&r(safety.max_spread))
+                    .over(&Rat::of("2")),
+            ) % reach
         }
         1 | 2 => {
-            let by = whole(Rat::of(&close.to_string()).times(&r(safety.max_mid_deviation))) % (2 * reach);
+            let by = whole(Rat::of(&close.to_string()).times(&r(safety.max_mid_deviation)))
+                % (2 * reach);
             let by = by + world.random.within(-1, 1);
-            mid = if world.random.one_in(2) { close + by } else { close - by };
+            mid = if world.random.one_in(2) {
+                close + by
+            } else {
+                close - by
+            };
         }
         _ => {}
     }
     // The spread may be odd.
     let odd = world.random.within(0, 1);
     let random = &mut world.random;
-    let mut size = || random.one_in(3).then(|| steps(random.within(0, 60), listed.size_step));
+    let mut size = || {
+        random
+            .one_in(3)
+            .then(|| steps(random.within(0, 60), listed.size_step))
+    };
     let (bid_size, ask_size) = (size(), size());
     let (bid, ask) = (price(mid - half), price(mid + half + odd));
-    let quote = Row::Quote { time_ms: open_ms + 60_000, bid, ask, bid_size, ask_size };
+    let quote = Row::Quote {
+        time_ms: open_ms + 60_000,
+        bid,
+        ask,
+        bid_size,
+        ask_size,
+    };
     // Now and then nothing was traded.
-    if world.random.one_in(4) { vec![quote] } else { vec![bar, quote] }
+    if world.random.one_in(4) {
+        vec![quote]
+    } else {
+        vec![bar, quote]
+    }
 }
 
 /// The time goes to where something ends or begins, a millisecond before or after it; or by hours.
@@ -85,25 +116,50 @@ pub fn pass_time(world: &mut World) {
     let now_ms = world.now.ms();
     let safety = world.rules.safety.clone();
     let accepted = &world.memory.accepted;
-    let since_accepted =
-        |s: u32| accepted.iter().map(move |entry| entry.at_ms + i64::from(s) * 1000).collect();
-    let sums = Sums { memory: &world.memory, rules: &world.rules, now_ms };
-    let quoted = LISTED
-        .iter()
-        .filter_map(|listed| Some(sums.quoted(listed.symbol)?.ms + sums.age_max_ms(listed.symbol)?));
+    let since_accepted = |s: u32| {
+        accepted
+            .iter()
+            .map(move |entry| entry.at_ms + i64::from(s) * 1000)
+            .collect()
+    };
+    let sums = Sums {
+        memory: &world.memory,
+        rules: &world.rules,
+        now_ms,
+    };
+    let quoted = LISTED.iter().filter_map(|listed| {
+        Some(sums.quoted(listed.symbol)?.ms + sums.age_max_ms(listed.symbol)?)
+    });
     let (mut out, mut executed) = (Vec::new(), Vec::new());
     for doing in world.memory.doing.values() {
-        out.extend(doing.stopped_out_ms.map(|ms| ms + i64::from(safety.cooldown_s) * 1000));
-        executed.extend(doing.executed_ms.iter().map(|ms| ms + i64::from(safety.executions_window_s) * 1000));
+        out.extend(
+            doing
+                .stopped_out_ms
+                .map(|ms| ms + i64::from(safety.cooldown_s) * 1000),
+        );
+        executed.extend(
+            doing
+                .executed_ms
+                .iter()
+                .map(|ms| ms + i64::from(safety.executions_window_s) * 1000),
+        );
     }
     let mut edges = Vec::new();
-    let strategies = world.rules.strategies.values().flat_map(|strategy| &strategy.restricted);
+    let strategies = world
+        .rules
+        .strategies
+        .values()
+        .flat_map(|strategy| &strategy.restricted);
     for window in safety.restricted.iter().chain(strategies) {
         let day_ms = now_ms - now_ms.rem_euclid(86_400_000);
         let (from, to) = span(&window.to_string());
         edges.extend([from, to, from + 86_400_000].map(|ms| day_ms + ms));
     }
-    let expires = world.rules.theses.values().map(|thesis| thesis.expires.ms());
+    let expires = world
+        .rules
+        .theses
+        .values()
+        .map(|thesis| thesis.expires.ms());
     let mut kinds: Vec<Vec<i64>> = vec![
         since_accepted(60),
         since_accepted(safety.duplicate_window_s),
@@ -113,9 +169,15 @@ pub fn pass_time(world: &mut World) {
         edges,
         expires.collect(),
     ];
-    kinds.iter_mut().for_each(|marks| marks.retain(|mark| (now_ms + 2..now_ms + 10_800_000).contains(mark)));
+    kinds
+        .iter_mut()
+        .for_each(|marks| marks.retain(|mark| (now_ms + 2..now_ms + 10_800_000).contains(mark)));
     kinds.retain(|marks| !marks.is_empty());
-    let marks = if kinds.is_empty() { Vec::new() } else { world.random.pick(&kinds).clone() };
+    let marks = if kinds.is_empty() {
+        Vec::new()
+    } else {
+        world.random.pick(&kinds).clone()
+    };
     let to_ms = if world.random.one_in(4) || marks.is_empty() {
         let hours = world.random.within(0, 5);
         now_ms + hours * 3_600_000 + world.random.within(0, 3_600_000)
@@ -132,7 +194,11 @@ pub fn event(world: &mut World) {
     let agent = *world.random.pick(&["alice", "bob"]);
     let on = world.random.one_in(4);
     let toggle = |set: &mut std::collections::BTreeSet<&'static str>, name: &'static str| {
-        if on { set.insert(name) } else { set.remove(name) }
+        if on {
+            set.insert(name)
+        } else {
+            set.remove(name)
+        }
     };
     match world.random.within(0, 19) {
         0 => world.faults.is_halted = on,
@@ -143,7 +209,11 @@ pub fn event(world: &mut World) {
         5 | 6 => {
             let on = world.random.one_in(2);
             let reduced = &mut world.faults.reduced;
-            _ = if on { reduced.insert(strategy) } else { reduced.remove(strategy) };
+            _ = if on {
+                reduced.insert(strategy)
+            } else {
+                reduced.remove(strategy)
+            };
         }
         7 | 8 => {
             let cash = world.book.account.cash;
@@ -170,7 +240,14 @@ pub fn event(world: &mut World) {
         }
         _ => aim(world),
     }
-    if let Some(name) = world.memory.paper.halted.first().cloned().filter(|_| world.random.one_in(3)) {
+    if let Some(name) = world
+        .memory
+        .paper
+        .halted
+        .first()
+        .cloned()
+        .filter(|_| world.random.one_in(3))
+    {
         let symbol = crate::limits_model::oracle::symbol(&name);
         world.apply(&[spoolgate_trading::Change::SymbolCleared { symbol }]);
         world.memory.paper.halted.remove(&name);
@@ -195,20 +272,35 @@ fn clear_strategy(world: &mut World, strategy: &str) {
 }
 
 fn clear_drawdown(world: &mut World) {
-    let Some(peak) = world.book.equity_last_known(&world.rules) else { return };
+    let Some(peak) = world.book.equity_last_known(&world.rules) else {
+        return;
+    };
     world.apply(&[spoolgate_trading::Change::DrawdownCleared { peak }]);
     world.memory.clear_drawdown();
 }
 
 /// For one order a halt stands at just what was lost, a little above or below it.
 fn aim(world: &mut World) {
-    let sums = Sums { memory: &world.memory, rules: &world.rules, now_ms: world.now.ms() };
+    let sums = Sums {
+        memory: &world.memory,
+        rules: &world.rules,
+        now_ms: world.now.ms(),
+    };
     let Some(equity) = sums.equity() else { return };
     let (memory, which) = (&world.memory, world.random.within(0, 2));
     let lost = match which {
-        0 => memory.day.as_ref().map(|began| memory.profit(began, &equity).negated()),
-        1 => memory.week.as_ref().map(|began| memory.profit(began, &equity).negated()),
-        _ => memory.peak.as_ref().map(|peak| peak.minus(&equity).over(peak)),
+        0 => memory
+            .day
+            .as_ref()
+            .map(|began| memory.profit(began, &equity).negated()),
+        1 => memory
+            .week
+            .as_ref()
+            .map(|began| memory.profit(began, &equity).negated()),
+        _ => memory
+            .peak
+            .as_ref()
+            .map(|peak| peak.minus(&equity).over(peak)),
     };
     let (name, step, places) = [
         ("max_daily_loss", "0.0001", 8),
@@ -216,7 +308,9 @@ fn aim(world: &mut World) {
         ("max_drawdown", "0.0000001", 10),
     ][usize::try_from(which).unwrap()];
     let most = Rat::of(if which == 2 { "0.9" } else { "1000000" });
-    let Some(lost) = lost.filter(|lost| *lost > Rat::of("0.00001") && *lost < most) else { return };
+    let Some(lost) = lost.filter(|lost| *lost > Rat::of("0.00001") && *lost < most) else {
+        return;
+    };
     let text = beside(world, &lost, &Rat::of(step)).text(places);
     if Rat::of(&text).is_positive() {
         let kept = world.files.clone();
@@ -252,8 +346,9 @@ impl Plan {
             "stop" => format!(r#""stop_price":"{own}""#),
             _ => format!(r#""stop_price":"{stop}""#),
         };
-        let target =
-            self.target.as_ref().map_or(String::new(), |at| format!(r#","target_price":"{}""#, text(at)));
+        let target = self.target.as_ref().map_or(String::new(), |at| {
+            format!(r#","target_price":"{}""#, text(at))
+        });
         let side = if self.buys { "buy" } else { "sell" };
         let json = format!(
             r#"{{"strategy":"{}","symbol":"{}","side":"{side}","size":"{}","order_type":"{}",{prices},
@@ -261,7 +356,9 @@ impl Plan {
             self.strategy, self.symbol, self.size, self.kind, self.thesis, self.ends
         );
         let order: SubmitOrder = serde_json::from_str(&json).unwrap();
-        order.validate().unwrap_or_else(|error| panic!("{error}: {json}"));
+        order
+            .validate()
+            .unwrap_or_else(|error| panic!("{error}: {json}"));
         order
     }
 }
@@ -286,27 +383,46 @@ fn draw_plan(world: &mut World, listed: &'static Listed) -> Plan {
         0 | 1 if !held.is_zero() => held.is_negative(),
         turn => turn % 2 == 1,
     };
-    let kind = *world.random.pick(&["market", "market", "limit", "limit", "stop"]);
+    let kind = *world
+        .random
+        .pick(&["market", "market", "limit", "limit", "stop"]);
     let tick = world.rules.instruments[&crate::limits_model::oracle::symbol(listed.symbol)].tick;
     let fine = Rat::of(listed.price_step);
-    let step = if tick.is_zero() { fine.clone() } else { r(tick) };
+    let step = if tick.is_zero() {
+        fine.clone()
+    } else {
+        r(tick)
+    };
     let step = if world.random.one_in(25) { fine } else { step };
     let near = Rat::of(&steps(world.near[listed.symbol], listed.price_step).to_string());
-    let sums = Sums { memory: &world.memory, rules: &world.rules, now_ms: world.now.ms() };
+    let sums = Sums {
+        memory: &world.memory,
+        rules: &world.rules,
+        now_ms: world.now.ms(),
+    };
     let seen = sums.quoted(listed.symbol);
     let seen = seen.map_or(near.clone(), |seen| if buys { seen.ask } else { seen.bid });
     let safety = world.rules.safety.clone();
     let sign = |up: bool| if up { Rat::one() } else { Rat::one().negated() };
     // Own price: at a collar, near the market, or at another's resting price.
     let up = world.random.one_in(2);
-    let collar = if up == buys { safety.price_collar } else { safety.price_collar_passive };
+    let collar = if up == buys {
+        safety.price_collar
+    } else {
+        safety.price_collar_passive
+    };
     let by = match world.random.within(0, 3) {
         0 if r(collar) < Rat::of("0.02") => r(collar),
         _ => Rat::of(&steps(world.random.within(0, 40), "0.0001").to_string()),
     };
     let mut own = seen.times(&Rat::one().plus(&by.times(&sign(up))));
     if world.random.one_in(6) {
-        let resting = world.memory.paper.orders.iter().filter(|order| order.owner.0 == listed.symbol);
+        let resting = world
+            .memory
+            .paper
+            .orders
+            .iter()
+            .filter(|order| order.owner.0 == listed.symbol);
         let resting: Vec<Rat> = resting.filter_map(|order| order.price.clone()).collect();
         if !resting.is_empty() {
             own = world.random.pick(&resting).clone();
@@ -337,16 +453,26 @@ fn draw_plan(world: &mut World, listed: &'static Listed) -> Plan {
     }
     let trial = plan.order();
     let around = world.around(strategy);
-    let worst = Judge::of(&world.memory, &world.rules, &around, &trial).worst().unwrap_or(near);
-    let bounds = world.rules.strategies[&trial.strategy].stop_distance.clone();
+    let worst = Judge::of(&world.memory, &world.rules, &around, &trial)
+        .worst()
+        .unwrap_or(near);
+    let bounds = world.rules.strategies[&trial.strategy]
+        .stop_distance
+        .clone();
     let ticks = i64::from(world.rules.instruments[&trial.symbol].min_stop_ticks);
     let away = match world.random.within(0, 15) {
         0 => worst.times(&r(bounds.min)),
         1 if r(bounds.max) < Rat::of("0.1") => worst.times(&r(bounds.max)),
         2 => step.times(&Rat::of(&ticks.to_string())),
-        _ => worst.times(&Rat::of(&steps(world.random.within(20, 55), "0.0001").to_string())),
+        _ => worst.times(&Rat::of(
+            &steps(world.random.within(20, 55), "0.0001").to_string(),
+        )),
     };
-    let stop = if buys { worst.minus(&away) } else { worst.plus(&away) };
+    let stop = if buys {
+        worst.minus(&away)
+    } else {
+        worst.plus(&away)
+    };
     plan.stop = stepped(world, &stop, &step);
     if world.random.one_in(25) {
         // On no side or the wrong one.
@@ -361,22 +487,35 @@ fn draw_plan(world: &mut World, listed: &'static Listed) -> Plan {
     };
     plan.planned = stepped(world, &planned, &Rat::of("0.01"));
     if world.random.one_in(4) {
-        let by = worst.times(&Rat::of(&steps(world.random.within(0, 30), "0.0001").to_string()));
-        let target = if buys { worst.plus(&by) } else { worst.minus(&by) };
+        let by = worst.times(&Rat::of(
+            &steps(world.random.within(0, 30), "0.0001").to_string(),
+        ));
+        let target = if buys {
+            worst.plus(&by)
+        } else {
+            worst.minus(&by)
+        };
         plan.target = Some(stepped(world, &target, &step));
     }
     plan
 }
 
-/// Sizes at, just below and just above what the gate says is the most; whole and odd parts of what is held.
+/// Sizes at, just below and just above what the gate says is the most; whole and odd parts of what
+/// is held.
 fn draw_size(world: &mut World, plan: &Plan, around: &Around) -> Amount {
-    let listed = LISTED.iter().find(|listed| listed.symbol == plan.symbol).unwrap();
+    let listed = LISTED
+        .iter()
+        .find(|listed| listed.symbol == plan.symbol)
+        .unwrap();
     let side = if plan.buys { Side::Buy } else { Side::Sell };
     let lot = a(&world.lot(plan.symbol).text(8));
     let capacity = world.capacity(plan.strategy, listed, side);
     let few = steps(world.random.within(4, 40), listed.size_step);
     let beside = |world: &mut World, size: Amount| match world.random.within(0, 3) {
-        0 => size.checked_sub(lot).filter(|size| size.is_positive()).unwrap_or(lot),
+        0 => size
+            .checked_sub(lot)
+            .filter(|size| size.is_positive())
+            .unwrap_or(lot),
         1 => size.checked_add(lot).unwrap(),
         _ => size,
     };
@@ -390,14 +529,25 @@ fn draw_size(world: &mut World, plan: &Plan, around: &Around) -> Amount {
         0..=4 => {
             let mut order = plan.order();
             order.size = a("1000000");
-            let most = world.ask(&order, around).headroom.map_or(Amount::ZERO, |headroom| headroom.max_size);
-            if most.is_positive() { beside(world, most) } else { few }
+            let most = world
+                .ask(&order, around)
+                .headroom
+                .map_or(Amount::ZERO, |headroom| headroom.max_size);
+            if most.is_positive() {
+                beside(world, most)
+            } else {
+                few
+            }
         }
         5 => {
             let rule = &world.rules.instruments[&crate::limits_model::oracle::symbol(plan.symbol)];
             let (least, each) = (rule.min_size, plan.own.times(&r(rule.multiplier)));
             let least_worth = a(&r(rule.min_notional).over(&each).ceil_to(&r(lot)).text(8));
-            let size = if world.random.one_in(2) { least } else { least_worth };
+            let size = if world.random.one_in(2) {
+                least
+            } else {
+                least_worth
+            };
             beside(world, size)
         }
         7 if world.random.one_in(3) => few.checked_add(a("0.00001")).unwrap(),
@@ -414,12 +564,9 @@ pub fn submit(world: &mut World) {
     bend(world, &mut around);
     let mut order = plan.order();
     let window_ms = i64::from(world.rules.safety.duplicate_window_s) * 1000;
-    let same = world
-        .memory
-        .accepted
-        .iter()
-        .rev()
-        .find(|it| it.owner.1 == plan.strategy && (around.now_ms - it.at_ms - window_ms).abs() <= 1);
+    let same = world.memory.accepted.iter().rev().find(|it| {
+        it.owner.1 == plan.strategy && (around.now_ms - it.at_ms - window_ms).abs() <= 1
+    });
     let repeats = same.is_some() && world.random.one_in(2);
     match world.random.within(0, 99) {
         _ if repeats => again(same.unwrap(), &mut order),
@@ -428,13 +575,20 @@ pub fn submit(world: &mut World) {
         2 => order.planned_stop = Amount::ZERO,
         3 => order.thesis_slug = spoolgate_wire::ids::ThesisSlug::parse("nobody-wrote-it").unwrap(),
         4 | 5 => {
-            let last = world.memory.accepted.iter().rev().find(|it| it.owner.1 == plan.strategy);
+            let last = world
+                .memory
+                .accepted
+                .iter()
+                .rev()
+                .find(|it| it.owner.1 == plan.strategy);
             last.into_iter().for_each(|last| again(last, &mut order));
         }
         8 if order.price.is_some() => {
             // More digits than fit.
             order.size = a("123456789012.0123456789");
-            order.price = order.price.and_then(|price| price.checked_add(a("0.0123456789")));
+            order.price = order
+                .price
+                .and_then(|price| price.checked_add(a("0.0123456789")));
         }
         _ => {}
     }
@@ -466,7 +620,11 @@ fn plan_beside(order: &SubmitOrder) -> Amount {
 fn bend(world: &mut World, around: &mut Around) {
     let safety = world.rules.safety.clone();
     if world.random.one_in(14) {
-        let own = if around.source == "bob" { 30 } else { i64::from(safety.request_age_max_s) };
+        let own = if around.source == "bob" {
+            30
+        } else {
+            i64::from(safety.request_age_max_s)
+        };
         let bounds = [
             own,
             i64::from(safety.exit_age_max_s),
@@ -475,24 +633,45 @@ fn bend(world: &mut World, around: &mut Around) {
         ];
         let bound = *world.random.pick(&bounds);
         around.asked_ms = around.now_ms - bound * 1000 + world.random.within(-1, 1);
-        let grown: Vec<i64> = world.memory.stories.values().map(|story| story.grown_ms).collect();
+        let grown: Vec<i64> = world
+            .memory
+            .stories
+            .values()
+            .map(|story| story.grown_ms)
+            .collect();
         if !grown.is_empty() && world.random.one_in(4) {
             around.asked_ms = *world.random.pick(&grown) + world.random.within(-1, 1);
         }
     }
     if world.random.one_in(40) {
-        around.source = if around.source == "bob" { "alice" } else { "bob" }.to_owned();
+        around.source = if around.source == "bob" {
+            "alice"
+        } else {
+            "bob"
+        }
+        .to_owned();
     }
 }
 
 fn any_order(world: &mut World, of: impl Fn(Role) -> bool) -> Option<(Id, String)> {
-    let orders = world.memory.paper.orders.iter().filter(|order| of(order.role));
-    let orders: Vec<(Id, String)> = orders.map(|order| (order.id, order.owner.1.clone())).collect();
+    let orders = world
+        .memory
+        .paper
+        .orders
+        .iter()
+        .filter(|order| of(order.role));
+    let orders: Vec<(Id, String)> = orders
+        .map(|order| (order.id, order.owner.1.clone()))
+        .collect();
     (!orders.is_empty()).then(|| world.random.pick(&orders).clone())
 }
 
 pub fn cancel(world: &mut World) {
-    let ended: Vec<(Id, String)> = world.owners.iter().map(|(id, owner)| (*id, owner.clone())).collect();
+    let ended: Vec<(Id, String)> = world
+        .owners
+        .iter()
+        .map(|(id, owner)| (*id, owner.clone()))
+        .collect();
     let found = match world.random.within(0, 9) {
         0 => Some(((999_999, 0), "trend".to_owned())),
         1 if !ended.is_empty() => Some(world.random.pick(&ended).clone()),
@@ -506,20 +685,33 @@ pub fn cancel(world: &mut World) {
 
 pub fn tighten(world: &mut World) {
     let is_odd = world.random.one_in(20);
-    let Some((id, strategy)) = any_order(world, |role| is_odd || role == Role::Stop) else { return };
+    let Some((id, strategy)) = any_order(world, |role| is_odd || role == Role::Stop) else {
+        return;
+    };
     let order = world.memory.paper.find(id).unwrap().clone();
-    let listed = LISTED.iter().find(|listed| listed.symbol == order.owner.0).unwrap();
+    let listed = LISTED
+        .iter()
+        .find(|listed| listed.symbol == order.owner.0)
+        .unwrap();
     let tick = r(world.rules.instruments[&crate::limits_model::oracle::symbol(listed.symbol)].tick);
     let fine = Rat::of(listed.price_step);
-    let step = if tick.is_zero() || world.random.one_in(15) { fine } else { tick };
+    let step = if tick.is_zero() || world.random.one_in(15) {
+        fine
+    } else {
+        tick
+    };
     let old = order.trigger.or(order.price).unwrap_or(step.clone());
-    let mark = world.memory.paper.mark(listed.symbol, !order.buys).unwrap_or(old.clone());
+    let mark = world
+        .memory
+        .paper
+        .mark(listed.symbol, !order.buys)
+        .unwrap_or(old.clone());
     let to = match world.random.within(0, 4) {
         0 => mark,
         1 => old.clone(),
-        _ => {
-            old.plus(&mark.minus(&old).times(&Rat::of(&steps(world.random.within(0, 9), "0.1").to_string())))
-        }
+        _ => old.plus(&mark.minus(&old).times(&Rat::of(
+            &steps(world.random.within(0, 9), "0.1").to_string(),
+        ))),
     };
     let new = stepped(world, &to, &step);
     let new = if world.random.one_in(4) { old } else { new };

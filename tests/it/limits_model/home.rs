@@ -1,4 +1,5 @@
-//! The rule files of a history: three instruments, three strategies of two agents, and limits of which a few bind.
+//! The rule files of a history: three instruments, three strategies of two agents, and limits of
+//! which a few bind.
 
 use std::collections::BTreeMap;
 
@@ -23,30 +24,37 @@ pub struct Listed {
     rule: &'static str,
 }
 
-/// Bars only; quotes with a multiplier below 1; quotes for checks and bars for fills, without tick and lot.
+/// Bars only; quotes with a multiplier below 1; quotes for checks and bars for fills, without tick
+/// and lot.
 pub const LISTED: [Listed; 3] = [
     Listed {
         symbol: "ALPHA",
         price_step: "0.1",
         size_step: "0.001",
         price: 68_000,
-        rule: "multiplier: 1, quotes_from: bars, fills_from: bars, half_spread: 0.0005, slippage: 0.001,
-          maker_fee: 0.0002, taker_fee: 0.00123, volume_share: 0.5, bar_s: 60, max_gap: 0.015, group: coins",
+        rule: "multiplier: 1, quotes_from: bars, fills_from: bars, half_spread: 0.0005, slippage: \
+            0.001,
+          maker_fee: 0.0002, taker_fee: 0.00123, volume_share: 0.5, bar_s: 60, max_gap: 0.015, \
+              group: coins",
     },
     Listed {
         symbol: "BETA",
         price_step: "0.01",
         size_step: "0.01",
         price: 20_000,
-        rule: "multiplier: 0.5, quotes_from: quotes, fills_from: quotes, half_spread: 0, slippage: 0.0007,
-          maker_fee: 0.0003, taker_fee: 0.001, volume_share: 1, bar_s: 60, max_gap: 0.012, group: coins",
+        rule:
+            "multiplier: 0.5, quotes_from: quotes, fills_from: quotes, half_spread: 0, slippage: \
+            0.0007,
+          maker_fee: 0.0003, taker_fee: 0.001, volume_share: 1, bar_s: 60, max_gap: 0.012, group: \
+              coins",
     },
     Listed {
         symbol: "GAMMA",
         price_step: "0.07",
         size_step: "0.001",
         price: 10_000,
-        rule: "multiplier: 10, quotes_from: quotes, fills_from: bars, half_spread: 0.0003, slippage: 0.0005,
+        rule: "multiplier: 10, quotes_from: quotes, fills_from: bars, half_spread: 0.0003, \
+            slippage: 0.0005,
           maker_fee: 0, taker_fee: 0.0017, volume_share: 0.4, bar_s: 60",
     },
 ];
@@ -86,7 +94,14 @@ const KNOBS: &[Knob] = &[
     knob("executions_window_s", "3600", &["120", "600"]),
     knob("max_losing_trades", "1000", &["1", "2"]),
     knob("cooldown_s", "0", &["61", "300"]),
-    knob("restricted", "[]", &["[{from: \"21:00\", to: \"21:20\"}]", "[{from: \"23:50\", to: \"00:10\"}]"]),
+    knob(
+        "restricted",
+        "[]",
+        &[
+            "[{from: \"21:00\", to: \"21:20\"}]",
+            "[{from: \"23:50\", to: \"00:10\"}]",
+        ],
+    ),
     knob("price_collar", "0.5", &["0.001", "0.003"]),
     knob("price_collar_passive", "0.5", &["0.002", "0.004"]),
     knob("slippage_to_plan", "1", &["0.0005", "0.002"]),
@@ -106,9 +121,17 @@ const KNOBS: &[Knob] = &[
     knob("min_stop_ticks", "5", &["60"]),
     // Of strategies.
     knob("allocation", ABSENT, &["0.05", "0.15"]),
-    knob("stop_distance", "{min: 0.0001, max: 0.5}", &["{min: 0.002, max: 0.006}"]),
+    knob(
+        "stop_distance",
+        "{min: 0.0001, max: 0.5}",
+        &["{min: 0.002, max: 0.006}"],
+    ),
     knob("own_window", "[]", &["[{from: \"21:10\", to: \"21:30\"}]"]),
-    knob("instruments", "[ALPHA, BETA, GAMMA]", &["[BETA]", "[ALPHA, GAMMA]"]),
+    knob(
+        "instruments",
+        "[ALPHA, BETA, GAMMA]",
+        &["[BETA]", "[ALPHA, GAMMA]"],
+    ),
     knob("directions", "[long, short]", &["[long]"]),
     knob("status", "active", &["paused"]),
 ];
@@ -123,7 +146,12 @@ pub struct Files(BTreeMap<&'static str, String>);
 impl Files {
     /// All loose but a few, of which every seed has another.
     pub fn draw(seed: u64, random: &mut Random) -> Files {
-        let mut files = Files(KNOBS.iter().map(|knob| (knob.name, knob.loose.to_owned())).collect());
+        let mut files = Files(
+            KNOBS
+                .iter()
+                .map(|knob| (knob.name, knob.loose.to_owned()))
+                .collect(),
+        );
         let own = &KNOBS[usize::try_from(seed).unwrap() % KNOBS.len()];
         let to = *random.pick(own.tight);
         files.set(own.name, to);
@@ -136,7 +164,11 @@ impl Files {
     /// A person changes a few limits, either way.
     pub fn redraw(&mut self, random: &mut Random) {
         for _ in 0..random.within(1, 3) {
-            if random.one_in(3) { self.tighten(random) } else { self.loosen(random) }
+            if random.one_in(3) {
+                self.tighten(random)
+            } else {
+                self.loosen(random)
+            }
         }
     }
 
@@ -147,7 +179,10 @@ impl Files {
     }
 
     fn loosen(&mut self, random: &mut Random) {
-        let tight: Vec<&Knob> = KNOBS.iter().filter(|knob| self.0[knob.name] != knob.loose).collect();
+        let tight: Vec<&Knob> = KNOBS
+            .iter()
+            .filter(|knob| self.0[knob.name] != knob.loose)
+            .collect();
         if !tight.is_empty() {
             let knob = *random.pick(&tight);
             self.set(knob.name, knob.loose);
@@ -165,7 +200,8 @@ impl Files {
     pub fn compile(&self, theses: &str) -> Rulebook {
         let mut bundle = Bundle::default();
         let mut file = |path: String, text: String| bundle.files.insert(path, text);
-        let mut safety = "entry_slippage: 0.001\nstop_slippage: 0.002\nclock_gap_max_s: 604800\n".to_owned();
+        let mut safety =
+            "entry_slippage: 0.001\nstop_slippage: 0.002\nclock_gap_max_s: 604800\n".to_owned();
         for knob in KNOBS.iter().take(KNOBS.len() - ELSEWHERE) {
             let value = self.get(knob.name);
             if value != ABSENT {
@@ -173,18 +209,30 @@ impl Files {
             }
         }
         file("rules/safety.yaml".into(), safety);
-        let principals = "principals:\n  - {name: alice, role: agent, strategies: [trend, mean]}\n  \
+        let principals = "principals:\n  - {name: alice, role: agent, strategies: [trend, \
+            mean]}\n  \
                           - {name: bob, role: agent, strategies: [swing], request_age_max_s: 30}\n";
         file("rules/principals.yaml".into(), principals.into());
-        let list: Vec<String> = LISTED.iter().map(|listed| self.instrument(listed)).collect();
-        file("rules/instruments.yaml".into(), format!("instruments:\n{}", list.concat()));
+        let list: Vec<String> = LISTED
+            .iter()
+            .map(|listed| self.instrument(listed))
+            .collect();
+        file(
+            "rules/instruments.yaml".into(),
+            format!("instruments:\n{}", list.concat()),
+        );
         for (name, _) in STRATEGIES {
             // What is odd about strategies is odd about one of them.
             let of = |knob: &'static str, loose: &'static str| {
-                if name == "mean" { self.get(knob).to_owned() } else { loose.to_owned() }
+                if name == "mean" {
+                    self.get(knob).to_owned()
+                } else {
+                    loose.to_owned()
+                }
             };
             let mut text = format!(
-                "name: {name}\nstatus: {}\ninstruments: {}\ndirections: {}\nstop_distance: {}\nrestricted: {}\n",
+                "name: {name}\nstatus: {}\ninstruments: {}\ndirections: {}\nstop_distance: \
+                    {}\nrestricted: {}\n",
                 of("status", "active"),
                 of("instruments", "[ALPHA, BETA, GAMMA]"),
                 of("directions", "[long, short]"),
@@ -213,7 +261,8 @@ impl Files {
         };
         let sized = |knob: &str| times(self.get(knob).parse().unwrap(), listed.size_step);
         format!(
-            "  - {{symbol: {}, {}, tick: {}, lot: {}, min_size: {}, max_size: {}, min_notional: {}, min_stop_ticks: {}}}\n",
+            "  - {{symbol: {}, {}, tick: {}, lot: {}, min_size: {}, max_size: {}, min_notional: \
+                {}, min_stop_ticks: {}}}\n",
             listed.symbol,
             listed.rule,
             coarse("tick", listed.price_step),
@@ -242,13 +291,25 @@ fn theses_from(at: &str) -> Vec<(String, String)> {
         for listed in &LISTED {
             for (buys, number) in (0..THESES).flat_map(|number| [(true, number), (false, number)]) {
                 let (symbol, slug) = (listed.symbol, thesis(strategy, listed.symbol, buys, number));
-                let (direction, level) = if buys { ("long", "below") } else { ("short", "above") };
-                let expires = if number == 1 { at } else { "2100-01-01T00:00:00Z" };
+                let (direction, level) = if buys {
+                    ("long", "below")
+                } else {
+                    ("short", "above")
+                };
+                let expires = if number == 1 {
+                    at
+                } else {
+                    "2100-01-01T00:00:00Z"
+                };
                 let mut text = format!(
-                    "---\nslug: {slug}\nstrategy: {strategy}\nsymbol: {symbol}\ndirection: {direction}\nexpires: {expires}\n"
+                    "---\nslug: {slug}\nstrategy: {strategy}\nsymbol: {symbol}\ndirection: \
+                        {direction}\nexpires: {expires}\n"
                 );
                 if number == 0 {
-                    text.push_str(&format!("invalid_{level}: {}\n", times(listed.price, listed.price_step)));
+                    text.push_str(&format!(
+                        "invalid_{level}: {}\n",
+                        times(listed.price, listed.price_step)
+                    ));
                 }
                 all.push((slug, format!("{text}---\nWhy.\n")));
             }

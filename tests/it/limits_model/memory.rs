@@ -1,4 +1,5 @@
-//! What checks read besides positions, orders and cash: kept by the oracle itself, from what the documents say.
+//! What checks read besides positions, orders and cash: kept by the oracle itself, from what the
+//! documents say.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -97,11 +98,20 @@ impl Memory {
     /// A day and a week are counted from the equity that they began with.
     pub fn begin_periods(&mut self, now_ms: i64) {
         let (day, week) = periods(now_ms);
-        let Some(equity) = self.paper.equity() else { return };
+        let Some(equity) = self.paper.equity() else {
+            return;
+        };
         let deposits = self.deposits();
         let renew = |known: &mut Option<Began>, start_ms: i64| {
-            if known.as_ref().is_none_or(|known| known.start_ms != start_ms) {
-                *known = Some(Began { start_ms, equity: equity.clone(), deposits: deposits.clone() });
+            if known
+                .as_ref()
+                .is_none_or(|known| known.start_ms != start_ms)
+            {
+                *known = Some(Began {
+                    start_ms,
+                    equity: equity.clone(),
+                    deposits: deposits.clone(),
+                });
             }
         };
         renew(&mut self.day, day);
@@ -110,7 +120,9 @@ impl Memory {
 
     /// Profit and loss since then: what equity grew without what people moved.
     pub fn profit(&self, began: &Began, equity: &Rat) -> Rat {
-        equity.minus(&began.equity).minus(&self.deposits().minus(&began.deposits))
+        equity
+            .minus(&began.equity)
+            .minus(&self.deposits().minus(&began.deposits))
     }
 
     /// A row, decided at `now_ms`, with the limits of that moment. Gives how much filled.
@@ -133,13 +145,19 @@ impl Memory {
                 _ => {}
             }
             // Whatever fills, because the limit may be another by now.
-            let within = doing.executed_ms.iter().filter(|ms| fill.ms - **ms < executions.1 * 1000);
+            let within = doing
+                .executed_ms
+                .iter()
+                .filter(|ms| fill.ms - **ms < executions.1 * 1000);
             doing.is_closed |= within.count() >= usize::try_from(executions.0).unwrap();
-            let story = self.stories.entry(fill.owner.clone()).or_insert_with(|| Story {
-                result: Rat::zero(),
-                grown_ms: now_ms,
-                theses: BTreeSet::new(),
-            });
+            let story = self
+                .stories
+                .entry(fill.owner.clone())
+                .or_insert_with(|| Story {
+                    result: Rat::zero(),
+                    grown_ms: now_ms,
+                    theses: BTreeSet::new(),
+                });
             story.result = story.result.plus(&fill.result);
             if !fill.closes {
                 story.grown_ms = now_ms;
@@ -151,9 +169,23 @@ impl Memory {
                 self.stories.remove(&fill.owner);
             }
         }
-        if let Print::Bar { open_ms, length_ms, close, volume, .. } = print {
+        if let Print::Bar {
+            open_ms,
+            length_ms,
+            close,
+            volume,
+            ..
+        } = print
+        {
             let ms = open_ms + length_ms;
-            self.last.insert(symbol.to_owned(), Trade { price: close.clone(), volume: volume.clone(), ms });
+            self.last.insert(
+                symbol.to_owned(),
+                Trade {
+                    price: close.clone(),
+                    volume: volume.clone(),
+                    ms,
+                },
+            );
         }
         self.watch(max_drawdown);
         count
@@ -166,7 +198,9 @@ impl Memory {
     }
 
     fn watch(&mut self, max_drawdown: &Rat) {
-        let Some(equity) = self.paper.equity() else { return };
+        let Some(equity) = self.paper.equity() else {
+            return;
+        };
         if self.peak.as_ref().is_none_or(|peak| *peak < equity) {
             self.peak = Some(equity.clone());
         }
@@ -179,7 +213,10 @@ impl Memory {
     /// A person clears what a strategy did; a cooldown runs on.
     pub fn clear_strategy(&mut self, strategy: &str) {
         if let Some(doing) = self.doing.get_mut(strategy) {
-            *doing = Doing { stopped_out_ms: doing.stopped_out_ms, ..Doing::default() };
+            *doing = Doing {
+                stopped_out_ms: doing.stopped_out_ms,
+                ..Doing::default()
+            };
         }
     }
 
@@ -190,7 +227,11 @@ impl Memory {
 
     /// Theses that a working entry or an open position stands on.
     pub fn is_in_use(&self, thesis: &str) -> bool {
-        let entries = self.paper.orders.iter().filter(|order| order.role == Role::Entry);
+        let entries = self
+            .paper
+            .orders
+            .iter()
+            .filter(|order| order.role == Role::Entry);
         let mut working = entries.map(|order| self.sent[&order.id.0].1.as_str());
         let mut held = self.stories.values().flat_map(|story| &story.theses);
         working.any(|used| used == thesis) || held.any(|used| used == thesis)

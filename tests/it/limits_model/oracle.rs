@@ -1,4 +1,5 @@
-//! Every check of docs/trading.md once more, naively and in exact rationals: what each says of a request.
+//! Every check of docs/trading.md once more, naively and in exact rationals: what each says of a
+//! request.
 
 use std::collections::BTreeMap;
 
@@ -48,23 +49,39 @@ pub enum Class {
 pub type Rows = Vec<(&'static str, Said)>;
 
 fn plain(passed: bool) -> Said {
-    Said { passed, is_near: false, is_told: false }
+    Said {
+        passed,
+        is_near: false,
+        is_told: false,
+    }
 }
 
 fn at_most(value: &Rat, limit: &Rat, unit: &Rat) -> Said {
     let passed = value <= limit;
-    Said { passed, is_near: passed && limit.minus(value) <= *unit, is_told: false }
+    Said {
+        passed,
+        is_near: passed && limit.minus(value) <= *unit,
+        is_told: false,
+    }
 }
 
 /// Whether less is left than the unit, which must not be nothing.
 fn above(value: &Rat, limit: &Rat, unit: &Rat) -> Said {
     let passed = value > limit;
-    Said { passed, is_near: passed && value.minus(limit) <= *unit, is_told: false }
+    Said {
+        passed,
+        is_near: passed && value.minus(limit) <= *unit,
+        is_told: false,
+    }
 }
 
 fn both_of(one: Said, other: Said) -> Said {
     let passed = one.passed && other.passed;
-    Said { passed, is_near: passed && (one.is_near || other.is_near), is_told: false }
+    Said {
+        passed,
+        is_near: passed && (one.is_near || other.is_near),
+        is_told: false,
+    }
 }
 
 fn whole(count: i64) -> Rat {
@@ -72,7 +89,11 @@ fn whole(count: i64) -> Rat {
 }
 
 fn counted(count: usize, limit: u32) -> Said {
-    at_most(&whole(i64::try_from(count).unwrap()), &whole(i64::from(limit)), &Rat::zero())
+    at_most(
+        &whole(i64::try_from(count).unwrap()),
+        &whole(i64::from(limit)),
+        &Rat::zero(),
+    )
 }
 
 fn known(said: Option<Said>) -> Said {
@@ -85,7 +106,11 @@ pub fn is_on(value: &Rat, step: &Rat) -> bool {
 
 /// A unit of prices.
 pub fn price_step(tick: &Rat) -> Rat {
-    if tick.is_zero() { Rat::of("0.01") } else { tick.clone() }
+    if tick.is_zero() {
+        Rat::of("0.01")
+    } else {
+        tick.clone()
+    }
 }
 
 fn middle(seen: &Seen) -> Rat {
@@ -110,7 +135,11 @@ pub fn terms_of(order: &SubmitOrder) -> Terms {
         OrderType::Limit => (Kind::Limit, order.price.map(r)),
         OrderType::Stop => (Kind::Stop, order.stop_price.map(r)),
     };
-    Terms { buys: order.side == Side::Buy, kind, own }
+    Terms {
+        buys: order.side == Side::Buy,
+        kind,
+        own,
+    }
 }
 
 fn is_ours(rules: &Rulebook, source: &str, strategy: &StrategyName) -> bool {
@@ -122,7 +151,10 @@ fn is_ours(rules: &Rulebook, source: &str, strategy: &StrategyName) -> bool {
 fn freshness(around: &Around, age_max_s: i64, ahead_max_s: i64) -> Said {
     let (age, unit) = (around.now_ms - around.asked_ms, Rat::one());
     let oldest = at_most(&whole(age), &whole(age_max_s * 1000), &unit);
-    both_of(oldest, at_most(&whole(-age), &whole(ahead_max_s * 1000), &unit))
+    both_of(
+        oldest,
+        at_most(&whole(-age), &whole(ahead_max_s * 1000), &unit),
+    )
 }
 
 /// Exits, cancels and tightens may be off by `exit_age_max_s` either way.
@@ -144,12 +176,25 @@ impl<'a> Judge<'a> {
         around: &'a Around,
         order: &'a SubmitOrder,
     ) -> Judge<'a> {
-        let sums = Sums { memory, rules, now_ms: around.now_ms };
-        Judge { sums, around, order, size: r(order.size) }
+        let sums = Sums {
+            memory,
+            rules,
+            now_ms: around.now_ms,
+        };
+        Judge {
+            sums,
+            around,
+            order,
+            size: r(order.size),
+        }
     }
 
     pub fn sized(&self, size: Rat) -> Judge<'a> {
-        Judge { size, sums: self.sums, ..*self }
+        Judge {
+            size,
+            sums: self.sums,
+            ..*self
+        }
     }
 
     fn symbol(&self) -> &'a str {
@@ -169,7 +214,11 @@ impl<'a> Judge<'a> {
         if !paper.holds_against(&owner, self.buys()) {
             return Class::Entry;
         }
-        if self.size <= paper.capacity(&owner, self.buys()) { Class::Exit } else { Class::Flip }
+        if self.size <= paper.capacity(&owner, self.buys()) {
+            Class::Exit
+        } else {
+            Class::Flip
+        }
     }
 
     fn seen(&self) -> Option<Seen> {
@@ -181,7 +230,10 @@ impl<'a> Judge<'a> {
     }
 
     pub fn worst(&self) -> Option<Rat> {
-        Some(self.terms().worst_entry(&self.seen()?, &r(self.sums.rules.safety.entry_slippage)))
+        Some(
+            self.terms()
+                .worst_entry(&self.seen()?, &r(self.sums.rules.safety.entry_slippage)),
+        )
     }
 
     fn stop(&self) -> Rat {
@@ -189,21 +241,35 @@ impl<'a> Judge<'a> {
     }
 
     fn step(&self) -> Rat {
-        self.sums.rule(self.symbol()).map_or_else(Rat::one, |rule| price_step(&r(rule.tick)))
+        self.sums
+            .rule(self.symbol())
+            .map_or_else(Rat::one, |rule| price_step(&r(rule.tick)))
     }
 
     /// A fraction of the capital base in the risk mode in force, money.
     fn of_base(&self, fraction: spoolgate_wire::amount::Amount) -> Option<Rat> {
-        Some(self.sums.base()?.times(&r(fraction)).times(&self.around.factor))
+        Some(
+            self.sums
+                .base()?
+                .times(&r(fraction))
+                .times(&self.around.factor),
+        )
     }
 
     fn notional_at(&self, price: &Rat) -> Option<Rat> {
-        Some(price.times(&self.size).times(&self.sums.multiplier(self.symbol())?))
+        Some(
+            price
+                .times(&self.size)
+                .times(&self.sums.multiplier(self.symbol())?),
+        )
     }
 
     /// What units of the order's symbol count at least at.
     pub fn floor(&self) -> Option<(String, Rat)> {
-        Some((self.symbol().to_owned(), self.terms().notional_price(&self.seen()?)))
+        Some((
+            self.symbol().to_owned(),
+            self.terms().notional_price(&self.seen()?),
+        ))
     }
 
     fn notional(&self) -> Option<Rat> {
@@ -212,28 +278,47 @@ impl<'a> Judge<'a> {
 
     /// All rows in their order.
     pub fn rows(&self) -> Rows {
-        let told = |said: Said| Said { passed: true, is_near: false, is_told: !said.passed };
+        let told = |said: Said| Said {
+            passed: true,
+            is_near: false,
+            is_told: !said.passed,
+        };
         let told_if = |said: Option<Said>| said.map(told);
         if self.class() != Class::Entry {
             let rows = [
                 ("request_freshness", Some(self.exit_freshness())),
                 ("instrument_allowed", Some(told(self.instrument_allowed()))),
                 ("strategy_active", Some(self.strategy_active())),
-                ("arithmetic_range", Some(told(known(self.arithmetic_range())))),
+                (
+                    "arithmetic_range",
+                    Some(told(known(self.arithmetic_range()))),
+                ),
                 ("price_tick", Some(self.price_tick())),
                 ("size_lot", Some(self.size_lot())),
-                ("target_valid", self.order.target_price.map(|_| told(plain(false)))),
+                (
+                    "target_valid",
+                    self.order.target_price.map(|_| told(plain(false))),
+                ),
                 ("price_collar", Some(told(known(self.price_collar())))),
                 ("market_data", Some(told(known(self.market_data())))),
-                ("daily_loss_halt", told_if(Some(known(self.daily_loss_halt())))),
-                ("weekly_loss_halt", told_if(Some(known(self.weekly_loss_halt())))),
+                (
+                    "daily_loss_halt",
+                    told_if(Some(known(self.daily_loss_halt()))),
+                ),
+                (
+                    "weekly_loss_halt",
+                    told_if(Some(known(self.weekly_loss_halt()))),
+                ),
                 ("drawdown_halt", told_if(Some(known(self.drawdown_halt())))),
                 ("manual_halt", Some(told(plain(!self.around.is_halted)))),
                 ("self_cross", Some(told(self.self_cross()))),
                 ("symbol_halt", Some(told(self.symbol_halt()))),
                 ("reduce_only", Some(self.reduce_only())),
             ];
-            return rows.into_iter().filter_map(|(name, said)| Some((name, said?))).collect();
+            return rows
+                .into_iter()
+                .filter_map(|(name, said)| Some((name, said?)))
+                .collect();
         }
         let rows = [
             ("request_freshness", Some(self.entry_freshness())),
@@ -252,18 +337,38 @@ impl<'a> Judge<'a> {
             ("stop_required", Some(known(self.stop_required()))),
             ("stop_hostable", Some(known(self.stop_hostable()))),
             ("stop_distance", Some(known(self.stop_distance()))),
-            ("target_valid", self.order.target_price.map(|target| known(self.target_valid(&r(target))))),
+            (
+                "target_valid",
+                self.order
+                    .target_price
+                    .map(|target| known(self.target_valid(&r(target)))),
+            ),
             ("price_collar", Some(known(self.price_collar()))),
             ("slippage_to_plan", Some(known(self.slippage_to_plan()))),
             ("market_data", Some(known(self.market_data()))),
-            ("max_single_trade_risk", Some(known(self.max_single_trade_risk()))),
-            ("max_single_position", Some(known(self.max_single_position()))),
+            (
+                "max_single_trade_risk",
+                Some(known(self.max_single_trade_risk())),
+            ),
+            (
+                "max_single_position",
+                Some(known(self.max_single_position())),
+            ),
             ("max_total_exposure", Some(known(self.max_total_exposure()))),
-            ("same_direction_exposure", Some(known(self.same_direction_exposure()))),
-            ("correlated_group", self.group().map(|group| known(self.correlated_group(&group)))),
+            (
+                "same_direction_exposure",
+                Some(known(self.same_direction_exposure())),
+            ),
+            (
+                "correlated_group",
+                self.group()
+                    .map(|group| known(self.correlated_group(&group))),
+            ),
             (
                 "strategy_allocation",
-                self.strategy().and_then(|it| it.allocation).map(|of| known(self.allocation(of))),
+                self.strategy()
+                    .and_then(|it| it.allocation)
+                    .map(|of| known(self.allocation(of))),
             ),
             ("max_portfolio_risk", Some(known(self.max_portfolio_risk()))),
             ("loss_budget", Some(known(self.loss_budget()))),
@@ -276,7 +381,11 @@ impl<'a> Judge<'a> {
             ("buying_power", Some(known(self.buying_power()))),
             (
                 "liquidity_participation",
-                self.sums.rules.safety.max_volume_share.map(|share| known(self.participation(&r(share)))),
+                self.sums
+                    .rules
+                    .safety
+                    .max_volume_share
+                    .map(|share| known(self.participation(&r(share)))),
             ),
             ("time_window", Some(self.time_window())),
             ("order_rate", Some(self.order_rate())),
@@ -286,13 +395,19 @@ impl<'a> Judge<'a> {
             ("self_cross", Some(self.self_cross())),
             ("symbol_halt", Some(self.symbol_halt())),
         ];
-        rows.into_iter().filter_map(|(name, said)| Some((name, said?))).collect()
+        rows.into_iter()
+            .filter_map(|(name, said)| Some((name, said?)))
+            .collect()
     }
 
     fn entry_freshness(&self) -> Said {
         let rules = self.sums.rules;
         let ahead_max_s = i64::from(rules.safety.request_ahead_max_s);
-        freshness(self.around, usual_age_s(rules, &self.around.source), ahead_max_s)
+        freshness(
+            self.around,
+            usual_age_s(rules, &self.around.source),
+            ahead_max_s,
+        )
     }
 
     /// Beyond the usual age only if the position has not grown since it was signed.
@@ -301,7 +416,10 @@ impl<'a> Judge<'a> {
         let has_grown = story.is_none_or(|story| story.grown_ms >= self.around.asked_ms);
         let age_ms = self.around.now_ms - self.around.asked_ms;
         let is_usual = age_ms <= usual_age_s(self.sums.rules, &self.around.source) * 1000;
-        both_of(plain(is_usual || !has_grown), late_freshness(self.sums.rules, self.around))
+        both_of(
+            plain(is_usual || !has_grown),
+            late_freshness(self.sums.rules, self.around),
+        )
     }
 
     fn duplicate_order(&self) -> Said {
@@ -315,7 +433,10 @@ impl<'a> Judge<'a> {
         let ages: Vec<i64> = same.map(|other| self.around.now_ms - other.at_ms).collect();
         let passed = ages.iter().all(|age| *age > window_ms);
         let is_near = passed && ages.iter().any(|age| *age <= window_ms + 1);
-        Said { is_near, ..plain(passed) }
+        Said {
+            is_near,
+            ..plain(passed)
+        }
     }
 
     fn instrument_allowed(&self) -> Said {
@@ -329,18 +450,28 @@ impl<'a> Judge<'a> {
     fn strategy_active(&self) -> Said {
         let is_ours = is_ours(self.sums.rules, &self.around.source, &self.order.strategy);
         let may_enter = !self.around.is_paused
-            && self.strategy().is_some_and(|strategy| strategy.status != StrategyStatus::Paused);
+            && self
+                .strategy()
+                .is_some_and(|strategy| strategy.status != StrategyStatus::Paused);
         plain(is_ours && (self.class() != Class::Entry || may_enter))
     }
 
     fn thesis_valid(&self) -> Option<Said> {
         let slug = self.order.thesis_slug.as_str();
-        let thesis = self.sums.rules.theses.get(&ThesisSlug::parse(slug).unwrap())?;
+        let thesis = self
+            .sums
+            .rules
+            .theses
+            .get(&ThesisSlug::parse(slug).unwrap())?;
         let direction = self.direction();
         let matches = thesis.strategy == self.order.strategy
             && thesis.symbol == self.order.symbol
             && thesis.direction == direction;
-        let until = above(&whole(thesis.expires.ms()), &whole(self.around.now_ms), &Rat::one());
+        let until = above(
+            &whole(thesis.expires.ms()),
+            &whole(self.around.now_ms),
+            &Rat::one(),
+        );
         let unit = self.step();
         let mut said = both_of(plain(matches && !self.sums.memory.is_in_use(slug)), until);
         said = both_of(said, plain(!self.sums.memory.refuted.contains(slug)));
@@ -360,16 +491,27 @@ impl<'a> Judge<'a> {
     }
 
     fn direction(&self) -> Direction {
-        if self.buys() { Direction::Long } else { Direction::Short }
+        if self.buys() {
+            Direction::Long
+        } else {
+            Direction::Short
+        }
     }
 
     fn last_price(&self) -> Option<Rat> {
-        self.sums.memory.last.get(self.symbol()).map(|last| last.price.clone())
+        self.sums
+            .memory
+            .last
+            .get(self.symbol())
+            .map(|last| last.price.clone())
     }
 
     /// At the last known price, of any age.
     fn arithmetic_range(&self) -> Option<Said> {
-        let seen = self.sums.quoted(self.symbol()).map(|seen| self.terms().notional_price(&seen));
+        let seen = self
+            .sums
+            .quoted(self.symbol())
+            .map(|seen| self.terms().notional_price(&seen));
         let value = seen.or(self.terms().own)?.times(&self.size);
         let all = value.times(&self.sums.multiplier(self.symbol())?);
         Some(plain(value.is_held() && all.is_held()))
@@ -378,15 +520,27 @@ impl<'a> Judge<'a> {
     /// Whether nothing that is computed of it can be too long to be held exactly.
     pub fn is_short(&self) -> bool {
         let digits = |amount: String| amount.bytes().filter(u8::is_ascii_digit).count();
-        let prices = [self.order.price, self.order.stop_price, Some(self.order.planned_stop)];
+        let prices = [
+            self.order.price,
+            self.order.stop_price,
+            Some(self.order.planned_stop),
+        ];
         digits(self.order.size.to_string()) <= 14
-            && prices.into_iter().flatten().all(|price| digits(price.to_string()) <= 9)
+            && prices
+                .into_iter()
+                .flatten()
+                .all(|price| digits(price.to_string()) <= 9)
     }
 
     fn price_tick(&self) -> Said {
         let entry = self.class() == Class::Entry;
-        let Some(rule) = self.sums.rule(self.symbol()) else { return plain(!entry) };
-        let trigger = self.order.stop_price.filter(|_| self.order.order_type == OrderType::Stop);
+        let Some(rule) = self.sums.rule(self.symbol()) else {
+            return plain(!entry);
+        };
+        let trigger = self
+            .order
+            .stop_price
+            .filter(|_| self.order.order_type == OrderType::Stop);
         let stop = Some(self.order.planned_stop).filter(|_| entry);
         let mut prices = [self.order.price, trigger, stop].into_iter().flatten();
         plain(prices.all(|price| is_on(&r(price), &r(rule.tick))))
@@ -395,27 +549,44 @@ impl<'a> Judge<'a> {
     /// Closing all that is left asks for neither lot nor minimum.
     fn size_lot(&self) -> Said {
         let class = self.class();
-        let capacity = self.sums.memory.paper.capacity(&owner_of(self.order), self.buys());
-        let Some(rule) = self.sums.rule(self.symbol()) else { return plain(class != Class::Entry) };
+        let capacity = self
+            .sums
+            .memory
+            .paper
+            .capacity(&owner_of(self.order), self.buys());
+        let Some(rule) = self.sums.rule(self.symbol()) else {
+            return plain(class != Class::Entry);
+        };
         let all_of_it = class == Class::Exit && self.size == capacity;
         plain(all_of_it || (is_on(&self.size, &r(rule.lot)) && self.size >= r(rule.min_size)))
     }
 
     fn min_notional(&self) -> Option<Said> {
-        Some(plain(self.notional()? >= r(self.sums.rule(self.symbol())?.min_notional)))
+        Some(plain(
+            self.notional()? >= r(self.sums.rule(self.symbol())?.min_notional),
+        ))
     }
 
     fn max_order_value(&self) -> Option<Said> {
-        Some(plain(self.notional()? <= r(self.sums.rules.safety.max_order_value).times(&self.around.factor)))
+        Some(plain(
+            self.notional()?
+                <= r(self.sums.rules.safety.max_order_value).times(&self.around.factor),
+        ))
     }
 
     fn max_order_size(&self) -> Option<Said> {
-        Some(plain(self.size <= r(self.sums.rule(self.symbol())?.max_size).times(&self.around.factor)))
+        Some(plain(
+            self.size <= r(self.sums.rule(self.symbol())?.max_size).times(&self.around.factor),
+        ))
     }
 
     /// How far the stop lies on the losing side of price; below 0 it lies on the other.
     fn loses(&self, price: &Rat) -> Rat {
-        if self.buys() { price.minus(&self.stop()) } else { self.stop().minus(price) }
+        if self.buys() {
+            price.minus(&self.stop())
+        } else {
+            self.stop().minus(price)
+        }
     }
 
     fn stop_required(&self) -> Option<Said> {
@@ -440,7 +611,10 @@ impl<'a> Judge<'a> {
         let is_valid = is_on(&self.stop(), &r(rule.tick))
             && self.size >= r(rule.min_size)
             && self.notional_at(&self.stop())? >= r(rule.min_notional);
-        Some(both_of(plain(is_valid), at_most(&least, &distance, &self.step())))
+        Some(both_of(
+            plain(is_valid),
+            at_most(&least, &distance, &self.step()),
+        ))
     }
 
     fn least_distance(&self, tick: &Rat, ticks: u32) -> Rat {
@@ -468,30 +642,58 @@ impl<'a> Judge<'a> {
     /// Aggressive is what pays more than the market; a market order has no price.
     fn price_collar(&self) -> Option<Said> {
         let (safety, seen, terms) = (&self.sums.rules.safety, self.seen()?, self.terms());
-        let Some(own) = terms.own else { return Some(plain(true)) };
+        let Some(own) = terms.own else {
+            return Some(plain(true));
+        };
         let reference = if terms.buys { seen.ask } else { seen.bid };
-        let is_aggressive = if terms.buys { own > reference } else { own < reference };
-        let collar = if is_aggressive { safety.price_collar } else { safety.price_collar_passive };
-        Some(at_most(&own.minus(&reference).abs(), &reference.times(&r(collar)), &self.step()))
+        let is_aggressive = if terms.buys {
+            own > reference
+        } else {
+            own < reference
+        };
+        let collar = if is_aggressive {
+            safety.price_collar
+        } else {
+            safety.price_collar_passive
+        };
+        Some(at_most(
+            &own.minus(&reference).abs(),
+            &reference.times(&r(collar)),
+            &self.step(),
+        ))
     }
 
     fn slippage_to_plan(&self) -> Option<Said> {
         let planned = r(self.order.planned_entry);
         let most = planned.times(&r(self.sums.rules.safety.slippage_to_plan));
-        Some(at_most(&self.worst()?.minus(&planned).abs(), &most, &self.step()))
+        Some(at_most(
+            &self.worst()?.minus(&planned).abs(),
+            &most,
+            &self.step(),
+        ))
     }
 
     fn market_data(&self) -> Option<Said> {
         let (safety, seen) = (&self.sums.rules.safety, self.sums.quoted(self.symbol())?);
-        let (age, age_max) = (self.around.now_ms - seen.ms, self.sums.age_max_ms(self.symbol())?);
+        let (age, age_max) = (
+            self.around.now_ms - seen.ms,
+            self.sums.age_max_ms(self.symbol())?,
+        );
         let fresh = at_most(&whole(age), &whole(age_max), &Rat::one());
         let mid = middle(&seen);
-        let spread = at_most(&seen.ask.minus(&seen.bid), &mid.times(&r(safety.max_spread)), &self.step());
+        let spread = at_most(
+            &seen.ask.minus(&seen.bid),
+            &mid.times(&r(safety.max_spread)),
+            &self.step(),
+        );
         let sound = plain(seen.bid.is_positive() && seen.ask >= seen.bid);
-        // A stale trade says nothing of the quote; where quotes are looked at and bars fill, it may not be stale.
+        // A stale trade says nothing of the quote; where quotes are looked at and bars fill, it may
+        // not be stale.
         let last = self.sums.memory.last.get(self.symbol());
         let last = last.filter(|last| {
-            self.sums.age_max_ms(self.symbol()).is_some_and(|most| self.around.now_ms - last.ms <= most)
+            self.sums
+                .age_max_ms(self.symbol())
+                .is_some_and(|most| self.around.now_ms - last.ms <= most)
         });
         let near = match last.map(|last| &last.price) {
             Some(last) => {
@@ -505,7 +707,8 @@ impl<'a> Judge<'a> {
 
     /// This order's own, entering at its worst.
     fn own_risk(&self) -> Option<Rat> {
-        self.sums.risk_of_entry(self.symbol(), &self.worst()?, &self.stop(), &self.size)
+        self.sums
+            .risk_of_entry(self.symbol(), &self.worst()?, &self.stop(), &self.size)
     }
 
     /// What the rows about risk and cash say: value and limit, money.
@@ -513,8 +716,16 @@ impl<'a> Judge<'a> {
         let safety = &self.sums.rules.safety;
         let takes = self.sums.takes(self.symbol(), &self.terms(), &self.size);
         [
-            ("max_single_trade_risk", self.trade_risk(), self.of_base(safety.max_single_trade_risk)),
-            ("max_portfolio_risk", self.all_risk(), self.of_base(safety.max_portfolio_risk)),
+            (
+                "max_single_trade_risk",
+                self.trade_risk(),
+                self.of_base(safety.max_single_trade_risk),
+            ),
+            (
+                "max_portfolio_risk",
+                self.all_risk(),
+                self.of_base(safety.max_portfolio_risk),
+            ),
             ("loss_budget", self.all_risk(), self.left_to_lose()),
             ("buying_power", takes, self.sums.free_cash()),
         ]
@@ -531,14 +742,20 @@ impl<'a> Judge<'a> {
             let mark = self.sums.mark(&owner.0, self.buys())?;
             risk = risk.plus(&self.sums.risk_of_position(&owner, &mark)?);
         }
-        for order in self.sums.entries().filter(|order| order.owner == owner && order.buys == self.buys()) {
+        for order in self
+            .sums
+            .entries()
+            .filter(|order| order.owner == owner && order.buys == self.buys())
+        {
             risk = risk.plus(&self.sums.risk_of_pending(order)?);
         }
         Some(risk)
     }
 
     fn max_single_trade_risk(&self) -> Option<Said> {
-        Some(plain(self.trade_risk()? <= self.of_base(self.sums.rules.safety.max_single_trade_risk)?))
+        Some(plain(
+            self.trade_risk()? <= self.of_base(self.sums.rules.safety.max_single_trade_risk)?,
+        ))
     }
 
     /// Units and price of the order's symbol, without and with it.
@@ -547,7 +764,11 @@ impl<'a> Judge<'a> {
         let after = before.and(self.buys(), &self.size);
         let price = self.terms().notional_price(&self.seen()?);
         let price = self.sums.price_of(self.symbol(), strategy, &price);
-        Some((before, after, price.times(&self.sums.multiplier(self.symbol())?)))
+        Some((
+            before,
+            after,
+            price.times(&self.sums.multiplier(self.symbol())?),
+        ))
     }
 
     /// Sum over other symbols.
@@ -560,7 +781,9 @@ impl<'a> Judge<'a> {
         let symbols = self.sums.open_symbols(strategy).into_iter();
         let others = symbols.filter(|symbol| symbol != self.symbol() && counts(symbol));
         others.into_iter().try_fold(Rat::zero(), |sum, symbol| {
-            let price = self.sums.price_of(&symbol, strategy, &self.sums.fresh(&symbol)?.ask);
+            let price = self
+                .sums
+                .price_of(&symbol, strategy, &self.sums.fresh(&symbol)?.ask);
             let each = price.times(&self.sums.multiplier(&symbol)?);
             Some(sum.plus(&units(&self.sums.both(&symbol, strategy)).times(&each)))
         })
@@ -569,8 +792,10 @@ impl<'a> Judge<'a> {
     fn max_single_position(&self) -> Option<Said> {
         let (before, after, each) = self.own_units(None)?;
         let value = after.worst().times(&each);
-        let (limit, is_worse) =
-            (self.of_base(self.sums.rules.safety.max_single_position)?, after.worst() > before.worst());
+        let (limit, is_worse) = (
+            self.of_base(self.sums.rules.safety.max_single_position)?,
+            after.worst() > before.worst(),
+        );
         Some(plain(limit.is_positive() && (!is_worse || value <= limit)))
     }
 
@@ -583,20 +808,29 @@ impl<'a> Judge<'a> {
     ) -> Option<Said> {
         let (before, after, each) = self.own_units(strategy)?;
         // What cannot be computed has failed, also where nothing gets worse.
-        let sum = self.others(strategy, counts, &units)?.plus(&units(&after).times(&each));
+        let sum = self
+            .others(strategy, counts, &units)?
+            .plus(&units(&after).times(&each));
         let (limit, is_worse) = (self.of_base(limit)?, units(&after) > units(&before));
         // At a base of 0 nothing is harmless.
         Some(plain(limit.is_positive() && (!is_worse || sum <= limit)))
     }
 
     fn max_total_exposure(&self) -> Option<Said> {
-        self.exposure(None, |_| true, Both::worst, self.sums.rules.safety.max_total_exposure)
+        self.exposure(
+            None,
+            |_| true,
+            Both::worst,
+            self.sums.rules.safety.max_total_exposure,
+        )
     }
 
     fn same_direction_exposure(&self) -> Option<Said> {
         let buys = self.buys();
         let safety = &self.sums.rules.safety;
-        let limit = safety.max_same_direction_exposure.unwrap_or(safety.max_total_exposure);
+        let limit = safety
+            .max_same_direction_exposure
+            .unwrap_or(safety.max_total_exposure);
         self.exposure(None, |_| true, |both| both.held(buys), limit)
     }
 
@@ -606,19 +840,31 @@ impl<'a> Judge<'a> {
 
     fn correlated_group(&self, group: &str) -> Option<Said> {
         let safety = &self.sums.rules.safety;
-        let limit = safety.max_correlated_group.unwrap_or(safety.max_total_exposure);
-        let is_of =
-            |symbol: &str| self.sums.rule(symbol).is_some_and(|rule| rule.group.as_deref() == Some(group));
+        let limit = safety
+            .max_correlated_group
+            .unwrap_or(safety.max_total_exposure);
+        let is_of = |symbol: &str| {
+            self.sums
+                .rule(symbol)
+                .is_some_and(|rule| rule.group.as_deref() == Some(group))
+        };
         self.exposure(None, is_of, Both::worst, limit)
     }
 
     fn allocation(&self, allocation: spoolgate_wire::amount::Amount) -> Option<Said> {
-        self.exposure(Some(self.order.strategy.as_str()), |_| true, Both::worst, allocation)
+        self.exposure(
+            Some(self.order.strategy.as_str()),
+            |_| true,
+            Both::worst,
+            allocation,
+        )
     }
 
     fn max_portfolio_risk(&self) -> Option<Said> {
         let risk = self.all_risk()?;
-        Some(plain(risk <= self.of_base(self.sums.rules.safety.max_portfolio_risk)?))
+        Some(plain(
+            risk <= self.of_base(self.sums.rules.safety.max_portfolio_risk)?,
+        ))
     }
 
     fn day_profit(&self) -> Option<Rat> {
@@ -660,7 +906,10 @@ impl<'a> Judge<'a> {
         let peak = memory.peak.as_ref()?;
         let lost = peak.minus(&self.sums.equity()?);
         let most = peak.times(&r(self.sums.rules.safety.max_drawdown));
-        Some(both_of(plain(!memory.is_drawn_down), above(&most, &lost, &Rat::of("0.01"))))
+        Some(both_of(
+            plain(!memory.is_drawn_down),
+            above(&most, &lost, &Rat::of("0.01")),
+        ))
     }
 
     /// What adds to a pair that is open already opens nothing.
@@ -675,7 +924,14 @@ impl<'a> Judge<'a> {
     }
 
     fn max_open_orders(&self) -> Said {
-        let open = self.sums.memory.paper.orders.iter().filter(|order| order.role != Role::Stop).count();
+        let open = self
+            .sums
+            .memory
+            .paper
+            .orders
+            .iter()
+            .filter(|order| order.role != Role::Stop)
+            .count();
         counted(open + 1, self.sums.rules.safety.max_open_orders)
     }
 
@@ -688,31 +944,50 @@ impl<'a> Judge<'a> {
         let last = self.sums.memory.last.get(self.symbol())?;
         let is_fresh = self.around.now_ms - last.ms <= self.sums.age_max_ms(self.symbol())?;
         let volume = last.volume.clone().filter(|_| is_fresh)?;
-        Some(plain(self.size <= volume.times(share).times(&self.around.factor)))
+        Some(plain(
+            self.size <= volume.times(share).times(&self.around.factor),
+        ))
     }
 
     fn time_window(&self) -> Said {
         let now_ms = self.around.now_ms;
         let of_strategy = self.strategy().map(|strategy| &strategy.restricted);
-        let windows = self.sums.rules.safety.restricted.iter().chain(of_strategy.into_iter().flatten());
+        let windows = self
+            .sums
+            .rules
+            .safety
+            .restricted
+            .iter()
+            .chain(of_strategy.into_iter().flatten());
         let spans: Vec<(i64, i64)> = windows.map(|window| span(&window.to_string())).collect();
         let is_within = |ms: i64| {
             let at = ms.rem_euclid(86_400_000);
-            spans.iter().any(
-                |(from, to)| {
-                    if from < to { *from <= at && at < *to } else { *from <= at || at < *to }
-                },
-            )
+            spans.iter().any(|(from, to)| {
+                if from < to {
+                    *from <= at && at < *to
+                } else {
+                    *from <= at || at < *to
+                }
+            })
         };
         let passed = !is_within(now_ms);
-        Said { is_near: passed && (is_within(now_ms - 1) || is_within(now_ms + 1)), ..plain(passed) }
+        Said {
+            is_near: passed && (is_within(now_ms - 1) || is_within(now_ms + 1)),
+            ..plain(passed)
+        }
     }
 
     fn order_rate(&self) -> Said {
         let (memory, safety) = (self.sums.memory, &self.sums.rules.safety);
-        let recent: Vec<_> =
-            memory.accepted.iter().filter(|it| self.around.now_ms - it.at_ms < 60_000).collect();
-        let own = recent.iter().filter(|it| it.source == self.around.source).count();
+        let recent: Vec<_> = memory
+            .accepted
+            .iter()
+            .filter(|it| self.around.now_ms - it.at_ms < 60_000)
+            .collect();
+        let own = recent
+            .iter()
+            .filter(|it| it.source == self.around.source)
+            .count();
         let all = counted(recent.len() + 1, safety.max_entries_per_minute_all);
         both_of(counted(own + 1, safety.max_entries_per_minute), all)
     }
@@ -722,22 +997,40 @@ impl<'a> Judge<'a> {
     }
 
     fn repeated_execution(&self) -> Said {
-        let Some(doing) = self.doing() else { return plain(true) };
+        let Some(doing) = self.doing() else {
+            return plain(true);
+        };
         let safety = &self.sums.rules.safety;
         let window_ms = i64::from(safety.executions_window_s) * 1000;
-        let count = doing.executed_ms.iter().filter(|ms| self.around.now_ms - **ms < window_ms).count();
-        both_of(plain(!doing.is_closed), counted(count + 1, safety.max_executions))
+        let count = doing
+            .executed_ms
+            .iter()
+            .filter(|ms| self.around.now_ms - **ms < window_ms)
+            .count();
+        both_of(
+            plain(!doing.is_closed),
+            counted(count + 1, safety.max_executions),
+        )
     }
 
     fn loss_streak(&self) -> Said {
         let lost = self.doing().map_or(0, |doing| doing.lost_in_a_row);
-        counted(usize::try_from(lost).unwrap() + 1, self.sums.rules.safety.max_losing_trades)
+        counted(
+            usize::try_from(lost).unwrap() + 1,
+            self.sums.rules.safety.max_losing_trades,
+        )
     }
 
     fn cooldown(&self) -> Said {
-        let Some(at_ms) = self.doing().and_then(|doing| doing.stopped_out_ms) else { return plain(true) };
+        let Some(at_ms) = self.doing().and_then(|doing| doing.stopped_out_ms) else {
+            return plain(true);
+        };
         let limit_ms = i64::from(self.sums.rules.safety.cooldown_s) * 1000;
-        at_most(&whole(limit_ms), &whole(self.around.now_ms - at_ms), &Rat::one())
+        at_most(
+            &whole(limit_ms),
+            &whole(self.around.now_ms - at_ms),
+            &Rat::one(),
+        )
     }
 
     /// Resting limit orders of the same signer that it would trade with.
@@ -745,8 +1038,8 @@ impl<'a> Judge<'a> {
         self.crossed_at(self.terms().own)
     }
 
-    /// A limit order up to its own price, a market order up to its worst entry, a stop from its trigger up to that;
-    /// where the market is unknown everything on the other side.
+    /// A limit order up to its own price, a market order up to its worst entry, a stop from its
+    /// trigger up to that; where the market is unknown everything on the other side.
     fn crossed_at(&self, own: Option<Rat>) -> Vec<Working> {
         let (memory, buys, worst) = (self.sums.memory, self.buys(), self.worst());
         let (from, to) = match self.order.order_type {
@@ -766,15 +1059,25 @@ impl<'a> Judge<'a> {
                 && other.kind == Kind::Limit
                 && memory.sent[&other.id.0].0 == self.around.source
         });
-        others.filter(|other| other.price.as_ref().is_some_and(is_met)).cloned().collect()
+        others
+            .filter(|other| other.price.as_ref().is_some_and(is_met))
+            .cloned()
+            .collect()
     }
 
     fn self_cross(&self) -> Said {
         let passed = self.crossed().is_empty();
-        let step = if self.buys() { self.step() } else { self.step().negated() };
+        let step = if self.buys() {
+            self.step()
+        } else {
+            self.step().negated()
+        };
         let further = self.terms().own.map(|own| own.plus(&step));
         let is_limit = self.order.order_type == OrderType::Limit;
-        Said { is_near: passed && is_limit && !self.crossed_at(further).is_empty(), ..plain(passed) }
+        Said {
+            is_near: passed && is_limit && !self.crossed_at(further).is_empty(),
+            ..plain(passed)
+        }
     }
 
     fn symbol_halt(&self) -> Said {
@@ -782,7 +1085,11 @@ impl<'a> Judge<'a> {
     }
 
     fn reduce_only(&self) -> Said {
-        let capacity = self.sums.memory.paper.capacity(&owner_of(self.order), self.buys());
+        let capacity = self
+            .sums
+            .memory
+            .paper
+            .capacity(&owner_of(self.order), self.buys());
         at_most(&self.size, &capacity, &Rat::zero())
     }
 }
@@ -797,8 +1104,8 @@ pub fn span(shown: &str) -> (i64, i64) {
     (ms(from), ms(to))
 }
 
-/// A cancel: open and the strategy's own, neither a stop nor what takes a refused one's place; an order that is no
-/// longer open, but was, is a no-op. `ended` says whose it was.
+/// A cancel: open and the strategy's own, neither a stop nor what takes a refused one's place; an
+/// order that is no longer open, but was, is a no-op. `ended` says whose it was.
 pub fn cancel_rows(
     memory: &Memory,
     rules: &Rulebook,
@@ -807,7 +1114,9 @@ pub fn cancel_rows(
     ended: &BTreeMap<Id, String>,
 ) -> Rows {
     let order = memory.paper.find(id);
-    let strategy = order.map(|order| order.owner.1.clone()).or_else(|| ended.get(&id).cloned());
+    let strategy = order
+        .map(|order| order.owner.1.clone())
+        .or_else(|| ended.get(&id).cloned());
     let may = match order {
         Some(order) => order.role != Role::Stop && order.id.1 != FLATTEN,
         None => ended.contains_key(&id),
@@ -817,22 +1126,41 @@ pub fn cancel_rows(
 
 /// A tighten of an open stop, which its entry may stand for.
 pub fn tighten_rows(memory: &Memory, rules: &Rulebook, around: &Around, id: Id, new: &Rat) -> Rows {
-    let sums = Sums { memory, rules, now_ms: around.now_ms };
+    let sums = Sums {
+        memory,
+        rules,
+        now_ms: around.now_ms,
+    };
     let id = if id.1 == ORDER { (id.0, STOP) } else { id };
-    let stop = memory.paper.find(id).filter(|order| order.role == Role::Stop);
+    let stop = memory
+        .paper
+        .find(id)
+        .filter(|order| order.role == Role::Stop);
     let strategy = memory.paper.find(id).map(|order| order.owner.1.clone());
-    let rule = memory.paper.find(id).and_then(|stop| sums.rule(&stop.owner.0));
+    let rule = memory
+        .paper
+        .find(id)
+        .and_then(|stop| sums.rule(&stop.owner.0));
     let tick = rule.map_or_else(Rat::zero, |rule| r(rule.tick));
     let said = stop.map_or(plain(false), |stop| {
         let old = stop.trigger.as_ref().unwrap();
         let step = price_step(&tick);
         // For a long up, for a short down.
-        let up = |price: &Rat| if stop.buys { price.negated() } else { price.clone() };
+        let up = |price: &Rat| {
+            if stop.buys {
+                price.negated()
+            } else {
+                price.clone()
+            }
+        };
         let tighter = above(&up(new), &up(old), &step);
         let clear = sums
             .mark(&stop.owner.0, !stop.buys)
             .map_or(plain(true), |mark| above(&up(&mark), &up(new), &step));
-        let same = Said { is_near: true, ..plain(*new == *old) };
+        let same = Said {
+            is_near: true,
+            ..plain(*new == *old)
+        };
         let moved = both_of(plain(new.is_positive()), both_of(tighter, clear));
         if stop.hit {
             plain(false)
@@ -843,7 +1171,12 @@ pub fn tighten_rows(memory: &Memory, rules: &Rulebook, around: &Around, id: Id, 
         }
     });
     let on_tick = plain(is_on(new, &tick));
-    about_order(rules, around, strategy, [("price_tick", on_tick), ("tighten_ok", said)])
+    about_order(
+        rules,
+        around,
+        strategy,
+        [("price_tick", on_tick), ("tighten_ok", said)],
+    )
 }
 
 fn about_order<const N: usize>(
@@ -852,10 +1185,13 @@ fn about_order<const N: usize>(
     strategy: Option<String>,
     more: [(&'static str, Said); N],
 ) -> Rows {
-    let is_ours =
-        strategy.is_some_and(|name| is_ours(rules, &around.source, &StrategyName::parse(&name).unwrap()));
+    let is_ours = strategy
+        .is_some_and(|name| is_ours(rules, &around.source, &StrategyName::parse(&name).unwrap()));
     let late = late_freshness(rules, around);
-    let mut rows = vec![("request_freshness", late), ("strategy_active", plain(is_ours))];
+    let mut rows = vec![
+        ("request_freshness", late),
+        ("strategy_active", plain(is_ours)),
+    ];
     rows.extend(more);
     rows
 }

@@ -1,5 +1,5 @@
-//! Every way in which open entries may fill, and what of it stands against the limits: the entries of each subset fill
-//! at their worst prices, none of the others do, and then every stop is hit.
+//! Every way in which open entries may fill, and what of it stands against the limits: the entries
+//! of each subset fill at their worst prices, none of the others do, and then every stop is hit.
 
 use std::collections::BTreeMap;
 
@@ -29,8 +29,17 @@ struct Path<'a> {
 }
 
 /// Of all paths from here. None if the price of anything open is unknown.
-pub fn worst(memory: &Memory, rules: &Rulebook, now_ms: i64, floor: &Option<(String, Rat)>) -> Option<Worst> {
-    let sums = Sums { memory, rules, now_ms };
+pub fn worst(
+    memory: &Memory,
+    rules: &Rulebook,
+    now_ms: i64,
+    floor: &Option<(String, Rat)>,
+) -> Option<Worst> {
+    let sums = Sums {
+        memory,
+        rules,
+        now_ms,
+    };
     let open: Vec<&Working> = sums.entries().collect();
     let mut all = Worst::new();
     for chosen in subsets(&open) {
@@ -44,12 +53,23 @@ pub fn worst(memory: &Memory, rules: &Rulebook, now_ms: i64, floor: &Option<(Str
 
 fn subsets<'a>(open: &[&'a Working]) -> Vec<Vec<&'a Working>> {
     let of = |keep: &dyn Fn(usize, &Working) -> bool| -> Vec<&'a Working> {
-        open.iter().enumerate().filter(|(nth, order)| keep(*nth, order)).map(|(_, order)| *order).collect()
+        open.iter()
+            .enumerate()
+            .filter(|(nth, order)| keep(*nth, order))
+            .map(|(_, order)| *order)
+            .collect()
     };
     if open.len() <= SUBSETS_OF_MAX {
-        return (0..1_usize << open.len()).map(|mask| of(&|nth, _| mask & (1 << nth) != 0)).collect();
+        return (0..1_usize << open.len())
+            .map(|mask| of(&|nth, _| mask & (1 << nth) != 0))
+            .collect();
     }
-    let mut some = vec![of(&|_, _| false), of(&|_, _| true), of(&|_, it| it.buys), of(&|_, it| !it.buys)];
+    let mut some = vec![
+        of(&|_, _| false),
+        of(&|_, _| true),
+        of(&|_, it| it.buys),
+        of(&|_, it| !it.buys),
+    ];
     // One side of each symbol, whatever happens in the others.
     for symbol in open.iter().map(|order| &order.owner.0) {
         some.push(of(&|_, it| it.buys || it.owner.0 != *symbol));
@@ -59,20 +79,44 @@ fn subsets<'a>(open: &[&'a Working]) -> Vec<Vec<&'a Working>> {
 }
 
 impl<'a> Path<'a> {
-    fn of(sums: Sums<'a>, filled: Vec<&'a Working>, floor: &'a Option<(String, Rat)>) -> Option<Path<'a>> {
+    fn of(
+        sums: Sums<'a>,
+        filled: Vec<&'a Working>,
+        floor: &'a Option<(String, Rat)>,
+    ) -> Option<Path<'a>> {
         let paper = &sums.memory.paper;
-        let mut held: BTreeMap<Owner, Rat> =
-            paper.held.iter().map(|(owner, (size, _))| (owner.clone(), size.clone())).collect();
+        let mut held: BTreeMap<Owner, Rat> = paper
+            .held
+            .iter()
+            .map(|(owner, (size, _))| (owner.clone(), size.clone()))
+            .collect();
         let mut cash = paper.cash();
         for order in &filled {
             let worst = Self::price(&sums, order)?;
-            let value = worst.times(&order.leaves()).times(&sums.multiplier(&order.owner.0)?);
+            let value = worst
+                .times(&order.leaves())
+                .times(&sums.multiplier(&order.owner.0)?);
             let fee = value.times(&r(sums.rule(&order.owner.0)?.taker_fee));
-            cash = if order.buys { cash.minus(&value) } else { cash.plus(&value) }.minus(&fee);
+            cash = if order.buys {
+                cash.minus(&value)
+            } else {
+                cash.plus(&value)
+            }
+            .minus(&fee);
             let size = held.entry(order.owner.clone()).or_insert_with(Rat::zero);
-            *size = if order.buys { size.plus(&order.leaves()) } else { size.minus(&order.leaves()) };
+            *size = if order.buys {
+                size.plus(&order.leaves())
+            } else {
+                size.minus(&order.leaves())
+            };
         }
-        Some(Path { floor, sums, held, filled, cash })
+        Some(Path {
+            floor,
+            sums,
+            held,
+            filled,
+            cash,
+        })
     }
 
     fn price(sums: &Sums, order: &Working) -> Option<Rat> {
@@ -81,31 +125,48 @@ impl<'a> Path<'a> {
     }
 
     fn measures(&self) -> Option<Vec<(String, Rat)>> {
-        let mut all =
-            vec![("cash short".to_owned(), self.cash_short()?), ("loss".to_owned(), self.loss(None)?)];
+        let mut all = vec![
+            ("cash short".to_owned(), self.cash_short()?),
+            ("loss".to_owned(), self.loss(None)?),
+        ];
         let (mut total, mut long, mut short) = (Rat::zero(), Rat::zero(), Rat::zero());
         let mut groups: BTreeMap<String, Rat> = BTreeMap::new();
         for (symbol, units) in self.units(None) {
             let value = self.value(&symbol, &units, None)?;
-            let of_side = if units.is_negative() { &mut short } else { &mut long };
+            let of_side = if units.is_negative() {
+                &mut short
+            } else {
+                &mut long
+            };
             *of_side = of_side.plus(&value.abs());
             total = total.plus(&value.abs());
             if let Some(group) = &self.sums.rule(&symbol)?.group {
-                let sum = groups.entry(format!("group {group}")).or_insert_with(Rat::zero);
+                let sum = groups
+                    .entry(format!("group {group}"))
+                    .or_insert_with(Rat::zero);
                 *sum = sum.plus(&value.abs());
             }
             all.push((format!("position {symbol}"), value.abs()));
         }
-        all.extend([("total".to_owned(), total), ("long".to_owned(), long), ("short".to_owned(), short)]);
+        all.extend([
+            ("total".to_owned(), total),
+            ("long".to_owned(), long),
+            ("short".to_owned(), short),
+        ]);
         all.extend(groups);
         for strategy in self.held.keys().map(|owner| owner.1.as_str()) {
             let units = self.units(Some(strategy)).into_iter();
             let sum = units.map(|(symbol, units)| self.value(&symbol, &units, Some(strategy)));
-            let sum = sum.into_iter().try_fold(Rat::zero(), |sum, value| Some(sum.plus(&value?.abs())));
+            let sum = sum
+                .into_iter()
+                .try_fold(Rat::zero(), |sum, value| Some(sum.plus(&value?.abs())));
             all.push((format!("of {strategy}"), sum?));
         }
         for owner in self.held.keys().filter(|owner| self.is_one_trade(owner)) {
-            all.push((format!("trade {} {}", owner.0, owner.1), self.loss(Some(owner))?));
+            all.push((
+                format!("trade {} {}", owner.0, owner.1),
+                self.loss(Some(owner))?,
+            ));
         }
         let count = self.held.values().filter(|size| !size.is_zero()).count();
         all.push(("positions".to_owned(), Rat::of(&count.to_string())));
@@ -114,8 +175,18 @@ impl<'a> Path<'a> {
 
     /// Whether nothing of the owner filled against the rest: that would be the next trade.
     fn is_one_trade(&self, owner: &Owner) -> bool {
-        let held = self.sums.memory.paper.held.get(owner).map(|(size, _)| size.is_positive());
-        let filled = self.filled.iter().filter(|order| order.owner == *owner).map(|order| order.buys);
+        let held = self
+            .sums
+            .memory
+            .paper
+            .held
+            .get(owner)
+            .map(|(size, _)| size.is_positive());
+        let filled = self
+            .filled
+            .iter()
+            .filter(|order| order.owner == *owner)
+            .map(|order| order.buys);
         let sides: Vec<bool> = held.into_iter().chain(filled).collect();
         sides.windows(2).all(|pair| pair[0] == pair[1])
     }
@@ -123,7 +194,10 @@ impl<'a> Path<'a> {
     /// Net units by symbol.
     fn units(&self, strategy: Option<&str>) -> BTreeMap<String, Rat> {
         let mut all: BTreeMap<String, Rat> = BTreeMap::new();
-        let held = self.held.iter().filter(|(owner, _)| strategy.is_none_or(|name| owner.1 == name));
+        let held = self
+            .held
+            .iter()
+            .filter(|(owner, _)| strategy.is_none_or(|name| owner.1 == name));
         for (owner, size) in held {
             let sum = all.entry(owner.0.clone()).or_insert_with(Rat::zero);
             *sum = sum.plus(size);
@@ -133,67 +207,117 @@ impl<'a> Path<'a> {
 
     /// At the ask, or at the highest price that something of it filled at.
     fn value(&self, symbol: &str, units: &Rat, strategy: Option<&str>) -> Option<Rat> {
-        let filled = self
-            .filled
-            .iter()
-            .filter(|order| order.owner.0 == symbol && strategy.is_none_or(|name| order.owner.1 == name));
+        let filled = self.filled.iter().filter(|order| {
+            order.owner.0 == symbol && strategy.is_none_or(|name| order.owner.1 == name)
+        });
         let own = filled.filter_map(|order| Terms::of(order).own);
         // Who only sells counts at the bid.
         let seen = self.sums.fresh(symbol)?;
-        let near = if units.is_negative() { seen.bid } else { seen.ask };
-        let floor = self.floor.iter().filter(|(of, _)| of == symbol).map(|(_, price)| price.clone());
-        let price = own.chain(floor).fold(near, |price, own| larger(&price, &own));
+        let near = if units.is_negative() {
+            seen.bid
+        } else {
+            seen.ask
+        };
+        let floor = self
+            .floor
+            .iter()
+            .filter(|(of, _)| of == symbol)
+            .map(|(_, price)| price.clone());
+        let price = own
+            .chain(floor)
+            .fold(near, |price, own| larger(&price, &own));
         Some(units.times(&price).times(&self.sums.multiplier(symbol)?))
     }
 
     /// How much buying back what was sold takes beyond the cash.
     fn cash_short(&self) -> Option<Rat> {
         let shorts = self.held.iter().filter(|(_, size)| size.is_negative());
-        shorts.into_iter().try_fold(self.cash.negated(), |short, (owner, size)| {
-            let back = self.sums.fresh(&owner.0)?.ask.times(&size.abs());
-            Some(short.plus(&back.times(&self.sums.multiplier(&owner.0)?)))
-        })
+        shorts
+            .into_iter()
+            .try_fold(self.cash.negated(), |short, (owner, size)| {
+                let back = self.sums.fresh(&owner.0)?.ask.times(&size.abs());
+                Some(short.plus(&back.times(&self.sums.multiplier(&owner.0)?)))
+            })
     }
 
-    /// What equity falls by if every stop of everybody, or of one owner, is now hit, with slippage and fees; what has
-    /// no stop is lost.
+    /// What equity falls by if every stop of everybody, or of one owner, is now hit, with slippage
+    /// and fees; what has no stop is lost.
     fn loss(&self, of: Option<&Owner>) -> Option<Rat> {
         let (sums, paper) = (&self.sums, &self.sums.memory.paper);
         let mut loss = Rat::zero();
-        for (owner, (size, _)) in paper.held.iter().filter(|(owner, _)| of.is_none_or(|of| *owner == of)) {
+        for (owner, (size, _)) in paper
+            .held
+            .iter()
+            .filter(|(owner, _)| of.is_none_or(|of| *owner == of))
+        {
             let (is_long, mark) = (size.is_positive(), sums.mark(&owner.0, size.is_positive())?);
-            let stops = paper.orders.iter().filter(|it| it.role == Role::Stop && it.owner == *owner);
+            let stops = paper
+                .orders
+                .iter()
+                .filter(|it| it.role == Role::Stop && it.owner == *owner);
             let mut bare = size.abs();
             for stop in stops.filter(|it| it.buys != is_long) {
                 let covered = smaller(&stop.leaves(), &bare);
                 bare = bare.minus(&covered);
                 let trigger = stop.trigger.as_ref()?;
                 // A stop beyond the market is hit at the market.
-                let out = if is_long { smaller(trigger, &mark) } else { larger(trigger, &mark) };
+                let out = if is_long {
+                    smaller(trigger, &mark)
+                } else {
+                    larger(trigger, &mark)
+                };
                 loss = loss.plus(&self.leave(&owner.0, &mark, &out, &covered, is_long)?);
             }
             loss = loss.plus(&bare.times(&mark).times(&sums.multiplier(&owner.0)?));
         }
-        for order in self.filled.iter().filter(|order| of.is_none_or(|of| order.owner == *of)) {
+        for order in self
+            .filled
+            .iter()
+            .filter(|order| of.is_none_or(|of| order.owner == *of))
+        {
             let worst = Self::price(sums, order)?;
             let trigger = paper.find((order.id.0, STOP))?.trigger.clone()?;
-            let fee = worst.times(&order.leaves()).times(&sums.multiplier(&order.owner.0)?);
+            let fee = worst
+                .times(&order.leaves())
+                .times(&sums.multiplier(&order.owner.0)?);
             let fee = fee.times(&r(sums.rule(&order.owner.0)?.taker_fee));
-            let out = self.leave(&order.owner.0, &worst, &trigger, &order.leaves(), order.buys)?;
+            let out = self.leave(
+                &order.owner.0,
+                &worst,
+                &trigger,
+                &order.leaves(),
+                order.buys,
+            )?;
             loss = loss.plus(&out).plus(&fee);
         }
         Some(loss)
     }
 
-    fn leave(&self, symbol: &str, from: &Rat, stop: &Rat, size: &Rat, is_long: bool) -> Option<Rat> {
+    fn leave(
+        &self,
+        symbol: &str,
+        from: &Rat,
+        stop: &Rat,
+        size: &Rat,
+        is_long: bool,
+    ) -> Option<Rat> {
         let slipped = worse(stop, !is_long, &r(self.sums.rules.safety.stop_slippage));
-        let lost = if is_long { from.minus(&slipped) } else { slipped.minus(from) };
+        let lost = if is_long {
+            from.minus(&slipped)
+        } else {
+            slipped.minus(from)
+        };
         let fee = stop.times(&r(self.sums.rule(symbol)?.taker_fee));
-        Some(lost.plus(&fee).times(size).times(&self.sums.multiplier(symbol)?))
+        Some(
+            lost.plus(&fee)
+                .times(size)
+                .times(&self.sums.multiplier(symbol)?),
+        )
     }
 }
 
-/// After an accepted entry: whatever fills, each limit holds, or that path is no worse than one there was before.
+/// After an accepted entry: whatever fills, each limit holds, or that path is no worse than one
+/// there was before.
 pub fn hold(judge: &Judge, before: &Option<Worst>, context: &str) {
     let sums = judge.sums;
     let (rules, order) = (sums.rules, judge.order);
@@ -209,28 +333,49 @@ pub fn hold(judge: &Judge, before: &Option<Worst>, context: &str) {
     let total = safety.max_total_exposure;
     let portfolio = of_base(safety.max_portfolio_risk).unwrap();
     let limits = [
-        (format!("position {}", owner.0), of_base(safety.max_single_position)),
+        (
+            format!("position {}", owner.0),
+            of_base(safety.max_single_position),
+        ),
         ("total".to_owned(), of_base(total)),
-        (direction.to_owned(), of_base(safety.max_same_direction_exposure.unwrap_or(total))),
+        (
+            direction.to_owned(),
+            of_base(safety.max_same_direction_exposure.unwrap_or(total)),
+        ),
         (
             format!("group {}", rule.group.clone().unwrap_or_default()),
-            rule.group.as_ref().and_then(|_| of_base(safety.max_correlated_group.unwrap_or(total))),
+            rule.group
+                .as_ref()
+                .and_then(|_| of_base(safety.max_correlated_group.unwrap_or(total))),
         ),
-        (format!("of {}", owner.1), strategy.allocation.and_then(of_base)),
-        (format!("trade {} {}", owner.0, owner.1), of_base(safety.max_single_trade_risk)),
+        (
+            format!("of {}", owner.1),
+            strategy.allocation.and_then(of_base),
+        ),
+        (
+            format!("trade {} {}", owner.0, owner.1),
+            of_base(safety.max_single_trade_risk),
+        ),
         ("loss".to_owned(), Some(smaller(&portfolio, &left))),
         ("cash short".to_owned(), Some(Rat::zero())),
-        ("positions".to_owned(), Some(Rat::of(&safety.max_open_positions.to_string()))),
+        (
+            "positions".to_owned(),
+            Some(Rat::of(&safety.max_open_positions.to_string())),
+        ),
     ];
     for (what, limit) in limits {
-        let (Some(limit), Some(now)) = (limit, after.get(&what)) else { continue };
+        let (Some(limit), Some(now)) = (limit, after.get(&what)) else {
+            continue;
+        };
         let then = before.as_ref().and_then(|before| before.get(&what));
         // What risks more is never let through, whatever stood there before.
-        let may_stay = !matches!(what.as_str(), "loss" | "cash short") && !what.starts_with("trade ");
+        let may_stay =
+            !matches!(what.as_str(), "loss" | "cash short") && !what.starts_with("trade ");
         let is_no_worse = may_stay && then.is_some_and(|then| now <= then);
         assert!(
             *now <= limit || is_no_worse,
-            "{context}: {what} may come to {}, the limit is {}\n{order:?}\nopen: {:?}\nheld: {:?}\nmarket {:?}",
+            "{context}: {what} may come to {}, the limit is {}\n{order:?}\nopen: {:?}\nheld: \
+                {:?}\nmarket {:?}",
             now.text(10),
             limit.text(10),
             sums.memory.paper.orders,

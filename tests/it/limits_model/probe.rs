@@ -32,7 +32,12 @@ pub const WRONG: [&str; 14] = [
 
 /// A copy of the world that is broken, given back as it was.
 pub fn probe(world: &mut World, mask: u32) {
-    let kept = (world.book.clone(), world.rules.clone(), world.now, world.faults.clone());
+    let kept = (
+        world.book.clone(),
+        world.rules.clone(),
+        world.now,
+        world.faults.clone(),
+    );
     for (bit, what) in WRONG.iter().enumerate() {
         if mask & (1 << bit) != 0 {
             bring_about(world, what);
@@ -53,7 +58,11 @@ fn bring_about(world: &mut World, what: &str) {
         "no market data" => world.book.markets.clear(),
         "stale" => world.now = world.now.plus_ms(100_000_000_000),
         "no cash" => {
-            world.book.account.cash = if world.seq.is_multiple_of(2) { Amount::ZERO } else { a("-7777777") }
+            world.book.account.cash = if world.seq.is_multiple_of(2) {
+                Amount::ZERO
+            } else {
+                a("-7777777")
+            }
         }
         "drawn down" => world.book.account.drawdown_since = Some(world.now),
         "day lost" => {
@@ -61,9 +70,16 @@ fn bring_about(world: &mut World, what: &str) {
             day.equity = day.equity.checked_add(a("300000000")).unwrap();
         }
         "symbol halted" => {
-            let gap = Gap { previous: Amount::ONE, open: Amount::ONE, time: world.now };
+            let gap = Gap {
+                previous: Amount::ONE,
+                open: Amount::ONE,
+                time: world.now,
+            };
             for listed in &LISTED {
-                world.book.halted_symbols.insert(symbol(listed.symbol), gap.clone());
+                world
+                    .book
+                    .halted_symbols
+                    .insert(symbol(listed.symbol), gap.clone());
             }
         }
         "instrument gone" => world.rules.instruments.clear(),
@@ -83,7 +99,10 @@ fn exits_pass(world: &mut World, mask: u32) {
     let context = format!("{} wrong {mask:b}", world.context());
     let held: Vec<_> = world.book.positions.values().cloned().collect();
     for position in held {
-        let listed = LISTED.iter().find(|listed| listed.symbol == position.symbol.as_str()).unwrap();
+        let listed = LISTED
+            .iter()
+            .find(|listed| listed.symbol == position.symbol.as_str())
+            .unwrap();
         let (strategy, side) = (position.strategy.as_str(), position.closing_side());
         let left = world.capacity(strategy, listed, side);
         let mut sizes = vec![left];
@@ -91,11 +110,23 @@ fn exits_pass(world: &mut World, mask: u32) {
             .rules
             .instruments
             .get(&position.symbol)
-            .map_or((Rat::zero(), Rat::zero()), |rule| (r(rule.lot), r(rule.min_size)));
-        let lot = if lot.is_zero() { Rat::of(listed.size_step) } else { lot };
+            .map_or((Rat::zero(), Rat::zero()), |rule| {
+                (r(rule.lot), r(rule.min_size))
+            });
+        let lot = if lot.is_zero() {
+            Rat::of(listed.size_step)
+        } else {
+            lot
+        };
         let smallest = least.max(lot.clone()).ceil_to(&lot);
-        let part = r(left).times(&Rat::of(&format!("0.{}", world.random.within(1, 9)))).floor_to(&lot);
-        sizes.extend([smallest.clone(), part.clone()].iter().map(|size| a(&size.text(8))));
+        let part = r(left)
+            .times(&Rat::of(&format!("0.{}", world.random.within(1, 9))))
+            .floor_to(&lot);
+        sizes.extend(
+            [smallest.clone(), part.clone()]
+                .iter()
+                .map(|size| a(&size.text(8))),
+        );
         for size in sizes {
             let is_whole = size == left || (r(size) >= smallest && is_on(&r(size), &lot));
             if !size.is_positive() || size > left || !is_whole {
@@ -124,10 +155,19 @@ fn exits_pass(world: &mut World, mask: u32) {
             exit.validate().unwrap();
             let around = world.around(strategy);
             let verdict = world.ask(&exit, &around);
-            assert!(verdict.accepted, "{context}: {exit:?} of {left}: {:#?}", verdict.checks);
+            assert!(
+                verdict.accepted,
+                "{context}: {exit:?} of {left}: {:#?}",
+                verdict.checks
+            );
             let (last, before) = verdict.changes.split_last().unwrap();
             assert!(matches!(last, Change::OrderPlaced(_)), "{context}");
-            assert!(before.iter().all(|change| matches!(change, Change::OrderClosed { .. })), "{context}");
+            assert!(
+                before
+                    .iter()
+                    .all(|change| matches!(change, Change::OrderClosed { .. })),
+                "{context}"
+            );
             world.tally.count("probed exit");
         }
     }
@@ -140,14 +180,22 @@ fn others_pass(world: &mut World, mask: u32) {
         let around = world.around(&order.owner.1);
         if order.role != Role::Stop {
             let verdict = world.ask_cancel(order.id, &around);
-            assert_eq!(verdict.accepted, order.id.1 != FLATTEN, "{context}: cancel {order:?}");
+            assert_eq!(
+                verdict.accepted,
+                order.id.1 != FLATTEN,
+                "{context}: cancel {order:?}"
+            );
             world.tally.count("probed cancel");
             continue;
         }
         let (old, buys) = (order.trigger.clone().unwrap(), order.buys);
         let rule = world.rules.instruments.get(&symbol(&order.owner.0));
         let tick = rule.map_or(Rat::zero(), |rule| r(rule.tick));
-        let step = if tick.is_zero() { Rat::of("0.01") } else { tick };
+        let step = if tick.is_zero() {
+            Rat::of("0.01")
+        } else {
+            tick
+        };
         // One step on the safe side, on the tick of now.
         let new = if buys {
             old.minus(&step).ceil_to(&step).minus(&step)
@@ -158,7 +206,9 @@ fn others_pass(world: &mut World, mask: u32) {
             // No request can say so.
             continue;
         }
-        let mark = rule.and_then(|rule| world.book.fresh_mark(rule, !buys, &world.rules, world.now)).map(r);
+        let mark = rule
+            .and_then(|rule| world.book.fresh_mark(rule, !buys, &world.rules, world.now))
+            .map(r);
         let is_clear = mark.is_none_or(|mark| if buys { new > mark } else { new < mark });
         let verdict = world.ask_tighten(order.id, a(&new.text(8)), &around);
         assert_eq!(

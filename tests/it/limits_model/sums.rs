@@ -1,4 +1,5 @@
-//! What stands open, naively: worst cases, risk down to stops, free cash. Nothing is known that has no fresh price.
+//! What stands open, naively: worst cases, risk down to stops, free cash. Nothing is known that has
+//! no fresh price.
 
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::instruments::MarketSource;
@@ -43,36 +44,59 @@ pub fn smaller(a: &Rat, b: &Rat) -> Rat {
 
 /// `price` by this fraction worse for who buys or sells.
 pub fn worse(price: &Rat, buys: bool, by: &Rat) -> Rat {
-    let factor = if buys { Rat::one().plus(by) } else { Rat::one().minus(by) };
+    let factor = if buys {
+        Rat::one().plus(by)
+    } else {
+        Rat::one().minus(by)
+    };
     price.times(&factor)
 }
 
 impl Terms {
     pub fn of(order: &Working) -> Terms {
         let kind = if order.hit { Kind::Market } else { order.kind };
-        Terms { buys: order.buys, kind, own: order.price.clone().or_else(|| order.trigger.clone()) }
+        Terms {
+            buys: order.buys,
+            kind,
+            own: order.price.clone().or_else(|| order.trigger.clone()),
+        }
     }
 
     fn near(&self, seen: &Seen) -> Rat {
-        if self.buys { seen.ask.clone() } else { seen.bid.clone() }
+        if self.buys {
+            seen.ask.clone()
+        } else {
+            seen.bid.clone()
+        }
     }
 
     /// Buys max(ask, limit or trigger), sells max(bid, limit or trigger).
     pub fn notional_price(&self, seen: &Seen) -> Rat {
         let near = self.near(seen);
-        self.own.as_ref().map_or(near.clone(), |own| larger(own, &near))
+        self.own
+            .as_ref()
+            .map_or(near.clone(), |own| larger(own, &near))
     }
 
-    /// A market buy the ask and slippage, a limit its price or that, whichever is less; stops from their trigger.
+    /// A market buy the ask and slippage, a limit its price or that, whichever is less; stops from
+    /// their trigger.
     pub fn worst_entry(&self, seen: &Seen, slip: &Rat) -> Rat {
         let near = self.near(seen);
         match (self.kind, &self.own) {
             (Kind::Limit, Some(limit)) => {
                 let market = worse(&near, self.buys, slip);
-                if self.buys { smaller(limit, &market) } else { larger(limit, &market) }
+                if self.buys {
+                    smaller(limit, &market)
+                } else {
+                    larger(limit, &market)
+                }
             }
             (Kind::Stop, Some(trigger)) => {
-                let start = if self.buys { larger(trigger, &near) } else { smaller(trigger, &near) };
+                let start = if self.buys {
+                    larger(trigger, &near)
+                } else {
+                    smaller(trigger, &near)
+                };
                 worse(&start, self.buys, slip)
             }
             _ => worse(&near, self.buys, slip),
@@ -81,7 +105,11 @@ impl Terms {
 
     /// A buy counts at its worst entry, a sale at max(bid, its own price).
     pub fn cash_price(&self, seen: &Seen, slip: &Rat) -> Rat {
-        if self.buys { self.worst_entry(seen, slip) } else { self.notional_price(seen) }
+        if self.buys {
+            self.worst_entry(seen, slip)
+        } else {
+            self.notional_price(seen)
+        }
     }
 }
 
@@ -109,7 +137,11 @@ impl Both {
 
     /// What could be held on this side.
     pub fn held(&self, long: bool) -> Rat {
-        let held = if long { self.long.clone() } else { self.short.negated() };
+        let held = if long {
+            self.long.clone()
+        } else {
+            self.short.negated()
+        };
         larger(&held, &Rat::zero())
     }
 }
@@ -129,10 +161,18 @@ impl<'a> Sums<'a> {
         if rule.quotes_from == MarketSource::Bars {
             let last = self.memory.last.get(symbol)?;
             let half = last.price.times(&r(rule.half_spread));
-            return Some(Seen { bid: last.price.minus(&half), ask: last.price.plus(&half), ms: last.ms });
+            return Some(Seen {
+                bid: last.price.minus(&half),
+                ask: last.price.plus(&half),
+                ms: last.ms,
+            });
         }
         let (ms, bid, ask) = self.memory.paper.quote.get(symbol)?;
-        Some(Seen { bid: bid.clone(), ask: ask.clone(), ms: *ms })
+        Some(Seen {
+            bid: bid.clone(),
+            ask: ask.clone(),
+            ms: *ms,
+        })
     }
 
     /// Whether checks look at quotes and bars fill: then both must be fresh.
@@ -159,10 +199,13 @@ impl<'a> Sums<'a> {
     }
 
     pub fn equity(&self) -> Option<Rat> {
-        self.memory.paper.held.iter().try_fold(self.memory.paper.cash(), |sum, (owner, (size, _))| {
-            let mark = self.mark(&owner.0, size.is_positive())?;
-            Some(sum.plus(&size.times(&mark).times(&self.multiplier(&owner.0)?)))
-        })
+        self.memory.paper.held.iter().try_fold(
+            self.memory.paper.cash(),
+            |sum, (owner, (size, _))| {
+                let mark = self.mark(&owner.0, size.is_positive())?;
+                Some(sum.plus(&size.times(&mark).times(&self.multiplier(&owner.0)?)))
+            },
+        )
     }
 
     pub fn base(&self) -> Option<Rat> {
@@ -171,25 +214,38 @@ impl<'a> Sums<'a> {
     }
 
     pub fn entries(&self) -> impl Iterator<Item = &'a Working> {
-        self.memory.paper.orders.iter().filter(|order| order.role == Role::Entry)
+        self.memory
+            .paper
+            .orders
+            .iter()
+            .filter(|order| order.role == Role::Entry)
     }
 
     /// Of one symbol, over all strategies or of one.
     pub fn both(&self, symbol: &str, strategy: Option<&str>) -> Both {
-        let is_of = |owner: &Owner| owner.0 == symbol && strategy.is_none_or(|name| owner.1 == name);
-        let held = self.memory.paper.held.iter().filter(|(owner, _)| is_of(owner));
+        let is_of =
+            |owner: &Owner| owner.0 == symbol && strategy.is_none_or(|name| owner.1 == name);
+        let held = self
+            .memory
+            .paper
+            .held
+            .iter()
+            .filter(|(owner, _)| is_of(owner));
         let net = held.fold(Rat::zero(), |sum, (_, (size, _))| sum.plus(size));
-        let none = Both { long: net.clone(), short: net };
+        let none = Both {
+            long: net.clone(),
+            short: net,
+        };
         let open = self.entries().filter(|order| is_of(&order.owner));
         open.fold(none, |both, order| both.and(order.buys, &order.leaves()))
     }
 
-    /// The price that units of a symbol count at where nothing new is ordered: the ask, or the highest price among
-    /// its pending entries, of the strategy if one is given.
+    /// The price that units of a symbol count at where nothing new is ordered: the ask, or the
+    /// highest price among its pending entries, of the strategy if one is given.
     pub fn price_of(&self, symbol: &str, strategy: Option<&str>, at_least: &Rat) -> Rat {
-        let open = self
-            .entries()
-            .filter(|order| order.owner.0 == symbol && strategy.is_none_or(|name| order.owner.1 == name));
+        let open = self.entries().filter(|order| {
+            order.owner.0 == symbol && strategy.is_none_or(|name| order.owner.1 == name)
+        });
         open.filter_map(|order| Terms::of(order).own)
             .fold(at_least.clone(), |price, own| larger(&price, &own))
     }
@@ -199,32 +255,38 @@ impl<'a> Sums<'a> {
         let held = self.memory.paper.held.keys();
         let owners = held.chain(self.entries().map(|order| &order.owner));
         let names = owners.filter(|owner| strategy.is_none_or(|name| owner.1 == name));
-        let names: std::collections::BTreeSet<String> = names.map(|owner| owner.0.clone()).collect();
+        let names: std::collections::BTreeSet<String> =
+            names.map(|owner| owner.0.clone()).collect();
         names.into_iter().collect()
     }
 
-    /// From the mark to the stops, slippage and the fee of leaving included; without a stop the whole notional.
+    /// From the mark to the stops, slippage and the fee of leaving included; without a stop the
+    /// whole notional.
     pub fn risk_of_position(&self, owner: &Owner, mark: &Rat) -> Option<Rat> {
         let size = self.memory.paper.position(owner);
         let (is_long, mut bare) = (size.is_positive(), size.abs());
         let costs = r(self.rules.safety.stop_slippage).plus(&r(self.rule(&owner.0)?.taker_fee));
         let mut risk = Rat::zero();
-        let stops = self
-            .memory
-            .paper
-            .orders
-            .iter()
-            .filter(|order| order.role == Role::Stop && order.owner == *owner && order.buys != is_long);
+        let stops = self.memory.paper.orders.iter().filter(|order| {
+            order.role == Role::Stop && order.owner == *owner && order.buys != is_long
+        });
         for stop in stops {
             let trigger = stop.trigger.as_ref()?;
             // A stop that the market has passed is hit at the market.
-            let out = if is_long { smaller(trigger, mark) } else { larger(trigger, mark) };
+            let out = if is_long {
+                smaller(trigger, mark)
+            } else {
+                larger(trigger, mark)
+            };
             let each = mark.minus(&out).abs().plus(&out.times(&costs));
             let covered = smaller(&stop.leaves(), &bare);
             bare = bare.minus(&covered);
             risk = risk.plus(&each.times(&covered));
         }
-        Some(risk.plus(&bare.times(mark)).times(&self.multiplier(&owner.0)?))
+        Some(
+            risk.plus(&bare.times(mark))
+                .times(&self.multiplier(&owner.0)?),
+        )
     }
 
     /// Entering there and leaving at the stop, slippage of the stop and fees both ways included.
@@ -238,31 +300,58 @@ impl<'a> Sums<'a> {
     pub fn risk_of_pending(&self, order: &Working) -> Option<Rat> {
         let seen = self.fresh(&order.owner.0)?;
         let worst = Terms::of(order).worst_entry(&seen, &r(self.rules.safety.entry_slippage));
-        let stop = self.memory.paper.find((order.id.0, STOP))?.trigger.clone()?;
+        let stop = self
+            .memory
+            .paper
+            .find((order.id.0, STOP))?
+            .trigger
+            .clone()?;
         self.risk_of_entry(&order.owner.0, &worst, &stop, &order.leaves())
     }
 
     pub fn open_risk(&self) -> Option<Rat> {
-        let held = self.memory.paper.held.iter().try_fold(Rat::zero(), |sum, (owner, (size, _))| {
-            let mark = self.mark(&owner.0, size.is_positive())?;
-            Some(sum.plus(&self.risk_of_position(owner, &mark)?))
-        });
-        self.entries().try_fold(held?, |sum, order| Some(sum.plus(&self.risk_of_pending(order)?)))
+        let held =
+            self.memory
+                .paper
+                .held
+                .iter()
+                .try_fold(Rat::zero(), |sum, (owner, (size, _))| {
+                    let mark = self.mark(&owner.0, size.is_positive())?;
+                    Some(sum.plus(&self.risk_of_position(owner, &mark)?))
+                });
+        self.entries().try_fold(held?, |sum, order| {
+            Some(sum.plus(&self.risk_of_pending(order)?))
+        })
     }
 
     /// What an order, or what is left of it, takes of the cash.
     pub fn takes(&self, symbol: &str, terms: &Terms, size: &Rat) -> Option<Rat> {
         let price = terms.cash_price(&self.fresh(symbol)?, &r(self.rules.safety.entry_slippage));
         let fee = Rat::one().plus(&r(self.rule(symbol)?.taker_fee));
-        Some(size.times(&price).times(&self.multiplier(symbol)?).times(&fee))
+        Some(
+            size.times(&price)
+                .times(&self.multiplier(symbol)?)
+                .times(&fee),
+        )
     }
 
     pub fn free_cash(&self) -> Option<Rat> {
-        let shorts = self.memory.paper.held.iter().filter(|(_, (size, _))| size.is_negative());
-        let cash = shorts.into_iter().try_fold(self.memory.paper.cash(), |cash, (owner, (size, _))| {
-            let back = self.mark(&owner.0, false)?.times(&size.abs()).times(&self.multiplier(&owner.0)?);
-            Some(cash.minus(&back).minus(&back))
-        })?;
+        let shorts = self
+            .memory
+            .paper
+            .held
+            .iter()
+            .filter(|(_, (size, _))| size.is_negative());
+        let cash =
+            shorts
+                .into_iter()
+                .try_fold(self.memory.paper.cash(), |cash, (owner, (size, _))| {
+                    let back = self
+                        .mark(&owner.0, false)?
+                        .times(&size.abs())
+                        .times(&self.multiplier(&owner.0)?);
+                    Some(cash.minus(&back).minus(&back))
+                })?;
         self.entries().try_fold(cash, |cash, order| {
             Some(cash.minus(&self.takes(&order.owner.0, &Terms::of(order), &order.leaves())?))
         })

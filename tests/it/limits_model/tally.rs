@@ -47,11 +47,20 @@ impl Tally {
 
     /// A table for people.
     pub fn shown(&self) -> String {
-        let mut text =
-            format!("{:<26}{:>10}{:>10}{:>10}{:>10}\n", "check", "passed", "failed", "decided", "near");
+        let mut text = format!(
+            "{:<26}{:>10}{:>10}{:>10}{:>10}\n",
+            "check", "passed", "failed", "decided", "near"
+        );
         for (name, seen) in &self.checks {
-            let Seen { passed, failed, decided, near } = seen;
-            text.push_str(&format!("{name:<26}{passed:>10}{failed:>10}{decided:>10}{near:>10}\n"));
+            let Seen {
+                passed,
+                failed,
+                decided,
+                near,
+            } = seen;
+            text.push_str(&format!(
+                "{name:<26}{passed:>10}{failed:>10}{decided:>10}{near:>10}\n"
+            ));
         }
         for (what, count) in &self.events {
             text.push_str(&format!("{what}: {count}\n"));

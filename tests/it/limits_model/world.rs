@@ -23,8 +23,8 @@ use crate::paper_model::model::{Id, ORDER, Role, STOP, Working};
 use crate::paper_model::rational::Rat;
 use crate::paper_model::sides::{self, Random, a, lasts, order_id, print, r, spec, steps};
 
-/// Rows of checks that the oracle does not know: `message_rate` and `dead_man` count requests and heartbeats, which
-/// are not part of a book.
+/// Rows of checks that the oracle does not know: `message_rate` and `dead_man` count requests and
+/// heartbeats, which are not part of a book.
 const LATER: [&str; 2] = ["message_rate", "dead_man"];
 
 /// Checks whose outcome depends on the size, so that a unit is a lot.
@@ -82,7 +82,11 @@ pub struct World {
 }
 
 fn source_of(strategy: &str) -> &'static str {
-    STRATEGIES.iter().find(|(name, _)| *name == strategy).unwrap().1
+    STRATEGIES
+        .iter()
+        .find(|(name, _)| *name == strategy)
+        .unwrap()
+        .1
 }
 
 impl World {
@@ -93,7 +97,11 @@ impl World {
         let files = Files::draw(seed, &mut random);
         let begin = Time::parse("2018-04-06T20:30:00Z").unwrap();
         // Mostly shortly before the restricted windows and midnight of one of four days.
-        let hours = if random.one_in(4) { random.within(0, 72) } else { random.within(0, 3) * 24 };
+        let hours = if random.one_in(4) {
+            random.within(0, 72)
+        } else {
+            random.within(0, 3) * 24
+        };
         let now = begin.plus_ms(hours * 3_600_000);
         let rules = files.compile(&now.plus_ms(1_200_000).to_string());
         let mut world = World {
@@ -109,7 +117,10 @@ impl World {
             seq: 0,
             faults: Faults::default(),
             owners: BTreeMap::new(),
-            near: LISTED.iter().map(|listed| (listed.symbol, listed.price)).collect(),
+            near: LISTED
+                .iter()
+                .map(|listed| (listed.symbol, listed.price))
+                .collect(),
             funded: BTreeSet::new(),
             tally: Tally::default(),
         };
@@ -130,7 +141,10 @@ impl World {
         self.rules = self.files.compile("");
         self.rules.theses = self.theses.clone();
         for listed in &LISTED {
-            self.memory.paper.specs.insert(listed.symbol.to_owned(), spec(&self.rules, listed.symbol));
+            self.memory
+                .paper
+                .specs
+                .insert(listed.symbol.to_owned(), spec(&self.rules, listed.symbol));
         }
     }
 
@@ -140,7 +154,9 @@ impl World {
     }
 
     pub fn apply(&mut self, changes: &[Change]) {
-        changes.iter().for_each(|change| self.book.apply(change).unwrap());
+        changes
+            .iter()
+            .for_each(|change| self.book.apply(change).unwrap());
     }
 
     /// What is around a request of this strategy signed just now by its own agent.
@@ -185,12 +201,19 @@ impl World {
     }
 
     pub fn ask(&self, order: &SubmitOrder, around: &Around) -> Verdict {
-        self.with_context(around, None, |ctx| trading::submit(&self.book, &self.rules, order, ctx))
+        self.with_context(around, None, |ctx| {
+            trading::submit(&self.book, &self.rules, order, ctx)
+        })
     }
 
     pub fn ask_cancel(&self, id: Id, around: &Around) -> Verdict {
-        let request = CancelOrder { order_id: order_id(id) };
-        let closed = self.owners.get(&id).filter(|_| self.memory.paper.find(id).is_none());
+        let request = CancelOrder {
+            order_id: order_id(id),
+        };
+        let closed = self
+            .owners
+            .get(&id)
+            .filter(|_| self.memory.paper.find(id).is_none());
         let closed = closed.map(|strategy| ClosedOrder {
             order_id: order_id(id),
             strategy: StrategyName::parse(strategy).unwrap(),
@@ -202,50 +225,77 @@ impl World {
     }
 
     pub fn ask_tighten(&self, id: Id, new_stop: Amount, around: &Around) -> Verdict {
-        let request = TightenStop { order_id: order_id(id), new_stop };
-        self.with_context(around, None, |ctx| trading::tighten(&self.book, &self.rules, &request, ctx))
+        let request = TightenStop {
+            order_id: order_id(id),
+            new_stop,
+        };
+        self.with_context(around, None, |ctx| {
+            trading::tighten(&self.book, &self.rules, &request, ctx)
+        })
     }
 
     /// Whether the rows of the gate are those of the oracle: names, order and outcome.
     fn agree(&mut self, rows: &Rows, verdict: &Verdict, is_exact: bool, what: &str) {
         let context = self.context();
-        let seen = verdict.checks.iter().filter(|row| !LATER.contains(&&*row.name));
+        let seen = verdict
+            .checks
+            .iter()
+            .filter(|row| !LATER.contains(&&*row.name));
         let seen: Vec<(&str, bool, bool)> = seen
             .map(|row| {
-                let is_told = row.reason.as_ref().is_some_and(|reason| reason.starts_with("exempt: "));
+                let is_told = row
+                    .reason
+                    .as_ref()
+                    .is_some_and(|reason| reason.starts_with("exempt: "));
                 (&*row.name, row.passed, is_told)
             })
             .collect();
-        let expected: Vec<(&str, bool, bool)> =
-            rows.iter().map(|(name, said)| (*name, said.passed, said.is_told)).collect();
+        let expected: Vec<(&str, bool, bool)> = rows
+            .iter()
+            .map(|(name, said)| (*name, said.passed, said.is_told))
+            .collect();
         if seen != expected && is_exact {
             let differ: Vec<_> = verdict
                 .checks
                 .iter()
                 .filter(|row| {
                     !expected.iter().any(|(name, passed, is_told)| {
-                        let shown = row.reason.as_ref().is_some_and(|reason| reason.starts_with("exempt: "));
+                        let shown = row
+                            .reason
+                            .as_ref()
+                            .is_some_and(|reason| reason.starts_with("exempt: "));
                         *name == row.name && *passed == row.passed && *is_told == shown
                     })
                 })
                 .collect();
-            let names =
-                |rows: &[(&str, bool, bool)]| rows.iter().map(|row| row.0.to_owned()).collect::<Vec<_>>();
-            let missing: Vec<_> =
-                expected.iter().filter(|row| !seen.iter().any(|it| it.0 == row.0)).collect();
+            let names = |rows: &[(&str, bool, bool)]| {
+                rows.iter().map(|row| row.0.to_owned()).collect::<Vec<_>>()
+            };
+            let missing: Vec<_> = expected
+                .iter()
+                .filter(|row| !seen.iter().any(|it| it.0 == row.0))
+                .collect();
             assert!(
                 names(&seen) == names(&expected) || !missing.is_empty() || !differ.is_empty(),
                 "{context}: order of rows"
             );
-            panic!("{context}: the gate says otherwise\n{what}\ngate: {differ:#?}\nmissing: {missing:?}");
+            panic!(
+                "{context}: the gate says otherwise\n{what}\ngate: {differ:#?}\nmissing: \
+                    {missing:?}"
+            );
         }
         if !is_exact {
-            // What is beyond exact arithmetic must be refused; which checks then say so is left open.
+            // What is beyond exact arithmetic must be refused; which checks then say so is left
+            // open.
             let lax = seen
                 .iter()
                 .filter(|row| row.1)
                 .filter(|row| expected.iter().any(|other| other.0 == row.0 && !other.1));
-            assert_eq!(lax.collect::<Vec<_>>(), Vec::<&(&str, bool, bool)>::new(), "{context}: {what}");
+            assert_eq!(
+                lax.collect::<Vec<_>>(),
+                Vec::<&(&str, bool, bool)>::new(),
+                "{context}: {what}"
+            );
         }
         let refused = rows.iter().find(|(_, said)| !said.passed);
         let agrees = verdict.accepted == refused.is_none() || (!is_exact && !verdict.accepted);
@@ -281,8 +331,16 @@ impl World {
         for (name, value, limit) in figures.into_iter().flatten() {
             let row = verdict.checks.iter().find(|row| row.name == name).unwrap();
             if let (Some(value), Some(limit)) = (value, limit) {
-                assert_eq!(row.value.map(r), Some(value), "{context}: {name} of {order:?}");
-                assert_eq!(row.limit.map(r), Some(limit), "{context}: limit of {name} of {order:?}");
+                assert_eq!(
+                    row.value.map(r),
+                    Some(value),
+                    "{context}: {name} of {order:?}"
+                );
+                assert_eq!(
+                    row.limit.map(r),
+                    Some(limit),
+                    "{context}: limit of {name} of {order:?}"
+                );
             }
         }
         self.tally.count(format!("{class:?}"));
@@ -297,11 +355,15 @@ impl World {
             return;
         }
         let is_entry = class == Class::Entry;
-        let before = is_entry.then(|| paths::worst(&self.memory, &self.rules, around.now_ms, &floor));
+        let before =
+            is_entry.then(|| paths::worst(&self.memory, &self.rules, around.now_ms, &floor));
         self.apply(&verdict.changes);
         self.tally.count(format!("accepted {class:?}"));
         let id = (self.seq, ORDER);
-        self.memory.sent.insert(self.seq, (around.source.clone(), order.thesis_slug.to_string()));
+        self.memory.sent.insert(
+            self.seq,
+            (around.source.clone(), order.thesis_slug.to_string()),
+        );
         let (terms, owner) = (terms_of(order), owner_of(order));
         for own in crossed.iter().filter(|own| own.role == Role::Entry) {
             assert!(!is_entry, "{context}: an entry crosses its own");
@@ -328,13 +390,17 @@ impl World {
             size: r(order.size),
             filled: Rat::zero(),
             price: order.price.map(r),
-            trigger: terms.own.filter(|_| terms.kind == crate::paper_model::model::Kind::Stop),
+            trigger: terms
+                .own
+                .filter(|_| terms.kind == crate::paper_model::model::Kind::Stop),
             hit: false,
             at_ms: around.now_ms,
             lasts: lasts(order.time_in_force),
         };
         let target = order.target_price.filter(|_| is_entry).map(r);
-        self.memory.paper.place(working, is_entry.then(|| r(order.planned_stop)), target);
+        self.memory
+            .paper
+            .place(working, is_entry.then(|| r(order.planned_stop)), target);
         self.compare();
         if let Some(before) = before {
             let judge = Judge::of(&self.memory, &self.rules, around, order);
@@ -346,10 +412,21 @@ impl World {
     fn near_by_size(&self, order: &SubmitOrder, rows: &Rows, around: &Around) -> Vec<&'static str> {
         let judge = Judge::of(&self.memory, &self.rules, around, order);
         let lot = self.lot(order.symbol.as_str());
-        let beside = [judge.size.plus(&lot), judge.size.minus(&lot)].map(|size| judge.sized(size).rows());
-        let fails = |name: &str| beside.iter().flatten().any(|(other, said)| *other == name && !said.passed);
-        let passed = rows.iter().filter(|(name, said)| said.passed && SIZED.contains(name));
-        passed.filter(|(name, _)| fails(name)).map(|(name, _)| *name).collect()
+        let beside =
+            [judge.size.plus(&lot), judge.size.minus(&lot)].map(|size| judge.sized(size).rows());
+        let fails = |name: &str| {
+            beside
+                .iter()
+                .flatten()
+                .any(|(other, said)| *other == name && !said.passed)
+        };
+        let passed = rows
+            .iter()
+            .filter(|(name, said)| said.passed && SIZED.contains(name));
+        passed
+            .filter(|(name, _)| fails(name))
+            .map(|(name, _)| *name)
+            .collect()
     }
 
     pub fn lot(&self, name: &str) -> Rat {
@@ -359,32 +436,47 @@ impl World {
         }
     }
 
-    /// The largest size that a refusal names passes, one lot more does not, by the check that it names.
+    /// The largest size that a refusal names passes, one lot more does not, by the check that it
+    /// names.
     fn headroom_is_true(&mut self, order: &SubmitOrder, verdict: &Verdict, around: &Around) {
         let context = format!("{}: {order:?} {:?}", self.context(), verdict.headroom);
         let headroom = verdict.headroom.as_ref().unwrap();
         let judge = Judge::of(&self.memory, &self.rules, around, order);
         let failed = |size: &Rat| -> Vec<&str> {
             let rows = judge.sized(size.clone()).rows();
-            rows.iter().filter(|(_, said)| !said.passed).map(|(name, _)| *name).collect()
+            rows.iter()
+                .filter(|(_, said)| !said.passed)
+                .map(|(name, _)| *name)
+                .collect()
         };
         let lot = self.lot(order.symbol.as_str());
         let max = r(headroom.max_size);
         let binding = headroom.binding_check.as_str();
         if max.is_zero() {
-            // Either something else stands in the way of every size, or not even the smallest passes.
-            let least =
-                self.rules.instruments.get(&order.symbol).map_or(lot.clone(), |rule| r(rule.min_size));
+            // Either something else stands in the way of every size, or not even the smallest
+            // passes.
+            let least = self
+                .rules
+                .instruments
+                .get(&order.symbol)
+                .map_or(lot.clone(), |rule| r(rule.min_size));
             let least = least.ceil_to(&lot);
             // Another size of a duplicate is none, yet it is not offered as a way round.
-            let is_kept_back = binding == "duplicate_order" && failed(&judge.size).contains(&binding);
-            assert!(is_kept_back || !failed(&least).is_empty(), "{context}: {least:?} passes");
+            let is_kept_back =
+                binding == "duplicate_order" && failed(&judge.size).contains(&binding);
+            assert!(
+                is_kept_back || !failed(&least).is_empty(),
+                "{context}: {least:?} passes"
+            );
             self.tally.count("headroom of nothing");
             return;
         }
         assert_eq!(failed(&max), Vec::<&str>::new(), "{context}");
         let more = failed(&max.plus(&lot));
-        assert!(more.contains(&binding), "{context}: one lot more fails {more:?}");
+        assert!(
+            more.contains(&binding),
+            "{context}: one lot more fails {more:?}"
+        );
         self.tally.count("headroom");
     }
 
@@ -405,7 +497,12 @@ impl World {
         self.seq += 1;
         let verdict = self.ask_tighten(id, new, around);
         let rows = oracle::tighten_rows(&self.memory, &self.rules, around, id, &r(new));
-        self.agree(&rows, &verdict, true, &format!("tighten {id:?} to {new} {around:?}"));
+        self.agree(
+            &rows,
+            &verdict,
+            true,
+            &format!("tighten {id:?} to {new} {around:?}"),
+        );
         self.apply(&verdict.changes);
         if verdict.accepted {
             let stop = if id.1 == ORDER { (id.0, STOP) } else { id };
@@ -423,15 +520,29 @@ impl World {
         }
         sides::compare(&self.book, &self.memory.paper, &self.rules, &context);
         let account = &self.book.account;
-        assert_eq!(account.peak_equity.map(r), self.memory.peak, "{context}: peak");
-        assert_eq!(account.drawdown_since.is_some(), self.memory.is_drawn_down, "{context}: drawdown");
+        assert_eq!(
+            account.peak_equity.map(r),
+            self.memory.peak,
+            "{context}: peak"
+        );
+        assert_eq!(
+            account.drawdown_since.is_some(),
+            self.memory.is_drawn_down,
+            "{context}: drawdown"
+        );
     }
 
     /// A row of a symbol into both.
     pub fn row(&mut self, listed: &Listed, row: &Row) {
         let name = symbol(listed.symbol);
-        let done =
-            venue::on_rows(&self.book, &self.rules, &name, std::slice::from_ref(row), self.now).unwrap();
+        let done = venue::on_rows(
+            &self.book,
+            &self.rules,
+            &name,
+            std::slice::from_ref(row),
+            self.now,
+        )
+        .unwrap();
         for step in &done {
             self.apply(&step.changes);
         }
@@ -439,7 +550,12 @@ impl World {
             Row::Bar { low, high, .. } => (low, high),
             Row::Quote { bid, ask, .. } => (bid, ask),
         };
-        for thesis in self.rules.theses.values().filter(|thesis| thesis.symbol == name) {
+        for thesis in self
+            .rules
+            .theses
+            .values()
+            .filter(|thesis| thesis.symbol == name)
+        {
             let is_reached = thesis.invalid_below.is_some_and(|level| low <= level)
                 || thesis.invalid_above.is_some_and(|level| high >= level);
             if is_reached && row.known_ms() < thesis.expires.ms() {
@@ -447,12 +563,23 @@ impl World {
             }
         }
         let refuted: BTreeSet<String> = self.book.refuted.keys().map(ToString::to_string).collect();
-        assert_eq!(refuted, self.memory.refuted, "{}: refuted theses", self.context());
+        assert_eq!(
+            refuted,
+            self.memory.refuted,
+            "{}: refuted theses",
+            self.context()
+        );
         self.memory.begin_periods(self.now.ms());
         let safety = &self.rules.safety;
         let executions = (safety.max_executions, i64::from(safety.executions_window_s));
         let drawdown = r(safety.max_drawdown);
-        let fills = self.memory.row(listed.symbol, &print(row), self.now.ms(), executions, &drawdown);
+        let fills = self.memory.row(
+            listed.symbol,
+            &print(row),
+            self.now.ms(),
+            executions,
+            &drawdown,
+        );
         for _ in 0..fills {
             self.tally.count("fill");
         }
@@ -483,10 +610,17 @@ impl World {
         if !self.funded.insert((listed.symbol, time.ms())) {
             return;
         }
-        let changes =
-            venue::on_funding(&self.book, &self.rules, &symbol(listed.symbol), rate, time, self.now);
+        let changes = venue::on_funding(
+            &self.book,
+            &self.rules,
+            &symbol(listed.symbol),
+            rate,
+            time,
+            self.now,
+        );
         self.apply(&changes.unwrap());
-        self.memory.fund(listed.symbol, &r(rate), &r(self.rules.safety.max_drawdown));
+        self.memory
+            .fund(listed.symbol, &r(rate), &r(self.rules.safety.max_drawdown));
         self.tally.count("funding");
         self.compare();
     }
@@ -494,6 +628,7 @@ impl World {
     /// Capacity of the gate's own view, for sizes that are drawn.
     pub fn capacity(&self, strategy: &str, listed: &Listed, side: Side) -> Amount {
         let name = StrategyName::parse(strategy).unwrap();
-        trading::class::capacity(&self.book, &name, &symbol(listed.symbol), side).unwrap_or(Amount::ZERO)
+        trading::class::capacity(&self.book, &name, &symbol(listed.symbol), side)
+            .unwrap_or(Amount::ZERO)
     }
 }

@@ -1,6 +1,6 @@
-//! Real days through a home: prices as they were, minute by minute, with orders among them. What the data do that
-//! examples never do: trades stop while quotes run on, stops gap through, quotes cross. Where the files come from is in
-//! tests/fixtures/market/README.md.
+//! Real days through a home: prices as they were, minute by minute, with orders among them. What
+//! the data do that examples never do: trades stop while quotes run on, stops gap through, quotes
+//! cross. Where the files come from is in tests/fixtures/market/README.md.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,11 @@ use spoolgate_wire::code::Code;
 use spoolgate_wire::time::Time;
 
 fn fixture(name: &str) -> Vec<u8> {
-    fs::read(format!("{}/tests/fixtures/market/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+    fs::read(format!(
+        "{}/tests/fixtures/market/{name}",
+        env!("CARGO_MANIFEST_DIR")
+    ))
+    .unwrap()
 }
 
 /// How rows come into the home.
@@ -43,7 +47,11 @@ fn rules(root: &Path) {
     let path = root.join("rules/instruments.yaml");
     let text = fs::read_to_string(&path).unwrap();
     let (head, btc) = text.split_once("  - symbol: BTC-USD").unwrap();
-    fs::write(&path, format!("{head}  - symbol: BTC-USD{btc}  - symbol: ETH-USD{btc}")).unwrap();
+    fs::write(
+        &path,
+        format!("{head}  - symbol: BTC-USD{btc}  - symbol: ETH-USD{btc}"),
+    )
+    .unwrap();
     let path = root.join("rules/strategies/trend.yaml");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replace("[BTC-USD]", "[BTC-USD, ETH-USD]")).unwrap();
@@ -51,8 +59,10 @@ fn rules(root: &Path) {
         for direction in ["long", "short"] {
             for n in 0..3 {
                 let thesis = format!(
-                    "---\nslug: {short}-{direction}-{n}\nstrategy: trend\nsymbol: {symbol}\ndirection: {direction}\n\
-                     expires: 2030-01-01T00:00:00Z\ninvalid_below: 1\ninvalid_above: 100000\n---\nA day.\n"
+                    "---\nslug: {short}-{direction}-{n}\nstrategy: trend\nsymbol: \
+                        {symbol}\ndirection: {direction}\n\
+                     expires: 2030-01-01T00:00:00Z\ninvalid_below: 1\ninvalid_above: \
+                         100000\n---\nA day.\n"
                 );
                 let file = root.join(format!("proposals/theses/{short}-{direction}-{n}.md"));
                 fs::write(file, thesis).unwrap();
@@ -68,10 +78,23 @@ impl Day {
         place.ask_for_funds();
         let home = place.settled();
         let rows = ["trade", "quote"].map(|kind| {
-            let name = format!("lean-coinbase-minute-{file}_{}_{kind}.zip", date.replace('-', ""));
-            import(&name, &fixture(&name), &Options::default()).unwrap().rows
+            let name = format!(
+                "lean-coinbase-minute-{file}_{}_{kind}.zip",
+                date.replace('-', "")
+            );
+            import(&name, &fixture(&name), &Options::default())
+                .unwrap()
+                .rows
         });
-        Day { place, home: Some(home), keys, symbol, way, rows, requests: 0 }
+        Day {
+            place,
+            home: Some(home),
+            keys,
+            symbol,
+            way,
+            rows,
+            requests: 0,
+        }
     }
 
     fn home(&mut self) -> &mut Home {
@@ -81,7 +104,8 @@ impl Day {
     fn ask(&mut self, who: &str, action: &str, payload: &impl ToString) -> Outcome {
         self.requests += 1;
         let id = format!("r{}", self.requests);
-        self.place.ask(&self.keys[who], who, &id, action, &payload.to_string());
+        self.place
+            .ask(&self.keys[who], who, &id, action, &payload.to_string());
         one(self.home())
     }
 
@@ -113,17 +137,34 @@ impl Day {
         let mut payload = json!({"symbol": self.symbol, "bars": [], "quotes": []});
         for row in part {
             let (list, mut object) = match *row {
-                Row::Bar { open_ms, interval_ms, open, high, low, close, volume } => (
+                Row::Bar {
+                    open_ms,
+                    interval_ms,
+                    open,
+                    high,
+                    low,
+                    close,
+                    volume,
+                } => (
                     "bars",
                     json!({"open_time": time(open_ms), "interval_s": interval_ms / 1000, "open": open, "high": high,
                            "low": low, "close": close, "volume": volume}),
                 ),
-                Row::Quote { time_ms, bid, ask, bid_size, ask_size } => (
+                Row::Quote {
+                    time_ms,
+                    bid,
+                    ask,
+                    bid_size,
+                    ask_size,
+                } => (
                     "quotes",
                     json!({"time": time(time_ms), "bid": bid, "ask": ask, "bid_size": bid_size, "ask_size": ask_size}),
                 ),
             };
-            object.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+            object
+                .as_object_mut()
+                .unwrap()
+                .retain(|_, value| !value.is_null());
             payload[list].as_array_mut().unwrap().push(object);
         }
         self.ask("prices", "market.update", &payload)
@@ -151,7 +192,12 @@ impl Day {
         let fills = self.home().store().fills_since(Time::EPOCH, 1000).unwrap();
         let told = |fill: &spoolgate_trading::order::Fill| {
             let at = &fill.market_time.to_string()[11..16];
-            format!("{at} {} {}@{}", fill.side.as_str(), fill.size.normalized(), fill.price.normalized())
+            format!(
+                "{at} {} {}@{}",
+                fill.side.as_str(),
+                fill.size.normalized(),
+                fill.price.normalized()
+            )
         };
         fills.iter().map(told).collect()
     }
@@ -164,11 +210,22 @@ impl Day {
 }
 
 fn failed(outcome: &Outcome) -> Vec<&str> {
-    outcome.decision.checks.iter().filter(|row| !row.passed).map(|row| &*row.name).collect()
+    outcome
+        .decision
+        .checks
+        .iter()
+        .filter(|row| !row.passed)
+        .map(|row| &*row.name)
+        .collect()
 }
 
 fn reason<'a>(outcome: &'a Outcome, check: &str) -> &'a str {
-    let row = outcome.decision.checks.iter().find(|row| row.name == check).unwrap();
+    let row = outcome
+        .decision
+        .checks
+        .iter()
+        .find(|row| row.name == check)
+        .unwrap();
     row.reason.as_deref().unwrap_or_default()
 }
 
@@ -178,77 +235,145 @@ fn when_trades_stop_and_quotes_run_on_entries_are_refused_and_exits_pass() {
     let mut day = Day::new("BTC-USD", "btcusd", "2018-04-04", Way::Import);
     day.until("16:40");
     let first = day.order("buy", "0.02", "6850", "6600", "btc-long-0");
-    assert!(first.decision.order_id.is_some(), "{:?}", first.answer.error);
+    assert!(
+        first.decision.order_id.is_some(),
+        "{:?}",
+        first.answer.error
+    );
     // Two bars after the last one closed the trade still counts as fresh.
     day.until("16:50");
     assert_eq!(day.fills(), ["16:41 buy 0.02@6867.26"]);
     let second = day.order("buy", "0.005", "6890", "6600", "btc-long-1");
-    assert_eq!(failed(&second), Vec::<&str>::new(), "{:?}", second.answer.error);
+    assert_eq!(
+        failed(&second),
+        Vec::<&str>::new(),
+        "{:?}",
+        second.answer.error
+    );
     for minute in ["16:51", "17:30", "20:00", "23:58"] {
         day.until(minute);
-        let market = day.home().state().book.markets.values().next().unwrap().clone();
+        let market = day
+            .home()
+            .state()
+            .book
+            .markets
+            .values()
+            .next()
+            .unwrap()
+            .clone();
         let (last, quote) = (market.last.unwrap(), market.quote.unwrap());
         assert_eq!(last.time, Time::parse("2018-04-04T16:48:00Z").unwrap());
-        assert!(day.place.clock.now().since_ms(quote.time) <= 120_000, "quotes are fresh at {minute}");
+        assert!(
+            day.place.clock.now().since_ms(quote.time) <= 120_000,
+            "quotes are fresh at {minute}"
+        );
         let entry = day.order("buy", "0.005", &quote.ask.to_string(), "6600", "btc-long-2");
         assert_eq!(failed(&entry), ["market_data"], "{minute}");
         assert_eq!(
             reason(&entry, "market_data"),
             "the newest trade is of 2018-04-04T16:48:00.000Z; quotes alone run on"
         );
-        assert_eq!(entry.answer.error.as_ref().unwrap().code, Code::ChecksFailed);
+        assert_eq!(
+            entry.answer.error.as_ref().unwrap().code,
+            Code::ChecksFailed
+        );
     }
     // What makes things safer goes on, and is told.
     let exit = day.limit_exit("0.01", "7000", "btc-long-0");
     assert!(exit.decision.order_id.is_some(), "{:?}", exit.answer.error);
     let told = reason(&exit, "market_data");
-    assert!(told.contains("the newest trade is of 2018-04-04T16:48"), "an exit is told: {told}");
+    assert!(
+        told.contains("the newest trade is of 2018-04-04T16:48"),
+        "an exit is told: {told}"
+    );
     let at_market = day.order("sell", "0.01", "6790", "6600", "btc-long-0");
-    assert!(at_market.decision.order_id.is_some(), "{:?}", at_market.answer.error);
+    assert!(
+        at_market.decision.order_id.is_some(),
+        "{:?}",
+        at_market.answer.error
+    );
     let stop = format!("{}-stop", first.decision.order_id.unwrap());
-    let tighter = day.ask("trend-bot", "order.tighten_stop", &json!({"order_id": stop, "new_stop": "6610"}));
+    let tighter = day.ask(
+        "trend-bot",
+        "order.tighten_stop",
+        &json!({"order_id": stop, "new_stop": "6610"}),
+    );
     assert!(tighter.answer.error.is_none(), "{:?}", tighter.answer.error);
     let cancelled = json!({"order_id": exit.decision.order_id.unwrap()});
-    assert!(day.ask("trend-bot", "order.cancel", &cancelled).answer.error.is_none());
-    // Bars fill, and none came: the entry of 16:50 and the exit wait, nothing was invented from quotes.
+    assert!(
+        day.ask("trend-bot", "order.cancel", &cancelled)
+            .answer
+            .error
+            .is_none()
+    );
+    // Bars fill, and none came: the entry of 16:50 and the exit wait, nothing was invented from
+    // quotes.
     assert_eq!(day.fills().len(), 1);
 }
 
 /// What a day did, for comparison: fills and the ledger.
-fn replay(symbol: &'static str, file: &str, date: &str, way: Way, plan: &[Planned]) -> (Vec<String>, Day) {
+fn replay(
+    symbol: &'static str,
+    file: &str,
+    date: &str,
+    way: Way,
+    plan: &[Planned],
+) -> (Vec<String>, Day) {
     let mut day = Day::new(symbol, file, date, way);
     for (minute, side, size, entry, stop, thesis) in plan {
         day.until(minute);
         let outcome = day.order(side, size, entry, stop, thesis);
-        assert!(outcome.decision.order_id.is_some(), "{minute}: {:?}", outcome.answer.error);
+        assert!(
+            outcome.decision.order_id.is_some(),
+            "{minute}: {:?}",
+            outcome.answer.error
+        );
     }
     day.until("23:59");
     (day.fills(), day)
 }
 
 /// Minute, side, size, planned entry, stop, thesis.
-type Planned = (&'static str, &'static str, &'static str, &'static str, &'static str, &'static str);
+type Planned = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+);
 
-/// A day with orders, whose fills were computed from the file by a separate Python script; twice by imports and once by updates: the same fills, and of the two the same bytes.
+/// A day with orders, whose fills were computed from the file by a separate Python script; twice by
+/// imports and once by updates: the same fills, and of the two the same bytes.
 #[track_caller]
 fn check(symbol: &'static str, file: &str, date: &str, plan: &[Planned], expect: &[&str]) {
     let (fills, mut first) = replay(symbol, file, date, Way::Import, plan);
     assert_eq!(fills, expect, "{symbol} {date}");
     let (again, mut second) = replay(symbol, file, date, Way::Import, plan);
     assert_eq!(fills, again);
-    assert_eq!(first.home().state().book.markets, second.home().state().book.markets);
+    assert_eq!(
+        first.home().state().book.markets,
+        second.home().state().book.markets
+    );
     let (one, other) = (first.ledger(), second.ledger());
     assert!(one.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() > 100_000);
-    assert!(one == other, "{symbol} {date}: two runs of the same day wrote different ledgers");
+    assert!(
+        one == other,
+        "{symbol} {date}: two runs of the same day wrote different ledgers"
+    );
     let (updated, mut third) = replay(symbol, file, date, Way::Update, plan);
     assert_eq!(fills, updated, "updates fill as imports do");
-    // Orders are numbered by lines, of which an update writes fewer: all but the orders is the same.
+    // Orders are numbered by lines, of which an update writes fewer: all but the orders is the
+    // same.
     let book = |day: &mut Day| {
         let book = &day.home().state().book;
         (
             book.account.clone(),
             book.markets.clone(),
-            book.positions.values().map(|held| held.size).collect::<Vec<_>>(),
+            book.positions
+                .values()
+                .map(|held| held.size)
+                .collect::<Vec<_>>(),
         )
     };
     assert_eq!(book(&mut first), book(&mut third));
@@ -301,7 +426,11 @@ fn ether_on_the_day_its_trades_stopped() {
         ("08:00", "sell", "0.5", "405", "412", "eth-short-0"),
         ("15:00", "buy", "0.3", "373", "365", "eth-long-1"),
     ];
-    let fills =
-        ["01:41 buy 0.5@406.64", "02:35 sell 0.5@400.79", "08:01 sell 0.5@404.35", "15:01 buy 0.3@373.83"];
+    let fills = [
+        "01:41 buy 0.5@406.64",
+        "02:35 sell 0.5@400.79",
+        "08:01 sell 0.5@404.35",
+        "15:01 buy 0.3@373.83",
+    ];
     check("ETH-USD", "ethusd", "2018-04-04", &plan, &fills);
 }

@@ -1,4 +1,5 @@
-//! Files of funding rates: what is read of them, and that only what is due is charged, with a word on every other rate.
+//! Files of funding rates: what is read of them, and that only what is due is charged, with a word
+//! on every other rate.
 
 use crate::kit::{Scratch, spoolgate, succeed};
 use serde_json::Value;
@@ -11,7 +12,10 @@ fn read(body: &str) -> Result<(Vec<Rate>, RateReport), ImportError> {
 }
 
 fn told(rates: &[Rate]) -> Vec<String> {
-    rates.iter().map(|rate| format!("{} {} {}", rate.line, rate.time, rate.rate)).collect()
+    rates
+        .iter()
+        .map(|rate| format!("{} {} {}", rate.line, rate.time, rate.rate))
+        .collect()
 }
 
 #[test]
@@ -38,7 +42,11 @@ fn rates_are_read_in_every_common_form() {
     ] {
         let (rates, _) = read(body).unwrap_or_else(|error| panic!("{body}: {error}"));
         assert_eq!(rates.len(), 1, "{body}");
-        assert_eq!(rates[0].time.to_string(), "2026-01-05T08:00:00.000Z", "{body}");
+        assert_eq!(
+            rates[0].time.to_string(),
+            "2026-01-05T08:00:00.000Z",
+            "{body}"
+        );
         assert_eq!(rates[0].rate.normalized().to_string(), "-0.0001", "{body}");
     }
 }
@@ -49,12 +57,23 @@ fn what_is_dropped_is_counted() {
                     2026-01-05T09:00:00Z,0.0001\n2026-01-05T16:00:00Z,1\n2026-01-05T16:00:00Z,-1\nnever,0.1\n"
         .to_owned();
     for n in 0..100 {
-        body.push_str(&format!("{},0.00010000000001\n", 1_700_000_000 - 1_700_000_000 % 28_800 + n * 28_800));
+        body.push_str(&format!(
+            "{},0.00010000000001\n",
+            1_700_000_000 - 1_700_000_000 % 28_800 + n * 28_800
+        ));
     }
     let (rates, report) = read(&body).unwrap();
-    let dropped = [report.duplicates, report.off_time, report.bad_rates, report.unreadable];
+    let dropped = [
+        report.duplicates,
+        report.off_time,
+        report.bad_rates,
+        report.unreadable,
+    ];
     assert_eq!((dropped, report.rounded), ([1, 2, 2, 1], 100));
-    assert_eq!(report.rows_in, rates.len() as u64 + dropped.iter().sum::<u64>());
+    assert_eq!(
+        report.rows_in,
+        rates.len() as u64 + dropped.iter().sum::<u64>()
+    );
     assert!(rates.windows(2).all(|pair| pair[0].time < pair[1].time));
     let last = rates.last().unwrap();
     assert_eq!(
@@ -62,8 +81,14 @@ fn what_is_dropped_is_counted() {
         (2, "0.0001"),
         "the earlier line of a time stands"
     );
-    assert_eq!(report.problems[0], "line 3: line 2 has the same time; it was kept");
-    assert!(report.problems[1].starts_with("line 4: funding is due at 00:00, 08:00 and 16:00 UTC, not at"));
+    assert_eq!(
+        report.problems[0],
+        "line 3: line 2 has the same time; it was kept"
+    );
+    assert!(
+        report.problems[1]
+            .starts_with("line 4: funding is due at 00:00, 08:00 and 16:00 UTC, not at")
+    );
 }
 
 #[test]
@@ -71,19 +96,33 @@ fn a_file_that_is_none_is_refused() {
     for (body, expect) in [
         ("", "is empty"),
         ("time,rate\n", "has a header line and no row"),
-        ("time,open,high,low,close\n2026-01-05,1,1,1,1\n", "starts no file of funding rates"),
+        (
+            "time,open,high,low,close\n2026-01-05,1,1,1,1\n",
+            "starts no file of funding rates",
+        ),
         ("rate,symbol\n0.1,A\n", "the header names no time column"),
-        ("time,rate\n2026-01-05T09:00:00Z,0.1\n", "has no usable row among 1"),
+        (
+            "time,rate\n2026-01-05T09:00:00Z,0.1\n",
+            "has no usable row among 1",
+        ),
         ("time,rate\nx,0.1\n", "1 of 1 rows cannot be read"),
-        ("symbol,time,rate\nA,2026-01-05,0.1\nB,2026-01-05,0.1\n", "holds several symbols (`A`, `B`)"),
+        (
+            "symbol,time,rate\nA,2026-01-05,0.1\nB,2026-01-05,0.1\n",
+            "holds several symbols (`A`, `B`)",
+        ),
     ] {
         let message = read(body).unwrap_err().to_string();
         assert!(message.contains(expect), "{body}: {message}");
     }
     let several = b"symbol,time,rate\nA,2026-01-05,0.1\nB,2026-01-05,0.2\n";
     let (rates, report) = import_rates("x.csv", several, Some("B")).unwrap();
-    assert_eq!((told(&rates), report.other_symbols), (vec!["3 2026-01-05T00:00:00.000Z 0.2".to_owned()], 1));
-    let message = import_rates("x.csv", b"20260105,0.1\n", Some("B")).unwrap_err().to_string();
+    assert_eq!(
+        (told(&rates), report.other_symbols),
+        (vec!["3 2026-01-05T00:00:00.000Z 0.2".to_owned()], 1)
+    );
+    let message = import_rates("x.csv", b"20260105,0.1\n", Some("B"))
+        .unwrap_err()
+        .to_string();
     assert!(message.contains("no ticker or symbol column"), "{message}");
 }
 
@@ -95,7 +134,10 @@ fn the_last_time_due_is_one_of_three_a_day() {
         ("2026-01-05T08:00:00Z", "2026-01-05T08:00:00Z"),
         ("2026-01-05T23:59:59Z", "2026-01-05T16:00:00Z"),
     ] {
-        assert_eq!(last_due(Time::parse(now).unwrap()), Time::parse(due).unwrap());
+        assert_eq!(
+            last_due(Time::parse(now).unwrap()),
+            Time::parse(due).unwrap()
+        );
     }
 }
 
@@ -113,7 +155,16 @@ fn only_the_rate_due_last_is_charged() {
     let file = scratch.beside("rates.csv");
     std::fs::write(&file, &body).unwrap();
     let path = file.to_str().unwrap();
-    let dry = ["--format", "json", "market", "funding", path, "--symbol", "BTC-USD", "--dry-run"];
+    let dry = [
+        "--format",
+        "json",
+        "market",
+        "funding",
+        path,
+        "--symbol",
+        "BTC-USD",
+        "--dry-run",
+    ];
     let report: Value = serde_json::from_str(&succeed(&home, &dry)).unwrap();
     let rates = report["rates"].as_array().unwrap();
     let fates = |fate: &str| rates.iter().filter(|rate| rate["fate"] == fate).count();
@@ -121,7 +172,10 @@ fn only_the_rate_due_last_is_charged() {
     assert_eq!(fates("passed_over") + fates("ahead"), 1002);
     let args = ["market", "funding", path, "--symbol", "BTC-USD"];
     let text = succeed(&home, &args);
-    assert!(text.contains("passed over, only what was due last is charged"), "{text}");
+    assert!(
+        text.contains("passed over, only what was due last is charged"),
+        "{text}"
+    );
     assert!(text.contains("0 charged to 0 positions"), "{text}");
     let again = spoolgate(&home, &args);
     assert_eq!(again.status.code(), Some(1));
@@ -137,24 +191,55 @@ fn only_the_rate_due_last_is_charged() {
     std::fs::write(&file, "time,funding_rate\n2020-01-01,0.0001\n").unwrap();
     let late = spoolgate(&home, &args);
     assert_eq!(late.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&late.stderr).contains("the last time due: nothing is charged"));
+    assert!(
+        String::from_utf8_lossy(&late.stderr).contains("the last time due: nothing is charged")
+    );
 }
 
 #[test]
 fn one_rate_by_hand() {
     let scratch = Scratch::with_prices();
     let home = scratch.home();
-    let told = succeed(&home, &["market", "rate", "-0.00004", "--symbol", "BTC-USD"]);
+    let told = succeed(
+        &home,
+        &["market", "rate", "-0.00004", "--symbol", "BTC-USD"],
+    );
     assert!(told.starts_with("-0.00004 of BTC-USD at "), "{told}");
     for (args, code) in [
-        (["market", "rate", "0.0001", "--symbol", "BTC-USD", "--time", "2020-01-01T00:00:00Z"].as_slice(), 1),
+        (
+            [
+                "market",
+                "rate",
+                "0.0001",
+                "--symbol",
+                "BTC-USD",
+                "--time",
+                "2020-01-01T00:00:00Z",
+            ]
+            .as_slice(),
+            1,
+        ),
         (["market", "rate", "1", "--symbol", "BTC-USD"].as_slice(), 2),
-        (["market", "rate", "1e-4", "--symbol", "BTC-USD"].as_slice(), 2),
-        (["market", "rate", "0.0001", "--symbol", "NONE"].as_slice(), 1),
+        (
+            ["market", "rate", "1e-4", "--symbol", "BTC-USD"].as_slice(),
+            2,
+        ),
+        (
+            ["market", "rate", "0.0001", "--symbol", "NONE"].as_slice(),
+            1,
+        ),
     ] {
         let done = spoolgate(&home, args);
-        assert_eq!(done.status.code(), Some(code), "{args:?}: {}", crate::kit::show(&done));
+        assert_eq!(
+            done.status.code(),
+            Some(code),
+            "{args:?}: {}",
+            crate::kit::show(&done)
+        );
     }
     let all = succeed(&home, &["market", "show"]);
-    assert!(all.contains("BTC-USD") && all.contains("funding_rate"), "{all}");
+    assert!(
+        all.contains("BTC-USD") && all.contains("funding_rate"),
+        "{all}"
+    );
 }

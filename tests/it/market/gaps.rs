@@ -1,5 +1,6 @@
-//! Thirteen years of real daily bars through the venue's own fills: how many stops gap through, which of stop and target
-//! a bar that touches both fills; and crossed quotes, which are no market anywhere.
+//! Thirteen years of real daily bars through the venue's own fills: how many stops gap through,
+//! which of stop and target a bar that touches both fills; and crossed quotes, which are no market
+//! anywhere.
 
 use std::fs;
 use std::path::Path;
@@ -23,25 +24,38 @@ fn a(text: &str) -> Amount {
 }
 
 fn fixture(name: &str) -> Vec<u8> {
-    fs::read(format!("{}/tests/fixtures/market/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+    fs::read(format!(
+        "{}/tests/fixtures/market/{name}",
+        env!("CARGO_MANIFEST_DIR")
+    ))
+    .unwrap()
 }
 
 fn stocks(ticker: &str) -> Vec<Row> {
-    let options = Options { symbol_in_file: Some(ticker.to_owned()), ..Options::default() };
+    let options = Options {
+        symbol_in_file: Some(ticker.to_owned()),
+        ..Options::default()
+    };
     let name = "us-stocks-daily-2000-2013.zip";
     import(name, &fixture(name), &options).unwrap().rows
 }
 
-/// The project's own rules with one more instrument, which costs nothing to trade and takes any price and size.
+/// The project's own rules with one more instrument, which costs nothing to trade and takes any
+/// price and size.
 fn rules(symbol: &Symbol) -> Rulebook {
     let mut rules =
-        Rulebook::compile(&rule_folder::load(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap()).unwrap();
+        Rulebook::compile(&rule_folder::load(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap())
+            .unwrap();
     let mut instrument = rules.instruments.values().next().unwrap().clone();
     instrument.symbol = symbol.clone();
-    (instrument.tick, instrument.lot, instrument.min_size) = (Amount::ZERO, Amount::ZERO, Amount::ZERO);
-    (instrument.min_notional, instrument.half_spread) = (Amount::ZERO, Amount::ZERO);
-    (instrument.slippage, instrument.maker_fee, instrument.taker_fee) =
+    (instrument.tick, instrument.lot, instrument.min_size) =
         (Amount::ZERO, Amount::ZERO, Amount::ZERO);
+    (instrument.min_notional, instrument.half_spread) = (Amount::ZERO, Amount::ZERO);
+    (
+        instrument.slippage,
+        instrument.maker_fee,
+        instrument.taker_fee,
+    ) = (Amount::ZERO, Amount::ZERO, Amount::ZERO);
     instrument.bar_s = 86_400;
     rules.instruments.insert(symbol.clone(), instrument);
     rules
@@ -92,7 +106,8 @@ fn fill(book: &Book, rules: &Rulebook, symbol: &Symbol, row: Row) -> Option<Fill
     fill
 }
 
-/// Where a stop stands 2% below yesterday's close, one hit in seven or eight is a bar that opens beyond it.
+/// Where a stop stands 2% below yesterday's close, one hit in seven or eight is a bar that opens
+/// beyond it.
 #[test]
 fn stops_that_gap_through_fill_at_the_open_and_worse_than_the_stop() {
     let (mut hits, mut gaps, mut worse) = (0, 0, 0);
@@ -137,9 +152,17 @@ fn a_bar_that_touches_stop_and_target_is_stopped_out() {
         let symbol = Symbol::parse(ticker).unwrap();
         let rules = rules(&symbol);
         for row in stocks(ticker) {
-            let Row::Bar { open, high, low, .. } = row else { panic!("{row:?}") };
+            let Row::Bar {
+                open, high, low, ..
+            } = row
+            else {
+                panic!("{row:?}")
+            };
             bars += 1;
-            let (stop, target) = (open.checked_mul(a("0.99")).unwrap(), open.checked_mul(a("1.01")).unwrap());
+            let (stop, target) = (
+                open.checked_mul(a("0.99")).unwrap(),
+                open.checked_mul(a("1.01")).unwrap(),
+            );
             let (is_stop, is_target) = (low <= stop, high >= target);
             let filled = fill(&holding(&symbol, open, stop, target), &rules, &symbol, row);
             let leg = filled.map(|fill| fill.order_id.to_string());
@@ -156,20 +179,27 @@ fn a_bar_that_touches_stop_and_target_is_stopped_out() {
         }
     }
     println!(
-        "{both} of {bars} bars touch both 1% above and 1% below their open; {targets} only the upper one"
+        "{both} of {bars} bars touch both 1% above and 1% below their open; {targets} only the \
+            upper one"
     );
     assert_eq!((bars, both), (12_154, 1742));
     assert!(targets > 1000);
 }
 
-/// The real quotes of 2018-04-04 as a CSV, one in 42 crossed (in a month of real FXCM minutes it was 683 of 28,761).
+/// The real quotes of 2018-04-04 as a CSV, one in 42 crossed (in a month of real FXCM minutes it
+/// was 683 of 28,761).
 fn crossed() -> (String, u64) {
     let name = "lean-coinbase-minute-btcusd_20180404_quote.zip";
     let Import { rows, .. } = import(name, &fixture(name), &Options::default()).unwrap();
     let mut text = "time,bid,ask\n".to_owned();
     let mut crossed = 0;
     for (n, row) in rows.iter().enumerate() {
-        let Row::Quote { time_ms, bid, ask, .. } = row else { panic!("{row:?}") };
+        let Row::Quote {
+            time_ms, bid, ask, ..
+        } = row
+        else {
+            panic!("{row:?}")
+        };
         let is_crossed = n % 42 == 0;
         crossed += u64::from(is_crossed && bid != ask);
         let (bid, ask) = if is_crossed { (ask, bid) } else { (bid, ask) };
@@ -182,17 +212,33 @@ fn crossed() -> (String, u64) {
 fn crossed_quotes_are_counted_and_never_a_market() {
     let (text, crossed) = crossed();
     let got = import("q.csv", text.as_bytes(), &Options::default()).unwrap();
-    assert_eq!((got.report.rows_in, got.report.crossed_quotes, crossed), (1437, crossed, 35));
+    assert_eq!(
+        (got.report.rows_in, got.report.crossed_quotes, crossed),
+        (1437, crossed, 35)
+    );
     assert_eq!(got.report.rows_out, 1437 - crossed);
     assert_eq!(got.report.problems[0], "line 2: the ask is below the bid");
-    assert!(got.rows.iter().all(|row| matches!(row, Row::Quote { bid, ask, .. } if bid <= ask)));
+    assert!(
+        got.rows
+            .iter()
+            .all(|row| matches!(row, Row::Quote { bid, ask, .. } if bid <= ask))
+    );
     // What gets past a reader is refused by the venue.
     let symbol = Symbol::parse("BTC-USD").unwrap();
     let time_ms = Time::parse("2018-04-04T12:00:00Z").unwrap().ms();
-    let row = Row::Quote { time_ms, bid: a("6801"), ask: a("6800"), bid_size: None, ask_size: None };
+    let row = Row::Quote {
+        time_ms,
+        bid: a("6801"),
+        ask: a("6800"),
+        bid_size: None,
+        ask_size: None,
+    };
     let now = Time::from_ms(time_ms).unwrap();
     let refused = on_rows(&Book::default(), &rules(&symbol), &symbol, &[row], now).unwrap_err();
-    assert_eq!(refused.to_string(), "row 0 is no market data: it does not hold 0 < bid <= ask");
+    assert_eq!(
+        refused.to_string(),
+        "row 0 is no market data: it does not hold 0 < bid <= ask"
+    );
 }
 
 /// The report of a file needs no home and is the same for programs.
@@ -202,22 +248,49 @@ fn a_file_is_checked_without_a_home() {
     let file = folder.path().join("q.csv");
     fs::write(&file, crossed().0).unwrap();
     let nowhere = folder.path().join("nowhere");
-    let args = ["market", "import", file.to_str().unwrap(), "--symbol", "BTC-USD", "--dry-run"];
-    let report: Value =
-        serde_json::from_str(&succeed(&nowhere, &[["--format", "json"].as_slice(), &args].concat())).unwrap();
-    assert_eq!((&report["format"], &report["crossed_quotes"]), (&json!("quote_table"), &json!(35)));
-    assert_eq!((&report["rows_in"], &report["rows_out"]), (&json!(1437), &json!(1402)));
+    let args = [
+        "market",
+        "import",
+        file.to_str().unwrap(),
+        "--symbol",
+        "BTC-USD",
+        "--dry-run",
+    ];
+    let report: Value = serde_json::from_str(&succeed(
+        &nowhere,
+        &[["--format", "json"].as_slice(), &args].concat(),
+    ))
+    .unwrap();
     assert_eq!(
-        (&report["duplicates"], &report["gaps"], &report["bad_prices"]),
+        (&report["format"], &report["crossed_quotes"]),
+        (&json!("quote_table"), &json!(35))
+    );
+    assert_eq!(
+        (&report["rows_in"], &report["rows_out"]),
+        (&json!(1437), &json!(1402))
+    );
+    assert_eq!(
+        (
+            &report["duplicates"],
+            &report["gaps"],
+            &report["bad_prices"]
+        ),
         (&json!(0), &json!(0), &json!(0))
     );
     assert!(succeed(&nowhere, &args).contains("crossed quotes dropped"));
     assert!(!nowhere.exists());
     // In a home they are left out of the book.
     let scratch = Scratch::new();
-    fs::write(&file, "time,bid,ask\n1522843200,6800,6801\n1522843260,6803,6802\n").unwrap();
+    fs::write(
+        &file,
+        "time,bid,ask\n1522843200,6800,6801\n1522843260,6803,6802\n",
+    )
+    .unwrap();
     succeed(&scratch.home(), &args[..5]);
-    let shown = succeed(&scratch.home(), &["--format", "json", "market", "show", "BTC-USD"]);
+    let shown = succeed(
+        &scratch.home(),
+        &["--format", "json", "market", "show", "BTC-USD"],
+    );
     let shown: Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(
         (&shown["bid"], &shown["ask"], &shown["stale"]),

@@ -8,13 +8,19 @@ use std::io::Write as _;
 use spoolgate_market::{Edge, Format, Import, ImportError, Options, Row, RowKind, import};
 
 fn fixture(name: &str) -> Vec<u8> {
-    fs::read(format!("{}/tests/fixtures/market/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+    fs::read(format!(
+        "{}/tests/fixtures/market/{name}",
+        env!("CARGO_MANIFEST_DIR")
+    ))
+    .unwrap()
 }
 
 fn zip_of(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for (name, bytes) in members {
-        writer.start_file(*name, zip::write::SimpleFileOptions::default()).unwrap();
+        writer
+            .start_file(*name, zip::write::SimpleFileOptions::default())
+            .unwrap();
         writer.write_all(bytes).unwrap();
     }
     writer.finish().unwrap().into_inner()
@@ -31,11 +37,17 @@ fn lines(import: &Import) -> Vec<String> {
 }
 
 fn minute() -> Options {
-    Options { interval_ms: Some(60_000), ..Options::default() }
+    Options {
+        interval_ms: Some(60_000),
+        ..Options::default()
+    }
 }
 
 fn symbol(name: &str) -> Options {
-    Options { symbol_in_file: Some(name.to_owned()), ..Options::default() }
+    Options {
+        symbol_in_file: Some(name.to_owned()),
+        ..Options::default()
+    }
 }
 
 /// Imports text as `x.csv` with an interval of a minute.
@@ -62,14 +74,27 @@ fn check_clean(name: &str, got: &Import, expect: &Expect) {
     );
     assert_eq!(line(&got.rows[0]), expect.first, "{name}");
     assert_eq!(line(got.rows.last().unwrap()), expect.last, "{name}");
-    assert_eq!((report.gaps, report.longest_gap_ms), (expect.gaps, expect.longest_gap_ms), "{name}");
+    assert_eq!(
+        (report.gaps, report.longest_gap_ms),
+        (expect.gaps, expect.longest_gap_ms),
+        "{name}"
+    );
     assert_eq!(report.rounded, expect.rounded, "{name}");
     assert_eq!(
         (report.first_ms, report.last_ms),
         (got.rows[0].known_ms(), got.rows.last().unwrap().known_ms())
     );
-    let dropped = [report.duplicates, report.crossed_quotes, report.bad_prices, report.unreadable];
-    assert_eq!((dropped, report.out_of_order, report.overlaps), ([0; 4], 0, 0), "{name}");
+    let dropped = [
+        report.duplicates,
+        report.crossed_quotes,
+        report.bad_prices,
+        report.unreadable,
+    ];
+    assert_eq!(
+        (dropped, report.out_of_order, report.overlaps),
+        ([0; 4], 0, 0),
+        "{name}"
+    );
     assert!(report.problems.is_empty(), "{name}: {:?}", report.problems);
 }
 
@@ -203,14 +228,52 @@ fn real_lean_files_give_every_row() {
 fn every_symbol_of_the_real_stocks_gives_every_row() {
     let name = "us-stocks-daily-2000-2013.zip";
     let stocks = fixture(name);
-    check_error(import(name, &stocks, &Options::default()), "holds several symbols");
+    check_error(
+        import(name, &stocks, &Options::default()),
+        "holds several symbols",
+    );
     let day = "86400000";
     for (ticker, rows, first, last, gaps, longest_gap_ms) in [
-        ("AAPL", 3270, "118.56,132.06,118.5,130.31,9616100", "438.0,438.1799,429.98,430.47,19730300", 709, 7),
-        ("FB", 196, "42.05,45.0,38.0,38.2318,573576400", "27.05,28.1164,26.81,27.78,54064800", 45, 5),
-        ("GOOG", 2148, "100.01,104.06,95.96,100.335,44659000", "797.8,807.14,796.15,806.19,4346400", 463, 5),
-        ("IBM", 3270, "102.0,105.5,100.06,100.25,10807800", "200.65,202.94,199.36,202.91,3308300", 709, 7),
-        ("MSFT", 3270, "89.62,94.09,88.94,90.81,53444900", "27.72,27.98,27.52,27.95,34849700", 709, 7),
+        (
+            "AAPL",
+            3270,
+            "118.56,132.06,118.5,130.31,9616100",
+            "438.0,438.1799,429.98,430.47,19730300",
+            709,
+            7,
+        ),
+        (
+            "FB",
+            196,
+            "42.05,45.0,38.0,38.2318,573576400",
+            "27.05,28.1164,26.81,27.78,54064800",
+            45,
+            5,
+        ),
+        (
+            "GOOG",
+            2148,
+            "100.01,104.06,95.96,100.335,44659000",
+            "797.8,807.14,796.15,806.19,4346400",
+            463,
+            5,
+        ),
+        (
+            "IBM",
+            3270,
+            "102.0,105.5,100.06,100.25,10807800",
+            "200.65,202.94,199.36,202.91,3308300",
+            709,
+            7,
+        ),
+        (
+            "MSFT",
+            3270,
+            "89.62,94.09,88.94,90.81,53444900",
+            "27.72,27.98,27.52,27.95,34849700",
+            709,
+            7,
+        ),
     ] {
         let got = import(name, &stocks, &symbol(ticker)).unwrap();
         let opened_ms = match ticker {
@@ -219,10 +282,19 @@ fn every_symbol_of_the_real_stocks_gives_every_row() {
             _ => 951_868_800_000,
         };
         assert_eq!(line(&got.rows[0]), format!("bar,{opened_ms},{day},{first}"));
-        assert_eq!(line(got.rows.last().unwrap()), format!("bar,1362096000000,{day},{last}"));
+        assert_eq!(
+            line(got.rows.last().unwrap()),
+            format!("bar,1362096000000,{day},{last}")
+        );
         let report = &got.report;
-        assert_eq!((report.rows_in, report.rows_out, report.other_symbols), (rows, rows, 12_154 - rows));
-        assert_eq!((report.gaps, report.longest_gap_ms), (gaps, longest_gap_ms * 86_400_000));
+        assert_eq!(
+            (report.rows_in, report.rows_out, report.other_symbols),
+            (rows, rows, 12_154 - rows)
+        );
+        assert_eq!(
+            (report.gaps, report.longest_gap_ms),
+            (gaps, longest_gap_ms * 86_400_000)
+        );
         assert!(report.problems.is_empty() && report.rounded == 0);
     }
 }
@@ -232,9 +304,18 @@ fn a_symbol_is_taken_out_of_a_file_of_many() {
     let csv = fixture("us-stocks-daily-excerpt.csv");
     for (ticker, rows, first, last, gaps, longest_gap_ms) in EXCERPT {
         let got = import("us-stocks-daily-excerpt.csv", &csv, &symbol(ticker)).unwrap();
-        assert_eq!((line(&got.rows[0]), line(got.rows.last().unwrap())), (first.to_owned(), last.to_owned()));
-        assert_eq!((got.report.rows_out, got.report.other_symbols), (rows, 40 - rows));
-        assert_eq!((got.report.gaps, got.report.longest_gap_ms), (gaps, longest_gap_ms));
+        assert_eq!(
+            (line(&got.rows[0]), line(got.rows.last().unwrap())),
+            (first.to_owned(), last.to_owned())
+        );
+        assert_eq!(
+            (got.report.rows_out, got.report.other_symbols),
+            (rows, 40 - rows)
+        );
+        assert_eq!(
+            (got.report.gaps, got.report.longest_gap_ms),
+            (gaps, longest_gap_ms)
+        );
         assert_eq!(got.report.interval_ms, Some(86_400_000));
         assert_eq!(got.report.format, Format::BarTable);
     }
@@ -242,14 +323,23 @@ fn a_symbol_is_taken_out_of_a_file_of_many() {
         import("us-stocks-daily.csv", &csv, &Options::default()),
         "holds several symbols (`AAPL`, `FB`, `MSFT`)",
     );
-    check_error(import("us-stocks-daily.csv", &csv, &symbol("aapl")), "no row of `aapl`, only of `AAPL`");
+    check_error(
+        import("us-stocks-daily.csv", &csv, &symbol("aapl")),
+        "no row of `aapl`, only of `AAPL`",
+    );
     check_error(
         import("x.csv", b"time,bid,ask\n2020-01-01,1,2\n", &symbol("A")),
         "no ticker or symbol column to look for `A`",
     );
-    let one =
-        import("x-1d.csv", b"Symbol,Date,Open,High,Low,Close\nA,2020-01-01,1,2,1,2\n", &Options::default());
-    assert_eq!(lines(&one.unwrap()), ["bar,1577836800000,86400000,1,2,1,2,"]);
+    let one = import(
+        "x-1d.csv",
+        b"Symbol,Date,Open,High,Low,Close\nA,2020-01-01,1,2,1,2\n",
+        &Options::default(),
+    );
+    assert_eq!(
+        lines(&one.unwrap()),
+        ["bar,1577836800000,86400000,1,2,1,2,"]
+    );
 }
 
 /// Ticker, rows, first, last, gaps, longest gap of the excerpt.
@@ -286,46 +376,114 @@ fn funding_rates_are_refused() {
     for name in ["lean-binance-funding-btcusd.csv", "btcusd.csv"] {
         check_error(
             import(name, &csv, &Options::default()),
-            "holds funding rates, which are no rows; charge what is due with `spoolgate market funding`",
+            "holds funding rates, which are no rows; charge what is due with `spoolgate market \
+                funding`",
         );
     }
-    check_error(text("calc_time,funding_interval_hours,last_funding_rate\n1,8,0.1\n"), "holds funding rates");
+    check_error(
+        text("calc_time,funding_interval_hours,last_funding_rate\n1,8,0.1\n"),
+        "holds funding rates",
+    );
 }
 
 #[track_caller]
 fn check_error(got: Result<Import, ImportError>, expect: &str) {
     let message = got.expect_err("the file should be refused").to_string();
-    assert!(message.contains(expect), "`{message}` does not say `{expect}`");
-    assert!(!message.ends_with('.') && !message.contains('\n') && message.len() < 1000, "{message}");
+    assert!(
+        message.contains(expect),
+        "`{message}` does not say `{expect}`"
+    );
+    assert!(
+        !message.ends_with('.') && !message.contains('\n') && message.len() < 1000,
+        "{message}"
+    );
 }
 
 #[test]
 fn unpacked_lean_files_are_read_by_their_names() {
-    let (day, rows) = ("20180404_btcusd_minute_trade.csv", b"0,1,2,1,2,5\n60000,2,3,1.5,2.5,6\n");
-    let expect = ["bar,1522800000000,60000,1,2,1,2,5", "bar,1522800060000,60000,2,3,1.5,2.5,6"];
-    assert_eq!(lines(&import(day, rows, &Options::default()).unwrap()), expect);
-    assert_eq!(lines(&import(&format!("/a/b/{day}"), rows, &Options::default()).unwrap()), expect);
+    let (day, rows) = (
+        "20180404_btcusd_minute_trade.csv",
+        b"0,1,2,1,2,5\n60000,2,3,1.5,2.5,6\n",
+    );
+    let expect = [
+        "bar,1522800000000,60000,1,2,1,2,5",
+        "bar,1522800060000,60000,2,3,1.5,2.5,6",
+    ];
+    assert_eq!(
+        lines(&import(day, rows, &Options::default()).unwrap()),
+        expect
+    );
+    assert_eq!(
+        lines(&import(&format!("/a/b/{day}"), rows, &Options::default()).unwrap()),
+        expect
+    );
     // Lean names its zips by the day alone; the inner name says the rest.
     assert_eq!(
-        lines(&import("20180404_trade.zip", &zip_of(&[(day, rows)]), &Options::default()).unwrap()),
+        lines(
+            &import(
+                "20180404_trade.zip",
+                &zip_of(&[(day, rows)]),
+                &Options::default()
+            )
+            .unwrap()
+        ),
         expect
     );
     // And the outer name says what the inner does not.
-    assert_eq!(lines(&import(day, &zip_of(&[("a.csv", rows)]), &Options::default()).unwrap()), expect);
-    check_error(import("btcusd_minute_trade.csv", rows, &Options::default()), "its name holds no date");
+    assert_eq!(
+        lines(&import(day, &zip_of(&[("a.csv", rows)]), &Options::default()).unwrap()),
+        expect
+    );
     check_error(
-        import("20180404_btcusd_minute_quote.csv", rows, &Options::default()),
+        import("btcusd_minute_trade.csv", rows, &Options::default()),
+        "its name holds no date",
+    );
+    check_error(
+        import(
+            "20180404_btcusd_minute_quote.csv",
+            rows,
+            &Options::default(),
+        ),
         "its name is not Lean's",
     );
-    check_error(import("20180404_btcusd_minute.csv", b"20180404,1,2,1,2,5\n", &minute()), "is not Lean's");
-    check_error(import("20180404_x_trade.csv", rows, &Options::default()), "say it with --interval");
-    assert_eq!(lines(&import("20180404_x_trade.csv", rows, &minute()).unwrap()), expect);
-    let close = Options { at_end_of: Some(Edge::Close), ..minute() };
-    check_error(import(day, rows, &close), "a lean trade file, whose times are always when a bar opens");
+    check_error(
+        import(
+            "20180404_btcusd_minute.csv",
+            b"20180404,1,2,1,2,5\n",
+            &minute(),
+        ),
+        "is not Lean's",
+    );
+    check_error(
+        import("20180404_x_trade.csv", rows, &Options::default()),
+        "say it with --interval",
+    );
+    assert_eq!(
+        lines(&import("20180404_x_trade.csv", rows, &minute()).unwrap()),
+        expect
+    );
+    let close = Options {
+        at_end_of: Some(Edge::Close),
+        ..minute()
+    };
+    check_error(
+        import(day, rows, &close),
+        "a lean trade file, whose times are always when a bar opens",
+    );
     let late = format!("{}86400000,1,2,1,2,5\n", "0,1,2,1,2,5\n".repeat(100));
     let got = import(day, late.as_bytes(), &Options::default()).unwrap();
-    assert_eq!((got.report.unreadable, got.report.duplicates, got.report.rows_out), (1, 99, 1));
-    assert_eq!(got.report.problems[0], "line 101: `86400000` is not a time in milliseconds since midnight");
+    assert_eq!(
+        (
+            got.report.unreadable,
+            got.report.duplicates,
+            got.report.rows_out
+        ),
+        (1, 99, 1)
+    );
+    assert_eq!(
+        got.report.problems[0],
+        "line 101: `86400000` is not a time in milliseconds since midnight"
+    );
     let hours = b"20141201 00:00,300,370,300,370,0.05\n20141201 01:00,300,370,300,370,0.05\n";
     let got = import("x_hour_trade.csv", hours, &Options::default()).unwrap();
     assert_eq!(got.rows[1].known_ms() - got.rows[0].known_ms(), 3_600_000);
@@ -335,11 +493,36 @@ fn unpacked_lean_files_are_read_by_their_names() {
 fn lean_quotes_are_known_when_their_bar_closes() {
     let rows = "0,9,9,9,10,1,12,12,12,11,2\n60000,9,9,9,10,1,12,12,12,9.5,2\n120000,,,,,,12,12,12,11,2\n\
                 180000,9,9,9,10,5e-08,11,11,11,10,0.0\n";
-    let got = import("20180404_x_minute_quote.csv", rows.as_bytes(), &Options::default()).unwrap();
-    assert_eq!(lines(&got), ["quote,1522800060000,10,11,1,2", "quote,1522800240000,10,10,0.00000005,0.0"]);
+    let got = import(
+        "20180404_x_minute_quote.csv",
+        rows.as_bytes(),
+        &Options::default(),
+    )
+    .unwrap();
+    assert_eq!(
+        lines(&got),
+        [
+            "quote,1522800060000,10,11,1,2",
+            "quote,1522800240000,10,10,0.00000005,0.0"
+        ]
+    );
     let report = &got.report;
-    assert_eq!((report.crossed_quotes, report.bad_prices, report.gaps, report.rounded), (1, 1, 1, 0));
-    assert_eq!(report.problems, ["line 3: a side of the quote is empty", "line 2: the ask is below the bid"]);
+    assert_eq!(
+        (
+            report.crossed_quotes,
+            report.bad_prices,
+            report.gaps,
+            report.rounded
+        ),
+        (1, 1, 1, 0)
+    );
+    assert_eq!(
+        report.problems,
+        [
+            "line 3: a side of the quote is empty",
+            "line 2: the ask is below the bid"
+        ]
+    );
 }
 
 #[test]
@@ -347,17 +530,35 @@ fn headers_are_read_in_any_common_spelling() {
     let expect = ["bar,1522886400000,60000,1,3,0.5,2,10"];
     for (header, row) in [
         ("time,open,high,low,close,volume", "1522886400,1,3,0.5,2,10"),
-        ("Timestamp,Open,High,Low,Close,Volume", "1522886400000,1,3,0.5,2,10"),
+        (
+            "Timestamp,Open,High,Low,Close,Volume",
+            "1522886400000,1,3,0.5,2,10",
+        ),
         ("DATE,OPEN,HIGH,LOW,CLOSE,VOL", "2018-04-05,1,3,0.5,2,10"),
-        ("datetime,close,low,high,open,vol", "2018-04-05 00:00:00+00:00,2,0.5,3,1,10"),
-        ("Open Time,open,high,low,close,volume,close_time", "1522886400000000,1,3,0.5,2,10,x"),
-        ("ts,open,high,low,close,volume,Adj Close", "1522886400000000000,1,3,0.5,2,10,"),
+        (
+            "datetime,close,low,high,open,vol",
+            "2018-04-05 00:00:00+00:00,2,0.5,3,1,10",
+        ),
+        (
+            "Open Time,open,high,low,close,volume,close_time",
+            "1522886400000000,1,3,0.5,2,10,x",
+        ),
+        (
+            "ts,open,high,low,close,volume,Adj Close",
+            "1522886400000000000,1,3,0.5,2,10,",
+        ),
         (
             "\"time\",\"open\",\"high\",\"low\",\"close\",\"volume\"",
             "\"2018-04-05T00:00:00Z\",1,\"3\",0.5,2,10",
         ),
-        (" time , open , high , low , close , volume ", " 2018-04-05 00:00:00 , 1 , 3 , 0.5 , 2 , 10 "),
-        ("symbol,date,open,high,low,close,volume", "\"A,B\",20180405,1,3,0.5,2,10"),
+        (
+            " time , open , high , low , close , volume ",
+            " 2018-04-05 00:00:00 , 1 , 3 , 0.5 , 2 , 10 ",
+        ),
+        (
+            "symbol,date,open,high,low,close,volume",
+            "\"A,B\",20180405,1,3,0.5,2,10",
+        ),
     ] {
         for body in [
             format!("{header}\n{row}\n"),
@@ -369,11 +570,21 @@ fn headers_are_read_in_any_common_spelling() {
         }
     }
     let got = text("time,bid,ask\n2018-04-05,1,1.5\n2018-04-06,1,2\n").unwrap();
-    assert_eq!(lines(&got), ["quote,1522886400000,1,1.5,,", "quote,1522972800000,1,2,,"]);
-    let got =
-        import("q.csv", b"ts,ask,bid,ask_size,bid_size\n1522886400,2,1,,7e1\n", &Options::default()).unwrap();
+    assert_eq!(
+        lines(&got),
+        ["quote,1522886400000,1,1.5,,", "quote,1522972800000,1,2,,"]
+    );
+    let got = import(
+        "q.csv",
+        b"ts,ask,bid,ask_size,bid_size\n1522886400,2,1,,7e1\n",
+        &Options::default(),
+    )
+    .unwrap();
     assert_eq!(lines(&got), ["quote,1522886400000,1,2,70,"]);
-    assert_eq!((got.report.interval_ms, got.report.format), (None, Format::QuoteTable));
+    assert_eq!(
+        (got.report.interval_ms, got.report.format),
+        (None, Format::QuoteTable)
+    );
     assert_eq!(got.rows[0].kind(), RowKind::Quote);
 }
 
@@ -381,34 +592,74 @@ fn headers_are_read_in_any_common_spelling() {
 #[test]
 fn bars_of_bid_and_ask_are_quotes_of_their_close() {
     let body = "DateTime,BidOpen,BidHigh,BidLow,BidClose,AskOpen,AskHigh,AskLow,AskClose\n\
-                2018-04-05 00:00:00,1,1,1,1.10,2,2,2,1.11\n2018-04-05 00:01:00,1,1,1,1.12,2,2,2,1.11\n\
+                2018-04-05 00:00:00,1,1,1,1.10,2,2,2,1.11\n2018-04-05 \
+                    00:01:00,1,1,1,1.12,2,2,2,1.11\n\
                 2018-04-05 00:02:00,1,1,1,1.12,2,2,2,\n2018-04-05 00:03:00,1,1,1,1.12,2,2,2,1.12\n";
     let got = text(body).unwrap();
-    assert_eq!(lines(&got), ["quote,1522886460000,1.10,1.11,,", "quote,1522886640000,1.12,1.12,,"]);
+    assert_eq!(
+        lines(&got),
+        [
+            "quote,1522886460000,1.10,1.11,,",
+            "quote,1522886640000,1.12,1.12,,"
+        ]
+    );
     let report = &got.report;
-    assert_eq!((report.format, report.crossed_quotes, report.bad_prices), (Format::QuoteBarTable, 1, 1));
+    assert_eq!(
+        (report.format, report.crossed_quotes, report.bad_prices),
+        (Format::QuoteBarTable, 1, 1)
+    );
     assert_eq!((report.gaps, report.longest_gap_ms), (1, 180_000));
     // Stamped at their end, they are known then.
-    let close = Options { at_end_of: Some(Edge::Close), ..minute() };
+    let close = Options {
+        at_end_of: Some(Edge::Close),
+        ..minute()
+    };
     let got = import("x.csv", body.as_bytes(), &close).unwrap();
     assert_eq!(lines(&got)[0], "quote,1522886400000,1.10,1.11,,");
     let named = "time,bid_close,ask_close,bid_size,ask_size\n2018-04-05,1,2,3,4\n";
-    assert_eq!(lines(&text(named).unwrap()), ["quote,1522886460000,1,2,3,4"]);
-    check_error(import("x.csv", named.as_bytes(), &Options::default()), "say it with --interval");
+    assert_eq!(
+        lines(&text(named).unwrap()),
+        ["quote,1522886460000,1,2,3,4"]
+    );
+    check_error(
+        import("x.csv", named.as_bytes(), &Options::default()),
+        "say it with --interval",
+    );
 }
 
 #[test]
 fn headers_that_leave_a_guess_are_refused() {
     for (body, expect) in [
-        ("date,time,open,high,low,close\n", "has both `date` and `time`; keep the one to read"),
+        (
+            "date,time,open,high,low,close\n",
+            "has both `date` and `time`; keep the one to read",
+        ),
         ("time,open,high,close\n1,1,1,1\n", "has no column `low`"),
         ("time,bid\n1,1\n", "has no column `ask`"),
-        ("time,bid_close,ask\n1,1,1\n", "has bars and quotes; split them"),
-        ("time,BidOpen,BidClose\n1,1,1\n", "has no column `ask_close`"),
-        ("time,price\n1,1\n", "has neither `open,high,low,close` nor `bid,ask`"),
-        ("time,open,high,low,close,bid,ask\n", "has bars and quotes; split them"),
-        ("time,open,high,low,close,volume,vol\n", "has both `volume` and `vol`"),
-        ("when,open,high,low,close\n2018-04-05,1,1,1,1\n", "it names no time column"),
+        (
+            "time,bid_close,ask\n1,1,1\n",
+            "has bars and quotes; split them",
+        ),
+        (
+            "time,BidOpen,BidClose\n1,1,1\n",
+            "has no column `ask_close`",
+        ),
+        (
+            "time,price\n1,1\n",
+            "has neither `open,high,low,close` nor `bid,ask`",
+        ),
+        (
+            "time,open,high,low,close,bid,ask\n",
+            "has bars and quotes; split them",
+        ),
+        (
+            "time,open,high,low,close,volume,vol\n",
+            "has both `volume` and `vol`",
+        ),
+        (
+            "when,open,high,low,close\n2018-04-05,1,1,1,1\n",
+            "it names no time column",
+        ),
         ("2018-04-05,1,1,1\n", "this has 4"),
         ("2018-04-05,1,1,1,1,1\n", "it is no header"),
     ] {
@@ -420,7 +671,8 @@ fn headers_that_leave_a_guess_are_refused() {
 fn binance_klines_are_read_in_every_packing() {
     let rows = "1499040000000,0.01634790,0.80000000,0.01575800,0.01577100,148976.11427815,1499644799999,\
                 2434.19055334,308,1756.87402397,28.46694368,0\n";
-    let expect = ["bar,1499040000000,60000,0.01634790,0.80000000,0.01575800,0.01577100,148976.11427815"];
+    let expect =
+        ["bar,1499040000000,60000,0.01634790,0.80000000,0.01575800,0.01577100,148976.11427815"];
     let micro = rows.replace("1499040000000,", "1499040000000000,");
     for body in [rows, micro.as_str()] {
         let name = "BTCUSDT-1m-2025-01";
@@ -428,7 +680,10 @@ fn binance_klines_are_read_in_every_packing() {
         assert_eq!(got.report.format, Format::BinanceKlines);
         assert_eq!(lines(&got), expect);
         let zipped = zip_of(&[(&format!("{name}.csv"), body.as_bytes())]);
-        assert_eq!(lines(&import("a.zip", &zipped, &Options::default()).unwrap()), expect);
+        assert_eq!(
+            lines(&import("a.zip", &zipped, &Options::default()).unwrap()),
+            expect
+        );
     }
     check_error(
         import("BTCUSDT-1M-2025.csv", rows.as_bytes(), &Options::default()),
@@ -451,23 +706,58 @@ fn the_interval_is_named_asked_or_agreed() {
     let interval = |name: &str, steps_ms: &[i64], options: &Options| {
         import(name, &rows(steps_ms), options).map(|got| got.report.interval_ms.unwrap())
     };
-    assert_eq!(interval("x.csv", &[60_000, 60_000, 60_000], &none).unwrap(), 60_000);
-    assert_eq!(interval("x.csv", &[60_000, 60_000, 180_000, 60_000], &none).unwrap(), 60_000);
+    assert_eq!(
+        interval("x.csv", &[60_000, 60_000, 60_000], &none).unwrap(),
+        60_000
+    );
+    assert_eq!(
+        interval("x.csv", &[60_000, 60_000, 180_000, 60_000], &none).unwrap(),
+        60_000
+    );
     assert_eq!(interval("btc-5m.csv", &[300_000], &none).unwrap(), 300_000);
-    assert_eq!(interval("BTC_Daily.csv", &[86_400_000], &none).unwrap(), 86_400_000);
-    assert_eq!(interval("minute-1d.csv", &[60_000], &minute()).unwrap(), 60_000);
+    assert_eq!(
+        interval("BTC_Daily.csv", &[86_400_000], &none).unwrap(),
+        86_400_000
+    );
+    assert_eq!(
+        interval("minute-1d.csv", &[60_000], &minute()).unwrap(),
+        60_000
+    );
     assert_eq!(interval("x-1m.csv", &[60_000], &minute()).unwrap(), 60_000);
     for (name, steps_ms, options, expect) in [
-        ("x.csv", vec![60_000, 60_000], &none, "say it with --interval"),
+        (
+            "x.csv",
+            vec![60_000, 60_000],
+            &none,
+            "say it with --interval",
+        ),
         ("x.csv", vec![], &none, "say it with --interval"),
         ("x.csv", vec![1, 1, 1], &none, "say it with --interval"),
-        ("x.csv", vec![60_000, 30_000, 60_000, 60_000], &none, "say it with --interval"),
-        ("x-daily.csv", vec![86_400_000], &minute(), "is named as 1d bars and --interval says 1m"),
-        ("x-daily.csv", vec![60_000, 60_000], &none, "has bars 1m apart where they should last 1d"),
+        (
+            "x.csv",
+            vec![60_000, 30_000, 60_000, 60_000],
+            &none,
+            "say it with --interval",
+        ),
+        (
+            "x-daily.csv",
+            vec![86_400_000],
+            &minute(),
+            "is named as 1d bars and --interval says 1m",
+        ),
+        (
+            "x-daily.csv",
+            vec![60_000, 60_000],
+            &none,
+            "has bars 1m apart where they should last 1d",
+        ),
     ] {
         check_error(import(name, &rows(&steps_ms), options), expect);
     }
-    let zero = Options { interval_ms: Some(0), ..Options::default() };
+    let zero = Options {
+        interval_ms: Some(0),
+        ..Options::default()
+    };
     check_error(import("x.csv", &rows(&[]), &zero), "an interval of 0 ms");
     let got = import("x.csv", &rows(&[60_000, 60_000, 30_000, 90_000]), &minute()).unwrap();
     assert_eq!((got.report.overlaps, got.report.gaps), (1, 1));
@@ -475,10 +765,21 @@ fn the_interval_is_named_asked_or_agreed() {
 
 #[test]
 fn times_at_the_close_are_moved_to_the_open() {
-    let options = Options { at_end_of: Some(Edge::Close), ..minute() };
-    let got = import("x.csv", b"time,open,high,low,close\n1522886460,1,1,1,1\n", &options).unwrap();
+    let options = Options {
+        at_end_of: Some(Edge::Close),
+        ..minute()
+    };
+    let got = import(
+        "x.csv",
+        b"time,open,high,low,close\n1522886460,1,1,1,1\n",
+        &options,
+    )
+    .unwrap();
     assert_eq!(lines(&got), ["bar,1522886400000,60000,1,1,1,1,"]);
-    assert_eq!((got.report.first_ms, got.report.last_ms), (1_522_886_460_000, 1_522_886_460_000));
+    assert_eq!(
+        (got.report.first_ms, got.report.last_ms),
+        (1_522_886_460_000, 1_522_886_460_000)
+    );
 }
 
 #[test]
@@ -506,15 +807,31 @@ fn order_duplicates_and_impossible_bars_are_counted() {
         ]
     );
     let report = &got.report;
-    assert_eq!((report.rows_in, report.rows_out, report.unreadable), (10, 5, 0));
-    assert_eq!((report.duplicates, report.out_of_order, report.bad_prices, report.rounded), (1, 3, 4, 2));
+    assert_eq!(
+        (report.rows_in, report.rows_out, report.unreadable),
+        (10, 5, 0)
+    );
+    assert_eq!(
+        (
+            report.duplicates,
+            report.out_of_order,
+            report.bad_prices,
+            report.rounded
+        ),
+        (1, 3, 4, 2)
+    );
     assert_eq!((report.gaps, report.longest_gap_ms), (1, 300_000));
     assert_eq!(report.problems.len(), 8);
     assert_eq!(report.problems[0], "line 6: a price is zero or below");
-    assert_eq!(report.problems[7], "line 5: an earlier line has the same time; the earlier one was kept");
+    assert_eq!(
+        report.problems[7],
+        "line 5: an earlier line has the same time; the earlier one was kept"
+    );
     let json = serde_json::to_string(report).unwrap();
     assert!(
-        json.starts_with(r#"{"file":"x.csv","format":"bar_table","interval_ms":60000,"rows_in":10,"#),
+        json.starts_with(
+            r#"{"file":"x.csv","format":"bar_table","interval_ms":60000,"rows_in":10,"#
+        ),
         "{json}"
     );
     check_error(
@@ -526,12 +843,17 @@ fn order_duplicates_and_impossible_bars_are_counted() {
 #[test]
 fn one_unreadable_row_in_a_hundred_is_dropped_and_more_refuse_the_file() {
     let good = |count: i64| -> String {
-        (0..count).map(|n| format!("{},1,1,1,1\n", 1_522_886_400 + 60 * n)).collect()
+        (0..count)
+            .map(|n| format!("{},1,1,1,1\n", 1_522_886_400 + 60 * n))
+            .collect()
     };
     let header = "time,open,high,low,close\n";
     let got = text(&format!("{header}{}junk\n", good(99))).unwrap();
     assert_eq!((got.report.unreadable, got.report.rows_out), (1, 99));
-    assert_eq!(got.report.problems, ["line 101: the row has 1 fields, expected 5"]);
+    assert_eq!(
+        got.report.problems,
+        ["line 101: the row has 1 fields, expected 5"]
+    );
     check_error(
         text(&format!("{header}junk\n{}", good(98))),
         "line 2: the row has 1 fields, expected 5; 1 of 99 rows",
@@ -540,20 +862,43 @@ fn one_unreadable_row_in_a_hundred_is_dropped_and_more_refuse_the_file() {
         ("04/05/2018,1,1,1,1", "`04/05/2018` is not a time"),
         ("1522886400,nan,1,1,1", "`nan` is not a price"),
         ("1522886400,1e2,1,1,1", "`1e2` is not a price"),
-        ("1522886400,1,1,1,1000000000000", "`1000000000000` is not a price"),
+        (
+            "1522886400,1,1,1,1000000000000",
+            "`1000000000000` is not a price",
+        ),
         ("1522886400,1,1,1,\"1", "a quote is not closed on the line"),
         ("1522886400,\"1\"00,100,1,1", "or stands inside a field"),
-        ("1522886400,\u{1b}[31m,1,1,1", "`\\u{1b}[31m` is not a price"),
+        (
+            "1522886400,\u{1b}[31m,1,1,1",
+            "`\\u{1b}[31m` is not a price",
+        ),
     ] {
         check_error(text(&format!("{header}{row}\n{}", good(5))), expect);
     }
     let mut binary = format!("{header}{}", good(99)).into_bytes();
     binary.extend(b"1522886400,\xff,1,1,1\n");
-    assert_eq!(import("x.csv", &binary, &minute()).unwrap().report.unreadable, 1);
+    assert_eq!(
+        import("x.csv", &binary, &minute())
+            .unwrap()
+            .report
+            .unreadable,
+        1
+    );
     // A stray quote spoils its own row and swallows nothing.
-    let body = format!("{header}{}\"1522880000,1,1,1,1\n{}", good(50), good(150).replace("15228", "15238"));
+    let body = format!(
+        "{header}{}\"1522880000,1,1,1,1\n{}",
+        good(50),
+        good(150).replace("15228", "15238")
+    );
     let got = text(&body).unwrap();
-    assert_eq!((got.report.rows_in, got.report.rows_out, got.report.unreadable), (201, 200, 1));
+    assert_eq!(
+        (
+            got.report.rows_in,
+            got.report.rows_out,
+            got.report.unreadable
+        ),
+        (201, 200, 1)
+    );
 }
 
 #[test]
@@ -566,27 +911,51 @@ fn malformed_files_are_refused_with_their_name() {
     for (bytes, expect) in [
         (Vec::new(), "`x.csv` is empty"),
         (b"\xef\xbb\xbf\r\n\n".to_vec(), "is empty"),
-        (b"time,open,high,low,close\n".to_vec(), "has a header line and no row"),
+        (
+            b"time,open,high,low,close\n".to_vec(),
+            "has a header line and no row",
+        ),
         (trade[..trade.len() / 2].to_vec(), "cannot unpack `x.csv`"),
         (trade[..trade.len() - 1].to_vec(), "cannot unpack"),
         (b"PK\x03\x04".to_vec(), "cannot unpack"),
         (zip_of(&[]), "holds 0 files, expected one"),
-        (zip_of(&[("a.csv", text_row), ("b.csv", text_row)]), "holds 2 files, expected one"),
+        (
+            zip_of(&[("a.csv", text_row), ("b.csv", text_row)]),
+            "holds 2 files, expected one",
+        ),
         (zip_of(&[("a.csv", b"")]), "is empty"),
-        (zip_of(&[("a.zip", &zip_of(&[("a.csv", text_row)]))]), "packed twice"),
+        (
+            zip_of(&[("a.zip", &zip_of(&[("a.csv", text_row)]))]),
+            "packed twice",
+        ),
         (bomb, "holds more than 67108864 bytes"),
         (vec![b'1'; (64 << 20) + 1], "holds more than 67108864 bytes"),
         (vec![0x1f, 0x8b, 8, 0], "gunzip"),
         (vec![0, 1, 2, 3, 0xff], "is not UTF-8 text at line 1"),
-        ("time,bid,ask\n".encode_utf16().flat_map(u16::to_le_bytes).collect(), "is not UTF-8 text"),
+        (
+            "time,bid,ask\n"
+                .encode_utf16()
+                .flat_map(u16::to_le_bytes)
+                .collect(),
+            "is not UTF-8 text",
+        ),
         (b"\x89PNG\r\n\x1a\n".to_vec(), "is not UTF-8 text"),
         (long.clone().into_bytes(), "the line is 1048576 bytes long"),
-        (format!("time,bid,ask\n{long},1,2\n").into_bytes(), "line 2: the line is 1048580 bytes long"),
-        (b"<html><body>429</body></html>\n".to_vec(), "it names no time column"),
+        (
+            format!("time,bid,ask\n{long},1,2\n").into_bytes(),
+            "line 2: the line is 1048580 bytes long",
+        ),
+        (
+            b"<html><body>429</body></html>\n".to_vec(),
+            "it names no time column",
+        ),
     ] {
         check_error(import("x.csv", &bytes, &minute()), expect);
     }
-    check_error(import("a\u{1b}[2J\n.csv", b"", &minute()), "`a\\u{1b}[2J\\n.csv` is empty");
+    check_error(
+        import("a\u{1b}[2J\n.csv", b"", &minute()),
+        "`a\\u{1b}[2J\\n.csv` is empty",
+    );
 }
 
 #[test]

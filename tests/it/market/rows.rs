@@ -1,4 +1,5 @@
-//! The canonical text of market rows, and properties of the importer: no panic, nothing lost, byte-exact text.
+//! The canonical text of market rows, and properties of the importer: no panic, nothing lost,
+//! byte-exact text.
 
 use std::fs;
 
@@ -21,7 +22,10 @@ fn canonical_lines_are_read_back_byte_for_byte() {
         "quote,1522886400000,1,1.0,,",
         "quote,1522886400000,1.00,2,0.0,7",
     ] {
-        assert_eq!(Row::parse_line(text).map(|row| line(&row)), Ok(text.to_owned()));
+        assert_eq!(
+            Row::parse_line(text).map(|row| line(&row)),
+            Ok(text.to_owned())
+        );
     }
 }
 
@@ -33,7 +37,10 @@ fn other_lines_are_refused() {
         ("Bar,0,1,1,1,1,1,", "not `Bar`"),
         ("bar,0,60000,1,1,1,1", "the row has 7 fields, expected 8"),
         ("quote,0,1,1,,,", "the row has 7 fields, expected 6"),
-        ("bar,x,60000,1,1,1,1,", "field 2 is `x`, not a canonical number"),
+        (
+            "bar,x,60000,1,1,1,1,",
+            "field 2 is `x`, not a canonical number",
+        ),
         ("bar,0,60000,1,1,1,1e3,", "field 7 is `1e3`"),
         ("bar,0,60000,1,1,1,01,", "field 7 is `01`"),
         ("bar,0,60000,1,1,1,1,1.00000000001", "field 8 is"),
@@ -49,8 +56,14 @@ fn other_lines_are_refused() {
         ("quote,7258118400000,1,1,,", "outside the years"),
         ("bar,0,60000,0,1,0,1,", "a price is zero or below"),
         ("bar,0,60000,1,1,-1,1,", "a price is zero or below"),
-        ("bar,0,60000,1,2,1.5,2,", "the low is above, or the high below"),
-        ("bar,0,60000,1,2,1,3,", "the low is above, or the high below"),
+        (
+            "bar,0,60000,1,2,1.5,2,",
+            "the low is above, or the high below",
+        ),
+        (
+            "bar,0,60000,1,2,1,3,",
+            "the low is above, or the high below",
+        ),
         ("bar,0,60000,1,1,1,1,-1", "a volume or size is below zero"),
         ("bar,0,60000,1,1,1,1,-0", "a volume or size is below zero"),
         ("quote,0,1,1,-0.0,", "a volume or size is below zero"),
@@ -72,19 +85,41 @@ fn blobs_are_read_strictly() {
         (b"quote,1,1,1,,", "does not end with a line feed"),
         (b"quote,1,1,1,,\n\n", "line 2 of the market blob"),
         (b"quote,1,1,1,,\r\n", "line 1 of the market blob: field 6"),
-        (b"quote,1,1,1,,\nquote,1,1,1,,\n", "line 2 of the market blob is not later"),
-        (b"quote,2,1,1,,\nbar,0,1,1,1,1,1,\nquote,1,1,1,,\n", "line 3 of the market blob is not later"),
+        (
+            b"quote,1,1,1,,\nquote,1,1,1,,\n",
+            "line 2 of the market blob is not later",
+        ),
+        (
+            b"quote,2,1,1,,\nbar,0,1,1,1,1,1,\nquote,1,1,1,,\n",
+            "line 3 of the market blob is not later",
+        ),
         // The bars open in order and close in disorder: what counts is when they are known.
-        (b"bar,0,9,1,1,1,1,\nbar,1,2,1,1,1,1,\n", "line 2 of the market blob is not later"),
-        (b"quote,1,\xff,1,,\n", "line 1 of the market blob is not UTF-8"),
+        (
+            b"bar,0,9,1,1,1,1,\nbar,1,2,1,1,1,1,\n",
+            "line 2 of the market blob is not later",
+        ),
+        (
+            b"quote,1,\xff,1,,\n",
+            "line 1 of the market blob is not UTF-8",
+        ),
     ] {
         let message = parse_blob(bytes).expect_err(expect).to_string();
         assert!(message.contains(expect), "{message}");
     }
-    let many = |count: usize| (0..count).map(|n| format!("quote,{n},1,1,,\n")).collect::<String>();
-    assert_eq!(parse_blob(many(BLOB_ROWS_MAX).as_bytes()).unwrap().len(), BLOB_ROWS_MAX);
+    let many = |count: usize| {
+        (0..count)
+            .map(|n| format!("quote,{n},1,1,,\n"))
+            .collect::<String>()
+    };
+    assert_eq!(
+        parse_blob(many(BLOB_ROWS_MAX).as_bytes()).unwrap().len(),
+        BLOB_ROWS_MAX
+    );
     assert!(
-        parse_blob(many(BLOB_ROWS_MAX + 1).as_bytes()).unwrap_err().to_string().contains("more than 8192")
+        parse_blob(many(BLOB_ROWS_MAX + 1).as_bytes())
+            .unwrap_err()
+            .to_string()
+            .contains("more than 8192")
     );
 }
 
@@ -110,7 +145,11 @@ fn every_fixture_survives_its_canonical_text() {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let options = Options {
-            symbol_in_file: path.to_str().unwrap().contains("us-stocks").then(|| "AAPL".to_owned()),
+            symbol_in_file: path
+                .to_str()
+                .unwrap()
+                .contains("us-stocks")
+                .then(|| "AAPL".to_owned()),
             ..Options::default()
         };
         if let Ok(got) = import(path.to_str().unwrap(), &fs::read(&path).unwrap(), &options) {
@@ -126,7 +165,10 @@ const SEEDS: [(&str, &str); 5] = [
         "20180404_x_minute_trade.csv",
         "0,1,2,1,2,5\n60000,2,3,1.5,2.5,6e-08\n120000,2,3,1.5,2.5,0.029768000000000003\n",
     ),
-    ("20180404_x_minute_quote.csv", "0,9,9,9,10,1,12,12,12,11,2\n60000,9,9,9,10,1,12,12,12,11,2\n"),
+    (
+        "20180404_x_minute_quote.csv",
+        "0,9,9,9,10,1,12,12,12,11,2\n60000,9,9,9,10,1,12,12,12,11,2\n",
+    ),
     (
         "x-daily.csv",
         "Date,Open,High,Low,Close,Volume\n2018-04-05,1,2,1,2,3\n2018-04-06T00:00:00Z,1,2,1,2,\"3\"\n",
@@ -135,14 +177,21 @@ const SEEDS: [(&str, &str); 5] = [
         "q.csv",
         "ts,bid,ask,bid_size,ask_size\n1522886400,1,2,3,4\n1522886400000,1,2,,\n1522886500000000,1,2,1,1\n",
     ),
-    ("B-1m.csv", "1499040000000,0.0163,0.8,0.0157,0.0158,148976.1,1499644799999,2434.1,308,1756.8,28.4,0\n"),
+    (
+        "B-1m.csv",
+        "1499040000000,0.0163,0.8,0.0157,0.0158,148976.1,1499644799999,2434.1,308,1756.8,28.4,0\n",
+    ),
 ];
 
 fn amount(digits: std::ops::Range<u64>) -> impl Strategy<Value = Amount> {
     (digits, 0usize..=10).prop_map(|(value, scale)| {
         let text = format!("{value:0>width$}", width = scale + 1);
         let (whole, fraction) = text.split_at(text.len() - scale);
-        let text = if scale == 0 { whole.to_owned() } else { format!("{whole}.{fraction}") };
+        let text = if scale == 0 {
+            whole.to_owned()
+        } else {
+            format!("{whole}.{fraction}")
+        };
         Amount::parse_wire(&text).unwrap()
     })
 }
@@ -156,9 +205,23 @@ fn row() -> impl Strategy<Value = Row> {
             prices.sort();
             if bar {
                 let (low, open, close, high) = (prices[0], prices[1], prices[2], prices[3]);
-                Row::Bar { open_ms: time_ms, interval_ms, open, high, low, close, volume: a }
+                Row::Bar {
+                    open_ms: time_ms,
+                    interval_ms,
+                    open,
+                    high,
+                    low,
+                    close,
+                    volume: a,
+                }
             } else {
-                Row::Quote { time_ms, bid: prices[0], ask: prices[3], bid_size: a, ask_size: b }
+                Row::Quote {
+                    time_ms,
+                    bid: prices[0],
+                    ask: prices[3],
+                    bid_size: a,
+                    ask_size: b,
+                }
             }
         },
     )

@@ -1,4 +1,5 @@
-//! `market.update`: rows in the request itself do what imported rows do, are kept where the request is, and cost one line.
+//! `market.update`: rows in the request itself do what imported rows do, are kept where the request
+//! is, and cost one line.
 
 use std::collections::BTreeMap;
 
@@ -81,29 +82,59 @@ fn data(outcome: &Outcome, tag: &str) -> BTreeMap<String, Value> {
 fn rows_in_a_request_do_what_imported_rows_do() {
     let desk = Desk::new();
     let mut home = desk.open();
-    let outcome =
-        desk.one(&mut home, "prices", "u1", "market.update", &desk.rows("6985", "6990").to_string());
+    let outcome = desk.one(
+        &mut home,
+        "prices",
+        "u1",
+        "market.update",
+        &desk.rows("6985", "6990").to_string(),
+    );
     let told = data(&outcome, "MarketUpdated");
-    assert_eq!((&told["rows"], &told["taken"], &told["lines"]), (&json!(2), &json!(2), &json!(0)));
+    assert_eq!(
+        (&told["rows"], &told["taken"], &told["lines"]),
+        (&json!(2), &json!(2), &json!(0))
+    );
     let order = ORDER.replace("7000", "6985");
     let placed = desk.one(&mut home, "trend-bot", "buy", "order.submit", &order);
-    assert!(placed.decision.order_id.is_some(), "{:?}", placed.answer.error);
+    assert!(
+        placed.decision.order_id.is_some(),
+        "{:?}",
+        placed.answer.error
+    );
     drop(home);
-    let twin = Desk { place: desk.place.fork(), keys: desk.keys.clone() };
+    let twin = Desk {
+        place: desk.place.fork(),
+        keys: desk.keys.clone(),
+    };
     for each in [&desk, &twin] {
         each.place.pass_s(60);
     }
 
     let mut home = desk.open();
     let before = home.position().seq;
-    let outcome =
-        desk.one(&mut home, "prices", "u2", "market.update", &desk.rows("6980", "6989").to_string());
+    let outcome = desk.one(
+        &mut home,
+        "prices",
+        "u2",
+        "market.update",
+        &desk.rows("6980", "6989").to_string(),
+    );
     let told = data(&outcome, "MarketUpdated");
-    assert_eq!((&told["fills"], &told["left_open"], &told["regime"]), (&json!(1), &json!([]), &Value::Null));
+    assert_eq!(
+        (&told["fills"], &told["left_open"], &told["regime"]),
+        (&json!(1), &json!([]), &Value::Null)
+    );
     // The decision and the seal of its batch.
     assert_eq!(home.position().seq - before, 2);
-    assert_eq!(desk.blobs(), 0, "an update of a few rows writes no file of its own");
-    assert_eq!(outcome.decision.payload.as_deref(), Some(desk.rows("6980", "6989").to_string().as_str()));
+    assert_eq!(
+        desk.blobs(),
+        0,
+        "an update of a few rows writes no file of its own"
+    );
+    assert_eq!(
+        outcome.decision.payload.as_deref(),
+        Some(desk.rows("6980", "6989").to_string().as_str())
+    );
     assert_eq!(home.store().fills_since(Time::EPOCH, 10).unwrap().len(), 1);
 
     let mut other = twin.open();
@@ -116,7 +147,13 @@ fn rows_in_a_request_do_what_imported_rows_do() {
     let digest = sha256_hex(blob.as_bytes());
     other.keep_blob(&digest, blob.as_bytes()).unwrap();
     let payload = json!({"symbol": "BTC-USD", "rows_sha256": digest, "row_count": 2, "file_sha256": digest, "file_name": "f"});
-    let outcome = twin.one(&mut other, "prices", "u2", "market.import", &payload.to_string());
+    let outcome = twin.one(
+        &mut other,
+        "prices",
+        "u2",
+        "market.import",
+        &payload.to_string(),
+    );
     assert_eq!(data(&outcome, "MarketImported")["fills"], json!(1));
     assert_eq!(home.state().book, other.state().book);
 
@@ -132,9 +169,21 @@ fn what_is_known_already_is_passed_over() {
     let desk = Desk::new();
     let mut home = desk.open();
     let rows = desk.rows("6980", "6990");
-    desk.one(&mut home, "prices", "u1", "market.update", &rows.to_string());
+    desk.one(
+        &mut home,
+        "prices",
+        "u1",
+        "market.update",
+        &rows.to_string(),
+    );
     let known = home.state().book.clone();
-    let outcome = desk.one(&mut home, "prices", "u2", "market.update", &rows.to_string());
+    let outcome = desk.one(
+        &mut home,
+        "prices",
+        "u2",
+        "market.update",
+        &rows.to_string(),
+    );
     let told = data(&outcome, "MarketUpdated");
     assert_eq!((&told["rows"], &told["taken"]), (&json!(2), &json!(0)));
     assert!(outcome.decision.changes.is_empty());
@@ -143,7 +192,13 @@ fn what_is_known_already_is_passed_over() {
         .as_array_mut()
         .unwrap()
         .push(json!({"time": desk.now().plus_ms(1000), "bid": 1, "ask": 2}));
-    let outcome = desk.one(&mut home, "prices", "u3", "market.update", &more.to_string());
+    let outcome = desk.one(
+        &mut home,
+        "prices",
+        "u3",
+        "market.update",
+        &more.to_string(),
+    );
     assert_eq!(data(&outcome, "MarketUpdated")["taken"], json!(1));
     assert_ne!(home.state().book, known);
 }
@@ -153,7 +208,13 @@ fn a_regime_stands_until_another_one_is_given() {
     let desk = Desk::new();
     let mut home = desk.open();
     let facts = |home: &mut Home, id: &str| {
-        let outcome = desk.one(home, "trend-bot", id, "market.get", r#"{"symbol":"BTC-USD"}"#);
+        let outcome = desk.one(
+            home,
+            "trend-bot",
+            id,
+            "market.get",
+            r#"{"symbol":"BTC-USD"}"#,
+        );
         data(&outcome, "MarketData")["facts"].clone()
     };
     assert_eq!(facts(&mut home, "q1")["regime"], Value::Null);
@@ -162,9 +223,18 @@ fn a_regime_stands_until_another_one_is_given() {
     assert_eq!(data(&outcome, "MarketUpdated")["regime"], json!("calm"));
     let since = desk.now();
     desk.place.pass_s(60);
-    desk.one(&mut home, "prices", "u2", "market.update", &desk.rows("6980", "6990").to_string());
+    desk.one(
+        &mut home,
+        "prices",
+        "u2",
+        "market.update",
+        &desk.rows("6980", "6990").to_string(),
+    );
     let told = facts(&mut home, "q2");
-    assert_eq!((&told["regime"], &told["regime_since"]), (&json!("calm"), &json!(since)));
+    assert_eq!(
+        (&told["regime"], &told["regime_since"]),
+        (&json!("calm"), &json!(since))
+    );
     assert_eq!(
         (&told["price"], &told["bid"], &told["volatility"]),
         (&json!("6990"), &json!("6990"), &Value::Null)
@@ -172,7 +242,13 @@ fn a_regime_stands_until_another_one_is_given() {
     assert_eq!(told["minutes_since_open"], json!(721));
     let mut wild = desk.rows("6980", "6989");
     wild["regime"] = json!("wild");
-    let outcome = desk.one(&mut home, "prices", "u3", "market.update", &wild.to_string());
+    let outcome = desk.one(
+        &mut home,
+        "prices",
+        "u3",
+        "market.update",
+        &wild.to_string(),
+    );
     assert_eq!(data(&outcome, "MarketUpdated")["taken"], json!(0));
     assert_eq!(facts(&mut home, "q3")["regime"], json!("wild"));
 }
@@ -183,14 +259,19 @@ fn bad_rows_are_refused_whole_and_say_which() {
     let mut home = desk.open();
     let now = desk.now();
     let bar = |at: i64, high: &str| json!({"open_time": now.plus_ms(at), "interval_s": 60, "open": 2, "high": high, "low": 1, "close": 2});
-    let quote = |at: i64, bid: &str, ask: &str| json!({"time": now.plus_ms(at), "bid": bid, "ask": ask});
+    let quote =
+        |at: i64, bid: &str, ask: &str| json!({"time": now.plus_ms(at), "bid": bid, "ask": ask});
     let cases = [
         (
             json!({"bars": [bar(-60_000, "1.5")]}),
             Code::MarketRefused,
             "`bars[0]`: the low is above, or the high below",
         ),
-        (json!({"bars": [bar(-60_000, "0")]}), Code::MarketRefused, "`bars[0]`: a price is zero or below"),
+        (
+            json!({"bars": [bar(-60_000, "0")]}),
+            Code::MarketRefused,
+            "`bars[0]`: a price is zero or below",
+        ),
         (
             json!({"quotes": [quote(-2, "1", "2"), quote(-1, "2", "1.99")]}),
             Code::MarketRefused,
@@ -206,8 +287,16 @@ fn bad_rows_are_refused_whole_and_say_which() {
             Code::MarketRefused,
             "`bars[1]` is not later",
         ),
-        (json!({"bars": [bar(1, "3")]}), Code::MarketRefused, "a row is known only at"),
-        (json!({"quotes": [quote(60_001, "1", "2")]}), Code::MarketRefused, "a row is known only at"),
+        (
+            json!({"bars": [bar(1, "3")]}),
+            Code::MarketRefused,
+            "a row is known only at",
+        ),
+        (
+            json!({"quotes": [quote(60_001, "1", "2")]}),
+            Code::MarketRefused,
+            "a row is known only at",
+        ),
         (json!({}), Code::MalformedPayload, "brings no `bars`"),
         (
             json!({"quotes": [{"time": now, "bid": 1, "ask": 2, "mid": 1.5}]}),
@@ -224,25 +313,49 @@ fn bad_rows_are_refused_whole_and_say_which() {
     for (n, (fields, code, expect)) in cases.into_iter().enumerate() {
         let mut payload = fields;
         payload["symbol"] = json!("BTC-USD");
-        let outcome =
-            desk.one(&mut home, "prices", &format!("bad-{n}"), "market.update", &payload.to_string());
+        let outcome = desk.one(
+            &mut home,
+            "prices",
+            &format!("bad-{n}"),
+            "market.update",
+            &payload.to_string(),
+        );
         let error = outcome.answer.error.unwrap_or_else(|| panic!("{payload}"));
         assert_eq!(error.code, code, "{payload}");
-        assert!(error.message.contains(expect), "{payload}: {}", error.message);
+        assert!(
+            error.message.contains(expect),
+            "{payload}: {}",
+            error.message
+        );
         assert_eq!(home.state().book, known, "{payload}");
     }
     let other = json!({"symbol": "NONE", "quotes": [quote(-1, "1", "2")]}).to_string();
     let outcome = desk.one(&mut home, "prices", "symbol", "market.update", &other);
-    assert!(outcome.answer.error.unwrap().message.contains("is not in rules/instruments.yaml"));
+    assert!(
+        outcome
+            .answer
+            .error
+            .unwrap()
+            .message
+            .contains("is not in rules/instruments.yaml")
+    );
     // A trader brings no prices.
-    let outcome =
-        desk.one(&mut home, "trend-bot", "mine", "market.update", &desk.rows("6980", "6990").to_string());
+    let outcome = desk.one(
+        &mut home,
+        "trend-bot",
+        "mine",
+        "market.update",
+        &desk.rows("6980", "6990").to_string(),
+    );
     assert_eq!(outcome.answer.error.unwrap().code, Code::NotPermitted);
 }
 
 fn prepared(body: Body, now: Time) -> Prepared {
     let name = body.rule.name.to_string();
-    let envelope = Envelope { signature: "0".repeat(64), ..unsigned("prices", "r", &name, "{}", now) };
+    let envelope = Envelope {
+        signature: "0".repeat(64),
+        ..unsigned("prices", "r", &name, "{}", now)
+    };
     Prepared {
         origin: Origin::Local,
         file: "r.json".to_owned(),
@@ -286,17 +399,34 @@ fn what_does_not_fit_the_line_of_the_decision_gets_lines_of_its_own() {
     let update = format!(
         r#"{{"symbol":"BTC-USD","bars":[{{"open_time":"{open}","interval_s":60,"open":6800,"high":6800,"low":6800,"close":6800}}],"regime":"calm"}}"#
     );
-    let update = prepared(Body::of::<MarketUpdate>(serde_json::from_str(&update).unwrap()), now);
+    let update = prepared(
+        Body::of::<MarketUpdate>(serde_json::from_str(&update).unwrap()),
+        now,
+    );
     let updated = decide(&state, &rules, &update, &Lookups::default(), now, 9);
-    let answer: Value = serde_json::from_str(updated.decision.data.as_ref().unwrap().get()).unwrap();
+    let answer: Value =
+        serde_json::from_str(updated.decision.data.as_ref().unwrap().get()).unwrap();
     assert_eq!(answer["MarketUpdated"]["fills"], json!(200));
     assert!(updated.market.len() > 1, "{} lines", updated.market.len());
-    assert_eq!(answer["MarketUpdated"]["lines"], json!(updated.market.len()));
+    assert_eq!(
+        answer["MarketUpdated"]["lines"],
+        json!(updated.market.len())
+    );
     for line in &updated.market {
-        assert_eq!((&line.file_name, &line.file_sha256, &line.rows_sha256), (&None, &None, &None));
+        assert_eq!(
+            (&line.file_name, &line.file_sha256, &line.rows_sha256),
+            (&None, &None, &None)
+        );
         let body = Record::Market(line.clone()).body().unwrap();
         assert!(body.len() < 42_000, "{}", body.len());
-        assert_eq!(Record::parse("market", &body).unwrap().unwrap().body().unwrap(), body);
+        assert_eq!(
+            Record::parse("market", &body)
+                .unwrap()
+                .unwrap()
+                .body()
+                .unwrap(),
+            body
+        );
     }
     let blob = format!("bar,{},60000,6800,6800,6800,6800,\n", open.ms());
     let import = ImportMarket {
@@ -307,14 +437,20 @@ fn what_does_not_fit_the_line_of_the_decision_gets_lines_of_its_own() {
         file_name: "f".to_owned(),
     };
     let request = prepared(Body::of::<MarketImport>(import), now);
-    let lookups = Lookups { rows: Some(blob.into_bytes()), ..Lookups::default() };
+    let lookups = Lookups {
+        rows: Some(blob.into_bytes()),
+        ..Lookups::default()
+    };
     let imported = decide(&state, &rules, &request, &lookups, now, 9);
     let changes = |decided: &Decided| -> Vec<Change> {
         let of_lines = decided.market.iter().flat_map(|line| line.changes.clone());
         of_lines.chain(decided.decision.changes.clone()).collect()
     };
     let (mut updated, imported) = (changes(&updated), changes(&imported));
-    assert!(matches!(updated.pop(), Some(Change::Book(trading::Change::RegimeGiven { .. }))));
+    assert!(matches!(
+        updated.pop(),
+        Some(Change::Book(trading::Change::RegimeGiven { .. }))
+    ));
     assert_eq!(updated, imported);
 }
 
@@ -322,15 +458,24 @@ fn what_does_not_fit_the_line_of_the_decision_gets_lines_of_its_own() {
 #[test]
 fn the_documented_update_goes_through_handle_and_submit() {
     let docs = include_str!("../../../docs/contracts.md");
-    let example = docs.split("```json\n").find(|part| part.contains(r#""regime""#)).expect("no example");
+    let example = docs
+        .split("```json\n")
+        .find(|part| part.contains(r#""regime""#))
+        .expect("no example");
     let example = example.split("```").next().unwrap();
     let scratch = Scratch::new();
     let home = scratch.home();
     let key = scratch.beside("prices.key");
-    succeed(&home, &["keys", "add", "prices", "--out", key.to_str().unwrap()]);
+    succeed(
+        &home,
+        &["keys", "add", "prices", "--out", key.to_str().unwrap()],
+    );
     let payload = scratch.beside("rows.json");
     let signed = scratch.beside("update.json");
-    for (n, way) in [["handle", "-"].as_slice(), ["submit"].as_slice()].into_iter().enumerate() {
+    for (n, way) in [["handle", "-"].as_slice(), ["submit"].as_slice()]
+        .into_iter()
+        .enumerate()
+    {
         std::fs::write(&payload, example).unwrap();
         let id = format!("update-{n}");
         let signed_text = succeed(
@@ -367,7 +512,11 @@ fn the_documented_update_goes_through_handle_and_submit() {
         };
         let answer: Value = serde_json::from_str(&answer).unwrap();
         let told = &answer["data"]["MarketUpdated"];
-        assert_eq!((&told["rows"], &told["regime"]), (&json!(2), &json!("calm")), "{answer}");
+        assert_eq!(
+            (&told["rows"], &told["regime"]),
+            (&json!(2), &json!("calm")),
+            "{answer}"
+        );
         assert_eq!(told["taken"], json!(if n == 0 { 2 } else { 0 }));
     }
 }

@@ -1,11 +1,12 @@
 //! The paper venue and the accounts once more, naively and in exact rationals, from what docs and
 //! comments promise.
 //!
-//! Not said anywhere but in the code, and followed here: fees are rounded up to 8 decimals; without a tick
-//! prices are rounded to 8 decimals; a stop that triggers in a bar without volume has triggered; a stop
-//! that protects nothing does not trigger; a limit whose open is off the tick is not carried past its price
-//! by rounding; a stop of bars starts from the trade price without the half spread; the exit that takes a
-//! refused stop's place is there for every row after the one that opened.
+//! Not said anywhere but in the code, and followed here: fees are rounded up to 8 decimals; without
+//! a tick prices are rounded to 8 decimals; a stop that triggers in a bar without volume has
+//! triggered; a stop that protects nothing does not trigger; a limit whose open is off the tick is
+//! not carried past its price by rounding; a stop of bars starts from the trade price without the
+//! half spread; the exit that takes a refused stop's place is there for every row after the one
+//! that opened.
 
 use std::collections::BTreeMap;
 
@@ -41,8 +42,22 @@ pub struct Spec {
 
 #[derive(Clone, Debug)]
 pub enum Print {
-    Bar { open_ms: i64, length_ms: i64, open: Rat, high: Rat, low: Rat, close: Rat, volume: Option<Rat> },
-    Quote { ms: i64, bid: Rat, ask: Rat, bid_size: Option<Rat>, ask_size: Option<Rat> },
+    Bar {
+        open_ms: i64,
+        length_ms: i64,
+        open: Rat,
+        high: Rat,
+        low: Rat,
+        close: Rat,
+        volume: Option<Rat>,
+    },
+    Quote {
+        ms: i64,
+        bid: Rat,
+        ask: Rat,
+        bid_size: Option<Rat>,
+        ask_size: Option<Rat>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +101,11 @@ pub struct Working {
 impl Working {
     pub fn leaves(&self) -> Rat {
         let left = self.size.minus(&self.filled);
-        if left.is_positive() { left } else { Rat::zero() }
+        if left.is_positive() {
+            left
+        } else {
+            Rat::zero()
+        }
     }
 
     fn phase(&self) -> u8 {
@@ -186,7 +205,9 @@ impl Model {
 
     /// Cash is nothing but what flowed.
     pub fn cash(&self) -> Rat {
-        self.flows.iter().fold(Rat::zero(), |sum, flow| sum.plus(flow))
+        self.flows
+            .iter()
+            .fold(Rat::zero(), |sum, flow| sum.plus(flow))
     }
 
     fn flow(&mut self, amount: &Rat) {
@@ -196,31 +217,40 @@ impl Model {
     }
 
     pub fn position(&self, owner: &Owner) -> Rat {
-        self.held.get(owner).map_or_else(Rat::zero, |(size, _)| size.clone())
+        self.held
+            .get(owner)
+            .map_or_else(Rat::zero, |(size, _)| size.clone())
     }
 
     pub fn mark(&self, symbol: &str, is_long: bool) -> Option<Rat> {
         if self.specs[symbol].quotes_from_bars {
             return self.last.get(symbol).cloned();
         }
-        self.quote.get(symbol).map(|(_, bid, ask)| if is_long { bid.clone() } else { ask.clone() })
+        self.quote
+            .get(symbol)
+            .map(|(_, bid, ask)| if is_long { bid.clone() } else { ask.clone() })
     }
 
     /// Size x mark x multiplier - cost over all positions.
     pub fn unrealised(&self) -> Option<Rat> {
-        self.held.iter().try_fold(Rat::zero(), |sum, (owner, (size, cost))| {
-            let value =
-                size.times(&self.mark(&owner.0, size.is_positive())?).times(&self.specs[&owner.0].multiplier);
-            Some(sum.plus(&value).minus(cost))
-        })
+        self.held
+            .iter()
+            .try_fold(Rat::zero(), |sum, (owner, (size, cost))| {
+                let value = size
+                    .times(&self.mark(&owner.0, size.is_positive())?)
+                    .times(&self.specs[&owner.0].multiplier);
+                Some(sum.plus(&value).minus(cost))
+            })
     }
 
     /// Cash and what closing everything at the marks would bring.
     pub fn equity(&self) -> Option<Rat> {
-        self.held.iter().try_fold(self.cash(), |sum, (owner, (size, _))| {
-            let mark = self.mark(&owner.0, size.is_positive())?;
-            Some(sum.plus(&size.times(&mark).times(&self.specs[&owner.0].multiplier)))
-        })
+        self.held
+            .iter()
+            .try_fold(self.cash(), |sum, (owner, (size, _))| {
+                let mark = self.mark(&owner.0, size.is_positive())?;
+                Some(sum.plus(&size.times(&mark).times(&self.specs[&owner.0].multiplier)))
+            })
     }
 
     /// What is left to reduce on this side.
@@ -229,10 +259,16 @@ impl Model {
         if size.is_zero() || size.is_negative() != buys {
             return Rat::zero();
         }
-        let exits =
-            self.orders.iter().filter(|o| o.role == Role::Exit && o.owner == *owner && o.buys == buys);
+        let exits = self
+            .orders
+            .iter()
+            .filter(|o| o.role == Role::Exit && o.owner == *owner && o.buys == buys);
         let left = exits.fold(size.abs(), |left, order| left.minus(&order.leaves()));
-        if left.is_positive() { left } else { Rat::zero() }
+        if left.is_positive() {
+            left
+        } else {
+            Rat::zero()
+        }
     }
 
     /// Whether the owner holds a position that this side reduces.
@@ -241,8 +277,9 @@ impl Model {
         !size.is_zero() && size.is_negative() == buys
     }
 
-    /// Limit orders of the one agent that an order would trade with: up to its limit, at the market up to the worst
-    /// entry, of a stop from its trigger up to that. Everything opposite where the market is unknown.
+    /// Limit orders of the one agent that an order would trade with: up to its limit, at the market
+    /// up to the worst entry, of a stop from its trigger up to that. Everything opposite where the
+    /// market is unknown.
     pub fn crossed(
         &self,
         symbol: &str,
@@ -256,9 +293,13 @@ impl Model {
         let near = if self.specs[symbol].quotes_from_bars {
             let half = &self.specs[symbol].half_spread;
             let half = if buys { half.clone() } else { half.negated() };
-            self.last.get(symbol).map(|last| last.times(&Rat::one().plus(&half)))
+            self.last
+                .get(symbol)
+                .map(|last| last.times(&Rat::one().plus(&half)))
         } else {
-            self.quote.get(symbol).map(|(_, bid, ask)| if buys { ask.clone() } else { bid.clone() })
+            self.quote
+                .get(symbol)
+                .map(|(_, bid, ask)| if buys { ask.clone() } else { bid.clone() })
         };
         let own = own.map(seen);
         let near = near.as_ref().map(seen);
@@ -267,7 +308,10 @@ impl Model {
             Kind::Limit => (None, own),
             Kind::Market => (None, near.map(worse)),
             Kind::Stop => {
-                let start = own.clone().zip(near).map(|(own, near)| if own > near { own } else { near });
+                let start = own
+                    .clone()
+                    .zip(near)
+                    .map(|(own, near)| if own > near { own } else { near });
                 (own, start.map(worse))
             }
         };
@@ -339,13 +383,23 @@ impl Model {
 
     /// A stop lives as long as it protects something or its entry may still fill.
     fn tidy(&mut self) {
-        let open: Vec<u64> =
-            self.orders.iter().filter(|o| o.role == Role::Entry).map(|order| order.id.0).collect();
-        self.orders.retain(|o| o.role != Role::Stop || o.leaves().is_positive() || open.contains(&o.id.0));
-        let stops: BTreeMap<u64, Rat> =
-            self.orders.iter().filter(|o| o.role == Role::Stop).map(|o| (o.id.0, o.leaves())).collect();
+        let open: Vec<u64> = self
+            .orders
+            .iter()
+            .filter(|o| o.role == Role::Entry)
+            .map(|order| order.id.0)
+            .collect();
+        self.orders
+            .retain(|o| o.role != Role::Stop || o.leaves().is_positive() || open.contains(&o.id.0));
+        let stops: BTreeMap<u64, Rat> = self
+            .orders
+            .iter()
+            .filter(|o| o.role == Role::Stop)
+            .map(|o| (o.id.0, o.leaves()))
+            .collect();
         // A target is for what its stop is for.
-        self.orders.retain(|o| o.role != Role::Target || stops.contains_key(&o.id.0));
+        self.orders
+            .retain(|o| o.role != Role::Target || stops.contains_key(&o.id.0));
         for target in self.orders.iter_mut().filter(|o| o.role == Role::Target) {
             target.size = target.filled.plus(&stops[&target.id.0]);
         }
@@ -359,7 +413,9 @@ impl Model {
             Print::Quote { ms, .. } => (false, *ms),
         };
         self.known_ms = match print {
-            Print::Bar { open_ms, length_ms, .. } => open_ms + length_ms,
+            Print::Bar {
+                open_ms, length_ms, ..
+            } => open_ms + length_ms,
             Print::Quote { ms, .. } => *ms,
         };
         if is_bar == spec.fills_from_bars {
@@ -370,9 +426,13 @@ impl Model {
                     let share = volume.as_ref().map(|volume| volume.times(&spec.share));
                     [share.clone(), share]
                 }
-                Print::Quote { bid_size, ask_size, .. } => [ask_size.clone(), bid_size.clone()],
+                Print::Quote {
+                    bid_size, ask_size, ..
+                } => [ask_size.clone(), bid_size.clone()],
             };
-            self.end(|o| o.owner.0 == symbol && o.lasts == Lasts::OneDay && day(o.at_ms) < day(start_ms));
+            self.end(|o| {
+                o.owner.0 == symbol && o.lasts == Lasts::OneDay && day(o.at_ms) < day(start_ms)
+            });
             self.refuse_exits(symbol, start_ms, &spec);
             self.look_for_gap(symbol, print, &spec);
             for phase in 1..=4 {
@@ -396,7 +456,8 @@ impl Model {
                 self.last.insert(symbol.to_owned(), close.clone());
             }
             Print::Quote { ms, bid, ask, .. } => {
-                self.quote.insert(symbol.to_owned(), (*ms, bid.clone(), ask.clone()));
+                self.quote
+                    .insert(symbol.to_owned(), (*ms, bid.clone(), ask.clone()));
             }
         }
     }
@@ -441,8 +502,16 @@ impl Model {
     }
 
     fn meet(&mut self, id: Id, print: &Print, spec: &Spec) {
-        let Some(order) = self.find(id).filter(|order| order.leaves().is_positive()).cloned() else { return };
-        let Some((price, is_maker)) = self.price(&order, print, spec) else { return };
+        let Some(order) = self
+            .find(id)
+            .filter(|order| order.leaves().is_positive())
+            .cloned()
+        else {
+            return;
+        };
+        let Some((price, is_maker)) = self.price(&order, print, spec) else {
+            return;
+        };
         if order.kind == Kind::Stop && !order.hit {
             self.change(id).unwrap().hit = true;
             if order.role == Role::Stop {
@@ -464,12 +533,26 @@ impl Model {
         // Everything is thought as a purchase; for sales prices are mirrored at 0.
         let sign = |price: &Rat| mirrored(price, order.buys);
         let slip = |price: &Rat, by: &Rat| price.plus(&price.abs().times(by));
-        let step = if spec.tick.is_zero() { Rat::of("0.00000001") } else { spec.tick.clone() };
+        let step = if spec.tick.is_zero() {
+            Rat::of("0.00000001")
+        } else {
+            spec.tick.clone()
+        };
         let taker = |price: Rat| Some((sign(&price.ceil_to(&step)), false));
         // First price, dearest and cheapest of the row.
         let (first, dearest, cheapest) = match (print, order.buys) {
-            (Print::Bar { open, high, low, .. }, true) => (sign(open), sign(high), sign(low)),
-            (Print::Bar { open, high, low, .. }, false) => (sign(open), sign(low), sign(high)),
+            (
+                Print::Bar {
+                    open, high, low, ..
+                },
+                true,
+            ) => (sign(open), sign(high), sign(low)),
+            (
+                Print::Bar {
+                    open, high, low, ..
+                },
+                false,
+            ) => (sign(open), sign(low), sign(high)),
             (Print::Quote { ask, .. }, true) => (sign(ask), sign(ask), sign(ask)),
             (Print::Quote { bid, .. }, false) => (sign(bid), sign(bid), sign(bid)),
         };
@@ -478,8 +561,13 @@ impl Model {
             Kind::Stop if !order.hit => {
                 let trigger = sign(order.trigger.as_ref().unwrap());
                 // What the row itself opened was opened at its price, not at the open before.
-                let fresh = self.fresh.iter().filter(|f| order.role == Role::Stop && f.entry == order.id.0);
-                let first = fresh.fold(first, |first, fresh| first.max(mirrored(&fresh.price, order.buys)));
+                let fresh = self
+                    .fresh
+                    .iter()
+                    .filter(|f| order.role == Role::Stop && f.entry == order.id.0);
+                let first = fresh.fold(first, |first, fresh| {
+                    first.max(mirrored(&fresh.price, order.buys))
+                });
                 if first >= trigger {
                     taker(slip(&first, &spec.slippage))
                 } else if dearest >= trigger {
@@ -489,17 +577,32 @@ impl Model {
                 }
             }
             Kind::Market | Kind::Stop => {
-                let near = if is_bar { slip(&first, &spec.half_spread) } else { first };
+                let near = if is_bar {
+                    slip(&first, &spec.half_spread)
+                } else {
+                    first
+                };
                 taker(slip(&near, &spec.slippage))
             }
             Kind::Limit => {
                 let limit = sign(order.price.as_ref().unwrap());
-                let rested = self.quote.get(&order.owner.0).is_some_and(|(ms, _, _)| *ms > order.at_ms);
+                let rested = self
+                    .quote
+                    .get(&order.owner.0)
+                    .is_some_and(|(ms, _, _)| *ms > order.at_ms);
                 if first <= limit && !is_bar && rested {
                     Some((sign(&limit), true))
                 } else if first <= limit {
-                    let near = if is_bar { slip(&first, &spec.half_spread) } else { first };
-                    let near = if is_bar { slip(&near, &spec.slippage) } else { near };
+                    let near = if is_bar {
+                        slip(&first, &spec.half_spread)
+                    } else {
+                        first
+                    };
+                    let near = if is_bar {
+                        slip(&near, &spec.slippage)
+                    } else {
+                        near
+                    };
                     Some((sign(&near.ceil_to(&step).min(limit)), false))
                 } else if is_bar && cheapest < limit {
                     Some((sign(&limit), true))
@@ -527,7 +630,9 @@ impl Model {
                         .filter(move |f| f.owner == order.owner && (!own || f.entry == order.id.0))
                 };
                 let old = fresh(false).fold(size.abs(), |old, fresh| old.minus(&fresh.size));
-                fresh(true).fold(order.leaves(), |left, fresh| left.minus(&fresh.size)).min(old)
+                fresh(true)
+                    .fold(order.leaves(), |left, fresh| left.minus(&fresh.size))
+                    .min(old)
             }
             (true, _) => order.leaves().min(size.abs()),
             (false, Role::Entry) => order.leaves(),
@@ -536,7 +641,11 @@ impl Model {
         if let Some(budget) = &self.budget[usize::from(!order.buys)]
             && *budget < want
         {
-            want = if spec.lot.is_zero() { budget.clone() } else { budget.floor_to(&spec.lot) };
+            want = if spec.lot.is_zero() {
+                budget.clone()
+            } else {
+                budget.floor_to(&spec.lot)
+            };
         }
         want
     }
@@ -546,13 +655,28 @@ impl Model {
         let notional = price.times(size).times(&spec.multiplier);
         let rate = if is_maker { &spec.maker } else { &spec.taker };
         let fee = notional.times(rate).ceil_to(&cents);
-        let flow = if order.buys { notional.negated() } else { notional };
+        let flow = if order.buys {
+            notional.negated()
+        } else {
+            notional
+        };
         self.flow(&flow.minus(&fee));
         add(&mut self.fees, &fee);
-        let (old, cost) = self.held.get(&order.owner).cloned().unwrap_or_else(|| (Rat::zero(), Rat::zero()));
-        let new = if order.buys { old.plus(size) } else { old.minus(size) };
+        let (old, cost) = self
+            .held
+            .get(&order.owner)
+            .cloned()
+            .unwrap_or_else(|| (Rat::zero(), Rat::zero()));
+        let new = if order.buys {
+            old.plus(size)
+        } else {
+            old.minus(size)
+        };
         let closes = !old.is_zero() && old.is_negative() == order.buys;
-        assert!(!closes || new.is_zero() || new.is_negative() == old.is_negative(), "the model flipped");
+        assert!(
+            !closes || new.is_zero() || new.is_negative() == old.is_negative(),
+            "the model flipped"
+        );
         let mut new_cost = cost.minus(&flow);
         let mut result = fee.negated();
         if closes {
@@ -575,28 +699,43 @@ impl Model {
         if new.is_zero() {
             self.held.remove(&order.owner);
         } else {
-            self.held.insert(order.owner.clone(), (new.clone(), new_cost));
+            self.held
+                .insert(order.owner.clone(), (new.clone(), new_cost));
         }
         let is_bar = self.is_bar;
         for (side, budget) in self.budget.iter_mut().enumerate() {
-            if let Some(budget) = budget.as_mut().filter(|_| is_bar || side == usize::from(!order.buys)) {
+            if let Some(budget) = budget
+                .as_mut()
+                .filter(|_| is_bar || side == usize::from(!order.buys))
+            {
                 *budget = budget.minus(size);
             }
         }
         let own = self.change(order.id).unwrap();
         own.filled = own.filled.plus(size);
         let is_done = own.leaves().is_zero();
-        for fresh in self.fresh.iter_mut().filter(|f| order.role == Role::Stop && f.entry == order.id.0) {
+        for fresh in self
+            .fresh
+            .iter_mut()
+            .filter(|f| order.role == Role::Stop && f.entry == order.id.0)
+        {
             // What its own stop sold again is gone.
             fresh.size = fresh.size.minus(&size.clone().min(fresh.size.clone()));
         }
         if !closes {
             let (entry, owner) = (order.id.0, order.owner.clone());
             if self.is_bar {
-                self.fresh.push(Fresh { entry, owner, price: price.clone(), size: size.clone() });
+                self.fresh.push(Fresh {
+                    entry,
+                    owner,
+                    price: price.clone(),
+                    size: size.clone(),
+                });
             }
             let stop = self.find((entry, STOP)).unwrap();
-            if !stop.leaves().is_positive() && !hosts(stop.trigger.as_ref().unwrap(), &order.size, spec) {
+            if !stop.leaves().is_positive()
+                && !hosts(stop.trigger.as_ref().unwrap(), &order.size, spec)
+            {
                 self.flatten(order, size);
                 return;
             }
@@ -657,7 +796,9 @@ impl Model {
                 return true;
             }
             let own = o.price.as_ref().or(o.trigger.as_ref());
-            let all = held.get(&o.owner).is_none_or(|(size, _)| o.size >= size.abs());
+            let all = held
+                .get(&o.owner)
+                .is_none_or(|(size, _)| o.size >= size.abs());
             own.is_none_or(|price| is_on(price, &spec.tick)) && (all || is_on(&o.size, &spec.lot))
         });
         self.refused += before - self.orders.len();
@@ -670,7 +811,9 @@ impl Model {
             .iter_mut()
             .filter(|o| o.role == Role::Stop && o.owner == *owner && o.buys == size.is_negative())
             .collect();
-        let protected = stops.iter().fold(Rat::zero(), |sum, stop| sum.plus(&stop.leaves()));
+        let protected = stops
+            .iter()
+            .fold(Rat::zero(), |sum, stop| sum.plus(&stop.leaves()));
         let mut excess = protected.minus(&size.abs());
         for stop in &mut stops {
             let cut = stop.leaves().min(excess.clone());
@@ -680,10 +823,15 @@ impl Model {
             }
         }
         if size.is_zero() {
-            for stop in self.orders.iter_mut().filter(|o| o.role == Role::Stop && o.owner == *owner) {
+            for stop in self
+                .orders
+                .iter_mut()
+                .filter(|o| o.role == Role::Stop && o.owner == *owner)
+            {
                 stop.size = stop.filled.clone();
             }
-            self.orders.retain(|o| o.role != Role::Exit || o.owner != *owner);
+            self.orders
+                .retain(|o| o.role != Role::Exit || o.owner != *owner);
         }
     }
 }

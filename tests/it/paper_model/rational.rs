@@ -13,14 +13,21 @@ pub struct Rat {
 
 fn floor_div(n: &BigInt, d: &BigInt) -> BigInt {
     let (quotient, rest) = (n / d, n % d);
-    if rest < BigInt::ZERO { quotient - 1 } else { quotient }
+    if rest < BigInt::ZERO {
+        quotient - 1
+    } else {
+        quotient
+    }
 }
 
 impl Rat {
     pub fn of(text: &str) -> Rat {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         let n = format!("{whole}{fraction}").parse().unwrap();
-        Rat { n, d: BigInt::from(10).pow(u32::try_from(fraction.len()).unwrap()) }
+        Rat {
+            n,
+            d: BigInt::from(10).pow(u32::try_from(fraction.len()).unwrap()),
+        }
     }
 
     pub fn zero() -> Rat {
@@ -32,15 +39,28 @@ impl Rat {
     }
 
     pub fn plus(&self, other: &Rat) -> Rat {
-        let (wide, narrow) = if self.d >= other.d { (self, other) } else { (other, self) };
+        let (wide, narrow) = if self.d >= other.d {
+            (self, other)
+        } else {
+            (other, self)
+        };
         if (&wide.d % &narrow.d) == BigInt::ZERO {
-            return Rat { n: &wide.n + &narrow.n * (&wide.d / &narrow.d), d: wide.d.clone() };
+            return Rat {
+                n: &wide.n + &narrow.n * (&wide.d / &narrow.d),
+                d: wide.d.clone(),
+            };
         }
-        Rat { n: &self.n * &other.d + &other.n * &self.d, d: &self.d * &other.d }
+        Rat {
+            n: &self.n * &other.d + &other.n * &self.d,
+            d: &self.d * &other.d,
+        }
     }
 
     pub fn negated(&self) -> Rat {
-        Rat { n: -&self.n, d: self.d.clone() }
+        Rat {
+            n: -&self.n,
+            d: self.d.clone(),
+        }
     }
 
     pub fn minus(&self, other: &Rat) -> Rat {
@@ -48,16 +68,27 @@ impl Rat {
     }
 
     pub fn times(&self, other: &Rat) -> Rat {
-        Rat { n: &self.n * &other.n, d: &self.d * &other.d }
+        Rat {
+            n: &self.n * &other.n,
+            d: &self.d * &other.d,
+        }
     }
 
     pub fn over(&self, other: &Rat) -> Rat {
         let (n, d) = (&self.n * &other.d, &self.d * &other.n);
-        if d < BigInt::ZERO { Rat { n: -n, d: -d } } else { Rat { n, d } }
+        if d < BigInt::ZERO {
+            Rat { n: -n, d: -d }
+        } else {
+            Rat { n, d }
+        }
     }
 
     pub fn abs(&self) -> Rat {
-        if self.is_negative() { self.negated() } else { self.clone() }
+        if self.is_negative() {
+            self.negated()
+        } else {
+            self.clone()
+        }
     }
 
     pub fn is_positive(&self) -> bool {
@@ -75,7 +106,10 @@ impl Rat {
     /// The largest multiple of `step` not above this.
     pub fn floor_to(&self, step: &Rat) -> Rat {
         let count = self.over(step);
-        Rat { n: floor_div(&count.n, &count.d) * &step.n, d: step.d.clone() }
+        Rat {
+            n: floor_div(&count.n, &count.d) * &step.n,
+            d: step.d.clone(),
+        }
     }
 
     /// The smallest multiple of `step` not below this.
@@ -96,8 +130,10 @@ impl Rat {
     pub fn text(&self, places: u32) -> String {
         let scale = BigInt::from(10).pow(places);
         let count = floor_div(&(&self.n * &scale), &self.d);
-        let (whole, rest) =
-            (&count.magnitude().clone() / scale.magnitude(), count.magnitude() % scale.magnitude());
+        let (whole, rest) = (
+            &count.magnitude().clone() / scale.magnitude(),
+            count.magnitude() % scale.magnitude(),
+        );
         let sign = if count < BigInt::ZERO { "-" } else { "" };
         let width = usize::try_from(places).unwrap();
         format!("{sign}{whole}.{rest:0>width$}", rest = rest.to_string())

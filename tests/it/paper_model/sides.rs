@@ -117,7 +117,15 @@ pub fn lasts(time_in_force: TimeInForce) -> Lasts {
 
 pub fn print(row: &Row) -> Print {
     match *row {
-        Row::Bar { open_ms, interval_ms, open, high, low, close, volume } => Print::Bar {
+        Row::Bar {
+            open_ms,
+            interval_ms,
+            open,
+            high,
+            low,
+            close,
+            volume,
+        } => Print::Bar {
             open_ms,
             length_ms: interval_ms,
             open: r(open),
@@ -126,7 +134,13 @@ pub fn print(row: &Row) -> Print {
             close: r(close),
             volume: volume.map(r),
         },
-        Row::Quote { time_ms, bid, ask, bid_size, ask_size } => Print::Quote {
+        Row::Quote {
+            time_ms,
+            bid,
+            ask,
+            bid_size,
+            ask_size,
+        } => Print::Quote {
             ms: time_ms,
             bid: r(bid),
             ask: r(ask),
@@ -142,22 +156,49 @@ pub fn compare(book: &Book, model: &Model, rules: &Rulebook, context: &str) {
     let positions: BTreeMap<Owner, (Rat, Rat)> = book
         .positions
         .values()
-        .map(|p| ((p.symbol.to_string(), p.strategy.to_string()), (r(p.size), r(p.cost))))
+        .map(|p| {
+            (
+                (p.symbol.to_string(), p.strategy.to_string()),
+                (r(p.size), r(p.cost)),
+            )
+        })
         .collect();
     assert_eq!(positions, model.held, "{context}");
     let orders: Vec<Working> = book.orders.values().map(working).collect();
     assert_eq!(orders, model.orders, "{context}");
     let halted: Vec<String> = book.halted_symbols.keys().map(Symbol::to_string).collect();
-    assert_eq!(halted, model.halted.iter().cloned().collect::<Vec<_>>(), "{context}");
+    assert_eq!(
+        halted,
+        model.halted.iter().cloned().collect::<Vec<_>>(),
+        "{context}"
+    );
     assert_eq!(r(account.cash), model.cash(), "{context}: cash");
     let or_zero = |value: &Option<Rat>| value.clone().unwrap_or_else(Rat::zero);
-    assert_eq!(r(account.net_deposits), or_zero(&model.deposits), "{context}: deposits");
-    assert_eq!(r(account.realised), or_zero(&model.realised), "{context}: realised");
+    assert_eq!(
+        r(account.net_deposits),
+        or_zero(&model.deposits),
+        "{context}: deposits"
+    );
+    assert_eq!(
+        r(account.realised),
+        or_zero(&model.realised),
+        "{context}: realised"
+    );
     assert_eq!(r(account.fees), or_zero(&model.fees), "{context}: fees");
-    assert_eq!(r(account.funding), or_zero(&model.funding), "{context}: funding");
-    assert_eq!(book.equity_last_known(rules).map(r), model.equity(), "{context}");
+    assert_eq!(
+        r(account.funding),
+        or_zero(&model.funding),
+        "{context}: funding"
+    );
+    assert_eq!(
+        book.equity_last_known(rules).map(r),
+        model.equity(),
+        "{context}"
+    );
     if let (Some(equity), Some(unrealised)) = (model.equity(), model.unrealised()) {
-        let sum = r(account.net_deposits).plus(&r(account.realised)).plus(&unrealised);
+        let sum = r(account.net_deposits)
+            .plus(&r(account.realised))
+            .plus(&unrealised);
         let sum = sum.minus(&r(account.fees)).minus(&r(account.funding));
         assert_eq!(equity, sum, "{context}: equity is not its parts");
     }
@@ -168,15 +209,21 @@ pub fn compare(book: &Book, model: &Model, rules: &Rulebook, context: &str) {
                 && order.side == held.closing_side()
         });
         let sum = stops.fold(Rat::zero(), |sum, stop| sum.plus(&r(stop.leaves())));
-        let leaving = book
-            .orders
-            .values()
-            .filter(|order| order.order_id.leg == Leg::Flatten && order.is_of(&held.strategy, &held.symbol));
+        let leaving = book.orders.values().filter(|order| {
+            order.order_id.leg == Leg::Flatten && order.is_of(&held.strategy, &held.symbol)
+        });
         let bare = leaving.fold(Rat::zero(), |sum, order| sum.plus(&r(order.leaves())));
         let size = r(held.size.abs());
-        assert!(sum <= size && size <= sum.plus(&bare), "{context}: {held:?}: stops protect {sum:?}");
+        assert!(
+            sum <= size && size <= sum.plus(&bare),
+            "{context}: {held:?}: stops protect {sum:?}"
+        );
     }
-    for order in book.orders.values().filter(|order| order.leaves().is_zero()) {
+    for order in book
+        .orders
+        .values()
+        .filter(|order| order.leaves().is_zero())
+    {
         let entry = OrderId::of_line(order.order_id.seq);
         let is_along = matches!(order.order_id.leg, Leg::Stop | Leg::Target);
         let waits = is_along && book.orders.contains_key(&entry) && !order.triggered;

@@ -34,12 +34,15 @@ pub struct Listed {
     pub price: i64,
 }
 
-/// Bars only; quotes only, with a multiplier below 1; quotes for checks and bars for fills, without tick and lot.
+/// Bars only; quotes only, with a multiplier below 1; quotes for checks and bars for fills, without
+/// tick and lot.
 pub const LISTED: [Listed; 3] = [
     Listed {
         symbol: "BARS",
-        rule: "{symbol: BARS, multiplier: 1, tick: 0.1, lot: 0.001, min_size: 0.002, max_size: 0.06, min_notional: 5,
-          min_stop_ticks: 5, quotes_from: bars, fills_from: bars, half_spread: 0.0005, slippage: 0.001,
+        rule: "{symbol: BARS, multiplier: 1, tick: 0.1, lot: 0.001, min_size: 0.002, max_size: \
+            0.06, min_notional: 5,
+          min_stop_ticks: 5, quotes_from: bars, fills_from: bars, half_spread: 0.0005, slippage: \
+              0.001,
           maker_fee: 0.0002, taker_fee: 0.00123, volume_share: 0.1, bar_s: 60, max_gap: 0.015}",
         price_step: "0.1",
         size_step: "0.001",
@@ -47,8 +50,10 @@ pub const LISTED: [Listed; 3] = [
     },
     Listed {
         symbol: "QUOTES",
-        rule: "{symbol: QUOTES, multiplier: 0.5, tick: 0.01, lot: 0.01, min_size: 0.02, max_size: 0.6, min_notional: 1,
-          min_stop_ticks: 5, quotes_from: quotes, fills_from: quotes, half_spread: 0, slippage: 0.0007,
+        rule: "{symbol: QUOTES, multiplier: 0.5, tick: 0.01, lot: 0.01, min_size: 0.02, max_size: \
+            0.6, min_notional: 1,
+          min_stop_ticks: 5, quotes_from: quotes, fills_from: quotes, half_spread: 0, slippage: \
+              0.0007,
           maker_fee: 0.0003, taker_fee: 0.001, volume_share: 1, bar_s: 60, max_gap: 0.012}",
         price_step: "0.01",
         size_step: "0.01",
@@ -56,8 +61,10 @@ pub const LISTED: [Listed; 3] = [
     },
     Listed {
         symbol: "MIXED",
-        rule: "{symbol: MIXED, multiplier: 10, tick: 0, lot: 0, min_size: 0.002, max_size: 0.06, min_notional: 1,
-          min_stop_ticks: 5, quotes_from: quotes, fills_from: bars, half_spread: 0.0003, slippage: 0.0005,
+        rule: "{symbol: MIXED, multiplier: 10, tick: 0, lot: 0, min_size: 0.002, max_size: 0.06, \
+            min_notional: 1,
+          min_stop_ticks: 5, quotes_from: quotes, fills_from: bars, half_spread: 0.0003, slippage: \
+              0.0005,
           maker_fee: 0, taker_fee: 0.0017, volume_share: 0.033, bar_s: 60}",
         price_step: "0.07",
         size_step: "0.001",
@@ -134,7 +141,10 @@ clock_gap_max_s: 604800
 ";
 
 pub fn rules(safety: &str) -> Rulebook {
-    let list: Vec<String> = LISTED.iter().map(|listed| format!("  - {}\n", listed.rule)).collect();
+    let list: Vec<String> = LISTED
+        .iter()
+        .map(|listed| format!("  - {}\n", listed.rule))
+        .collect();
     rules_of(safety, &list.concat())
 }
 
@@ -146,19 +156,27 @@ fn rules_of(safety: &str, instruments: &str) -> Rulebook {
         "rules/principals.yaml".into(),
         "principals:\n  - {name: alice, role: agent, strategies: [trend, mean]}\n".into(),
     );
-    file("rules/instruments.yaml".into(), format!("instruments:\n{instruments}"));
+    file(
+        "rules/instruments.yaml".into(),
+        format!("instruments:\n{instruments}"),
+    );
     for name in STRATEGIES {
         let text = format!(
-            "name: {name}\nstatus: active\ninstruments: [BARS, QUOTES, MIXED]\ndirections: [long, short]\n\
+            "name: {name}\nstatus: active\ninstruments: [BARS, QUOTES, MIXED]\ndirections: [long, \
+                short]\n\
              stop_distance: {{min: 0.0001, max: 0.5}}\n"
         );
         file(format!("rules/strategies/{name}.yaml"), text);
         for listed in &LISTED {
             for direction in ["long", "short"] {
                 for number in 0..THESES {
-                    let (symbol, slug) = (listed.symbol, thesis(name, listed.symbol, direction, number));
+                    let (symbol, slug) = (
+                        listed.symbol,
+                        thesis(name, listed.symbol, direction, number),
+                    );
                     let text = format!(
-                        "---\nslug: {slug}\nstrategy: {name}\nsymbol: {symbol}\ndirection: {direction}\n\
+                        "---\nslug: {slug}\nstrategy: {name}\nsymbol: {symbol}\ndirection: \
+                            {direction}\n\
                          expires: 2100-01-01T00:00:00Z\ninvalid_below: 0.01\n---\nWhy.\n"
                     );
                     file(format!("proposals/theses/{slug}.md"), text);
@@ -203,11 +221,14 @@ impl World {
         let rules = rules(safety);
         let mut model = Model::default();
         for listed in &LISTED {
-            model.specs.insert(listed.symbol.to_owned(), spec(&rules, listed.symbol));
+            model
+                .specs
+                .insert(listed.symbol.to_owned(), spec(&rules, listed.symbol));
         }
         model.deposit(&Rat::of(deposit));
         let mut book = Book::default();
-        book.apply(&Change::AccountAdjusted { amount: a(deposit) }).unwrap();
+        book.apply(&Change::AccountAdjusted { amount: a(deposit) })
+            .unwrap();
         World {
             seed,
             random: Random::of(seed),
@@ -218,17 +239,28 @@ impl World {
             seq: 0,
             faults: Faults::default(),
             funded: std::collections::BTreeSet::new(),
-            near: LISTED.iter().map(|listed| (listed.symbol, listed.price)).collect(),
+            near: LISTED
+                .iter()
+                .map(|listed| (listed.symbol, listed.price))
+                .collect(),
             seen: BTreeMap::new(),
         }
     }
 
     /// Puts another rule in the place of an instrument's.
     pub fn relist(&mut self, symbol: &str, rule: &str) {
-        let others = LISTED.iter().filter(|listed| listed.symbol != symbol).map(|listed| listed.rule);
-        let list: Vec<String> = others.chain([rule]).map(|rule| format!("  - {rule}\n")).collect();
+        let others = LISTED
+            .iter()
+            .filter(|listed| listed.symbol != symbol)
+            .map(|listed| listed.rule);
+        let list: Vec<String> = others
+            .chain([rule])
+            .map(|rule| format!("  - {rule}\n"))
+            .collect();
         self.rules = rules_of(WIDE, &list.concat());
-        self.model.specs.insert(symbol.to_owned(), spec(&self.rules, symbol));
+        self.model
+            .specs
+            .insert(symbol.to_owned(), spec(&self.rules, symbol));
     }
 
     pub fn count(&mut self, what: impl Into<String>) {
@@ -270,7 +302,9 @@ impl World {
     }
 
     fn apply(&mut self, changes: &[Change]) {
-        changes.iter().for_each(|change| self.book.apply(change).unwrap());
+        changes
+            .iter()
+            .for_each(|change| self.book.apply(change).unwrap());
     }
 
     /// An order around the market; `own` and `stop` are distances in steps.
@@ -300,9 +334,13 @@ impl World {
 
     /// What is left of a position once the exits at work have filled.
     fn all_of(&self, owner: &Owner) -> Amount {
-        let key = (Symbol::parse(&owner.0).unwrap(), StrategyName::parse(&owner.1).unwrap());
+        let key = (
+            Symbol::parse(&owner.0).unwrap(),
+            StrategyName::parse(&owner.1).unwrap(),
+        );
         let held = &self.book.positions[&key];
-        trading::class::capacity(&self.book, &key.1, &key.0, held.closing_side()).unwrap_or(Amount::ZERO)
+        trading::class::capacity(&self.book, &key.1, &key.0, held.closing_side())
+            .unwrap_or(Amount::ZERO)
     }
 
     #[expect(clippy::too_many_arguments, reason = "an order has that many parts")]
@@ -316,8 +354,13 @@ impl World {
         stop: i64,
         size: Amount,
     ) -> SubmitOrder {
-        let (side, direction) = if buys { ("buy", "long") } else { ("sell", "short") };
-        let number = u64::try_from(self.random.within(0, i64::try_from(THESES).unwrap() - 1)).unwrap();
+        let (side, direction) = if buys {
+            ("buy", "long")
+        } else {
+            ("sell", "short")
+        };
+        let number =
+            u64::try_from(self.random.within(0, i64::try_from(THESES).unwrap() - 1)).unwrap();
         let slug = thesis(strategy, listed.symbol, direction, number);
         let own = steps(own, listed.price_step);
         let stop = steps(stop.max(1), listed.price_step);
@@ -336,7 +379,10 @@ impl World {
         if self.random.one_in(3) {
             let by = self.random.within(1, self.near[listed.symbol] / 100);
             let at = self.near[listed.symbol].max(1) + if buys { by } else { -by };
-            more.push_str(&format!(r#","target_price":"{}""#, steps(at.max(1), listed.price_step)));
+            more.push_str(&format!(
+                r#","target_price":"{}""#,
+                steps(at.max(1), listed.price_step)
+            ));
         }
         let json = format!(
             r#"{{"strategy":"{strategy}","symbol":"{}","side":"{side}","size":"{size}","order_type":"{kind}",{prices},
@@ -365,17 +411,34 @@ impl World {
             Kind::Stop => order.stop_price.map(r),
         };
         let slip = r(self.rules.safety.entry_slippage);
-        let crossed = self.model.crossed(order.symbol.as_str(), buys, kind, own.as_ref(), &slip);
+        let crossed = self
+            .model
+            .crossed(order.symbol.as_str(), buys, kind, own.as_ref(), &slip);
         let verdict = self.ask(order);
         let id = (self.seq, ORDER);
         if !self.model.holds_against(&owner, buys) {
-            let row = verdict.checks.iter().find(|row| row.name == "self_cross").unwrap();
-            assert_eq!(row.passed, crossed.is_empty(), "seed {seed}: {order:?} {crossed:?}");
+            let row = verdict
+                .checks
+                .iter()
+                .find(|row| row.name == "self_cross")
+                .unwrap();
+            assert_eq!(
+                row.passed,
+                crossed.is_empty(),
+                "seed {seed}: {order:?} {crossed:?}"
+            );
         }
         let size = r(order.size);
         if capacity.is_positive() && size > capacity {
-            let row = verdict.checks.iter().find(|row| row.name == "reduce_only").unwrap();
-            assert!(!row.passed && !verdict.accepted, "seed {seed}: a flip passed: {order:?}");
+            let row = verdict
+                .checks
+                .iter()
+                .find(|row| row.name == "reduce_only")
+                .unwrap();
+            assert!(
+                !row.passed && !verdict.accepted,
+                "seed {seed}: a flip passed: {order:?}"
+            );
             self.count("flip");
         }
         let is_exit = capacity.is_positive();
@@ -384,15 +447,26 @@ impl World {
             return verdict;
         }
         self.apply(&verdict.changes);
-        let placed = verdict.changes.iter().filter(|change| matches!(change, Change::OrderPlaced(_))).count();
-        let along = if is_exit { 0 } else { 1 + usize::from(order.target_price.is_some()) };
+        let placed = verdict
+            .changes
+            .iter()
+            .filter(|change| matches!(change, Change::OrderPlaced(_)))
+            .count();
+        let along = if is_exit {
+            0
+        } else {
+            1 + usize::from(order.target_price.is_some())
+        };
         assert_eq!(placed, 1 + along, "seed {seed}: {order:?}");
         for entry in crossed.iter().filter(|crossed| crossed.role == Role::Entry) {
             self.model.cancel(entry.id);
             self.count("crossed by an exit");
         }
         let is_halted = self.model.halted.contains(order.symbol.as_str());
-        assert!(is_exit || !is_halted, "seed {seed}: an entry in a halted symbol: {order:?}");
+        assert!(
+            is_exit || !is_halted,
+            "seed {seed}: an entry in a halted symbol: {order:?}"
+        );
         let working = Working {
             id,
             owner,
@@ -407,12 +481,17 @@ impl World {
             at_ms: self.now.ms(),
             lasts: lasts(order.time_in_force),
         };
-        self.count(format!("{:?} {kind:?} {}", working.role, order.side.as_str()));
+        self.count(format!(
+            "{:?} {kind:?} {}",
+            working.role,
+            order.side.as_str()
+        ));
         let target = order.target_price.filter(|_| !is_exit).map(r);
         if target.is_some() {
             self.count("target");
         }
-        self.model.place(working, (!is_exit).then(|| r(order.planned_stop)), target);
+        self.model
+            .place(working, (!is_exit).then(|| r(order.planned_stop)), target);
         verdict
     }
 
@@ -423,10 +502,16 @@ impl World {
     }
 
     pub fn cancel_any(&mut self) {
-        let Some(order) = self.any_order() else { return };
+        let Some(order) = self.any_order() else {
+            return;
+        };
         let verdict = self.ask_cancel(order_id(order.id));
         let is_free = order.role != Role::Stop && order.id.1 != FLATTEN;
-        assert_eq!(verdict.accepted, is_free, "seed {}: cancel of {order:?}", self.seed);
+        assert_eq!(
+            verdict.accepted, is_free,
+            "seed {}: cancel of {order:?}",
+            self.seed
+        );
         self.apply(&verdict.changes);
         if verdict.accepted {
             self.model.cancel(order.id);
@@ -435,23 +520,38 @@ impl World {
     }
 
     pub fn tighten_any(&mut self) {
-        let Some(order) = self.any_order().filter(|order| order.role == Role::Stop) else { return };
-        let listed = LISTED.iter().find(|listed| listed.symbol == order.owner.0).unwrap();
+        let Some(order) = self.any_order().filter(|order| order.role == Role::Stop) else {
+            return;
+        };
+        let listed = LISTED
+            .iter()
+            .find(|listed| listed.symbol == order.owner.0)
+            .unwrap();
         let old = a(&format_of(&self.book, order.id));
         let near = self.near[listed.symbol];
         let new = match self.random.within(0, 3) {
             // Close to the market, beyond whatever its entry may still fill at.
             0 => steps(near + self.random.within(-20, 20), listed.price_step),
-            _ => old.checked_add(steps(self.random.within(-40, 200), listed.price_step)).unwrap(),
+            _ => old
+                .checked_add(steps(self.random.within(-40, 200), listed.price_step))
+                .unwrap(),
         };
         let new = if new.is_positive() { new } else { old };
         let (rat, trigger) = (r(new), order.trigger.clone().unwrap());
         let mark = self.model.mark(listed.symbol, !order.buys);
-        let is_tighter = if order.buys { rat < trigger } else { rat > trigger };
+        let is_tighter = if order.buys {
+            rat < trigger
+        } else {
+            rat > trigger
+        };
         let is_clear = mark.is_none_or(|mark| if order.buys { rat > mark } else { rat < mark });
         let expected = !order.hit && (rat == trigger || (is_tighter && is_clear));
         let verdict = self.ask_tighten(order_id(order.id), new);
-        assert_eq!(verdict.accepted, expected, "seed {}: {order:?} to {new}", self.seed);
+        assert_eq!(
+            verdict.accepted, expected,
+            "seed {}: {order:?} to {new}",
+            self.seed
+        );
         self.apply(&verdict.changes);
         if verdict.accepted && rat != trigger {
             self.model.tighten(order.id, rat);
@@ -462,8 +562,14 @@ impl World {
     /// One row of a symbol, now, into both.
     pub fn row(&mut self, symbol: &str, row: &Row) {
         let name = Symbol::parse(symbol).unwrap();
-        let done =
-            venue::on_rows(&self.book, &self.rules, &name, std::slice::from_ref(row), self.now).unwrap();
+        let done = venue::on_rows(
+            &self.book,
+            &self.rules,
+            &name,
+            std::slice::from_ref(row),
+            self.now,
+        )
+        .unwrap();
         for step in &done {
             assert!(step.left_open.is_empty(), "seed {}: {step:?}", self.seed);
             let mut taken = [Rat::zero(), Rat::zero()];
@@ -484,8 +590,16 @@ impl World {
         let order = self.book.orders[&fill.order_id].clone();
         let rule = self.rules.instruments[&fill.symbol].clone();
         let key = (fill.symbol.clone(), fill.strategy.clone());
-        let before = self.book.positions.get(&key).map_or(Amount::ZERO, |held| held.size);
-        let delta = if fill.side == Side::Buy { fill.size } else { -fill.size };
+        let before = self
+            .book
+            .positions
+            .get(&key)
+            .map_or(Amount::ZERO, |held| held.size);
+        let delta = if fill.side == Side::Buy {
+            fill.size
+        } else {
+            -fill.size
+        };
         let after = before.checked_add(delta).unwrap();
         assert!(
             before.is_zero() || after.is_zero() || before.is_negative() == after.is_negative(),
@@ -495,21 +609,46 @@ impl World {
             assert!(after.abs() < before.abs(), "{context}");
         }
         let (start_ms, low, high) = match row {
-            Row::Bar { open_ms, low, high, .. } => (*open_ms, r(*low), r(*high)),
-            Row::Quote { time_ms, bid, ask, .. } => (*time_ms, r(*bid), r(*ask)),
+            Row::Bar {
+                open_ms, low, high, ..
+            } => (*open_ms, r(*low), r(*high)),
+            Row::Quote {
+                time_ms, bid, ask, ..
+            } => (*time_ms, r(*bid), r(*ask)),
         };
         assert!(order.accepted_at.ms() <= start_ms, "{context}");
         let price = r(fill.price);
-        let step = if rule.tick.is_zero() { Rat::of("0.00000001") } else { r(rule.tick) };
-        let spread = if matches!(row, Row::Bar { .. }) { r(rule.half_spread) } else { Rat::zero() };
+        let step = if rule.tick.is_zero() {
+            Rat::of("0.00000001")
+        } else {
+            r(rule.tick)
+        };
+        let spread = if matches!(row, Row::Bar { .. }) {
+            r(rule.half_spread)
+        } else {
+            Rat::zero()
+        };
         let (one, slip) = (Rat::one(), r(rule.slippage));
-        let dearest = high.times(&one.plus(&spread)).times(&one.plus(&slip)).plus(&step);
-        let cheapest = low.times(&one.minus(&spread)).times(&one.minus(&slip)).minus(&step);
+        let dearest = high
+            .times(&one.plus(&spread))
+            .times(&one.plus(&slip))
+            .plus(&step);
+        let cheapest = low
+            .times(&one.minus(&spread))
+            .times(&one.minus(&slip))
+            .minus(&step);
         // A limit that rested while quotes moved past it fills at its own price.
         let has_rested = fill.liquidity == Liquidity::Maker && matches!(row, Row::Quote { .. });
-        assert!(has_rested || (cheapest <= price && price <= dearest), "{context}");
+        assert!(
+            has_rested || (cheapest <= price && price <= dearest),
+            "{context}"
+        );
         if let Some(limit) = order.price {
-            let is_kept = if fill.side == Side::Buy { fill.price <= limit } else { fill.price >= limit };
+            let is_kept = if fill.side == Side::Buy {
+                fill.price <= limit
+            } else {
+                fill.price >= limit
+            };
             assert!(is_kept, "{context}");
         }
         if fill.liquidity == Liquidity::Maker {
@@ -519,13 +658,20 @@ impl World {
             self.count(format!("fill at a trigger {}", fill.side.as_str()));
             if let Row::Bar { open, .. } = row {
                 let is_worse = |than: Amount| {
-                    if fill.side == Side::Buy { fill.price >= than } else { fill.price <= than }
+                    if fill.side == Side::Buy {
+                        fill.price >= than
+                    } else {
+                        fill.price <= than
+                    }
                 };
                 assert!(is_worse(trigger) || is_worse(*open), "{context}");
             }
         }
         let (side, cap) = match row {
-            Row::Bar { volume, .. } => (0, volume.map(|volume| r(volume).times(&r(rule.volume_share)))),
+            Row::Bar { volume, .. } => (
+                0,
+                volume.map(|volume| r(volume).times(&r(rule.volume_share))),
+            ),
             Row::Quote { ask_size, .. } if fill.side == Side::Buy => (0, ask_size.map(r)),
             Row::Quote { bid_size, .. } => (1, bid_size.map(r)),
         };
@@ -543,7 +689,11 @@ impl World {
         sides::compare(&self.book, model, &self.rules, &context);
         let view = views::portfolio(&self.book, &self.rules, self.now, &Default::default());
         assert_eq!(view.equity.map(r), model.equity(), "{context}: equity");
-        assert_eq!(view.unrealised.map(r), model.unrealised(), "{context}: unrealised");
+        assert_eq!(
+            view.unrealised.map(r),
+            model.unrealised(),
+            "{context}: unrealised"
+        );
     }
 
     /// A random row of a symbol; the clock goes on by what it takes.
@@ -567,15 +717,34 @@ impl World {
                 _ => Some(steps(self.random.within(0, 2000), listed.size_step)),
             };
             // Now and then the bar was already open when the last orders came.
-            let open_before_ms = if self.random.one_in(4) { self.random.within(1, 59_999) } else { 0 };
+            let open_before_ms = if self.random.one_in(4) {
+                self.random.within(1, 59_999)
+            } else {
+                0
+            };
             self.now = start.plus_ms(60_000 - open_before_ms);
             let (open, high, low, close) = (price(open), price(high), price(low), price(close));
             let (open_ms, interval_ms) = (start.ms() - open_before_ms, 60_000);
-            self.row(listed.symbol, &Row::Bar { open_ms, interval_ms, open, high, low, close, volume });
+            self.row(
+                listed.symbol,
+                &Row::Bar {
+                    open_ms,
+                    interval_ms,
+                    open,
+                    high,
+                    low,
+                    close,
+                    volume,
+                },
+            );
         }
         if !spec.quotes_from_bars {
             // Now and then a quote of the very instant at which the last orders came.
-            let is_newer = self.model.quote.get(listed.symbol).is_none_or(|(ms, _, _)| *ms < self.now.ms());
+            let is_newer = self
+                .model
+                .quote
+                .get(listed.symbol)
+                .is_none_or(|(ms, _, _)| *ms < self.now.ms());
             let at_once = is_newer && self.random.one_in(4);
             self.now = self.now.plus_ms(if at_once { 0 } else { 1000 });
             let half = self.random.within(0, reach / 10);
@@ -587,7 +756,16 @@ impl World {
                 _ => None,
             };
             let (bid_size, ask_size) = (size(), size());
-            self.row(listed.symbol, &Row::Quote { time_ms, bid, ask, bid_size, ask_size });
+            self.row(
+                listed.symbol,
+                &Row::Quote {
+                    time_ms,
+                    bid,
+                    ask,
+                    bid_size,
+                    ask_size,
+                },
+            );
         }
         self.near.insert(listed.symbol, close);
     }
@@ -605,7 +783,9 @@ impl World {
         self.random_rows(listed);
         if is_changed {
             self.rules = kept;
-            self.model.specs.insert(listed.symbol.to_owned(), spec(&self.rules, listed.symbol));
+            self.model
+                .specs
+                .insert(listed.symbol.to_owned(), spec(&self.rules, listed.symbol));
         }
     }
 
@@ -621,9 +801,17 @@ impl World {
         }
         let listed = self.random.pick(&LISTED).symbol;
         self.fund(listed);
-        if let Some(symbol) = self.model.halted.first().cloned().filter(|_| self.random.one_in(4)) {
+        if let Some(symbol) = self
+            .model
+            .halted
+            .first()
+            .cloned()
+            .filter(|_| self.random.one_in(4))
+        {
             self.count("gap");
-            self.apply(&[Change::SymbolCleared { symbol: Symbol::parse(&symbol).unwrap() }]);
+            self.apply(&[Change::SymbolCleared {
+                symbol: Symbol::parse(&symbol).unwrap(),
+            }]);
             self.model.halted.remove(&symbol);
         }
         self.compare();
@@ -645,7 +833,10 @@ impl World {
                 self.model.fund(listed, &r(rate));
             }
             Err(error) => {
-                assert!(!is_first && matches!(error, venue::FundingError::Charged { .. }), "{error}");
+                assert!(
+                    !is_first && matches!(error, venue::FundingError::Charged { .. }),
+                    "{error}"
+                );
             }
         }
     }
@@ -653,13 +844,31 @@ impl World {
     /// A person edits instruments.yaml under open orders.
     fn change_filters(&mut self, symbol: &str) {
         let which = self.random.within(0, 2);
-        let rule = self.rules.instruments.get_mut(&Symbol::parse(symbol).unwrap()).unwrap();
+        let rule = self
+            .rules
+            .instruments
+            .get_mut(&Symbol::parse(symbol).unwrap())
+            .unwrap();
         match which {
-            0 => rule.tick = if rule.tick.is_zero() { a("0.11") } else { steps(7, &rule.tick.to_string()) },
-            1 => rule.lot = if rule.lot.is_zero() { a("0.002") } else { steps(3, &rule.lot.to_string()) },
+            0 => {
+                rule.tick = if rule.tick.is_zero() {
+                    a("0.11")
+                } else {
+                    steps(7, &rule.tick.to_string())
+                }
+            }
+            1 => {
+                rule.lot = if rule.lot.is_zero() {
+                    a("0.002")
+                } else {
+                    steps(3, &rule.lot.to_string())
+                }
+            }
             _ => rule.min_notional = a("60"),
         }
-        self.model.specs.insert(symbol.to_owned(), spec(&self.rules, symbol));
+        self.model
+            .specs
+            .insert(symbol.to_owned(), spec(&self.rules, symbol));
     }
 
     /// None to three requests.

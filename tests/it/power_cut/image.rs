@@ -1,4 +1,5 @@
-//! A disk of its own: an ext4 image in memory, mounted through a loop device, whose power can be cut.
+//! A disk of its own: an ext4 image in memory, mounted through a loop device, whose power can be
+//! cut.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -16,8 +17,8 @@ pub enum Cut {
     NamesSurvive,
 }
 
-/// `EXT4_IOC_SHUTDOWN`: from then on nothing reaches the disk. Unsafe code is not for this crate, so Python
-/// calls it.
+/// `EXT4_IOC_SHUTDOWN`: from then on nothing reaches the disk. Unsafe code is not for this crate,
+/// so Python calls it.
 const SHUTDOWN: &str = "
 import fcntl, os, struct, sys
 fd = os.open(sys.argv[1], os.O_RDONLY)
@@ -28,9 +29,15 @@ print('cut', flush=True)
 ";
 
 fn run(program: &str, args: &[&str]) -> Result<(), String> {
-    let done: Output =
-        Command::new(program).args(args).output().map_err(|error| format!("{program}: {error}"))?;
-    if done.status.success() { Ok(()) } else { Err(format!("{program} {args:?}: {}", show(&done))) }
+    let done: Output = Command::new(program)
+        .args(args)
+        .output()
+        .map_err(|error| format!("{program}: {error}"))?;
+    if done.status.success() {
+        Ok(())
+    } else {
+        Err(format!("{program} {args:?}: {}", show(&done)))
+    }
 }
 
 fn text(path: &Path) -> &str {
@@ -55,10 +62,19 @@ impl Disk {
         }
         run("python3", &["-c", "import fcntl"])?;
         let (image, at) = (folder.join("disk.img"), folder.join("disk"));
-        File::create(&image).and_then(|file| file.set_len(64 << 20)).map_err(|error| error.to_string())?;
-        run("mkfs.ext4", &["-q", "-F", "-E", "lazy_itable_init=1", text(&image)])?;
+        File::create(&image)
+            .and_then(|file| file.set_len(64 << 20))
+            .map_err(|error| error.to_string())?;
+        run(
+            "mkfs.ext4",
+            &["-q", "-F", "-E", "lazy_itable_init=1", text(&image)],
+        )?;
         fs::create_dir(&at).map_err(|error| error.to_string())?;
-        let mut disk = Disk { image, at, is_mounted: false };
+        let mut disk = Disk {
+            image,
+            at,
+            is_mounted: false,
+        };
         disk.mount("defaults")?;
         Ok(disk)
     }
@@ -69,7 +85,11 @@ impl Disk {
         let (image, at) = (folder.join("disk.img"), folder.join("disk"));
         run("cp", &["--sparse=always", text(&self.image), text(&image)]).unwrap();
         fs::create_dir_all(&at).unwrap();
-        Disk { image, at, is_mounted: false }
+        Disk {
+            image,
+            at,
+            is_mounted: false,
+        }
     }
 
     /// Where it is mounted.
@@ -82,7 +102,17 @@ impl Disk {
     /// # Errors
     /// What the system says.
     pub fn mount(&mut self, options: &str) -> Result<(), String> {
-        run("mount", &["-t", "ext4", "-o", &format!("loop,{options}"), text(&self.image), text(&self.at)])?;
+        run(
+            "mount",
+            &[
+                "-t",
+                "ext4",
+                "-o",
+                &format!("loop,{options}"),
+                text(&self.image),
+                text(&self.at),
+            ],
+        )?;
         self.is_mounted = true;
         Ok(())
     }

@@ -22,15 +22,23 @@ fn a_folder_where_a_new_rule_would_lie_has_it_wait_until_it_is_gone() {
     let outcome = gate.propose(&mut home, &activate(own_rule("cap", "5")));
     let (id, auto) = acknowledged(&outcome);
     assert!(!auto);
-    let Step::Pended { proposed, .. } = step(&outcome) else { panic!() };
+    let Step::Pended { proposed, .. } = step(&outcome) else {
+        panic!()
+    };
     assert!(proposed.why_people.unwrap().contains("being edited"));
-    let sha256 = sha256_hex(gate.read(&format!("proposals/pending/{id}.yaml")).as_bytes());
+    let sha256 = sha256_hex(
+        gate.read(&format!("proposals/pending/{id}.yaml"))
+            .as_bytes(),
+    );
     let approve = json!({"id": id, "sha256": sha256});
     let refused = gate.owner_asks(&mut home, "proposal.approve", &approve);
     assert_eq!(code(&refused), Some(Code::StateConflict));
     assert!(message(&refused).contains(CAP));
     fs::remove_dir(gate.path(CAP)).unwrap();
-    assert_eq!(code(&gate.owner_asks(&mut home, "proposal.approve", &approve)), None);
+    assert_eq!(
+        code(&gate.owner_asks(&mut home, "proposal.approve", &approve)),
+        None
+    );
     assert!(gate.read(CAP).contains("id: cap"));
 }
 
@@ -51,13 +59,30 @@ fn a_folder_in_the_place_of_an_applied_rule_is_kept_aside_with_what_is_in_it() {
     fs::create_dir(gate.path(CAP)).unwrap();
     fs::write(gate.path(CAP).join("note.txt"), "mine").unwrap();
     let mut home = gate.open();
-    let (_, Step::Applied { proposed, rulebook, .. }) = ledger(&gate).0.pop().unwrap() else { panic!() };
+    let (
+        _,
+        Step::Applied {
+            proposed, rulebook, ..
+        },
+    ) = ledger(&gate).0.pop().unwrap()
+    else {
+        panic!()
+    };
     assert_eq!(Some(gate.read(CAP)), proposed.new);
-    let aside: Vec<_> = fs::read_dir(gate.path("proposals/edited")).unwrap().map(Result::unwrap).collect();
+    let aside: Vec<_> = fs::read_dir(gate.path("proposals/edited"))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
     assert_eq!(aside.len(), 1);
-    assert_eq!(fs::read_to_string(aside[0].path().join("note.txt")).unwrap(), "mine");
+    assert_eq!(
+        fs::read_to_string(aside[0].path().join("note.txt")).unwrap(),
+        "mine"
+    );
     gate.settle(&mut home);
-    assert_eq!((home.rulebook().hash.as_str(), home.rules_fault()), (rulebook.as_str(), None));
+    assert_eq!(
+        (home.rulebook().hash.as_str(), home.rules_fault()),
+        (rulebook.as_str(), None)
+    );
 }
 
 #[test]
@@ -67,16 +92,28 @@ fn where_a_rule_cannot_be_written_entries_are_refused_until_it_can() {
     up.store(true, Ordering::SeqCst);
     let outcome = gate.propose(&mut home, &activate(own_rule("cap", "5")));
     assert!(acknowledged(&outcome).1);
-    let Step::Applied { proposed, rulebook, .. } = step(&outcome) else { panic!() };
+    let Step::Applied {
+        proposed, rulebook, ..
+    } = step(&outcome)
+    else {
+        panic!()
+    };
     // What was applied is in force all the same, and the files without it do not undo it.
     gate.settle(&mut home);
     assert_eq!(home.rulebook().hash, rulebook);
     assert!(home.state().rulebook.fault.as_ref().unwrap().contains(CAP));
     let buy = order("trend", "buy", "0.002", None, "btc-range-long");
-    let refused = gate.bot_asks(&mut home, "order.submit", &serde_json::from_str(&buy).unwrap());
+    let refused = gate.bot_asks(
+        &mut home,
+        "order.submit",
+        &serde_json::from_str(&buy).unwrap(),
+    );
     assert_eq!(code(&refused), Some(Code::RulebookInvalid), "{refused:?}");
     up.store(false, Ordering::SeqCst);
     gate.settle(&mut home);
     assert_eq!(Some(gate.read(CAP)), proposed.new);
-    assert_eq!((home.rulebook().hash.as_str(), &home.state().rulebook.fault), (rulebook.as_str(), &None));
+    assert_eq!(
+        (home.rulebook().hash.as_str(), &home.state().rulebook.fault),
+        (rulebook.as_str(), &None)
+    );
 }

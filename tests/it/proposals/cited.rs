@@ -22,9 +22,10 @@ fn case(gate: &Gate, home: &mut Home, n: u8, named: &str, stance: &str) -> Strin
     let proposer = gate.key_of(home, "research-bot", 20 + 3 * n);
     let asked = gate.asks(home, &proposer, "research-bot", "council.request", &request);
     assert_eq!(code(&asked), None, "{asked:?}");
-    for (at, role, name) in
-        [(1, "Code Auditor", "code-auditor"), (2, "Integration Engineer", "integration-engineer")]
-    {
+    for (at, role, name) in [
+        (1, "Code Auditor", "code-auditor"),
+        (2, "Integration Engineer", "integration-engineer"),
+    ] {
         let key = gate.key_of(home, name, 20 + 3 * n + at);
         let verdict = json!({
             "request_id": id, "request_sha256": sha256_hex(request.as_bytes()),
@@ -55,18 +56,36 @@ fn a_case_that_approved_this_very_payload_counts_and_people_still_decide() {
     let proposal = citing("req-1");
     let named = format!("proposal:{}", sha256_hex(proposal.to_string().as_bytes()));
     // Before there is such a case, and while nobody has decided it.
-    assert_eq!(code(&gate.propose(&mut home, &proposal)), Some(Code::CitationFalse));
+    assert_eq!(
+        code(&gate.propose(&mut home, &proposal)),
+        Some(Code::CitationFalse)
+    );
     case(&gate, &mut home, 1, &named, "APPROVE");
     let outcome = gate.propose(&mut home, &proposal);
     let (id, auto) = acknowledged(&outcome);
     assert!(!auto);
-    let Step::Pended { file_sha256, .. } = step(&outcome) else { panic!() };
-    assert!(gate.read(&format!("proposals/pending/{id}.yaml")).contains("council_request_id: req-1"));
+    let Step::Pended { file_sha256, .. } = step(&outcome) else {
+        panic!()
+    };
+    assert!(
+        gate.read(&format!("proposals/pending/{id}.yaml"))
+            .contains("council_request_id: req-1")
+    );
     let approve = json!({"id": id, "sha256": file_sha256});
     let outcome = gate.owner_asks(&mut home, "proposal.approve", &approve);
-    let Step::Applied { proposed, by, .. } = step(&outcome) else { panic!("{outcome:?}") };
+    let Step::Applied { proposed, by, .. } = step(&outcome) else {
+        panic!("{outcome:?}")
+    };
     assert_eq!(by, Approver::Person(Principal::parse("owner").unwrap()));
-    assert_eq!(proposed.evidence.unwrap().council_request_id.unwrap().as_str(), "req-1");
+    assert_eq!(
+        proposed
+            .evidence
+            .unwrap()
+            .council_request_id
+            .unwrap()
+            .as_str(),
+        "req-1"
+    );
     assert!(gate.read("rules/active/cap.yaml").contains("id: cap"));
 }
 
@@ -75,14 +94,28 @@ fn a_case_on_something_else_or_with_another_outcome_does_not() {
     let gate = Gate::new();
     let mut home = gate.open();
     let proposal = citing("req-1");
-    case(&gate, &mut home, 1, &format!("proposal:{}", "0".repeat(64)), "APPROVE");
+    case(
+        &gate,
+        &mut home,
+        1,
+        &format!("proposal:{}", "0".repeat(64)),
+        "APPROVE",
+    );
     let outcome = gate.propose(&mut home, &proposal);
     assert_eq!(code(&outcome), Some(Code::CitationFalse));
-    assert!(message(&outcome).contains("does not name"), "{}", message(&outcome));
+    assert!(
+        message(&outcome).contains("does not name"),
+        "{}",
+        message(&outcome)
+    );
     let proposal = citing("req-2");
     let named = format!("proposal:{}", sha256_hex(proposal.to_string().as_bytes()));
     case(&gate, &mut home, 2, &named, "REJECT");
     let outcome = gate.propose(&mut home, &proposal);
     assert_eq!(code(&outcome), Some(Code::CitationFalse));
-    assert!(message(&outcome).contains("REJECT"), "{}", message(&outcome));
+    assert!(
+        message(&outcome).contains("REJECT"),
+        "{}",
+        message(&outcome)
+    );
 }

@@ -1,4 +1,5 @@
-//! A home on a real disk with a clock that stands: rule files that the gate writes are read again by it.
+//! A home on a real disk with a clock that stands: rule files that the gate writes are read again
+//! by it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -61,12 +62,20 @@ impl Gate {
             copy_tree(&project.join(folder), &root.path().join(folder));
         }
         // Without the rules that are shipped.
-        for folder in ["rules/active", "rules/core", "rules/sets", "rules/tests", "state"] {
+        for folder in [
+            "rules/active",
+            "rules/core",
+            "rules/sets",
+            "rules/tests",
+            "state",
+        ] {
             let _ = fs::remove_dir_all(root.path().join(folder));
             fs::create_dir_all(root.path().join(folder)).unwrap();
         }
         edit(root.path());
-        let clock = Arc::new(ManualClock::at(Time::parse("2026-03-02T12:00:00Z").unwrap()));
+        let clock = Arc::new(ManualClock::at(
+            Time::parse("2026-03-02T12:00:00Z").unwrap(),
+        ));
         let seams = Seams {
             disk: Arc::new(RealDisk::open(root.path()).unwrap()),
             clock: clock.clone(),
@@ -75,11 +84,18 @@ impl Gate {
         let person = Principal::parse("owner").unwrap();
         layout::found(root.path(), &seams, "test.invalid/proposals", &person).unwrap();
         let home = Home::open(root.path(), seams).unwrap();
-        let owner =
-            layout::own_sign_key(home.keyring(), home.state(), &person, clock.now()).unwrap().unwrap();
+        let owner = layout::own_sign_key(home.keyring(), home.state(), &person, clock.now())
+            .unwrap()
+            .unwrap();
         drop(home);
         let bot = SignKey::Hmac([7; 32]);
-        let gate = Gate { root, clock, owner, bot, asked: std::cell::Cell::new(0) };
+        let gate = Gate {
+            root,
+            clock,
+            owner,
+            bot,
+            asked: std::cell::Cell::new(0),
+        };
         let keyring = SqliteKeyring::open(gate.root.path(), false).unwrap();
         keyring.insert(&gate.bot.verify_key()).unwrap();
         let id = key_id(&gate.bot.verify_key());
@@ -95,7 +111,13 @@ impl Gate {
     pub fn elsewhere(&self, root: TempDir) -> Gate {
         let clock = Arc::new(ManualClock::at(self.clock.now()));
         let (owner, bot) = (self.owner.clone(), self.bot.clone());
-        Gate { root, clock, owner, bot, asked: self.asked.clone() }
+        Gate {
+            root,
+            clock,
+            owner,
+            bot,
+            asked: self.asked.clone(),
+        }
     }
 
     pub fn path(&self, below: &str) -> PathBuf {
@@ -111,7 +133,11 @@ impl Gate {
     }
 
     pub fn seams_with(&self, disk: Arc<dyn Disk>) -> Seams {
-        Seams { disk, clock: self.clock.clone(), entropy: Arc::new(SeededEntropy::new(0)) }
+        Seams {
+            disk,
+            clock: self.clock.clone(),
+            entropy: Arc::new(SeededEntropy::new(0)),
+        }
     }
 
     pub fn open(&self) -> Home {
@@ -142,7 +168,14 @@ impl Gate {
     }
 
     /// One request alone in its batch, a minute after the one before it.
-    pub fn asks(&self, home: &mut Home, key: &SignKey, source: &str, action: &str, payload: &str) -> Outcome {
+    pub fn asks(
+        &self,
+        home: &mut Home,
+        key: &SignKey,
+        source: &str,
+        action: &str,
+        payload: &str,
+    ) -> Outcome {
         // Messages of a minute are limited.
         self.pass_s(61);
         self.drop_in(key, source, action, payload);
@@ -152,10 +185,18 @@ impl Gate {
     /// A key of somebody else.
     pub fn key_of(&self, home: &mut Home, name: &str, n: u8) -> SignKey {
         let key = SignKey::Hmac([n; 32]);
-        SqliteKeyring::open(self.root.path(), false).unwrap().insert(&key.verify_key()).unwrap();
+        SqliteKeyring::open(self.root.path(), false)
+            .unwrap()
+            .insert(&key.verify_key())
+            .unwrap();
         let id = key_id(&key.verify_key());
         let payload = json!({"principal": name, "key_id": id, "algorithm": "hmac-sha256"});
-        assert!(self.owner_asks(home, "keys.add", &payload).answer.error.is_none());
+        assert!(
+            self.owner_asks(home, "keys.add", &payload)
+                .answer
+                .error
+                .is_none()
+        );
         key
     }
 
@@ -198,13 +239,25 @@ impl Gate {
             let folder = root.join("proposals/theses");
             let text = fs::read_to_string(folder.join("btc-range-long.md")).unwrap();
             for name in SPARE {
-                fs::write(folder.join(format!("{name}.md")), text.replace("btc-range-long", name)).unwrap();
+                fs::write(
+                    folder.join(format!("{name}.md")),
+                    text.replace("btc-range-long", name),
+                )
+                .unwrap();
             }
         });
         let mut home = gate.open();
         let adjust = json!({"amount": "5000", "reason": "start"});
-        assert!(gate.owner_asks(&mut home, "account.adjust", &adjust).answer.error.is_none());
-        let held = gate.order(&mut home, &order("trend", "buy", "0.02", None, "btc-range-long"));
+        assert!(
+            gate.owner_asks(&mut home, "account.adjust", &adjust)
+                .answer
+                .error
+                .is_none()
+        );
+        let held = gate.order(
+            &mut home,
+            &order("trend", "buy", "0.02", None, "btc-range-long"),
+        );
         assert_eq!(failed(&held), [""; 0]);
         let rest = order("trend", "buy", "0.002", Some("6700"), "btc-dip-long");
         let rest = gate.order(&mut home, &rest);
@@ -220,7 +273,10 @@ pub fn acknowledged(outcome: &Outcome) -> (String, bool) {
     let data: Value = serde_json::from_str(outcome.answer.data.as_ref().unwrap().get()).unwrap();
     let body = data["ProposalAcknowledged"].as_object().unwrap();
     assert_eq!(body.len(), 2);
-    (body["proposal_id"].as_str().unwrap().to_owned(), body["auto_approved"].as_bool().unwrap())
+    (
+        body["proposal_id"].as_str().unwrap().to_owned(),
+        body["auto_approved"].as_bool().unwrap(),
+    )
 }
 
 pub fn code(outcome: &Outcome) -> Option<Code> {
@@ -228,16 +284,27 @@ pub fn code(outcome: &Outcome) -> Option<Code> {
 }
 
 pub fn message(outcome: &Outcome) -> &str {
-    outcome.decision.metadata.message.as_deref().unwrap_or_default()
+    outcome
+        .decision
+        .metadata
+        .message
+        .as_deref()
+        .unwrap_or_default()
 }
 
 /// The step in the line of an outcome.
 pub fn step(outcome: &Outcome) -> Step {
-    let mut steps = outcome.decision.changes.iter().filter_map(|change| match change {
-        Change::Proposal(step) => Some(step.clone()),
-        _ => None,
-    });
-    steps.next().unwrap_or_else(|| panic!("no step: {outcome:?}"))
+    let mut steps = outcome
+        .decision
+        .changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::Proposal(step) => Some(step.clone()),
+            _ => None,
+        });
+    steps
+        .next()
+        .unwrap_or_else(|| panic!("no step: {outcome:?}"))
 }
 
 /// Steps in the whole ledger, by line, and hashes of rulebooks that came into force.

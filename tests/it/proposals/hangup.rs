@@ -13,7 +13,9 @@ use crate::kit::{Scratch, command, lines};
 /// Hashes of the rulebooks that came into force.
 fn rulebooks(home: &Path) -> Vec<String> {
     let lines = lines(home).unwrap();
-    let changes = lines.iter().flat_map(|(_, _, record)| record.iter().flat_map(Record::changes));
+    let changes = lines
+        .iter()
+        .flat_map(|(_, _, record)| record.iter().flat_map(Record::changes));
     changes
         .filter_map(|change| match change {
             Change::RulebookLoaded { hash } => Some(hash.clone()),
@@ -25,7 +27,8 @@ fn rulebooks(home: &Path) -> Vec<String> {
 /// The rule with another message each time, in one piece.
 fn edit(home: &Path, n: u32) {
     let text = format!(
-        "id: cap\nstatus: active\napplies_to: {{action: order.submit}}\nwhen: []\nthen: reject\nmessage: \"{n}\"\n"
+        "id: cap\nstatus: active\napplies_to: {{action: order.submit}}\nwhen: []\nthen: \
+            reject\nmessage: \"{n}\"\n"
     );
     let hidden = home.join("rules/core/.cap");
     fs::write(&hidden, text).unwrap();
@@ -37,7 +40,11 @@ fn sighup_takes_what_is_still_being_edited() {
     let scratch = Scratch::new();
     let home = scratch.home();
     fs::create_dir_all(home.join("rules/core")).unwrap();
-    let mut watcher = command(&home, &["watch"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut watcher = command(&home, &["watch"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     // It is ready once it answers.
     scratch.query("ready").drop_into(&home);
     let begun = Instant::now();

@@ -1,5 +1,5 @@
-//! Whatever proposals an agent has applied by the proof alone: what makes things safer is decided as without them, and no
-//! entry is accepted that was refused or held.
+//! Whatever proposals an agent has applied by the proof alone: what makes things safer is decided
+//! as without them, and no entry is accepted that was refused or held.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,9 @@ fn one(dice: &mut Dice, of: &[&'static str]) -> &'static str {
 fn condition(dice: &mut Dice) -> Value {
     let ordered = ["gt", "gte", "lt", "lte"];
     match dice.below(7) {
-        0 | 1 => json!({"field": "order.size", "op": one(dice, &ordered), "value": one(dice, &SIZES)}),
+        0 | 1 => {
+            json!({"field": "order.size", "op": one(dice, &ordered), "value": one(dice, &SIZES)})
+        }
         2 => json!({"field": "order.side", "op": "eq", "value": one(dice, &["buy", "sell"])}),
         3 => {
             json!({"field": "order.order_type", "op": one(dice, &["in", "not_in"]), "value": ["limit", "stop"]})
@@ -78,16 +80,26 @@ fn tried(gate: &Gate, rules: &Rulebook, action: &str, payload: &str) -> Decision
 fn safer(home: &Home) -> Vec<(&'static str, String)> {
     let orders = &home.state().book.orders;
     let stop = orders.keys().find(|id| id.leg == Leg::Stop).unwrap();
-    let rest = orders.values().find(|order| order.price.is_some()).unwrap().order_id;
+    let rest = orders
+        .values()
+        .find(|order| order.price.is_some())
+        .unwrap()
+        .order_id;
     let exit = |size: &str, price| order("trend", "sell", size, price, "btc-range-long");
     vec![
         ("order.submit", exit("0.02", None)),
         ("order.submit", exit("0.005", None)),
         ("order.submit", exit("0.02", Some("6900"))),
         ("order.cancel", json!({"order_id": rest}).to_string()),
-        ("order.tighten_stop", json!({"order_id": stop, "new_stop": "6650"}).to_string()),
+        (
+            "order.tighten_stop",
+            json!({"order_id": stop, "new_stop": "6650"}).to_string(),
+        ),
         // Refused, by what is no rule.
-        ("order.tighten_stop", json!({"order_id": stop, "new_stop": "6500"}).to_string()),
+        (
+            "order.tighten_stop",
+            json!({"order_id": stop, "new_stop": "6500"}).to_string(),
+        ),
         ("order.cancel", json!({"order_id": "o-1"}).to_string()),
     ]
 }
@@ -112,12 +124,30 @@ fn hardness(fate: Fate) -> u8 {
 }
 
 fn act(book: &RuleSet, facts: &mut BTreeMap<String, Fact<'static>>, dice: &mut Dice) -> Then {
-    let Some(program) = book.programs.get("order.submit") else { return Then::Warn };
-    let of =
-        |reading: &Reading| facts.entry(reading.to_string()).or_insert_with(|| fact(reading, dice)).clone();
+    let Some(program) = book.programs.get("order.submit") else {
+        return Then::Warn;
+    };
+    let of = |reading: &Reading| {
+        facts
+            .entry(reading.to_string())
+            .or_insert_with(|| fact(reading, dice))
+            .clone()
+    };
     let own: Vec<Fact<'_>> = program.readings.iter().map(of).collect();
-    let (now, entries) = (Time::parse("2026-03-02T12:00:00Z").unwrap(), Entries::default());
-    program.act(&own, &Around { now, entries: &entries, task: None }).unwrap_or(Then::Warn)
+    let (now, entries) = (
+        Time::parse("2026-03-02T12:00:00Z").unwrap(),
+        Entries::default(),
+    );
+    program
+        .act(
+            &own,
+            &Around {
+                now,
+                entries: &entries,
+                task: None,
+            },
+        )
+        .unwrap_or(Then::Warn)
 }
 
 fn fact(reading: &Reading, dice: &mut Dice) -> Fact<'static> {
@@ -126,9 +156,12 @@ fn fact(reading: &Reading, dice: &mut Dice) -> Fact<'static> {
     match (dice.below(5), reading.to_string().as_str()) {
         (0, _) => Fact::Unknown("not known".into()),
         (1, "order.price") => Fact::Absent,
-        (_, "order.size") => {
-            number(one(dice, &["0.0005", "0.001", "0.0015", "0.002", "0.003", "0.004", "0.02", "0.06"]))
-        }
+        (_, "order.size") => number(one(
+            dice,
+            &[
+                "0.0005", "0.001", "0.0015", "0.002", "0.003", "0.004", "0.02", "0.06",
+            ],
+        )),
         (_, "order.price") => number(one(dice, &["6500", "6600", "6650", "6700", "6800", "7000"])),
         (_, "market.spread_pct") => number(one(dice, &["0", "0.0001", "0.05", "0.1", "0.2"])),
         (_, "order.side") => text(one(dice, &["buy", "sell"])),
@@ -141,7 +174,12 @@ fn fact(reading: &Reading, dice: &mut Dice) -> Fact<'static> {
 
 /// What differs by the rulebook's hash alone is the same.
 fn told(decision: &Decision) -> String {
-    Decision { rulebook: String::new(), ..decision.clone() }.body().unwrap()
+    Decision {
+        rulebook: String::new(),
+        ..decision.clone()
+    }
+    .body()
+    .unwrap()
 }
 
 #[test]
@@ -166,7 +204,10 @@ fn what_applies_itself_never_touches_what_makes_safer_and_lets_no_entry_through(
                 let mut facts = BTreeMap::new();
                 let was = act(&before.ruleset, &mut facts, &mut dice);
                 let is = act(&after.ruleset, &mut facts, &mut dice);
-                assert!(was <= is, "seed {seed}: {proposal} on {facts:?}: {was:?}, then {is:?}");
+                assert!(
+                    was <= is,
+                    "seed {seed}: {proposal} on {facts:?}: {was:?}, then {is:?}"
+                );
                 pointwise += usize::from(is != was);
             }
             before = after;
@@ -174,18 +215,30 @@ fn what_applies_itself_never_touches_what_makes_safer_and_lets_no_entry_through(
         let last = home.rulebook().clone();
         gate.bar(&mut home, "6800");
         for (action, payload) in safer(&home) {
-            let (without, with) =
-                (tried(&gate, &first, action, &payload), tried(&gate, &last, action, &payload));
-            assert_eq!(told(&with), told(&without), "seed {seed}: {action} {payload}");
+            let (without, with) = (
+                tried(&gate, &first, action, &payload),
+                tried(&gate, &last, action, &payload),
+            );
+            assert_eq!(
+                told(&with),
+                told(&without),
+                "seed {seed}: {action} {payload}"
+            );
         }
         for payload in entries() {
             let without = tried(&gate, &first, "order.submit", &payload);
             let with = tried(&gate, &last, "order.submit", &payload);
             let (was, is) = (Fate::of(&without), Fate::of(&with));
-            assert!(hardness(was) <= hardness(is), "seed {seed}: {payload}: {was:?}, then {is:?}");
+            assert!(
+                hardness(was) <= hardness(is),
+                "seed {seed}: {payload}: {was:?}, then {is:?}"
+            );
             refused += usize::from(was != is);
         }
     }
     // It is no proof of anything if nothing was applied, or nothing changed by it.
-    assert!(applied > 20 && refused > 5 && pointwise > 100, "{applied} {refused} {pointwise}");
+    assert!(
+        applied > 20 && refused > 5 && pointwise > 100,
+        "{applied} {refused} {pointwise}"
+    );
 }

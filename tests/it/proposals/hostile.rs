@@ -39,9 +39,17 @@ fn a_false_claim_is_logged_and_applies_nothing() {
     let outcome = gate.propose(&mut home, &modify("cap", "5", "6", true));
     let (id, auto) = acknowledged(&outcome);
     assert!(!auto);
-    let Step::Pended { proposed, .. } = step(&outcome) else { panic!() };
-    assert_eq!((proposed.direction, proposed.notes), (Found::Loosening, vec![Note::ClaimFalse]));
-    assert!(gate.read(&format!("proposals/pending/{id}.yaml")).contains("- CLAIM_FALSE"));
+    let Step::Pended { proposed, .. } = step(&outcome) else {
+        panic!()
+    };
+    assert_eq!(
+        (proposed.direction, proposed.notes),
+        (Found::Loosening, vec![Note::ClaimFalse])
+    );
+    assert!(
+        gate.read(&format!("proposals/pending/{id}.yaml"))
+            .contains("- CLAIM_FALSE")
+    );
     assert_eq!(home.rulebook().hash, before);
     let log = crate::kit::log_bytes(gate.root.path()).concat();
     assert!(String::from_utf8_lossy(&log).contains("CLAIM_FALSE"));
@@ -49,46 +57,94 @@ fn a_false_claim_is_logged_and_applies_nothing() {
 
 #[test]
 fn a_stale_old_value() {
-    assert_eq!(refused(&modify("cap", "6", "4", true)).0, Some(Code::StaleValue));
+    assert_eq!(
+        refused(&modify("cap", "6", "4", true)).0,
+        Some(Code::StaleValue)
+    );
 }
 
 #[test]
 fn an_id_that_is_a_path() {
-    for id in ["../safety", "..", "a/b", "a\\b", "/etc/passwd", "a\u{0}b", ""] {
-        assert_eq!(refused(&with("id", json!(id))).0, Some(Code::RuleIdInvalid), "{id:?}");
+    for id in [
+        "../safety",
+        "..",
+        "a/b",
+        "a\\b",
+        "/etc/passwd",
+        "a\u{0}b",
+        "",
+    ] {
+        assert_eq!(
+            refused(&with("id", json!(id))).0,
+            Some(Code::RuleIdInvalid),
+            "{id:?}"
+        );
         assert_eq!(refused(&suspend(id)).0, Some(Code::RuleIdInvalid), "{id:?}");
-        assert_eq!(refused(&modify(id, "5", "4", true)).0, Some(Code::RuleIdInvalid), "{id:?}");
+        assert_eq!(
+            refused(&modify(id, "5", "4", true)).0,
+            Some(Code::RuleIdInvalid),
+            "{id:?}"
+        );
     }
 }
 
 #[test]
 fn an_id_of_look_alike_letters() {
-    for id in ["c\u{430}p", "\u{441}ap", "ca\u{200b}p", "CAP", "cap\u{301}", "\u{ff43}ap"] {
-        assert_eq!(refused(&with("id", json!(id))).0, Some(Code::RuleIdInvalid), "{id:?}");
+    for id in [
+        "c\u{430}p",
+        "\u{441}ap",
+        "ca\u{200b}p",
+        "CAP",
+        "cap\u{301}",
+        "\u{ff43}ap",
+    ] {
+        assert_eq!(
+            refused(&with("id", json!(id))).0,
+            Some(Code::RuleIdInvalid),
+            "{id:?}"
+        );
         assert_eq!(refused(&suspend(id)).0, Some(Code::RuleIdInvalid), "{id:?}");
     }
 }
 
 #[test]
 fn a_regex_bomb() {
-    for bomb in ["((((a{100}){100}){100}){100})", "a{4294967296}", "(a", &"a".repeat(501), &"(".repeat(40)] {
+    for bomb in [
+        "((((a{100}){100}){100}){100})",
+        "a{4294967296}",
+        "(a",
+        &"a".repeat(501),
+        &"(".repeat(40),
+    ] {
         let when = json!([{"field": "order.symbol", "op": "matches", "value": bomb}]);
-        assert_eq!(refused(&with("when", when)).0, Some(Code::RulePatternRefused), "{bomb:.40}");
+        assert_eq!(
+            refused(&with("when", when)).0,
+            Some(Code::RulePatternRefused),
+            "{bomb:.40}"
+        );
     }
 }
 
 #[test]
 fn a_bomb_of_yaml_aliases() {
     // As text in place of the rule, and in place of one of its texts.
-    let bomb =
-        "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n";
+    let bomb = "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c \
+        [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n";
     assert_eq!(refused(&activate(json!(bomb))).0, Some(Code::RuleMalformed));
-    assert_eq!(refused(&with("applies_to", json!(bomb))).0, Some(Code::RuleMalformed));
-    assert_eq!(refused(&with("when", json!("*a"))).0, Some(Code::RuleMalformed));
+    assert_eq!(
+        refused(&with("applies_to", json!(bomb))).0,
+        Some(Code::RuleMalformed)
+    );
+    assert_eq!(
+        refused(&with("when", json!("*a"))).0,
+        Some(Code::RuleMalformed)
+    );
     // As YAML itself it is no request.
     let gate = Gate::new();
     let mut home = gate.open();
-    let text = activate(own_rule("a", "1")).to_string().replace("\"too large\"", "&a \"too large\"");
+    let text = activate(own_rule("a", "1"))
+        .to_string()
+        .replace("\"too large\"", "&a \"too large\"");
     gate.drop_in(&gate.bot, "trend-bot", "rule.propose", &text);
     let mut outcomes = crate::kit::place::drain(&mut home).unwrap();
     // What does not parse is given time to become whole.
@@ -99,22 +155,29 @@ fn a_bomb_of_yaml_aliases() {
     assert_eq!(code(&outcomes[0]), Some(Code::MalformedJson));
 }
 
-/// An agent's own rules are read with each of its requests, and exits of others wait in the same batch: what costs time
-/// is for people to allow.
+/// An agent's own rules are read with each of its requests, and exits of others wait in the same
+/// batch: what costs time is for people to allow.
 #[test]
 fn rules_that_make_every_decision_slow() {
     let gate = Gate::new();
     let mut home = gate.open();
     let slow = |id: &str, count: usize| {
         let mut rule = own_rule(id, "5");
-        let look_back = |n| json!({"field": "history.count", "window_s": 60 + n, "op": "gt", "value": 5});
+        let look_back =
+            |n| json!({"field": "history.count", "window_s": 60 + n, "op": "gt", "value": 5});
         rule["when"] = (0..count).map(look_back).collect();
         activate(rule)
     };
     assert!(acknowledged(&gate.propose(&mut home, &slow("a", 10))).1);
-    assert!(!acknowledged(&gate.propose(&mut home, &slow("b", 7))).1, "17 of them");
+    assert!(
+        !acknowledged(&gate.propose(&mut home, &slow("b", 7))).1,
+        "17 of them"
+    );
     assert!(acknowledged(&gate.propose(&mut home, &slow("c", 6))).1);
-    assert!(acknowledged(&gate.propose(&mut home, &activate(own_rule("d", "5")))).1, "without any");
+    assert!(
+        acknowledged(&gate.propose(&mut home, &activate(own_rule("d", "5")))).1,
+        "without any"
+    );
 }
 
 #[test]
@@ -127,7 +190,11 @@ fn ten_thousand_rules() {
         for n in 0..2000 {
             let mut rule = own_rule(&format!("r{n}"), "5");
             rule["applies_to"] = json!({"action": "order.submit"});
-            fs::write(root.join(format!("rules/active/r{n}.yaml")), rule.to_string()).unwrap();
+            fs::write(
+                root.join(format!("rules/active/r{n}.yaml")),
+                rule.to_string(),
+            )
+            .unwrap();
         }
     });
     let mut home = gate.open();
@@ -137,9 +204,12 @@ fn ten_thousand_rules() {
 
 #[test]
 fn a_rule_on_limits_of_safety_yaml() {
-    for field in
-        ["safety.max_single_position", "rules/safety.yaml", "limits.daily_loss", "principals.owner.role"]
-    {
+    for field in [
+        "safety.max_single_position",
+        "rules/safety.yaml",
+        "limits.daily_loss",
+        "principals.owner.role",
+    ] {
         let when = json!([{"field": field, "op": "gt", "value": "1"}]);
         let (code, message) = refused(&with("when", when));
         assert_eq!(code, Some(Code::RuleFieldUnknown), "{field}");
@@ -160,7 +230,11 @@ fn what_is_ambiguous_or_out_of_bounds() {
             {"field": "order.notional", "op": "lt", "value": "50"},
         ]);
         fs::write(root.join("rules/active/two.yaml"), two.to_string()).unwrap();
-        fs::write(root.join("rules/core/core.yaml"), own_rule("core", "5").to_string()).unwrap();
+        fs::write(
+            root.join("rules/core/core.yaml"),
+            own_rule("core", "5").to_string(),
+        )
+        .unwrap();
         let mut old = own_rule("old", "5");
         old["status"] = json!("retired");
         old["lesson"] = json!("it blocked more winners than losers");
@@ -186,7 +260,10 @@ fn what_is_ambiguous_or_out_of_bounds() {
         (suspend("none"), Code::NotFound),
         (with("then", json!("allow")), Code::RuleMalformed),
         (with("unknown", json!(1)), Code::RuleMalformed),
-        (with("message", json!("x".repeat(9000))), Code::RuleMalformed),
+        (
+            with("message", json!("x".repeat(9000))),
+            Code::RuleMalformed,
+        ),
     ] {
         let outcome = gate.propose(&mut home, &proposal);
         assert_eq!(code(&outcome), Some(expect), "{proposal}");
@@ -210,7 +287,8 @@ fn a_citation_that_is_false() {
     assert!(message.contains("req-1"));
 }
 
-/// A rule that refuses all, which people will take back, is no cover for loosening another; nor is a trial.
+/// A rule that refuses all, which people will take back, is no cover for loosening another; nor is
+/// a trial.
 #[test]
 fn under_cover_of_another_rule_nothing_is_loosened() {
     let gate = Gate::new();
@@ -219,10 +297,16 @@ fn under_cover_of_another_rule_nothing_is_loosened() {
     assert!(acknowledged(&gate.propose(&mut home, &activate(own_rule("all", "0")))).1);
     let mut held = own_rule("cap", "5");
     held["then"] = json!("hold");
-    for proposal in [activate(own_rule("cap", "1000")), activate(held), modify("cap", "5", "6", false)] {
+    for proposal in [
+        activate(own_rule("cap", "1000")),
+        activate(held),
+        modify("cap", "5", "6", false),
+    ] {
         let outcome = gate.propose(&mut home, &proposal);
         assert!(!acknowledged(&outcome).1, "{proposal}");
-        let Step::Pended { proposed, .. } = step(&outcome) else { panic!() };
+        let Step::Pended { proposed, .. } = step(&outcome) else {
+            panic!()
+        };
         assert_eq!(proposed.direction, Found::Same);
     }
     let mut trial = own_rule("trial", "5");

@@ -1,5 +1,5 @@
-//! A gate that is killed at any write between a proposal and its files: it is applied once, and the old rule file never
-//! undoes it.
+//! A gate that is killed at any write between a proposal and its files: it is applied once, and the
+//! old rule file never undoes it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -22,13 +22,19 @@ use super::gate::{Gate, acknowledged, activate, copy_tree, ledger, modify, own_r
 fn dying(gate: &Gate) -> (Home, Arc<Fuse>) {
     let fuse = Fuse::endless();
     let burns = Arc::clone(&fuse);
-    let home =
-        over(gate, move |call| if call.is_change() || call.is_of_log() { burns.burn() } else { Ok(()) });
+    let home = over(gate, move |call| {
+        if call.is_change() || call.is_of_log() {
+            burns.burn()
+        } else {
+            Ok(())
+        }
+    });
     (home, fuse)
 }
 
 fn over(gate: &Gate, hook: impl Hook + 'static) -> Home {
-    let disk = Layered::before(Arc::new(RealDisk::open(gate.root.path()).unwrap()), hook).without_syncs();
+    let disk =
+        Layered::before(Arc::new(RealDisk::open(gate.root.path()).unwrap()), hook).without_syncs();
     Home::open(gate.root.path(), gate.seams_with(Arc::new(disk))).unwrap()
 }
 
@@ -42,8 +48,12 @@ fn fork(gate: &Gate) -> Gate {
 /// How often proposals and the allowlist have taken a step.
 fn steps(gate: &Gate) -> usize {
     let lines = crate::kit::lines(gate.root.path()).unwrap();
-    let changes = lines.iter().flat_map(|(_, _, record)| record.iter().flat_map(Record::changes));
-    changes.filter(|change| matches!(change, Change::Proposal(_) | Change::Services(_))).count()
+    let changes = lines
+        .iter()
+        .flat_map(|(_, _, record)| record.iter().flat_map(Record::changes));
+    changes
+        .filter(|change| matches!(change, Change::Proposal(_) | Change::Services(_)))
+        .count()
 }
 
 /// The names in a folder of a home.
@@ -55,12 +65,20 @@ fn names(gate: &Gate, folder: &str) -> BTreeSet<OsString> {
 /// What a person sees of rules and of what waits: names and texts.
 fn seen(gate: &Gate) -> (BTreeSet<OsString>, BTreeSet<OsString>, Vec<Option<String>>) {
     let text = |path: &str| std::fs::read_to_string(gate.path(path)).ok();
-    let texts = ["rules/active/cap.yaml", "rules/active/all.yaml", "rules/services.yaml"];
-    (names(gate, "rules/active"), names(gate, "proposals/pending"), texts.map(text).to_vec())
+    let texts = [
+        "rules/active/cap.yaml",
+        "rules/active/all.yaml",
+        "rules/services.yaml",
+    ];
+    (
+        names(gate, "rules/active"),
+        names(gate, "proposals/pending"),
+        texts.map(text).to_vec(),
+    )
 }
 
-/// Kills the gate at every write of `ask` in turn; `good` says what must hold once it has started again. Whoever was answered
-/// before that sees what was answered.
+/// Kills the gate at every write of `ask` in turn; `good` says what must hold once it has started
+/// again. Whoever was answered before that sees what was answered.
 fn at_every_write(base: &Gate, ask: &dyn Fn(&Gate), good: &dyn Fn(&Gate, &Home, i64)) {
     for n in 0.. {
         let gate = fork(base);
@@ -74,7 +92,11 @@ fn at_every_write(base: &Gate, ask: &dyn Fn(&Gate), good: &dyn Fn(&Gate, &Home, 
         let died = done().is_err();
         drop(home);
         if names(&gate, "spool/out") != names(base, "spool/out") {
-            assert_ne!(seen(&gate), seen(base), "killed at write {n}: answered before its file was there");
+            assert_ne!(
+                seen(&gate),
+                seen(base),
+                "killed at write {n}: answered before its file was there"
+            );
         }
         let mut home = gate.open();
         good(&gate, &home, n);
@@ -89,14 +111,20 @@ fn at_every_write(base: &Gate, ask: &dyn Fn(&Gate), good: &dyn Fn(&Gate, &Home, 
     }
 }
 
-/// A home on whose disk `rules/active` is no folder while the flag is up, from one moment to the next.
+/// A home on whose disk `rules/active` is no folder while the flag is up, from one moment to the
+/// next.
 pub fn with_a_flag(gate: &Gate) -> (Home, Arc<AtomicBool>) {
     let up = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&up);
     let home = over(gate, move |call| {
-        let is_there = ["rename", "write"].contains(&call.verb) && call.target().starts_with("rules/active");
+        let is_there =
+            ["rename", "write"].contains(&call.verb) && call.target().starts_with("rules/active");
         let is_blocked = is_there && flag.load(Ordering::SeqCst);
-        if is_blocked { Err(io::Error::from_raw_os_error(20)) } else { Ok(()) }
+        if is_blocked {
+            Err(io::Error::from_raw_os_error(20))
+        } else {
+            Ok(())
+        }
     });
     (home, up)
 }
@@ -109,7 +137,10 @@ pub fn before_its_file(base: &Gate, path: &str, ask: &dyn Fn(&Gate)) -> Gate {
         let (mut home, fuse) = dying(&gate);
         ask(&gate);
         fuse.set(n);
-        assert!(crate::kit::place::drain(&mut home).is_err(), "it did not die at write {n}");
+        assert!(
+            crate::kit::place::drain(&mut home).is_err(),
+            "it did not die at write {n}"
+        );
         drop(home);
         let is_applied = ledger(&gate).0.len() > ledger(base).0.len();
         if is_applied && std::fs::read(gate.path(path)).ok() == before {
@@ -133,11 +164,28 @@ fn what_applies_itself_is_applied_once_wherever_the_gate_dies() {
     };
     at_every_write(&base, &ask, &|gate, home, n| {
         let steps = ledger(gate).0;
-        // What the ledger says is in force, in memory and in the file, whatever was written before the kill.
-        let Some((_, Step::Applied { proposed, rulebook, .. })) = steps.get(1) else { return };
+        // What the ledger says is in force, in memory and in the file, whatever was written before
+        // the kill.
+        let Some((
+            _,
+            Step::Applied {
+                proposed, rulebook, ..
+            },
+        )) = steps.get(1)
+        else {
+            return;
+        };
         assert_eq!(home.rulebook().hash, *rulebook, "killed at write {n}");
-        assert_eq!(Some(gate.read("rules/active/cap.yaml")), proposed.new, "killed at write {n}");
-        assert!(gate.path(&format!("proposals/applied/{}.yaml", proposed.proposal_id)).exists(), "{n}");
+        assert_eq!(
+            Some(gate.read("rules/active/cap.yaml")),
+            proposed.new,
+            "killed at write {n}"
+        );
+        assert!(
+            gate.path(&format!("proposals/applied/{}.yaml", proposed.proposal_id))
+                .exists(),
+            "{n}"
+        );
     });
 }
 
@@ -149,13 +197,22 @@ fn what_waits_has_its_file_wherever_the_gate_dies() {
     let ask = |gate: &Gate| {
         let mut rule = own_rule("all", "5");
         rule["applies_to"] = json!({"action": "order.submit"});
-        gate.drop_in(&gate.bot, "trend-bot", "rule.propose", &activate(rule).to_string());
+        gate.drop_in(
+            &gate.bot,
+            "trend-bot",
+            "rule.propose",
+            &activate(rule).to_string(),
+        );
     };
     at_every_write(&base, &ask, &|gate, home, n| {
         let pending: Vec<_> = home.state().proposals.pending.iter().collect();
         if let [(id, waits)] = pending[..] {
             let text = gate.read(&format!("proposals/pending/{id}.yaml"));
-            assert_eq!(spoolgate_wire::signing::sha256_hex(text.as_bytes()), waits.file_sha256, "{n}");
+            assert_eq!(
+                spoolgate_wire::signing::sha256_hex(text.as_bytes()),
+                waits.file_sha256,
+                "{n}"
+            );
         }
         assert!(home.rulebook().ruleset.rules.is_empty());
     });
@@ -172,17 +229,32 @@ fn what_a_person_approves_is_applied_once_wherever_the_gate_dies() {
     drop(home);
     base.pass_s(61);
     let text = base.read(&format!("proposals/pending/{id}.yaml"));
-    let approve =
-        json!({"id": id, "sha256": spoolgate_wire::signing::sha256_hex(text.as_bytes())}).to_string();
+    let approve = json!({"id": id, "sha256": spoolgate_wire::signing::sha256_hex(text.as_bytes())})
+        .to_string();
     let ask = |gate: &Gate| {
         gate.drop_in(&gate.owner, "owner", "proposal.approve", &approve);
     };
     at_every_write(&base, &ask, &|gate, home, n| {
         let steps = ledger(gate).0;
-        let Some((_, Step::Applied { proposed, rulebook, .. })) = steps.get(1) else { return };
+        let Some((
+            _,
+            Step::Applied {
+                proposed, rulebook, ..
+            },
+        )) = steps.get(1)
+        else {
+            return;
+        };
         assert_eq!(home.rulebook().hash, *rulebook, "killed at write {n}");
-        assert_eq!(Some(gate.read("rules/active/all.yaml")), proposed.new, "killed at write {n}");
-        assert!(!gate.path(&format!("proposals/pending/{id}.yaml")).exists(), "killed at write {n}");
+        assert_eq!(
+            Some(gate.read("rules/active/all.yaml")),
+            proposed.new,
+            "killed at write {n}"
+        );
+        assert!(
+            !gate.path(&format!("proposals/pending/{id}.yaml")).exists(),
+            "killed at write {n}"
+        );
     });
 }
 
@@ -199,9 +271,21 @@ fn the_allowlist_is_what_the_ledger_says_wherever_the_gate_dies() {
     at_every_write(&base, &ask, &|gate, home, n| {
         let is_added = steps(gate) > before;
         let text = gate.read("rules/services.yaml");
-        assert_eq!(text.contains("bank.example\""), is_added, "killed at write {n}");
-        assert_eq!(home.rulebook().services.named("bank").is_some(), is_added, "killed at write {n}");
-        assert_eq!(home.rulebook().files.files["rules/services.yaml"], text, "killed at write {n}");
+        assert_eq!(
+            text.contains("bank.example\""),
+            is_added,
+            "killed at write {n}"
+        );
+        assert_eq!(
+            home.rulebook().services.named("bank").is_some(),
+            is_added,
+            "killed at write {n}"
+        );
+        assert_eq!(
+            home.rulebook().files.files["rules/services.yaml"],
+            text,
+            "killed at write {n}"
+        );
     });
 }
 
@@ -210,7 +294,10 @@ fn a_change_of_the_allowlist_by_a_command_is_made_again_where_its_file_is_lost()
     let base = Gate::new();
     base.open().finish("ready").unwrap();
     base.pass_s(61);
-    let (before, lines_before) = (steps(&base), crate::kit::lines(base.root.path()).unwrap().len());
+    let (before, lines_before) = (
+        steps(&base),
+        crate::kit::lines(base.root.path()).unwrap().len(),
+    );
     let old = base.read("rules/services.yaml");
     let mut without_claim = 0;
     for n in 0.. {
@@ -228,17 +315,29 @@ fn a_change_of_the_allowlist_by_a_command_is_made_again_where_its_file_is_lost()
             break;
         }
         let lines = crate::kit::lines(gate.root.path()).unwrap();
-        let is_synced = lines.iter().skip(lines_before).any(|(_, kind, _)| kind == "published");
+        let is_synced = lines
+            .iter()
+            .skip(lines_before)
+            .any(|(_, kind, _)| kind == "published");
         if steps(&gate) == before || is_synced {
             continue;
         }
         // What nothing has synced, a power cut may take; the claim may have gone for good.
         std::fs::write(gate.path("rules/services.yaml"), &old).unwrap();
-        without_claim += u32::from(std::fs::read_dir(gate.path("spool/work")).unwrap().next().is_none());
+        without_claim += u32::from(
+            std::fs::read_dir(gate.path("spool/work"))
+                .unwrap()
+                .next()
+                .is_none(),
+        );
         let home = gate.open();
         let text = gate.read("rules/services.yaml");
         assert!(text.contains("bank.example\""), "killed at write {n}");
-        assert_eq!(home.rulebook().files.files["rules/services.yaml"], text, "killed at write {n}");
+        assert_eq!(
+            home.rulebook().files.files["rules/services.yaml"],
+            text,
+            "killed at write {n}"
+        );
     }
     assert!(without_claim > 0);
 }

@@ -8,11 +8,16 @@ use spoolgate_wire::code::Code;
 use spoolgate_wire::ids::Principal;
 use spoolgate_wire::signing::sha256_hex;
 
-use super::gate::{Gate, acknowledged, activate, code, ledger, message, modify, own_rule, step, suspend};
+use super::gate::{
+    Gate, acknowledged, activate, code, ledger, message, modify, own_rule, step, suspend,
+};
 use crate::kit::place::drain;
 
 fn sha256(gate: &Gate, id: &str) -> String {
-    sha256_hex(gate.read(&format!("proposals/pending/{id}.yaml")).as_bytes())
+    sha256_hex(
+        gate.read(&format!("proposals/pending/{id}.yaml"))
+            .as_bytes(),
+    )
 }
 
 fn waiting(gate: &Gate, home: &mut spoolgate_home::Home) -> String {
@@ -30,21 +35,51 @@ fn what_a_person_approves_is_applied_once() {
     let id = waiting(&gate, &mut home);
     let sha256 = sha256(&gate, &id);
     let approve = json!({"id": id, "sha256": sha256});
-    assert_eq!(code(&gate.bot_asks(&mut home, "proposal.approve", &approve)), Some(Code::NotPermitted));
+    assert_eq!(
+        code(&gate.bot_asks(&mut home, "proposal.approve", &approve)),
+        Some(Code::NotPermitted)
+    );
     let wrong = json!({"id": id, "sha256": "0".repeat(64)});
-    assert_eq!(code(&gate.owner_asks(&mut home, "proposal.approve", &wrong)), Some(Code::StateConflict));
+    assert_eq!(
+        code(&gate.owner_asks(&mut home, "proposal.approve", &wrong)),
+        Some(Code::StateConflict)
+    );
     let unknown = json!({"id": "p-1", "sha256": "0".repeat(64)});
-    assert_eq!(code(&gate.owner_asks(&mut home, "proposal.approve", &unknown)), Some(Code::NotFound));
+    assert_eq!(
+        code(&gate.owner_asks(&mut home, "proposal.approve", &unknown)),
+        Some(Code::NotFound)
+    );
     let outcome = gate.owner_asks(&mut home, "proposal.approve", &approve);
-    let Step::Applied { proposed, by, file_sha256, rulebook } = step(&outcome) else { panic!() };
+    let Step::Applied {
+        proposed,
+        by,
+        file_sha256,
+        rulebook,
+    } = step(&outcome)
+    else {
+        panic!()
+    };
     assert_eq!(by, Approver::Person(Principal::parse("owner").unwrap()));
     assert_eq!(file_sha256, Some(sha256));
     assert_eq!(home.rulebook().hash, rulebook);
     assert_eq!(Some(gate.read("rules/active/all.yaml")), proposed.new);
     assert!(!gate.path(&format!("proposals/pending/{id}.yaml")).exists());
-    assert!(gate.read(&format!("proposals/applied/{id}.yaml")).contains("decided_by: owner"));
-    assert_eq!(code(&gate.owner_asks(&mut home, "proposal.approve", &approve)), Some(Code::StateConflict));
-    assert_eq!(ledger(&gate).0.iter().filter(|(_, step)| matches!(step, Step::Applied { .. })).count(), 1);
+    assert!(
+        gate.read(&format!("proposals/applied/{id}.yaml"))
+            .contains("decided_by: owner")
+    );
+    assert_eq!(
+        code(&gate.owner_asks(&mut home, "proposal.approve", &approve)),
+        Some(Code::StateConflict)
+    );
+    assert_eq!(
+        ledger(&gate)
+            .0
+            .iter()
+            .filter(|(_, step)| matches!(step, Step::Applied { .. }))
+            .count(),
+        1
+    );
 }
 
 #[test]
@@ -56,7 +91,10 @@ fn what_a_person_declines_ends() {
     let decline = json!({"id": id, "reason": "too few trades"});
     let outcome = gate.owner_asks(&mut home, "proposal.decline", &decline);
     assert!(matches!(step(&outcome), Step::Declined { .. }));
-    assert!(gate.read(&format!("proposals/declined/{id}.yaml")).contains("reason: too few trades"));
+    assert!(
+        gate.read(&format!("proposals/declined/{id}.yaml"))
+            .contains("reason: too few trades")
+    );
     assert!(!gate.path(&format!("proposals/pending/{id}.yaml")).exists());
     let again = gate.owner_asks(&mut home, "proposal.approve", &approve);
     assert_eq!(code(&again), Some(Code::StateConflict));
@@ -84,7 +122,10 @@ fn what_comes_back_and_is_declined_in_one_batch_has_its_file() {
     assert!(matches!(step(&outcomes[1]), Step::Declined { .. }));
     let [back, declined] = [0, 1].map(|n| home.record(outcomes[n].seq).unwrap().0);
     assert_eq!(back, declined, "one batch");
-    assert!(gate.read(&format!("proposals/declined/{id}.yaml")).contains("reason: too few trades"));
+    assert!(
+        gate.read(&format!("proposals/declined/{id}.yaml"))
+            .contains("reason: too few trades")
+    );
     assert!(!gate.path(&format!("proposals/pending/{id}.yaml")).exists());
 }
 
@@ -96,15 +137,25 @@ fn reverting_restores_the_former_file_and_is_for_people() {
     let first = gate.read("rules/active/cap.yaml");
     let moved = acknowledged(&gate.propose(&mut home, &modify("cap", "5", "4", true))).0;
     let revert = |id: &str| json!({"id": id, "reason": "it blocked winners"});
-    assert_eq!(code(&gate.bot_asks(&mut home, "proposal.revert", &revert(&moved))), Some(Code::NotPermitted));
+    assert_eq!(
+        code(&gate.bot_asks(&mut home, "proposal.revert", &revert(&moved))),
+        Some(Code::NotPermitted)
+    );
     // What came later first.
     let early = gate.owner_asks(&mut home, "proposal.revert", &revert(&made));
     assert_eq!(code(&early), Some(Code::StateConflict));
     let outcome = gate.owner_asks(&mut home, "proposal.revert", &revert(&moved));
-    let Step::Applied { proposed, .. } = step(&outcome) else { panic!() };
+    let Step::Applied { proposed, .. } = step(&outcome) else {
+        panic!()
+    };
     assert_eq!(proposed.direction, Found::Loosening);
     assert_eq!(gate.read("rules/active/cap.yaml"), first);
-    assert!(gate.owner_asks(&mut home, "proposal.revert", &revert(&made)).answer.error.is_none());
+    assert!(
+        gate.owner_asks(&mut home, "proposal.revert", &revert(&made))
+            .answer
+            .error
+            .is_none()
+    );
     assert!(!gate.path("rules/active/cap.yaml").exists());
     let hash = home.rulebook().hash.clone();
     gate.settle(&mut home);
@@ -126,35 +177,57 @@ fn a_base_that_moved_brings_it_back_to_people() {
     let approve = json!({"id": id, "sha256": seen});
     let outcome = gate.owner_asks(&mut home, "proposal.approve", &approve);
     assert_eq!(code(&outcome), Some(Code::BaseMoved));
-    let Step::Pended { proposed, .. } = step(&outcome) else { panic!() };
+    let Step::Pended { proposed, .. } = step(&outcome) else {
+        panic!()
+    };
     assert!(proposed.old.unwrap().contains('4'));
     assert_ne!(sha256(&gate, &id), seen);
-    assert_eq!(code(&gate.owner_asks(&mut home, "proposal.approve", &approve)), Some(Code::StateConflict));
+    assert_eq!(
+        code(&gate.owner_asks(&mut home, "proposal.approve", &approve)),
+        Some(Code::StateConflict)
+    );
     let approve = json!({"id": id, "sha256": sha256(&gate, &id)});
-    assert!(gate.owner_asks(&mut home, "proposal.approve", &approve).answer.error.is_none());
-    assert!(gate.read("rules/active/cap.yaml").contains("status: suspended"));
+    assert!(
+        gate.owner_asks(&mut home, "proposal.approve", &approve)
+            .answer
+            .error
+            .is_none()
+    );
+    assert!(
+        gate.read("rules/active/cap.yaml")
+            .contains("status: suspended")
+    );
     // Only the direction moves: a person's rule makes a loosening none.
     acknowledged(&gate.propose(&mut home, &activate(own_rule("two", "5"))));
     let (id, _) = acknowledged(&gate.propose(&mut home, &suspend("two")));
-    let core = gate.read("rules/active/two.yaml").replace("id: two", "id: core-two");
+    let core = gate
+        .read("rules/active/two.yaml")
+        .replace("id: two", "id: core-two");
     fs::write(gate.path("rules/core/core-two.yaml"), core).unwrap();
     gate.settle(&mut home);
     let approve = json!({"id": id, "sha256": sha256(&gate, &id)});
     let outcome = gate.owner_asks(&mut home, "proposal.approve", &approve);
     assert_eq!(code(&outcome), Some(Code::BaseMoved));
-    let Step::Pended { proposed, .. } = step(&outcome) else { panic!() };
+    let Step::Pended { proposed, .. } = step(&outcome) else {
+        panic!()
+    };
     assert_eq!(proposed.direction, Found::Same);
     // What moves elsewhere is none of its business.
     acknowledged(&gate.propose(&mut home, &activate(own_rule("three", "5"))));
     let approve = json!({"id": id, "sha256": sha256(&gate, &id)});
-    assert!(gate.owner_asks(&mut home, "proposal.approve", &approve).answer.error.is_none());
+    assert!(
+        gate.owner_asks(&mut home, "proposal.approve", &approve)
+            .answer
+            .error
+            .is_none()
+    );
 }
 
 #[test]
 fn people_are_told_of_what_waits_by_a_command() {
     let gate = Gate::under(|root| {
-        let command =
-            "command: {program: sh, args: [-c, \"cat > told.$$\"], time_limit_s: 20, output_bytes_max: 10}\n";
+        let command = "command: {program: sh, args: [-c, \"cat > told.$$\"], time_limit_s: 20, \
+            output_bytes_max: 10}\n";
         fs::write(root.join("rules/notify.yaml"), command).unwrap();
     });
     let mut home = gate.open();
@@ -164,7 +237,12 @@ fn people_are_told_of_what_waits_by_a_command() {
     let told: Vec<String> = fs::read_dir(gate.root.path())
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("told."))
+        .filter(|path| {
+            path.file_name()
+                .unwrap()
+                .to_string_lossy()
+                .starts_with("told.")
+        })
         .map(|path| fs::read_to_string(path).unwrap())
         .collect();
     assert_eq!(told, [gate.read(&format!("proposals/pending/{id}.yaml"))]);

@@ -20,31 +20,56 @@ fn buys(gate: &Gate, home: &mut Home, sizes: &[(&str, &str)]) {
 fn over(gate: &Gate, until: u64, proposed: &Proposed, lines: u64) -> Rehearsal {
     let view = read(gate.root.path(), &gate.seams()).unwrap();
     let before = view.rulebook_of(&proposed.base).unwrap();
-    let after = before.with_rule(&proposed.path, proposed.new.as_deref()).unwrap();
+    let after = before
+        .with_rule(&proposed.path, proposed.new.as_deref())
+        .unwrap();
     let books = (&before, &after);
-    rehearse(gate.root.path(), &gate.seams(), books, (until, lines), &mut |_| {}).unwrap()
+    rehearse(
+        gate.root.path(),
+        &gate.seams(),
+        books,
+        (until, lines),
+        &mut |_| {},
+    )
+    .unwrap()
 }
 
 #[test]
 fn it_counts_the_requests_before_it_that_would_flip() {
     let (gate, mut home) = Gate::holding();
-    buys(&gate, &mut home, &[("0.002", SPARE[0]), ("0.003", SPARE[1])]);
+    buys(
+        &gate,
+        &mut home,
+        &[("0.002", SPARE[0]), ("0.003", SPARE[1])],
+    );
     // Held, by the size.
     let mut rule = own_rule("all", "0.002");
     (rule["applies_to"], rule["then"]) = (json!({"action": "order.submit"}), json!("hold"));
     let outcome = gate.propose(&mut home, &activate(rule));
     let (id, auto) = acknowledged(&outcome);
     assert!(!auto);
-    let Step::Pended { proposed, .. } = step(&outcome) else { panic!() };
+    let Step::Pended { proposed, .. } = step(&outcome) else {
+        panic!()
+    };
     let told = over(&gate, outcome.seq, &proposed, 1000);
-    assert_eq!((told.newly_held, told.newly_refused, told.newly_accepted), (2, 0, 0), "{told:?}");
+    assert_eq!(
+        (told.newly_held, told.newly_refused, told.newly_accepted),
+        (2, 0, 0),
+        "{told:?}"
+    );
     assert_eq!(told.again, told.requests);
-    assert!(told.in_words().starts_with(&format!("2 of {} decisions would flip (", told.again)));
+    assert!(
+        told.in_words()
+            .starts_with(&format!("2 of {} decisions would flip (", told.again))
+    );
     // What comes later is nothing to it, and what lies too far back neither.
     buys(&gate, &mut home, &[("0.004", SPARE[2])]);
     assert_eq!(over(&gate, outcome.seq, &proposed, 1000), told);
     let last = over(&gate, outcome.seq, &proposed, 3);
-    assert!(last.requests < told.requests && last.newly_held == 1, "{last:?}");
+    assert!(
+        last.requests < told.requests && last.newly_held == 1,
+        "{last:?}"
+    );
     // The command says the same, and writes nothing.
     home.finish("done").unwrap();
     drop(home);
@@ -54,7 +79,10 @@ fn it_counts_the_requests_before_it_that_would_flip() {
         String::from_utf8(done.stdout).unwrap()
     };
     let text = shown(&["proposals", "show", &id]);
-    assert!(text.ends_with(&format!("replay: {}\n", told.in_words())), "{text}");
+    assert!(
+        text.ends_with(&format!("replay: {}\n", told.in_words())),
+        "{text}"
+    );
     assert!(!shown(&["proposals", "show", &id, "--replay", "0"]).contains("replay:"));
     let text = shown(&["--format", "json", "proposals", "show", &id]);
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -68,8 +96,14 @@ fn a_loosening_would_have_accepted_what_was_refused() {
     let refused = gate.order(&mut home, &order("trend", "buy", "0.003", None, SPARE[0]));
     assert_eq!(failed(&refused), ["cap"]);
     let outcome = gate.propose(&mut home, &modify("cap", "0.002", "0.004", false));
-    let Step::Pended { proposed, .. } = step(&outcome) else { panic!() };
+    let Step::Pended { proposed, .. } = step(&outcome) else {
+        panic!()
+    };
     let told = over(&gate, outcome.seq, &proposed, 1000);
     // Under the rule as it was, also what came before it: the first entry is refused by both.
-    assert_eq!((told.newly_accepted, told.newly_refused, told.newly_held), (1, 0, 0), "{told:?}");
+    assert_eq!(
+        (told.newly_accepted, told.newly_refused, told.newly_held),
+        (1, 0, 0),
+        "{told:?}"
+    );
 }

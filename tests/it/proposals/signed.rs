@@ -13,7 +13,9 @@ use spoolgate_wire::time::Time;
 use super::gate::{Gate, acknowledged, activate, code, ledger, own_rule};
 
 fn fixture(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/sshsig").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures/sshsig")
+        .join(name);
     fs::read_to_string(path).unwrap()
 }
 
@@ -26,7 +28,9 @@ fn verify(line: &str, message: &str, file: &str) -> Result<Signed, String> {
     let key = fixture("key.pub");
     let line = line.replace("KEY", key.trim_end());
     let signers = Signers::read(&line).map_err(|error| error.to_string())?;
-    signers.verify(message.as_bytes(), &fixture(file), now()).map_err(|error| error.to_string())
+    signers
+        .verify(message.as_bytes(), &fixture(file), now())
+        .map_err(|error| error.to_string())
 }
 
 #[test]
@@ -34,7 +38,11 @@ fn signatures_made_by_ssh_keygen() {
     let message = fixture("file.yaml");
     let signed = verify("# who\n\na@x KEY\n", &message, "file.sig").unwrap();
     assert_eq!(signed.identity, "a@x");
-    assert!(fixture("fingerprint.txt").contains(&signed.key), "{}", signed.key);
+    assert!(
+        fixture("fingerprint.txt").contains(&signed.key),
+        "{}",
+        signed.key
+    );
     for (line, good) in [
         ("a KEY", true),
         ("a,*@x namespaces=\"git,spoolgate\" KEY", true),
@@ -65,7 +73,11 @@ fn signatures_made_by_ssh_keygen() {
     }
     assert!(verify("a KEY", &message, "sha256.sig").is_ok());
     for (message, file, why) in [
-        (message.replace("p-1", "p-2"), "file.sig", "not one over this file"),
+        (
+            message.replace("p-1", "p-2"),
+            "file.sig",
+            "not one over this file",
+        ),
         (message.clone() + "\n", "file.sig", "not one over this file"),
         (message.clone(), "other-namespace.sig", "-n spoolgate"),
         (message.clone(), "rsa.sig", "Ed25519"),
@@ -92,12 +104,19 @@ fn a_damaged_signature_counts_for_nothing() {
             let text = String::from_utf8(bytes).unwrap();
             let same = |text: &str| text.split_ascii_whitespace().collect::<String>();
             if same(&text) != same(&armored) {
-                assert!(list.verify(message.as_bytes(), &text, now()).is_err(), "{at} {byte}");
+                assert!(
+                    list.verify(message.as_bytes(), &text, now()).is_err(),
+                    "{at} {byte}"
+                );
             }
         }
     }
     for end in 0..armored.len() - 1 {
-        assert!(list.verify(message.as_bytes(), &armored[..end], now()).is_err(), "{end}");
+        assert!(
+            list.verify(message.as_bytes(), &armored[..end], now())
+                .is_err(),
+            "{end}"
+        );
     }
 }
 
@@ -128,26 +147,42 @@ fn sign(folder: &Path, name: &str, file: &Path) {
 #[test]
 fn a_file_moved_in_git_counts_with_a_signature_and_once() {
     let keys = tempfile::tempdir().unwrap();
-    let (Some(alice), Some(_)) = (key(keys.path(), "alice"), key(keys.path(), "mallory")) else { return };
+    let (Some(alice), Some(_)) = (key(keys.path(), "alice"), key(keys.path(), "mallory")) else {
+        return;
+    };
     let gate = Gate::new();
     let mut home = gate.open();
     let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let heard = told.clone();
-    home.tell_events(Box::new(move |event| heard.lock().unwrap().push(event.note.clone())));
+    home.tell_events(Box::new(move |event| {
+        heard.lock().unwrap().push(event.note.clone())
+    }));
     let mut rule = own_rule("all", "5");
     rule["applies_to"] = json!({"action": "order.submit"});
     let (id, _) = acknowledged(&gate.propose(&mut home, &activate(rule)));
     let pending = gate.read(&format!("proposals/pending/{id}.yaml"));
     let approved = gate.path(&format!("proposals/approved/{id}.yaml"));
     let signature = gate.path(&format!("proposals/approved/{id}.yaml.sig"));
-    fs::rename(gate.path(&format!("proposals/pending/{id}.yaml")), &approved).unwrap();
+    fs::rename(
+        gate.path(&format!("proposals/pending/{id}.yaml")),
+        &approved,
+    )
+    .unwrap();
     let says = |gate: &Gate, home: &mut spoolgate_home::Home, why: &str| {
         told.lock().unwrap().clear();
         gate.settle(home);
         gate.settle(home);
-        let notes: Vec<String> =
-            told.lock().unwrap().iter().filter(|note| note.contains("count")).cloned().collect();
-        assert!(notes.len() == 1 && notes[0].contains(why), "{why}: {notes:?}");
+        let notes: Vec<String> = told
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|note| note.contains("count"))
+            .cloned()
+            .collect();
+        assert!(
+            notes.len() == 1 && notes[0].contains(why),
+            "{why}: {notes:?}"
+        );
         assert!(home.rulebook().ruleset.rules.is_empty(), "{why}");
     };
     says(&gate, &mut home, "no rules/approvers");
@@ -160,10 +195,16 @@ fn a_file_moved_in_git_counts_with_a_signature_and_once() {
     drop(home);
     let mut home = gate.open();
     let heard = told.clone();
-    home.tell_events(Box::new(move |event| heard.lock().unwrap().push(event.note.clone())));
+    home.tell_events(Box::new(move |event| {
+        heard.lock().unwrap().push(event.note.clone())
+    }));
     says(&gate, &mut home, "no plain file");
     fs::rename(gate.path("aside"), &approved).unwrap();
-    fs::write(gate.path("rules/approvers"), format!("alice@example.com {alice}")).unwrap();
+    fs::write(
+        gate.path("rules/approvers"),
+        format!("alice@example.com {alice}"),
+    )
+    .unwrap();
     says(&gate, &mut home, "is not there");
     sign(keys.path(), "mallory", &approved);
     says(&gate, &mut home, "not among the signers");
@@ -175,12 +216,20 @@ fn a_file_moved_in_git_counts_with_a_signature_and_once() {
     fs::write(&approved, &pending).unwrap();
     let sha256 = spoolgate_wire::signing::sha256_hex(pending.as_bytes());
     fs::rename(&signature, gate.path("aside")).unwrap();
-    let by_command = gate.owner_asks(&mut home, "proposal.approve", &json!({"id": id, "sha256": sha256}));
+    let by_command = gate.owner_asks(
+        &mut home,
+        "proposal.approve",
+        &json!({"id": id, "sha256": sha256}),
+    );
     assert_eq!(code(&by_command), Some(Code::NotPermitted));
     fs::rename(gate.path("aside"), &signature).unwrap();
     gate.settle(&mut home);
     gate.settle(&mut home);
-    assert!(home.rulebook().ruleset.rules.len() == 1, "{:?}", told.lock().unwrap());
+    assert!(
+        home.rulebook().ruleset.rules.len() == 1,
+        "{:?}",
+        told.lock().unwrap()
+    );
     home.finish("done").unwrap();
     drop(home);
     let mut home = gate.open();
@@ -191,7 +240,14 @@ fn a_file_moved_in_git_counts_with_a_signature_and_once() {
         .map(|(_, step)| step)
         .filter(|step| matches!(step, Step::Applied { .. }))
         .collect();
-    let [Step::Applied { by: Approver::Signature { identity, key }, file_sha256, .. }] = &applied[..] else {
+    let [
+        Step::Applied {
+            by: Approver::Signature { identity, key },
+            file_sha256,
+            ..
+        },
+    ] = &applied[..]
+    else {
         panic!("{applied:?}")
     };
     assert_eq!(identity, "alice@example.com");
@@ -206,19 +262,36 @@ fn a_file_moved_in_git_counts_with_a_signature_and_once() {
 fn git(repo: &Path, args: &[&str]) {
     let done = Command::new("git")
         .current_dir(repo)
-        .args(["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"])
+        .args([
+            "-c",
+            "user.name=t",
+            "-c",
+            "user.email=t@example.com",
+            "-c",
+            "commit.gpgsign=false",
+        ])
         .args(args)
         .output()
         .unwrap();
-    assert!(done.status.success(), "{args:?}: {}", crate::kit::show(&done));
+    assert!(
+        done.status.success(),
+        "{args:?}: {}",
+        crate::kit::show(&done)
+    );
 }
 
 /// The example's script in a scratch repository.
 #[test]
 fn the_script_of_the_example_fails_what_loosens_unsigned() {
     let keys = tempfile::tempdir().unwrap();
-    let (Some(alice), Some(_)) = (key(keys.path(), "alice"), key(keys.path(), "mallory")) else { return };
-    if !Command::new("git").arg("--version").output().is_ok_and(|done| done.status.success()) {
+    let (Some(alice), Some(_)) = (key(keys.path(), "alice"), key(keys.path(), "mallory")) else {
+        return;
+    };
+    if !Command::new("git")
+        .arg("--version")
+        .output()
+        .is_ok_and(|done| done.status.success())
+    {
         println!("skipped: no git");
         return;
     }
@@ -230,14 +303,22 @@ fn the_script_of_the_example_fails_what_loosens_unsigned() {
     let cap = repo.join("rules/active/cap.yaml");
     let rule = |value: &str| own_rule("cap", value).to_string();
     fs::write(&cap, rule("5")).unwrap();
-    fs::write(repo.join("rules/approvers"), format!("alice@example.com {alice}")).unwrap();
+    fs::write(
+        repo.join("rules/approvers"),
+        format!("alice@example.com {alice}"),
+    )
+    .unwrap();
     git(repo, &["init", "-q", "-b", "main"]);
     git(repo, &["add", "."]);
     git(repo, &["commit", "-q", "-m", "base"]);
     let script = project.join("examples/proposals/check-rules.sh");
     let run = |args: &[&str]| {
         let mut command = Command::new("sh");
-        command.arg(&script).args(args).current_dir(repo).env("SPOOLGATE", crate::kit::PROGRAM);
+        command
+            .arg(&script)
+            .args(args)
+            .current_dir(repo)
+            .env("SPOOLGATE", crate::kit::PROGRAM);
         command.output().unwrap()
     };
     let check = || {
@@ -256,7 +337,10 @@ fn the_script_of_the_example_fails_what_loosens_unsigned() {
         let _ = fs::remove_file(keys.path().join("change.txt.sig"));
         fs::write(&file, &statement).unwrap();
         sign(keys.path(), who, &file);
-        let name = format!("proposals/approvals/{}.sig", spoolgate_wire::signing::sha256_hex(&statement));
+        let name = format!(
+            "proposals/approvals/{}.sig",
+            spoolgate_wire::signing::sha256_hex(&statement)
+        );
         fs::create_dir_all(repo.join("proposals/approvals")).unwrap();
         fs::copy(keys.path().join("change.txt.sig"), repo.join(name)).unwrap();
         git(repo, &["add", "."]);
@@ -278,10 +362,17 @@ fn the_script_of_the_example_fails_what_loosens_unsigned() {
     branch("stranger", &cap, &rule("6"));
     approve("mallory");
     let (code, told) = check();
-    assert!(code == 1 && told.contains("not among the signers"), "{told}");
+    assert!(
+        code == 1 && told.contains("not among the signers"),
+        "{told}"
+    );
     // Who brings an approver along, or touches what no proof is about, needs one too.
     let mallory = fs::read_to_string(keys.path().join("mallory.pub")).unwrap();
-    branch("own-approver", &repo.join("rules/approvers"), &format!("m@example.com {mallory}"));
+    branch(
+        "own-approver",
+        &repo.join("rules/approvers"),
+        &format!("m@example.com {mallory}"),
+    );
     approve("mallory");
     assert_eq!(check().0, 1);
     let safety = fs::read_to_string(repo.join("rules/safety.yaml")).unwrap() + "\n# more\n";

@@ -1,4 +1,5 @@
-//! Texts that YAML, JSON or people may read differently: what is proved is what is in force, and what is seen.
+//! Texts that YAML, JSON or people may read differently: what is proved is what is in force, and
+//! what is seen.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -96,7 +97,8 @@ fn text() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A rule that is taken, written and read again is the same rule, compiled, and is written the same again.
+    /// A rule that is taken, written and read again is the same rule, compiled, and is written the
+    /// same again.
     #[test]
     fn what_is_written_reads_back_as_what_was_sent(
         (message, word, listed) in (text(), text(), vec(text(), 1..4)),
@@ -145,11 +147,20 @@ fn a_long_number_below_0_counts_in_quotes() {
     let rule = |value: &str| {
         let mut rule = own_rule("r", "5");
         rule["when"] = json!([{"field": "market.funding_rate", "op": "lt", "value": value}]);
-        RuleFile::read("rule", &rule.to_string()).unwrap().to_yaml().unwrap()
+        RuleFile::read("rule", &rule.to_string())
+            .unwrap()
+            .to_yaml()
+            .unwrap()
     };
     let written = rule("-0.1234567890123456");
-    assert_eq!(RuleFile::read("rule", &written).unwrap().to_yaml().unwrap(), written);
-    assert!(RuleFile::read("rule", &written.replace('\'', "")).is_err(), "bare, it would lose digits");
+    assert_eq!(
+        RuleFile::read("rule", &written).unwrap().to_yaml().unwrap(),
+        written
+    );
+    assert!(
+        RuleFile::read("rule", &written.replace('\'', "")).is_err(),
+        "bare, it would lose digits"
+    );
 }
 
 /// Writers of JSON that keep to ASCII write characters beyond 16 bits as two escapes.
@@ -197,16 +208,25 @@ fn all_that_wait_are_listed() {
     acknowledged(&gate.propose(&mut home, &activate(own_rule("cap", "5"))));
     let (waits, _) = acknowledged(&gate.propose(&mut home, &suspend("cap")));
     for n in 0..3 {
-        assert!(acknowledged(&gate.propose(&mut home, &activate(own_rule(&format!("r{n}"), "5")))).1);
+        assert!(
+            acknowledged(&gate.propose(&mut home, &activate(own_rule(&format!("r{n}"), "5")))).1
+        );
     }
     home.finish("done").unwrap();
     drop(home);
     let list = |args: &[&str]| {
         let mut command = std::process::Command::new(crate::kit::PROGRAM);
-        command.arg("--home").arg(gate.root.path()).args(["proposals", "list"]).args(args);
+        command
+            .arg("--home")
+            .arg(gate.root.path())
+            .args(["proposals", "list"])
+            .args(args);
         String::from_utf8(command.output().unwrap().stdout).unwrap()
     };
     assert!(!list(&["-n", "2"]).contains("proposed"));
     let pending = list(&["--pending", "-n", "2"]);
-    assert!(pending.contains(&waits) && pending.lines().count() == 2, "{pending}");
+    assert!(
+        pending.contains(&waits) && pending.lines().count() == 2,
+        "{pending}"
+    );
 }

@@ -1,5 +1,5 @@
-//! Derived files of every kind: they are there when the answer of their line is, they come again after a crash, and those
-//! of an entry keep no exit waiting.
+//! Derived files of every kind: they are there when the answer of their line is, they come again
+//! after a crash, and those of an entry keep no exit waiting.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,10 +17,13 @@ use crate::kit::world::{Draft, World, code_of};
 type Log = Arc<Mutex<Vec<PathBuf>>>;
 
 const BRIDGE: &str = "spool/outbox/exchange";
-const REVIEWERS: [(&str, &str); 2] =
-    [("code-auditor", "Code Auditor"), ("integration-engineer", "Integration Engineer")];
+const REVIEWERS: [(&str, &str); 2] = [
+    ("code-auditor", "Code Auditor"),
+    ("integration-engineer", "Integration Engineer"),
+];
 
-/// A home whose requests make files of every kind: BTC-USD at a venue, a council, admission, a rule that holds orders.
+/// A home whose requests make files of every kind: BTC-USD at a venue, a council, admission, a rule
+/// that holds orders.
 fn world(seed: u64) -> (World, Log) {
     let log = Log::default();
     let hear = Arc::clone(&log);
@@ -36,22 +39,33 @@ fn world(seed: u64) -> (World, Log) {
             fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
             fs::write(root.join(path), text + more).unwrap();
         };
-        append("rules/instruments.yaml", "    venue: outbox\n    bridge: exchange\n");
+        append(
+            "rules/instruments.yaml",
+            "    venue: outbox\n    bridge: exchange\n",
+        );
         append(
             "rules/principals.yaml",
-            "  - {name: exchange, role: bridge}\n  - {name: code-auditor, role: agent, council_roles: [Code Auditor]}
+            "  - {name: exchange, role: bridge}\n  - {name: code-auditor, role: agent, \
+                council_roles: [Code Auditor]}
   - {name: integration-engineer, role: agent, council_roles: [Integration Engineer]}
   - name: research-bot
     role: agent
-    admission: {domains: [{tenant: research, surface: agents, profile: default}], roots_per_hour: 20}\n",
+    admission: {domains: [{tenant: research, surface: agents, profile: default}], roots_per_hour: \
+        20}\n",
         );
-        append("rules/admission/research/agents/default.yaml", "{max_spawn_depth: 4}\n");
+        append(
+            "rules/admission/research/agents/default.yaml",
+            "{max_spawn_depth: 4}\n",
+        );
         append(
             "rules/core/look-first.yaml",
             "id: look-first\nstatus: active\napplies_to: {action: order.submit}
 when: [{field: order.size, op: eq, value: \"0.003\"}]\nthen: hold\nmessage: look first\n",
         );
-        append("rules/services.yaml", include_str!("../../../rules/services.yaml"));
+        append(
+            "rules/services.yaml",
+            include_str!("../../../rules/services.yaml"),
+        );
     });
     let mut home = world.open();
     for name in ["research-bot", "code-auditor", "integration-engineer"] {
@@ -103,8 +117,7 @@ fn send_everything(world: &mut World, home: &mut Home) {
         "tenant_id": "research", "surface_id": "agents", "policy_profile_id": "default", "payload_kind": "task",
         "payload": {}, "causality": {"root_task_id": "T", "parent_task_id": null, "capability_id": "c"},
     }});
-    let bank =
-        json!({"service": "bank", "host": "api.bank.example", "protocol": "https", "methods": ["GET"]});
+    let bank = json!({"service": "bank", "host": "api.bank.example", "protocol": "https", "methods": ["GET"]});
     let drafts = [
         world.entry("trend-bot", 0, "0.002"),
         world.entry("other-bot", 0, "0.003"),
@@ -118,7 +131,11 @@ fn send_everything(world: &mut World, home: &mut Home) {
     let outcomes = world.drain(home);
     assert_eq!(outcomes.len(), drafts.len());
     for outcome in &outcomes {
-        assert!([None, Some(Code::Held)].contains(&code_of(outcome)), "{:?}", outcome.answer);
+        assert!(
+            [None, Some(Code::Held)].contains(&code_of(outcome)),
+            "{:?}",
+            outcome.answer
+        );
     }
     for (source, role) in REVIEWERS {
         let draft = world.draft(source, "council.verdict", &verdict(role));
@@ -131,7 +148,11 @@ fn send_everything(world: &mut World, home: &mut Home) {
 
 /// The lines from `first` on that the index knows, with their batches.
 fn lines(home: &Home, first: u64) -> Vec<(u64, u64, Record)> {
-    let known = |seq| home.record(seq).ok().map(|(batch, record)| (seq, batch, record));
+    let known = |seq| {
+        home.record(seq)
+            .ok()
+            .map(|(batch, record)| (seq, batch, record))
+    };
     (first..home.position().seq).filter_map(known).collect()
 }
 
@@ -162,12 +183,20 @@ fn files_of_every_kind_are_there_when_their_answer_is() {
     let mut kinds = BTreeSet::new();
     let lines = lines(&home, first);
     for batch in lines.chunk_by(|(_, one, _), (_, other, _)| one == other) {
-        let last = batch.iter().rposition(|(_, _, record)| answer_of(record).is_some());
+        let last = batch
+            .iter()
+            .rposition(|(_, _, record)| answer_of(record).is_some());
         for (index, (seq, _, record)) in batch.iter().enumerate() {
-            let Some(answer) = answer_of(record) else { continue };
+            let Some(answer) = answer_of(record) else {
+                continue;
+            };
             let answered = index_of(&log, &answer);
             // The last answer of a batch comes behind the files of all its lines.
-            let before = if last == Some(index) { batch } else { &batch[..=index] };
+            let before = if last == Some(index) {
+                batch
+            } else {
+                &batch[..=index]
+            };
             for (line, _, _) in before {
                 for (kind, file) in home.derived_files(*line).unwrap() {
                     kinds.insert(kind);
@@ -180,8 +209,13 @@ fn files_of_every_kind_are_there_when_their_answer_is() {
             }
         }
     }
-    let missing: Vec<_> = Home::derived_kinds().filter(|kind| !kinds.contains(kind)).collect();
-    assert!(missing.is_empty(), "no request here makes files of these kinds: {missing:?}");
+    let missing: Vec<_> = Home::derived_kinds()
+        .filter(|kind| !kinds.contains(kind))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "no request here makes files of these kinds: {missing:?}"
+    );
 }
 
 #[test]
@@ -199,15 +233,25 @@ fn files_of_every_kind_come_again_after_a_crash() {
         for (kind, file) in home.derived_files(seq).unwrap() {
             kinds.insert(kind);
             let bytes = fs::read(world.root.join(&file)).ok();
-            assert_eq!(bytes.is_none(), file.starts_with(BRIDGE), "{}", file.display());
+            assert_eq!(
+                bytes.is_none(),
+                file.starts_with(BRIDGE),
+                "{}",
+                file.display()
+            );
             files.insert(file, bytes);
         }
     }
     assert_eq!(kinds, Home::derived_kinds().collect());
     drop(home);
     fs::remove_file(world.root.join(BRIDGE)).unwrap();
-    for (n, path) in files.keys().filter(|path| !path.starts_with(BRIDGE)).enumerate() {
-        // What a power cut leaves: nothing, or a file without its bytes. An empty rule file would be a person's edit.
+    for (n, path) in files
+        .keys()
+        .filter(|path| !path.starts_with(BRIDGE))
+        .enumerate()
+    {
+        // What a power cut leaves: nothing, or a file without its bytes. An empty rule file would
+        // be a person's edit.
         match n % 2 {
             0 if !path.starts_with("rules") => fs::write(world.root.join(path), "").unwrap(),
             _ => fs::remove_file(world.root.join(path)).unwrap(),
@@ -215,19 +259,30 @@ fn files_of_every_kind_come_again_after_a_crash() {
     }
     let mut home = world.open();
     for (path, bytes) in &files {
-        let again =
-            fs::read(world.root.join(path)).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert!(bytes.as_ref().is_none_or(|bytes| *bytes == again), "{}", path.display());
+        let again = fs::read(world.root.join(path))
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert!(
+            bytes.as_ref().is_none_or(|bytes| *bytes == again),
+            "{}",
+            path.display()
+        );
     }
     assert!(!world.root.join("proposals/edited").exists());
     // Behind the mark they belong to those who take them.
     home.mark_published().unwrap();
     drop(home);
-    files.keys().filter(|path| !path.starts_with("rules")).for_each(|path| {
-        fs::remove_file(world.root.join(path)).unwrap();
-    });
+    files
+        .keys()
+        .filter(|path| !path.starts_with("rules"))
+        .for_each(|path| {
+            fs::remove_file(world.root.join(path)).unwrap();
+        });
     drop(world.open());
-    assert!(files.keys().all(|path| path.starts_with("rules") == world.root.join(path).exists()));
+    assert!(
+        files
+            .keys()
+            .all(|path| path.starts_with("rules") == world.root.join(path).exists())
+    );
 }
 
 #[test]
@@ -240,15 +295,26 @@ fn files_of_an_entry_keep_no_exit_waiting() {
     let order = placed.decision.order_id.unwrap();
     log.lock().unwrap().clear();
     let entry = world.entry("other-bot", 0, "0.002");
-    let cancel = world.draft("trend-bot", "order.cancel", &json!({"order_id": order}).to_string());
-    [&entry, &cancel].into_iter().for_each(|draft| world.send(draft));
+    let cancel = world.draft(
+        "trend-bot",
+        "order.cancel",
+        &json!({"order_id": order}).to_string(),
+    );
+    [&entry, &cancel]
+        .into_iter()
+        .for_each(|draft| world.send(draft));
     let outcomes = world.drain(&mut home);
-    assert!(outcomes.iter().all(|outcome| code_of(outcome).is_none()), "{outcomes:?}");
+    assert!(
+        outcomes.iter().all(|outcome| code_of(outcome).is_none()),
+        "{outcomes:?}"
+    );
     let log = log.lock().unwrap().clone();
     let answer = |draft: &Draft| index_of(&log, Path::new(&format!("spool/out/{}.json", draft.id)));
     let instruction = |name: String| index_of(&log, &Path::new(BRIDGE).join(name));
-    let entered =
-        outcomes.iter().find_map(|outcome| outcome.decision.order_id.filter(|id| *id != order)).unwrap();
+    let entered = outcomes
+        .iter()
+        .find_map(|outcome| outcome.decision.order_id.filter(|id| *id != order))
+        .unwrap();
     let steps = [
         instruction(format!("{order}.2.json")),
         answer(&cancel),

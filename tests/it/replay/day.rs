@@ -36,7 +36,8 @@ fn end(desk: &Desk, home: &mut Home, hold: &Hold, id: &str, action: &str) {
 fn rule(desk: &Desk, id: &str, size: &str, then: &str) {
     let when = format!("[{{field: order.size, op: lt, value: {size}}}]");
     let text = format!(
-        "id: {id}\nstatus: active\napplies_to: {{action: order.submit}}\nwhen: {when}\nthen: {then}\nmessage: \"{id}\"\n"
+        "id: {id}\nstatus: active\napplies_to: {{action: order.submit}}\nwhen: {when}\nthen: \
+            {then}\nmessage: \"{id}\"\n"
     );
     desk.edit(&format!("rules/core/{id}.yaml"), |_| text.clone());
 }
@@ -44,7 +45,13 @@ fn rule(desk: &Desk, id: &str, size: &str, then: &str) {
 fn requests(desk: &Desk, home: &mut Home) {
     let place = &desk.place;
     // Accepted, sent again, its id taken by another, and sent where it does not belong.
-    let bought = desk.one(home, "trend-bot", "buy-1", "order.submit", &buy("0.01", None));
+    let bought = desk.one(
+        home,
+        "trend-bot",
+        "buy-1",
+        "order.submit",
+        &buy("0.01", None),
+    );
     assert!(bought.answer.error.is_none(), "{bought:?}");
     let sent = place.disk.get("spool/out/buy-1.json").unwrap();
     desk.ask("trend-bot", "buy-1", "order.submit", &buy("0.01", None));
@@ -58,11 +65,27 @@ fn requests(desk: &Desk, home: &mut Home) {
     place.disk.put("spool/in/other.json", br#"{"id":"x"}"#);
     place.disk.put("spool/in/a b.json", b"{}");
     let key = spoolgate_wire::signing::SignKey::Hmac([99; 32]);
-    place.ask(&key, "trend-bot", "forged", "order.submit", &buy("0.01", None));
+    place.ask(
+        &key,
+        "trend-bot",
+        "forged",
+        "order.submit",
+        &buy("0.01", None),
+    );
     // No payload of its action, small and large; an action that there is not.
     desk.ask("trend-bot", "odd", "order.submit", r#"{"a":1}"#);
-    desk.ask("trend-bot", "odd-large", "council.request", &format!(r#"{{"a":"{}"}}"#, "x".repeat(20_000)));
-    desk.ask("trend-bot", "too-large", "order.submit", &format!(r#"{{"a":"{}"}}"#, "x".repeat(80_000)));
+    desk.ask(
+        "trend-bot",
+        "odd-large",
+        "council.request",
+        &format!(r#"{{"a":"{}"}}"#, "x".repeat(20_000)),
+    );
+    desk.ask(
+        "trend-bot",
+        "too-large",
+        "order.submit",
+        &format!(r#"{{"a":"{}"}}"#, "x".repeat(80_000)),
+    );
     desk.ask("trend-bot", "unknown", "order.dream", "{}");
     desk.ask("trend-bot", "not-mine", "halt.clear", r#"{"reason":"x"}"#);
     // What may be half-written is waited for.
@@ -72,7 +95,12 @@ fn requests(desk: &Desk, home: &mut Home) {
     }
     desk.bar(home, "6800", "6790");
     desk.ask("trend-bot", "orders", "orders.list", "{}");
-    desk.ask("trend-bot", "fills", "fills.list", r#"{"since":"2026-03-01T00:00:00Z"}"#);
+    desk.ask(
+        "trend-bot",
+        "fills",
+        "fills.list",
+        r#"{"since":"2026-03-01T00:00:00Z"}"#,
+    );
     drain(home).unwrap();
 }
 
@@ -111,8 +139,20 @@ fn case(id: &str) -> String {
 }
 
 fn council(desk: &Desk, home: &mut Home) {
-    desk.one(home, "research-bot", "case-1", "council.request", &case("req_1"));
-    desk.one(home, "research-bot", "case-2", "council.request", &case("req_1"));
+    desk.one(
+        home,
+        "research-bot",
+        "case-1",
+        "council.request",
+        &case("req_1"),
+    );
+    desk.one(
+        home,
+        "research-bot",
+        "case-2",
+        "council.request",
+        &case("req_1"),
+    );
     desk.ask("hermes", "c1", "control.apply", &control("d1"));
     desk.ask("hermes", "c2", "control.apply", &control("d1"));
     drain(home).unwrap();
@@ -128,7 +168,13 @@ fn rules(desk: &Desk, home: &mut Home) {
         "id": "no-more", "status": "active", "applies_to": {"action": "order.submit", "principal": ["trend-bot"]},
         "when": [{"field": "order.size", "op": "gt", "value": "0.5"}], "then": "reject", "message": "no more",
     }, "evidence": evidence}});
-    desk.one(home, "trend-bot", "p1", "rule.propose", &proposed.to_string());
+    desk.one(
+        home,
+        "trend-bot",
+        "p1",
+        "rule.propose",
+        &proposed.to_string(),
+    );
     let loosen = json!({"Suspend": {"rule_id": "look-first", "reason": "r", "evidence": evidence}});
     desk.one(home, "trend-bot", "p2", "rule.propose", &loosen.to_string());
     desk.one(home, "trend-bot", "p3", "rule.propose", &loosen.to_string());
@@ -146,7 +192,8 @@ fn rules(desk: &Desk, home: &mut Home) {
     }
 }
 
-/// Nothing is heard of the agent, and its position is closed; then the halt file, the clock, a quota.
+/// Nothing is heard of the agent, and its position is closed; then the halt file, the clock, a
+/// quota.
 fn absent(desk: &Desk, home: &mut Home) {
     let place = &desk.place;
     home.begin_watching();
@@ -196,7 +243,11 @@ fn live() -> Desk {
 /// Everything that the day left on the disk.
 pub fn home() -> Files {
     let desk = live();
-    [desk.place.disk.files_below("audit"), desk.place.disk.files_below("spool/out")].concat()
+    [
+        desk.place.disk.files_below("audit"),
+        desk.place.disk.files_below("spool/out"),
+    ]
+    .concat()
 }
 
 /// Its audit folder.
@@ -216,6 +267,13 @@ pub fn line_with(lines: &[Vec<u8>], parts: &[&str]) -> usize {
         let text = String::from_utf8_lossy(line);
         parts.iter().all(|part| text.contains(part))
     };
-    let found: BTreeMap<usize, &Vec<u8>> = lines.iter().enumerate().filter(|(_, line)| holds(line)).collect();
-    *found.keys().next().unwrap_or_else(|| panic!("no line with {parts:?}"))
+    let found: BTreeMap<usize, &Vec<u8>> = lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| holds(line))
+        .collect();
+    *found
+        .keys()
+        .next()
+        .unwrap_or_else(|| panic!("no line with {parts:?}"))
 }

@@ -1,4 +1,5 @@
-//! Ledgers forged by whoever holds the keys: every hash, root and seal is right, and a line says what was not decided.
+//! Ledgers forged by whoever holds the keys: every hash, root and seal is right, and a line says
+//! what was not decided.
 
 use std::path::Path;
 
@@ -14,7 +15,10 @@ const LOG: &str = "audit/log-00000001.jsonl";
 fn forged(files: &Files, keys: &LogKeys, change: impl FnOnce(&mut Vec<Vec<u8>>)) -> Files {
     let mut forged = files.clone();
     forged.retain(|(path, _)| path != Path::new("audit/checkpoint"));
-    let log = forged.iter_mut().find(|(path, _)| path == Path::new(LOG)).unwrap();
+    let log = forged
+        .iter_mut()
+        .find(|(path, _)| path == Path::new(LOG))
+        .unwrap();
     let mut lines = lines_of(&log.1);
     change(&mut lines);
     log.1 = forge(&lines, keys, Forger::HoldsSealKey);
@@ -27,22 +31,34 @@ fn replace(line: &mut Vec<u8>, from: &str, to: &str) {
     *line = text.replacen(from, to, 1).into_bytes();
 }
 
-/// What is found if the first line that holds these parts has one text changed to another; the replay has to find it in
-/// this line first, or says what it found.
-fn found(files: &Files, keys: &LogKeys, parts: &[&str], from: &str, to: &str) -> Result<Difference, String> {
+/// What is found if the first line that holds these parts has one text changed to another; the
+/// replay has to find it in this line first, or says what it found.
+fn found(
+    files: &Files,
+    keys: &LogKeys,
+    parts: &[&str],
+    from: &str,
+    to: &str,
+) -> Result<Difference, String> {
     let mut at = 0;
     let forged = forged(files, keys, |lines| {
         at = line_with(lines, parts);
         replace(&mut lines[at], from, to);
     });
     let report = replayed(&forged);
-    let Some(first) = report.first.clone() else { return Err(format!("{from} -> {to} went unnoticed")) };
+    let Some(first) = report.first.clone() else {
+        return Err(format!("{from} -> {to} went unnoticed"));
+    };
     if first.line != at as u64 || report.is_same() || report.differences == 0 {
         return Err(format!("{from} -> {to} in line {at}: {report:#?}"));
     }
     // The byte that differs is where it says.
     if let Some(offset) = first.offset {
-        let log = &forged.iter().find(|(path, _)| path == Path::new(LOG)).unwrap().1;
+        let log = &forged
+            .iter()
+            .find(|(path, _)| path == Path::new(LOG))
+            .unwrap()
+            .1;
         let line = &lines_of(log)[at];
         let offset = usize::try_from(offset).unwrap();
         let part = String::from_utf8_lossy(&line[offset.saturating_sub(40)..]).into_owned();
@@ -64,7 +80,10 @@ fn each_is_found(cases: &[(&[&str], &str, &str, Option<&str>)]) {
             Ok(first) if first.member.as_deref() != *member => {
                 wrong.push(format!("{from} -> {to}: {first:?}"))
             }
-            Ok(first) => assert!(first.member.is_none() || first.recorded != first.recomputed, "{first:?}"),
+            Ok(first) => assert!(
+                first.member.is_none() || first.recorded != first.recomputed,
+                "{first:?}"
+            ),
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -74,7 +93,9 @@ fn each_is_found(cases: &[(&[&str], &str, &str, Option<&str>)]) {
 fn what_was_not_changed_is_the_same() {
     let (files, keys) = audit_with_keys();
     let again = forged(&files, &keys, |_| {});
-    let same = files.iter().filter(|(path, _)| path != Path::new("audit/checkpoint"));
+    let same = files
+        .iter()
+        .filter(|(path, _)| path != Path::new("audit/checkpoint"));
     assert!(same.eq(again.iter()), "the forger writes what was there");
     assert!(replayed(&again).is_same());
 }
@@ -96,18 +117,48 @@ fn forged_decisions_are_found() {
             "\"passed\":false",
             Some("checks[0].passed"),
         ),
-        (&["\"request_id\":\"look\""], "\"changes\":[]}", MORE, Some("changes[0]")),
+        (
+            &["\"request_id\":\"look\""],
+            "\"changes\":[]}",
+            MORE,
+            Some("changes[0]"),
+        ),
         (
             &["\"request_id\":\"orders\""],
             "\"data\":{\"Orders\":[",
             "\"data\":{\"Orders\":[1,",
             Some("data.Orders[0]"),
         ),
-        (&["\"replay_of\":"], "\"replay_of\":", "\"replay_of\":1", Some("metadata.replay_of")),
-        (&["REQUEST_ID_CONFLICT"], "(ledger line ", "(ledger line 1", Some("metadata.message")),
-        (&["\"file\":\"junk.json\""], "\"changes\":[]}", MORE, Some("changes[0]")),
-        (&["\"file\":\"junk.json\""], "\"code\":\"MALFORMED_JSON\"", "\"code\":\"CHECKS_FAILED\"", None),
-        (&["\"request_id\":\"odd\""], "MALFORMED_PAYLOAD", "NOT_PERMITTED", Some("metadata.code")),
+        (
+            &["\"replay_of\":"],
+            "\"replay_of\":",
+            "\"replay_of\":1",
+            Some("metadata.replay_of"),
+        ),
+        (
+            &["REQUEST_ID_CONFLICT"],
+            "(ledger line ",
+            "(ledger line 1",
+            Some("metadata.message"),
+        ),
+        (
+            &["\"file\":\"junk.json\""],
+            "\"changes\":[]}",
+            MORE,
+            Some("changes[0]"),
+        ),
+        (
+            &["\"file\":\"junk.json\""],
+            "\"code\":\"MALFORMED_JSON\"",
+            "\"code\":\"CHECKS_FAILED\"",
+            None,
+        ),
+        (
+            &["\"request_id\":\"odd\""],
+            "MALFORMED_PAYLOAD",
+            "NOT_PERMITTED",
+            Some("metadata.code"),
+        ),
     ]);
 }
 
@@ -138,24 +189,44 @@ fn forged_ends_of_holds_are_found() {
 #[test]
 fn forged_events_are_found() {
     each_is_found(&[
-        (&["\"kind\":\"published\""], "\"up_to\":", "\"up_to\":1", Some("up_to")),
+        (
+            &["\"kind\":\"published\""],
+            "\"up_to\":",
+            "\"up_to\":1",
+            Some("up_to"),
+        ),
         (&["\"kind\":\"quota\""], "\"changes\":[]}", MORE, None),
         (&["\"kind\":\"start\""], "\"changes\":[]}", MORE, None),
-        (&["\"kind\":\"halt\"", "HALT is there"], "\"present\":true", "\"present\":false", None),
+        (
+            &["\"kind\":\"halt\"", "HALT is there"],
+            "\"present\":true",
+            "\"present\":false",
+            None,
+        ),
         (
             &["\"kind\":\"clock_step\""],
             "\"from\":\"2026",
             "\"from\":\"2025",
             Some("changes[0].ClockFaulted.from"),
         ),
-        (&["\"kind\":\"tick\""], "a new day", "an old day", Some("note")),
+        (
+            &["\"kind\":\"tick\""],
+            "a new day",
+            "an old day",
+            Some("note"),
+        ),
         (
             &["\"kind\":\"dead_man\"", "\"Tripped\""],
             "liquidate_all",
             "close_new_only",
             Some("changes[0].DeadMan.Tripped.tripped.action"),
         ),
-        (&["\"kind\":\"market\""], "\"row_count\":1", "\"row_count\":2", Some("row_count")),
+        (
+            &["\"kind\":\"market\""],
+            "\"row_count\":1",
+            "\"row_count\":2",
+            Some("row_count"),
+        ),
         (
             &["\"kind\":\"council\""],
             "\"closed_by\":\"deadline\"",
@@ -187,9 +258,16 @@ fn a_line_that_is_left_out_or_put_in_is_found() {
         lines[at] = harmless(&lines[at]);
     });
     let report = replayed(&without);
-    assert_eq!(report.first.as_ref().unwrap().line, at as u64, "{report:#?}");
+    assert_eq!(
+        report.first.as_ref().unwrap().line,
+        at as u64,
+        "{report:#?}"
+    );
     // The end of one whose time had passed, and a new day: the next decision tells.
-    for parts in [["\"request_id\":\"held-3\"", "\"end\":\"expired\""], ["\"kind\":\"tick\"", "a new day"]] {
+    for parts in [
+        ["\"request_id\":\"held-3\"", "\"end\":\"expired\""],
+        ["\"kind\":\"tick\"", "a new day"],
+    ] {
         let mut next = 0;
         let without = forged(&files, &keys, |lines| {
             at = line_with(lines, &parts);
@@ -197,8 +275,14 @@ fn a_line_that_is_left_out_or_put_in_is_found() {
             next = at + line_with(&lines[at..], &["\"kind\":\"decision\""]);
         });
         let report = replayed(&without);
-        let first = report.first.as_ref().unwrap_or_else(|| panic!("{parts:?}: {report:#?}"));
-        assert!(first.line >= at as u64 && first.line <= next as u64 + 40, "{parts:?} at {at}: {first:?}");
+        let first = report
+            .first
+            .as_ref()
+            .unwrap_or_else(|| panic!("{parts:?}: {report:#?}"));
+        assert!(
+            first.line >= at as u64 && first.line <= next as u64 + 40,
+            "{parts:?} at {at}: {first:?}"
+        );
     }
     // A rulebook line that no proposal and no file brought.
     let twice = forged(&files, &keys, |lines| {
@@ -208,23 +292,40 @@ fn a_line_that_is_left_out_or_put_in_is_found() {
         at += 1;
     });
     let report = replayed(&twice);
-    assert_eq!(report.first.as_ref().unwrap().line, at as u64, "{report:#?}");
+    assert_eq!(
+        report.first.as_ref().unwrap().line,
+        at as u64,
+        "{report:#?}"
+    );
 }
 
 #[test]
 fn what_does_not_fit_ends_the_way_and_is_counted() {
     let (files, keys) = audit_with_keys();
     let mut at = 0;
-    let ends = "\"changes\":[{\"KeyEnds\":{\"key_id\":\"nobody\",\"at\":\"2026-03-02T12:00:00.000Z\"}}]}";
+    let ends =
+        "\"changes\":[{\"KeyEnds\":{\"key_id\":\"nobody\",\"at\":\"2026-03-02T12:00:00.000Z\"}}]}";
     let broken = forged(&files, &keys, |lines| {
         at = line_with(lines, &["\"request_id\":\"look\""]);
         replace(&mut lines[at], "\"changes\":[]}", ends);
     });
     let report = replayed(&broken);
     assert_eq!(report.first.as_ref().unwrap().line, at as u64);
-    assert!(report.broken.as_ref().unwrap().contains(&format!("line {at}")), "{:?}", report.broken);
-    let unreached: u64 =
-        report.rows.iter().filter(|row| row.class == Class::Unreached).map(|row| row.lines).sum();
+    assert!(
+        report
+            .broken
+            .as_ref()
+            .unwrap()
+            .contains(&format!("line {at}")),
+        "{:?}",
+        report.broken
+    );
+    let unreached: u64 = report
+        .rows
+        .iter()
+        .filter(|row| row.class == Class::Unreached)
+        .map(|row| row.lines)
+        .sum();
     assert_eq!(unreached, report.lines - at as u64 - 1);
 }
 
@@ -236,11 +337,18 @@ fn another_version_of_the_program_is_named() {
     let older = forged(&files, &keys, |lines| {
         replace(&mut lines[0], &version, "\"program\":\"0.0.9\"");
         at = line_with(lines, &["\"request_id\":\"not-mine\""]);
-        replace(&mut lines[at], "\"status\":\"rejected\"", "\"status\":\"success\"");
+        replace(
+            &mut lines[at],
+            "\"status\":\"rejected\"",
+            "\"status\":\"success\"",
+        );
     });
     let report = replayed(&older);
     let first = report.first.unwrap();
-    assert_eq!((first.line, first.written_by.as_str()), (at as u64, "0.0.9"));
+    assert_eq!(
+        (first.line, first.written_by.as_str()),
+        (at as u64, "0.0.9")
+    );
     assert_eq!(
         (first.recomputed_by.as_str(), report.recomputed_by.as_str()),
         (spoolgate_wire::VERSION, spoolgate_wire::VERSION)
@@ -254,9 +362,14 @@ fn program_changes(line: &mut Vec<u8>, semantics: u32) {
     let head = &text[..text.find(",\"kind\":").unwrap()];
     let at = text.find("\"timestamp\":\"").unwrap() + "\"timestamp\":\"".len();
     let time = &text[at..at + text[at..].find('"').unwrap()];
-    let semantics = if semantics == 1 { String::new() } else { format!(",\"semantics\":{semantics}") };
+    let semantics = if semantics == 1 {
+        String::new()
+    } else {
+        format!(",\"semantics\":{semantics}")
+    };
     *line = format!(
-        "{head},\"kind\":\"start\",\"timestamp\":\"{time}\",\"note\":\"spoolgate 9.0.0 goes on where {} has \
+        "{head},\"kind\":\"start\",\"timestamp\":\"{time}\",\"note\":\"spoolgate 9.0.0 goes on \
+            where {} has \
          written\",\"changes\":[{{\"ProgramChanged\":{{\"version\":\"9.0.0\"{semantics}}}}}]}}",
         spoolgate_wire::VERSION
     )
@@ -265,7 +378,8 @@ fn program_changes(line: &mut Vec<u8>, semantics: u32) {
 
 /// Puts a decision into another lane than it was decided in.
 fn other_lane(line: &mut Vec<u8>) {
-    let lanes = ["ordinary", "feed", "protected", "control"].map(|lane| format!("\"lane\":\"{lane}\""));
+    let lanes =
+        ["ordinary", "feed", "protected", "control"].map(|lane| format!("\"lane\":\"{lane}\""));
     let text = String::from_utf8(line.clone()).unwrap();
     let from = lanes.iter().find(|lane| text.contains(*lane)).unwrap();
     let to = lanes.iter().find(|lane| *lane != from).unwrap();
@@ -285,10 +399,14 @@ fn lines_of_other_semantics_are_folded_and_not_recomputed() {
         let upgraded = forged(&files, &keys, |lines| _ = changed(lines));
         let report = replayed(&upgraded);
         assert!(report.is_same(), "{semantics}: {report:#?}");
-        let of_others = report.rows.iter().filter(|row| row.what.contains("other semantics"));
+        let of_others = report
+            .rows
+            .iter()
+            .filter(|row| row.what.contains("other semantics"));
         let other: u64 = of_others.map(|row| row.lines).sum();
         assert_eq!(other > 0, is_other, "{semantics}: {report:#?}");
-        // A forgery behind that line is beyond a program of other semantics; one before it is found.
+        // A forgery behind that line is beyond a program of other semantics; one before it is
+        // found.
         let behind = forged(&files, &keys, |lines| {
             let at = changed(lines);
             let place = at + line_with(&lines[at..], decision);
@@ -301,6 +419,10 @@ fn lines_of_other_semantics_are_folded_and_not_recomputed() {
             place = line_with(&lines[..at], decision);
             other_lane(&mut lines[place]);
         });
-        assert_eq!(replayed(&before).first.unwrap().line, place as u64, "{semantics}");
+        assert_eq!(
+            replayed(&before).first.unwrap().line,
+            place as u64,
+            "{semantics}"
+        );
     }
 }

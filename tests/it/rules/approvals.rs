@@ -1,5 +1,5 @@
-//! Held requests in a home: granted, denied, expired; decided again as things stand; answered once more and never done
-//! twice, whatever is killed in between.
+//! Held requests in a home: granted, denied, expired; decided again as things stand; answered once
+//! more and never done twice, whatever is killed in between.
 
 use std::fs;
 
@@ -19,14 +19,20 @@ use spoolgate_wire::code::{Code, Exit};
 /// A desk whose buys a rule holds, with these lines in safety.yaml.
 fn desk(limits: &str) -> Desk {
     let desk = Desk::with_limits(limits);
-    put_rule(&desk, "look-first", "[{field: order.side, op: eq, value: buy}]", "hold");
+    put_rule(
+        &desk,
+        "look-first",
+        "[{field: order.side, op: eq, value: buy}]",
+        "hold",
+    );
     desk
 }
 
 fn put_rule(desk: &Desk, id: &str, when: &str, then: &str) {
     fs::create_dir_all(desk.place.root.path().join("rules/core")).unwrap();
     let text = format!(
-        "id: {id}\nstatus: active\napplies_to: {{action: order.submit}}\nwhen: {when}\nthen: {then}\nmessage: \"{id}: {{order.size}}\"\n"
+        "id: {id}\nstatus: active\napplies_to: {{action: order.submit}}\nwhen: {when}\nthen: \
+            {then}\nmessage: \"{id}: {{order.size}}\"\n"
     );
     desk.edit(&format!("rules/core/{id}.yaml"), |_| text.clone());
 }
@@ -40,7 +46,13 @@ fn answer(desk: &Desk, id: &str) -> Value {
 }
 
 fn buy(desk: &Desk, home: &mut Home, id: &str) -> Outcome {
-    desk.one(home, "trend-bot", id, "order.submit", &order("trend", "buy", "0.01", None, "btc-range-long"))
+    desk.one(
+        home,
+        "trend-bot",
+        id,
+        "order.submit",
+        &order("trend", "buy", "0.01", None, "btc-range-long"),
+    )
 }
 
 fn held(home: &Home) -> Hold {
@@ -64,18 +76,36 @@ fn a_held_request_waits_and_is_done_once_when_it_is_granted() {
     let desk = desk("");
     let mut home = desk.open();
     let interim = buy(&desk, &mut home, "a");
-    assert_eq!((interim.answer.status, code(&interim)), (AnswerStatus::RequiresApproval, Some(Code::Held)));
+    assert_eq!(
+        (interim.answer.status, code(&interim)),
+        (AnswerStatus::RequiresApproval, Some(Code::Held))
+    );
     assert_eq!(interim.answer.exit(), Exit::NeedsApproval);
-    assert_eq!((interim.decision.status, failed(&interim)), (Status::Held, vec!["look-first".to_owned()]));
+    assert_eq!(
+        (interim.decision.status, failed(&interim)),
+        (Status::Held, vec!["look-first".to_owned()])
+    );
     assert_eq!(orders(&home), 0);
     let hold = held(&home);
     let told = &answer(&desk, "a")["data"]["Held"];
-    assert_eq!((&told["hold_id"], &told["rules"]), (&json!(hold.id), &json!(["look-first"])));
+    assert_eq!(
+        (&told["hold_id"], &told["rules"]),
+        (&json!(hold.id), &json!(["look-first"]))
+    );
     assert_eq!(told["request_sha256"], json!(hold.request_sha256));
-    let file = String::from_utf8(desk.place.disk.get(format!("proposals/pending/{}.yaml", hold.id)).unwrap())
-        .unwrap();
-    assert!(file.contains("action: \"order.submit\"") && file.contains("look-first: 0.01"), "{file}");
-    // The same again has the interim answer, another under its id none, and neither is a second request.
+    let file = String::from_utf8(
+        desk.place
+            .disk
+            .get(format!("proposals/pending/{}.yaml", hold.id))
+            .unwrap(),
+    )
+    .unwrap();
+    assert!(
+        file.contains("action: \"order.submit\"") && file.contains("look-first: 0.01"),
+        "{file}"
+    );
+    // The same again has the interim answer, another under its id none, and neither is a second
+    // request.
     let again = buy(&desk, &mut home, "a");
     assert_eq!(again.decision.metadata.replay_of, Some(interim.seq));
     assert_eq!(again.answer.to_bytes(), interim.answer.to_bytes());
@@ -84,14 +114,30 @@ fn a_held_request_waits_and_is_done_once_when_it_is_granted() {
     assert_eq!(granted.len(), 2, "{granted:?}");
     assert_eq!(code(&granted[0]), None);
     let last = &granted[1];
-    assert_eq!((last.decision.status, last.decision.hold), (Status::Success, Some(hold.id)));
+    assert_eq!(
+        (last.decision.status, last.decision.hold),
+        (Status::Success, Some(hold.id))
+    );
     assert_eq!(last.decision.request_id.as_deref(), Some("a"));
-    let row = last.decision.checks.iter().find(|row| row.name == "look-first").unwrap();
-    assert_eq!((row.passed, row.reason.as_deref()), (true, Some("approved: look-first: 0.01")));
+    let row = last
+        .decision
+        .checks
+        .iter()
+        .find(|row| row.name == "look-first")
+        .unwrap();
+    assert_eq!(
+        (row.passed, row.reason.as_deref()),
+        (true, Some("approved: look-first: 0.01"))
+    );
     assert_eq!(orders(&home), 2, "the entry and its stop");
     assert_eq!(answer(&desk, "a")["status"], "success");
     assert_eq!(answer(&desk, "a")["auditRef"], last.seq.to_string());
-    assert!(desk.place.disk.get(format!("proposals/pending/{}.yaml", hold.id)).is_none());
+    assert!(
+        desk.place
+            .disk
+            .get(format!("proposals/pending/{}.yaml", hold.id))
+            .is_none()
+    );
     // Now the final answer is what is said again, and nothing is done again.
     let replayed = buy(&desk, &mut home, "a");
     assert_eq!(replayed.decision.metadata.replay_of, Some(last.seq));
@@ -105,7 +151,10 @@ fn a_held_request_waits_and_is_done_once_when_it_is_granted() {
     assert!(same && orders(&home) == 2);
     drop(home);
     let mut home = desk.open();
-    assert_eq!(buy(&desk, &mut home, "a").decision.metadata.replay_of, Some(last.seq));
+    assert_eq!(
+        buy(&desk, &mut home, "a").decision.metadata.replay_of,
+        Some(last.seq)
+    );
 }
 
 #[test]
@@ -119,8 +168,14 @@ fn what_is_granted_is_what_was_looked_at_by_a_person() {
     assert_eq!(code(&own), Some(Code::NotPermitted));
     hold.request_sha256 = "0".repeat(64);
     let other = say(&desk, &mut home, "other", "approval.grant", &hold);
-    assert_eq!((other.len(), code(&other[0])), (1, Some(Code::StateConflict)));
-    assert_eq!((orders(&home), home.state().approvals.iter().count()), (0, 1));
+    assert_eq!(
+        (other.len(), code(&other[0])),
+        (1, Some(Code::StateConflict))
+    );
+    assert_eq!(
+        (orders(&home), home.state().approvals.iter().count()),
+        (0, 1)
+    );
 }
 
 #[test]
@@ -130,25 +185,42 @@ fn denied_and_expired_requests_end_with_their_codes() {
     buy(&desk, &mut home, "a");
     let hold = held(&home);
     let denied = say(&desk, &mut home, "deny", "approval.deny", &hold);
-    assert_eq!((denied.len(), code(&denied[1])), (2, Some(Code::ApprovalDenied)));
+    assert_eq!(
+        (denied.len(), code(&denied[1])),
+        (2, Some(Code::ApprovalDenied))
+    );
     assert_eq!(answer(&desk, "a")["error"]["code"], "APPROVAL_DENIED");
     let late = say(&desk, &mut home, "late", "approval.grant", &hold);
     assert_eq!(code(&late[0]), Some(Code::NotFound));
     let again = buy(&desk, &mut home, "a");
     assert_eq!(again.decision.metadata.replay_of, Some(denied[1].seq));
     // A grant of the last millisecond counts, one a millisecond later finds nothing.
-    for (ms, expect) in [(599_999, Code::ChecksFailed), (600_000, Code::ApprovalExpired)] {
+    for (ms, expect) in [
+        (599_999, Code::ChecksFailed),
+        (600_000, Code::ApprovalExpired),
+    ] {
         let id = format!("e-{ms}");
         assert_eq!(code(&buy(&desk, &mut home, &id)), Some(Code::Held));
         let hold = held(&home);
         desk.place.clock.set(hold.held_at.plus_ms(ms));
-        let outcomes = say(&desk, &mut home, &format!("g-{ms}"), "approval.grant", &hold);
+        let outcomes = say(
+            &desk,
+            &mut home,
+            &format!("g-{ms}"),
+            "approval.grant",
+            &hold,
+        );
         assert_eq!(home.state().approvals.iter().count(), 0);
-        assert_eq!(answer(&desk, &id)["error"]["code"], expect.name(), "{outcomes:?}");
+        assert_eq!(
+            answer(&desk, &id)["error"]["code"],
+            expect.name(),
+            "{outcomes:?}"
+        );
         desk.bar(&mut home, "6800", "6800");
     }
     assert_eq!(orders(&home), 0);
-    // Their lines have no key, no signature and no payload, and are written as their kind is all the same.
+    // Their lines have no key, no signature and no payload, and are written as their kind is all
+    // the same.
     let report = Files::of(&desk.place).verify(true).unwrap();
     assert!(report.ok, "{:?}", report.problems);
 }
@@ -163,7 +235,11 @@ fn a_grant_satisfies_what_held_it_and_nothing_else() {
     desk.place.pass_s(3600);
     let done = say(&desk, &mut home, "g", "approval.grant", &hold);
     assert_eq!(code(&done[1]), Some(Code::ChecksFailed));
-    assert!(failed(&done[1]).contains(&"market_data".to_owned()), "{:?}", failed(&done[1]));
+    assert!(
+        failed(&done[1]).contains(&"market_data".to_owned()),
+        "{:?}",
+        failed(&done[1])
+    );
     assert!(!failed(&done[1]).contains(&"request_freshness".to_owned()));
     assert_eq!(answer(&desk, "a")["status"], "error");
     // A rule that came meanwhile refuses, another holds again.
@@ -176,15 +252,26 @@ fn a_grant_satisfies_what_held_it_and_nothing_else() {
         put_rule(&desk, "newer", "[]", then);
         let mut home = desk.open();
         let done = say(&desk, &mut home, "g", "approval.grant", &hold);
-        assert_eq!((code(&done[1]), failed(&done[1])), (Some(expect), vec!["newer".to_owned()]));
+        assert_eq!(
+            (code(&done[1]), failed(&done[1])),
+            (Some(expect), vec!["newer".to_owned()])
+        );
         assert_eq!(orders(&home), 0);
         if expect == Code::Held {
             let next = held(&home);
             assert!(next.id != hold.id && next.answer == hold.answer);
             let rules: Vec<String> = next.rules.iter().map(ToString::to_string).collect();
             assert_eq!(rules, ["newer"]);
-            assert_eq!(answer(&desk, "a")["data"]["Held"]["hold_id"], json!(next.id));
-            assert!(desk.place.disk.get(format!("proposals/pending/{}.yaml", next.id)).is_some());
+            assert_eq!(
+                answer(&desk, "a")["data"]["Held"]["hold_id"],
+                json!(next.id)
+            );
+            assert!(
+                desk.place
+                    .disk
+                    .get(format!("proposals/pending/{}.yaml", next.id))
+                    .is_some()
+            );
         }
     }
     // Who may not any more, may not.
@@ -192,8 +279,14 @@ fn a_grant_satisfies_what_held_it_and_nothing_else() {
     let mut home = desk.open();
     buy(&desk, &mut home, "a");
     let hold = held(&home);
-    let key_id =
-        home.state().keys.values().find(|key| key.principal.as_str() == "trend-bot").unwrap().key_id.clone();
+    let key_id = home
+        .state()
+        .keys
+        .values()
+        .find(|key| key.principal.as_str() == "trend-bot")
+        .unwrap()
+        .key_id
+        .clone();
     desk.one_as_owner(
         &mut home,
         "revoke",
@@ -202,11 +295,14 @@ fn a_grant_satisfies_what_held_it_and_nothing_else() {
     );
     let done = say(&desk, &mut home, "g", "approval.grant", &hold);
     assert_eq!(code(&done[1]), Some(Code::SignatureInvalid));
-    assert_eq!((orders(&home), answer(&desk, "a")["error"]["code"].clone()), (0, json!("SIGNATURE_INVALID")));
+    assert_eq!(
+        (orders(&home), answer(&desk, "a")["error"]["code"].clone()),
+        (0, json!("SIGNATURE_INVALID"))
+    );
 }
 
-/// A rule of the same id that says something else is another: what was approved under the first may be what the second
-/// is there to stop.
+/// A rule of the same id that says something else is another: what was approved under the first may
+/// be what the second is there to stop.
 #[test]
 fn a_grant_is_of_what_the_rule_said_when_it_held() {
     let desk = desk("");
@@ -214,13 +310,23 @@ fn a_grant_is_of_what_the_rule_said_when_it_held() {
     buy(&desk, &mut home, "a");
     let hold = held(&home);
     drop(home);
-    put_rule(&desk, "look-first", "[{field: order.size, op: gte, value: 0.01}]", "hold");
+    put_rule(
+        &desk,
+        "look-first",
+        "[{field: order.size, op: gte, value: 0.01}]",
+        "hold",
+    );
     let mut home = desk.open();
     let done = say(&desk, &mut home, "g", "approval.grant", &hold);
-    assert_eq!((code(&done[1]), failed(&done[1])), (Some(Code::Held), vec!["look-first".to_owned()]));
+    assert_eq!(
+        (code(&done[1]), failed(&done[1])),
+        (Some(Code::Held), vec!["look-first".to_owned()])
+    );
     assert_eq!(orders(&home), 0);
     let next = held(&home);
-    assert!(next.id != hold.id && next.rules == hold.rules && next.rules_sha256 != hold.rules_sha256);
+    assert!(
+        next.id != hold.id && next.rules == hold.rules && next.rules_sha256 != hold.rules_sha256
+    );
     let done = say(&desk, &mut home, "g-2", "approval.grant", &next);
     assert_eq!((code(&done[1]), orders(&home)), (None, 2));
 }
@@ -232,7 +338,13 @@ fn nothing_is_held_that_something_else_refuses() {
     let mut home = desk.open();
     let refused = buy(&desk, &mut home, "a");
     assert_eq!(code(&refused), Some(Code::RuleRefused));
-    assert_eq!((failed(&refused).len(), home.state().approvals.iter().count()), (2, 0));
+    assert_eq!(
+        (
+            failed(&refused).len(),
+            home.state().approvals.iter().count()
+        ),
+        (2, 0)
+    );
     let unknown = order("trend", "buy", "0.01", None, "no-such-thesis");
     assert_eq!(
         code(&desk.one(&mut home, "trend-bot", "b", "order.submit", &unknown)),
@@ -246,10 +358,17 @@ fn there_is_room_for_so_many() {
     let desk = desk("max_entries_per_minute: 1000\nmax_entries_per_minute_all: 1000");
     let mut home = desk.open();
     for n in 0..HOLDS_OF_ONE_MAX {
-        assert_eq!(code(&buy(&desk, &mut home, &format!("n-{n}"))), Some(Code::Held), "{n}");
+        assert_eq!(
+            code(&buy(&desk, &mut home, &format!("n-{n}"))),
+            Some(Code::Held),
+            "{n}"
+        );
     }
     let full = buy(&desk, &mut home, "full");
-    assert_eq!((code(&full), full.decision.status), (Some(Code::HoldsFull), Status::Rejected));
+    assert_eq!(
+        (code(&full), full.decision.status),
+        (Some(Code::HoldsFull), Status::Rejected)
+    );
     let first = home.state().approvals.iter().next().unwrap().clone();
     say(&desk, &mut home, "deny", "approval.deny", &first);
     assert_eq!(code(&buy(&desk, &mut home, "room")), Some(Code::Held));
@@ -257,12 +376,27 @@ fn there_is_room_for_so_many() {
 
 /// What may fail while a batch is written down.
 fn faults() -> Vec<(&'static str, Faults)> {
-    let write = |path: &str| Faults { write_fails_for: Some(path.to_owned()), ..Faults::default() };
+    let write = |path: &str| Faults {
+        write_fails_for: Some(path.to_owned()),
+        ..Faults::default()
+    };
     vec![
         ("nothing", Faults::default()),
         ("the blob", write("audit/blobs")),
-        ("the append", Faults { append_room: Some(100), ..Faults::default() }),
-        ("the sync", Faults { sync_failures: 1, ..Faults::default() }),
+        (
+            "the append",
+            Faults {
+                append_room: Some(100),
+                ..Faults::default()
+            },
+        ),
+        (
+            "the sync",
+            Faults {
+                sync_failures: 1,
+                ..Faults::default()
+            },
+        ),
         ("the answer", write("spool/out/.a")),
         ("the answer to the grant", write("spool/local/out")),
         ("the checkpoint", write("audit/.checkpoint")),
@@ -275,7 +409,12 @@ fn a_failure_leaves_either_the_hold_or_its_end() {
     let mut struck = 0;
     for (what, faults) in faults() {
         let desk = desk("");
-        desk.ask("trend-bot", "a", "order.submit", &order("trend", "buy", "0.01", None, "btc-range-long"));
+        desk.ask(
+            "trend-bot",
+            "a",
+            "order.submit",
+            &order("trend", "buy", "0.01", None, "btc-range-long"),
+        );
         let mut home = desk.open();
         *desk.place.disk.faults.lock().unwrap() = faults.clone();
         struck += usize::from(drain(&mut home).is_err());
@@ -289,7 +428,13 @@ fn a_failure_leaves_either_the_hold_or_its_end() {
             (0, json!("requires_approval")),
             "{what}"
         );
-        assert!(desk.place.disk.get(format!("proposals/pending/{}.yaml", hold.id)).is_some(), "{what}");
+        assert!(
+            desk.place
+                .disk
+                .get(format!("proposals/pending/{}.yaml", hold.id))
+                .is_some(),
+            "{what}"
+        );
         let payload = json!({"id": hold.id, "request_sha256": hold.request_sha256}).to_string();
         desk.place.ask_as_owner("g", "approval.grant", &payload);
         *desk.place.disk.faults.lock().unwrap() = faults;
@@ -298,9 +443,19 @@ fn a_failure_leaves_either_the_hold_or_its_end() {
         *desk.place.disk.faults.lock().unwrap() = Faults::default();
         let mut home = desk.open();
         drain(&mut home).unwrap();
-        assert_eq!((orders(&home), home.state().approvals.iter().count()), (2, 0), "{what}");
+        assert_eq!(
+            (orders(&home), home.state().approvals.iter().count()),
+            (2, 0),
+            "{what}"
+        );
         assert_eq!(answer(&desk, "a")["status"], "success", "{what}");
-        assert!(desk.place.disk.get(format!("proposals/pending/{}.yaml", hold.id)).is_none(), "{what}");
+        assert!(
+            desk.place
+                .disk
+                .get(format!("proposals/pending/{}.yaml", hold.id))
+                .is_none(),
+            "{what}"
+        );
         drop(home);
         let (_, same) = Home::rebuild(desk.place.root.path(), desk.place.seams()).unwrap();
         assert!(same, "{what}");
@@ -318,22 +473,44 @@ fn put_set(desk: &Desk, name: &str, kind: &str, grows: &str) {
 fn what_is_remembered_comes_into_the_set_until_somebody_ends_it() {
     let desk = Desk::with_limits("");
     put_set(&desk, "symbols", "word", "on_approval");
-    put_rule(&desk, "new-symbol", "[{field: order.symbol, op: not_in, value: symbols}]", "hold");
+    put_rule(
+        &desk,
+        "new-symbol",
+        "[{field: order.symbol, op: not_in, value: symbols}]",
+        "hold",
+    );
     let mut home = desk.open();
     for (id, remember) in [("a", false), ("b", true)] {
         assert_eq!(code(&buy(&desk, &mut home, id)), Some(Code::Held), "{id}");
         let hold = held(&home);
-        let payload = json!({"id": hold.id, "request_sha256": hold.request_sha256, "remember": remember});
-        desk.place.ask_as_owner(&format!("g-{id}"), "approval.grant", &payload.to_string());
+        let payload =
+            json!({"id": hold.id, "request_sha256": hold.request_sha256, "remember": remember});
+        desk.place
+            .ask_as_owner(&format!("g-{id}"), "approval.grant", &payload.to_string());
         let done = drain(&mut home).unwrap();
-        assert_eq!((code(&done[1]), home.state().entries.iter().count()), (None, usize::from(remember)));
+        assert_eq!(
+            (code(&done[1]), home.state().entries.iter().count()),
+            (None, usize::from(remember))
+        );
         desk.bar(&mut home, "6800", "6800");
         let sell = order("trend", "sell", "0.01", None, "btc-range-long");
-        assert_eq!(code(&desk.one(&mut home, "trend-bot", &format!("s-{id}"), "order.submit", &sell)), None);
+        assert_eq!(
+            code(&desk.one(
+                &mut home,
+                "trend-bot",
+                &format!("s-{id}"),
+                "order.submit",
+                &sell
+            )),
+            None
+        );
         desk.bar(&mut home, "6800", "6800");
     }
     let (set, value, entry) = home.state().entries.iter().next().unwrap();
-    assert_eq!((set.as_str(), value, entry.by.as_str(), &entry.task), ("symbols", "BTC-USD", "owner", &None));
+    assert_eq!(
+        (set.as_str(), value, entry.by.as_str(), &entry.task),
+        ("symbols", "BTC-USD", "owner", &None)
+    );
     desk.place.pass_s(301);
     desk.bar(&mut home, "6800", "6800");
     let free = buy(&desk, &mut home, "c");
@@ -345,8 +522,14 @@ fn what_is_remembered_comes_into_the_set_until_somebody_ends_it() {
     drop(home);
     let mut home = desk.open();
     let end = json!({"set": "symbols", "value": "BTC-USD"}).to_string();
-    assert_eq!(code(&desk.one_as_owner(&mut home, "end", "grant.end", &end)), None);
-    assert_eq!(code(&desk.one_as_owner(&mut home, "end-2", "grant.end", &end)), Some(Code::NotFound));
+    assert_eq!(
+        code(&desk.one_as_owner(&mut home, "end", "grant.end", &end)),
+        None
+    );
+    assert_eq!(
+        code(&desk.one_as_owner(&mut home, "end-2", "grant.end", &end)),
+        Some(Code::NotFound)
+    );
     assert_eq!(home.state().entries.iter().count(), 0);
 }
 
@@ -357,34 +540,55 @@ fn what_is_granted_is_an_entry_as_set_files_have_them() {
     put_set(&desk, "hosts", "host", "on_approval");
     let mut home = desk.open();
     let until = desk.place.clock.now().plus_ms(60_000).to_string();
-    for (id, value, expect) in
-        [("page", "https://example.org/one", Some(Code::StateConflict)), ("host", "Example.org.", None)]
-    {
+    for (id, value, expect) in [
+        ("page", "https://example.org/one", Some(Code::StateConflict)),
+        ("host", "Example.org.", None),
+    ] {
         let grant =
-            json!({"set": "hosts", "value": value, "task": "research/t-1", "expires_at": until}).to_string();
-        assert_eq!(code(&desk.one_as_owner(&mut home, id, "grant.add", &grant)), expect, "{value}");
+            json!({"set": "hosts", "value": value, "task": "research/t-1", "expires_at": until})
+                .to_string();
+        assert_eq!(
+            code(&desk.one_as_owner(&mut home, id, "grant.add", &grant)),
+            expect,
+            "{value}"
+        );
     }
-    let values: Vec<&str> = home.state().entries.iter().map(|(_, value, _)| value).collect();
+    let values: Vec<&str> = home
+        .state()
+        .entries
+        .iter()
+        .map(|(_, value, _)| value)
+        .collect();
     assert_eq!(values, ["example.org"]);
     // Whatever kind the set is of by now, what came in can be taken out, in the form it has.
     drop(home);
     put_set(&desk, "hosts", "address", "on_approval");
     let mut home = desk.open();
     let end = json!({"set": "hosts", "value": "example.org", "task": "research/t-1"}).to_string();
-    assert_eq!(code(&desk.one_as_owner(&mut home, "end", "grant.end", &end)), None);
+    assert_eq!(
+        code(&desk.one_as_owner(&mut home, "end", "grant.end", &end)),
+        None
+    );
     assert_eq!(home.state().entries.iter().count(), 0);
     // Folding makes of what stands there another value.
     drop(home);
     put_set(&desk, "hosts", "word", "on_approval");
     let mut home = desk.open();
     let grant =
-        json!({"set": "hosts", "value": "ABC", "task": "research/t-1", "expires_at": until}).to_string();
-    assert_eq!(code(&desk.one_as_owner(&mut home, "word", "grant.add", &grant)), None);
+        json!({"set": "hosts", "value": "ABC", "task": "research/t-1", "expires_at": until})
+            .to_string();
+    assert_eq!(
+        code(&desk.one_as_owner(&mut home, "word", "grant.add", &grant)),
+        None
+    );
     drop(home);
     put_set(&desk, "hosts", "text", "on_approval");
     let mut home = desk.open();
     let end = json!({"set": "hosts", "value": "ABC", "task": "research/t-1"}).to_string();
-    assert_eq!(code(&desk.one_as_owner(&mut home, "end-2", "grant.end", &end)), None);
+    assert_eq!(
+        code(&desk.one_as_owner(&mut home, "end-2", "grant.end", &end)),
+        None
+    );
     assert_eq!(home.state().entries.iter().count(), 0);
 }
 
@@ -393,9 +597,15 @@ fn a_value_granted_for_a_task_counts_for_that_task_alone_and_in_time() {
     let desk = Desk::with_limits("");
     put_set(&desk, "capabilities", "word", "on_approval");
     put_set(&desk, "closed", "word", "never");
-    put_rule(&desk, "known", "[{field: admission.capability, op: not_in, value: capabilities}]", "reject");
+    put_rule(
+        &desk,
+        "known",
+        "[{field: admission.capability, op: not_in, value: capabilities}]",
+        "reject",
+    );
     desk.edit("rules/core/known.yaml", |text| {
-        text.replace("order.submit", "admission.evaluate").replace(": {order.size}", "")
+        text.replace("order.submit", "admission.evaluate")
+            .replace(": {order.size}", "")
     });
     let mut home = desk.open();
     let task = |desk: &Desk, home: &mut Home, root: &str| {
@@ -405,37 +615,76 @@ fn a_value_granted_for_a_task_counts_for_that_task_alone_and_in_time() {
             "causality": {"root_task_id": root, "parent_task_id": null, "caused_by_receipt_id": null,
                 "spawn_depth": 0, "capability_id": "reader", "recursion_budget_remaining": 3},
         }});
-        desk.one(home, "research-bot", root, "admission.evaluate", &body.to_string())
+        desk.one(
+            home,
+            "research-bot",
+            root,
+            "admission.evaluate",
+            &body.to_string(),
+        )
     };
     let refused = task(&desk, &mut home, "t-0");
-    assert_eq!((code(&refused), failed(&refused)), (Some(Code::RuleRefused), vec!["known".to_owned()]));
+    assert_eq!(
+        (code(&refused), failed(&refused)),
+        (Some(Code::RuleRefused), vec!["known".to_owned()])
+    );
     assert!(refused.decision.changes.is_empty(), "no task came of it");
     let receipt = refused.decision.receipt.as_ref().unwrap();
-    assert_eq!(receipt.rejection_reason_code.unwrap().name(), "request_refused");
+    assert_eq!(
+        receipt.rejection_reason_code.unwrap().name(),
+        "request_refused"
+    );
     let until = desk.place.clock.now().plus_ms(60_000);
     let grant = |set: &str, until: &str| {
-        json!({"set": set, "value": "reader", "task": "research/t-1", "expires_at": until}).to_string()
+        json!({"set": set, "value": "reader", "task": "research/t-1", "expires_at": until})
+            .to_string()
     };
-    let own =
-        desk.one(&mut home, "research-bot", "own", "grant.add", &grant("capabilities", &until.to_string()));
+    let own = desk.one(
+        &mut home,
+        "research-bot",
+        "own",
+        "grant.add",
+        &grant("capabilities", &until.to_string()),
+    );
     assert_eq!(code(&own), Some(Code::NotPermitted));
     for (n, (set, until, expect)) in [
         ("nowhere", until.to_string(), Some(Code::NotFound)),
         ("closed", until.to_string(), Some(Code::StateConflict)),
-        ("capabilities", desk.place.clock.now().to_string(), Some(Code::StateConflict)),
+        (
+            "capabilities",
+            desk.place.clock.now().to_string(),
+            Some(Code::StateConflict),
+        ),
         ("capabilities", until.to_string(), None),
     ]
     .into_iter()
     .enumerate()
     {
-        let outcome = desk.one_as_owner(&mut home, &format!("add-{n}"), "grant.add", &grant(set, &until));
+        let outcome = desk.one_as_owner(
+            &mut home,
+            &format!("add-{n}"),
+            "grant.add",
+            &grant(set, &until),
+        );
         assert_eq!(code(&outcome), expect, "{set} {until}");
     }
-    assert_eq!(code(&task(&desk, &mut home, "t-2")), Some(Code::RuleRefused), "another task");
+    assert_eq!(
+        code(&task(&desk, &mut home, "t-2")),
+        Some(Code::RuleRefused),
+        "another task"
+    );
     // Anybody may call a root as another tenant's is called.
-    let elsewhere = grant("capabilities", &until.to_string()).replace("research/t-1", "elsewhere/t-3");
-    assert_eq!(code(&desk.one_as_owner(&mut home, "elsewhere", "grant.add", &elsewhere)), None);
-    assert_eq!(code(&task(&desk, &mut home, "t-3")), Some(Code::RuleRefused), "another tenant's task");
+    let elsewhere =
+        grant("capabilities", &until.to_string()).replace("research/t-1", "elsewhere/t-3");
+    assert_eq!(
+        code(&desk.one_as_owner(&mut home, "elsewhere", "grant.add", &elsewhere)),
+        None
+    );
+    assert_eq!(
+        code(&task(&desk, &mut home, "t-3")),
+        Some(Code::RuleRefused),
+        "another tenant's task"
+    );
     let allowed = task(&desk, &mut home, "t-1");
     assert_eq!((code(&allowed), failed(&allowed)), (None, vec![]));
     // At its very end it counts no more.
@@ -446,6 +695,12 @@ fn a_value_granted_for_a_task_counts_for_that_task_alone_and_in_time() {
         "causality": {"root_task_id": "t-1", "parent_task_id": "t-1", "caused_by_receipt_id": null,
             "spawn_depth": 1, "capability_id": "reader", "recursion_budget_remaining": 2},
     }});
-    let later = desk.one(&mut home, "research-bot", "child", "admission.evaluate", &later.to_string());
+    let later = desk.one(
+        &mut home,
+        "research-bot",
+        "child",
+        "admission.evaluate",
+        &later.to_string(),
+    );
     assert_eq!(code(&later), Some(Code::RuleRefused));
 }

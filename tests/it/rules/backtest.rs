@@ -1,4 +1,5 @@
-//! `rules backtest`: under their own rules all decisions come out as they stand in the ledger; under others, what flips.
+//! `rules backtest`: under their own rules all decisions come out as they stand in the ledger;
+//! under others, what flips.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,24 +20,48 @@ use spoolgate_wire::ids::RuleId;
 fn rule(desk: &Desk, id: &str, status: &str, when: &str, then: &str) {
     fs::create_dir_all(desk.place.root.path().join("rules/core")).unwrap();
     let text = format!(
-        "id: {id}\nstatus: {status}\napplies_to: {{action: order.submit}}\nwhen: [{when}]\nthen: {then}\nmessage: no\n"
+        "id: {id}\nstatus: {status}\napplies_to: {{action: order.submit}}\nwhen: [{when}]\nthen: \
+            {then}\nmessage: no\n"
     );
     desk.edit(&format!("rules/core/{id}.yaml"), |_| text.clone());
 }
 
 fn buy(desk: &Desk, home: &mut Home, id: &str, size: &str, thesis: &str) -> Fate {
-    let outcome = desk.one(home, "trend-bot", id, "order.submit", &order("trend", "buy", size, None, thesis));
+    let outcome = desk.one(
+        home,
+        "trend-bot",
+        id,
+        "order.submit",
+        &order("trend", "buy", size, None, thesis),
+    );
     Fate::of(&outcome.decision)
 }
 
 fn over(desk: &Desk, options: &Options) -> Report {
-    backtest(desk.place.root.path(), &desk.place.seams(), options, &mut |_| {}).unwrap()
+    backtest(
+        desk.place.root.path(),
+        &desk.place.seams(),
+        options,
+        &mut |_| {},
+    )
+    .unwrap()
 }
 
 /// Under the rules of the time, nothing may differ by a byte.
 fn nothing_differs(desk: &Desk) -> Report {
-    let report = over(desk, &Options { flips: 10, ..Options::default() });
-    assert_eq!((report.flipped(), &report.other_bytes), (0, &Vec::new()), "{:?}", report.flips);
+    let report = over(
+        desk,
+        &Options {
+            flips: 10,
+            ..Options::default()
+        },
+    );
+    assert_eq!(
+        (report.flipped(), &report.other_bytes),
+        (0, &Vec::new()),
+        "{:?}",
+        report.flips
+    );
     assert_eq!(report.same, report.again);
     assert_eq!(report.recorded, report.backtest);
     report
@@ -46,11 +71,22 @@ fn nothing_differs(desk: &Desk) -> Report {
 fn under_present(desk: &Desk) -> Report {
     let bundle = load(desk.place.root.path()).unwrap();
     let rules = Some(Arc::new(Rulebook::compile(&bundle).unwrap()));
-    over(desk, &Options { rules, flips: 10, ..Options::default() })
+    over(
+        desk,
+        &Options {
+            rules,
+            flips: 10,
+            ..Options::default()
+        },
+    )
 }
 
 fn flips(report: &Report) -> Vec<(String, Flip)> {
-    report.flips.iter().map(|flip| (flip.request_id.clone().unwrap(), flip.flip)).collect()
+    report
+        .flips
+        .iter()
+        .map(|flip| (flip.request_id.clone().unwrap(), flip.flip))
+        .collect()
 }
 
 const BIG: &str = "{field: order.size, op: gt, value: 0.004}";
@@ -59,20 +95,38 @@ const BIG: &str = "{field: order.size, op: gt, value: 0.004}";
 fn the_demo_comes_out_as_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
-    let done = Command::new(PROGRAM).args(["--format", "json", "demo"]).arg(&home).output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let done = Command::new(PROGRAM)
+        .args(["--format", "json", "demo"])
+        .arg(&home)
+        .output()
+        .unwrap();
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
     let told = succeed(&home, &["--format", "json", "rules", "backtest"]);
     let report: Value = serde_json::from_str(&told).unwrap();
     assert_eq!(report["same"], report["again"], "{told}");
     assert_eq!(report["other_bytes"], serde_json::json!([]), "{told}");
     assert!(report["again"].as_u64().unwrap() > 50, "{told}");
-    let not_again: BTreeMap<String, u64> = serde_json::from_value(report["not_again"].clone()).unwrap();
+    let not_again: BTreeMap<String, u64> =
+        serde_json::from_value(report["not_again"].clone()).unwrap();
     // What is no decision under rules is named, and nothing else is left out.
-    let allowed =
-        ["no good signature", "sent again, and answered with the earlier answer", "its id was used before"];
-    assert!(not_again.keys().all(|why| allowed.contains(&why.as_str())), "{not_again:?}");
+    let allowed = [
+        "no good signature",
+        "sent again, and answered with the earlier answer",
+        "its id was used before",
+    ];
+    assert!(
+        not_again.keys().all(|why| allowed.contains(&why.as_str())),
+        "{not_again:?}"
+    );
     let left_out: u64 = not_again.values().sum();
-    assert_eq!(report["decisions"].as_u64().unwrap(), report["again"].as_u64().unwrap() + left_out);
+    assert_eq!(
+        report["decisions"].as_u64().unwrap(),
+        report["again"].as_u64().unwrap() + left_out
+    );
     // Rules that let nothing be ordered refuse every order that was accepted, and nothing else.
     let draft = folder.path().join("draft");
     for part in ["rules", "proposals", "council"] {
@@ -82,27 +136,67 @@ fn the_demo_comes_out_as_it_was() {
     let safety = fs::read_to_string(draft.join("rules/safety.yaml")).unwrap();
     let (head, tail) = safety.split_once("max_order_value:").unwrap();
     let (_, tail) = tail.split_once('\n').unwrap();
-    fs::write(draft.join("rules/safety.yaml"), format!("{head}max_order_value: 0.01\n{tail}")).unwrap();
-    let told = succeed(&home, &["--format", "json", "rules", "backtest", "--rules", draft.to_str().unwrap()]);
+    fs::write(
+        draft.join("rules/safety.yaml"),
+        format!("{head}max_order_value: 0.01\n{tail}"),
+    )
+    .unwrap();
+    let told = succeed(
+        &home,
+        &[
+            "--format",
+            "json",
+            "rules",
+            "backtest",
+            "--rules",
+            draft.to_str().unwrap(),
+        ],
+    );
     let tight: Value = serde_json::from_str(&told).unwrap();
     let newly = tight["newly_refused"].as_u64().unwrap();
     assert!(newly > 0 && newly < accepted, "{told}");
     assert_eq!(tight["newly_accepted"], 0, "{told}");
-    for flip in tight["flips"].as_array().unwrap().iter().filter(|flip| flip["flip"] == "newly_refused") {
+    for flip in tight["flips"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|flip| flip["flip"] == "newly_refused")
+    {
         assert_eq!(flip["action"], "order.submit");
         assert_eq!(flip["before"]["failed"], serde_json::json!([]));
-        assert_eq!(flip["after"]["failed"][0]["name"], "max_order_value", "{flip}");
+        assert_eq!(
+            flip["after"]["failed"][0]["name"], "max_order_value",
+            "{flip}"
+        );
     }
     // For people, and with a faulty folder.
-    let table = succeed(&home, &["rules", "backtest", "--rules", draft.to_str().unwrap(), "--flips", "1"]);
-    assert!(table.contains("newly refused") && table.contains("max_order_value"), "{table}");
+    let table = succeed(
+        &home,
+        &[
+            "rules",
+            "backtest",
+            "--rules",
+            draft.to_str().unwrap(),
+            "--flips",
+            "1",
+        ],
+    );
+    assert!(
+        table.contains("newly refused") && table.contains("max_order_value"),
+        "{table}"
+    );
     fs::write(draft.join("rules/safety.yaml"), "nonsense: 1\n").unwrap();
-    let refused = spoolgate(&home, &["rules", "backtest", "--rules", draft.to_str().unwrap()]);
+    let refused = spoolgate(
+        &home,
+        &["rules", "backtest", "--rules", draft.to_str().unwrap()],
+    );
     assert_eq!(refused.status.code(), Some(2));
 }
 
 fn copy(from: &Path, to: &Path) {
-    let Ok(entries) = fs::read_dir(from) else { return };
+    let Ok(entries) = fs::read_dir(from) else {
+        return;
+    };
     fs::create_dir_all(to).unwrap();
     for entry in entries {
         let entry = entry.unwrap();
@@ -117,54 +211,128 @@ fn copy(from: &Path, to: &Path) {
 fn rules_that_come_and_go_flip_what_they_say_and_nothing_else() {
     let desk = Desk::with_limits("");
     let mut home = desk.open();
-    assert_eq!(buy(&desk, &mut home, "a", "0.005", "btc-range-long"), Fate::Accepted);
+    assert_eq!(
+        buy(&desk, &mut home, "a", "0.005", "btc-range-long"),
+        Fate::Accepted
+    );
     drop(home);
     rule(&desk, "no-big", "active", BIG, "reject");
     // Not a duplicate of the first.
     desk.place.pass_s(40);
     let mut home = desk.open();
-    assert_eq!(buy(&desk, &mut home, "b", "0.005", "btc-dip-long"), Fate::Refused);
-    assert_eq!(buy(&desk, &mut home, "c", "0.003", "btc-dip-long"), Fate::Accepted);
+    assert_eq!(
+        buy(&desk, &mut home, "b", "0.005", "btc-dip-long"),
+        Fate::Refused
+    );
+    assert_eq!(
+        buy(&desk, &mut home, "c", "0.003", "btc-dip-long"),
+        Fate::Accepted
+    );
     // Too large for a limit too: refused by either.
-    assert_eq!(buy(&desk, &mut home, "d", "9", "btc-dip-long"), Fate::Refused);
+    assert_eq!(
+        buy(&desk, &mut home, "d", "9", "btc-dip-long"),
+        Fate::Refused
+    );
     drop(home);
     let own = nothing_differs(&desk);
     let id = RuleId::parse("no-big").unwrap();
-    assert_eq!(own.recorded.rules[&id], Tally { fired: 2, sole: 1, joint: 1, ..Tally::default() });
+    assert_eq!(
+        own.recorded.rules[&id],
+        Tally {
+            fired: 2,
+            sole: 1,
+            joint: 1,
+            ..Tally::default()
+        }
+    );
 
     // The present rules, over all of it: `a` would have been refused as well.
     let present = under_present(&desk);
     assert_eq!(flips(&present), [("a".to_owned(), Flip::NewlyRefused)]);
     let flip = &present.flips[0];
-    assert_eq!((flip.before.fate, flip.before.failed.len()), (Fate::Accepted, 0));
-    assert_eq!((&*flip.after.failed[0].name, flip.after.code), ("no-big", Some("RULE_REFUSED")));
-    assert_eq!(present.backtest.rules[&id], Tally { fired: 3, sole: 2, joint: 1, ..Tally::default() });
+    assert_eq!(
+        (flip.before.fate, flip.before.failed.len()),
+        (Fate::Accepted, 0)
+    );
+    assert_eq!(
+        (&*flip.after.failed[0].name, flip.after.code),
+        ("no-big", Some("RULE_REFUSED"))
+    );
+    assert_eq!(
+        present.backtest.rules[&id],
+        Tally {
+            fired: 3,
+            sole: 2,
+            joint: 1,
+            ..Tally::default()
+        }
+    );
 
     // Without the rule `b` is accepted, and `d` is refused for one reason less.
     rule(&desk, "no-big", "suspended", BIG, "reject");
     let without = under_present(&desk);
-    let expect = [("b".to_owned(), Flip::NewlyAccepted), ("d".to_owned(), Flip::ReasonChanged)];
+    let expect = [
+        ("b".to_owned(), Flip::NewlyAccepted),
+        ("d".to_owned(), Flip::ReasonChanged),
+    ];
     assert_eq!(flips(&without), expect);
     assert_eq!(without.flips[0].before.failed[0].name, "no-big");
-    assert_eq!((without.newly_accepted, without.reason_changed, without.newly_refused), (1, 1, 0));
+    assert_eq!(
+        (
+            without.newly_accepted,
+            without.reason_changed,
+            without.newly_refused
+        ),
+        (1, 1, 0)
+    );
     assert_eq!(without.backtest.rules.get(&id), None);
 
     // In shadow it says in the same form what it would do.
     rule(&desk, "no-big", "shadow", BIG, "reject");
     let shadow = under_present(&desk);
-    let tally = Tally { fired: 3, shadow_sole: 2, shadow_joint: 1, ..Tally::default() };
+    let tally = Tally {
+        fired: 3,
+        shadow_sole: 2,
+        shadow_joint: 1,
+        ..Tally::default()
+    };
     assert_eq!(shadow.backtest.rules[&id], tally);
 
     // Times select decisions; flips are listed as far as asked for and all counted.
     let from = Some(present.flips[0].time.plus_ms(1));
-    let rules = Some(Arc::new(Rulebook::compile(&load(desk.place.root.path()).unwrap()).unwrap()));
+    let rules = Some(Arc::new(
+        Rulebook::compile(&load(desk.place.root.path()).unwrap()).unwrap(),
+    ));
     let to = from;
     let (late, early) = (
-        over(&desk, &Options { rules: rules.clone(), from, flips: 10, ..Options::default() }),
-        over(&desk, &Options { rules: rules.clone(), to, flips: 10, ..Options::default() }),
+        over(
+            &desk,
+            &Options {
+                rules: rules.clone(),
+                from,
+                flips: 10,
+                ..Options::default()
+            },
+        ),
+        over(
+            &desk,
+            &Options {
+                rules: rules.clone(),
+                to,
+                flips: 10,
+                ..Options::default()
+            },
+        ),
     );
     assert_eq!(late.decisions + early.decisions, shadow.decisions);
-    let none = over(&desk, &Options { rules, flips: 0, ..Options::default() });
+    let none = over(
+        &desk,
+        &Options {
+            rules,
+            flips: 0,
+            ..Options::default()
+        },
+    );
     assert_eq!((none.flips.len(), none.flipped()), (0, shadow.flipped()));
 }
 
@@ -172,7 +340,10 @@ fn rules_that_come_and_go_flip_what_they_say_and_nothing_else() {
 fn what_cannot_be_decided_again_is_counted_and_named() {
     let desk = Desk::with_limits("");
     let mut home = desk.open();
-    assert_eq!(buy(&desk, &mut home, "a", "0.005", "btc-range-long"), Fate::Accepted);
+    assert_eq!(
+        buy(&desk, &mut home, "a", "0.005", "btc-range-long"),
+        Fate::Accepted
+    );
     // The same file again, and another request under its id.
     let again = order("trend", "buy", "0.005", None, "btc-range-long");
     desk.one(&mut home, "trend-bot", "a", "order.submit", &again);
@@ -181,24 +352,42 @@ fn what_cannot_be_decided_again_is_counted_and_named() {
     crate::kit::place::drain(&mut home).unwrap();
     // A payload too large for its line.
     let reason = "x".repeat(9000);
-    desk.one_as_owner(&mut home, "large", "halt.set", &format!(r#"{{"reason":"{reason}"}}"#));
+    desk.one_as_owner(
+        &mut home,
+        "large",
+        "halt.set",
+        &format!(r#"{{"reason":"{reason}"}}"#),
+    );
     let long = "y".repeat(400);
-    desk.one(&mut home, "trend-bot", "f", "fills.list", &format!(r#"{{"since":"{long}"}}"#));
+    desk.one(
+        &mut home,
+        "trend-bot",
+        "f",
+        "fills.list",
+        &format!(r#"{{"since":"{long}"}}"#),
+    );
     drop(home);
     let report = nothing_differs(&desk);
     let count = |why: &str| report.not_again.get(why).copied().unwrap_or(0);
     assert_eq!(count("no good signature"), 1);
     assert_eq!(count("sent again, and answered with the earlier answer"), 1);
     assert_eq!(count("its id was used before"), 1);
-    assert_eq!(report.decisions, report.again + report.not_again.values().sum::<u64>());
-    // A rulebook that is lost takes with it the decisions under it, and says so; under other rules they are there.
+    assert_eq!(
+        report.decisions,
+        report.again + report.not_again.values().sum::<u64>()
+    );
+    // A rulebook that is lost takes with it the decisions under it, and says so; under other rules
+    // they are there.
     let kept = desk.place.disk.files_below("audit/rulebooks");
     assert_eq!(kept.len(), 2);
     for (path, _) in &kept {
         desk.place.disk.put(path.display().to_string(), b"{}\n");
     }
     let lost = over(&desk, &Options::default());
-    assert_eq!((lost.again, lost.not_again["its rulebook is lost"]), (0, report.again));
+    assert_eq!(
+        (lost.again, lost.not_again["its rulebook is lost"]),
+        (0, report.again)
+    );
     assert_eq!(under_present(&desk).again, report.again);
 }
 
@@ -215,7 +404,13 @@ fn held_requests_and_what_was_accepted_before_come_out_as_they_were() {
         "reject",
     );
     let mut home = desk.open();
-    let thesis = |n: i32| if n % 2 == 0 { "btc-range-long" } else { "btc-dip-long" };
+    let thesis = |n: i32| {
+        if n % 2 == 0 {
+            "btc-range-long"
+        } else {
+            "btc-dip-long"
+        }
+    };
     let mut fates = Vec::new();
     for (n, (size, action)) in [
         ("0.005", Some("approval.deny")),
@@ -227,32 +422,70 @@ fn held_requests_and_what_was_accepted_before_come_out_as_they_were() {
     .into_iter()
     .enumerate()
     {
-        fates.push(buy(&desk, &mut home, &format!("r{n}"), size, thesis(i32::try_from(n).unwrap())));
+        fates.push(buy(
+            &desk,
+            &mut home,
+            &format!("r{n}"),
+            size,
+            thesis(i32::try_from(n).unwrap()),
+        ));
         let hold = home.state().approvals.iter().next().cloned();
         if let (Some(hold), Some(action)) = (hold, action) {
-            let payload =
-                serde_json::json!({"id": hold.id, "request_sha256": hold.request_sha256}).to_string();
-            desk.place.ask_as_owner(&format!("say{n}"), action, &payload);
+            let payload = serde_json::json!({"id": hold.id, "request_sha256": hold.request_sha256})
+                .to_string();
+            desk.place
+                .ask_as_owner(&format!("say{n}"), action, &payload);
             crate::kit::place::drain(&mut home).unwrap();
         }
         desk.place.pass_s(40);
         desk.bar(&mut home, "6800", "6800");
     }
     // Granted and taken: 2 orders by then, so the fourth and fifth are one too many.
-    assert_eq!(fates, [Fate::Held, Fate::Held, Fate::Accepted, Fate::Refused, Fate::Refused]);
+    assert_eq!(
+        fates,
+        [
+            Fate::Held,
+            Fate::Held,
+            Fate::Accepted,
+            Fate::Refused,
+            Fate::Refused
+        ]
+    );
     drop(home);
     let own = nothing_differs(&desk);
-    assert_eq!(own.not_again, BTreeMap::from([("a hold that was not granted", 1)]));
+    assert_eq!(
+        own.not_again,
+        BTreeMap::from([("a hold that was not granted", 1)])
+    );
     let hold = RuleId::parse("look-first").unwrap();
     assert_eq!((own.recorded.held, own.recorded.rules[&hold].joint), (2, 1));
-    // Without the rule that holds, both are accepted at once; their ends are the requests again, and accepted still.
+    // Without the rule that holds, both are accepted at once; their ends are the requests again,
+    // and accepted still.
     rule(&desk, "look-first", "suspended", held, "hold");
     let without = under_present(&desk);
-    let newly: Vec<_> =
-        flips(&without).into_iter().filter(|(_, flip)| *flip == Flip::NewlyAccepted).collect();
-    assert_eq!(newly, [("r0".to_owned(), Flip::NewlyAccepted), ("r1".to_owned(), Flip::NewlyAccepted)]);
+    let newly: Vec<_> = flips(&without)
+        .into_iter()
+        .filter(|(_, flip)| *flip == Flip::NewlyAccepted)
+        .collect();
+    assert_eq!(
+        newly,
+        [
+            ("r0".to_owned(), Flip::NewlyAccepted),
+            ("r1".to_owned(), Flip::NewlyAccepted)
+        ]
+    );
     // Holding everything large, what was accepted is held.
-    rule(&desk, "look-first", "active", "{field: order.size, op: lt, value: 0.004}", "hold");
+    rule(
+        &desk,
+        "look-first",
+        "active",
+        "{field: order.size, op: lt, value: 0.004}",
+        "hold",
+    );
     let more = under_present(&desk);
-    assert!(flips(&more).contains(&("r2".to_owned(), Flip::NewlyHeld)), "{:?}", flips(&more));
+    assert!(
+        flips(&more).contains(&("r2".to_owned(), Flip::NewlyHeld)),
+        "{:?}",
+        flips(&more)
+    );
 }

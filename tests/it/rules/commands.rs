@@ -1,5 +1,5 @@
-//! `rules fields`, `lint`, `test` and `explain`, and `handle --dry-run`, as processes: what they say of good files and
-//! bad ones, their exit codes, and that they leave nothing behind.
+//! `rules fields`, `lint`, `test` and `explain`, and `handle --dry-run`, as processes: what they
+//! say of good files and bad ones, their exit codes, and that they leave nothing behind.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,9 @@ impl Checkout {
     fn new(files: &[(&str, &str)]) -> Checkout {
         let checkout = Checkout(TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap());
         fs::create_dir_all(checkout.0.path().join("rules/core")).unwrap();
-        files.iter().for_each(|(path, text)| checkout.write(path, text));
+        files
+            .iter()
+            .for_each(|(path, text)| checkout.write(path, text));
         checkout
     }
 
@@ -39,7 +41,8 @@ impl Checkout {
 
 fn rule(id: &str, then: &str, when: &str) -> String {
     format!(
-        "id: {id}\nstatus: active\napplies_to: {{action: order.submit}}\nwhen:\n{when}then: {then}\nmessage: no\n"
+        "id: {id}\nstatus: active\napplies_to: {{action: order.submit}}\nwhen:\n{when}then: \
+            {then}\nmessage: no\n"
     )
 }
 
@@ -61,11 +64,29 @@ fn fields_are_listed_by_action() {
     let home = Path::new("/nonexistent");
     let all = succeed(home, &["rules", "fields"]);
     let of_orders = succeed(home, &["rules", "fields", "--action", "order.submit"]);
-    for field in ["order.size", "market.funding_rate_zscore", "time.of_day", "history.count"] {
-        assert!(of_orders.lines().any(|line| line.starts_with(field)), "{field}\n{of_orders}");
+    for field in [
+        "order.size",
+        "market.funding_rate_zscore",
+        "time.of_day",
+        "history.count",
+    ] {
+        assert!(
+            of_orders.lines().any(|line| line.starts_with(field)),
+            "{field}\n{of_orders}"
+        );
     }
     assert!(all.contains("council.change_type") && !of_orders.contains("council.change_type"));
-    let json = succeed(home, &["--format", "json", "rules", "fields", "--action", "order.submit"]);
+    let json = succeed(
+        home,
+        &[
+            "--format",
+            "json",
+            "rules",
+            "fields",
+            "--action",
+            "order.submit",
+        ],
+    );
     let side: Value = json
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap())
@@ -77,7 +98,11 @@ fn fields_are_listed_by_action() {
     );
     let done = spoolgate(home, &["rules", "fields", "--action", "order.cancel"]);
     ends(&done, 2);
-    assert!(err(&done).contains("rules do not apply to `order.cancel`"), "{}", err(&done));
+    assert!(
+        err(&done).contains("rules do not apply to `order.cancel`"),
+        "{}",
+        err(&done)
+    );
 }
 
 #[test]
@@ -88,7 +113,11 @@ fn the_rules_of_this_project_are_without_fault() {
     assert_eq!(out(&done), "");
     let done = spoolgate(Path::new(root), &["rules", "test", "--coverage", "100"]);
     ends(&done, 0);
-    assert!(out(&done).contains("0 failed; 100 % covered"), "{}", out(&done));
+    assert!(
+        out(&done).contains("0 failed; 100 % covered"),
+        "{}",
+        out(&done)
+    );
 }
 
 #[test]
@@ -99,16 +128,40 @@ fn every_fault_is_said_with_its_line() {
             &rule(
                 "two",
                 "reject",
-                "  - {field: order.siez, op: gt, value: 5}\n  - {field: order.side, op: eq, value: long}\n  - {field: order.size, op: gt, value: 1}\n",
+                "  - {field: order.siez, op: gt, value: 5}\n  - {field: order.side, op: eq, value: \
+                    long}\n  - {field: order.size, op: gt, value: 1}\n",
             ),
         ),
         ("core/key.yaml", "id: key\nstatus: active\nwhat: 1\n"),
-        ("core/other.yaml", &rule("another", "reject", "  - {field: order.size, op: gt, value: 5}\n")),
-        ("active/two.yaml", &rule("two", "reject", "  - {field: order.size, op: gt, value: 7}\n")),
-        ("core/lost.yaml", &rule("lost", "reject", "  - {field: order.symbol, op: in, value: nowhere}\n")),
+        (
+            "core/other.yaml",
+            &rule(
+                "another",
+                "reject",
+                "  - {field: order.size, op: gt, value: 5}\n",
+            ),
+        ),
+        (
+            "active/two.yaml",
+            &rule(
+                "two",
+                "reject",
+                "  - {field: order.size, op: gt, value: 7}\n",
+            ),
+        ),
+        (
+            "core/lost.yaml",
+            &rule(
+                "lost",
+                "reject",
+                "  - {field: order.symbol, op: in, value: nowhere}\n",
+            ),
+        ),
         (
             "sets/bad.yaml",
-            "name: bad\nkind: host\nentries:\n  - {value: a.example, provenance: user_established}\n  - {value: not a host, provenance: seen}\n  - {value: A.example, provenance: approved}\n",
+            "name: bad\nkind: host\nentries:\n  - {value: a.example, provenance: \
+                user_established}\n  - {value: not a host, provenance: seen}\n  - {value: \
+                    A.example, provenance: approved}\n",
         ),
         ("core/readme.txt", "hello"),
     ]);
@@ -127,7 +180,8 @@ fn every_fault_is_said_with_its_line() {
         ("core/readme.txt:", "end in .yaml"),
     ] {
         assert!(
-            told.lines().any(|line| line.contains(place) && line.contains(what)),
+            told.lines()
+                .any(|line| line.contains(place) && line.contains(what)),
             "no {place} {what} in\n{told}"
         );
     }
@@ -149,7 +203,11 @@ fn what_is_no_folder_of_rules_is_refused() {
         for dir in [dir, "/nonexistent"] {
             let done = spoolgate(empty.path(), &["rules", what, dir]);
             ends(&done, 2);
-            assert!(err(&done).contains("holds no folder `rules`"), "{}", err(&done));
+            assert!(
+                err(&done).contains("holds no folder `rules`"),
+                "{}",
+                err(&done)
+            );
         }
     }
 }
@@ -157,9 +215,16 @@ fn what_is_no_folder_of_rules_is_refused() {
 /// One warning each, and the exit code that asks for them.
 #[test]
 fn what_means_nothing_is_said() {
-    let size = |op: &str, value: &str| format!("  - {{field: order.size, op: {op}, value: {value}}}\n");
+    let size =
+        |op: &str, value: &str| format!("  - {{field: order.size, op: {op}, value: {value}}}\n");
     let cases: &[(&str, Vec<(&str, String)>)] = &[
-        ("never_acts", vec![("a", rule("a", "reject", &(size("gt", "5") + &size("lt", "3"))))]),
+        (
+            "never_acts",
+            vec![(
+                "a",
+                rule("a", "reject", &(size("gt", "5") + &size("lt", "3"))),
+            )],
+        ),
         (
             "never_acts",
             vec![(
@@ -167,7 +232,8 @@ fn what_means_nothing_is_said() {
                 rule(
                     "a",
                     "reject",
-                    "  - {field: time.weekday, op: not_in, value: [mon, tue, wed, thu, fri, sat, sun]}\n",
+                    "  - {field: time.weekday, op: not_in, value: [mon, tue, wed, thu, fri, sat, \
+                        sun]}\n",
                 ),
             )],
         ),
@@ -178,40 +244,65 @@ fn what_means_nothing_is_said() {
                 rule(
                     "a",
                     "reject",
-                    "  - {field: market.price, op: gt, value: 5}\n  - {field: market.price, op: lt, value: 3}\n",
+                    "  - {field: market.price, op: gt, value: 5}\n  - {field: market.price, op: \
+                        lt, value: 3}\n",
                 ),
             )],
         ),
-        ("says_nothing", vec![("a", rule("a", "reject", &(size("gt", "5") + &size("gt", "3"))))]),
+        (
+            "says_nothing",
+            vec![(
+                "a",
+                rule("a", "reject", &(size("gt", "5") + &size("gt", "3"))),
+            )],
+        ),
         (
             "refuses_all",
-            vec![("a", rule("a", "reject", "  - {field: order.side, op: in, value: [buy, sell]}\n"))],
+            vec![(
+                "a",
+                rule(
+                    "a",
+                    "reject",
+                    "  - {field: order.side, op: in, value: [buy, sell]}\n",
+                ),
+            )],
         ),
         (
             "shadowed",
-            vec![("a", rule("a", "reject", &size("gt", "3"))), ("b", rule("b", "hold", &size("gt", "5")))],
+            vec![
+                ("a", rule("a", "reject", &size("gt", "3"))),
+                ("b", rule("b", "hold", &size("gt", "5"))),
+            ],
         ),
         (
             "contradict",
-            vec![("a", rule("a", "reject", &size("gt", "3"))), ("b", rule("b", "hold", &size("lte", "3")))],
+            vec![
+                ("a", rule("a", "reject", &size("gt", "3"))),
+                ("b", rule("b", "hold", &size("lte", "3"))),
+            ],
         ),
         (
             "message",
             vec![(
                 "a",
-                rule("a", "reject", &size("gt", "3")).replace("message: no", "message: \"{order.siez}\""),
+                rule("a", "reject", &size("gt", "3"))
+                    .replace("message: no", "message: \"{order.siez}\""),
             )],
         ),
         (
             "message",
             vec![(
                 "a",
-                rule("a", "reject", &size("gt", "3")).replace("message: no", "message: \"{order.side}\""),
+                rule("a", "reject", &size("gt", "3"))
+                    .replace("message: no", "message: \"{order.side}\""),
             )],
         ),
         (
             "hypothesis",
-            vec![("a", rule("a", "reject", &size("gt", "3")).replace("status: active", "status: shadow"))],
+            vec![(
+                "a",
+                rule("a", "reject", &size("gt", "3")).replace("status: active", "status: shadow"),
+            )],
         ),
     ];
     for (what, rules) in cases {
@@ -221,7 +312,10 @@ fn what_means_nothing_is_said() {
         }
         let done = checkout.run("lint", &["--format", "json"]);
         ends(&done, 0);
-        let found: Vec<Value> = out(&done).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let found: Vec<Value> = out(&done)
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
         let kinds: Vec<&Value> = found.iter().map(|found| &found["what"]).collect();
         assert_eq!(kinds, [what], "{rules:?}: {}", show(&done));
         assert!(found[0]["line"].is_number(), "{found:?}");
@@ -241,10 +335,19 @@ fn what_means_nothing_is_said() {
 #[test]
 fn sets_that_nobody_uses_and_entries_that_have_expired_are_said() {
     let checkout = Checkout::new(&[
-        ("core/a.yaml", &rule("a", "reject", "  - {field: order.symbol, op: not_in, value: used}\n")),
+        (
+            "core/a.yaml",
+            &rule(
+                "a",
+                "reject",
+                "  - {field: order.symbol, op: not_in, value: used}\n",
+            ),
+        ),
         (
             "sets/used.yaml",
-            "name: used\nkind: word\nentries:\n  - {value: BTC-USD, provenance: user_established, expires: 2026-01-01T00:00:00Z}\n  - {value: ETH-USD, provenance: user_established}\n",
+            "name: used\nkind: word\nentries:\n  - {value: BTC-USD, provenance: user_established, \
+                expires: 2026-01-01T00:00:00Z}\n  - {value: ETH-USD, provenance: \
+                    user_established}\n",
         ),
         ("sets/idle.yaml", "name: idle\nkind: word\nentries: []\n"),
     ]);
@@ -254,13 +357,20 @@ fn sets_that_nobody_uses_and_entries_that_have_expired_are_said() {
     };
     let (exit, told) = lint("2026-01-01T00:00:00Z");
     assert_eq!(exit, 1);
-    assert!(told.contains("used.yaml:4: warning: `BTC-USD` has expired"), "{told}");
-    assert!(told.contains("idle.yaml:1: warning: no rule names the set"), "{told}");
+    assert!(
+        told.contains("used.yaml:4: warning: `BTC-USD` has expired"),
+        "{told}"
+    );
+    assert!(
+        told.contains("idle.yaml:1: warning: no rule names the set"),
+        "{told}"
+    );
     let (_, told) = lint("2025-12-31T23:59:59Z");
     assert!(!told.contains("expired") && told.contains("idle"), "{told}");
 }
 
-const BIG: &str = "  - {field: order.size, op: gt, value: 5}\n  - {field: order.side, op: eq, value: buy}\n";
+const BIG: &str =
+    "  - {field: order.size, op: gt, value: 5}\n  - {field: order.side, op: eq, value: buy}\n";
 
 fn case(name: &str, rest: &str) -> String {
     format!("  - name: {name}\n    action: order.submit\n{rest}")
@@ -269,26 +379,44 @@ fn case(name: &str, rest: &str) -> String {
 #[test]
 fn cases_are_tried_and_counted() {
     let checkout = Checkout::new(&[("core/big.yaml", &rule("big", "reject", BIG))]);
-    let cases = |cases: &[String]| checkout.write("tests/big.yaml", &format!("cases:\n{}", cases.concat()));
-    let acts =
-        case("acts", "    facts: {order.size: 6, order.side: buy}\n    expect: reject\n    rules: [big]\n");
-    let side =
-        case("sells", "    facts: {order.size: 6, order.side: sell}\n    expect: accept\n    rules: []\n");
-    let small =
-        case("small", "    facts: {order.size: 5, order.side: buy}\n    expect: accept\n    rules: []\n");
+    let cases =
+        |cases: &[String]| checkout.write("tests/big.yaml", &format!("cases:\n{}", cases.concat()));
+    let acts = case(
+        "acts",
+        "    facts: {order.size: 6, order.side: buy}\n    expect: reject\n    rules: [big]\n",
+    );
+    let side = case(
+        "sells",
+        "    facts: {order.size: 6, order.side: sell}\n    expect: accept\n    rules: []\n",
+    );
+    let small = case(
+        "small",
+        "    facts: {order.size: 5, order.side: buy}\n    expect: accept\n    rules: []\n",
+    );
     cases(std::slice::from_ref(&acts));
     let done = checkout.run("test", &[]);
     ends(&done, 0);
     // Three of six: it acted, and both conditions held.
-    assert!(out(&done).contains("1 cases, 0 failed; 50 % covered"), "{}", out(&done));
+    assert!(
+        out(&done).contains("1 cases, 0 failed; 50 % covered"),
+        "{}",
+        out(&done)
+    );
     let done = checkout.run("test", &["--coverage", "51"]);
     ends(&done, 1);
-    assert!(err(&done).contains("50 % covered, 51 % are wanted"), "{}", err(&done));
+    assert!(
+        err(&done).contains("50 % covered, 51 % are wanted"),
+        "{}",
+        err(&done)
+    );
     cases(&[acts.clone(), side.clone(), small]);
     ends(&checkout.run("test", &["--coverage", "100"]), 0);
     let json = checkout.run("test", &["--format", "json"]);
     let last: Value = serde_json::from_str(out(&json).lines().last().unwrap()).unwrap();
-    assert_eq!(last, serde_json::json!({"cases": 3, "failed": 0, "coverage": 100}));
+    assert_eq!(
+        last,
+        serde_json::json!({"cases": 3, "failed": 0, "coverage": 100})
+    );
     // The cases are not part of the rulebook: a home with such a file has no unknown rule file.
     let home = Scratch::new();
     fs::create_dir_all(home.home().join("rules/tests")).unwrap();
@@ -301,32 +429,45 @@ fn cases_are_tried_and_counted() {
 fn cases_that_do_not_hold_say_why() {
     let checkout = Checkout::new(&[
         ("core/big.yaml", &rule("big", "reject", BIG)),
-        ("core/dear.yaml", &rule("dear", "hold", "  - {field: market.price, op: gt, value: 100}\n")),
+        (
+            "core/dear.yaml",
+            &rule(
+                "dear",
+                "hold",
+                "  - {field: market.price, op: gt, value: 100}\n",
+            ),
+        ),
     ]);
     let price = "market.price: 90";
     let try_one = |rest: &str| {
-        checkout.write("tests/x.yaml", &format!("cases:\n{}", case("the case", rest)));
+        checkout.write(
+            "tests/x.yaml",
+            &format!("cases:\n{}", case("the case", rest)),
+        );
         let done = checkout.run("test", &[]);
         (done.status.code().unwrap(), out(&done) + &err(&done))
     };
     for (rest, exit, what) in [
         (
             format!(
-                "    facts: {{order.size: 6, order.side: sell, {price}}}\n    expect: reject\n    rules: [big]\n"
+                "    facts: {{order.size: 6, order.side: sell, {price}}}\n    expect: reject\n    \
+                    rules: [big]\n"
             ),
             1,
             "expected reject, is accept",
         ),
         (
             format!(
-                "    facts: {{order.size: 6, order.side: sell, {price}}}\n    expect: reject\n    rules: [big]\n"
+                "    facts: {{order.size: 6, order.side: sell, {price}}}\n    expect: reject\n    \
+                    rules: [big]\n"
             ),
             1,
             "`order.side` is \"sell\"",
         ),
         (
             format!(
-                "    facts: {{order.size: 6, order.side: buy, {price}}}\n    expect: accept\n    rules: []\n"
+                "    facts: {{order.size: 6, order.side: buy, {price}}}\n    expect: accept\n    \
+                    rules: []\n"
             ),
             1,
             "rule `big` acts and is not named",
@@ -337,7 +478,8 @@ fn cases_that_do_not_hold_say_why() {
             "reads `order.side`, which the case does not give",
         ),
         (
-            "    facts: {order.size: 1}\n    unknown: [market.price]\n    expect: hold\n    rules: [dear]\n"
+            "    facts: {order.size: 1}\n    unknown: [market.price]\n    expect: hold\n    rules: \
+                [dear]\n"
                 .to_owned(),
             0,
             "0 failed",
@@ -347,7 +489,9 @@ fn cases_that_do_not_hold_say_why() {
             1,
             "`market.price`, which the case does not give",
         ),
-        ("    facts: {order.siez: 1}\n    expect: accept\n    rules: []\n".to_owned(), 1, "no such field"),
+        ("    facts: {order.siez: 1}\n    expect: accept\n    rules: \
+            []\n".to_owned(), 1, "no such \
+            field"),
         (
             "    facts: {order.size: big}\n    expect: accept\n    rules: []\n".to_owned(),
             1,
@@ -391,28 +535,45 @@ fn cases_that_do_not_hold_say_why() {
     checkout.write("tests/x.yaml", &format!("cases:\n{}", two.concat()));
     let done = checkout.run("test", &[]);
     ends(&done, 2);
-    assert!(err(&done).contains("x.yaml:6: `twice`: a case of this name stands above"), "{}", err(&done));
+    assert!(
+        err(&done).contains("x.yaml:6: `twice`: a case of this name stands above"),
+        "{}",
+        err(&done)
+    );
 }
 
 #[test]
 fn a_request_gives_its_own_facts_and_no_others() {
     let checkout = Checkout::new(&[("core/big.yaml", &rule("big", "reject", BIG))]);
-    let request = "    request:\n      {strategy: trend, symbol: BTC-USD, side: buy, size: \"6\", order_type: limit, price: \"6700\", stop_price: \"6600\",\n       thesis_slug: btc-range-long, planned_entry: \"6700\", planned_stop: \"6600\"}\n";
+    let request = "    request:\n      {strategy: trend, symbol: BTC-USD, side: buy, size: \"6\", \
+        order_type: limit, price: \"6700\", stop_price: \"6600\",\n       thesis_slug: \
+            btc-range-long, planned_entry: \"6700\", planned_stop: \"6600\"}\n";
     let try_one = |rest: &str| {
-        checkout.write("tests/x.yaml", &format!("cases:\n{}", case("the case", &format!("{request}{rest}"))));
+        checkout.write(
+            "tests/x.yaml",
+            &format!("cases:\n{}", case("the case", &format!("{request}{rest}"))),
+        );
         let done = checkout.run("test", &[]);
         (done.status.code().unwrap(), out(&done) + &err(&done))
     };
     let (exit, told) = try_one("    expect: reject\n    rules: [big]\n");
     assert_eq!(exit, 0, "{told}");
-    let (exit, told) = try_one("    facts: {order.size: 1}\n    expect: reject\n    rules: [big]\n");
+    let (exit, told) =
+        try_one("    facts: {order.size: 1}\n    expect: reject\n    rules: [big]\n");
     assert!(exit == 1 && told.contains("comes from `request`"), "{told}");
     checkout.write(
         "core/held.yaml",
-        &rule("held", "reject", "  - {field: portfolio.open_positions, op: lt, value: 1}\n"),
+        &rule(
+            "held",
+            "reject",
+            "  - {field: portfolio.open_positions, op: lt, value: 1}\n",
+        ),
     );
     let (exit, told) = try_one("    expect: reject\n    rules: [big]\n");
-    assert!(exit == 1 && told.contains("`portfolio.open_positions`, which the case does not give"), "{told}");
+    assert!(
+        exit == 1 && told.contains("`portfolio.open_positions`, which the case does not give"),
+        "{told}"
+    );
 }
 
 fn order(size: &str) -> String {
@@ -459,17 +620,32 @@ fn a_dry_run_is_answered_as_the_request_would_be_and_leaves_nothing() {
         fs::write(&file, scratch.request(id, "order.submit", &order(size))).unwrap();
         let before = bytes_of(&scratch.home());
         let (dry_exit, dry) = dry(&scratch, &[path]);
-        assert_eq!(bytes_of(&scratch.home()), before, "a dry run wrote something");
-        assert_eq!((dry_exit, &dry["dry_run"]), (exit, &Value::Bool(true)), "{dry}");
+        assert_eq!(
+            bytes_of(&scratch.home()),
+            before,
+            "a dry run wrote something"
+        );
+        assert_eq!(
+            (dry_exit, &dry["dry_run"]),
+            (exit, &Value::Bool(true)),
+            "{dry}"
+        );
         // Twice: no id is used up. Then really: the same answer.
         let done = spoolgate(&scratch.home(), &["handle", path]);
         ends(&done, exit);
         let real: Value = serde_json::from_slice(&done.stdout).unwrap();
-        assert_eq!((&dry["status"], &dry["auditRef"]), (&real["status"], &real["auditRef"]), "{dry} {real}");
+        assert_eq!(
+            (&dry["status"], &dry["auditRef"]),
+            (&real["status"], &real["auditRef"]),
+            "{dry} {real}"
+        );
         assert_eq!(dry["error"]["code"], real["error"]["code"]);
         let kind = if exit == 0 { "Accepted" } else { "Rejected" };
         assert!(dry["data"][kind].is_object(), "{dry}");
-        assert_eq!(dry["data"][kind]["headroom"], real["data"][kind]["headroom"]);
+        assert_eq!(
+            dry["data"][kind]["headroom"],
+            real["data"][kind]["headroom"]
+        );
     }
     // What was decided is answered as then.
     let (exit, dry) = dry(&scratch, &[path]);
@@ -482,20 +658,37 @@ fn a_dry_run_of_an_outgoing_action_says_that_it_would_begin_and_has_nothing_done
     let scratch = Scratch::new();
     let home = scratch.home();
     let principals = fs::read_to_string(home.join("rules/principals.yaml")).unwrap();
-    let granted = principals.replacen("name: trend-bot", "name: trend-bot\n    actions: [email.send]", 1);
+    let granted = principals.replacen(
+        "name: trend-bot",
+        "name: trend-bot\n    actions: [email.send]",
+        1,
+    );
     fs::write(home.join("rules/principals.yaml"), granted).unwrap();
-    let adapters = "adapters:\n  - {actions: [email.send], adapter: exec, command: {program: touch, args: [ran], time_limit_s: 9, output_bytes_max: 9}}\n";
+    let adapters = "adapters:\n  - {actions: [email.send], adapter: exec, command: {program: \
+        touch, args: [ran], time_limit_s: 9, output_bytes_max: 9}}\n";
     fs::write(home.join("rules/gateway.yaml"), adapters).unwrap();
     succeed(
         &home,
-        &["services", "add", "mail", "smtp.example.com", "--protocol", "smtp", "--action", "email.send"],
+        &[
+            "services",
+            "add",
+            "mail",
+            "smtp.example.com",
+            "--protocol",
+            "smtp",
+            "--action",
+            "email.send",
+        ],
     );
     succeed(&home, &["run", "--until-idle"]);
     let file = scratch.beside("r.json");
     let mail = r#"{"to":["ann@example.com"],"subject":"s","body":"b"}"#;
     fs::write(&file, scratch.request("mail", "email.send", mail)).unwrap();
     let (exit, told) = dry(&scratch, &[file.to_str().unwrap()]);
-    assert_eq!((exit, &told["status"], &told["data"]["would_be"]), (0, &"success".into(), &"pending".into()));
+    assert_eq!(
+        (exit, &told["status"], &told["data"]["would_be"]),
+        (0, &"success".into(), &"pending".into())
+    );
     assert!(!home.join("ran").exists(), "an adapter ran");
 }
 
@@ -505,29 +698,51 @@ fn a_dry_run_takes_requests_that_nobody_signed() {
     let file = scratch.beside("order.json");
     let path = file.to_str().unwrap();
     fs::write(&file, order("0.02")).unwrap();
-    let (exit, answer) = dry(&scratch, &[path, "--as", "trend-bot", "--action", "order.submit"]);
+    let (exit, answer) = dry(
+        &scratch,
+        &[path, "--as", "trend-bot", "--action", "order.submit"],
+    );
     assert_eq!(exit, 0, "{answer}");
     let done = spoolgate(&scratch.home(), &["handle", "--dry-run", path]);
     ends(&done, 2);
     assert!(err(&done).contains("name the --action"), "{}", err(&done));
-    let done = spoolgate(&scratch.home(), &["handle", "--dry-run", path, "--action", "order.submit"]);
+    let done = spoolgate(
+        &scratch.home(),
+        &["handle", "--dry-run", path, "--action", "order.submit"],
+    );
     ends(&done, 2);
     assert!(err(&done).contains("--as"), "{}", err(&done));
     fs::write(
         &file,
-        format!(r#"{{"action":"order.submit","source":"trend-bot","payload":{}}}"#, order("0.02")),
+        format!(
+            r#"{{"action":"order.submit","source":"trend-bot","payload":{}}}"#,
+            order("0.02")
+        ),
     )
     .unwrap();
     assert_eq!(dry(&scratch, &[path]).0, 0);
     // Whoever has no key cannot ask.
     let (exit, answer) = dry(&scratch, &[path, "--as", "hermes"]);
-    assert_eq!((exit, &answer["error"]["code"]), (1, &"SIGNATURE_INVALID".into()), "{answer}");
+    assert_eq!(
+        (exit, &answer["error"]["code"]),
+        (1, &"SIGNATURE_INVALID".into()),
+        "{answer}"
+    );
     // Without --dry-run nothing of the kind is taken.
-    ends(&spoolgate(&scratch.home(), &["handle", path, "--as", "trend-bot"]), 2);
+    ends(
+        &spoolgate(&scratch.home(), &["handle", path, "--as", "trend-bot"]),
+        2,
+    );
     for (text, what) in [
-        (r#"{"action":"order.submit","source":"trend-bot","payload":{},"more":1}"#, "unknown field `more`"),
+        (
+            r#"{"action":"order.submit","source":"trend-bot","payload":{},"more":1}"#,
+            "unknown field `more`",
+        ),
         ("[]", "object"),
-        (r#"{"action":"order.submit","source":"../x","payload":{}}"#, "principal"),
+        (
+            r#"{"action":"order.submit","source":"../x","payload":{}}"#,
+            "principal",
+        ),
     ] {
         fs::write(&file, text).unwrap();
         let done = spoolgate(&scratch.home(), &["handle", "--dry-run", path]);
@@ -539,13 +754,24 @@ fn a_dry_run_takes_requests_that_nobody_signed() {
 #[test]
 fn a_dry_run_works_beside_a_running_gate_and_under_other_rules() {
     let scratch = Scratch::with_prices();
-    let mut gate = command(&scratch.home(), &["watch"]).stdout(std::process::Stdio::null()).spawn().unwrap();
+    let mut gate = command(&scratch.home(), &["watch"])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
     let file = scratch.beside("r.json");
     let path = file.to_str().unwrap();
-    fs::write(&file, scratch.request("first", "order.submit", &order("0.02"))).unwrap();
+    fs::write(
+        &file,
+        scratch.request("first", "order.submit", &order("0.02")),
+    )
+    .unwrap();
     let checkout = Checkout::new(&[(
         "core/small.yaml",
-        &rule("small", "reject", "  - {field: order.size, op: gt, value: 0.01}\n"),
+        &rule(
+            "small",
+            "reject",
+            "  - {field: order.size, op: gt, value: 0.01}\n",
+        ),
     )]);
     let rules = checkout.0.path().to_str().unwrap();
     let (exit, plain) = dry(&scratch, &[path]);
@@ -554,14 +780,22 @@ fn a_dry_run_works_beside_a_running_gate_and_under_other_rules() {
     assert_eq!(exit, 1, "{under}");
     assert!(under.to_string().contains("small"), "{under}");
     // The same through `rules explain`, with what would pass.
-    let args = ["--format", "json", "rules", "explain", path, "--rules", rules];
+    let args = [
+        "--format", "json", "rules", "explain", path, "--rules", rules,
+    ];
     let told: Value = serde_json::from_str(&succeed(&scratch.home(), &args)).unwrap();
     assert_eq!(told["facts"]["order.size"], "0.02");
     let small = &told["rules"][0];
-    assert_eq!((&small["acts"], &small["conditions"][0]["holds"]), (&true.into(), &"yes".into()));
+    assert_eq!(
+        (&small["acts"], &small["conditions"][0]["holds"]),
+        (&true.into(), &"yes".into())
+    );
     assert_eq!(small["change"][0], "`order.size` 0.01 or less");
     checkout.write("core/small.yaml", "id: small\n");
-    let done = spoolgate(&scratch.home(), &["handle", "--dry-run", path, "--rules", rules]);
+    let done = spoolgate(
+        &scratch.home(),
+        &["handle", "--dry-run", path, "--rules", rules],
+    );
     ends(&done, 2);
     assert!(err(&done).contains("small.yaml"), "{}", err(&done));
     gate.kill().unwrap();
@@ -575,37 +809,69 @@ fn a_decision_of_the_ledger_is_explained_rule_by_rule() {
     let small = rule(
         "small",
         "reject",
-        "  - {field: order.size, op: gt, value: 0.01}\n  - {field: order.side, op: eq, value: buy}\n",
+        "  - {field: order.size, op: gt, value: 0.01}\n  - {field: order.side, op: eq, value: \
+            buy}\n",
     );
-    let near = rule("near", "warn", "  - {field: order.target_price, op: present}\n");
+    let near = rule(
+        "near",
+        "warn",
+        "  - {field: order.target_price, op: present}\n",
+    );
     fs::write(scratch.home().join("rules/core/small.yaml"), small).unwrap();
     fs::write(scratch.home().join("rules/core/near.yaml"), near).unwrap();
     succeed(&scratch.home(), &["run", "--until-idle"]);
     let file = scratch.beside("r.json");
-    fs::write(&file, scratch.request("first", "order.submit", &order("0.02"))).unwrap();
-    ends(&spoolgate(&scratch.home(), &["handle", file.to_str().unwrap()]), 1);
-    let json = succeed(&scratch.home(), &["--format", "json", "rules", "explain", "first"]);
+    fs::write(
+        &file,
+        scratch.request("first", "order.submit", &order("0.02")),
+    )
+    .unwrap();
+    ends(
+        &spoolgate(&scratch.home(), &["handle", file.to_str().unwrap()]),
+        1,
+    );
+    let json = succeed(
+        &scratch.home(),
+        &["--format", "json", "rules", "explain", "first"],
+    );
     let told: Value = serde_json::from_str(&json).unwrap();
     let (near, small) = (&told["rules"][0], &told["rules"][1]);
     assert_eq!(
-        (&near["rule"], &near["acts"], &near["conditions"][0]["holds"]),
+        (
+            &near["rule"],
+            &near["acts"],
+            &near["conditions"][0]["holds"]
+        ),
         (&"near".into(), &false.into(), &"no".into())
     );
     assert_eq!(small["acts"], true);
     assert_eq!(
         small["change"],
-        serde_json::json!(["`order.size` 0.01 or less", "`order.side` other than \"buy\""])
+        serde_json::json!([
+            "`order.size` 0.01 or less",
+            "`order.side` other than \"buy\""
+        ])
     );
     let words = succeed(&scratch.home(), &["rules", "explain", "first"]);
-    for part in
-        ["near: does not act", "small: acts: reject", "it would not with `order.size` 0.01 or less; or"]
-    {
+    for part in [
+        "near: does not act",
+        "small: acts: reject",
+        "it would not with `order.size` 0.01 or less; or",
+    ] {
         assert!(words.contains(part), "no {part} in\n{words}");
     }
     // What it says would pass does.
-    fs::write(&file, scratch.request("second", "order.submit", &order("0.01"))).unwrap();
+    fs::write(
+        &file,
+        scratch.request("second", "order.submit", &order("0.01")),
+    )
+    .unwrap();
     assert_eq!(dry(&scratch, &[file.to_str().unwrap()]).0, 0);
     let done = spoolgate(&scratch.home(), &["rules", "explain", "nobody"]);
     ends(&done, 2);
-    assert!(err(&done).contains("there is no file, request or decision line"), "{}", err(&done));
+    assert!(
+        err(&done).contains("there is no file, request or decision line"),
+        "{}",
+        err(&done)
+    );
 }

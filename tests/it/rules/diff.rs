@@ -1,4 +1,5 @@
-//! `rules diff` as a process: directions, witnesses that show what they claim, and requests that can be tried.
+//! `rules diff` as a process: directions, witnesses that show what they claim, and requests that
+//! can be tried.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,14 @@ impl Pair {
     /// The exit code and the comparison.
     fn diff(&self) -> (i32, Value) {
         let (old, new) = (self.path("old"), self.path("new"));
-        let args = ["--format", "json", "rules", "diff", old.to_str().unwrap(), new.to_str().unwrap()];
+        let args = [
+            "--format",
+            "json",
+            "rules",
+            "diff",
+            old.to_str().unwrap(),
+            new.to_str().unwrap(),
+        ];
         let done = spoolgate(Path::new("/nonexistent"), &args);
         (
             done.status.code().unwrap(),
@@ -42,7 +50,8 @@ impl Pair {
 
 fn rule(id: &str, then: &str, when: &str) -> String {
     format!(
-        "id: {id}\nstatus: active\napplies_to: {{action: order.submit}}\nwhen:\n{when}then: {then}\nmessage: no\n"
+        "id: {id}\nstatus: active\napplies_to: {{action: order.submit}}\nwhen:\n{when}then: \
+            {then}\nmessage: no\n"
     )
 }
 
@@ -56,8 +65,16 @@ fn directions_and_their_exit_codes() {
     let five = rule("a", "reject", &size("gt", "5"));
     let hold = rule("a", "hold", &size("gt", "3"));
     let below = rule("a", "reject", &size("lt", "3"));
-    let buys = rule("a", "reject", &(size("gt", "3") + "  - {field: order.side, op: eq, value: buy}\n"));
-    let sells = rule("b", "reject", &(size("gt", "3") + "  - {field: order.side, op: eq, value: sell}\n"));
+    let buys = rule(
+        "a",
+        "reject",
+        &(size("gt", "3") + "  - {field: order.side, op: eq, value: buy}\n"),
+    );
+    let sells = rule(
+        "b",
+        "reject",
+        &(size("gt", "3") + "  - {field: order.side, op: eq, value: sell}\n"),
+    );
     for (old, new, direction, exit) in [
         (vec![&three], vec![&three], "same", 0),
         (vec![&five], vec![&three], "tightening", 0),
@@ -71,20 +88,38 @@ fn directions_and_their_exit_codes() {
         (vec![&three], vec![&buys, &sells], "same", 0),
     ] {
         fn files<'a>(rules: &[&'a String]) -> Vec<(&'static str, &'a str)> {
-            ["core/a.yaml", "core/b.yaml"].into_iter().zip(rules.iter().map(|text| text.as_str())).collect()
+            ["core/a.yaml", "core/b.yaml"]
+                .into_iter()
+                .zip(rules.iter().map(|text| text.as_str()))
+                .collect()
         }
         let pair = Pair::new(&files(&old), &files(&new));
         let (code, told) = pair.diff();
-        assert_eq!((&told["direction"], code), (&direction.into(), exit), "{told}");
+        assert_eq!(
+            (&told["direction"], code),
+            (&direction.into(), exit),
+            "{told}"
+        );
         assert_eq!(told["loosens"].is_null(), exit == 0, "{told}");
-        assert_eq!(told["tightens"].is_null(), !matches!(direction, "tightening" | "incomparable"), "{told}");
+        assert_eq!(
+            told["tightens"].is_null(),
+            !matches!(direction, "tightening" | "incomparable"),
+            "{told}"
+        );
         // What the witness claims was evaluated, and differs the way it says.
         let rank = |side: &Value| {
-            ["accept", "warn", "hold", "reject"].iter().position(|word| side["verdict"] == *word).unwrap()
+            ["accept", "warn", "hold", "reject"]
+                .iter()
+                .position(|word| side["verdict"] == *word)
+                .unwrap()
         };
         for (witness, is_softer) in [(&told["loosens"], true), (&told["tightens"], false)] {
             if !witness.is_null() {
-                assert_eq!(rank(&witness["new"]) < rank(&witness["old"]), is_softer, "{witness}");
+                assert_eq!(
+                    rank(&witness["new"]) < rank(&witness["old"]),
+                    is_softer,
+                    "{witness}"
+                );
                 assert_eq!(witness["feasible"], true);
                 assert_eq!(
                     witness["request"]["payload"]["size"], witness["facts"]["order.size"],
@@ -98,9 +133,15 @@ fn directions_and_their_exit_codes() {
 #[test]
 fn what_changed_is_named_and_what_is_not_compared_too() {
     let set = |value: &str| {
-        format!("name: s\nkind: word\nentries:\n  - {{value: {value}, provenance: user_established}}\n")
+        format!(
+            "name: s\nkind: word\nentries:\n  - {{value: {value}, provenance: user_established}}\n"
+        )
     };
-    let uses = rule("uses", "reject", "  - {field: order.symbol, op: not_in, value: s}\n");
+    let uses = rule(
+        "uses",
+        "reject",
+        "  - {field: order.symbol, op: not_in, value: s}\n",
+    );
     let pair = Pair::new(
         &[
             ("core/uses.yaml", &uses),
@@ -117,18 +158,36 @@ fn what_changed_is_named_and_what_is_not_compared_too() {
         ],
     );
     let (exit, told) = pair.diff();
-    assert_eq!((exit, &told["direction"]), (1, &"incomparable".into()), "{told}");
+    assert_eq!(
+        (exit, &told["direction"]),
+        (1, &"incomparable".into()),
+        "{told}"
+    );
     assert_eq!(
         told["changed_rules"],
         serde_json::json!([{"name": "come", "change": "added"}, {"name": "gone", "change": "removed"}])
     );
-    assert_eq!(told["changed_sets"], serde_json::json!([{"name": "s", "change": "changed"}]));
-    assert_eq!(told["not_compared"], serde_json::json!(["rules/rates.yaml"]));
+    assert_eq!(
+        told["changed_sets"],
+        serde_json::json!([{"name": "s", "change": "changed"}])
+    );
+    assert_eq!(
+        told["not_compared"],
+        serde_json::json!(["rules/rates.yaml"])
+    );
     assert_eq!(told["loosens"]["facts"]["order.symbol"], "ETH-USD");
     assert_eq!(told["tightens"]["facts"]["order.symbol"], "BTC-USD");
     // For people, the same in words.
     let (old, new) = (pair.path("old"), pair.path("new"));
-    let done = spoolgate(Path::new("."), &["rules", "diff", old.to_str().unwrap(), new.to_str().unwrap()]);
+    let done = spoolgate(
+        Path::new("."),
+        &[
+            "rules",
+            "diff",
+            old.to_str().unwrap(),
+            new.to_str().unwrap(),
+        ],
+    );
     let words = String::from_utf8(done.stdout).unwrap();
     for part in [
         "incomparable",
@@ -143,12 +202,22 @@ fn what_changed_is_named_and_what_is_not_compared_too() {
 #[test]
 fn facts_that_no_request_holds_are_named() {
     let zscore = |value: &str| {
-        rule("a", "reject", &format!("  - {{field: market.funding_rate_zscore, op: gt, value: {value}}}\n"))
+        rule(
+            "a",
+            "reject",
+            &format!("  - {{field: market.funding_rate_zscore, op: gt, value: {value}}}\n"),
+        )
     };
-    let pair = Pair::new(&[("core/a.yaml", &zscore("3"))], &[("core/a.yaml", &zscore("4"))]);
+    let pair = Pair::new(
+        &[("core/a.yaml", &zscore("3"))],
+        &[("core/a.yaml", &zscore("4"))],
+    );
     let (exit, told) = pair.diff();
     assert_eq!(exit, 1);
-    assert_eq!(told["loosens"]["outside_request"], serde_json::json!(["market.funding_rate_zscore"]));
+    assert_eq!(
+        told["loosens"]["outside_request"],
+        serde_json::json!(["market.funding_rate_zscore"])
+    );
     assert!(told["loosens"]["request"].is_object());
 }
 
@@ -156,7 +225,10 @@ fn facts_that_no_request_holds_are_named() {
 fn a_witness_goes_through_a_dry_run_under_both_rulebooks() {
     let scratch = Scratch::with_prices();
     let of = |most: &str| rule("small", "reject", &size("gt", most));
-    let pair = Pair::new(&[("core/small.yaml", &of("0.001"))], &[("core/small.yaml", &of("0.002"))]);
+    let pair = Pair::new(
+        &[("core/small.yaml", &of("0.001"))],
+        &[("core/small.yaml", &of("0.002"))],
+    );
     // The rest of the rulebook, theses too: a witness follows one.
     for name in ["old", "new"] {
         for path in [
@@ -177,7 +249,10 @@ fn a_witness_goes_through_a_dry_run_under_both_rulebooks() {
     let (old, new) = (old.to_str().unwrap(), new.to_str().unwrap());
     let file = scratch.beside("witness.json");
     let path = file.to_str().unwrap();
-    let done = spoolgate(&scratch.home(), &["rules", "diff", old, new, "--witness", path]);
+    let done = spoolgate(
+        &scratch.home(),
+        &["rules", "diff", old, new, "--witness", path],
+    );
     assert_eq!(done.status.code(), Some(1), "{}", show(&done));
     let request: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     assert_eq!(
@@ -185,17 +260,33 @@ fn a_witness_goes_through_a_dry_run_under_both_rulebooks() {
         (&"trend-bot".into(), &"btc-range-long".into())
     );
     let refuses = |rules: &str| {
-        let done = spoolgate(&scratch.home(), &["handle", "--dry-run", "--rules", rules, path]);
+        let done = spoolgate(
+            &scratch.home(),
+            &["handle", "--dry-run", "--rules", rules, path],
+        );
         let answer: Value =
             serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{}", show(&done)));
-        let failed = answer["data"]["Rejected"]["checks_failed"].as_array().cloned().unwrap_or_default();
+        let failed = answer["data"]["Rejected"]["checks_failed"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         failed.iter().any(|row| row["check_name"] == "small")
     };
     assert!(refuses(old), "the old rules let the witness pass");
     assert!(!refuses(new), "the new rules refuse the witness");
     // No witness, no file.
     let none = scratch.beside("none.json");
-    let done = spoolgate(&scratch.home(), &["rules", "diff", old, old, "--witness", none.to_str().unwrap()]);
+    let done = spoolgate(
+        &scratch.home(),
+        &[
+            "rules",
+            "diff",
+            old,
+            old,
+            "--witness",
+            none.to_str().unwrap(),
+        ],
+    );
     assert_eq!(done.status.code(), Some(0), "{}", show(&done));
     assert!(!none.exists());
 }
@@ -207,7 +298,10 @@ fn faults_are_no_comparison() {
     let (old, new) = (pair.path("old"), pair.path("new"));
     let (old, new) = (old.to_str().unwrap(), new.to_str().unwrap());
     for args in [[old, new], [new, old], [old, "/nonexistent"]] {
-        let done = spoolgate(Path::new("."), &["--format", "json", "rules", "diff", args[0], args[1]]);
+        let done = spoolgate(
+            Path::new("."),
+            &["--format", "json", "rules", "diff", args[0], args[1]],
+        );
         assert_eq!(done.status.code(), Some(2), "{}", show(&done));
         assert!(done.stdout.is_empty() && !done.stderr.is_empty());
     }

@@ -1,4 +1,5 @@
-//! `rules efficacy`: a small case computed by hand, and a real day against a replay that knows nothing of the venue.
+//! `rules efficacy`: a small case computed by hand, and a real day against a replay that knows
+//! nothing of the venue.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +27,8 @@ fn a(text: &str) -> Amount {
 
 fn thesis(root: &Path, slug: &str) {
     let text = format!(
-        "---\nslug: {slug}\nstrategy: trend\nsymbol: BTC-USD\ndirection: long\nexpires: 2030-01-01T00:00:00Z\n\
+        "---\nslug: {slug}\nstrategy: trend\nsymbol: BTC-USD\ndirection: long\nexpires: \
+            2030-01-01T00:00:00Z\n\
          invalid_below: 1\n---\nA day.\n"
     );
     fs::write(root.join(format!("proposals/theses/{slug}.md")), text).unwrap();
@@ -35,13 +37,19 @@ fn thesis(root: &Path, slug: &str) {
 fn rule(root: &Path, id: &str, status: &str, when: &str, more: &str) {
     fs::create_dir_all(root.join("rules/core")).unwrap();
     let text = format!(
-        "id: {id}\nstatus: {status}\napplies_to: {{action: order.submit}}\nwhen: [{when}]\nthen: reject\nmessage: no\n{more}"
+        "id: {id}\nstatus: {status}\napplies_to: {{action: order.submit}}\nwhen: [{when}]\nthen: \
+            reject\nmessage: no\n{more}"
     );
     fs::write(root.join(format!("rules/core/{id}.yaml")), text).unwrap();
 }
 
 fn options(time_stop_minutes: u32) -> Options {
-    Options { rule: None, from: None, to: None, time_stop_minutes }
+    Options {
+        rule: None,
+        from: None,
+        to: None,
+        time_stop_minutes,
+    }
 }
 
 fn study(place: &Place, options: &Options) -> Report {
@@ -49,7 +57,11 @@ fn study(place: &Place, options: &Options) -> Report {
 }
 
 fn of<'a>(report: &'a Report, id: &str) -> &'a RuleReport {
-    report.rules.iter().find(|rule| rule.rule.as_str() == id).unwrap()
+    report
+        .rules
+        .iter()
+        .find(|rule| rule.rule.as_str() == id)
+        .unwrap()
 }
 
 /// One minute of trades, and a quote at its end.
@@ -62,7 +74,12 @@ fn minute(desk: &Desk, home: &mut Home, [open, high, low, close]: [&str; 4]) {
                   "low": low, "close": close}],
         "quotes": [{"time": desk.place.clock.now(), "bid": close, "ask": a(close).checked_add(a("0.01")).unwrap()}],
     });
-    let outcome = desk.one_as_owner(home, &format!("rows-{open_ms}"), "market.update", &rows.to_string());
+    let outcome = desk.one_as_owner(
+        home,
+        &format!("rows-{open_ms}"),
+        "market.update",
+        &rows.to_string(),
+    );
     assert!(outcome.answer.error.is_none(), "{:?}", outcome.answer.error);
 }
 
@@ -93,13 +110,28 @@ fn a_small_case_by_hand() {
         fs::create_dir(&folder).unwrap();
     }
     let root = desk.place.root.path();
-    "abcdefgh".chars().for_each(|name| thesis(root, &format!("by-hand-{name}")));
-    let hypothesis = "hypothesis: {metric: win_rate, population: all, baseline_value: 0.9, baseline_sample: 9, review_after_n: 4}\n";
-    rule(root, "no-big", "active", "{field: order.size, op: gt, value: 0.004}", hypothesis);
-    rule(root, "no-medium", "shadow", "{field: order.size, op: eq, value: 0.004}", "");
+    "abcdefgh"
+        .chars()
+        .for_each(|name| thesis(root, &format!("by-hand-{name}")));
+    let hypothesis = "hypothesis: {metric: win_rate, population: all, baseline_value: 0.9, \
+        baseline_sample: 9, review_after_n: 4}\n";
+    rule(
+        root,
+        "no-big",
+        "active",
+        "{field: order.size, op: gt, value: 0.004}",
+        hypothesis,
+    );
+    rule(
+        root,
+        "no-medium",
+        "shadow",
+        "{field: order.size, op: eq, value: 0.004}",
+        "",
+    );
     let mut home = desk.open();
-    // What the venue takes: 0.0001 of half spread and 0.0005 of slippage at the market, rounded up to 0.01 for buys and
-    // down for sells; 0.002 of what takes and 0.001 of what rests.
+    // What the venue takes: 0.0001 of half spread and 0.0005 of slippage at the market, rounded up
+    // to 0.01 for buys and down for sells; 0.002 of what takes and 0.001 of what rests.
     let regime = json!({"symbol": "BTC-USD", "bars": [], "quotes": [], "regime": "calm"});
     let given = desk.one_as_owner(&mut home, "regime", "market.update", &regime.to_string());
     assert!(given.answer.error.is_none(), "{:?}", given.answer.error);
@@ -113,55 +145,108 @@ fn a_small_case_by_hand() {
     // a: buys 0.01 at 6800 x 1.0001 x 1.0005 = 6804.08034, so 6804.09, for 0.1360818.
     minute(&desk, &mut home, ["6800", "6810", "6790", "6805"]);
     // Its stop at 6600 is met inside the bar: 6600 x 0.9995 = 6596.70, for 0.131934.
-    // (6596.70 - 6804.09) x 0.01 = -2.0739; less fees: -2.3419158. g has 0.3 of it, -0.70257474, h 0.4, -0.93676632.
+    // (6596.70 - 6804.09) x 0.01 = -2.0739; less fees: -2.3419158. g has 0.3 of it, -0.70257474, h
+    // 0.4, -0.93676632.
     minute(&desk, &mut home, ["6700", "6720", "6590", "6610"]);
-    assert_eq!(failed(&buy(&desk, &mut home, "b", "0.01", ["6610", "6500"], Some("6700"))), ["no-big"]);
+    assert_eq!(
+        failed(&buy(
+            &desk,
+            &mut home,
+            "b",
+            "0.01",
+            ["6610", "6500"],
+            Some("6700")
+        )),
+        ["no-big"]
+    );
     // b: buys at 6610 x 1.0001 x 1.0005 = 6613.9663305, so 6613.97, for 0.1322794.
     minute(&desk, &mut home, ["6610", "6650", "6605", "6640"]);
     // Its target of 6700 is gone through: at 6700, for 0.067. 0.8603 less fees: 0.6610206.
     minute(&desk, &mut home, ["6650", "6710", "6640", "6705"]);
-    assert_eq!(failed(&buy(&desk, &mut home, "c", "0.01", ["6705", "6650"], Some("6900"))), ["no-big"]);
+    assert_eq!(
+        failed(&buy(
+            &desk,
+            &mut home,
+            "c",
+            "0.01",
+            ["6705", "6650"],
+            Some("6900")
+        )),
+        ["no-big"]
+    );
     // c: buys at 6705 x 1.0001 x 1.0005 = 6709.02333525, so 6709.03, for 0.1341806.
     minute(&desk, &mut home, ["6705", "6710", "6700", "6705"]);
     // Its stop of 6650 is gapped through: at the open, 6600 x 0.9995 = 6596.70, for 0.131934.
     // (6596.70 - 6709.03) x 0.01 = -1.1233; less fees: -1.3894146.
     minute(&desk, &mut home, ["6600", "6610", "6590", "6600"]);
-    desk.one_as_owner(&mut home, "wild", "market.update", &regime.to_string().replace("calm", "wild"));
-    assert_eq!(failed(&buy(&desk, &mut home, "d", "0.01", ["6600", "6500"], None)), ["no-big"]);
+    desk.one_as_owner(
+        &mut home,
+        "wild",
+        "market.update",
+        &regime.to_string().replace("calm", "wild"),
+    );
+    assert_eq!(
+        failed(&buy(&desk, &mut home, "d", "0.01", ["6600", "6500"], None)),
+        ["no-big"]
+    );
     // f is too large for other checks as well.
     let joint = buy(&desk, &mut home, "f", "0.5", ["6600", "6500"], None);
     assert!(failed(&joint).len() > 1 && failed(&joint).contains(&"no-big".to_owned()));
     // d: buys at 6600 x 1.0001 x 1.0005 = 6603.96033, so 6603.97, for 0.1320794.
     minute(&desk, &mut home, ["6600", "6620", "6590", "6610"]);
-    // An hour after that bar it is sold: 6650 x 0.9999 x 0.9995 = 6646.0103325, so 6646.01, for 0.1329202.
-    // 0.4204 less fees: 0.1554004. f is 50 times as large: 7.77002.
+    // An hour after that bar it is sold: 6650 x 0.9999 x 0.9995 = 6646.0103325, so 6646.01, for
+    // 0.1329202. 0.4204 less fees: 0.1554004. f is 50 times as large: 7.77002.
     desk.place.pass_s(3600);
     minute(&desk, &mut home, ["6650", "6660", "6640", "6650"]);
-    assert_eq!(failed(&buy(&desk, &mut home, "e", "0.01", ["6650", "6500"], None)), ["no-big"]);
+    assert_eq!(
+        failed(&buy(&desk, &mut home, "e", "0.01", ["6650", "6500"], None)),
+        ["no-big"]
+    );
     drop(home);
 
     let report = study(&desk.place, &options(60));
-    assert_eq!((report.lost_entries, report.lost_rows, report.rules.len()), (0, 0, 2));
+    assert_eq!(
+        (report.lost_entries, report.lost_rows, report.rules.len()),
+        (0, 0, 2)
+    );
     let big = of(&report, "no-big");
     let figures = &big.all.figures;
     // a, b, c, d, e alone, f not.
-    assert_eq!(figures.tally, Tally { fired: 6, sole: 5, joint: 1, ..Tally::default() });
+    assert_eq!(
+        figures.tally,
+        Tally {
+            fired: 6,
+            sole: 5,
+            joint: 1,
+            ..Tally::default()
+        }
+    );
     let blocked = figures.blocked;
     assert_eq!((blocked.closed, blocked.winners, blocked.losers), (4, 2, 2));
-    assert_eq!((blocked.open, blocked.never_filled), (1, 0), "e has met no bar");
+    assert_eq!(
+        (blocked.open, blocked.never_filled),
+        (1, 0),
+        "e has met no bar"
+    );
     // b and d won 0.6610206 + 0.1554004, a and c lost 2.3419158 + 1.3894146.
     assert_eq!((blocked.won, blocked.lost), (a("0.816421"), a("3.7313304")));
     assert_eq!(big.all.savings, Some(a("2.9149094")));
     assert_eq!((figures.joint.closed, figures.joint.won), (1, a("7.77002")));
     // g and h.
-    assert_eq!((figures.let_through.closed, figures.let_through.lost), (2, a("1.63934106")));
+    assert_eq!(
+        (figures.let_through.closed, figures.let_through.lost),
+        (2, a("1.63934106"))
+    );
     // (0.816421 - 3.7313304 - 1.63934106) / 6, and -1.63934106 / 2.
     assert_eq!(big.all.expectancy_before, Some(a("-0.75904174")));
     assert_eq!(big.all.expectancy_after, Some(a("-0.81967053")));
     // Two of four: 0.5 -/+ 1.959964 x sqrt(0.0625 + 3.841459 / 64) / (1 + 3.841459 / 4) = 0.349960.
     assert_eq!(big.all.blocked_winners, Some(a("0.5")));
     let (low, high) = big.all.interval.unwrap();
-    assert!((low - 0.15004).abs() < 1e-5 && (high - 0.84996).abs() < 1e-5, "{low} {high}");
+    assert!(
+        (low - 0.15004).abs() < 1e-5 && (high - 0.84996).abs() < 1e-5,
+        "{low} {high}"
+    );
     // As many won as lost: 3.7313304 / (3.7313304 + 0.816421).
     assert_eq!(big.all.break_even, Some(a("0.82047809")));
     // Enough trades, but 0.82 is within the interval.
@@ -171,37 +256,74 @@ fn a_small_case_by_hand() {
     );
     // None of two won; 1.96^2 / (2 + 1.96^2) = 0.657620 is below 0.9.
     let tested = big.hypothesis.as_ref().unwrap();
-    assert_eq!((tested.value, tested.sample, tested.against), (Some(a("0")), 2, Against::Below));
+    assert_eq!(
+        (tested.value, tested.sample, tested.against),
+        (Some(a("0")), 2, Against::Below)
+    );
     assert!((tested.interval.unwrap().1 - 0.65762).abs() < 1e-5);
     // By regime: d, e and f came in the wild one.
     let wild = &big.regimes["wild"];
-    assert_eq!(wild.figures.tally, Tally { fired: 3, sole: 2, joint: 1, ..Tally::default() });
-    assert_eq!((wild.figures.blocked.won, wild.figures.blocked.closed), (a("0.1554004"), 1));
+    assert_eq!(
+        wild.figures.tally,
+        Tally {
+            fired: 3,
+            sole: 2,
+            joint: 1,
+            ..Tally::default()
+        }
+    );
+    assert_eq!(
+        (wild.figures.blocked.won, wild.figures.blocked.closed),
+        (a("0.1554004"), 1)
+    );
     assert_eq!(big.regimes["calm"].savings, Some(a("3.0703098")));
 
     // In shadow the same is told of what would have been.
     let medium = of(&report, "no-medium");
-    assert_eq!(medium.all.figures.tally, Tally { fired: 1, shadow_sole: 1, ..Tally::default() });
+    assert_eq!(
+        medium.all.figures.tally,
+        Tally {
+            fired: 1,
+            shadow_sole: 1,
+            ..Tally::default()
+        }
+    );
     assert_eq!(
         (medium.all.figures.blocked.lost, medium.all.savings),
         (a("0.93676632"), Some(a("0.93676632")))
     );
     assert_eq!(medium.all.figures.let_through.lost, a("0.70257474"));
-    assert_eq!((medium.verdict, medium.sample_min), (Verdict::Inconclusive, 30));
+    assert_eq!(
+        (medium.verdict, medium.sample_min),
+        (Verdict::Inconclusive, 30)
+    );
 
     // Without the hour d waits for the rows to end; one rule alone; nothing after its time.
-    let day = Options { rule: Some(RuleId::parse("no-big").unwrap()), ..options(1440) };
+    let day = Options {
+        rule: Some(RuleId::parse("no-big").unwrap()),
+        ..options(1440)
+    };
     let longer = study(&desk.place, &day);
     assert_eq!(longer.rules.len(), 1);
     assert_eq!(longer.rules[0].all.figures.blocked.open, 2);
-    let later = study(&desk.place, &Options { from: Some(desk.place.clock.now()), ..options(60) });
+    let later = study(
+        &desk.place,
+        &Options {
+            from: Some(desk.place.clock.now()),
+            ..options(60)
+        },
+    );
     assert_eq!(of(&later, "no-big").all.figures.tally.sole, 1, "only e");
 }
 
 /// The bars of a real day.
 fn bars(kind: &str) -> Vec<Row> {
     let name = format!("lean-coinbase-minute-btcusd_20180405_{kind}.zip");
-    let bytes = fs::read(format!("{}/tests/fixtures/market/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let bytes = fs::read(format!(
+        "{}/tests/fixtures/market/{name}",
+        env!("CARGO_MANIFEST_DIR")
+    ))
+    .unwrap();
     import(&name, &bytes, &Reading::default()).unwrap().rows
 }
 
@@ -209,8 +331,8 @@ fn d(text: &str) -> Decimal {
     text.parse().unwrap()
 }
 
-/// A blocked buy of `size` at the market, bar by bar, by the words of docs/trading.md and nothing else. None: it is still
-/// open when the bars end.
+/// A blocked buy of `size` at the market, bar by bar, by the words of docs/trading.md and nothing
+/// else. None: it is still open when the bars end.
 fn naive(
     bars: &[[Decimal; 4]],
     times: &[i64],
@@ -242,7 +364,8 @@ fn naive(
         };
         let fees = (paid * size * d("0.002"))
             .round_dp_with_strategy(8, rust_decimal::RoundingStrategy::AwayFromZero)
-            + (price * size * rate).round_dp_with_strategy(8, rust_decimal::RoundingStrategy::AwayFromZero);
+            + (price * size * rate)
+                .round_dp_with_strategy(8, rust_decimal::RoundingStrategy::AwayFromZero);
         return Some((price - paid) * size - fees);
     }
     None
@@ -256,7 +379,13 @@ fn a_real_day_against_a_replay_that_knows_nothing_of_the_venue() {
         let text = fs::read_to_string(&path).unwrap();
         fs::write(&path, text.replace("volume_share: 0.10", "volume_share: 1")).unwrap();
         thesis(root, "day");
-        rule(root, "no-big", "active", "{field: order.size, op: gt, value: 0.001}", "");
+        rule(
+            root,
+            "no-big",
+            "active",
+            "{field: order.size, op: gt, value: 0.001}",
+            "",
+        );
     });
     let keys = place.ask_for_keys(["prices", "trend-bot"]);
     place.ask_for_funds();
@@ -264,14 +393,24 @@ fn a_real_day_against_a_replay_that_knows_nothing_of_the_venue() {
     let (trades, quotes) = (bars("trade"), bars("quote"));
     let times: Vec<i64> = trades
         .iter()
-        .map(|row| if let Row::Bar { open_ms, .. } = row { *open_ms } else { panic!("no bar") })
+        .map(|row| {
+            if let Row::Bar { open_ms, .. } = row {
+                *open_ms
+            } else {
+                panic!("no bar")
+            }
+        })
         .collect();
     let prices: Vec<[Decimal; 4]> = trades
         .iter()
         .map(|row| match row {
-            Row::Bar { open, high, low, close, .. } => {
-                [open, high, low, close].map(|amount| amount.decimal())
-            }
+            Row::Bar {
+                open,
+                high,
+                low,
+                close,
+                ..
+            } => [open, high, low, close].map(|amount| amount.decimal()),
             Row::Quote { .. } => panic!("no bar"),
         })
         .collect();
@@ -283,14 +422,21 @@ fn a_real_day_against_a_replay_that_knows_nothing_of_the_venue() {
         place.clock.set(Time::from_ms(start + n * 360_000).unwrap());
         let now = place.clock.now();
         for rows in &mut waiting {
-            let (known, rest) = rows.split_at(rows.partition_point(|row| row.known_ms() <= now.ms()));
+            let (known, rest) =
+                rows.split_at(rows.partition_point(|row| row.known_ms() <= now.ms()));
             *rows = rest;
             if known.is_empty() {
                 continue;
             }
             blocks += 1;
             let payload = kept(&home, "BTC-USD", known);
-            place.ask(&keys["prices"], "prices", &format!("rows-{blocks}"), "market.import", &payload);
+            place.ask(
+                &keys["prices"],
+                "prices",
+                &format!("rows-{blocks}"),
+                "market.import",
+                &payload,
+            );
             let told = drain(&mut home).unwrap();
             assert!(told[0].answer.error.is_none(), "{:?}", told[0].answer.error);
         }
@@ -298,14 +444,23 @@ fn a_real_day_against_a_replay_that_knows_nothing_of_the_venue() {
         let ask = market.quote.as_ref().unwrap().ask.decimal();
         let far = Decimal::new(n % 4 + 2, 3);
         let cents = |price: Decimal| price.round_dp(2);
-        let (stop, target) = (cents(ask * (Decimal::ONE - far)), cents(ask * (Decimal::ONE + far)));
+        let (stop, target) = (
+            cents(ask * (Decimal::ONE - far)),
+            cents(ask * (Decimal::ONE + far)),
+        );
         let size = d("0.002") + Decimal::new(n % 7, 3);
         let order = json!({
             "strategy": "trend", "symbol": "BTC-USD", "side": "buy", "size": size.to_string(), "order_type": "market",
             "stop_price": stop.to_string(), "thesis_slug": "day", "planned_entry": ask.to_string(),
             "planned_stop": stop.to_string(), "target_price": target.to_string(),
         });
-        place.ask(&keys["trend-bot"], "trend-bot", &format!("buy-{n}"), "order.submit", &order.to_string());
+        place.ask(
+            &keys["trend-bot"],
+            "trend-bot",
+            &format!("buy-{n}"),
+            "order.submit",
+            &order.to_string(),
+        );
         let told = drain(&mut home).unwrap().pop().unwrap();
         assert_eq!(Fate::of(&told.decision), Fate::Refused);
         sent.push((failed(&told), now.ms(), size, stop, target));
@@ -317,26 +472,52 @@ fn a_real_day_against_a_replay_that_knows_nothing_of_the_venue() {
     for hold in [30_u32, 240] {
         let report = study(&place, &options(hold));
         let rule = of(&report, "no-big");
-        for (is_sole, found) in [(true, rule.all.figures.blocked), (false, rule.all.figures.joint)] {
+        for (is_sole, found) in [
+            (true, rule.all.figures.blocked),
+            (false, rule.all.figures.joint),
+        ] {
             let (mut won, mut lost, mut open, mut closed) = (Decimal::ZERO, Decimal::ZERO, 0, 0);
             for (why, sent_ms, size, stop, target) in &sent {
                 if (why.len() == 1) != is_sole {
                     continue;
                 }
                 assert!(why.contains(&"no-big".to_owned()));
-                match naive(prices, times, *sent_ms, *size, *stop, *target, i64::from(hold) * 60_000) {
+                match naive(
+                    prices,
+                    times,
+                    *sent_ms,
+                    *size,
+                    *stop,
+                    *target,
+                    i64::from(hold) * 60_000,
+                ) {
                     None => open += 1,
                     Some(net) => {
                         closed += 1;
-                        if net > Decimal::ZERO { won += net } else { lost -= net }
+                        if net > Decimal::ZERO {
+                            won += net
+                        } else {
+                            lost -= net
+                        }
                     }
                 }
             }
-            assert_eq!((found.closed, found.open, found.never_filled), (closed, open, 0), "{hold} {is_sole}");
-            assert_eq!((found.won.decimal(), found.lost.decimal()), (won, lost), "{hold} {is_sole}");
+            assert_eq!(
+                (found.closed, found.open, found.never_filled),
+                (closed, open, 0),
+                "{hold} {is_sole}"
+            );
+            assert_eq!(
+                (found.won.decimal(), found.lost.decimal()),
+                (won, lost),
+                "{hold} {is_sole}"
+            );
         }
         let blocked = rule.all.figures.blocked;
-        assert!(blocked.closed > 100 && blocked.winners > 5 && blocked.losers > 50, "{blocked:?}");
+        assert!(
+            blocked.closed > 100 && blocked.winners > 5 && blocked.losers > 50,
+            "{blocked:?}"
+        );
         assert_eq!(rule.verdict, Verdict::Validated, "{blocked:?}");
     }
 }
@@ -345,7 +526,11 @@ fn a_real_day_against_a_replay_that_knows_nothing_of_the_venue() {
 fn people_and_programs_are_told_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
-    let demo = std::process::Command::new(crate::kit::PROGRAM).arg("demo").arg(&home).output().unwrap();
+    let demo = std::process::Command::new(crate::kit::PROGRAM)
+        .arg("demo")
+        .arg(&home)
+        .output()
+        .unwrap();
     assert!(demo.status.success());
     let told = crate::kit::succeed(&home, &["--format", "json", "rules", "efficacy"]);
     let report: Value = serde_json::from_str(&told).unwrap();

@@ -1,4 +1,5 @@
-//! Rules at the gate: what they refuse, hold and only warn of, what they never touch, and what an answer and a line say.
+//! Rules at the gate: what they refuse, hold and only warn of, what they never touch, and what an
+//! answer and a line say.
 
 use std::fs;
 
@@ -12,7 +13,8 @@ use spoolgate_wire::checks::CheckRow;
 use spoolgate_wire::code::Code;
 use spoolgate_wire::ids::Leg;
 
-/// A desk with these rules and not those that a home begins with: id, status, action, conditions, what they do.
+/// A desk with these rules and not those that a home begins with: id, status, action, conditions,
+/// what they do.
 fn desk(rules: &[(&str, &str, &str, &str, &str)]) -> Desk {
     let desk = Desk::with_limits("");
     for folder in ["rules/core", "rules/active"] {
@@ -26,12 +28,20 @@ fn desk(rules: &[(&str, &str, &str, &str, &str)]) -> Desk {
 
 fn put(desk: &Desk, (id, status, action, when, then): (&str, &str, &str, &str, &str)) {
     fs::create_dir_all(desk.place.root.path().join("rules/core")).unwrap();
-    let lesson = if status == "retired" { "lesson: it was wrong\n" } else { "" };
+    let lesson = if status == "retired" {
+        "lesson: it was wrong\n"
+    } else {
+        ""
+    };
     let text = format!(
-        "id: {id}\nstatus: {status}\napplies_to: {{action: {action}}}\nwhen: {when}\nthen: {then}\nmessage: \"{id} says {{order.size}} of {{order.symbol}}\"\n{lesson}"
+        "id: {id}\nstatus: {status}\napplies_to: {{action: {action}}}\nwhen: {when}\nthen: \
+            {then}\nmessage: \"{id} says {{order.size}} of {{order.symbol}}\"\n{lesson}"
     );
-    let text =
-        if action.starts_with("order") { text } else { text.replace(" {order.size} of {order.symbol}", "") };
+    let text = if action.starts_with("order") {
+        text
+    } else {
+        text.replace(" {order.size} of {order.symbol}", "")
+    };
     desk.edit(&format!("rules/core/{id}.yaml"), |_| text.clone());
 }
 
@@ -53,7 +63,13 @@ fn of_rules(outcome: &Outcome) -> Vec<&CheckRow> {
 }
 
 fn buy(desk: &Desk, home: &mut Home, id: &str, size: &str) -> Outcome {
-    desk.one(home, "trend-bot", id, "order.submit", &order("trend", "buy", size, None, "btc-range-long"))
+    desk.one(
+        home,
+        "trend-bot",
+        id,
+        "order.submit",
+        &order("trend", "buy", size, None, "btc-range-long"),
+    )
 }
 
 fn more(desk: &Desk, home: &mut Home) -> Outcome {
@@ -70,23 +86,46 @@ fn a_rule_refuses_behind_the_contracts_own_checks_and_leaves_nothing() {
     let mut home = desk.open();
     let before = home.state().book.clone();
     let refused = buy(&desk, &mut home, "a", "0.02");
-    assert_eq!((code(&refused), failed(&refused)), (Some(Code::RuleRefused), vec!["too-big".to_owned()]));
-    assert!(refused.answer.error.as_ref().unwrap().message.contains("too-big says 0.02 of BTC-USD"));
+    assert_eq!(
+        (code(&refused), failed(&refused)),
+        (Some(Code::RuleRefused), vec!["too-big".to_owned()])
+    );
+    assert!(
+        refused
+            .answer
+            .error
+            .as_ref()
+            .unwrap()
+            .message
+            .contains("too-big says 0.02 of BTC-USD")
+    );
     let row = refused.decision.checks.last().unwrap();
     assert_eq!((&*row.source, &*row.unit), ("rules/too-big.yaml", "units"));
     assert_eq!(
-        (row.value.unwrap().to_string(), row.limit.unwrap().to_string()),
+        (
+            row.value.unwrap().to_string(),
+            row.limit.unwrap().to_string()
+        ),
         ("0.02".into(), "0.01".into())
     );
-    assert_eq!(data(&refused)["Rejected"]["checks_failed"][0]["check_name"], "too-big");
+    assert_eq!(
+        data(&refused)["Rejected"]["checks_failed"][0]["check_name"],
+        "too-big"
+    );
     assert!(refused.decision.changes.is_empty() && refused.decision.order_id.is_none());
     assert_eq!(home.state().book.orders, before.orders);
     // What its rules read stands in the line, directly before the rulebook.
     let body = refused.decision.body().unwrap();
-    assert!(body.contains(r#""facts":{"order.side":"buy","order.size":"0.02"},"rulebook":"#), "{body}");
+    assert!(
+        body.contains(r#""facts":{"order.side":"buy","order.size":"0.02"},"rulebook":"#),
+        "{body}"
+    );
     // What the answer offers is accepted.
     let headroom = refused.decision.headroom.clone().unwrap();
-    assert_eq!((headroom.max_size.to_string(), &*headroom.binding_check), ("0.01000000".into(), "too-big"));
+    assert_eq!(
+        (headroom.max_size.to_string(), &*headroom.binding_check),
+        ("0.01000000".into(), "too-big")
+    );
     let taken = buy(&desk, &mut home, "b", "0.01");
     assert_eq!((code(&taken), failed(&taken)), (None, vec![]));
     assert!(of_rules(&taken)[0].passed && of_rules(&taken)[0].reason.is_none());
@@ -101,19 +140,30 @@ fn warnings_and_shadows_block_nothing_and_say_so_and_what_is_not_in_force_says_n
     let desk = desk(&[
         ("a-warning", "active", "order.submit", EVERYTHING, "warn"),
         ("b-shadow", "shadow", "order.submit", EVERYTHING, "reject"),
-        ("c-suspended", "suspended", "order.submit", EVERYTHING, "reject"),
+        (
+            "c-suspended",
+            "suspended",
+            "order.submit",
+            EVERYTHING,
+            "reject",
+        ),
         ("d-retired", "retired", "order.submit", EVERYTHING, "reject"),
     ]);
     let mut home = desk.open();
     let taken = buy(&desk, &mut home, "a", "0.01");
     assert_eq!(code(&taken), None);
-    let rows: Vec<(&str, &str)> =
-        of_rules(&taken).into_iter().map(|row| (&*row.name, row.reason.as_deref().unwrap())).collect();
+    let rows: Vec<(&str, &str)> = of_rules(&taken)
+        .into_iter()
+        .map(|row| (&*row.name, row.reason.as_deref().unwrap()))
+        .collect();
     assert_eq!(
         rows,
         [
             ("a-warning", "warn: a-warning says 0.01 of BTC-USD"),
-            ("b-shadow", "shadow: would reject: b-shadow says 0.01 of BTC-USD"),
+            (
+                "b-shadow",
+                "shadow: would reject: b-shadow says 0.01 of BTC-USD"
+            ),
         ]
     );
 }
@@ -126,21 +176,40 @@ fn what_nobody_knows_refuses_and_the_reason_says_what_is_missing() {
     let refused = buy(&desk, &mut home, "a", "0.01");
     assert_eq!(code(&refused), Some(Code::RuleRefused));
     let row = of_rules(&refused)[0];
-    assert_eq!((row.value, row.limit.unwrap().to_string()), (None, "0.001".to_owned()));
+    assert_eq!(
+        (row.value, row.limit.unwrap().to_string()),
+        (None, "0.001".to_owned())
+    );
     let reason = row.reason.as_deref().unwrap();
-    assert!(reason.starts_with("cannot be told: market.funding_rate is unknown: "), "{reason}");
-    assert!(refused.decision.facts.as_ref().unwrap().get().contains(r#"{"unknown":"#));
+    assert!(
+        reason.starts_with("cannot be told: market.funding_rate is unknown: "),
+        "{reason}"
+    );
+    assert!(
+        refused
+            .decision
+            .facts
+            .as_ref()
+            .unwrap()
+            .get()
+            .contains(r#"{"unknown":"#)
+    );
     let headroom = refused.decision.headroom.as_ref().unwrap();
-    assert_eq!((headroom.max_size.is_zero(), &*headroom.binding_check), (true, "funding"));
+    assert_eq!(
+        (headroom.max_size.is_zero(), &*headroom.binding_check),
+        (true, "funding")
+    );
 }
 
 /// Every ruled action refused, by so many rules.
 fn refuse_everything(desk: &Desk, count: usize) {
-    let actions = "[order.submit, council.request, control.apply, admission.evaluate, admission.admit]";
+    let actions =
+        "[order.submit, council.request, control.apply, admission.evaluate, admission.admit]";
     fs::create_dir_all(desk.place.root.path().join("rules/core")).unwrap();
     for n in 0..count {
         let text = format!(
-            "id: never-{n}\nstatus: active\napplies_to: {{action: {actions}}}\nwhen: []\nthen: reject\nmessage: never\n"
+            "id: never-{n}\nstatus: active\napplies_to: {{action: {actions}}}\nwhen: []\nthen: \
+                reject\nmessage: never\n"
         );
         desk.edit(&format!("rules/core/never-{n}.yaml"), |_| text.clone());
     }
@@ -152,27 +221,71 @@ fn leaves(desk: &Desk, home: &mut Home, stem: &str) {
         assert_eq!((code(outcome), failed(outcome)), (None, vec![]), "{stem}");
         assert!(outcome.decision.facts.is_none() && of_rules(outcome).is_empty());
     };
-    let stop = home.state().book.orders.keys().find(|id| id.leg == Leg::Stop).copied().unwrap();
+    let stop = home
+        .state()
+        .book
+        .orders
+        .keys()
+        .find(|id| id.leg == Leg::Stop)
+        .copied()
+        .unwrap();
     let tighten = json!({"order_id": stop, "new_stop": "6650"}).to_string();
-    passes(&desk.one(home, "trend-bot", &format!("{stem}-tight"), "order.tighten_stop", &tighten));
-    let rest = home.state().book.orders.values().find(|order| order.price.is_some()).unwrap().order_id;
+    passes(&desk.one(
+        home,
+        "trend-bot",
+        &format!("{stem}-tight"),
+        "order.tighten_stop",
+        &tighten,
+    ));
+    let rest = home
+        .state()
+        .book
+        .orders
+        .values()
+        .find(|order| order.price.is_some())
+        .unwrap()
+        .order_id;
     let cancel = json!({"order_id": rest}).to_string();
-    passes(&desk.one(home, "trend-bot", &format!("{stem}-cancel"), "order.cancel", &cancel));
+    passes(&desk.one(
+        home,
+        "trend-bot",
+        &format!("{stem}-cancel"),
+        "order.cancel",
+        &cancel,
+    ));
     let pause = json!({
         "decision_id": format!("{stem}-p"), "concern_id": "paper:btc-usd", "account_id": "paper",
         "market_symbol": "btc-usd", "action": "pause", "reason": "r", "confidence": 0.9,
     });
-    let paused = desk.one(home, "hermes", &format!("{stem}-pause"), "control.apply", &pause.to_string());
+    let paused = desk.one(
+        home,
+        "hermes",
+        &format!("{stem}-pause"),
+        "control.apply",
+        &pause.to_string(),
+    );
     assert!(of_rules(&paused).is_empty(), "{paused:?}");
     for (action, payload) in [
         ("portfolio.get", "{}"),
         ("heartbeat", "{}"),
         ("halt.set", r#"{"reason":"r","principal":"trend-bot"}"#),
     ] {
-        passes(&desk.one(home, "trend-bot", &format!("{stem}-{action}"), action, payload));
+        passes(&desk.one(
+            home,
+            "trend-bot",
+            &format!("{stem}-{action}"),
+            action,
+            payload,
+        ));
     }
     let exit = order("trend", "sell", "0.02", None, "btc-range-long");
-    passes(&desk.one(home, "trend-bot", &format!("{stem}-exit"), "order.submit", &exit));
+    passes(&desk.one(
+        home,
+        "trend-bot",
+        &format!("{stem}-exit"),
+        "order.submit",
+        &exit,
+    ));
 }
 
 /// `trend-bot` holds 0.02 BTC and has an entry at rest.
@@ -180,7 +293,10 @@ fn holding(desk: &Desk, home: &mut Home) {
     assert_eq!(failed(&buy(desk, home, "hold", "0.02")), [""; 0]);
     desk.bar(home, "6800", "6800");
     let rest = order("trend", "buy", "0.002", Some("6700"), "btc-dip-long");
-    assert_eq!(failed(&desk.one(home, "trend-bot", "rest", "order.submit", &rest)), [""; 0]);
+    assert_eq!(
+        failed(&desk.one(home, "trend-bot", "rest", "order.submit", &rest)),
+        [""; 0]
+    );
 }
 
 #[test]
@@ -194,7 +310,11 @@ fn no_rulebook_refuses_what_makes_things_safer() {
         let mut home = desk.open();
         desk.bar(&mut home, "6800", "6800");
         let refused = more(&desk, &mut home);
-        assert!(failed(&refused).contains(&"never-0".to_owned()), "{:?}", failed(&refused));
+        assert!(
+            failed(&refused).contains(&"never-0".to_owned()),
+            "{:?}",
+            failed(&refused)
+        );
         assert!(refused.decision.body().unwrap().len() < 60_000);
         if count > 1 {
             let last = refused.decision.checks.last().unwrap();
@@ -207,13 +327,36 @@ fn no_rulebook_refuses_what_makes_things_safer() {
     let mut home = desk.open();
     holding(&desk, &mut home);
     drop(home);
-    put(&desk, ("bad", "active", "order.submit", "[{field: order.colour, op: eq, value: red}]", "reject"));
+    put(
+        &desk,
+        (
+            "bad",
+            "active",
+            "order.submit",
+            "[{field: order.colour, op: eq, value: red}]",
+            "reject",
+        ),
+    );
     let mut home = desk.place.open().unwrap();
-    assert!(home.rules_fault().unwrap().contains("rules/core/bad.yaml:4"), "{:?}", home.rules_fault());
+    assert!(
+        home.rules_fault()
+            .unwrap()
+            .contains("rules/core/bad.yaml:4"),
+        "{:?}",
+        home.rules_fault()
+    );
     desk.bar(&mut home, "6800", "6800");
     let refused = more(&desk, &mut home);
     assert_eq!(code(&refused), Some(Code::RulebookInvalid));
-    assert!(refused.answer.error.as_ref().unwrap().message.contains("rules/core/bad.yaml:4"));
+    assert!(
+        refused
+            .answer
+            .error
+            .as_ref()
+            .unwrap()
+            .message
+            .contains("rules/core/bad.yaml:4")
+    );
     leaves(&desk, &mut home, "faulted");
 }
 
@@ -225,23 +368,50 @@ fn an_order_sent_again_with_the_size_offered_is_accepted() {
         let desk = desk(&[]);
         for n in 0..3 {
             let condition = match dice.below(4) {
-                0 => format!("[{{field: order.size, op: gt, value: 0.0{:02}}}]", 1 + dice.below(59)),
-                1 => format!("[{{field: order.size, op: lt, value: 0.00{}}}]", 1 + dice.below(8)),
-                2 => format!("[{{field: order.size, op: eq, value: 0.0{:02}}}]", 1 + dice.below(59)),
-                _ => format!("[{{field: order.notional, op: gt, value: {}}}]", 50 + dice.below(400)),
+                0 => format!(
+                    "[{{field: order.size, op: gt, value: 0.0{:02}}}]",
+                    1 + dice.below(59)
+                ),
+                1 => format!(
+                    "[{{field: order.size, op: lt, value: 0.00{}}}]",
+                    1 + dice.below(8)
+                ),
+                2 => format!(
+                    "[{{field: order.size, op: eq, value: 0.0{:02}}}]",
+                    1 + dice.below(59)
+                ),
+                _ => format!(
+                    "[{{field: order.notional, op: gt, value: {}}}]",
+                    50 + dice.below(400)
+                ),
             };
             let then = if dice.below(2) == 0 { "reject" } else { "hold" };
-            put(&desk, (&format!("r-{n}"), "active", "order.submit", &condition, then));
+            put(
+                &desk,
+                (
+                    &format!("r-{n}"),
+                    "active",
+                    "order.submit",
+                    &condition,
+                    then,
+                ),
+            );
         }
         let mut home = desk.open();
         let first = buy(&desk, &mut home, "first", "0.06");
-        let Some(headroom) = first.decision.headroom.clone() else { continue };
+        let Some(headroom) = first.decision.headroom.clone() else {
+            continue;
+        };
         if headroom.max_size.is_zero() {
             continue;
         }
         offered += 1;
         let again = buy(&desk, &mut home, "again", &headroom.max_size.to_string());
-        assert_eq!((code(&again), failed(&again)), (None, vec![]), "round {round}: {headroom:?}");
+        assert_eq!(
+            (code(&again), failed(&again)),
+            (None, vec![]),
+            "round {round}: {headroom:?}"
+        );
     }
     assert!(offered >= 4, "{offered}");
 }
@@ -259,7 +429,13 @@ fn what_a_rule_refuses_of_other_contracts_is_not_done() {
         "action": "resume", "reason": "r", "confidence": 0.9,
     });
     let before = home.state().control.clone();
-    let refused = desk.one(&mut home, "hermes", "d-1", "control.apply", &resume.to_string());
+    let refused = desk.one(
+        &mut home,
+        "hermes",
+        "d-1",
+        "control.apply",
+        &resume.to_string(),
+    );
     assert_eq!(refused.decision.status, Status::Rejected);
     assert_eq!(home.state().control, before);
     assert_eq!(of_rules(&refused).len(), 1);
@@ -274,18 +450,24 @@ fn no_rule_file_leads_outside_of_its_folder() {
     for id in ["../evil", "a/b", "..", ".hidden", "UPPER", "a.b", "-a", ""] {
         let desk = desk(&[]);
         let text = format!(
-            "id: \"{id}\"\nstatus: active\napplies_to: {{action: order.submit}}\nwhen: []\nthen: reject\nmessage: m\n"
+            "id: \"{id}\"\nstatus: active\napplies_to: {{action: order.submit}}\nwhen: []\nthen: \
+                reject\nmessage: m\n"
         );
         fs::create_dir_all(desk.place.root.path().join("rules/core")).unwrap();
         desk.edit("rules/core/x.yaml", |_| text.clone());
         let home = desk.place.open().unwrap();
-        assert!(home.rules_fault().is_some_and(|fault| fault.starts_with("rules/core/x.yaml")), "{id}");
+        assert!(
+            home.rules_fault()
+                .is_some_and(|fault| fault.starts_with("rules/core/x.yaml")),
+            "{id}"
+        );
     }
 }
 
 /// The facts of a line, by name.
 fn fact(outcome: &Outcome, name: &str) -> Value {
-    let facts: Value = serde_json::from_str(outcome.decision.facts.as_ref().unwrap().get()).unwrap();
+    let facts: Value =
+        serde_json::from_str(outcome.decision.facts.as_ref().unwrap().get()).unwrap();
     facts[name].clone()
 }
 
@@ -305,17 +487,51 @@ fn what_was_accepted_before_a_rule_came_counts_for_it_and_survives_a_rebuild() {
     assert_eq!(failed(&send(&desk, &mut home, "a", "0.002")), [""; 0]);
     let first = home.state().clock.last.unwrap();
     // What was refused and what was cancelled are no accepted orders.
-    assert_eq!(code(&send(&desk, &mut home, "refused", "50")), Some(Code::ChecksFailed));
-    let rest = home.state().book.orders.values().find(|order| order.price.is_some()).unwrap().order_id;
-    desk.one(&mut home, "trend-bot", "cancel", "order.cancel", &json!({"order_id": rest}).to_string());
+    assert_eq!(
+        code(&send(&desk, &mut home, "refused", "50")),
+        Some(Code::ChecksFailed)
+    );
+    let rest = home
+        .state()
+        .book
+        .orders
+        .values()
+        .find(|order| order.price.is_some())
+        .unwrap()
+        .order_id;
+    desk.one(
+        &mut home,
+        "trend-bot",
+        "cancel",
+        "order.cancel",
+        &json!({"order_id": rest}).to_string(),
+    );
     drop(home);
     for (id, when) in [
-        ("a-count", "[{field: history.count, window_s: 600, op: gte, value: 100}]"),
-        ("b-sum", "[{field: history.sum, of: order.size, window_s: 600, op: gt, value: 0.008}]"),
-        ("c-symbols", "[{field: history.distinct, of: order.symbol, window_s: 600, op: gt, value: 5}]"),
+        (
+            "a-count",
+            "[{field: history.count, window_s: 600, op: gte, value: 100}]",
+        ),
+        (
+            "b-sum",
+            "[{field: history.sum, of: order.size, window_s: 600, op: gt, value: 0.008}]",
+        ),
+        (
+            "c-symbols",
+            "[{field: history.distinct, of: order.symbol, window_s: 600, op: gt, value: 5}]",
+        ),
         ("d-thesis", "[{field: order.thesis, op: first_seen}]"),
     ] {
-        put(&desk, (id, "active", "order.submit", when, if id == "d-thesis" { "warn" } else { "reject" }));
+        put(
+            &desk,
+            (
+                id,
+                "active",
+                "order.submit",
+                when,
+                if id == "d-thesis" { "warn" } else { "reject" },
+            ),
+        );
     }
     let mut home = desk.open();
     desk.bar(&mut home, "6800", "6800");
@@ -330,16 +546,43 @@ fn what_was_accepted_before_a_rule_came_counts_for_it_and_survives_a_rebuild() {
     for (name, value) in &expect {
         assert_eq!(fact(&second, name), *value, "{name}");
     }
-    let rest = home.state().book.orders.values().find(|order| order.price.is_some()).unwrap().order_id;
-    desk.one(&mut home, "trend-bot", "cancel-2", "order.cancel", &json!({"order_id": rest}).to_string());
+    let rest = home
+        .state()
+        .book
+        .orders
+        .values()
+        .find(|order| order.price.is_some())
+        .unwrap()
+        .order_id;
+    desk.one(
+        &mut home,
+        "trend-bot",
+        "cancel-2",
+        "order.cancel",
+        &json!({"order_id": rest}).to_string(),
+    );
     // The headroom counts the sum with the size that it offers.
     desk.bar(&mut home, "6800", "6800");
     let third = send(&desk, &mut home, "c", "0.004");
-    assert_eq!((code(&third), failed(&third)), (Some(Code::RuleRefused), vec!["b-sum".to_owned()]));
-    let headroom = third.decision.headroom.clone().unwrap();
-    assert_eq!((headroom.max_size.to_string(), &*headroom.binding_check), ("0.00300000".into(), "b-sum"));
     assert_eq!(
-        third.decision.checks.iter().find(|row| row.name == "b-sum").unwrap().value.unwrap().to_string(),
+        (code(&third), failed(&third)),
+        (Some(Code::RuleRefused), vec!["b-sum".to_owned()])
+    );
+    let headroom = third.decision.headroom.clone().unwrap();
+    assert_eq!(
+        (headroom.max_size.to_string(), &*headroom.binding_check),
+        ("0.00300000".into(), "b-sum")
+    );
+    assert_eq!(
+        third
+            .decision
+            .checks
+            .iter()
+            .find(|row| row.name == "b-sum")
+            .unwrap()
+            .value
+            .unwrap()
+            .to_string(),
         "0.009"
     );
     // A restart and a rebuild know the same.
@@ -353,7 +596,11 @@ fn what_was_accepted_before_a_rule_came_counts_for_it_and_survives_a_rebuild() {
     for (ms, sum) in [(599_999, "0.009"), (600_000, "0.007")] {
         desk.place.clock.set(first.plus_ms(ms));
         let asked = send(&desk, &mut home, &format!("late-{ms}"), "0.004");
-        assert_eq!(fact(&asked, "history.sum(order.size, 600s)"), json!(sum), "{ms}");
+        assert_eq!(
+            fact(&asked, "history.sum(order.size, 600s)"),
+            json!(sum),
+            "{ms}"
+        );
     }
     // What nobody had accepted before is seen for the first time.
     let other = order("trend", "buy", "0.002", Some("6700"), "btc-range-long");
@@ -381,18 +628,36 @@ fn requests_of_the_same_batch_count() {
             "market_symbol": "btc-usd", "action": "switch", "target_strategy_id": "range", "reason": "r",
             "confidence": 0.9, "dry_run": true,
         });
-        desk.ask("hermes", &format!("d-{n}"), "control.apply", &resume.to_string());
+        desk.ask(
+            "hermes",
+            &format!("d-{n}"),
+            "control.apply",
+            &resume.to_string(),
+        );
     }
     let outcomes = crate::kit::place::drain(&mut home).unwrap();
-    let counts: Vec<Value> = outcomes.iter().map(|outcome| fact(outcome, "history.count(60s)")).collect();
+    let counts: Vec<Value> = outcomes
+        .iter()
+        .map(|outcome| fact(outcome, "history.count(60s)"))
+        .collect();
     assert_eq!(counts, [json!("0"), json!("1"), json!("1")]);
 }
 
-/// A pause is refused by no rule, and a dry run changes nothing: neither makes known what a rule wants looked at.
+/// A pause is refused by no rule, and a dry run changes nothing: neither makes known what a rule
+/// wants looked at.
 #[test]
 fn what_no_rule_is_asked_about_makes_nothing_known() {
     let desk = Desk::with_limits("");
-    put(&desk, ("new", "active", "control.apply", "[{field: control.concern, op: first_seen}]", "warn"));
+    put(
+        &desk,
+        (
+            "new",
+            "active",
+            "control.apply",
+            "[{field: control.concern, op: first_seen}]",
+            "warn",
+        ),
+    );
     let mut home = desk.open();
     let mut n = 0;
     let mut send = |home: &mut Home, action: &str, mode: Option<&str>, is_dry: bool| {
@@ -404,11 +669,19 @@ fn what_no_rule_is_asked_about_makes_nothing_known() {
         if let Some(mode) = mode {
             payload["risk_mode"] = json!(mode);
         }
-        desk.one(home, "hermes", &format!("d-{n}"), "control.apply", &payload.to_string())
+        desk.one(
+            home,
+            "hermes",
+            &format!("d-{n}"),
+            "control.apply",
+            &payload.to_string(),
+        )
     };
-    for (action, mode, is_dry) in
-        [("resume", None, true), ("pause", None, false), ("set_risk_mode", Some("reduced"), false)]
-    {
+    for (action, mode, is_dry) in [
+        ("resume", None, true),
+        ("pause", None, false),
+        ("set_risk_mode", Some("reduced"), false),
+    ] {
         let done = send(&mut home, action, mode, is_dry);
         assert_eq!(done.decision.status, Status::Success, "{action}: {done:?}");
     }
@@ -431,7 +704,10 @@ fn rules_without_what_is_open_are_not_taken_until_it_is_closed() {
         (
             "rules/principals.yaml",
             &|text| {
-                text.replace("  - name: trend-bot\n    role: agent\n    strategies: [trend, range]\n", "")
+                text.replace(
+                    "  - name: trend-bot\n    role: agent\n    strategies: [trend, range]\n",
+                    "",
+                )
             },
             "nobody has strategy `trend`",
         ),
@@ -446,17 +722,26 @@ fn rules_without_what_is_open_are_not_taken_until_it_is_closed() {
         desk.edit(path, change);
         let mut home = desk.place.open().unwrap();
         let fault = home.rules_fault().unwrap().to_owned();
-        assert!(fault.starts_with(path) && fault.contains(expect) && fault.contains("BTC-USD"), "{fault}");
+        assert!(
+            fault.starts_with(path) && fault.contains(expect) && fault.contains("BTC-USD"),
+            "{fault}"
+        );
         assert_eq!(home.rulebook().hash, hash, "the last good one");
         desk.bar(&mut home, "6800", "6800");
         let refused = more(&desk, &mut home);
         assert_eq!(code(&refused), Some(Code::RulebookInvalid));
         let exit = order("trend", "sell", "0.02", None, "btc-range-long");
-        assert_eq!(code(&desk.one(&mut home, "trend-bot", "exit", "order.submit", &exit)), None);
+        assert_eq!(
+            code(&desk.one(&mut home, "trend-bot", "exit", "order.submit", &exit)),
+            None
+        );
         desk.bar(&mut home, "6800", "6800");
         assert!(home.state().book.positions.is_empty());
         drop(home);
         let home = desk.place.open().unwrap();
-        assert_eq!((home.rules_fault(), home.rulebook().hash != hash), (None, true));
+        assert_eq!(
+            (home.rules_fault(), home.rulebook().hash != hash),
+            (None, true)
+        );
     }
 }

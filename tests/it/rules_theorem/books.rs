@@ -1,4 +1,5 @@
-//! Random rulebooks, and random changes of them. Knows what conditions mean, and nothing of the prover.
+//! Random rulebooks, and random changes of them. Knows what conditions mean, and nothing of the
+//! prover.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -49,11 +50,19 @@ impl Book {
         for rule in &self.rules {
             let mut conditions = Vec::new();
             for (reading, test) in &rule.when {
-                let slot = program.readings.iter().position(|known| known == reading).unwrap_or_else(|| {
-                    program.readings.push(*reading);
-                    program.readings.len() - 1
+                let slot = program
+                    .readings
+                    .iter()
+                    .position(|known| known == reading)
+                    .unwrap_or_else(|| {
+                        program.readings.push(*reading);
+                        program.readings.len() - 1
+                    });
+                conditions.push(Condition {
+                    slot,
+                    test: test.clone(),
+                    threshold: None,
                 });
-                conditions.push(Condition { slot, test: test.clone(), threshold: None });
             }
             if matches!(rule.status, RuleStatus::Active | RuleStatus::Shadow) {
                 program.guards.push(Guard {
@@ -67,7 +76,11 @@ impl Book {
         }
         program.guards.sort_by(|a, b| a.id.cmp(&b.id));
         let programs = BTreeMap::from([("order.submit".to_owned(), program)]);
-        RuleSet { programs, sets: self.sets.clone(), ..RuleSet::default() }
+        RuleSet {
+            programs,
+            sets: self.sets.clone(),
+            ..RuleSet::default()
+        }
     }
 
     /// After a set was changed.
@@ -75,7 +88,9 @@ impl Book {
         let set = Arc::new(set);
         for rule in &mut self.rules {
             for (_, test) in &mut rule.when {
-                let (Test::Member { of, .. } | Test::Domain { of, .. } | Test::LinksNotIn(of)) = test else {
+                let (Test::Member { of, .. } | Test::Domain { of, .. } | Test::LinksNotIn(of)) =
+                    test
+                else {
                     continue;
                 };
                 if let Members::Named { set: used, .. } = of
@@ -108,13 +123,20 @@ pub fn threshold(dice: &mut Dice, kind: Kind) -> Amount {
     match kind {
         Kind::Whole(..) => Amount::from_i64(i64::try_from(dice.below(6)).unwrap()),
         Kind::TimeOfDay => amount(pick(dice, &["0", "1", "540", "1320", "1439"])),
-        _ => amount(pick(dice, &["-1", "0", "1", "1.5", "2", "2.5", "3", "1000"])),
+        _ => amount(pick(
+            dice,
+            &["-1", "0", "1", "1.5", "2", "2.5", "3", "1000"],
+        )),
     }
 }
 
 pub fn ranges(dice: &mut Dice, kind: Kind) -> Ranges {
     let at = threshold(dice, kind);
-    let end = if dice.one_in(2) { End::With(at) } else { End::Without(at) };
+    let end = if dice.one_in(2) {
+        End::With(at)
+    } else {
+        End::Without(at)
+    };
     match dice.below(7) {
         0 | 1 => Ranges::between(end, End::Open),
         2 | 3 => Ranges::between(End::Open, end),
@@ -126,8 +148,14 @@ pub fn ranges(dice: &mut Dice, kind: Kind) -> Ranges {
                 Ranges::between(End::With(at), End::Without(other))
             } else {
                 Ranges::of(vec![
-                    Range { low: End::With(at), high: End::Open },
-                    Range { low: End::Open, high: End::Without(other) },
+                    Range {
+                        low: End::With(at),
+                        high: End::Open,
+                    },
+                    Range {
+                        low: End::Open,
+                        high: End::Without(other),
+                    },
                 ])
             }
         }
@@ -156,7 +184,9 @@ fn values(dice: &mut Dice, texts: &[&str]) -> BTreeMap<String, (Provenance, Opti
                     Provenance::Seen,
                 ],
             );
-            let until = dice.one_in(3).then(|| Time::from_ms(pick(dice, &ENDINGS)).unwrap());
+            let until = dice
+                .one_in(3)
+                .then(|| Time::from_ms(pick(dice, &ENDINGS)).unwrap());
             values.insert((*text).to_owned(), (provenance, until));
         }
     }
@@ -173,18 +203,36 @@ pub fn set(dice: &mut Dice, sets: &mut Sets, kind: Kind, grows: Grows) -> Arc<Na
     };
     let name = format!("{kind:?}-{grows:?}").to_lowercase();
     let name = SetName::parse(&name).unwrap();
-    let new = || Arc::new(NamedSet { name: name.clone(), kind, grows, values: values(dice, texts) });
+    let new = || {
+        Arc::new(NamedSet {
+            name: name.clone(),
+            kind,
+            grows,
+            values: values(dice, texts),
+        })
+    };
     Arc::clone(sets.entry(name.clone()).or_insert_with(new))
 }
 
 fn members(dice: &mut Dice, sets: &mut Sets, kind: Kind, is_in: bool) -> Members {
     if dice.one_in(3) {
-        let grows = if !is_in && dice.one_in(2) { Grows::OnApproval } else { Grows::Never };
-        return Members::Named { set: set(dice, sets, kind, grows), seen_too: dice.one_in(4) };
+        let grows = if !is_in && dice.one_in(2) {
+            Grows::OnApproval
+        } else {
+            Grows::Never
+        };
+        return Members::Named {
+            set: set(dice, sets, kind, grows),
+            seen_too: dice.one_in(4),
+        };
     }
     let mut listed: BTreeSet<String> = BTreeSet::new();
     while listed.is_empty() {
-        listed = texts(kind).iter().filter(|_| dice.one_in(2)).map(|text| (*text).to_owned()).collect();
+        listed = texts(kind)
+            .iter()
+            .filter(|_| dice.one_in(2))
+            .map(|text| (*text).to_owned())
+            .collect();
     }
     Members::Listed(listed.into())
 }
@@ -192,21 +240,33 @@ fn members(dice: &mut Dice, sets: &mut Sets, kind: Kind, is_in: bool) -> Members
 pub fn test(dice: &mut Dice, sets: &mut Sets, reading: &Reading) -> Test {
     let kind = reading.kind();
     if dice.one_in(8) {
-        return if dice.one_in(2) { Test::Absent } else { Test::Present };
+        return if dice.one_in(2) {
+            Test::Absent
+        } else {
+            Test::Present
+        };
     }
     let is_in = dice.one_in(2);
     match kind {
         Kind::Flag => Test::Flag(is_in),
         kind if kind.is_number() => Test::Number(ranges(dice, kind)),
-        Kind::Host | Kind::Address | Kind::Text if dice.one_in(3) => {
-            Test::Domain { of: members(dice, sets, Kind::Host, is_in), is_in }
-        }
+        Kind::Host | Kind::Address | Kind::Text if dice.one_in(3) => Test::Domain {
+            of: members(dice, sets, Kind::Host, is_in),
+            is_in,
+        },
         Kind::Text if dice.one_in(2) => Test::LinksNotIn(members(dice, sets, Kind::Host, false)),
         Kind::Word([]) | Kind::Text | Kind::Address if dice.one_in(4) => {
             let pattern = Pattern(Regex::new(pick(dice, &["a", "^x", "invoice|hello"])).unwrap());
-            Test::Matches { pattern, wanted: is_in }
+            Test::Matches {
+                pattern,
+                wanted: is_in,
+            }
         }
-        kind => Test::Member { kind, of: members(dice, sets, kind, is_in), is_in },
+        kind => Test::Member {
+            kind,
+            of: members(dice, sets, kind, is_in),
+            is_in,
+        },
     }
 }
 
@@ -216,15 +276,34 @@ pub fn rule(dice: &mut Dice, sets: &mut Sets, readings: &[Reading], id: String) 
         (reading, test(dice, sets, &reading))
     });
     let when = when.collect();
-    let then = pick(dice, &[Then::Reject, Then::Reject, Then::Hold, Then::Hold, Then::Warn]);
-    let status = if dice.one_in(10) { RuleStatus::Shadow } else { RuleStatus::Active };
-    Rule { id, status, then, when }
+    let then = pick(
+        dice,
+        &[
+            Then::Reject,
+            Then::Reject,
+            Then::Hold,
+            Then::Hold,
+            Then::Warn,
+        ],
+    );
+    let status = if dice.one_in(10) {
+        RuleStatus::Shadow
+    } else {
+        RuleStatus::Active
+    };
+    Rule {
+        id,
+        status,
+        then,
+        when,
+    }
 }
 
 pub fn book(dice: &mut Dice, readings: &[Reading], rules_max: u64) -> Book {
     let mut sets = Sets::new();
-    let rules =
-        (0..dice.below(rules_max + 1)).map(|n| rule(dice, &mut sets, readings, format!("r{n}"))).collect();
+    let rules = (0..dice.below(rules_max + 1))
+        .map(|n| rule(dice, &mut sets, readings, format!("r{n}")))
+        .collect();
     Book { rules, sets }
 }
 
@@ -233,9 +312,19 @@ fn contrary(test: &Test) -> Option<Test> {
     Some(match test {
         Test::Number(ranges) => Test::Number(ranges.complement()),
         Test::Flag(wanted) => Test::Flag(!wanted),
-        Test::Member { kind, of, is_in } => Test::Member { kind: *kind, of: of.clone(), is_in: !is_in },
-        Test::Domain { of, is_in } => Test::Domain { of: of.clone(), is_in: !is_in },
-        Test::Matches { pattern, wanted } => Test::Matches { pattern: pattern.clone(), wanted: !wanted },
+        Test::Member { kind, of, is_in } => Test::Member {
+            kind: *kind,
+            of: of.clone(),
+            is_in: !is_in,
+        },
+        Test::Domain { of, is_in } => Test::Domain {
+            of: of.clone(),
+            is_in: !is_in,
+        },
+        Test::Matches { pattern, wanted } => Test::Matches {
+            pattern: pattern.clone(),
+            wanted: !wanted,
+        },
         Test::Absent => Test::Present,
         Test::Present => Test::Absent,
         Test::LinksNotIn(_) => return None,
@@ -269,14 +358,27 @@ pub const CHANGES: [&str; 15] = [
 ];
 
 /// Changes the book in one way; whether there was anything to change.
-pub fn change(dice: &mut Dice, book: &mut Book, readings: &[Reading], which: usize, fresh: usize) -> bool {
+pub fn change(
+    dice: &mut Dice,
+    book: &mut Book,
+    readings: &[Reading],
+    which: usize,
+    fresh: usize,
+) -> bool {
     if book.rules.is_empty() && which != 0 {
         return false;
     }
-    let at =
-        if book.rules.is_empty() { 0 } else { usize::try_from(dice.below(book.rules.len() as u64)).unwrap() };
+    let at = if book.rules.is_empty() {
+        0
+    } else {
+        usize::try_from(dice.below(book.rules.len() as u64)).unwrap()
+    };
     let conditions = book.rules.get(at).map_or(0, |rule| rule.when.len());
-    let of = if conditions == 0 { 0 } else { usize::try_from(dice.below(conditions as u64)).unwrap() };
+    let of = if conditions == 0 {
+        0
+    } else {
+        usize::try_from(dice.below(conditions as u64)).unwrap()
+    };
     let needs_condition = [3, 5, 7, 9, 11];
     if needs_condition.contains(&which) && conditions == 0 {
         return false;
@@ -300,10 +402,13 @@ pub fn change(dice: &mut Dice, book: &mut Book, readings: &[Reading], which: usi
         5 => drop(book.rules[at].when.remove(of)),
         6 => book.rules[at].then = pick(dice, &[Then::Warn, Then::Hold, Then::Reject]),
         7 => {
-            // Two rules that do what one did, by a condition of one of them and its contrary; or almost.
+            // Two rules that do what one did, by a condition of one of them and its contrary; or
+            // almost.
             let reading = pick(dice, readings);
             let one = test(dice, &mut book.sets, &reading);
-            let Some(two) = contrary(&one).filter(|_| !grows(&one)) else { return false };
+            let Some(two) = contrary(&one).filter(|_| !grows(&one)) else {
+                return false;
+            };
             let mut second = book.rules[at].clone();
             second.id = format!("n{fresh}");
             second.when.push((reading, two));
@@ -314,7 +419,9 @@ pub fn change(dice: &mut Dice, book: &mut Book, readings: &[Reading], which: usi
             let other = usize::try_from(dice.below(book.rules.len() as u64)).unwrap();
             let second = book.rules[other].clone();
             let first = &mut book.rules[at];
-            first.when.retain(|condition| second.when.contains(condition));
+            first
+                .when
+                .retain(|condition| second.when.contains(condition));
             first.then = first.then.max(second.then);
             if other != at {
                 book.rules.remove(other);
@@ -329,7 +436,12 @@ pub fn change(dice: &mut Dice, book: &mut Book, readings: &[Reading], which: usi
             book.rules[at].when[of].1 = other;
         }
         10 => {
-            let Some(name) = book.sets.keys().nth(usize::try_from(dice.below(4)).unwrap()).cloned() else {
+            let Some(name) = book
+                .sets
+                .keys()
+                .nth(usize::try_from(dice.below(4)).unwrap())
+                .cloned()
+            else {
                 return false;
             };
             let mut set = NamedSet::clone(&book.sets[&name]);
@@ -343,8 +455,9 @@ pub fn change(dice: &mut Dice, book: &mut Book, readings: &[Reading], which: usi
             book.use_set(set);
         }
         11 => {
-            let (Test::Member { of: list, .. } | Test::Domain { of: list, .. } | Test::LinksNotIn(list)) =
-                &mut book.rules[at].when[of].1
+            let (Test::Member { of: list, .. }
+            | Test::Domain { of: list, .. }
+            | Test::LinksNotIn(list)) = &mut book.rules[at].when[of].1
             else {
                 return false;
             };
@@ -354,12 +467,21 @@ pub fn change(dice: &mut Dice, book: &mut Book, readings: &[Reading], which: usi
                     Members::Listed(copied.into())
                 }
                 Members::Listed(listed) => {
-                    let values =
-                        listed.iter().map(|text| (text.clone(), (Provenance::UserEstablished, None)));
+                    let values = listed
+                        .iter()
+                        .map(|text| (text.clone(), (Provenance::UserEstablished, None)));
                     let name = SetName::parse(&format!("copy-{fresh}")).unwrap();
                     let kind = SetKind::Word;
-                    let set = NamedSet { name, kind, grows: Grows::Never, values: values.collect() };
-                    Members::Named { set: Arc::new(set), seen_too: false }
+                    let set = NamedSet {
+                        name,
+                        kind,
+                        grows: Grows::Never,
+                        values: values.collect(),
+                    };
+                    Members::Named {
+                        set: Arc::new(set),
+                        seen_too: false,
+                    }
                 }
             };
             *list = new;
@@ -375,10 +497,18 @@ pub fn change(dice: &mut Dice, book: &mut Book, readings: &[Reading], which: usi
         }
         13 => book.rules[at].status = pick(dice, &[RuleStatus::Active, RuleStatus::Shadow]),
         _ => {
-            let Some(set) = book.sets.values().find(|set| set.grows == Grows::OnApproval).cloned() else {
+            let Some(set) = book
+                .sets
+                .values()
+                .find(|set| set.grows == Grows::OnApproval)
+                .cloned()
+            else {
                 return false;
             };
-            book.use_set(NamedSet { grows: Grows::Never, ..NamedSet::clone(&set) });
+            book.use_set(NamedSet {
+                grows: Grows::Never,
+                ..NamedSet::clone(&set)
+            });
         }
     }
     true

@@ -20,11 +20,15 @@ use crate::rules_theorem::books::{self, Book, CHANGES, ENDINGS, amount};
 /// Every value that conditions of the generator could tell apart.
 fn values(kind: Kind) -> Vec<Value<'static>> {
     let text = |text: &str| Value::Text(text.to_owned().into());
-    let whole = |range: Range<i64>| range.map(|n| Value::Number(Amount::from_i64(n))).collect::<Vec<_>>();
+    let whole = |range: Range<i64>| {
+        range
+            .map(|n| Value::Number(Amount::from_i64(n)))
+            .collect::<Vec<_>>()
+    };
     match kind {
         Kind::Number => [
-            "-2", "-1", "-0.5", "0", "0.5", "1", "1.2", "1.5", "1.7", "2", "2.2", "2.5", "2.7", "3", "9",
-            "1000", "1001",
+            "-2", "-1", "-0.5", "0", "0.5", "1", "1.2", "1.5", "1.7", "2", "2.2", "2.5", "2.7",
+            "3", "9", "1000", "1001",
         ]
         .map(|text| Value::Number(amount(text)))
         .to_vec(),
@@ -36,15 +40,42 @@ fn values(kind: Kind) -> Vec<Value<'static>> {
         Kind::Flag => vec![Value::Flag(false), Value::Flag(true)],
         Kind::Word(known) if !known.is_empty() => known.iter().map(|word| text(word)).collect(),
         // `x` is on no list, but in sets.
-        Kind::Word(_) => {
-            ["a", "b", "c", "x", "y", "buy", "mon", "a.example", "x@a.example", "z"].map(text).to_vec()
-        }
-        Kind::Host => ["a.example", "b.example", "c.example", "a", "b", "x", "mon", "z.example", "no host"]
-            .map(text)
-            .to_vec(),
-        Kind::Address => {
-            ["x@a.example", "y@a.example", "x@b.example", "z@z.example", "no address"].map(text).to_vec()
-        }
+        Kind::Word(_) => [
+            "a",
+            "b",
+            "c",
+            "x",
+            "y",
+            "buy",
+            "mon",
+            "a.example",
+            "x@a.example",
+            "z",
+        ]
+        .map(text)
+        .to_vec(),
+        Kind::Host => [
+            "a.example",
+            "b.example",
+            "c.example",
+            "a",
+            "b",
+            "x",
+            "mon",
+            "z.example",
+            "no host",
+        ]
+        .map(text)
+        .to_vec(),
+        Kind::Address => [
+            "x@a.example",
+            "y@a.example",
+            "x@b.example",
+            "z@z.example",
+            "no address",
+        ]
+        .map(text)
+        .to_vec(),
         Kind::Text => Vec::new(),
     }
 }
@@ -54,8 +85,13 @@ fn all_facts(reading: &Reading) -> Vec<Fact<'static>> {
     let mut facts = vec![Fact::Unknown("not known".into())];
     if reading.is_many() {
         for bits in 0_u32..1 << values.len() {
-            let elements = values.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1);
-            facts.push(Fact::Many(elements.map(|(_, value)| value.clone()).collect()));
+            let elements = values
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| bits >> at & 1 == 1);
+            facts.push(Fact::Many(
+                elements.map(|(_, value)| value.clone()).collect(),
+            ));
         }
         return facts;
     }
@@ -68,21 +104,34 @@ fn all_facts(reading: &Reading) -> Vec<Fact<'static>> {
 
 /// Readings whose every fact can be listed.
 fn listable() -> Vec<Reading> {
-    let is_text = |reading: &Reading| reading.kind() == Kind::Text || books::is_of(reading, &fields::TO);
-    fields::readings().into_iter().filter(|reading| !is_text(reading)).collect()
+    let is_text =
+        |reading: &Reading| reading.kind() == Kind::Text || books::is_of(reading, &fields::TO);
+    fields::readings()
+        .into_iter()
+        .filter(|reading| !is_text(reading))
+        .collect()
 }
 
-/// Leaves out conditions on what hangs together with the plain value: of those the prover only says what is sure.
+/// Leaves out conditions on what hangs together with the plain value: of those the prover only says
+/// what is sure.
 fn has_derived(book: &Book) -> bool {
-    let is_derived =
-        |test: &Test| matches!(test, Test::Domain { .. } | Test::Matches { .. } | Test::LinksNotIn(_));
-    book.rules.iter().any(|rule| rule.when.iter().any(|(_, test)| is_derived(test)))
+    let is_derived = |test: &Test| {
+        matches!(
+            test,
+            Test::Domain { .. } | Test::Matches { .. } | Test::LinksNotIn(_)
+        )
+    };
+    book.rules
+        .iter()
+        .any(|rule| rule.when.iter().any(|(_, test)| is_derived(test)))
 }
 
 fn growing(books: [&Book; 2]) -> Vec<SetName> {
     let sets = books.into_iter().flat_map(|book| book.sets.values());
-    let mut names: Vec<SetName> =
-        sets.filter(|set| set.grows != Grows::Never).map(|set| set.name.clone()).collect();
+    let mut names: Vec<SetName> = sets
+        .filter(|set| set.grows != Grows::Never)
+        .map(|set| set.name.clone())
+        .collect();
     names.sort();
     names.dedup();
     names
@@ -102,8 +151,15 @@ fn grown(names: &[SetName], readings: &[Reading]) -> Vec<Entries> {
     }
     let entries = |chosen: &[String], names: &[SetName]| {
         let mut entries = Entries::default();
-        for (name, value) in names.iter().flat_map(|name| chosen.iter().map(move |value| (name, value))) {
-            let entry = Entry { by: Principal::parse("a").unwrap(), until: None, task: None };
+        for (name, value) in names
+            .iter()
+            .flat_map(|name| chosen.iter().map(move |value| (name, value)))
+        {
+            let entry = Entry {
+                by: Principal::parse("a").unwrap(),
+                until: None,
+                task: None,
+            };
             entries.insert(name.clone(), value.clone(), entry, Time::EPOCH);
         }
         entries
@@ -115,7 +171,9 @@ fn grown(names: &[SetName], readings: &[Reading]) -> Vec<Entries> {
     for name in names {
         all.push(entries(&values, std::slice::from_ref(name)));
         all.extend(
-            values.iter().map(|value| entries(std::slice::from_ref(value), std::slice::from_ref(name))),
+            values
+                .iter()
+                .map(|value| entries(std::slice::from_ref(value), std::slice::from_ref(name))),
         );
     }
     all
@@ -127,17 +185,29 @@ fn enumerate(before: &Book, after: &Book, readings: &[Reading]) -> (bool, bool) 
     let (mut loosens, mut tightens) = (false, false);
     for now in [ENDINGS[0] - 1, ENDINGS[0], ENDINGS[1], ENDINGS[2]] {
         for entries in grown(&growing([before, after]), readings) {
-            let around = Around { now: Time::from_ms(now).unwrap(), entries: &entries, task: None };
+            let around = Around {
+                now: Time::from_ms(now).unwrap(),
+                entries: &entries,
+                task: None,
+            };
             let mut at = vec![0; lists.len()];
             loop {
-                let facts: Vec<Fact> = at.iter().zip(&lists).map(|(at, list)| list[*at].clone()).collect();
-                let (was, is) = (act(&old, readings, &facts, &around), act(&new, readings, &facts, &around));
+                let facts: Vec<Fact> = at
+                    .iter()
+                    .zip(&lists)
+                    .map(|(at, list)| list[*at].clone())
+                    .collect();
+                let (was, is) = (
+                    act(&old, readings, &facts, &around),
+                    act(&new, readings, &facts, &around),
+                );
                 loosens |= was > is;
                 tightens |= was < is;
                 if loosens && tightens {
                     return (true, true);
                 }
-                let Some(next) = (0..at.len()).find(|place| at[*place] + 1 < lists[*place].len()) else {
+                let Some(next) = (0..at.len()).find(|place| at[*place] + 1 < lists[*place].len())
+                else {
                     break;
                 };
                 at[next] += 1;
@@ -148,7 +218,8 @@ fn enumerate(before: &Book, after: &Book, readings: &[Reading]) -> (bool, bool) 
     (loosens, tightens)
 }
 
-/// Compares prover and enumeration on a pair for every seed, in worlds of at most so many fact vectors.
+/// Compares prover and enumeration on a pair for every seed, in worlds of at most so many fact
+/// vectors.
 pub fn compared(seeds: Range<u64>, vectors_max: usize) {
     let mut directions: BTreeMap<&str, u64> = BTreeMap::new();
     let mut infeasible = 0;
@@ -158,10 +229,14 @@ pub fn compared(seeds: Range<u64>, vectors_max: usize) {
         let mut readings: Vec<Reading> = Vec::new();
         for _ in 0..1 + dice.below(3) {
             let reading = books::pick(dice, &all);
-            // A set that two fields ask for grows for both at once; the prover takes that for independent.
+            // A set that two fields ask for grows for both at once; the prover takes that for
+            // independent.
             let is_first_of_kind = !readings.iter().any(|other| other.kind() == reading.kind());
             readings.push(reading);
-            let vectors: usize = readings.iter().map(|reading| all_facts(reading).len()).product();
+            let vectors: usize = readings
+                .iter()
+                .map(|reading| all_facts(reading).len())
+                .product();
             if !is_first_of_kind || vectors > vectors_max {
                 readings.pop();
             }
@@ -173,7 +248,13 @@ pub fn compared(seeds: Range<u64>, vectors_max: usize) {
         let mut after = before.clone();
         for fresh in 0..1 + dice.below(3) {
             let which = usize::try_from(dice.below(CHANGES.len() as u64)).unwrap();
-            books::change(dice, &mut after, &readings, which, usize::try_from(fresh).unwrap());
+            books::change(
+                dice,
+                &mut after,
+                &readings,
+                which,
+                usize::try_from(fresh).unwrap(),
+            );
         }
         if has_derived(&before) || has_derived(&after) {
             continue;
@@ -185,7 +266,10 @@ pub fn compared(seeds: Range<u64>, vectors_max: usize) {
             (true, false) => Direction::Loosening,
             (true, true) => Direction::Incomparable,
         };
-        assert_eq!(found.direction, direction, "seed {seed}\n{found:#?}\n{before:#?}\n{after:#?}");
+        assert_eq!(
+            found.direction, direction,
+            "seed {seed}\n{found:#?}\n{before:#?}\n{after:#?}"
+        );
         for witness in [&found.loosens, &found.tightens].into_iter().flatten() {
             if !witness.feasible {
                 infeasible += 1;
@@ -203,5 +287,8 @@ pub fn compared(seeds: Range<u64>, vectors_max: usize) {
     }
     println!("small worlds: {directions:?}, {infeasible} witnesses infeasible");
     assert_eq!(infeasible, 0);
-    assert!(directions.len() == 4 && directions.values().all(|count| *count > 20), "{directions:?}");
+    assert!(
+        directions.len() == 4 && directions.values().all(|count| *count > 20),
+        "{directions:?}"
+    );
 }

@@ -21,7 +21,11 @@ pub struct World {
 
 impl World {
     pub fn around(&self) -> Around<'_> {
-        Around { now: self.now, entries: &self.entries, task: self.task.as_ref() }
+        Around {
+            now: self.now,
+            entries: &self.entries,
+            task: self.task.as_ref(),
+        }
     }
 
     pub fn throw(dice: &mut Dice, books: &[&Book]) -> World {
@@ -29,16 +33,33 @@ impl World {
         let now = Time::from_ms(now).unwrap();
         let task = dice.one_in(2).then(|| TaskName::parse("a/task-1").unwrap());
         let mut entries = Entries::default();
-        let names: Vec<SetName> = books.iter().flat_map(|book| book.sets.keys().cloned()).collect();
+        let names: Vec<SetName> = books
+            .iter()
+            .flat_map(|book| book.sets.keys().cloned())
+            .collect();
         for _ in 0..dice.below(5) {
             if names.is_empty() {
                 break;
             }
-            let value =
-                pick(dice, &["a", "b", "c", "other", "x", "mon", "a.example", "c.example", "x@a.example"]);
+            let value = pick(
+                dice,
+                &[
+                    "a",
+                    "b",
+                    "c",
+                    "other",
+                    "x",
+                    "mon",
+                    "a.example",
+                    "c.example",
+                    "x@a.example",
+                ],
+            );
             let entry = Entry {
                 by: Principal::parse("somebody").unwrap(),
-                until: dice.one_in(3).then(|| Time::from_ms(pick(dice, &ENDINGS)).unwrap()),
+                until: dice
+                    .one_in(3)
+                    .then(|| Time::from_ms(pick(dice, &ENDINGS)).unwrap()),
                 task: dice.one_in(3).then(|| TaskName::parse("a/task-1").unwrap()),
             };
             entries.insert(pick(dice, &names), value.to_owned(), entry, Time::EPOCH);
@@ -48,8 +69,8 @@ impl World {
 }
 
 const NUMBERS: [&str; 16] = [
-    "-1.5", "-1", "-0.5", "0", "0.5", "1", "1.2", "1.5", "2", "2.2", "2.5", "2.7", "3", "999.9", "1000",
-    "1000.1",
+    "-1.5", "-1", "-0.5", "0", "0.5", "1", "1.2", "1.5", "2", "2.2", "2.5", "2.7", "3", "999.9",
+    "1000", "1000.1",
 ];
 
 pub fn value(dice: &mut Dice, kind: Kind) -> Value<'static> {
@@ -59,7 +80,10 @@ pub fn value(dice: &mut Dice, kind: Kind) -> Value<'static> {
         Kind::Number => Value::Number(amount(pick(dice, &NUMBERS))),
         Kind::Whole(_, 4) => whole(dice.below(5)),
         Kind::Whole(..) => whole(dice.below(8)),
-        Kind::TimeOfDay => whole(pick(dice, &[0, 1, 2, 539, 540, 541, 1319, 1320, 1321, 1438, 1439])),
+        Kind::TimeOfDay => whole(pick(
+            dice,
+            &[0, 1, 2, 539, 540, 541, 1319, 1320, 1321, 1438, 1439],
+        )),
         Kind::Flag => Value::Flag(dice.one_in(2)),
         Kind::Word(known) if !known.is_empty() => text(pick(dice, known)),
         Kind::Word(_) => text(pick(dice, &["a", "b", "c", "other", "xa", "x", "hello"])),
@@ -89,10 +113,25 @@ pub fn value(dice: &mut Dice, kind: Kind) -> Value<'static> {
         )),
         Kind::Text => match dice.below(4) {
             0 => text(pick(dice, texts(Kind::Text))),
-            1 => text(pick(dice, &["a.example", "x@a.example", "B.example", "", "INVOICE", "other"])),
+            1 => text(pick(
+                dice,
+                &[
+                    "a.example",
+                    "x@a.example",
+                    "B.example",
+                    "",
+                    "INVOICE",
+                    "other",
+                ],
+            )),
             _ => {
-                let words =
-                    ["https://a.example/", "www.b.example", "http://c.example", "hello", "https://no_host/"];
+                let words = [
+                    "https://a.example/",
+                    "www.b.example",
+                    "http://c.example",
+                    "hello",
+                    "https://no_host/",
+                ];
                 let words: Vec<&str> = (0..dice.below(4)).map(|_| pick(dice, &words)).collect();
                 text(&words.join(" "))
             }
@@ -116,7 +155,12 @@ pub fn fact(dice: &mut Dice, reading: &Reading) -> Fact<'static> {
 }
 
 /// Facts of every reading; most of them such that one of the rules acts, or nearly.
-pub fn facts(dice: &mut Dice, books: &[&Book], readings: &[Reading], world: &World) -> Vec<Fact<'static>> {
+pub fn facts(
+    dice: &mut Dice,
+    books: &[&Book],
+    readings: &[Reading],
+    world: &World,
+) -> Vec<Fact<'static>> {
     let mut facts: Vec<Fact> = readings.iter().map(|reading| fact(dice, reading)).collect();
     let rules: Vec<_> = books.iter().flat_map(|book| &book.rules).collect();
     if rules.is_empty() || dice.one_in(4) {
@@ -125,9 +169,17 @@ pub fn facts(dice: &mut Dice, books: &[&Book], readings: &[Reading], world: &Wor
     let around = world.around();
     let rule = rules[usize::try_from(dice.below(rules.len() as u64)).unwrap()];
     for (at, reading) in readings.iter().enumerate() {
-        let asked: Vec<_> = rule.when.iter().filter(|(of, _)| of == reading).map(|(_, test)| test).collect();
+        let asked: Vec<_> = rule
+            .when
+            .iter()
+            .filter(|(of, _)| of == reading)
+            .map(|(_, test)| test)
+            .collect();
         for _ in 0..16 {
-            if asked.iter().all(|test| test.of(&facts[at], &around) != Truth::False) {
+            if asked
+                .iter()
+                .all(|test| test.of(&facts[at], &around) != Truth::False)
+            {
                 break;
             }
             facts[at] = fact(dice, reading);

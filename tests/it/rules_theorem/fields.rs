@@ -5,11 +5,25 @@ use spoolgate_rules::rule::field::{Field, Id, Kind, Missing};
 
 const fn field(name: &'static str, kind: Kind, missing: Missing, is_many: bool) -> Field {
     // Nothing that rules are compared or evaluated by asks for the id.
-    Field { id: Id::OrderSide, name, kind, unit: "", meaning: "", is_many, missing, actions: &[] }
+    Field {
+        id: Id::OrderSide,
+        name,
+        kind,
+        unit: "",
+        meaning: "",
+        is_many,
+        missing,
+        actions: &[],
+    }
 }
 
 pub static SIDE: Field = field("side", Kind::Word(&["buy", "sell"]), Missing::Never, false);
-pub static DAY: Field = field("day", Kind::Word(&["mon", "tue", "wed"]), Missing::Unknown, false);
+pub static DAY: Field = field(
+    "day",
+    Kind::Word(&["mon", "tue", "wed"]),
+    Missing::Unknown,
+    false,
+);
 pub static REGIME: Field = field("regime", Kind::Word(&[]), Missing::Unknown, false);
 pub static NAME: Field = field("name", Kind::Word(&[]), Missing::Absent, false);
 pub static SIZE: Field = field("size", Kind::Number, Missing::Never, false);
@@ -31,14 +45,17 @@ pub static NOTES: Field = field("notes", Kind::Text, Missing::Absent, true);
 /// Everything that may be read.
 pub fn readings() -> Vec<Reading> {
     let fields = [
-        &SIDE, &DAY, &REGIME, &NAME, &SIZE, &PRICE, &SCORE, &FEW, &LOTS, &CLOCK, &FLAG, &MAYBE, &SUBJECT,
-        &HOST, &FROM, &TO, &TAGS, &COUNTS, &NOTES,
+        &SIDE, &DAY, &REGIME, &NAME, &SIZE, &PRICE, &SCORE, &FEW, &LOTS, &CLOCK, &FLAG, &MAYBE,
+        &SUBJECT, &HOST, &FROM, &TO, &TAGS, &COUNTS, &NOTES,
     ];
     let mut readings: Vec<Reading> = fields.into_iter().map(Reading::Field).collect();
     readings.extend([
         Reading::FirstSeen(&NAME),
         Reading::Count { window_s: 3600 },
-        Reading::Sum { of: &SIZE, window_s: 3600 },
+        Reading::Sum {
+            of: &SIZE,
+            window_s: 3600,
+        },
     ]);
     readings
 }

@@ -1,5 +1,6 @@
-//! Who writes into the spool: agents, a feed, the owner and commands of the gate's own user, with requests
-//! of every sort. They know the wall clock, hold keys, and never look at the gate's own files.
+//! Who writes into the spool: agents, a feed, the owner and commands of the gate's own user, with
+//! requests of every sort. They know the wall clock, hold keys, and never look at the gate's own
+//! files.
 
 use std::path::PathBuf;
 
@@ -40,8 +41,8 @@ pub struct Sent {
     pub name: String,
     /// Its bytes, once whole.
     pub bytes: Vec<u8>,
-    /// Whether its sender synced it: what was not may be lost or damaged by a power cut through no fault of
-    /// the gate.
+    /// Whether its sender synced it: what was not may be lost or damaged by a power cut through no
+    /// fault of the gate.
     pub durable: bool,
     /// Whether the power was cut since it was dropped without a sync.
     pub may_be_lost: bool,
@@ -75,8 +76,17 @@ pub struct Agents {
 }
 
 /// A signed request, as a file's bytes.
-pub fn sign(key: &SignKey, source: &str, id: &str, action: &str, payload: &str, now: Time) -> Vec<u8> {
-    signed(key, source, id, action, payload, now).to_json().into_bytes()
+pub fn sign(
+    key: &SignKey,
+    source: &str,
+    id: &str,
+    action: &str,
+    payload: &str,
+    now: Time,
+) -> Vec<u8> {
+    signed(key, source, id, action, payload, now)
+        .to_json()
+        .into_bytes()
 }
 
 fn order(size: &str, thesis: &str) -> String {
@@ -107,7 +117,14 @@ impl Agents {
     }
 
     /// Drops a file by rename.
-    pub fn drop_file(&mut self, disk: &SimDisk, origin: Origin, name: &str, bytes: Vec<u8>, durable: bool) {
+    pub fn drop_file(
+        &mut self,
+        disk: &SimDisk,
+        origin: Origin,
+        name: &str,
+        bytes: Vec<u8>,
+        durable: bool,
+    ) {
         disk.put(&folder(&origin).join(name), &bytes, durable);
         self.sent.push(Sent {
             origin,
@@ -119,7 +136,8 @@ impl Agents {
         });
     }
 
-    /// A row of prices near 6,780, imported by the owner as the command line does: rows first, durably.
+    /// A row of prices near 6,780, imported by the owner as the command line does: rows first,
+    /// durably.
     pub fn import_prices(&mut self, disk: &SimDisk, now: Time) {
         self.n += 1;
         let minute = now.ms().div_euclid(60_000) * 60_000 - 60_000;
@@ -153,7 +171,14 @@ impl Agents {
             r#"{{"symbol":"BTC-USD","rows_sha256":"{digest}","row_count":2,"file_sha256":"{digest}","file_name":"prices.csv"}}"#
         );
         let id = format!("m{}", self.n);
-        let bytes = sign(&self.keys.owner, "owner", &id, "market.import", &payload, now);
+        let bytes = sign(
+            &self.keys.owner,
+            "owner",
+            &id,
+            "market.import",
+            &payload,
+            now,
+        );
         self.drop_file(disk, Origin::Local, &format!("{id}.json"), bytes, true);
     }
 
@@ -191,7 +216,12 @@ impl Agents {
         let bytes = match self.dice.below(38) {
             0 => self.signed(&id, "portfolio.get", "{}", now),
             1 => self.signed(&id, "market.get", r#"{"symbol":"BTC-USD"}"#, now),
-            2 => self.signed(&id, "fills.list", r#"{"since":"2020-01-01T00:00:00Z"}"#, now),
+            2 => self.signed(
+                &id,
+                "fills.list",
+                r#"{"since":"2020-01-01T00:00:00Z"}"#,
+                now,
+            ),
             3..=7 => {
                 let order = order(&format!("0.0020{:04}", n % 10_000), "btc-range-long");
                 self.signed(&id, "order.submit", &order, now)
@@ -200,22 +230,50 @@ impl Agents {
             9 | 10 => {
                 // Mostly the newest, which may still be open.
                 let back = self.dice.up_to(2);
-                let order = self.accepted.iter().rev().nth(back).copied().unwrap_or(999_999);
-                self.signed(&id, "order.cancel", &format!(r#"{{"order_id":"o-{order}"}}"#), now)
+                let order = self
+                    .accepted
+                    .iter()
+                    .rev()
+                    .nth(back)
+                    .copied()
+                    .unwrap_or(999_999);
+                self.signed(
+                    &id,
+                    "order.cancel",
+                    &format!(r#"{{"order_id":"o-{order}"}}"#),
+                    now,
+                )
             }
             11 => self.signed(&id, "order.submit", r#"{"strategy":"trend"}"#, now),
-            12 => sign(&SignKey::Hmac([9; 32]), "trend-bot", &id, "portfolio.get", "{}", now),
+            12 => sign(
+                &SignKey::Hmac([9; 32]),
+                "trend-bot",
+                &id,
+                "portfolio.get",
+                "{}",
+                now,
+            ),
             13 => br#"{"no":"envelope"}"#.to_vec(),
             14 | 15 => {
                 // The same request again under another name.
                 let pick = self.dice.up_to(self.signed.len());
-                self.signed.get(pick).cloned().unwrap_or_else(|| b"{}".to_vec())
+                self.signed
+                    .get(pick)
+                    .cloned()
+                    .unwrap_or_else(|| b"{}".to_vec())
             }
             16 => {
                 // The id of another request: earlier, later or never used.
                 name = format!("again-{id}.json");
                 let taken = format!("r{}", self.dice.below(n) + 1);
-                sign(&self.keys.bot, "trend-bot", &taken, "market.get", r#"{"symbol":"BTC-USD"}"#, now)
+                sign(
+                    &self.keys.bot,
+                    "trend-bot",
+                    &taken,
+                    "market.get",
+                    r#"{"symbol":"BTC-USD"}"#,
+                    now,
+                )
             }
             17 => {
                 name = format!("no request {n}");
@@ -244,9 +302,15 @@ impl Agents {
     /// Something to be done outside.
     pub fn outgoing(&mut self, id: &str, now: Time) -> Vec<u8> {
         let (action, payload) = match self.dice.below(3) {
-            0 => ("email.send", r#"{"to":["ann@example.com"],"subject":"hello","body":"a word"}"#),
+            0 => (
+                "email.send",
+                r#"{"to":["ann@example.com"],"subject":"hello","body":"a word"}"#,
+            ),
             1 => ("health.fetch", r#"{"dataType":"steps"}"#),
-            _ => ("service.api_call", r#"{"service":"bank","endpoint":"/v1/balance","method":"GET"}"#),
+            _ => (
+                "service.api_call",
+                r#"{"service":"bank","endpoint":"/v1/balance","method":"GET"}"#,
+            ),
         };
         let bytes = sign(&self.keys.core, "core", id, action, payload, now);
         self.signed.push(bytes.clone());
@@ -267,13 +331,23 @@ impl Agents {
         }
         // Mostly the newest, which may still be open.
         let back = self.dice.up_to(2);
-        let (case, request) = self.cases.iter().rev().nth(back).unwrap_or(&self.cases[n - 1]).clone();
+        let (case, request) = self
+            .cases
+            .iter()
+            .rev()
+            .nth(back)
+            .unwrap_or(&self.cases[n - 1])
+            .clone();
         let sha256 = match self.dice.one_in(10) {
             true => "0".repeat(64),
             false => sha256_hex(request.as_bytes()),
         };
         // The proposer speaks for nobody.
-        let pick = if self.dice.one_in(10) { 0 } else { 1 + self.dice.up_to(1) };
+        let pick = if self.dice.one_in(10) {
+            0
+        } else {
+            1 + self.dice.up_to(1)
+        };
         let (name, role, key) = &self.keys.council[pick];
         let stance = ["APPROVE", "APPROVE", "REJECT", "MAYBE"][self.dice.up_to(3)];
         let payload = format!(
@@ -282,11 +356,16 @@ impl Agents {
         sign(key, name, id, "council.verdict", &payload, now)
     }
 
-    /// A task that asks to be admitted: a root, or a child of one that may be there, with honest and other claims.
+    /// A task that asks to be admitted: a root, or a child of one that may be there, with honest
+    /// and other claims.
     fn task(&mut self, id: &str, now: Time) -> Vec<u8> {
         let opens = self.trees.is_empty() || self.dice.one_in(5);
         let (root, parent) = if opens {
-            let root = if self.dice.one_in(2) { id.to_owned() } else { format!("tree-{}", self.trees.len()) };
+            let root = if self.dice.one_in(2) {
+                id.to_owned()
+            } else {
+                format!("tree-{}", self.trees.len())
+            };
             self.trees.push((root.clone(), vec![id.to_owned()]));
             (root, "null".to_owned())
         } else {
@@ -305,8 +384,12 @@ impl Agents {
             _ => String::new(),
         };
         let capability = ["plan", "search", "read", "shell"][self.dice.up_to(3)];
-        let action = ["admission.admit", "admission.admit", "admission.evaluate", "admission.check"]
-            [self.dice.up_to(3)];
+        let action = [
+            "admission.admit",
+            "admission.admit",
+            "admission.evaluate",
+            "admission.check",
+        ][self.dice.up_to(3)];
         let payload = format!(
             r#"{{"envelope":{{"tenant_id":"research","surface_id":"agents","policy_profile_id":"default","payload_kind":"task","payload":{{"of":"{id}"}},"causality":{{"root_task_id":"{root}","parent_task_id":{parent},"capability_id":"{capability}"{claim}}}}}}}"#
         );
@@ -320,7 +403,11 @@ impl Agents {
         let again = n > 0 && self.dice.one_in(3);
         let payload = if again {
             let (decision, payload) = self.decisions[self.dice.up_to(n - 1)].clone();
-            if self.dice.one_in(3) { payload.replace("because", &format!("not {decision}")) } else { payload }
+            if self.dice.one_in(3) {
+                payload.replace("because", &format!("not {decision}"))
+            } else {
+                payload
+            }
         } else {
             let what = [
                 r#""pause""#,
@@ -339,7 +426,14 @@ impl Agents {
             self.decisions.push((format!("dec-{n}"), payload.clone()));
             payload
         };
-        sign(&self.keys.hermes, "hermes", id, "control.apply", &payload, now)
+        sign(
+            &self.keys.hermes,
+            "hermes",
+            id,
+            "control.apply",
+            &payload,
+            now,
+        )
     }
 
     /// Writes a part of a file where the gate can see it.
@@ -348,7 +442,10 @@ impl Agents {
         self.drop_file(disk, Origin::Flat, name, bytes[..at].to_vec(), false);
         self.sent.last_mut().unwrap().bytes.clone_from(&bytes);
         let number = disk.number(&folder(&Origin::Flat).join(name)).unwrap();
-        self.unfinished.push(Unfinished { number, rest: bytes[at..].to_vec() });
+        self.unfinished.push(Unfinished {
+            number,
+            rest: bytes[at..].to_vec(),
+        });
     }
 
     /// Some writers finish what they began.

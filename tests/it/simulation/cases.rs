@@ -16,39 +16,62 @@ fn line_of(text: &str) -> Vec<u8> {
 }
 
 impl Life {
-    /// The payload of a line with its sealed members, as the disk has it: no fault is in the way of who checks.
+    /// The payload of a line with its sealed members, as the disk has it: no fault is in the way of
+    /// who checks.
     fn whole_payload(&self, decision: &Decision) -> Result<String, String> {
         let text = decision.payload.as_deref().unwrap_or_default();
         let mut values = Vec::new();
-        for field in decision.sealed.iter().filter(|field| field.field.starts_with('/')) {
+        for field in decision
+            .sealed
+            .iter()
+            .filter(|field| field.field.starts_with('/'))
+        {
             let file = self.disk.get(&home::sealed::path_of(&field.sd));
-            let disclosure = file.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
+            let disclosure = file
+                .and_then(|bytes| String::from_utf8(bytes).ok())
+                .unwrap_or_default();
             let opened = Disclosure::open(&disclosure, &field.sd)
                 .map_err(|error| format!("the disclosure of {}: {error}", field.field))?;
             values.push((field, opened.value));
         }
-        let values: Vec<_> = values.iter().map(|(field, value)| (*field, Some(value.as_str()))).collect();
+        let values: Vec<_> = values
+            .iter()
+            .map(|(field, value)| (*field, Some(value.as_str())))
+            .collect();
         sealed::put_back(text, &values).ok_or_else(|| "its sealed members have no place".to_owned())
     }
 
-    /// No case is decided twice, every accepted verdict counts in its case, and all files of cases are what their lines
-    /// say.
+    /// No case is decided twice, every accepted verdict counts in its case, and all files of cases
+    /// are what their lines say.
     pub(super) fn cases_stand(&self) -> Result<(), String> {
         let mut opened: BTreeMap<String, u64> = BTreeMap::new();
         let mut accepted: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-        for (seq, decision) in self.reader.decisions.iter().filter(|(_, decision)| decision.is_on_a_case()) {
+        for (seq, decision) in self
+            .reader
+            .decisions
+            .iter()
+            .filter(|(_, decision)| decision.is_on_a_case())
+        {
             // With what is sealed in it: roles need all of it.
-            let payload = self.whole_payload(decision).map_err(|error| format!("line {seq}: {error}"))?;
+            let payload = self
+                .whole_payload(decision)
+                .map_err(|error| format!("line {seq}: {error}"))?;
             let said: Value =
                 serde_json::from_str(&payload).map_err(|error| format!("line {seq}: {error}"))?;
             let case = said["request_id"].as_str().unwrap_or_default().to_owned();
             let dir = Path::new("council/cases").join(&case);
             let path = if decision.opens_a_case() {
                 let before = opened.insert(case.clone(), *seq);
-                ensure!(before.is_none(), "{case} is opened in lines {before:?} and {seq}");
+                ensure!(
+                    before.is_none(),
+                    "{case} is opened in lines {before:?} and {seq}"
+                );
                 dir.join("request.json")
             } else {
-                ensure!(opened.contains_key(&case), "line {seq} is a verdict in {case}, which nobody opened");
+                ensure!(
+                    opened.contains_key(&case),
+                    "line {seq} is a verdict in {case}, which nobody opened"
+                );
                 accepted.entry(case).or_default().push(*seq);
                 let role = said["verdict"]["role"].as_str().unwrap_or_default();
                 let role = spoolgate_home::cases::file_name_of(role);
@@ -63,7 +86,10 @@ impl Life {
         let mut decided: BTreeSet<&str> = BTreeSet::new();
         for (seq, ruling) in &self.reader.rulings {
             let case = ruling.request_id.as_str();
-            ensure!(decided.insert(case), "{case} is decided twice, the second time in line {seq}");
+            ensure!(
+                decided.insert(case),
+                "{case} is decided twice, the second time in line {seq}"
+            );
             ensure!(
                 opened.get(case) == Some(&ruling.request_line),
                 "line {seq} decides {case}, which is not open"
@@ -82,13 +108,26 @@ impl Life {
                 (dir.join("decision.json"), &decision),
                 (dir.join("record.json"), &record),
             ] {
-                ensure!(self.disk.holds(&path, bytes), "{} is not that of line {seq}", path.display());
+                ensure!(
+                    self.disk.holds(&path, bytes),
+                    "{} is not that of line {seq}",
+                    path.display()
+                );
             }
         }
         for (path, bytes) in &self.seen_rulings {
-            let of_line = self.reader.rulings.values().find(|ruling| ruling.answer == *path);
-            let decision = of_line.and_then(|ruling| ruling.decision.as_ref()).map(|raw| line_of(raw.get()));
-            ensure!(decision.as_ref() == Some(bytes), "{path} was seen, and no line says so");
+            let of_line = self
+                .reader
+                .rulings
+                .values()
+                .find(|ruling| ruling.answer == *path);
+            let decision = of_line
+                .and_then(|ruling| ruling.decision.as_ref())
+                .map(|raw| line_of(raw.get()));
+            ensure!(
+                decision.as_ref() == Some(bytes),
+                "{path} was seen, and no line says so"
+            );
         }
         Ok(())
     }

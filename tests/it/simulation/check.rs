@@ -41,7 +41,11 @@ impl Life {
         self.trees_stand()?;
         self.control_stands(home)?;
         for (path, bytes) in &self.reader.named {
-            ensure!(self.disk.holds(path, bytes), "{} is no longer what lines name", path.display());
+            ensure!(
+                self.disk.holds(path, bytes),
+                "{} is no longer what lines name",
+                path.display()
+            );
         }
         if self.dice.one_in(40) {
             self.recovery_is_idempotent()?;
@@ -56,7 +60,10 @@ impl Life {
     pub(super) fn seen_answers_are_sealed(&self) -> Result<(), String> {
         for (path, versions) in &self.seen {
             for (bytes, seq) in versions {
-                let line = seq.parse().ok().and_then(|seq: u64| self.reader.answers.get(&seq));
+                let line = seq
+                    .parse()
+                    .ok()
+                    .and_then(|seq: u64| self.reader.answers.get(&seq));
                 ensure!(
                     line == Some(bytes),
                     "{path} was seen as the answer of line {seq}, {}, whose answer is {:?}",
@@ -94,7 +101,9 @@ impl Life {
                     "line {seq} replays {original}, {source} {id} is {known:?}"
                 );
             } else if !stands_aside && let Some(before) = first.insert((source, id), *seq) {
-                return Err(format!("{source} {id} is decided in lines {before} and {seq}"));
+                return Err(format!(
+                    "{source} {id} is decided in lines {before} and {seq}"
+                ));
             }
         }
         Ok(())
@@ -110,7 +119,12 @@ impl Life {
         for name in self.disk.names_in("spool/work") {
             if let Some(claim) = ClaimName::parse(OsStr::new(&name)) {
                 let again = !claims.insert((claim.origin.label(), claim.file.clone()));
-                ensure!(!again, "two claims of {} {}", claim.origin.label(), claim.file);
+                ensure!(
+                    !again,
+                    "two claims of {} {}",
+                    claim.origin.label(),
+                    claim.file
+                );
             }
         }
         let mut lines: BTreeMap<(&str, &str), u64> = BTreeMap::new();
@@ -118,7 +132,12 @@ impl Life {
             *lines.entry((&decision.spool, &decision.file)).or_default() += 1;
         }
         // The claim of a command stays until what it waits for is answered.
-        for decision in self.reader.decisions.values().filter(|line| line.spool == Origin::Local.label()) {
+        for decision in self
+            .reader
+            .decisions
+            .values()
+            .filter(|line| line.spool == Origin::Local.label())
+        {
             let begun = decision.metadata.replay_of.or(decision.id.parse().ok());
             let waits = begun.is_some_and(|line| self.is_open(line));
             if waits && claims.contains(&(decision.spool.clone(), decision.file.clone())) {
@@ -132,7 +151,10 @@ impl Life {
                 .disk
                 .number(&spoolgate_host::spool::scan::folder(&sent.origin).join(&sent.name))
                 .is_some();
-            let lines = lines.get(&(spool.as_str(), known_as.as_str())).copied().unwrap_or(0);
+            let lines = lines
+                .get(&(spool.as_str(), known_as.as_str()))
+                .copied()
+                .unwrap_or(0);
             let begun = claims.contains(&(spool, known_as));
             let places = u64::from(waits) + u64::from(begun) + lines;
             ensure!(
@@ -141,8 +163,8 @@ impl Life {
                 sent.origin.label(),
                 sent.name
             );
-            // Where a sync of the log does not make a rename durable, a decided file can come back from a power
-            // cut, and is answered again.
+            // Where a sync of the log does not make a rename durable, a decided file can come back
+            // from a power cut, and is answered again.
             let may_come_back = self.medium == Medium::Strict && sent.may_return;
             ensure!(
                 places <= 1 || may_come_back,
@@ -173,22 +195,34 @@ impl Life {
             let path = Path::new("spool").join(answer);
             ensure!(
                 self.disk.holds(&path, &self.reader.answers[&seq]),
-                "{answer} is not the answer of line {seq} (answers are said to be durable up to {:?}): {:?}",
+                "{answer} is not the answer of line {seq} (answers are said to be durable up to \
+                    {:?}): {:?}",
                 self.reader.published,
-                self.disk.get(&path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+                self.disk
+                    .get(&path)
+                    .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
             );
         }
         // A command that was not told, and waits still, is told now.
-        let decided = self.reader.decisions.iter().map(|(seq, decision)| (seq, decision.answer.as_str()));
+        let decided = self
+            .reader
+            .decisions
+            .iter()
+            .map(|(seq, decision)| (seq, decision.answer.as_str()));
         let ended = self.reader.responses.values();
-        let ended = ended.flat_map(|(seq, response)| response.answers().map(move |place| (seq, place)));
+        let ended =
+            ended.flat_map(|(seq, response)| response.answers().map(move |place| (seq, place)));
         for (seq, place) in decided.chain(ended).filter(|_| !self.power_was_cut) {
-            if let (Some(name), Some(answer)) =
-                (place.strip_prefix("local/out/"), self.reader.answers.get(seq))
-                && !self.collected.contains(name)
+            if let (Some(name), Some(answer)) = (
+                place.strip_prefix("local/out/"),
+                self.reader.answers.get(seq),
+            ) && !self.collected.contains(name)
             {
                 let path = Path::new("spool/local/out").join(name);
-                ensure!(self.disk.holds(&path, answer), "the command that asked {name} hears nothing");
+                ensure!(
+                    self.disk.holds(&path, answer),
+                    "the command that asked {name} hears nothing"
+                );
             }
         }
         Ok(())
@@ -199,11 +233,17 @@ impl Life {
         let fork = Arc::new(self.disk.fork());
         let before = fork.files();
         let store = Store::in_memory().map_err(|error| error.to_string())?;
-        let again = self.open_on(&fork, store).map_err(|error| format!("recovering again: {error}"))?;
+        let again = self
+            .open_on(&fork, store)
+            .map_err(|error| format!("recovering again: {error}"))?;
         drop(again);
         let after = fork.files();
         for (path, bytes) in &before {
-            ensure!(after.get(path) == Some(bytes), "recovering again changed {}", path.display());
+            ensure!(
+                after.get(path) == Some(bytes),
+                "recovering again changed {}",
+                path.display()
+            );
         }
         let more = after.keys().find(|path| !before.contains_key(*path));
         ensure!(more.is_none(), "recovering again made {more:?}");
@@ -214,8 +254,13 @@ impl Life {
     pub(super) fn state_follows_from_the_ledger(&self, home: &Home) -> Result<(), String> {
         let fork = Arc::new(self.disk.fork());
         let store = Store::in_memory().map_err(|error| error.to_string())?;
-        let again = self.open_on(&fork, store).map_err(|error| format!("from the first line: {error}"))?;
-        ensure!(again.state() == home.state(), "the state is not what the ledger says");
+        let again = self
+            .open_on(&fork, store)
+            .map_err(|error| format!("from the first line: {error}"))?;
+        ensure!(
+            again.state() == home.state(),
+            "the state is not what the ledger says"
+        );
         let (there, made) = (home.store().dump(), again.store().dump());
         ensure!(
             there.map_err(|e| e.to_string())? == made.map_err(|e| e.to_string())?,
@@ -242,29 +287,54 @@ impl Life {
                 .filter(|(_, decision)| Life::is_line_of(decision, sent, &known_as))
                 .map(|(seq, decision)| (*seq, decision))
                 .collect();
-            ensure!(!lines.is_empty() || sent.may_be_lost, "{} has no line", sent.name);
+            ensure!(
+                !lines.is_empty() || sent.may_be_lost,
+                "{} has no line",
+                sent.name
+            );
             let once = self.medium == Medium::Journal || !sent.may_return;
-            ensure!(lines.len() <= 1 || !once, "{} has {} lines", sent.name, lines.len());
+            ensure!(
+                lines.len() <= 1 || !once,
+                "{} has {} lines",
+                sent.name,
+                lines.len()
+            );
             if sent.durable {
                 let hash = sha256_hex(&sent.bytes);
                 for (seq, decision) in lines {
                     // What is given up, or has no good name, is not read.
                     ensure!(
-                        decision.file_sha256.as_ref() == Some(&hash) || decision.file_sha256.is_none(),
+                        decision.file_sha256.as_ref() == Some(&hash)
+                            || decision.file_sha256.is_none(),
                         "line {seq} is about other bytes than {}",
                         sent.name
                     );
                 }
             }
         }
-        let rulings = self.reader.rulings.values().map(|ruling| ruling.answer.as_str());
-        let answers = self.reader.decisions.values().map(|decision| decision.answer.as_str());
-        let ended = self.reader.responses.values().flat_map(|(_, response)| response.answers());
+        let rulings = self
+            .reader
+            .rulings
+            .values()
+            .map(|ruling| ruling.answer.as_str());
+        let answers = self
+            .reader
+            .decisions
+            .values()
+            .map(|decision| decision.answer.as_str());
+        let ended = self
+            .reader
+            .responses
+            .values()
+            .flat_map(|(_, response)| response.answers());
         let expected: BTreeSet<&str> = answers.chain(rulings).chain(ended).collect();
         for dir in ["out", "out/solo"] {
             for name in self.disk.names_in(&format!("spool/{dir}")) {
                 let answer = format!("{dir}/{name}");
-                ensure!(expected.contains(answer.as_str()), "spool/{answer} answers nothing");
+                ensure!(
+                    expected.contains(answer.as_str()),
+                    "spool/{answer} answers nothing"
+                );
             }
         }
         Ok(())
@@ -274,9 +344,15 @@ impl Life {
         for (seq, decision) in &self.reader.decisions {
             let Some(kept) = &decision.kept else { continue };
             let sent = self.agents.sent.iter().find(|sent| {
-                Life::is_line_of(decision, sent, &FileName::of(OsStr::new(&sent.name)).known_as)
+                Life::is_line_of(
+                    decision,
+                    sent,
+                    &FileName::of(OsStr::new(&sent.name)).known_as,
+                )
             });
-            let Some(sent) = sent.filter(|sent| sent.durable) else { continue };
+            let Some(sent) = sent.filter(|sent| sent.durable) else {
+                continue;
+            };
             if self.medium == Medium::Strict && sent.may_return {
                 continue;
             }

@@ -16,12 +16,16 @@ pub struct SimClock {
 impl SimClock {
     /// Standing at `now`.
     pub fn at(now: Time) -> SimClock {
-        SimClock { wall_ms: AtomicI64::new(now.ms()), monotonic_ms: AtomicU64::new(0) }
+        SimClock {
+            wall_ms: AtomicI64::new(now.ms()),
+            monotonic_ms: AtomicU64::new(0),
+        }
     }
 
     /// Lets time pass.
     pub fn pass(&self, ms: u64) {
-        self.wall_ms.fetch_add(i64::try_from(ms).unwrap(), Ordering::SeqCst);
+        self.wall_ms
+            .fetch_add(i64::try_from(ms).unwrap(), Ordering::SeqCst);
         self.monotonic_ms.fetch_add(ms, Ordering::SeqCst);
     }
 

@@ -5,14 +5,23 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use spoolgate_ledger::disk::{Access, DirStream, Disk, Entry, FileId, Kind, LogFile, Mode, ReadFile, Stat};
+use spoolgate_ledger::disk::{
+    Access, DirStream, Disk, Entry, FileId, Kind, LogFile, Mode, ReadFile, Stat,
+};
 
 use super::disk::{EEXIST, EIO, Inode, Lie, Medium, NameOp, SimDisk, World, error};
 
 fn stat_of(number: u64, inode: &Inode) -> Stat {
     Stat {
-        kind: if inode.directory { Kind::Directory } else { Kind::File },
-        id: FileId { device: 1, inode: number },
+        kind: if inode.directory {
+            Kind::Directory
+        } else {
+            Kind::File
+        },
+        id: FileId {
+            device: 1,
+            inode: number,
+        },
         links: 1,
         size: inode.seen.len() as u64,
         modified_ns: inode.modified,
@@ -32,20 +41,36 @@ impl Disk for SimDisk {
                 break;
             }
             if path.parent() == Some(dir) && path != dir {
-                let kind = if world.inode(*number).directory { Kind::Directory } else { Kind::File };
+                let kind = if world.inode(*number).directory {
+                    Kind::Directory
+                } else {
+                    Kind::File
+                };
                 entries.push((path.file_name().unwrap().to_owned(), kind));
             }
         }
         // In no order that anybody may count on.
-        let turn = if entries.is_empty() { 0 } else { world.dice.up_to(entries.len() - 1) };
+        let turn = if entries.is_empty() {
+            0
+        } else {
+            world.dice.up_to(entries.len() - 1)
+        };
         entries.rotate_left(turn);
-        Ok(Box::new(entries.into_iter().map(|(name, kind)| Ok(Entry { name, kind: Some(kind) }))))
+        Ok(Box::new(entries.into_iter().map(|(name, kind)| {
+            Ok(Entry {
+                name,
+                kind: Some(kind),
+            })
+        })))
     }
 
     fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
         let mut world = self.world();
         world.reads("stat", path)?;
-        Ok(world.inode_of(path).ok().map(|number| stat_of(number, world.inode(number))))
+        Ok(world
+            .inode_of(path)
+            .ok()
+            .map(|number| stat_of(number, world.inode(number))))
     }
 
     fn read(&self, path: &Path, limit: usize) -> io::Result<ReadFile> {
@@ -54,7 +79,10 @@ impl Disk for SimDisk {
         let number = world.inode_of(path)?;
         let inode = world.inode(number);
         let end = inode.seen.len().min(limit.saturating_add(1));
-        Ok(ReadFile { stat: stat_of(number, inode), bytes: inode.seen[..end].to_vec() })
+        Ok(ReadFile {
+            stat: stat_of(number, inode),
+            bytes: inode.seen[..end].to_vec(),
+        })
     }
 
     fn read_from_medium(&self, path: &Path, limit: usize) -> io::Result<ReadFile> {
@@ -72,7 +100,11 @@ impl Disk for SimDisk {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.world().changes_names("rename", from, |world| {
             let inode = world.inode_of(from)?;
-            world.push(NameOp::Rename { from: from.to_owned(), to: to.to_owned(), inode });
+            world.push(NameOp::Rename {
+                from: from.to_owned(),
+                to: to.to_owned(),
+                inode,
+            });
             Ok(())
         })
     }
@@ -83,7 +115,11 @@ impl Disk for SimDisk {
             if world.names.contains_key(to) {
                 return Err(error(EEXIST));
             }
-            world.push(NameOp::Rename { from: from.to_owned(), to: to.to_owned(), inode });
+            world.push(NameOp::Rename {
+                from: from.to_owned(),
+                to: to.to_owned(),
+                inode,
+            });
             Ok(())
         })
     }
@@ -91,7 +127,10 @@ impl Disk for SimDisk {
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.world().changes_names("remove", path, |world| {
             let inode = world.inode_of(path)?;
-            world.push(NameOp::Unlink { path: path.to_owned(), inode });
+            world.push(NameOp::Unlink {
+                path: path.to_owned(),
+                inode,
+            });
             Ok(())
         })
     }
@@ -100,7 +139,10 @@ impl Disk for SimDisk {
         let mut world = self.world();
         if let Ok(inode) = world.inode_of(path) {
             world.changes_names("unlink", path, |world| {
-                world.push(NameOp::Unlink { path: path.to_owned(), inode });
+                world.push(NameOp::Unlink {
+                    path: path.to_owned(),
+                    inode,
+                });
                 Ok(())
             })?;
         }
@@ -110,11 +152,18 @@ impl Disk for SimDisk {
                 world.inode_of(dir)?;
             }
             number = world.make(false);
-            world.push(NameOp::Link { path: path.to_owned(), inode: number });
+            world.push(NameOp::Link {
+                path: path.to_owned(),
+                inode: number,
+            });
             Ok(())
         })?;
         world.append("write", path, number, bytes)?;
-        if durable { world.sync("fsync", path, number, Lie::SyncFile) } else { Ok(()) }
+        if durable {
+            world.sync("fsync", path, number, Lie::SyncFile)
+        } else {
+            Ok(())
+        }
     }
 
     fn write_again(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -144,7 +193,10 @@ impl Disk for SimDisk {
                 return Ok(());
             }
             let inode = world.make(true);
-            world.push(NameOp::Link { path: path.to_owned(), inode });
+            world.push(NameOp::Link {
+                path: path.to_owned(),
+                inode,
+            });
             Ok(())
         })
     }
@@ -162,8 +214,12 @@ impl Disk for SimDisk {
         let dying = world.call("sync_fs", dir)?;
         if world.fails() {
             // Some page of some file could not be written.
-            let dirty: Vec<u64> =
-                world.inodes.iter().filter(|(_, inode)| !inode.dirty.is_empty()).map(|(n, _)| *n).collect();
+            let dirty: Vec<u64> = world
+                .inodes
+                .iter()
+                .filter(|(_, inode)| !inode.dirty.is_empty())
+                .map(|(n, _)| *n)
+                .collect();
             for number in dirty {
                 if world.dice.one_in(2) {
                     world.inode_mut(number).dirty.clear();
@@ -175,14 +231,22 @@ impl Disk for SimDisk {
             world.inodes.values_mut().for_each(Inode::flush);
             world.commit_names(|_| true);
         }
-        if dying.is_some() { Err(error(EIO)) } else { Ok(()) }
+        if dying.is_some() {
+            Err(error(EIO))
+        } else {
+            Ok(())
+        }
     }
 
     fn open_log(&self, path: &Path, _access: Access) -> io::Result<Box<dyn LogFile>> {
         let mut world = self.world();
         world.reads("open_log", path)?;
         let number = world.inode_of(path)?;
-        Ok(Box::new(SimLog { world: Arc::clone(&self.world), number, path: path.to_owned() }))
+        Ok(Box::new(SimLog {
+            world: Arc::clone(&self.world),
+            number,
+            path: path.to_owned(),
+        }))
     }
 }
 
@@ -200,7 +264,10 @@ impl LogFile for SimLog {
     }
 
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        self.world.lock().unwrap().append("append", &self.path, self.number, bytes)
+        self.world
+            .lock()
+            .unwrap()
+            .append("append", &self.path, self.number, bytes)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -214,14 +281,19 @@ impl LogFile for SimLog {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.world.lock().unwrap().sync("sync_data", &self.path, self.number, Lie::SyncData)
+        self.world
+            .lock()
+            .unwrap()
+            .sync("sync_data", &self.path, self.number, Lie::SyncData)
     }
 
     fn drop_cache(&self, from: u64) -> io::Result<()> {
         let mut world = self.world.lock().unwrap();
         world.reads("drop_cache", &self.path)?;
         if world.lie != Some(Lie::DropCache) {
-            world.inode_mut(self.number).drop_cache(usize::try_from(from).unwrap());
+            world
+                .inode_mut(self.number)
+                .drop_cache(usize::try_from(from).unwrap());
         }
         Ok(())
     }

@@ -1,17 +1,17 @@
 //! A disk that keeps apart what processes see and what is on the medium.
 //!
-//! Contents: bytes written are seen at once and are on the medium after a sync of their file. A power cut
-//! keeps any part of the others: nothing, everything, a prefix, single sectors, or only the length with
-//! zeros in it. A failed sync drops the pages: they are still seen, never again written, and gone once the
-//! cache is dropped (Rebello et al., ATC'20).
+//! Contents: bytes written are seen at once and are on the medium after a sync of their file. A
+//! power cut keeps any part of the others: nothing, everything, a prefix, single sectors, or only
+//! the length with zeros in it. A failed sync drops the pages: they are still seen, never again
+//! written, and gone once the cache is dropped (Rebello et al., ATC'20).
 //!
-//! Names: links, renames and unlinks are seen at once. On a [`Medium::Journal`] (ext4) the sync of any file
-//! makes all earlier ones durable, and a power cut keeps a prefix of the others. On a [`Medium::Strict`] one
-//! only a sync of a folder or of the file system does, and a power cut keeps any subset in which what
-//! depends on another operation has that one too.
+//! Names: links, renames and unlinks are seen at once. On a [`Medium::Journal`] (ext4) the sync of
+//! any file makes all earlier ones durable, and a power cut keeps a prefix of the others. On a
+//! [`Medium::Strict`] one only a sync of a folder or of the file system does, and a power cut keeps
+//! any subset in which what depends on another operation has that one too.
 //!
-//! Every call counts. The process can be made to die at any of them, before, in the middle of or after what
-//! it does, and any can be made to fail.
+//! Every call counts. The process can be made to die at any of them, before, in the middle of or
+//! after what it does, and any can be made to fail.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -42,7 +42,8 @@ pub enum Medium {
     Strict,
 }
 
-/// A promise that the disk breaks: each must be noticed by the simulation, or it would prove nothing.
+/// A promise that the disk breaks: each must be noticed by the simulation, or it would prove
+/// nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
     /// Syncing the log's data says OK and does nothing.
@@ -90,8 +91,8 @@ impl Inode {
         }
     }
 
-    /// What a read from the medium gives while the machine runs: its bytes, what is dirty, and zeros where
-    /// pages were dropped, since the length is still the one in memory.
+    /// What a read from the medium gives while the machine runs: its bytes, what is dirty, and
+    /// zeros where pages were dropped, since the length is still the one in memory.
     pub(super) fn drop_cache(&mut self, from: usize) {
         let mut now = self.medium.clone();
         now.resize(self.seen.len(), 0);
@@ -103,8 +104,8 @@ impl Inode {
         self.seen = now;
     }
 
-    /// Any part of what is dirty survives, but only what was written before operation `until` on names: a
-    /// journal commits the new length of a file behind all that was done before.
+    /// Any part of what is dirty survives, but only what was written before operation `until` on
+    /// names: a journal commits the new length of a file behind all that was done before.
     fn power_cut(&mut self, dice: &mut Dice, until: u64) {
         for (range, after) in std::mem::take(&mut self.dirty) {
             if range.is_empty() || after > until {
@@ -124,7 +125,8 @@ impl Inode {
                     let mut kept = Vec::new();
                     let mut at = 0;
                     while at < bytes.len() {
-                        let end = (((range.start + at) / 512 + 1) * 512 - range.start).min(bytes.len());
+                        let end =
+                            (((range.start + at) / 512 + 1) * 512 - range.start).min(bytes.len());
                         if dice.one_in(2) {
                             kept.push((at, end));
                         }
@@ -147,9 +149,19 @@ impl Inode {
 /// An operation on names that is not on the medium yet.
 #[derive(Clone, Debug)]
 pub(super) enum NameOp {
-    Link { path: PathBuf, inode: u64 },
-    Unlink { path: PathBuf, inode: u64 },
-    Rename { from: PathBuf, to: PathBuf, inode: u64 },
+    Link {
+        path: PathBuf,
+        inode: u64,
+    },
+    Unlink {
+        path: PathBuf,
+        inode: u64,
+    },
+    Rename {
+        from: PathBuf,
+        to: PathBuf,
+        inode: u64,
+    },
 }
 
 impl NameOp {
@@ -177,9 +189,9 @@ impl NameOp {
 
     fn inode(&self) -> u64 {
         match self {
-            NameOp::Link { inode, .. } | NameOp::Unlink { inode, .. } | NameOp::Rename { inode, .. } => {
-                *inode
-            }
+            NameOp::Link { inode, .. }
+            | NameOp::Unlink { inode, .. }
+            | NameOp::Rename { inode, .. } => *inode,
         }
     }
 
@@ -195,7 +207,8 @@ impl NameOp {
         };
         self.inode() == earlier.inode()
             || self.paths().iter().any(|path| {
-                earlier.paths().contains(path) || made.is_some_and(|made| path.parent() == Some(made))
+                earlier.paths().contains(path)
+                    || made.is_some_and(|made| path.parent() == Some(made))
             })
     }
 }
@@ -254,14 +267,20 @@ impl World {
             return Err(error(EIO));
         }
         self.calls += 1;
-        for byte in verb.bytes().chain(path.as_os_str().as_encoded_bytes().iter().copied()) {
+        for byte in verb
+            .bytes()
+            .chain(path.as_os_str().as_encoded_bytes().iter().copied())
+        {
             self.trace = (self.trace ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
         if let Some(story) = &mut self.story {
             story.push(format!("{:4} {verb} {}", self.calls, path.display()));
         }
         self.fails_now = false;
-        if let Some((.., next)) = self.next.take_if(|(next, at, _)| *next == verb && path.starts_with(at)) {
+        if let Some((.., next)) = self
+            .next
+            .take_if(|(next, at, _)| *next == verb && path.starts_with(at))
+        {
             self.fails_now = next == Next::Fails;
             self.dead = next == Next::Dies;
             if self.dead {
@@ -270,16 +289,26 @@ impl World {
         }
         if self.dies_at == Some(self.calls) {
             self.dead = true;
-            let dying = if self.dice.one_in(2) { Dying::Before } else { Dying::After };
+            let dying = if self.dice.one_in(2) {
+                Dying::Before
+            } else {
+                Dying::After
+            };
             self.tell(|| format!("     the process dies {dying:?}"));
-            return if dying == Dying::Before { Err(error(EIO)) } else { Ok(Some(dying)) };
+            return if dying == Dying::Before {
+                Err(error(EIO))
+            } else {
+                Ok(Some(dying))
+            };
         }
         Ok(None)
     }
 
     pub(super) fn fails(&mut self) -> bool {
         let fails = self.fails_now
-            || self.fault.is_some_and(|fault| self.calls >= fault.at && self.calls - fault.at < fault.count);
+            || self
+                .fault
+                .is_some_and(|fault| self.calls >= fault.at && self.calls - fault.at < fault.count);
         if fails {
             self.has_failed = true;
             self.tell(|| "     which fails".to_owned());
@@ -319,7 +348,11 @@ impl World {
             return Err(error(if self.dice.one_in(2) { EIO } else { ENOSPC }));
         }
         change(self)?;
-        if dying.is_some() { Err(error(EIO)) } else { Ok(()) }
+        if dying.is_some() {
+            Err(error(EIO))
+        } else {
+            Ok(())
+        }
     }
 
     pub(super) fn push(&mut self, op: NameOp) {
@@ -354,7 +387,13 @@ impl World {
     }
 
     /// Appends what fits, or a part of it if the process dies or the call fails meanwhile.
-    pub(super) fn append(&mut self, verb: &str, path: &Path, number: u64, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn append(
+        &mut self,
+        verb: &str,
+        path: &Path,
+        number: u64,
+        bytes: &[u8],
+    ) -> io::Result<()> {
         let dying = self.call(verb, path)?;
         let failing = self.fails();
         let mut length = bytes.len();
@@ -381,7 +420,13 @@ impl World {
         }
     }
 
-    pub(super) fn sync(&mut self, verb: &str, path: &Path, number: u64, lie: Lie) -> io::Result<()> {
+    pub(super) fn sync(
+        &mut self,
+        verb: &str,
+        path: &Path,
+        number: u64,
+        lie: Lie,
+    ) -> io::Result<()> {
         let dying = self.call(verb, path)?;
         if self.fails() {
             // The pages count as clean from now on, and are on the medium nowhere.
@@ -394,7 +439,11 @@ impl World {
                 self.commit_names(|_| true);
             }
         }
-        if dying.is_some() { Err(error(EIO)) } else { Ok(()) }
+        if dying.is_some() {
+            Err(error(EIO))
+        } else {
+            Ok(())
+        }
     }
 
     /// Makes these operations durable, and all that they need.
@@ -437,8 +486,11 @@ impl World {
         let mut dropped: Vec<NameOp> = Vec::new();
         let mut closed_dirs: BTreeSet<PathBuf> = BTreeSet::new();
         for (n, op) in pending.into_iter().enumerate() {
-            let dirs: Vec<PathBuf> =
-                op.paths().iter().map(|path| path.parent().unwrap_or(Path::new("")).to_owned()).collect();
+            let dirs: Vec<PathBuf> = op
+                .paths()
+                .iter()
+                .map(|path| path.parent().unwrap_or(Path::new("")).to_owned())
+                .collect();
             let keep = match choice {
                 0 => false,
                 1 => true,
@@ -496,7 +548,9 @@ impl SimDisk {
             changes: 0,
             clock,
         };
-        SimDisk { world: Arc::new(Mutex::new(world)) }
+        SimDisk {
+            world: Arc::new(Mutex::new(world)),
+        }
     }
 
     /// Keeps every call from now on in words.
@@ -517,7 +571,9 @@ impl SimDisk {
     pub fn fork(&self) -> SimDisk {
         let mut world = self.world().clone();
         (world.dies_at, world.dead, world.fault, world.room) = (None, false, None, None);
-        SimDisk { world: Arc::new(Mutex::new(world)) }
+        SimDisk {
+            world: Arc::new(Mutex::new(world)),
+        }
     }
 
     /// A process starts. It dies at its call number `dies_at`, and calls fail as `fault` says.
@@ -525,11 +581,18 @@ impl SimDisk {
         let mut world = self.world();
         // What no name leads to any more, now or after a power cut, nobody holds open either.
         let pending = world.pending.iter().map(NameOp::inode);
-        let there: BTreeSet<u64> =
-            world.names.values().chain(world.medium.values()).copied().chain(pending).collect();
+        let there: BTreeSet<u64> = world
+            .names
+            .values()
+            .chain(world.medium.values())
+            .copied()
+            .chain(pending)
+            .collect();
         world.inodes.retain(|number, _| there.contains(number));
         (world.calls, world.dead) = (0, false);
-        world.tell(|| format!("---- a process starts: dies at {dies_at:?}, {fault:?}, room {room:?}"));
+        world.tell(|| {
+            format!("---- a process starts: dies at {dies_at:?}, {fault:?}, room {room:?}")
+        });
         (world.dies_at, world.fault, world.room) = (dies_at, fault, room);
     }
 
@@ -582,7 +645,10 @@ impl SimDisk {
         if durable {
             inode.flush();
         }
-        world.push(NameOp::Link { path: path.to_owned(), inode: number });
+        world.push(NameOp::Link {
+            path: path.to_owned(),
+            inode: number,
+        });
         if durable {
             let journal = world.medium_kind == Medium::Journal;
             world.commit_names(|op| journal || op.inode() == number);
@@ -594,7 +660,10 @@ impl SimDisk {
         let mut world = self.world();
         let number = world.inode_of(path).ok()?;
         let bytes = world.inode(number).seen.clone();
-        world.push(NameOp::Unlink { path: path.to_owned(), inode: number });
+        world.push(NameOp::Unlink {
+            path: path.to_owned(),
+            inode: number,
+        });
         Some(bytes)
     }
 
@@ -603,12 +672,15 @@ impl SimDisk {
         self.world().inode_of(path).ok()
     }
 
-    /// Another process writes on at the end of a file that it holds open, whatever its name is by now.
+    /// Another process writes on at the end of a file that it holds open, whatever its name is by
+    /// now.
     pub fn write_on(&self, number: u64, bytes: &[u8]) {
         let mut world = self.world();
         world.changes += 1;
         let (now, ops) = (world.now(), world.ops);
-        let Some(inode) = world.inodes.get_mut(&number) else { return };
+        let Some(inode) = world.inodes.get_mut(&number) else {
+            return;
+        };
         let start = inode.seen.len();
         inode.seen.extend_from_slice(bytes);
         inode.dirty.push((start..start + bytes.len(), ops));
@@ -632,7 +704,9 @@ impl SimDisk {
     /// Whether a file holds exactly these bytes.
     pub fn holds(&self, path: &Path, bytes: &[u8]) -> bool {
         let world = self.world();
-        world.inode_of(path).is_ok_and(|number| world.inode(number).seen == bytes)
+        world
+            .inode_of(path)
+            .is_ok_and(|number| world.inode(number).seen == bytes)
     }
 
     /// Files right below a folder, with `see` of each.
@@ -659,7 +733,12 @@ impl SimDisk {
     /// All files, as processes see them.
     pub fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let world = self.world();
-        let files = world.names.iter().filter(|(_, number)| !world.inode(**number).directory);
-        files.map(|(path, number)| (path.clone(), world.inode(*number).seen.clone())).collect()
+        let files = world
+            .names
+            .iter()
+            .filter(|(_, number)| !world.inode(**number).directory);
+        files
+            .map(|(path, number)| (path.clone(), world.inode(*number).seen.clone()))
+            .collect()
     }
 }

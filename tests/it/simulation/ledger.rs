@@ -1,5 +1,5 @@
-//! The ledger as an outsider reads it: lines, hashes, seals and nothing of the gate's own scanning. Reads on
-//! from where it was and insists that what it read before is still there.
+//! The ledger as an outsider reads it: lines, hashes, seals and nothing of the gate's own scanning.
+//! Reads on from where it was and insists that what it read before is still there.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,10 @@ pub struct Reader {
 }
 
 fn leaf(line: &[u8]) -> String {
-    hex(&Sha256::new().chain_update([0]).chain_update(line).finalize())
+    hex(&Sha256::new()
+        .chain_update([0])
+        .chain_update(line)
+        .finalize())
 }
 
 struct Read {
@@ -71,9 +74,13 @@ impl Reader {
             }
             let known = self.segments[n].len();
             if bytes.get(..known) != Some(&self.segments[n][..]) {
-                return Err(format!("{name}: sealed lines are no longer there or were changed"));
+                return Err(format!(
+                    "{name}: sealed lines are no longer there or were changed"
+                ));
             }
-            let sealed = self.segment(disk, &bytes[known..]).map_err(|why| format!("{name}: {why}"))?;
+            let sealed = self
+                .segment(disk, &bytes[known..])
+                .map_err(|why| format!("{name}: {why}"))?;
             if sealed > 0 && n + 1 < self.segments.len() {
                 return Err(format!("{name} grew though there is a later segment"));
             }
@@ -85,8 +92,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Takes the sealed batches at the start of `bytes` and says how long they are. What follows never
-    /// happened.
+    /// Takes the sealed batches at the start of `bytes` and says how long they are. What follows
+    /// never happened.
     fn segment(&mut self, disk: &SimDisk, bytes: &[u8]) -> Result<usize, String> {
         let mut sealed = 0;
         let mut at = 0;
@@ -100,14 +107,20 @@ impl Reader {
                 self.lines + batch.len() as u64,
                 self.batch
             );
-            let Some(rest) =
-                std::str::from_utf8(line).ok().and_then(|text| text.strip_prefix(start.as_str()))
+            let Some(rest) = std::str::from_utf8(line)
+                .ok()
+                .and_then(|text| text.strip_prefix(start.as_str()))
             else {
                 break;
             };
-            let Some((kind, rest)) = rest.split_once("\",") else { break };
+            let Some((kind, rest)) = rest.split_once("\",") else {
+                break;
+            };
             head = leaf(line);
-            batch.push(Read { kind: kind.to_owned(), body: format!("{{{rest}") });
+            batch.push(Read {
+                kind: kind.to_owned(),
+                body: format!("{{{rest}"),
+            });
             if kind == "seal" {
                 for read in batch.drain(..) {
                     self.line(disk, &read)?;
@@ -144,7 +157,9 @@ impl Reader {
                 paths.extend(decision.data_blob.as_deref().map(blob));
                 paths.extend(decision.payload_blob.as_deref().map(blob));
             }
-            Some(Record::Response(response)) => paths.extend(response.data_blob.as_deref().map(blob)),
+            Some(Record::Response(response)) => {
+                paths.extend(response.data_blob.as_deref().map(blob))
+            }
             Some(Record::Council(ruling)) => {
                 paths.extend(ruling.decision_blob.as_deref().map(blob));
                 paths.extend(ruling.record_blob.as_deref().map(blob));
@@ -157,8 +172,9 @@ impl Reader {
                 continue;
             }
             let bytes = disk.get(&path).filter(|bytes| sha256_hex(bytes) == digest);
-            let bytes =
-                bytes.ok_or_else(|| format!("line {seq} names {}, which is not there", path.display()))?;
+            let bytes = bytes.ok_or_else(|| {
+                format!("line {seq} names {}, which is not there", path.display())
+            })?;
             self.named.insert(path, bytes);
         }
         Ok(())
@@ -167,18 +183,23 @@ impl Reader {
     fn line(&mut self, disk: &SimDisk, read: &Read) -> Result<(), String> {
         let seq = self.lines;
         self.lines += 1;
-        let record = Record::parse(&read.kind, &read.body).map_err(|why| format!("line {seq}: {why}"))?;
+        let record =
+            Record::parse(&read.kind, &read.body).map_err(|why| format!("line {seq}: {why}"))?;
         self.digests(disk, seq, record.as_ref())?;
         match record {
             Some(Record::Decision(decision)) => {
                 let blob_of = |digest: &String| disk.get(&Path::new("audit/blobs").join(digest));
                 let is_begun = |line: &u64| {
-                    self.decisions.get(line).is_some_and(|decision| decision.status == Status::Pending)
+                    self.decisions
+                        .get(line)
+                        .is_some_and(|decision| decision.status == Status::Pending)
                 };
                 let answer = match decision.metadata.replay_of {
                     Some(original) if is_begun(&original) => {
                         let ended = self.responses.get(&original);
-                        ended.and_then(|(response, _)| self.answers.get(response)).cloned()
+                        ended
+                            .and_then(|(response, _)| self.answers.get(response))
+                            .cloned()
                     }
                     Some(original) => {
                         let answer = self.answers.get(&original).cloned();
@@ -188,7 +209,11 @@ impl Reader {
                     None => {
                         let blob = decision.data_blob.as_ref().and_then(blob_of);
                         let answer = decision.answer(blob.as_deref());
-                        Some(answer.map_err(|why| format!("line {seq}: {why}"))?.to_bytes())
+                        Some(
+                            answer
+                                .map_err(|why| format!("line {seq}: {why}"))?
+                                .to_bytes(),
+                        )
                     }
                 };
                 self.answers.extend(answer.map(|answer| (seq, answer)));
@@ -197,11 +222,15 @@ impl Reader {
             Some(Record::Response(response)) => {
                 let blob = response.data_blob.as_ref();
                 let blob = blob.and_then(|digest| disk.get(&Path::new("audit/blobs").join(digest)));
-                let answer = response.answer(blob.as_deref()).map_err(|why| format!("line {seq}: {why}"))?;
+                let answer = response
+                    .answer(blob.as_deref())
+                    .map_err(|why| format!("line {seq}: {why}"))?;
                 self.answers.insert(seq, answer.to_bytes());
                 let request = response.request_line;
                 if let Some((before, _)) = self.responses.insert(request, (seq, *response)) {
-                    return Err(format!("line {request} has responses in lines {before} and {seq}"));
+                    return Err(format!(
+                        "line {request} has responses in lines {before} and {seq}"
+                    ));
                 }
             }
             Some(Record::Council(ruling)) => {

@@ -1,5 +1,6 @@
-//! One seed: a home, its agents, and a gate that dies over and over, by kill, by power cut or by a disk that
-//! fails, while it works or while it recovers. After every recovery the invariants of the spool are checked.
+//! One seed: a home, its agents, and a gate that dies over and over, by kill, by power cut or by a
+//! disk that fails, while it works or while it recovers. After every recovery the invariants of the
+//! spool are checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -138,8 +139,13 @@ fn rules() -> &'static Bundle {
         let principals = bundle.files.get_mut("rules/principals.yaml").unwrap();
         principals.push_str("  - name: solo\n    role: agent\n    spool: solo\n");
         principals.push_str(outside::PRINCIPAL);
-        bundle.files.insert("rules/services.yaml".to_owned(), outside::SERVICES.to_owned());
-        bundle.files.insert("rules/gateway.yaml".to_owned(), outside::GATEWAY.to_owned());
+        bundle.files.insert(
+            "rules/services.yaml".to_owned(),
+            outside::SERVICES.to_owned(),
+        );
+        bundle
+            .files
+            .insert("rules/gateway.yaml".to_owned(), outside::GATEWAY.to_owned());
         // Short enough that many cases come to their deadline.
         let roles = bundle.files.get_mut("council/roles.yaml").unwrap();
         *roles = roles.replace("deadline_s: 86400", "deadline_s: 20");
@@ -149,7 +155,9 @@ fn rules() -> &'static Bundle {
 
 /// Where temporary homes lie: in memory, where the machine has such a folder.
 fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap()
 }
 
 /// A seed's world.
@@ -171,7 +179,8 @@ pub struct Life {
     images: Vec<Option<Vec<u8>>>,
     /// Answers that commands took.
     pub(super) collected: BTreeSet<String>,
-    /// Whether nothing but power cuts and kills happens, so that nobody's attempts are used up by others.
+    /// Whether nothing but power cuts and kills happens, so that nobody's attempts are used up by
+    /// others.
     pub(super) power_was_cut: bool,
     /// Whether it was since the last recovery that came to its end.
     has_crashed: bool,
@@ -206,7 +215,11 @@ pub fn tell(seed: u64, recoveries: u64) -> (Result<Tally, String>, Vec<String>) 
 impl Life {
     pub(super) fn new(seed: u64, lie: Option<Lie>) -> Life {
         let mut dice = Dice::apart(seed);
-        let medium = if dice.one_in(2) { Medium::Journal } else { Medium::Strict };
+        let medium = if dice.one_in(2) {
+            Medium::Journal
+        } else {
+            Medium::Strict
+        };
         let clock = Arc::new(SimClock::at(Time::parse("2026-03-02T12:00:00Z").unwrap()));
         let disk = Arc::new(SimDisk::new(dice.roll(), medium, lie, clock.clone()));
         let root = scratch();
@@ -226,7 +239,11 @@ impl Life {
             council: [
                 ("research-bot", "Code Auditor", SignKey::Hmac([17; 32])),
                 ("code-auditor", "Code Auditor", SignKey::Hmac([18; 32])),
-                ("integration-engineer", "Integration Engineer", SignKey::Hmac([19; 32])),
+                (
+                    "integration-engineer",
+                    "Integration Engineer",
+                    SignKey::Hmac([19; 32]),
+                ),
             ],
             hermes: SignKey::Hmac([20; 32]),
             core: SignKey::Hmac([21; 32]),
@@ -234,8 +251,12 @@ impl Life {
         let now = clock.now();
         let mut first = Vec::new();
         let council = keys.council.iter().map(|(name, _, key)| (*name, key));
-        let others =
-            [("trend-bot", &keys.bot), ("solo", &keys.solo), ("hermes", &keys.hermes), ("core", &keys.core)];
+        let others = [
+            ("trend-bot", &keys.bot),
+            ("solo", &keys.solo),
+            ("hermes", &keys.hermes),
+            ("core", &keys.core),
+        ];
         for (name, key) in others.into_iter().chain(council) {
             keyring.insert(&key.verify_key()).unwrap();
             let payload = format!(
@@ -243,12 +264,22 @@ impl Life {
                 key_id(&key.verify_key())
             );
             let id = format!("key-{name}");
-            first.push((format!("{id}.json"), sign(&keys.owner, "owner", &id, "keys.add", &payload, now)));
+            first.push((
+                format!("{id}.json"),
+                sign(&keys.owner, "owner", &id, "keys.add", &payload, now),
+            ));
         }
         let deposit = r#"{"amount":"5000","reason":"to begin with"}"#;
         first.push((
             "deposit.json".to_owned(),
-            sign(&keys.owner, "owner", "deposit", "account.adjust", deposit, now),
+            sign(
+                &keys.owner,
+                "owner",
+                "deposit",
+                "account.adjust",
+                deposit,
+                now,
+            ),
         ));
         // Founding a home and dying at it is for the tests of `init`.
         disk.settle();
@@ -262,7 +293,9 @@ impl Life {
             outside: Arc::new(Outside::over(disk.clone())),
             disk,
             clock,
-            rules: Arc::new(SimRules { now: Mutex::new(rules().clone()) }),
+            rules: Arc::new(SimRules {
+                now: Mutex::new(rules().clone()),
+            }),
             root,
             agents,
             reader: Reader::default(),
@@ -280,18 +313,35 @@ impl Life {
 
     fn whole(mut self, recoveries: u64) -> Result<Tally, String> {
         while self.tally.recoveries < recoveries {
-            self.one_process().map_err(|why| format!("after {} recoveries: {why}", self.tally.recoveries))?;
+            self.one_process()
+                .map_err(|why| format!("after {} recoveries: {why}", self.tally.recoveries))?;
         }
-        self.end().map_err(|why| format!("at the end, after {} recoveries: {why}", self.tally.recoveries))?;
+        self.end().map_err(|why| {
+            format!(
+                "at the end, after {} recoveries: {why}",
+                self.tally.recoveries
+            )
+        })?;
         let mut tally = self.tally;
         tally.decisions = self.reader.decisions.len() as u64;
         tally.lines = self.reader.lines;
         tally.torn = self.reader.torn;
         tally.cases = self.reader.rulings.len() as u64;
-        tally.verdicts = self.reader.rulings.values().map(|ruling| ruling.verdict_lines.len() as u64).sum();
+        tally.verdicts = self
+            .reader
+            .rulings
+            .values()
+            .map(|ruling| ruling.verdict_lines.len() as u64)
+            .sum();
         tally.actions = self.reader.responses.len() as u64;
-        let codes = self.reader.responses.values().map(|(_, response)| response.metadata.code);
-        tally.unknown = codes.filter(|code| *code == Some(Code::UnknownOutcome)).count() as u64;
+        let codes = self
+            .reader
+            .responses
+            .values()
+            .map(|(_, response)| response.metadata.code);
+        tally.unknown = codes
+            .filter(|code| *code == Some(Code::UnknownOutcome))
+            .count() as u64;
         for decision in self.reader.decisions.values() {
             tally.replays += u64::from(decision.metadata.replay_of.is_some());
             tally.given_up += u64::from(decision.metadata.code == Some(Code::Internal));
@@ -302,10 +352,18 @@ impl Life {
     }
 
     pub(super) fn open_on(&self, disk: &Arc<SimDisk>, store: Store) -> Result<Home, HomeError> {
-        let seams =
-            Seams { disk: disk.clone(), clock: self.clock.clone(), entropy: Arc::new(SeededEntropy::new(0)) };
+        let seams = Seams {
+            disk: disk.clone(),
+            clock: self.clock.clone(),
+            entropy: Arc::new(SeededEntropy::new(0)),
+        };
         let keyring = SqliteKeyring::open(self.root.path(), false)?;
-        let parts = Parts { rules: self.rules.clone(), keyring, store, lock: None };
+        let parts = Parts {
+            rules: self.rules.clone(),
+            keyring,
+            store,
+            lock: None,
+        };
         let mut home = Home::assemble(self.root.path(), seams, parts, ORIGIN)?;
         home.use_adapters(self.outside.clone());
         Ok(home)
@@ -333,7 +391,11 @@ impl Life {
         });
         let room = self.dice.one_in(12).then(|| self.dice.up_to(60_000));
         self.disk.start_process(dies_at, fault, room);
-        let hold = if self.dice.one_in(3) { Hold::Brief } else { Hold::Long };
+        let hold = if self.dice.one_in(3) {
+            Hold::Brief
+        } else {
+            Hold::Long
+        };
         let opened = self.open_for(hold);
         let end = match opened {
             Ok(home) => {
@@ -383,16 +445,25 @@ impl Life {
     fn world_moves(&mut self) {
         self.clock.pass(self.dice.below(3000));
         match self.dice.below(80) {
-            0 => self.clock.jump(-10_000 - i64::try_from(self.dice.below(7_200_000)).unwrap()),
+            0 => self
+                .clock
+                .jump(-10_000 - i64::try_from(self.dice.below(7_200_000)).unwrap()),
             1 => {
-                self.clock.jump(10_000 + i64::try_from(self.dice.below(10 * 86_400_000)).unwrap());
+                self.clock
+                    .jump(10_000 + i64::try_from(self.dice.below(10 * 86_400_000)).unwrap());
                 // Their answers count as abandoned when they are an hour old by the wall clock.
-                self.collected.extend(self.agents.sent.iter().map(|sent| sent.name.clone()));
+                self.collected
+                    .extend(self.agents.sent.iter().map(|sent| sent.name.clone()));
             }
             2 => self.edit_rules("# looked at\n"),
             3 => self.edit_rules("no_such_limit: 1\n"),
             4..=12 => {
-                self.rules.now.lock().unwrap().files.insert(SAFETY.to_owned(), rules().files[SAFETY].clone());
+                self.rules
+                    .now
+                    .lock()
+                    .unwrap()
+                    .files
+                    .insert(SAFETY.to_owned(), rules().files[SAFETY].clone());
             }
             13 => self.disk.put(Path::new("rules/HALT"), b"", true),
             14..=19 => {
@@ -450,22 +521,30 @@ impl Life {
             self.world_moves();
         }
         self.outside.keep_waiting(false);
-        let ended = if only_local { home.settle() } else { home.finish("the watcher stopped in order") };
+        let ended = if only_local {
+            home.settle()
+        } else {
+            home.finish("the watcher stopped in order")
+        };
         match ended {
             Ok(()) => Ok(End::Orderly),
             Err(error) => self.judge(error),
         }
     }
 
-    /// Whether a gate may end like this: only for what was done to it, and never with a sound ledger called
-    /// corrupt.
+    /// Whether a gate may end like this: only for what was done to it, and never with a sound
+    /// ledger called corrupt.
     fn judge(&self, error: HomeError) -> Result<End, String> {
         match error {
             HomeError::Disk { .. } => {}
             HomeError::Ledger(spoolgate_ledger::LedgerError::Disk { .. }) => {}
             other => return Err(format!("the gate ended with: {other}")),
         }
-        Ok(if self.disk.is_dead() { End::Died } else { End::DiskFailed })
+        Ok(if self.disk.is_dead() {
+            End::Died
+        } else {
+            End::DiskFailed
+        })
     }
 
     /// Every answer that stands there now can have been read.
@@ -473,33 +552,49 @@ impl Life {
         let may_be_half = self.power_was_cut || self.disk.has_failed();
         let mut bad = None;
         for dir in ["out", "out/solo"] {
-            self.disk.each_in(&Path::new("spool").join(dir), |name, bytes| {
-                if name.starts_with('.') {
-                    return;
-                }
-                let path = format!("{dir}/{name}");
-                if self.seen.get(&path).is_some_and(|versions| versions.contains_key(bytes)) {
-                    return;
-                }
-                if name.ends_with(".decision.json") {
-                    let is_whole = serde_json::from_slice::<CouncilDecision>(bytes).is_ok();
-                    match is_whole && bytes.ends_with(b"\n") {
-                        true => drop(self.seen_rulings.insert((path, bytes.to_vec()))),
-                        false if may_be_half => {}
-                        false => bad = Some(format!("{path} is half a decision though the power never went")),
+            self.disk
+                .each_in(&Path::new("spool").join(dir), |name, bytes| {
+                    if name.starts_with('.') {
+                        return;
                     }
-                    return;
-                }
-                // What is empty, does not end in a line end or does not parse is not there yet.
-                match serde_json::from_slice::<Answer>(bytes) {
-                    Ok(answer) if bytes.ends_with(b"\n") => {
-                        self.seen.entry(path).or_default().insert(bytes.to_vec(), answer.audit_ref);
+                    let path = format!("{dir}/{name}");
+                    if self
+                        .seen
+                        .get(&path)
+                        .is_some_and(|versions| versions.contains_key(bytes))
+                    {
+                        return;
                     }
-                    // Half an answer is seen only after the power went, or a sync failed.
-                    _ if may_be_half => {}
-                    _ => bad = Some(format!("{path} is half an answer though the power never went")),
-                }
-            });
+                    if name.ends_with(".decision.json") {
+                        let is_whole = serde_json::from_slice::<CouncilDecision>(bytes).is_ok();
+                        match is_whole && bytes.ends_with(b"\n") {
+                            true => drop(self.seen_rulings.insert((path, bytes.to_vec()))),
+                            false if may_be_half => {}
+                            false => {
+                                bad = Some(format!(
+                                    "{path} is half a decision though the power never went"
+                                ))
+                            }
+                        }
+                        return;
+                    }
+                    // What is empty, does not end in a line end or does not parse is not there yet.
+                    match serde_json::from_slice::<Answer>(bytes) {
+                        Ok(answer) if bytes.ends_with(b"\n") => {
+                            self.seen
+                                .entry(path)
+                                .or_default()
+                                .insert(bytes.to_vec(), answer.audit_ref);
+                        }
+                        // Half an answer is seen only after the power went, or a sync failed.
+                        _ if may_be_half => {}
+                        _ => {
+                            bad = Some(format!(
+                                "{path} is half an answer though the power never went"
+                            ))
+                        }
+                    }
+                });
         }
         bad.map_or(Ok(()), Err)
     }
@@ -527,7 +622,8 @@ impl Life {
         }
     }
 
-    /// The index is written without syncs: a power cut can bring back any earlier state of it, or none.
+    /// The index is written without syncs: a power cut can bring back any earlier state of it, or
+    /// none.
     fn bring_back_an_image(&mut self) {
         if self.dice.one_in(2) {
             return;
@@ -547,9 +643,16 @@ impl Life {
     /// A last life without trouble: everything is decided, answered and kept.
     pub(super) fn end(&mut self) -> Result<(), String> {
         self.agents.write_on(&self.disk);
-        self.rules.now.lock().unwrap().files.insert(SAFETY.to_owned(), rules().files[SAFETY].clone());
+        self.rules
+            .now
+            .lock()
+            .unwrap()
+            .files
+            .insert(SAFETY.to_owned(), rules().files[SAFETY].clone());
         self.disk.start_process(None, None, None);
-        let mut home = self.open().map_err(|error| format!("the last start: {error}"))?;
+        let mut home = self
+            .open()
+            .map_err(|error| format!("the last start: {error}"))?;
         self.check_recovered(&home)?;
         self.outside.keep_waiting(false);
         let mut idle = 0;
@@ -571,7 +674,12 @@ impl Life {
         if thorough {
             self.recovery_is_idempotent()?;
         }
-        for dir in ["spool/in", "spool/in/solo/new", "spool/local/in", "spool/work"] {
+        for dir in [
+            "spool/in",
+            "spool/in/solo/new",
+            "spool/local/in",
+            "spool/work",
+        ] {
             let left = self.disk.names_in(dir);
             ensure!(left.is_empty(), "{dir} still holds {left:?}");
         }
@@ -579,10 +687,15 @@ impl Life {
         self.actions_are_over()?;
         self.refused_bytes_are_kept()?;
         let before: Vec<u64> = self.reader.decisions.keys().copied().collect();
-        let mut again = self.open().map_err(|error| format!("one more start: {error}"))?;
+        let mut again = self
+            .open()
+            .map_err(|error| format!("one more start: {error}"))?;
         again.round(false).map_err(|error| error.to_string())?;
         self.reader.read_on(&self.disk)?;
-        ensure!(self.reader.decisions.keys().copied().eq(before), "something was decided out of nothing");
+        ensure!(
+            self.reader.decisions.keys().copied().eq(before),
+            "something was decided out of nothing"
+        );
         drop(again);
         // What follows reads in two threads, in whatever order they come to it.
         self.tally.trace = self.disk.trace();
@@ -592,9 +705,16 @@ impl Life {
 
     /// Every request decided again on what was known then comes to the bytes of its line.
     fn decided_again_it_is_the_same(&self) -> Result<(), String> {
-        let options = Options { flips: 3, ..Options::default() };
+        let options = Options {
+            flips: 3,
+            ..Options::default()
+        };
         let (disk, clock) = (self.disk.clone(), self.clock.clone());
-        let seams = Seams { disk, clock, entropy: Arc::new(SeededEntropy::new(0)) };
+        let seams = Seams {
+            disk,
+            clock,
+            entropy: Arc::new(SeededEntropy::new(0)),
+        };
         let report = backtest(self.root.path(), &seams, &options, &mut |_| {})
             .map_err(|error| format!("deciding again: {error}"))?;
         ensure!(
@@ -603,19 +723,31 @@ impl Life {
             report.other_bytes,
             report.flips
         );
-        let unsure: Vec<_> = report.not_again.keys().filter(|why| !NOT_DECIDED.contains(why)).collect();
+        let unsure: Vec<_> = report
+            .not_again
+            .keys()
+            .filter(|why| !NOT_DECIDED.contains(why))
+            .collect();
         ensure!(unsure.is_empty(), "not decided again: {unsure:?}");
         Ok(())
     }
 
-    /// Every line recomputed from the audit folder alone comes to the same bytes, and every line is accounted for.
+    /// Every line recomputed from the audit folder alone comes to the same bytes, and every line is
+    /// accounted for.
     fn recomputed_it_is_the_same(&self) -> Result<(), String> {
-        let options = replay::Options { threads: 3, ..replay::Options::default() };
+        let options = replay::Options {
+            threads: 3,
+            ..replay::Options::default()
+        };
         let report = replay::replay(self.disk.clone(), Path::new("audit"), &options, &mut |_| {})
             .map_err(|error| format!("replaying: {error}"))?;
         ensure!(report.is_same(), "replaying: {report:#?}");
         let counted: u64 = report.rows.iter().map(|row| row.lines).sum();
-        ensure!(counted == report.lines, "of {} lines {counted} are counted", report.lines);
+        ensure!(
+            counted == report.lines,
+            "of {} lines {counted} are counted",
+            report.lines
+        );
         Ok(())
     }
 }

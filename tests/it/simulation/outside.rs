@@ -1,5 +1,6 @@
-//! What is done outside: an adapter that counts what it is asked to do, and looks at the medium before it does it. Then the
-//! gate killed at every step between the claim of such a request and its answer.
+//! What is done outside: an adapter that counts what it is asked to do, and looks at the medium
+//! before it does it. Then the gate killed at every step between the claim of such a request and
+//! its answer.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,8 +23,10 @@ use super::life::Life;
 pub const PRINCIPAL: &str =
     "  - name: core\n    role: agent\n    actions: [email.send, health.fetch, service.api_call]\n";
 pub const SERVICES: &str = "services:
-  - {service: mail, host: smtp.example.com, protocol: smtp, actions: [email.send, health.fetch], added_at: 2026-01-01T00:00:00Z, added_by: owner, is_active: true}
-  - {service: bank, host: api.bank.example, protocol: https, methods: [GET], added_at: 2026-01-01T00:00:00Z, added_by: owner, is_active: true}
+  - {service: mail, host: smtp.example.com, protocol: smtp, actions: [email.send, health.fetch], \
+      added_at: 2026-01-01T00:00:00Z, added_by: owner, is_active: true}
+  - {service: bank, host: api.bank.example, protocol: https, methods: [GET], added_at: \
+      2026-01-01T00:00:00Z, added_by: owner, is_active: true}
 ";
 /// One worker: what runs ends in one order.
 pub const GATEWAY: &str = "workers: 1
@@ -46,7 +49,12 @@ pub struct Outside {
 impl Outside {
     /// Nothing was done yet.
     pub fn over(disk: Arc<SimDisk>) -> Outside {
-        Outside { disk, runs: Mutex::default(), hasty: Mutex::default(), waits: AtomicBool::new(false) }
+        Outside {
+            disk,
+            runs: Mutex::default(),
+            hasty: Mutex::default(),
+            waits: AtomicBool::new(false),
+        }
     }
 
     /// Whether what runs comes to no end.
@@ -109,8 +117,17 @@ impl Adapters for Outside {
                 Ending::Answered,
                 Some(r#"{"success":false,"error":{"code":"NO","message":"not today"}}"#.to_owned()),
             ),
-            3 => (Ending::Answered, Some(format!(r#"{{"success":true,"data":"{}"}}"#, "x".repeat(9000)))),
-            _ => (Ending::Answered, Some(format!(r#"{{"success":true,"data":{{"id":"{id}"}}}}"#))),
+            3 => (
+                Ending::Answered,
+                Some(format!(
+                    r#"{{"success":true,"data":"{}"}}"#,
+                    "x".repeat(9000)
+                )),
+            ),
+            _ => (
+                Ending::Answered,
+                Some(format!(r#"{{"success":true,"data":{{"id":"{id}"}}}}"#)),
+            ),
         };
         Ran {
             ending,
@@ -125,14 +142,21 @@ impl Life {
     /// Whether this line began an action of which nothing is known yet.
     pub(super) fn is_open(&self, line: u64) -> bool {
         let is_begun = |status| status == Status::Pending;
-        self.reader.decisions.get(&line).is_some_and(|decision| is_begun(decision.status))
+        self.reader
+            .decisions
+            .get(&line)
+            .is_some_and(|decision| is_begun(decision.status))
             && !self.reader.responses.contains_key(&line)
     }
 
-    /// (7) What is done outside is done at most once, behind its line, and what is not known to be done is not said to be.
+    /// (7) What is done outside is done at most once, behind its line, and what is not known to be
+    /// done is not said to be.
     pub(super) fn actions_stand(&self, home: &Home) -> Result<(), String> {
         let hasty = self.outside.hasty.lock().unwrap();
-        ensure!(hasty.is_empty(), "{hasty:?} were done before their lines were durable");
+        ensure!(
+            hasty.is_empty(),
+            "{hasty:?} were done before their lines were durable"
+        );
         let mut begun: BTreeMap<&str, u64> = BTreeMap::new();
         for (seq, decision) in &self.reader.decisions {
             if decision.status == Status::Pending {
@@ -141,14 +165,24 @@ impl Life {
         }
         for (id, runs) in self.outside.runs.lock().unwrap().iter() {
             ensure!(*runs == 1, "{id} was done {runs} times");
-            ensure!(begun.contains_key(id.as_str()), "{id} was done, and no line says so");
+            ensure!(
+                begun.contains_key(id.as_str()),
+                "{id} was done, and no line says so"
+            );
         }
         for (id, line) in &begun {
-            let Some((seq, response)) = self.reader.responses.get(line) else { continue };
-            let is_known =
-                !matches!(response.metadata.code, Some(Code::UnknownOutcome | Code::AdapterNotRun));
+            let Some((seq, response)) = self.reader.responses.get(line) else {
+                continue;
+            };
+            let is_known = !matches!(
+                response.metadata.code,
+                Some(Code::UnknownOutcome | Code::AdapterNotRun)
+            );
             let runs = self.outside.runs(id);
-            ensure!(!is_known || runs == 1, "line {seq} says what came of {id}, which was done {runs} times");
+            ensure!(
+                !is_known || runs == 1,
+                "line {seq} says what came of {id}, which was done {runs} times"
+            );
         }
         for line in home.state().actions.open.keys() {
             ensure!(self.is_open(line.0), "{line} is open, its line is not");
@@ -158,8 +192,11 @@ impl Life {
 
     /// Nothing is open behind a start and a batch.
     pub(super) fn actions_are_over(&self) -> Result<(), String> {
-        let mut begun =
-            self.reader.decisions.iter().filter(|(_, decision)| decision.status == Status::Pending);
+        let mut begun = self
+            .reader
+            .decisions
+            .iter()
+            .filter(|(_, decision)| decision.status == Status::Pending);
         match begun.find(|(line, _)| self.is_open(**line)) {
             Some((line, _)) => Err(format!("the action of line {line} is still open")),
             None => Ok(()),
@@ -188,8 +225,8 @@ enum Hurt {
     Fails,
 }
 
-/// At every call of the disk that the gate makes from its start until it stops in order, with requests of an agent, of a
-/// command, and a copy of each.
+/// At every call of the disk that the gate makes from its start until it stops in order, with
+/// requests of an agent, of a command, and a copy of each.
 #[test]
 fn hurt_at_every_step() {
     let (mut unknown, mut known, mut steps) = (0, 0, 0);
@@ -200,11 +237,25 @@ fn hurt_at_every_step() {
             let now = life.now();
             for (origin, id) in [(Origin::Flat, "r-agent"), (Origin::Local, "r-command")] {
                 let bytes = life.agents.outgoing(id, now);
-                life.agents.drop_file(&life.disk, origin, &format!("{id}.json"), bytes.clone(), true);
-                life.agents.drop_file(&life.disk, Origin::Local, &format!("{id}-copy.json"), bytes, true);
+                life.agents.drop_file(
+                    &life.disk,
+                    origin,
+                    &format!("{id}.json"),
+                    bytes.clone(),
+                    true,
+                );
+                life.agents.drop_file(
+                    &life.disk,
+                    Origin::Local,
+                    &format!("{id}-copy.json"),
+                    bytes,
+                    true,
+                );
             }
             match hurt {
-                Hurt::Fails => life.disk.start_process(None, Some(Fault { at, count: 1 }), None),
+                Hurt::Fails => life
+                    .disk
+                    .start_process(None, Some(Fault { at, count: 1 }), None),
                 _ => life.disk.start_process(Some(at), None, None),
             }
             let lived = work(&life).is_some();
@@ -212,7 +263,8 @@ fn hurt_at_every_step() {
             if hurt == Hurt::PowerCut {
                 life.power_cut();
             }
-            life.end().unwrap_or_else(|why| panic!("{hurt:?} at call {at}: {why}"));
+            life.end()
+                .unwrap_or_else(|why| panic!("{hurt:?} at call {at}: {why}"));
             let what = format!("{hurt:?} at call {at}");
             for id in ["r-agent", "r-command"] {
                 let ended: Vec<_> = life
@@ -223,8 +275,9 @@ fn hurt_at_every_step() {
                     .collect();
                 // What cannot be read is taken for the worst: a halt, for one.
                 let mut lines = life.reader.decisions.values();
-                let is_refused = lines
-                    .any(|line| line.request_id.as_deref() == Some(id) && line.status == Status::Rejected);
+                let is_refused = lines.any(|line| {
+                    line.request_id.as_deref() == Some(id) && line.status == Status::Rejected
+                });
                 if ended.is_empty() && hurt == Hurt::Fails && is_refused {
                     assert_eq!(life.outside.runs(id), 0, "{what}: {id}");
                     continue;
@@ -244,6 +297,9 @@ fn hurt_at_every_step() {
             }
         }
     }
-    assert!(unknown > 30 && known > 30 && steps > 100, "{unknown} unknown, {known} known, {steps} steps");
+    assert!(
+        unknown > 30 && known > 30 && steps > 100,
+        "{unknown} unknown, {known} known, {steps} steps"
+    );
     println!("{steps} steps, {unknown} outcomes unknown, {known} known");
 }

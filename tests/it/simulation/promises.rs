@@ -45,7 +45,10 @@ fn what_is_synced_stays_and_what_is_not_may_go() {
         assert_eq!(synced, BTreeSet::from([Some(b"oldnew".to_vec())]));
         let unsynced = outcomes(kind, LOG, |disk| log(disk).append(b"new").unwrap());
         for kept in [&b"old"[..], b"oldnew", b"oldn", b"old\0\0\0"] {
-            assert!(unsynced.contains(&Some(kept.to_vec())), "{kept:?} of {unsynced:?}");
+            assert!(
+                unsynced.contains(&Some(kept.to_vec())),
+                "{kept:?} of {unsynced:?}"
+            );
         }
     }
 }
@@ -54,7 +57,8 @@ fn what_is_synced_stays_and_what_is_not_may_go() {
 fn a_renamed_file_can_be_there_and_empty() {
     for kind in [Medium::Journal, Medium::Strict] {
         let found = outcomes(kind, "answer", |disk| {
-            disk.write(Path::new(".tmp"), b"answer", Mode::Shared, false).unwrap();
+            disk.write(Path::new(".tmp"), b"answer", Mode::Shared, false)
+                .unwrap();
             disk.rename(Path::new(".tmp"), Path::new("answer")).unwrap();
         });
         for kept in [None, Some(Vec::new()), Some(b"answer".to_vec())] {
@@ -68,7 +72,8 @@ fn a_sync_of_the_log_commits_names_only_on_a_journal() {
     for (kind, both) in [(Medium::Journal, false), (Medium::Strict, true)] {
         let found = outcomes(kind, "claim", |disk| {
             disk.put(Path::new("request"), b"r", true);
-            disk.rename(Path::new("request"), Path::new("claim")).unwrap();
+            disk.rename(Path::new("request"), Path::new("claim"))
+                .unwrap();
             log(disk).append(b"new").unwrap();
             log(disk).sync_data().unwrap();
         });
@@ -85,9 +90,15 @@ fn after_a_failed_sync_no_later_one_helps() {
     log.append(b"new").unwrap();
     assert!(log.sync_data().is_err());
     assert!(log.sync_data().is_ok());
-    assert!(disk.holds(Path::new(LOG), b"oldnew"), "the pages are still seen");
+    assert!(
+        disk.holds(Path::new(LOG), b"oldnew"),
+        "the pages are still seen"
+    );
     log.drop_cache(0).unwrap();
-    assert!(disk.holds(Path::new(LOG), b"old\0\0\0"), "the medium has nothing under them");
+    assert!(
+        disk.holds(Path::new(LOG), b"old\0\0\0"),
+        "the medium has nothing under them"
+    );
     disk.power_cut(&mut Dice::apart(1));
     assert!(disk.holds(Path::new(LOG), b"old"), "not even their length");
 }
@@ -97,12 +108,16 @@ fn a_rename_is_never_half_done() {
     let both = |seed| {
         let disk = disk(Medium::Strict, seed);
         disk.put(Path::new("request"), b"r", true);
-        disk.rename(Path::new("request"), Path::new("claim")).unwrap();
+        disk.rename(Path::new("request"), Path::new("claim"))
+            .unwrap();
         disk.rename(Path::new("claim"), Path::new("kept")).unwrap();
         disk.power_cut(&mut Dice::apart(seed));
         disk.files().len()
     };
-    assert!((0..400).all(|seed| both(seed) == 2), "one of three names, and the log");
+    assert!(
+        (0..400).all(|seed| both(seed) == 2),
+        "one of three names, and the log"
+    );
 }
 
 #[test]

@@ -10,11 +10,14 @@ use crate::kit::place::drain;
 
 /// A seed whose disk is of this kind.
 fn life(medium: Medium, from: u64) -> Life {
-    (from * 50..).map(|seed| Life::new(seed, None)).find(|life| life.medium == medium).unwrap()
+    (from * 50..)
+        .map(|seed| Life::new(seed, None))
+        .find(|life| life.medium == medium)
+        .unwrap()
 }
 
-/// A checkpoint is published without a sync. A power cut left it empty, and until the next batch an auditor
-/// was told that the ledger does not verify.
+/// A checkpoint is published without a sync. A power cut left it empty, and until the next batch an
+/// auditor was told that the ledger does not verify.
 #[test]
 fn an_emptied_checkpoint_is_renewed_by_recovery() {
     let mut life = life(Medium::Journal, 0);
@@ -27,29 +30,32 @@ fn an_emptied_checkpoint_is_renewed_by_recovery() {
     life.state_follows_from_the_ledger(&home).unwrap();
 }
 
-/// The sync of a batch failed, and the machine went on showing the file as long as it was. Recovery told in
-/// the next segment how long the torn rest is; after the next power cut the file was shorter, and an honest
-/// ledger counted as corrupt.
+/// The sync of a batch failed, and the machine went on showing the file as long as it was. Recovery
+/// told in the next segment how long the torn rest is; after the next power cut the file was
+/// shorter, and an honest ledger counted as corrupt.
 #[test]
 fn a_torn_rest_of_a_failed_sync_survives_the_next_power_cut() {
     for seed in 0..40 {
         let mut life = life(Medium::Journal, seed);
         let mut home = life.open().unwrap();
-        life.disk.next("sync_data", "audit/log-00000001.jsonl", Next::Fails);
+        life.disk
+            .next("sync_data", "audit/log-00000001.jsonl", Next::Fails);
         assert!(home.round(false).is_err());
         drop(home);
         drop(life.open().unwrap());
         life.power_cut();
-        let home = life.open().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let home = life
+            .open()
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         life.check_recovered(&home).unwrap();
         drop(home);
         life.end().unwrap();
     }
 }
 
-/// Syncing the answers failed and dropped some of their pages. The next start saw them in memory, found
-/// nothing to do, synced without an error, and the ledger said that they were durable; a power cut later
-/// they were empty.
+/// Syncing the answers failed and dropped some of their pages. The next start saw them in memory,
+/// found nothing to do, synced without an error, and the ledger said that they were durable; a
+/// power cut later they were empty.
 #[test]
 fn answers_of_a_failed_sync_are_written_again() {
     for seed in 0..40 {
@@ -64,15 +70,16 @@ fn answers_of_a_failed_sync_are_written_again() {
         drop(home);
         life.power_cut();
         let home = life.open().unwrap();
-        life.check_recovered(&home).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        life.check_recovered(&home)
+            .unwrap_or_else(|why| panic!("seed {seed}: {why}"));
         drop(home);
         life.end().unwrap();
     }
 }
 
-/// A rulebook was written and renamed, and the gate killed before it synced the folder. The next start found
-/// it there and sealed a line that names it; where the log's sync does not make names durable, a power cut
-/// took it away, and nothing decided under it could be decided again.
+/// A rulebook was written and renamed, and the gate killed before it synced the folder. The next
+/// start found it there and sealed a line that names it; where the log's sync does not make names
+/// durable, a power cut took it away, and nothing decided under it could be decided again.
 #[test]
 fn a_kept_rulebook_is_durable_before_a_line_names_it() {
     for seed in 0..40 {
@@ -88,23 +95,26 @@ fn a_kept_rulebook_is_durable_before_a_line_names_it() {
         life.open().unwrap().write_news().unwrap();
         life.power_cut();
         let home = life.open().unwrap();
-        life.check_recovered(&home).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        life.check_recovered(&home)
+            .unwrap_or_else(|why| panic!("seed {seed}: {why}"));
     }
 }
 
-/// Syncing a kept copy failed and dropped its pages. The next start saw the copy in memory, synced without an
-/// error and removed the claim; a power cut later nothing was kept.
+/// Syncing a kept copy failed and dropped its pages. The next start saw the copy in memory, synced
+/// without an error and removed the claim; a power cut later nothing was kept.
 #[test]
 fn kept_copies_of_a_failed_sync_are_written_again() {
     for seed in 0..40 {
         let mut life = life(Medium::Journal, seed);
-        life.agents.drop_file(&life.disk, Origin::Flat, "junk.json", b"{}".to_vec(), true);
+        life.agents
+            .drop_file(&life.disk, Origin::Flat, "junk.json", b"{}".to_vec(), true);
         let mut home = life.open().unwrap();
         life.disk.next("fsync", "spool/rejected", Next::Fails);
         assert!((0..4).any(|_| home.round(false).is_err()));
         drop(home);
         drop(life.open().unwrap());
         life.power_cut();
-        life.end().unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        life.end()
+            .unwrap_or_else(|why| panic!("seed {seed}: {why}"));
     }
 }

@@ -30,12 +30,22 @@ impl Script {
         copy(&base.home(), &dir.path().join("home"));
         let args = ["--home", "home", "--format", "json"].iter().chain(args);
         let args = args.map(|arg| (*arg).to_owned()).collect();
-        Script { name, dir, args, dropped: base.dropped.clone(), is_repeated: false }
+        Script {
+            name,
+            dir,
+            args,
+            dropped: base.dropped.clone(),
+            is_repeated: false,
+        }
     }
 
     /// A run over mixed files.
     pub fn run(base: &Base, seed: u64) -> Script {
-        let mut script = Script::new(base, format!("run over files {seed}"), &["run", "--until-idle"]);
+        let mut script = Script::new(
+            base,
+            format!("run over files {seed}"),
+            &["run", "--until-idle"],
+        );
         script.drop_in(base.mixed(seed));
         script
     }
@@ -43,13 +53,18 @@ impl Script {
     /// One request decided at once.
     pub fn handle(base: &Base) -> Script {
         let mut script = Script::new(base, "handle".to_owned(), &["handle", "r.json"]);
-        let request = base.request("handled", "order.submit", &order("0.0024", "btc-range-long"));
+        let request = base.request(
+            "handled",
+            "order.submit",
+            &order("0.0024", "btc-range-long"),
+        );
         fs::write(script.dir.path().join("r.json"), request).unwrap();
         script.is_repeated = true;
         script
     }
 
-    /// A run over a home whose last run died while it published a batch: answers half there, claims decided.
+    /// A run over a home whose last run died while it published a batch: answers half there, claims
+    /// decided.
     pub fn run_after_publishing(base: &Base, seed: u64) -> Script {
         let mut script = Script::run(base, seed);
         script.name = format!("run after a run over files {seed} died publishing");
@@ -61,8 +76,8 @@ impl Script {
         script
     }
 
-    /// A run over a home whose last runs died in a batch: a torn tail, claims in their first and second
-    /// attempt, one of which does not parse, and a new file.
+    /// A run over a home whose last runs died in a batch: a torn tail, claims in their first and
+    /// second attempt, one of which does not parse, and a new file.
     pub fn run_after_a_torn_batch(base: &Base, seed: u64) -> Script {
         let mut script = Script::run(base, seed);
         script.name = format!("run after a run over files {seed} left a torn batch");
@@ -71,17 +86,32 @@ impl Script {
         let home = script.home();
         let log = segments(&home).pop().unwrap();
         let file = fs::OpenOptions::new().write(true).open(&log).unwrap();
-        file.set_len(fs::metadata(&log).unwrap().len() - 150).unwrap();
+        file.set_len(fs::metadata(&log).unwrap().len() - 150)
+            .unwrap();
         let work = home.join("spool/work");
         let claims = names(&work);
         assert!(claims.len() > 7, "{claims:?}");
-        for claim in claims.iter().filter(|name| name.to_string_lossy().ends_with("zz-left.json")) {
+        for claim in claims
+            .iter()
+            .filter(|name| name.to_string_lossy().ends_with("zz-left.json"))
+        {
             let again = claim.to_string_lossy().replacen("1~", "2~", 1);
             fs::rename(work.join(claim), work.join(again)).unwrap();
         }
         let torn = flat("torn.json", br#"{"id":"torn","#.to_vec());
-        let number = claims.first().unwrap().to_string_lossy().split('~').nth(1).unwrap().to_owned();
-        fs::write(work.join(format!("1~{number}~flat~torn.json")), &torn.sent.bytes).unwrap();
+        let number = claims
+            .first()
+            .unwrap()
+            .to_string_lossy()
+            .split('~')
+            .nth(1)
+            .unwrap()
+            .to_owned();
+        fs::write(
+            work.join(format!("1~{number}~flat~torn.json")),
+            &torn.sent.bytes,
+        )
+        .unwrap();
         script.dropped.push(torn);
         fs::write(home.join("audit/.log-00000002.jsonl.tmp"), "{\"prev\":\"").unwrap();
         script.drop_in(vec![base.signed("zz-new", "orders.list", "{}")]);
@@ -102,11 +132,23 @@ impl Script {
 
     /// Market data, which goes through a blob.
     pub fn import(base: &Base) -> Script {
-        let args = ["market", "import", "bars.csv", "--symbol", "BTC-USD", "--interval", "1m", "--end-now"];
+        let args = [
+            "market",
+            "import",
+            "bars.csv",
+            "--symbol",
+            "BTC-USD",
+            "--interval",
+            "1m",
+            "--end-now",
+        ];
         let mut script = Script::new(base, "market import".to_owned(), &args);
         let mut bars = "timestamp,open,high,low,close,volume\n".to_owned();
         for minute in 0..5 {
-            bars.push_str(&format!("{},6780,6790,6730,6785,2\n", 1_700_000_000_000_u64 + minute * 60_000));
+            bars.push_str(&format!(
+                "{},6780,6790,6730,6785,2\n",
+                1_700_000_000_000_u64 + minute * 60_000
+            ));
         }
         fs::write(script.dir.path().join("bars.csv"), bars).unwrap();
         script.is_repeated = true;
@@ -130,15 +172,22 @@ impl Script {
 
     /// A person's command.
     pub fn halt(base: &Base) -> Script {
-        let mut script = Script::new(base, "halt set".to_owned(), &["halt", "set", "--reason", "a doubt"]);
+        let mut script = Script::new(
+            base,
+            "halt set".to_owned(),
+            &["halt", "set", "--reason", "a doubt"],
+        );
         script.is_repeated = true;
         script
     }
 
     /// A key, which goes into the keyring and a file before the ledger.
     pub fn keys_add(base: &Base) -> Script {
-        let mut script =
-            Script::new(base, "keys add".to_owned(), &["keys", "add", "prices", "--out", "p.key"]);
+        let mut script = Script::new(
+            base,
+            "keys add".to_owned(),
+            &["keys", "add", "prices", "--out", "p.key"],
+        );
         script.is_repeated = true;
         script
     }
@@ -182,7 +231,10 @@ impl Script {
 
 /// The program's command over the home in `dir` that clears up after whatever happened there.
 pub fn recover(dir: &Path) -> Command {
-    let mut command = command(&dir.join("home"), &["--format", "json", "run", "--until-idle"]);
+    let mut command = command(
+        &dir.join("home"),
+        &["--format", "json", "run", "--until-idle"],
+    );
     command.current_dir(dir);
     command
 }

@@ -90,7 +90,11 @@ impl fmt::Display for Point {
 impl Point {
     /// A kill.
     pub fn kill(call: &str, nth: u32) -> Point {
-        Point { call: call.to_owned(), nth, blow: Blow::Kill }
+        Point {
+            call: call.to_owned(),
+            nth,
+            blow: Blow::Kill,
+        }
     }
 
     /// As strace wants it.
@@ -102,23 +106,29 @@ impl Point {
             Blow::FromThenOn(error) => format!("inject={call}:error={error}:when={nth}+"),
         };
         // Not --seccomp-bpf, which is faster: signals are not injected then (strace 6.1).
-        ["-f", "-qq", "-e", &format!("trace={call}"), "-e", &what].map(str::to_owned).to_vec()
+        ["-f", "-qq", "-e", &format!("trace={call}"), "-e", &what]
+            .map(str::to_owned)
+            .to_vec()
     }
 }
 
 /// Why points cannot be tried here, if so.
 pub fn missing() -> Option<String> {
-    match Command::new("strace").args(["-f", "-qq", "-e", "trace=close", "true"]).output() {
+    match Command::new("strace")
+        .args(["-f", "-qq", "-e", "trace=close", "true"])
+        .output()
+    {
         Err(error) => Some(format!("strace: {error}")),
-        Ok(done) if !done.status.success() => {
-            Some(format!("strace cannot trace here: {}", String::from_utf8_lossy(&done.stderr).trim()))
-        }
+        Ok(done) if !done.status.success() => Some(format!(
+            "strace cannot trace here: {}",
+            String::from_utf8_lossy(&done.stderr).trim()
+        )),
         Ok(_) => None,
     }
 }
 
-/// The calls of a script's run that are about files, from where it opens its home: name, first and last
-/// number.
+/// The calls of a script's run that are about files, from where it opens its home: name, first and
+/// last number.
 pub fn calls(script: &Script, dir: &Path) -> BTreeMap<String, (u32, u32)> {
     script.copy_to(dir);
     let trace = dir.join("trace");
@@ -136,9 +146,16 @@ pub fn calls(script: &Script, dir: &Path) -> BTreeMap<String, (u32, u32)> {
     let mut found: BTreeMap<String, (u32, u32)> = BTreeMap::new();
     let mut is_open = false;
     for line in text.lines() {
-        let call = line.split_once(' ').map_or("", |(_, call)| call.trim_start());
-        let Some((name, args)) = call.split_once('(') else { continue };
-        is_open |= name != "execve" && ["\"home\"", "\"home/"].iter().any(|path| args.contains(path));
+        let call = line
+            .split_once(' ')
+            .map_or("", |(_, call)| call.trim_start());
+        let Some((name, args)) = call.split_once('(') else {
+            continue;
+        };
+        is_open |= name != "execve"
+            && ["\"home\"", "\"home/"]
+                .iter()
+                .any(|path| args.contains(path));
         let range = found.entry(name.to_owned()).or_insert((1, 0));
         range.1 += 1;
         if !is_open {
@@ -164,7 +181,11 @@ pub fn calls_on(script: &Script, dir: &Path, call: &str, part: &str) -> Vec<u32>
         .unwrap();
     assert!(done.status.success(), "{}", show(&done));
     let text = fs::read_to_string(&trace).unwrap();
-    (1..).zip(text.lines()).filter(|(_, line)| line.contains(part)).map(|(nth, _)| nth).collect()
+    (1..)
+        .zip(text.lines())
+        .filter(|(_, line)| line.contains(part))
+        .map(|(nth, _)| nth)
+        .collect()
 }
 
 /// How a run ended.
@@ -211,7 +232,10 @@ pub fn strike(script: &Script, dir: &Path, point: &Point) -> Struck {
     let killed = status.is_some_and(|status| status.signal() == Some(9));
     let hit = match point.blow {
         // A call that is killed is never shown to its end.
-        Blow::Kill => trace.lines().rfind(|line| line.contains(&point.call)).filter(|_| killed),
+        Blow::Kill => trace
+            .lines()
+            .rfind(|line| line.contains(&point.call))
+            .filter(|_| killed),
         _ => trace.lines().find(|line| line.contains("(INJECTED)")),
     };
     Struck {

@@ -1,4 +1,5 @@
-//! Admission once more, from docs/admission.md alone: flat lists, depths by walking parents, counts by scanning all tasks.
+//! Admission once more, from docs/admission.md alone: flat lists, depths by walking parents, counts
+//! by scanning all tasks.
 
 use std::collections::HashMap;
 
@@ -78,19 +79,27 @@ fn limits(profile: &str) -> Option<HashMap<String, Value>> {
 }
 
 fn listed(limits: &HashMap<String, Value>, key: &str, name: &str) -> Option<bool> {
-    limits.get(key).map(|list| list.as_array().unwrap().iter().any(|entry| entry == name))
+    limits
+        .get(key)
+        .map(|list| list.as_array().unwrap().iter().any(|entry| entry == name))
 }
 
 impl Naive {
     fn tree(&self, tenant: &str, root: &str) -> Vec<&Node> {
-        self.nodes.iter().filter(|node| node.tenant == tenant && node.root == root).collect()
+        self.nodes
+            .iter()
+            .filter(|node| node.tenant == tenant && node.root == root)
+            .collect()
     }
 
     /// Played through from the first task.
     fn budget(&self, tenant: &str, root: &str) -> Option<i64> {
         let mut left: Option<i64> = None;
         for node in self.tree(tenant, root) {
-            let issued = limits(&node.profile).unwrap().get("recursion_budget").and_then(Value::as_i64);
+            let issued = limits(&node.profile)
+                .unwrap()
+                .get("recursion_budget")
+                .and_then(Value::as_i64);
             let held = left.or(issued);
             left = match (held, node.claim) {
                 (Some(held), Some(claim)) => Some(held.min(claim) - 1),
@@ -161,11 +170,16 @@ impl Naive {
     }
 
     fn fault(&self, asked: &Asked, task: &Task, now_ms: i64) -> Option<&'static str> {
-        let (_, domains, roots) = AGENTS.iter().find(|(name, ..)| *name == asked.source).unwrap();
+        let (_, domains, roots) = AGENTS
+            .iter()
+            .find(|(name, ..)| *name == asked.source)
+            .unwrap();
         if !domains.contains(&task.domain.as_str()) {
             return Some("domain_denied");
         }
-        let Some(limits) = limits(&task.domain) else { return Some("policy_unavailable") };
+        let Some(limits) = limits(&task.domain) else {
+            return Some("policy_unavailable");
+        };
         let limit = |key: &str| limits.get(key).and_then(Value::as_u64);
         if !asked.has_causality {
             return None;
@@ -188,14 +202,22 @@ impl Naive {
             return Some("task_exists");
         }
         if is_root {
-            let recent =
-                self.opened.iter().filter(|(who, at)| *who == asked.source && now_ms - at < 3_600_000);
+            let recent = self
+                .opened
+                .iter()
+                .filter(|(who, at)| *who == asked.source && now_ms - at < 3_600_000);
             if recent.count() as u64 >= *roots {
                 return Some("roots_exceeded");
             }
         }
-        let above = parent.map(|place| self.ancestors(place)).unwrap_or_default();
-        if task.depth.as_ref().is_some_and(|claim| claim.as_i64() != Some(above.len() as i64)) {
+        let above = parent
+            .map(|place| self.ancestors(place))
+            .unwrap_or_default();
+        if task
+            .depth
+            .as_ref()
+            .is_some_and(|claim| claim.as_i64() != Some(above.len() as i64))
+        {
             return Some("depth_mismatch");
         }
         let issued = limit("recursion_budget").map(|budget| budget as i64);
@@ -210,14 +232,22 @@ impl Naive {
         if !is_root && limit("max_total_descendants").is_some_and(|max| tree.len() as u64 > max) {
             return Some("descendants_exceeded");
         }
-        let same = tree.iter().filter(|node| node.capability == task.capability).count() as u64;
+        let same = tree
+            .iter()
+            .filter(|node| node.capability == task.capability)
+            .count() as u64;
         if limit("max_repeats_per_capability").is_some_and(|max| same >= max) {
             return Some("repeats_exceeded");
         }
-        if let (Some(max), Some(size)) =
-            (limit("max_repeats_in_ancestor_window"), limit("ancestor_window_size"))
-        {
-            let near = above.iter().take(size as usize).filter(|other| **other == task.capability).count();
+        if let (Some(max), Some(size)) = (
+            limit("max_repeats_in_ancestor_window"),
+            limit("ancestor_window_size"),
+        ) {
+            let near = above
+                .iter()
+                .take(size as usize)
+                .filter(|other| **other == task.capability)
+                .count();
             if near as u64 >= max {
                 return Some("ancestor_window_violated");
             }

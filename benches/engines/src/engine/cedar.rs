@@ -1,8 +1,8 @@
 //! Cedar: a `permit` for all and a `forbid` for each rule.
 
 use cedar_policy::{
-    Authorizer, Context, Decision, Entities, EntityUid, Policy, PolicyId, PolicySet, Request, Response,
-    RestrictedExpression,
+    Authorizer, Context, Decision, Entities, EntityUid, Policy, PolicyId, PolicySet, Request,
+    Response, RestrictedExpression,
 };
 use spoolgate_rules::rule::Program;
 use spoolgate_rules::rule::field::Id;
@@ -60,7 +60,11 @@ impl Cedar {
     /// What Cedar says of a policy.
     pub fn parse(policies: &[(String, String)], layout: Layout) -> Result<Cedar> {
         let mut set = PolicySet::new();
-        set.add(Policy::parse(Some(PolicyId::new("all")), "permit (principal, action, resource);")?)?;
+        set.add(Policy::parse(
+            Some(PolicyId::new("all")),
+            "permit (principal, action, \
+            resource);",
+        )?)?;
         for (id, text) in policies {
             set.add(Policy::parse(Some(PolicyId::new(id)), text)?)?;
         }
@@ -87,7 +91,10 @@ impl Cedar {
         let fields = fields(program)?;
         let layout = Layout::of(fields.iter().map(|(name, _)| *name));
         let cedar = Cedar::parse(&export::cedar(program)?, layout)?;
-        Ok(Cedar { fields: fields.into_iter().map(|(_, id)| id).collect(), ..cedar })
+        Ok(Cedar {
+            fields: fields.into_iter().map(|(_, id)| id).collect(),
+            ..cedar
+        })
     }
 
     /// A request of values in the order of the names.
@@ -96,12 +103,19 @@ impl Cedar {
     /// A number that Cedar cannot hold.
     pub fn ask<'a>(&self, plain: impl Fn(usize) -> Plain<'a>) -> Result<Request> {
         let [principal, action, resource] = self.names.clone();
-        Ok(Request::new(principal, action, resource, context(&self.layout, plain)?, None)?)
+        Ok(Request::new(
+            principal,
+            action,
+            resource,
+            context(&self.layout, plain)?,
+            None,
+        )?)
     }
 
     /// All that Cedar says.
     pub fn answer(&self, request: &Request) -> Response {
-        self.authorizer.is_authorized(request, &self.policies, &self.entities)
+        self.authorizer
+            .is_authorized(request, &self.policies, &self.entities)
     }
 }
 

@@ -32,23 +32,40 @@ impl Cel {
         for text in texts {
             expressions.push(env.compile(text)?);
         }
-        Ok(Cel { env: Arc::new(env), expressions, layout, fields: Vec::new() })
+        Ok(Cel {
+            env: Arc::new(env),
+            expressions,
+            layout,
+            fields: Vec::new(),
+        })
     }
 
-    /// Exports and compiles a program: an expression for each rule or, `in_one`, all of them joined by `||`, which
-    /// stops at the first that acts and cannot say which others would.
+    /// Exports and compiles a program: an expression for each rule or, `in_one`, all of them joined
+    /// by `||`, which stops at the first that acts and cannot say which others would.
     ///
     /// # Errors
     /// A condition that is not exported, or not read.
     pub fn new(program: &Program, in_one: bool) -> Result<Cel> {
         let fields = fields(program)?;
         let layout = Layout::of(fields.iter().map(|(name, _)| *name));
-        let mut texts: Vec<String> = export::cel(program)?.into_iter().map(|(_, text)| text).collect();
+        let mut texts: Vec<String> = export::cel(program)?
+            .into_iter()
+            .map(|(_, text)| text)
+            .collect();
         if in_one {
-            texts = vec![texts.iter().map(|text| format!("({text})")).collect::<Vec<String>>().join(" || ")];
+            texts = vec![
+                texts
+                    .iter()
+                    .map(|text| format!("({text})"))
+                    .collect::<Vec<String>>()
+                    .join(" || "),
+            ];
         }
         let cel = Cel::parse(texts.iter().map(String::as_str), layout)?;
-        Ok(Cel { fields: fields.into_iter().map(|(_, id)| id).collect(), ..cel })
+        Ok(Cel {
+            fields: fields.into_iter().map(|(_, id)| id).collect(),
+            ..cel
+        })
     }
 
     /// A context with values in the order of the names.

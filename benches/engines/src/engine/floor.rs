@@ -1,5 +1,5 @@
-//! The twenty rules as a function, written by hand over the files: what deciding costs without a language. Numbers are
-//! whole ten-thousandths, which is all that these orders need.
+//! The twenty rules as a function, written by hand over the files: what deciding costs without a
+//! language. Numbers are whole ten-thousandths, which is all that these orders need.
 
 use super::Engine;
 use crate::Result;
@@ -24,7 +24,14 @@ pub fn acting(order: &Order) -> u32 {
         notional < 25 * ONE,
         !matches!(
             order.symbol,
-            "BTC-USD" | "ETH-USD" | "SOL-USD" | "XRP-USD" | "LTC-USD" | "DOGE-USD" | "ADA-USD" | "LINK-USD"
+            "BTC-USD"
+                | "ETH-USD"
+                | "SOL-USD"
+                | "XRP-USD"
+                | "LTC-USD"
+                | "DOGE-USD"
+                | "ADA-USD"
+                | "LINK-USD"
         ),
         is_sell && matches!(order.symbol, "DOGE-USD" | "ADA-USD" | "LINK-USD"),
         order.spread_pct.ten_thousandths >= 25,
@@ -34,7 +41,9 @@ pub fn acting(order: &Order) -> u32 {
         matches!(order.regime, "crash" | "halted"),
         matches!(order.strategy, "momentum" | "breakout") && order.regime == "bear" && is_buy,
         matches!(order.weekday, "sat" | "sun") && notional > 5_000 * ONE,
-        !(6 * 60..22 * 60).contains(&minute) && notional > 20_000 * ONE && order.open_positions != 0,
+        !(6 * 60..22 * 60).contains(&minute)
+            && notional > 20_000 * ONE
+            && order.open_positions != 0,
         (near(8) || near(16) || near(24) || near(0)) && order.order_type == "market",
         order.equity.ten_thousandths < 10_000 * ONE,
         order.open_positions >= 8,
@@ -43,7 +52,10 @@ pub fn acting(order: &Order) -> u32 {
         order.volume_ratio.ten_thousandths <= 3_000 && order.order_type != "limit",
         price.is_some_and(|price| price < 500),
     ];
-    rules.iter().enumerate().fold(0, |mask, (bit, acts)| mask | (u32::from(*acts) << bit))
+    rules
+        .iter()
+        .enumerate()
+        .fold(0, |mask, (bit, acts)| mask | (u32::from(*acts) << bit))
 }
 
 impl Engine for Floor {

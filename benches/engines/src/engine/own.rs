@@ -36,16 +36,29 @@ impl Own {
     /// It reads more than fields.
     pub fn new(program: Program) -> Result<Own> {
         let fields = fields(&program)?.into_iter().map(|(_, id)| id).collect();
-        Ok(Own { program, fields, entries: Entries::default(), now: Time::from_ms(0)? })
+        Ok(Own {
+            program,
+            fields,
+            entries: Entries::default(),
+            now: Time::from_ms(0)?,
+        })
     }
 
     fn around(&self) -> Around<'_> {
-        Around { now: self.now, entries: &self.entries, task: None }
+        Around {
+            now: self.now,
+            entries: &self.entries,
+            task: None,
+        }
     }
 
     /// What every rule comes to, as the check vector shows it: more than the others are asked for.
     pub fn findings(&self, facts: &[Fact]) -> usize {
-        self.program.findings(facts, &self.around()).iter().filter(|found| found.act().is_some()).count()
+        self.program
+            .findings(facts, &self.around())
+            .iter()
+            .filter(|found| found.act().is_some())
+            .count()
     }
 }
 
@@ -53,7 +66,11 @@ impl Engine for Own {
     type Request<'a> = Vec<Fact<'a>>;
 
     fn request<'a>(&self, order: &'a Order) -> Result<Vec<Fact<'a>>> {
-        Ok(self.fields.iter().map(|id| fact(order.plain(*id))).collect())
+        Ok(self
+            .fields
+            .iter()
+            .map(|id| fact(order.plain(*id)))
+            .collect())
     }
 
     fn is_refused(&mut self, facts: &Vec<Fact<'_>>) -> Result<bool> {
@@ -62,7 +79,13 @@ impl Engine for Own {
 
     fn acting(&mut self, facts: &Vec<Fact<'_>>) -> Result<u32> {
         let around = self.around();
-        let truths = self.program.guards.iter().map(|guard| guard.truth(facts, &around) != Truth::False);
-        Ok(truths.enumerate().fold(0, |mask, (bit, acts)| mask | (u32::from(acts) << bit)))
+        let truths = self
+            .program
+            .guards
+            .iter()
+            .map(|guard| guard.truth(facts, &around) != Truth::False);
+        Ok(truths
+            .enumerate()
+            .fold(0, |mask, (bit, acts)| mask | (u32::from(acts) << bit)))
     }
 }

@@ -59,9 +59,13 @@ pub fn input<'a>(layout: &Layout, plain: impl Fn(usize) -> Plain<'a>) -> Result<
                 Plain::Text(text) => Value::from(text),
                 Plain::Absent | Plain::Unknown => continue,
             };
-            values.as_object_mut()?.insert(Value::from(name.as_str()), value);
+            values
+                .as_object_mut()?
+                .insert(Value::from(name.as_str()), value);
         }
-        document.as_object_mut()?.insert(Value::from(room.as_str()), values);
+        document
+            .as_object_mut()?
+            .insert(Value::from(room.as_str()), values);
     }
     Ok(document)
 }
@@ -85,7 +89,12 @@ impl Rego {
                 Form::Machine(Box::new(machine))
             }
         };
-        Ok(Rego { form, layout, fields: Vec::new(), ids: Vec::new() })
+        Ok(Rego {
+            form,
+            layout,
+            fields: Vec::new(),
+            ids: Vec::new(),
+        })
     }
 
     /// Exports, reads and compiles a program.
@@ -96,8 +105,16 @@ impl Rego {
         let fields = fields(program)?;
         let layout = Layout::of(fields.iter().map(|(name, _)| *name));
         let rego = Rego::parse(&export::rego(program)?, layout, wanted)?;
-        let ids = program.guards.iter().map(|guard| guard.id.to_string()).collect();
-        Ok(Rego { fields: fields.into_iter().map(|(_, id)| id).collect(), ids, ..rego })
+        let ids = program
+            .guards
+            .iter()
+            .map(|guard| guard.id.to_string())
+            .collect();
+        Ok(Rego {
+            fields: fields.into_iter().map(|(_, id)| id).collect(),
+            ids,
+            ..rego
+        })
     }
 
     /// An input of values in the order of the names.
@@ -142,7 +159,11 @@ impl Engine for Rego {
         let mut mask = 0;
         for id in self.deny(input)?.as_set()?.iter() {
             let id = id.as_string()?;
-            let bit = self.ids.iter().position(|known| **known == **id).ok_or("an unknown rule")?;
+            let bit = self
+                .ids
+                .iter()
+                .position(|known| **known == **id)
+                .ok_or("an unknown rule")?;
             mask |= 1 << bit;
         }
         Ok(mask)

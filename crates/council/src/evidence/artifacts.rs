@@ -38,9 +38,12 @@ pub(super) struct MonteCarlo {
 /// Returns one sentence that says why nothing can be read.
 pub(super) fn monte_carlo(text: &str) -> Result<MonteCarlo, String> {
     if text.len() > ARTIFACT_BYTES_MAX {
-        return Err(format!("`monte_carlo_stats` is larger than {ARTIFACT_BYTES_MAX} bytes."));
+        return Err(format!(
+            "`monte_carlo_stats` is larger than {ARTIFACT_BYTES_MAX} bytes."
+        ));
     }
-    let unusable = |why: String| format!("`monte_carlo_stats` is no JSON object of numbers: {why}.");
+    let unusable =
+        |why: String| format!("`monte_carlo_stats` is no JSON object of numbers: {why}.");
     json::check_object(text.as_bytes()).map_err(|error| unusable(error.to_string()))?;
     let value: Value =
         serde_json::from_str(text).map_err(|_| unusable("a number is out of range".to_owned()))?;
@@ -119,7 +122,10 @@ pub(super) fn report(text: &str) -> Report {
             (header, in_table) = (Vec::new(), false);
             continue;
         }
-        if cells.iter().all(|cell| !cell.is_empty() && cell.chars().all(|c| "-: ".contains(c))) {
+        if cells
+            .iter()
+            .all(|cell| !cell.is_empty() && cell.chars().all(|c| "-: ".contains(c)))
+        {
             in_table = true;
             continue;
         }
@@ -178,15 +184,22 @@ fn scope(name: &str) -> &'static str {
 
 /// Returns the known metric for a name in a report.
 fn metric_of(name: &str, scope: &str) -> Option<&'static str> {
-    let name = name.replace("out_of_sample", "oos").replace("in_sample", "is").replace("maximum", "max");
-    let name = name.replace("max_drawdown", "max_dd").replace("hit_rate", "win_rate");
+    let name = name
+        .replace("out_of_sample", "oos")
+        .replace("in_sample", "is")
+        .replace("maximum", "max");
+    let name = name
+        .replace("max_drawdown", "max_dd")
+        .replace("hit_rate", "win_rate");
     let name = name.trim_end_matches("_pct").trim_end_matches("_ratio");
     let name = if name == "drawdown" { "max_dd" } else { name };
     if name == "win_rate" && scope.is_empty() {
         return Some("oos_win_rate");
     }
     let scoped = format!("{scope}_{name}");
-    canonical(&scoped).or_else(|| canonical(name)).or_else(|| canonical(&format!("{name}_ratio")))
+    canonical(&scoped)
+        .or_else(|| canonical(name))
+        .or_else(|| canonical(&format!("{name}_ratio")))
 }
 
 /// Lower-case words joined by `_`: `Max DD (%)` is `max_dd`.
@@ -194,7 +207,13 @@ fn words(name: &str) -> String {
     let lower: String = name
         .chars()
         .take(80)
-        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' })
+        .map(|c| {
+            if c.is_ascii_alphanumeric() {
+                c.to_ascii_lowercase()
+            } else {
+                ' '
+            }
+        })
         .collect();
     lower.split_whitespace().collect::<Vec<&str>>().join("_")
 }
@@ -206,7 +225,12 @@ mod tests {
     #[test]
     fn monte_carlo_in_the_usual_spellings() {
         let nested = r#"{"n":1000,"sharpe":{"p5":0.1,"p95":2.0,"mean":1.1,"sd":0.6}}"#;
-        let want = Simulated { p5: Some(0.1), p95: Some(2.0), mean: Some(1.1), sd: Some(0.6) };
+        let want = Simulated {
+            p5: Some(0.1),
+            p95: Some(2.0),
+            mean: Some(1.1),
+            sd: Some(0.6),
+        };
         let same = [
             nested,
             r#"{"sharpe_p5":0.1,"sharpe_p95":2.0,"sharpe_mean":1.1,"sharpe_std":0.6}"#,
@@ -217,28 +241,43 @@ mod tests {
         for text in same {
             assert_eq!(monte_carlo(text).unwrap().sharpe, want, "{text}");
         }
-        let returns = monte_carlo(r#"{"total_return":{"p05":-3,"p95":31.5}}"#).unwrap().total_return;
+        let returns = monte_carlo(r#"{"total_return":{"p05":-3,"p95":31.5}}"#)
+            .unwrap()
+            .total_return;
         assert_eq!((returns.p5, returns.p95), (Some(-3.0), Some(31.5)));
     }
 
     #[test]
     fn what_is_no_object_of_numbers_is_told() {
         let deep = format!("{}1{}", "{\"a\":".repeat(100), "}".repeat(100));
-        for text in
-            ["", "[]", "{", "{\"sharpe\":NaN}", "{\"sharpe\":{\"p5\":1e999}}", "{\"a\":1,\"a\":2}", &deep]
-        {
+        for text in [
+            "",
+            "[]",
+            "{",
+            "{\"sharpe\":NaN}",
+            "{\"sharpe\":{\"p5\":1e999}}",
+            "{\"a\":1,\"a\":2}",
+            &deep,
+        ] {
             assert!(
-                monte_carlo(text).unwrap_err().contains("`monte_carlo_stats` is no JSON object"),
+                monte_carlo(text)
+                    .unwrap_err()
+                    .contains("`monte_carlo_stats` is no JSON object"),
                 "{text}"
             );
         }
-        assert_eq!(monte_carlo(r#"{"p5":1,"luck":[1,[2]],"sharpe":null}"#).unwrap(), MonteCarlo::default());
+        assert_eq!(
+            monte_carlo(r#"{"p5":1,"luck":[1,[2]],"sharpe":null}"#).unwrap(),
+            MonteCarlo::default()
+        );
     }
 
     #[test]
     fn reports_in_both_shapes() {
-        let text = "# Report\n\n| Metric | Value |\n|---|---:|\n| **Total Return (%)** | 15.4% |\n| Sharpe Ratio | 1.2 |\n\
-                    | Max DD | -4.5 % |\n| OOS win rate | 55.0 |\n\nand\n\n| | IS | OOS |\n|--|--|--|\n| Win rate | 75.2% | 39.0% |\n\n\
+        let text = "# Report\n\n| Metric | Value |\n|---|---:|\n| **Total Return (%)** | 15.4% \
+            |\n| Sharpe Ratio | 1.2 |\n\
+                    | Max DD | -4.5 % |\n| OOS win rate | 55.0 |\n\nand\n\n| | IS | OOS \
+                        |\n|--|--|--|\n| Win rate | 75.2% | 39.0% |\n\n\
                     | run | Sharpe | Max Drawdown |\n|---|---|---|\n| Test | 0.8 | -9.1% |\n";
         let report = report(text);
         let shown = |name: &str| {

@@ -49,8 +49,13 @@ pub(super) fn monte_carlo(inputs: &Inputs<'_>) -> Row {
         Some(Ok(simulated)) => simulated,
     };
     let mut compared = false;
-    for (name, quantity) in [("sharpe", simulated.sharpe), ("total_return", simulated.total_return)] {
-        let Some((low, high)) = quantity.p5.zip(quantity.p95) else { continue };
+    for (name, quantity) in [
+        ("sharpe", simulated.sharpe),
+        ("total_return", simulated.total_return),
+    ] {
+        let Some((low, high)) = quantity.p5.zip(quantity.p95) else {
+            continue;
+        };
         let Some(figure) = inputs.metrics.get(name) else {
             row.miss(name);
             continue;
@@ -67,22 +72,34 @@ pub(super) fn monte_carlo(inputs: &Inputs<'_>) -> Row {
 }
 
 fn within(row: &mut Row, name: &str, figure: &Figure, ends: (f64, f64), quantity: Simulated) {
-    let (low, high, value) = (rounded(ends.0, 6), rounded(ends.1, 6), rounded(figure.value, 6));
+    let (low, high, value) = (
+        rounded(ends.0, 6),
+        rounded(ends.1, 6),
+        rounded(figure.value, 6),
+    );
     let (low_shown, high_shown) = (low.normalized(), high.normalized());
     row.say(format!(
         "Simulated `{name}` lies within {low_shown} and {high_shown}; the headline is {}.",
         figure.text
     ));
-    let mean_outside = quantity.mean.is_some_and(|mean| rounded(mean, 6) < low || rounded(mean, 6) > high);
+    let mean_outside = quantity
+        .mean
+        .is_some_and(|mean| rounded(mean, 6) < low || rounded(mean, 6) > high);
     if !row.failed() {
         row.compared(value, format!("{low_shown} to {high_shown}"));
     }
     if low > high || mean_outside {
-        row.fail(Severity::Major, format!("The simulated quantiles of `{name}` contradict each other."));
+        row.fail(
+            Severity::Major,
+            format!("The simulated quantiles of `{name}` contradict each other."),
+        );
     } else if value < low || value > high {
         row.fail(
             Severity::Major,
-            format!("The reported `{name}` of {} is outside of its own Monte Carlo range.", figure.text),
+            format!(
+                "The reported `{name}` of {} is outside of its own Monte Carlo range.",
+                figure.text
+            ),
         );
     } else {
         row.pass();
@@ -95,10 +112,16 @@ fn spread(inputs: &Inputs<'_>, row: &mut Row, simulated: Simulated) {
         row.say("It states no sd of `sharpe`.");
         return;
     };
-    let Some(expected) = inputs.years(row).and_then(units::sampling_error) else { return };
+    let Some(expected) = inputs.years(row).and_then(units::sampling_error) else {
+        return;
+    };
     let (sd, expected) = (rounded(sd, 4), rounded(expected, 4));
-    let Some(least) = expected.checked_mul(inputs.policy.monte_carlo_sd_share) else { return };
-    row.say(format!("Simulated Sharpe ratios spread by {sd}; sampling alone spreads them by {expected}."));
+    let Some(least) = expected.checked_mul(inputs.policy.monte_carlo_sd_share) else {
+        return;
+    };
+    row.say(format!(
+        "Simulated Sharpe ratios spread by {sd}; sampling alone spreads them by {expected}."
+    ));
     if sd < least {
         if !row.failed() {
             row.compared(sd, least);
@@ -112,7 +135,9 @@ fn spread(inputs: &Inputs<'_>, row: &mut Row, simulated: Simulated) {
 
 pub(super) fn smoothing(inputs: &Inputs<'_>) -> Row {
     let (mut row, policy) = (Row::of(&RC_09), inputs.policy);
-    let Some(returns) = sent_returns(inputs, &mut row) else { return row };
+    let Some(returns) = sent_returns(inputs, &mut row) else {
+        return row;
+    };
     let periods = inputs.periods(&mut row);
     let lags = usize::try_from(policy.smoothing_lags).unwrap_or(1);
     let first = series::autocorrelations(returns, 1).and_then(|rho| rho.first().copied());
@@ -121,13 +146,16 @@ pub(super) fn smoothing(inputs: &Inputs<'_>) -> Row {
         return row;
     };
     let (p, rho_shown) = (rounded(p, 6), rounded(rho, 4));
-    row.say(format!("Ljung-Box over {lags} lags has p = {p}, the first autocorrelation is {rho_shown}."));
+    row.say(format!(
+        "Ljung-Box over {lags} lags has p = {p}, the first autocorrelation is {rho_shown}."
+    ));
     if p >= policy.smoothing_p || !rho_shown.is_positive() {
         row.compared(p, policy.smoothing_p);
         row.pass();
         return row;
     }
-    let share = sharpe::lo_factor_ar1(periods, rho).and_then(|factor| units::per_period(factor, periods));
+    let share =
+        sharpe::lo_factor_ar1(periods, rho).and_then(|factor| units::per_period(factor, periods));
     let Some(share) = share.map(|share| rounded(share, 4)) else {
         row.cannot_use("The autocorrelation allows no adjustment.");
         return row;
@@ -138,7 +166,10 @@ pub(super) fn smoothing(inputs: &Inputs<'_>) -> Row {
     ));
     row.compared(share, policy.smoothing_share);
     if share < policy.smoothing_share {
-        row.fail(Severity::Minor, "The Sharpe ratio is inflated by autocorrelated returns.".to_owned());
+        row.fail(
+            Severity::Minor,
+            "The Sharpe ratio is inflated by autocorrelated returns.".to_owned(),
+        );
     } else {
         row.pass();
     }
@@ -162,7 +193,9 @@ fn sent_returns<'a>(inputs: &'a Inputs<'_>, row: &mut Row) -> Option<&'a [f64]> 
 
 pub(super) fn recomputed(inputs: &Inputs<'_>) -> Row {
     let mut row = Row::of(&RC_10);
-    let Some(returns) = sent_returns(inputs, &mut row) else { return row };
+    let Some(returns) = sent_returns(inputs, &mut row) else {
+        return row;
+    };
     let periods = inputs.periods(&mut row);
     let compare = |row: &mut Row, name: &'static str, computed: Option<f64>| {
         let Some(quoted) = inputs.metrics.get(name) else {
@@ -178,22 +211,41 @@ pub(super) fn recomputed(inputs: &Inputs<'_>) -> Row {
         let size = |value: f64| if name == "max_dd" { value.abs() } else { value };
         let slack = number(inputs.policy.recompute_slack);
         let shown = rounded(size(computed), 4);
-        row.say(format!("`{name}` is {shown} from the returns and {} as reported.", quoted.text));
+        row.say(format!(
+            "`{name}` is {shown} from the returns and {} as reported.",
+            quoted.text
+        ));
         if series::same_within(size(computed), size(quoted.value), quoted.places(), slack) {
             row.pass();
         } else {
             if !row.failed() {
                 row.compared(shown, &quoted.text);
             }
-            let message =
-                format!("The reported `{name}` of {} does not follow from the returns.", quoted.text);
+            let message = format!(
+                "The reported `{name}` of {} does not follow from the returns.",
+                quoted.text
+            );
             row.fail(Severity::Blocker, message);
         }
     };
     let compounded = series::compound(returns);
-    compare(&mut row, "sharpe", inputs.moments.map(|moments| units::annual(moments.sharpe(), periods)));
-    compare(&mut row, "total_return", compounded.map(|(total, _)| units::percent(total)));
-    compare(&mut row, "max_dd", compounded.map(|(_, deepest)| units::percent(deepest)));
+    compare(
+        &mut row,
+        "sharpe",
+        inputs
+            .moments
+            .map(|moments| units::annual(moments.sharpe(), periods)),
+    );
+    compare(
+        &mut row,
+        "total_return",
+        compounded.map(|(total, _)| units::percent(total)),
+    );
+    compare(
+        &mut row,
+        "max_dd",
+        compounded.map(|(_, deepest)| units::percent(deepest)),
+    );
     compare(&mut row, "n_obs", Some(units::length(returns.len())));
     row
 }

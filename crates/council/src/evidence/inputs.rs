@@ -27,8 +27,15 @@ pub(super) struct Inputs<'a> {
 impl<'a> Inputs<'a> {
     pub(super) fn read(request: &CouncilRequest, policy: &'a EvidencePolicy) -> Inputs<'a> {
         let returns = request.returns.as_ref().map(tables::returns);
-        let moments = returns.as_ref().and_then(|sent| Moments::of(sent.as_ref().ok()?));
-        let text = |name: &str| request.artifacts.get(name).filter(|text| !text.trim().is_empty());
+        let moments = returns
+            .as_ref()
+            .and_then(|sent| Moments::of(sent.as_ref().ok()?));
+        let text = |name: &str| {
+            request
+                .artifacts
+                .get(name)
+                .filter(|text| !text.trim().is_empty())
+        };
         Inputs {
             policy,
             metrics: Metrics::read(&request.context.key_metrics),
@@ -52,7 +59,8 @@ impl<'a> Inputs<'a> {
     /// Returns the number of returns, as far as it is known without the span.
     pub(super) fn observations(&self) -> Option<f64> {
         let sent = self.returns.as_ref().and_then(|sent| sent.as_ref().ok());
-        sent.map(|returns| units::length(returns.len())).or_else(|| self.metrics.value("n_obs"))
+        sent.map(|returns| units::length(returns.len()))
+            .or_else(|| self.metrics.value("n_obs"))
     }
 
     /// Returns the years of the track record; never assumes a value.
@@ -65,14 +73,22 @@ impl<'a> Inputs<'a> {
     }
 
     fn years_stated(&self) -> Option<f64> {
-        let by_count = || units::ratio(self.observations()?, self.metrics.value("periods_per_year")?);
+        let by_count = || {
+            units::ratio(
+                self.observations()?,
+                self.metrics.value("periods_per_year")?,
+            )
+        };
         self.metrics.value("years").or_else(by_count)
     }
 
     /// Returns the years, or records that they are assumed and returns the assumed value.
     pub(super) fn years_or_assumed(&self, row: &mut Row) -> f64 {
         self.years(row).unwrap_or_else(|| {
-            row.say(format!("No years are stated; {} is assumed.", self.policy.assumed_years));
+            row.say(format!(
+                "No years are stated; {} is assumed.",
+                self.policy.assumed_years
+            ));
             number(self.policy.assumed_years)
         })
     }
@@ -80,16 +96,20 @@ impl<'a> Inputs<'a> {
     /// Returns the periods per year, or the assumed value, recorded as missing.
     pub(super) fn periods(&self, row: &mut Row) -> f64 {
         let by_count = || units::ratio(self.observations()?, self.metrics.value("years")?);
-        self.metrics.value("periods_per_year").or_else(by_count).unwrap_or_else(|| {
-            row.miss("periods_per_year");
-            number(self.policy.assumed_periods_per_year)
-        })
+        self.metrics
+            .value("periods_per_year")
+            .or_else(by_count)
+            .unwrap_or_else(|| {
+                row.miss("periods_per_year");
+                number(self.policy.assumed_periods_per_year)
+            })
     }
 
     /// Returns the number of returns: counted if they were sent, otherwise as stated, otherwise
     /// computed from the span.
     pub(super) fn count(&self, years: f64, periods: f64) -> f64 {
-        self.observations().unwrap_or_else(|| units::product(years, periods))
+        self.observations()
+            .unwrap_or_else(|| units::product(years, periods))
     }
 
     /// Returns skew and kurtosis per period: from the returns, as stated, or assumed and recorded
@@ -98,7 +118,10 @@ impl<'a> Inputs<'a> {
         if let Some(moments) = &self.moments {
             return (moments.skew, moments.kurtosis);
         }
-        let stated = self.metrics.value("skew").zip(self.metrics.value("kurtosis"));
+        let stated = self
+            .metrics
+            .value("skew")
+            .zip(self.metrics.value("kurtosis"));
         stated.unwrap_or_else(|| {
             let (skew, kurtosis) = (self.policy.assumed_skew, self.policy.assumed_kurtosis);
             row.miss("moments");
@@ -115,36 +138,58 @@ impl<'a> Inputs<'a> {
             row.miss("n_trials");
         }
         let sent = [self.metrics.trial_sharpes.len(), self.columns()];
-        let sent = sent.into_iter().max().filter(|count| *count > 0).map(units::length);
+        let sent = sent
+            .into_iter()
+            .max()
+            .filter(|count| *count > 0)
+            .map(units::length);
         let counted = Some(f64::from(at_least)).filter(|_| at_least > 0);
-        let trials = [stated, sent, counted].into_iter().flatten().max_by(f64::total_cmp);
-        if let Some((trials, stated)) = trials.zip(stated).filter(|(trials, stated)| trials > stated) {
+        let trials = [stated, sent, counted]
+            .into_iter()
+            .flatten()
+            .max_by(f64::total_cmp);
+        if let Some((trials, stated)) = trials
+            .zip(stated)
+            .filter(|(trials, stated)| trials > stated)
+        {
             row.say(format!("{stated} trials are stated; {trials} are known."));
         }
         trials
     }
 
     fn columns(&self) -> usize {
-        self.trial_returns.as_ref().and_then(|sent| sent.as_ref().ok()).map_or(0, Vec::len)
+        self.trial_returns
+            .as_ref()
+            .and_then(|sent| sent.as_ref().ok())
+            .map_or(0, Vec::len)
     }
 
     /// Returns the variance of the trials' annual Sharpe ratios: the largest positive one from the
     /// data sent; otherwise the sampling variance of worthless trials, `1/y`, with a note.
     pub(super) fn trial_variance(&self, row: &mut Row, years: f64, periods: f64) -> Option<f64> {
-        let matrix = self.trial_returns.as_ref().and_then(|sent| sent.as_ref().ok());
+        let matrix = self
+            .trial_returns
+            .as_ref()
+            .and_then(|sent| sent.as_ref().ok());
         let of_matrix = matrix.and_then(|configurations| {
-            let sharpes: Vec<f64> =
-                configurations.iter().filter_map(|c| Some(Moments::of(c)?.sharpe())).collect();
+            let sharpes: Vec<f64> = configurations
+                .iter()
+                .filter_map(|c| Some(Moments::of(c)?.sharpe()))
+                .collect();
             Some(units::product(series::variance(&sharpes)?, periods))
         });
         let filed = series::variance(&self.metrics.trial_sharpes);
         // Trials without any spread are one trial under many names; the best of them must not pass
         // for skill.
-        let spread = [of_matrix, filed].into_iter().flatten().filter(|variance| *variance > 0.0);
+        let spread = [of_matrix, filed]
+            .into_iter()
+            .flatten()
+            .filter(|variance| *variance > 0.0);
         spread.max_by(f64::total_cmp).or_else(|| {
             row.miss("trial_sharpes");
             row.say(
-                "The trials' Sharpe ratios are taken to vary by 1/years, as those of worthless tries do.",
+                "The trials' Sharpe ratios are taken to vary by 1/years, as those of worthless \
+                    tries do.",
             );
             units::ratio(1.0, years)
         })

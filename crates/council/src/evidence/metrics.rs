@@ -39,15 +39,23 @@ impl Figure {
             return Err("is empty or longer than 40 characters");
         }
         // Rust's own parser also accepts `inf`, `nan` and `+1`.
-        let plain = text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
+        let plain = text
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
         let value: f64 = text.parse().ok().filter(|_| plain).ok_or("is no number")?;
         if !value.is_finite() {
             return Err("is not finite");
         }
         let has_exponent = text.contains(['e', 'E']);
-        let fraction = text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+        let fraction = text
+            .split_once('.')
+            .map_or(0, |(_, fraction)| fraction.len());
         let decimals = u32::try_from(fraction).ok().filter(|_| !has_exponent);
-        Ok(Figure { value, text: text.to_owned(), decimals })
+        Ok(Figure {
+            value,
+            text: text.to_owned(),
+            decimals,
+        })
     }
 
     /// Returns the digits after the point; 0 if unknown, because that rounds most generously.
@@ -73,25 +81,62 @@ struct Known {
     whole: bool,
 }
 
-const fn known(name: &'static str, aliases: &'static [&'static str], least: f64, most: f64) -> Known {
-    Known { name, aliases, least, most, whole: false }
+const fn known(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    least: f64,
+    most: f64,
+) -> Known {
+    Known {
+        name,
+        aliases,
+        least,
+        most,
+        whole: false,
+    }
 }
 
-const fn whole(name: &'static str, aliases: &'static [&'static str], least: f64, most: f64) -> Known {
-    Known { name, aliases, least, most, whole: true }
+const fn whole(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    least: f64,
+    most: f64,
+) -> Known {
+    Known {
+        name,
+        aliases,
+        least,
+        most,
+        whole: true,
+    }
 }
 
 /// Every known figure: its name, its other spellings and its range.
 const KNOWN: [Known; 27] = [
     known("total_return", &["total_return_pct", "return"], -100.0, 1e6),
     known("sharpe", &["sharpe_ratio"], -100.0, 100.0),
-    known("max_dd", &["max_drawdown", "max_dd_pct", "mdd"], -100.0, 100.0),
-    known("oos_win_rate", &["oos_win_rate_pct", "oos_hit_rate"], 0.0, 100.0),
+    known(
+        "max_dd",
+        &["max_drawdown", "max_dd_pct", "mdd"],
+        -100.0,
+        100.0,
+    ),
+    known(
+        "oos_win_rate",
+        &["oos_win_rate_pct", "oos_hit_rate"],
+        0.0,
+        100.0,
+    ),
     known("years", &["n_years"], 0.001, 500.0),
     whole("n_obs", &["n_observations", "observations"], 2.0, 1e9),
     known("periods_per_year", &["q"], 0.5, 1e7),
     whole("oos_trades", &["n_oos_trades", "oos_n_trades"], 0.0, 1e6),
-    known("is_win_rate", &["is_win_rate_pct", "is_hit_rate"], 0.0, 100.0),
+    known(
+        "is_win_rate",
+        &["is_win_rate_pct", "is_hit_rate"],
+        0.0,
+        100.0,
+    ),
     whole("is_trades", &["n_is_trades", "is_n_trades"], 0.0, 1e6),
     known("payoff_ratio", &["payoff"], 0.001, 1e4),
     whole("n_trials", &["trials"], 1.0, 1e12),
@@ -99,8 +144,18 @@ const KNOWN: [Known; 27] = [
     known("kurtosis", &["kurt"], 1.0, 1e6),
     known("cagr", &["cagr_pct", "annual_return"], -100.0, 1e6),
     known("calmar", &["calmar_ratio"], -1e6, 1e6),
-    known("cost_per_trade", &["cost_per_trade_pct", "costs_per_trade"], 0.0, 100.0),
-    known("edge_per_trade", &["edge_per_trade_pct", "avg_trade"], -100.0, 1e4),
+    known(
+        "cost_per_trade",
+        &["cost_per_trade_pct", "costs_per_trade"],
+        0.0,
+        100.0,
+    ),
+    known(
+        "edge_per_trade",
+        &["edge_per_trade_pct", "avg_trade"],
+        -100.0,
+        1e4,
+    ),
     known("oos_sharpe", &["oos_sharpe_ratio"], -100.0, 100.0),
     known("is_sharpe", &["is_sharpe_ratio"], -100.0, 100.0),
     known("oos_years", &[], 0.001, 500.0),
@@ -117,7 +172,10 @@ const DATES: [&str; 4] = ["train_start", "train_end", "test_start", "test_end"];
 
 /// Returns the known name of a metric in any spelling: lower case, words joined by `_`.
 pub(super) fn canonical(name: &str) -> Option<&'static str> {
-    KNOWN.iter().find(|known| known.name == name || known.aliases.contains(&name)).map(|known| known.name)
+    KNOWN
+        .iter()
+        .find(|known| known.name == name || known.aliases.contains(&name))
+        .map(|known| known.name)
 }
 
 /// The readable part of `key_metrics`.
@@ -145,21 +203,31 @@ impl Metrics {
     }
 
     fn take(&mut self, name: &str, json_text: &str) {
-        if let Some(known) = KNOWN.iter().find(|known| known.name == name || known.aliases.contains(&name)) {
+        if let Some(known) = KNOWN
+            .iter()
+            .find(|known| known.name == name || known.aliases.contains(&name))
+        {
             match scalar(json_text)
                 .and_then(|text| Ok(Figure::parse(&text)?))
                 .and_then(|it| in_range(it, known))
             {
                 Ok(figure) => {
                     let before = self.figures.insert(known.name, figure.clone());
-                    if before.is_some_and(|before| before.value.to_bits() != figure.value.to_bits()) {
-                        self.fault(format!("`{}` is given twice, with different values.", known.name));
+                    if before.is_some_and(|before| before.value.to_bits() != figure.value.to_bits())
+                    {
+                        self.fault(format!(
+                            "`{}` is given twice, with different values.",
+                            known.name
+                        ));
                     }
                 }
                 Err(what) => self.fault(format!("`{}` {what}.", known.name)),
             }
         } else if let Some(date) = DATES.iter().find(|date| **date == name) {
-            match scalar(json_text).ok().and_then(|text| text.get(..10)?.parse().ok()) {
+            match scalar(json_text)
+                .ok()
+                .and_then(|text| text.get(..10)?.parse().ok())
+            {
                 Some(day) => {
                     self.dates.insert(date, day);
                 }
@@ -169,21 +237,29 @@ impl Metrics {
             match ratios(json_text) {
                 Some(ratios) => self.trial_sharpes = ratios,
                 None => self.fault(format!(
-                    "`trial_sharpes` is no list of 1 to {TRIALS_MAX} annual Sharpe ratios within -100 and 100."
+                    "`trial_sharpes` is no list of 1 to {TRIALS_MAX} annual Sharpe ratios within \
+                        -100 and 100."
                 )),
             }
         } else if self.unknown.len() < TOLD_MAX {
-            let shown: String = name.chars().filter(|c| !c.is_control()).take(FIGURE_CHARS_MAX).collect();
+            let shown: String = name
+                .chars()
+                .filter(|c| !c.is_control())
+                .take(FIGURE_CHARS_MAX)
+                .collect();
             self.unknown.push(shown);
         }
     }
 
     fn check_moments(&mut self) {
-        let Some((skew, kurtosis)) = self.get("skew").zip(self.get("kurtosis")) else { return };
+        let Some((skew, kurtosis)) = self.get("skew").zip(self.get("kurtosis")) else {
+            return;
+        };
         if !super::stats::series::moments_possible(skew.value, kurtosis.value) {
             self.figures.remove("kurtosis");
             self.fault(
-                "`kurtosis` is below 1 + skew^2, which no returns have; it is the non-excess one.".to_owned(),
+                "`kurtosis` is below 1 + skew^2, which no returns have; it is the non-excess one."
+                    .to_owned(),
             );
         }
     }
@@ -206,7 +282,11 @@ impl Metrics {
 
     /// Returns the number of a figure as a count.
     pub(super) fn count(&self, name: &str) -> Option<u64> {
-        self.get(name)?.text.parse().ok().or_else(|| format!("{:.0}", self.value(name)?).parse().ok())
+        self.get(name)?
+            .text
+            .parse()
+            .ok()
+            .or_else(|| format!("{:.0}", self.value(name)?).parse().ok())
     }
 
     /// Returns the date with this name.
@@ -221,11 +301,21 @@ fn scalar(json_text: &str) -> Result<String, String> {
         return serde_json::from_str(json_text).map_err(|_| "is no number".to_owned());
     }
     let is_number = json_text.starts_with(|c: char| c == '-' || c.is_ascii_digit());
-    if is_number { Ok(json_text.to_owned()) } else { Err("is no number".to_owned()) }
+    if is_number {
+        Ok(json_text.to_owned())
+    } else {
+        Err("is no number".to_owned())
+    }
 }
 
 fn in_range(figure: Figure, known: &Known) -> Result<Figure, String> {
-    let Known { name, least, most, whole, .. } = known;
+    let Known {
+        name,
+        least,
+        most,
+        whole,
+        ..
+    } = known;
     if figure.value < *least || figure.value > *most {
         return Err(format!("is not within {least} and {most}"));
     }
@@ -241,7 +331,8 @@ fn in_range(figure: Figure, known: &Known) -> Result<Figure, String> {
 
 fn ratios(json_text: &str) -> Option<Vec<f64>> {
     json::check_value(json_text.as_bytes()).ok()?;
-    let ratios = Vec::<f64>::deserialize(&mut serde_json::Deserializer::from_str(json_text)).ok()?;
+    let ratios =
+        Vec::<f64>::deserialize(&mut serde_json::Deserializer::from_str(json_text)).ok()?;
     let sound = ratios.iter().all(|ratio| (-100.0..=100.0).contains(ratio));
     (sound && (1..=TRIALS_MAX).contains(&ratios.len())).then_some(ratios)
 }
@@ -256,13 +347,17 @@ mod tests {
 
     #[test]
     fn figures_keep_their_decimals() {
-        let metrics =
-            read(r#"{"oos_win_rate":39.0,"sharpe":"1.20","max_drawdown":-4.50,"total_return":"15.4%"}"#);
+        let metrics = read(
+            r#"{"oos_win_rate":39.0,"sharpe":"1.20","max_drawdown":-4.50,"total_return":"15.4%"}"#,
+        );
         assert_eq!(metrics.faults, Vec::<String>::new());
         assert_eq!(metrics.get("oos_win_rate").unwrap().units(), Some((390, 1)));
         assert_eq!(metrics.get("max_dd").unwrap().units(), Some((450, 2)));
         assert_eq!(metrics.get("sharpe").unwrap().decimals, Some(2));
-        assert_eq!(metrics.get("total_return").unwrap().value.to_bits(), 15.4_f64.to_bits());
+        assert_eq!(
+            metrics.get("total_return").unwrap().value.to_bits(),
+            15.4_f64.to_bits()
+        );
     }
 
     #[test]
@@ -274,22 +369,44 @@ mod tests {
             (r#"{"sharpe":null}"#, "`sharpe` is no number."),
             (r#"{"sharpe":[1.2]}"#, "`sharpe` is no number."),
             (r#"{"sharpe":{"a":1}}"#, "`sharpe` is no number."),
-            (r#"{"sharpe":100.1}"#, "`sharpe` is not within -100 and 100."),
-            (r#"{"oos_win_rate":0.55}"#, "`oos_win_rate` looks like a fraction"),
-            (r#"{"oos_win_rate":100.1}"#, "`oos_win_rate` is not within 0 and 100."),
+            (
+                r#"{"sharpe":100.1}"#,
+                "`sharpe` is not within -100 and 100.",
+            ),
+            (
+                r#"{"oos_win_rate":0.55}"#,
+                "`oos_win_rate` looks like a fraction",
+            ),
+            (
+                r#"{"oos_win_rate":100.1}"#,
+                "`oos_win_rate` is not within 0 and 100.",
+            ),
             (r#"{"oos_trades":41.5}"#, "`oos_trades` is no whole number."),
-            (r#"{"sharpe":1.2,"sharpe_ratio":1.3}"#, "`sharpe` is given twice"),
-            (r#"{"skew":-2.448,"kurtosis":6.9}"#, "`kurtosis` is below 1 + skew^2"),
+            (
+                r#"{"sharpe":1.2,"sharpe_ratio":1.3}"#,
+                "`sharpe` is given twice",
+            ),
+            (
+                r#"{"skew":-2.448,"kurtosis":6.9}"#,
+                "`kurtosis` is below 1 + skew^2",
+            ),
             (r#"{"train_end":"soon"}"#, "`train_end` is no date"),
             (r#"{"train_end":"éééééé"}"#, "`train_end` is no date"),
             (r#"{"trial_sharpes":[1,"2"]}"#, "`trial_sharpes` is no list"),
             (r#"{"trial_sharpes":[1e999]}"#, "`trial_sharpes` is no list"),
             (r#"{"trial_sharpes":[]}"#, "`trial_sharpes` is no list"),
-            (r#"{"sharpe":"12345678901234567890123456789012345678901"}"#, "longer than 40"),
+            (
+                r#"{"sharpe":"12345678901234567890123456789012345678901"}"#,
+                "longer than 40",
+            ),
         ];
         for (text, told) in cases {
             let metrics = read(text);
-            assert!(metrics.faults.iter().any(|fault| fault.contains(told)), "{text}: {:?}", metrics.faults);
+            assert!(
+                metrics.faults.iter().any(|fault| fault.contains(told)),
+                "{text}: {:?}",
+                metrics.faults
+            );
         }
         assert_eq!(read(r#"{"luck":7}"#).unknown, ["luck"]);
     }

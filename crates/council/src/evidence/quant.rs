@@ -2,7 +2,9 @@
 
 use super::inputs::Inputs;
 use super::row::{Check, Row, number, rounded, vote};
-use super::stats::{bootstrap, multiple, overfitting, plausibility, proportions, series, sharpe, units};
+use super::stats::{
+    bootstrap, multiple, overfitting, plausibility, proportions, series, sharpe, units,
+};
 use crate::finding::Evidence;
 use spoolgate_rules::evidence::EvidencePolicy;
 use spoolgate_wire::amount::Amount;
@@ -11,9 +13,23 @@ use spoolgate_wire::council::{Axis, CouncilRequest, Severity};
 /// Maximum number of worthless trials that the search considers.
 const TRIES_MAX: u64 = 1_000_000_000;
 
-const fn check(id: &'static str, question: &'static str, severity: Severity, source: &'static str) -> Check {
+const fn check(
+    id: &'static str,
+    question: &'static str,
+    severity: Severity,
+    source: &'static str,
+) -> Check {
     let action = "Extend the track record or count the trials honestly, then ask again.";
-    Check { id, question, severity, axis: Axis::Overfitting, headline: false, source, action, grouped: true }
+    Check {
+        id,
+        question,
+        severity,
+        axis: Axis::Overfitting,
+        headline: false,
+        source,
+        action,
+        grouped: true,
+    }
 }
 
 const fn alone(
@@ -23,7 +39,16 @@ const fn alone(
     source: &'static str,
     action: &'static str,
 ) -> Check {
-    Check { id, question, severity, axis: Axis::Overfitting, headline: false, source, action, grouped: false }
+    Check {
+        id,
+        question,
+        severity,
+        axis: Axis::Overfitting,
+        headline: false,
+        source,
+        action,
+        grouped: false,
+    }
 }
 
 static QR_01: Check = check(
@@ -87,7 +112,8 @@ static QR_10: Check = alone(
     "QR-10",
     "Is the Sharpe ratio above 0 in nearly all resampled histories?",
     Severity::Major,
-    "stationary bootstrap, Politis and Romano 1994; block by Politis and White 2004, Patton et al. 2009; SplitMix64",
+    "stationary bootstrap, Politis and Romano 1994; block by Politis and White 2004, Patton et al. \
+        2009; SplitMix64",
     "Extend the track record or count the trials honestly, then ask again.",
 );
 static QR_11: Check = alone(
@@ -100,7 +126,11 @@ static QR_11: Check = alone(
 
 /// Computes the Quant Researcher's vote. `trials_at_least` is the number of trials of this strategy
 /// that the gate knows of.
-pub fn quant_researcher(request: &CouncilRequest, policy: &EvidencePolicy, trials_at_least: u32) -> Evidence {
+pub fn quant_researcher(
+    request: &CouncilRequest,
+    policy: &EvidencePolicy,
+    trials_at_least: u32,
+) -> Evidence {
     let inputs = Inputs::read(request, policy);
     let rows = vec![
         t_statistic(&inputs),
@@ -170,19 +200,33 @@ fn observed(inputs: &Inputs<'_>, row: &mut Row) -> Option<Observed> {
     let (annual, years) = (annual?, years?);
     let periods = inputs.periods(row);
     let (skew, kurtosis) = inputs.shape(row);
-    let (sr, n) = (units::per_period(annual, periods)?, inputs.count(years, periods));
-    Some(Observed { years, periods, sr, n, skew, kurtosis })
+    let (sr, n) = (
+        units::per_period(annual, periods)?,
+        inputs.count(years, periods),
+    );
+    Some(Observed {
+        years,
+        periods,
+        sr,
+        n,
+        skew,
+        kurtosis,
+    })
 }
 
 fn probabilistic(inputs: &Inputs<'_>) -> Row {
     let (mut row, least) = (Row::of(&QR_02), inputs.policy.psr_min);
-    let Some(o) = observed(inputs, &mut row) else { return row };
+    let Some(o) = observed(inputs, &mut row) else {
+        return row;
+    };
     let Some(psr) = sharpe::psr(o.sr, 0.0, o.n, o.skew, o.kurtosis) else {
         row.cannot_use("The number of returns and their moments allow no probability.");
         return row;
     };
     let psr = rounded(psr, 4);
-    row.say(format!("The probability of a true Sharpe ratio above 0 is {psr}; {least} is required."));
+    row.say(format!(
+        "The probability of a true Sharpe ratio above 0 is {psr}; {least} is required."
+    ));
     let message = format!("The probabilistic Sharpe ratio is only {psr}.");
     at_least(&mut row, psr, None, least, message);
     row
@@ -192,8 +236,12 @@ fn deflated(inputs: &Inputs<'_>, known: u32) -> Row {
     let (mut row, policy) = (Row::of(&QR_03), inputs.policy);
     let trials = inputs.trials(&mut row, known);
     let o = observed(inputs, &mut row);
-    let Some((o, trials)) = o.zip(trials) else { return row };
-    let Some(variance) = inputs.trial_variance(&mut row, o.years, o.periods) else { return row };
+    let Some((o, trials)) = o.zip(trials) else {
+        return row;
+    };
+    let Some(variance) = inputs.trial_variance(&mut row, o.years, o.periods) else {
+        return row;
+    };
     let luck = sharpe::expected_max_sharpe(trials, variance);
     let per_period = units::ratio(variance, o.periods);
     let dsr = per_period.and_then(|v| sharpe::dsr(o.sr, o.n, o.skew, o.kurtosis, trials, v));
@@ -203,26 +251,41 @@ fn deflated(inputs: &Inputs<'_>, known: u32) -> Row {
     };
     let (dsr, luck) = (rounded(dsr, 4), rounded(luck, 4));
     row.say(format!(
-        "The best of {trials} worthless trials is expected to show {luck}; the probability of a true Sharpe ratio above it is {dsr}, {} is required.",
+        "The best of {trials} worthless trials is expected to show {luck}; the probability of a \
+            true Sharpe ratio above it is {dsr}, {} is required.",
         policy.dsr_min
     ));
     let message = format!("The deflated Sharpe ratio over {trials} trials is only {dsr}.");
-    at_least(&mut row, dsr, Some(policy.dsr_reject), policy.dsr_min, message);
+    at_least(
+        &mut row,
+        dsr,
+        Some(policy.dsr_reject),
+        policy.dsr_min,
+        message,
+    );
     row
 }
 
 fn track_record(inputs: &Inputs<'_>) -> Row {
     let (mut row, policy) = (Row::of(&QR_04), inputs.policy);
-    let Some(annual) = inputs.figure(&mut row, "sharpe") else { return row };
+    let Some(annual) = inputs.figure(&mut row, "sharpe") else {
+        return row;
+    };
     let years = inputs.years(&mut row);
     let periods = inputs.periods(&mut row);
     let (skew, kurtosis) = inputs.shape(&mut row);
     let benchmark = number(policy.benchmark_sharpe);
-    let needed = units::per_period(annual, periods).zip(units::per_period(benchmark, periods)).and_then(
-        |(sr, benchmark)| {
-            sharpe::min_track_record(sr, benchmark, skew, kurtosis, number(policy.track_record_alpha))
-        },
-    );
+    let needed = units::per_period(annual, periods)
+        .zip(units::per_period(benchmark, periods))
+        .and_then(|(sr, benchmark)| {
+            sharpe::min_track_record(
+                sr,
+                benchmark,
+                skew,
+                kurtosis,
+                number(policy.track_record_alpha),
+            )
+        });
     let Some(needed) = needed else {
         row.cannot_use("The moments allow no minimum track record length.");
         return row;
@@ -242,11 +305,21 @@ fn track_record(inputs: &Inputs<'_>) -> Row {
     let Some(years) = years else { return row };
     let (n, needed_shown) = (rounded(inputs.count(years, periods), 1), rounded(needed, 1));
     row.say(format!("There are {n}."));
-    row.compared(n, if in_years.is_some() { needed_shown.to_string() } else { "no length".to_owned() });
+    row.compared(
+        n,
+        if in_years.is_some() {
+            needed_shown.to_string()
+        } else {
+            "no length".to_owned()
+        },
+    );
     if needed.is_finite() && n >= needed_shown {
         row.pass();
     } else {
-        row.fail(Severity::Major, "The track record is too short for the reported Sharpe ratio.".to_owned());
+        row.fail(
+            Severity::Major,
+            "The track record is too short for the reported Sharpe ratio.".to_owned(),
+        );
     }
     row
 }
@@ -254,10 +327,13 @@ fn track_record(inputs: &Inputs<'_>) -> Row {
 fn backtest_length(inputs: &Inputs<'_>, known: u32) -> Row {
     let mut row = Row::of(&QR_05);
     let trials = inputs.trials(&mut row, known);
-    let Some(annual) = inputs.figure(&mut row, "sharpe") else { return row };
+    let Some(annual) = inputs.figure(&mut row, "sharpe") else {
+        return row;
+    };
     let years = inputs.years(&mut row);
     let span = years.unwrap_or_else(|| number(inputs.policy.assumed_years));
-    let tries = sharpe::trials_expected_to_show(annual, span, TRIES_MAX).filter(|tries| *tries < TRIES_MAX);
+    let tries =
+        sharpe::trials_expected_to_show(annual, span, TRIES_MAX).filter(|tries| *tries < TRIES_MAX);
     if let Some(tries) = tries {
         let tries = tries.saturating_add(1);
         row.say(format!(
@@ -266,16 +342,23 @@ fn backtest_length(inputs: &Inputs<'_>, known: u32) -> Row {
             rounded(annual, 2)
         ));
     }
-    let Some((years, trials)) = years.zip(trials) else { return row };
+    let Some((years, trials)) = years.zip(trials) else {
+        return row;
+    };
     let needed = sharpe::min_backtest_years(trials, annual).map(|years| rounded(years, 2));
     let years = rounded(years, 2);
     let shown = needed.map_or("no length".to_owned(), |needed| needed.to_string());
-    row.say(format!("{trials} trials take {shown} years; there are {years}."));
+    row.say(format!(
+        "{trials} trials take {shown} years; there are {years}."
+    ));
     row.compared(years, shown);
     if needed.is_some_and(|needed| years >= needed) {
         row.pass();
     } else {
-        row.fail(Severity::Major, format!("The backtest is too short for {trials} trials."));
+        row.fail(
+            Severity::Major,
+            format!("The backtest is too short for {trials} trials."),
+        );
     }
     row
 }
@@ -284,13 +367,17 @@ fn haircut(inputs: &Inputs<'_>, known: u32) -> Row {
     let (mut row, least) = (Row::of(&QR_06), inputs.policy.haircut_min);
     let trials = inputs.trials(&mut row, known);
     let (annual, years) = (inputs.figure(&mut row, "sharpe"), inputs.years(&mut row));
-    let Some(((annual, years), trials)) = annual.zip(years).zip(trials) else { return row };
+    let Some(((annual, years), trials)) = annual.zip(years).zip(trials) else {
+        return row;
+    };
     let Some(cut) = multiple::haircut(annual, years, trials) else {
         row.cannot_use("The years and trials allow no haircut.");
         return row;
     };
     let left = rounded(cut.sharpe_independent, 4);
-    row.say(format!("After {trials} trials a Sharpe ratio of {left} is left; {least} is asked for."));
+    row.say(format!(
+        "After {trials} trials a Sharpe ratio of {left} is left; {least} is asked for."
+    ));
     row.compared(left, least);
     if left < least {
         row.fail(
@@ -318,9 +405,15 @@ fn overfitting_probability(inputs: &Inputs<'_>) -> Row {
         Some(Ok(configurations)) => configurations,
     };
     let columns = u64::try_from(configurations.len()).unwrap_or(u64::MAX);
-    if inputs.metrics.count("n_trials").is_some_and(|stated| stated > columns) {
+    if inputs
+        .metrics
+        .count("n_trials")
+        .is_some_and(|stated| stated > columns)
+    {
         row.miss("trial_returns");
-        row.say(format!("There are {columns} configurations, fewer than the trials that are stated."));
+        row.say(format!(
+            "There are {columns} configurations, fewer than the trials that are stated."
+        ));
     }
     if columns == 1 {
         row.say("Not applicable: there is one configuration.");
@@ -336,7 +429,8 @@ fn overfitting_probability(inputs: &Inputs<'_>) -> Row {
     };
     let (pbo, losing) = (rounded(found.below_median, 4), rounded(found.losing, 4));
     row.say(format!(
-        "Over {} halvings of {blocks} blocks the best of {columns} in sample is below the median out of sample with probability {pbo} and loses with {losing}; at most {} is accepted.",
+        "Over {} halvings of {blocks} blocks the best of {columns} in sample is below the median \
+            out of sample with probability {pbo} and loses with {losing}; at most {} is accepted.",
         found.choices, policy.pbo_max
     ));
     row.compared(pbo, policy.pbo_max);
@@ -354,7 +448,9 @@ fn overfitting_probability(inputs: &Inputs<'_>) -> Row {
 fn drop_out_of_sample(inputs: &Inputs<'_>) -> Row {
     let mut row = Row::of(&QR_08);
     let metrics = &inputs.metrics;
-    let rates = metrics.value("is_win_rate").zip(metrics.value("oos_win_rate"));
+    let rates = metrics
+        .value("is_win_rate")
+        .zip(metrics.value("oos_win_rate"));
     let counts = metrics.count("is_trades").zip(metrics.count("oos_trades"));
     if let Some(((rate_in, rate_out), (n_in, n_out))) = rates.zip(counts) {
         let wins = proportions::nearest_wins(units::fraction(rate_in), n_in)
@@ -362,8 +458,10 @@ fn drop_out_of_sample(inputs: &Inputs<'_>) -> Row {
         match wins {
             Some((wins_in, wins_out)) => {
                 // Rates that are both 0 or both 1 do not differ.
-                let p = proportions::two_proportions(wins_in, n_in, wins_out, n_out).map_or(0.5, |(_, p)| p);
-                let what = format!("The win rate goes from {wins_in} of {n_in} to {wins_out} of {n_out}");
+                let p = proportions::two_proportions(wins_in, n_in, wins_out, n_out)
+                    .map_or(0.5, |(_, p)| p);
+                let what =
+                    format!("The win rate goes from {wins_in} of {n_in} to {wins_out} of {n_out}");
                 compare_drop(inputs, &mut row, p, &what, "win rate");
             }
             None => row.cannot_use("The numbers of trades allow no comparison."),
@@ -381,26 +479,40 @@ fn drop_out_of_sample(inputs: &Inputs<'_>) -> Row {
     let spans = metrics.value("is_years").zip(metrics.value("oos_years"));
     if let Some(((inside, outside), (years_in, years_out))) = sharpes.zip(spans) {
         if let Some((_, p)) = plausibility::sharpe_drop(inside, years_in, outside, years_out) {
-            let what =
-                format!("The Sharpe ratio goes from {} to {}", rounded(inside, 2), rounded(outside, 2));
+            let what = format!(
+                "The Sharpe ratio goes from {} to {}",
+                rounded(inside, 2),
+                rounded(outside, 2)
+            );
             compare_drop(inputs, &mut row, p, &what, "Sharpe ratio");
         }
     } else {
         row.miss("in_sample_sharpe");
     }
-    let same = |a: &str, b: &str| metrics.get(a).zip(metrics.get(b)).is_some_and(|(a, b)| a.text == b.text);
+    let same = |a: &str, b: &str| {
+        metrics
+            .get(a)
+            .zip(metrics.get(b))
+            .is_some_and(|(a, b)| a.text == b.text)
+    };
     if same("is_sharpe", "oos_sharpe")
         || same("is_win_rate", "oos_win_rate") && same("is_trades", "oos_trades")
     {
         row.say("In-sample and out-of-sample figures are the same to the digit.");
-        row.fail(Severity::Major, "In-sample and out-of-sample figures are the same numbers.".to_owned());
+        row.fail(
+            Severity::Major,
+            "In-sample and out-of-sample figures are the same numbers.".to_owned(),
+        );
     }
     row
 }
 
 fn compare_drop(inputs: &Inputs<'_>, row: &mut Row, p: f64, what: &str, name: &str) {
     let (policy, p) = (inputs.policy, rounded(p, 6));
-    row.say(format!("{what}: by chance with probability {p}; below {} it is none.", policy.drop_p));
+    row.say(format!(
+        "{what}: by chance with probability {p}; below {} it is none.",
+        policy.drop_p
+    ));
     if !row.failed() {
         row.compared(p, policy.drop_p);
     }
@@ -421,7 +533,10 @@ fn trades(inputs: &Inputs<'_>) -> Row {
         row.miss("oos_trades");
         return row;
     };
-    row.say(format!("{trades} out-of-sample trades; {} are asked for.", policy.trades_min));
+    row.say(format!(
+        "{trades} out-of-sample trades; {} are asked for.",
+        policy.trades_min
+    ));
     row.compared(trades, policy.trades_min);
     let message = format!("There are only {trades} out-of-sample trades.");
     if trades < u64::from(policy.trades_reject) {
@@ -454,14 +569,16 @@ fn resampled(inputs: &Inputs<'_>) -> Row {
         let (samples, seed) = (policy.bootstrap_samples, policy.bootstrap_seed);
         bootstrap::stationary_sharpes(returns, block, samples, seed)
     });
-    let low = drawn.and_then(|drawn| bootstrap::quantile(&drawn, number(policy.bootstrap_quantile)));
+    let low =
+        drawn.and_then(|drawn| bootstrap::quantile(&drawn, number(policy.bootstrap_quantile)));
     let Some((low, block)) = low.zip(block) else {
         row.cannot_use("`returns` has fewer than ten values, or all are the same.");
         return row;
     };
     let low = rounded(units::annual(low, periods), 4);
     row.say(format!(
-        "Over {} samples of blocks of {} returns on average, the {} quantile of the annual Sharpe ratio is {low}; it must be above 0.",
+        "Over {} samples of blocks of {} returns on average, the {} quantile of the annual Sharpe \
+            ratio is {low}; it must be above 0.",
         policy.bootstrap_samples,
         rounded(block, 1),
         policy.bootstrap_quantile
@@ -470,7 +587,10 @@ fn resampled(inputs: &Inputs<'_>) -> Row {
     if low.is_positive() {
         row.pass();
     } else {
-        row.fail(Severity::Major, "Resampled histories do not keep the Sharpe ratio above 0.".to_owned());
+        row.fail(
+            Severity::Major,
+            "Resampled histories do not keep the Sharpe ratio above 0.".to_owned(),
+        );
     }
     row
 }
@@ -479,15 +599,23 @@ fn periods_apart(inputs: &Inputs<'_>) -> Row {
     let mut row = Row::of(&QR_11);
     let metrics = &inputs.metrics;
     let embargo = metrics.value("embargo");
-    let Some((train_end, test_start)) = metrics.date("train_end").zip(metrics.date("test_start")) else {
+    let Some((train_end, test_start)) = metrics.date("train_end").zip(metrics.date("test_start"))
+    else {
         row.miss("dates");
         return row;
     };
-    let days = test_start.since(train_end).map_or(0, |span| i64::from(span.get_days()));
-    row.say(format!("Training ends on {train_end}, the test begins on {test_start}."));
+    let days = test_start
+        .since(train_end)
+        .map_or(0, |span| i64::from(span.get_days()));
+    row.say(format!(
+        "Training ends on {train_end}, the test begins on {test_start}."
+    ));
     if days <= 0 {
         row.compared(days, "1 day");
-        row.fail(Severity::Blocker, "Training and test periods overlap.".to_owned());
+        row.fail(
+            Severity::Blocker,
+            "Training and test periods overlap.".to_owned(),
+        );
         return row;
     }
     let Some(embargo) = embargo.map(|days| rounded(days, 0)) else {
@@ -495,9 +623,14 @@ fn periods_apart(inputs: &Inputs<'_>) -> Row {
         return row;
     };
     row.compared(days, format!("{embargo} days"));
-    row.say(format!("{days} days lie between them; the embargo is {embargo}."));
+    row.say(format!(
+        "{days} days lie between them; the embargo is {embargo}."
+    ));
     if !embargo.is_positive() {
-        row.fail(Severity::Major, "There is no embargo between training and test.".to_owned());
+        row.fail(
+            Severity::Major,
+            "There is no embargo between training and test.".to_owned(),
+        );
     } else if Amount::from_i64(days) < embargo {
         row.fail(
             Severity::Major,

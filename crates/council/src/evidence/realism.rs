@@ -21,7 +21,16 @@ pub(super) const fn check(
     source: &'static str,
     action: &'static str,
 ) -> Check {
-    Check { id, question, severity, axis, headline: false, source, action, grouped: false }
+    Check {
+        id,
+        question,
+        severity,
+        axis,
+        headline: false,
+        source,
+        action,
+        grouped: false,
+    }
 }
 
 static RC_01: Check = check(
@@ -110,10 +119,15 @@ fn metrics_in_order(inputs: &Inputs<'_>) -> Row {
         row.say(format!("Not used: {}.", metrics.unknown.join(", ")));
     }
     let wanted = ["total_return", "sharpe", "max_dd", "oos_win_rate"];
-    let absent = wanted.into_iter().filter(|name| metrics.get(name).is_none());
+    let absent = wanted
+        .into_iter()
+        .filter(|name| metrics.get(name).is_none());
     let absent: Vec<&'static str> = absent.collect();
     if let Some(first) = metrics.faults.first() {
-        row.fail(Severity::Blocker, format!("A key metric cannot be used: {first}"));
+        row.fail(
+            Severity::Blocker,
+            format!("A key metric cannot be used: {first}"),
+        );
     } else if absent.is_empty() {
         row.say("All four are there and in range.");
         row.pass();
@@ -133,14 +147,17 @@ fn plausible(inputs: &Inputs<'_>) -> Row {
     let years = inputs.years_or_assumed(&mut row);
     let periods = inputs.periods(&mut row);
     let (mean, sd) = (policy.sharpe_prior_mean, policy.sharpe_prior_sd);
-    let found = plausibility::sharpe_plausibility(figure.value, years, periods, number(mean), number(sd));
+    let found =
+        plausibility::sharpe_plausibility(figure.value, years, periods, number(mean), number(sd));
     let Some(found) = found else {
         row.cannot_use("The years allow no comparison.");
         return row;
     };
     let p = rounded(found.p, 6);
     row.say(format!(
-        "A ratio of at least {} over {} years has probability {p} where true ratios are {mean} on average with deviation {sd}; shrunk to that it is {}. Below {} it is implausible, below {} doubtful.",
+        "A ratio of at least {} over {} years has probability {p} where true ratios are {mean} on \
+            average with deviation {sd}; shrunk to that it is {}. Below {} it is implausible, \
+                below {} doubtful.",
         figure.text,
         rounded(years, 2),
         rounded(found.posterior_mean, 2),
@@ -151,13 +168,19 @@ fn plausible(inputs: &Inputs<'_>) -> Row {
         row.compared(p, policy.implausible_p);
         row.fail(
             Severity::Major,
-            format!("The reported Sharpe of {} is statistically implausible.", figure.text),
+            format!(
+                "The reported Sharpe of {} is statistically implausible.",
+                figure.text
+            ),
         );
     } else if p < policy.doubtful_p {
         row.compared(p, policy.doubtful_p);
         row.fail(
             Severity::Minor,
-            format!("The reported Sharpe of {} is statistically doubtful.", figure.text),
+            format!(
+                "The reported Sharpe of {} is statistically doubtful.",
+                figure.text
+            ),
         );
     } else {
         row.compared(p, policy.doubtful_p);
@@ -198,7 +221,12 @@ fn agreement(inputs: &Inputs<'_>) -> Row {
     row
 }
 
-fn sign_conflict(inputs: &Inputs<'_>, years: Option<f64>, total: &Figure, ratio: &Figure) -> Option<String> {
+fn sign_conflict(
+    inputs: &Inputs<'_>,
+    years: Option<f64>,
+    total: &Figure,
+    ratio: &Figure,
+) -> Option<String> {
     let policy = inputs.policy;
     let opposite = total.value > 0.0 && ratio.value < 0.0 || total.value < 0.0 && ratio.value > 0.0;
     if !opposite {
@@ -207,10 +235,15 @@ fn sign_conflict(inputs: &Inputs<'_>, years: Option<f64>, total: &Figure, ratio:
     let years = years.unwrap_or_else(|| number(policy.assumed_years));
     let growth = plausibility::log_growth(total.value, years);
     let drag = growth.and_then(|growth| drawdown::implied_volatility(ratio.value, growth));
-    if ratio.value > 0.0 && drag.is_some_and(|volatility| rounded(volatility, 4) <= policy.vol_drag_max) {
+    if ratio.value > 0.0
+        && drag.is_some_and(|volatility| rounded(volatility, 4) <= policy.vol_drag_max)
+    {
         return None;
     }
-    Some(format!("the total return is {} % and the Sharpe ratio {}.", total.text, ratio.text))
+    Some(format!(
+        "the total return is {} % and the Sharpe ratio {}.",
+        total.text, ratio.text
+    ))
 }
 
 /// Checks compound growth and Calmar ratio, if they are quoted.
@@ -218,9 +251,13 @@ fn derived_conflicts(inputs: &Inputs<'_>, total: f64, years: f64) -> Vec<String>
     let metrics = &inputs.metrics;
     let slack = number(inputs.policy.agreement_slack);
     let mut conflicts = Vec::new();
-    let Some(growth) = plausibility::cagr_pct(total, years) else { return conflicts };
+    let Some(growth) = plausibility::cagr_pct(total, years) else {
+        return conflicts;
+    };
     let mut compare = |name: &str, computed: f64, what: &str| {
-        let Some(quoted) = metrics.get(name) else { return };
+        let Some(quoted) = metrics.get(name) else {
+            return;
+        };
         if !series::same_within(computed, quoted.value, quoted.places(), slack) {
             conflicts.push(format!(
                 "{what} is quoted as {} and follows as {}.",
@@ -230,7 +267,10 @@ fn derived_conflicts(inputs: &Inputs<'_>, total: f64, years: f64) -> Vec<String>
         }
     };
     compare("cagr", growth, "CAGR in percent");
-    if let Some(ratio) = metrics.value("max_dd").and_then(|drawdown| plausibility::calmar(growth, drawdown)) {
+    if let Some(ratio) = metrics
+        .value("max_dd")
+        .and_then(|drawdown| plausibility::calmar(growth, drawdown))
+    {
         compare("calmar", ratio, "the Calmar ratio");
     }
     conflicts
@@ -238,13 +278,20 @@ fn derived_conflicts(inputs: &Inputs<'_>, total: f64, years: f64) -> Vec<String>
 
 fn span_conflict(inputs: &Inputs<'_>) -> Option<String> {
     let metrics = &inputs.metrics;
-    let (years, n, periods) =
-        (metrics.value("years")?, inputs.observations()?, metrics.value("periods_per_year")?);
+    let (years, n, periods) = (
+        metrics.value("years")?,
+        inputs.observations()?,
+        metrics.value("periods_per_year")?,
+    );
     let follows = units::ratio(n, periods)?;
     let slack = number(inputs.policy.agreement_slack);
     let places = metrics.get("years").map_or(0, Figure::places);
-    (!series::same_within(follows, years, places, slack))
-        .then(|| format!("{n} returns at {periods} a year are {} years, not {years}.", rounded(follows, 2)))
+    (!series::same_within(follows, years, places, slack)).then(|| {
+        format!(
+            "{n} returns at {periods} a year are {} years, not {years}.",
+            rounded(follows, 2)
+        )
+    })
 }
 
 /// Returns whether a table had something to compare. A quoted figure must equal one of those that
@@ -256,16 +303,28 @@ fn compare_with_report(inputs: &Inputs<'_>, row: &mut Row, conflicts: &mut Vec<S
     };
     let mut compared = false;
     for (name, stated) in report {
-        let Some(quoted) = inputs.metrics.get(name) else { continue };
+        let Some(quoted) = inputs.metrics.get(name) else {
+            continue;
+        };
         compared = true;
         // A drawdown is written with or without its sign.
-        let size = |value: f64| if name.ends_with("max_dd") { value.abs() } else { value };
+        let size = |value: f64| {
+            if name.ends_with("max_dd") {
+                value.abs()
+            } else {
+                value
+            }
+        };
         let equal = |figure: &Figure| {
             let places = quoted.places().min(figure.places());
             series::same_within(size(quoted.value), size(figure.value), places, 0.0)
         };
         if !stated.iter().any(equal) {
-            let shown: Vec<&str> = stated.iter().take(3).map(|figure| figure.text.as_str()).collect();
+            let shown: Vec<&str> = stated
+                .iter()
+                .take(3)
+                .map(|figure| figure.text.as_str())
+                .collect();
             conflicts.push(format!(
                 "`{name}` is quoted as {}, the report states {}.",
                 quoted.text,
@@ -295,8 +354,15 @@ fn jointly_possible(inputs: &Inputs<'_>) -> Row {
     }
     let years = inputs.years(&mut row);
     let periods = inputs.periods(&mut row);
-    let Some(((total, ratio), deepest)) = total.zip(ratio).zip(drawdown) else { return row };
-    let figures = Joint { total, ratio, deepest, periods };
+    let Some(((total, ratio), deepest)) = total.zip(ratio).zip(drawdown) else {
+        return row;
+    };
+    let figures = Joint {
+        total,
+        ratio,
+        deepest,
+        periods,
+    };
     let Some(years) = years else {
         say_horizons(inputs, &mut row, &figures);
         return row;
@@ -307,11 +373,19 @@ fn jointly_possible(inputs: &Inputs<'_>) -> Row {
         return row;
     };
     let bound = drawdown::growth_bound(units::rounded_from(ratio.value, ratio.places()));
-    let (growth_shown, bound_shown) = (rounded(growth, 6), rounded(units::with_slack(bound, slack), 6));
-    row.say(format!("Log growth is {growth_shown} a year; the Sharpe ratio permits {bound_shown}."));
+    let (growth_shown, bound_shown) = (
+        rounded(growth, 6),
+        rounded(units::with_slack(bound, slack), 6),
+    );
+    row.say(format!(
+        "Log growth is {growth_shown} a year; the Sharpe ratio permits {bound_shown}."
+    ));
     row.compared(growth_shown, bound_shown);
     if growth_shown > bound_shown {
-        row.fail(Severity::Major, "The total return is more than the Sharpe ratio permits.".to_owned());
+        row.fail(
+            Severity::Major,
+            "The total return is more than the Sharpe ratio permits.".to_owned(),
+        );
         return row;
     }
     row.pass();
@@ -346,7 +420,8 @@ impl Joint<'_> {
     /// Returns the probability of a drawdown no larger than the reported one; `None` if the figures
     /// imply no volatility or the strategy does not grow.
     fn drawdown_probability(&self, years: f64) -> Option<f64> {
-        let growth = plausibility::log_growth(self.total.value, years).filter(|growth| *growth > 0.0)?;
+        let growth =
+            plausibility::log_growth(self.total.value, years).filter(|growth| *growth > 0.0)?;
         let volatility = drawdown::implied_volatility(self.ratio.value, growth)?;
         let h = plausibility::log_drawdown(self.deepest.value)?;
         let h = drawdown::monitored_continuously(h, volatility, self.periods)?;
@@ -357,7 +432,11 @@ impl Joint<'_> {
 fn say_horizons(inputs: &Inputs<'_>, row: &mut Row, figures: &Joint<'_>) {
     let tenths = |tenths: i64| units::ratio(number(Amount::from_i64(tenths)), 10.0);
     let least = inputs.policy.drawdown_p;
-    let possible = |years: &f64| figures.drawdown_probability(*years).is_some_and(|p| rounded(p, 6) >= least);
+    let possible = |years: &f64| {
+        figures
+            .drawdown_probability(*years)
+            .is_some_and(|p| rounded(p, 6) >= least)
+    };
     if let Some(years) = HORIZONS.filter_map(tenths).find(possible) {
         row.say(format!(
             "The figures are consistent with a horizon above about {} years.",
@@ -368,7 +447,10 @@ fn say_horizons(inputs: &Inputs<'_>, row: &mut Row, figures: &Joint<'_>) {
     }
     for (years, name) in [(1.0, "one year"), (2.0, "two years")] {
         if let Some(p) = figures.drawdown_probability(years) {
-            row.say(format!("Over {name} so small a drawdown has probability {}.", rounded(p, 3)));
+            row.say(format!(
+                "Over {name} so small a drawdown has probability {}.",
+                rounded(p, 3)
+            ));
         }
     }
 }
@@ -393,17 +475,23 @@ fn win_rate(inputs: &Inputs<'_>) -> Row {
     ));
     row.compared(rate, even_shown);
     if rate < even_shown {
-        row.fail(Severity::Blocker, format!("OOS win rate is only {percent}%."));
+        row.fail(
+            Severity::Blocker,
+            format!("OOS win rate is only {percent}%."),
+        );
     }
     let alpha = number(policy.interval_alpha);
     let trades = inputs.metrics.count("oos_trades");
     if trades.is_none() {
         row.miss("oos_trades");
         if let Some(needed) = proportions::trades_to_clear(share, even, alpha) {
-            row.say(format!("It takes {needed} trades to clear break-even at this rate."));
+            row.say(format!(
+                "It takes {needed} trades to clear break-even at this rate."
+            ));
         }
     }
-    let Some(trades) = trades.and_then(|trades| inputs.metrics.value("oos_trades").map(|n| (trades, n)))
+    let Some(trades) =
+        trades.and_then(|trades| inputs.metrics.value("oos_trades").map(|n| (trades, n)))
     else {
         return row;
     };
@@ -412,14 +500,19 @@ fn win_rate(inputs: &Inputs<'_>) -> Row {
         return row;
     };
     let (low, high) = (rounded(low, 6), rounded(high, 6));
-    row.say(format!("Over {} trades it lies within {low} and {high}.", trades.0));
+    row.say(format!(
+        "Over {} trades it lies within {low} and {high}.",
+        trades.0
+    ));
     if rate < even_shown {
         return row;
     }
     row.compared(low, even_shown);
     if low < even_shown {
-        let message =
-            format!("OOS win rate of {percent}% over {} trades does not clear break-even.", trades.0);
+        let message = format!(
+            "OOS win rate of {percent}% over {} trades does not clear break-even.",
+            trades.0
+        );
         row.fail(Severity::Major, message);
     } else {
         row.pass();
@@ -430,9 +523,10 @@ fn win_rate(inputs: &Inputs<'_>) -> Row {
 fn integers(inputs: &Inputs<'_>) -> Row {
     let mut row = Row::of(&RC_06);
     let metrics = &inputs.metrics;
-    for (rate, trades, mandatory) in
-        [("oos_win_rate", "oos_trades", true), ("is_win_rate", "is_trades", false)]
-    {
+    for (rate, trades, mandatory) in [
+        ("oos_win_rate", "oos_trades", true),
+        ("is_win_rate", "is_trades", false),
+    ] {
         let (figure, n) = (metrics.get(rate), metrics.count(trades));
         let Some((figure, n)) = figure.zip(n) else {
             if mandatory {
@@ -446,7 +540,9 @@ fn integers(inputs: &Inputs<'_>) -> Row {
             continue;
         };
         let Some((units, decimals)) = figure.units() else {
-            row.cannot_use(format!("`{rate}` has an exponent, so its decimals are unknown."));
+            row.cannot_use(format!(
+                "`{rate}` has an exponent, so its decimals are unknown."
+            ));
             continue;
         };
         match proportions::grim(units, decimals, n) {
@@ -455,10 +551,16 @@ fn integers(inputs: &Inputs<'_>) -> Row {
                 row.pass();
             }
             None => {
-                row.say(format!("No number of wins among {n} trades is {} %.", figure.text));
+                row.say(format!(
+                    "No number of wins among {n} trades is {} %.",
+                    figure.text
+                ));
                 row.fail(
                     Severity::Major,
-                    format!("A win rate of {}% cannot come from {n} trades.", figure.text),
+                    format!(
+                        "A win rate of {}% cannot come from {n} trades.",
+                        figure.text
+                    ),
                 );
             }
         }
@@ -471,7 +573,10 @@ fn integers(inputs: &Inputs<'_>) -> Row {
 
 fn costs(inputs: &Inputs<'_>) -> Row {
     let (mut row, policy) = (Row::of(&RC_07), inputs.policy);
-    let (cost, edge) = (inputs.metrics.value("cost_per_trade"), inputs.metrics.value("edge_per_trade"));
+    let (cost, edge) = (
+        inputs.metrics.value("cost_per_trade"),
+        inputs.metrics.value("edge_per_trade"),
+    );
     let cost = cost.map(|cost| rounded(cost, 6));
     if edge.is_none() {
         row.miss("edge_per_trade");
@@ -479,24 +584,37 @@ fn costs(inputs: &Inputs<'_>) -> Row {
     let Some(cost) = cost else {
         row.miss("cost_per_trade");
         row.say("No cost per trade is stated.");
-        row.fail(Severity::Minor, "Costs are not stated per trade.".to_owned());
+        row.fail(
+            Severity::Minor,
+            "Costs are not stated per trade.".to_owned(),
+        );
         return row;
     };
     if !cost.is_positive() {
         row.say("The stated cost per trade is nothing.");
-        row.fail(Severity::Minor, "Trades are taken to cost nothing.".to_owned());
+        row.fail(
+            Severity::Minor,
+            "Trades are taken to cost nothing.".to_owned(),
+        );
     }
-    let Some(edge) = edge.map(|edge| rounded(edge, 6)) else { return row };
+    let Some(edge) = edge.map(|edge| rounded(edge, 6)) else {
+        return row;
+    };
     let Some(least) = cost.checked_mul(policy.cost_multiple) else {
         row.cannot_use("The cost is out of range.");
         return row;
     };
-    row.say(format!("The edge per trade is {edge} %, its cost {cost} %; more than {least} % is asked for."));
+    row.say(format!(
+        "The edge per trade is {edge} %, its cost {cost} %; more than {least} % is asked for."
+    ));
     row.compared(edge, least);
     if edge > least {
         row.pass();
     } else {
-        row.fail(Severity::Major, "The edge per trade does not cover its costs with a margin.".to_owned());
+        row.fail(
+            Severity::Major,
+            "The edge per trade does not cover its costs with a margin.".to_owned(),
+        );
     }
     row
 }

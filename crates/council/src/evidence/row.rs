@@ -103,7 +103,11 @@ impl Row {
         let mut answer = self.answer;
         if !self.missing.is_empty() {
             let wanted: Vec<&str> = self.missing.iter().map(|input| supply(input)).collect();
-            let head = if self.pass.is_none() { "Not computed: supply" } else { "To complete it, supply" };
+            let head = if self.pass.is_none() {
+                "Not computed: supply"
+            } else {
+                "To complete it, supply"
+            };
             answer.push(format!("{head} {}.", wanted.join("; ")));
         }
         Finding {
@@ -135,14 +139,17 @@ fn supply(input: &str) -> &'static str {
         "payoff_ratio" => "`payoff_ratio`, the average win over the average loss",
         "oos_trades" => "`oos_trades`, the number of out-of-sample trades",
         "n_trials" => "`n_trials`, how many configurations were tried",
-        "trial_sharpes" => "`trial_sharpes`, the annual Sharpe ratios of all of them, or `trial_returns`",
+        "trial_sharpes" => {
+            "`trial_sharpes`, the annual Sharpe ratios of all of them, or `trial_returns`"
+        }
         "cost_per_trade" => "`cost_per_trade` in percent",
         "edge_per_trade" => "`edge_per_trade` in percent, before costs",
         "in_sample" => "`is_win_rate` in percent and `is_trades`",
         "in_sample_sharpe" => "`is_sharpe`, `oos_sharpe`, `is_years` and `oos_years`",
         "dates" => "`train_end`, `test_start` (YYYY-MM-DD) and `embargo` in days",
         "monte_carlo_stats" => {
-            "`monte_carlo_stats`, a JSON object such as {\"sharpe\":{\"p5\":0.1,\"p95\":2.1,\"sd\":0.6}}"
+            "`monte_carlo_stats`, a JSON object such as \
+                {\"sharpe\":{\"p5\":0.1,\"p95\":2.1,\"sd\":0.6}}"
         }
         "validation_report" => "`validation_report` with a Markdown table of the quoted metrics",
         "returns" => "`returns`, the strategy's return per period as fractions",
@@ -156,17 +163,25 @@ fn supply(input: &str) -> &'static str {
 /// them.
 pub(super) fn vote(role: &str, rows: Vec<Row>, policy: &EvidencePolicy) -> Evidence {
     let failed = |grouped: bool| {
-        rows.iter().filter(move |row| row.failed() && row.check.grouped == grouped).map(|row| row.severity)
+        rows.iter()
+            .filter(move |row| row.failed() && row.check.grouped == grouped)
+            .map(|row| row.severity)
     };
     let counted: Vec<Severity> = failed(false).chain(failed(true).max()).collect();
-    let majors = counted.iter().filter(|severity| **severity == Severity::Major).count();
+    let majors = counted
+        .iter()
+        .filter(|severity| **severity == Severity::Major)
+        .count();
     let missing: BTreeSet<&'static str> = rows
         .iter()
         .flat_map(|row| row.missing.iter().copied())
         .filter(|input| !policy.is_optional(input))
         .collect();
     let nothing_computed = rows.iter().all(|row| row.pass.is_none());
-    let open = majors == 1 || !missing.is_empty() || nothing_computed || rows.iter().any(|row| row.unusable);
+    let open = majors == 1
+        || !missing.is_empty()
+        || nothing_computed
+        || rows.iter().any(|row| row.unusable);
     let verdict = if counted.contains(&Severity::Blocker) || majors >= 2 {
         Stance::Reject
     } else if open {
@@ -176,16 +191,28 @@ pub(super) fn vote(role: &str, rows: Vec<Row>, policy: &EvidencePolicy) -> Evide
     };
     let mut required_actions: Vec<String> = Vec::new();
     for row in rows.iter().filter(|row| row.failed()) {
-        if !required_actions.iter().any(|action| action == row.check.action) {
+        if !required_actions
+            .iter()
+            .any(|action| action == row.check.action)
+        {
             required_actions.push(row.check.action.to_owned());
         }
     }
     // A rejected proposer has to come back anyway; a list of inputs would only hide the reason.
     if verdict == Stance::NeedsMoreInfo {
-        required_actions.extend(missing.into_iter().map(|input| format!("Supply {}.", supply(input))));
+        required_actions.extend(
+            missing
+                .into_iter()
+                .map(|input| format!("Supply {}.", supply(input))),
+        );
     }
     let findings = rows.into_iter().map(Row::finding).collect();
-    Evidence { role: role.to_owned(), verdict, findings, required_actions }
+    Evidence {
+        role: role.to_owned(),
+        verdict,
+        findings,
+        required_actions,
+    }
 }
 
 /// Values beyond this are shown and compared as this; no threshold is near.
@@ -195,7 +222,11 @@ const SHOWN_MIN: f64 = -1e12;
 /// Rounds a value to this many places, half to even on its exact binary value. The result is both
 /// compared and shown.
 pub(super) fn rounded(value: f64, places: usize) -> Amount {
-    let value = if value.is_nan() { 0.0 } else { value.clamp(SHOWN_MIN, SHOWN_MAX) };
+    let value = if value.is_nan() {
+        0.0
+    } else {
+        value.clamp(SHOWN_MIN, SHOWN_MAX)
+    };
     Amount::parse_exact(&format!("{value:.places$}")).unwrap_or(Amount::ZERO)
 }
 

@@ -49,7 +49,8 @@ pub(super) fn trial_returns(sent: &JsonText) -> Result<Vec<Vec<f64>>, String> {
 fn rows(sent: &JsonText, name: &str, single: bool) -> Result<Vec<Vec<f64>>, String> {
     let text = sent.as_str();
     let rows = if text.starts_with('"') {
-        let csv: String = serde_json::from_str(text).map_err(|_| format!("`{name}` is no text."))?;
+        let csv: String =
+            serde_json::from_str(text).map_err(|_| format!("`{name}` is no text."))?;
         from_csv(&csv, single)
     } else {
         from_json(text, single)
@@ -58,7 +59,9 @@ fn rows(sent: &JsonText, name: &str, single: bool) -> Result<Vec<Vec<f64>>, Stri
     let bad = |value: &f64| !(-1.0..=RETURN_MAX).contains(value);
     if let Some(place) = rows.iter().position(|row| row.iter().any(bad)) {
         let row = place.saturating_add(1);
-        return Err(format!("`{name}` cannot be used: row {row} is no fraction within -1 and {RETURN_MAX}."));
+        return Err(format!(
+            "`{name}` cannot be used: row {row} is no fraction within -1 and {RETURN_MAX}."
+        ));
     }
     if rows.is_empty() {
         return Err(format!("`{name}` cannot be used: it is empty."));
@@ -71,14 +74,24 @@ fn from_json(text: &str, single: bool) -> Result<Vec<Vec<f64>>, String> {
     let mut reader = serde_json::Deserializer::from_str(text);
     let told = |error: serde_json::Error| {
         let told = error.to_string();
-        told.split(" at line ").next().unwrap_or_default().to_owned()
+        told.split(" at line ")
+            .next()
+            .unwrap_or_default()
+            .to_owned()
     };
     let mut cells = 0;
     if single {
-        let one = Numbers { most: PERIODS_MAX, cells: &mut cells }.deserialize(&mut reader).map_err(told)?;
+        let one = Numbers {
+            most: PERIODS_MAX,
+            cells: &mut cells,
+        }
+        .deserialize(&mut reader)
+        .map_err(told)?;
         Ok(one.into_iter().map(|value| vec![value]).collect())
     } else {
-        Lines { cells: &mut cells }.deserialize(&mut reader).map_err(told)
+        Lines { cells: &mut cells }
+            .deserialize(&mut reader)
+            .map_err(told)
     }
 }
 
@@ -138,9 +151,10 @@ impl<'de> Visitor<'de> for Lines<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
         let mut rows = Vec::new();
-        while let Some(row) =
-            seq.next_element_seed(Numbers { most: CONFIGURATIONS_MAX, cells: &mut *self.cells })?
-        {
+        while let Some(row) = seq.next_element_seed(Numbers {
+            most: CONFIGURATIONS_MAX,
+            cells: &mut *self.cells,
+        })? {
             if rows.len() == PERIODS_MAX {
                 return Err(de::Error::custom(too_many(PERIODS_MAX)));
             }
@@ -152,7 +166,8 @@ impl<'de> Visitor<'de> for Lines<'_> {
 
 fn too_many(most: usize) -> String {
     format!(
-        "more than {most} values in a row, or {PERIODS_MAX} periods, or {CELLS_MAX} in all; use longer periods"
+        "more than {most} values in a row, or {PERIODS_MAX} periods, or {CELLS_MAX} in all; use \
+            longer periods"
     )
 }
 
@@ -161,30 +176,55 @@ fn too_many(most: usize) -> String {
 /// first cell is not a number. A single series is the column named as returns, otherwise the last
 /// column.
 fn from_csv(text: &str, single: bool) -> Result<Vec<Vec<f64>>, String> {
-    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).peekable();
+    let mut lines = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+        .peekable();
     let split = |line: &str| -> Vec<String> {
-        line.split([',', ';', '\t']).map(|cell| cell.trim().trim_matches('"').to_ascii_lowercase()).collect()
+        line.split([',', ';', '\t'])
+            .map(|cell| cell.trim().trim_matches('"').to_ascii_lowercase())
+            .collect()
     };
-    let first = lines.peek().map(|(_, line)| split(line)).ok_or("it is empty")?;
-    let header = first.last().is_some_and(|cell| cell.parse::<f64>().is_err());
+    let first = lines
+        .peek()
+        .map(|(_, line)| split(line))
+        .ok_or("it is empty")?;
+    let header = first
+        .last()
+        .is_some_and(|cell| cell.parse::<f64>().is_err());
     if header {
         lines.next();
     }
-    let sample = lines.peek().map(|(_, line)| split(line)).unwrap_or_default();
-    let names_time =
-        |cell: &String| ["date", "time", "timestamp", "period", "day", "month"].contains(&cell.as_str());
+    let sample = lines
+        .peek()
+        .map(|(_, line)| split(line))
+        .unwrap_or_default();
+    let names_time = |cell: &String| {
+        ["date", "time", "timestamp", "period", "day", "month"].contains(&cell.as_str())
+    };
     let dated = first.first().is_some_and(|cell| header && names_time(cell))
-        || sample.first().is_some_and(|cell| cell.parse::<f64>().is_err());
+        || sample
+            .first()
+            .is_some_and(|cell| cell.parse::<f64>().is_err());
     let skipped = usize::from(dated && sample.len() > 1);
     let named = |cell: &String| ["return", "returns", "ret"].contains(&cell.as_str());
-    let column =
-        first.iter().position(|cell| header && named(cell)).unwrap_or(sample.len().saturating_sub(1));
+    let column = first
+        .iter()
+        .position(|cell| header && named(cell))
+        .unwrap_or(sample.len().saturating_sub(1));
     let (mut rows, mut cells) = (Vec::new(), 0_usize);
     for (place, line) in lines {
         let told = |what: &str| format!("line {} {what}", place.saturating_add(1));
-        let texts: Vec<&str> =
-            line.split([',', ';', '\t']).map(|cell| cell.trim().trim_matches('"')).collect();
-        let wanted = if single { texts.get(column..=column) } else { texts.get(skipped..) };
+        let texts: Vec<&str> = line
+            .split([',', ';', '\t'])
+            .map(|cell| cell.trim().trim_matches('"'))
+            .collect();
+        let wanted = if single {
+            texts.get(column..=column)
+        } else {
+            texts.get(skipped..)
+        };
         let row: Vec<f64> = wanted
             .ok_or_else(|| told("is too short"))?
             .iter()
@@ -237,7 +277,11 @@ mod tests {
             csv("period,a,b\n1,0.01,0.1\n2,-0.02,0.2"),
         ];
         for sent in same {
-            assert_eq!(trial_returns(&sent).unwrap(), [[0.01, -0.02], [0.1, 0.2]], "{sent:?}");
+            assert_eq!(
+                trial_returns(&sent).unwrap(),
+                [[0.01, -0.02], [0.1, 0.2]],
+                "{sent:?}"
+            );
         }
     }
 
@@ -260,10 +304,26 @@ mod tests {
             "\"0.1\\ninf\"",
         ];
         for text in bad {
-            assert!(returns(&json(text)).unwrap_err().starts_with("`returns` "), "{text}");
+            assert!(
+                returns(&json(text)).unwrap_err().starts_with("`returns` "),
+                "{text}"
+            );
         }
-        for text in ["[]", "[[]]", "[[],[]]", "[[1],[1,1]]", "[1]", "\"0.1,0.2\\n0.1\"", "[[[1]]]"] {
-            assert!(trial_returns(&json(text)).unwrap_err().starts_with("`trial_returns` "), "{text}");
+        for text in [
+            "[]",
+            "[[]]",
+            "[[],[]]",
+            "[[1],[1,1]]",
+            "[1]",
+            "\"0.1,0.2\\n0.1\"",
+            "[[[1]]]",
+        ] {
+            assert!(
+                trial_returns(&json(text))
+                    .unwrap_err()
+                    .starts_with("`trial_returns` "),
+                "{text}"
+            );
         }
     }
 
@@ -271,12 +331,27 @@ mod tests {
     fn the_caps_hold_at_the_limit_and_not_one_beyond() {
         let series = |n: usize| json(&format!("[{}0]", "0,".repeat(n - 1)));
         assert_eq!(returns(&series(PERIODS_MAX)).unwrap().len(), PERIODS_MAX);
-        assert!(returns(&series(PERIODS_MAX + 1)).unwrap_err().contains("use longer periods"));
+        assert!(
+            returns(&series(PERIODS_MAX + 1))
+                .unwrap_err()
+                .contains("use longer periods")
+        );
         let row = |n: usize| json(&format!("[[{}0]]", "0,".repeat(n - 1)));
-        assert_eq!(trial_returns(&row(CONFIGURATIONS_MAX)).unwrap().len(), CONFIGURATIONS_MAX);
-        assert!(trial_returns(&row(CONFIGURATIONS_MAX + 1)).unwrap_err().contains("use longer periods"));
+        assert_eq!(
+            trial_returns(&row(CONFIGURATIONS_MAX)).unwrap().len(),
+            CONFIGURATIONS_MAX
+        );
+        assert!(
+            trial_returns(&row(CONFIGURATIONS_MAX + 1))
+                .unwrap_err()
+                .contains("use longer periods")
+        );
         let lines = |n: usize| csv(&"0\n".repeat(n));
         assert_eq!(returns(&lines(PERIODS_MAX)).unwrap().len(), PERIODS_MAX);
-        assert!(returns(&lines(PERIODS_MAX + 1)).unwrap_err().contains("use longer periods"));
+        assert!(
+            returns(&lines(PERIODS_MAX + 1))
+                .unwrap_err()
+                .contains("use longer periods")
+        );
     }
 }

@@ -23,8 +23,13 @@ impl Action for AccountAdjust {
     type Answer = Answer;
     const ABOUT: &'static str = "Books a deposit or withdrawal.";
     const CONDITIONS: &'static [Condition] = &[DIGITS, BYTES];
-    const ROW: Row =
-        Row::new(ActionName::AccountAdjust, "AdjustAccount", "amount, reason", HUMAN).lane(Lane::Control);
+    const ROW: Row = Row::new(
+        ActionName::AccountAdjust,
+        "AdjustAccount",
+        "amount, reason",
+        HUMAN,
+    )
+    .lane(Lane::Control);
 
     fn check(adjust: &AdjustAccount) -> Result<(), PayloadError> {
         check_reason(&adjust.reason)
@@ -36,17 +41,30 @@ impl Action for AccountAdjust {
         if adjust.amount.is_zero() {
             return Err(conflict("an adjustment of 0 changes nothing".to_owned()));
         }
-        let cash =
-            account.cash.checked_add(adjust.amount).filter(|cash| !cash.is_negative()).ok_or_else(|| {
+        let cash = account
+            .cash
+            .checked_add(adjust.amount)
+            .filter(|cash| !cash.is_negative())
+            .ok_or_else(|| {
                 conflict(format!(
                     "the account holds {}; an adjustment of {} would leave less than nothing",
                     account.cash, adjust.amount
                 ))
             })?;
         let data = data(&Answer::AccountAdjusted { cash })?;
-        let change = trading::Change::AccountAdjusted { amount: adjust.amount };
+        let change = trading::Change::AccountAdjusted {
+            amount: adjust.amount,
+        };
         // Net deposits and the peak move too, and must be held as exactly as cash.
-        turn.state.book.clone().apply(&change).map_err(|error| conflict(error.to_string()))?;
-        Ok(Outcome { data, changes: vec![Change::Book(change)], ..Outcome::default() })
+        turn.state
+            .book
+            .clone()
+            .apply(&change)
+            .map_err(|error| conflict(error.to_string()))?;
+        Ok(Outcome {
+            data,
+            changes: vec![Change::Book(change)],
+            ..Outcome::default()
+        })
     }
 }

@@ -26,7 +26,13 @@ impl Action for AdmissionCacheClear {
     type Payload = Empty;
     type Answer = Answer<'static>;
     const ABOUT: &'static str = "Forgets delivered policies of all domains.";
-    const ROW: Row = Row::new(ActionName::AdmissionCacheClear, "ClearPolicyCache", "(none)", SPEAKERS).tool(
+    const ROW: Row = Row::new(
+        ActionName::AdmissionCacheClear,
+        "ClearPolicyCache",
+        "(none)",
+        SPEAKERS,
+    )
+    .tool(
         "interrogate.cache_clear",
         "Admission: forget policies",
         "Delivered policies are requested again.",
@@ -41,26 +47,41 @@ impl Action for AdmissionCacheInvalidate {
     type Payload = InvalidatePolicy;
     type Answer = Answer<'static>;
     const ABOUT: &'static str = "Forgets delivered policies of one profile.";
-    const ROW: Row =
-        Row::new(ActionName::AdmissionCacheInvalidate, "InvalidatePolicy", "policy_profile_id", SPEAKERS)
-            .tool(
-                "interrogate.cache_invalidate",
-                "Admission: forget one policy",
-                "The policy of one profile is requested again.",
-            );
+    const ROW: Row = Row::new(
+        ActionName::AdmissionCacheInvalidate,
+        "InvalidatePolicy",
+        "policy_profile_id",
+        SPEAKERS,
+    )
+    .tool(
+        "interrogate.cache_invalidate",
+        "Admission: forget one policy",
+        "The policy of one profile is requested again.",
+    );
 
-    fn execute(turn: &Turn<'_>, sender: &Authentic, which: &InvalidatePolicy) -> Result<Outcome, Refusal> {
+    fn execute(
+        turn: &Turn<'_>,
+        sender: &Authentic,
+        which: &InvalidatePolicy,
+    ) -> Result<Outcome, Refusal> {
         forget(turn, sender, Some(which))
     }
 }
 
-fn forget(turn: &Turn<'_>, sender: &Authentic, which: Option<&InvalidatePolicy>) -> Result<Outcome, Refusal> {
+fn forget(
+    turn: &Turn<'_>,
+    sender: &Authentic,
+    which: Option<&InvalidatePolicy>,
+) -> Result<Outcome, Refusal> {
     let kept = turn.state.admission.policies.keys();
-    let is_meant = |domain: &&String| is_forgotten(turn.rules, &sender.envelope.source, which, domain);
+    let is_meant =
+        |domain: &&String| is_forgotten(turn.rules, &sender.envelope.source, which, domain);
     let domains: Vec<String> = kept.filter(is_meant).cloned().collect();
     Ok(Outcome {
         data: data(&Answer::PoliciesForgotten { domains: &domains })?,
-        changes: vec![Change::Admission(lineage::Change::PoliciesForgotten { domains: domains.clone() })],
+        changes: vec![Change::Admission(lineage::Change::PoliciesForgotten {
+            domains: domains.clone(),
+        })],
         ..Outcome::default()
     })
 }

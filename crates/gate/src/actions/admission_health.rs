@@ -41,7 +41,13 @@ impl Action for AdmissionHealth {
     type Payload = Empty;
     type Answer = Answer<'static>;
     const ABOUT: &'static str = "Reports whether admission can decide.";
-    const ROW: Row = Row::new(ActionName::AdmissionHealth, "AdmissionHealth", "(none)", ANYBODY).query(
+    const ROW: Row = Row::new(
+        ActionName::AdmissionHealth,
+        "AdmissionHealth",
+        "(none)",
+        ANYBODY,
+    )
+    .query(
         "interrogate.health",
         "Admission: health",
         "Whether the policies of admission are available.",
@@ -51,17 +57,24 @@ impl Action for AdmissionHealth {
     fn execute(turn: &Turn<'_>, sender: &Authentic, _: &Empty) -> Result<Outcome, Refusal> {
         let source = &sender.envelope.source;
         let is_human = turn.rules.role(source) == Some(Role::Human);
-        let own = turn.rules.principals.get(source).and_then(|rule| rule.admission.as_ref());
-        let sees = |domain: &Domain| is_human || own.is_some_and(|grant| grant.domains.contains(domain));
-        let policies =
-            turn.rules.admission.iter().filter(|(domain, _)| sees(domain)).map(|(domain, policy)| {
-                PolicyHealth {
-                    domain,
-                    policy_version: policy.profile.policy_version.as_deref(),
-                    policy_hash: &policy.sha256,
-                    max_spawn_depth: policy.profile.max_spawn_depth.get(),
-                    error: fault(turn, domain, policy),
-                }
+        let own = turn
+            .rules
+            .principals
+            .get(source)
+            .and_then(|rule| rule.admission.as_ref());
+        let sees =
+            |domain: &Domain| is_human || own.is_some_and(|grant| grant.domains.contains(domain));
+        let policies = turn
+            .rules
+            .admission
+            .iter()
+            .filter(|(domain, _)| sees(domain))
+            .map(|(domain, policy)| PolicyHealth {
+                domain,
+                policy_version: policy.profile.policy_version.as_deref(),
+                policy_hash: &policy.sha256,
+                max_spawn_depth: policy.profile.max_spawn_depth.get(),
+                error: fault(turn, domain, policy),
             });
         answer(&Answer::AdmissionHealth {
             rulebook: &turn.rules.hash,

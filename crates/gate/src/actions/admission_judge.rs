@@ -13,15 +13,24 @@ impl Action for AdmissionEvaluate {
     type Answer = AdmissionAnswer<'static>;
     const ABOUT: &'static str = "Judges a task without admitting it.";
     const CONDITIONS: &'static [Condition] = &[WHOLE, LINE];
-    const ROW: Row = Row::new(ActionName::AdmissionEvaluate, "Admission", "envelope, forward?", SPEAKERS)
-        .rules_apply(Rules::Refuses)
-        .tool(
-            "interrogate.evaluate",
-            "Admission: evaluate",
-            "Decide whether this task may start. An ALLOW reserves its place in its tree.",
-        );
+    const ROW: Row = Row::new(
+        ActionName::AdmissionEvaluate,
+        "Admission",
+        "envelope, forward?",
+        SPEAKERS,
+    )
+    .rules_apply(Rules::Refuses)
+    .tool(
+        "interrogate.evaluate",
+        "Admission: evaluate",
+        "Decide whether this task may start. An ALLOW reserves its place in its tree.",
+    );
 
-    fn execute(turn: &Turn<'_>, sender: &Authentic, attempt: &AdmissionAttempt) -> Result<Outcome, Refusal> {
+    fn execute(
+        turn: &Turn<'_>,
+        sender: &Authentic,
+        attempt: &AdmissionAttempt,
+    ) -> Result<Outcome, Refusal> {
         Ok(turn.admission(sender, Way::Evaluate, attempt))
     }
 }
@@ -34,15 +43,24 @@ impl Action for AdmissionAdmit {
     type Answer = AdmissionAnswer<'static>;
     const ABOUT: &'static str = "Admits a task: it counts, and an ALLOW may be forwarded.";
     const CONDITIONS: &'static [Condition] = &[WHOLE, LINE];
-    const ROW: Row = Row::new(ActionName::AdmissionAdmit, "Admission", "envelope, forward?", SPEAKERS)
-        .rules_apply(Rules::Refuses)
-        .tool(
-            "interrogate.admit",
-            "Admission: admit",
-            "Decide whether this task may start. An ALLOW reserves its place and forwards the task.",
-        );
+    const ROW: Row = Row::new(
+        ActionName::AdmissionAdmit,
+        "Admission",
+        "envelope, forward?",
+        SPEAKERS,
+    )
+    .rules_apply(Rules::Refuses)
+    .tool(
+        "interrogate.admit",
+        "Admission: admit",
+        "Decide whether this task may start. An ALLOW reserves its place and forwards the task.",
+    );
 
-    fn execute(turn: &Turn<'_>, sender: &Authentic, attempt: &AdmissionAttempt) -> Result<Outcome, Refusal> {
+    fn execute(
+        turn: &Turn<'_>,
+        sender: &Authentic,
+        attempt: &AdmissionAttempt,
+    ) -> Result<Outcome, Refusal> {
         Ok(turn.admission(sender, Way::Admit, attempt))
     }
 }
@@ -55,14 +73,23 @@ impl Action for AdmissionCheck {
     type Answer = AdmissionAnswer<'static>;
     const ABOUT: &'static str = "Reports whether a task would be admitted; nothing counts.";
     const CONDITIONS: &'static [Condition] = &[WHOLE, LINE];
-    const ROW: Row = Row::new(ActionName::AdmissionCheck, "AdmissionCheck", "envelope, forward?", SPEAKERS)
-        .query(
-            "interrogate.check",
-            "Admission: check",
-            "Check whether this task would be admitted. Reserves nothing.",
-        );
+    const ROW: Row = Row::new(
+        ActionName::AdmissionCheck,
+        "AdmissionCheck",
+        "envelope, forward?",
+        SPEAKERS,
+    )
+    .query(
+        "interrogate.check",
+        "Admission: check",
+        "Check whether this task would be admitted. Reserves nothing.",
+    );
 
-    fn execute(turn: &Turn<'_>, sender: &Authentic, attempt: &AdmissionAttempt) -> Result<Outcome, Refusal> {
+    fn execute(
+        turn: &Turn<'_>,
+        sender: &Authentic,
+        attempt: &AdmissionAttempt,
+    ) -> Result<Outcome, Refusal> {
         Ok(turn.admission(sender, Way::Check, attempt))
     }
 }

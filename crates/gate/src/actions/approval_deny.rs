@@ -25,20 +25,35 @@ impl Action for ApprovalDeny {
     type Answer = Answer<'static>;
     const ABOUT: &'static str = "Refuses a held request.";
     const CONDITIONS: &'static [Condition] = &[LINE, BYTES];
-    const ROW: Row = Row::new(ActionName::ApprovalDeny, "DenyApproval", "id, request_sha256, reason?", HUMAN)
-        .lane(Lane::Control);
+    const ROW: Row = Row::new(
+        ActionName::ApprovalDeny,
+        "DenyApproval",
+        "id, request_sha256, reason?",
+        HUMAN,
+    )
+    .lane(Lane::Control);
 
     fn check(deny: &DenyApproval) -> Result<(), PayloadError> {
         check_answer(&deny.request_sha256, deny.reason.as_deref())
     }
 
-    fn execute(turn: &Turn<'_>, sender: &Authentic, deny: &DenyApproval) -> Result<Outcome, Refusal> {
+    fn execute(
+        turn: &Turn<'_>,
+        sender: &Authentic,
+        deny: &DenyApproval,
+    ) -> Result<Outcome, Refusal> {
         let hold = pending(turn.state, deny.id, &deny.request_sha256, turn.now)?;
-        let verdict = Verdict::Denied { reason: deny.reason.clone() };
+        let verdict = Verdict::Denied {
+            reason: deny.reason.clone(),
+        };
         let (id, request_id) = (hold.id, &hold.request_id);
         Ok(Outcome {
             data: data(&Answer::ApprovalDenied { id, request_id })?,
-            resolves: Some(Resolution { hold: id, by: sender.envelope.source.clone(), verdict }),
+            resolves: Some(Resolution {
+                hold: id,
+                by: sender.envelope.source.clone(),
+                verdict,
+            }),
             ..Outcome::default()
         })
     }

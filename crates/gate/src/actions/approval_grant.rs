@@ -25,21 +25,35 @@ impl Action for ApprovalGrant {
     type Answer = Answer<'static>;
     const ABOUT: &'static str = "Approves a held request with the SHA-256 that the approver saw.";
     const CONDITIONS: &'static [Condition] = &[LINE, BYTES];
-    const ROW: Row =
-        Row::new(ActionName::ApprovalGrant, "GrantApproval", "id, request_sha256, reason?, remember?", HUMAN)
-            .lane(Lane::Control);
+    const ROW: Row = Row::new(
+        ActionName::ApprovalGrant,
+        "GrantApproval",
+        "id, request_sha256, reason?, remember?",
+        HUMAN,
+    )
+    .lane(Lane::Control);
 
     fn check(grant: &GrantApproval) -> Result<(), PayloadError> {
         check_answer(&grant.request_sha256, grant.reason.as_deref())
     }
 
-    fn execute(turn: &Turn<'_>, sender: &Authentic, grant: &GrantApproval) -> Result<Outcome, Refusal> {
+    fn execute(
+        turn: &Turn<'_>,
+        sender: &Authentic,
+        grant: &GrantApproval,
+    ) -> Result<Outcome, Refusal> {
         let hold = pending(turn.state, grant.id, &grant.request_sha256, turn.now)?;
-        let verdict = Verdict::Granted { remember: grant.remember };
+        let verdict = Verdict::Granted {
+            remember: grant.remember,
+        };
         let (id, request_id) = (hold.id, &hold.request_id);
         Ok(Outcome {
             data: data(&Answer::ApprovalGranted { id, request_id })?,
-            resolves: Some(Resolution { hold: id, by: sender.envelope.source.clone(), verdict }),
+            resolves: Some(Resolution {
+                hold: id,
+                by: sender.envelope.source.clone(),
+                verdict,
+            }),
             ..Outcome::default()
         })
     }

@@ -18,7 +18,8 @@ impl Action for ClockAccept {
     type Answer = Answer;
     const ABOUT: &'static str = "Accepts a step of the clock.";
     const CONDITIONS: &'static [Condition] = &[BYTES];
-    const ROW: Row = Row::new(ActionName::ClockAccept, "AcceptClock", "reason", HUMAN).lane(Lane::Control);
+    const ROW: Row =
+        Row::new(ActionName::ClockAccept, "AcceptClock", "reason", HUMAN).lane(Lane::Control);
 
     fn check(accept: &AcceptClock) -> Result<(), PayloadError> {
         check_reason(&accept.reason)
@@ -26,6 +27,10 @@ impl Action for ClockAccept {
 
     fn execute(_: &Turn<'_>, _: &Authentic, _: &AcceptClock) -> Result<Outcome, Refusal> {
         let changes = vec![Change::ClockAccepted {}];
-        Ok(Outcome { data: data(&Answer::ClockAccepted {})?, changes, ..Outcome::default() })
+        Ok(Outcome {
+            data: data(&Answer::ClockAccepted {})?,
+            changes,
+            ..Outcome::default()
+        })
     }
 }

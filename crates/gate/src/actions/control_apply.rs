@@ -15,7 +15,9 @@ impl Action for ControlApply {
     const ROW: Row = Row::new(
         ActionName::ControlApply,
         "ControlDecision",
-        "decision_id, concern_id, account_id, market_symbol, action, target_strategy_id?, expected_active_strategy_id?, risk_mode?, reason, confidence, dry_run?, override?, requested_at?",
+        "decision_id, concern_id, account_id, market_symbol, action, target_strategy_id?, \
+            expected_active_strategy_id?, risk_mode?, reason, confidence, dry_run?, override?, \
+                requested_at?",
         SPEAKERS,
     )
     .lane(Lane::Control)
@@ -25,15 +27,24 @@ impl Action for ControlApply {
     .tool(
         "apply_control_decision",
         "Decide what runs",
-        "Switch, pause or resume the strategy of a concern, or set its risk mode. With dry_run true nothing changes.",
+        "Switch, pause or resume the strategy of a concern, or set its risk mode. With dry_run \
+            true nothing changes.",
     );
 
     fn needs(_: &Rulebook, sender: &Authentic, attempt: &ControlAttempt, needs: &mut Needs) {
-        let id = attempt.decision.as_ref().ok().map(|decision| decision.decision_id.clone());
+        let id = attempt
+            .decision
+            .as_ref()
+            .ok()
+            .map(|decision| decision.decision_id.clone());
         needs.control = id.map(|id| (sender.envelope.source.clone(), id));
     }
 
-    fn execute(turn: &Turn<'_>, sender: &Authentic, attempt: &ControlAttempt) -> Result<Outcome, Refusal> {
+    fn execute(
+        turn: &Turn<'_>,
+        sender: &Authentic,
+        attempt: &ControlAttempt,
+    ) -> Result<Outcome, Refusal> {
         turn.control(sender, attempt)
     }
 }

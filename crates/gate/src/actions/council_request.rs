@@ -18,7 +18,8 @@ impl Action for CouncilRequest {
     const ROW: Row = Row::new(
         ActionName::CouncilRequest,
         "CouncilRequest",
-        "request_id, timestamp, proposer, change_type, context, artifacts?, returns?, trial_returns?",
+        "request_id, timestamp, proposer, change_type, context, artifacts?, returns?, \
+            trial_returns?",
         SPEAKERS,
     )
     .bytes_max(CASE_BYTES_MAX)
@@ -28,7 +29,8 @@ impl Action for CouncilRequest {
     .tool(
         "council_request",
         "Open a council case",
-        "Put a change of research, specification, configuration or code before the council of roles. `request_id` is the name of the case.",
+        "Put a change of research, specification, configuration or code before the council of \
+            roles. `request_id` is the name of the case.",
     );
 
     fn check(case: &Case) -> Result<(), PayloadError> {

@@ -21,7 +21,8 @@ impl Action for CouncilVerdict {
     .tool(
         "council_verdict",
         "File a verdict",
-        "A role's verdict on a case that another principal proposed. `request_id` is the name of the case.",
+        "A role's verdict on a case that another principal proposed. `request_id` is the name of \
+            the case.",
     );
 
     fn check(submit: &SubmitVerdict) -> Result<(), PayloadError> {
@@ -33,7 +34,11 @@ impl Action for CouncilVerdict {
         needs.case = Some((submit.request_id.clone(), role));
     }
 
-    fn execute(turn: &Turn<'_>, sender: &Authentic, submit: &SubmitVerdict) -> Result<Outcome, Refusal> {
+    fn execute(
+        turn: &Turn<'_>,
+        sender: &Authentic,
+        submit: &SubmitVerdict,
+    ) -> Result<Outcome, Refusal> {
         turn.file_verdict(&sender.envelope.source, submit)
     }
 }

@@ -32,12 +32,21 @@ impl Action for FundingUpdate {
     type Answer = Answer<'static>;
     const ABOUT: &'static str = "Records a funding rate.";
     const CONDITIONS: &'static [Condition] = &[DIGITS, CALENDAR];
-    const ROW: Row =
-        Row::new(ActionName::FundingUpdate, "UpdateFunding", "symbol, rate, time", FEEDS).lane(Lane::Feed);
+    const ROW: Row = Row::new(
+        ActionName::FundingUpdate,
+        "UpdateFunding",
+        "symbol, rate, time",
+        FEEDS,
+    )
+    .lane(Lane::Feed);
 
     fn check(update: &UpdateFunding) -> Result<(), PayloadError> {
         if update.rate.abs() >= Amount::ONE {
-            return Err(format!("`rate` is {}; it must be between -1 and 1, as 0.0001", update.rate).into());
+            return Err(format!(
+                "`rate` is {}; it must be between -1 and 1, as 0.0001",
+                update.rate
+            )
+            .into());
         }
         Ok(())
     }
@@ -53,11 +62,22 @@ impl Action for FundingUpdate {
         });
         let amounts: Vec<_> = charges.flatten().map(|charge| charge.amount).collect();
         // The sum cannot overflow: the fold has added the same amounts.
-        let charged = amounts.iter().try_fold(Amount::ZERO, |sum, amount| sum.checked_add(*amount));
+        let charged = amounts
+            .iter()
+            .try_fold(Amount::ZERO, |sum, amount| sum.checked_add(*amount));
         let charged = charged.unwrap_or(Amount::ZERO);
         let (time, positions) = (*time, amounts.len());
-        let data = data(&Answer::FundingCharged { symbol, time, charged, positions })?;
+        let data = data(&Answer::FundingCharged {
+            symbol,
+            time,
+            charged,
+            positions,
+        })?;
         let changes = changes.into_iter().map(Change::Book).collect();
-        Ok(Outcome { data, changes, ..Outcome::default() })
+        Ok(Outcome {
+            data,
+            changes,
+            ..Outcome::default()
+        })
     }
 }

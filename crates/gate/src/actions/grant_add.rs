@@ -30,15 +30,29 @@ impl Action for GrantAdd {
     type Answer = Answer<'static>;
     const ABOUT: &'static str = "Adds a value to a set for one task.";
     const CONDITIONS: &'static [Condition] = &[CALENDAR];
-    const ROW: Row =
-        Row::new(ActionName::GrantAdd, "AddGrant", "set, value, task, expires_at", HUMAN).lane(Lane::Control);
+    const ROW: Row = Row::new(
+        ActionName::GrantAdd,
+        "AddGrant",
+        "set, value, task, expires_at",
+        HUMAN,
+    )
+    .lane(Lane::Control);
 
     fn execute(turn: &Turn<'_>, sender: &Authentic, add: &AddGrant) -> Result<Outcome, Refusal> {
         let conflict = |what: String| Refusal::new(Code::StateConflict, what);
-        let AddGrant { set: name, value, task, expires_at } = add;
+        let AddGrant {
+            set: name,
+            value,
+            task,
+            expires_at,
+        } = add;
         let set = turn.rules.ruleset.sets.get(name);
-        let set =
-            set.ok_or_else(|| Refusal::new(Code::NotFound, format!("there is no rules/sets/{name}.yaml")))?;
+        let set = set.ok_or_else(|| {
+            Refusal::new(
+                Code::NotFound,
+                format!("there is no rules/sets/{name}.yaml"),
+            )
+        })?;
         if set.grows != Grows::OnApproval {
             return Err(conflict(format!(
                 "set `{name}` does not grow: its file does not say `grows: on_approval`"
@@ -48,17 +62,39 @@ impl Action for GrantAdd {
             return Err(conflict(format!("`expires_at` {expires_at} has passed")));
         }
         if turn.state.entries.iter().count() >= ENTRIES_MAX {
-            return Err(conflict(format!("{ENTRIES_MAX} entries came into sets already; end some first")));
+            return Err(conflict(format!(
+                "{ENTRIES_MAX} entries came into sets already; end some first"
+            )));
         }
         let folded = set.kind.kind().entry(value);
         let folded = folded.ok_or_else(|| {
-            conflict(format!("`{}` cannot be compared with what is in set `{name}`", escaped(value)))
+            conflict(format!(
+                "`{}` cannot be compared with what is in set `{name}`",
+                escaped(value)
+            ))
         })?;
         let by = sender.envelope.source.clone();
-        let entry = Entry { by, until: Some(*expires_at), task: Some(task.clone()) };
+        let entry = Entry {
+            by,
+            until: Some(*expires_at),
+            task: Some(task.clone()),
+        };
         let value = folded.into_owned();
-        let data = data(&Answer::GrantAdded { set: name, value: &value, task })?;
-        let added = approvals::Change::EntryAdded { set: name.clone(), value, entry, at: turn.now };
-        Ok(Outcome { data, changes: vec![Change::Approvals(added)], ..Outcome::default() })
+        let data = data(&Answer::GrantAdded {
+            set: name,
+            value: &value,
+            task,
+        })?;
+        let added = approvals::Change::EntryAdded {
+            set: name.clone(),
+            value,
+            entry,
+            at: turn.now,
+        };
+        Ok(Outcome {
+            data,
+            changes: vec![Change::Approvals(added)],
+            ..Outcome::default()
+        })
     }
 }

@@ -22,7 +22,8 @@ impl Action for HaltClear {
     type Answer = Answer<'static>;
     const ABOUT: &'static str = "Clears a halt: entries are accepted again.";
     const CONDITIONS: &'static [Condition] = &[BYTES];
-    const ROW: Row = Row::new(ActionName::HaltClear, "ClearHalt", "scope, reason", HUMAN).lane(Lane::Control);
+    const ROW: Row =
+        Row::new(ActionName::HaltClear, "ClearHalt", "scope, reason", HUMAN).lane(Lane::Control);
 
     fn check(clear: &ClearHalt) -> Result<(), PayloadError> {
         check_reason(&clear.reason)
@@ -32,22 +33,38 @@ impl Action for HaltClear {
         let book = &turn.state.book;
         let (scope, change) = match &clear.scope {
             HaltScope::All => ("all", Change::HaltCleared { principal: None }),
-            HaltScope::Principal(name) => {
-                ("principal", Change::HaltCleared { principal: Some(name.clone()) })
-            }
+            HaltScope::Principal(name) => (
+                "principal",
+                Change::HaltCleared {
+                    principal: Some(name.clone()),
+                },
+            ),
             HaltScope::Strategy(name) => {
                 if !turn.rules.strategies.contains_key(name) && !book.conduct.contains_key(name) {
-                    return Err(Refusal::new(Code::NotFound, format!("strategy `{name}` has no file")));
+                    return Err(Refusal::new(
+                        Code::NotFound,
+                        format!("strategy `{name}` has no file"),
+                    ));
                 }
                 let strategy = name.clone();
-                ("strategy", Change::Book(trading::Change::StrategyCleared { strategy }))
+                (
+                    "strategy",
+                    Change::Book(trading::Change::StrategyCleared { strategy }),
+                )
             }
             HaltScope::Symbol(symbol) => {
-                if !book.halted_symbols.contains_key(symbol) && !book.doubted_symbols.contains_key(symbol) {
+                if !book.halted_symbols.contains_key(symbol)
+                    && !book.doubted_symbols.contains_key(symbol)
+                {
                     let what = format!("`{symbol}` is halted by no gap and no doubt of its venue");
                     return Err(Refusal::new(Code::NotFound, what));
                 }
-                ("symbol", Change::Book(trading::Change::SymbolCleared { symbol: symbol.clone() }))
+                (
+                    "symbol",
+                    Change::Book(trading::Change::SymbolCleared {
+                        symbol: symbol.clone(),
+                    }),
+                )
             }
             HaltScope::Drawdown => {
                 let peak = book.equity_last_known(turn.rules).ok_or_else(|| {
@@ -56,10 +73,17 @@ impl Action for HaltClear {
                         "equity is unknown, so the drawdown cannot start again from it",
                     )
                 })?;
-                ("drawdown", Change::Book(trading::Change::DrawdownCleared { peak }))
+                (
+                    "drawdown",
+                    Change::Book(trading::Change::DrawdownCleared { peak }),
+                )
             }
         };
         let data = data(&Answer::HaltCleared { scope })?;
-        Ok(Outcome { data, changes: vec![change], ..Outcome::default() })
+        Ok(Outcome {
+            data,
+            changes: vec![change],
+            ..Outcome::default()
+        })
     }
 }

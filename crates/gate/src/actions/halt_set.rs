@@ -23,9 +23,14 @@ impl Action for HaltSet {
     type Answer = Answer<'static>;
     const ABOUT: &'static str = "Stops entries.";
     const CONDITIONS: &'static [Condition] = &[BYTES];
-    const ROW: Row = Row::new(ActionName::HaltSet, "SetHalt", "principal?, reason", SPEAKERS)
-        .lane(Lane::Control)
-        .rate(Rate::Free);
+    const ROW: Row = Row::new(
+        ActionName::HaltSet,
+        "SetHalt",
+        "principal?, reason",
+        SPEAKERS,
+    )
+    .lane(Lane::Control)
+    .rate(Rate::Free);
 
     fn check(set: &SetHalt) -> Result<(), PayloadError> {
         check_reason(&set.reason)
@@ -44,11 +49,27 @@ impl Action for HaltSet {
                 return Err(Refusal::new(Code::NotPermitted, what));
             }
         };
-        if let Some(missing) = principal.as_ref().filter(|name| !turn.rules.principals.contains_key(name)) {
-            return Err(Refusal::new(Code::NotFound, format!("`{missing}` is not in rules/principals.yaml")));
+        if let Some(missing) = principal
+            .as_ref()
+            .filter(|name| !turn.rules.principals.contains_key(name))
+        {
+            return Err(Refusal::new(
+                Code::NotFound,
+                format!("`{missing}` is not in rules/principals.yaml"),
+            ));
         }
-        let data = data(&Answer::HaltSet { principal: principal.as_ref() })?;
-        let halt = Halt { by: source.clone(), at: turn.now, reason: set.reason.clone() };
-        Ok(Outcome { data, changes: vec![Change::HaltSet { principal, halt }], ..Outcome::default() })
+        let data = data(&Answer::HaltSet {
+            principal: principal.as_ref(),
+        })?;
+        let halt = Halt {
+            by: source.clone(),
+            at: turn.now,
+            reason: set.reason.clone(),
+        };
+        Ok(Outcome {
+            data,
+            changes: vec![Change::HaltSet { principal, halt }],
+            ..Outcome::default()
+        })
     }
 }

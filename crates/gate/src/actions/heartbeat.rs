@@ -28,7 +28,11 @@ impl Action for Heartbeat {
         .lane(Lane::Control)
         .rate(Rate::Free);
 
-    fn execute(turn: &Turn<'_>, sender: &Authentic, beat: &admin::Heartbeat) -> Result<Outcome, Refusal> {
+    fn execute(
+        turn: &Turn<'_>,
+        sender: &Authentic,
+        beat: &admin::Heartbeat,
+    ) -> Result<Outcome, Refusal> {
         let source = &sender.envelope.source;
         let is_human = turn.rules.role(source) == Some(Role::Human);
         let principal = match (&beat.principal, is_human) {
@@ -49,8 +53,17 @@ impl Action for Heartbeat {
             return Err(Refusal::new(Code::NotFound, what));
         }
         let armed_again = turn.state.dead_man.tripped.contains_key(principal);
-        let data = data(&Answer::Heartbeat { principal, armed_again })?;
-        let beat = dead_man::Change::Beat { principal: principal.clone() };
-        Ok(Outcome { data, changes: vec![Change::DeadMan(beat)], ..Outcome::default() })
+        let data = data(&Answer::Heartbeat {
+            principal,
+            armed_again,
+        })?;
+        let beat = dead_man::Change::Beat {
+            principal: principal.clone(),
+        };
+        Ok(Outcome {
+            data,
+            changes: vec![Change::DeadMan(beat)],
+            ..Outcome::default()
+        })
     }
 }

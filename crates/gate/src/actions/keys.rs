@@ -46,8 +46,13 @@ impl Action for KeysAdd {
     type Payload = AddKey;
     type Answer = Added<'static>;
     const ABOUT: &'static str = "Adds a key.";
-    const ROW: Row =
-        Row::new(ActionName::KeysAdd, "AddKey", "principal, key_id, algorithm", HUMAN).lane(Lane::Control);
+    const ROW: Row = Row::new(
+        ActionName::KeysAdd,
+        "AddKey",
+        "principal, key_id, algorithm",
+        HUMAN,
+    )
+    .lane(Lane::Control);
 
     /// Removes `others_end`, which only a rotation takes: adding a key does not end others.
     fn schema() -> Schema {
@@ -80,9 +85,13 @@ impl Action for KeysRotate {
     type Answer = Added<'static>;
     const ABOUT: &'static str = "Adds a key and ends the other keys of its principal.";
     const CONDITIONS: &'static [Condition] = &[CALENDAR];
-    const ROW: Row =
-        Row::new(ActionName::KeysRotate, "RotateKey", "principal, key_id, algorithm, others_end", HUMAN)
-            .lane(Lane::Control);
+    const ROW: Row = Row::new(
+        ActionName::KeysRotate,
+        "RotateKey",
+        "principal, key_id, algorithm, others_end",
+        HUMAN,
+    )
+    .lane(Lane::Control);
 
     fn schema() -> Schema {
         let mut schema = schemas::read::<AddKey>();
@@ -124,9 +133,9 @@ impl Action for KeysRevoke {
 
     fn execute(turn: &Turn<'_>, _: &Authentic, revoke: &RevokeKey) -> Result<Outcome, Refusal> {
         let keys = &turn.state.keys;
-        let key = keys
-            .get(&revoke.key_id)
-            .ok_or_else(|| Refusal::new(Code::NotFound, format!("there is no key {}", revoke.key_id)))?;
+        let key = keys.get(&revoke.key_id).ok_or_else(|| {
+            Refusal::new(Code::NotFound, format!("there is no key {}", revoke.key_id))
+        })?;
         if !key.is_active(turn.now) {
             let what = format!("key {} has ended already", revoke.key_id);
             return Err(Refusal::new(Code::StateConflict, what));
@@ -143,9 +152,19 @@ impl Action for KeysRevoke {
             let what = "this is the last key of a person; add another one first";
             return Err(Refusal::new(Code::StateConflict, what));
         }
-        let changes = vec![Change::KeyRevoked { key_id: revoke.key_id.clone(), at: turn.now }];
-        let data = data(&Revoked::KeyRevoked { key_id: &revoke.key_id, at: turn.now })?;
-        Ok(Outcome { data, changes, ..Outcome::default() })
+        let changes = vec![Change::KeyRevoked {
+            key_id: revoke.key_id.clone(),
+            at: turn.now,
+        }];
+        let data = data(&Revoked::KeyRevoked {
+            key_id: &revoke.key_id,
+            at: turn.now,
+        })?;
+        Ok(Outcome {
+            data,
+            changes,
+            ..Outcome::default()
+        })
     }
 }
 
@@ -158,12 +177,17 @@ fn check_key_id(key_id: &str) -> Result<(), PayloadError> {
 
 fn add_key(turn: &Turn<'_>, add: &AddKey) -> Result<Outcome, Refusal> {
     if !turn.rules.principals.contains_key(&add.principal) {
-        let what =
-            format!("`{}` is not in rules/principals.yaml; a person adds it there first", add.principal);
+        let what = format!(
+            "`{}` is not in rules/principals.yaml; a person adds it there first",
+            add.principal
+        );
         return Err(Refusal::new(Code::NotFound, what));
     }
     if turn.state.keys.contains_key(&add.key_id) {
-        return Err(Refusal::new(Code::StateConflict, format!("key {} was added before", add.key_id)));
+        return Err(Refusal::new(
+            Code::StateConflict,
+            format!("key {} was added before", add.key_id),
+        ));
     }
     if !turn.lookups.key_is_held {
         let what = format!("the keyring of this home does not hold key {}", add.key_id);
@@ -172,7 +196,10 @@ fn add_key(turn: &Turn<'_>, add: &AddKey) -> Result<Outcome, Refusal> {
     let mut changes: Vec<Change> = Vec::new();
     if let Some(at) = add.others_end {
         let others = turn.state.active_keys(&add.principal, turn.now);
-        changes.extend(others.map(|key_id| Change::KeyEnds { key_id: key_id.to_owned(), at }));
+        changes.extend(others.map(|key_id| Change::KeyEnds {
+            key_id: key_id.to_owned(),
+            at,
+        }));
     }
     changes.push(Change::KeyAdded(KeyRecord {
         key_id: add.key_id.clone(),
@@ -182,6 +209,13 @@ fn add_key(turn: &Turn<'_>, add: &AddKey) -> Result<Outcome, Refusal> {
         ends_at: None,
         revoked_at: None,
     }));
-    let data = data(&Added::KeyAdded { key_id: &add.key_id, principal: &add.principal })?;
-    Ok(Outcome { data, changes, ..Outcome::default() })
+    let data = data(&Added::KeyAdded {
+        key_id: &add.key_id,
+        principal: &add.principal,
+    })?;
+    Ok(Outcome {
+        data,
+        changes,
+        ..Outcome::default()
+    })
 }

@@ -27,7 +27,10 @@ impl Action for MarketGet {
     fn execute(turn: &Turn<'_>, _: &Authentic, market: &GetMarket) -> Result<Outcome, Refusal> {
         let view = views::market(&turn.state.book, turn.rules, &market.symbol, turn.now);
         let view = view.ok_or_else(|| {
-            Refusal::new(Code::NotFound, format!("there is no market data for `{}`", market.symbol))
+            Refusal::new(
+                Code::NotFound,
+                format!("there is no market data for `{}`", market.symbol),
+            )
         })?;
         answer(&Answer::MarketData(view))
     }

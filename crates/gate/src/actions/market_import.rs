@@ -56,11 +56,12 @@ impl Action for MarketImport {
 
     fn execute(turn: &Turn<'_>, _: &Authentic, import: &ImportMarket) -> Result<Outcome, Refusal> {
         let refuse = |what: String| Refusal::new(Code::MarketRefused, what);
-        let bytes = turn
-            .lookups
-            .rows
-            .as_ref()
-            .ok_or_else(|| refuse(format!("audit/blobs has no intact rows `{}`", import.rows_sha256)))?;
+        let bytes = turn.lookups.rows.as_ref().ok_or_else(|| {
+            refuse(format!(
+                "audit/blobs has no intact rows `{}`",
+                import.rows_sha256
+            ))
+        })?;
         let rows = row::parse_blob(bytes)
             .map_err(|error| refuse(format!("rows `{}`: {error}", import.rows_sha256)))?;
         if u32::try_from(rows.len()) != Ok(import.row_count) {
@@ -70,7 +71,11 @@ impl Action for MarketImport {
                 rows.len()
             )));
         }
-        let Run { steps, fills, left_open } = turn.run(&import.symbol, &rows)?;
+        let Run {
+            steps,
+            fills,
+            left_open,
+        } = turn.run(&import.symbol, &rows)?;
         let source = RowSource::Blob {
             file_name: import.file_name.clone(),
             file_sha256: import.file_sha256.clone(),
@@ -79,7 +84,17 @@ impl Action for MarketImport {
         let market = turn.market_lines(&import.symbol, &source, steps);
         let symbol = import.symbol.to_string();
         let (rows, lines) = (rows.len(), market.len());
-        let data = data(&Answer::MarketImported { symbol, rows, lines, fills, left_open })?;
-        Ok(Outcome { data, market, ..Outcome::default() })
+        let data = data(&Answer::MarketImported {
+            symbol,
+            rows,
+            lines,
+            fills,
+            left_open,
+        })?;
+        Ok(Outcome {
+            data,
+            market,
+            ..Outcome::default()
+        })
     }
 }

@@ -38,9 +38,13 @@ impl Action for MarketUpdate {
     type Answer = Answer<'static>;
     const ABOUT: &'static str = "Records a few market rows of one symbol.";
     const CONDITIONS: &'static [Condition] = &[ROWS, DIGITS, WHOLE, CALENDAR];
-    const ROW: Row =
-        Row::new(ActionName::MarketUpdate, "UpdateMarket", "symbol, bars?, quotes?, regime?", FEEDS)
-            .lane(Lane::Feed);
+    const ROW: Row = Row::new(
+        ActionName::MarketUpdate,
+        "UpdateMarket",
+        "symbol, bars?, quotes?, regime?",
+        FEEDS,
+    )
+    .lane(Lane::Feed);
 
     fn check(update: &UpdateMarket) -> Result<(), PayloadError> {
         update.validate()
@@ -50,21 +54,49 @@ impl Action for MarketUpdate {
     /// lines of its own, as with an import.
     fn execute(turn: &Turn<'_>, _: &Authentic, update: &UpdateMarket) -> Result<Outcome, Refusal> {
         let UpdateMarket { symbol, regime, .. } = update;
-        let given = rows(update).map_err(|error| Refusal::new(Code::MarketRefused, error.to_string()))?;
-        let Run { mut steps, fills, left_open } = turn.run(symbol, &given)?;
+        let given =
+            rows(update).map_err(|error| Refusal::new(Code::MarketRefused, error.to_string()))?;
+        let Run {
+            mut steps,
+            fills,
+            left_open,
+        } = turn.run(symbol, &given)?;
         let taken = venue::count_new(&turn.state.book, turn.rules, symbol, &given, turn.now);
         let mut changes = Vec::new();
         if let [step] = steps.as_mut_slice() {
-            changes.extend(std::mem::take(&mut step.changes).into_iter().map(Change::Book));
+            changes.extend(
+                std::mem::take(&mut step.changes)
+                    .into_iter()
+                    .map(Change::Book),
+            );
             steps.clear();
         }
         let market = turn.market_lines(symbol, &RowSource::Payload, steps);
         changes.extend(regime.clone().map(|regime| {
-            let given = Given { regime, at: turn.now };
-            Change::Book(trading::Change::RegimeGiven { symbol: symbol.clone(), given })
+            let given = Given {
+                regime,
+                at: turn.now,
+            };
+            Change::Book(trading::Change::RegimeGiven {
+                symbol: symbol.clone(),
+                given,
+            })
         }));
         let (rows, lines, regime) = (given.len(), market.len(), regime.as_ref());
-        let body = Answer::MarketUpdated { symbol, rows, taken, lines, fills, left_open, regime };
-        Ok(Outcome { data: data(&body)?, market, changes, ..Outcome::default() })
+        let body = Answer::MarketUpdated {
+            symbol,
+            rows,
+            taken,
+            lines,
+            fills,
+            left_open,
+            regime,
+        };
+        Ok(Outcome {
+            data: data(&body)?,
+            market,
+            changes,
+            ..Outcome::default()
+        })
     }
 }

@@ -112,13 +112,18 @@ pub trait Action: 'static {
     }
 
     /// Names the facts that must be looked up before the decision.
-    fn needs(_rules: &Rulebook, _sender: &Authentic, _payload: &Self::Payload, _needs: &mut Needs) {}
+    fn needs(_rules: &Rulebook, _sender: &Authentic, _payload: &Self::Payload, _needs: &mut Needs) {
+    }
 
     /// Carries out a request that is authentic, well-formed, permitted and fresh.
     ///
     /// # Errors
     /// Returns a [`Refusal`] if the contract does not answer with a check vector.
-    fn execute(turn: &Turn<'_>, sender: &Authentic, payload: &Self::Payload) -> Result<Outcome, Refusal>;
+    fn execute(
+        turn: &Turn<'_>,
+        sender: &Authentic,
+        payload: &Self::Payload,
+    ) -> Result<Outcome, Refusal>;
 }
 
 /// An [`Action`] whose payload type is erased: an entry of [`ACTIONS`].
@@ -158,12 +163,19 @@ pub struct Body {
 impl Body {
     /// A body of this action.
     pub fn of<A: Action>(payload: A::Payload) -> Body {
-        Body { rule: const { &A::ROW }, payload: Arc::new(Of::<A>(payload)) }
+        Body {
+            rule: const { &A::ROW },
+            payload: Arc::new(Of::<A>(payload)),
+        }
     }
 
-    /// A body for a payload that the ledger does not hold, because the request was refused before it counted.
+    /// A body for a payload that the ledger does not hold, because the request was refused before
+    /// it counted.
     pub(super) fn unread(rule: &'static Row) -> Body {
-        Body { rule, ..Body::of::<portfolio_get::PortfolioGet>(Empty {}) }
+        Body {
+            rule,
+            ..Body::of::<portfolio_get::PortfolioGet>(Empty {})
+        }
     }
 
     /// The payload, if it has this type.
@@ -311,7 +323,11 @@ pub fn rows() -> impl ExactSizeIterator<Item = &'static Row> {
 /// Checks the reason that a person gives.
 fn check_reason(reason: &str) -> Result<(), PayloadError> {
     if reason.trim().is_empty() || reason.len() > REASON_BYTES_MAX {
-        return Err(format!("`reason` has {} bytes; say why in 1 to {REASON_BYTES_MAX}", reason.len()).into());
+        return Err(format!(
+            "`reason` has {} bytes; say why in 1 to {REASON_BYTES_MAX}",
+            reason.len()
+        )
+        .into());
     }
     Ok(())
 }
@@ -319,7 +335,9 @@ fn check_reason(reason: &str) -> Result<(), PayloadError> {
 /// The table in `docs/contracts.md`.
 pub fn markdown() -> String {
     let mut table = String::from(
-        "| action | payload | who may send it | lane | largest file | freshness | rate | rules and anomaly apply | a DENY of admission | sealed |\n|---|---|---|---|---|---|---|---|---|---|\n",
+        "| action | payload | who may send it | lane | largest file | freshness | rate | rules and \
+            anomaly apply | a DENY of admission | sealed \
+                |\n|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for row in rows() {
         let senders: Vec<&str> = row.senders.iter().map(|role| role.as_str()).collect();
@@ -331,13 +349,20 @@ pub fn markdown() -> String {
             row.lane.as_str(),
             row.bytes_max / 1024,
             row.freshness.as_str(),
-            if row.senders.contains(&Role::Agent) { row.rate.as_str() } else { "-" },
+            if row.senders.contains(&Role::Agent) {
+                row.rate.as_str()
+            } else {
+                "-"
+            },
             row.rules_apply.as_str(),
             row.admission.as_str(),
             match row.sealed {
                 [] => "-".to_owned(),
-                pointers =>
-                    pointers.iter().map(|pointer| format!("`{pointer}`")).collect::<Vec<_>>().join(", "),
+                pointers => pointers
+                    .iter()
+                    .map(|pointer| format!("`{pointer}`"))
+                    .collect::<Vec<_>>()
+                    .join(", "),
             }
         ));
     }
@@ -358,8 +383,15 @@ mod tests {
                 "{name}"
             );
             assert!(schemas::schema(name.as_str()).is_some(), "{name}");
-            assert!(schemas::schema(&format!("{name}.answer")).is_some(), "{name}");
-            assert_eq!(row.rules_apply != Rules::No, ActionName::RULED.contains(&name), "{name}");
+            assert!(
+                schemas::schema(&format!("{name}.answer")).is_some(),
+                "{name}"
+            );
+            assert_eq!(
+                row.rules_apply != Rules::No,
+                ActionName::RULED.contains(&name),
+                "{name}"
+            );
         }
     }
 
@@ -387,7 +419,13 @@ mod tests {
         ] {
             assert_eq!(find(name).unwrap().senders, HUMAN, "{name}");
         }
-        for name in ["order.modify", "stop.loosen", "safety.modify", "rules.write", "risk.override"] {
+        for name in [
+            "order.modify",
+            "stop.loosen",
+            "safety.modify",
+            "rules.write",
+            "risk.override",
+        ] {
             assert!(find(name).is_none(), "{name}");
         }
     }

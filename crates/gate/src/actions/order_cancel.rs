@@ -27,7 +27,11 @@ impl Action for OrderCancel {
         needs.closed_order = Some(cancel.order_id);
     }
 
-    fn execute(turn: &Turn<'_>, sender: &Authentic, cancel: &CancelOrder) -> Result<Outcome, Refusal> {
+    fn execute(
+        turn: &Turn<'_>,
+        sender: &Authentic,
+        cancel: &CancelOrder,
+    ) -> Result<Outcome, Refusal> {
         let book = &turn.state.book;
         Ok(turn.order(
             sender,

@@ -11,17 +11,23 @@ pub struct OrderTightenStop;
 impl Action for OrderTightenStop {
     type Payload = TightenStop;
     type Answer = OrderAnswer<'static>;
-    const ABOUT: &'static str = "Moves a protective stop closer to the market; it can never be loosened.";
+    const ABOUT: &'static str =
+        "Moves a protective stop closer to the market; it can never be loosened.";
     const CONDITIONS: &'static [Condition] = &[DIGITS, LINE];
-    const ROW: Row = Row::new(ActionName::OrderTightenStop, "TightenStop", "order_id, new_stop", AGENT)
-        .lane(Lane::Protected)
-        .rate(Rate::Protected)
-        .freshness(Freshness::Exit)
-        .tool(
-            "tighten_stop",
-            "Tighten a stop",
-            "Move a protective stop closer to the market. There is no way to loosen one.",
-        );
+    const ROW: Row = Row::new(
+        ActionName::OrderTightenStop,
+        "TightenStop",
+        "order_id, new_stop",
+        AGENT,
+    )
+    .lane(Lane::Protected)
+    .rate(Rate::Protected)
+    .freshness(Freshness::Exit)
+    .tool(
+        "tighten_stop",
+        "Tighten a stop",
+        "Move a protective stop closer to the market. There is no way to loosen one.",
+    );
 
     fn check(tighten: &TightenStop) -> Result<(), PayloadError> {
         if !tighten.new_stop.is_positive() {
@@ -34,7 +40,11 @@ impl Action for OrderTightenStop {
         needs.closed_order = Some(tighten.order_id);
     }
 
-    fn execute(turn: &Turn<'_>, sender: &Authentic, tighten: &TightenStop) -> Result<Outcome, Refusal> {
+    fn execute(
+        turn: &Turn<'_>,
+        sender: &Authentic,
+        tighten: &TightenStop,
+    ) -> Result<Outcome, Refusal> {
         let book = &turn.state.book;
         Ok(turn.order(
             sender,

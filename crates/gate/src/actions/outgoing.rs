@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::prelude::*;
 use super::{Body, ErasedAction, ErasedPayload};
 use spoolgate_wire::gateway::{
-    CalendarCreate, CalendarFetch, EmailFetch, EmailSend, FetchHealth, FetchTransactions, GatewayCall,
-    ServiceApiCall,
+    CalendarCreate, CalendarFetch, EmailFetch, EmailSend, FetchHealth, FetchTransactions,
+    GatewayCall, ServiceApiCall,
 };
 
 /// Largest file, bytes: a payload may be as large as a request. Large payloads are held.
@@ -24,7 +24,11 @@ pub struct Outgoing {
 
 /// `email.fetch`.
 pub static EMAIL_FETCH: Outgoing = Outgoing {
-    row: row(ActionName::EmailFetch, "EmailFetch", "folder?, limit?, since?"),
+    row: row(
+        ActionName::EmailFetch,
+        "EmailFetch",
+        "folder?, limit?, since?",
+    ),
     about: "Reads mails of a folder.",
     conditions: &[SEEN, BYTES, WHOLE, CALENDAR],
     schema: schemas::read::<EmailFetch>,
@@ -32,8 +36,12 @@ pub static EMAIL_FETCH: Outgoing = Outgoing {
 
 /// `email.send`.
 pub static EMAIL_SEND: Outgoing = Outgoing {
-    row: row(ActionName::EmailSend, "EmailSend", "to, cc?, subject, body, replyToMessageId?")
-        .sealed(&["/subject", "/body"]),
+    row: row(
+        ActionName::EmailSend,
+        "EmailSend",
+        "to, cc?, subject, body, replyToMessageId?",
+    )
+    .sealed(&["/subject", "/body"]),
     about: "Sends a mail.",
     conditions: &[RECIPIENT, RECIPIENTS, ADDRESS, SEEN, BYTES],
     schema: schemas::read::<EmailSend>,
@@ -41,8 +49,12 @@ pub static EMAIL_SEND: Outgoing = Outgoing {
 
 /// `email.draft`.
 pub static EMAIL_DRAFT: Outgoing = Outgoing {
-    row: row(ActionName::EmailDraft, "EmailSend", "to, cc?, subject, body, replyToMessageId?")
-        .sealed(&["/subject", "/body"]),
+    row: row(
+        ActionName::EmailDraft,
+        "EmailSend",
+        "to, cc?, subject, body, replyToMessageId?",
+    )
+    .sealed(&["/subject", "/body"]),
     about: "Saves a mail as a draft.",
     conditions: &[RECIPIENTS, ADDRESS, SEEN, BYTES],
     schema: schemas::read::<EmailSend>,
@@ -50,7 +62,11 @@ pub static EMAIL_DRAFT: Outgoing = Outgoing {
 
 /// `calendar.fetch`.
 pub static CALENDAR_FETCH: Outgoing = Outgoing {
-    row: row(ActionName::CalendarFetch, "CalendarFetch", "calendarId?, startDate, endDate"),
+    row: row(
+        ActionName::CalendarFetch,
+        "CalendarFetch",
+        "calendarId?, startDate, endDate",
+    ),
     about: "Reads events of a period.",
     conditions: &[PERIOD, SEEN, BYTES, CALENDAR],
     schema: schemas::read::<CalendarFetch>,
@@ -84,7 +100,11 @@ pub static CALENDAR_UPDATE: Outgoing = Outgoing {
 
 /// `finance.fetch_transactions`.
 pub static FINANCE_FETCH_TRANSACTIONS: Outgoing = Outgoing {
-    row: row(ActionName::FinanceFetchTransactions, "FetchTransactions", "accountId?, limit?"),
+    row: row(
+        ActionName::FinanceFetchTransactions,
+        "FetchTransactions",
+        "accountId?, limit?",
+    ),
     about: "Reads transactions of an account.",
     conditions: &[SEEN, BYTES, WHOLE],
     schema: schemas::read::<FetchTransactions>,
@@ -92,7 +112,11 @@ pub static FINANCE_FETCH_TRANSACTIONS: Outgoing = Outgoing {
 
 /// `health.fetch`.
 pub static HEALTH_FETCH: Outgoing = Outgoing {
-    row: row(ActionName::HealthFetch, "FetchHealth", "dataType, startDate?"),
+    row: row(
+        ActionName::HealthFetch,
+        "FetchHealth",
+        "dataType, startDate?",
+    ),
     about: "Reads health data of one kind.",
     conditions: &[SEEN, BYTES, CALENDAR],
     schema: schemas::read::<FetchHealth>,
@@ -100,8 +124,12 @@ pub static HEALTH_FETCH: Outgoing = Outgoing {
 
 /// `service.api_call`.
 pub static SERVICE_API_CALL: Outgoing = Outgoing {
-    row: row(ActionName::ServiceApiCall, "ServiceApiCall", "service, endpoint, method, headers?, body?")
-        .sealed(&["/headers", "/body"]),
+    row: row(
+        ActionName::ServiceApiCall,
+        "ServiceApiCall",
+        "service, endpoint, method, headers?, body?",
+    )
+    .sealed(&["/headers", "/body"]),
     about: "Calls a service of the allowlist.",
     conditions: &[ENDPOINT, HEADERS, SEEN, BYTES],
     schema: schemas::read::<ServiceApiCall>,
@@ -133,12 +161,16 @@ impl ErasedAction for Outgoing {
     }
 
     fn answer_schema(&self) -> Schema {
-        schemars::json_schema!({"description": "The data of the adapter: any JSON, in the form of the service."})
+        schemars::json_schema!({"description": "The data of the adapter: any JSON, in the form of \
+            the service."})
     }
 
     fn read(&'static self, text: &str) -> Result<Body, PayloadError> {
         let call = GatewayCall::read(self.row.name.as_str(), text)?;
-        Ok(Body { rule: &self.row, payload: Arc::new(call) })
+        Ok(Body {
+            rule: &self.row,
+            payload: Arc::new(call),
+        })
     }
 }
 

@@ -17,7 +17,8 @@ pub enum Answer {
 impl Action for PortfolioGet {
     type Payload = Empty;
     type Answer = Answer;
-    const ABOUT: &'static str = "Returns cash, equity, positions and the room that each limit leaves.";
+    const ABOUT: &'static str =
+        "Returns cash, equity, positions and the room that each limit leaves.";
     const ROW: Row = Row::new(ActionName::PortfolioGet, "GetPortfolio", "(none)", ANYBODY).query(
         "portfolio",
         "Portfolio",
@@ -25,6 +26,8 @@ impl Action for PortfolioGet {
     );
 
     fn execute(turn: &Turn<'_>, _: &Authentic, _: &Empty) -> Result<Outcome, Refusal> {
-        answer(&Answer::Portfolio(portfolio(turn.state, turn.rules, turn.now)))
+        answer(&Answer::Portfolio(portfolio(
+            turn.state, turn.rules, turn.now,
+        )))
     }
 }

@@ -19,8 +19,13 @@ impl Action for ProposalApprove {
     type Answer = Answered<'static>;
     const ABOUT: &'static str = "Approves a proposal with the SHA-256 that the approver saw.";
     const CONDITIONS: &'static [Condition] = &[LINE];
-    const ROW: Row =
-        Row::new(ActionName::ProposalApprove, "ApproveProposal", "id, sha256", HUMAN).lane(Lane::Control);
+    const ROW: Row = Row::new(
+        ActionName::ProposalApprove,
+        "ApproveProposal",
+        "id, sha256",
+        HUMAN,
+    )
+    .lane(Lane::Control);
 
     fn answer_schema() -> Schema {
         schemas::variant::<Answered<'_>>("ProposalApplied")
@@ -34,7 +39,11 @@ impl Action for ProposalApprove {
         needs.proposal = Some(approve.id);
     }
 
-    fn execute(turn: &Turn<'_>, sender: &Authentic, approve: &ApproveProposal) -> Result<Outcome, Refusal> {
+    fn execute(
+        turn: &Turn<'_>,
+        sender: &Authentic,
+        approve: &ApproveProposal,
+    ) -> Result<Outcome, Refusal> {
         turn.approve_proposal(&sender.envelope.source, approve)
     }
 }
@@ -44,8 +53,13 @@ impl Action for ProposalDecline {
     type Answer = Answered<'static>;
     const ABOUT: &'static str = "Declines a proposal.";
     const CONDITIONS: &'static [Condition] = &[LINE, BYTES];
-    const ROW: Row =
-        Row::new(ActionName::ProposalDecline, "DeclineProposal", "id, reason", HUMAN).lane(Lane::Control);
+    const ROW: Row = Row::new(
+        ActionName::ProposalDecline,
+        "DeclineProposal",
+        "id, reason",
+        HUMAN,
+    )
+    .lane(Lane::Control);
 
     fn answer_schema() -> Schema {
         schemas::variant::<Answered<'_>>("ProposalDeclined")
@@ -69,8 +83,13 @@ impl Action for ProposalRevert {
     type Answer = Answered<'static>;
     const ABOUT: &'static str = "Reverts the change of an applied proposal.";
     const CONDITIONS: &'static [Condition] = &[LINE, BYTES];
-    const ROW: Row =
-        Row::new(ActionName::ProposalRevert, "RevertProposal", "id, reason", HUMAN).lane(Lane::Control);
+    const ROW: Row = Row::new(
+        ActionName::ProposalRevert,
+        "RevertProposal",
+        "id, reason",
+        HUMAN,
+    )
+    .lane(Lane::Control);
 
     fn answer_schema() -> Schema {
         schemas::variant::<Answered<'_>>("ProposalReverted")

@@ -20,8 +20,11 @@ pub struct RequestCheck;
 
 /// Orders that can be checked; the other actions are the outgoing ones. `control.apply` and
 /// admission have dry runs of their own.
-const ORDERS: [ActionName; 3] =
-    [ActionName::OrderSubmit, ActionName::OrderCancel, ActionName::OrderTightenStop];
+const ORDERS: [ActionName; 3] = [
+    ActionName::OrderSubmit,
+    ActionName::OrderCancel,
+    ActionName::OrderTightenStop,
+];
 
 /// File name of the checked request, for refusals that name one.
 const FILE: &str = "check.json";
@@ -79,15 +82,18 @@ impl JsonSchema for Checked {
                         "status": {
                             "type": "string",
                             "enum": ["success", "error", "requires_approval", "rate_limited", "pending"],
-                            "description": "Its status; `pending` if an adapter would carry it out and give the answer.",
+                            "description": "Its status; `pending` if an adapter would carry it out \
+                                and give the answer.",
                         },
-                        "data": {"description": "Its `data`, as in the schema of the action's answer. Orders and holds named in it do not exist."},
+                        "data": {"description": "Its `data`, as in the schema of the action's \
+                            answer. Orders and holds named in it do not exist."},
                         "error": {
                             "type": "object",
                             "description": "Why it would be refused.",
                             "properties": {
                                 "code": {"type": "string", "description": "Stable code."},
-                                "message": {"type": "string", "description": "What happened, where, and what to do."},
+                                "message": {"type": "string", "description": "What happened, \
+                                    where, and what to do."},
                             },
                             "required": ["code", "message"],
                             "additionalProperties": false,
@@ -112,7 +118,10 @@ pub(super) fn asked_about(asking: &Authentic, asked: &CheckRequest) -> Prepared 
         causality: None,
         ..asking.envelope.clone()
     };
-    let request = Authentic { key_id: asking.key_id.clone(), ..Authentic::unsigned(envelope) };
+    let request = Authentic {
+        key_id: asking.key_id.clone(),
+        ..Authentic::unsigned(envelope)
+    };
     Prepared {
         origin: Origin::Local,
         file: FILE.to_owned(),
@@ -128,20 +137,28 @@ impl Action for RequestCheck {
     const ABOUT: &'static str =
         "Returns the answer that a request would have, without carrying the request out.";
     /// Seals every member that any outgoing action seals.
-    const ROW: Row =
-        Row::new(ActionName::RequestCheck, "CheckRequest", "action, payload", SPEAKERS).sealed(&[
-            "/payload/subject",
-            "/payload/body",
-            "/payload/title",
-            "/payload/description",
-            "/payload/headers",
-        ]);
+    const ROW: Row = Row::new(
+        ActionName::RequestCheck,
+        "CheckRequest",
+        "action, payload",
+        SPEAKERS,
+    )
+    .sealed(&[
+        "/payload/subject",
+        "/payload/body",
+        "/payload/title",
+        "/payload/description",
+        "/payload/headers",
+    ]);
 
     /// The payload depends on the action, which this schema does not express; the answer does.
     fn schema() -> Schema {
         let mut schema = schemas::read::<CheckRequest>();
         schema.remove("title");
-        if let Some(action) = schema.pointer_mut("/properties/action").and_then(Value::as_object_mut) {
+        if let Some(action) = schema
+            .pointer_mut("/properties/action")
+            .and_then(Value::as_object_mut)
+        {
             action.insert("enum".to_owned(), json!(names()));
         }
         schema
@@ -150,10 +167,14 @@ impl Action for RequestCheck {
     fn check(asked: &CheckRequest) -> Result<(), PayloadError> {
         if !names().contains(&asked.action.as_str()) {
             let names = names().join(", ");
-            return Err(format!("`action` is none of those that can be asked about: {names}").into());
+            return Err(
+                format!("`action` is none of those that can be asked about: {names}").into(),
+            );
         }
         if !asked.payload.get().starts_with('{') {
-            return Err("`payload` must be an object: that of the action that is asked about".into());
+            return Err(
+                "`payload` must be an object: that of the action that is asked about".into(),
+            );
         }
         Ok(())
     }
@@ -166,7 +187,11 @@ impl Action for RequestCheck {
 
     /// Names of orders and holds in the answer are derived from this request's own line, so nothing
     /// ever exists under them.
-    fn execute(turn: &Turn<'_>, sender: &Authentic, asked: &CheckRequest) -> Result<Outcome, Refusal> {
+    fn execute(
+        turn: &Turn<'_>,
+        sender: &Authentic,
+        asked: &CheckRequest,
+    ) -> Result<Outcome, Refusal> {
         let internal = |what: &dyn std::fmt::Display| {
             Refusal::new(Code::Internal, format!("the answer cannot be told: {what}"))
         };
@@ -176,24 +201,43 @@ impl Action for RequestCheck {
             history: turn.lookups.history.clone(),
             ..Lookups::default()
         };
-        let mut decided = decide(turn.state, turn.rules, &request, &lookups, turn.now, turn.seq);
+        let mut decided = decide(
+            turn.state, turn.rules, &request, &lookups, turn.now, turn.seq,
+        );
         let told = if decided.decision.status == Status::Pending {
-            Told { status: WouldBe::Pending, data: None, error: None }
+            Told {
+                status: WouldBe::Pending,
+                data: None,
+                error: None,
+            }
         } else {
             let digest = decided.decision.data_blob.clone();
-            let at = decided.blobs.iter().position(|(of, _)| Some(of) == digest.as_ref());
+            let at = decided
+                .blobs
+                .iter()
+                .position(|(of, _)| Some(of) == digest.as_ref());
             let bytes = at.map(|at| decided.blobs.swap_remove(at).1);
-            let answer = decided.decision.answer(bytes.as_deref()).map_err(|error| internal(&error))?;
+            let answer = decided
+                .decision
+                .answer(bytes.as_deref())
+                .map_err(|error| internal(&error))?;
             let status = match answer.status {
                 AnswerStatus::Success => WouldBe::Success,
                 AnswerStatus::Error => WouldBe::Error,
                 AnswerStatus::RequiresApproval => WouldBe::RequiresApproval,
                 AnswerStatus::RateLimited => WouldBe::RateLimited,
             };
-            Told { status, data: answer.data, error: answer.error }
+            Told {
+                status,
+                data: answer.data,
+                error: answer.error,
+            }
         };
-        let data =
-            serde_json::value::to_raw_value(&Checked { would_be: told }).map_err(|error| internal(&error))?;
-        Ok(Outcome { data: Some(data), ..Outcome::default() })
+        let data = serde_json::value::to_raw_value(&Checked { would_be: told })
+            .map_err(|error| internal(&error))?;
+        Ok(Outcome {
+            data: Some(data),
+            ..Outcome::default()
+        })
     }
 }

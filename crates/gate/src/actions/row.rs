@@ -231,7 +231,10 @@ impl Row {
 
     /// The row of a request that rules may refuse. Its action is in [`ActionName::RULED`].
     pub const fn rules_apply(self, rules_apply: Rules) -> Row {
-        Row { rules_apply, ..self }
+        Row {
+            rules_apply,
+            ..self
+        }
     }
 
     /// The row with this meaning of a DENY.
@@ -245,12 +248,38 @@ impl Row {
     }
 
     /// The row of an action that a model can request with this tool.
-    pub const fn tool(self, name: &'static str, title: &'static str, description: &'static str) -> Row {
-        Row { tool: Some(Tool { name, title, description, is_query: false }), ..self }
+    pub const fn tool(
+        self,
+        name: &'static str,
+        title: &'static str,
+        description: &'static str,
+    ) -> Row {
+        Row {
+            tool: Some(Tool {
+                name,
+                title,
+                description,
+                is_query: false,
+            }),
+            ..self
+        }
     }
 
     /// The row of an action that changes nothing, and that a model can request with this tool.
-    pub const fn query(self, name: &'static str, title: &'static str, description: &'static str) -> Row {
-        Row { tool: Some(Tool { name, title, description, is_query: true }), ..self }
+    pub const fn query(
+        self,
+        name: &'static str,
+        title: &'static str,
+        description: &'static str,
+    ) -> Row {
+        Row {
+            tool: Some(Tool {
+                name,
+                title,
+                description,
+                is_query: true,
+            }),
+            ..self
+        }
     }
 }

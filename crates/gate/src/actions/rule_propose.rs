@@ -10,20 +10,23 @@ pub struct RulePropose;
 impl Action for RulePropose {
     type Payload = RuleProposal;
     type Answer = Answered<'static>;
-    const ABOUT: &'static str = "Proposes that a rule comes into force, is suspended, or has another threshold. Give exactly one of the three \
+    const ABOUT: &'static str = "Proposes that a rule comes into force, is suspended, or has \
+        another threshold. Give exactly one of the three \
                                  members. People decide on what loosens.";
     const CONDITIONS: &'static [Condition] = &[DIGITS, WHOLE, BYTES];
     const ROW: Row = Row::new(
         ActionName::RulePropose,
         "ProposeRule",
-        "one of Activate {rule, evidence}, Suspend {rule_id, reason, evidence}, ModifyParameter {rule_id, parameter, old_value, new_value, evidence, is_tightening}",
+        "one of Activate {rule, evidence}, Suspend {rule_id, reason, evidence}, ModifyParameter \
+            {rule_id, parameter, old_value, new_value, evidence, is_tightening}",
         SPEAKERS,
     )
     .admission(Admission::Refuses)
     .tool(
         "propose_rule",
         "Propose a rule",
-        "Propose one change of a rule: exactly one of Activate, Suspend or ModifyParameter. A change that makes rules laxer waits for an approver; an agent cannot approve it.",
+        "Propose one change of a rule: exactly one of Activate, Suspend or ModifyParameter. A \
+            change that makes rules laxer waits for an approver; an agent cannot approve it.",
     );
 
     fn answer_schema() -> Schema {
@@ -40,7 +43,11 @@ impl Action for RulePropose {
         needs.citation = proposal.evidence().council_request_id.clone();
     }
 
-    fn execute(turn: &Turn<'_>, sender: &Authentic, proposal: &RuleProposal) -> Result<Outcome, Refusal> {
+    fn execute(
+        turn: &Turn<'_>,
+        sender: &Authentic,
+        proposal: &RuleProposal,
+    ) -> Result<Outcome, Refusal> {
         turn.propose(sender, proposal)
     }
 }

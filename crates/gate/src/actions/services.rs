@@ -36,8 +36,14 @@ impl Action for ServicesAdd {
     /// Lists the actions that an entry can name; they are defined with the rule files.
     fn schema() -> Schema {
         let mut schema = schemas::read::<AddService>();
-        if let Some(actions) = schema.pointer_mut("/properties/actions").and_then(Value::as_object_mut) {
-            actions.insert("items".to_owned(), json!({"type": "string", "enum": BY_ACTION}));
+        if let Some(actions) = schema
+            .pointer_mut("/properties/actions")
+            .and_then(Value::as_object_mut)
+        {
+            actions.insert(
+                "items".to_owned(),
+                json!({"type": "string", "enum": BY_ACTION}),
+            );
             actions.insert("uniqueItems".to_owned(), json!(true));
         }
         schema
@@ -67,7 +73,11 @@ impl Action for ServicesRemove {
         needs.rule_file = Some(PATH.to_owned());
     }
 
-    fn execute(turn: &Turn<'_>, sender: &Authentic, named: &NameService) -> Result<Outcome, Refusal> {
+    fn execute(
+        turn: &Turn<'_>,
+        sender: &Authentic,
+        named: &NameService,
+    ) -> Result<Outcome, Refusal> {
         turn.edit_services(&sender.envelope.source, &Asked::Remove(&named.service))
     }
 }
@@ -76,15 +86,27 @@ impl Action for ServicesDeactivate {
     type Payload = NameService;
     type Answer = Answer<'static>;
     const ABOUT: &'static str = "Deactivates a service without removing it from the allowlist.";
-    const ROW: Row =
-        Row::new(ActionName::ServicesDeactivate, "NameService", "service", HUMAN).lane(Lane::Control);
+    const ROW: Row = Row::new(
+        ActionName::ServicesDeactivate,
+        "NameService",
+        "service",
+        HUMAN,
+    )
+    .lane(Lane::Control);
 
     fn needs(_: &Rulebook, _: &Authentic, _: &NameService, needs: &mut Needs) {
         needs.rule_file = Some(PATH.to_owned());
     }
 
-    fn execute(turn: &Turn<'_>, sender: &Authentic, named: &NameService) -> Result<Outcome, Refusal> {
-        turn.edit_services(&sender.envelope.source, &Asked::Allow(&named.service, false))
+    fn execute(
+        turn: &Turn<'_>,
+        sender: &Authentic,
+        named: &NameService,
+    ) -> Result<Outcome, Refusal> {
+        turn.edit_services(
+            &sender.envelope.source,
+            &Asked::Allow(&named.service, false),
+        )
     }
 }
 
@@ -92,14 +114,23 @@ impl Action for ServicesActivate {
     type Payload = NameService;
     type Answer = Answer<'static>;
     const ABOUT: &'static str = "Activates a service again.";
-    const ROW: Row =
-        Row::new(ActionName::ServicesActivate, "NameService", "service", HUMAN).lane(Lane::Control);
+    const ROW: Row = Row::new(
+        ActionName::ServicesActivate,
+        "NameService",
+        "service",
+        HUMAN,
+    )
+    .lane(Lane::Control);
 
     fn needs(_: &Rulebook, _: &Authentic, _: &NameService, needs: &mut Needs) {
         needs.rule_file = Some(PATH.to_owned());
     }
 
-    fn execute(turn: &Turn<'_>, sender: &Authentic, named: &NameService) -> Result<Outcome, Refusal> {
+    fn execute(
+        turn: &Turn<'_>,
+        sender: &Authentic,
+        named: &NameService,
+    ) -> Result<Outcome, Refusal> {
         turn.edit_services(&sender.envelope.source, &Asked::Allow(&named.service, true))
     }
 }

@@ -28,14 +28,22 @@ impl Action for StrategiesList {
     type Payload = Empty;
     type Answer = All<'static>;
     const ABOUT: &'static str = "Lists all strategies and their states.";
-    const ROW: Row = Row::new(ActionName::StrategiesList, "ListStrategies", "(none)", ANYBODY).query(
+    const ROW: Row = Row::new(
+        ActionName::StrategiesList,
+        "ListStrategies",
+        "(none)",
+        ANYBODY,
+    )
+    .query(
         "list_strategies",
         "Strategies",
         "All strategies and whether they run.",
     );
 
     fn execute(turn: &Turn<'_>, _: &Authentic, _: &Empty) -> Result<Outcome, Refusal> {
-        answer(&All::Strategies(strategies(turn.state, turn.rules, turn.now)))
+        answer(&All::Strategies(strategies(
+            turn.state, turn.rules, turn.now,
+        )))
     }
 }
 
@@ -43,7 +51,13 @@ impl Action for StrategiesGet {
     type Payload = GetStrategy;
     type Answer = One<'static>;
     const ABOUT: &'static str = "Returns one strategy.";
-    const ROW: Row = Row::new(ActionName::StrategiesGet, "GetStrategy", "strategy_id", ANYBODY).query(
+    const ROW: Row = Row::new(
+        ActionName::StrategiesGet,
+        "GetStrategy",
+        "strategy_id",
+        ANYBODY,
+    )
+    .query(
         "get_strategy",
         "One strategy",
         "One strategy with its state.",
@@ -54,8 +68,8 @@ impl Action for StrategiesGet {
         let mut all = strategies(turn.state, turn.rules, turn.now);
         all.retain(|view| view.strategy_id == id.as_str());
         let found = all.pop();
-        let found =
-            found.ok_or_else(|| Refusal::new(Code::NotFound, format!("there is no strategy `{id}`")))?;
+        let found = found
+            .ok_or_else(|| Refusal::new(Code::NotFound, format!("there is no strategy `{id}`")))?;
         answer(&One::Strategy(found))
     }
 }

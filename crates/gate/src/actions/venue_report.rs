@@ -28,7 +28,8 @@ impl Action for VenueReport {
     const ROW: Row = Row::new(
         ActionName::VenueReport,
         "VenueReport",
-        "order_id, exec_type, exec_id, transact_time, cum_qty, version?, last_qty?, last_px?, fee?, liquidity?, text?",
+        "order_id, exec_type, exec_id, transact_time, cum_qty, version?, last_qty?, last_px?, \
+            fee?, liquidity?, text?",
         &[Role::Bridge],
     )
     .lane(Lane::Feed)
@@ -40,17 +41,33 @@ impl Action for VenueReport {
 
     fn execute(turn: &Turn<'_>, sender: &Authentic, report: &Report) -> Result<Outcome, Refusal> {
         let (bridge, booked_in) = (&sender.envelope.source, turn.lookups.booked_in);
-        let by = Reporting { bridge, booked_in, now: turn.now, seq: turn.seq };
+        let by = Reporting {
+            bridge,
+            booked_in,
+            now: turn.now,
+            seq: turn.seq,
+        };
         let (changes, refusal) = match on_report(&turn.state.book, turn.rules, report, &by) {
             Ok(changes) => (changes, None),
-            Err(Refused { code, what, changes }) => (changes, Some(Refusal::new(code, what))),
+            Err(Refused {
+                code,
+                what,
+                changes,
+            }) => (changes, Some(Refusal::new(code, what))),
         };
         let changes = changes.into_iter().map(Change::Book).collect();
         if let Some(refusal) = refusal {
-            return Ok(Outcome { changes, ..Outcome::refused(refusal) });
+            return Ok(Outcome {
+                changes,
+                ..Outcome::refused(refusal)
+            });
         }
         let (order_id, exec_id) = (report.order_id, &report.exec_id);
         let data = data(&Answer::ReportBooked { order_id, exec_id })?;
-        Ok(Outcome { data, changes, ..Outcome::default() })
+        Ok(Outcome {
+            data,
+            changes,
+            ..Outcome::default()
+        })
     }
 }

@@ -42,18 +42,26 @@ pub(super) fn named_whom(body: &str) -> Fact<'_> {
 
 fn gather_whom<'a>(json: &'a str, found: &mut Vec<Value<'a>>) -> Option<()> {
     match json.bytes().next()? {
-        b'{' => members(json)?.into_iter().try_for_each(|(name, value)| match value.get() {
-            value if whom::is_named(&name) => gather(value, found),
-            value if whom::is_sender(&name) && !value.starts_with(['{', '[']) => Some(()),
-            value => gather_whom(value, found),
-        }),
+        b'{' => members(json)?
+            .into_iter()
+            .try_for_each(|(name, value)| match value.get() {
+                value if whom::is_named(&name) => gather(value, found),
+                value if whom::is_sender(&name) && !value.starts_with(['{', '[']) => Some(()),
+                value => gather_whom(value, found),
+            }),
         b'[' => {
             let elements: Vec<&'a RawValue> = serde_json::from_str(json).ok()?;
-            elements.into_iter().try_for_each(|value| gather_whom(value.get(), found))
+            elements
+                .into_iter()
+                .try_for_each(|value| gather_whom(value.get(), found))
         }
         b'"' => {
             let text: Cow<'a, str> = serde_json::from_str(json).ok()?;
-            found.extend(whom::addresses_in(&text).into_iter().map(|address| Value::Text(address.into())));
+            found.extend(
+                whom::addresses_in(&text)
+                    .into_iter()
+                    .map(|address| Value::Text(address.into())),
+            );
             Some(())
         }
         _ => Some(()),
@@ -64,8 +72,16 @@ fn gather_whom<'a>(json: &'a str, found: &mut Vec<Value<'a>>) -> Option<()> {
 pub(super) fn places(body: &str) -> Fact<'_> {
     let mut found = Vec::new();
     let mut texts: Vec<Value<'_>> = Vec::new();
-    let read = named(body, &|name| WHERE.contains(&whom::plain(name).as_str()), &mut found)
-        .and_then(|()| found.into_iter().try_for_each(|value| gather(value, &mut texts)));
+    let read = named(
+        body,
+        &|name| WHERE.contains(&whom::plain(name).as_str()),
+        &mut found,
+    )
+    .and_then(|()| {
+        found
+            .into_iter()
+            .try_for_each(|value| gather(value, &mut texts))
+    });
     many(read.map(|()| texts))
 }
 
@@ -100,7 +116,11 @@ fn is_amount(name: &str) -> bool {
 }
 
 /// Values of the members with such a name. Members below one of them are part of its value.
-fn named<'a>(json: &'a str, is_meant: &dyn Fn(&str) -> bool, found: &mut Vec<&'a str>) -> Option<()> {
+fn named<'a>(
+    json: &'a str,
+    is_meant: &dyn Fn(&str) -> bool,
+    found: &mut Vec<&'a str>,
+) -> Option<()> {
     match json.bytes().next()? {
         b'{' => members(json)?.into_iter().try_for_each(|(name, value)| {
             if is_meant(&name) {
@@ -111,7 +131,9 @@ fn named<'a>(json: &'a str, is_meant: &dyn Fn(&str) -> bool, found: &mut Vec<&'a
         }),
         b'[' => {
             let elements: Vec<&'a RawValue> = serde_json::from_str(json).ok()?;
-            elements.into_iter().try_for_each(|value| named(value.get(), is_meant, found))
+            elements
+                .into_iter()
+                .try_for_each(|value| named(value.get(), is_meant, found))
         }
         _ => Some(()),
     }
@@ -122,18 +144,39 @@ mod tests {
     use super::*;
 
     fn texts(values: &[&str]) -> Fact<'static> {
-        Fact::Many(values.iter().map(|text| Value::Text((*text).to_owned().into())).collect())
+        Fact::Many(
+            values
+                .iter()
+                .map(|text| Value::Text((*text).to_owned().into()))
+                .collect(),
+        )
     }
 
     #[test]
     fn members_are_found_by_name_however_it_is_written_and_at_any_depth() {
         let body = r#"{"Recipient":"A","n":[{"user_email":"b@c.d","x":"no"},{"share-with":["e",7,null]}],"amount":"1.50"}"#;
         assert_eq!(named_whom(body), texts(&["A", "b@c.d", "e", "7"]));
-        assert_eq!(amount(body), Fact::number(Amount::parse_exact("1.50").unwrap()));
+        assert_eq!(
+            amount(body),
+            Fact::number(Amount::parse_exact("1.50").unwrap())
+        );
         assert_eq!(places(body), Fact::Absent);
-        assert_eq!(places(r#"{"callbackUrl":"https://x.y/z","links":[]}"#), texts(&["https://x.y/z"]));
-        assert_eq!(named_whom(r#"{"to":{"name":"A"}}"#), texts(&["name", "A"]), "all of it is compared");
-        for nothing in ["{}", "7", r#"{"text":"to"}"#, r#"{"to":null}"#, r#"{"to":[]}"#] {
+        assert_eq!(
+            places(r#"{"callbackUrl":"https://x.y/z","links":[]}"#),
+            texts(&["https://x.y/z"])
+        );
+        assert_eq!(
+            named_whom(r#"{"to":{"name":"A"}}"#),
+            texts(&["name", "A"]),
+            "all of it is compared"
+        );
+        for nothing in [
+            "{}",
+            "7",
+            r#"{"text":"to"}"#,
+            r#"{"to":null}"#,
+            r#"{"to":[]}"#,
+        ] {
             assert_eq!(named_whom(nothing), Fact::Absent, "{nothing}");
         }
     }

@@ -16,9 +16,12 @@ impl<'a> Source<'a> {
             Id::ControlAccount => Fact::text(decision.account_id.as_str()),
             Id::ControlMarket => Fact::text(decision.market_symbol.as_str()),
             Id::ControlTarget => named(decision.target_strategy_id.as_ref()),
-            Id::ControlExpected => {
-                named(decision.expected_active_strategy_id.as_ref().and_then(Option::as_ref))
-            }
+            Id::ControlExpected => named(
+                decision
+                    .expected_active_strategy_id
+                    .as_ref()
+                    .and_then(Option::as_ref),
+            ),
             Id::ControlRiskMode => text_or_absent(decision.risk_mode.map(|mode| mode.as_str())),
             Id::ControlConfidence => Fact::number(decision.confidence),
             Id::ControlOverride => Fact::flag(decision.overrides),
@@ -35,9 +38,9 @@ impl<'a> Source<'a> {
         let rules = self.turn.rules;
         let stands = self.turn.state.control.of(rules, &decision.concern_id);
         match id {
-            Id::ControlCurrent => {
-                stands.current.map_or(Fact::Absent, |current| Fact::text(current.as_str().to_owned()))
-            }
+            Id::ControlCurrent => stands.current.map_or(Fact::Absent, |current| {
+                Fact::text(current.as_str().to_owned())
+            }),
             Id::ControlCurrentRiskMode => {
                 Fact::text(registry::mode(rules, &decision.concern_id, &stands).as_str())
             }

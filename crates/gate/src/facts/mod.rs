@@ -68,8 +68,15 @@ const NO_SUCH: &str = "the request has no such field";
 impl<'a> Source<'a> {
     /// The facts of this request.
     pub fn new(turn: &Turn<'a>, authentic: &'a Authentic) -> Source<'a> {
-        let order = authentic.payload().map(|order: &SubmitOrder| OrderView::of(turn, order));
-        Source { turn: *turn, authentic, order, payload: OnceCell::new() }
+        let order = authentic
+            .payload()
+            .map(|order: &SubmitOrder| OrderView::of(turn, order));
+        Source {
+            turn: *turn,
+            authentic,
+            order,
+            payload: OnceCell::new(),
+        }
     }
 
     /// Changes the size of the order: only facts for which [`is_by_size`] holds change.
@@ -89,15 +96,25 @@ impl<'a> Source<'a> {
         match reading {
             Reading::Field(field) => self.field(field),
             past => {
-                let Source { turn, authentic, .. } = self;
+                let Source {
+                    turn, authentic, ..
+                } = self;
                 let own = |field| self.field(field);
-                history::fact(turn.lookups.history.as_ref(), &authentic.envelope.action, past, own, turn.now)
+                history::fact(
+                    turn.lookups.history.as_ref(),
+                    &authentic.envelope.action,
+                    past,
+                    own,
+                    turn.now,
+                )
             }
         }
     }
 
     fn field(&self, field: &Field) -> Fact<'a> {
-        let Source { turn, authentic, .. } = self;
+        let Source {
+            turn, authentic, ..
+        } = self;
         match field.id {
             Id::TimeOfDay => whole(minutes_since_open(turn.now)),
             Id::TimeWeekday => Fact::text(weekday(turn.now)),
@@ -109,7 +126,10 @@ impl<'a> Source<'a> {
             },
             Id::RequestAction => Fact::text(authentic.envelope.action.as_str()),
             Id::RequestHasCausality => Fact::flag(authentic.envelope.causality.is_some()),
-            Id::RequestAgeMs => whole(turn.now.since_ms(turn.signed_at(authentic.envelope.timestamp))),
+            Id::RequestAgeMs => whole(
+                turn.now
+                    .since_ms(turn.signed_at(authentic.envelope.timestamp)),
+            ),
             id => match self.of_action(id) {
                 // Leaving out a required member must not make a condition on it false.
                 Fact::Absent if field.missing != Missing::Absent => unknown(UNREADABLE),
@@ -141,9 +161,13 @@ impl<'a> Source<'a> {
         if let Some(call) = authentic.payload().filter(|_| id == Id::PayloadHost) {
             let action = authentic.envelope.action.as_str();
             let service = allowlist::destination(&self.turn.rules.services, action, call);
-            return service.map_or(unknown(NOWHERE), |service| Fact::text(service.host.as_str()));
+            return service.map_or(unknown(NOWHERE), |service| {
+                Fact::text(service.host.as_str())
+            });
         }
-        let payload = self.payload.get_or_init(|| PayloadView::of(&authentic.envelope));
+        let payload = self
+            .payload
+            .get_or_init(|| PayloadView::of(&authentic.envelope));
         payload.fact(id, self.turn.now)
     }
 
@@ -152,11 +176,15 @@ impl<'a> Source<'a> {
             Id::CouncilChangeType => Fact::text(request.change_type.as_str()),
             Id::CouncilProposer => Fact::text(request.proposer.as_str()),
             Id::CouncilSummary => Fact::text(request.context.summary.as_str()),
-            Id::CouncilFilesChanged => many(request.context.files_changed.iter().map(String::as_str)),
-            Id::CouncilMetrics => many(request.context.key_metrics.keys().map(String::as_str)),
-            Id::CouncilArtifacts => {
-                many(Artifacts::NAMES.into_iter().filter(|name| request.artifacts.get(name).is_some()))
+            Id::CouncilFilesChanged => {
+                many(request.context.files_changed.iter().map(String::as_str))
             }
+            Id::CouncilMetrics => many(request.context.key_metrics.keys().map(String::as_str)),
+            Id::CouncilArtifacts => many(
+                Artifacts::NAMES
+                    .into_iter()
+                    .filter(|name| request.artifacts.get(name).is_some()),
+            ),
             Id::CouncilDiff => text_or_absent(request.artifacts.diff_content.as_deref()),
             Id::CouncilHasReturns => Fact::flag(request.returns.is_some()),
             Id::CouncilOpenCases => count(self.turn.state.council.open),
@@ -166,10 +194,19 @@ impl<'a> Source<'a> {
 }
 
 fn of_task<'a>(id: Id, body: &'a AdmissionBody) -> Fact<'a> {
-    let AdmissionEnvelope { domain, payload_kind, payload, target, artifact_size_bytes, causality } =
-        &body.envelope;
+    let AdmissionEnvelope {
+        domain,
+        payload_kind,
+        payload,
+        target,
+        artifact_size_bytes,
+        causality,
+    } = &body.envelope;
     let claimed = |number: fn(&Causality) -> Option<i64>| {
-        causality.as_ref().and_then(number).map_or(Fact::Absent, whole)
+        causality
+            .as_ref()
+            .and_then(number)
+            .map_or(Fact::Absent, whole)
     };
     match id {
         Id::AdmissionTenant => Fact::text(domain.tenant.as_str()),
@@ -185,9 +222,11 @@ fn of_task<'a>(id: Id, body: &'a AdmissionBody) -> Fact<'a> {
             Some(causality) => Fact::flag(causality.parent_task_id.is_none()),
             None => Fact::Absent,
         },
-        Id::AdmissionCapability => {
-            text_or_absent(causality.as_ref().map(|causality| causality.capability_id.as_str()))
-        }
+        Id::AdmissionCapability => text_or_absent(
+            causality
+                .as_ref()
+                .map(|causality| causality.capability_id.as_str()),
+        ),
         Id::AdmissionDepthClaimed => claimed(|causality| causality.spawn_depth),
         Id::AdmissionBudgetClaimed => claimed(|causality| causality.recursion_budget_remaining),
         _ => unknown(NO_SUCH),
@@ -198,7 +237,9 @@ fn of_task<'a>(id: Id, body: &'a AdmissionBody) -> Fact<'a> {
 /// outside a closed list or range must not slip between two rules that together cover every case.
 fn of_kind(kind: Kind, fact: Fact<'_>) -> Fact<'_> {
     let is_of_kind = |value: &Value<'_>| match (kind, value) {
-        (Kind::Word(known), Value::Text(text)) => known.is_empty() || known.contains(&text.as_ref()),
+        (Kind::Word(known), Value::Text(text)) => {
+            known.is_empty() || known.contains(&text.as_ref())
+        }
         (Kind::Whole(from, to), Value::Number(number)) => {
             (Amount::from_i64(from)..=Amount::from_i64(to)).contains(number)
                 && number.is_multiple_of(Amount::ONE) == Some(true)
@@ -244,5 +285,9 @@ fn many<'a>(texts: impl Iterator<Item = &'a str>) -> Fact<'a> {
 
 fn weekday(now: Time) -> &'static str {
     let days = now.day_start().since_ms(now.week_start()) / DAY_MS;
-    usize::try_from(days).ok().and_then(|day| WEEKDAYS.get(day)).copied().unwrap_or_default()
+    usize::try_from(days)
+        .ok()
+        .and_then(|day| WEEKDAYS.get(day))
+        .copied()
+        .unwrap_or_default()
 }

@@ -41,7 +41,14 @@ pub(super) struct OrderView<'a> {
 impl<'a> OrderView<'a> {
     pub(super) fn of(turn: &Turn<'a>, order: &'a SubmitOrder) -> OrderView<'a> {
         let (market, equity, worst) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
-        OrderView { turn: *turn, order, size: order.size, market, equity, worst }
+        OrderView {
+            turn: *turn,
+            order,
+            size: order.size,
+            market,
+            equity,
+            worst,
+        }
     }
 
     pub(super) fn fact(&self, id: Id) -> Fact<'a> {
@@ -85,14 +92,22 @@ impl<'a> OrderView<'a> {
             Id::MarketMinutesSinceOpen => whole(minutes_since_open(self.turn.now)),
             Id::StrategyName => Fact::text(order.strategy.as_str()),
             Id::StrategyStatus | Id::StrategyRiskMode => self.standing(id),
-            Id::StrategyLossStreak => whole(self.conduct().map_or(0, |conduct| i64::from(conduct.losing))),
-            Id::StrategyMinutesSinceStopOut => match self.conduct().and_then(|it| it.stopped_out_at) {
-                Some(at) => whole(self.minutes_since(at)),
-                None => Fact::Absent,
-            },
+            Id::StrategyLossStreak => whole(
+                self.conduct()
+                    .map_or(0, |conduct| i64::from(conduct.losing)),
+            ),
+            Id::StrategyMinutesSinceStopOut => {
+                match self.conduct().and_then(|it| it.stopped_out_at) {
+                    Some(at) => whole(self.minutes_since(at)),
+                    None => Fact::Absent,
+                }
+            }
             Id::StrategyExecutions => {
                 let window_s = self.turn.rules.safety.executions_window_s;
-                size(self.conduct().map_or(0, |it| it.executions_within(window_s, self.turn.now)))
+                size(
+                    self.conduct()
+                        .map_or(0, |it| it.executions_within(window_s, self.turn.now)),
+                )
             }
             Id::PositionWorkingEntries => size(
                 book.orders
@@ -118,8 +133,12 @@ impl<'a> OrderView<'a> {
                 Some(_) => "short",
                 None => "flat",
             }),
-            Id::PositionSize => Fact::number(self.position().map_or(Amount::ZERO, |held| held.size.abs())),
-            Id::PositionResult => Fact::number(self.position().map_or(Amount::ZERO, |held| held.result)),
+            Id::PositionSize => {
+                Fact::number(self.position().map_or(Amount::ZERO, |held| held.size.abs()))
+            }
+            Id::PositionResult => {
+                Fact::number(self.position().map_or(Amount::ZERO, |held| held.result))
+            }
             Id::PositionNotional => self.of_position(|_, value| Some(value.abs())),
             Id::PositionUnrealised => self.of_position(|held, value| value.checked_sub(held.cost)),
             Id::PositionMinutesSinceIncrease => match self.position() {
@@ -137,7 +156,8 @@ impl<'a> OrderView<'a> {
             }
             Id::PortfolioDrawdown => {
                 let drawdown = account.peak_equity.zip(self.equity());
-                let drawdown = drawdown.and_then(|(peak, equity)| ratio(peak.checked_sub(equity)?, peak));
+                let drawdown =
+                    drawdown.and_then(|(peak, equity)| ratio(peak.checked_sub(equity)?, peak));
                 Fact::number_or_unknown(drawdown, "equity or its peak is unknown")
             }
             Id::PortfolioDayResult => self.result_since(account.day.as_ref(), now.day_start()),
@@ -155,8 +175,13 @@ impl<'a> OrderView<'a> {
     }
 
     fn position(&self) -> Option<&'a Position> {
-        let SubmitOrder { strategy, symbol, .. } = self.order;
-        self.book().positions.values().find(|held| held.symbol == *symbol && held.strategy == *strategy)
+        let SubmitOrder {
+            strategy, symbol, ..
+        } = self.order;
+        self.book()
+            .positions
+            .values()
+            .find(|held| held.symbol == *symbol && held.strategy == *strategy)
     }
 
     fn conduct(&self) -> Option<&'a Conduct> {
@@ -165,7 +190,9 @@ impl<'a> OrderView<'a> {
 
     fn market(&self) -> Option<&View<'a>> {
         let Turn { rules, now, .. } = self.turn;
-        self.market.get_or_init(|| View::of(self.book(), rules, &self.order.symbol, now)).as_ref()
+        self.market
+            .get_or_init(|| View::of(self.book(), rules, &self.order.symbol, now))
+            .as_ref()
     }
 
     fn seen(&self) -> Option<TwoSided> {
@@ -177,7 +204,9 @@ impl<'a> OrderView<'a> {
     }
 
     fn equity(&self) -> Option<Amount> {
-        *self.equity.get_or_init(|| self.book().equity(self.turn.rules, self.turn.now))
+        *self
+            .equity
+            .get_or_init(|| self.book().equity(self.turn.rules, self.turn.now))
     }
 
     fn capital_base(&self) -> Option<Amount> {
@@ -186,12 +215,16 @@ impl<'a> OrderView<'a> {
 
     fn worst(&self) -> Option<Amount> {
         let slippage = self.turn.rules.safety.entry_slippage;
-        *self.worst.get_or_init(|| worst_entry(&Terms::asked(self.order), &self.seen()?, slippage))
+        *self
+            .worst
+            .get_or_init(|| worst_entry(&Terms::asked(self.order), &self.seen()?, slippage))
     }
 
     fn notional(&self) -> Option<Amount> {
         let price = notional_price(&Terms::asked(self.order), &self.seen()?);
-        price.checked_mul(self.size)?.checked_mul(self.instrument()?.multiplier)
+        price
+            .checked_mul(self.size)?
+            .checked_mul(self.instrument()?.multiplier)
     }
 
     fn risk(&self) -> Option<Amount> {
@@ -200,8 +233,13 @@ impl<'a> OrderView<'a> {
     }
 
     fn over_base(&self, money: Option<Amount>) -> Fact<'a> {
-        let Some(money) = money else { return unknown(NOT_EXACT) };
-        Fact::number_or_unknown(self.capital_base().and_then(|base| ratio(money, base)), NO_BASE)
+        let Some(money) = money else {
+            return unknown(NOT_EXACT);
+        };
+        Fact::number_or_unknown(
+            self.capital_base().and_then(|base| ratio(money, base)),
+            NO_BASE,
+        )
     }
 
     fn stop_distance(&self) -> Option<Amount> {
@@ -230,11 +268,17 @@ impl<'a> OrderView<'a> {
 
     /// A number computed from the position and its value; 0 if the strategy holds no position.
     fn of_position(&self, number: impl FnOnce(&Position, Amount) -> Option<Amount>) -> Fact<'a> {
-        let Some(held) = self.position() else { return Fact::number(Amount::ZERO) };
+        let Some(held) = self.position() else {
+            return Fact::number(Amount::ZERO);
+        };
         let Turn { rules, now, .. } = self.turn;
         let value = self.instrument().and_then(|instrument| {
-            let mark = self.book().fresh_mark(instrument, held.size.is_positive(), rules, now)?;
-            held.size.checked_mul(mark)?.checked_mul(instrument.multiplier)
+            let mark = self
+                .book()
+                .fresh_mark(instrument, held.size.is_positive(), rules, now)?;
+            held.size
+                .checked_mul(mark)?
+                .checked_mul(instrument.multiplier)
         });
         Fact::number_or_unknown(value.and_then(|value| number(held, value)), NOT_EXACT)
     }
@@ -244,13 +288,16 @@ impl<'a> OrderView<'a> {
     fn result_since(&self, baseline: Option<&Baseline>, start: Time) -> Fact<'a> {
         let baseline = baseline.filter(|baseline| baseline.start == start);
         let result = baseline.zip(self.equity());
-        let result = result.and_then(|(baseline, equity)| self.book().profit_since(baseline, equity));
+        let result =
+            result.and_then(|(baseline, equity)| self.book().profit_since(baseline, equity));
         Fact::number_or_unknown(result, NO_BASELINE)
     }
 
     fn standing(&self, id: Id) -> Fact<'a> {
         let Turn { rules, state, .. } = self.turn;
-        let Some(strategy) = rules.strategies.get(&self.order.strategy) else { return unknown(NO_FILE) };
+        let Some(strategy) = rules.strategies.get(&self.order.strategy) else {
+            return unknown(NO_FILE);
+        };
         let stands = standing(rules, &state.control, strategy);
         text_or_absent(Some(match id {
             Id::StrategyStatus => stands.status.as_str(),

@@ -33,7 +33,10 @@ struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl<'a> PayloadView<'a> {
     pub(super) fn of(envelope: &'a Envelope) -> PayloadView<'a> {
-        PayloadView { envelope, members: members(&envelope.payload) }
+        PayloadView {
+            envelope,
+            members: members(&envelope.payload),
+        }
     }
 
     pub(super) fn fact(&self, id: Id, now: Time) -> Fact<'a> {
@@ -50,7 +53,11 @@ impl<'a> PayloadView<'a> {
             }
             Id::PayloadLimit => self.number("limit"),
             Id::PayloadMinutesBack => {
-                let from = if self.envelope.action == ActionName::EmailFetch { "since" } else { "startDate" };
+                let from = if self.envelope.action == ActionName::EmailFetch {
+                    "since"
+                } else {
+                    "startDate"
+                };
                 self.time(from, |time| minutes(now, time))
             }
             Id::PayloadCalendarId => or(self.text("calendarId"), Fact::text(gateway::CALENDAR)),
@@ -95,7 +102,9 @@ impl<'a> PayloadView<'a> {
     }
 
     fn text(&self, name: &str) -> Fact<'a> {
-        self.of_member(name, |value| text_of(value).map_or(unknown(UNREADABLE), Fact::Known))
+        self.of_member(name, |value| {
+            text_of(value).map_or(unknown(UNREADABLE), Fact::Known)
+        })
     }
 
     fn number(&self, name: &str) -> Fact<'a> {
@@ -153,11 +162,18 @@ pub(super) fn members(text: &str) -> Option<Members<'_>> {
     #[serde(transparent)]
     struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
     let members: BTreeMap<Name<'_>, &RawValue> = serde_json::from_str(text).ok()?;
-    Some(members.into_iter().map(|(name, value)| (name.0, value)).collect())
+    Some(
+        members
+            .into_iter()
+            .map(|(name, value)| (name.0, value))
+            .collect(),
+    )
 }
 
 fn text_of(value: &RawValue) -> Option<Value<'_>> {
-    serde_json::from_str::<Borrowed<'_>>(value.get()).ok().map(|text| Value::Text(text.0))
+    serde_json::from_str::<Borrowed<'_>>(value.get())
+        .ok()
+        .map(|text| Value::Text(text.0))
 }
 
 /// Replaces an absent fact by the default.
@@ -197,9 +213,13 @@ pub(super) fn gather<'a>(json: &'a str, found: &mut Vec<Value<'a>>) -> Option<()
         }
         b'[' => {
             let elements: Vec<&'a RawValue> = serde_json::from_str(json).ok()?;
-            elements.into_iter().try_for_each(|value| gather(value.get(), found))?;
+            elements
+                .into_iter()
+                .try_for_each(|value| gather(value.get(), found))?;
         }
-        b'"' => found.push(Value::Text(serde_json::from_str::<Borrowed<'a>>(json).ok()?.0)),
+        b'"' => found.push(Value::Text(
+            serde_json::from_str::<Borrowed<'a>>(json).ok()?.0,
+        )),
         b'-' | b'0'..=b'9' => found.push(Value::Text(json.into())),
         _ => {}
     }

@@ -32,7 +32,8 @@ fn at(text: &str) -> Time {
 
 /// The rulebook in this repository, with a concern.
 fn rulebook() -> Rulebook {
-    let mut bundle = rule_folder::load(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))).unwrap();
+    let mut bundle =
+        rule_folder::load(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))).unwrap();
     let trend = bundle.files.get_mut("rules/strategies/trend.yaml").unwrap();
     *trend = trend
         .lines()
@@ -42,18 +43,32 @@ fn rulebook() -> Rulebook {
         + "account: paper\nmarket: btc-usd\n";
     let service = |name: &str, more: &str| {
         format!(
-            "  - {{service: {name}, host: {name}.example.com, protocol: https, {more}, added_at: 2026-01-01T00:00:00Z, added_by: owner, is_active: true}}\n"
+            "  - {{service: {name}, host: {name}.example.com, protocol: https, {more}, added_at: \
+                2026-01-01T00:00:00Z, added_by: owner, is_active: true}}\n"
         )
     };
-    let mail = service("mail", &format!("actions: [{}]", spoolgate_rules::services::BY_ACTION.join(", ")));
+    let mail = service(
+        "mail",
+        &format!(
+            "actions: [{}]",
+            spoolgate_rules::services::BY_ACTION.join(", ")
+        ),
+    );
     let bank = service("bank", "methods: [GET, POST]");
-    bundle.files.insert(spoolgate_rules::services::PATH.to_owned(), format!("services:\n{mail}{bank}"));
+    bundle.files.insert(
+        spoolgate_rules::services::PATH.to_owned(),
+        format!("services:\n{mail}{bank}"),
+    );
     Rulebook::compile(&bundle).unwrap()
 }
 
 fn request(action: &str, payload: &str) -> Authentic {
     let request = unread(action, payload);
-    assert!(request.body.is_ok() || actions::find(action).is_none(), "{action}: {:?}", request.body);
+    assert!(
+        request.body.is_ok() || actions::find(action).is_none(),
+        "{action}: {:?}",
+        request.body
+    );
     request
 }
 
@@ -71,7 +86,13 @@ fn unread(action: &str, payload: &str) -> Authentic {
     };
     let body = read_body(&envelope, payload.len());
     let hash = String::new();
-    Authentic { envelope, key_id: hash.clone(), payload_hash: hash.clone(), request_hash: hash, body }
+    Authentic {
+        envelope,
+        key_id: hash.clone(),
+        payload_hash: hash.clone(),
+        request_hash: hash,
+        body,
+    }
 }
 
 const ORDER: &str = r#"{"strategy":"trend","symbol":"BTC-USD","side":"buy","size":"0.5","order_type":"limit","price":"101","stop_price":"90","thesis_slug":"t","planned_entry":"100","planned_stop":"90","target_price":"122","time_in_force":"day"}"#;
@@ -109,8 +130,16 @@ const PAYLOADS: &[(&str, &str, &str)] = &[
         ADMISSION,
         r#"{"envelope":{"tenant_id":"t","surface_id":"s","policy_profile_id":"p","payload_kind":"work_order","payload":{},"causality":{"root_task_id":"r","parent_task_id":"q","capability_id":"c"}}}"#,
     ),
-    ("email.fetch", r#"{"folder":"Sent","limit":7,"since":"2026-02-21T12:04:56.789Z"}"#, "{}"),
-    ("email.send", MAIL, r#"{"to":["a@b.com"],"subject":"","body":""}"#),
+    (
+        "email.fetch",
+        r#"{"folder":"Sent","limit":7,"since":"2026-02-21T12:04:56.789Z"}"#,
+        "{}",
+    ),
+    (
+        "email.send",
+        MAIL,
+        r#"{"to":["a@b.com"],"subject":"","body":""}"#,
+    ),
     ("email.draft", MAIL, r#"{"to":[],"subject":"","body":""}"#),
     (
         "calendar.fetch",
@@ -127,24 +156,47 @@ const PAYLOADS: &[(&str, &str, &str)] = &[
         EVENT,
         r#"{"title":"t","startTime":"2026-02-21T12:34:56Z","endTime":"2026-02-21T12:34:57Z"}"#,
     ),
-    ("finance.fetch_transactions", r#"{"accountId":"main","limit":25}"#, "{}"),
+    (
+        "finance.fetch_transactions",
+        r#"{"accountId":"main","limit":25}"#,
+        "{}",
+    ),
     (
         "health.fetch",
         r#"{"dataType":"steps","startDate":"2026-02-21T12:34:56.789Z"}"#,
         r#"{"dataType":"steps"}"#,
     ),
-    ("service.api_call", CALL, r#"{"service":"bank","endpoint":"/","method":"GET"}"#),
+    (
+        "service.api_call",
+        CALL,
+        r#"{"service":"bank","endpoint":"/","method":"GET"}"#,
+    ),
 ];
 
 fn market(now: Time) -> Market {
-    let closes = (0..21).map(|n| Traded(if n == 20 { a("100") } else { a("100.5") }, Some(a("2")))).collect();
+    let closes = (0..21)
+        .map(|n| Traded(if n == 20 { a("100") } else { a("100.5") }, Some(a("2"))))
+        .collect();
     Market {
-        last: Some(Last { price: a("100"), volume: Some(a("2")), time: now }),
-        quote: Some(Quote { bid: a("100"), ask: a("100.2"), time: now }),
+        last: Some(Last {
+            price: a("100"),
+            volume: Some(a("2")),
+            time: now,
+        }),
+        quote: Some(Quote {
+            bid: a("100"),
+            ask: a("100.2"),
+            time: now,
+        }),
         bars: closes,
-        rates: (0..21).map(|n| Amount::from_i64(n).checked_mul(a("0.0001")).unwrap()).collect(),
+        rates: (0..21)
+            .map(|n| Amount::from_i64(n).checked_mul(a("0.0001")).unwrap())
+            .collect(),
         funded: Some(now),
-        regime: Some(Given { regime: Regime::parse("calm").unwrap(), at: now.plus_ms(-125_000) }),
+        regime: Some(Given {
+            regime: Regime::parse("calm").unwrap(),
+            at: now.plus_ms(-125_000),
+        }),
         reached: None,
     }
 }
@@ -152,12 +204,21 @@ fn market(now: Time) -> Market {
 /// A state in which everything is known.
 fn full() -> State {
     let (now, mut state) = (at(NOW), State::default());
-    let (symbol, strategy) = (Symbol::parse("BTC-USD").unwrap(), StrategyName::parse("trend").unwrap());
+    let (symbol, strategy) = (
+        Symbol::parse("BTC-USD").unwrap(),
+        StrategyName::parse("trend").unwrap(),
+    );
     let book = &mut state.book;
     book.markets.insert(symbol.clone(), market(now));
     book.account.cash = a("1000");
     book.account.peak_equity = Some(a("1600"));
-    let baseline = |start, equity| Some(Baseline { start, equity: a(equity), net_deposits: Amount::ZERO });
+    let baseline = |start, equity| {
+        Some(Baseline {
+            start,
+            equity: a(equity),
+            net_deposits: Amount::ZERO,
+        })
+    };
     book.account.day = baseline(now.day_start(), "1150");
     book.account.week = baseline(now.week_start(), "1250");
     let position = Position {
@@ -171,14 +232,21 @@ fn full() -> State {
         held_at: None,
     };
     book.positions.insert((symbol, strategy.clone()), position);
-    let mut conduct =
-        Conduct { losing: 3, stopped_out_at: Some(now.plus_ms(-180_000)), ..Conduct::default() };
+    let mut conduct = Conduct {
+        losing: 3,
+        stopped_out_at: Some(now.plus_ms(-180_000)),
+        ..Conduct::default()
+    };
     conduct.executions.push_back(now.plus_ms(-1));
     book.conduct.insert(strategy, conduct);
     state.council.open = 5;
     let concern = spoolgate_wire::ids::ConcernId::parse("paper:btc-usd").unwrap();
     let current = Some(ControlId::parse("trend").unwrap());
-    let decided = ConcernState { current, paused: true, risk_mode: RiskMode::Reduced };
+    let decided = ConcernState {
+        current,
+        paused: true,
+        risk_mode: RiskMode::Reduced,
+    };
     state.control.concerns.insert(concern, decided);
     state
 }
@@ -190,7 +258,14 @@ fn all<'a>(
     authentic: &'a Authentic,
 ) -> BTreeMap<&'static str, Fact<'a>> {
     let lookups = Box::leak(Box::new(Lookups::default()));
-    let turn = Turn { state, rules, lookups, now: at(NOW), seq: 7, granted: None };
+    let turn = Turn {
+        state,
+        rules,
+        lookups,
+        now: at(NOW),
+        seq: 7,
+        granted: None,
+    };
     let action = authentic.envelope.action.as_str();
     let fields = FIELDS.iter().filter(|field| field.is_of(action));
     let readings: Vec<Reading> = fields.map(Reading::Field).collect();
@@ -213,7 +288,9 @@ fn is_of_kind(kind: Kind, value: &Value<'_>) -> bool {
                 && (Amount::from_i64(from)..=Amount::from_i64(to)).contains(n)
         }
         (Kind::TimeOfDay, Value::Number(n)) => (Amount::ZERO..Amount::from_i64(1440)).contains(n),
-        (Kind::Word(known), Value::Text(text)) => known.is_empty() || known.contains(&text.as_ref()),
+        (Kind::Word(known), Value::Text(text)) => {
+            known.is_empty() || known.contains(&text.as_ref())
+        }
         (Kind::Text | Kind::Host | Kind::Address, Value::Text(_)) => true,
         _ => false,
     }
@@ -222,7 +299,10 @@ fn is_of_kind(kind: Kind, value: &Value<'_>) -> bool {
 #[test]
 fn every_field_has_an_extractor_for_each_of_its_actions() {
     let rules = rulebook();
-    let bare = Rulebook { services: spoolgate_rules::services::Services::default(), ..rulebook() };
+    let bare = Rulebook {
+        services: spoolgate_rules::services::Services::default(),
+        ..rulebook()
+    };
     let (empty, full, mut blind) = (State::default(), full(), full());
     blind.book.markets.clear();
     let covered: Vec<&str> = PAYLOADS.iter().map(|(action, ..)| *action).collect();
@@ -237,10 +317,15 @@ fn every_field_has_an_extractor_for_each_of_its_actions() {
                 _ => panic!("{action} {name} is {fact:?}"),
             };
             assert!(!values.is_empty(), "{action} {name}");
-            assert!(values.iter().all(|value| is_of_kind(field.kind, value)), "{action} {name}: {values:?}");
+            assert!(
+                values.iter().all(|value| is_of_kind(field.kind, value)),
+                "{action} {name}: {values:?}"
+            );
         }
         let (most, least) = (request(action, most), request(action, least));
-        let both = all(&empty, &rules, &least).into_iter().chain(all(&blind, &bare, &most));
+        let both = all(&empty, &rules, &least)
+            .into_iter()
+            .chain(all(&blind, &bare, &most));
         for (name, fact) in both {
             let field = find(name).unwrap();
             match fact {
@@ -259,10 +344,16 @@ fn every_field_has_an_extractor_for_each_of_its_actions() {
         }
     }
     for field in FIELDS {
-        let (absent, unknown) = (seen_absent.contains(field.name), seen_unknown.contains(field.name));
+        let (absent, unknown) = (
+            seen_absent.contains(field.name),
+            seen_unknown.contains(field.name),
+        );
         assert_eq!(
             (absent, unknown),
-            (field.missing == Missing::Absent, field.missing == Missing::Unknown),
+            (
+                field.missing == Missing::Absent,
+                field.missing == Missing::Unknown
+            ),
             "{}",
             field.name
         );
@@ -300,9 +391,14 @@ fn facts_of_an_order_by_hand() {
     };
     // The limit of 101 is marketable.
     let ask = a("100.2");
-    let worst =
-        ask.checked_mul(Amount::ONE.checked_add(safety.entry_slippage).unwrap()).unwrap().min(a("101"));
-    assert_eq!((number("market.ask"), number("order.worst_entry")), (ask, worst));
+    let worst = ask
+        .checked_mul(Amount::ONE.checked_add(safety.entry_slippage).unwrap())
+        .unwrap()
+        .min(a("101"));
+    assert_eq!(
+        (number("market.ask"), number("order.worst_entry")),
+        (ask, worst)
+    );
     assert_eq!(number("order.notional"), a("50.5"));
     let equity = a("1200");
     assert_eq!(number("portfolio.equity"), equity);
@@ -311,24 +407,74 @@ fn facts_of_an_order_by_hand() {
     assert_eq!(number("order.notional_fraction"), ratio(a("50.5"), base));
     let distance = worst.checked_sub(a("90")).unwrap();
     assert_eq!(number("order.stop_distance"), ratio(distance, worst));
-    assert_eq!(number("order.reward_ratio"), ratio(a("122").checked_sub(worst).unwrap(), distance));
-    assert_eq!(number("order.plan_slippage"), ratio(worst.checked_sub(a("100")).unwrap(), a("100")));
-    let fees = worst.checked_add(a("90")).unwrap().checked_mul(instrument.taker_fee).unwrap();
+    assert_eq!(
+        number("order.reward_ratio"),
+        ratio(a("122").checked_sub(worst).unwrap(), distance)
+    );
+    assert_eq!(
+        number("order.plan_slippage"),
+        ratio(worst.checked_sub(a("100")).unwrap(), a("100"))
+    );
+    let fees = worst
+        .checked_add(a("90"))
+        .unwrap()
+        .checked_mul(instrument.taker_fee)
+        .unwrap();
     let slip = a("90").checked_mul(safety.stop_slippage).unwrap();
-    let each = distance.checked_add(fees).unwrap().checked_add(slip).unwrap();
+    let each = distance
+        .checked_add(fees)
+        .unwrap()
+        .checked_add(slip)
+        .unwrap();
     let risk = each.checked_mul(a("0.5")).unwrap();
-    assert_eq!((number("order.risk"), number("order.risk_fraction")), (risk, ratio(risk, base)));
-    assert_eq!((number("position.size"), number("position.notional")), (a("2"), a("200")));
-    assert_eq!((number("position.unrealised"), number("position.result")), (a("10"), a("-1")));
+    assert_eq!(
+        (number("order.risk"), number("order.risk_fraction")),
+        (risk, ratio(risk, base))
+    );
+    assert_eq!(
+        (number("position.size"), number("position.notional")),
+        (a("2"), a("200"))
+    );
+    assert_eq!(
+        (number("position.unrealised"), number("position.result")),
+        (a("10"), a("-1"))
+    );
     assert_eq!(number("position.minutes_since_increase"), a("10"));
     assert_eq!(text("position.side"), "long");
-    assert_eq!((number("portfolio.day_result"), number("portfolio.week_result")), (a("50"), a("-50")));
+    assert_eq!(
+        (
+            number("portfolio.day_result"),
+            number("portfolio.week_result")
+        ),
+        (a("50"), a("-50"))
+    );
     assert_eq!(number("portfolio.drawdown"), a("0.25"));
-    assert_eq!((number("strategy.loss_streak"), number("strategy.minutes_since_stop_out")), (a("3"), a("3")));
-    assert_eq!((text("strategy.status"), text("strategy.risk_mode")), ("paused".into(), "reduced".into()));
-    assert_eq!((number("time.of_day"), text("time.weekday").as_str()), (a("754"), "sat"));
-    assert_eq!((number("time.day_of_month"), number("request.age_ms")), (a("21"), a("789")));
-    assert_eq!((number("market.minutes_in_regime"), text("market.regime").as_str()), (a("2"), "calm"));
+    assert_eq!(
+        (
+            number("strategy.loss_streak"),
+            number("strategy.minutes_since_stop_out")
+        ),
+        (a("3"), a("3"))
+    );
+    assert_eq!(
+        (text("strategy.status"), text("strategy.risk_mode")),
+        ("paused".into(), "reduced".into())
+    );
+    assert_eq!(
+        (number("time.of_day"), text("time.weekday").as_str()),
+        (a("754"), "sat")
+    );
+    assert_eq!(
+        (number("time.day_of_month"), number("request.age_ms")),
+        (a("21"), a("789"))
+    );
+    assert_eq!(
+        (
+            number("market.minutes_in_regime"),
+            text("market.regime").as_str()
+        ),
+        (a("2"), "calm")
+    );
     assert_eq!(text("request.role"), "agent");
 }
 
@@ -339,9 +485,18 @@ fn ratio(part: Amount, whole: Amount) -> Amount {
 #[test]
 fn another_size_changes_only_what_depends_on_it() {
     let (rules, state, lookups) = (rulebook(), full(), Lookups::default());
-    let turn = Turn { state: &state, rules: &rules, lookups: &lookups, now: at(NOW), seq: 7, granted: None };
+    let turn = Turn {
+        state: &state,
+        rules: &rules,
+        lookups: &lookups,
+        now: at(NOW),
+        seq: 7,
+        granted: None,
+    };
     let order = request("order.submit", ORDER);
-    let fields = FIELDS.iter().filter(|field| field.actions.contains(&ActionName::OrderSubmit));
+    let fields = FIELDS
+        .iter()
+        .filter(|field| field.actions.contains(&ActionName::OrderSubmit));
     let readings: Vec<Reading> = fields.map(Reading::Field).collect();
     let mut source = Source::new(&turn, &order);
     let before = source.facts(&readings);
@@ -352,18 +507,43 @@ fn another_size_changes_only_what_depends_on_it() {
 }
 
 fn texts(values: &[&str]) -> Fact<'static> {
-    Fact::Many(values.iter().map(|text| Value::Text((*text).to_owned().into())).collect())
+    Fact::Many(
+        values
+            .iter()
+            .map(|text| Value::Text((*text).to_owned().into()))
+            .collect(),
+    )
 }
 
 #[test]
 fn payloads_are_read_by_path() {
     let (rules, state) = (rulebook(), State::default());
-    let (mail, call) = (request("email.send", MAIL), request("service.api_call", CALL));
+    let (mail, call) = (
+        request("email.send", MAIL),
+        request("service.api_call", CALL),
+    );
     let facts = all(&state, &rules, &mail);
-    assert_eq!(facts["payload.recipients"], texts(&["a@b.com", "c@d.com", "e@f.com"]));
-    assert_eq!(facts["payload.body"], Fact::text("see https://x.com"), "escapes are undone");
+    assert_eq!(
+        facts["payload.recipients"],
+        texts(&["a@b.com", "c@d.com", "e@f.com"])
+    );
+    assert_eq!(
+        facts["payload.body"],
+        Fact::text("see https://x.com"),
+        "escapes are undone"
+    );
     let facts = all(&state, &rules, &call);
-    let all_texts = ["amount", "7.5", "ok", "to", "IBAN", "n", "12.50", "url", "https://x.com"];
+    let all_texts = [
+        "amount",
+        "7.5",
+        "ok",
+        "to",
+        "IBAN",
+        "n",
+        "12.50",
+        "url",
+        "https://x.com",
+    ];
     assert_eq!(facts["payload.body_texts"], texts(&all_texts));
     assert_eq!(facts["payload.body_to"], texts(&["IBAN", "n", "12.50"]));
     assert_eq!(facts["payload.endpoint_to"], texts(&["eve"]));
@@ -374,13 +554,27 @@ fn payloads_are_read_by_path() {
     assert_eq!(facts["payload.header_values"], texts(&["1"]));
     for (action, payload, name, expect) in [
         ("email.fetch", "{}", "payload.limit", "50"),
-        ("email.fetch", r#"{"since":"2026-02-21T12:04:56.789Z"}"#, "payload.minutes_back", "30"),
-        ("finance.fetch_transactions", r#"{"limit":250}"#, "payload.limit", "250"),
+        (
+            "email.fetch",
+            r#"{"since":"2026-02-21T12:04:56.789Z"}"#,
+            "payload.minutes_back",
+            "30",
+        ),
+        (
+            "finance.fetch_transactions",
+            r#"{"limit":250}"#,
+            "payload.limit",
+            "250",
+        ),
         ("calendar.create", EVENT, "payload.minutes_ahead", "59"),
         ("calendar.create", EVENT, "payload.minutes_long", "60"),
     ] {
         let request = request(action, payload);
-        assert_eq!(all(&state, &rules, &request)[name], Fact::number(a(expect)), "{action} {name}");
+        assert_eq!(
+            all(&state, &rules, &request)[name],
+            Fact::number(a(expect)),
+            "{action} {name}"
+        );
     }
 }
 
@@ -390,34 +584,86 @@ fn what_is_of_the_wrong_type_or_lacks_what_must_be_there_is_unknown() {
     for (action, payload, name) in [
         ("email.send", r#"{"to":"a@b.com"}"#, "payload.to"),
         ("email.send", r#"{"to":["a@b.com",7]}"#, "payload.to"),
-        ("email.send", r#"{"to":["a@b.com",null]}"#, "payload.recipients"),
-        ("email.send", r#"{"to":["a@b.com"],"cc":null}"#, "payload.recipients"),
-        ("email.send", r#"{"to":["a@b.com"],"cc":"e@f.com"}"#, "payload.cc"),
+        (
+            "email.send",
+            r#"{"to":["a@b.com",null]}"#,
+            "payload.recipients",
+        ),
+        (
+            "email.send",
+            r#"{"to":["a@b.com"],"cc":null}"#,
+            "payload.recipients",
+        ),
+        (
+            "email.send",
+            r#"{"to":["a@b.com"],"cc":"e@f.com"}"#,
+            "payload.cc",
+        ),
         ("email.send", "{}", "payload.to"),
         ("email.send", "{}", "payload.body"),
         ("email.send", r#"{"body":{"text":"x"}}"#, "payload.body"),
         ("email.send", r#"{"subject":null}"#, "payload.subject"),
         ("email.fetch", r#"{"limit":"50"}"#, "payload.limit"),
         ("email.fetch", r#"{"limit":1e9}"#, "payload.limit"),
-        ("email.fetch", r#"{"since":"yesterday"}"#, "payload.minutes_back"),
+        (
+            "email.fetch",
+            r#"{"since":"yesterday"}"#,
+            "payload.minutes_back",
+        ),
         ("email.fetch", r#"{"folder":7}"#, "payload.folder"),
-        ("calendar.create", r#"{"startTime":"2026-02-21T12:04:56Z"}"#, "payload.minutes_long"),
+        (
+            "calendar.create",
+            r#"{"startTime":"2026-02-21T12:04:56Z"}"#,
+            "payload.minutes_long",
+        ),
         ("calendar.create", "{}", "payload.minutes_ahead"),
-        ("service.api_call", r#"{"headers":["x"]}"#, "payload.header_names"),
-        ("service.api_call", r#"{"headers":{"x":7}}"#, "payload.header_values"),
-        ("service.api_call", r#"{"method":"TRACE"}"#, "payload.method"),
+        (
+            "service.api_call",
+            r#"{"headers":["x"]}"#,
+            "payload.header_names",
+        ),
+        (
+            "service.api_call",
+            r#"{"headers":{"x":7}}"#,
+            "payload.header_values",
+        ),
+        (
+            "service.api_call",
+            r#"{"method":"TRACE"}"#,
+            "payload.method",
+        ),
         ("service.api_call", r#"{"method":"get"}"#, "payload.method"),
         ("control.apply", "{}", "control.action"),
         ("control.apply", r#"{"action":"pause"}"#, "control.target"),
         ("admission.admit", "{}", "admission.tenant"),
-        ("admission.admit", r#"{"envelope":{}}"#, "admission.capability"),
+        (
+            "admission.admit",
+            r#"{"envelope":{}}"#,
+            "admission.capability",
+        ),
         ("email.fetch", r#"{"limit":0}"#, "payload.limit"),
-        ("finance.fetch_transactions", r#"{"limit":2.5}"#, "payload.limit"),
-        ("service.api_call", r#"{"service":"shop","endpoint":"/","method":"GET"}"#, "payload.host"),
-        ("service.api_call", r#"{"service":"bank","endpoint":"/","method":"PUT"}"#, "payload.host"),
+        (
+            "finance.fetch_transactions",
+            r#"{"limit":2.5}"#,
+            "payload.limit",
+        ),
+        (
+            "service.api_call",
+            r#"{"service":"shop","endpoint":"/","method":"GET"}"#,
+            "payload.host",
+        ),
+        (
+            "service.api_call",
+            r#"{"service":"bank","endpoint":"/","method":"PUT"}"#,
+            "payload.host",
+        ),
     ] {
         let request = unread(action, payload);
         let facts = all(&state, &rules, &request);
-        assert!(matches!(facts[name], Fact::Unknown(_)), "{action} {payload} {name}: {:?}", facts[name]);
+        assert!(
+            matches!(facts[name], Fact::Unknown(_)),
+            "{action} {payload} {name}: {:?}",
+            facts[name]
+        );
     }
 }

@@ -160,10 +160,14 @@ const GIVING: &[&str] = &[
     "transfer",
 ];
 /// First words of field names that identify the sender or payer, or hold an earlier value.
-const SENDERS: &[&str] =
-    &["current", "debtor", "from", "my", "old", "origin", "own", "payer", "previous", "sender", "source"];
+const SENDERS: &[&str] = &[
+    "current", "debtor", "from", "my", "old", "origin", "own", "payer", "previous", "sender",
+    "source",
+];
 /// First words of field names that hold a number.
-const MEASURES_FIRST: &[&str] = &["count", "max", "maximum", "min", "minimum", "n", "num", "number", "total"];
+const MEASURES_FIRST: &[&str] = &[
+    "count", "max", "maximum", "min", "minimum", "n", "num", "number", "total",
+];
 /// Last words of field names that describe a recipient without identifying one.
 const MEASURES_LAST: &[&str] = &[
     "body",
@@ -196,7 +200,9 @@ pub(super) fn is_named(name: &str) -> bool {
         return true;
     }
     let words = words(name);
-    let [first, .., last] = words.as_slice() else { return false };
+    let [first, .., last] = words.as_slice() else {
+        return false;
+    };
     if is(SENDERS, first) || is(MEASURES_FIRST, first) || is(MEASURES_LAST, last) {
         return false;
     }
@@ -215,15 +221,27 @@ pub(super) fn is_sender(name: &str) -> bool {
 /// semicolons: mail addresses, with or without a display name, and IBANs. Empty if the text
 /// contains other words.
 pub(super) fn addresses_in(text: &str) -> Vec<String> {
-    if !text.bytes().any(|byte| byte == b'@' || byte.is_ascii_digit()) {
+    if !text
+        .bytes()
+        .any(|byte| byte == b'@' || byte.is_ascii_digit())
+    {
         return Vec::new();
     }
-    let parts = text.split([',', ';']).map(str::trim).filter(|part| !part.is_empty());
-    parts.map(address).collect::<Option<Vec<_>>>().unwrap_or_default()
+    let parts = text
+        .split([',', ';'])
+        .map(str::trim)
+        .filter(|part| !part.is_empty());
+    parts
+        .map(address)
+        .collect::<Option<Vec<_>>>()
+        .unwrap_or_default()
 }
 
 fn address(text: &str) -> Option<String> {
-    let bare = text.strip_suffix('>').and_then(|text| text.rsplit_once('<')).map_or(text, |(_, bare)| bare);
+    let bare = text
+        .strip_suffix('>')
+        .and_then(|text| text.rsplit_once('<'))
+        .map_or(text, |(_, bare)| bare);
     let bare = bare.strip_prefix("mailto:").unwrap_or(bare);
     if host::address_of(bare).is_some() {
         return Some(bare.to_owned());
@@ -236,7 +254,9 @@ fn address(text: &str) -> Option<String> {
 /// Whether a text has the form of an IBAN of ISO 13616 and correct check digits modulo 97.
 fn is_iban(text: &str) -> bool {
     let upper = text.to_ascii_uppercase();
-    let Some((head, account)) = upper.as_bytes().split_at_checked(4) else { return false };
+    let Some((head, account)) = upper.as_bytes().split_at_checked(4) else {
+        return false;
+    };
     let has_form = matches!(head, [a, b, c, d]
             if a.is_ascii_uppercase() && b.is_ascii_uppercase() && c.is_ascii_digit() && d.is_ascii_digit())
         && (11..=30).contains(&account.len());
@@ -255,7 +275,11 @@ pub(super) fn of_endpoint(endpoint: &str) -> Fact<'static> {
     let (path, query) = endpoint.split_once('?').unwrap_or((endpoint, ""));
     let mut found = Vec::new();
     let mut is_next = false;
-    for part in path.split(['/', ';', '=']).map(decoded).filter(|part| !part.is_empty()) {
+    for part in path
+        .split(['/', ';', '='])
+        .map(decoded)
+        .filter(|part| !part.is_empty())
+    {
         match addresses_in(&part) {
             _ if is_next && is(ONESELF, &part) => {}
             addresses if !addresses.is_empty() => found.extend(addresses),
@@ -274,8 +298,15 @@ pub(super) fn of_endpoint(endpoint: &str) -> Fact<'static> {
         found.extend(addresses);
     }
     found.retain(|text| !text.is_empty());
-    let texts = found.into_iter().map(|text| Value::Text(text.into())).collect::<Vec<_>>();
-    if texts.is_empty() { Fact::Absent } else { Fact::Many(texts) }
+    let texts = found
+        .into_iter()
+        .map(|text| Value::Text(text.into()))
+        .collect::<Vec<_>>();
+    if texts.is_empty() {
+        Fact::Absent
+    } else {
+        Fact::Many(texts)
+    }
 }
 
 fn decoded(text: &str) -> Cow<'_, str> {
@@ -288,7 +319,10 @@ fn is(list: &[&str], word: &str) -> bool {
 
 /// A name in lower case, without the characters that separate its words.
 pub(super) fn plain(name: &str) -> String {
-    name.chars().filter(|c| !matches!(c, '_' | '-' | ' ')).flat_map(char::to_lowercase).collect()
+    name.chars()
+        .filter(|c| !matches!(c, '_' | '-' | ' '))
+        .flat_map(char::to_lowercase)
+        .collect()
 }
 
 /// The words of a name in `snake_case`, `kebab-case`, `camelCase` or like `recipientIBAN`, in lower
@@ -380,8 +414,14 @@ mod tests {
     fn what_is_nothing_but_addresses_is_found() {
         for (text, expect) in [
             ("a@b.com", vec!["a@b.com"]),
-            (" a@b.com; Ann <C@d.org>,mailto:e@f.net ", vec!["a@b.com", "C@d.org", "e@f.net"]),
-            ("GB33 BUKB 2020 1555 5555 55", vec!["GB33BUKB20201555555555"]),
+            (
+                " a@b.com; Ann <C@d.org>,mailto:e@f.net ",
+                vec!["a@b.com", "C@d.org", "e@f.net"],
+            ),
+            (
+                "GB33 BUKB 2020 1555 5555 55",
+                vec!["GB33BUKB20201555555555"],
+            ),
             ("de89370400440532013000", vec!["de89370400440532013000"]),
             ("GB34BUKB20201555555555", vec![]),
             ("write to a@b.com", vec![]),
@@ -401,16 +441,33 @@ mod tests {
     #[test]
     fn endpoints_name_somebody_by_collection_parameter_or_address() {
         let texts = |values: &[&str]| {
-            Fact::Many(values.iter().map(|text| Value::Text((*text).to_owned().into())).collect())
+            Fact::Many(
+                values
+                    .iter()
+                    .map(|text| Value::Text((*text).to_owned().into()))
+                    .collect(),
+            )
         };
         for (endpoint, expect) in [
             ("/repos/x/collaborators/mallory", texts(&["mallory"])),
-            ("/files/7/permissions/m%40evil.example", texts(&["m@evil.example"])),
+            (
+                "/files/7/permissions/m%40evil.example",
+                texts(&["m@evil.example"]),
+            ),
             ("/channels/general/members/eve", texts(&["general", "eve"])),
             ("/users/users/x", texts(&["users"])),
-            ("/share?user=Ann+Lee&role=editor&x=a+b@c.de", texts(&["Ann Lee", "a+b@c.de"])),
-            ("/share?to%5B%5D=eve&filter[user]=bob", texts(&["eve", "bob"])),
-            ("/pay/GB33BUKB20201555555555", texts(&["GB33BUKB20201555555555"])),
+            (
+                "/share?user=Ann+Lee&role=editor&x=a+b@c.de",
+                texts(&["Ann Lee", "a+b@c.de"]),
+            ),
+            (
+                "/share?to%5B%5D=eve&filter[user]=bob",
+                texts(&["eve", "bob"]),
+            ),
+            (
+                "/pay/GB33BUKB20201555555555",
+                texts(&["GB33BUKB20201555555555"]),
+            ),
             ("/pay;to=eve", texts(&["eve"])),
             ("/users/me/notes", Fact::Absent),
             ("/users", Fact::Absent),

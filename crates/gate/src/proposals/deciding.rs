@@ -5,8 +5,8 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::judging::{Judged, Wanted, judged, wanted, wanted_again, why_people};
 use super::{
-    Approver, Change, EDITED, Found, Kind, Note, ONLY_SIGNATURES, PENDING_MAX, PENDING_OF_ONE_MAX, Proposed,
-    Shown, being_edited, pending_file, words,
+    Approver, Change, EDITED, Found, Kind, Note, ONLY_SIGNATURES, PENDING_MAX, PENDING_OF_ONE_MAX,
+    Proposed, Shown, being_edited, pending_file, words,
 };
 use crate::handle::{Judged as Answered, Outcome, Turn};
 use crate::prepare::{Authentic, Refusal};
@@ -62,12 +62,19 @@ fn raw(body: &Body<'_>) -> Result<Option<Box<RawValue>>, Refusal> {
 }
 
 fn internal(error: impl std::fmt::Display) -> Refusal {
-    Refusal::new(Code::Internal, format!("the proposal cannot be written: {error}"))
+    Refusal::new(
+        Code::Internal,
+        format!("the proposal cannot be written: {error}"),
+    )
 }
 
 fn done(body: &Body<'_>, change: Change) -> Result<Outcome, Refusal> {
     let changes = vec![crate::Change::Proposal(change)];
-    Ok(Outcome { data: raw(body)?, changes, ..Outcome::default() })
+    Ok(Outcome {
+        data: raw(body)?,
+        changes,
+        ..Outcome::default()
+    })
 }
 
 /// The outcome of an approval.
@@ -82,7 +89,11 @@ pub enum Approved {
 
 impl Turn<'_> {
     /// Decides `rule.propose`.
-    pub(crate) fn propose(&self, authentic: &Authentic, proposal: &RuleProposal) -> Result<Outcome, Refusal> {
+    pub(crate) fn propose(
+        &self,
+        authentic: &Authentic,
+        proposal: &RuleProposal,
+    ) -> Result<Outcome, Refusal> {
         let by = &authentic.envelope.source;
         let wanted = wanted(self.rules, proposal)?;
         self.check_citation(authentic, proposal)?;
@@ -123,7 +134,9 @@ impl Turn<'_> {
             proposed.notes.push(Note::ClaimFalse);
         }
         let named = evidence.ledger_seqs.len();
-        if self.lookups.evidence_found != named || usize::try_from(evidence.sample_size) != Ok(named) {
+        if self.lookups.evidence_found != named
+            || usize::try_from(evidence.sample_size) != Ok(named)
+        {
             proposed.notes.push(Note::EvidenceDiffers);
         }
         let why = self.why_people(by, &wanted, &judged);
@@ -131,14 +144,28 @@ impl Turn<'_> {
             None => {
                 let rulebook = judged.after.hash;
                 let proposed = Box::new(proposed);
-                Change::Applied { proposed, by: Approver::Proof, file_sha256: None, rulebook }
+                Change::Applied {
+                    proposed,
+                    by: Approver::Proof,
+                    file_sha256: None,
+                    rulebook,
+                }
             }
             Some(why) => {
                 self.has_room_for(&proposed)?;
-                pended(Proposed { why_people: Some(why.clone()), ..proposed })?
+                pended(Proposed {
+                    why_people: Some(why.clone()),
+                    ..proposed
+                })?
             }
         };
-        done(&Body::Acknowledged { proposal_id, auto_approved: why.is_none() }, change)
+        done(
+            &Body::Acknowledged {
+                proposal_id,
+                auto_approved: why.is_none(),
+            },
+            change,
+        )
     }
 
     fn why_people(&self, by: &Principal, wanted: &Wanted, judged: &Judged) -> Option<String> {
@@ -154,13 +181,23 @@ impl Turn<'_> {
     fn has_room_for(&self, proposed: &Proposed) -> Result<(), Refusal> {
         let pending = &self.state.proposals.pending;
         let change = proposed.change_sha256();
-        if let Some((id, _)) = pending.iter().find(|(_, other)| other.change_sha256 == change) {
+        if let Some((id, _)) = pending
+            .iter()
+            .find(|(_, other)| other.change_sha256 == change)
+        {
             let what = format!("proposal `{id}` asks for the same");
             return Err(Refusal::new(Code::ProposalDuplicate, what));
         }
-        let own = pending.values().filter(|other| other.by == proposed.by).count();
+        let own = pending
+            .values()
+            .filter(|other| other.by == proposed.by)
+            .count();
         if own >= PENDING_OF_ONE_MAX || pending.len() >= PENDING_MAX {
-            let what = format!("{own} proposals of `{}` wait, {} of all", proposed.by, pending.len());
+            let what = format!(
+                "{own} proposals of `{}` wait, {} of all",
+                proposed.by,
+                pending.len()
+            );
             return Err(Refusal::new(Code::ProposalsFull, what));
         }
         Ok(())
@@ -168,20 +205,37 @@ impl Turn<'_> {
 
     /// Checks that a cited case approved this very payload: the payload's hash is in the case's
     /// `context.files_changed`.
-    fn check_citation(&self, authentic: &Authentic, proposal: &RuleProposal) -> Result<(), Refusal> {
-        let Some(id) = &proposal.evidence().council_request_id else { return Ok(()) };
+    fn check_citation(
+        &self,
+        authentic: &Authentic,
+        proposal: &RuleProposal,
+    ) -> Result<(), Refusal> {
+        let Some(id) = &proposal.evidence().council_request_id else {
+            return Ok(());
+        };
         let fail = |what: String| Err(Refusal::new(Code::CitationFalse, what));
         let Some((docket, request)) = &self.lookups.citation else {
             return fail(format!("there is no council case `{id}`"));
         };
         match docket.closed {
             Some((_, Stance::Approve)) => {}
-            Some((_, outcome)) => return fail(format!("the outcome of case `{id}` is {}", outcome.as_str())),
+            Some((_, outcome)) => {
+                return fail(format!(
+                    "the outcome of case `{id}` is {}",
+                    outcome.as_str()
+                ));
+            }
             None => return fail(format!("case `{id}` is not decided")),
         }
         let named = format!("proposal:{}", authentic.payload_hash);
-        let names = request.as_ref().is_some_and(|request| request.context.files_changed.contains(&named));
-        if names { Ok(()) } else { fail(format!("case `{id}` does not name `{named}`")) }
+        let names = request
+            .as_ref()
+            .is_some_and(|request| request.context.files_changed.contains(&named));
+        if names {
+            Ok(())
+        } else {
+            fail(format!("case `{id}` does not name `{named}`"))
+        }
     }
 
     /// Decides `proposal.approve`.
@@ -193,31 +247,52 @@ impl Turn<'_> {
         let proposed = self.pending(asked.id)?;
         if self.lookups.only_signatures_approve {
             let what = format!(
-                "{ONLY_SIGNATURES}: `{0}.yaml` counts in proposals/approved, with `{0}.yaml.sig` beside it",
+                "{ONLY_SIGNATURES}: `{0}.yaml` counts in proposals/approved, with `{0}.yaml.sig` \
+                    beside it",
                 asked.id
             );
             return Err(Refusal::new(Code::NotPermitted, what));
         }
         let pending = self.state.proposals.pending.get(&asked.id);
         if pending.is_none_or(|pending| pending.file_sha256 != asked.sha256) {
-            let what = format!("the pending file of `{}` is not the one with this SHA-256", asked.id);
+            let what = format!(
+                "the pending file of `{}` is not the one with this SHA-256",
+                asked.id
+            );
             return Err(Refusal::new(Code::StateConflict, what));
         }
         self.may_apply(proposed)?;
         let by = Approver::Person(source.clone());
         match approve(self.rules, proposed, by, asked.sha256.clone())? {
             Approved::Applied(change) => {
-                let Change::Applied { proposed, rulebook, .. } = &change else {
+                let Change::Applied {
+                    proposed, rulebook, ..
+                } = &change
+                else {
                     return Err(internal("it was not applied"));
                 };
                 let (proposal_id, rule_id) = (proposed.proposal_id, &proposed.rule_id.clone());
                 let rulebook = &rulebook.clone();
-                done(&Body::Applied { proposal_id, rule_id, rulebook }, change)
+                done(
+                    &Body::Applied {
+                        proposal_id,
+                        rule_id,
+                        rulebook,
+                    },
+                    change,
+                )
             }
             Approved::Again(refusal, change) => {
                 let changes = vec![crate::Change::Proposal(change)];
-                let judged = Some(Answered { rows: Vec::new(), refusal: Some(refusal) });
-                Ok(Outcome { changes, judged, ..Outcome::default() })
+                let judged = Some(Answered {
+                    rows: Vec::new(),
+                    refusal: Some(refusal),
+                });
+                Ok(Outcome {
+                    changes,
+                    judged,
+                    ..Outcome::default()
+                })
             }
         }
     }
@@ -229,7 +304,11 @@ impl Turn<'_> {
         asked: &EndProposal,
     ) -> Result<Outcome, Refusal> {
         let proposal_id = self.pending(asked.id)?.proposal_id;
-        let change = Change::Declined { proposal_id, by: source.clone(), reason: asked.reason.clone() };
+        let change = Change::Declined {
+            proposal_id,
+            by: source.clone(),
+            reason: asked.reason.clone(),
+        };
         done(&Body::Declined { proposal_id }, change)
     }
 
@@ -239,7 +318,10 @@ impl Turn<'_> {
         authentic: &Authentic,
         asked: &EndProposal,
     ) -> Result<Outcome, Refusal> {
-        let Some(Change::Applied { proposed: reverted, .. }) = &self.lookups.proposal else {
+        let Some(Change::Applied {
+            proposed: reverted, ..
+        }) = &self.lookups.proposal
+        else {
             let what = format!("there is no applied proposal `{}`", asked.id);
             return Err(Refusal::new(Code::NotFound, what));
         };
@@ -251,7 +333,9 @@ impl Turn<'_> {
             );
             return Err(Refusal::new(Code::StateConflict, what));
         }
-        let after = self.rules.with_rule(&reverted.path, reverted.old.as_deref());
+        let after = self
+            .rules
+            .with_rule(&reverted.path, reverted.old.as_deref());
         let after = after.map_err(|error| Refusal::new(Code::RuleMalformed, error.to_string()))?;
         let comparison = compare(&self.rules.ruleset, &after.ruleset, STEPS_MAX);
         let (proposal_id, source) = (ProposalId(self.seq), &authentic.envelope.source);
@@ -259,7 +343,10 @@ impl Turn<'_> {
         let mut proposed = Proposed {
             proposal_id,
             rule_id: reverted.rule_id.clone(),
-            kind: Kind::Revert { of: asked.id, reason: asked.reason.clone() },
+            kind: Kind::Revert {
+                of: asked.id,
+                reason: asked.reason.clone(),
+            },
             by: source.clone(),
             at: self.now,
             payload_hash: authentic.payload_hash.clone(),
@@ -274,33 +361,57 @@ impl Turn<'_> {
             why_people: None,
             evidence: None,
         };
-        proposed.found_out(&Judged { new: reverted.old.clone(), after, comparison });
-        let body = Body::Reverted { proposal_id, reverted: asked.id, rulebook: &rulebook };
+        proposed.found_out(&Judged {
+            new: reverted.old.clone(),
+            after,
+            comparison,
+        });
+        let body = Body::Reverted {
+            proposal_id,
+            reverted: asked.id,
+            rulebook: &rulebook,
+        };
         let by = Approver::Person(source.clone());
         let rulebook = rulebook.clone();
-        let change = Change::Applied { proposed: Box::new(proposed), by, file_sha256: None, rulebook };
+        let change = Change::Applied {
+            proposed: Box::new(proposed),
+            by,
+            file_sha256: None,
+            rulebook,
+        };
         done(&body, change)
     }
 
     fn pending(&self, id: ProposalId) -> Result<&Proposed, Refusal> {
         match &self.lookups.proposal {
             Some(Change::Pended { proposed, .. }) => Ok(proposed),
-            Some(Change::Applied { .. }) => {
-                Err(Refusal::new(Code::StateConflict, format!("proposal `{id}` was applied")))
-            }
-            Some(Change::Declined { reason, .. }) => {
-                Err(Refusal::new(Code::StateConflict, format!("proposal `{id}` was declined: {reason}")))
-            }
-            None => Err(Refusal::new(Code::NotFound, format!("there is no proposal `{id}`"))),
+            Some(Change::Applied { .. }) => Err(Refusal::new(
+                Code::StateConflict,
+                format!("proposal `{id}` was applied"),
+            )),
+            Some(Change::Declined { reason, .. }) => Err(Refusal::new(
+                Code::StateConflict,
+                format!("proposal `{id}` was declined: {reason}"),
+            )),
+            None => Err(Refusal::new(
+                Code::NotFound,
+                format!("there is no proposal `{id}`"),
+            )),
         }
     }
 
     fn may_apply(&self, proposed: &Proposed) -> Result<(), Refusal> {
         if let Some(fault) = &self.state.rulebook.fault {
-            return Err(Refusal::new(Code::RulebookInvalid, format!("rule file {fault}")));
+            return Err(Refusal::new(
+                Code::RulebookInvalid,
+                format!("rule file {fault}"),
+            ));
         }
         if self.lookups.rule_file_differs {
-            let what = format!("`{}` {EDITED}; wait until it is loaded, or undo it", proposed.path);
+            let what = format!(
+                "`{}` {EDITED}; wait until it is loaded, or undo it",
+                proposed.path
+            );
             return Err(Refusal::new(Code::StateConflict, what));
         }
         Ok(())
@@ -332,7 +443,12 @@ pub fn approve(
         && again.direction == proposed.direction;
     if same {
         let (proposed, file_sha256) = (Box::new(again), Some(file_sha256));
-        return Ok(Approved::Applied(Change::Applied { proposed, by, file_sha256, rulebook }));
+        return Ok(Approved::Applied(Change::Applied {
+            proposed,
+            by,
+            file_sha256,
+            rulebook,
+        }));
     }
     let what = format!(
         "proposal `{}`: `{}` or the direction ({} then, {} now) is no longer what was looked at",
@@ -341,12 +457,18 @@ pub fn approve(
         proposed.direction.as_str(),
         again.direction.as_str()
     );
-    Ok(Approved::Again(Refusal::new(Code::BaseMoved, what), pended(again)?))
+    Ok(Approved::Again(
+        Refusal::new(Code::BaseMoved, what),
+        pended(again)?,
+    ))
 }
 
 fn pended(proposed: Proposed) -> Result<Change, Refusal> {
     let file_sha256 = sha256_hex(pending_file(&proposed).map_err(internal)?.as_bytes());
-    Ok(Change::Pended { proposed: Box::new(proposed), file_sha256 })
+    Ok(Change::Pended {
+        proposed: Box::new(proposed),
+        file_sha256,
+    })
 }
 
 impl Proposed {

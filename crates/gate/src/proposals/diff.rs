@@ -24,7 +24,11 @@ pub fn unified(path: &str, old: Option<&str>, new: Option<&str>) -> String {
     let mut out = format!("--- {}\n+++ {}\n", name("a", old), name("b", new));
     let is_near = |at: usize| {
         let (from, to) = (at.saturating_sub(AROUND), at.saturating_add(AROUND));
-        let near = steps.iter().enumerate().skip(from).take(to.saturating_sub(from).saturating_add(1));
+        let near = steps
+            .iter()
+            .enumerate()
+            .skip(from)
+            .take(to.saturating_sub(from).saturating_add(1));
         near.into_iter().any(|(_, (mark, _))| *mark != Mark::Kept)
     };
     let (mut line_a, mut line_b) = (1_usize, 1_usize);
@@ -53,8 +57,18 @@ fn write_hunk(out: &mut String, (a, b): (usize, usize), hunk: &[(Mark, &str)]) {
     let lines = |but: Mark| hunk.iter().filter(|(mark, _)| *mark != but).count();
     let (of_a, of_b) = (lines(Mark::Added), lines(Mark::Removed));
     // If a side has no lines, its hunk is numbered by the line before it.
-    let at = |line: usize, count: usize| if count == 0 { line.saturating_sub(1) } else { line };
-    out.push_str(&format!("@@ -{},{of_a} +{},{of_b} @@\n", at(a, of_a), at(b, of_b)));
+    let at = |line: usize, count: usize| {
+        if count == 0 {
+            line.saturating_sub(1)
+        } else {
+            line
+        }
+    };
+    out.push_str(&format!(
+        "@@ -{},{of_a} +{},{of_b} @@\n",
+        at(a, of_a),
+        at(b, of_b)
+    ));
     for (mark, text) in hunk {
         out.push(match mark {
             Mark::Kept => ' ',
@@ -95,7 +109,8 @@ fn steps<'a>(a: &[&'a str], b: &[&'a str]) -> Vec<(Mark, &'a str)> {
                 j = j.saturating_add(1);
             }
             (Some(left), right)
-                if right.is_none() || get(i.saturating_add(1), j) >= get(i, j.saturating_add(1)) =>
+                if right.is_none()
+                    || get(i.saturating_add(1), j) >= get(i, j.saturating_add(1)) =>
             {
                 steps.push((Mark::Removed, *left));
                 i = i.saturating_add(1);
@@ -118,11 +133,17 @@ mod tests {
         let old = "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n";
         let new = old.replace("b\n", "B\n").replace("j\n", "");
         let told = unified("f", Some(old), Some(&new));
-        let want =
-            "--- a/f\n+++ b/f\n@@ -1,5 +1,5 @@\n a\n-b\n+B\n c\n d\n e\n@@ -7,4 +7,3 @@\n g\n h\n i\n-j\n";
+        let want = "--- a/f\n+++ b/f\n@@ -1,5 +1,5 @@\n a\n-b\n+B\n c\n d\n e\n@@ -7,4 +7,3 @@\n \
+            g\n h\n i\n-j\n";
         assert_eq!(told, want);
-        assert_eq!(unified("f", None, Some("x\n")), "--- /dev/null\n+++ b/f\n@@ -0,0 +1,1 @@\n+x\n");
-        assert_eq!(unified("f", Some("x\n"), None), "--- a/f\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-x\n");
+        assert_eq!(
+            unified("f", None, Some("x\n")),
+            "--- /dev/null\n+++ b/f\n@@ -0,0 +1,1 @@\n+x\n"
+        );
+        assert_eq!(
+            unified("f", Some("x\n"), None),
+            "--- a/f\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-x\n"
+        );
         assert_eq!(unified("f", Some(old), Some(old)), "");
     }
 }

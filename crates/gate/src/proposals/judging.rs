@@ -47,7 +47,10 @@ fn id_in(text: &str) -> Option<String> {
 }
 
 fn place(rules: &Rulebook, id: &RuleId) -> String {
-    rules.ruleset.rules.get(id).map_or_else(|| format!("rules/active/{id}.yaml"), |rule| rule.path.clone())
+    rules.ruleset.rules.get(id).map_or_else(
+        || format!("rules/active/{id}.yaml"),
+        |rule| rule.path.clone(),
+    )
 }
 
 fn rule_id(text: &str) -> Result<RuleId, Refusal> {
@@ -57,12 +60,22 @@ fn rule_id(text: &str) -> Result<RuleId, Refusal> {
 /// The change that a proposal requests.
 pub(super) fn wanted(rules: &Rulebook, proposal: &RuleProposal) -> Result<Wanted, Refusal> {
     match proposal {
-        RuleProposal::Activate(Activate { rule, .. }) => activate(rules, &without_pairs(rule.as_str())),
-        RuleProposal::Suspend(Suspend { rule_id: id, reason, .. }) => {
-            suspend(rules, &rule_id(id)?, reason.clone())
+        RuleProposal::Activate(Activate { rule, .. }) => {
+            activate(rules, &without_pairs(rule.as_str()))
         }
+        RuleProposal::Suspend(Suspend {
+            rule_id: id,
+            reason,
+            ..
+        }) => suspend(rules, &rule_id(id)?, reason.clone()),
         RuleProposal::ModifyParameter(modify) => {
-            let ModifyParameter { rule_id: id, parameter, old_value, new_value, .. } = modify;
+            let ModifyParameter {
+                rule_id: id,
+                parameter,
+                old_value,
+                new_value,
+                ..
+            } = modify;
             modified(rules, &rule_id(id)?, parameter, *old_value, *new_value)
         }
     }
@@ -72,10 +85,14 @@ pub(super) fn wanted(rules: &Rulebook, proposal: &RuleProposal) -> Result<Wanted
 pub(super) fn wanted_again(rules: &Rulebook, proposed: &Proposed) -> Result<Wanted, Refusal> {
     match &proposed.kind {
         Kind::Suspend { reason } => suspend(rules, &proposed.rule_id, reason.clone()),
-        Kind::ModifyParameter { parameter, old_value, new_value } => {
-            modified(rules, &proposed.rule_id, parameter, *old_value, *new_value)
+        Kind::ModifyParameter {
+            parameter,
+            old_value,
+            new_value,
+        } => modified(rules, &proposed.rule_id, parameter, *old_value, *new_value),
+        Kind::Activate | Kind::Revert { .. } => {
+            activate(rules, proposed.new.as_deref().unwrap_or_default())
         }
-        Kind::Activate | Kind::Revert { .. } => activate(rules, proposed.new.as_deref().unwrap_or_default()),
     }
 }
 
@@ -104,7 +121,9 @@ fn without_pairs(json: &str) -> String {
 fn activate(rules: &Rulebook, text: &str) -> Result<Wanted, Refusal> {
     let malformed = |what: String| Refusal::new(Code::RuleMalformed, what);
     if text.len() > RULE_BYTES_MAX {
-        return Err(malformed(format!("the rule has more than {RULE_BYTES_MAX} bytes")));
+        return Err(malformed(format!(
+            "the rule has more than {RULE_BYTES_MAX} bytes"
+        )));
     }
     // An invalid id gets its own refusal code: paths and look-alike letters are not typing errors.
     if let Some(id) = id_in(text) {
@@ -116,30 +135,52 @@ fn activate(rules: &Rulebook, text: &str) -> Result<Wanted, Refusal> {
     let (old, path) = (rules.ruleset.rules.get(&file.id), place(rules, &file.id));
     match old {
         Some(old) if old.is_core() => return Err(in_core(old)),
-        Some(Rule { file: RuleFile { lesson: Some(lesson), .. }, .. }) => {
+        Some(Rule {
+            file: RuleFile {
+                lesson: Some(lesson),
+                ..
+            },
+            ..
+        }) => {
             let what = format!("rule `{}` was retired: {lesson}", file.id);
             return Err(Refusal::new(Code::RuleRetired, what));
         }
         None if rules.ruleset.rules.len() >= RULES_MAX => {
-            return Err(Refusal::new(Code::RulesFull, format!("there are {RULES_MAX} rules")));
+            return Err(Refusal::new(
+                Code::RulesFull,
+                format!("there are {RULES_MAX} rules"),
+            ));
         }
         _ => {}
     }
-    Ok(Wanted { rule_id: file.id.clone(), kind: Kind::Activate, path, old: old.cloned(), file })
+    Ok(Wanted {
+        rule_id: file.id.clone(),
+        kind: Kind::Activate,
+        path,
+        old: old.cloned(),
+        file,
+    })
 }
 
 fn in_core(rule: &Rule) -> Refusal {
-    Refusal::new(Code::RuleIdTaken, format!("rule `{}` is in `{}`", rule.file.id, rule.path))
+    Refusal::new(
+        Code::RuleIdTaken,
+        format!("rule `{}` is in `{}`", rule.file.id, rule.path),
+    )
 }
 
 fn known<'a>(rules: &'a Rulebook, id: &RuleId) -> Result<&'a Rule, Refusal> {
     let rule = rules.ruleset.rules.get(id);
-    let rule = rule.ok_or_else(|| Refusal::new(Code::NotFound, format!("there is no rule `{id}`")))?;
+    let rule =
+        rule.ok_or_else(|| Refusal::new(Code::NotFound, format!("there is no rule `{id}`")))?;
     if rule.is_core() {
         return Err(in_core(rule));
     }
     if let Some(lesson) = &rule.file.lesson {
-        return Err(Refusal::new(Code::RuleRetired, format!("rule `{id}` was retired: {lesson}")));
+        return Err(Refusal::new(
+            Code::RuleRetired,
+            format!("rule `{id}` was retired: {lesson}"),
+        ));
     }
     Ok(rule)
 }
@@ -147,11 +188,23 @@ fn known<'a>(rules: &'a Rulebook, id: &RuleId) -> Result<&'a Rule, Refusal> {
 fn suspend(rules: &Rulebook, id: &RuleId, reason: String) -> Result<Wanted, Refusal> {
     let old = known(rules, id)?;
     if old.file.status == RuleStatus::Suspended {
-        return Err(Refusal::new(Code::StateConflict, format!("rule `{id}` is suspended")));
+        return Err(Refusal::new(
+            Code::StateConflict,
+            format!("rule `{id}` is suspended"),
+        ));
     }
-    let file = RuleFile { status: RuleStatus::Suspended, ..old.file.clone() };
+    let file = RuleFile {
+        status: RuleStatus::Suspended,
+        ..old.file.clone()
+    };
     let (rule_id, path) = (id.clone(), old.path.clone());
-    Ok(Wanted { rule_id, kind: Kind::Suspend { reason }, path, old: Some(old.clone()), file })
+    Ok(Wanted {
+        rule_id,
+        kind: Kind::Suspend { reason },
+        path,
+        old: Some(old.clone()),
+        file,
+    })
 }
 
 fn modified(
@@ -163,8 +216,12 @@ fn modified(
 ) -> Result<Wanted, Refusal> {
     let old = known(rules, id)?;
     let mut file = old.file.clone();
-    let is_ordered = |condition: &ConditionFile| matches!(condition.op, Op::Gt | Op::Gte | Op::Lt | Op::Lte);
-    let mut named = file.when.iter_mut().filter(|c| c.field == parameter && is_ordered(c));
+    let is_ordered =
+        |condition: &ConditionFile| matches!(condition.op, Op::Gt | Op::Gte | Op::Lt | Op::Lte);
+    let mut named = file
+        .when
+        .iter_mut()
+        .filter(|c| c.field == parameter && is_ordered(c));
     let (Some(condition), None) = (named.next(), named.next()) else {
         let what = format!("not exactly one ordered condition of rule `{id}` is on `{parameter}`");
         return Err(Refusal::new(Code::ParameterAmbiguous, what));
@@ -188,23 +245,42 @@ fn modified(
     }
     let is_below = condition.min.is_some_and(|min| new_value < min);
     if is_below || condition.max.is_some_and(|max| new_value > max) {
-        let show = |bound: Option<Amount>| bound.map_or_else(|| "open".to_owned(), |b| b.to_string());
+        let show =
+            |bound: Option<Amount>| bound.map_or_else(|| "open".to_owned(), |b| b.to_string());
         let (min, max) = (show(condition.min), show(condition.max));
-        let what = format!("{new_value} for `{parameter}` of rule `{id}`; its bounds are {min} to {max}");
+        let what =
+            format!("{new_value} for `{parameter}` of rule `{id}`; its bounds are {min} to {max}");
         return Err(Refusal::new(Code::ValueOutOfBounds, what));
     }
     condition.value = Some(Operand::One(Scalar::Number(new_value)));
-    let kind = Kind::ModifyParameter { parameter: parameter.to_owned(), old_value, new_value };
-    Ok(Wanted { rule_id: id.clone(), kind, path: old.path.clone(), old: Some(old.clone()), file })
+    let kind = Kind::ModifyParameter {
+        parameter: parameter.to_owned(),
+        old_value,
+        new_value,
+    };
+    Ok(Wanted {
+        rule_id: id.clone(),
+        kind,
+        path: old.path.clone(),
+        old: Some(old.clone()),
+        file,
+    })
 }
 
 fn check_fields(file: &RuleFile) -> Result<(), Refusal> {
-    let names = file.when.iter().flat_map(|c| [Some(c.field.as_str()), c.of.as_deref()]).flatten();
+    let names = file
+        .when
+        .iter()
+        .flat_map(|c| [Some(c.field.as_str()), c.of.as_deref()])
+        .flatten();
     for name in names {
         let bare = name.strip_suffix("[]").unwrap_or(name);
         let is_history = matches!(name, "history.count" | "history.sum" | "history.distinct");
         if !is_history && field::find(bare).is_none() {
-            return Err(Refusal::new(Code::RuleFieldUnknown, format!("there is no field `{name}`")));
+            return Err(Refusal::new(
+                Code::RuleFieldUnknown,
+                format!("there is no field `{name}`"),
+            ));
         }
     }
     Ok(())
@@ -216,7 +292,10 @@ fn check_patterns(file: &RuleFile) -> Result<(), Refusal> {
             (condition.op, &condition.value)
             && let Err(why) = compiled(text)
         {
-            let what = format!("the expression of the condition on `{}`: {why}", condition.field);
+            let what = format!(
+                "the expression of the condition on `{}`: {why}",
+                condition.field
+            );
             return Err(Refusal::new(Code::RulePatternRefused, what));
         }
     }
@@ -229,14 +308,25 @@ pub(super) fn judged(rules: &Rulebook, wanted: &Wanted) -> Result<Judged, Refusa
     let new = wanted.file.to_yaml().map_err(malformed)?;
     let old_bytes = wanted.old.as_ref().map_or(0, |old| old.text.len());
     if new.len().max(old_bytes) > RULE_BYTES_MAX {
-        return Err(malformed(format!("the rule's file has more than {RULE_BYTES_MAX} bytes")));
+        return Err(malformed(format!(
+            "the rule's file has more than {RULE_BYTES_MAX} bytes"
+        )));
     }
     if wanted.old.as_ref().is_some_and(|old| old.text == new) {
-        return Err(Refusal::new(Code::StateConflict, format!("rule `{}` says so already", wanted.rule_id)));
+        return Err(Refusal::new(
+            Code::StateConflict,
+            format!("rule `{}` says so already", wanted.rule_id),
+        ));
     }
-    let after = rules.with_rule(&wanted.path, Some(&new)).map_err(|error| malformed(error.to_string()))?;
+    let after = rules
+        .with_rule(&wanted.path, Some(&new))
+        .map_err(|error| malformed(error.to_string()))?;
     let comparison = compare(&rules.ruleset, &after.ruleset, STEPS_MAX);
-    Ok(Judged { new: Some(new), after, comparison })
+    Ok(Judged {
+        new: Some(new),
+        after,
+        comparison,
+    })
 }
 
 /// Returns why the change needs an approver; `None` if it applies itself.
@@ -246,7 +336,9 @@ pub(super) fn why_people(
     wanted: &Wanted,
     judged: &Judged,
 ) -> Option<String> {
-    let Wanted { kind, rule_id, old, .. } = wanted;
+    let Wanted {
+        kind, rule_id, old, ..
+    } = wanted;
     // The file as it reads back, because that is what was proved and what will be in force.
     let Some(Rule { file, .. }) = judged.after.ruleset.rules.get(rule_id) else {
         return Some("the rule would not be there".to_owned());
@@ -275,9 +367,13 @@ pub(super) fn why_people(
     if !comparison.may_apply_itself() {
         return Some("it is not proved that no request is treated more kindly".to_owned());
     }
-    if old.as_ref().is_some_and(|old| !is_tighter_alone(rules, old, file)) {
+    if old
+        .as_ref()
+        .is_some_and(|old| !is_tighter_alone(rules, old, file))
+    {
         return Some(
-            "only other rules, or its trial, keep the rule from treating requests more kindly".to_owned(),
+            "only other rules, or its trial, keep the rule from treating requests more kindly"
+                .to_owned(),
         );
     }
     let touched = old.iter().map(|rule| &rule.file).chain([file]);
@@ -291,10 +387,14 @@ pub(super) fn why_people(
     }
     let others = own.filter(|other| other.id != file.id);
     if searches(file) > 0
-        && others.map(searches).fold(searches(file), usize::saturating_add) > OWN_SEARCHES_MAX
+        && others
+            .map(searches)
+            .fold(searches(file), usize::saturating_add)
+            > OWN_SEARCHES_MAX
     {
         return Some(format!(
-            "with it more than {OWN_SEARCHES_MAX} conditions of `{by}`'s own rules search texts or look back"
+            "with it more than {OWN_SEARCHES_MAX} conditions of `{by}`'s own rules search texts or \
+                look back"
         ));
     }
     None
@@ -303,7 +403,8 @@ pub(super) fn why_people(
 /// Number of conditions whose cost grows with the length of a text or with the sender's history.
 fn searches(file: &RuleFile) -> usize {
     let is_search = |c: &&ConditionFile| {
-        c.field.starts_with("history.") || matches!(c.op, Op::Matches | Op::NotMatches | Op::LinksNotIn)
+        c.field.starts_with("history.")
+            || matches!(c.op, Op::Matches | Op::NotMatches | Op::LinksNotIn)
     };
     file.when.iter().filter(is_search).count()
 }
@@ -312,10 +413,20 @@ fn searches(file: &RuleFile) -> usize {
 /// agent's rule that refuses everything would hide that another rule was loosened, until a person
 /// removes the first.
 fn is_tighter_alone(rules: &Rulebook, old: &Rule, new: &RuleFile) -> bool {
-    let sets = RuleSet { sets: rules.ruleset.sets.clone(), ..RuleSet::default() };
+    let sets = RuleSet {
+        sets: rules.ruleset.sets.clone(),
+        ..RuleSet::default()
+    };
     let alone = |file: &RuleFile| {
-        let file = RuleFile { status: RuleStatus::Active, lesson: None, ..file.clone() };
-        sets.with(Rule { file, ..old.clone() })
+        let file = RuleFile {
+            status: RuleStatus::Active,
+            lesson: None,
+            ..file.clone()
+        };
+        sets.with(Rule {
+            file,
+            ..old.clone()
+        })
     };
     match (alone(&old.file), alone(new)) {
         (Ok(before), Ok(after)) => compare(&before, &after, STEPS_MAX).may_apply_itself(),
@@ -327,8 +438,13 @@ fn is_tighter_alone(rules: &Rulebook, old: &Rule, new: &RuleFile) -> bool {
 /// to change, and the hypothesis is what the rule is measured by.
 fn keeps_what_is_not_decided(old: &RuleFile, new: &RuleFile) -> bool {
     let bounds = |file: &RuleFile| {
-        let bounded = file.when.iter().filter(|c| c.min.is_some() || c.max.is_some());
-        bounded.map(|c| (c.field.clone(), c.op, c.min, c.max)).collect::<Vec<_>>()
+        let bounded = file
+            .when
+            .iter()
+            .filter(|c| c.min.is_some() || c.max.is_some());
+        bounded
+            .map(|c| (c.field.clone(), c.op, c.min, c.max))
+            .collect::<Vec<_>>()
     };
     bounds(old) == bounds(new)
         && old.hypothesis == new.hypothesis
@@ -340,19 +456,35 @@ fn keeps_what_is_not_decided(old: &RuleFile, new: &RuleFile) -> bool {
 /// cannot.
 fn not_own(rules: &Rulebook, by: &Principal, file: &RuleFile) -> Option<String> {
     let scope = &file.applies_to;
-    if scope.principal.as_ref().is_some_and(|names| names.iter().all(|name| name == by)) {
+    if scope
+        .principal
+        .as_ref()
+        .is_some_and(|names| names.iter().all(|name| name == by))
+    {
         return None;
     }
     let is_owned = |name| {
-        let owners = rules.principals.values().filter(|rule| rule.strategies.contains(name));
+        let owners = rules
+            .principals
+            .values()
+            .filter(|rule| rule.strategies.contains(name));
         owners.map(|rule| &rule.name).eq([by])
     };
-    let has_strategies = scope.action.iter().all(|action| *action == ActionName::OrderSubmit);
-    if has_strategies && scope.strategy.as_ref().is_some_and(|names| names.iter().all(is_owned)) {
+    let has_strategies = scope
+        .action
+        .iter()
+        .all(|action| *action == ActionName::OrderSubmit);
+    if has_strategies
+        && scope
+            .strategy
+            .as_ref()
+            .is_some_and(|names| names.iter().all(is_owned))
+    {
         return None;
     }
     Some(format!(
-        "the rule can refuse what is not `{by}`'s; `applies_to` would have to name `{by}`, or its strategies, alone"
+        "the rule can refuse what is not `{by}`'s; `applies_to` would have to name `{by}`, or its \
+            strategies, alone"
     ))
 }
 

@@ -272,7 +272,10 @@ impl ProposalsState {
     /// Applies a change.
     pub(super) fn apply(&mut self, change: &Change) {
         match change {
-            Change::Pended { proposed, file_sha256 } => {
+            Change::Pended {
+                proposed,
+                file_sha256,
+            } => {
                 let pending = PendingProposal {
                     by: proposed.by.clone(),
                     rule_id: proposed.rule_id.clone(),
@@ -295,7 +298,9 @@ impl Change {
     /// The proposal that changes.
     pub fn proposal_id(&self) -> ProposalId {
         match self {
-            Change::Pended { proposed, .. } | Change::Applied { proposed, .. } => proposed.proposal_id,
+            Change::Pended { proposed, .. } | Change::Applied { proposed, .. } => {
+                proposed.proposal_id
+            }
             Change::Declined { proposal_id, .. } => *proposal_id,
         }
     }

@@ -85,7 +85,12 @@ impl<'a> Decided<'a> {
                     Approver::Person(person) => person.to_string(),
                     Approver::Signature { identity, key } => format!("{identity} with {key}"),
                 };
-                Decided { decided_by, ledger_line: *line, rulebook: Some(rulebook), reason: None }
+                Decided {
+                    decided_by,
+                    ledger_line: *line,
+                    rulebook: Some(rulebook),
+                    reason: None,
+                }
             }
             Ended::Declined { by, line, reason } => Decided {
                 decided_by: by.to_string(),
@@ -103,7 +108,11 @@ impl Kind {
         match self {
             Kind::Activate => "activate the rule".to_owned(),
             Kind::Suspend { reason } => format!("suspend the rule: {reason}"),
-            Kind::ModifyParameter { parameter, old_value, new_value } => {
+            Kind::ModifyParameter {
+                parameter,
+                old_value,
+                new_value,
+            } => {
                 format!("{parameter} from {old_value} to {new_value}")
             }
             Kind::Revert { of, reason } => format!("take {of} back: {reason}"),
@@ -116,7 +125,11 @@ impl Kind {
 fn seen(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
-        if c == '\n' || is_printable(c) { out.push(c) } else { out.extend(c.escape_unicode()) }
+        if c == '\n' || is_printable(c) {
+            out.push(c)
+        } else {
+            out.extend(c.escape_unicode())
+        }
     }
     out
 }
@@ -142,10 +155,10 @@ fn file(
         witness: proposed.witness.as_deref(),
         notes: &proposed.notes,
         why_people: proposed.why_people.as_deref(),
-        evidence: proposed
-            .evidence
-            .as_ref()
-            .map(|shown| Shown { summary: seen(&shown.summary), ..shown.clone() }),
+        evidence: proposed.evidence.as_ref().map(|shown| Shown {
+            summary: seen(&shown.summary),
+            ..shown.clone()
+        }),
         diff: seen(&diff::unified(path, old.as_deref(), new.as_deref())),
         decided: decided.map(Decided::of),
     };
@@ -180,12 +193,26 @@ pub(super) fn witness(witness: &Witness) -> String {
         Some(Then::Hold) => "held",
         Some(Then::Reject) => "refused",
     };
-    let facts: Vec<String> =
-        witness.facts.iter().map(|(reading, fact)| format!("{} {}", name_of(reading), said(fact))).collect();
-    let with = if facts.is_empty() { "any request".to_owned() } else { facts.join(", ") };
+    let facts: Vec<String> = witness
+        .facts
+        .iter()
+        .map(|(reading, fact)| format!("{} {}", name_of(reading), said(fact)))
+        .collect();
+    let with = if facts.is_empty() {
+        "any request".to_owned()
+    } else {
+        facts.join(", ")
+    };
     let (before, after) = (done(witness.before), done(witness.after));
-    let whether = if witness.feasible { "" } else { " (fields that hang together may rule this out)" };
-    let text = format!("{}: {with}: {before} before, {after} after{whether}", witness.action);
+    let whether = if witness.feasible {
+        ""
+    } else {
+        " (fields that hang together may rule this out)"
+    };
+    let text = format!(
+        "{}: {with}: {before} before, {after} after{whether}",
+        witness.action
+    );
     escaped(&text).chars().take(WITNESS_CHARS_MAX).collect()
 }
 
@@ -197,7 +224,10 @@ fn said(fact: &Fact<'_>) -> String {
     };
     match fact {
         Fact::Known(one) => format!("= {}", value(one)),
-        Fact::Many(values) => format!("= [{}]", values.iter().map(value).collect::<Vec<_>>().join(", ")),
+        Fact::Many(values) => format!(
+            "= [{}]",
+            values.iter().map(value).collect::<Vec<_>>().join(", ")
+        ),
         Fact::Absent => "left out".to_owned(),
         Fact::Unknown(_) => "not known".to_owned(),
     }

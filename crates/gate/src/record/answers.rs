@@ -135,20 +135,32 @@ impl Decision {
 
     /// Whether admission alone decided it.
     fn is_about_admission(&self) -> bool {
-        matches!(self.request_type.as_deref(), Some("Admission" | "AdmissionCheck"))
-            || self.metadata.code == Some(Code::AdmissionDenied)
+        matches!(
+            self.request_type.as_deref(),
+            Some("Admission" | "AdmissionCheck")
+        ) || self.metadata.code == Some(Code::AdmissionDenied)
     }
 
     fn admission_answer(&self) -> Result<Option<Box<RawValue>>, LineAnswerError> {
-        let Some(receipt) = self.receipt.as_deref() else { return Ok(None) };
+        let Some(receipt) = self.receipt.as_deref() else {
+            return Ok(None);
+        };
         let checks = self.checks.iter().map(AnsweredRow::from).collect();
-        let body = AdmissionAnswer { decision: receipt.decision, receipt, checks };
+        let body = AdmissionAnswer {
+            decision: receipt.decision,
+            receipt,
+            checks,
+        };
         Ok(Some(serde_json::value::to_raw_value(&body)?))
     }
 
     /// The rows of the check vector that passed, or those that did not.
     fn answered_rows(&self, passed: bool) -> Vec<AnsweredRow<'_>> {
-        self.checks.iter().filter(|row| row.passed == passed).map(AnsweredRow::from).collect()
+        self.checks
+            .iter()
+            .filter(|row| row.passed == passed)
+            .map(AnsweredRow::from)
+            .collect()
     }
 
     fn held_answer(&self) -> Result<Option<Box<RawValue>>, LineAnswerError> {
@@ -156,7 +168,9 @@ impl Decision {
             approvals::Change::Held(hold) => Some(hold),
             _ => None,
         });
-        let Some(hold) = held else { return Err(LineAnswerError::NoHold(self.id.clone())) };
+        let Some(hold) = held else {
+            return Err(LineAnswerError::NoHold(self.id.clone()));
+        };
         let body = HeldAnswer::Held {
             hold_id: hold.id,
             request_sha256: &hold.request_sha256,
@@ -172,8 +186,10 @@ impl Decision {
     /// The check vector and the headroom, as an answer shows them.
     fn rejected(&self) -> RejectedBody<'_> {
         // An outgoing action has no size, so no headroom either.
-        let has_size =
-            !self.action.as_deref().is_some_and(|action| action.parse().is_ok_and(ActionName::is_outgoing));
+        let has_size = !self
+            .action
+            .as_deref()
+            .is_some_and(|action| action.parse().is_ok_and(ActionName::is_outgoing));
         RejectedBody {
             checks_failed: self.answered_rows(false),
             checks_passed: self.answered_rows(true),
@@ -183,15 +199,19 @@ impl Decision {
 
     fn limited_answer(&self, data: &RawValue) -> Result<Box<RawValue>, LineAnswerError> {
         let retry: Retry = serde_json::from_str(data.get())?;
-        let body = LimitedAnswer { retry_after_ms: retry.retry_after_ms, rejected: self.rejected() };
+        let body = LimitedAnswer {
+            retry_after_ms: retry.retry_after_ms,
+            rejected: self.rejected(),
+        };
         Ok(serde_json::value::to_raw_value(&body)?)
     }
 
     fn order_answer(&self, ruling: Ruling) -> Result<Box<RawValue>, LineAnswerError> {
         let body = match (ruling, self.order_id) {
-            (Ruling::Accepted, Some(order_id)) => {
-                OrderAnswer::Accepted { order_id, checks_passed: self.answered_rows(true) }
-            }
+            (Ruling::Accepted, Some(order_id)) => OrderAnswer::Accepted {
+                order_id,
+                checks_passed: self.answered_rows(true),
+            },
             (Ruling::Accepted, None) => {
                 return Err(LineAnswerError::NoOrder(self.id.clone()));
             }
@@ -202,10 +222,16 @@ impl Decision {
 }
 
 /// The JSON in a blob.
-pub(super) fn from_blob(digest: &str, blob: Option<&[u8]>) -> Result<Box<RawValue>, LineAnswerError> {
+pub(super) fn from_blob(
+    digest: &str,
+    blob: Option<&[u8]>,
+) -> Result<Box<RawValue>, LineAnswerError> {
     let digest = || digest.to_owned();
     let bytes = blob.ok_or_else(|| LineAnswerError::BlobMissing(digest()))?;
     let text = std::str::from_utf8(bytes).map_err(|_| LineAnswerError::BlobNotText(digest()))?;
     let raw = RawValue::from_string(text.to_owned());
-    raw.map_err(|error| LineAnswerError::BlobNotJson { digest: digest(), error })
+    raw.map_err(|error| LineAnswerError::BlobNotJson {
+        digest: digest(),
+        error,
+    })
 }

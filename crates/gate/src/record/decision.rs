@@ -87,8 +87,15 @@ pub struct Metadata {
 impl Metadata {
     /// The reason as it is answered.
     pub(super) fn answered(&self) -> Option<AnswerError> {
-        let message = |code: Code| self.message.clone().unwrap_or_else(|| code.remedy().to_owned());
-        self.code.map(|code| AnswerError { code, message: message(code) })
+        let message = |code: Code| {
+            self.message
+                .clone()
+                .unwrap_or_else(|| code.remedy().to_owned())
+        };
+        self.code.map(|code| AnswerError {
+            code,
+            message: message(code),
+        })
     }
 }
 
@@ -210,7 +217,11 @@ pub struct Decision {
 impl Decision {
     /// The line's `kind`: `request` for an action that is about to be carried out outside.
     pub fn kind(&self) -> &'static str {
-        if self.status == Status::Pending { "request" } else { "decision" }
+        if self.status == Status::Pending {
+            "request"
+        } else {
+            "decision"
+        }
     }
 
     /// The line's body as a JSON object.
@@ -235,14 +246,21 @@ impl Decision {
     /// even a day late, but by then they do not show that the sender is alive.
     pub fn is_sign_of_life_of(&self) -> Option<&str> {
         let is_late = || {
-            let signed = self.requested_at.as_deref().and_then(|text| Time::parse(text).ok());
-            signed.is_none_or(|signed| self.timestamp.since_ms(signed).saturating_abs() > LIFE_AGE_MAX_MS)
+            let signed = self
+                .requested_at
+                .as_deref()
+                .and_then(|text| Time::parse(text).ok());
+            signed.is_none_or(|signed| {
+                self.timestamp.since_ms(signed).saturating_abs() > LIFE_AGE_MAX_MS
+            })
         };
         let is_fresh = self.metadata.replay_of.is_none()
             && self.metadata.code != Some(Code::TimestampStale)
             && self.hold.is_none()
             && (self.lane != Lane::Protected || !is_late());
-        self.source.as_deref().filter(|_| is_fresh && self.uses_up_its_id())
+        self.source
+            .as_deref()
+            .filter(|_| is_fresh && self.uses_up_its_id())
     }
 
     /// Whether it opened a council case.
@@ -277,6 +295,8 @@ impl Decision {
     /// Whether it changes rule files, proposals or credentials, which a start after a crash puts in
     /// place again.
     pub fn changes_rules(&self) -> bool {
-        self.changes.iter().any(|change| matches!(change, Change::Proposal(_) | Change::Services(_)))
+        self.changes
+            .iter()
+            .any(|change| matches!(change, Change::Proposal(_) | Change::Services(_)))
     }
 }

@@ -1,6 +1,6 @@
 //! The bodies of ledger lines, except those that the ledger itself writes. Each kind has fixed keys
-//! in a fixed order. A decision line alone can rebuild its answer; the changes of all lines, folded,
-//! are the state.
+//! in a fixed order. A decision line alone can rebuild its answer; the changes of all lines,
+//! folded, are the state.
 
 mod answers;
 mod case;
@@ -191,6 +191,12 @@ impl Record {
 ///
 /// # Errors
 /// Describes what is wrong with the body.
-pub fn canonical(kind: &str, body: &str) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
-    Ok(Record::parse(kind, body)?.map(|record| record.body()).transpose()?.unwrap_or_default())
+pub fn canonical(
+    kind: &str,
+    body: &str,
+) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+    Ok(Record::parse(kind, body)?
+        .map(|record| record.body())
+        .transpose()?
+        .unwrap_or_default())
 }

@@ -77,7 +77,11 @@ impl Response {
         Ok(Answer {
             request_id: self.request_id.clone(),
             timestamp: self.timestamp,
-            status: if self.status == Status::Success { AnswerStatus::Success } else { AnswerStatus::Error },
+            status: if self.status == Status::Success {
+                AnswerStatus::Success
+            } else {
+                AnswerStatus::Error
+            },
             data,
             error: self.metadata.answered(),
             audit_ref: self.id.clone(),
@@ -86,6 +90,8 @@ impl Response {
 
     /// Every path below the spool that the answer is written to.
     pub fn answers(&self) -> impl Iterator<Item = &str> {
-        [self.answer.as_str()].into_iter().chain(self.also.iter().map(String::as_str))
+        [self.answer.as_str()]
+            .into_iter()
+            .chain(self.also.iter().map(String::as_str))
     }
 }

@@ -45,11 +45,18 @@ pub(super) fn body(name: &str) -> Option<Body> {
         "council.roles" => (
             read::<RolesFile>(),
             "`council/roles.yaml`: who is heard on what change, and what follows from the votes.",
-            &[about::ROSTER, about::EVIDENCE, about::COMMAND, DIGITS, WHOLE],
+            &[
+                about::ROSTER,
+                about::EVIDENCE,
+                about::COMMAND,
+                DIGITS,
+                WHOLE,
+            ],
         ),
         "proposals.thesis" => (
             read::<Thesis>(),
-            "The front matter of `proposals/theses/<slug>.md`: which trades a thesis carries, and what refutes it.",
+            "The front matter of `proposals/theses/<slug>.md`: which trades a thesis carries, and \
+                what refutes it.",
             &[FILE, DIGITS, CALENDAR],
         ),
         "rules.admission" => (
@@ -59,7 +66,8 @@ pub(super) fn body(name: &str) -> Option<Body> {
         ),
         "rules.gateway" => (
             read::<Gateway>(),
-            "`rules/gateway.yaml`: what does outgoing actions, how many there may be, and what is out of the ordinary.",
+            "`rules/gateway.yaml`: what does outgoing actions, how many there may be, and what is \
+                out of the ordinary.",
             &[about::ADAPTERS, about::COMMAND, FILE, WHOLE],
         ),
         "rules.instruments" => (
@@ -84,13 +92,15 @@ pub(super) fn body(name: &str) -> Option<Body> {
         ),
         "rules.rule" => (
             read::<RuleFile>(),
-            "`rules/core/<id>.yaml` or `rules/active/<id>.yaml`: a rule. `spoolgate rules fields` lists the fields, \
+            "`rules/core/<id>.yaml` or `rules/active/<id>.yaml`: a rule. `spoolgate rules fields` \
+                lists the fields, \
              `spoolgate rules lint` says what a rule means.",
             &[about::MEANING, FILE, DIGITS, WHOLE, CALENDAR],
         ),
         "rules.safety" => (
             read::<Safety>(),
-            "`rules/safety.yaml`: the limits that no agent and no rule can change. Fractions are of the capital base or \
+            "`rules/safety.yaml`: the limits that no agent and no rule can change. Fractions are \
+                of the capital base or \
              of a price (0.05 is 5%), money is in the account's currency.",
             &[about::WINDOW, DIGITS, WHOLE, FILE],
         ),
@@ -106,7 +116,8 @@ pub(super) fn body(name: &str) -> Option<Body> {
         ),
         "rules.strategy" => (
             read::<Strategy>(),
-            "`rules/strategies/<name>.yaml`: what a strategy may trade and how far its stops may lie.",
+            "`rules/strategies/<name>.yaml`: what a strategy may trade and how far its stops may \
+                lie.",
             &[about::STRATEGY, about::WINDOW, FILE, DIGITS],
         ),
         "rules.tests" => (
@@ -116,5 +127,9 @@ pub(super) fn body(name: &str) -> Option<Body> {
         ),
         _ => return None,
     };
-    Some(Body { schema, about: about.to_owned(), conditions: conditions.to_vec() })
+    Some(Body {
+        schema,
+        about: about.to_owned(),
+        conditions: conditions.to_vec(),
+    })
 }

@@ -16,7 +16,10 @@ fn tidy(value: Value) -> Value {
         Value::Object(members) => {
             let members = members.into_iter().map(|(key, value)| {
                 // These members hold values, not schemas.
-                let is_value = matches!(key.as_str(), "default" | "const" | "enum" | "examples" | "required");
+                let is_value = matches!(
+                    key.as_str(),
+                    "default" | "const" | "enum" | "examples" | "required"
+                );
                 (key, if is_value { value } else { tidy(value) })
             });
             Value::Object(tidy_one(members.collect()))
@@ -31,8 +34,9 @@ fn tidy_one(mut schema: Map<String, Value>) -> Map<String, Value> {
         schema.remove("default");
     }
     // A type accepts no members besides its own.
-    let is_object =
-        schema.get("type").is_some_and(|kind| *kind == "object" || *kind == json!(["object", "null"]));
+    let is_object = schema
+        .get("type")
+        .is_some_and(|kind| *kind == "object" || *kind == json!(["object", "null"]));
     if is_object && schema.contains_key("properties") {
         schema.entry("additionalProperties").or_insert(json!(false));
     }
@@ -40,8 +44,12 @@ fn tidy_one(mut schema: Map<String, Value>) -> Map<String, Value> {
     collapse(&mut schema);
     describe(&mut schema);
     if let Some(Value::String(text)) = schema.get("description") {
-        let text =
-            text.split_whitespace().collect::<Vec<_>>().join(" ").replace("[`", "`").replace("`]", "`");
+        let text = text
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+            .replace("[`", "`")
+            .replace("`]", "`");
         schema.insert("description".to_owned(), text.into());
     }
     schema
@@ -49,8 +57,12 @@ fn tidy_one(mut schema: Map<String, Value>) -> Map<String, Value> {
 
 /// The only member of a body takes the description of the body.
 fn describe(schema: &mut Map<String, Value>) {
-    let Some(about) = schema.get("description").cloned() else { return };
-    let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
+    let Some(about) = schema.get("description").cloned() else {
+        return;
+    };
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else {
+        return;
+    };
     if properties.len() > 1 {
         return;
     }
@@ -76,19 +88,30 @@ fn bound(schema: &mut Map<String, Value>) {
 
 /// Merges words with a description each into one list of words with one description.
 fn collapse(schema: &mut Map<String, Value>) {
-    let Some(Value::Array(choices)) = schema.get("oneOf") else { return };
+    let Some(Value::Array(choices)) = schema.get("oneOf") else {
+        return;
+    };
     let mut words = Vec::new();
     let mut meanings = Vec::new();
     for choice in choices {
         let listed = choice.get("enum").and_then(Value::as_array).cloned();
-        let Some(these) = choice.get("const").map(|word| vec![word.clone()]).or(listed) else { return };
+        let Some(these) = choice
+            .get("const")
+            .map(|word| vec![word.clone()])
+            .or(listed)
+        else {
+            return;
+        };
         let meaning = choice.get("description").and_then(Value::as_str);
         if let (Some(meaning), Some(word)) = (meaning, these.first().and_then(Value::as_str)) {
             meanings.push(format!("`{word}`: {meaning}"));
         }
         words.extend(these);
     }
-    let own = schema.get("description").and_then(Value::as_str).map(ToOwned::to_owned);
+    let own = schema
+        .get("description")
+        .and_then(Value::as_str)
+        .map(ToOwned::to_owned);
     let about: Vec<String> = own.into_iter().chain(meanings).collect();
     schema.remove("oneOf");
     schema.insert("type".to_owned(), "string".into());

@@ -25,7 +25,11 @@ impl Looking {
             if !self.is_folder(&path) {
                 continue;
             }
-            if is_door { self.door(&path) } else { self.mode_of(&path, *mode) }
+            if is_door {
+                self.door(&path)
+            } else {
+                self.mode_of(&path, *mode)
+            }
         }
         // The gate does not work in these, but root runs scripts from one and editors trust the
         // other.
@@ -61,7 +65,12 @@ impl Looking {
             // A missing `state` is reported with its keys, and a path below a file with that file.
             Err(error) if error.kind() == ErrorKind::NotFound && !path.ends_with("state") => {
                 let remedy = Some(self.command("run --until-idle"));
-                self.note("home", path, "is not there: the next start makes it", remedy);
+                self.note(
+                    "home",
+                    path,
+                    "is not there: the next start makes it",
+                    remedy,
+                );
                 return false;
             }
             Err(error) => return error.kind() == ErrorKind::PermissionDenied,
@@ -87,7 +96,9 @@ impl Looking {
     /// Checks for files that a command of root left in another user's home: the gate can neither
     /// write nor replace them.
     fn files_of_root(&mut self) {
-        let Some(gate) = self.gate.filter(|gate| *gate != 0) else { return };
+        let Some(gate) = self.gate.filter(|gate| *gate != 0) else {
+            return;
+        };
         for folder in ["state", segment::AUDIT_DIR] {
             let folder = self.home.join(folder);
             let is_roots = |path: &PathBuf| {
@@ -95,12 +106,19 @@ impl Looking {
                     && *path != self.home.join(KEYRING_FILE)
             };
             let names = machine::names(&folder).unwrap_or_default();
-            let Some(first) = names.iter().find(|path| is_roots(path)) else { continue };
+            let Some(first) = names.iter().find(|path| is_roots(path)) else {
+                continue;
+            };
             let name = machine::user_name(gate);
             let remedy = Some(format!("chown -hR {name} {}", quoted(&folder)));
-            let first = first.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let message =
-                format!("`{first}` in it belongs to root: {name}, as whom the gate runs, cannot use it");
+            let first = first
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            let message = format!(
+                "`{first}` in it belongs to root: {name}, as whom the gate runs, cannot use it"
+            );
             self.error("owner", &folder, &message, remedy);
         }
     }
@@ -110,26 +128,53 @@ impl Looking {
         let found = match machine::owned(path) {
             Ok(found) => found,
             // A file in the place of a folder is reported for that folder.
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return,
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
+                return;
+            }
             Err(error) => {
                 let user = self.gate.map_or("root".to_owned(), machine::user_name);
                 let remedy = Some(format!("sudo -u {user} {}", self.command("doctor")));
-                return self.note("unseen", path, &format!("may not be looked at: {error}"), remedy);
+                return self.note(
+                    "unseen",
+                    path,
+                    &format!("may not be looked at: {error}"),
+                    remedy,
+                );
             }
         };
         if found.kind.is_symlink() {
-            return self.note("link", path, "is a link: what it leads to is not looked at here", None);
+            return self.note(
+                "link",
+                path,
+                "is a link: what it leads to is not looked at here",
+                None,
+            );
         }
         let shown = format!("mode {:o}", found.mode);
         if mode == Mode::Private && found.mode & 0o077 != 0 {
             let bits = if found.kind.is_dir() { "0700" } else { "0600" };
             let remedy = Some(format!("chmod {bits} {}", quoted(path)));
-            self.error("mode", path, &format!("{shown}: others than the gate's user can get in"), remedy);
+            self.error(
+                "mode",
+                path,
+                &format!("{shown}: others than the gate's user can get in"),
+                remedy,
+            );
         } else if found.mode & WRITABLE_BY_OTHERS != 0 {
             let remedy = Some(format!("chmod go-w {}", quoted(path)));
-            self.error("mode", path, &format!("{shown}: others can write it"), remedy);
+            self.error(
+                "mode",
+                path,
+                &format!("{shown}: others can write it"),
+                remedy,
+            );
         }
-        if let Some(gate) = self.gate.filter(|gate| *gate != found.uid && found.uid != 0) {
+        if let Some(gate) = self
+            .gate
+            .filter(|gate| *gate != found.uid && found.uid != 0)
+        {
             let (owner, gate) = (machine::user_name(found.uid), machine::user_name(gate));
             let remedy = Some(format!("chown -h {gate} {}", quoted(path)));
             // An operator may own the rules: then only the operator can change them, and no
@@ -137,8 +182,18 @@ impl Looking {
             let is_peoples = ["rules", "council", "proposals", "deploy"]
                 .iter()
                 .any(|of| path.starts_with(self.home.join(of)));
-            let level = if is_peoples { Level::Warning } else { Level::Error };
-            self.say(level, "owner", path, &format!("belongs to {owner}, the gate to {gate}"), remedy);
+            let level = if is_peoples {
+                Level::Warning
+            } else {
+                Level::Error
+            };
+            self.say(
+                level,
+                "owner",
+                path,
+                &format!("belongs to {owner}, the gate to {gate}"),
+                remedy,
+            );
         } else if self.gate.is_some_and(|gate| gate != found.uid) && mode == Mode::Private {
             let gate = machine::user_name(self.gate.unwrap_or_default());
             let remedy = Some(format!("chown -h {gate} {}", quoted(path)));
@@ -151,26 +206,45 @@ impl Looking {
         }
         if machine::has_acl(path) {
             let remedy = Some(format!("getfacl {}", quoted(path)));
-            self.warn("acl", path, "has an access list, which is not looked into here", remedy);
+            self.warn(
+                "acl",
+                path,
+                "has an access list, which is not looked into here",
+                remedy,
+            );
         }
     }
 
     /// Checks the folder where requests come in. Others may write there, as long as nobody can
     /// remove the requests of another user.
     fn door(&mut self, path: &Path) {
-        let Ok(found) = machine::owned(path) else { return };
+        let Ok(found) = machine::owned(path) else {
+            return;
+        };
         if found.mode & WRITABLE_BY_OTHERS != 0 && found.mode & STICKY == 0 {
             let remedy = Some(format!("chmod +t {}", quoted(path)));
             self.warn(
                 "mode",
                 path,
-                &format!("mode {:o}: agents can take away each other's requests", found.mode),
+                &format!(
+                    "mode {:o}: agents can take away each other's requests",
+                    found.mode
+                ),
                 remedy,
             );
         }
         if let Some(gate) = self.gate.filter(|gate| *gate != found.uid) {
-            let remedy = Some(format!("chown -h {} {}", machine::user_name(gate), quoted(path)));
-            self.error("owner", path, &format!("belongs to {}", machine::user_name(found.uid)), remedy);
+            let remedy = Some(format!(
+                "chown -h {} {}",
+                machine::user_name(gate),
+                quoted(path)
+            ));
+            self.error(
+                "owner",
+                path,
+                &format!("belongs to {}", machine::user_name(found.uid)),
+                remedy,
+            );
         }
     }
 
@@ -181,18 +255,31 @@ impl Looking {
         let name = machine::user_name(gate);
         if gate == 0 {
             let remedy = Some(format!("sh {}", quoted(&home.join("deploy/users.sh"))));
-            self.warn("user", &home, "the gate runs as root: give it a user of its own", remedy);
+            self.warn(
+                "user",
+                &home,
+                "the gate runs as root: give it a user of its own",
+                remedy,
+            );
         }
         let Some(agent) = self.agent.clone() else {
             let message = format!(
-                "the gate runs as {name}: an agent of the same user can do all that the gate can; name the agent's user \
+                "the gate runs as {name}: an agent of the same user can do all that the gate can; \
+                    name the agent's user \
                  to have that looked at"
             );
-            return self.note("user", &home, &message, Some(self.command("doctor --agent-user NAME")));
+            return self.note(
+                "user",
+                &home,
+                &message,
+                Some(self.command("doctor --agent-user NAME")),
+            );
         };
         if agent.uid == gate || agent.uid == 0 {
-            let message =
-                format!("{} is the gate's own user or root: nothing separates agent and gate", agent.name);
+            let message = format!(
+                "{} is the gate's own user or root: nothing separates agent and gate",
+                agent.name
+            );
             let remedy = Some(format!("sh {}", quoted(&home.join("deploy/users.sh"))));
             return self.error("agent", &home, &message, remedy);
         }
@@ -204,22 +291,51 @@ impl Looking {
     fn agent_cannot(&mut self, home: &Path, agent: &User) {
         if let Some(folder) = agent.can_move(home) {
             let remedy = Some(format!("chmod go-w {0} && chown root {0}", quoted(&folder)));
-            let message = format!("{} can put another home in the place of this one", agent.name);
+            let message = format!(
+                "{} can put another home in the place of this one",
+                agent.name
+            );
             self.error("agent", &folder, &message, remedy);
         }
-        let folders = FOLDERS.iter().map(|(folder, _)| *folder).filter(|folder| *folder != "spool/in");
-        let written =
-            folders.chain(["", KEYRING_FILE, STATE_FILE, "rules/principals.yaml", "rules/safety.yaml"]);
+        let folders = FOLDERS
+            .iter()
+            .map(|(folder, _)| *folder)
+            .filter(|folder| *folder != "spool/in");
+        let written = folders.chain([
+            "",
+            KEYRING_FILE,
+            STATE_FILE,
+            "rules/principals.yaml",
+            "rules/safety.yaml",
+        ]);
         for path in written.map(|below| home.join(below)) {
             if agent.can(&path, 2) {
-                let remedy = Some(format!("chmod go-w {0} && chown {1} {0}", quoted(&path), self.owner()));
-                self.error("agent", &path, &format!("{} can write it", agent.name), remedy);
+                let remedy = Some(format!(
+                    "chmod go-w {0} && chown {1} {0}",
+                    quoted(&path),
+                    self.owner()
+                ));
+                self.error(
+                    "agent",
+                    &path,
+                    &format!("{} can write it", agent.name),
+                    remedy,
+                );
             }
         }
         if agent.can(&home.join(KEYRING_FILE), 4) {
             let path = home.join(KEYRING_FILE);
-            let remedy = Some(format!("chmod 0600 {0} && chown {1} {0}", quoted(&path), self.owner()));
-            self.error("agent", &path, &format!("{} can read the keys of the log", agent.name), remedy);
+            let remedy = Some(format!(
+                "chmod 0600 {0} && chown {1} {0}",
+                quoted(&path),
+                self.owner()
+            ));
+            self.error(
+                "agent",
+                &path,
+                &format!("{} can read the keys of the log", agent.name),
+                remedy,
+            );
         }
     }
 
@@ -239,23 +355,37 @@ impl Looking {
         }
         let out = home.join("spool/out");
         if !agent.can(&out, 5) {
-            let remedy =
-                format!("chmod 0755 {} {} {}", quoted(home), quoted(&home.join("spool")), quoted(&out));
-            self.warn("agent", &out, &format!("{} cannot read answers", agent.name), Some(remedy));
+            let remedy = format!(
+                "chmod 0755 {} {} {}",
+                quoted(home),
+                quoted(&home.join("spool")),
+                quoted(&out)
+            );
+            self.warn(
+                "agent",
+                &out,
+                &format!("{} cannot read answers", agent.name),
+                Some(remedy),
+            );
         }
     }
 
     /// Checks for key files inside the home.
     pub(super) fn key_files(&mut self) {
         let home = self.home.clone();
-        for path in
-            machine::below(&home, KEY_FILE_DEPTH).filter(|path| path.extension().is_some_and(|e| e == "key"))
+        for path in machine::below(&home, KEY_FILE_DEPTH)
+            .filter(|path| path.extension().is_some_and(|e| e == "key"))
         {
-            let Ok(found) = machine::owned(&path) else { continue };
+            let Ok(found) = machine::owned(&path) else {
+                continue;
+            };
             if !found.kind.is_file() {
                 continue;
             }
-            let agent = self.agent.as_ref().filter(|agent| Some(agent.uid) != self.gate && agent.uid != 0);
+            let agent = self
+                .agent
+                .as_ref()
+                .filter(|agent| Some(agent.uid) != self.gate && agent.uid != 0);
             if found.mode & 0o077 != 0 {
                 let remedy = Some(format!("chmod 0600 {}", quoted(&path)));
                 self.error(
@@ -265,10 +395,16 @@ impl Looking {
                     remedy,
                 );
             } else if agent.is_some_and(|agent| agent.can(&path, 4)) {
-                let message = "the agent can read it here: give it a place of its own outside of the home";
+                let message =
+                    "the agent can read it here: give it a place of its own outside of the home";
                 self.note("key-file", &path, message, None);
             } else {
-                self.note("key-file", &path, "a key belongs to who signs with it, not into the home", None);
+                self.note(
+                    "key-file",
+                    &path,
+                    "a key belongs to who signs with it, not into the home",
+                    None,
+                );
             }
         }
     }

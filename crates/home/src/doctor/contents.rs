@@ -27,13 +27,19 @@ impl Looking {
     pub(super) fn holder(&mut self) {
         let path = self.home.join(LOCK_FILE);
         match machine::holders(&path).as_slice() {
-            [] => self.ok("lock", &path, "no gate is running over this home, as far as can be seen"),
+            [] => self.ok(
+                "lock",
+                &path,
+                "no gate is running over this home, as far as can be seen",
+            ),
             [(pid, name)] if name.starts_with("spoolgate") => {
                 self.ok("lock", &path, &format!("a gate is running: process {pid}"));
             }
             holders => {
-                let names: Vec<String> =
-                    holders.iter().map(|(pid, name)| format!("{name} ({pid})")).collect();
+                let names: Vec<String> = holders
+                    .iter()
+                    .map(|(pid, name)| format!("{name} ({pid})"))
+                    .collect();
                 let remedy = holders.first().map(|(pid, _)| format!("ps -fp {pid}"));
                 self.warn(
                     "lock",
@@ -50,8 +56,10 @@ impl Looking {
         let home = self.home.clone();
         let runs = !machine::holders(&home.join(LOCK_FILE)).is_empty();
         let sockets = machine::below(&home, 2).filter(|path| {
-            let pid =
-                path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(".s"));
+            let pid = path
+                .file_name()
+                .and_then(|name| name.to_str())
+                .and_then(|name| name.strip_prefix(".s"));
             let pid = pid
                 .and_then(|rest| rest.split_once('.'))
                 .and_then(|(pid, _)| u32::from_str_radix(pid, 16).ok());
@@ -59,14 +67,25 @@ impl Looking {
         });
         for path in sockets.collect::<Vec<_>>() {
             let remedy = Some(format!("rm {}", quoted(&path)));
-            self.note("leftover", &path, "a socket that a gate left when it was killed", remedy);
+            self.note(
+                "leftover",
+                &path,
+                "a socket that a gate left when it was killed",
+                remedy,
+            );
         }
         let work = home.join("spool/work");
         let claims = machine::names(&work).map_or(0, |claims| claims.len());
         if claims > 0 && !runs {
-            let message =
-                format!("{claims} requests that were begun and not ended; the next start decides them");
-            self.note("leftover", &work, &message, Some(self.command("run --until-idle")));
+            let message = format!(
+                "{claims} requests that were begun and not ended; the next start decides them"
+            );
+            self.note(
+                "leftover",
+                &work,
+                &message,
+                Some(self.command("run --until-idle")),
+            );
         }
     }
 
@@ -77,7 +96,11 @@ impl Looking {
         let index = home.join(STATE_FILE);
         // Reading an index that no process has open would create files beside it.
         let runs = !machine::holders(&home.join(LOCK_FILE)).is_empty();
-        let opened = if runs { Store::open_read_only(&home).map(Some) } else { Store::open_untouched(&home) };
+        let opened = if runs {
+            Store::open_read_only(&home).map(Some)
+        } else {
+            Store::open_untouched(&home)
+        };
         let opened = opened.and_then(|store| {
             store.as_ref().map_or(Ok(None), Store::snapshot)?;
             Ok(store)
@@ -112,7 +135,11 @@ impl Looking {
                 self.credentials(&view);
             }
             Err(error) if machine::names(&home.join(segment::AUDIT_DIR)).is_err() => {
-                let remedy = Some(format!("sudo -u {} {}", self.owner(), self.command("doctor")));
+                let remedy = Some(format!(
+                    "sudo -u {} {}",
+                    self.owner(),
+                    self.command("doctor")
+                ));
                 self.note(
                     "unseen",
                     Path::new("audit"),
@@ -121,11 +148,17 @@ impl Looking {
                 );
             }
             // A linked `audit` folder is already reported as a link.
-            Err(_) if machine::owned(&home.join(segment::AUDIT_DIR)).is_ok_and(|it| it.kind.is_symlink()) => {
-            }
+            Err(_)
+                if machine::owned(&home.join(segment::AUDIT_DIR))
+                    .is_ok_and(|it| it.kind.is_symlink()) => {}
             Err(error) => {
                 let remedy = Some(self.command("audit verify"));
-                self.error("ledger", Path::new("audit"), &format!("cannot be read: {error}"), remedy);
+                self.error(
+                    "ledger",
+                    Path::new("audit"),
+                    &format!("cannot be read: {error}"),
+                    remedy,
+                );
             }
         }
     }
@@ -134,8 +167,14 @@ impl Looking {
         let path = home.join(KEYRING_FILE);
         match SqliteKeyring::open_read_only(home).and_then(|keyring| keyring.log_keys()) {
             Ok(_) => self.ok("log-keys", &path, "the log's keys are there"),
-            Err(KeyringError::File { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {
-                let remedy = Some(format!("sudo -u {} {}", self.owner(), self.command("doctor")));
+            Err(KeyringError::File { source, .. })
+                if source.kind() == ErrorKind::PermissionDenied =>
+            {
+                let remedy = Some(format!(
+                    "sudo -u {} {}",
+                    self.owner(),
+                    self.command("doctor")
+                ));
                 self.note("unseen", &path, "the keyring may not be read", remedy);
             }
             Err(error) => {
@@ -169,13 +208,18 @@ impl Looking {
                 let others: Vec<PathBuf> = others.map(|(path, _)| path.to_owned()).collect();
                 for at in others {
                     let remedy = Some(format!("chmod go-w {}", quoted(&at)));
-                    let message =
-                        format!("others can change `{}`, which {by} has the gate run", path.display());
+                    let message = format!(
+                        "others can change `{}`, which {by} has the gate run",
+                        path.display()
+                    );
                     self.error("program", &at, &message, remedy);
                 }
-                let agent =
-                    self.agent.as_ref().filter(|agent| agent.uid != 0 && Some(agent.uid) != self.gate);
-                if agent.is_some_and(|agent| agent.can(&path, 2) || agent.can_move(&path).is_some()) {
+                let agent = self
+                    .agent
+                    .as_ref()
+                    .filter(|agent| agent.uid != 0 && Some(agent.uid) != self.gate);
+                if agent.is_some_and(|agent| agent.can(&path, 2) || agent.can_move(&path).is_some())
+                {
                     let remedy = Some(format!("chown root {0} && chmod go-w {0}", quoted(&path)));
                     let message = format!("the agent can change this, which {by} has the gate run");
                     self.error("program", &path, &message, remedy);
@@ -190,15 +234,22 @@ impl Looking {
         if let Some(why) = view.state.clock_fault() {
             return self.warn("clock", place, &why, Some(accept));
         }
-        let (Some(last), now) = (view.state.clock.last, SystemClock::default().now()) else { return };
+        let (Some(last), now) = (view.state.clock.last, SystemClock::default().now()) else {
+            return;
+        };
         if last.since_ms(now) > CLOCK_SLACK_MS {
             let message = format!(
-                "the ledger's last line is of {last}, and the machine says {now}: entries will be closed; set the clock \
+                "the ledger's last line is of {last}, and the machine says {now}: entries will be \
+                    closed; set the clock \
                  if it is wrong, accept it if it is right"
             );
             self.warn("clock", place, &message, Some(accept));
         } else {
-            self.ok("clock", place, &format!("{now}; the ledger's last line is of {last}"));
+            self.ok(
+                "clock",
+                place,
+                &format!("{now}; the ledger's last line is of {last}"),
+            );
         }
     }
 
@@ -208,14 +259,24 @@ impl Looking {
             self.ok("version", Path::new("audit"), ours);
         } else {
             let message = format!("the newest lines are by version {theirs}, this is {ours}");
-            self.note("version", Path::new("audit"), &message, Some("spoolgate --version".to_owned()));
+            self.note(
+                "version",
+                Path::new("audit"),
+                &message,
+                Some("spoolgate --version".to_owned()),
+            );
         }
     }
 
     fn credentials(&mut self, view: &View) {
         let place = Path::new("rules/services.yaml");
         for (name, record) in &view.state.credentials {
-            let service = view.rulebook.services.services.iter().find(|service| service.service == *name);
+            let service = view
+                .rulebook
+                .services
+                .services
+                .iter()
+                .find(|service| service.service == *name);
             let remove = Some(self.command(&format!("services credential remove {name}")));
             match service {
                 None => self.warn(
@@ -229,22 +290,36 @@ impl Looking {
                         "the credential of `{name}` is for `{}`, the service is at `{}`",
                         record.host, service.host
                     );
-                    let remedy = self.command(&format!("services credential set {name} --from FILE"));
+                    let remedy =
+                        self.command(&format!("services credential set {name} --from FILE"));
                     self.warn("credential", place, &message, Some(remedy));
                 }
                 Some(_) => {}
             }
         }
         let calls = |action: &str, name| {
-            view.rulebook.gateway.adapter(action, name).is_some_and(|adapter| adapter.command.is_some())
+            view.rulebook
+                .gateway
+                .adapter(action, name)
+                .is_some_and(|adapter| adapter.command.is_some())
         };
-        for service in view.rulebook.services.services.iter().filter(|service| service.is_active) {
+        for service in view
+            .rulebook
+            .services
+            .services
+            .iter()
+            .filter(|service| service.is_active)
+        {
             let name = &service.service;
             let is_served = calls(ActionName::ServiceApiCall.as_str(), name.as_str())
-                || service.actions.iter().any(|action| calls(action, name.as_str()));
+                || service
+                    .actions
+                    .iter()
+                    .any(|action| calls(action, name.as_str()));
             if is_served && !view.state.credentials.contains_key(name) {
-                let message =
-                    format!("`{name}` has an adapter and no credential; right only if none is needed");
+                let message = format!(
+                    "`{name}` has an adapter and no credential; right only if none is needed"
+                );
                 let remedy = self.command(&format!("services credential set {name} --from FILE"));
                 self.note("credential", place, &message, Some(remedy));
             }

@@ -67,23 +67,36 @@ struct Looking {
 /// Examines a home and its machine; `agent` is a user who must not be able to do what the gate can.
 pub fn examine(home: &Path, agent: Option<User>) -> Vec<Finding> {
     let home = machine::real(home).unwrap_or_else(|| home.to_owned());
-    let gate =
-        machine::owned(&home.join("state")).or_else(|_| machine::owned(&home)).ok().map(|found| found.uid);
-    let mut looking = Looking { home, gate, agent, found: Vec::new() };
+    let gate = machine::owned(&home.join("state"))
+        .or_else(|_| machine::owned(&home))
+        .ok()
+        .map(|found| found.uid);
+    let mut looking = Looking {
+        home,
+        gate,
+        agent,
+        found: Vec::new(),
+    };
     looking.machine();
     // Below a folder that may not be entered, existing files cannot be told from missing ones, so a
     // home with an unreadable `audit` counts as a home.
     let audit = looking.home.join(segment::AUDIT_DIR);
-    let is_home =
-        segment::is_log(&audit) || machine::owned(&audit).is_ok() && machine::names(&audit).is_err();
+    let is_home = segment::is_log(&audit)
+        || machine::owned(&audit).is_ok() && machine::names(&audit).is_err();
     if !is_home {
         let place = looking.home.clone();
         // `init` refuses where keys exist, because it would hide that a ledger was lost.
         let (message, remedy) = if machine::owned(&place.join(KEYRING_FILE)).is_ok() {
             let audit = quoted(&place.join(segment::AUDIT_DIR));
-            ("the ledger is gone, and its keys are here", format!("bring {audit} back from a copy"))
+            (
+                "the ledger is gone, and its keys are here",
+                format!("bring {audit} back from a copy"),
+            )
         } else {
-            ("there is no ledger here: this is no home", format!("spoolgate init {}", quoted(&place)))
+            (
+                "there is no ledger here: this is no home",
+                format!("spoolgate init {}", quoted(&place)),
+            )
         };
         looking.error("home", &place, message, Some(remedy));
         return looking.found;
@@ -105,11 +118,28 @@ pub fn examine(home: &Path, agent: Option<User>) -> Vec<Finding> {
 }
 
 impl Looking {
-    fn say(&mut self, level: Level, what: &'static str, place: &Path, message: &str, remedy: Option<String>) {
+    fn say(
+        &mut self,
+        level: Level,
+        what: &'static str,
+        place: &Path,
+        message: &str,
+        remedy: Option<String>,
+    ) {
         let place = place.strip_prefix(&self.home).unwrap_or(place);
-        let place = if place.as_os_str().is_empty() { Path::new(".") } else { place };
+        let place = if place.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            place
+        };
         let (place, message) = (place.display().to_string(), message.to_owned());
-        self.found.push(Finding { level, what, place, message, remedy });
+        self.found.push(Finding {
+            level,
+            what,
+            place,
+            message,
+            remedy,
+        });
     }
 
     fn ok(&mut self, what: &'static str, place: &Path, message: &str) {

@@ -29,10 +29,15 @@ impl Looking {
             2 => self.note(
                 "landlock",
                 Path::new("kernel"),
-                "Landlock 2: files outside can still be cut off, and `watch --sandbox require` does not start",
+                "Landlock 2: files outside can still be cut off, and `watch --sandbox require` \
+                    does not start",
                 Some("boot Linux 6.2 or newer".to_owned()),
             ),
-            abi => self.ok("landlock", Path::new("kernel"), &format!("Landlock {abi} or newer")),
+            abi => self.ok(
+                "landlock",
+                Path::new("kernel"),
+                &format!("Landlock {abi} or newer"),
+            ),
         }
         for (name, least) in INOTIFY {
             let path = format!("/proc/sys/fs/inotify/{name}");
@@ -47,17 +52,28 @@ impl Looking {
                 Some(format!("ulimit -n {OPEN_FILES}")),
             ),
             most => {
-                let most =
-                    most.map_or("any number of open files".to_owned(), |most| format!("{most} open files"));
+                let most = most.map_or("any number of open files".to_owned(), |most| {
+                    format!("{most} open files")
+                });
                 self.ok("open-files", Path::new("ulimit -n"), &most);
             }
         }
-        for folder in command::folders().filter_map(|folder| Some((folder, machine::owned(folder).ok()?))) {
+        for folder in
+            command::folders().filter_map(|folder| Some((folder, machine::owned(folder).ok()?)))
+        {
             let (folder, found) = folder;
-            let by_agent = self.agent.as_ref().is_some_and(|agent| agent.uid != 0 && agent.can(folder, 2));
+            let by_agent = self
+                .agent
+                .as_ref()
+                .is_some_and(|agent| agent.uid != 0 && agent.can(folder, 2));
             if by_agent || is_open(&found) {
                 let remedy = Some(format!("chmod go-w {}", quoted(folder)));
-                self.error("path", folder, "others can put programs here that the gate runs by name", remedy);
+                self.error(
+                    "path",
+                    folder,
+                    "others can put programs here that the gate runs by name",
+                    remedy,
+                );
             }
         }
     }
@@ -67,9 +83,15 @@ impl Looking {
         match number {
             Some(number) if number < least => {
                 let message = format!(
-                    "{number}, below {least}: where events fail the gate looks once a second instead"
+                    "{number}, below {least}: where events fail the gate looks once a second \
+                        instead"
                 );
-                self.warn("inotify", path, &message, Some(format!("sysctl -w fs.inotify.{name}=8192")));
+                self.warn(
+                    "inotify",
+                    path,
+                    &message,
+                    Some(format!("sysctl -w fs.inotify.{name}=8192")),
+                );
             }
             Some(number) => self.ok("inotify", path, &number.to_string()),
             None => self.note("inotify", path, "cannot be read", None),
@@ -81,18 +103,25 @@ impl Looking {
         let home = self.home.clone();
         let volume = match machine::volume(&home) {
             Ok(volume) => volume,
-            Err(error) => return self.note("unseen", &home, &format!("its file system: {error}"), None),
+            Err(error) => {
+                return self.note("unseen", &home, &format!("its file system: {error}"), None);
+            }
         };
         if volume.is_read_only {
             self.error(
                 "read-only",
                 &home,
                 "is mounted for reading only",
-                Some(format!("mount -o remount,rw \"$(stat -c %m {})\"", quoted(&home))),
+                Some(format!(
+                    "mount -o remount,rw \"$(stat -c %m {})\"",
+                    quoted(&home)
+                )),
             );
         }
         if let Some(name) = volume.remote {
-            let remedy = Some("move the home to a local disk, or start `watch --allow-remote-fs`".to_owned());
+            let remedy = Some(
+                "move the home to a local disk, or start `watch --allow-remote-fs`".to_owned(),
+            );
             self.warn(
                 "file-system",
                 &home,
@@ -104,10 +133,22 @@ impl Looking {
         let mebibytes = volume.free_bytes >> 20;
         let said = scarcity(volume.free_bytes, FREE_BYTES);
         let remedy = |said| (said > Level::Ok).then(|| by_archive.clone());
-        self.say(said, "disk", &home, &format!("{mebibytes} MiB free"), remedy(said));
+        self.say(
+            said,
+            "disk",
+            &home,
+            &format!("{mebibytes} MiB free"),
+            remedy(said),
+        );
         if let Some(free) = volume.free_inodes {
             let said = scarcity(free, FREE_INODES);
-            self.say(said, "inodes", &home, &format!("room for {free} files"), remedy(said));
+            self.say(
+                said,
+                "inodes",
+                &home,
+                &format!("room for {free} files"),
+                remedy(said),
+            );
         }
         let device = machine::owned(&home).map(|found| found.device).ok();
         for folder in [
@@ -124,8 +165,12 @@ impl Looking {
             // Follow links, because it matters where the files are.
             let found = machine::real(&path).and_then(|path| machine::owned(&path).ok());
             if found.is_some_and(|found| Some(found.device) != device) {
-                let message = "is on another file system than the home: files are moved in and out by rename";
-                let remedy = Some(format!("umount {0}, and put its files into {0}", quoted(&path)));
+                let message =
+                    "is on another file system than the home: files are moved in and out by rename";
+                let remedy = Some(format!(
+                    "umount {0}, and put its files into {0}",
+                    quoted(&path)
+                ));
                 self.error("file-system", &path, message, remedy);
             }
         }
@@ -158,16 +203,28 @@ mod tests {
         ] {
             assert_eq!(scarcity(free, FREE_BYTES), level, "{free}");
         }
-        let mut looking = Looking { home: PathBuf::from("/srv"), gate: None, agent: None, found: Vec::new() };
+        let mut looking = Looking {
+            home: PathBuf::from("/srv"),
+            gate: None,
+            agent: None,
+            found: Vec::new(),
+        };
         for number in [Some(1023), Some(1024), None] {
             looking.inotify("max_user_watches", 1024, Path::new("/proc/x"), number);
         }
         looking.version("0.0.1");
         looking.version(spoolgate_wire::VERSION);
-        let said: Vec<(Level, &str, Option<&str>)> =
-            looking.found.iter().map(|found| (found.level, found.what, found.remedy.as_deref())).collect();
+        let said: Vec<(Level, &str, Option<&str>)> = looking
+            .found
+            .iter()
+            .map(|found| (found.level, found.what, found.remedy.as_deref()))
+            .collect();
         let expected = [
-            (Level::Warning, "inotify", Some("sysctl -w fs.inotify.max_user_watches=8192")),
+            (
+                Level::Warning,
+                "inotify",
+                Some("sysctl -w fs.inotify.max_user_watches=8192"),
+            ),
             (Level::Ok, "inotify", None),
             (Level::Note, "inotify", None),
             (Level::Note, "version", Some("spoolgate --version")),

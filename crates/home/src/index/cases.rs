@@ -25,14 +25,16 @@ pub(super) const TABLES: &str = "
     CREATE TABLE silent_roles (
         case_id TEXT NOT NULL, role TEXT NOT NULL, PRIMARY KEY (case_id, role)
     ) STRICT, WITHOUT ROWID;
-    CREATE TABLE case_ends (id TEXT PRIMARY KEY, seq INTEGER NOT NULL, outcome TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE case_ends (id TEXT PRIMARY KEY, seq INTEGER NOT NULL, outcome TEXT NOT NULL) \
+        STRICT, WITHOUT ROWID;
 ";
 
 pub(super) const DROP: &str = "DROP TABLE IF EXISTS cases; DROP TABLE IF EXISTS votes;
     DROP TABLE IF EXISTS silent_roles; DROP TABLE IF EXISTS case_ends;";
 
 pub(super) const DUMP: [&str; 4] = [
-    "SELECT 'case ' || id || ' ' || seq || ' ' || body || ' ' || deadline_ms || ' ' || is_open FROM cases ORDER BY id",
+    "SELECT 'case ' || id || ' ' || seq || ' ' || body || ' ' || deadline_ms || ' ' || is_open \
+        FROM cases ORDER BY id",
     "SELECT 'vote ' || case_id || ' ' || seq || ' ' || body FROM votes ORDER BY case_id, seq",
     "SELECT 'silent ' || case_id || ' ' || role FROM silent_roles ORDER BY case_id, role",
     "SELECT 'case end ' || id || ' ' || seq || ' ' || outcome FROM case_ends ORDER BY id",
@@ -75,16 +77,32 @@ impl Store {
             Change::CaseOpened(case) => self
                 .database
                 .prepare_cached(
-                    "INSERT OR REPLACE INTO cases (id, seq, body, deadline_ms, is_open) VALUES (?1, ?2, ?3, ?4, 1)",
+                    "INSERT OR REPLACE INTO cases (id, seq, body, deadline_ms, is_open) VALUES \
+                        (?1, ?2, ?3, ?4, 1)",
                 )?
-                .execute(params![case.id.as_str(), seq, serde_json::to_string(case)?, case.deadline.ms()])?,
+                .execute(params![
+                    case.id.as_str(),
+                    seq,
+                    serde_json::to_string(case)?,
+                    case.deadline.ms()
+                ])?,
             Change::VoteFiled(vote) => self
                 .database
-                .prepare_cached("INSERT OR REPLACE INTO votes (case_id, seq, body) VALUES (?1, ?2, ?3)")?
-                .execute(params![vote.case.as_str(), seq, serde_json::to_string(vote)?])?,
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO votes (case_id, seq, body) VALUES (?1, ?2, \
+                    ?3)",
+                )?
+                .execute(params![
+                    vote.case.as_str(),
+                    seq,
+                    serde_json::to_string(vote)?
+                ])?,
             Change::RoleSilent { case, role } => self
                 .database
-                .prepare_cached("INSERT OR REPLACE INTO silent_roles (case_id, role) VALUES (?1, ?2)")?
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO silent_roles (case_id, role) VALUES (?1, \
+                    ?2)",
+                )?
                 .execute(params![case.as_str(), role])?,
             // A deadline before every possible one, so that the case is due at once.
             Change::CaseFull { case } => self
@@ -96,7 +114,10 @@ impl Store {
                     .prepare_cached("UPDATE cases SET is_open = 0 WHERE id = ?1")?
                     .execute(params![case.as_str()])?;
                 self.database
-                    .prepare_cached("INSERT OR REPLACE INTO case_ends (id, seq, outcome) VALUES (?1, ?2, ?3)")?
+                    .prepare_cached(
+                        "INSERT OR REPLACE INTO case_ends (id, seq, outcome) VALUES \
+                        (?1, ?2, ?3)",
+                    )?
                     .execute(params![case.as_str(), seq, outcome.as_str()])?
             }
         };
@@ -109,11 +130,14 @@ impl Store {
             .prepare_cached("SELECT seq, body FROM cases WHERE id = ?1")?
             .query_row(params![id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
-        row.map(|(seq, body)| Ok((from_sql(seq)?, serde_json::from_str(&body)?))).transpose()
+        row.map(|(seq, body)| Ok((from_sql(seq)?, serde_json::from_str(&body)?)))
+            .transpose()
     }
 
     fn votes_of(&self, id: &RequestId, votes: &mut BTreeMap<u64, Vote>) -> Result<(), StoreError> {
-        let mut statement = self.database.prepare_cached("SELECT seq, body FROM votes WHERE case_id = ?1")?;
+        let mut statement = self
+            .database
+            .prepare_cached("SELECT seq, body FROM votes WHERE case_id = ?1")?;
         let mut rows = statement.query(params![id.as_str()])?;
         while let Some(row) = rows.next()? {
             let body: String = row.get(1)?;
@@ -123,8 +147,9 @@ impl Store {
     }
 
     fn silent_of(&self, id: &RequestId, silent: &mut BTreeSet<String>) -> Result<(), StoreError> {
-        let mut statement =
-            self.database.prepare_cached("SELECT role FROM silent_roles WHERE case_id = ?1")?;
+        let mut statement = self
+            .database
+            .prepare_cached("SELECT role FROM silent_roles WHERE case_id = ?1")?;
         let mut rows = statement.query(params![id.as_str()])?;
         while let Some(row) = rows.next()? {
             silent.insert(row.get(0)?);
@@ -139,8 +164,9 @@ impl Store {
             .query_row(params![id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
         row.map(|(seq, outcome)| {
-            let stance = Stance::parse(&outcome)
-                .ok_or_else(|| StoreError::Damaged(format!("`{outcome}` where an outcome should stand")))?;
+            let stance = Stance::parse(&outcome).ok_or_else(|| {
+                StoreError::Damaged(format!("`{outcome}` where an outcome should stand"))
+            })?;
             Ok((from_sql(seq)?, stance))
         })
         .transpose()
@@ -160,8 +186,8 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub fn due_cases(&self, now: Time, limit: usize) -> Result<Vec<RequestId>, StoreError> {
-        let sql =
-            "SELECT id FROM cases WHERE is_open = 1 AND deadline_ms <= ?1 ORDER BY deadline_ms, id LIMIT ?2";
+        let sql = "SELECT id FROM cases WHERE is_open = 1 AND deadline_ms <= ?1 ORDER BY \
+            deadline_ms, id LIMIT ?2";
         self.case_ids(sql, now.ms(), limit)
     }
 
@@ -170,7 +196,11 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub fn newest_cases(&self, limit: usize) -> Result<Vec<RequestId>, StoreError> {
-        self.case_ids("SELECT id FROM cases WHERE seq >= ?1 ORDER BY seq DESC LIMIT ?2", 0, limit)
+        self.case_ids(
+            "SELECT id FROM cases WHERE seq >= ?1 ORDER BY seq DESC LIMIT ?2",
+            0,
+            limit,
+        )
     }
 
     /// Returns open cases by the line of their request, oldest first.
@@ -178,7 +208,11 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub fn open_cases(&self, limit: usize) -> Result<Vec<RequestId>, StoreError> {
-        self.case_ids("SELECT id FROM cases WHERE is_open = 1 AND seq >= ?1 ORDER BY seq LIMIT ?2", 0, limit)
+        self.case_ids(
+            "SELECT id FROM cases WHERE is_open = 1 AND seq >= ?1 ORDER BY seq LIMIT ?2",
+            0,
+            limit,
+        )
     }
 
     fn case_ids(&self, sql: &str, from: i64, limit: usize) -> Result<Vec<RequestId>, StoreError> {
@@ -188,7 +222,9 @@ impl Store {
         let mut ids = Vec::new();
         while let Some(row) = rows.next()? {
             let id: String = row.get(0)?;
-            ids.push(RequestId::parse(&id).map_err(|error| StoreError::Damaged(error.to_string()))?);
+            ids.push(
+                RequestId::parse(&id).map_err(|error| StoreError::Damaged(error.to_string()))?,
+            );
         }
         Ok(ids)
     }

@@ -10,7 +10,8 @@ use spoolgate_wire::ids::{ControlId, Principal};
 
 pub(super) const TABLES: &str = "
     CREATE TABLE control_decisions (
-        source TEXT NOT NULL, decision_id TEXT NOT NULL, seq INTEGER NOT NULL, payload_hash TEXT NOT NULL,
+        source TEXT NOT NULL, decision_id TEXT NOT NULL, seq INTEGER NOT NULL, payload_hash TEXT \
+            NOT NULL,
         status TEXT NOT NULL, PRIMARY KEY (source, decision_id)
     ) STRICT, WITHOUT ROWID;
 ";
@@ -18,7 +19,8 @@ pub(super) const TABLES: &str = "
 pub(super) const DROP: &str = "DROP TABLE IF EXISTS control_decisions;";
 
 pub(super) const DUMP: &str =
-    "SELECT 'control ' || source || ' ' || decision_id || ' ' || seq || ' ' || payload_hash || ' ' || status
+    "SELECT 'control ' || source || ' ' || decision_id || ' ' || seq || ' ' || payload_hash || ' ' \
+        || status
     FROM control_decisions ORDER BY source, decision_id";
 
 /// A use of a decision_id.
@@ -39,10 +41,17 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub fn apply_to_decisions(&self, seq: u64, change: &Change) -> Result<(), StoreError> {
-        if let Change::Decided { source, decision_id, payload_hash, status } = change {
+        if let Change::Decided {
+            source,
+            decision_id,
+            payload_hash,
+            status,
+        } = change
+        {
             self.database
                 .prepare_cached(
-                    "INSERT OR REPLACE INTO control_decisions (source, decision_id, seq, payload_hash, status)
+                    "INSERT OR REPLACE INTO control_decisions (source, decision_id, seq, \
+                        payload_hash, status)
                      VALUES (?1, ?2, ?3, ?4, ?5)",
                 )?
                 .execute(params![
@@ -60,20 +69,30 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn used_id(&self, source: &Principal, decision_id: &ControlId) -> Result<Option<UsedId>, StoreError> {
+    pub fn used_id(
+        &self,
+        source: &Principal,
+        decision_id: &ControlId,
+    ) -> Result<Option<UsedId>, StoreError> {
         let row: Option<(i64, String, String)> = self
             .database
             .prepare_cached(
-                "SELECT seq, payload_hash, status FROM control_decisions WHERE source = ?1 AND decision_id = ?2",
+                "SELECT seq, payload_hash, status FROM control_decisions WHERE source = ?1 AND \
+                    decision_id = ?2",
             )?
             .query_row(params![source.as_str(), decision_id.as_str()], |row| {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?))
             })
             .optional()?;
         row.map(|(seq, payload_hash, status)| {
-            let status = ControlStatus::parse(&status)
-                .ok_or_else(|| StoreError::Damaged(format!("`{status}` where a status should stand")))?;
-            Ok(UsedId { seq: from_sql(seq)?, payload_hash, status })
+            let status = ControlStatus::parse(&status).ok_or_else(|| {
+                StoreError::Damaged(format!("`{status}` where a status should stand"))
+            })?;
+            Ok(UsedId {
+                seq: from_sql(seq)?,
+                payload_hash,
+                status,
+            })
         })
         .transpose()
     }

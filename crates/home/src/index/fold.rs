@@ -69,7 +69,14 @@ pub fn fold(
                 && decision.forwarded_to().is_none()
                 && !outbox::instructs(&decision.changes)
                 && !decision.changes_rules();
-            outstanding.insert(seq, if is_taken { AnswerFor::Command } else { AnswerFor::Agent });
+            outstanding.insert(
+                seq,
+                if is_taken {
+                    AnswerFor::Command
+                } else {
+                    AnswerFor::Agent
+                },
+            );
             store.insert_sealed(seq, &decision.sealed)?;
             if let Some((id, seen)) = consumed_id(decision, seq) {
                 if decision.hold.is_some() {
@@ -106,7 +113,12 @@ pub fn fold(
 ///
 /// # Errors
 /// [`FoldFailure`].
-pub fn fold_known(state: &mut State, store: &Store, seq: u64, record: &Record) -> Result<(), FoldFailure> {
+pub fn fold_known(
+    state: &mut State,
+    store: &Store,
+    seq: u64,
+    record: &Record,
+) -> Result<(), FoldFailure> {
     fits(seq, record)?;
     let mut ordinal = 0;
     for change in record.changes() {
@@ -115,7 +127,9 @@ pub fn fold_known(state: &mut State, store: &Store, seq: u64, record: &Record) -
                 store.insert_fill(seq, ordinal, fill)?;
                 ordinal += 1;
             }
-            Change::Book(trading::Change::VenueReported { bridge, exec_id, .. }) => {
+            Change::Book(trading::Change::VenueReported {
+                bridge, exec_id, ..
+            }) => {
                 store.insert_report(seq, bridge, exec_id)?;
             }
             Change::Book(change) => {
@@ -124,7 +138,11 @@ pub fn fold_known(state: &mut State, store: &Store, seq: u64, record: &Record) -
                     ended.and_then(|(id, end)| Some((id, end, state.book.orders.get(&id)?)))
                 {
                     let strategy = order.strategy.clone();
-                    store.insert_closed_order(&ClosedOrder { order_id, strategy, end })?;
+                    store.insert_closed_order(&ClosedOrder {
+                        order_id,
+                        strategy,
+                        end,
+                    })?;
                 }
             }
             Change::Control(change) => store.apply_to_decisions(seq, change)?,
@@ -133,7 +151,9 @@ pub fn fold_known(state: &mut State, store: &Store, seq: u64, record: &Record) -
             Change::Admission(lineage::Change::Admitted(task)) => store.insert_task(seq, task)?,
             _ => {}
         }
-        state.apply(change).map_err(|source| FoldFailure::State { seq, source })?;
+        state
+            .apply(change)
+            .map_err(|source| FoldFailure::State { seq, source })?;
     }
     note_line(state, record);
     if let Record::Decision(decision) = record
@@ -151,7 +171,9 @@ pub fn fold_known(state: &mut State, store: &Store, seq: u64, record: &Record) -
 pub fn fold_state(state: &mut State, seq: u64, record: &Record) -> Result<(), FoldFailure> {
     fits(seq, record)?;
     for change in record.changes() {
-        state.apply(change).map_err(|source| FoldFailure::State { seq, source })?;
+        state
+            .apply(change)
+            .map_err(|source| FoldFailure::State { seq, source })?;
     }
     note_line(state, record);
     Ok(())
@@ -183,7 +205,10 @@ fn fits(seq: u64, record: &Record) -> Result<(), FoldFailure> {
         return Ok(());
     }
     let why = "its kind and the actions that it begins and ends do not go together".to_owned();
-    Err(FoldFailure::State { seq, source: FoldError::Action(why) })
+    Err(FoldFailure::State {
+        seq,
+        source: FoldError::Action(why),
+    })
 }
 
 /// Applies what a line does to the state besides its changes.
@@ -211,6 +236,10 @@ fn consumed_id(decision: &Decision, seq: u64) -> Option<(&str, Seen)> {
         return None;
     }
     let seq = decision.metadata.replay_of.unwrap_or(seq);
-    let seen = Seen { source: decision.source.clone()?, request_hash: decision.request_hash.clone()?, seq };
+    let seen = Seen {
+        source: decision.source.clone()?,
+        request_hash: decision.request_hash.clone()?,
+        seq,
+    };
     Some((decision.request_id.as_deref()?, seen))
 }

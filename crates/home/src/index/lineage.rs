@@ -16,7 +16,8 @@ pub(super) const TABLES: &str = "
         PRIMARY KEY (tenant, root)
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE tasks (
-        tenant TEXT NOT NULL, root TEXT NOT NULL, task TEXT NOT NULL, seq INTEGER NOT NULL, parent TEXT,
+        tenant TEXT NOT NULL, root TEXT NOT NULL, task TEXT NOT NULL, seq INTEGER NOT NULL, parent \
+            TEXT,
         depth INTEGER NOT NULL, capability TEXT NOT NULL, PRIMARY KEY (tenant, root, task)
     ) STRICT, WITHOUT ROWID;
     CREATE UNIQUE INDEX tasks_by_seq ON tasks (seq);
@@ -31,9 +32,13 @@ pub(super) const DROP: &str = "DROP TABLE IF EXISTS trees; DROP TABLE IF EXISTS 
 
 pub(super) const DUMP: [&str; 4] = [
     "SELECT 'tree ' || tenant || ' ' || root || ' ' || task FROM trees ORDER BY tenant, root",
-    "SELECT 'tree counts ' || tenant || ' ' || root || ' ' || coalesce(budget, '-') || ' ' || descendants FROM tree_counts ORDER BY tenant, root",
-    "SELECT 'task ' || tenant || ' ' || root || ' ' || task || ' ' || seq || ' ' || coalesce(parent, '-') || ' ' || depth || ' ' || capability FROM tasks ORDER BY tenant, root, task",
-    "SELECT 'repeats ' || tenant || ' ' || root || ' ' || capability || ' ' || tasks FROM repeats ORDER BY tenant, root, capability",
+    "SELECT 'tree counts ' || tenant || ' ' || root || ' ' || coalesce(budget, '-') || ' ' || \
+        descendants FROM tree_counts ORDER BY tenant, root",
+    "SELECT 'task ' || tenant || ' ' || root || ' ' || task || ' ' || seq || ' ' || \
+        coalesce(parent, '-') || ' ' || depth || ' ' || capability FROM tasks ORDER BY tenant, \
+            root, task",
+    "SELECT 'repeats ' || tenant || ' ' || root || ' ' || capability || ' ' || tasks FROM repeats \
+        ORDER BY tenant, root, capability",
 ];
 
 fn damaged(error: NameError) -> StoreError {
@@ -46,17 +51,30 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub fn insert_task(&self, seq: u64, admitted: &Admitted) -> Result<(), StoreError> {
-        let Admitted { tenant, root, task, parent, depth, capability, repeats, descendants, budget, .. } =
-            admitted;
+        let Admitted {
+            tenant,
+            root,
+            task,
+            parent,
+            depth,
+            capability,
+            repeats,
+            descendants,
+            budget,
+            ..
+        } = admitted;
         let (tenant, root) = (tenant.as_str(), root.as_str());
         if parent.is_none() {
             self.database
-                .prepare_cached("INSERT OR REPLACE INTO trees (tenant, root, task) VALUES (?1, ?2, ?3)")?
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO trees (tenant, root, task) VALUES (?1, ?2, ?3)",
+                )?
                 .execute(params![tenant, root, task.as_str()])?;
         }
         self.database
             .prepare_cached(
-                "INSERT OR REPLACE INTO tree_counts (tenant, root, budget, descendants) VALUES (?1, ?2, ?3, ?4)",
+                "INSERT OR REPLACE INTO tree_counts (tenant, root, budget, descendants) VALUES \
+                    (?1, ?2, ?3, ?4)",
             )?
             .execute(params![tenant, root, budget, to_sql(*descendants)?])?;
         self.database
@@ -75,9 +93,15 @@ impl Store {
             ])?;
         self.database
             .prepare_cached(
-                "INSERT OR REPLACE INTO repeats (tenant, root, capability, tasks) VALUES (?1, ?2, ?3, ?4)",
+                "INSERT OR REPLACE INTO repeats (tenant, root, capability, tasks) VALUES (?1, ?2, \
+                    ?3, ?4)",
             )?
-            .execute(params![tenant, root, capability.as_str(), to_sql(*repeats)?])?;
+            .execute(params![
+                tenant,
+                root,
+                capability.as_str(),
+                to_sql(*repeats)?
+            ])?;
         Ok(())
     }
 
@@ -86,14 +110,31 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub fn lineage(&self, query: &Query) -> Result<Lineage, StoreError> {
-        let Some(tree) = self.tree(query)? else { return Ok(Lineage::default()) };
+        let Some(tree) = self.tree(query)? else {
+            return Ok(Lineage::default());
+        };
         // The name of the tree and the id of its root task denote the same task.
         let is_taken = query.task == query.root || self.task(query, query.task.as_str())?.is_some();
-        let mut lineage = Lineage { is_taken, ..Lineage::default() };
+        let mut lineage = Lineage {
+            is_taken,
+            ..Lineage::default()
+        };
         if let Some(named) = &query.parent {
-            let id = if *named == query.root { &tree.task } else { named };
-            if let Some(TaskRow { depth, parent, capability }) = self.task(query, id.as_str())? {
-                lineage.parent = Some(Parent { task: id.clone(), depth });
+            let id = if *named == query.root {
+                &tree.task
+            } else {
+                named
+            };
+            if let Some(TaskRow {
+                depth,
+                parent,
+                capability,
+            }) = self.task(query, id.as_str())?
+            {
+                lineage.parent = Some(Parent {
+                    task: id.clone(),
+                    depth,
+                });
                 lineage.ancestors = self.ancestors(query, capability, parent)?;
             }
         }
@@ -111,7 +152,11 @@ impl Store {
             .database
             .prepare_cached(sql)?
             .query_row(
-                params![query.tenant.as_str(), query.root.as_str(), query.capability.as_str()],
+                params![
+                    query.tenant.as_str(),
+                    query.root.as_str(),
+                    query.capability.as_str()
+                ],
                 |row| row.get(0),
             )
             .optional()?;
@@ -121,7 +166,8 @@ impl Store {
     }
 
     fn tree(&self, query: &Query) -> Result<Option<Tree>, StoreError> {
-        let sql = "SELECT task, budget, descendants FROM trees JOIN tree_counts USING (tenant, root)
+        let sql =
+            "SELECT task, budget, descendants FROM trees JOIN tree_counts USING (tenant, root)
                    WHERE tenant = ?1 AND root = ?2";
         let row: Option<(String, Option<i64>, i64)> = self
             .database
@@ -132,22 +178,34 @@ impl Store {
             .optional()?;
         row.map(|(task, budget, descendants)| {
             let task = RequestId::parse(&task).map_err(damaged)?;
-            Ok(Tree { task, budget, descendants: from_sql(descendants)? })
+            Ok(Tree {
+                task,
+                budget,
+                descendants: from_sql(descendants)?,
+            })
         })
         .transpose()
     }
 
     fn task(&self, query: &Query, id: &str) -> Result<Option<TaskRow>, StoreError> {
-        let sql = "SELECT depth, parent, capability FROM tasks WHERE tenant = ?1 AND root = ?2 AND task = ?3";
+        let sql = "SELECT depth, parent, capability FROM tasks WHERE tenant = ?1 AND root = ?2 AND \
+            task = ?3";
         let row: Option<(i64, Option<String>, String)> = self
             .database
             .prepare_cached(sql)?
-            .query_row(params![query.tenant.as_str(), query.root.as_str(), id], |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-            })
+            .query_row(
+                params![query.tenant.as_str(), query.root.as_str(), id],
+                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+            )
             .optional()?;
-        row.map(|(depth, parent, capability)| Ok(TaskRow { depth: from_sql(depth)?, parent, capability }))
-            .transpose()
+        row.map(|(depth, parent, capability)| {
+            Ok(TaskRow {
+                depth: from_sql(depth)?,
+                parent,
+                capability,
+            })
+        })
+        .transpose()
     }
 
     /// Returns the capabilities from the parent upwards, at most as many as the query's window.
@@ -193,7 +251,10 @@ mod tests {
     #[test]
     fn a_receipt_of_any_number_can_be_asked_for() {
         let store = Store::in_memory().unwrap();
-        let (tenant, capability) = (DomainPart::parse("t").unwrap(), Capability::parse("c").unwrap());
+        let (tenant, capability) = (
+            DomainPart::parse("t").unwrap(),
+            Capability::parse("c").unwrap(),
+        );
         let root = Admitted {
             tenant: tenant.clone(),
             root: id("T"),
@@ -208,9 +269,14 @@ mod tests {
             at: Time::EPOCH,
         };
         store.insert_task(7, &root).unwrap();
-        for (cause, expect) in
-            [(7, true), (6, false), (8, false), (i64::MAX as u64, false), (1 << 63, false), (u64::MAX, false)]
-        {
+        for (cause, expect) in [
+            (7, true),
+            (6, false),
+            (8, false),
+            (i64::MAX as u64, false),
+            (1 << 63, false),
+            (u64::MAX, false),
+        ] {
             let query = Query {
                 tenant: tenant.clone(),
                 root: id("T"),

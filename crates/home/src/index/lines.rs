@@ -17,40 +17,50 @@ const PAGE_ROWS: u32 = 1_000;
 
 pub(super) const TABLES: &str = "
     CREATE TABLE lines (
-        seq INTEGER PRIMARY KEY, segment INTEGER NOT NULL, start INTEGER NOT NULL, length INTEGER NOT NULL,
-        leaf TEXT NOT NULL, time_ms INTEGER NOT NULL, kind TEXT NOT NULL, action TEXT, source TEXT, request_id TEXT,
+        seq INTEGER PRIMARY KEY, segment INTEGER NOT NULL, start INTEGER NOT NULL, length INTEGER \
+            NOT NULL,
+        leaf TEXT NOT NULL, time_ms INTEGER NOT NULL, kind TEXT NOT NULL, action TEXT, source \
+            TEXT, request_id TEXT,
         status TEXT, verdict TEXT, code TEXT, strategy TEXT, symbol TEXT, order_id TEXT
     ) STRICT;
     CREATE VIEW decisions AS
-        SELECT seq AS line, strftime('%Y-%m-%dT%H:%M:%fZ', time_ms / 1000.0, 'unixepoch') AS time, source, action,
+        SELECT seq AS line, strftime('%Y-%m-%dT%H:%M:%fZ', time_ms / 1000.0, 'unixepoch') AS time, \
+            source, action,
             request_id, status, verdict, code, strategy, symbol, order_id
         FROM lines WHERE kind IN ('decision', 'request');
     CREATE VIEW actions AS
-        SELECT q.seq AS line, strftime('%Y-%m-%dT%H:%M:%fZ', q.time_ms / 1000.0, 'unixepoch') AS time, q.source,
+        SELECT q.seq AS line, strftime('%Y-%m-%dT%H:%M:%fZ', q.time_ms / 1000.0, 'unixepoch') AS \
+            time, q.source,
             q.action, q.request_id, r.seq AS response, coalesce(r.status, 'open') AS status, r.code,
             (r.time_ms - q.time_ms) / 1000.0 AS seconds
-        FROM lines AS q LEFT JOIN responses ON request_line = q.seq LEFT JOIN lines AS r ON r.seq = responses.seq
+        FROM lines AS q LEFT JOIN responses ON request_line = q.seq LEFT JOIN lines AS r ON r.seq \
+            = responses.seq
         WHERE q.kind = 'request';
     CREATE VIEW events AS
-        SELECT seq AS line, strftime('%Y-%m-%dT%H:%M:%fZ', time_ms / 1000.0, 'unixepoch') AS time, kind, source,
+        SELECT seq AS line, strftime('%Y-%m-%dT%H:%M:%fZ', time_ms / 1000.0, 'unixepoch') AS time, \
+            kind, source,
             request_id, verdict, symbol
         FROM lines WHERE kind NOT IN ('decision', 'request');
     CREATE VIEW executions AS
         SELECT seq AS line, body ->> 'market_time' AS time, body ->> 'order_id' AS order_id,
             body ->> 'strategy' AS strategy, body ->> 'symbol' AS symbol, body ->> 'role' AS role,
-            body ->> 'side' AS side, body ->> 'size' AS size, body ->> 'price' AS price, body ->> 'fee' AS fee,
+            body ->> 'side' AS side, body ->> 'size' AS size, body ->> 'price' AS price, body ->> \
+                'fee' AS fee,
             body ->> 'realised' AS realised
         FROM fills;
 ";
 
 pub(super) const DROP: &str = "
-    DROP VIEW IF EXISTS decisions; DROP VIEW IF EXISTS actions; DROP VIEW IF EXISTS events; DROP VIEW IF EXISTS executions;
+    DROP VIEW IF EXISTS decisions; DROP VIEW IF EXISTS actions; DROP VIEW IF EXISTS events; DROP \
+        VIEW IF EXISTS executions;
     DROP TABLE IF EXISTS lines;
 ";
 
 pub(super) const DUMP: &str =
-    "SELECT 'line ' || seq || ' ' || segment || ' ' || start || ' ' || length || ' ' || leaf || ' ' || time_ms || ' ' ||
-    kind || ' ' || json_array(action, source, request_id, status, verdict, code, strategy, symbol, order_id)
+    "SELECT 'line ' || seq || ' ' || segment || ' ' || start || ' ' || length || ' ' || leaf || ' \
+        ' || time_ms || ' ' ||
+    kind || ' ' || json_array(action, source, request_id, status, verdict, code, strategy, symbol, \
+        order_id)
     FROM lines ORDER BY seq";
 
 /// A column to search lines by.
@@ -109,10 +119,14 @@ impl Conditions {
         }
         for start in starts {
             either.push(format!("substr({name}, 1, length(?)) = ?"));
-            self.values.extend([Value::Text((*start).to_owned()), Value::Text((*start).to_owned())]);
+            self.values.extend([
+                Value::Text((*start).to_owned()),
+                Value::Text((*start).to_owned()),
+            ]);
         }
         if !either.is_empty() {
-            self.sql.push_str(&format!(" AND ({})", either.join(" OR ")));
+            self.sql
+                .push_str(&format!(" AND ({})", either.join(" OR ")));
         }
     }
 
@@ -128,12 +142,19 @@ impl Conditions {
 
     /// Requires one of these outcomes, as `status` or `verdict` of the line.
     pub fn decided(&mut self, outcomes: &[&str]) {
-        let either: Vec<&str> = outcomes.iter().map(|_| "status = ? OR verdict = ?").collect();
+        let either: Vec<&str> = outcomes
+            .iter()
+            .map(|_| "status = ? OR verdict = ?")
+            .collect();
         for outcome in outcomes {
-            self.values.extend([Value::Text((*outcome).to_owned()), Value::Text((*outcome).to_owned())]);
+            self.values.extend([
+                Value::Text((*outcome).to_owned()),
+                Value::Text((*outcome).to_owned()),
+            ]);
         }
         if !either.is_empty() {
-            self.sql.push_str(&format!(" AND ({})", either.join(" OR ")));
+            self.sql
+                .push_str(&format!(" AND ({})", either.join(" OR ")));
         }
     }
 }
@@ -175,7 +196,10 @@ const NOTHING: Row<'static> = Row {
 /// Returns the result of a decision: the ruling over its check vector, otherwise the verdict of its
 /// receipt.
 fn verdict(decision: &Decision) -> Option<&'static str> {
-    match (decision.decision, decision.receipt.as_deref().map(|receipt| receipt.decision)) {
+    match (
+        decision.decision,
+        decision.receipt.as_deref().map(|receipt| receipt.decision),
+    ) {
         (Some(Ruling::Accepted), _) => Some("ACCEPTED"),
         (Some(Ruling::Rejected), _) => Some("REJECTED"),
         (None, Some(Verdict::Allow)) => Some("ALLOW"),
@@ -192,11 +216,18 @@ fn row_of(record: &Record) -> Row<'_> {
             verdict: Some(line.outcome.as_str()),
             ..NOTHING
         },
-        Record::Input(input) => Row { request_id: Some(input.request_id.as_str()), ..NOTHING },
+        Record::Input(input) => Row {
+            request_id: Some(input.request_id.as_str()),
+            ..NOTHING
+        },
         Record::AdmissionInput(input) => match &input.about {
-            AskedFor::Lineage { source, request_id, .. } => {
-                Row { source: Some(source.as_str()), request_id: Some(request_id.as_str()), ..NOTHING }
-            }
+            AskedFor::Lineage {
+                source, request_id, ..
+            } => Row {
+                source: Some(source.as_str()),
+                request_id: Some(request_id.as_str()),
+                ..NOTHING
+            },
             AskedFor::Policy { .. } => NOTHING,
         },
         Record::Response(line) => Row {
@@ -207,7 +238,10 @@ fn row_of(record: &Record) -> Row<'_> {
             code: line.metadata.code.map(spoolgate_wire::code::Code::name),
             ..NOTHING
         },
-        Record::Market(rows) => Row { symbol: Some(&rows.symbol), ..NOTHING },
+        Record::Market(rows) => Row {
+            symbol: Some(&rows.symbol),
+            ..NOTHING
+        },
         _ => NOTHING,
     }
 }
@@ -244,7 +278,12 @@ fn location_of(row: StoredLocation) -> Result<(u64, Location), StoreError> {
     let (seq, segment, offset, length, leaf) = row;
     let leaf = Hash::from_hex(&leaf)
         .ok_or_else(|| StoreError::Damaged(format!("`{leaf}` where a hash should stand")))?;
-    let location = Location { segment, offset: from_sql(offset)?, length: from_sql(length)?, leaf };
+    let location = Location {
+        segment,
+        offset: from_sql(offset)?,
+        length: from_sql(length)?,
+        leaf,
+    };
     Ok((from_sql(seq)?, location))
 }
 
@@ -253,8 +292,19 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn insert_line(&self, seq: u64, location: Location, record: &Record) -> Result<(), StoreError> {
-        self.insert_row(seq, location, record.timestamp().ms(), record.kind(), &row_of(record))
+    pub fn insert_line(
+        &self,
+        seq: u64,
+        location: Location,
+        record: &Record,
+    ) -> Result<(), StoreError> {
+        self.insert_row(
+            seq,
+            location,
+            record.timestamp().ms(),
+            record.kind(),
+            &row_of(record),
+        )
     }
 
     fn insert_row(
@@ -267,7 +317,8 @@ impl Store {
     ) -> Result<(), StoreError> {
         self.database
             .prepare_cached(
-                "INSERT OR REPLACE INTO lines (seq, segment, start, length, leaf, time_ms, kind, action, source,
+                "INSERT OR REPLACE INTO lines (seq, segment, start, length, leaf, time_ms, kind, \
+                    action, source,
                      request_id, status, verdict, code, strategy, symbol, order_id)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
             )?
@@ -302,7 +353,8 @@ impl Store {
             .prepare_cached("SELECT seq, segment, start, length, leaf FROM lines WHERE seq = ?1")?
             .query_row(params![to_sql(seq)?], |row| row.try_into())
             .optional()?;
-        row.map(|row| location_of(row).map(|(_, location)| location)).transpose()
+        row.map(|row| location_of(row).map(|(_, location)| location))
+            .transpose()
     }
 
     /// Returns a page of the lines from `from` to before `to` that match the conditions, in
@@ -322,7 +374,8 @@ impl Store {
             Order::Newest => "DESC",
         };
         let sql = format!(
-            "SELECT seq, segment, start, length, leaf FROM lines WHERE seq >= ? AND seq < ?{} ORDER BY seq {direction} LIMIT {PAGE_ROWS}",
+            "SELECT seq, segment, start, length, leaf FROM lines WHERE seq >= ? AND seq < ?{} \
+                ORDER BY seq {direction} LIMIT {PAGE_ROWS}",
             conditions.sql
         );
         let to = i64::try_from(to).unwrap_or(i64::MAX);

@@ -14,7 +14,8 @@ pub(super) const TABLES: &str = "
 
 pub(super) const DROP: &str = "DROP TABLE IF EXISTS proposals;";
 
-pub(super) const DUMP: &str = "SELECT 'proposal ' || id || ' ' || seq || ' ' || status || ' ' || coalesce(record, '') FROM proposals ORDER BY id";
+pub(super) const DUMP: &str = "SELECT 'proposal ' || id || ' ' || seq || ' ' || status || ' ' || \
+    coalesce(record, '') FROM proposals ORDER BY id";
 
 /// The standing of a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,9 +42,14 @@ impl Standing {
     }
 
     fn parse(text: &str) -> Option<Standing> {
-        [Standing::Pending, Standing::Applied, Standing::Declined, Standing::Reverted]
-            .into_iter()
-            .find(|standing| standing.as_str() == text)
+        [
+            Standing::Pending,
+            Standing::Applied,
+            Standing::Declined,
+            Standing::Reverted,
+        ]
+        .into_iter()
+        .find(|standing| standing.as_str() == text)
     }
 }
 
@@ -90,7 +96,8 @@ impl Store {
         self.database
             .prepare_cached(
                 "INSERT INTO proposals (id, seq, status, record) VALUES (?1, ?2, ?3, ?4)
-                 ON CONFLICT (id) DO UPDATE SET seq = ?2, status = ?3, record = coalesce(?4, record)",
+                 ON CONFLICT (id) DO UPDATE SET seq = ?2, status = ?3, record = coalesce(?4, \
+                     record)",
             )?
             .execute(params![to_sql(id.0)?, line, standing.as_str(), record])?;
         Ok(())
@@ -104,12 +111,20 @@ impl Store {
         let row: Option<(i64, String, Option<i64>)> = self
             .database
             .prepare_cached("SELECT seq, status, record FROM proposals WHERE id = ?1")?
-            .query_row(params![to_sql(id.0)?], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .query_row(params![to_sql(id.0)?], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })
             .optional()?;
         row.map(|(seq, status, record)| {
-            let standing = Standing::parse(&status)
-                .ok_or_else(|| StoreError::Damaged(format!("`{status}` where a standing should stand")))?;
-            Ok(ProposalRow { id, standing, seq: from_sql(seq)?, record: record.map(from_sql).transpose()? })
+            let standing = Standing::parse(&status).ok_or_else(|| {
+                StoreError::Damaged(format!("`{status}` where a standing should stand"))
+            })?;
+            Ok(ProposalRow {
+                id,
+                standing,
+                seq: from_sql(seq)?,
+                record: record.map(from_sql).transpose()?,
+            })
         })
         .transpose()
     }
@@ -120,8 +135,9 @@ impl Store {
     /// [`StoreError`].
     pub fn newest_proposals(&self, limit: usize) -> Result<Vec<ProposalId>, StoreError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let mut statement =
-            self.database.prepare_cached("SELECT id FROM proposals ORDER BY id DESC LIMIT ?1")?;
+        let mut statement = self
+            .database
+            .prepare_cached("SELECT id FROM proposals ORDER BY id DESC LIMIT ?1")?;
         let found = statement.query_map(params![limit], |row| row.get::<_, i64>(0))?;
         found.map(|id| Ok(ProposalId(from_sql(id?)?))).collect()
     }
@@ -131,8 +147,11 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub fn pending_proposals(&self) -> Result<Vec<ProposalId>, StoreError> {
-        let mut statement = self.database.prepare_cached("SELECT id FROM proposals WHERE status = ?1")?;
-        let found = statement.query_map([Standing::Pending.as_str()], |row| row.get::<_, i64>(0))?;
+        let mut statement = self
+            .database
+            .prepare_cached("SELECT id FROM proposals WHERE status = ?1")?;
+        let found =
+            statement.query_map([Standing::Pending.as_str()], |row| row.get::<_, i64>(0))?;
         found.map(|id| Ok(ProposalId(from_sql(id?)?))).collect()
     }
 }

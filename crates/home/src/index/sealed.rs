@@ -16,7 +16,8 @@ pub(super) const TABLES: &str = "
 
 pub(super) const DROP: &str = "DROP TABLE IF EXISTS sealed;";
 
-pub(super) const DUMP: &str = "SELECT 'sealed ' || seq || ' ' || digest || ' ' || ifnull(redacted_in, '-') FROM sealed ORDER BY seq, digest";
+pub(super) const DUMP: &str = "SELECT 'sealed ' || seq || ' ' || digest || ' ' || \
+    ifnull(redacted_in, '-') FROM sealed ORDER BY seq, digest";
 
 impl Store {
     /// Records what line `seq` has committed to.
@@ -53,8 +54,11 @@ impl Store {
     /// [`StoreError`].
     pub fn redacted_in(&self, digest: &str) -> Result<Option<u64>, StoreError> {
         let sql = "SELECT redacted_in FROM sealed WHERE digest = ?1 AND redacted_in IS NOT NULL";
-        let seq: Option<i64> =
-            self.database.prepare_cached(sql)?.query_row(params![digest], |row| row.get(0)).optional()?;
+        let seq: Option<i64> = self
+            .database
+            .prepare_cached(sql)?
+            .query_row(params![digest], |row| row.get(0))
+            .optional()?;
         seq.map(from_sql).transpose()
     }
 
@@ -64,8 +68,10 @@ impl Store {
     /// [`StoreError`].
     pub fn has_redacted(&self, seq: u64) -> Result<bool, StoreError> {
         let sql = "SELECT count(*) FROM sealed WHERE seq = ?1 AND redacted_in IS NOT NULL";
-        let count: i64 =
-            self.database.prepare_cached(sql)?.query_row(params![to_sql(seq)?], |row| row.get(0))?;
+        let count: i64 = self
+            .database
+            .prepare_cached(sql)?
+            .query_row(params![to_sql(seq)?], |row| row.get(0))?;
         Ok(count > 0)
     }
 
@@ -75,7 +81,10 @@ impl Store {
     /// [`StoreError`].
     pub fn is_committed_to(&self, digest: &str) -> Result<bool, StoreError> {
         let sql = "SELECT count(*) FROM sealed WHERE digest = ?1";
-        let count: i64 = self.database.prepare_cached(sql)?.query_row(params![digest], |row| row.get(0))?;
+        let count: i64 = self
+            .database
+            .prepare_cached(sql)?
+            .query_row(params![digest], |row| row.get(0))?;
         Ok(count > 0)
     }
 
@@ -84,8 +93,9 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub fn lines_of_id(&self, id: &str) -> Result<Vec<u64>, StoreError> {
-        let mut statement =
-            self.database.prepare_cached("SELECT DISTINCT seq FROM requests WHERE id = ?1 ORDER BY seq")?;
+        let mut statement = self
+            .database
+            .prepare_cached("SELECT DISTINCT seq FROM requests WHERE id = ?1 ORDER BY seq")?;
         let mut rows = statement.query(params![id])?;
         let mut lines = Vec::new();
         while let Some(row) = rows.next()? {

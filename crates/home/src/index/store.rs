@@ -91,25 +91,35 @@ pub struct Store {
 /// Identifies a file and its state by inode, size and time of last change.
 fn state_of(path: &Path) -> Option<String> {
     let file = std::fs::metadata(path).ok()?;
-    Some(format!("{} {} {}.{:09}", file.ino(), file.len(), file.mtime(), file.mtime_nsec()))
+    Some(format!(
+        "{} {} {}.{:09}",
+        file.ino(),
+        file.len(),
+        file.mtime(),
+        file.mtime_nsec()
+    ))
 }
 
 const TABLES: &str = "
     CREATE TABLE requests (
-        source TEXT NOT NULL, id TEXT NOT NULL, spool TEXT NOT NULL, request_hash TEXT NOT NULL, seq INTEGER NOT NULL,
+        source TEXT NOT NULL, id TEXT NOT NULL, spool TEXT NOT NULL, request_hash TEXT NOT NULL, \
+            seq INTEGER NOT NULL,
         PRIMARY KEY (source, id, spool)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX requests_by_spool ON requests (spool, id);
-    CREATE TABLE closed_orders (order_id TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE closed_orders (order_id TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT, WITHOUT \
+        ROWID;
     CREATE TABLE fills (
-        seq INTEGER NOT NULL, ordinal INTEGER NOT NULL, recorded_ms INTEGER NOT NULL, body TEXT NOT NULL,
+        seq INTEGER NOT NULL, ordinal INTEGER NOT NULL, recorded_ms INTEGER NOT NULL, body TEXT \
+            NOT NULL,
         PRIMARY KEY (seq, ordinal)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX fills_by_time ON fills (recorded_ms, seq, ordinal);
     CREATE TABLE snapshot (
         only INTEGER PRIMARY KEY CHECK (only = 1), body TEXT NOT NULL, sha256 TEXT NOT NULL
     ) STRICT;
-    CREATE TABLE tip (only INTEGER PRIMARY KEY CHECK (only = 1), position TEXT NOT NULL, base TEXT) STRICT;
+    CREATE TABLE tip (only INTEGER PRIMARY KEY CHECK (only = 1), position TEXT NOT NULL, base \
+        TEXT) STRICT;
 ";
 
 pub(super) fn to_sql(n: u64) -> Result<i64, StoreError> {
@@ -127,7 +137,10 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub fn open(home: &Path, hold: Hold) -> Result<Store, StoreError> {
-        let (path, beside) = (home.join(STATE_FILE), home.join(format!("{STATE_FILE}-wal")));
+        let (path, beside) = (
+            home.join(STATE_FILE),
+            home.join(format!("{STATE_FILE}-wal")),
+        );
         let rests_beside = std::fs::metadata(&beside).is_ok_and(|file| file.len() > 0);
         let base = state_of(&path).filter(|_| rests_beside);
         let mut store = Store::open_or_replace(home)?;
@@ -141,7 +154,9 @@ impl Store {
         // A watcher in the sandbox has no folder for temporary files.
         store.database.pragma_update(None, "temp_store", "MEMORY")?;
         if hold == Hold::Brief {
-            store.database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+            store
+                .database
+                .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
             store.beside = Some(beside);
             store.base = state_of(&path);
         }
@@ -152,7 +167,8 @@ impl Store {
     /// records no state, but leaves no WAL unless it is killed.
     fn is_on(&self, base: Option<&str>) -> bool {
         let told: rusqlite::Result<Option<String>> =
-            self.database.query_row("SELECT base FROM tip", [], |row| row.get(0));
+            self.database
+                .query_row("SELECT base FROM tip", [], |row| row.get(0));
         match told {
             Ok(told) => told.is_none() || told.as_deref() == base,
             Err(error) => error == rusqlite::Error::QueryReturnedNoRows,
@@ -161,7 +177,10 @@ impl Store {
 
     fn open_or_replace(home: &Path) -> Result<Store, StoreError> {
         let path = home.join(STATE_FILE);
-        match Connection::open(&path).map_err(StoreError::from).and_then(Store::prepare) {
+        match Connection::open(&path)
+            .map_err(StoreError::from)
+            .and_then(Store::prepare)
+        {
             Err(StoreError::Database(error))
                 if matches!(
                     error.sqlite_error_code(),
@@ -194,14 +213,21 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub fn open_read_only(home: &Path) -> Result<Store, StoreError> {
-        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let flags =
+            rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let database = Connection::open_with_flags(home.join(STATE_FILE), flags)?;
         database.busy_timeout(BUSY_TIMEOUT)?;
         let version: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
         if version != STORE_VERSION {
-            return Err(StoreError::Damaged(format!("version {version} where {STORE_VERSION} is wanted")));
+            return Err(StoreError::Damaged(format!(
+                "version {version} where {STORE_VERSION} is wanted"
+            )));
         }
-        Ok(Store { database, beside: None, base: None })
+        Ok(Store {
+            database,
+            beside: None,
+            base: None,
+        })
     }
 
     /// Opens the index while nobody writes it, without creating the files that reading creates
@@ -222,9 +248,15 @@ impl Store {
         let database = Connection::open_with_flags(format!("file:{path}?immutable=1"), flags)?;
         let version: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
         if version != STORE_VERSION {
-            return Err(StoreError::Damaged(format!("version {version} where {STORE_VERSION} is wanted")));
+            return Err(StoreError::Damaged(format!(
+                "version {version} where {STORE_VERSION} is wanted"
+            )));
         }
-        Ok(Some(Store { database, beside: None, base: None }))
+        Ok(Some(Store {
+            database,
+            beside: None,
+            base: None,
+        }))
     }
 
     /// Creates an index that lives as long as this value.
@@ -251,8 +283,14 @@ impl Store {
         // Otherwise SQLite plans a statement anew for every bound value, in case table statistics
         // favour another plan; there are no statistics.
         database.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-        let store = Store { database, beside: None, base: None };
-        let version: i64 = store.database.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        let store = Store {
+            database,
+            beside: None,
+            base: None,
+        };
+        let version: i64 = store
+            .database
+            .pragma_query_value(None, "user_version", |row| row.get(0))?;
         if version != STORE_VERSION {
             // This mode is stored in the file.
             store.database.pragma_update(None, "journal_mode", "WAL")?;
@@ -307,7 +345,9 @@ impl Store {
         ] {
             self.database.execute_batch(tables)?;
         }
-        Ok(self.database.pragma_update(None, "user_version", STORE_VERSION)?)
+        Ok(self
+            .database
+            .pragma_update(None, "user_version", STORE_VERSION)?)
     }
 
     /// Begins the transaction of a batch.
@@ -331,16 +371,22 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub fn rest(&self) -> Result<(), StoreError> {
-        let Some(beside) = &self.beside else { return Ok(()) };
+        let Some(beside) = &self.beside else {
+            return Ok(());
+        };
         if std::fs::metadata(beside).is_ok_and(|file| file.len() >= BESIDE_BYTES_MAX) {
             // If another process is reading, the next command does it.
             self.database.busy_timeout(std::time::Duration::ZERO)?;
-            self.database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+            self.database
+                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
             self.database.busy_timeout(BUSY_TIMEOUT)?;
             // After a partial checkpoint, the rest of the WAL belongs to the index file as it is
             // now.
-            let base = beside.parent().and_then(|folder| state_of(&folder.join("state.db")));
-            self.database.execute("UPDATE tip SET base = ?1", params![base])?;
+            let base = beside
+                .parent()
+                .and_then(|folder| state_of(&folder.join("state.db")));
+            self.database
+                .execute("UPDATE tip SET base = ?1", params![base])?;
         }
         Ok(())
     }
@@ -356,7 +402,11 @@ impl Store {
     /// [`StoreError`].
     pub fn roll_back(&self) -> Result<(), StoreError> {
         // After some failures SQLite has already rolled it back.
-        if self.database.is_autocommit() { Ok(()) } else { Ok(self.database.execute_batch("ROLLBACK")?) }
+        if self.database.is_autocommit() {
+            Ok(())
+        } else {
+            Ok(self.database.execute_batch("ROLLBACK")?)
+        }
     }
 
     /// Returns the last snapshot.
@@ -367,11 +417,17 @@ impl Store {
     pub fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
         let row: Option<(String, String)> = self
             .database
-            .query_row("SELECT body, sha256 FROM snapshot", [], |row| Ok((row.get(0)?, row.get(1)?)))
+            .query_row("SELECT body, sha256 FROM snapshot", [], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
             .optional()?;
-        let Some((body, sha256)) = row else { return Ok(None) };
+        let Some((body, sha256)) = row else {
+            return Ok(None);
+        };
         if sha256_hex(body.as_bytes()) != sha256 {
-            return Err(StoreError::Damaged("the snapshot is not what was stored".to_owned()));
+            return Err(StoreError::Damaged(
+                "the snapshot is not what was stored".to_owned(),
+            ));
         }
         Ok(Some(serde_json::from_str(&body)?))
     }
@@ -381,9 +437,13 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub fn tip(&self) -> Result<Option<StoredPosition>, StoreError> {
-        let position: Option<String> =
-            self.database.query_row("SELECT position FROM tip", [], |row| row.get(0)).optional()?;
-        Ok(position.map(|position| serde_json::from_str(&position)).transpose()?)
+        let position: Option<String> = self
+            .database
+            .query_row("SELECT position FROM tip", [], |row| row.get(0))
+            .optional()?;
+        Ok(position
+            .map(|position| serde_json::from_str(&position))
+            .transpose()?)
     }
 
     /// Records the place of the ledger up to which the index goes, in the transaction that extends
@@ -418,8 +478,17 @@ impl Store {
     /// [`StoreError`].
     pub fn insert_request(&self, id: &str, spool: &str, seen: &Seen) -> Result<(), StoreError> {
         self.database
-            .prepare_cached("INSERT OR IGNORE INTO requests (source, id, spool, request_hash, seq) VALUES (?1, ?2, ?3, ?4, ?5)")?
-            .execute(params![seen.source, id, spool, seen.request_hash, to_sql(seen.seq)?])?;
+            .prepare_cached(
+                "INSERT OR IGNORE INTO requests (source, id, spool, request_hash, seq) \
+                VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
+            .execute(params![
+                seen.source,
+                id,
+                spool,
+                seen.request_hash,
+                to_sql(seen.seq)?
+            ])?;
         Ok(())
     }
 
@@ -433,9 +502,18 @@ impl Store {
             .prepare_cached(
                 "UPDATE requests SET seq = ?1 WHERE source = ?2 AND id = ?3 AND request_hash = ?4",
             )?
-            .execute(params![to_sql(seen.seq)?, seen.source, id, seen.request_hash])?;
+            .execute(params![
+                to_sql(seen.seq)?,
+                seen.source,
+                id,
+                seen.request_hash
+            ])?;
         // An index of only the newest lines lacks the line that held the request.
-        if changed == 0 { self.insert_request(id, spool, seen) } else { Ok(()) }
+        if changed == 0 {
+            self.insert_request(id, spool, seen)
+        } else {
+            Ok(())
+        }
     }
 
     /// Reads the row with the smallest line. The other columns come from that row
@@ -443,12 +521,22 @@ impl Store {
     /// Without a match, SQLite returns one row of nulls.
     fn seen_where(&self, sql: &str, first: &str, id: &str) -> Result<Option<Seen>, StoreError> {
         let row: Option<(String, String, i64)> =
-            self.database.prepare_cached(sql)?.query_row(params![first, id], |row| {
-                let Some(seq) = row.get(2)? else { return Ok(None) };
-                Ok(Some((row.get(0)?, row.get(1)?, seq)))
-            })?;
-        row.map(|(source, request_hash, seq)| Ok(Seen { source, request_hash, seq: from_sql(seq)? }))
-            .transpose()
+            self.database
+                .prepare_cached(sql)?
+                .query_row(params![first, id], |row| {
+                    let Some(seq) = row.get(2)? else {
+                        return Ok(None);
+                    };
+                    Ok(Some((row.get(0)?, row.get(1)?, seq)))
+                })?;
+        row.map(|(source, request_hash, seq)| {
+            Ok(Seen {
+                source,
+                request_hash,
+                seq: from_sql(seq)?,
+            })
+        })
+        .transpose()
     }
 
     /// Returns the request of this source and id.
@@ -468,7 +556,8 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub fn seen_in_spool(&self, spool: &str, id: &str) -> Result<Option<Seen>, StoreError> {
-        let sql = "SELECT source, request_hash, min(seq) FROM requests WHERE spool = ?1 AND id = ?2";
+        let sql =
+            "SELECT source, request_hash, min(seq) FROM requests WHERE spool = ?1 AND id = ?2";
         self.seen_where(sql, spool, id)
     }
 
@@ -478,8 +567,13 @@ impl Store {
     /// [`StoreError`].
     pub fn insert_closed_order(&self, order: &ClosedOrder) -> Result<(), StoreError> {
         self.database
-            .prepare_cached("INSERT OR REPLACE INTO closed_orders (order_id, body) VALUES (?1, ?2)")?
-            .execute(params![order.order_id.to_string(), serde_json::to_string(order)?])?;
+            .prepare_cached(
+                "INSERT OR REPLACE INTO closed_orders (order_id, body) VALUES (?1, ?2)",
+            )?
+            .execute(params![
+                order.order_id.to_string(),
+                serde_json::to_string(order)?
+            ])?;
         Ok(())
     }
 
@@ -503,9 +597,15 @@ impl Store {
     pub fn insert_fill(&self, seq: u64, ordinal: u32, fill: &Fill) -> Result<(), StoreError> {
         self.database
             .prepare_cached(
-                "INSERT OR REPLACE INTO fills (seq, ordinal, recorded_ms, body) VALUES (?1, ?2, ?3, ?4)",
+                "INSERT OR REPLACE INTO fills (seq, ordinal, recorded_ms, body) VALUES (?1, ?2, \
+                    ?3, ?4)",
             )?
-            .execute(params![to_sql(seq)?, ordinal, fill.recorded_at.ms(), serde_json::to_string(fill)?])?;
+            .execute(params![
+                to_sql(seq)?,
+                ordinal,
+                fill.recorded_at.ms(),
+                serde_json::to_string(fill)?
+            ])?;
         Ok(())
     }
 
@@ -514,20 +614,33 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub fn fills_since(&self, since: Time, limit: usize) -> Result<Vec<Fill>, StoreError> {
-        Ok(self.numbered_fills_since(since, limit)?.into_iter().map(|(_, fill)| fill).collect())
+        Ok(self
+            .numbered_fills_since(since, limit)?
+            .into_iter()
+            .map(|(_, fill)| fill)
+            .collect())
     }
 
     /// As [`Store::fills_since`], with the line number of each fill and its index within the line.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn numbered_fills_since(&self, since: Time, limit: usize) -> Result<Vec<NumberedFill>, StoreError> {
+    pub fn numbered_fills_since(
+        &self,
+        since: Time,
+        limit: usize,
+    ) -> Result<Vec<NumberedFill>, StoreError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let mut statement = self.database.prepare_cached(
-            "SELECT seq, ordinal, body FROM fills WHERE recorded_ms >= ?1 ORDER BY recorded_ms, seq, ordinal LIMIT ?2",
+            "SELECT seq, ordinal, body FROM fills WHERE recorded_ms >= ?1 ORDER BY recorded_ms, \
+                seq, ordinal LIMIT ?2",
         )?;
         let rows = statement.query_map(params![since.ms(), limit], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, u32>(1)?, row.get::<_, String>(2)?))
+            Ok((
+                row.get::<_, i64>(0)?,
+                row.get::<_, u32>(1)?,
+                row.get::<_, String>(2)?,
+            ))
         })?;
         rows.map(|row| {
             let (seq, ordinal, body) = row?;
@@ -543,16 +656,24 @@ impl Store {
     pub fn dump(&self) -> Result<Vec<String>, StoreError> {
         let mut rows = Vec::new();
         for sql in [
-            "SELECT 'request ' || source || ' ' || id || ' ' || spool || ' ' || request_hash || ' ' || seq FROM requests ORDER BY source, id, spool",
+            "SELECT 'request ' || source || ' ' || id || ' ' || spool || ' ' || request_hash || ' \
+                ' || seq FROM requests ORDER BY source, id, spool",
             "SELECT 'closed ' || order_id || ' ' || body FROM closed_orders ORDER BY order_id",
-            "SELECT 'fill ' || seq || ' ' || ordinal || ' ' || recorded_ms || ' ' || body FROM fills ORDER BY seq, ordinal",
+            "SELECT 'fill ' || seq || ' ' || ordinal || ' ' || recorded_ms || ' ' || body FROM \
+                fills ORDER BY seq, ordinal",
         ]
         .iter()
         .chain(&cases::DUMP)
         .chain(&lineage::DUMP)
         .chain(&history::DUMP)
-        .chain([&decisions::DUMP, &lines::DUMP, &proposals::DUMP, &reports::DUMP, &responses::DUMP, &sealed::DUMP])
-        {
+        .chain([
+            &decisions::DUMP,
+            &lines::DUMP,
+            &proposals::DUMP,
+            &reports::DUMP,
+            &responses::DUMP,
+            &sealed::DUMP,
+        ]) {
             let mut statement = self.database.prepare(sql)?;
             let found = statement.query_map([], |row| row.get::<_, String>(0))?;
             rows.extend(found.collect::<Result<Vec<String>, _>>()?);

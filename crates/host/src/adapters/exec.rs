@@ -44,7 +44,11 @@ fn input(task: &Task<'_>) -> serde_json::Result<Zeroizing<Vec<u8>>> {
     let service = task.service;
     let credential = task.credential.map(|Credential(secret)| secret.as_str());
     let secret_bytes = credential.map_or(0, str::len).saturating_mul(ESCAPED_BYTES);
-    let bytes = task.payload.len().saturating_add(secret_bytes).saturating_add(REST_BYTES);
+    let bytes = task
+        .payload
+        .len()
+        .saturating_add(secret_bytes)
+        .saturating_add(REST_BYTES);
     let mut input = Zeroizing::new(Vec::with_capacity(bytes));
     let fields = Input {
         id: task.request_id.as_str(),
@@ -66,11 +70,20 @@ impl Adapter for Exec<'_> {
         let spec = self.command;
         let input = match input(task) {
             Ok(input) => input,
-            Err(error) => return Ran::new(Ending::NotRun, format!("its task cannot be written: {error}")),
+            Err(error) => {
+                return Ran::new(
+                    Ending::NotRun,
+                    format!("its task cannot be written: {error}"),
+                );
+            }
         };
         let name = Path::new(&spec.program);
         // A path with a `/` is relative to the home; a bare name is one of the system's programs.
-        let path = if spec.program.contains('/') { task.home.join(name) } else { name.to_owned() };
+        let path = if spec.program.contains('/') {
+            task.home.join(name)
+        } else {
+            name.to_owned()
+        };
         let program = Program {
             program: &path,
             args: &spec.args,
@@ -82,19 +95,40 @@ impl Adapter for Exec<'_> {
         let name = &spec.program;
         let (ending, note) = match run.ended {
             Ended::Exited(0) => (Ending::Answered, format!("`{name}` answered")),
-            Ended::Exited(code) => (Ending::Crashed, format!("`{name}` ended with exit code {code}")),
-            Ended::Killed(signal) => (Ending::Crashed, format!("`{name}` was ended by signal {signal}")),
-            Ended::TimedOut => {
-                (Ending::TimedOut, format!("`{name}` took longer than {} s", spec.time_limit_s))
-            }
-            Ended::Flooded => {
-                (Ending::Flooded, format!("`{name}` wrote more than {} bytes", spec.output_bytes_max))
-            }
-            Ended::Stopped => (Ending::Lost, format!("`{name}` was ended because the gate stops")),
-            Ended::NotStarted(error) => (Ending::NotRun, format!("`{name}` could not be run: {error}")),
-            Ended::Failed(error) => (Ending::Crashed, format!("`{name}` could not be listened to: {error}")),
+            Ended::Exited(code) => (
+                Ending::Crashed,
+                format!("`{name}` ended with exit code {code}"),
+            ),
+            Ended::Killed(signal) => (
+                Ending::Crashed,
+                format!("`{name}` was ended by signal {signal}"),
+            ),
+            Ended::TimedOut => (
+                Ending::TimedOut,
+                format!("`{name}` took longer than {} s", spec.time_limit_s),
+            ),
+            Ended::Flooded => (
+                Ending::Flooded,
+                format!("`{name}` wrote more than {} bytes", spec.output_bytes_max),
+            ),
+            Ended::Stopped => (
+                Ending::Lost,
+                format!("`{name}` was ended because the gate stops"),
+            ),
+            Ended::NotStarted(error) => (
+                Ending::NotRun,
+                format!("`{name}` could not be run: {error}"),
+            ),
+            Ended::Failed(error) => (
+                Ending::Crashed,
+                format!("`{name}` could not be listened to: {error}"),
+            ),
         };
         let output = Some(run.output).filter(|_| ending == Ending::Answered);
-        Ran { output, complaint: run.complaint, ..Ran::new(ending, note) }
+        Ran {
+            output,
+            complaint: run.complaint,
+            ..Ran::new(ending, note)
+        }
     }
 }

@@ -92,16 +92,23 @@ fn of(rule: &AdapterRule) -> Box<dyn Adapter + '_> {
 /// does not contain the task's credential in any form in which programs usually write text.
 fn execute(rule: &AdapterRule, task: &Task<'_>, stop: &AtomicBool) -> Ran {
     let mut ran = of(rule).execute(task, stop);
-    let Some(Credential(secret)) = task.credential else { return ran };
+    let Some(Credential(secret)) = task.credential else {
+        return ran;
+    };
     if secret.len() > CREDENTIAL_BESIDE_COMPLAINT {
         ran.complaint.zeroize();
     }
-    let texts = [ran.note.as_bytes(), &ran.complaint, ran.output.as_deref().unwrap_or_default()];
+    let texts = [
+        ran.note.as_bytes(),
+        &ran.complaint,
+        ran.output.as_deref().unwrap_or_default(),
+    ];
     if texts.iter().any(|text| secrets::holds(text, secret)) {
         ran.note.zeroize();
         ran.complaint.zeroize();
         ran.output.zeroize();
-        let note = "its output or its complaint held the credential of the service: nothing of them is kept, and \
+        let note = "its output or its complaint held the credential of the service: nothing of \
+            them is kept, and \
                     whether it was done is not known";
         return Ran::new(Ending::Withheld, note);
     }

@@ -57,16 +57,29 @@ impl Forms {
             let mut bytes = vec![0; count];
             bytes.extend(secret);
             let (first, end) = ((count * 8).div_ceil(6), bytes.len() * 8 / 6);
-            engine.encode(&bytes).chars().take(end).skip(first).collect()
+            engine
+                .encode(&bytes)
+                .chars()
+                .take(end)
+                .skip(first)
+                .collect()
         };
-        Forms { hex: spoolgate_wire::signing::hex(secret), base64: (0..3).map(behind).collect() }
+        Forms {
+            hex: spoolgate_wire::signing::hex(secret),
+            base64: (0..3).map(behind).collect(),
+        }
     }
 
     fn are_in(&self, text: &[u8]) -> bool {
         // Base64 may be broken into lines, and bytes of hex may be separated.
-        let base64: Vec<u8> =
-            text.iter().filter(|byte| !byte.is_ascii_whitespace()).map(as_standard).collect();
-        let hex = text.iter().filter(|byte| !matches!(byte, b' ' | b':' | b'\t' | b'\r' | b'\n'));
+        let base64: Vec<u8> = text
+            .iter()
+            .filter(|byte| !byte.is_ascii_whitespace())
+            .map(as_standard)
+            .collect();
+        let hex = text
+            .iter()
+            .filter(|byte| !matches!(byte, b' ' | b':' | b'\t' | b'\r' | b'\n'));
         let hex: Vec<u8> = hex.map(u8::to_ascii_lowercase).collect();
         let is_in = |form: &String, text: &[u8]| Finder::new(form).find(text).is_some();
         is_in(&self.hex, &hex) || self.base64.iter().any(|form| is_in(form, &base64))
@@ -126,7 +139,9 @@ fn backslash(text: &[u8]) -> Option<Sequence> {
                 .filter(|rest| rest.starts_with(b"\\u"))
                 .and_then(|rest| digits(rest.get(2..)?, 4))?;
             let letter =
-                char::decode_utf16([u16::try_from(first).ok()?, u16::try_from(second).ok()?]).next()?.ok()?;
+                char::decode_utf16([u16::try_from(first).ok()?, u16::try_from(second).ok()?])
+                    .next()?
+                    .ok()?;
             return Some((letter.encode_utf8(&mut utf8).as_bytes().to_vec(), 11));
         }
         b'n' => b'\n',
@@ -141,7 +156,9 @@ fn backslash(text: &[u8]) -> Option<Sequence> {
 }
 
 fn digits(text: &[u8], count: usize) -> Option<u32> {
-    let digits = text.get(..count).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
+    let digits = text
+        .get(..count)
+        .filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
     u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
@@ -157,7 +174,10 @@ mod tests {
         let json = serde_json::to_string(SECRET).unwrap();
         let twice = serde_json::to_string(&json).unwrap();
         let thrice = serde_json::to_string(&twice).unwrap();
-        let all_escaped: String = SECRET.encode_utf16().map(|unit| format!("\\u{unit:04X}")).collect();
+        let all_escaped: String = SECRET
+            .encode_utf16()
+            .map(|unit| format!("\\u{unit:04X}"))
+            .collect();
         let percent: String = SECRET.bytes().map(|byte| format!("%{byte:02x}")).collect();
         let one_percent = SECRET.replace('s', "%73");
         let hex = spoolgate_wire::signing::hex(SECRET.as_bytes());
@@ -188,11 +208,18 @@ mod tests {
             forms.push(lines.join("\r\n"));
         }
         for form in &forms {
-            for text in [form.clone(), format!("before {form} behind"), format!("\u{1}{form}")] {
+            for text in [
+                form.clone(),
+                format!("before {form} behind"),
+                format!("\u{1}{form}"),
+            ] {
                 assert!(holds(text.as_bytes(), SECRET), "{text}");
             }
             let escaped = serde_json::to_string(form).unwrap();
-            assert!(holds(format!(r#"{{"a":[{{{escaped}:1}}]}}"#).as_bytes(), SECRET), "{escaped}");
+            assert!(
+                holds(format!(r#"{{"a":[{{{escaped}:1}}]}}"#).as_bytes(), SECRET),
+                "{escaped}"
+            );
         }
         assert!(
             holds(b"the token hunter2 stands here", " hunter2\n"),
@@ -218,6 +245,9 @@ mod tests {
         let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
         assert!(!holds(&bytes, SECRET));
         assert!(!holds(b"anything", ""), "no secret is in no text");
-        assert!(holds(b"xpinx", "pin") && !holds(b"70696e cGlu %70in", "pin"), "a short one as it is only");
+        assert!(
+            holds(b"xpinx", "pin") && !holds(b"70696e cGlu %70in", "pin"),
+            "a short one as it is only"
+        );
     }
 }

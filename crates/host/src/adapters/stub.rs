@@ -10,6 +10,9 @@ pub(super) struct Stub;
 
 impl Adapter for Stub {
     fn execute(&self, _: &Task<'_>, _: &AtomicBool) -> Ran {
-        Ran::new(Ending::Stub, "the adapter is a stub: no real one is connected")
+        Ran::new(
+            Ending::Stub,
+            "the adapter is a stub: no real one is connected",
+        )
     }
 }

@@ -44,7 +44,10 @@ impl Drop for Place {
 
 /// Creates a listening socket at this path.
 pub(super) fn take(path: &Path) -> Result<(OwnedFd, Place), SocketError> {
-    let io = |source: io::Error| SocketError::Io { path: path.to_owned(), source };
+    let io = |source: io::Error| SocketError::Io {
+        path: path.to_owned(),
+        source,
+    };
     for _ in 0..TRIES {
         // Check first: if the path is in use, nothing is created.
         clear(path)?;
@@ -64,7 +67,15 @@ pub(super) fn take(path: &Path) -> Result<(OwnedFd, Place), SocketError> {
             done => done.map_err(|error| io(error.into()))?,
         }
         match publish(&listener, &hidden, path) {
-            Ok(Some(id)) => return Ok((listener, Place { path: path.to_owned(), id })),
+            Ok(Some(id)) => {
+                return Ok((
+                    listener,
+                    Place {
+                        path: path.to_owned(),
+                        id,
+                    },
+                ));
+            }
             Ok(None) => {}
             Err(error) => {
                 let _ = std::fs::remove_file(&hidden);
@@ -73,7 +84,9 @@ pub(super) fn take(path: &Path) -> Result<(OwnedFd, Place), SocketError> {
         }
         std::fs::remove_file(&hidden).map_err(io)?;
     }
-    Err(io(io::Error::other("others keep putting something there; look who uses this path")))
+    Err(io(io::Error::other(
+        "others keep putting something there; look who uses this path",
+    )))
 }
 
 /// Starts listening and gives the socket its name. `None` if something appeared at that path
@@ -92,15 +105,22 @@ fn publish(listener: &OwnedFd, hidden: &Path, path: &Path) -> io::Result<Option<
 
 /// Makes sure that nothing is at the path: removes a stale socket, and refuses anything else.
 fn clear(path: &Path) -> Result<(), SocketError> {
-    let io = |source: io::Error| SocketError::Io { path: path.to_owned(), source };
+    let io = |source: io::Error| SocketError::Io {
+        path: path.to_owned(),
+        source,
+    };
     let there = match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         there => there.map_err(io)?,
     };
     if !there.file_type().is_socket() {
-        return Err(SocketError::NotASocket { path: path.to_owned() });
+        return Err(SocketError::NotASocket {
+            path: path.to_owned(),
+        });
     }
-    let Ok(address) = SocketAddrUnix::new(path) else { return check_length(path, path) };
+    let Ok(address) = SocketAddrUnix::new(path) else {
+        return check_length(path, path);
+    };
     let caller = rustix::net::socket_with(
         AddressFamily::UNIX,
         SocketType::STREAM,
@@ -111,8 +131,11 @@ fn clear(path: &Path) -> Result<(), SocketError> {
     match rustix::net::connect(&caller, &address) {
         // AGAIN: a process listens and is busy. ACCESS: the socket of another user, about which we
         // cannot know more.
-        Ok(()) | Err(Errno::AGAIN | Errno::INPROGRESS | Errno::ACCESS | Errno::PERM | Errno::PROTOTYPE) => {
-            Err(SocketError::InUse { path: path.to_owned() })
+        Ok(())
+        | Err(Errno::AGAIN | Errno::INPROGRESS | Errno::ACCESS | Errno::PERM | Errno::PROTOTYPE) => {
+            Err(SocketError::InUse {
+                path: path.to_owned(),
+            })
         }
         Err(Errno::CONNREFUSED) => remove(path, id(&there)).map_err(io),
         Err(Errno::NOENT) => Ok(()),
@@ -142,7 +165,13 @@ fn remove(path: &Path, wanted: Id) -> io::Result<()> {
         if id(&std::fs::symlink_metadata(&aside)?) == wanted {
             return std::fs::remove_file(&aside);
         }
-        return Ok(renameat_with(CWD, &aside, CWD, path, RenameFlags::NOREPLACE)?);
+        return Ok(renameat_with(
+            CWD,
+            &aside,
+            CWD,
+            path,
+            RenameFlags::NOREPLACE,
+        )?);
     }
     Err(io::Error::from(io::ErrorKind::AlreadyExists))
 }
@@ -155,7 +184,10 @@ fn id(of: &std::fs::Metadata) -> Id {
 fn hidden(path: &Path) -> io::Result<PathBuf> {
     static MADE: AtomicU32 = AtomicU32::new(0);
     if path.file_name().is_none() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no file name; name the socket itself"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "no file name; name the socket itself",
+        ));
     }
     let number = MADE.fetch_add(1, Ordering::Relaxed);
     let name = format!(".s{:x}.{number:x}", std::process::id());
@@ -167,7 +199,11 @@ fn check_length(path: &Path, hidden: &Path) -> Result<(), SocketError> {
     let more = bytes(hidden).saturating_sub(bytes(path));
     let bytes_max = ADDRESS_BYTES_MAX.saturating_sub(more);
     if bytes(path) > bytes_max {
-        return Err(SocketError::PathTooLong { path: path.to_owned(), bytes: bytes(path), bytes_max });
+        return Err(SocketError::PathTooLong {
+            path: path.to_owned(),
+            bytes: bytes(path),
+            bytes_max,
+        });
     }
     Ok(())
 }

@@ -55,7 +55,15 @@ struct Turn<'a> {
 /// Runs until the gate stops.
 pub(super) fn run(listener: &OwnedFd, desk: &Desk, limits: &Limits, wake: &dyn Fn()) {
     let buffer = vec![0; READ_BYTES];
-    let mut turn = Turn { desk, limits, wake, client: None, clients: 0, accept_after: None, buffer };
+    let mut turn = Turn {
+        desk,
+        limits,
+        wake,
+        client: None,
+        clients: 0,
+        accept_after: None,
+        buffer,
+    };
     loop {
         if desk.shared().stop {
             break turn.flush();
@@ -84,7 +92,12 @@ impl Turn<'_> {
         let listens = listener.filter(|_| self.accept_after.is_none());
         fds.extend(listens.map(|listener| PollFd::new(listener, PollFlags::IN)));
         if let Some(client) = &self.client {
-            let has_unsent = self.desk.shared().line.as_ref().is_some_and(|line| !line.unsent.is_empty());
+            let has_unsent = self
+                .desk
+                .shared()
+                .line
+                .as_ref()
+                .is_some_and(|line| !line.unsent.is_empty());
             let mut wanted = PollFlags::empty();
             wanted.set(PollFlags::OUT, has_unsent);
             wanted.set(PollFlags::IN, client.reads());
@@ -94,7 +107,10 @@ impl Turn<'_> {
                 fds.push(PollFd::new(&client.fd, wanted));
             }
         }
-        let timeout = Timespec::try_from(wait).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
+        let timeout = Timespec::try_from(wait).unwrap_or(Timespec {
+            tv_sec: 1,
+            tv_nsec: 0,
+        });
         if let Err(error) = poll(&mut fds, Some(&timeout))
             && error != Errno::INTR
         {
@@ -102,7 +118,10 @@ impl Turn<'_> {
             std::thread::sleep(ACCEPT_PAUSE);
         }
         let _ = rustix::io::read(&self.desk.bell, &mut [0_u8; 8]);
-        listens.is_some() && fds.get(1).is_some_and(|listener| !listener.revents().is_empty())
+        listens.is_some()
+            && fds
+                .get(1)
+                .is_some_and(|listener| !listener.revents().is_empty())
     }
 
     /// Reads from the client, writes to it, and disconnects it if necessary. Returns the time until
@@ -282,7 +301,10 @@ impl Client {
             (Err(_), _) => self.faulty = true,
             (Ok(_), None) => {}
         }
-        let arrived = Arrived { client: self.number, content };
+        let arrived = Arrived {
+            client: self.number,
+            content,
+        };
         shared.waiting_bytes = shared.waiting_bytes.saturating_add(size(&arrived));
         shared.waiting.push_back(arrived);
     }
@@ -291,7 +313,9 @@ impl Client {
     fn deadline(&mut self, line: &Line, limits: &Limits, now: Instant) -> Option<Instant> {
         let is_settled = line.fault_taken && line.answered >= line.owed && line.unsent.is_empty();
         self.settled_since = is_settled.then(|| self.settled_since.unwrap_or(now));
-        let answered = self.settled_since.and_then(|since| since.checked_add(FAULT_ANSWER));
+        let answered = self
+            .settled_since
+            .and_then(|since| since.checked_add(FAULT_ANSWER));
         let written = after(line.head_since, limits.write_ms_max);
         [answered, written].into_iter().flatten().min()
     }
@@ -311,11 +335,20 @@ impl Client {
         if self.reads() || (self.paused && !self.faulty) {
             return false;
         }
-        let mut fds = [PollFd::from_borrowed_fd(self.fd.as_fd(), PollFlags::empty())];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut fds = [PollFd::from_borrowed_fd(
+            self.fd.as_fd(),
+            PollFlags::empty(),
+        )];
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
         let told = poll(&mut fds, Some(&now));
         let [fd] = fds;
-        told.is_ok() && fd.revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
+        told.is_ok()
+            && fd
+                .revents()
+                .intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
     }
 }
 

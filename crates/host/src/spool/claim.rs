@@ -82,12 +82,20 @@ pub(super) fn read(
     known: Option<Stat>,
 ) -> io::Result<(Read, Option<ReadFile>)> {
     let refuse = |code, what: String| Ok((Read::Refused(Refusal::new(code, what)), None));
-    let not_a_file = |kind: &str| refuse(Code::NotAFile, format!("`{shown}` is {kind}, not a regular file"));
+    let not_a_file = |kind: &str| {
+        refuse(
+            Code::NotAFile,
+            format!("`{shown}` is {kind}, not a regular file"),
+        )
+    };
     let stat = match known.map_or_else(|| disk.stat(path), |known| Ok(Some(known))) {
         Ok(Some(stat)) => stat,
         Ok(None) => return Ok((Read::Gone, None)),
         Err(error) if is_senders_doing(&error) => {
-            return refuse(Code::Unreadable, format!("`{shown}` may not be looked at by the gate"));
+            return refuse(
+                Code::Unreadable,
+                format!("`{shown}` may not be looked at by the gate"),
+            );
         }
         Err(error) => return Err(error),
     };
@@ -102,7 +110,10 @@ pub(super) fn read(
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Read::Gone, None)),
         // Its writer holds a lease on it, which a non-blocking open does not break.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            return refuse(Code::Unreadable, format!("file `{shown}` is leased by another process"));
+            return refuse(
+                Code::Unreadable,
+                format!("file `{shown}` is leased by another process"),
+            );
         }
         // The file was replaced by a link or a device between the two calls.
         Err(error) if error.raw_os_error() == Some(ELOOP) || error.raw_os_error() == Some(6) => {
@@ -110,7 +121,10 @@ pub(super) fn read(
         }
         // The gate has no permission to read it, or its folder was replaced by something else.
         Err(error) if is_senders_doing(&error) => {
-            return refuse(Code::Unreadable, format!("file `{shown}` may not be read by the gate"));
+            return refuse(
+                Code::Unreadable,
+                format!("file `{shown}` may not be read by the gate"),
+            );
         }
         Err(error) => return Err(error),
     };
@@ -121,18 +135,30 @@ pub(super) fn read(
         let what = format!("file `{shown}` is larger than {limit} bytes");
         return Ok((
             Read::Refused(Refusal::new(Code::TooLarge, what)),
-            Some(ReadFile { bytes: Vec::new(), ..file }),
+            Some(ReadFile {
+                bytes: Vec::new(),
+                ..file
+            }),
         ));
     }
     if file.stat.links != 1 {
         let what = format!("file `{shown}` has {} hard links", file.stat.links);
         return Ok((
             Read::Refused(Refusal::new(Code::LinkedFile, what)),
-            Some(ReadFile { bytes: Vec::new(), ..file }),
+            Some(ReadFile {
+                bytes: Vec::new(),
+                ..file
+            }),
         ));
     }
     let stat = file.stat;
-    Ok((Read::Bytes(file.bytes), Some(ReadFile { stat, bytes: Vec::new() })))
+    Ok((
+        Read::Bytes(file.bytes),
+        Some(ReadFile {
+            stat,
+            bytes: Vec::new(),
+        }),
+    ))
 }
 
 /// Whether a sender can cause this error with its own permissions, mounts or links: then it must
@@ -160,14 +186,22 @@ pub fn look(disk: &dyn Disk, from: &From<'_>, name: &OsStr, patience: bool) -> i
             return Ok(Looked::Unfinished);
         }
         let what = format!("`{}` is not a file name for requests", file.shown);
-        return take(disk, from, &path, &file, Err(Refusal::new(Code::BadFileName, what)));
+        return take(
+            disk,
+            from,
+            &path,
+            &file,
+            Err(Refusal::new(Code::BadFileName, what)),
+        );
     }
     let (content, opened) = read(disk, &path, &file.shown, REQUEST_BYTES_MAX, from.stat)?;
     let content = match content {
         Read::Gone => return Ok(Looked::Skipped),
         // The sender may not be done yet: one that links and unlinks instead of renaming, holds a
         // lease, or has not given the gate permission.
-        Read::Refused(refusal) if patience && matches!(refusal.code, Code::LinkedFile | Code::Unreadable) => {
+        Read::Refused(refusal)
+            if patience && matches!(refusal.code, Code::LinkedFile | Code::Unreadable) =>
+        {
             return Ok(Looked::Unfinished);
         }
         Read::Refused(refusal) => return take(disk, from, &path, &file, Err(refusal)),
@@ -199,10 +233,16 @@ fn is_there(disk: &dyn Disk, path: &Path) -> bool {
 
 /// Whether a directory is at the path, as far as the gate can see.
 pub(super) fn is_directory(disk: &dyn Disk, path: &Path) -> bool {
-    disk.stat(path).is_ok_and(|stat| stat.is_some_and(|stat| stat.kind == Kind::Directory))
+    disk.stat(path)
+        .is_ok_and(|stat| stat.is_some_and(|stat| stat.kind == Kind::Directory))
 }
 
-fn take_and_read(disk: &dyn Disk, from: &From<'_>, path: &Path, file: &FileName) -> io::Result<Looked> {
+fn take_and_read(
+    disk: &dyn Disk,
+    from: &From<'_>,
+    path: &Path,
+    file: &FileName,
+) -> io::Result<Looked> {
     match take(disk, from, path, file, Ok(Vec::new()))? {
         Looked::Claimed(claimed) => reread(disk, claimed.claim, file.shown.clone()),
         other => Ok(other),
@@ -214,7 +254,15 @@ fn take_and_read(disk: &dyn Disk, from: &From<'_>, path: &Path, file: &FileName)
 /// # Errors
 /// Returns the disk's error.
 pub fn reread(disk: &dyn Disk, claim: ClaimName, shown: String) -> io::Result<Looked> {
-    let content = match read(disk, &path_of_claim(&claim), &shown, REQUEST_BYTES_MAX, None)?.0 {
+    let content = match read(
+        disk,
+        &path_of_claim(&claim),
+        &shown,
+        REQUEST_BYTES_MAX,
+        None,
+    )?
+    .0
+    {
         Read::Gone => return Ok(Looked::Skipped),
         Read::Refused(refusal) => Err(refusal),
         Read::Bytes(bytes) => Ok(bytes),
@@ -224,8 +272,17 @@ pub fn reread(disk: &dyn Disk, claim: ClaimName, shown: String) -> io::Result<Lo
 
 fn claimed(claim: ClaimName, shown: String, content: Result<Vec<u8>, Refusal>) -> Looked {
     let weight = content.as_ref().map_or(0, Vec::len);
-    let delivery = Delivery { origin: claim.origin.clone(), file: claim.file.clone(), shown, content };
-    Looked::Claimed(Box::new(Claimed { claim, delivery, weight }))
+    let delivery = Delivery {
+        origin: claim.origin.clone(),
+        file: claim.file.clone(),
+        shown,
+        content,
+    };
+    Looked::Claimed(Box::new(Claimed {
+        claim,
+        delivery,
+        weight,
+    }))
 }
 
 /// Renames a file into `spool/work`.
@@ -236,8 +293,12 @@ pub(super) fn take(
     file: &FileName,
     content: Result<Vec<u8>, Refusal>,
 ) -> io::Result<Looked> {
-    let claim =
-        ClaimName { attempt: 1, batch: from.batch, origin: from.origin.clone(), file: file.known_as.clone() };
+    let claim = ClaimName {
+        attempt: 1,
+        batch: from.batch,
+        origin: from.origin.clone(),
+        file: file.known_as.clone(),
+    };
     let rename = || disk.rename_new(path, &path_of_claim(&claim));
     let renamed = match rename() {
         // The file exists, so the target folder is missing.
@@ -249,7 +310,12 @@ pub(super) fn take(
     };
     match renamed {
         Ok(()) => Ok(claimed(claim, file.shown.clone(), content)),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) => {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists
+            ) =>
+        {
             Ok(Looked::Skipped)
         }
         // Somebody else's directory without write permission, a mount, or a file in a sticky
@@ -287,20 +353,37 @@ pub fn left_behind(disk: &dyn Disk) -> io::Result<Vec<ClaimName>> {
 pub fn begin_again(disk: &dyn Disk, claim: ClaimName, batch: u64) -> io::Result<Looked> {
     let shown = claim.file.clone();
     let batch = if claim.is_aside() { batch } else { claim.batch };
-    let next = ClaimName { attempt: claim.attempt.saturating_add(1), batch, ..claim.clone() };
+    let next = ClaimName {
+        attempt: claim.attempt.saturating_add(1),
+        batch,
+        ..claim.clone()
+    };
     match disk.rename_new(&path_of_claim(&claim), &path_of_claim(&next)) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Looked::Skipped),
         Err(error) => return Err(error),
     }
     if next.file.starts_with('=') {
-        let what = format!("a file name with hash `{}` is not one for requests", next.file);
-        return Ok(claimed(next, shown, Err(Refusal::new(Code::BadFileName, what))));
+        let what = format!(
+            "a file name with hash `{}` is not one for requests",
+            next.file
+        );
+        return Ok(claimed(
+            next,
+            shown,
+            Err(Refusal::new(Code::BadFileName, what)),
+        ));
     }
     if next.attempt >= ATTEMPTS_MAX {
-        let what =
-            format!("file `{shown}`: the gate ended {} times while it was deciding this", next.attempt - 1);
-        return Ok(claimed(next, shown, Err(Refusal::new(Code::Internal, what))));
+        let what = format!(
+            "file `{shown}`: the gate ended {} times while it was deciding this",
+            next.attempt - 1
+        );
+        return Ok(claimed(
+            next,
+            shown,
+            Err(Refusal::new(Code::Internal, what)),
+        ));
     }
     reread(disk, next, shown)
 }
@@ -328,10 +411,18 @@ pub fn set_aside(disk: &dyn Disk, claim: ClaimName) -> io::Result<ClaimName> {
 /// # Errors
 /// Returns the disk's error.
 pub fn take_up(disk: &dyn Disk, claim: ClaimName, batch: u64) -> io::Result<ClaimName> {
-    let next = ClaimName { batch, ..claim.clone() };
+    let next = ClaimName {
+        batch,
+        ..claim.clone()
+    };
     match disk.rename_new(&path_of_claim(&claim), &path_of_claim(&next)) {
         Ok(()) => Ok(next),
-        Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound
+            ) =>
+        {
             Ok(claim)
         }
         Err(error) => Err(error),

@@ -38,19 +38,34 @@ impl FileName {
         let bytes = name.as_bytes();
         let good = name.to_str().filter(|text| {
             text.len() <= NAME_BYTES_MAX
-                && text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric())
+                && text
+                    .bytes()
+                    .next()
+                    .is_some_and(|b| b.is_ascii_alphanumeric())
                 && text
                     .strip_suffix(".json")
                     .is_some_and(|stem| !stem.is_empty() && stem.bytes().all(id_byte))
         });
         match good {
-            Some(text) => FileName { known_as: text.to_owned(), shown: text.to_owned(), is_good: true },
+            Some(text) => FileName {
+                known_as: text.to_owned(),
+                shown: text.to_owned(),
+                is_good: true,
+            },
             None => {
                 let digest = sha256_hex(bytes);
                 let known_as = format!("={}", digest.get(..16).unwrap_or(&digest));
-                let shown =
-                    String::from_utf8_lossy(bytes).escape_debug().to_string().chars().take(120).collect();
-                FileName { known_as, shown, is_good: false }
+                let shown = String::from_utf8_lossy(bytes)
+                    .escape_debug()
+                    .to_string()
+                    .chars()
+                    .take(120)
+                    .collect();
+                FileName {
+                    known_as,
+                    shown,
+                    is_good: false,
+                }
             }
         }
     }
@@ -75,7 +90,10 @@ pub struct ClaimName {
 impl ClaimName {
     /// The name of the claim while it waits; `number` distinguishes claims with the same name.
     pub fn aside(&self, number: u64) -> ClaimName {
-        ClaimName { batch: SET_ASIDE_FROM.saturating_add(number), ..self.clone() }
+        ClaimName {
+            batch: SET_ASIDE_FROM.saturating_add(number),
+            ..self.clone()
+        }
     }
 
     /// Whether the claim is waiting.
@@ -85,7 +103,13 @@ impl ClaimName {
 
     /// Renders the claim as a file name.
     pub fn to_name(&self) -> String {
-        format!("{}~{}~{}~{}", self.attempt, self.batch, self.origin.label(), self.file)
+        format!(
+            "{}~{}~{}~{}",
+            self.attempt,
+            self.batch,
+            self.origin.label(),
+            self.file
+        )
     }
 
     /// Reads a file name in `spool/work`.
@@ -95,7 +119,12 @@ impl ClaimName {
         let batch = parts.next()?.parse().ok()?;
         let origin = Origin::from_label(parts.next()?)?;
         let file = parts.next()?.to_owned();
-        let claim = ClaimName { attempt, batch, origin, file };
+        let claim = ClaimName {
+            attempt,
+            batch,
+            origin,
+            file,
+        };
         (OsString::from(claim.to_name()) == name).then_some(claim)
     }
 }
@@ -126,13 +155,25 @@ mod tests {
         }
         assert!(!FileName::of(OsStr::new(&format!("a{long}"))).is_good);
         let bad = FileName::of(OsStr::from_bytes(b"\xff\n.json"));
-        assert!(!bad.is_good && bad.known_as.len() == 17 && !bad.shown.contains('\n'), "{bad:?}");
+        assert!(
+            !bad.is_good && bad.known_as.len() == 17 && !bad.shown.contains('\n'),
+            "{bad:?}"
+        );
     }
 
     #[test]
     fn claims_read_back() {
-        for origin in [Origin::Flat, Origin::Local, Origin::from_label("agent-bot").unwrap()] {
-            let claim = ClaimName { attempt: 2, batch: 7, origin, file: "r1.json".to_owned() };
+        for origin in [
+            Origin::Flat,
+            Origin::Local,
+            Origin::from_label("agent-bot").unwrap(),
+        ] {
+            let claim = ClaimName {
+                attempt: 2,
+                batch: 7,
+                origin,
+                file: "r1.json".to_owned(),
+            };
             assert_eq!(ClaimName::parse(OsStr::new(&claim.to_name())), Some(claim));
         }
         for name in [
@@ -149,9 +190,12 @@ mod tests {
 
     #[test]
     fn unfinished_files_are_left_alone() {
-        for (name, ignored) in
-            [(".r1.json", true), ("r1.json.tmp", true), ("r1.tmp.json", false), ("r1.json", false)]
-        {
+        for (name, ignored) in [
+            (".r1.json", true),
+            ("r1.json.tmp", true),
+            ("r1.tmp.json", false),
+            ("r1.json", false),
+        ] {
             assert_eq!(is_ignored(OsStr::new(name)), ignored, "{name}");
         }
     }

@@ -43,7 +43,8 @@ pub enum Peeked {
 /// Whether a file could pass, judged without opening it.
 pub fn may_pass(name: &OsStr, stat: Option<Stat>) -> bool {
     let small = |stat: Stat| {
-        stat.kind == Kind::File && usize::try_from(stat.size).is_ok_and(|size| size <= PEEK_BYTES_MAX)
+        stat.kind == Kind::File
+            && usize::try_from(stat.size).is_ok_and(|size| size <= PEEK_BYTES_MAX)
     };
     FileName::of(name).is_good && stat.is_some_and(small)
 }
@@ -52,7 +53,12 @@ pub fn may_pass(name: &OsStr, stat: Option<Stat>) -> bool {
 ///
 /// # Errors
 /// As [`claim::look`].
-pub fn peek(disk: &dyn Disk, from: &From<'_>, name: &OsStr, judge: &dyn Judge) -> io::Result<Peeked> {
+pub fn peek(
+    disk: &dyn Disk,
+    from: &From<'_>,
+    name: &OsStr,
+    judge: &dyn Judge,
+) -> io::Result<Peeked> {
     let file = FileName::of(name);
     let path = from.dir.join(name);
     let (read, opened) = claim::read(disk, &path, &file.shown, PEEK_BYTES_MAX, from.stat)?;
@@ -84,8 +90,10 @@ pub fn peek(disk: &dyn Disk, from: &From<'_>, name: &OsStr, judge: &dyn Judge) -
         // The name is taken again, or the folder is gone. The gate now has the file and decides it
         // like any other claim.
         Err(error)
-            if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound)
-                || claim::is_senders_doing(&error) =>
+            if matches!(
+                error.kind(),
+                io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound
+            ) || claim::is_senders_doing(&error) =>
         {
             match claim::reread(disk, claimed.claim, file.shown)? {
                 Looked::Claimed(claimed) => Ok(Peeked::Claimed(claimed)),
@@ -106,7 +114,10 @@ pub struct Room {
 
 impl Default for Room {
     fn default() -> Room {
-        Room { files: 65_536, waiting: 16_384 }
+        Room {
+            files: 65_536,
+            waiting: 16_384,
+        }
     }
 }
 
@@ -130,7 +141,9 @@ impl Version {
         }
         let digest: [u8; 32] = hash.finalize().into();
         let mut half = [0; 16];
-        half.iter_mut().zip(digest).for_each(|(to, from)| *to = from);
+        half.iter_mut()
+            .zip(digest)
+            .for_each(|(to, from)| *to = from);
         Version(half)
     }
 }
@@ -154,10 +167,15 @@ pub struct Remembered {
 impl Remembered {
     /// Whether this version was left recently and would be left again.
     pub fn stays(&mut self, version: &Version, monotonic_ms: u64, judge: &dyn Judge) -> bool {
-        let Some(left) = self.files.get_mut(version) else { return false };
+        let Some(left) = self.files.get_mut(version) else {
+            return false;
+        };
         left.met = true;
         monotonic_ms.saturating_sub(left.at_ms) < REMEMBERED_MS
-            && !left.waiting.as_ref().is_some_and(|waiting| judge.passes_now(waiting))
+            && !left
+                .waiting
+                .as_ref()
+                .is_some_and(|waiting| judge.passes_now(waiting))
     }
 
     /// Since when this version has been waiting, as far as is known.
@@ -166,7 +184,13 @@ impl Remembered {
     }
 
     /// Remembers a version that was left, if there is room.
-    pub fn insert(&mut self, version: Version, at_ms: u64, waiting: Option<Box<Waiting>>, room: &mut Room) {
+    pub fn insert(
+        &mut self,
+        version: Version,
+        at_ms: u64,
+        waiting: Option<Box<Waiting>>,
+        room: &mut Room,
+    ) {
         let since_ms = self.since_ms(&version).unwrap_or(at_ms);
         self.forget(&version, room);
         if room.files == 0 || (waiting.is_some() && room.waiting == 0) {
@@ -174,7 +198,15 @@ impl Remembered {
         }
         room.files -= 1;
         room.waiting -= usize::from(waiting.is_some());
-        self.files.insert(version, Left { since_ms, at_ms, met: true, waiting });
+        self.files.insert(
+            version,
+            Left {
+                since_ms,
+                at_ms,
+                met: true,
+                waiting,
+            },
+        );
     }
 
     /// Forgets a version.

@@ -41,7 +41,10 @@ const ASIDE_NAMES: u32 = 64;
 /// # Errors
 /// Returns the disk's error, unless it counts as [`Published::Blocked`].
 pub fn publish(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<Published> {
-    let is_agents = path.parent().and_then(Path::parent).is_some_and(|above| above.ends_with("out"));
+    let is_agents = path
+        .parent()
+        .and_then(Path::parent)
+        .is_some_and(|above| above.ends_with("out"));
     let mut moved = None;
     let mut tries = 0;
     loop {
@@ -70,13 +73,22 @@ pub fn publish(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<Publish
 }
 
 fn is_obstacle(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists)
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists
+    )
 }
 
 fn make_folder(disk: &dyn Disk, path: &Path) -> io::Result<()> {
-    let Some(dir) = path.parent() else { return Ok(()) };
+    let Some(dir) = path.parent() else {
+        return Ok(());
+    };
     // Only the gate's own user may read answers to commands.
-    let mode = if dir.ends_with("local/out") { Mode::Private } else { Mode::Shared };
+    let mode = if dir.ends_with("local/out") {
+        Mode::Private
+    } else {
+        Mode::Shared
+    };
     disk.create_dir(dir, mode)
 }
 
@@ -85,8 +97,16 @@ fn make_folder(disk: &dyn Disk, path: &Path) -> io::Result<()> {
 fn move_aside(disk: &dyn Disk, path: &Path) -> io::Result<Option<PathBuf>> {
     let mut moved = None;
     let places = [Some(path.to_owned()), disk::temporary(path)];
-    for place in places.into_iter().flatten().filter(|place| is_directory(disk, place)) {
-        let name = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    for place in places
+        .into_iter()
+        .flatten()
+        .filter(|place| is_directory(disk, place))
+    {
+        let name = place
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let aside = (0..ASIDE_NAMES).find_map(|n| {
             let aside = place.with_file_name(format!(".aside-{n}-{name}"));
             match disk.rename_new(&place, &aside) {
@@ -112,8 +132,10 @@ pub fn stands(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<bool> {
         // A link, a leased file, or a path through something that is not a folder: in any case not
         // the answer.
         Err(error)
-            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::WouldBlock)
-                || error.raw_os_error() == Some(ENXIO)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::WouldBlock
+            ) || error.raw_os_error() == Some(ENXIO)
                 || is_senders_doing(&error) =>
         {
             Ok(false)
@@ -131,11 +153,15 @@ pub fn publish_again(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<P
     if !stands(disk, path, bytes)? {
         return publish(disk, path, bytes);
     }
-    let Some(temporary) = disk::temporary(path) else { return Ok(Published::Done) };
+    let Some(temporary) = disk::temporary(path) else {
+        return Ok(Published::Done);
+    };
     match disk.remove(&temporary) {
         Err(error)
-            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::IsADirectory)
-                || is_senders_doing(&error) => {}
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::IsADirectory
+            ) || is_senders_doing(&error) => {}
         other => other?,
     }
     Ok(Published::Done)

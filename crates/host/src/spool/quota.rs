@@ -22,7 +22,12 @@ pub struct Bucket {
 impl Bucket {
     /// A full bucket.
     pub fn full(quota: Quota) -> Bucket {
-        let mut bucket = Bucket { quota, requests: 0, bytes: 0, at_ms: None };
+        let mut bucket = Bucket {
+            quota,
+            requests: 0,
+            bytes: 0,
+            at_ms: None,
+        };
         (bucket.requests, bucket.bytes) = bucket.capacity();
         bucket
     }
@@ -51,7 +56,10 @@ impl Bucket {
 
     /// Adds what accrued since the last call. `monotonic_ms` never goes back.
     pub fn fill(&mut self, monotonic_ms: u64) {
-        let past = self.at_ms.replace(monotonic_ms).map_or(0, |at| monotonic_ms.saturating_sub(at));
+        let past = self
+            .at_ms
+            .replace(monotonic_ms)
+            .map_or(0, |at| monotonic_ms.saturating_sub(at));
         let past = i128::from(past);
         let (requests, bytes) = self.capacity();
         // A minute's worth is both the capacity and the inflow per minute.
@@ -96,24 +104,41 @@ mod tests {
     fn bucket(requests: u32, bytes: u64) -> Bucket {
         let requests_per_minute = requests.try_into().unwrap();
         let bytes_per_minute = bytes.try_into().unwrap();
-        let mut bucket = Bucket::full(Quota { requests_per_minute, bytes_per_minute });
+        let mut bucket = Bucket::full(Quota {
+            requests_per_minute,
+            bytes_per_minute,
+        });
         bucket.fill(0);
         bucket
     }
 
     /// Returns how many files of this size pass at once.
     fn passing(bucket: &mut Bucket, bytes: u64, tries: usize) -> usize {
-        (0..tries).take_while(|_| bucket.affords(bytes).then(|| bucket.pay(bytes)).is_some()).count()
+        (0..tries)
+            .take_while(|_| bucket.affords(bytes).then(|| bucket.pay(bytes)).is_some())
+            .count()
     }
 
     #[test]
     fn a_minutes_worth_passes_and_not_one_more() {
         for tries in [9, 10, 11] {
-            assert_eq!(passing(&mut bucket(10, 1_000_000), 1, tries), tries.min(10), "requests, {tries}");
-            assert_eq!(passing(&mut bucket(1000, 1000), 100, tries), tries.min(10), "bytes, {tries}");
+            assert_eq!(
+                passing(&mut bucket(10, 1_000_000), 1, tries),
+                tries.min(10),
+                "requests, {tries}"
+            );
+            assert_eq!(
+                passing(&mut bucket(1000, 1000), 100, tries),
+                tries.min(10),
+                "bytes, {tries}"
+            );
         }
         for (size, passes) in [(999, true), (1000, true), (1001, true)] {
-            assert_eq!(bucket(10, 1000).affords(size), passes, "{size}: a full bucket takes any file");
+            assert_eq!(
+                bucket(10, 1000).affords(size),
+                passes,
+                "{size}: a full bucket takes any file"
+            );
         }
         let mut used = bucket(10, 1000);
         used.pay(1);
@@ -126,12 +151,23 @@ mod tests {
     fn it_fills_evenly_and_to_the_millisecond() {
         let mut bucket = bucket(10, 1_000_000);
         assert_eq!(passing(&mut bucket, 1, 20), 10);
-        for (at_ms, more) in [(5_999, 0), (6_000, 1), (11_999, 0), (12_001, 1), (17_999, 0), (18_000, 1)] {
+        for (at_ms, more) in [
+            (5_999, 0),
+            (6_000, 1),
+            (11_999, 0),
+            (12_001, 1),
+            (17_999, 0),
+            (18_000, 1),
+        ] {
             bucket.fill(at_ms);
             assert_eq!(passing(&mut bucket, 1, 20), more, "at {at_ms} ms");
         }
         bucket.fill(10_000_000);
-        assert_eq!(passing(&mut bucket, 1, 20), 10, "never more than a minute's worth");
+        assert_eq!(
+            passing(&mut bucket, 1, 20),
+            10,
+            "never more than a minute's worth"
+        );
     }
 
     #[test]
@@ -140,7 +176,11 @@ mod tests {
         bucket.pay(10_000);
         for (minutes, passes) in [(9, false), (10, true)] {
             bucket.fill(minutes * 60_000);
-            assert_eq!(bucket.affords(1000), minutes == 10, "{passes}: after {minutes} minutes");
+            assert_eq!(
+                bucket.affords(1000),
+                minutes == 10,
+                "{passes}: after {minutes} minutes"
+            );
         }
     }
 

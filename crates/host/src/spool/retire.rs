@@ -46,10 +46,15 @@ pub struct Done<'a> {
 /// # Errors
 /// Returns the disk's error. A claim that is already gone is not an error.
 pub fn retire(disk: &dyn Disk, done: &[Done<'_>]) -> io::Result<()> {
-    let to_copy = || done.iter().filter_map(|done| done.keep).filter(|keep| keep.sha256.is_some());
+    let to_copy = || {
+        done.iter()
+            .filter_map(|done| done.keep)
+            .filter(|keep| keep.sha256.is_some())
+    };
     // A copy that was found after a crash may be in the page cache only, so it cannot be synced
     // alone.
-    let one_by_one = to_copy().count() <= SYNCED_ALONE_MAX && to_copy().all(|keep| keep.bytes.is_some());
+    let one_by_one =
+        to_copy().count() <= SYNCED_ALONE_MAX && to_copy().all(|keep| keep.bytes.is_some());
     let mut to_move = Vec::new();
     let mut to_remove = Vec::new();
     let mut is_copied = false;
@@ -62,7 +67,9 @@ pub fn retire(disk: &dyn Disk, done: &[Done<'_>]) -> io::Result<()> {
             continue;
         }
         match keep {
-            Some(keep) if !stands_copied(disk, claim, keep, one_by_one)? => to_move.push((claim, keep.place)),
+            Some(keep) if !stands_copied(disk, claim, keep, one_by_one)? => {
+                to_move.push((claim, keep.place))
+            }
             Some(_) => {
                 is_copied = true;
                 to_remove.push(claim);
@@ -81,7 +88,9 @@ pub fn retire(disk: &dyn Disk, done: &[Done<'_>]) -> io::Result<()> {
             other => other?,
         }
     }
-    to_move.into_iter().try_for_each(|(claim, place)| move_away(disk, claim, place))
+    to_move
+        .into_iter()
+        .try_for_each(|(claim, place)| move_away(disk, claim, place))
 }
 
 fn path_of(place: &str) -> PathBuf {
@@ -89,8 +98,15 @@ fn path_of(place: &str) -> PathBuf {
 }
 
 /// Makes the copy. Returns false if the bytes are not available any more.
-fn stands_copied(disk: &dyn Disk, claim: &ClaimName, keep: &Keep<'_>, durable: bool) -> io::Result<bool> {
-    let Some(sha256) = keep.sha256 else { return Ok(false) };
+fn stands_copied(
+    disk: &dyn Disk,
+    claim: &ClaimName,
+    keep: &Keep<'_>,
+    durable: bool,
+) -> io::Result<bool> {
+    let Some(sha256) = keep.sha256 else {
+        return Ok(false);
+    };
     let path = path_of(keep.place);
     // After a failed sync, memory can show a copy that no later sync would write.
     let with_hash = |path: &Path| {
@@ -124,9 +140,10 @@ fn move_away(disk: &dyn Disk, claim: &ClaimName, place: &str) -> io::Result<()> 
     match keep() {
         // A directory whose owner has revoked permissions since: rename it to a name that is not a
         // claim.
-        Err(error) if is_senders_doing(&error) => {
-            disk.rename(&path, &Path::new(WORK_DIR).join(format!(".{}", claim.to_name())))
-        }
+        Err(error) if is_senders_doing(&error) => disk.rename(
+            &path,
+            &Path::new(WORK_DIR).join(format!(".{}", claim.to_name())),
+        ),
         // The claim exists, so the target folder is missing.
         Err(error) if error.kind() == io::ErrorKind::NotFound && disk.stat(&path)?.is_some() => {
             disk.create_dir(Path::new(REJECTED_DIR), Mode::Private)?;

@@ -154,10 +154,16 @@ impl Scanner {
     ) {
         // Two principals may share a folder; it is read once.
         let agents: BTreeMap<&Principal, Option<Quota>> = agents.collect();
-        let own = agents.into_iter().map(|(name, quota)| (Origin::Agent(name.clone()), quota));
-        let wanted = [(Origin::Local, None), (Origin::Flat, flat)].into_iter().chain(own);
-        let mut before: BTreeMap<Origin, Source> =
-            std::mem::take(&mut self.sources).into_iter().map(|s| (s.origin.clone(), s)).collect();
+        let own = agents
+            .into_iter()
+            .map(|(name, quota)| (Origin::Agent(name.clone()), quota));
+        let wanted = [(Origin::Local, None), (Origin::Flat, flat)]
+            .into_iter()
+            .chain(own);
+        let mut before: BTreeMap<Origin, Source> = std::mem::take(&mut self.sources)
+            .into_iter()
+            .map(|s| (s.origin.clone(), s))
+            .collect();
         for (origin, quota) in wanted {
             self.sources.push(match (before.remove(&origin), quota) {
                 (None, quota) => Source::new(origin, quota.map(Bucket::full)),
@@ -168,9 +174,12 @@ impl Scanner {
                 (Some(old), None) => old.again(None, &mut self.room),
             });
         }
-        before.into_values().for_each(|mut gone| gone.remembered.clear(&mut self.room));
+        before
+            .into_values()
+            .for_each(|mut gone| gone.remembered.clear(&mut self.room));
         let kept: BTreeSet<&Origin> = self.sources.iter().map(|source| &source.origin).collect();
-        self.unfinished.retain(|(origin, _), _| kept.contains(origin));
+        self.unfinished
+            .retain(|(origin, _), _| kept.contains(origin));
         self.turn = 0;
         self.in_turn = false;
         self.afresh = true;
@@ -190,7 +199,10 @@ impl Scanner {
     /// replaced, so that the first file in the new folder does not wait for a heartbeat.
     pub fn folders(&self) -> BTreeSet<PathBuf> {
         let own = self.sources.iter().map(|source| source.dir.as_path());
-        own.flat_map(|dir| [Some(dir), dir.parent()]).flatten().map(Path::to_owned).collect()
+        own.flat_map(|dir| [Some(dir), dir.parent()])
+            .flatten()
+            .map(Path::to_owned)
+            .collect()
     }
 
     /// Whether files are waiting that do not parse yet.
@@ -217,7 +229,16 @@ impl Scanner {
         only_local: bool,
     ) -> io::Result<Found> {
         let found = Found::default();
-        let mut round = Round { disk, judge, now_ms, batch, found, bytes: 0, names: 0, read: 0 };
+        let mut round = Round {
+            disk,
+            judge,
+            now_ms,
+            batch,
+            found,
+            bytes: 0,
+            names: 0,
+            read: 0,
+        };
         for (index, source) in self.sources.iter_mut().enumerate() {
             source.is_done = only_local && index > 0;
             if self.afresh || only_local {
@@ -228,7 +249,11 @@ impl Scanner {
         // The round ends when every spool was read to its end once. Spools that are done still get
         // their turns: a flood of files that are not claimed must not make them wait until all of
         // it was read.
-        let mut open = self.sources.iter().filter(|source| !source.was_done).count();
+        let mut open = self
+            .sources
+            .iter()
+            .filter(|source| !source.was_done)
+            .count();
         while open > 0 {
             self.next_turn();
             match self.take_turn(&mut round)? {
@@ -250,12 +275,21 @@ impl Scanner {
     /// Goes on to the next spool that takes turns, unless the current one is in the middle of its
     /// turn.
     fn next_turn(&mut self) {
-        if self.in_turn && self.sources.get(self.turn).is_some_and(|source| !source.is_done) {
+        if self.in_turn
+            && self
+                .sources
+                .get(self.turn)
+                .is_some_and(|source| !source.is_done)
+        {
             return;
         }
         for _ in 0..self.sources.len() {
             self.turn = (self.turn + 1) % self.sources.len();
-            if let Some(source) = self.sources.get_mut(self.turn).filter(|source| !source.is_done) {
+            if let Some(source) = self
+                .sources
+                .get_mut(self.turn)
+                .filter(|source| !source.is_done)
+            {
                 source.deficit = source.deficit.saturating_add(QUANTUM);
                 self.in_turn = true;
                 self.close_one();
@@ -267,18 +301,34 @@ impl Scanner {
     /// Makes room for the folder of this turn by closing the open folder whose turn was longest
     /// ago.
     fn close_one(&mut self) {
-        let held = self.sources.iter().filter(|source| source.is_open()).count();
+        let held = self
+            .sources
+            .iter()
+            .filter(|source| source.is_open())
+            .count();
         if held < OPEN_MAX || self.sources.get(self.turn).is_some_and(Source::is_open) {
             return;
         }
         let (before, after) = self.sources.split_at_mut(self.turn);
-        let oldest = after.iter_mut().chain(before).find(|source| source.is_open());
+        let oldest = after
+            .iter_mut()
+            .chain(before)
+            .find(|source| source.is_open());
         oldest.into_iter().for_each(Source::close);
     }
 
     fn take_turn(&mut self, round: &mut Round<'_>) -> io::Result<End> {
-        let Scanner { sources, turn, unfinished, room, batch_max, .. } = self;
-        let Some(source) = sources.get_mut(*turn) else { return Ok(End::Done) };
+        let Scanner {
+            sources,
+            turn,
+            unfinished,
+            room,
+            batch_max,
+            ..
+        } = self;
+        let Some(source) = sources.get_mut(*turn) else {
+            return Ok(End::Done);
+        };
         source.begin_turn(round.now_ms);
         let mut names = 0;
         loop {
@@ -300,7 +350,9 @@ impl Scanner {
             };
             names += 1;
             round.names += 1;
-            if is_ignored(&name) || is_agents_folder(round.disk, &source.dir, &source.origin, &name, kind)? {
+            if is_ignored(&name)
+                || is_agents_folder(round.disk, &source.dir, &source.origin, &name, kind)?
+            {
                 continue;
             }
             match round.consider(source, unfinished, room, &name)? {
@@ -324,10 +376,14 @@ impl Round<'_> {
 
     /// Deducts the bytes of a file from the deficit. Returns false if the deficit is too small.
     fn charge(&mut self, source: &mut Source, bytes: u64) -> bool {
-        let Some(left) = source.deficit.checked_sub(bytes.max(FILE_COST)) else { return false };
+        let Some(left) = source.deficit.checked_sub(bytes.max(FILE_COST)) else {
+            return false;
+        };
         source.deficit = left;
         self.read += 1;
-        self.bytes = self.bytes.saturating_add(usize::try_from(bytes).unwrap_or(usize::MAX));
+        self.bytes = self
+            .bytes
+            .saturating_add(usize::try_from(bytes).unwrap_or(usize::MAX));
         true
     }
 
@@ -351,8 +407,12 @@ impl Round<'_> {
             Err(error) => return Err(error),
         };
         // No more than this is read.
-        let limit = u64::try_from(REQUEST_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
-        let bytes = stat.filter(|stat| stat.kind == Kind::File).map_or(0, |stat| stat.size.min(limit));
+        let limit = u64::try_from(REQUEST_BYTES_MAX)
+            .unwrap_or(u64::MAX)
+            .saturating_add(1);
+        let bytes = stat
+            .filter(|stat| stat.kind == Kind::File)
+            .map_or(0, |stat| stat.size.min(limit));
         let key = (source.origin.clone(), name.to_owned());
         let since = unfinished.get(&key).map(|known| known.since_ms);
         let patience = since.is_none_or(|since| self.now_ms.saturating_sub(since) < PATIENCE_MS);
@@ -360,7 +420,9 @@ impl Round<'_> {
         let patience = patience && source.origin != Origin::Local;
         let now = stat.map(version);
         if patience
-            && unfinished.get(&key).is_some_and(|known| known.version.is_some() && known.version == now)
+            && unfinished
+                .get(&key)
+                .is_some_and(|known| known.version.is_some() && known.version == now)
         {
             // This version did not parse, so reading it again would be a waste of time.
             source.met.insert(key.1);
@@ -373,7 +435,12 @@ impl Round<'_> {
             return Ok(Step::Unpaid);
         }
         let origin = source.origin.clone();
-        let from = claim::From { origin: &origin, dir: &source.dir, batch: self.batch, stat };
+        let from = claim::From {
+            origin: &origin,
+            dir: &source.dir,
+            batch: self.batch,
+            stat,
+        };
         match claim::look(self.disk, &from, name, patience)? {
             Looked::Claimed(claimed) => {
                 unfinished.remove(&key);
@@ -390,7 +457,13 @@ impl Round<'_> {
                 // If the file changed after it was read, it is read again when its patience is
                 // over.
                 let version = version_now(self.disk, &path);
-                unfinished.insert(key, Unfinished { since_ms: since.unwrap_or(self.now_ms), version });
+                unfinished.insert(
+                    key,
+                    Unfinished {
+                        since_ms: since.unwrap_or(self.now_ms),
+                        version,
+                    },
+                );
             }
             Looked::Skipped => {
                 unfinished.remove(&key);
@@ -422,7 +495,12 @@ impl Round<'_> {
             return Ok(Step::Unpaid);
         }
         let origin = source.origin.clone();
-        let from = claim::From { origin: &origin, dir: &source.dir, batch: self.batch, stat };
+        let from = claim::From {
+            origin: &origin,
+            dir: &source.dir,
+            batch: self.batch,
+            stat,
+        };
         match peek::peek(self.disk, &from, name, self.judge)? {
             Peeked::Claimed(claimed) => {
                 source.remembered.forget(&version, room);
@@ -431,7 +509,9 @@ impl Round<'_> {
                 source.claimed();
                 self.found.claimed.push(*claimed);
             }
-            Peeked::Left(waiting) => source.remembered.insert(version, self.now_ms, waiting, room),
+            Peeked::Left(waiting) => source
+                .remembered
+                .insert(version, self.now_ms, waiting, room),
             Peeked::Gone => source.remembered.forget(&version, room),
         }
         Ok(Step::Next)
@@ -448,7 +528,11 @@ fn is_agents_folder(
     name: &OsStr,
     kind: Option<Kind>,
 ) -> io::Result<bool> {
-    if *origin != Origin::Flat || name.to_str().is_none_or(|name| Principal::parse(name).is_err()) {
+    if *origin != Origin::Flat
+        || name
+            .to_str()
+            .is_none_or(|name| Principal::parse(name).is_err())
+    {
         return Ok(false);
     }
     let kind = match kind {

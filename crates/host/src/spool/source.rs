@@ -87,12 +87,17 @@ impl Source {
     pub fn again(mut self, bucket: Option<Bucket>, room: &mut Room) -> Source {
         self.remembered.clear(room);
         let told = self.told && bucket.is_some();
-        Source { told, ..Source::new(self.origin, bucket) }
+        Source {
+            told,
+            ..Source::new(self.origin, bucket)
+        }
     }
 
     /// Begins a turn at this time.
     pub fn begin_turn(&mut self, monotonic_ms: u64) {
-        let Some(bucket) = &mut self.bucket else { return };
+        let Some(bucket) = &mut self.bucket else {
+            return;
+        };
         bucket.fill(monotonic_ms);
         if self.head.is_none() {
             let held = self.held.take_if(|held| bucket.affords(held.bytes));
@@ -118,14 +123,24 @@ impl Source {
     /// Whether a file of `bytes` bytes is within the quota and no file that waits longer comes
     /// first.
     pub fn affords(&self, bytes: u64) -> bool {
-        self.bucket.as_ref().is_none_or(|bucket| self.held.is_none() && bucket.affords(bytes))
+        self.bucket
+            .as_ref()
+            .is_none_or(|bucket| self.held.is_none() && bucket.affords(bytes))
     }
 
     /// Records that this file exceeds the quota. Returns a message if it is the first.
     pub fn hold(&mut self, name: &OsStr, bytes: u64, since_ms: u64) -> Option<String> {
-        let is_next = self.held.as_ref().is_none_or(|held| held.name == name || since_ms < held.since_ms);
+        let is_next = self
+            .held
+            .as_ref()
+            .is_none_or(|held| held.name == name || since_ms < held.since_ms);
         if is_next {
-            self.held = Some(Held { name: name.to_owned(), bytes, since_ms, met: true });
+            self.held = Some(Held {
+                name: name.to_owned(),
+                bytes,
+                since_ms,
+                met: true,
+            });
         }
         if self.told {
             return None;
@@ -133,7 +148,8 @@ impl Source {
         let quota = self.bucket.as_ref()?.quota();
         self.told = true;
         Some(format!(
-            "`{}` is over its quota of {} requests and {} bytes a minute: what waits there stays unclaimed until there is room; exits, cancels, tightens, halts and people go on",
+            "`{}` is over its quota of {} requests and {} bytes a minute: what waits there stays \
+                unclaimed until there is room; exits, cancels, tightens, halts and people go on",
             self.dir.display(),
             quota.requests_per_minute,
             quota.bytes_per_minute
@@ -173,16 +189,25 @@ impl Source {
     pub fn end_pass(&mut self, monotonic_ms: u64, room: &mut Room) -> Option<String> {
         self.passed = 0;
         // A spool in which nothing is waiting must not save up bytes.
-        self.deficit = if self.claimed_in_pass { self.deficit.min(QUANTUM) } else { 0 };
+        self.deficit = if self.claimed_in_pass {
+            self.deficit.min(QUANTUM)
+        } else {
+            0
+        };
         self.claimed_in_pass = false;
         self.remembered.end_of_pass(room);
         self.held.take_if(|held| !std::mem::take(&mut held.met));
-        self.rests_until_ms = monotonic_ms.saturating_add(monotonic_ms.saturating_sub(self.pass_began_ms));
-        let is_back =
-            self.told && self.held.is_none() && self.bucket.as_ref().is_none_or(Bucket::is_half_full);
+        self.rests_until_ms =
+            monotonic_ms.saturating_add(monotonic_ms.saturating_sub(self.pass_began_ms));
+        let is_back = self.told
+            && self.held.is_none()
+            && self.bucket.as_ref().is_none_or(Bucket::is_half_full);
         is_back.then(|| {
             self.told = false;
-            format!("`{}` is within its quota again: nothing waits", self.dir.display())
+            format!(
+                "`{}` is within its quota again: nothing waits",
+                self.dir.display()
+            )
         })
     }
 
@@ -233,6 +258,8 @@ impl Source {
 /// Whether this is the error of opening a file, a link, or a folder without permission as a folder.
 fn is_no_folder(error: &io::Error) -> bool {
     const ELOOP: i32 = 40;
-    matches!(error.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied)
-        || error.raw_os_error() == Some(ELOOP)
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied
+    ) || error.raw_os_error() == Some(ELOOP)
 }

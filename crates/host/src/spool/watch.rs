@@ -60,9 +60,21 @@ impl Hints {
         });
         let (watcher, warning) = match made {
             Ok(watcher) => (Some(watcher), None),
-            Err(error) => (None, Some(format!("no file events ({error}); looking once a second instead"))),
+            Err(error) => (
+                None,
+                Some(format!(
+                    "no file events ({error}); looking once a second instead"
+                )),
+            ),
         };
-        Hints { watcher, sender, receiver, watched: BTreeMap::new(), warning, tell: None }
+        Hints {
+            watcher,
+            sender,
+            receiver,
+            watched: BTreeMap::new(),
+            warning,
+            tell: None,
+        }
     }
 
     /// Passes the current warning to `tell`, and later each new one that comes after a time without
@@ -74,19 +86,34 @@ impl Hints {
 
     /// Watches exactly these folders below `home`; a folder that was replaced is watched anew.
     /// Returns whether anything changed, in which case a scan is due.
-    pub fn arm(&mut self, home: &Path, disk: &dyn Disk, folders: impl Iterator<Item = PathBuf>) -> bool {
-        let Some(watcher) = &mut self.watcher else { return false };
+    pub fn arm(
+        &mut self,
+        home: &Path,
+        disk: &dyn Disk,
+        folders: impl Iterator<Item = PathBuf>,
+    ) -> bool {
+        let Some(watcher) = &mut self.watcher else {
+            return false;
+        };
         let wanted: BTreeMap<PathBuf, FileId> = folders
             .filter_map(|folder| {
                 // If the folder was replaced by a link, somebody else's folder would wake us.
-                let stat = disk.stat(&folder).ok().flatten().filter(|stat| stat.kind == Kind::Directory)?;
+                let stat = disk
+                    .stat(&folder)
+                    .ok()
+                    .flatten()
+                    .filter(|stat| stat.kind == Kind::Directory)?;
                 Some((folder, stat.id))
             })
             .collect();
         if wanted == self.watched {
             return false;
         }
-        for (folder, _) in self.watched.iter().filter(|(folder, id)| wanted.get(*folder) != Some(id)) {
+        for (folder, _) in self
+            .watched
+            .iter()
+            .filter(|(folder, id)| wanted.get(*folder) != Some(id))
+        {
             // A folder that is gone has already lost its watch.
             let _ = watcher.unwatch(&home.join(folder));
         }
@@ -94,9 +121,13 @@ impl Hints {
         let mut warning = None;
         for (folder, id) in wanted {
             let is_new = self.watched.get(&folder) != Some(&id);
-            if is_new && let Err(error) = watcher.watch(&home.join(&folder), RecursiveMode::NonRecursive) {
-                let what =
-                    format!("no file events for `{}` ({error}); looking once a second", folder.display());
+            if is_new
+                && let Err(error) = watcher.watch(&home.join(&folder), RecursiveMode::NonRecursive)
+            {
+                let what = format!(
+                    "no file events for `{}` ({error}); looking once a second",
+                    folder.display()
+                );
                 warning = warning.or(Some(what));
                 continue;
             }

@@ -43,7 +43,10 @@ pub(super) struct Answered {
 impl AnswerFiles {
     /// Adds a file. Hidden files are still being written and are skipped.
     pub fn insert(&mut self, name: &str, bytes: &[u8]) {
-        let is_hidden = name.rsplit('/').next().is_some_and(|last| last.starts_with('.'));
+        let is_hidden = name
+            .rsplit('/')
+            .next()
+            .is_some_and(|last| last.starts_with('.'));
         if !is_hidden {
             self.files.insert(name.to_owned(), sha256_hex(bytes));
         }
@@ -52,17 +55,24 @@ impl AnswerFiles {
     /// Notes the answer of line `seq` at `answer`, a path below the spool.
     pub(super) fn note(&self, noted: &mut Answered, seq: u64, answer: &str, bytes: &[u8]) {
         // Commands remove their answers at once.
-        let Some(name) = answer.strip_prefix("out/") else { return };
+        let Some(name) = answer.strip_prefix("out/") else {
+            return;
+        };
         match self.files.get_key_value(name) {
             Some((name, digest)) => {
-                noted.newest.insert(name.clone(), (seq, *digest == sha256_hex(bytes)));
+                noted
+                    .newest
+                    .insert(name.clone(), (seq, *digest == sha256_hex(bytes)));
             }
             None => noted.missing = noted.missing.saturating_add(1),
         }
     }
 
     pub(super) fn report(&self, answered: &Answered) -> AnswersReport {
-        let mut report = AnswersReport { missing: answered.missing, ..AnswersReport::default() };
+        let mut report = AnswersReport {
+            missing: answered.missing,
+            ..AnswersReport::default()
+        };
         for name in self.files.keys() {
             let (count, names) = match answered.newest.get(name) {
                 Some((_, true)) => {
@@ -73,7 +83,10 @@ impl AnswerFiles {
                     let changed = format!("{name}, of line {seq}");
                     (&mut report.changed, (&mut report.changed_files, changed))
                 }
-                None => (&mut report.unknown, (&mut report.unknown_files, name.clone())),
+                None => (
+                    &mut report.unknown,
+                    (&mut report.unknown_files, name.clone()),
+                ),
             };
             *count = count.saturating_add(1);
             let (list, name) = names;

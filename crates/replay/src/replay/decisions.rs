@@ -49,7 +49,9 @@ impl<'a> Recompute<'a> {
             return Ok(());
         };
         let made = match expected {
-            Some(Expected::End(resolution)) => self.end(item, decision, known, &rules, held, &resolution),
+            Some(Expected::End(resolution)) => {
+                self.end(item, decision, known, &rules, held, &resolution)
+            }
             Some(_) => {
                 self.expected.clear();
                 Err(Should::NotBe("another line should stand here".to_owned()))
@@ -89,10 +91,18 @@ impl<'a> Recompute<'a> {
         held: &[&'a Item],
         made: Made,
     ) -> Result<(), HomeError> {
-        let Made { decided, bodies, class, what } = made;
+        let Made {
+            decided,
+            bodies,
+            class,
+            what,
+        } = made;
         let markets = decided.market.len();
         let is_same = markets == held.len()
-            && held.iter().zip(&bodies).all(|(rows, body)| rows.body == *body)
+            && held
+                .iter()
+                .zip(&bodies)
+                .all(|(rows, body)| rows.body == *body)
             && bodies.get(markets) == Some(&item.body);
         if !is_same && !item.lost.is_empty() {
             self.report.missing.extend(item.lost.iter().cloned());
@@ -108,11 +118,15 @@ impl<'a> Recompute<'a> {
             });
             return Ok(());
         }
-        let lacks = known.retold.as_ref().ok().and_then(|retold| match retold.held {
-            Held::NotCausality => Some(NotAgain::NotWhole.as_str()),
-            Held::NotPayload => Some(FOR_LATER),
-            _ => None,
-        });
+        let lacks = known
+            .retold
+            .as_ref()
+            .ok()
+            .and_then(|retold| match retold.held {
+                Held::NotCausality => Some(NotAgain::NotWhole.as_str()),
+                Held::NotPayload => Some(FOR_LATER),
+                _ => None,
+            });
         if let Some(why) = lacks.filter(|_| !is_same) {
             held.iter().chain([&item]).for_each(|line| {
                 self.note(line, Should::Unknown(why.into()));
@@ -122,15 +136,23 @@ impl<'a> Recompute<'a> {
         let mut bodies = bodies.into_iter();
         for rows in held {
             let should = match bodies.next().filter(|_| markets == held.len()) {
-                Some(body) => Should::Be { body, class: Class::Recomputed, what: "market".into() },
-                None => {
-                    Should::NotBe(format!("the decision has {markets} lines of rows, not {}", held.len()))
-                }
+                Some(body) => Should::Be {
+                    body,
+                    class: Class::Recomputed,
+                    what: "market".into(),
+                },
+                None => Should::NotBe(format!(
+                    "the decision has {markets} lines of rows, not {}",
+                    held.len()
+                )),
             };
             self.note(rows, should);
         }
         if markets != held.len() {
-            let why = format!("its rows have {markets} lines, and {} stand in front of it", held.len());
+            let why = format!(
+                "its rows have {markets} lines, and {} stand in front of it",
+                held.len()
+            );
             self.note(item, Should::NotBe(why));
             return Ok(());
         }
@@ -144,7 +166,11 @@ impl<'a> Recompute<'a> {
         }
         self.answer(item, decision, known, &decided)?;
         if let Some(body) = bodies.next() {
-            self.expected.push_back(Expected::Line { kind: "council", body, what: "council" });
+            self.expected.push_back(Expected::Line {
+                kind: "council",
+                body,
+                what: "council",
+            });
         }
         // The gate only writes the line of a granted request: it ends no other hold and puts
         // nothing in force in turn.
@@ -171,23 +197,49 @@ impl<'a> Recompute<'a> {
         if let Some(why) = self.overdue(decision, rules) {
             return Err(Should::NotBe(why));
         }
-        let retold = known.retold.as_ref().map_err(|why| Should::NotBe(why.to_string()))?;
-        let (decided, bodies) =
-            self.decided(item, decision, known, rules, held, &retold.request, &retold.untold, None)?;
-        let (class, what) = match (retold.held, decision.metadata.replay_of, decision.metadata.code) {
+        let retold = known
+            .retold
+            .as_ref()
+            .map_err(|why| Should::NotBe(why.to_string()))?;
+        let (decided, bodies) = self.decided(
+            item,
+            decision,
+            known,
+            rules,
+            held,
+            &retold.request,
+            &retold.untold,
+            None,
+        )?;
+        let (class, what) = match (
+            retold.held,
+            decision.metadata.replay_of,
+            decision.metadata.code,
+        ) {
             (Held::Refusal, _, code) if decision.key_id.is_none() => {
                 let code = code.map_or("", Code::name);
-                (Class::NotAgain, Cow::Owned(format!("{}: {code}", NotAgain::NoSignature.as_str())))
+                (
+                    Class::NotAgain,
+                    Cow::Owned(format!("{}: {code}", NotAgain::NoSignature.as_str())),
+                )
             }
             (Held::Refusal, ..) => (Class::NotAgain, NOT_KEPT.into()),
             (_, Some(_), _) => (Class::Recomputed, "decision, an answer repeated".into()),
             (_, _, Some(Code::RequestIdConflict)) => {
                 (Class::Recomputed, "decision, an id used before".into())
             }
-            (Held::Enough, ..) => (Class::Recomputed, "decision, refused before its payload counted".into()),
+            (Held::Enough, ..) => (
+                Class::Recomputed,
+                "decision, refused before its payload counted".into(),
+            ),
             _ => (Class::Recomputed, "decision".into()),
         };
-        Ok(Made { decided, bodies, class, what })
+        Ok(Made {
+            decided,
+            bodies,
+            class,
+            what,
+        })
     }
 
     /// Returns what the batch should have begun with and did not. Only checked if no line of this
@@ -198,7 +250,10 @@ impl<'a> Recompute<'a> {
             return None;
         }
         if let Some(hold) = approvals::expired(&self.state, now).first() {
-            return Some(format!("the end of {} should stand in front of it: its time has passed", hold.id));
+            return Some(format!(
+                "the end of {} should stand in front of it: its time has passed",
+                hold.id
+            ));
         }
         let mut parts = events::new_day(&self.state, rules, now).into_iter();
         let is_due = parts.any(|part| !outbox::of_line(&self.state.book, part, now).is_empty());
@@ -219,7 +274,14 @@ impl<'a> Recompute<'a> {
     ) -> Result<(Decided, Vec<String>), Should> {
         let seq = held.first().map_or(item.seq, |rows| rows.seq);
         let (lookups, now) = (&known.lookups, decision.timestamp);
-        let turn = Turn { state: &self.state, rules, lookups, now, seq, granted };
+        let turn = Turn {
+            state: &self.state,
+            rules,
+            lookups,
+            now,
+            seq,
+            granted,
+        };
         let decided = decide_untold(turn, request, untold);
         match render(&decided) {
             Ok(bodies) => Ok((decided, bodies)),
@@ -235,9 +297,19 @@ impl<'a> Recompute<'a> {
     fn expiry(&self, item: &Item, decision: &Decision, rules: &Rulebook) -> Result<Made, Should> {
         let expired = approvals::expired(&self.state, decision.timestamp);
         let Some(hold) = expired.first() else {
-            return Err(Should::NotBe("nobody has ended a hold, and the time of none has passed".to_owned()));
+            return Err(Should::NotBe(
+                "nobody has ended a hold, and the time of none has passed".to_owned(),
+            ));
         };
-        ended(item, decision, rules, hold, End::Expired, None, approvals::expiry(hold))
+        ended(
+            item,
+            decision,
+            rules,
+            hold,
+            End::Expired,
+            None,
+            approvals::expiry(hold),
+        )
     }
 
     /// Recomputes the end of a hold that the line before brought about.
@@ -264,22 +336,52 @@ impl<'a> Recompute<'a> {
         let granted = Some(Granted { hold, by, remember });
         if let Some(request) = &known.unverified {
             let untold = Untold::default();
-            let (decided, bodies) =
-                self.decided(item, decision, known, rules, held, request, &untold, granted)?;
+            let (decided, bodies) = self.decided(
+                item, decision, known, rules, held, request, &untold, granted,
+            )?;
             let what = "decision, a hold granted whose key had ended".into();
-            return Ok(Made { decided, bodies, class: Class::Recomputed, what });
+            return Ok(Made {
+                decided,
+                bodies,
+                class: Class::Recomputed,
+                what,
+            });
         }
         if decision.key_id.is_none() {
             // Whether the bytes could be read at the time is an input.
-            let mut made =
-                ended(item, decision, rules, hold, End::Granted, Some(by), approvals::bytes_lost(hold))?;
-            (made.class, made.what) = (Class::Record, "a hold granted whose bytes were lost".into());
+            let mut made = ended(
+                item,
+                decision,
+                rules,
+                hold,
+                End::Granted,
+                Some(by),
+                approvals::bytes_lost(hold),
+            )?;
+            (made.class, made.what) =
+                (Class::Record, "a hold granted whose bytes were lost".into());
             return Ok(made);
         }
-        let retold = known.retold.as_ref().map_err(|why| Should::NotBe(why.to_string()))?;
-        let (decided, bodies) =
-            self.decided(item, decision, known, rules, held, &retold.request, &retold.untold, granted)?;
-        Ok(Made { decided, bodies, class: Class::Recomputed, what: "decision, a hold granted".into() })
+        let retold = known
+            .retold
+            .as_ref()
+            .map_err(|why| Should::NotBe(why.to_string()))?;
+        let (decided, bodies) = self.decided(
+            item,
+            decision,
+            known,
+            rules,
+            held,
+            &retold.request,
+            &retold.untold,
+            granted,
+        )?;
+        Ok(Made {
+            decided,
+            bodies,
+            class: Class::Recomputed,
+            what: "decision, a hold granted".into(),
+        })
     }
 
     /// Restores the answer from the line and from what was recomputed.
@@ -304,11 +406,19 @@ impl<'a> Recompute<'a> {
             return self.answer_of_copy(item, decision, known);
         }
         let of = |line: &Decision| -> Result<Option<Vec<u8>>, HomeError> {
-            let data = line.data_blob.as_ref().map(|digest| blob(self.disk, digest)).transpose()?.flatten();
+            let data = line
+                .data_blob
+                .as_ref()
+                .map(|digest| blob(self.disk, digest))
+                .transpose()?
+                .flatten();
             if data.is_none() && line.data_blob.is_some() {
                 return Ok(None);
             }
-            Ok(line.answer(data.as_deref()).ok().map(|answer| answer.to_bytes()))
+            Ok(line
+                .answer(data.as_deref())
+                .ok()
+                .map(|answer| answer.to_bytes()))
         };
         let Some(recorded) = of(original)? else {
             if original.data_blob.is_none() {
@@ -317,8 +427,11 @@ impl<'a> Recompute<'a> {
             return Ok(());
         };
         if let (None, Some(digest)) = (decision.metadata.replay_of, &decided.decision.data_blob) {
-            let own =
-                decided.blobs.iter().find(|(name, _)| name == digest).map(|(_, bytes)| bytes.as_slice());
+            let own = decided
+                .blobs
+                .iter()
+                .find(|(name, _)| name == digest)
+                .map(|(_, bytes)| bytes.as_slice());
             let answer = decided.decision.answer(own).map(|answer| answer.to_bytes());
             if answer.as_ref().ok() != Some(&recorded) {
                 self.note_unanswered(item);
@@ -327,7 +440,12 @@ impl<'a> Recompute<'a> {
         }
         self.report.answers = self.report.answers.saturating_add(1);
         if let Some(files) = self.answers {
-            files.note(&mut self.report.answered, item.seq, &decision.answer, &recorded);
+            files.note(
+                &mut self.report.answered,
+                item.seq,
+                &decision.answer,
+                &recorded,
+            );
         }
         Ok(())
     }
@@ -348,20 +466,36 @@ impl<'a> Recompute<'a> {
         if original.status == Status::Pending {
             return self.answer_of_copy(item, decision, known);
         }
-        let data = original.data_blob.as_ref().map(|digest| blob(self.disk, digest)).transpose()?.flatten();
+        let data = original
+            .data_blob
+            .as_ref()
+            .map(|digest| blob(self.disk, digest))
+            .transpose()?
+            .flatten();
         if data.is_none() && original.data_blob.is_some() {
             return Ok(());
         }
-        let Ok(answer) = original.answer(data.as_deref()) else { return Ok(()) };
+        let Ok(answer) = original.answer(data.as_deref()) else {
+            return Ok(());
+        };
         self.report.answers = self.report.answers.saturating_add(1);
         if let Some(files) = self.answers {
-            files.note(&mut self.report.answered, item.seq, &decision.answer, &answer.to_bytes());
+            files.note(
+                &mut self.report.answered,
+                item.seq,
+                &decision.answer,
+                &answer.to_bytes(),
+            );
         }
         Ok(())
     }
 
     /// Restores the answer of a decision on a case, which is not an answer to one request.
-    pub(super) fn case_answer(&mut self, item: &Item, line: &CaseDecision) -> Result<(), HomeError> {
+    pub(super) fn case_answer(
+        &mut self,
+        item: &Item,
+        line: &CaseDecision,
+    ) -> Result<(), HomeError> {
         for digest in line.decision_blob.iter().chain(&line.record_blob) {
             if blob(self.disk, digest)?.is_none() {
                 self.report.missing.insert(format!("{BLOBS_DIR}/{digest}"));
@@ -385,7 +519,9 @@ impl<'a> Recompute<'a> {
         known: &OfDecision,
     ) -> Result<(), HomeError> {
         match &known.response {
-            Some(response) => self.response_answer(item, response, [decision.answer.as_str()].into_iter()),
+            Some(response) => {
+                self.response_answer(item, response, [decision.answer.as_str()].into_iter())
+            }
             None => Ok(()),
         }
     }
@@ -397,9 +533,16 @@ impl<'a> Recompute<'a> {
         response: &Response,
         places: impl Iterator<Item = &'p str>,
     ) -> Result<(), HomeError> {
-        let data = response.data_blob.as_ref().map(|digest| blob(self.disk, digest)).transpose()?.flatten();
+        let data = response
+            .data_blob
+            .as_ref()
+            .map(|digest| blob(self.disk, digest))
+            .transpose()?
+            .flatten();
         // A lost blob is reported with its line.
-        let Ok(answer) = response.answer(data.as_deref()) else { return Ok(()) };
+        let Ok(answer) = response.answer(data.as_deref()) else {
+            return Ok(());
+        };
         self.report.answers = self.report.answers.saturating_add(1);
         let bytes = answer.to_bytes();
         if let Some(files) = self.answers {
@@ -423,7 +566,20 @@ fn ended(
     by: Option<&spoolgate_wire::ids::Principal>,
     refusal: spoolgate_gate::prepare::Refusal,
 ) -> Result<Made, Should> {
-    let decided = approvals::ended(hold, end, by, refusal, &rules.hash, decision.timestamp, item.seq);
+    let decided = approvals::ended(
+        hold,
+        end,
+        by,
+        refusal,
+        &rules.hash,
+        decision.timestamp,
+        item.seq,
+    );
     let bodies = render(&decided).map_err(Should::NotBe)?;
-    Ok(Made { decided, bodies, class: Class::Recomputed, what: "decision, the end of a hold".into() })
+    Ok(Made {
+        decided,
+        bodies,
+        class: Class::Recomputed,
+        what: "decision, the end of a hold".into(),
+    })
 }

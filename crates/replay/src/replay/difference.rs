@@ -50,13 +50,21 @@ pub(super) struct Apart {
 
 /// Finds the first difference of two bodies; `None` if they are equal.
 pub(super) fn apart(recorded: &str, recomputed: &str) -> Option<Apart> {
-    let common = recorded.bytes().zip(recomputed.bytes()).take_while(|(a, b)| a == b).count();
+    let common = recorded
+        .bytes()
+        .zip(recomputed.bytes())
+        .take_while(|(a, b)| a == b)
+        .count();
     if common == recorded.len() && common == recomputed.len() {
         return None;
     }
-    let values: [Option<Value>; 2] = [recorded, recomputed].map(|text| serde_json::from_str(text).ok());
-    let read =
-        |path: &[Step]| values.each_ref().map(|value| value.as_ref().and_then(|value| at(value, path)));
+    let values: [Option<Value>; 2] =
+        [recorded, recomputed].map(|text| serde_json::from_str(text).ok());
+    let read = |path: &[Step]| {
+        values
+            .each_ref()
+            .map(|value| value.as_ref().and_then(|value| at(value, path)))
+    };
     // If one text has a member that the other lacks, the byte is in different members of the two.
     let paths = [recorded, recomputed].map(|text| member_at(text, common));
     let mut found = None;
@@ -76,7 +84,12 @@ pub(super) fn apart(recorded: &str, recomputed: &str) -> Option<Apart> {
     }
     let [own, _] = &paths;
     let (path, [a, b]) = found.unwrap_or((own, [None, None]));
-    Some(Apart { offset: common, member: in_words(path), recorded: a, recomputed: b })
+    Some(Apart {
+        offset: common,
+        member: in_words(path),
+        recorded: a,
+        recomputed: b,
+    })
 }
 
 fn cut(text: &str) -> String {
@@ -131,7 +144,11 @@ fn member_at(text: &str, at: usize) -> Vec<Step> {
                 Some(Step::Index(index)) => *index = index.saturating_add(1),
                 Some(Step::Key(key)) => {
                     // If the comma itself differs, the difference is in the member after it.
-                    *key = if index == at { key_at(text, index.saturating_add(1)) } else { String::new() };
+                    *key = if index == at {
+                        key_at(text, index.saturating_add(1))
+                    } else {
+                        String::new()
+                    };
                     wants_key = true;
                 }
                 None => {}
@@ -139,7 +156,10 @@ fn member_at(text: &str, at: usize) -> Vec<Step> {
             b'"' => {
                 let end = end_of_string(bytes, index);
                 if wants_key && let Some(Step::Key(key)) = path.last_mut() {
-                    *key = text.get(index.saturating_add(1)..end).unwrap_or_default().to_owned();
+                    *key = text
+                        .get(index.saturating_add(1)..end)
+                        .unwrap_or_default()
+                        .to_owned();
                     wants_key = false;
                 }
                 index = end;
@@ -192,10 +212,16 @@ mod tests {
         let some = |text: &str| Some(text.to_owned());
         let a = r#"{"a":"x","c":[{"d":1},{"e":{"f":"p,\"{q"}}],"g":null}"#;
         assert!(apart(a, a).is_none());
-        assert_eq!(told(a, &a.replace("\"x\"", "\"y\"")), (6, "a".to_owned(), some("\"x\""), some("\"y\"")));
+        assert_eq!(
+            told(a, &a.replace("\"x\"", "\"y\"")),
+            (6, "a".to_owned(), some("\"x\""), some("\"y\""))
+        );
         let b = a.replace("{q", "{r");
         let (offset, member, ..) = told(a, &b);
-        assert_eq!((offset, member.as_str()), (a.find("{q").unwrap() + 1, "c[1].e.f"));
+        assert_eq!(
+            (offset, member.as_str()),
+            (a.find("{q").unwrap() + 1, "c[1].e.f")
+        );
         let longer = told(a, &a.replace("{\"d\":1}", "{\"d\":12}"));
         assert_eq!(longer.1, "c[0].d");
         let left_out = told(a, &a.replace("\"a\":\"x\",", ""));
@@ -207,7 +233,10 @@ mod tests {
         let more = told(r#"{"c":[]}"#, r#"{"c":[{"d":1}]}"#);
         assert_eq!(more.1, "c");
         let ending = told(r#"{"a":1}"#, r#"{"a":1,"b":2}"#);
-        assert_eq!((ending.1.as_str(), ending.2, ending.3), ("b", None, some("2")));
+        assert_eq!(
+            (ending.1.as_str(), ending.2, ending.3),
+            ("b", None, some("2"))
+        );
     }
 
     #[test]

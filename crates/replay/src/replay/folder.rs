@@ -17,13 +17,22 @@ pub struct AuditFolder {
 impl AuditFolder {
     /// Shows the folder `dir` of a disk.
     pub fn new(disk: Arc<dyn Disk>, dir: &Path) -> AuditFolder {
-        AuditFolder { disk, dir: dir.to_owned() }
+        AuditFolder {
+            disk,
+            dir: dir.to_owned(),
+        }
     }
 
     fn within(&self, path: &Path) -> io::Result<PathBuf> {
-        let below = path.strip_prefix(AUDIT_DIR).map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
+        let below = path
+            .strip_prefix(AUDIT_DIR)
+            .map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
         // Joining an empty path would append a slash, which makes a different path.
-        Ok(if below.as_os_str().is_empty() { self.dir.clone() } else { self.dir.join(below) })
+        Ok(if below.as_os_str().is_empty() {
+            self.dir.clone()
+        } else {
+            self.dir.join(below)
+        })
     }
 }
 

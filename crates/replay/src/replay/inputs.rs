@@ -14,8 +14,8 @@ use spoolgate_gate::council::{self, Heard, RoleAnswer, Said};
 use spoolgate_gate::elsewhere::{self, CommandAnswer};
 use spoolgate_gate::proposals::{Approver, Change as Step, approve};
 use spoolgate_gate::record::{
-    AdmissionInput, AskedFor, CaseDecision, ClosedBy, Event, EventKind, Genesis, Input, Published, Record,
-    Response,
+    AdmissionInput, AskedFor, CaseDecision, ClosedBy, Event, EventKind, Genesis, Input, Published,
+    Record, Response,
 };
 use spoolgate_gate::state::KeyRecord;
 use spoolgate_gate::{Change, dead_man, events, outbox};
@@ -40,21 +40,27 @@ pub(super) fn should_be(
         Record::Event(EventKind::Stop, line) => stop(own, line, rules),
         Record::Event(EventKind::Rulebook, line) => rulebook(own, line),
         Record::Event(EventKind::Halt, line) => match line.changes.as_slice() {
-            [Change::HaltFile { present }] if *present != state.halts.file => {
-                input(&Record::Event(EventKind::Halt, events::halt_file(*present, line.timestamp)))
-            }
+            [Change::HaltFile { present }] if *present != state.halts.file => input(
+                &Record::Event(EventKind::Halt, events::halt_file(*present, line.timestamp)),
+            ),
             _ => Should::NotBe("a `halt` line says that the halt file appeared or went".to_owned()),
         },
         Record::Event(EventKind::ClockStep, line) => clock_step(own, line),
         Record::Event(EventKind::Quota, line) if line.changes.is_empty() => input(record),
-        Record::Event(EventKind::Quota, _) => Should::NotBe("a `quota` line changes nothing".to_owned()),
+        Record::Event(EventKind::Quota, _) => {
+            Should::NotBe("a `quota` line changes nothing".to_owned())
+        }
         Record::Event(EventKind::Tick, line) => tick(own, line, rules),
         Record::Event(EventKind::DeadMan, line) => dead_man_line(own, item, line, rules),
         Record::Event(EventKind::Proposal, line) => proposal(own, item, line, rules)?,
         Record::Published(line) => match item.known {
             Known::Published(Some(up_to)) => {
                 let timestamp = line.timestamp;
-                be(&Record::Published(Published { timestamp, up_to }), Class::Recomputed, "published")
+                be(
+                    &Record::Published(Published { timestamp, up_to }),
+                    Class::Recomputed,
+                    "published",
+                )
             }
             _ => Should::NotBe("there was nothing to publish".to_owned()),
         },
@@ -70,7 +76,9 @@ pub(super) fn should_be(
         Record::AdmissionInput(line) => admission(item, line, rules),
         Record::Council(line) => council_line(own, item, line, rules),
         Record::Response(line) => response(own, item, line, rules),
-        Record::Market(_) | Record::Decision(_) => Should::NotBe("it is decided elsewhere".to_owned()),
+        Record::Market(_) | Record::Decision(_) => {
+            Should::NotBe("it is decided elsewhere".to_owned())
+        }
     })
 }
 
@@ -81,7 +89,9 @@ fn input(record: &Record) -> Should {
 
 /// Recomputes the result of an outgoing action.
 fn response(own: &mut Recompute<'_>, item: &Item, line: &Response, rules: &Rulebook) -> Should {
-    let Known::Response(data) = &item.known else { return Should::NotBe("it is no response".to_owned()) };
+    let Known::Response(data) = &item.known else {
+        return Should::NotBe("it is no response".to_owned());
+    };
     let Some(open) = own.state.actions.open.get(&ActionId(line.request_line)) else {
         return Should::NotBe(format!("no action of line {} is open", line.request_line));
     };
@@ -111,8 +121,15 @@ fn genesis(item: &Item, line: &Genesis, rules: &Rulebook) -> Should {
         ..key.clone()
     };
     let hash = rules.hash.clone();
-    let changes = vec![Change::RulebookLoaded { hash: hash.clone() }, Change::KeyAdded(key)];
-    input(&Record::Genesis(Genesis { rulebook: hash, changes, ..line.clone() }))
+    let changes = vec![
+        Change::RulebookLoaded { hash: hash.clone() },
+        Change::KeyAdded(key),
+    ];
+    input(&Record::Genesis(Genesis {
+        rulebook: hash,
+        changes,
+        ..line.clone()
+    }))
 }
 
 fn start(own: &Recompute<'_>, line: &Event) -> Should {
@@ -121,7 +138,8 @@ fn start(own: &Recompute<'_>, line: &Event) -> Should {
         [Change::ProgramChanged { version, semantics }]
             if *version != own.state.program || *semantics != own.state.semantics() =>
         {
-            let event = events::program_changed(&own.state.program, version, *semantics, line.timestamp);
+            let event =
+                events::program_changed(&own.state.program, version, *semantics, line.timestamp);
             input(&Record::Event(EventKind::Start, event))
         }
         _ => Should::NotBe(
@@ -142,7 +160,9 @@ fn stop(own: &Recompute<'_>, line: &Event, rules: &Rulebook) -> Should {
     if line.changes.iter().all(is_news) {
         input(&Record::Event(EventKind::Stop, line.clone()))
     } else {
-        Should::NotBe("a `stop` line says only how long awaited agents were not heard of".to_owned())
+        Should::NotBe(
+            "a `stop` line says only how long awaited agents were not heard of".to_owned(),
+        )
     }
 }
 
@@ -150,14 +170,20 @@ fn rulebook(own: &Recompute<'_>, line: &Event) -> Should {
     let now = &own.state.rulebook;
     match line.changes.as_slice() {
         [Change::RulebookLoaded { hash }] if *hash != now.hash || now.fault.is_some() => {
-            input(&Record::Event(EventKind::Rulebook, events::rulebook_loaded(hash, None, line.timestamp)))
+            input(&Record::Event(
+                EventKind::Rulebook,
+                events::rulebook_loaded(hash, None, line.timestamp),
+            ))
         }
         [Change::RulebookFaulted { fault }] if now.fault.as_ref() != Some(fault) => {
-            input(&Record::Event(EventKind::Rulebook, events::rulebook_faulted(fault, line.timestamp)))
+            input(&Record::Event(
+                EventKind::Rulebook,
+                events::rulebook_faulted(fault, line.timestamp),
+            ))
         }
-        _ => {
-            Should::NotBe("a `rulebook` line says that another one is in force, or cannot be used".to_owned())
-        }
+        _ => Should::NotBe(
+            "a `rulebook` line says that another one is in force, or cannot be used".to_owned(),
+        ),
     }
 }
 
@@ -165,9 +191,14 @@ fn clock_step(own: &Recompute<'_>, line: &Event) -> Should {
     let clock = &own.state.clock;
     match (line.changes.as_slice(), clock.last) {
         ([Change::ClockFaulted(fault)], Some(last)) if clock.fault.is_none() && !clock.accepted => {
-            input(&Record::Event(EventKind::ClockStep, events::clock_step(last, fault.to)))
+            input(&Record::Event(
+                EventKind::ClockStep,
+                events::clock_step(last, fault.to),
+            ))
         }
-        _ => Should::NotBe("a `clock_step` line says where a clock that was believed has gone".to_owned()),
+        _ => Should::NotBe(
+            "a `clock_step` line says where a clock that was believed has gone".to_owned(),
+        ),
     }
 }
 
@@ -179,7 +210,11 @@ fn tick(own: &mut Recompute<'_>, line: &Event, rules: &Rulebook) -> Should {
             note: events::OWED.to_owned(),
             changes: outbox::owed(&own.state.book, now),
         };
-        return be(&Record::Event(EventKind::Tick, event), Class::Recomputed, "tick");
+        return be(
+            &Record::Event(EventKind::Tick, event),
+            Class::Recomputed,
+            "tick",
+        );
     }
     let note = events::NEW_DAY.to_owned();
     let parts = events::new_day(&own.state, rules, now);
@@ -194,11 +229,22 @@ fn first_part(
     parts: Vec<Vec<Change>>,
     now: Time,
 ) -> Should {
-    let parts = parts.into_iter().map(|changes| Expected::Part { kind, note: note.clone(), changes });
+    let parts = parts.into_iter().map(|changes| Expected::Part {
+        kind,
+        note: note.clone(),
+        changes,
+    });
     own.expected.extend(parts);
     match own.next_expected(Some(now)) {
         Some(Expected::Part { changes, note, .. }) => {
-            let made = Record::Event(kind, Event { timestamp: now, note, changes });
+            let made = Record::Event(
+                kind,
+                Event {
+                    timestamp: now,
+                    note,
+                    changes,
+                },
+            );
             be(&made, Class::Recomputed, kind.name())
         }
         _ => Should::NotBe("there was nothing to do".to_owned()),
@@ -223,8 +269,16 @@ fn dead_man_line(own: &mut Recompute<'_>, item: &Item, line: &Event, rules: &Rul
     match dead_man::liquidate(&own.state, rules, item.seq, now) {
         Some(changes) => {
             let changes = outbox::of_line(&own.state.book, changes, now);
-            let event = Event { timestamp: now, note: events::LIQUIDATED.to_owned(), changes };
-            be(&Record::Event(EventKind::DeadMan, event), Class::Recomputed, "dead_man")
+            let event = Event {
+                timestamp: now,
+                note: events::LIQUIDATED.to_owned(),
+                changes,
+            };
+            be(
+                &Record::Event(EventKind::DeadMan, event),
+                Class::Recomputed,
+                "dead_man",
+            )
         }
         None => Should::NotBe("the switch trips for nobody, and closes no position".to_owned()),
     }
@@ -248,7 +302,10 @@ fn proposal(
     };
     // The line says whose signature it was; if the proposal only waits again, nobody is named.
     let by = match step {
-        Step::Applied { by: by @ Approver::Signature { .. }, .. } => by.clone(),
+        Step::Applied {
+            by: by @ Approver::Signature { .. },
+            ..
+        } => by.clone(),
         Step::Pended { .. } => Approver::Proof,
         _ => return no("a `proposal` line is about a signature"),
     };
@@ -260,23 +317,43 @@ fn proposal(
         Err(why) => return Ok(Should::NotBe(why.message)),
     };
     own.expect_applied(rules, &event.changes, line.timestamp)?;
-    Ok(be(&Record::Event(EventKind::Proposal, event), Class::Recomputed, "proposal"))
+    Ok(be(
+        &Record::Event(EventKind::Proposal, event),
+        Class::Recomputed,
+        "proposal",
+    ))
 }
 
 /// Recomputes the decision on a case that was due.
 fn council_line(own: &Recompute<'_>, item: &Item, line: &CaseDecision, rules: &Rulebook) -> Should {
-    let Known::Case { docket: Some(docket), said: Some(said), due } = &item.known else {
+    let Known::Case {
+        docket: Some(docket),
+        said: Some(said),
+        due,
+    } = &item.known
+    else {
         return Should::NotBe("there is no such case".to_owned());
     };
     let now = line.timestamp;
-    if docket.closed.is_some() || due.as_ref() != Some(&docket.case.id) || own.state.clock.fault.is_some() {
+    if docket.closed.is_some()
+        || due.as_ref() != Some(&docket.case.id)
+        || own.state.clock.fault.is_some()
+    {
         return Should::NotBe("this case is not the one that is due".to_owned());
     }
     let is_full = council::waits_for(rules, docket).is_empty();
-    let closed_by = if is_full && now < docket.case.deadline { ClosedBy::Seats } else { ClosedBy::Deadline };
+    let closed_by = if is_full && now < docket.case.deadline {
+        ClosedBy::Seats
+    } else {
+        ClosedBy::Deadline
+    };
     match closing(rules, docket, said, now, closed_by) {
         Ok(_) if !item.lost.is_empty() => Should::Unknown(BLOB_LOST.into()),
-        Ok(body) => Should::Be { body, class: Class::Recomputed, what: "council".into() },
+        Ok(body) => Should::Be {
+            body,
+            class: Class::Recomputed,
+            what: "council".into(),
+        },
         Err(why) => Should::NotBe(why),
     }
 }
@@ -288,13 +365,26 @@ fn closing(
     now: Time,
     closed_by: ClosedBy,
 ) -> Result<String, String> {
-    let closing = council::close(rules, docket, said, now, closed_by).map_err(|refusal| refusal.message)?;
-    Record::Council(Box::new(closing.line)).body().map_err(|error| error.to_string())
+    let closing =
+        council::close(rules, docket, said, now, closed_by).map_err(|refusal| refusal.message)?;
+    Record::Council(Box::new(closing.line))
+        .body()
+        .map_err(|error| error.to_string())
 }
 
 /// Recomputes the answer of a role's command, and queues the decision that it may bring about.
-fn role(own: &mut Recompute<'_>, item: &Item, line: &Input, rules: &Rulebook) -> Result<Should, HomeError> {
-    let Known::Role { docket: Some(docket), said, no_more_cases } = &item.known else {
+fn role(
+    own: &mut Recompute<'_>,
+    item: &Item,
+    line: &Input,
+    rules: &Rulebook,
+) -> Result<Should, HomeError> {
+    let Known::Role {
+        docket: Some(docket),
+        said,
+        no_more_cases,
+    } = &item.known
+    else {
         return Ok(Should::NotBe("there is no such case".to_owned()));
     };
     let now = line.timestamp;
@@ -307,7 +397,9 @@ fn role(own: &mut Recompute<'_>, item: &Item, line: &Input, rules: &Rulebook) ->
         note: line.note.clone(),
         output: item.payload.as_ref().map(|text| text.as_bytes().to_vec()),
     };
-    let Heard { mut input, verdict, .. } = council::hear(rules, docket, &answer, now);
+    let Heard {
+        mut input, verdict, ..
+    } = council::hear(rules, docket, &answer, now);
     // If the output was no verdict, or came late, the line has only its note.
     if item.payload.is_none() {
         input.note.clone_from(&line.note);
@@ -319,12 +411,19 @@ fn role(own: &mut Recompute<'_>, item: &Item, line: &Input, rules: &Rulebook) ->
     let after = docket.clone().after(item.seq, steps);
     let is_full = !input.changes.is_empty() && council::waits_for(rules, &after).is_empty();
     if is_full && *no_more_cases {
-        input.changes.push(Change::Council(case::Change::CaseFull { case: line.request_id.clone() }));
+        input.changes.push(Change::Council(case::Change::CaseFull {
+            case: line.request_id.clone(),
+        }));
     } else if is_full && let Some(said) = said {
         let mut said = said.clone();
-        said.verdicts.extend(verdict.map(|verdict| (item.seq, verdict)));
+        said.verdicts
+            .extend(verdict.map(|verdict| (item.seq, verdict)));
         match closing(rules, &after, &said, now, ClosedBy::Seats) {
-            Ok(body) => own.expected.push_back(Expected::Line { kind: "council", body, what: "council" }),
+            Ok(body) => own.expected.push_back(Expected::Line {
+                kind: "council",
+                body,
+                what: "council",
+            }),
             Err(why) => return Ok(Should::NotBe(why)),
         }
     }
@@ -338,23 +437,41 @@ fn admission(item: &Item, line: &AdmissionInput, rules: &Rulebook) -> Should {
     }
     let now = line.timestamp;
     let output = item.payload.as_ref().map(|text| text.as_bytes().to_vec());
-    let answer = CommandAnswer { note: line.note.clone(), output };
+    let answer = CommandAnswer {
+        note: line.note.clone(),
+        output,
+    };
     let made = match &line.about {
         AskedFor::Lineage { .. } => {
             let reads = |text: &String| serde_json::from_str::<lineage::Reported>(text).is_ok();
             if !line.changes.is_empty() || item.payload.as_ref().is_some_and(|text| !reads(text)) {
-                return Should::NotBe("what was said of a lineage is counts, and changes nothing".to_owned());
+                return Should::NotBe(
+                    "what was said of a lineage is counts, and changes nothing".to_owned(),
+                );
             }
-            AdmissionInput { rulebook: rules.hash.clone(), ..line.clone() }
+            AdmissionInput {
+                rulebook: rules.hash.clone(),
+                ..line.clone()
+            }
         }
         AskedFor::Policy { domain, .. } => {
-            let policy = rules.admission.iter().find(|(name, _)| name.to_string() == *domain);
-            let [Change::Admission(lineage::Change::PolicyDelivered { delivered: recorded, .. })] =
-                line.changes.as_slice()
+            let policy = rules
+                .admission
+                .iter()
+                .find(|(name, _)| name.to_string() == *domain);
+            let [
+                Change::Admission(lineage::Change::PolicyDelivered {
+                    delivered: recorded,
+                    ..
+                }),
+            ] = line.changes.as_slice()
             else {
-                return Should::NotBe("what was said of a policy delivers it, or says why not".to_owned());
+                return Should::NotBe(
+                    "what was said of a policy delivers it, or says why not".to_owned(),
+                );
             };
-            let Some((domain, policy)) = policy.filter(|(_, policy)| policy.profile.policy_command.is_some())
+            let Some((domain, policy)) =
+                policy.filter(|(_, policy)| policy.profile.policy_command.is_some())
             else {
                 return Should::NotBe(format!("no policy asks a command about {domain}"));
             };
@@ -367,10 +484,18 @@ fn admission(item: &Item, line: &AdmissionInput, rules: &Rulebook) -> Should {
             {
                 let digest = recorded.sha256.as_str();
                 let is_digest = unhex(digest).is_some_and(|bytes| bytes.len() == 32);
-                delivered.sha256 = if is_digest { digest.to_owned() } else { sha256_hex(b"") };
+                delivered.sha256 = if is_digest {
+                    digest.to_owned()
+                } else {
+                    sha256_hex(b"")
+                };
             }
             heard
         }
     };
-    be(&Record::AdmissionInput(Box::new(made)), Class::Record, "input")
+    be(
+        &Record::AdmissionInput(Box::new(made)),
+        Class::Record,
+        "input",
+    )
 }

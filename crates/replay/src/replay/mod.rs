@@ -148,7 +148,10 @@ impl Report {
             && self.broken.is_none()
             && self.missing == 0
             && self.unanswered.is_empty()
-            && self.files.as_ref().is_none_or(|files| files.changed == 0 && files.unknown == 0)
+            && self
+                .files
+                .as_ref()
+                .is_none_or(|files| files.changed == 0 && files.unknown == 0)
     }
 }
 
@@ -195,10 +198,15 @@ fn read_all(
     let file = segment::open(disk, dir, last).map_err(fail)?;
     let file_bytes = file.len().map_err(fail)?;
     let seq = position.seq;
-    let end = SegmentEnd { position, file_bytes, bad: None };
+    let end = SegmentEnd {
+        position,
+        file_bytes,
+        bad: None,
+    };
     match examine_rest(file.as_ref(), &end).map_err(fail)? {
         RestKind::Corrupt(bad) => Err(HomeError::Record(format!(
-            "`{}`: what stands behind line {seq} from byte {} on is no torn batch{}; run `spoolgate audit verify`",
+            "`{}`: what stands behind line {seq} from byte {} on is no torn batch{}; run \
+                `spoolgate audit verify`",
             path.display(),
             bad.offset,
             bad.why
@@ -246,7 +254,12 @@ fn at_once(
     let queue = Mutex::new(queue);
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
-            let mut reading = Reading { disk: disk.as_ref(), sender, parsed: Vec::new(), bytes: 0 };
+            let mut reading = Reading {
+                disk: disk.as_ref(),
+                sender,
+                parsed: Vec::new(),
+                bytes: 0,
+            };
             let read = read_all(disk.as_ref(), identity, &mut |line| reading.line(line));
             reading.hand_over().and(read)
         });
@@ -255,11 +268,20 @@ fn at_once(
             scope.spawn(move || work(queue, &results, disk.as_ref(), options.answers.as_ref()));
         }
         drop(results);
-        let mut ahead = Ahead { disk, options, ranges, done: &done, workers, waiting: 0 };
+        let mut ahead = Ahead {
+            disk,
+            options,
+            ranges,
+            done: &done,
+            workers,
+            waiting: 0,
+        };
         let folded = ahead.fold(receiver, total, progress);
         drop(ahead);
         // An error of folding is about an earlier line than an error of the reader.
-        let read = reader.join().unwrap_or_else(|_| Err(HomeError::Record("the reader ended".to_owned())));
+        let read = reader
+            .join()
+            .unwrap_or_else(|_| Err(HomeError::Record("the reader ended".to_owned())));
         match (folded, read) {
             (Err(error), _) => Err(error),
             (Ok(()), read) => read,
@@ -275,7 +297,9 @@ fn work(
     answers: Option<&AnswerFiles>,
 ) {
     loop {
-        let Ok(Ok(range)) = queue.lock().map(|queue| queue.recv()) else { return };
+        let Ok(Ok(range)) = queue.lock().map(|queue| queue.recv()) else {
+            return;
+        };
         if results.send(recompute(&range, disk, answers)).is_err() {
             return;
         }
@@ -333,8 +357,11 @@ impl Ahead<'_> {
             self.waiting = self.waiting.saturating_sub(1);
             total.add(report?, progress);
         }
-        let own =
-            if self.workers == 0 { Err(TrySendError::Full(range)) } else { self.ranges.try_send(range) };
+        let own = if self.workers == 0 {
+            Err(TrySendError::Full(range))
+        } else {
+            self.ranges.try_send(range)
+        };
         match own {
             Ok(()) => self.waiting = self.waiting.saturating_add(1),
             Err(TrySendError::Full(range) | TrySendError::Disconnected(range)) => {
@@ -412,16 +439,30 @@ impl Total {
 
     fn report(self, origin: String, files: Option<&AnswerFiles>) -> Report {
         let RangeReport {
-            counts, first, decisions, answers, answered, missing, unanswered, programs, ..
+            counts,
+            first,
+            decisions,
+            answers,
+            answered,
+            missing,
+            unanswered,
+            programs,
+            ..
         } = self.sum;
         let rows: Vec<Row> = counts
             .0
             .into_iter()
-            .map(|((class, what), lines)| Row { class, what: what.into_owned(), lines })
+            .map(|((class, what), lines)| Row {
+                class,
+                what: what.into_owned(),
+                lines,
+            })
             .collect();
         let differing = rows.iter().filter(|row| row.class == Class::Differs);
         let differences = differing.fold(0_u64, |sum, row| sum.saturating_add(row.lines));
-        let written_by = programs.into_iter().map(|(from, program)| Written { from, program });
+        let written_by = programs
+            .into_iter()
+            .map(|(from, program)| Written { from, program });
         Report {
             origin,
             lines: self.lines,

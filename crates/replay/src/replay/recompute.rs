@@ -49,10 +49,18 @@ pub(super) struct RangeReport {
 /// A line that must come next.
 pub(super) enum Expected {
     /// Exactly this line.
-    Line { kind: &'static str, body: String, what: &'static str },
+    Line {
+        kind: &'static str,
+        body: String,
+        what: &'static str,
+    },
     /// A line with these changes, completed by the outbox when its turn comes; no line if no change
     /// is left.
-    Part { kind: EventKind, note: String, changes: Vec<Change> },
+    Part {
+        kind: EventKind,
+        note: String,
+        changes: Vec<Change>,
+    },
     /// The end of a hold.
     End(Resolution),
 }
@@ -60,7 +68,11 @@ pub(super) enum Expected {
 /// What a line should be.
 pub(super) enum Should {
     /// A line with this body.
-    Be { body: String, class: Class, what: Cow<'static, str> },
+    Be {
+        body: String,
+        class: Class,
+        what: Cow<'static, str>,
+    },
     /// It should not be there, for this reason.
     NotBe(String),
     /// Unknown, for this reason.
@@ -103,13 +115,19 @@ pub(super) fn recompute(
     };
     for item in &range.items {
         own.item(item)?;
-        own.report.bytes = own.report.bytes.saturating_add(item.location.length).saturating_add(1);
+        own.report.bytes = own
+            .report
+            .bytes
+            .saturating_add(item.location.length)
+            .saturating_add(1);
     }
     if let Some(behind) = &range.behind
         && own.state != **behind
     {
         let seq = range.items.last().map_or(0, |item| item.seq);
-        return Err(HomeError::Record(format!("the state behind line {seq} comes out in two ways")));
+        return Err(HomeError::Record(format!(
+            "the state behind line {seq} comes out in two ways"
+        )));
     }
     Ok(own.report)
 }
@@ -124,18 +142,25 @@ impl<'a> Recompute<'a> {
         self.fold(item);
         self.is_first = item.kind == "seal";
         if let Some(Record::Genesis(_)) = item.record.as_deref() {
-            self.report.programs.insert(item.seq, self.state.program.clone());
+            self.report
+                .programs
+                .insert(item.seq, self.state.program.clone());
         }
         if let Some(record) = item.record.as_deref()
-            && record.changes().iter().any(|change| matches!(change, Change::ProgramChanged { .. }))
+            && record
+                .changes()
+                .iter()
+                .any(|change| matches!(change, Change::ProgramChanged { .. }))
         {
-            self.report.programs.insert(item.seq, self.state.program.clone());
+            self.report
+                .programs
+                .insert(item.seq, self.state.program.clone());
         }
         Ok(())
     }
 
-    /// Compares a line with what this program makes of it. Returns false for a market line, which is
-    /// compared and folded together with the decision that brought it.
+    /// Compares a line with what this program makes of it. Returns false for a market line, which
+    /// is compared and folded together with the decision that brought it.
     fn check(&mut self, item: &'a Item) -> Result<bool, HomeError> {
         match item.record.as_deref() {
             Some(Record::Market(_)) => {
@@ -150,7 +175,10 @@ impl<'a> Recompute<'a> {
             record => {
                 // The decision of these market lines does not follow.
                 for rows in std::mem::take(&mut self.held) {
-                    self.note(rows, Should::NotBe("no decision follows that brought these rows".to_owned()));
+                    self.note(
+                        rows,
+                        Should::NotBe("no decision follows that brought these rows".to_owned()),
+                    );
                     self.fold(rows);
                 }
                 let should = match record {
@@ -181,13 +209,21 @@ impl<'a> Recompute<'a> {
     pub(super) fn next_expected(&mut self, now: Option<Time>) -> Option<Expected> {
         while let Some(expected) = self.expected.pop_front() {
             match expected {
-                Expected::Part { kind, note, changes } => {
+                Expected::Part {
+                    kind,
+                    note,
+                    changes,
+                } => {
                     // At the end of a batch it only matters whether any change is left, which does
                     // not depend on the time.
                     let at = now.or(self.state.clock.last).unwrap_or(Time::EPOCH);
                     let changes = outbox::of_line(&self.state.book, changes, at);
                     if !changes.is_empty() {
-                        return Some(Expected::Part { kind, note, changes });
+                        return Some(Expected::Part {
+                            kind,
+                            note,
+                            changes,
+                        });
                     }
                 }
                 other => return Some(other),
@@ -201,18 +237,35 @@ impl<'a> Recompute<'a> {
     fn own_line(&mut self, item: &Item) -> Should {
         if let Some(expected) = self.next_expected(None) {
             self.expected.clear();
-            let why = format!("{} should stand in front of it, and does not", expected.what());
+            let why = format!(
+                "{} should stand in front of it, and does not",
+                expected.what()
+            );
             return Should::NotBe(why);
         }
         let Known::Segment(previous) = &item.known else {
-            return Should::Be { body: item.body.clone(), class: Class::Recomputed, what: "seal".into() };
+            return Should::Be {
+                body: item.body.clone(),
+                class: Class::Recomputed,
+                what: "seal".into(),
+            };
         };
-        let (Some(previous), Ok(read)) = (previous, serde_json::from_str::<Segment>(&item.body)) else {
-            return Should::NotBe("it is not the first line of a segment behind another one".to_owned());
+        let (Some(previous), Ok(read)) = (previous, serde_json::from_str::<Segment>(&item.body))
+        else {
+            return Should::NotBe(
+                "it is not the first line of a segment behind another one".to_owned(),
+            );
         };
-        let segment = Segment { previous: previous.clone(), rest: read.rest };
+        let segment = Segment {
+            previous: previous.clone(),
+            rest: read.rest,
+        };
         match serde_json::to_string(&segment) {
-            Ok(body) => Should::Be { body, class: Class::Recomputed, what: "segment".into() },
+            Ok(body) => Should::Be {
+                body,
+                class: Class::Recomputed,
+                what: "segment".into(),
+            },
             Err(error) => Should::NotBe(error.to_string()),
         }
     }
@@ -222,15 +275,33 @@ impl<'a> Recompute<'a> {
         let now = record.timestamp();
         match self.next_expected(Some(now)) {
             Some(Expected::Line { kind, body, what }) if kind == item.kind => {
-                return Ok(Should::Be { body, class: Class::Recomputed, what: what.into() });
+                return Ok(Should::Be {
+                    body,
+                    class: Class::Recomputed,
+                    what: what.into(),
+                });
             }
-            Some(Expected::Part { kind, note, changes }) => {
+            Some(Expected::Part {
+                kind,
+                note,
+                changes,
+            }) => {
                 if kind.name() == item.kind {
-                    let made = Record::Event(kind, Event { timestamp: now, note, changes });
+                    let made = Record::Event(
+                        kind,
+                        Event {
+                            timestamp: now,
+                            note,
+                            changes,
+                        },
+                    );
                     return Ok(be(&made, Class::Recomputed, kind.name()));
                 }
                 self.expected.clear();
-                return Ok(Should::NotBe(format!("a `{}` line should stand here", kind.name())));
+                return Ok(Should::NotBe(format!(
+                    "a `{}` line should stand here",
+                    kind.name()
+                )));
             }
             Some(other) => {
                 self.expected.clear();
@@ -255,7 +326,9 @@ impl<'a> Recompute<'a> {
         let mut rules = Arc::clone(rules);
         for (id, path, text, hash) in events::applied(changes) {
             // An edit that does not make this rulebook was not written by this program.
-            let Ok(book) = rules.with_rule(path, text) else { continue };
+            let Ok(book) = rules.with_rule(path, text) else {
+                continue;
+            };
             if book.hash != hash {
                 continue;
             }
@@ -264,11 +337,20 @@ impl<'a> Recompute<'a> {
                 EventKind::Rulebook,
                 events::rulebook_loaded(hash, Some((path, &id.to_string())), now),
             );
-            let body = record.body().map_err(|error| HomeError::Record(error.to_string()))?;
-            self.expected.push_back(Expected::Line { kind: "rulebook", body, what: "rulebook" });
+            let body = record
+                .body()
+                .map_err(|error| HomeError::Record(error.to_string()))?;
+            self.expected.push_back(Expected::Line {
+                kind: "rulebook",
+                body,
+                what: "rulebook",
+            });
         }
         for (edit, _, hash) in services::edits(changes) {
-            let Some(book) = services::after(&rules, edit).ok().filter(|book| book.hash == hash) else {
+            let Some(book) = services::after(&rules, edit)
+                .ok()
+                .filter(|book| book.hash == hash)
+            else {
                 continue;
             };
             rules = Arc::new(book);
@@ -276,8 +358,14 @@ impl<'a> Recompute<'a> {
                 EventKind::Rulebook,
                 events::rulebook_loaded(hash, Some((PATH, &edit.to_string())), now),
             );
-            let body = record.body().map_err(|error| HomeError::Record(error.to_string()))?;
-            self.expected.push_back(Expected::Line { kind: "rulebook", body, what: "rulebook" });
+            let body = record
+                .body()
+                .map_err(|error| HomeError::Record(error.to_string()))?;
+            self.expected.push_back(Expected::Line {
+                kind: "rulebook",
+                body,
+                what: "rulebook",
+            });
         }
         Ok(())
     }
@@ -295,7 +383,9 @@ impl<'a> Recompute<'a> {
                     && (matches!(should, Should::Be { .. })
                         || (item.kind == "council" && matches!(should, Should::NotBe(_)))) =>
             {
-                self.report.counts.add(Class::NotAgain, NotAgain::Redacted.as_str());
+                self.report
+                    .counts
+                    .add(Class::NotAgain, NotAgain::Redacted.as_str());
             }
             Should::Be { body, .. } => self.differs(item, Some(&body), None),
             Should::NotBe(why) => self.differs(item, None, Some(why)),
@@ -305,7 +395,9 @@ impl<'a> Recompute<'a> {
     }
 
     fn differs(&mut self, item: &Item, body: Option<&str>, why: Option<String>) {
-        self.report.counts.add(Class::Differs, Cow::Owned(item.kind.clone()));
+        self.report
+            .counts
+            .add(Class::Differs, Cow::Owned(item.kind.clone()));
         if self.report.first.is_some() {
             return;
         }
@@ -353,7 +445,11 @@ impl Expected {
 /// Expects a record.
 pub(super) fn be(record: &Record, class: Class, what: &'static str) -> Should {
     match record.body() {
-        Ok(body) => Should::Be { body, class, what: what.into() },
+        Ok(body) => Should::Be {
+            body,
+            class,
+            what: what.into(),
+        },
         Err(error) => Should::NotBe(error.to_string()),
     }
 }

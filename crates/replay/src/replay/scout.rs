@@ -58,10 +58,20 @@ impl Parsed {
             _ => (&None, &None),
         };
         let payload = cases::text(disk, member.as_deref(), digest.as_deref())?;
-        let lost =
-            digest.as_ref().filter(|_| payload.is_none()).map(|digest| format!("{BLOBS_DIR}/{digest}"));
+        let lost = digest
+            .as_ref()
+            .filter(|_| payload.is_none())
+            .map(|digest| format!("{BLOBS_DIR}/{digest}"));
         let (kind, body) = (line.kind.clone(), line.body.clone());
-        Ok(Parsed { location: line.location(), seq: line.seq, kind, body, record, payload, lost })
+        Ok(Parsed {
+            location: line.location(),
+            seq: line.seq,
+            kind,
+            body,
+            record,
+            payload,
+            lost,
+        })
     }
 }
 
@@ -149,7 +159,8 @@ pub(super) struct Scout {
 pub(super) const NOT_KEPT: &str = "its payload is not kept: it was no payload";
 /// Reason for a line whose decision did not depend on what the request wants, and whose hashes are
 /// sealed.
-const CONCEALED: &str = "an answer repeated, or refused before its payload counted: its hashes are sealed";
+const CONCEALED: &str =
+    "an answer repeated, or refused before its payload counted: its hashes are sealed";
 
 /// A keyring without keys: the line records what was verified when it was decided.
 struct NoKeys;
@@ -165,7 +176,14 @@ impl Scout {
         let past = Past::new(disk, true)?;
         let before = Arc::new(past.state.clone());
         let segment = (1, 0, 0, None);
-        Ok(Scout { past, items: Vec::new(), bytes: 0, before, segment, broken: None })
+        Ok(Scout {
+            past,
+            items: Vec::new(),
+            bytes: 0,
+            before,
+            segment,
+            broken: None,
+        })
     }
 
     /// Returns why the lines after the last one taken cannot be followed.
@@ -176,14 +194,32 @@ impl Scout {
     /// Takes a line, and returns a range once it is complete. Must not be called once
     /// [`Scout::broken`] returns a reason.
     pub(super) fn line(&mut self, parsed: Parsed) -> Result<Option<Range>, HomeError> {
-        let Parsed { location, seq, kind, body, record, mut payload, lost: own_lost } = parsed;
+        let Parsed {
+            location,
+            seq,
+            kind,
+            body,
+            record,
+            mut payload,
+            lost: own_lost,
+        } = parsed;
         let record = record.map(Arc::new);
         let hash = match record.as_deref() {
             Some(Record::Genesis(genesis)) => genesis.rulebook.clone(),
             _ => self.past.state.rulebook.hash.clone(),
         };
-        let rules = if record.is_some() { self.past.rulebook(&hash) } else { None };
-        let known = self.known(&location, &kind, record.as_deref(), rules.as_deref(), &mut payload)?;
+        let rules = if record.is_some() {
+            self.past.rulebook(&hash)
+        } else {
+            None
+        };
+        let known = self.known(
+            &location,
+            &kind,
+            record.as_deref(),
+            rules.as_deref(),
+            &mut payload,
+        )?;
         let concealed = self.past.take_concealed();
         let mut lost = self.past.take_lost();
         lost.extend(own_lost);
@@ -199,22 +235,56 @@ impl Scout {
             None if is_seal => self.follow(Past::seal)?,
             None => {}
         }
-        let end = location.offset.saturating_add(location.length).saturating_add(1);
-        let lines = if self.segment.0 == location.segment { self.segment.1 } else { 0 };
-        self.segment = (location.segment, lines.saturating_add(1), end, Some(location));
+        let end = location
+            .offset
+            .saturating_add(location.length)
+            .saturating_add(1);
+        let lines = if self.segment.0 == location.segment {
+            self.segment.1
+        } else {
+            0
+        };
+        self.segment = (
+            location.segment,
+            lines.saturating_add(1),
+            end,
+            Some(location),
+        );
         self.bytes = self.bytes.saturating_add(location.length).saturating_add(1);
-        self.items.push(Item { seq, location, kind, body, record, rules, known, payload, lost, concealed });
+        self.items.push(Item {
+            seq,
+            location,
+            kind,
+            body,
+            record,
+            rules,
+            known,
+            payload,
+            lost,
+            concealed,
+        });
         let is_full = self.items.len() >= RANGE_LINES || self.bytes >= RANGE_BYTES;
-        Ok(if self.broken.is_some() || (is_seal && is_full) { Some(self.cut()) } else { None })
+        Ok(if self.broken.is_some() || (is_seal && is_full) {
+            Some(self.cut())
+        } else {
+            None
+        })
     }
 
     /// Returns the last range, which may be incomplete.
     pub(super) fn rest(&mut self) -> Option<Range> {
-        if self.items.is_empty() { None } else { Some(self.cut()) }
+        if self.items.is_empty() {
+            None
+        } else {
+            Some(self.cut())
+        }
     }
 
     /// Folds a line. If it does not fit the lines before it, following ends there with the reason.
-    fn follow(&mut self, fold: impl FnOnce(&mut Past) -> Result<(), HomeError>) -> Result<(), HomeError> {
+    fn follow(
+        &mut self,
+        fold: impl FnOnce(&mut Past) -> Result<(), HomeError>,
+    ) -> Result<(), HomeError> {
         match fold(&mut self.past) {
             Err(HomeError::Record(why)) => {
                 self.broken = Some(why);
@@ -229,7 +299,11 @@ impl Scout {
         let behind = Arc::new(self.past.state.clone());
         let before = std::mem::replace(&mut self.before, Arc::clone(&behind));
         let behind = Some(behind).filter(|_| self.broken.is_none());
-        Range { before, items: std::mem::take(&mut self.items), behind }
+        Range {
+            before,
+            items: std::mem::take(&mut self.items),
+            behind,
+        }
     }
 
     fn known(
@@ -243,34 +317,63 @@ impl Scout {
         Ok(match record {
             None if kind == "segment" => Known::Segment(self.previous(location)),
             Some(Record::Decision(decision)) => {
-                let Some(rules) = rules else { return Ok(Known::Nothing) };
-                Known::Decision(Box::new(self.of_decision(rules, decision, payload.take())?))
+                let Some(rules) = rules else {
+                    return Ok(Known::Nothing);
+                };
+                Known::Decision(Box::new(self.of_decision(
+                    rules,
+                    decision,
+                    payload.take(),
+                )?))
             }
             Some(Record::Council(line)) => {
                 let docket = self.past.docket(&line.request_id)?;
-                let said = docket.as_ref().map(|docket| self.past.said(docket)).transpose()?;
-                Known::Case { docket, said, due: self.past.due_case(line.timestamp)? }
+                let said = docket
+                    .as_ref()
+                    .map(|docket| self.past.said(docket))
+                    .transpose()?;
+                Known::Case {
+                    docket,
+                    said,
+                    due: self.past.due_case(line.timestamp)?,
+                }
             }
             Some(Record::Input(line)) => {
                 let docket = self.past.docket(&line.request_id)?;
                 let is_open = docket.as_ref().filter(|docket| docket.closed.is_none());
                 let said = is_open.map(|docket| self.past.said(docket)).transpose()?;
                 let was_full = |change: &Change| {
-                    matches!(change, Change::Council(spoolgate_council::case::Change::CaseFull { .. }))
+                    matches!(
+                        change,
+                        Change::Council(spoolgate_council::case::Change::CaseFull { .. })
+                    )
                 };
                 let recorded = line.changes.iter().any(was_full);
                 let no_more_cases = self.past.no_more_cases(line.timestamp, recorded);
-                Known::Role { docket, said, no_more_cases }
+                Known::Role {
+                    docket,
+                    said,
+                    no_more_cases,
+                }
             }
             Some(Record::Event(EventKind::Proposal, Event { changes, .. })) => {
                 let mut steps = changes.iter().filter_map(|change| match change {
                     Change::Proposal(step) => Some(step.proposal_id()),
                     _ => None,
                 });
-                Known::Proposal(steps.next().map(|id| self.past.last_step(id)).transpose()?.flatten())
+                Known::Proposal(
+                    steps
+                        .next()
+                        .map(|id| self.past.last_step(id))
+                        .transpose()?
+                        .flatten(),
+                )
             }
             Some(Record::Response(line)) => {
-                let blob = line.data_blob.as_deref().map(|digest| self.past.text(None, Some(digest)));
+                let blob = line
+                    .data_blob
+                    .as_deref()
+                    .map(|digest| self.past.text(None, Some(digest)));
                 let text = blob.transpose()?.flatten();
                 Known::Response(text.and_then(|text| RawValue::from_string(text).ok()))
             }
@@ -285,7 +388,12 @@ impl Scout {
             return None;
         }
         let head = last.as_ref()?.leaf.to_string();
-        Some(Previous { file: segment::file_name(*number), length: *length, lines: *lines, head })
+        Some(Previous {
+            file: segment::file_name(*number),
+            length: *length,
+            lines: *lines,
+            head,
+        })
     }
 
     fn of_decision(
@@ -316,7 +424,11 @@ impl Scout {
                 Some((payload, revealed)) => again::retold(&revealed, Some(payload)),
                 None => {
                     let is_kept = decision.payload.is_some() || decision.payload_blob.is_some();
-                    untold = Some(if is_kept { NotAgain::Redacted.as_str() } else { NOT_KEPT });
+                    untold = Some(if is_kept {
+                        NotAgain::Redacted.as_str()
+                    } else {
+                        NOT_KEPT
+                    });
                     again::retold(decision, None)
                 }
             }
@@ -325,19 +437,32 @@ impl Scout {
             Ok(retold) => self.past.look_up(rules, decision, &retold.request)?,
             Err(_) => Lookups::default(),
         };
-        let unverified = if was_granted_unverified(decision) { self.unverified(decision)? } else { None };
-        Ok(OfDecision { retold, lookups, original, response, untold, unverified })
+        let unverified = if was_granted_unverified(decision) {
+            self.unverified(decision)?
+        } else {
+            None
+        };
+        Ok(OfDecision {
+            retold,
+            lookups,
+            original,
+            response,
+            untold,
+            unverified,
+        })
     }
 
     /// Returns the payload of an earlier line; if that line ended a hold, the payload of the line
     /// that began the hold.
     fn payload_of(&self, earlier: &Decision) -> Result<Option<String>, HomeError> {
-        let own = self.past.text(earlier.payload.as_deref(), earlier.payload_blob.as_deref())?;
+        let own = self
+            .past
+            .text(earlier.payload.as_deref(), earlier.payload_blob.as_deref())?;
         match (own, earlier.hold) {
             (None, Some(hold)) => match self.past.record(hold.0)? {
-                Some(Record::Decision(held)) => {
-                    self.past.text(held.payload.as_deref(), held.payload_blob.as_deref())
-                }
+                Some(Record::Decision(held)) => self
+                    .past
+                    .text(held.payload.as_deref(), held.payload_blob.as_deref()),
                 _ => Ok(None),
             },
             (own, _) => Ok(own),
@@ -345,20 +470,41 @@ impl Scout {
     }
 
     fn unverified(&self, decision: &Decision) -> Result<Option<Prepared>, HomeError> {
-        let (Some(digest), Some(origin)) = (&decision.file_sha256, Origin::from_label(&decision.spool))
+        let (Some(digest), Some(origin)) =
+            (&decision.file_sha256, Origin::from_label(&decision.spool))
         else {
             return Ok(None);
         };
-        let Some(bytes) = self.past.blob(digest)? else { return Ok(None) };
+        let Some(bytes) = self.past.blob(digest)? else {
+            return Ok(None);
+        };
         let name = decision.file.clone();
-        let delivery = Delivery { origin, file: name.clone(), shown: name, content: Ok(bytes) };
-        Ok(Some(prepare(&delivery, &State::default(), &NoKeys, decision.timestamp)))
+        let delivery = Delivery {
+            origin,
+            file: name.clone(),
+            shown: name,
+            content: Ok(bytes),
+        };
+        Ok(Some(prepare(
+            &delivery,
+            &State::default(),
+            &NoKeys,
+            decision.timestamp,
+        )))
     }
 }
 
 /// Returns whether this line ends a hold that was granted after its key had ended.
 fn was_granted_unverified(decision: &Decision) -> bool {
-    let granted = |change: &Approval| matches!(change, Approval::Ended { end: End::Granted, .. });
+    let granted = |change: &Approval| {
+        matches!(
+            change,
+            Approval::Ended {
+                end: End::Granted,
+                ..
+            }
+        )
+    };
     decision.hold.is_some()
         && decision.key_id.is_none()
         && decision.metadata.code == Some(Code::SignatureInvalid)

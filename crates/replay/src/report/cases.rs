@@ -94,9 +94,13 @@ pub struct Case {
 pub(super) fn case(view: &View, docket: &Docket) -> Result<Case, HomeError> {
     let of = &docket.case;
     let payload = unless_pruned(view.payload(docket.request))?.flatten();
-    let request: Option<CouncilRequest> = payload.and_then(|payload| serde_json::from_str(&payload).ok());
+    let request: Option<CouncilRequest> =
+        payload.and_then(|payload| serde_json::from_str(&payload).ok());
     let waiting_for = match docket.closed {
-        None => waits_for(&view.rulebook, docket).into_iter().map(str::to_owned).collect(),
+        None => waits_for(&view.rulebook, docket)
+            .into_iter()
+            .map(str::to_owned)
+            .collect(),
         Some(_) => Vec::new(),
     };
     Ok(Case {
@@ -124,16 +128,35 @@ fn unless_pruned<T>(found: Result<T, HomeError>) -> Result<Option<T>, HomeError>
 }
 
 fn decided(view: &View, docket: &Docket, line: u64) -> Result<Option<Decided>, HomeError> {
-    let Some(Record::Council(told)) = view.record(line)? else { return Ok(None) };
-    let CaseDecision { decision, decision_blob, record, record_blob, .. } = told.as_ref();
-    let decision = view.text(decision.as_deref().map(RawValue::get), decision_blob.as_deref())?;
+    let Some(Record::Council(told)) = view.record(line)? else {
+        return Ok(None);
+    };
+    let CaseDecision {
+        decision,
+        decision_blob,
+        record,
+        record_blob,
+        ..
+    } = told.as_ref();
+    let decision = view.text(
+        decision.as_deref().map(RawValue::get),
+        decision_blob.as_deref(),
+    )?;
     let record = view.text(record.as_deref().map(RawValue::get), record_blob.as_deref())?;
-    let decision: Option<CouncilDecision> = decision.and_then(|text| serde_json::from_str(&text).ok());
+    let decision: Option<CouncilDecision> =
+        decision.and_then(|text| serde_json::from_str(&text).ok());
     let record: Option<CaseRecord> = record.and_then(|text| serde_json::from_str(&text).ok());
-    let (Some(decision), Some(record)) = (decision, record) else { return Ok(None) };
-    let roles = view.rulebook_of(&told.rulebook).ok().map(|rules| rules.roles);
+    let (Some(decision), Some(record)) = (decision, record) else {
+        return Ok(None);
+    };
+    let roles = view
+        .rulebook_of(&told.rulebook)
+        .ok()
+        .map(|rules| rules.roles);
     let axes = Axis::ALL.map(|axis| {
-        let floor = roles.as_ref().map(|roles| roles.floor(docket.case.change_type, axis));
+        let floor = roles
+            .as_ref()
+            .map(|roles| roles.floor(docket.case.change_type, axis));
         AxisRow {
             axis,
             score: decision.axis_scores.get(axis),
@@ -176,5 +199,8 @@ fn seats(record: &CaseRecord, outcome: Stance) -> Vec<SeatRow> {
         notes: Vec::new(),
     });
     let required = deliberation.seats.iter().map(|seat| row(seat, false));
-    required.chain(empty).chain(deliberation.foreign.iter().map(|seat| row(seat, true))).collect()
+    required
+        .chain(empty)
+        .chain(deliberation.foreign.iter().map(|seat| row(seat, true)))
+        .collect()
 }

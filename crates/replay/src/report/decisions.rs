@@ -60,7 +60,9 @@ impl Tally {
 
     /// Returns the number of all decisions.
     pub fn all(&self) -> u64 {
-        self.accepted.saturating_add(self.refused).saturating_add(self.held)
+        self.accepted
+            .saturating_add(self.refused)
+            .saturating_add(self.held)
     }
 }
 
@@ -166,10 +168,18 @@ impl Counting {
     fn refused(&mut self, told: &CountedLine) {
         let failed = told.checks.iter().filter(|row| !row.passed);
         let mut names: BTreeSet<(By, String)> = failed
-            .map(|row| (if is_of_rule(row) { By::Rule } else { By::Check }, row.name.to_string()))
+            .map(|row| {
+                (
+                    if is_of_rule(row) { By::Rule } else { By::Check },
+                    row.name.to_string(),
+                )
+            })
             .collect();
         if names.is_empty() {
-            let code = told.metadata.code.map_or_else(|| "none".to_owned(), |code| code.to_string());
+            let code = told
+                .metadata
+                .code
+                .map_or_else(|| "none".to_owned(), |code| code.to_string());
             names.insert((By::Code, code));
         }
         let is_alone = u64::from(names.len() == 1);
@@ -183,7 +193,10 @@ impl Counting {
     fn widen(&mut self) {
         self.width_ms = wider(self.width_ms);
         for (start, tally) in std::mem::take(&mut self.stretches) {
-            self.stretches.entry(start_of(start, self.width_ms)).or_default().add(&tally);
+            self.stretches
+                .entry(start_of(start, self.width_ms))
+                .or_default()
+                .add(&tally);
         }
     }
 
@@ -191,8 +204,14 @@ impl Counting {
     /// first to the last.
     pub(super) fn finish(mut self) -> Decisions {
         let span = |counting: &Counting| {
-            let first = counting.stretches.first_key_value().map_or(0, |(start, _)| *start);
-            let last = counting.stretches.last_key_value().map_or(0, |(start, _)| *start);
+            let first = counting
+                .stretches
+                .first_key_value()
+                .map_or(0, |(start, _)| *start);
+            let last = counting
+                .stretches
+                .last_key_value()
+                .map_or(0, |(start, _)| *start);
             last.saturating_sub(first).div_euclid(counting.width_ms)
         };
         while span(&self) >= i64::try_from(STRETCHES_MAX).unwrap_or(i64::MAX) {
@@ -201,9 +220,18 @@ impl Counting {
         let mut refusals: Vec<Refusal> = self
             .refusals
             .into_iter()
-            .map(|((by, name), (requests, alone))| Refusal { by, name, requests, alone })
+            .map(|((by, name), (requests, alone))| Refusal {
+                by,
+                name,
+                requests,
+                alone,
+            })
             .collect();
-        refusals.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| a.name.cmp(&b.name)));
+        refusals.sort_by(|a, b| {
+            b.requests
+                .cmp(&a.requests)
+                .then_with(|| a.name.cmp(&b.name))
+        });
         let stretches = self.stretches.into_iter().filter_map(|(start, tally)| {
             let start = Time::from_ms(start).ok()?;
             Some(Stretch { start, tally })
@@ -243,8 +271,11 @@ mod tests {
 
     fn told(time: &str, status: Status, checks: &[&str]) -> CountedLine {
         let row = |name: &&str| {
-            let source =
-                if name.starts_with("no-") { format!("rules/{name}.yaml") } else { "safety.yaml".into() };
+            let source = if name.starts_with("no-") {
+                format!("rules/{name}.yaml")
+            } else {
+                "safety.yaml".into()
+            };
             serde_json::json!({"name": name, "passed": false, "value": null, "limit": null, "source": source, "unit": "usd"})
         };
         let rows: Vec<_> = checks.iter().map(row).collect();
@@ -263,21 +294,63 @@ mod tests {
     #[test]
     fn stretches_follow_the_span() {
         let cases = [
-            (vec!["2026-03-02T00:10:00Z", "2026-03-02T00:50:00Z", "2026-03-02T05:00:00Z"], HOUR_MS, 2),
-            (vec!["2026-03-02T00:10:00Z", "2026-03-05T23:50:00Z"], HOUR_MS, 2),
-            (vec!["2026-03-02T00:10:00Z", "2026-03-06T00:10:00Z"], DAY_MS, 2),
-            (vec!["2026-03-02T00:10:00Z", "2026-05-02T00:10:00Z", "2026-05-02T20:10:00Z"], DAY_MS, 2),
-            (vec!["2025-03-02T00:10:00Z", "2026-03-02T00:10:00Z"], 7 * DAY_MS, 2),
-            (vec!["1999-03-02T00:10:00Z", "2026-03-02T00:10:00Z"], 7 * 16 * DAY_MS, 2),
+            (
+                vec![
+                    "2026-03-02T00:10:00Z",
+                    "2026-03-02T00:50:00Z",
+                    "2026-03-02T05:00:00Z",
+                ],
+                HOUR_MS,
+                2,
+            ),
+            (
+                vec!["2026-03-02T00:10:00Z", "2026-03-05T23:50:00Z"],
+                HOUR_MS,
+                2,
+            ),
+            (
+                vec!["2026-03-02T00:10:00Z", "2026-03-06T00:10:00Z"],
+                DAY_MS,
+                2,
+            ),
+            (
+                vec![
+                    "2026-03-02T00:10:00Z",
+                    "2026-05-02T00:10:00Z",
+                    "2026-05-02T20:10:00Z",
+                ],
+                DAY_MS,
+                2,
+            ),
+            (
+                vec!["2025-03-02T00:10:00Z", "2026-03-02T00:10:00Z"],
+                7 * DAY_MS,
+                2,
+            ),
+            (
+                vec!["1999-03-02T00:10:00Z", "2026-03-02T00:10:00Z"],
+                7 * 16 * DAY_MS,
+                2,
+            ),
             (vec![], HOUR_MS, 0),
         ];
         for (times, width, stretches) in cases {
             let mut counting = Counting::default();
-            times.iter().for_each(|time| counting.count(&told(time, Status::Success, &[])));
+            times
+                .iter()
+                .for_each(|time| counting.count(&told(time, Status::Success, &[])));
             let found = counting.finish();
-            assert_eq!((found.stretch_ms, found.stretches.len()), (width, stretches), "{times:?}");
+            assert_eq!(
+                (found.stretch_ms, found.stretches.len()),
+                (width, stretches),
+                "{times:?}"
+            );
             assert_eq!(found.total.accepted, times.len() as u64);
-            let counted: u64 = found.stretches.iter().map(|stretch| stretch.tally.all()).sum();
+            let counted: u64 = found
+                .stretches
+                .iter()
+                .map(|stretch| stretch.tally.all())
+                .sum();
             assert_eq!(counted, times.len() as u64);
         }
     }
@@ -293,7 +366,11 @@ mod tests {
     fn a_refusal_counts_once_for_everything_that_it_failed() {
         let mut counting = Counting::default();
         let at = "2026-03-02T00:10:00Z";
-        counting.count(&told(at, Status::Rejected, &["max_order_value", "max_order_value", "no-mondays"]));
+        counting.count(&told(
+            at,
+            Status::Rejected,
+            &["max_order_value", "max_order_value", "no-mondays"],
+        ));
         counting.count(&told(at, Status::Rejected, &["max_order_value"]));
         counting.count(&told(at, Status::Rejected, &[]));
         counting.count(&told(at, Status::Held, &["no-mondays"]));
@@ -304,10 +381,20 @@ mod tests {
         feed.lane = Lane::Feed;
         counting.count(&feed);
         let found = counting.finish();
-        assert_eq!(found.total, Tally { accepted: 0, refused: 3, held: 1 });
+        assert_eq!(
+            found.total,
+            Tally {
+                accepted: 0,
+                refused: 3,
+                held: 1
+            }
+        );
         assert_eq!((found.repeated, found.deliveries), (1, 1));
-        let rows: Vec<_> =
-            found.refusals.iter().map(|row| (row.by, row.name.as_str(), row.requests, row.alone)).collect();
+        let rows: Vec<_> = found
+            .refusals
+            .iter()
+            .map(|row| (row.by, row.name.as_str(), row.requests, row.alone))
+            .collect();
         assert_eq!(
             rows,
             [

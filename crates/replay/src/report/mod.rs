@@ -229,9 +229,19 @@ pub fn collect(
     // Fails if there is no home at all.
     spoolgate_home::open::read_genesis(root, seams.disk.as_ref())?;
     let ledger = verified(seams)?;
-    let told = if ledger.ok { Some(told(root, seams, options, progress)?) } else { None };
+    let told = if ledger.ok {
+        Some(told(root, seams, options, progress)?)
+    } else {
+        None
+    };
     let (since, until) = (options.since, options.until);
-    Ok(Figures { made_at: seams.clock.now(), since, until, ledger, told })
+    Ok(Figures {
+        made_at: seams.clock.now(),
+        since,
+        until,
+        ledger,
+        told,
+    })
 }
 
 /// Verifies the ledger from its first byte. Retries on failure, because a batch may be
@@ -241,7 +251,10 @@ pub fn collect(
     reason = "waits for a running gate to finish its batch; no decision is made here"
 )]
 fn verified(seams: &Seams) -> Result<Report, HomeError> {
-    let options = verify::Options { threads: THREADS, ..verify::Options::default() };
+    let options = verify::Options {
+        threads: THREADS,
+        ..verify::Options::default()
+    };
     let once = || {
         verify::verify(seams.disk.as_ref(), Path::new(AUDIT_DIR), &options, &|_| ())
             .map_err(|error| HomeError::Record(error.to_string()))
@@ -268,10 +281,16 @@ fn told(
     let as_of = state.clock.last.unwrap_or(Time::EPOCH);
     let books = Books::of_home(root, seams)?;
     let pruned = books.pruned()?;
-    let history =
-        if pruned.is_empty() { Some(history(root, seams, options, &view, progress)?) } else { None };
+    let history = if pruned.is_empty() {
+        Some(history(root, seams, options, &view, progress)?)
+    } else {
+        None
+    };
     let dockets = view.dockets(CASES_COUNTED_MAX.saturating_add(1), false)?;
-    let wanted: Vec<_> = dockets.iter().filter(|docket| options.wants(docket.case.opened_at)).collect();
+    let wanted: Vec<_> = dockets
+        .iter()
+        .filter(|docket| options.wants(docket.case.opened_at))
+        .collect();
     let shown = wanted.iter().take(CASES_SHOWN_MAX);
     let open = view.dockets(CASES_COUNTED_MAX, true)?;
     Ok(LedgerFigures {
@@ -290,12 +309,21 @@ fn told(
         decisions: decisions(&books, options, view.position.seq)?,
         history,
         pruned,
-        cases: shown.map(|docket| cases::case(&view, docket)).collect::<Result<_, _>>()?,
+        cases: shown
+            .map(|docket| cases::case(&view, docket))
+            .collect::<Result<_, _>>()?,
         case_count: wanted.len(),
         more_cases: dockets.len() > CASES_COUNTED_MAX,
         holds: state.approvals.iter().cloned().collect(),
-        proposals: view.proposals(PROPOSALS_MAX, true)?.into_iter().map(|(_, it)| proposal(it)).collect(),
-        open_cases: open.iter().map(|docket| cases::case(&view, docket)).collect::<Result<_, _>>()?,
+        proposals: view
+            .proposals(PROPOSALS_MAX, true)?
+            .into_iter()
+            .map(|(_, it)| proposal(it))
+            .collect(),
+        open_cases: open
+            .iter()
+            .map(|docket| cases::case(&view, docket))
+            .collect::<Result<_, _>>()?,
         actions: state.actions.open.values().cloned().collect(),
         rulebook: rulebook(&view),
     })
@@ -312,7 +340,11 @@ fn strategies(view: &View, now: Time) -> Vec<StrategyRow> {
             risk_mode: strategy.risk_mode.as_str(),
             runnable: strategy.runnable,
             degraded: strategy.degraded_reasons,
-            instruments: strategy.instruments.iter().map(ToString::to_string).collect(),
+            instruments: strategy
+                .instruments
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
         })
         .collect()
 }
@@ -331,13 +363,27 @@ fn proposal(proposed: Proposed) -> ProposalView {
 
 fn rulebook(view: &View) -> RulebookView {
     let rules = &view.rulebook;
-    let all = [RuleStatus::Active, RuleStatus::Shadow, RuleStatus::Suspended, RuleStatus::Retired];
-    let count =
-        |status: RuleStatus| rules.ruleset.rules.values().filter(|rule| rule.file.status == status).count();
+    let all = [
+        RuleStatus::Active,
+        RuleStatus::Shadow,
+        RuleStatus::Suspended,
+        RuleStatus::Retired,
+    ];
+    let count = |status: RuleStatus| {
+        rules
+            .ruleset
+            .rules
+            .values()
+            .filter(|rule| rule.file.status == status)
+            .count()
+    };
     RulebookView {
         hash: rules.hash.clone(),
         fault: view.state.rulebook.fault.clone(),
-        rules: all.into_iter().map(|status| (status, count(status))).collect(),
+        rules: all
+            .into_iter()
+            .map(|status| (status, count(status)))
+            .collect(),
         instruments: rules.instruments.len(),
         strategies: rules.strategies.len(),
         principals: rules.principals.len(),
@@ -443,7 +489,11 @@ impl Gathering<'_> {
                         if self.flows.len() == FLOWS_MAX {
                             self.flows.remove(0);
                         }
-                        self.flows.push(Flow { time, line, amount: *amount });
+                        self.flows.push(Flow {
+                            time,
+                            line,
+                            amount: *amount,
+                        });
                     }
                 }
                 Change::Book(_) => is_moved = true,
@@ -467,17 +517,30 @@ impl Gathering<'_> {
             return;
         }
         let hash = past.state.rulebook.hash.clone();
-        let equity = past.rulebook(&hash).and_then(|rules| past.state.book.equity_last_known(rules.as_ref()));
+        let equity = past
+            .rulebook(&hash)
+            .and_then(|rules| past.state.book.equity_last_known(rules.as_ref()));
         let Some(equity) = equity else {
             self.unknown = self.unknown.saturating_add(1);
             return;
         };
         let account = &past.state.book.account;
         let (net_deposits, peak) = (account.net_deposits, account.peak_equity);
-        let drawdown = peak.and_then(|peak| peak.checked_sub(equity)).map(|down| down.max(Amount::ZERO));
-        let point = Point { time, line, equity, net_deposits, peak, drawdown };
+        let drawdown = peak
+            .and_then(|peak| peak.checked_sub(equity))
+            .map(|down| down.max(Amount::ZERO));
+        let point = Point {
+            time,
+            line,
+            equity,
+            net_deposits,
+            peak,
+            drawdown,
+        };
         if drawdown.is_some_and(|down| {
-            self.deepest.and_then(|deepest| deepest.drawdown).is_none_or(|deepest| down > deepest)
+            self.deepest
+                .and_then(|deepest| deepest.drawdown)
+                .is_none_or(|deepest| down > deepest)
         }) {
             self.deepest = Some(point);
         }

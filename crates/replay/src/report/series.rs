@@ -50,7 +50,12 @@ struct Stretch {
 
 impl Stretch {
     fn of(point: Point) -> Stretch {
-        Stretch { lowest: point, highest: point, deepest: point, last: point }
+        Stretch {
+            lowest: point,
+            highest: point,
+            deepest: point,
+            last: point,
+        }
     }
 
     fn points(&self) -> [Point; 4] {
@@ -59,12 +64,13 @@ impl Stretch {
 
     /// Merges two periods; of equal points, the earlier is kept.
     fn with(self, other: Stretch) -> Stretch {
-        let earlier = |a: Point, b: Point, b_is_better: bool, are_equal: bool| match (b_is_better, are_equal)
-        {
-            (true, _) => b,
-            (false, true) if b.place() < a.place() => b,
-            _ => a,
-        };
+        let earlier =
+            |a: Point, b: Point, b_is_better: bool, are_equal: bool| match (b_is_better, are_equal)
+            {
+                (true, _) => b,
+                (false, true) if b.place() < a.place() => b,
+                _ => a,
+            };
         let pick = |a: Point, b: Point, key: fn(&Point) -> Option<Amount>| {
             earlier(a, b, key(&b) > key(&a), key(&b) == key(&a))
         };
@@ -77,7 +83,11 @@ impl Stretch {
             ),
             highest: pick(self.highest, other.highest, |point| Some(point.equity)),
             deepest: pick(self.deepest, other.deepest, |point| point.drawdown),
-            last: if other.last.place() > self.last.place() { other.last } else { self.last },
+            last: if other.last.place() > self.last.place() {
+                other.last
+            } else {
+                self.last
+            },
         }
     }
 }
@@ -93,7 +103,12 @@ pub struct Thinned {
 
 impl Default for Thinned {
     fn default() -> Thinned {
-        Thinned { width_ms: WIDTH_MIN_MS, stretches: BTreeMap::new(), first: None, count: 0 }
+        Thinned {
+            width_ms: WIDTH_MIN_MS,
+            stretches: BTreeMap::new(),
+            first: None,
+            count: 0,
+        }
     }
 }
 
@@ -102,7 +117,10 @@ impl Thinned {
     pub fn push(&mut self, point: Point) {
         self.count = self.count.saturating_add(1);
         self.first.get_or_insert(point);
-        self.put(point.time.ms().div_euclid(self.width_ms), Stretch::of(point));
+        self.put(
+            point.time.ms().div_euclid(self.width_ms),
+            Stretch::of(point),
+        );
         while self.count > POINTS_MAX && self.stretches.len() > STRETCHES_MAX {
             self.width_ms = self.width_ms.saturating_mul(2);
             for (place, stretch) in std::mem::take(&mut self.stretches) {
@@ -112,7 +130,10 @@ impl Thinned {
     }
 
     fn put(&mut self, place: i64, stretch: Stretch) {
-        let merged = self.stretches.get(&place).map_or(stretch, |there| there.with(stretch));
+        let merged = self
+            .stretches
+            .get(&place)
+            .map_or(stretch, |there| there.with(stretch));
         self.stretches.insert(place, merged);
     }
 
@@ -123,9 +144,14 @@ impl Thinned {
 
     /// Returns the kept points in order of time.
     pub fn points(&self) -> Vec<Point> {
-        let kept = self.stretches.values().flat_map(Stretch::points).chain(self.first);
+        let kept = self
+            .stretches
+            .values()
+            .flat_map(Stretch::points)
+            .chain(self.first);
         // Keyed by place, so that a point that is both lowest and last is returned once.
-        let by_place: BTreeMap<(Time, u64), Point> = kept.map(|point| (point.place(), point)).collect();
+        let by_place: BTreeMap<(Time, u64), Point> =
+            kept.map(|point| (point.place(), point)).collect();
         by_place.into_values().collect()
     }
 }
@@ -148,8 +174,8 @@ mod tests {
     #[test]
     fn thinning_keeps_every_extreme() {
         let mut series = Thinned::default();
-        // A dip, a spike and a drawdown without either, each of one line, in half a million lines of
-        // about a month.
+        // A dip, a spike and a drawdown without either, each of one line, in half a million lines
+        // of about a month.
         for line in 0..500_000_u64 {
             let ms = i64::try_from(line).unwrap() * 5_000;
             let (equity, drawdown) = match line {
@@ -164,7 +190,10 @@ mod tests {
         assert!(kept.len() <= 481, "{}", kept.len());
         assert_eq!(series.count(), 500_000);
         for line in [0, 123_457, 311_111, 400_001, 499_999] {
-            assert!(kept.iter().any(|point| point.line == line), "line {line} was thinned away");
+            assert!(
+                kept.iter().any(|point| point.line == line),
+                "line {line} was thinned away"
+            );
         }
         assert!(kept.is_sorted_by_key(Point::place));
     }

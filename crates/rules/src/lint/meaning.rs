@@ -10,7 +10,9 @@ use crate::rule::field::{self, Kind, Missing};
 use crate::rule::file::{ConditionFile, Scope};
 use crate::rule::ranges::End;
 use crate::rule::ruleset::{Rule, missing};
-use crate::rule::{Guard, Members, Program, Ranges, Reading, RuleFile, RuleSet, RuleStatus, Test, Then};
+use crate::rule::{
+    Guard, Members, Program, Ranges, Reading, RuleFile, RuleSet, RuleStatus, Test, Then,
+};
 use crate::rulebook::RulebookError;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::amount::Amount;
@@ -80,7 +82,13 @@ pub struct Warning {
 
 /// Returns all warnings, and whether some comparisons were skipped because there were too many.
 pub fn warnings(read: &Read, now: Time) -> (Vec<Warning>, bool) {
-    let mut looking = Looking { read, found: Vec::new(), steps: STEPS_ALL, pairs: PAIRS_MAX, cut: false };
+    let mut looking = Looking {
+        read,
+        found: Vec::new(),
+        steps: STEPS_ALL,
+        pairs: PAIRS_MAX,
+        cut: false,
+    };
     let mut dull: BTreeSet<(RuleId, String)> = BTreeSet::new();
     for rule in read.rules.rules.values() {
         looking.message(rule);
@@ -96,7 +104,9 @@ pub fn warnings(read: &Read, now: Time) -> (Vec<Warning>, bool) {
     }
     looking.pairs(&dull);
     looking.sets(now);
-    looking.found.sort_by(|a, b| (&a.at.file, a.at.line, a.what).cmp(&(&b.at.file, b.at.line, b.what)));
+    looking
+        .found
+        .sort_by(|a, b| (&a.at.file, a.at.line, a.what).cmp(&(&b.at.file, b.at.line, b.what)));
     (looking.found, looking.cut)
 }
 
@@ -114,21 +124,47 @@ fn is_evaluated(rule: &Rule) -> bool {
 
 /// Returns the rule as an active rule that refuses, for this action alone.
 fn refusing(rule: &Rule, action: &str) -> Rule {
-    let applies_to = Scope { action: vec![action.to_owned()], ..rule.file.applies_to.clone() };
-    let file = RuleFile { status: RuleStatus::Active, then: Then::Reject, applies_to, ..rule.file.clone() };
-    Rule { file, ..rule.clone() }
+    let applies_to = Scope {
+        action: vec![action.to_owned()],
+        ..rule.file.applies_to.clone()
+    };
+    let file = RuleFile {
+        status: RuleStatus::Active,
+        then: Then::Reject,
+        applies_to,
+        ..rule.file.clone()
+    };
+    Rule {
+        file,
+        ..rule.clone()
+    }
 }
 
 /// Returns the rule with only the conditions for which `keep` returns true.
 fn when(rule: &Rule, keep: impl Fn(usize) -> bool) -> Rule {
-    let kept = rule.file.when.iter().enumerate().filter(|(at, _)| keep(*at));
+    let kept = rule
+        .file
+        .when
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| keep(*at));
     let when = kept.map(|(_, condition)| condition.clone()).collect();
-    Rule { file: RuleFile { when, ..rule.file.clone() }, ..rule.clone() }
+    Rule {
+        file: RuleFile {
+            when,
+            ..rule.file.clone()
+        },
+        ..rule.clone()
+    }
 }
 
 /// Returns what messages call a request of this action.
 fn requests(action: &str) -> &'static str {
-    if action == ActionName::OrderSubmit { "entry" } else { "request" }
+    if action == ActionName::OrderSubmit {
+        "entry"
+    } else {
+        "request"
+    }
 }
 
 /// Returns whether no value of the fact satisfies all tests. Always false for arrays, because
@@ -141,10 +177,14 @@ fn is_impossible(reading: &Reading, tests: &[&Test]) -> bool {
         return tests.iter().any(|test| **test != Test::Absent);
     }
     let bounds = match reading.kind() {
-        Kind::Whole(least, most) => {
-            Ranges::between(End::With(Amount::from_i64(least)), End::With(Amount::from_i64(most)))
-        }
-        Kind::TimeOfDay => Ranges::between(End::With(Amount::ZERO), End::With(Amount::from_i64(LAST_MINUTE))),
+        Kind::Whole(least, most) => Ranges::between(
+            End::With(Amount::from_i64(least)),
+            End::With(Amount::from_i64(most)),
+        ),
+        Kind::TimeOfDay => Ranges::between(
+            End::With(Amount::ZERO),
+            End::With(Amount::from_i64(LAST_MINUTE)),
+        ),
         _ => Ranges::all(),
     };
     let mut numbers = bounds;
@@ -158,14 +198,22 @@ fn is_impossible(reading: &Reading, tests: &[&Test]) -> bool {
         match test {
             Test::Number(ranges) => numbers = numbers.intersection(ranges),
             Test::Flag(wanted) => flags.retain(|flag| flag == wanted),
-            Test::Member { of: Members::Listed(listed), is_in: true, .. } => {
+            Test::Member {
+                of: Members::Listed(listed),
+                is_in: true,
+                ..
+            } => {
                 let listed = listed.iter().map(String::as_str);
                 texts = Some(match texts {
                     Some(texts) => listed.filter(|text| texts.contains(text)).collect(),
                     None => listed.collect(),
                 });
             }
-            Test::Member { of: Members::Listed(listed), is_in: false, .. } => {
+            Test::Member {
+                of: Members::Listed(listed),
+                is_in: false,
+                ..
+            } => {
                 not.extend(listed.iter().map(String::as_str));
             }
             _ => {}
@@ -176,17 +224,28 @@ fn is_impossible(reading: &Reading, tests: &[&Test]) -> bool {
 
 /// Returns whether a condition reads what the message names.
 fn names(condition: &ConditionFile, bare: &str) -> bool {
-    let field = condition.field.strip_suffix("[]").unwrap_or(&condition.field);
-    field == bare || bare.starts_with(&format!("{field}(")) || bare == format!("first_seen({field})")
+    let field = condition
+        .field
+        .strip_suffix("[]")
+        .unwrap_or(&condition.field);
+    field == bare
+        || bare.starts_with(&format!("{field}("))
+        || bare == format!("first_seen({field})")
 }
 
 impl Looking<'_> {
     fn warn(&mut self, what: What, rule: &Rule, line: Option<usize>, message: String) {
-        self.found.push(Warning { what, at: RulebookError::new(&rule.path, line, message) });
+        self.found.push(Warning {
+            what,
+            at: RulebookError::new(&rule.path, line, message),
+        });
     }
 
     fn book(&self, rules: &[&Rule]) -> Option<RuleSet> {
-        let mut book = RuleSet { sets: self.read.rules.sets.clone(), ..RuleSet::default() };
+        let mut book = RuleSet {
+            sets: self.read.rules.sets.clone(),
+            ..RuleSet::default()
+        };
         for rule in rules {
             book = book.with((*rule).clone()).ok()?;
         }
@@ -195,7 +254,9 @@ impl Looking<'_> {
 
     /// Returns whether it can be proved that both lists of rules refuse the same requests.
     fn is_same(&mut self, before: &[&Rule], after: &[&Rule]) -> bool {
-        let (Some(before), Some(after)) = (self.book(before), self.book(after)) else { return false };
+        let (Some(before), Some(after)) = (self.book(before), self.book(after)) else {
+            return false;
+        };
         let budget = STEPS_EACH.min(self.steps);
         if budget == 0 {
             self.cut = true;
@@ -211,28 +272,43 @@ impl Looking<'_> {
         let rule = refusing(written, action);
         let lines = condition_lines(written);
         let line_of = |at: usize| lines.get(at).copied().flatten();
-        let named =
-            |at: usize| rule.file.when.get(at).map_or_else(String::new, |condition| format!("`{condition}`"));
+        let named = |at: usize| {
+            rule.file
+                .when
+                .get(at)
+                .map_or_else(String::new, |condition| format!("`{condition}`"))
+        };
         let all = rule.file.when.len();
-        let of =
-            if written.file.applies_to.action.len() > 1 { format!(" on {action}") } else { String::new() };
+        let of = if written.file.applies_to.action.len() > 1 {
+            format!(" on {action}")
+        } else {
+            String::new()
+        };
         if self.is_same(&[], &[&rule]) {
-            let impossible = (0..all).find(|at| self.is_same(&[], &[&when(&rule, |kept| kept == *at)]));
+            let impossible =
+                (0..all).find(|at| self.is_same(&[], &[&when(&rule, |kept| kept == *at)]));
             let mut pairs = (0..all).flat_map(|a| (0..a).map(move |b| (b, a)));
             let (line, why) = match impossible {
                 Some(at) => (line_of(at), format!("{} never holds", named(at))),
-                None => match pairs
-                    .find(|(b, a)| self.is_same(&[], &[&when(&rule, |kept| kept == *a || kept == *b)]))
-                {
-                    Some((b, a)) => {
-                        (line_of(a), format!("{} and {} never hold together", named(b), named(a)))
-                    }
-                    None => {
-                        (line_of_key(&written.text, "when"), "its conditions never hold together".to_owned())
-                    }
+                None => match pairs.find(|(b, a)| {
+                    self.is_same(&[], &[&when(&rule, |kept| kept == *a || kept == *b)])
+                }) {
+                    Some((b, a)) => (
+                        line_of(a),
+                        format!("{} and {} never hold together", named(b), named(a)),
+                    ),
+                    None => (
+                        line_of_key(&written.text, "when"),
+                        "its conditions never hold together".to_owned(),
+                    ),
                 },
             };
-            self.warn(What::NeverActs, written, line, format!("never acts{of}: {why}"));
+            self.warn(
+                What::NeverActs,
+                written,
+                line,
+                format!("never acts{of}: {why}"),
+            );
             return true;
         }
         // Proofs assume that every fact may be unknown; most facts never are.
@@ -245,12 +321,17 @@ impl Looking<'_> {
         if self.is_same(&[&rule], &[&bare]) {
             let line = line_of_key(&written.text, "when");
             if refuses && scope.strategy.is_none() && scope.principal.is_none() {
-                let does = if written.file.then == Then::Hold { "holds" } else { "refuses" };
+                let does = if written.file.then == Then::Hold {
+                    "holds"
+                } else {
+                    "refuses"
+                };
                 let message = format!("{does} every {} of {action}", requests(action));
                 self.warn(What::RefusesAll, written, line, message);
             } else if all > 0 {
-                let message =
-                    format!("acts on everything that it applies to{of}: its conditions say nothing");
+                let message = format!(
+                    "acts on everything that it applies to{of}: its conditions say nothing"
+                );
                 self.warn(What::SaysNothing, written, line, message);
             }
             return true;
@@ -259,7 +340,10 @@ impl Looking<'_> {
         for at in (0..all).rev() {
             let without = when(&kept, |other| other != at);
             if self.is_same(&[&kept], &[&without]) {
-                let message = format!("{} says nothing{of}: the rule acts on the same without it", named(at));
+                let message = format!(
+                    "{} says nothing{of}: the rule acts on the same without it",
+                    named(at)
+                );
                 self.warn(What::SaysNothing, written, line_of(at), message);
                 kept = without;
             }
@@ -270,7 +354,9 @@ impl Looking<'_> {
     /// Warns about conditions on one fact that no value satisfies; returns whether the rule can
     /// therefore never act.
     fn impossible(&mut self, rule: &Rule, action: &str, of: &str) -> bool {
-        let Some((program, guard)) = self.guard(rule, action) else { return false };
+        let Some((program, guard)) = self.guard(rule, action) else {
+            return false;
+        };
         let scope = guard.conditions.len().saturating_sub(rule.file.when.len());
         let lines = condition_lines(rule);
         let mut never = false;
@@ -282,21 +368,40 @@ impl Looking<'_> {
                 .filter(|(_, condition)| condition.slot == slot)
                 .map(|(at, _)| at)
                 .collect();
-            let tests = asking.iter().filter_map(|at| guard.conditions.get(*at)).map(|it| &it.test);
+            let tests = asking
+                .iter()
+                .filter_map(|at| guard.conditions.get(*at))
+                .map(|it| &it.test);
             if !is_impossible(reading, &tests.collect::<Vec<_>>()) {
                 continue;
             }
             let written = |at: &usize| at.checked_sub(scope).and_then(|at| rule.file.when.get(at));
-            let named: Vec<String> = asking.iter().filter_map(written).map(|it| format!("`{it}`")).collect();
-            let line = asking.last().and_then(|at| lines.get(at.checked_sub(scope)?).copied().flatten());
-            let hold = if named.len() > 1 { "never hold together" } else { "never holds" };
+            let named: Vec<String> = asking
+                .iter()
+                .filter_map(written)
+                .map(|it| format!("`{it}`"))
+                .collect();
+            let line = asking
+                .last()
+                .and_then(|at| lines.get(at.checked_sub(scope)?).copied().flatten());
+            let hold = if named.len() > 1 {
+                "never hold together"
+            } else {
+                "never holds"
+            };
             let named = named.join(" and ");
             if missing(reading) == Missing::Unknown {
-                let message = format!("acts{of} only while `{reading}` is not known: {named} {hold}");
+                let message =
+                    format!("acts{of} only while `{reading}` is not known: {named} {hold}");
                 self.warn(What::OnlyUnknown, rule, line, message);
             } else {
                 never = true;
-                self.warn(What::NeverActs, rule, line, format!("never acts{of}: {named} {hold}"));
+                self.warn(
+                    What::NeverActs,
+                    rule,
+                    line,
+                    format!("never acts{of}: {named} {hold}"),
+                );
             }
         }
         never
@@ -304,7 +409,10 @@ impl Looking<'_> {
 
     fn guard(&self, rule: &Rule, action: &str) -> Option<(Program, Guard)> {
         let program = self.read.rules.programs.get(action)?;
-        let guard = program.guards.iter().find(|guard| guard.id == rule.file.id)?;
+        let guard = program
+            .guards
+            .iter()
+            .find(|guard| guard.id == rule.file.id)?;
         Some((program.clone(), guard.clone()))
     }
 
@@ -314,7 +422,11 @@ impl Looking<'_> {
         for (action, program) in &rules.programs {
             let is_dull = |guard: &Guard| dull.contains(&(guard.id.clone(), action.clone()));
             let slots = |guard: &Guard| -> BTreeSet<usize> {
-                guard.conditions.iter().map(|condition| condition.slot).collect()
+                guard
+                    .conditions
+                    .iter()
+                    .map(|condition| condition.slot)
+                    .collect()
             };
             let of: Vec<(&Rule, BTreeSet<usize>)> = program
                 .guards
@@ -347,16 +459,26 @@ impl Looking<'_> {
                         continue;
                     }
                     idle = true;
-                    let then = if by.file.then == rule.file.then { "the same" } else { "more" };
+                    let then = if by.file.then == rule.file.then {
+                        "the same"
+                    } else {
+                        "more"
+                    };
                     let message = format!(
                         "is idle on {action}: `{}` ({}) does {then} to everything that it acts on",
                         by.file.id, by.path
                     );
-                    self.warn(What::Shadowed, rule, line_of_key(&rule.text, "when"), message);
+                    self.warn(
+                        What::Shadowed,
+                        rule,
+                        line_of_key(&rule.text, "when"),
+                        message,
+                    );
                 }
                 for (by, by_reads) in of.iter().take(at) {
-                    let refuse =
-                        |rule: &Rule| rule.file.status == RuleStatus::Active && rule.file.then != Then::Warn;
+                    let refuse = |rule: &Rule| {
+                        rule.file.status == RuleStatus::Active && rule.file.then != Then::Warn
+                    };
                     let may_clash = refuse(rule)
                         && refuse(by)
                         && rule.file.applies_to.strategy == by.file.applies_to.strategy
@@ -380,9 +502,17 @@ impl Looking<'_> {
         let (a, b) = (refusing(rule, action), refusing(by, action));
         let names = ["everything", "everything-else", "everything-more"];
         let free = names.iter().filter_map(|name| RuleId::parse(name).ok());
-        let Some(id) = free.into_iter().find(|id| *id != a.file.id && *id != b.file.id) else { return };
+        let Some(id) = free
+            .into_iter()
+            .find(|id| *id != a.file.id && *id != b.file.id)
+        else {
+            return;
+        };
         let bare = when(&a, |_| false);
-        let bare = Rule { file: RuleFile { id, ..bare.file }, ..bare };
+        let bare = Rule {
+            file: RuleFile { id, ..bare.file },
+            ..bare
+        };
         if !self.is_same(&[&a, &b], &[&a, &b, &bare]) {
             return;
         }
@@ -391,8 +521,16 @@ impl Looking<'_> {
             (None, None) => format!("every {} of {action}", requests(action)),
             _ => format!("every {} of {action} that both apply to", requests(action)),
         };
-        let message = format!("contradicts `{}` ({}): one of them acts on {what}", by.file.id, by.path);
-        self.warn(What::Contradict, rule, line_of_key(&rule.text, "when"), message);
+        let message = format!(
+            "contradicts `{}` ({}): one of them acts on {what}",
+            by.file.id, by.path
+        );
+        self.warn(
+            What::Contradict,
+            rule,
+            line_of_key(&rule.text, "when"),
+            message,
+        );
     }
 
     /// Warns about names in the message that no condition of the rule reads, and about names that
@@ -408,16 +546,20 @@ impl Looking<'_> {
             .flat_map(|program| program.readings.iter().map(ToString::to_string))
             .collect();
         while let Some((_, tail)) = rest.split_once('{') {
-            let Some((name, after)) = tail.split_once('}') else { return };
+            let Some((name, after)) = tail.split_once('}') else {
+                return;
+            };
             rest = after;
             let bare = name.strip_suffix("[]").unwrap_or(name);
             let has_it = |action: &String| field::find(bare).is_some_and(|it| it.is_of(action));
             if !rule.file.applies_to.action.iter().all(has_it) && !readings.contains(bare) {
-                let message =
-                    format!("the message names `{{{name}}}`, which stands for nothing and stays as it is");
+                let message = format!(
+                    "the message names `{{{name}}}`, which stands for nothing and stays as it is"
+                );
                 self.warn(What::Message, rule, line, message);
             } else if !rule.file.when.iter().any(|it| names(it, bare)) {
-                let message = format!("the message names `{{{name}}}`, which no condition of the rule reads");
+                let message =
+                    format!("the message names `{{{name}}}`, which no condition of the rule reads");
                 self.warn(What::Message, rule, line, message);
             }
         }
@@ -428,28 +570,49 @@ impl Looking<'_> {
         let is_measured = !rule.is_core() || rule.file.status == RuleStatus::Shadow;
         if is_measured && is_evaluated(rule) && rule.file.hypothesis.is_none() {
             let message = "has no hypothesis: nobody can say later whether it was any good";
-            self.warn(What::Hypothesis, rule, line_of_key(&rule.text, "id"), message.to_owned());
+            self.warn(
+                What::Hypothesis,
+                rule,
+                line_of_key(&rule.text, "id"),
+                message.to_owned(),
+            );
         }
     }
 
     fn sets(&mut self, now: Time) {
-        let conditions = self.read.rules.rules.values().flat_map(|rule| &rule.file.when);
+        let conditions = self
+            .read
+            .rules
+            .rules
+            .values()
+            .flat_map(|rule| &rule.file.when);
         let used: BTreeSet<_> = conditions.filter_map(named_set).collect();
         let mut found = Vec::new();
         for (path, text, set) in &self.read.sets {
             let mut warn = |what: What, line: Option<usize>, message: String| {
-                found.push(Warning { what, at: RulebookError::new(path, line, message) });
+                found.push(Warning {
+                    what,
+                    at: RulebookError::new(path, line, message),
+                });
             };
             if !used.contains(&set.name) {
                 let line = line_of_key(text, "name");
-                warn(What::Unused, line, format!("no rule names the set `{}`", set.name));
+                warn(
+                    What::Unused,
+                    line,
+                    format!("no rule names the set `{}`", set.name),
+                );
             }
             let mut from = 0;
             for entry in &set.entries {
                 let (line, after) = line_from(text, &entry.value, from);
                 from = after;
                 if let Some(until) = entry.expires.filter(|until| *until <= now) {
-                    warn(What::Expired, line, format!("`{}` has expired at {until}", entry.value));
+                    warn(
+                        What::Expired,
+                        line,
+                        format!("`{}` has expired at {until}", entry.value),
+                    );
                 }
             }
         }

@@ -48,7 +48,8 @@ pub fn is_set(path: &str) -> bool {
 }
 
 fn is_directly_below(path: &str, folder: &str) -> bool {
-    path.strip_prefix(folder).is_some_and(|rest| rest.ends_with(".yaml") && !rest.contains('/'))
+    path.strip_prefix(folder)
+        .is_some_and(|rest| rest.ends_with(".yaml") && !rest.contains('/'))
 }
 
 /// Reads each file by itself, then compiles all sound files together.
@@ -57,7 +58,11 @@ pub fn read(files: &[File<'_>]) -> Read {
     let mut broken = BTreeSet::new();
     for file in files.iter().filter(|file| is_set(file.path)) {
         if !read_set(&mut read, file) {
-            let stem = file.path.rsplit('/').next().and_then(|name| name.strip_suffix(".yaml"));
+            let stem = file
+                .path
+                .rsplit('/')
+                .next()
+                .and_then(|name| name.strip_suffix(".yaml"));
             broken.extend(stem.map(str::to_owned));
         }
     }
@@ -67,14 +72,24 @@ pub fn read(files: &[File<'_>]) -> Read {
         match RuleFile::read(file.path, file.text) {
             Err(fault) => read.faults.push(fault),
             Ok(rule) => {
-                let rule = Rule { path: file.path.to_owned(), text: file.text.to_owned(), file: rule };
+                let rule = Rule {
+                    path: file.path.to_owned(),
+                    text: file.text.to_owned(),
+                    file: rule,
+                };
                 let mut faults = faults_of(&read.rules, &rule, &broken);
                 if let Some(other) = by_id.get(&rule.file.id) {
                     let message = format!("rule `{}` is in `{other}` too", rule.file.id);
                     faults.push(Fault::new(file.path, line_of_key(file.text, "id"), message));
                 }
-                by_id.entry(rule.file.id.clone()).or_insert_with(|| file.path.to_owned());
-                let names_broken = rule.file.when.iter().any(|condition| names_one_of(condition, &broken));
+                by_id
+                    .entry(rule.file.id.clone())
+                    .or_insert_with(|| file.path.to_owned());
+                let names_broken = rule
+                    .file
+                    .when
+                    .iter()
+                    .any(|condition| names_one_of(condition, &broken));
                 if faults.is_empty() && !names_broken {
                     sound.push(rule);
                 }
@@ -83,7 +98,9 @@ pub fn read(files: &[File<'_>]) -> Read {
         }
     }
     let texts = |is_wanted: fn(&str) -> bool| files.iter().filter(move |file| is_wanted(file.path));
-    let of_rules = sound.iter().map(|rule| (rule.path.as_str(), rule.text.as_str()));
+    let of_rules = sound
+        .iter()
+        .map(|rule| (rule.path.as_str(), rule.text.as_str()));
     let of_sets = texts(is_set).filter(|file| !broken.iter().any(|stem| has_name(file.path, stem)));
     match RuleSet::compile(of_rules, of_sets.map(|file| (file.path, file.text))) {
         Ok(rules) => read.rules = rules,
@@ -103,10 +120,21 @@ fn read_set(read: &mut Read, file: &File<'_>) -> bool {
         }
     };
     let mut fail = |near: &str, from: usize, message: String| {
-        read.faults.push(Fault::new(file.path, line_from(file.text, near, from).0, message));
+        read.faults.push(Fault::new(
+            file.path,
+            line_from(file.text, near, from).0,
+            message,
+        ));
     };
     if !has_name(file.path, set.name.as_str()) {
-        fail("name", 0, format!("says it is `{}`; file name and name must be the same", set.name));
+        fail(
+            "name",
+            0,
+            format!(
+                "says it is `{}`; file name and name must be the same",
+                set.name
+            ),
+        );
     }
     let mut folded = BTreeSet::new();
     let mut from = 0;
@@ -114,8 +142,8 @@ fn read_set(read: &mut Read, file: &File<'_>) -> bool {
         let value = &entry.value;
         match set.kind.kind().fold(value) {
             None => {
-                let what =
-                    "cannot be compared with anything: not of the set's kind, or with look-alike letters";
+                let what = "cannot be compared with anything: not of the set's kind, or with \
+                    look-alike letters";
                 fail(value, from, format!("`{value}` {what}"));
             }
             Some(text) => {
@@ -135,21 +163,39 @@ fn read_set(read: &mut Read, file: &File<'_>) -> bool {
             Err(fault) => read.faults.push(fault),
         }
     }
-    read.sets.push((file.path.to_owned(), file.text.to_owned(), set));
+    read.sets
+        .push((file.path.to_owned(), file.text.to_owned(), set));
     read.faults.len() == before
 }
 
 /// Returns the faults of one rule: first of its head, then of each condition.
 fn faults_of(sets: &RuleSet, rule: &Rule, broken: &BTreeSet<String>) -> Vec<Fault> {
     let alone = |when: Vec<ConditionFile>| {
-        let sets = RuleSet { sets: sets.sets.clone(), ..RuleSet::default() };
-        let file = RuleFile { when, ..rule.file.clone() };
-        sets.with(Rule { file, ..rule.clone() }).err()
+        let sets = RuleSet {
+            sets: sets.sets.clone(),
+            ..RuleSet::default()
+        };
+        let file = RuleFile {
+            when,
+            ..rule.file.clone()
+        };
+        sets.with(Rule {
+            file,
+            ..rule.clone()
+        })
+        .err()
     };
     let mut faults = Vec::new();
     if !has_name(&rule.path, rule.file.id.as_str()) {
-        let message = format!("says it is `{}`; file name and name must be the same", rule.file.id);
-        faults.push(Fault::new(&rule.path, line_of_key(&rule.text, "id"), message));
+        let message = format!(
+            "says it is `{}`; file name and name must be the same",
+            rule.file.id
+        );
+        faults.push(Fault::new(
+            &rule.path,
+            line_of_key(&rule.text, "id"),
+            message,
+        ));
     }
     if let Some(fault) = alone(Vec::new()) {
         // Conditions can be checked only if the head is sound.
@@ -163,11 +209,18 @@ fn faults_of(sets: &RuleSet, rule: &Rule, broken: &BTreeSet<String>) -> Vec<Faul
             continue;
         }
         if let Some(fault) = alone(vec![condition.clone()]) {
-            faults.push(Fault { line: line.or(fault.line), ..fault });
+            faults.push(Fault {
+                line: line.or(fault.line),
+                ..fault
+            });
         }
     }
     if faults.is_empty()
-        && !rule.file.when.iter().any(|condition| names_one_of(condition, broken))
+        && !rule
+            .file
+            .when
+            .iter()
+            .any(|condition| names_one_of(condition, broken))
         && let Some(fault) = alone(rule.file.when.clone())
     {
         faults.push(fault);
@@ -206,19 +259,31 @@ pub fn condition_lines(rule: &Rule) -> Vec<Option<usize>> {
 
 /// Returns the line of a top-level key.
 pub fn line_of_key(text: &str, key: &str) -> Option<usize> {
-    let is_key = |line: &str| line.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with(':'));
+    let is_key = |line: &str| {
+        line.strip_prefix(key)
+            .is_some_and(|rest| rest.trim_start().starts_with(':'))
+    };
     text.lines().position(is_key).map(|at| at.saturating_add(1))
 }
 
 /// Returns the line of the first `what` at or after the byte `from`, and the byte after it.
 pub fn line_from(text: &str, what: &str, from: usize) -> (Option<usize>, usize) {
     let found = text.get(from..).and_then(|rest| rest.find(what));
-    let Some(at) = found.map(|at| from.saturating_add(at)) else { return (None, from) };
+    let Some(at) = found.map(|at| from.saturating_add(at)) else {
+        return (None, from);
+    };
     let before = text.get(..at).unwrap_or_default();
-    let line = before.bytes().filter(|byte| *byte == b'\n').count().saturating_add(1);
+    let line = before
+        .bytes()
+        .filter(|byte| *byte == b'\n')
+        .count()
+        .saturating_add(1);
     (Some(line), at.saturating_add(what.len()))
 }
 
 fn has_name(path: &str, name: &str) -> bool {
-    path.rsplit('/').next().and_then(|file| file.strip_suffix(".yaml")) == Some(name)
+    path.rsplit('/')
+        .next()
+        .and_then(|file| file.strip_suffix(".yaml"))
+        == Some(name)
 }

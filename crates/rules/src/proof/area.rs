@@ -51,12 +51,18 @@ pub struct Piece {
 impl Crowd {
     /// Returns the unrestricted crowd.
     pub fn any() -> Crowd {
-        Crowd { may_be_unknown: true, with: Vec::new(), without: Vec::new() }
+        Crowd {
+            may_be_unknown: true,
+            with: Vec::new(),
+            without: Vec::new(),
+        }
     }
 
     /// Returns the amount of work that it causes, in steps.
     pub fn weight(&self) -> u64 {
-        (self.with.len() as u64).saturating_add(self.without.len() as u64).saturating_add(1)
+        (self.with.len() as u64)
+            .saturating_add(self.without.len() as u64)
+            .saturating_add(1)
     }
 
     /// Restricts it to crowds that satisfy the condition.
@@ -82,7 +88,10 @@ impl Crowd {
 impl Piece {
     /// Returns a piece that covers a whole area.
     pub fn all_of(area: &Area) -> Piece {
-        let mut piece = Piece { sides: area.sides.clone(), crowds: Vec::new() };
+        let mut piece = Piece {
+            sides: area.sides.clone(),
+            crowds: Vec::new(),
+        };
         for (number, ask) in &area.asks {
             let crowd = piece.crowd(*number).satisfying(ask);
             piece.set_crowd(*number, crowd);
@@ -98,14 +107,20 @@ impl Piece {
 
     /// Returns the cells of a dimension, or `None` if all cells are relevant.
     pub fn side(&self, dimension: u32) -> Option<&Rc<Cells>> {
-        let at = self.sides.binary_search_by_key(&dimension, |(number, _)| *number).ok()?;
+        let at = self
+            .sides
+            .binary_search_by_key(&dimension, |(number, _)| *number)
+            .ok()?;
         self.sides.get(at).map(|(_, cells)| cells)
     }
 
     /// Replaces the cells of a dimension.
     pub fn set_side(&mut self, dimension: u32, cells: Cells) {
         let side = (dimension, Rc::new(cells));
-        match self.sides.binary_search_by_key(&dimension, |(number, _)| *number) {
+        match self
+            .sides
+            .binary_search_by_key(&dimension, |(number, _)| *number)
+        {
             Ok(at) => self.sides.splice(at..=at, [side]),
             Err(at) => self.sides.splice(at..at, [side]),
         };

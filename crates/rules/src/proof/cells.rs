@@ -59,7 +59,10 @@ impl Cells {
     /// Returns whether the cell is in the set.
     pub fn holds(&self, cell: u32) -> bool {
         let after = self.0.partition_point(|(from, _)| *from <= cell);
-        after.checked_sub(1).and_then(|at| self.0.get(at)).is_some_and(|(_, to)| cell < *to)
+        after
+            .checked_sub(1)
+            .and_then(|at| self.0.get(at))
+            .is_some_and(|(_, to)| cell < *to)
     }
 
     /// Returns the cells that are in either set.
@@ -115,7 +118,9 @@ impl Cells {
         let mut others = other.0.iter().copied().peekable();
         self.0.iter().all(|(from, to)| {
             while others.next_if(|(_, end)| end <= from).is_some() {}
-            others.peek().is_some_and(|(start, end)| start <= from && to <= end)
+            others
+                .peek()
+                .is_some_and(|(start, end)| start <= from && to <= end)
         })
     }
 
@@ -141,7 +146,12 @@ mod tests {
     use super::*;
 
     fn from_bits(bits: u32) -> Cells {
-        Cells::of((0..8).filter(|at| bits >> at & 1 == 1).map(|at| (at, at + 1)).collect())
+        Cells::of(
+            (0..8)
+                .filter(|at| bits >> at & 1 == 1)
+                .map(|at| (at, at + 1))
+                .collect(),
+        )
     }
 
     fn bits(cells: &Cells) -> u32 {

@@ -25,7 +25,11 @@ impl Steps {
     /// Counts work before it is done; fails if the budget does not suffice.
     pub fn take(&mut self, steps: u64) -> Result<(), Exhausted> {
         self.used = self.used.saturating_add(steps);
-        if self.used > self.limit { Err(Exhausted) } else { Ok(()) }
+        if self.used > self.limit {
+            Err(Exhausted)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -85,7 +89,11 @@ impl Cover<'_> {
         while let Some(Open { piece, mut near }) = open.pop() {
             // Cut with the area that has the fewest open conditions: this gives fewer
             // and larger parts.
-            let first = near.iter().enumerate().min_by_key(|(_, (_, cuts))| *cuts).map(|(at, _)| at);
+            let first = near
+                .iter()
+                .enumerate()
+                .min_by_key(|(_, (_, cuts))| *cuts)
+                .map(|(at, _)| at);
             let Some(first) = first else {
                 is_any_left = true;
                 if seen(&piece).is_break() {
@@ -148,7 +156,8 @@ impl Cover<'_> {
                 cuts = cuts.saturating_add(1);
                 continue;
             };
-            self.steps.take(have.weight().saturating_add(cells.weight()))?;
+            self.steps
+                .take(have.weight().saturating_add(cells.weight()))?;
             if have.is_apart(cells) {
                 return Ok(Lie::Apart);
             }
@@ -162,7 +171,11 @@ impl Cover<'_> {
             }
             cuts = cuts.saturating_add(usize::from(self.can_be(&crowd.failing(ask))?));
         }
-        Ok(if cuts == 0 { Lie::Over } else { Lie::Across(cuts) })
+        Ok(if cuts == 0 {
+            Lie::Over
+        } else {
+            Lie::Across(cuts)
+        })
     }
 
     /// Returns the piece without the area, as disjoint parts.
@@ -171,8 +184,14 @@ impl Cover<'_> {
         let mut within = piece;
         for (dimension, cells) in &area.sides {
             let all = self.universes.get(*dimension as usize);
-            let Some(have) = within.side(*dimension).map(Rc::as_ref).or(all) else { continue };
-            self.steps.take(have.weight().saturating_add(cells.weight()).saturating_add(MAKING))?;
+            let Some(have) = within.side(*dimension).map(Rc::as_ref).or(all) else {
+                continue;
+            };
+            self.steps.take(
+                have.weight()
+                    .saturating_add(cells.weight())
+                    .saturating_add(MAKING),
+            )?;
             let (outside, inside) = (have.minus(cells), have.intersection(cells));
             if !outside.is_empty() {
                 self.steps.take(within.weight().saturating_add(MAKING))?;
@@ -203,10 +222,15 @@ impl Cover<'_> {
             return Ok(false);
         }
         for (dimension, cells) in piece.sides.iter().filter(|(_, cells)| !cells.holds(0)) {
-            let Some(Some(tie)) = self.ties.get(*dimension as usize) else { continue };
+            let Some(Some(tie)) = self.ties.get(*dimension as usize) else {
+                continue;
+            };
             let values = Cells::span(0, tie.count);
             self.steps.take(cells.weight())?;
-            if piece.side(tie.to).is_some_and(|cells| cells.is_apart(&values)) {
+            if piece
+                .side(tie.to)
+                .is_some_and(|cells| cells.is_apart(&values))
+            {
                 return Ok(false);
             }
         }
@@ -259,36 +283,76 @@ mod tests {
         let universes = vec![Cells::span(0, 4); 3];
         let mut steps = Steps { used: 0, limit };
         let areas: Vec<&Area> = areas.iter().collect();
-        Cover { universes: &universes, ties: &[], steps: &mut steps }
-            .leave(piece, &areas, &mut |_| ControlFlow::Break(()))
+        Cover {
+            universes: &universes,
+            ties: &[],
+            steps: &mut steps,
+        }
+        .leave(piece, &areas, &mut |_| ControlFlow::Break(()))
     }
 
     #[test]
     fn two_halves_cover_and_one_does_not() {
-        let low = Area { sides: vec![side(0, 0, 2)], asks: Vec::new() };
-        let high = Area { sides: vec![side(0, 2, 4)], asks: Vec::new() };
-        assert_eq!(left(Piece::default(), &[low.clone(), high], 1000), Ok(false));
+        let low = Area {
+            sides: vec![side(0, 0, 2)],
+            asks: Vec::new(),
+        };
+        let high = Area {
+            sides: vec![side(0, 2, 4)],
+            asks: Vec::new(),
+        };
+        assert_eq!(
+            left(Piece::default(), &[low.clone(), high], 1000),
+            Ok(false)
+        );
         assert_eq!(left(Piece::default(), &[low], 1000), Ok(true));
         assert_eq!(left(Piece::default(), &[], 1000), Ok(true));
     }
 
     #[test]
     fn a_crowd_that_must_keep_clear_of_two_halves_has_no_element() {
-        let half = |from, to| Ask::Some(Rc::new(Area { sides: vec![side(0, from, to)], asks: Vec::new() }));
-        let asking = |ask: Ask| Area { sides: Vec::new(), asks: vec![(0, ask)] };
-        let somebody = Area { sides: Vec::new(), asks: vec![(0, Ask::Some(Rc::default()))] };
+        let half = |from, to| {
+            Ask::Some(Rc::new(Area {
+                sides: vec![side(0, from, to)],
+                asks: Vec::new(),
+            }))
+        };
+        let asking = |ask: Ask| Area {
+            sides: Vec::new(),
+            asks: vec![(0, ask)],
+        };
+        let somebody = Area {
+            sides: Vec::new(),
+            asks: vec![(0, Ask::Some(Rc::default()))],
+        };
         let both = [asking(half(0, 2)), asking(half(2, 4))];
-        assert_eq!(left(Piece::all_of(&somebody), &both, 1000), Ok(false), "whoever is there is in a half");
-        assert_eq!(left(Piece::default(), &both, 1000), Ok(true), "nobody is there");
+        assert_eq!(
+            left(Piece::all_of(&somebody), &both, 1000),
+            Ok(false),
+            "whoever is there is in a half"
+        );
+        assert_eq!(
+            left(Piece::default(), &both, 1000),
+            Ok(true),
+            "nobody is there"
+        );
         let three = [asking(half(0, 2)), asking(half(2, 4)), asking(Ask::Nobody)];
         assert_eq!(left(Piece::default(), &three, 1000), Ok(false));
-        assert_eq!(left(Piece::all_of(&asking(half(1, 3))), &both[..1], 1000), Ok(true), "2 is in the other");
+        assert_eq!(
+            left(Piece::all_of(&asking(half(1, 3))), &both[..1], 1000),
+            Ok(true),
+            "2 is in the other"
+        );
     }
 
     #[test]
     fn a_budget_that_is_used_up_says_so() {
-        let areas: Vec<Area> =
-            (0..3).map(|at| Area { sides: vec![side(at, 0, 2)], asks: Vec::new() }).collect();
+        let areas: Vec<Area> = (0..3)
+            .map(|at| Area {
+                sides: vec![side(at, 0, 2)],
+                asks: Vec::new(),
+            })
+            .collect();
         assert_eq!(left(Piece::default(), &areas, 3), Err(Exhausted));
     }
 }

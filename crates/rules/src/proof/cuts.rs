@@ -37,7 +37,10 @@ enum Edge {
 impl Numbers {
     /// Creates the whole numbers from `least` to `most`.
     pub fn whole(least: i64, most: i64) -> Numbers {
-        Numbers { cuts: Vec::new(), whole: Some((least, most)) }
+        Numbers {
+            cuts: Vec::new(),
+            whole: Some((least, most)),
+        }
     }
 
     /// Adds cuts where these ranges begin and end.
@@ -66,13 +69,21 @@ impl Numbers {
     /// Returns the cells of these ranges, whose ends were mentioned before.
     pub fn cells(&self, ranges: &Ranges) -> Cells {
         let spans = ranges.parts().iter();
-        Cells::of(spans.map(|range| (self.place(range.low, true), self.place(range.high, false))).collect())
+        Cells::of(
+            spans
+                .map(|range| (self.place(range.low, true), self.place(range.high, false)))
+                .collect(),
+        )
     }
 
     /// Returns the cuts at both ends of a span of cells.
     pub fn ends(&self, (from, to): (u32, u32)) -> (Option<Cut>, Option<Cut>) {
-        let low = (from as usize).checked_sub(1).and_then(|at| self.cuts.get(at));
-        let high = (to as usize).checked_sub(1).and_then(|at| self.cuts.get(at));
+        let low = (from as usize)
+            .checked_sub(1)
+            .and_then(|at| self.cuts.get(at));
+        let high = (to as usize)
+            .checked_sub(1)
+            .and_then(|at| self.cuts.get(at));
         (low.copied(), high.copied())
     }
 
@@ -80,7 +91,10 @@ impl Numbers {
     fn place(&self, end: End, is_low: bool) -> u32 {
         let at = match self.edge(end, is_low) {
             Edge::First => 0,
-            Edge::At(cut) => self.cuts.partition_point(|other| *other < cut).saturating_add(1),
+            Edge::At(cut) => self
+                .cuts
+                .partition_point(|other| *other < cut)
+                .saturating_add(1),
             Edge::Last => self.cuts.len().saturating_add(1),
         };
         u32::try_from(at).unwrap_or(u32::MAX - 4)
@@ -93,7 +107,9 @@ impl Numbers {
             (End::With(at), true) | (End::Without(at), false) => (at, false),
             (End::Without(at), true) | (End::With(at), false) => (at, true),
         };
-        let Some((least, most)) = self.whole else { return Edge::At(Cut { at, is_behind }) };
+        let Some((least, most)) = self.whole else {
+            return Edge::At(Cut { at, is_behind });
+        };
         // All cuts between two neighbouring whole numbers are equal; place them before
         // the upper one.
         if at < Amount::from_i64(least) {
@@ -105,9 +121,16 @@ impl Numbers {
         let whole = at.decimal();
         let floor = i64::try_from(whole.floor()).unwrap_or(most);
         let is_above = is_behind || whole.floor() != whole;
-        match if is_above { floor.checked_add(1) } else { Some(floor) } {
+        match if is_above {
+            floor.checked_add(1)
+        } else {
+            Some(floor)
+        } {
             Some(next) if next <= least => Edge::First,
-            Some(next) if next <= most => Edge::At(Cut { at: Amount::from_i64(next), is_behind: false }),
+            Some(next) if next <= most => Edge::At(Cut {
+                at: Amount::from_i64(next),
+                is_behind: false,
+            }),
             _ => Edge::Last,
         }
     }
@@ -128,8 +151,12 @@ mod tests {
     #[test]
     fn no_whole_number_lies_between_three_and_four() {
         let (open, three, four) = (End::Open, amount("3"), amount("4"));
-        let above =
-            [End::Without(three), End::With(amount("3.5")), End::Without(amount("3.2")), End::With(four)];
+        let above = [
+            End::Without(three),
+            End::With(amount("3.5")),
+            End::Without(amount("3.2")),
+            End::With(four),
+        ];
         let sets: Vec<Ranges> = above.into_iter().map(|low| ranges(low, open)).collect();
         let mut whole = Numbers::whole(0, 9);
         sets.iter().for_each(|set| whole.mention(set));
@@ -166,6 +193,10 @@ mod tests {
         largest.mention(&top);
         assert_eq!(largest.seal(), 2);
         assert_eq!(largest.cells(&top), Cells::one(1));
-        assert!(largest.cells(&ranges(End::Without(Amount::from_i64(i64::MAX)), End::Open)).is_empty());
+        assert!(
+            largest
+                .cells(&ranges(End::Without(Amount::from_i64(i64::MAX)), End::Open))
+                .is_empty()
+        );
     }
 }

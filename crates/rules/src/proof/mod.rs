@@ -95,7 +95,10 @@ pub struct Witness {
 /// hardest effect is at least as hard as before. Warning is softer than holding, and holding is
 /// softer than refusing.
 pub fn compare(before: &RuleSet, after: &RuleSet, budget: u64) -> Comparison {
-    let mut steps = Steps { used: 0, limit: budget };
+    let mut steps = Steps {
+        used: 0,
+        limit: budget,
+    };
     let loosens = softer(before, after, &mut steps);
     let tightens = softer(after, before, &mut steps);
     let direction = match (&loosens, &tightens) {
@@ -106,7 +109,11 @@ pub fn compare(before: &RuleSet, after: &RuleSet, budget: u64) -> Comparison {
         (Ok(Some(_)), Ok(Some(_))) => Direction::Incomparable,
         (Err(Exhausted), _) | (Ok(Some(_)), Err(Exhausted)) => Direction::Unproved,
     };
-    let swap = |witness: Witness| Witness { before: witness.after, after: witness.before, ..witness };
+    let swap = |witness: Witness| Witness {
+        before: witness.after,
+        after: witness.before,
+        ..witness
+    };
     Comparison {
         direction,
         loosens: loosens.ok().flatten(),
@@ -116,10 +123,18 @@ pub fn compare(before: &RuleSet, after: &RuleSet, budget: u64) -> Comparison {
 }
 
 /// Returns facts that `other` treats more leniently than `book`, if there are any.
-fn softer(book: &RuleSet, other: &RuleSet, steps: &mut Steps) -> Result<Option<Witness>, Exhausted> {
+fn softer(
+    book: &RuleSet,
+    other: &RuleSet,
+    steps: &mut Steps,
+) -> Result<Option<Witness>, Exhausted> {
     let nothing = Program::default();
     for (action, program) in &book.programs {
-        let pair = Pair { action, hard: program, soft: other.programs.get(action).unwrap_or(&nothing) };
+        let pair = Pair {
+            action,
+            hard: program,
+            soft: other.programs.get(action).unwrap_or(&nothing),
+        };
         if let Some(witness) = pair.softer(steps)? {
             return Ok(Some(witness));
         }
@@ -152,7 +167,12 @@ impl<'a> Pair<'a> {
         }
         let (readings, soft_slots) = self.readings();
         let hard_slots: Vec<usize> = (0..self.hard.readings.len()).collect();
-        let soft: Vec<&Guard> = self.soft.guards.iter().filter(|guard| counts(guard)).collect();
+        let soft: Vec<&Guard> = self
+            .soft
+            .guards
+            .iter()
+            .filter(|guard| counts(guard))
+            .collect();
         let mut space = Space::over(readings);
         for (guards, slots) in [(&changed, &hard_slots), (&soft, &soft_slots)] {
             for guard in guards {
@@ -172,8 +192,11 @@ impl<'a> Pair<'a> {
             }
             for guard in &changed {
                 let area = resolver.area(guard, &hard_slots, steps)?;
-                let against: Vec<&Area> =
-                    areas.iter().filter(|(then, _)| *then >= guard.then).map(|(_, area)| area).collect();
+                let against: Vec<&Area> = areas
+                    .iter()
+                    .filter(|(then, _)| *then >= guard.then)
+                    .map(|(_, area)| area)
+                    .collect();
                 if let Some(witness) = self.left(&space, &area, &against, now, steps)? {
                     return Ok(Some(witness));
                 }
@@ -199,18 +222,30 @@ impl<'a> Pair<'a> {
             .map(|guard| (guard.id.as_str(), guard))
             .collect();
         // Finding each reading is a linear search.
-        let pairs = self.hard.readings.len().saturating_mul(self.soft.readings.len());
+        let pairs = self
+            .hard
+            .readings
+            .len()
+            .saturating_mul(self.soft.readings.len());
         steps.take(u64::try_from(pairs / 4).unwrap_or(u64::MAX))?;
         let mut changed = Vec::new();
         for guard in self.hard.guards.iter().filter(|guard| counts(guard)) {
-            let texts = guard.conditions.iter().map(|condition| space::texts(&condition.test));
+            let texts = guard
+                .conditions
+                .iter()
+                .map(|condition| space::texts(&condition.test));
             steps.take(texts.fold(1, |sum, texts| sum.saturating_add(texts).saturating_add(1)))?;
             let stands = soft.get(guard.id.as_str()).is_some_and(|other| {
                 other.then >= guard.then
                     && other.conditions.len() == guard.conditions.len()
-                    && guard.conditions.iter().zip(&other.conditions).all(|(one, two)| {
-                        same.get(one.slot).copied().flatten() == Some(two.slot) && one.test == two.test
-                    })
+                    && guard
+                        .conditions
+                        .iter()
+                        .zip(&other.conditions)
+                        .all(|(one, two)| {
+                            same.get(one.slot).copied().flatten() == Some(two.slot)
+                                && one.test == two.test
+                        })
             });
             if !stands {
                 changed.push(guard);
@@ -223,10 +258,13 @@ impl<'a> Pair<'a> {
     fn readings(&self) -> (Vec<Reading>, Vec<usize>) {
         let mut readings = self.hard.readings.clone();
         let slots = self.soft.readings.iter().map(|reading| {
-            readings.iter().position(|known| known == reading).unwrap_or_else(|| {
-                readings.push(*reading);
-                readings.len().saturating_sub(1)
-            })
+            readings
+                .iter()
+                .position(|known| known == reading)
+                .unwrap_or_else(|| {
+                    readings.push(*reading);
+                    readings.len().saturating_sub(1)
+                })
         });
         let slots = slots.collect();
         (readings, slots)
@@ -248,7 +286,10 @@ impl<'a> Pair<'a> {
         }
         // Something is left uncovered, even if the budget does not suffice to find a
         // better example.
-        let better = self.examples(space, area, against, EXAMPLES_MAX, now, steps).ok().flatten();
+        let better = self
+            .examples(space, area, against, EXAMPLES_MAX, now, steps)
+            .ok()
+            .flatten();
         Ok(better.filter(|witness| witness.feasible).or(first))
     }
 
@@ -266,13 +307,25 @@ impl<'a> Pair<'a> {
         let mut parts: Vec<Piece> = Vec::new();
         let mut found = |part: &Piece| {
             parts.push(part.clone());
-            if parts.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            if parts.len() < most {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
         };
-        let mut cover = Cover { universes: &space.universes, ties: &space.ties, steps };
+        let mut cover = Cover {
+            universes: &space.universes,
+            ties: &space.ties,
+            steps,
+        };
         cover.leave(Piece::all_of(area), against, &mut found)?;
         let mut last = None;
         for part in &parts {
-            let witness = self.witness(&space.readings, witness::example(space, part, &mut cover)?, now);
+            let witness = self.witness(
+                &space.readings,
+                witness::example(space, part, &mut cover)?,
+                now,
+            );
             if witness.feasible {
                 return Ok(Some(witness));
             }
@@ -285,7 +338,11 @@ impl<'a> Pair<'a> {
     fn witness(&self, readings: &[Reading], example: witness::Example, now: Time) -> Witness {
         let witness::Example { facts, approved } = example;
         let entries = approved_entries(&approved, now);
-        let around = Around { now, entries: &entries, task: None };
+        let around = Around {
+            now,
+            entries: &entries,
+            task: None,
+        };
         let act = |program: &Program| {
             let own = program.readings.iter().map(|reading| {
                 let at = readings.iter().position(|other| other == reading);
@@ -297,7 +354,11 @@ impl<'a> Pair<'a> {
         let (before, after) = (act(self.hard), act(self.soft));
         Witness {
             action: self.action.to_owned(),
-            facts: readings.iter().copied().zip(facts.iter().cloned()).collect(),
+            facts: readings
+                .iter()
+                .copied()
+                .zip(facts.iter().cloned())
+                .collect(),
             approved,
             now,
             before,
@@ -311,7 +372,11 @@ fn approved_entries(approved: &[(SetName, String)], now: Time) -> Entries {
     let mut entries = Entries::default();
     if let Ok(by) = Principal::parse("somebody") {
         for (set, value) in approved {
-            let entry = Entry { by: by.clone(), until: None, task: None };
+            let entry = Entry {
+                by: by.clone(),
+                until: None,
+                task: None,
+            };
             entries.insert(set.clone(), value.clone(), entry, now);
         }
     }
@@ -321,6 +386,10 @@ fn approved_entries(approved: &[(SetName, String)], now: Time) -> Entries {
 /// Returns an instant before anything expires, and every instant at which something does. Between
 /// these instants nothing changes.
 fn instants(endings: &BTreeSet<Time>) -> Vec<Time> {
-    let before = endings.first().map_or(Time::EPOCH, |first| first.plus_ms(-1));
-    std::iter::once(before).chain(endings.iter().copied()).collect()
+    let before = endings
+        .first()
+        .map_or(Time::EPOCH, |first| first.plus_ms(-1));
+    std::iter::once(before)
+        .chain(endings.iter().copied())
+        .collect()
 }

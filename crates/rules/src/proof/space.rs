@@ -129,7 +129,9 @@ impl<'a> Dimension<'a> {
 
     /// Returns the cell of a folded text.
     pub fn cell_of(&self, text: &str) -> Option<u32> {
-        let Values::Texts { named, has_others } = &self.values else { return None };
+        let Values::Texts { named, has_others } = &self.values else {
+            return None;
+        };
         match named.binary_search(&text) {
             Ok(at) => u32::try_from(at).ok(),
             Err(_) => has_others.then(|| self.count.saturating_sub(1)),
@@ -137,8 +139,13 @@ impl<'a> Dimension<'a> {
     }
 
     fn named(&self, text: &str) -> Option<u32> {
-        let Values::Texts { named, .. } = &self.values else { return None };
-        named.binary_search(&text).ok().and_then(|at| u32::try_from(at).ok())
+        let Values::Texts { named, .. } = &self.values else {
+            return None;
+        };
+        named
+            .binary_search(&text)
+            .ok()
+            .and_then(|at| u32::try_from(at).ok())
     }
 
     /// Completes the list of values; returns all cells that exist.
@@ -150,13 +157,18 @@ impl<'a> Dimension<'a> {
             Values::Texts { named, has_others } => {
                 named.sort_unstable();
                 named.dedup();
-                (u32::try_from(named.len()).unwrap_or(u32::MAX - 4) + u32::from(*has_others), *has_others)
+                (
+                    u32::try_from(named.len()).unwrap_or(u32::MAX - 4) + u32::from(*has_others),
+                    *has_others,
+                )
             }
             Values::Flag | Values::Expression(_) => (2, false),
         };
         self.count = count;
-        let is_approval =
-            matches!(self.view, View::Approved(_) | View::ApprovedDomain(_) | View::ApprovedLink(_));
+        let is_approval = matches!(
+            self.view,
+            View::Approved(_) | View::ApprovedDomain(_) | View::ApprovedLink(_)
+        );
         let mut cells = vec![(0, count)];
         let mut special = |at: u32| cells.push((at, at.saturating_add(1)));
         if has_odd {
@@ -189,7 +201,12 @@ impl<'a> Space<'a> {
     }
 
     /// Adds the cuts, dimensions and crowds that a rule needs; `slots` maps its facts to readings.
-    pub fn mention(&mut self, guard: &'a Guard, slots: &[usize], steps: &mut Steps) -> Result<(), Exhausted> {
+    pub fn mention(
+        &mut self,
+        guard: &'a Guard,
+        slots: &[usize],
+        steps: &mut Steps,
+    ) -> Result<(), Exhausted> {
         for condition in &guard.conditions {
             steps.take(1)?;
             if let Some(reading) = slots.get(condition.slot) {
@@ -199,16 +216,26 @@ impl<'a> Space<'a> {
         Ok(())
     }
 
-    fn mention_test(&mut self, reading: usize, test: &'a Test, steps: &mut Steps) -> Result<(), Exhausted> {
+    fn mention_test(
+        &mut self,
+        reading: usize,
+        test: &'a Test,
+        steps: &mut Steps,
+    ) -> Result<(), Exhausted> {
         let plain = u32::try_from(reading).unwrap_or(u32::MAX);
         let is_many = self.readings.get(reading).is_some_and(Reading::is_many);
         if is_many {
-            self.crowd(CrowdOf { reading, is_links: false });
+            self.crowd(CrowdOf {
+                reading,
+                is_links: false,
+            });
         }
         match test {
             Test::Number(ranges) => {
-                if let Some(Dimension { values: Values::Numbers(numbers), .. }) =
-                    self.dimensions.get_mut(reading)
+                if let Some(Dimension {
+                    values: Values::Numbers(numbers),
+                    ..
+                }) = self.dimensions.get_mut(reading)
                 {
                     steps.take(searches(2 * ranges.parts().len() as u64, numbers.len()))?;
                     numbers.mention(ranges);
@@ -224,12 +251,19 @@ impl<'a> Space<'a> {
                 self.mention_members(reading, domain, View::ApprovedDomain, of, *is_in, steps)?;
             }
             Test::LinksNotIn(of) => {
-                self.crowd(CrowdOf { reading, is_links: true });
+                self.crowd(CrowdOf {
+                    reading,
+                    is_links: true,
+                });
                 let link = self.dimension(reading, View::Link, TEXTS);
                 self.mention_members(reading, link, View::ApprovedLink, of, false, steps)?;
             }
             Test::Matches { pattern, .. } => {
-                self.dimension(reading, View::Expression(pattern.0.as_str()), Values::Expression(&pattern.0));
+                self.dimension(
+                    reading,
+                    View::Expression(pattern.0.as_str()),
+                    Values::Expression(&pattern.0),
+                );
             }
             Test::Flag(_) | Test::Absent | Test::Present => {}
         }
@@ -256,8 +290,10 @@ impl<'a> Space<'a> {
                 return Ok(());
             }
         }
-        let Some(Dimension { values: Values::Texts { named, has_others }, .. }) =
-            self.dimensions.get_mut(dimension as usize)
+        let Some(Dimension {
+            values: Values::Texts { named, has_others },
+            ..
+        }) = self.dimensions.get_mut(dimension as usize)
         else {
             self.is_opaque = true;
             return Ok(());
@@ -265,7 +301,10 @@ impl<'a> Space<'a> {
         // If there are no other texts, every value is named already.
         if *has_others {
             // The names are sorted later, which counts too.
-            steps.take(searches(weight(of), named.len().saturating_add(weight(of) as usize)))?;
+            steps.take(searches(
+                weight(of),
+                named.len().saturating_add(weight(of) as usize),
+            ))?;
             match of {
                 Members::Listed(listed) => named.extend(listed.iter().map(String::as_str)),
                 Members::Named { set, .. } => named.extend(set.values.keys().map(String::as_str)),
@@ -277,7 +316,12 @@ impl<'a> Space<'a> {
     fn dimension(&mut self, reading: usize, view: View<'a>, values: Values<'a>) -> u32 {
         let next = u32::try_from(self.dimensions.len()).unwrap_or(u32::MAX);
         *self.derived.entry((reading, view)).or_insert_with(|| {
-            self.dimensions.push(Dimension { reading, view, values, count: 0 });
+            self.dimensions.push(Dimension {
+                reading,
+                view,
+                values,
+                count: 0,
+            });
             next
         })
     }
@@ -303,7 +347,10 @@ impl<'a> Space<'a> {
                 View::ApprovedLink(_) => self.derived(dimension.reading, View::Link),
                 _ => None,
             }?;
-            self.dimensions.get(to as usize).map(|other| Tie { to, count: other.count })
+            self.dimensions.get(to as usize).map(|other| Tie {
+                to,
+                count: other.count,
+            })
         };
         self.ties = self.dimensions.iter().map(tie).collect();
     }
@@ -314,14 +361,20 @@ impl<'a> Space<'a> {
 }
 
 /// Texts without names yet.
-const TEXTS: Values<'static> = Values::Texts { named: Vec::new(), has_others: true };
+const TEXTS: Values<'static> = Values::Texts {
+    named: Vec::new(),
+    has_others: true,
+};
 
 fn values_of<'a>(reading: &Reading) -> Values<'a> {
     match reading.kind() {
         Kind::Number => Values::Numbers(Numbers::default()),
         Kind::Whole(least, most) => Values::Numbers(Numbers::whole(least, most)),
         Kind::TimeOfDay => Values::Numbers(Numbers::whole(0, 1439)),
-        Kind::Word(known) if !known.is_empty() => Values::Texts { named: known.to_vec(), has_others: false },
+        Kind::Word(known) if !known.is_empty() => Values::Texts {
+            named: known.to_vec(),
+            has_others: false,
+        },
         Kind::Word(_) | Kind::Text | Kind::Host | Kind::Address => TEXTS,
         Kind::Flag => Values::Flag,
     }
@@ -341,8 +394,14 @@ fn weight(of: &Members) -> u64 {
 /// Returns how many texts or ranges a condition lists itself, which is the work of comparing it.
 pub fn texts(test: &Test) -> u64 {
     match test {
-        Test::Member { of: of @ Members::Listed(_), .. }
-        | Test::Domain { of: of @ Members::Listed(_), .. }
+        Test::Member {
+            of: of @ Members::Listed(_),
+            ..
+        }
+        | Test::Domain {
+            of: of @ Members::Listed(_),
+            ..
+        }
         | Test::LinksNotIn(of @ Members::Listed(_)) => weight(of),
         Test::Number(ranges) => ranges.parts().len() as u64,
         _ => 0,
@@ -373,11 +432,20 @@ impl Making {
 impl<'s, 'a> Resolver<'s, 'a> {
     /// Creates a resolver for one instant.
     pub fn at(space: &'s Space<'a>, now: Time) -> Resolver<'s, 'a> {
-        Resolver { space, now, resolved: BTreeMap::new() }
+        Resolver {
+            space,
+            now,
+            resolved: BTreeMap::new(),
+        }
     }
 
     /// Returns the area that a rule acts on.
-    pub fn area(&mut self, guard: &'a Guard, slots: &[usize], steps: &mut Steps) -> Result<Area, Exhausted> {
+    pub fn area(
+        &mut self,
+        guard: &'a Guard,
+        slots: &[usize],
+        steps: &mut Steps,
+    ) -> Result<Area, Exhausted> {
         let mut making = Making::default();
         for condition in &guard.conditions {
             steps.take(1)?;
@@ -385,7 +453,10 @@ impl<'s, 'a> Resolver<'s, 'a> {
                 self.condition(&mut making, *reading, &condition.test, steps)?;
             }
         }
-        Ok(Area { sides: self.sides(making.sides), asks: making.asks })
+        Ok(Area {
+            sides: self.sides(making.sides),
+            asks: making.asks,
+        })
     }
 
     /// Returns the sides that exclude some cell.
@@ -406,14 +477,32 @@ impl<'s, 'a> Resolver<'s, 'a> {
     ) -> Result<(), Exhausted> {
         let space = self.space;
         let is_many = space.readings.get(reading).is_some_and(Reading::is_many);
-        let elements = CrowdOf { reading, is_links: false };
+        let elements = CrowdOf {
+            reading,
+            is_links: false,
+        };
         match test {
             Test::LinksNotIn(of) => {
                 let mut link = Making::default();
                 if let Some(dimension) = space.derived(reading, View::Link) {
-                    self.members(&mut link, reading, dimension, View::ApprovedLink, of, false, steps)?;
+                    self.members(
+                        &mut link,
+                        reading,
+                        dimension,
+                        View::ApprovedLink,
+                        of,
+                        false,
+                        steps,
+                    )?;
                 }
-                self.ask(making, CrowdOf { reading, is_links: true }, link);
+                self.ask(
+                    making,
+                    CrowdOf {
+                        reading,
+                        is_links: true,
+                    },
+                    link,
+                );
                 // A text that is not there has no links.
                 if is_many {
                     self.ask(making, elements, Making::default());
@@ -421,9 +510,11 @@ impl<'s, 'a> Resolver<'s, 'a> {
                     self.there(making, reading);
                 }
             }
-            Test::Absent if is_many => {
-                making.asks.extend(space.number_of(elements).map(|number| (number, Ask::Nobody)))
-            }
+            Test::Absent if is_many => making.asks.extend(
+                space
+                    .number_of(elements)
+                    .map(|number| (number, Ask::Nobody)),
+            ),
             Test::Present if is_many => self.ask(making, elements, Making::default()),
             _ if is_many => {
                 let mut element = Making::default();
@@ -436,8 +527,15 @@ impl<'s, 'a> Resolver<'s, 'a> {
     }
 
     fn ask(&self, making: &mut Making, crowd: CrowdOf, element: Making) {
-        let area = Area { sides: self.sides(element.sides), asks: Vec::new() };
-        making.asks.extend(self.space.number_of(crowd).map(|number| (number, Ask::Some(Rc::new(area)))));
+        let area = Area {
+            sides: self.sides(element.sides),
+            asks: Vec::new(),
+        };
+        making.asks.extend(
+            self.space
+                .number_of(crowd)
+                .map(|number| (number, Ask::Some(Rc::new(area)))),
+        );
     }
 
     /// Adds a condition on a single value.
@@ -449,7 +547,9 @@ impl<'s, 'a> Resolver<'s, 'a> {
         steps: &mut Steps,
     ) -> Result<(), Exhausted> {
         let space = self.space;
-        let Some(plain) = space.dimensions.get(reading) else { return Ok(()) };
+        let Some(plain) = space.dimensions.get(reading) else {
+            return Ok(());
+        };
         let number = u32::try_from(reading).unwrap_or(u32::MAX);
         let unknown = Cells::one(plain.unknown());
         match test {
@@ -469,14 +569,25 @@ impl<'s, 'a> Resolver<'s, 'a> {
             }
             Test::Domain { of, is_in } => {
                 if let Some(domain) = space.derived(reading, View::Domain) {
-                    self.members(making, reading, domain, View::ApprovedDomain, of, *is_in, steps)?;
+                    self.members(
+                        making,
+                        reading,
+                        domain,
+                        View::ApprovedDomain,
+                        of,
+                        *is_in,
+                        steps,
+                    )?;
                 }
                 self.there(making, reading);
             }
             Test::Matches { pattern, wanted } => {
                 if let Some(at) = space.derived(reading, View::Expression(pattern.0.as_str())) {
                     // There are two values and no odd text; the unknown cell comes after them.
-                    let unknown = space.dimensions.get(at as usize).map_or(2, Dimension::unknown);
+                    let unknown = space
+                        .dimensions
+                        .get(at as usize)
+                        .map_or(2, Dimension::unknown);
                     let cells = Cells::one(u32::from(*wanted)).union(&Cells::one(unknown));
                     making.narrow(at, self.known(at, cells));
                 }
@@ -495,9 +606,10 @@ impl<'s, 'a> Resolver<'s, 'a> {
     /// Adds the condition that the request has the field.
     fn there(&self, making: &mut Making, reading: usize) {
         let number = u32::try_from(reading).unwrap_or(u32::MAX);
-        if let (Some(plain), Some(all)) =
-            (self.space.dimensions.get(reading), self.space.universes.get(reading))
-        {
+        if let (Some(plain), Some(all)) = (
+            self.space.dimensions.get(reading),
+            self.space.universes.get(reading),
+        ) {
             making.narrow(number, Rc::new(all.minus(&Cells::one(plain.absent()))));
         }
     }
@@ -520,16 +632,21 @@ impl<'s, 'a> Resolver<'s, 'a> {
         steps: &mut Steps,
     ) -> Result<(), Exhausted> {
         let space = self.space;
-        let (Some(place), Some(all)) =
-            (space.dimensions.get(dimension as usize), space.universes.get(dimension as usize))
-        else {
+        let (Some(place), Some(all)) = (
+            space.dimensions.get(dimension as usize),
+            space.universes.get(dimension as usize),
+        ) else {
             return Ok(());
         };
         let among = self.among(dimension, place, of, steps)?;
         // A text that cannot be compared, or is not known, is neither in nor out, so it satisfies
         // both conditions.
         let neither = Cells::one(place.odd()).union(&Cells::one(place.unknown()));
-        let values = if is_in { among.as_ref().clone() } else { Cells::span(0, place.count).minus(&among) };
+        let values = if is_in {
+            among.as_ref().clone()
+        } else {
+            Cells::span(0, place.count).minus(&among)
+        };
         steps.take(values.weight())?;
         making.narrow(dimension, Rc::new(values.union(&neither).intersection(all)));
         if let Members::Named { set, .. } = of
@@ -554,7 +671,10 @@ impl<'s, 'a> Resolver<'s, 'a> {
         let (set, seen_too) = match of {
             Members::Listed(listed) => {
                 steps.take(work)?;
-                let cells = listed.iter().filter_map(|text| place.named(text)).map(spans);
+                let cells = listed
+                    .iter()
+                    .filter_map(|text| place.named(text))
+                    .map(spans);
                 return Ok(Rc::new(Cells::of(cells.collect())));
             }
             Members::Named { set, seen_too } => (set, *seen_too),
@@ -563,9 +683,18 @@ impl<'s, 'a> Resolver<'s, 'a> {
             return Ok(Rc::clone(cells));
         }
         steps.take(work.saturating_mul(2))?;
-        let counting = set.values.keys().filter(|value| set.holds(value, self.now, seen_too));
-        let cells = Rc::new(Cells::of(counting.filter_map(|text| place.named(text)).map(spans).collect()));
-        self.resolved.insert(key(dimension, set, seen_too), Rc::clone(&cells));
+        let counting = set
+            .values
+            .keys()
+            .filter(|value| set.holds(value, self.now, seen_too));
+        let cells = Rc::new(Cells::of(
+            counting
+                .filter_map(|text| place.named(text))
+                .map(spans)
+                .collect(),
+        ));
+        self.resolved
+            .insert(key(dimension, set, seen_too), Rc::clone(&cells));
         Ok(cells)
     }
 }
@@ -573,13 +702,22 @@ impl<'s, 'a> Resolver<'s, 'a> {
 impl Space<'_> {
     /// Returns the dimensions derived from a reading, with their numbers.
     pub fn derived_of(&self, reading: usize) -> impl Iterator<Item = (&Dimension<'_>, u32)> {
-        let own = self.derived.range((reading, View::Plain)..(reading.saturating_add(1), View::Plain));
-        own.filter_map(|(_, at)| self.dimensions.get(*at as usize).map(|dimension| (dimension, *at)))
+        let own = self
+            .derived
+            .range((reading, View::Plain)..(reading.saturating_add(1), View::Plain));
+        own.filter_map(|(_, at)| {
+            self.dimensions
+                .get(*at as usize)
+                .map(|dimension| (dimension, *at))
+        })
     }
 
     /// Returns the number of a crowd.
     pub fn number_of(&self, crowd: CrowdOf) -> Option<u32> {
-        self.crowds.iter().position(|other| *other == crowd).and_then(|at| u32::try_from(at).ok())
+        self.crowds
+            .iter()
+            .position(|other| *other == crowd)
+            .and_then(|at| u32::try_from(at).ok())
     }
 }
 
@@ -590,16 +728,22 @@ pub fn endings<'a>(
 ) -> Result<BTreeSet<Time>, Exhausted> {
     let (mut endings, mut seen) = (BTreeSet::new(), BTreeSet::new());
     for condition in guards.flat_map(|guard| &guard.conditions) {
-        let (Test::Member { of, .. } | Test::Domain { of, .. } | Test::LinksNotIn(of)) = &condition.test
+        let (Test::Member { of, .. } | Test::Domain { of, .. } | Test::LinksNotIn(of)) =
+            &condition.test
         else {
             continue;
         };
-        let Members::Named { set, seen_too } = of else { continue };
+        let Members::Named { set, seen_too } = of else {
+            continue;
+        };
         if !seen.insert(key(0, set, *seen_too)) {
             continue;
         }
         steps.take(searches(weight(of), endings.len().saturating_add(1)))?;
-        let counting = set.values.values().filter(|(of, _)| *seen_too || *of != Provenance::Seen);
+        let counting = set
+            .values
+            .values()
+            .filter(|(of, _)| *seen_too || *of != Provenance::Seen);
         endings.extend(counting.filter_map(|(_, until)| *until));
     }
     Ok(endings)

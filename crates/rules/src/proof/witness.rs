@@ -30,8 +30,17 @@ pub fn example(space: &Space, piece: &Piece, cover: &mut Cover) -> Result<Exampl
     let mut example = Example::default();
     for (at, reading) in space.readings.iter().enumerate() {
         let links = links(space, piece, at, cover, &mut example)?;
-        let choosing = Choosing { space, piece, at, reading, links: &links };
-        let fact = match space.number_of(CrowdOf { reading: at, is_links: false }) {
+        let choosing = Choosing {
+            space,
+            piece,
+            at,
+            reading,
+            links: &links,
+        };
+        let fact = match space.number_of(CrowdOf {
+            reading: at,
+            is_links: false,
+        }) {
             Some(number) if reading.is_many() => many(&choosing, number, cover, &mut example)?,
             _ if reading.is_many() => Fact::Many(Vec::new()),
             _ => choosing.fact(&mut example),
@@ -49,20 +58,36 @@ fn links(
     cover: &mut Cover,
     example: &mut Example,
 ) -> Result<Vec<String>, Exhausted> {
-    let Some(number) = space.number_of(CrowdOf { reading: at, is_links: true }) else {
+    let Some(number) = space.number_of(CrowdOf {
+        reading: at,
+        is_links: true,
+    }) else {
         return Ok(Vec::new());
     };
     let crowd = piece.crowd(number);
     let mut hosts = Vec::new();
     for wanted in &crowd.with {
-        let Some(room) = cover.room(wanted, &crowd)? else { continue };
-        let link = space.derived_of(at).find(|(other, _)| other.view == View::Link);
-        let Some((dimension, number)) = link else { continue };
+        let Some(room) = cover.room(wanted, &crowd)? else {
+            continue;
+        };
+        let link = space
+            .derived_of(at)
+            .find(|(other, _)| other.view == View::Link);
+        let Some((dimension, number)) = link else {
+            continue;
+        };
         let cells = room.side(number).map(|cells| cells.as_ref().clone());
         let cells = cells.unwrap_or_else(|| Cells::span(0, dimension.count));
         hosts.extend(names(dimension, Kind::Host, &cells).into_iter().next());
         if let Some(host) = hosts.last() {
-            approve(space, &room, at, |view| matches!(view, View::ApprovedLink(_)), host, example);
+            approve(
+                space,
+                &room,
+                at,
+                |view| matches!(view, View::ApprovedLink(_)),
+                host,
+                example,
+            );
         }
     }
     Ok(hosts)
@@ -78,8 +103,13 @@ fn many(
     let crowd = choosing.piece.crowd(number);
     let mut values = Vec::new();
     for wanted in &crowd.with {
-        let Some(room) = cover.room(wanted, &crowd)? else { return Ok(nobody_knows()) };
-        let element = Choosing { piece: &room, ..*choosing };
+        let Some(room) = cover.room(wanted, &crowd)? else {
+            return Ok(nobody_knows());
+        };
+        let element = Choosing {
+            piece: &room,
+            ..*choosing
+        };
         match element.fact(example) {
             Fact::Known(value) if !values.contains(&value) => values.push(value),
             Fact::Known(_) => {}
@@ -103,7 +133,8 @@ fn approve(
     example: &mut Example,
 ) {
     for (dimension, number) in space.derived_of(at) {
-        let (View::Approved(set) | View::ApprovedDomain(set) | View::ApprovedLink(set)) = dimension.view
+        let (View::Approved(set) | View::ApprovedDomain(set) | View::ApprovedLink(set)) =
+            dimension.view
         else {
             continue;
         };
@@ -128,16 +159,24 @@ struct Choosing<'c, 'a> {
 impl Choosing<'_, '_> {
     fn cells(&self, number: u32) -> Cells {
         let all = self.space.universes.get(number as usize);
-        self.piece.side(number).map(|cells| cells.as_ref().clone()).or(all.cloned()).unwrap_or_default()
+        self.piece
+            .side(number)
+            .map(|cells| cells.as_ref().clone())
+            .or(all.cloned())
+            .unwrap_or_default()
     }
 
     fn fact(&self, example: &mut Example) -> Fact<'static> {
-        let Some(plain) = self.space.dimensions.get(self.at) else { return nobody_knows() };
+        let Some(plain) = self.space.dimensions.get(self.at) else {
+            return nobody_knows();
+        };
         let cells = self.cells(u32::try_from(self.at).unwrap_or(u32::MAX));
         let values = cells.intersection(&Cells::span(0, plain.count));
         let known = match &plain.values {
             Values::Numbers(numbers) => number(numbers, &values).map(Value::Number),
-            Values::Flag | Values::Expression(_) => values.each().next().map(|cell| Value::Flag(cell == 1)),
+            Values::Flag | Values::Expression(_) => {
+                values.each().next().map(|cell| Value::Flag(cell == 1))
+            }
             Values::Texts { .. } => self.text(plain, &cells).map(|text| {
                 self.approvals(&text, example);
                 Value::Text(Cow::Owned(text))
@@ -152,9 +191,10 @@ impl Choosing<'_, '_> {
 
     fn approvals(&self, text: &str, example: &mut Example) {
         let folded = self.reading.kind().fold(text).map(Cow::into_owned);
-        for (value, is_of_domain) in
-            [(folded, false), (host::domain_of(text).map(|domain| domain.to_string()), true)]
-        {
+        for (value, is_of_domain) in [
+            (folded, false),
+            (host::domain_of(text).map(|domain| domain.to_string()), true),
+        ] {
             let is_of = |view: &View| match view {
                 View::Approved(_) => !is_of_domain,
                 View::ApprovedDomain(_) => is_of_domain,
@@ -170,9 +210,15 @@ impl Choosing<'_, '_> {
     /// all if none fits.
     fn text(&self, plain: &Dimension, cells: &Cells) -> Option<String> {
         let kind = self.reading.kind();
-        let mut texts = names(plain, kind, &cells.intersection(&Cells::span(0, plain.count)));
+        let mut texts = names(
+            plain,
+            kind,
+            &cells.intersection(&Cells::span(0, plain.count)),
+        );
         if cells.holds(plain.odd()) {
-            let odd = ["- -", "Somebody <a@b.example>"].into_iter().filter(|text| kind.fold(text).is_none());
+            let odd = ["- -", "Somebody <a@b.example>"]
+                .into_iter()
+                .filter(|text| kind.fold(text).is_none());
             texts.extend(odd.map(str::to_owned));
         }
         for (dimension, number) in self.own() {
@@ -191,11 +237,20 @@ impl Choosing<'_, '_> {
             }
         }
         texts.truncate(TRIES_MAX);
-        let with_links = texts
+        let with_links = texts.iter().map(|text| {
+            self.links
+                .iter()
+                .fold(text.clone(), |text, host| format!("{text} https://{host}/"))
+        });
+        let with_links: Vec<String> = if self.links.is_empty() {
+            Vec::new()
+        } else {
+            with_links.collect()
+        };
+        let first = with_links
             .iter()
-            .map(|text| self.links.iter().fold(text.clone(), |text, host| format!("{text} https://{host}/")));
-        let with_links: Vec<String> = if self.links.is_empty() { Vec::new() } else { with_links.collect() };
-        let first = with_links.iter().chain(&texts).find(|text| self.suits(text, plain, cells));
+            .chain(&texts)
+            .find(|text| self.suits(text, plain, cells));
         first.or(with_links.first()).or(texts.first()).cloned()
     }
 
@@ -213,7 +268,9 @@ impl Choosing<'_, '_> {
             && self.own().all(|(dimension, number)| {
                 let cell = match (&dimension.view, &dimension.values) {
                     (View::Domain, _) => place(dimension, host::domain_of(text).as_deref()),
-                    (View::Expression(_), Values::Expression(regex)) => Some(u32::from(regex.is_match(text))),
+                    (View::Expression(_), Values::Expression(regex)) => {
+                        Some(u32::from(regex.is_match(text)))
+                    }
                     _ => return true,
                 };
                 cell.is_some_and(|cell| self.cells(number).holds(cell))
@@ -223,20 +280,32 @@ impl Choosing<'_, '_> {
 
 /// Returns texts in these cells; appends a new one if the cells include unnamed texts.
 fn names(dimension: &Dimension, kind: Kind, cells: &Cells) -> Vec<String> {
-    let Values::Texts { named, has_others } = &dimension.values else { return Vec::new() };
+    let Values::Texts { named, has_others } = &dimension.values else {
+        return Vec::new();
+    };
     let mut names = Vec::new();
     for cell in cells.each().take(TRIES_MAX) {
         names.extend(named.get(cell as usize).map(|name| (*name).to_owned()));
     }
     if *has_others && cells.holds(dimension.count.saturating_sub(1)) {
-        let fresh = (1_u32..).map(|n| fresh(kind, n)).take(named.len().saturating_add(1));
-        names.extend(fresh.into_iter().find(|text| named.binary_search(&text.as_str()).is_err()));
+        let fresh = (1_u32..)
+            .map(|n| fresh(kind, n))
+            .take(named.len().saturating_add(1));
+        names.extend(
+            fresh
+                .into_iter()
+                .find(|text| named.binary_search(&text.as_str()).is_err()),
+        );
     }
     names
 }
 
 fn fresh(kind: Kind, n: u32) -> String {
-    let tail = if n == 1 { String::new() } else { format!("-{n}") };
+    let tail = if n == 1 {
+        String::new()
+    } else {
+        format!("-{n}")
+    };
     match kind {
         Kind::Host => format!("other{tail}.example"),
         Kind::Address => format!("someone@other{tail}.example"),
@@ -246,11 +315,23 @@ fn fresh(kind: Kind, n: u32) -> String {
 
 /// Returns texts that an expression may match, if it is little more than a literal.
 fn literal(expression: &str, kind: Kind) -> Vec<String> {
-    let bare = expression.trim_start_matches("(?i)").trim_start_matches('^').trim_end_matches('$');
-    let bare: String =
-        bare.split('|').next().unwrap_or_default().chars().filter(|c| !"\\()".contains(*c)).collect();
+    let bare = expression
+        .trim_start_matches("(?i)")
+        .trim_start_matches('^')
+        .trim_end_matches('$');
+    let bare: String = bare
+        .split('|')
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .filter(|c| !"\\()".contains(*c))
+        .collect();
     match kind {
-        Kind::Address => vec![format!("{bare}@other.example"), format!("someone@{bare}"), bare],
+        Kind::Address => vec![
+            format!("{bare}@other.example"),
+            format!("someone@{bare}"),
+            bare,
+        ],
         Kind::Host => vec![bare.clone(), format!("{bare}.example")],
         _ => vec![bare],
     }
@@ -258,12 +339,20 @@ fn literal(expression: &str, kind: Kind) -> Vec<String> {
 
 /// Returns a number in these cells, positive if possible.
 fn number(numbers: &Numbers, cells: &Cells) -> Option<Amount> {
-    let mut picks = cells.spans().iter().filter_map(|span| match (numbers.whole, numbers.ends(*span)) {
-        (Some((least, most)), (low, high)) => Some(whole(least, most, low, high)),
-        (None, (low, high)) => between(low, high),
-    });
+    let mut picks =
+        cells
+            .spans()
+            .iter()
+            .filter_map(|span| match (numbers.whole, numbers.ends(*span)) {
+                (Some((least, most)), (low, high)) => Some(whole(least, most, low, high)),
+                (None, (low, high)) => between(low, high),
+            });
     let first = picks.next()?;
-    Some(if first.is_positive() { first } else { picks.find(|pick| pick.is_positive()).unwrap_or(first) })
+    Some(if first.is_positive() {
+        first
+    } else {
+        picks.find(|pick| pick.is_positive()).unwrap_or(first)
+    })
 }
 
 fn whole(least: i64, most: i64, low: Option<Cut>, high: Option<Cut>) -> Amount {
@@ -281,12 +370,12 @@ fn between(low: Option<Cut>, high: Option<Cut>) -> Option<Amount> {
         (None, None) => Some(Amount::ONE),
         (Some(low), None) => low.at.checked_add(Amount::ONE),
         (None, Some(high)) if !high.at.is_positive() => high.at.checked_sub(Amount::ONE),
-        (None, Some(high)) => {
-            units().filter_map(|unit| high.at.checked_sub(unit)).find(|at| at.is_positive())
-        }
-        (Some(low), Some(high)) => {
-            units().filter_map(|unit| low.at.checked_add(unit)).find(|at| low.at < *at && *at < high.at)
-        }
+        (None, Some(high)) => units()
+            .filter_map(|unit| high.at.checked_sub(unit))
+            .find(|at| at.is_positive()),
+        (Some(low), Some(high)) => units()
+            .filter_map(|unit| low.at.checked_add(unit))
+            .find(|at| low.at < *at && *at < high.at),
     }
 }
 

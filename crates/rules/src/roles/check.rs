@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{ChangeRule, ConcernWeight, Floor, Placeholders, RoleRule, Roles, RolesFile, TextRules, Weights};
+use super::{
+    ChangeRule, ConcernWeight, Floor, Placeholders, RoleRule, Roles, RolesFile, TextRules, Weights,
+};
 use crate::command::CommandRule;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::council::{Artifacts, Axis, ChangeType};
@@ -77,7 +79,8 @@ pub(super) fn role_name(name: &str) -> Result<(), String> {
     if text::clean(name, NAME_CHARS_MAX) != name || text::fold(name).is_empty() {
         let shown = text::clean(name, NAME_CHARS_MAX);
         return Err(format!(
-            "`{shown}` is no name of a role: 1 to {NAME_CHARS_MAX} printable characters, one of them a letter or digit, single spaces"
+            "`{shown}` is no name of a role: 1 to {NAME_CHARS_MAX} printable characters, one of \
+                them a letter or digit, single spaces"
         ));
     }
     Ok(())
@@ -85,14 +88,20 @@ pub(super) fn role_name(name: &str) -> Result<(), String> {
 
 fn roster_index(roster: &[RoleRule]) -> Result<BTreeMap<String, usize>, String> {
     if roster.is_empty() || roster.len() > ROLES_MAX {
-        return Err(format!("`roles` has {} entries; it needs 1 to {ROLES_MAX}", roster.len()));
+        return Err(format!(
+            "`roles` has {} entries; it needs 1 to {ROLES_MAX}",
+            roster.len()
+        ));
     }
     let mut by_spelling = BTreeMap::new();
     let mut computed = Vec::new();
     for (place, role) in roster.iter().enumerate() {
         check_role(role)?;
         for spelling in role.aliases.iter().chain([&role.name]) {
-            if by_spelling.insert(text::fold(spelling), place).is_some_and(|other| other != place) {
+            if by_spelling
+                .insert(text::fold(spelling), place)
+                .is_some_and(|other| other != place)
+            {
                 return Err(format!(
                     "two roles are called `{spelling}`; case and punctuation do not tell them apart"
                 ));
@@ -100,7 +109,10 @@ fn roster_index(roster: &[RoleRule]) -> Result<BTreeMap<String, usize>, String> 
         }
         if let Some(arithmetic) = role.computed {
             if computed.contains(&arithmetic) {
-                return Err(format!("role `{}`: another role is computed in the same way", role.name));
+                return Err(format!(
+                    "role `{}`: another role is computed in the same way",
+                    role.name
+                ));
             }
             computed.push(arithmetic);
         }
@@ -117,20 +129,37 @@ fn check_role(role: &RoleRule) -> Result<(), String> {
         return fail("`primary_axes` is empty".to_owned());
     }
     if let Some(axis) = twice(&role.primary_axes) {
-        return fail(format!("axis `{}` stands twice in `primary_axes`", axis.as_str()));
+        return fail(format!(
+            "axis `{}` stands twice in `primary_axes`",
+            axis.as_str()
+        ));
     }
     if let Some(floor) = role.confidence_floor {
         fraction("confidence_floor", floor).or_else(fail)?;
     }
     check_lines("checklist", &role.checklist).or_else(fail)?;
-    role.command.as_ref().map_or(Ok(()), CommandRule::check).or_else(fail)
+    role.command
+        .as_ref()
+        .map_or(Ok(()), CommandRule::check)
+        .or_else(fail)
 }
 
 /// Checks that values are in range and ordered so that a worse vote never helps.
 fn check_weights(weights: &Weights) -> Result<(), String> {
-    let Weights { start, reject, unsure, failed_check, failed_minor, concern, absent_cap, not_assessed_cap } =
-        *weights;
-    let ConcernWeight { deduct, per_role_max } = concern;
+    let Weights {
+        start,
+        reject,
+        unsure,
+        failed_check,
+        failed_minor,
+        concern,
+        absent_cap,
+        not_assessed_cap,
+    } = *weights;
+    let ConcernWeight {
+        deduct,
+        per_role_max,
+    } = concern;
     let tenths = [
         ("start", start),
         ("reject.deduct", reject.deduct),
@@ -145,13 +174,20 @@ fn check_weights(weights: &Weights) -> Result<(), String> {
         ("not_assessed_cap", not_assessed_cap),
     ];
     if let Some((name, value)) = tenths.iter().find(|(_, value)| *value > TENTHS_MAX) {
-        return Err(format!("weights: `{name}` is {value}; it must be at most {TENTHS_MAX}"));
+        return Err(format!(
+            "weights: `{name}` is {value}; it must be at most {TENTHS_MAX}"
+        ));
     }
     if start == 0 {
         return Err("weights: `start` must be above 0".to_owned());
     }
     let ordered = [
-        ("unsure.deduct", unsure.deduct, "reject.deduct", reject.deduct),
+        (
+            "unsure.deduct",
+            unsure.deduct,
+            "reject.deduct",
+            reject.deduct,
+        ),
         ("reject.cap", reject.cap, "absent_cap", absent_cap),
         ("absent_cap", absent_cap, "unsure.cap", unsure.cap),
         ("failed_minor", failed_minor, "failed_check", failed_check),
@@ -163,9 +199,14 @@ fn check_weights(weights: &Weights) -> Result<(), String> {
 }
 
 fn check_floor(what: &str, floor: Floor, start: u8) -> Result<(), String> {
-    let Floor { reject_below, unsure_below } = floor;
+    let Floor {
+        reject_below,
+        unsure_below,
+    } = floor;
     if reject_below > unsure_below || unsure_below > start {
-        return Err(format!("{what}: it needs reject_below <= unsure_below <= {start} (`weights.start`)"));
+        return Err(format!(
+            "{what}: it needs reject_below <= unsure_below <= {start} (`weights.start`)"
+        ));
     }
     Ok(())
 }
@@ -173,14 +214,18 @@ fn check_floor(what: &str, floor: Floor, start: u8) -> Result<(), String> {
 fn check_text(text: TextRules) -> Result<(), String> {
     if !TEXT_CHARS.contains(&text.chars_max) {
         let (least, most) = TEXT_CHARS.into_inner();
-        return Err(format!("text: `chars_max` is {}; it must be {least} to {most}", text.chars_max));
+        return Err(format!(
+            "text: `chars_max` is {}; it must be {least} to {most}",
+            text.chars_max
+        ));
     }
     if text.significant_below > text.material_below
         || text.material_below > TENTHS_MAX
         || text.sound_from > TENTHS_MAX
     {
         return Err(format!(
-            "text: it needs significant_below <= material_below <= {TENTHS_MAX} and sound_from <= {TENTHS_MAX}"
+            "text: it needs significant_below <= material_below <= {TENTHS_MAX} and sound_from <= \
+                {TENTHS_MAX}"
         ));
     }
     Ok(())
@@ -189,20 +234,32 @@ fn check_text(text: TextRules) -> Result<(), String> {
 fn fold_placeholders(placeholders: &Placeholders) -> Result<Placeholders, String> {
     check_lines("placeholders: whole", &placeholders.whole)?;
     check_lines("placeholders: line_starts", &placeholders.line_starts)?;
-    let whole: Vec<String> = placeholders.whole.iter().map(|word| text::fold(word)).collect();
+    let whole: Vec<String> = placeholders
+        .whole
+        .iter()
+        .map(|word| text::fold(word))
+        .collect();
     if whole.iter().any(String::is_empty) {
         return Err(
-            "placeholders: `whole` has a word without letters; such texts are missing in any case".to_owned()
+            "placeholders: `whole` has a word without letters; such texts are missing in any case"
+                .to_owned(),
         );
     }
-    let line_starts = placeholders.line_starts.iter().map(|start| start.to_lowercase()).collect();
+    let line_starts = placeholders
+        .line_starts
+        .iter()
+        .map(|start| start.to_lowercase())
+        .collect();
     Ok(Placeholders { whole, line_starts })
 }
 
 fn resolve_roles(roles: &Roles, change: ChangeType) -> Result<ChangeRule, String> {
     let mut rule = roles.change(change).clone();
     let fail = |what: String| Err(format!("changes: {}: {what}", change.as_str()));
-    for (key, names) in [("required_roles", &mut rule.required_roles), ("veto_roles", &mut rule.veto_roles)] {
+    for (key, names) in [
+        ("required_roles", &mut rule.required_roles),
+        ("veto_roles", &mut rule.veto_roles),
+    ] {
         let mut places = Vec::new();
         for name in &*names {
             let Some(place) = roles.by_spelling.get(&text::fold(name)) else {
@@ -226,10 +283,19 @@ fn resolve_roles(roles: &Roles, change: ChangeType) -> Result<ChangeRule, String
     if rule.required_roles.is_empty() {
         return fail("`required_roles` is empty; nobody would have to approve".to_owned());
     }
-    if let Some(name) = rule.veto_roles.iter().find(|name| !rule.required_roles.contains(name)) {
-        return fail(format!("`veto_roles` names `{name}`, which is not required"));
+    if let Some(name) = rule
+        .veto_roles
+        .iter()
+        .find(|name| !rule.required_roles.contains(name))
+    {
+        return fail(format!(
+            "`veto_roles` names `{name}`, which is not required"
+        ));
     }
-    if let Some(name) = rule.required_artifacts.iter().find(|name| !Artifacts::NAMES.contains(&name.as_str()))
+    if let Some(name) = rule
+        .required_artifacts
+        .iter()
+        .find(|name| !Artifacts::NAMES.contains(&name.as_str()))
     {
         let known = Artifacts::NAMES.join(", ");
         return fail(format!(
@@ -242,7 +308,10 @@ fn resolve_roles(roles: &Roles, change: ChangeType) -> Result<ChangeRule, String
         return fail(format!("`{name}` stands twice"));
     }
     if !(1..=DEADLINE_S_MAX).contains(&rule.deadline_s) {
-        return fail(format!("`deadline_s` is {}; it must be 1 to {DEADLINE_S_MAX}", rule.deadline_s));
+        return fail(format!(
+            "`deadline_s` is {}; it must be 1 to {DEADLINE_S_MAX}",
+            rule.deadline_s
+        ));
     }
     Ok(rule)
 }
@@ -251,12 +320,18 @@ fn check_floors(roles: &Roles, change: ChangeType) -> Result<(), String> {
     let floors = &roles.change(change).floors;
     let axes: Vec<Axis> = floors.iter().map(|floor| floor.axis).collect();
     if let Some(axis) = twice(&axes) {
-        return Err(format!("changes: {}: axis `{}` has two floors", change.as_str(), axis.as_str()));
+        return Err(format!(
+            "changes: {}: axis `{}` has two floors",
+            change.as_str(),
+            axis.as_str()
+        ));
     }
     for axis in axes {
         let what = format!("changes: {}: floor of `{}`", change.as_str(), axis.as_str());
         if !roles.covers(change, axis) {
-            return Err(format!("{what}: no required role has it among its `primary_axes`"));
+            return Err(format!(
+                "{what}: no required role has it among its `primary_axes`"
+            ));
         }
         check_floor(&what, roles.floor(change, axis), roles.weights.start)?;
     }
@@ -272,13 +347,20 @@ fn fraction(name: &str, value: Amount) -> Result<(), String> {
 
 fn check_lines(what: &str, lines: &[String]) -> Result<(), String> {
     if lines.len() > LINES_MAX {
-        return Err(format!("`{what}` has {} lines, the limit is {LINES_MAX}", lines.len()));
+        return Err(format!(
+            "`{what}` has {} lines, the limit is {LINES_MAX}",
+            lines.len()
+        ));
     }
-    match lines.iter().find(|line| line.is_empty() || text::clean(line, LINE_CHARS_MAX) != **line) {
+    match lines
+        .iter()
+        .find(|line| line.is_empty() || text::clean(line, LINE_CHARS_MAX) != **line)
+    {
         Some(line) => {
             let shown = text::clean(line, NAME_CHARS_MAX);
             Err(format!(
-                "`{what}`: `{shown}` must be 1 to {LINE_CHARS_MAX} printable characters, single spaces"
+                "`{what}`: `{shown}` must be 1 to {LINE_CHARS_MAX} printable characters, single \
+                    spaces"
             ))
         }
         None => Ok(()),

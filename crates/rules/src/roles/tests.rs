@@ -10,7 +10,12 @@ fn told(from: &str, to: &str) -> Result<Roles, String> {
 #[test]
 fn the_shipped_council_is_the_specified_one() {
     let roles = Roles::shipped().unwrap();
-    let names = |change| roles.required(change).map(|role| role.name.as_str()).collect::<Vec<_>>();
+    let names = |change| {
+        roles
+            .required(change)
+            .map(|role| role.name.as_str())
+            .collect::<Vec<_>>()
+    };
     let (qr, ro, ca) = ("Quant Researcher", "Risk Officer", "Code Auditor");
     let (rc, ie) = ("Realism Checker", "Integration Engineer");
     assert_eq!(names(ChangeType::DeclarePass), [qr, ro, ca, rc, ie]);
@@ -24,22 +29,41 @@ fn the_shipped_council_is_the_specified_one() {
     assert_eq!(pass, ["validation_report", "monte_carlo_stats"]);
     assert_eq!(
         (spec, config, code),
-        (vec!["spec_content".into()], vec!["diff_content".into()], vec!["diff_content".into()])
+        (
+            vec!["spec_content".into()],
+            vec!["diff_content".into()],
+            vec!["diff_content".into()]
+        )
     );
     assert_eq!(
         roles.change(ChangeType::DeclarePass).required_metrics,
         ["total_return", "sharpe", "max_dd", "oos_win_rate"]
     );
-    assert_eq!(roles.resolve(ro).unwrap().primary_axes, [Axis::Applicability, Axis::Assumptions]);
+    assert_eq!(
+        roles.resolve(ro).unwrap().primary_axes,
+        [Axis::Applicability, Axis::Assumptions]
+    );
     assert_eq!(roles.resolve(rc).unwrap().concern_axis, Axis::Assumptions);
-    let covered = |change| Axis::ALL.into_iter().filter(|axis| roles.covers(change, *axis)).count();
+    let covered = |change| {
+        Axis::ALL
+            .into_iter()
+            .filter(|axis| roles.covers(change, *axis))
+            .count()
+    };
     assert_eq!(ChangeType::ALL.map(covered), [6, 4, 4, 2]);
 }
 
 #[test]
 fn a_role_is_found_under_every_spelling() {
     let roles = Roles::shipped().unwrap();
-    for spelling in ["Risk Officer", "risk_officer", "RISK-OFFICER.", "ro", " r.o. ", "Risk\u{200b}Officer"] {
+    for spelling in [
+        "Risk Officer",
+        "risk_officer",
+        "RISK-OFFICER.",
+        "ro",
+        " r.o. ",
+        "Risk\u{200b}Officer",
+    ] {
         assert_eq!(
             roles.resolve(spelling).map(|role| role.name.as_str()),
             Some("Risk Officer"),
@@ -54,23 +78,67 @@ fn a_role_is_found_under_every_spelling() {
 #[test]
 fn files_that_must_not_load() {
     let cases = [
-        ("confidence_floor: 0.6", "confidence_flour: 0.6", "unknown field `confidence_flour`"),
-        ("confidence_floor: 0.6", "confidence_floor: 1.01", "`confidence_floor` is 1.01; it must be 0 to 1"),
-        ("confidence_floor: 0.6", "confidence_floor: -0.1", "it must be 0 to 1"),
-        ("aliases: [CA, Auditor, Code Reviewer]", "aliases: [CA, r-o]", "two roles are called `r-o`"),
+        (
+            "confidence_floor: 0.6",
+            "confidence_flour: 0.6",
+            "unknown field `confidence_flour`",
+        ),
+        (
+            "confidence_floor: 0.6",
+            "confidence_floor: 1.01",
+            "`confidence_floor` is 1.01; it must be 0 to 1",
+        ),
+        (
+            "confidence_floor: 0.6",
+            "confidence_floor: -0.1",
+            "it must be 0 to 1",
+        ),
+        (
+            "aliases: [CA, Auditor, Code Reviewer]",
+            "aliases: [CA, r-o]",
+            "two roles are called `r-o`",
+        ),
         (
             "aliases: [QR, Quant, Quantitative Researcher]",
             "aliases: [risk officer]",
             "two roles are called `Risk Officer`",
         ),
-        ("name: Code Auditor", "name: Risk Officer", "two roles are called `Risk Officer`"),
-        ("name: Code Auditor", "name: \"Code\\u202eAuditor\"", "is no name of a role"),
+        (
+            "name: Code Auditor",
+            "name: Risk Officer",
+            "two roles are called `Risk Officer`",
+        ),
+        (
+            "name: Code Auditor",
+            "name: \"Code\\u202eAuditor\"",
+            "is no name of a role",
+        ),
         ("name: Code Auditor", "name: \"--\"", "is no name of a role"),
-        ("primary_axes: [code_correctness]", "primary_axes: []", "`primary_axes` is empty"),
-        ("primary_axes: [code_correctness]", "primary_axes: [beauty]", "unknown variant `beauty`"),
-        ("primary_axes: [code_correctness]", "primary_axes: [implications, implications]", "stands twice"),
-        ("computed: realism_checker", "computed: quant_researcher", "computed in the same way"),
-        ("computed: realism_checker", "computed: oracle", "unknown variant `oracle`"),
+        (
+            "primary_axes: [code_correctness]",
+            "primary_axes: []",
+            "`primary_axes` is empty",
+        ),
+        (
+            "primary_axes: [code_correctness]",
+            "primary_axes: [beauty]",
+            "unknown variant `beauty`",
+        ),
+        (
+            "primary_axes: [code_correctness]",
+            "primary_axes: [implications, implications]",
+            "stands twice",
+        ),
+        (
+            "computed: realism_checker",
+            "computed: quant_researcher",
+            "computed in the same way",
+        ),
+        (
+            "computed: realism_checker",
+            "computed: oracle",
+            "unknown variant `oracle`",
+        ),
         (
             "computed: realism_checker",
             "command: {program: \"\", time_limit_s: 1, output_bytes_max: 1}",
@@ -109,17 +177,33 @@ fn files_that_must_not_load() {
             "reject: {deduct: 30, cap: 51}",
             "`reject.cap` must be at most `absent_cap`",
         ),
-        ("absent_cap: 50", "absent_cap: 61", "`absent_cap` must be at most `unsure.cap`"),
-        ("failed_minor: 10", "failed_minor: 21", "`failed_minor` must be at most `failed_check`"),
+        (
+            "absent_cap: 50",
+            "absent_cap: 61",
+            "`absent_cap` must be at most `unsure.cap`",
+        ),
+        (
+            "failed_minor: 10",
+            "failed_minor: 21",
+            "`failed_minor` must be at most `failed_check`",
+        ),
         (
             "{reject_below: 30, unsure_below: 60}",
             "{reject_below: 61, unsure_below: 60}",
             "reject_below <= unsure_below",
         ),
         ("chars_max: 400", "chars_max: 19", "`chars_max` is 19"),
-        ("significant_below: 40", "significant_below: 61", "significant_below <= material_below"),
+        (
+            "significant_below: 40",
+            "significant_below: 61",
+            "significant_below <= material_below",
+        ),
         ("whole: [TODO", "whole: [\"...\"", "word without letters"),
-        ("line_starts: [", "line_starts: [\"\", ", "`placeholders: line_starts`"),
+        (
+            "line_starts: [",
+            "line_starts: [\"\", ",
+            "`placeholders: line_starts`",
+        ),
         ("  CODE_REFACTOR:", "  MERGE:", "unknown field `MERGE`"),
         ("  FREEZE_SPEC:", "  DECLARE_PASS:", "duplicate"),
         (
@@ -137,9 +221,17 @@ fn files_that_must_not_load() {
             "required_roles: []",
             "nobody would have to approve",
         ),
-        ("veto_roles: [Code Auditor]", "veto_roles: [Risk Officer]", "`Risk Officer`, which is not required"),
+        (
+            "veto_roles: [Code Auditor]",
+            "veto_roles: [Risk Officer]",
+            "`Risk Officer`, which is not required",
+        ),
         ("[spec_content]", "[spec]", "there is no artifact `spec`"),
-        ("[spec_content]", "[spec_content, spec_content]", "`spec_content` stands twice"),
+        (
+            "[spec_content]",
+            "[spec_content, spec_content]",
+            "`spec_content` stands twice",
+        ),
         (
             "[spec_content]",
             "[spec_content]\n    floors: [{axis: implications, reject_below: 1, unsure_below: 2}]",
@@ -151,32 +243,61 @@ fn files_that_must_not_load() {
             "reject_below <= unsure_below",
         ),
         ("deadline_s: 86400", "deadline_s: 0", "`deadline_s` is 0"),
-        ("deadline_s: 86400", "deadline_s: 7776001", "`deadline_s` is 7776001"),
+        (
+            "deadline_s: 86400",
+            "deadline_s: 7776001",
+            "`deadline_s` is 7776001",
+        ),
     ];
     for (from, to, expect) in cases {
         let error = told(from, to).expect_err(to);
-        assert!(error.starts_with(PATH) && error.contains(expect), "{to}: {error}");
+        assert!(
+            error.starts_with(PATH) && error.contains(expect),
+            "{to}: {error}"
+        );
     }
     let missing = SHIPPED.split("  CODE_REFACTOR:").next().unwrap();
     let error = Roles::read(PATH, missing).unwrap_err().to_string();
     assert!(error.contains("missing field `CODE_REFACTOR`"), "{error}");
-    assert!(told("start: 100", "start: x").unwrap_err().starts_with("council/roles.yaml:"), "no line");
+    assert!(
+        told("start: 100", "start: x")
+            .unwrap_err()
+            .starts_with("council/roles.yaml:"),
+        "no line"
+    );
 }
 
 #[test]
 fn floors_and_confidence_of_their_own() {
-    let own = "[spec_content]\n    floors: [{axis: overfitting, reject_below: 40, unsure_below: 70}]";
+    let own =
+        "[spec_content]\n    floors: [{axis: overfitting, reject_below: 40, unsure_below: 70}]";
     let roles = told("[spec_content]", own).unwrap();
     let floor = |change, axis| roles.floor(change, axis);
     assert_eq!(
         floor(ChangeType::FreezeSpec, Axis::Overfitting),
-        Floor { reject_below: 40, unsure_below: 70 }
+        Floor {
+            reject_below: 40,
+            unsure_below: 70
+        }
     );
-    assert_eq!(floor(ChangeType::FreezeSpec, Axis::Assumptions), roles.axis_floor);
-    assert_eq!(floor(ChangeType::DeclarePass, Axis::Overfitting), roles.axis_floor);
-    let roles = told("name: Code Auditor", "name: Code Auditor\n    confidence_floor: 0.85").unwrap();
+    assert_eq!(
+        floor(ChangeType::FreezeSpec, Axis::Assumptions),
+        roles.axis_floor
+    );
+    assert_eq!(
+        floor(ChangeType::DeclarePass, Axis::Overfitting),
+        roles.axis_floor
+    );
+    let roles = told(
+        "name: Code Auditor",
+        "name: Code Auditor\n    confidence_floor: 0.85",
+    )
+    .unwrap();
     let of = |name| roles.confidence_floor(roles.resolve(name)).to_string();
-    assert_eq!((of("CA"), of("RO"), of("Compliance")), ("0.85".into(), "0.6".into(), "0.6".into()));
+    assert_eq!(
+        (of("CA"), of("RO"), of("Compliance")),
+        ("0.85".into(), "0.6".into(), "0.6".into())
+    );
 }
 
 #[test]

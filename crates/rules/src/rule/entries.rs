@@ -47,13 +47,20 @@ impl Entries {
             values.retain(|_, entries| !entries.is_empty());
         }
         self.0.retain(|_, values| !values.is_empty());
-        self.0.entry(set).or_default().entry(value).or_default().push(entry);
+        self.0
+            .entry(set)
+            .or_default()
+            .entry(value)
+            .or_default()
+            .push(entry);
     }
 
     /// Removes the entries that were added for this task, or those for every request if
     /// `task` is `None`.
     pub fn remove(&mut self, set: &SetName, value: &str, task: Option<&TaskName>) {
-        let Some(values) = self.0.get_mut(set) else { return };
+        let Some(values) = self.0.get_mut(set) else {
+            return;
+        };
         if let Some(entries) = values.get_mut(value) {
             entries.retain(|entry| entry.task.as_ref() != task);
         }
@@ -65,7 +72,9 @@ impl Entries {
     pub fn iter(&self) -> impl Iterator<Item = (&SetName, &str, &Entry)> {
         self.0.iter().flat_map(|(set, values)| {
             values.iter().flat_map(move |(value, entries)| {
-                entries.iter().map(move |entry| (set, value.as_str(), entry))
+                entries
+                    .iter()
+                    .map(move |entry| (set, value.as_str(), entry))
             })
         })
     }

@@ -51,7 +51,8 @@ pub struct Finding<'p> {
 impl Finding<'_> {
     /// Returns what it does to the request, or `None` if it does not fire or is not active.
     pub fn act(&self) -> Option<Then> {
-        (self.truth != Truth::False && self.guard.status == RuleStatus::Active).then_some(self.guard.then)
+        (self.truth != Truth::False && self.guard.status == RuleStatus::Active)
+            .then_some(self.guard.then)
     }
 }
 
@@ -61,8 +62,9 @@ impl Guard {
     pub fn truth(&self, facts: &[Fact], around: &Around) -> Truth {
         let mut least = Truth::True;
         for condition in &self.conditions {
-            let truth =
-                facts.get(condition.slot).map_or(Truth::Unknown, |fact| condition.test.of(fact, around));
+            let truth = facts
+                .get(condition.slot)
+                .map_or(Truth::Unknown, |fact| condition.test.of(fact, around));
             if truth == Truth::False {
                 return Truth::False;
             }
@@ -76,22 +78,28 @@ impl Program {
     /// Evaluates every rule of this action. `facts` are in the order of [`Program::readings`].
     pub fn findings<'p>(&'p self, facts: &[Fact], around: &Around) -> Vec<Finding<'p>> {
         let found = self.guards.iter().map(|guard| {
-            let ordered = guard.conditions.iter().find(|condition| condition.threshold.is_some());
+            let ordered = guard
+                .conditions
+                .iter()
+                .find(|condition| condition.threshold.is_some());
             let value = ordered.and_then(|condition| match facts.get(condition.slot) {
                 Some(Fact::Known(Value::Number(number))) => Some(*number),
                 _ => None,
             });
-            Finding { guard, truth: guard.truth(facts, around), value }
+            Finding {
+                guard,
+                truth: guard.truth(facts, around),
+                value,
+            }
         });
         found.collect()
     }
 
     /// Returns the hardest effect of all active rules on the request, or `None` if no rule acts.
     pub fn act(&self, facts: &[Fact], around: &Around) -> Option<Then> {
-        let acting = self
-            .guards
-            .iter()
-            .filter(|guard| guard.status == RuleStatus::Active && guard.truth(facts, around) != Truth::False);
+        let acting = self.guards.iter().filter(|guard| {
+            guard.status == RuleStatus::Active && guard.truth(facts, around) != Truth::False
+        });
         acting.map(|guard| guard.then).max()
     }
 }

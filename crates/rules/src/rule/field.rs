@@ -122,7 +122,9 @@ impl fmt::Display for Reading {
             Reading::FirstSeen(field) => write!(f, "first_seen({})", field.name),
             Reading::Count { window_s } => write!(f, "history.count({window_s}s)"),
             Reading::Sum { of, window_s } => write!(f, "history.sum({}, {window_s}s)", of.name),
-            Reading::Distinct { of, window_s } => write!(f, "history.distinct({}, {window_s}s)", of.name),
+            Reading::Distinct { of, window_s } => {
+                write!(f, "history.distinct({}, {window_s}s)", of.name)
+            }
         }
     }
 }
@@ -133,7 +135,11 @@ impl Kind {
     pub fn fold<'a>(&self, text: &'a str) -> Option<Cow<'a, str>> {
         match self {
             Kind::Word(_) => Some(Cow::Borrowed(text)),
-            Kind::Text if text.bytes().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii()) => {
+            Kind::Text
+                if text
+                    .bytes()
+                    .any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii()) =>
+            {
                 Some(Cow::Owned(text.to_lowercase()))
             }
             Kind::Text => Some(Cow::Borrowed(text)),
@@ -166,7 +172,11 @@ pub fn find(name: &str) -> Option<&'static Field> {
 impl Field {
     /// Returns its name as conditions write it, with `[]` if it is an array.
     pub fn written(&self) -> String {
-        if self.is_many { format!("{}[]", self.name) } else { self.name.to_owned() }
+        if self.is_many {
+            format!("{}[]", self.name)
+        } else {
+            self.name.to_owned()
+        }
     }
 }
 
@@ -223,7 +233,11 @@ mod tests {
     #[test]
     fn the_table_in_the_docs_is_this_one() {
         let docs = include_str!("../../../../docs/rules.md");
-        assert!(docs.contains(&markdown()), "docs/rules.md should hold:\n{}", markdown());
+        assert!(
+            docs.contains(&markdown()),
+            "docs/rules.md should hold:\n{}",
+            markdown()
+        );
     }
 
     #[test]
@@ -232,11 +246,29 @@ mod tests {
         assert_eq!(names.len(), FIELDS.len());
         for field in FIELDS {
             assert_eq!(find(field.name), Some(field));
-            assert!(field.actions.iter().all(|name| ActionName::RULED.contains(name)), "{}", field.name);
+            assert!(
+                field
+                    .actions
+                    .iter()
+                    .all(|name| ActionName::RULED.contains(name)),
+                "{}",
+                field.name
+            );
             let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
-            assert!(field.name.chars().all(is_plain) && field.name.contains('.'), "{}", field.name);
-            assert!(!field.meaning.is_empty() && !field.meaning.contains('|'), "{}", field.name);
+            assert!(
+                field.name.chars().all(is_plain) && field.name.contains('.'),
+                "{}",
+                field.name
+            );
+            assert!(
+                !field.meaning.is_empty() && !field.meaning.contains('|'),
+                "{}",
+                field.name
+            );
         }
-        assert_eq!(RULED_ACTIONS.iter().collect::<BTreeSet<_>>().len(), RULED_ACTIONS.len());
+        assert_eq!(
+            RULED_ACTIONS.iter().collect::<BTreeSet<_>>().len(),
+            RULED_ACTIONS.len()
+        );
     }
 }

@@ -53,11 +53,19 @@ pub struct Scope {
     #[schemars(schema_with = "one_or_many_schema")]
     pub action: Vec<String>,
     /// Strategies; if absent, all.
-    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "yaml::present",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(with = "Vec<StrategyName>", length(min = 1))]
     pub strategy: Option<Vec<StrategyName>>,
     /// Senders; if absent, all.
-    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "yaml::present",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(with = "Vec<Principal>", length(min = 1))]
     pub principal: Option<Vec<Principal>>,
 }
@@ -131,27 +139,51 @@ pub struct ConditionFile {
     /// The operator.
     pub op: Op,
     /// What it compares with.
-    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "yaml::present",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(with = "Operand")]
     pub value: Option<Operand>,
     /// The smallest `value` that a proposal may set.
-    #[serde(default, deserialize_with = "bound", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "bound",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(schema_with = "spoolgate_wire::schema::amount")]
     pub min: Option<Amount>,
     /// The largest `value` that a proposal may set.
-    #[serde(default, deserialize_with = "bound", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "bound",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(schema_with = "spoolgate_wire::schema::amount")]
     pub max: Option<Amount>,
     /// How far `history.*` looks back, seconds.
-    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "yaml::present",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(with = "u32")]
     pub window_s: Option<u32>,
     /// The field that `history.sum` and `history.distinct` read.
-    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "yaml::present",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(with = "String")]
     pub of: Option<String>,
     /// With `seen`, entries of a named set that were only seen count too.
-    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "yaml::present",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(with = "Provenance")]
     pub provenance: Option<Provenance>,
 }
@@ -192,19 +224,35 @@ pub struct RuleFile {
     /// Message of the rule; `{field}` is replaced by the field's value.
     pub message: String,
     /// When the rule was made.
-    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "yaml::present",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(with = "Time")]
     pub created: Option<Time>,
     /// What led to the rule, such as a trade or a proposal.
-    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "yaml::present",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(with = "String")]
     pub created_from: Option<String>,
     /// What it is meant to achieve.
-    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "yaml::present",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(with = "Hypothesis")]
     pub hypothesis: Option<Hypothesis>,
     /// What was learnt; only and always in a retired rule.
-    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "yaml::present",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(with = "String")]
     pub lesson: Option<String>,
 }
@@ -272,7 +320,8 @@ impl RuleFile {
     pub fn read(path: &str, text: &str) -> Result<RuleFile, RulebookError> {
         if let Some(line) = line_of_long_number(text) {
             let message = format!(
-                "a bare number of more than {BARE_DIGITS_MAX} digits, or with an exponent that is far below 0; write it out in quotes, so that no digit is lost"
+                "a bare number of more than {BARE_DIGITS_MAX} digits, or with an exponent that is \
+                    far below 0; write it out in quotes, so that no digit is lost"
             );
             return Err(RulebookError::new(path, Some(line), message));
         }
@@ -290,7 +339,9 @@ impl RuleFile {
 
 /// Returns the first line, from 1, that contains `what`.
 pub fn line_of(text: &str, what: &str) -> Option<usize> {
-    text.lines().position(|line| line.contains(what)).map(|at| at.saturating_add(1))
+    text.lines()
+        .position(|line| line.contains(what))
+        .map(|at| at.saturating_add(1))
 }
 
 /// Returns the line of the `field` key of the nth condition, from 0.
@@ -298,10 +349,15 @@ pub fn line_of_condition(text: &str, nth: usize, field: &str) -> Option<usize> {
     let mut seen: usize = 0;
     let mut is_when = false;
     for (line, words) in (1..).zip(text.lines()) {
-        let words = words.split(" #").next().filter(|words| !words.trim_start().starts_with('#'));
+        let words = words
+            .split(" #")
+            .next()
+            .filter(|words| !words.trim_start().starts_with('#'));
         let Some(mut words) = words else { continue };
         if !is_when {
-            let Some((_, behind)) = after_key(words, "when") else { continue };
+            let Some((_, behind)) = after_key(words, "when") else {
+                continue;
+            };
             (is_when, words) = (true, behind);
         }
         while let Some((_, behind)) = after_key(words, "field") {
@@ -319,14 +375,19 @@ fn after_key<'a>(line: &'a str, key: &str) -> Option<(&'a str, &'a str)> {
     line.match_indices(key).find_map(|(at, _)| {
         let (before, behind) = (line.get(..at)?, line.get(at.checked_add(key.len())?..)?);
         let begins = before.is_empty() || before.ends_with([' ', '{', ',', '-', '"', '\'', '?']);
-        let behind = behind.trim_start_matches(['"', '\'']).trim_start().strip_prefix(':')?;
+        let behind = behind
+            .trim_start_matches(['"', '\''])
+            .trim_start()
+            .strip_prefix(':')?;
         begins.then_some((before, behind))
     })
 }
 
 /// Returns the first line, from 1, with a bare number that would lose precision as a float.
 pub fn line_of_long_number(text: &str) -> Option<usize> {
-    text.lines().position(has_long_number).map(|at| at.saturating_add(1))
+    text.lines()
+        .position(has_long_number)
+        .map(|at| at.saturating_add(1))
 }
 
 /// Returns whether the line has a bare number that a float cannot keep: one with too many digits,
@@ -334,13 +395,17 @@ pub fn line_of_long_number(text: &str) -> Option<usize> {
 fn has_long_number(line: &str) -> bool {
     let is_tiny = |token: &str| {
         let token = token.strip_prefix('-').unwrap_or(token);
-        token.split_once(['e', 'E']).is_some_and(|(digits, exponent)| {
-            let exponent = exponent.strip_prefix('-').unwrap_or_default();
-            !digits.is_empty()
-                && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
-                && exponent.len() >= 3
-                && exponent.bytes().all(|byte| byte.is_ascii_digit())
-        })
+        token
+            .split_once(['e', 'E'])
+            .is_some_and(|(digits, exponent)| {
+                let exponent = exponent.strip_prefix('-').unwrap_or_default();
+                !digits.is_empty()
+                    && digits
+                        .bytes()
+                        .all(|byte| byte.is_ascii_digit() || byte == b'.')
+                    && exponent.len() >= 3
+                    && exponent.bytes().all(|byte| byte.is_ascii_digit())
+            })
     };
     if line.split([' ', ',', ':', '[', ']', '{', '}']).any(is_tiny) {
         return true;
@@ -349,9 +414,16 @@ fn has_long_number(line: &str) -> bool {
     let mut rest = line;
     while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
         let head = rest.get(..start).unwrap_or_default();
-        before = head.strip_suffix(['-', '+']).unwrap_or(head).chars().last().unwrap_or(before);
+        before = head
+            .strip_suffix(['-', '+'])
+            .unwrap_or(head)
+            .chars()
+            .last()
+            .unwrap_or(before);
         let tail = rest.get(start..).unwrap_or_default();
-        let end = tail.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(tail.len());
+        let end = tail
+            .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+            .unwrap_or(tail.len());
         let number = tail.get(..end).unwrap_or_default();
         let digits = number.bytes().filter(u8::is_ascii_digit).count();
         if number.contains('.') && digits > BARE_DIGITS_MAX && !matches!(before, '"' | '\'') {
@@ -440,7 +512,9 @@ impl Visitor<'_> for ScalarVisitor {
 
 fn as_number<E: de::Error>(scalar: Scalar) -> Result<Scalar, E> {
     match scalar {
-        Scalar::Text(text) => Amount::parse_wire(&text).map(Scalar::Number).map_err(E::custom),
+        Scalar::Text(text) => Amount::parse_wire(&text)
+            .map(Scalar::Number)
+            .map_err(E::custom),
         other => Ok(other),
     }
 }

@@ -13,10 +13,11 @@ const AUTHORITY_CHARS_MAX: usize = 300;
 /// Last labels that make a bare name a link by itself, as in mail programs. Names with other
 /// endings need a path, a port, a scheme or `www.`; otherwise every file name would be a link.
 const ENDINGS: [&str; 60] = [
-    "ai", "app", "at", "au", "be", "biz", "br", "ca", "cc", "cf", "ch", "click", "cloud", "club", "cn", "co",
-    "com", "de", "dev", "dk", "edu", "es", "eu", "finance", "fr", "ga", "gg", "gov", "gq", "icu", "in",
-    "info", "io", "it", "jp", "kr", "link", "live", "ly", "me", "ml", "net", "news", "nl", "nu", "one",
-    "online", "org", "pro", "pw", "ru", "shop", "site", "store", "tech", "tk", "top", "uk", "us", "xyz",
+    "ai", "app", "at", "au", "be", "biz", "br", "ca", "cc", "cf", "ch", "click", "cloud", "club",
+    "cn", "co", "com", "de", "dev", "dk", "edu", "es", "eu", "finance", "fr", "ga", "gg", "gov",
+    "gq", "icu", "in", "info", "io", "it", "jp", "kr", "link", "live", "ly", "me", "ml", "net",
+    "news", "nl", "nu", "one", "online", "org", "pro", "pw", "ru", "shop", "site", "store", "tech",
+    "tk", "top", "uk", "us", "xyz",
 ];
 
 /// Returns the host of every link in the form of [`host::name_of`], or `None` for a link whose host
@@ -27,14 +28,19 @@ pub fn links_of(text: &str) -> Vec<Option<Cow<'_, str>>> {
     if let Some(decoded) = decoded(text) {
         let mut of_decoded = Vec::new();
         scan(&decoded, &mut of_decoded);
-        links.extend(of_decoded.into_iter().map(|link| link.map(|host| Cow::Owned(host.into_owned()))));
+        links.extend(
+            of_decoded
+                .into_iter()
+                .map(|link| link.map(|host| Cow::Owned(host.into_owned()))),
+        );
     }
     links
 }
 
 /// Returns whether the text can contain a link at all. A cheap first pass.
 fn may_have_links(text: &str) -> bool {
-    text.bytes().any(|byte| matches!(byte, b'.' | b':' | b'/' | b'\\') || byte >= 0x80)
+    text.bytes()
+        .any(|byte| matches!(byte, b'.' | b':' | b'/' | b'\\') || byte >= 0x80)
 }
 
 fn scan<'a>(text: &'a str, links: &mut Vec<Option<Cow<'a, str>>>) {
@@ -46,7 +52,11 @@ fn scan<'a>(text: &'a str, links: &mut Vec<Option<Cow<'a, str>>>) {
         let narrowed: String = text.chars().map(narrow).collect();
         let mut of_narrowed = Vec::new();
         scan_narrow(&narrowed, &mut of_narrowed);
-        links.extend(of_narrowed.into_iter().map(|link| link.map(|host| Cow::Owned(host.into_owned()))));
+        links.extend(
+            of_narrowed
+                .into_iter()
+                .map(|link| link.map(|host| Cow::Owned(host.into_owned()))),
+        );
     }
     scan_narrow(text, links);
 }
@@ -54,7 +64,10 @@ fn scan<'a>(text: &'a str, links: &mut Vec<Option<Cow<'a, str>>>) {
 fn narrow(c: char) -> char {
     match c {
         '\u{3002}' | '\u{ff0e}' | '\u{ff61}' => '.',
-        '\u{ff01}'..='\u{ff5e}' => u32::from(c).checked_sub(0xfee0).and_then(char::from_u32).unwrap_or(c),
+        '\u{ff01}'..='\u{ff5e}' => u32::from(c)
+            .checked_sub(0xfee0)
+            .and_then(char::from_u32)
+            .unwrap_or(c),
         _ => c,
     }
 }
@@ -84,7 +97,9 @@ fn scan_narrow<'a>(text: &'a str, links: &mut Vec<Option<Cow<'a, str>>>) {
                 continue;
             }
             let rest = text.get(start..).unwrap_or_default();
-            let length = rest.find(|c: char| c.is_whitespace() || "\"'<>".contains(c)).unwrap_or(rest.len());
+            let length = rest
+                .find(|c: char| c.is_whitespace() || "\"'<>".contains(c))
+                .unwrap_or(rest.len());
             path_end = path_end.max(start.saturating_add(length));
         }
         before = Some(c);
@@ -111,8 +126,9 @@ fn at_colon(text: &str, colon: usize) -> Option<Found<'_>> {
     let after = colon.checked_add(1)?;
     let rest = text.get(after..)?;
     let skip = |also: &[char]| {
-        let length =
-            rest.find(|c: char| !(matches!(c, '/' | '\\') || also.contains(&c))).unwrap_or(rest.len());
+        let length = rest
+            .find(|c: char| !(matches!(c, '/' | '\\') || also.contains(&c)))
+            .unwrap_or(rest.len());
         after.saturating_add(length)
     };
     let opener = head.get(..start)?.trim_end().chars().next_back();
@@ -131,23 +147,30 @@ fn at_colon(text: &str, colon: usize) -> Option<Found<'_>> {
     }
     let has = |name: &str| scheme.eq_ignore_ascii_case(name);
     if has("mailto") {
-        let end = rest.find(|c: char| !(is_word(c) || "@.-_+%,;".contains(c))).unwrap_or(rest.len());
+        let end = rest
+            .find(|c: char| !(is_word(c) || "@.-_+%,;".contains(c)))
+            .unwrap_or(rest.len());
         let domain = rest.get(..end).filter(|address| !address.is_empty())?;
         return Some((
             after,
-            host::address_of(domain.trim_end_matches('.'))
-                .and_then(|address| address.split_once('@').map(|(_, host)| Cow::Owned(host.to_owned()))),
+            host::address_of(domain.trim_end_matches('.')).and_then(|address| {
+                address
+                    .split_once('@')
+                    .map(|(_, host)| Cow::Owned(host.to_owned()))
+            }),
         ));
     }
     // In ordinary sentences, a space follows the colon.
-    if has("data") && rest.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, ',' | ';')) {
+    if has("data") && rest.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, ',' | ';'))
+    {
         return Some((after, None));
     }
     if has("file") && rest.starts_with(['/', '\\']) {
         return Some((after, None));
     }
     let host_at = skip(&[]);
-    (rest.starts_with("//") && !scheme.is_empty()).then(|| (host_at, authority_at(text, host_at, opener)))
+    (rest.starts_with("//") && !scheme.is_empty())
+        .then(|| (host_at, authority_at(text, host_at, opener)))
 }
 
 /// Finds `javascript:` and `vbscript:`, even with control characters between the letters, which
@@ -158,7 +181,10 @@ fn scan_scripts<'a>(text: &'a str, links: &mut Vec<Option<Cow<'a, str>>>) {
         let head = text.get(..at).unwrap_or_default();
         let mut back = head.chars().rev().take(40).filter(kept);
         let is = |back: &mut dyn Iterator<Item = char>, name: &str| {
-            name.chars().rev().all(|c| back.next().is_some_and(|found| found.eq_ignore_ascii_case(&c)))
+            name.chars().rev().all(|c| {
+                back.next()
+                    .is_some_and(|found| found.eq_ignore_ascii_case(&c))
+            })
         };
         if is(&mut back, "script") {
             let rest: String = back.take(4).collect();
@@ -177,12 +203,19 @@ fn at_slashes(text: &str, at: usize, before: Option<char>) -> Option<Found<'_>> 
         return None;
     }
     if before.is_some_and(|c| {
-        is_word(c) || matches!(c, '/' | '\\' | ':' | '.' | '-' | '_' | '%' | '?' | '&' | '~')
+        is_word(c)
+            || matches!(
+                c,
+                '/' | '\\' | ':' | '.' | '-' | '_' | '%' | '?' | '&' | '~'
+            )
     }) {
         return None;
     }
     let rest = text.get(at..)?;
-    let host_at = at.checked_add(rest.find(|c: char| !matches!(c, '/' | '\\')).unwrap_or(rest.len()))?;
+    let host_at = at.checked_add(
+        rest.find(|c: char| !matches!(c, '/' | '\\'))
+            .unwrap_or(rest.len()),
+    )?;
     let next = text.get(host_at..)?.chars().next()?;
     if next.is_whitespace() {
         return None;
@@ -192,40 +225,61 @@ fn at_slashes(text: &str, at: usize, before: Option<char>) -> Option<Found<'_>> 
     let is_quoted = before.is_some_and(|c| matches!(c, '"' | '\'' | '=' | '(' | '<' | '`'));
     let is_sure = match &link {
         Some(host) => {
-            let after = text.get(host_at..)?.get(host.len()..).and_then(|rest| rest.chars().next());
+            let after = text
+                .get(host_at..)?
+                .get(host.len()..)
+                .and_then(|rest| rest.chars().next());
             is_quoted || host.contains(['.', ':']) || after.is_some_and(|c| matches!(c, '/' | '\\'))
         }
         // Comments and patterns are not hosts; anything that could be a host is reported.
-        None => is_quoted || token(text, host_at, opener).contains(['.', '\u{2024}', '@', '%', '[']),
+        None => {
+            is_quoted || token(text, host_at, opener).contains(['.', '\u{2024}', '@', '%', '['])
+        }
     };
     is_sure.then_some((host_at, link))
 }
 
 /// Finds a bare `www.`.
 fn at_www(text: &str, at: usize) -> Option<Found<'_>> {
-    let is_www = text.get(at..)?.get(..4).is_some_and(|head| head.eq_ignore_ascii_case("www."));
+    let is_www = text
+        .get(at..)?
+        .get(..4)
+        .is_some_and(|head| head.eq_ignore_ascii_case("www."));
     let next = text.get(at.checked_add(4)?..)?.chars().next();
-    (is_www && next.is_some_and(|c| is_word(c) || !c.is_ascii())).then(|| (at, authority_at(text, at, None)))
+    (is_www && next.is_some_and(|c| is_word(c) || !c.is_ascii()))
+        .then(|| (at, authority_at(text, at, None)))
 }
 
 /// Finds a bare dotted name with a path, a port or one of [`ENDINGS`].
 fn at_name(text: &str, at: usize) -> Option<Found<'_>> {
     let rest = text.get(at..)?;
-    let length = rest.find(|c: char| !(is_word(c) || matches!(c, '.' | '-' | '_'))).unwrap_or(rest.len());
+    let length = rest
+        .find(|c: char| !(is_word(c) || matches!(c, '.' | '-' | '_')))
+        .unwrap_or(rest.len());
     let behind = rest.get(length..)?;
     let name = rest.get(..length)?.trim_end_matches('.');
     let (_, last) = name.rsplit_once('.')?;
     if name.len() > AUTHORITY_CHARS_MAX || behind.starts_with('@') {
         return None;
     }
-    let is_ending = ENDINGS.iter().any(|ending| last.eq_ignore_ascii_case(ending))
-        || last.get(..4).is_some_and(|head| head.eq_ignore_ascii_case("xn--"))
+    let is_ending = ENDINGS
+        .iter()
+        .any(|ending| last.eq_ignore_ascii_case(ending))
+        || last
+            .get(..4)
+            .is_some_and(|head| head.eq_ignore_ascii_case("xn--"))
         || !last.is_ascii();
     let is_alphabetic = last.len() >= 2 && last.bytes().all(|byte| byte.is_ascii_alphabetic());
     let has_path = behind.starts_with(['/', '?', '#'])
-        || behind.strip_prefix(':').is_some_and(|port| port.starts_with(|c: char| c.is_ascii_digit()));
-    (is_ending || (is_alphabetic && has_path))
-        .then(|| (at, host::name_of(name).map(|name| Cow::Owned(name.into_owned()))))
+        || behind
+            .strip_prefix(':')
+            .is_some_and(|port| port.starts_with(|c: char| c.is_ascii_digit()));
+    (is_ending || (is_alphabetic && has_path)).then(|| {
+        (
+            at,
+            host::name_of(name).map(|name| Cow::Owned(name.into_owned())),
+        )
+    })
 }
 
 fn is_word(c: char) -> bool {
@@ -248,11 +302,22 @@ fn token(text: &str, at: usize, opener: Option<char>) -> &str {
         Some(quote @ ('"' | '\'' | '`' | '*' | '_' | '|')) => quote,
         _ => '"',
     };
-    let ends = |c: char| c.is_whitespace() || c == closer || matches!(c, '/' | '?' | '#' | '"' | '<' | '>');
-    let mut looked_at = rest.char_indices().take(AUTHORITY_CHARS_MAX.saturating_add(1));
-    let end = looked_at.find(|(at, c)| ends(*c) || *at > 4 * AUTHORITY_CHARS_MAX).map(|(at, _)| at);
-    let end =
-        end.or_else(|| rest.char_indices().nth(AUTHORITY_CHARS_MAX).map(|(at, _)| at)).unwrap_or(rest.len());
+    let ends = |c: char| {
+        c.is_whitespace() || c == closer || matches!(c, '/' | '?' | '#' | '"' | '<' | '>')
+    };
+    let mut looked_at = rest
+        .char_indices()
+        .take(AUTHORITY_CHARS_MAX.saturating_add(1));
+    let end = looked_at
+        .find(|(at, c)| ends(*c) || *at > 4 * AUTHORITY_CHARS_MAX)
+        .map(|(at, _)| at);
+    let end = end
+        .or_else(|| {
+            rest.char_indices()
+                .nth(AUTHORITY_CHARS_MAX)
+                .map(|(at, _)| at)
+        })
+        .unwrap_or(rest.len());
     rest.get(..end).unwrap_or_default()
 }
 
@@ -267,8 +332,11 @@ fn authority_at(text: &str, at: usize, opener: Option<char>) -> Option<Cow<'_, s
         return None;
     }
     let is_path = matches!(behind, Some('/' | '?' | '#'));
-    let authority =
-        if is_path { token } else { token.trim_end_matches(|c: char| ".,;:!?)]}'*_~|".contains(c)) };
+    let authority = if is_path {
+        token
+    } else {
+        token.trim_end_matches(|c: char| ".,;:!?)]}'*_~|".contains(c))
+    };
     if authority.is_empty() || authority.len() >= AUTHORITY_CHARS_MAX {
         return None;
     }
@@ -328,8 +396,14 @@ fn reference(text: &str) -> Option<(char, usize)> {
         Some(hex) => (hex, 16, 3_usize),
         None => (number, 10, 2),
     };
-    let length = digits.bytes().take_while(|byte| char::from(*byte).is_digit(radix)).count();
+    let length = digits
+        .bytes()
+        .take_while(|byte| char::from(*byte).is_digit(radix))
+        .count();
     let value = u32::from_str_radix(digits.get(..length)?.trim_start_matches('0'), radix).ok()?;
     let semicolon = usize::from(digits.get(length..)?.starts_with(';'));
-    Some((char::from_u32(value)?, head.checked_add(length)?.checked_add(semicolon)?))
+    Some((
+        char::from_u32(value)?,
+        head.checked_add(length)?.checked_add(semicolon)?,
+    ))
 }

@@ -36,7 +36,9 @@ impl Range {
         match (self.low, self.high) {
             (End::Open, _) | (_, End::Open) => false,
             (End::With(low), End::With(high)) => low > high,
-            (End::With(low) | End::Without(low), End::With(high) | End::Without(high)) => low >= high,
+            (End::With(low) | End::Without(low), End::With(high) | End::Without(high)) => {
+                low >= high
+            }
         }
     }
 
@@ -55,9 +57,16 @@ impl Range {
     }
 
     fn overlap(&self, other: &Range) -> Range {
-        let low = if compare_low(self.low, other.low) == Ordering::Less { other.low } else { self.low };
-        let high =
-            if compare_high(self.high, other.high) == Ordering::Greater { other.high } else { self.high };
+        let low = if compare_low(self.low, other.low) == Ordering::Less {
+            other.low
+        } else {
+            self.low
+        };
+        let high = if compare_high(self.high, other.high) == Ordering::Greater {
+            other.high
+        } else {
+            self.high
+        };
         Range { low, high }
     }
 
@@ -66,7 +75,9 @@ impl Range {
         match (self.high, next.low) {
             (End::Open, _) | (_, End::Open) => true,
             (End::Without(high), End::Without(low)) => high > low,
-            (End::With(high) | End::Without(high), End::With(low) | End::Without(low)) => high >= low,
+            (End::With(high) | End::Without(high), End::With(low) | End::Without(low)) => {
+                high >= low
+            }
         }
     }
 }
@@ -98,7 +109,10 @@ fn compare_high(a: End, b: End) -> Ordering {
 impl Ranges {
     /// Returns the set of all numbers.
     pub fn all() -> Ranges {
-        Ranges(vec![Range { low: End::Open, high: End::Open }])
+        Ranges(vec![Range {
+            low: End::Open,
+            high: End::Open,
+        }])
     }
 
     /// Returns the empty set.
@@ -108,7 +122,10 @@ impl Ranges {
 
     /// Returns the set of this number alone.
     pub fn only(number: Amount) -> Ranges {
-        Ranges(vec![Range { low: End::With(number), high: End::With(number) }])
+        Ranges(vec![Range {
+            low: End::With(number),
+            high: End::With(number),
+        }])
     }
 
     /// Returns the numbers from `low` to `high`.
@@ -156,7 +173,12 @@ impl Ranges {
 
     /// Returns the numbers that are in both sets.
     pub fn intersection(&self, other: &Ranges) -> Ranges {
-        Ranges::of(self.0.iter().flat_map(|a| other.0.iter().map(|b| a.overlap(b))).collect())
+        Ranges::of(
+            self.0
+                .iter()
+                .flat_map(|a| other.0.iter().map(|b| a.overlap(b)))
+                .collect(),
+        )
     }
 
     /// Returns the numbers that are not in the set.
@@ -169,7 +191,10 @@ impl Ranges {
             }
             low = after(range.high);
         }
-        gaps.extend(low.map(|low| Range { low, high: End::Open }));
+        gaps.extend(low.map(|low| Range {
+            low,
+            high: End::Open,
+        }));
         Ranges::of(gaps)
     }
 }
@@ -208,15 +233,24 @@ mod tests {
     }
 
     fn ranges() -> impl Strategy<Value = Ranges> {
-        prop::collection::vec((end(), end()), 0..5)
-            .prop_map(|ends| Ranges::of(ends.into_iter().map(|(low, high)| Range { low, high }).collect()))
+        prop::collection::vec((end(), end()), 0..5).prop_map(|ends| {
+            Ranges::of(
+                ends.into_iter()
+                    .map(|(low, high)| Range { low, high })
+                    .collect(),
+            )
+        })
     }
 
     /// Returns numbers that tell any two of these sets apart: all ends, points between them, and
     /// points beyond them.
     fn probes() -> Vec<Amount> {
         (-11..12)
-            .map(|half: i64| Amount::from_i64(half).checked_mul(Amount::parse_wire("0.5").unwrap()).unwrap())
+            .map(|half: i64| {
+                Amount::from_i64(half)
+                    .checked_mul(Amount::parse_wire("0.5").unwrap())
+                    .unwrap()
+            })
             .collect()
     }
 

@@ -90,7 +90,11 @@ impl Rule {
     pub fn read(path: &str, text: &str) -> Result<Rule, RulebookError> {
         let file = RuleFile::read(path, text)?;
         same_name(path, file.id.as_str())?;
-        Ok(Rule { path: path.to_owned(), text: text.to_owned(), file })
+        Ok(Rule {
+            path: path.to_owned(),
+            text: text.to_owned(),
+            file,
+        })
     }
 
     /// Returns whether only the operator may change it.
@@ -143,7 +147,10 @@ impl RuleSet {
     pub fn with(&self, rule: Rule) -> Result<RuleSet, RulebookError> {
         let mut rules = self.rules.clone();
         rules.insert(rule.file.id.clone(), rule);
-        let mut book = RuleSet { sets: self.sets.clone(), ..RuleSet::default() };
+        let mut book = RuleSet {
+            sets: self.sets.clone(),
+            ..RuleSet::default()
+        };
         rules.into_values().try_for_each(|rule| book.insert(rule))?;
         Ok(book)
     }
@@ -153,7 +160,10 @@ impl RuleSet {
     /// # Errors
     /// Returns an error as [`RuleSet::compile`] does.
     pub fn without(&self, id: &RuleId) -> Result<RuleSet, RulebookError> {
-        let mut book = RuleSet { sets: self.sets.clone(), ..RuleSet::default() };
+        let mut book = RuleSet {
+            sets: self.sets.clone(),
+            ..RuleSet::default()
+        };
         let left = self.rules.values().filter(|rule| rule.file.id != *id);
         left.cloned().try_for_each(|rule| book.insert(rule))?;
         Ok(book)
@@ -162,7 +172,10 @@ impl RuleSet {
     fn insert(&mut self, rule: Rule) -> Result<(), RulebookError> {
         let fail = |what: String| Err(RulebookError::new(&rule.path, None, what));
         if let Some(other) = self.rules.get(&rule.file.id) {
-            return fail(format!("rule `{}` is in `{}` too", rule.file.id, other.path));
+            return fail(format!(
+                "rule `{}` is in `{}` too",
+                rule.file.id, other.path
+            ));
         }
         if self.rules.len() >= RULES_MAX {
             return fail(format!("more than {RULES_MAX} rules"));
@@ -179,19 +192,44 @@ impl RuleSet {
     }
 
     fn check(&self, rule: &Rule) -> Result<(), RulebookError> {
-        let RuleFile { applies_to, when, message, status, lesson, .. } = &rule.file;
-        let fail =
-            |near: &str, what: String| Err(RulebookError::new(&rule.path, line_of(&rule.text, near), what));
+        let RuleFile {
+            applies_to,
+            when,
+            message,
+            status,
+            lesson,
+            ..
+        } = &rule.file;
+        let fail = |near: &str, what: String| {
+            Err(RulebookError::new(
+                &rule.path,
+                line_of(&rule.text, near),
+                what,
+            ))
+        };
         if applies_to.action.is_empty() {
-            return fail("applies_to", "`applies_to.action` names no action".to_owned());
+            return fail(
+                "applies_to",
+                "`applies_to.action` names no action".to_owned(),
+            );
         }
-        if let Some(unknown) = applies_to.action.iter().find(|name| !RULED_ACTIONS.contains(&name.as_str())) {
+        if let Some(unknown) = applies_to
+            .action
+            .iter()
+            .find(|name| !RULED_ACTIONS.contains(&name.as_str()))
+        {
             let known = RULED_ACTIONS.join(", ");
-            return fail(unknown, format!("rules do not apply to `{unknown}`, but to {known}"));
+            return fail(
+                unknown,
+                format!("rules do not apply to `{unknown}`, but to {known}"),
+            );
         }
         let distinct: BTreeSet<&String> = applies_to.action.iter().collect();
         if distinct.len() != applies_to.action.len() {
-            return fail("applies_to", "`applies_to.action` names an action twice".to_owned());
+            return fail(
+                "applies_to",
+                "`applies_to.action` names an action twice".to_owned(),
+            );
         }
         if applies_to.strategy.as_ref().is_some_and(Vec::is_empty)
             || applies_to.principal.as_ref().is_some_and(Vec::is_empty)
@@ -206,10 +244,16 @@ impl RuleSet {
         }
         let is_printable = |text: &str| text.chars().all(spoolgate_wire::text::is_printable);
         if message.is_empty() || message.len() > MESSAGE_BYTES_MAX || !is_printable(message) {
-            return fail("message", format!("`message` is 1 to {MESSAGE_BYTES_MAX} bytes of printable text"));
+            return fail(
+                "message",
+                format!("`message` is 1 to {MESSAGE_BYTES_MAX} bytes of printable text"),
+            );
         }
         if (*status == RuleStatus::Retired) != lesson.is_some() {
-            return fail("status", "a retired rule, and no other, has a `lesson`".to_owned());
+            return fail(
+                "status",
+                "a retired rule, and no other, has a `lesson`".to_owned(),
+            );
         }
         Ok(())
     }
@@ -218,28 +262,64 @@ impl RuleSet {
     fn add(&self, program: &mut Program, action: &str, rule: &Rule) -> Result<(), RulebookError> {
         let scope = &rule.file.applies_to;
         let mut conditions = Vec::new();
-        let principals: Option<BTreeSet<String>> =
-            scope.principal.as_ref().map(|names| names.iter().map(|name| name.to_string()).collect());
-        let strategies =
-            scope.strategy.as_ref().map(|names| names.iter().map(|name| name.to_string()).collect());
-        for (name, listed) in [("request.source", principals), ("strategy.name", strategies)] {
+        let principals: Option<BTreeSet<String>> = scope
+            .principal
+            .as_ref()
+            .map(|names| names.iter().map(|name| name.to_string()).collect());
+        let strategies = scope
+            .strategy
+            .as_ref()
+            .map(|names| names.iter().map(|name| name.to_string()).collect());
+        for (name, listed) in [
+            ("request.source", principals),
+            ("strategy.name", strategies),
+        ] {
             let Some(listed) = listed else { continue };
-            let reading = plain(name, action)
-                .map_err(|what| RulebookError::new(&rule.path, line_of(&rule.text, "applies_to"), what))?;
-            let test = Test::Member { kind: reading.kind(), of: Members::Listed(listed.into()), is_in: true };
-            conditions.push(Condition { slot: program.slot(reading), test, threshold: None });
+            let reading = plain(name, action).map_err(|what| {
+                RulebookError::new(&rule.path, line_of(&rule.text, "applies_to"), what)
+            })?;
+            let test = Test::Member {
+                kind: reading.kind(),
+                of: Members::Listed(listed.into()),
+                is_in: true,
+            };
+            conditions.push(Condition {
+                slot: program.slot(reading),
+                test,
+                threshold: None,
+            });
         }
         for (nth, written) in rule.file.when.iter().enumerate() {
             let (reading, test, threshold) = self.condition(written, action).map_err(|what| {
                 let line = line_of_condition(&rule.text, nth, &written.field);
-                RulebookError::new(&rule.path, line, format!("condition on `{}`: {what}", written.field))
+                RulebookError::new(
+                    &rule.path,
+                    line,
+                    format!("condition on `{}`: {what}", written.field),
+                )
             })?;
-            conditions.push(Condition { slot: program.slot(reading), test, threshold });
+            conditions.push(Condition {
+                slot: program.slot(reading),
+                test,
+                threshold,
+            });
         }
         if matches!(rule.file.status, RuleStatus::Active | RuleStatus::Shadow) {
-            let RuleFile { id, status, then, message, .. } = &rule.file;
+            let RuleFile {
+                id,
+                status,
+                then,
+                message,
+                ..
+            } = &rule.file;
             let (id, status, then, message) = (id.clone(), *status, *then, message.clone());
-            program.guards.push(Guard { id, status, then, message, conditions });
+            program.guards.push(Guard {
+                id,
+                status,
+                then,
+                message,
+                conditions,
+            });
         }
         Ok(())
     }
@@ -261,7 +341,10 @@ impl RuleSet {
             (_, None) => return Err("`value` is missing".to_owned()),
             (Op::Matches | Op::NotMatches, Some(value)) => {
                 let pattern = pattern(kind, value)?;
-                Test::Matches { pattern, wanted: written.op == Op::Matches }
+                Test::Matches {
+                    pattern,
+                    wanted: written.op == Op::Matches,
+                }
             }
             (Op::DomainIn | Op::DomainNotIn, Some(value)) => {
                 let is_in = written.op == Op::DomainIn;
@@ -274,21 +357,29 @@ impl RuleSet {
             (Op::LinksNotIn, Some(value)) if kind == Kind::Text => {
                 Test::LinksNotIn(self.members(Kind::Host, value, written.provenance, false)?)
             }
-            (Op::LinksNotIn, Some(_)) => return Err("links are looked for in texts only".to_owned()),
+            (Op::LinksNotIn, Some(_)) => {
+                return Err("links are looked for in texts only".to_owned());
+            }
             (op, Some(value)) if kind.is_number() => Test::Number(numbers(kind, op, value)?),
             (Op::Eq | Op::Neq, Some(Operand::One(Scalar::Flag(flag)))) if kind == Kind::Flag => {
                 Test::Flag(*flag == (written.op == Op::Eq))
             }
             (Op::Eq | Op::Neq, Some(Operand::One(Scalar::Text(text)))) if kind != Kind::Flag => {
                 let of = listed(kind, std::slice::from_ref(text))?;
-                Test::Member { kind, of, is_in: written.op == Op::Eq }
+                Test::Member {
+                    kind,
+                    of,
+                    is_in: written.op == Op::Eq,
+                }
             }
             (Op::In | Op::NotIn, Some(value)) if kind != Kind::Flag => {
                 let is_in = written.op == Op::In;
                 let of = self.members(kind, value, written.provenance, is_in)?;
                 Test::Member { kind, of, is_in }
             }
-            _ => return Err("the operator does not fit the field, or the value does not".to_owned()),
+            _ => {
+                return Err("the operator does not fit the field, or the value does not".to_owned());
+            }
         };
         if written.provenance.is_some() && !uses_a_set(&test) {
             return Err("`provenance` belongs to conditions over a named set".to_owned());
@@ -320,12 +411,20 @@ impl RuleSet {
                         _ => None,
                     })
                     .collect();
-                return listed(kind, &texts.ok_or("the list is of texts: put numbers in quotes")?);
+                return listed(
+                    kind,
+                    &texts.ok_or("the list is of texts: put numbers in quotes")?,
+                );
             }
-            Operand::One(Scalar::Text(name)) => SetName::parse(name).map_err(|error| error.to_string())?,
+            Operand::One(Scalar::Text(name)) => {
+                SetName::parse(name).map_err(|error| error.to_string())?
+            }
             Operand::One(_) => return Err("`value` is a list, or the name of a set".to_owned()),
         };
-        let set = self.sets.get(&name).ok_or_else(|| format!("there is no rules/sets/{name}.yaml"))?;
+        let set = self
+            .sets
+            .get(&name)
+            .ok_or_else(|| format!("there is no rules/sets/{name}.yaml"))?;
         let same_kind = match (set.kind.kind(), kind) {
             (Kind::Word(_), Kind::Word(_)) => true,
             (of_set, wanted) => of_set == wanted,
@@ -335,51 +434,77 @@ impl RuleSet {
         }
         // Otherwise an approval for one request would make rules act on other requests.
         if is_in && set.grows != Grows::Never {
-            return Err(format!("set `{name}` grows on approval; rules may only refuse what is not in it"));
+            return Err(format!(
+                "set `{name}` grows on approval; rules may only refuse what is not in it"
+            ));
         }
         let seen_too = match provenance {
             None => false,
             Some(Provenance::Seen) => true,
-            Some(_) => return Err("`provenance` may only be `seen`; the others always count".to_owned()),
+            Some(_) => {
+                return Err("`provenance` may only be `seen`; the others always count".to_owned());
+            }
         };
-        Ok(Members::Named { set: Arc::clone(set), seen_too })
+        Ok(Members::Named {
+            set: Arc::clone(set),
+            seen_too,
+        })
     }
 }
 
 impl Program {
     /// Returns the index of a fact, which is added if it is new.
     fn slot(&mut self, reading: Reading) -> usize {
-        self.readings.iter().position(|known| *known == reading).unwrap_or_else(|| {
-            let slot = self.readings.len();
-            let name = reading.to_string();
-            let place = self.named.partition_point(|(other, _)| *other < name);
-            self.named.insert(place, (name, slot));
-            self.readings.push(reading);
-            slot
-        })
+        self.readings
+            .iter()
+            .position(|known| *known == reading)
+            .unwrap_or_else(|| {
+                let slot = self.readings.len();
+                let name = reading.to_string();
+                let place = self.named.partition_point(|(other, _)| *other < name);
+                self.named.insert(place, (name, slot));
+                self.readings.push(reading);
+                slot
+            })
     }
 
     /// Returns the facts of a request with their names, in the order of names.
-    pub fn named<'f, 'a>(&self, facts: &'f [Fact<'a>]) -> impl Iterator<Item = (&str, &'f Fact<'a>)> {
-        self.named.iter().filter_map(|(name, slot)| Some((name.as_str(), facts.get(*slot)?)))
+    pub fn named<'f, 'a>(
+        &self,
+        facts: &'f [Fact<'a>],
+    ) -> impl Iterator<Item = (&str, &'f Fact<'a>)> {
+        self.named
+            .iter()
+            .filter_map(|(name, slot)| Some((name.as_str(), facts.get(*slot)?)))
     }
 }
 
 fn uses_a_set(test: &Test) -> bool {
     matches!(
         test,
-        Test::Member { of: Members::Named { .. }, .. }
-            | Test::Domain { of: Members::Named { .. }, .. }
-            | Test::LinksNotIn(Members::Named { .. })
+        Test::Member {
+            of: Members::Named { .. },
+            ..
+        } | Test::Domain {
+            of: Members::Named { .. },
+            ..
+        } | Test::LinksNotIn(Members::Named { .. })
     )
 }
 
 fn same_name(path: &str, name: &str) -> Result<(), RulebookError> {
-    let stem = path.rsplit('/').next().and_then(|file| file.strip_suffix(".yaml"));
+    let stem = path
+        .rsplit('/')
+        .next()
+        .and_then(|file| file.strip_suffix(".yaml"));
     if stem == Some(name) {
         return Ok(());
     }
-    Err(RulebookError::new(path, None, format!("says it is `{name}`; file name and name must be the same")))
+    Err(RulebookError::new(
+        path,
+        None,
+        format!("says it is `{name}`; file name and name must be the same"),
+    ))
 }
 
 /// Returns the field of this name if requests of this action have it.
@@ -387,7 +512,11 @@ fn plain(name: &str, action: &str) -> Result<Reading, String> {
     let field = field::find(name.strip_suffix("[]").unwrap_or(name))
         .ok_or_else(|| "there is no such field; `spoolgate rules fields` lists them".to_owned())?;
     if field.is_many != name.ends_with("[]") {
-        let what = if field.is_many { "is an array: write" } else { "is no array: write" };
+        let what = if field.is_many {
+            "is an array: write"
+        } else {
+            "is no array: write"
+        };
         let brackets = if field.is_many { "[]" } else { "" };
         return Err(format!("it {what} `{}{brackets}`", field.name));
     }
@@ -412,16 +541,24 @@ fn reading(written: &ConditionFile, action: &str) -> Result<Reading, String> {
     };
     let of = || field_of(written.of.as_deref().ok_or("`of` is missing")?, action);
     let reading = match written.field.as_str() {
-        "history.count" if written.of.is_none() => Reading::Count { window_s: window()? },
+        "history.count" if written.of.is_none() => Reading::Count {
+            window_s: window()?,
+        },
         "history.count" => return Err("`history.count` takes no `of`".to_owned()),
         "history.sum" => {
             let of = of()?;
             if of.kind != Kind::Number || of.is_many {
                 return Err("`of` is no single number".to_owned());
             }
-            Reading::Sum { of, window_s: window()? }
+            Reading::Sum {
+                of,
+                window_s: window()?,
+            }
         }
-        "history.distinct" => Reading::Distinct { of: of()?, window_s: window()? },
+        "history.distinct" => Reading::Distinct {
+            of: of()?,
+            window_s: window()?,
+        },
         name => {
             if written.window_s.is_some() || written.of.is_some() {
                 return Err("`window_s` and `of` belong to history.*".to_owned());
@@ -450,7 +587,9 @@ fn listed(kind: Kind, texts: &[String]) -> Result<Members, String> {
         {
             return Err(format!("`{text}` is none of {}", known.join(", ")));
         }
-        let value = kind.entry(text).ok_or_else(|| format!("`{text}` cannot be compared with this field"))?;
+        let value = kind
+            .entry(text)
+            .ok_or_else(|| format!("`{text}` cannot be compared with this field"))?;
         if !folded.insert(value.into_owned()) {
             return Err(format!("`{text}` stands twice"));
         }
@@ -477,16 +616,22 @@ fn pattern(kind: Kind, value: &Operand) -> Result<Pattern, String> {
 /// Returns a message if the expression is too long, too large or not valid.
 pub fn compiled(text: &str) -> Result<Pattern, String> {
     if text.len() > PATTERN_BYTES_MAX {
-        return Err(format!("the expression is longer than {PATTERN_BYTES_MAX} bytes"));
+        return Err(format!(
+            "the expression is longer than {PATTERN_BYTES_MAX} bytes"
+        ));
     }
-    let built = RegexBuilder::new(text).size_limit(PATTERN_SIZE_MAX).nest_limit(32).build();
+    let built = RegexBuilder::new(text)
+        .size_limit(PATTERN_SIZE_MAX)
+        .nest_limit(32)
+        .build();
     built.map(Pattern).map_err(|error| error.to_string())
 }
 
 fn number(kind: Kind, value: &Scalar) -> Result<Amount, String> {
     let number = match (kind, value) {
         (Kind::TimeOfDay, Scalar::Text(text)) => {
-            let minute = crate::hours::Minute::parse(text).ok_or("a time of day is written as 21:55")?;
+            let minute =
+                crate::hours::Minute::parse(text).ok_or("a time of day is written as 21:55")?;
             Amount::from_i64(i64::from(minute.minutes()))
         }
         (Kind::TimeOfDay, _) => return Err("a time of day is written as \"21:55\"".to_owned()),
@@ -513,7 +658,9 @@ fn numbers(kind: Kind, op: Op, value: &Operand) -> Result<Ranges, String> {
         Op::Lt => Ranges::between(End::Open, End::Without(one()?)),
         Op::Lte => Ranges::between(End::Open, End::With(one()?)),
         Op::In | Op::NotIn => {
-            let Operand::Many(values) = value else { return Err("`value` is a list".to_owned()) };
+            let Operand::Many(values) = value else {
+                return Err("`value` is a list".to_owned());
+            };
             if values.is_empty() {
                 return Err("the list is empty".to_owned());
             }
@@ -525,12 +672,19 @@ fn numbers(kind: Kind, op: Op, value: &Operand) -> Result<Ranges, String> {
                     }
                     _ => {
                         let number = End::With(number(kind, value)?);
-                        parts.push(Range { low: number, high: number });
+                        parts.push(Range {
+                            low: number,
+                            high: number,
+                        });
                     }
                 }
             }
             let ranges = Ranges::of(parts);
-            if op == Op::In { ranges } else { ranges.complement() }
+            if op == Op::In {
+                ranges
+            } else {
+                ranges.complement()
+            }
         }
         _ => return Err("the operator does not fit a number".to_owned()),
     };
@@ -540,19 +694,34 @@ fn numbers(kind: Kind, op: Op, value: &Operand) -> Result<Ranges, String> {
 /// Parses `HH:MM-HH:MM`: from the first minute up to, but not including, the second. The window
 /// spans midnight if the second is earlier.
 fn window(text: &str) -> Result<Vec<Range>, String> {
-    let (from, to) = text.split_once('-').ok_or("a window is written as 22:00-06:00")?;
+    let (from, to) = text
+        .split_once('-')
+        .ok_or("a window is written as 22:00-06:00")?;
     let minute = |text: &str| number(Kind::TimeOfDay, &Scalar::Text(text.to_owned()));
     let (from, to) = (minute(from)?, minute(to)?);
     if from == to {
         return Err(
-            "a window that ends as it begins is none, or the whole day: nobody could say which".to_owned()
+            "a window that ends as it begins is none, or the whole day: nobody could say which"
+                .to_owned(),
         );
     }
     let (begins, ends) = (End::With(from), End::Without(to));
     if from < to {
-        return Ok(vec![Range { low: begins, high: ends }]);
+        return Ok(vec![Range {
+            low: begins,
+            high: ends,
+        }]);
     }
-    Ok(vec![Range { low: begins, high: End::Open }, Range { low: End::Open, high: ends }])
+    Ok(vec![
+        Range {
+            low: begins,
+            high: End::Open,
+        },
+        Range {
+            low: End::Open,
+            high: ends,
+        },
+    ])
 }
 
 fn check_bounds(written: &ConditionFile, threshold: Option<Amount>) -> Result<(), String> {
@@ -562,9 +731,13 @@ fn check_bounds(written: &ConditionFile, threshold: Option<Amount>) -> Result<()
     let Some(threshold) = threshold else {
         return Err("`min` and `max` belong to gt, gte, lt and lte".to_owned());
     };
-    let is_within =
-        written.min.is_none_or(|min| min <= threshold) && written.max.is_none_or(|max| threshold <= max);
-    if is_within { Ok(()) } else { Err("`value` is not between `min` and `max`".to_owned()) }
+    let is_within = written.min.is_none_or(|min| min <= threshold)
+        && written.max.is_none_or(|max| threshold <= max);
+    if is_within {
+        Ok(())
+    } else {
+        Err("`value` is not between `min` and `max`".to_owned())
+    }
 }
 
 /// Returns why the fact of a reading may have no value.
@@ -574,8 +747,9 @@ pub fn missing(reading: &Reading) -> Missing {
         // If the request may leave the field out, this fact may be absent too; otherwise the
         // history may be unknown.
         Reading::FirstSeen(field) if field.missing == Missing::Absent => Missing::Absent,
-        Reading::FirstSeen(_) | Reading::Count { .. } | Reading::Sum { .. } | Reading::Distinct { .. } => {
-            Missing::Unknown
-        }
+        Reading::FirstSeen(_)
+        | Reading::Count { .. }
+        | Reading::Sum { .. }
+        | Reading::Distinct { .. } => Missing::Unknown,
     }
 }

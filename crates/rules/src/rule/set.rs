@@ -37,7 +37,9 @@ pub enum Provenance {
 }
 
 /// Whether entries may be added to a set while the gate runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Grows {
     /// None may.
@@ -112,23 +114,43 @@ impl NamedSet {
     /// # Errors
     /// Returns [`RulebookError`] for a value that cannot be normalised or is a duplicate.
     pub fn compile(path: &str, text: &str) -> Result<NamedSet, RulebookError> {
-        let SetFile { name, kind, grows, entries } = yaml::read(path, text)?;
+        let SetFile {
+            name,
+            kind,
+            grows,
+            entries,
+        } = yaml::read(path, text)?;
         let mut values = BTreeMap::new();
-        for SetEntry { value, provenance, expires, .. } in entries {
+        for SetEntry {
+            value,
+            provenance,
+            expires,
+            ..
+        } in entries
+        {
             let fail = |what: &str| {
                 let line = super::file::line_of(text, &value);
                 Err(RulebookError::new(path, line, format!("`{value}` {what}")))
             };
             let Some(folded) = kind.kind().entry(&value) else {
                 return fail(
-                    "cannot be compared with anything: not of the set's kind, or with look-alike letters",
+                    "cannot be compared with anything: not of the set's kind, or with look-alike \
+                        letters",
                 );
             };
-            if values.insert(folded.into_owned(), (provenance, expires)).is_some() {
+            if values
+                .insert(folded.into_owned(), (provenance, expires))
+                .is_some()
+            {
                 return fail("stands twice");
             }
         }
-        Ok(NamedSet { name, kind, grows, values })
+        Ok(NamedSet {
+            name,
+            kind,
+            grows,
+            values,
+        })
     }
 
     /// Returns whether the normalised value counts at `now`. With `seen_too`, values that were only

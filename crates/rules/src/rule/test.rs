@@ -29,7 +29,10 @@ impl Listed {
     pub fn holds(&self, text: &str) -> bool {
         match self.0.len() {
             0..=FEW => self.0.iter().any(|listed| listed == text),
-            _ => self.0.binary_search_by(|listed| listed.as_str().cmp(text)).is_ok(),
+            _ => self
+                .0
+                .binary_search_by(|listed| listed.as_str().cmp(text))
+                .is_ok(),
         }
     }
 }
@@ -120,7 +123,9 @@ impl Members {
             Members::Named { set, seen_too } => {
                 set.holds(text, around.now, *seen_too)
                     || (set.grows != Grows::Never
-                        && around.entries.holds(&set.name, text, around.now, around.task))
+                        && around
+                            .entries
+                            .holds(&set.name, text, around.now, around.task))
             }
         }
     }
@@ -137,24 +142,34 @@ impl Test {
             (_, Fact::Unknown(_)) => Truth::Unknown,
             (_, Fact::Absent) => Truth::False,
             (_, Fact::Known(value)) => self.of_value(value, around),
-            (_, Fact::Many(values)) => {
-                values.iter().map(|value| self.of_value(value, around)).max().unwrap_or(Truth::False)
-            }
+            (_, Fact::Many(values)) => values
+                .iter()
+                .map(|value| self.of_value(value, around))
+                .max()
+                .unwrap_or(Truth::False),
         }
     }
 
     /// Applies the test to one value.
     pub fn of_value(&self, value: &Value, around: &Around) -> Truth {
         let among = |text: Option<Cow<'_, str>>, of: &Members, is_in: bool| {
-            text.map_or(Truth::Unknown, |text| Truth::of(of.holds(&text, around) == is_in))
+            text.map_or(Truth::Unknown, |text| {
+                Truth::of(of.holds(&text, around) == is_in)
+            })
         };
         match (self, value) {
             (Test::Number(ranges), Value::Number(number)) => Truth::of(ranges.holds(*number)),
             (Test::Flag(wanted), Value::Flag(flag)) => Truth::of(wanted == flag),
-            (Test::Member { kind, of, is_in }, Value::Text(text)) => among(kind.fold(text), of, *is_in),
-            (Test::Domain { of, is_in }, Value::Text(text)) => among(host::domain_of(text), of, *is_in),
+            (Test::Member { kind, of, is_in }, Value::Text(text)) => {
+                among(kind.fold(text), of, *is_in)
+            }
+            (Test::Domain { of, is_in }, Value::Text(text)) => {
+                among(host::domain_of(text), of, *is_in)
+            }
             (Test::LinksNotIn(of), Value::Text(text)) => {
-                let outside = links_of(text).into_iter().map(|host| among(host, of, false));
+                let outside = links_of(text)
+                    .into_iter()
+                    .map(|host| among(host, of, false));
                 outside.max().unwrap_or(Truth::False)
             }
             (Test::Matches { pattern, wanted }, Value::Text(text)) => {
@@ -181,14 +196,26 @@ mod tests {
     fn entries_count_only_in_sets_that_grow() {
         for (grows, expect) in [("never", false), ("on_approval", true)] {
             let text = format!(
-                "name: names\nkind: word\ngrows: {grows}\nentries:\n  - {{value: A, provenance: user_established}}\n"
+                "name: names\nkind: word\ngrows: {grows}\nentries:\n  - {{value: A, provenance: \
+                    user_established}}\n"
             );
             let set = Arc::new(NamedSet::compile("rules/sets/names.yaml", &text).unwrap());
             let mut entries = Entries::default();
-            let entry = Entry { by: Principal::parse("ann").unwrap(), until: None, task: None };
+            let entry = Entry {
+                by: Principal::parse("ann").unwrap(),
+                until: None,
+                task: None,
+            };
             entries.insert(set.name.clone(), "E".to_owned(), entry, Time::EPOCH);
-            let around = Around { now: Time::EPOCH, entries: &entries, task: None };
-            let members = Members::Named { set, seen_too: false };
+            let around = Around {
+                now: Time::EPOCH,
+                entries: &entries,
+                task: None,
+            };
+            let members = Members::Named {
+                set,
+                seen_too: false,
+            };
             assert_eq!(
                 (members.holds("A", &around), members.holds("E", &around)),
                 (true, expect),

@@ -143,8 +143,14 @@ fn addresses() {
     ] {
         assert_eq!(address_of(text).as_deref(), expect, "{text:?}");
         if !text.contains(':') {
-            let domain = expect.and_then(|address| address.split_once('@')).map(|(_, host)| host);
-            assert_eq!(domain_of(text).as_deref().filter(|_| text.contains('@')), domain, "{text:?}");
+            let domain = expect
+                .and_then(|address| address.split_once('@'))
+                .map(|(_, host)| host);
+            assert_eq!(
+                domain_of(text).as_deref().filter(|_| text.contains('@')),
+                domain,
+                "{text:?}"
+            );
         }
     }
     assert_eq!(domain_of("https://a@b.com/c").as_deref(), Some("b.com"));
@@ -156,14 +162,26 @@ fn addresses() {
 fn links() {
     for (text, expect) in [
         ("nothing here", ""),
-        ("a price of 3.14, e.g. at 12:30, see main.rs and report.pdf", ""),
+        (
+            "a price of 3.14, e.g. at 12:30, see main.rs and report.pdf",
+            "",
+        ),
         ("see https://good.com.", "good.com"),
-        ("see https://good.com, or http://Evil.com!", "good.com evil.com"),
+        (
+            "see https://good.com, or http://Evil.com!",
+            "good.com evil.com",
+        ),
         ("(https://good.com)", "good.com"),
-        ("[x](https://good.com), [y](https://evil.com/a)", "good.com evil.com"),
+        (
+            "[x](https://good.com), [y](https://evil.com/a)",
+            "good.com evil.com",
+        ),
         ("[good.com](https://evil.com)", "good.com evil.com"),
         ("![](//evil.com/pixel?d=secret)", "evil.com"),
-        ("<a href=\"https://evil.com\">https://good.com</a>", "evil.com good.com"),
+        (
+            "<a href=\"https://evil.com\">https://good.com</a>",
+            "evil.com good.com",
+        ),
         ("<a href='//evil.com/x'>", "evil.com"),
         ("<a href=//evil.com>", "evil.com"),
         ("<img src=\"/\\evil.com/x\">", "evil.com"),
@@ -212,7 +230,10 @@ fn links() {
         ("ftp://evil.com/x", "evil.com"),
         ("intent://evil.com/x", "evil.com"),
         ("view-source:https://evil.com", "evil.com"),
-        ("https://good.com/?next=https://evil.com", "good.com evil.com"),
+        (
+            "https://good.com/?next=https://evil.com",
+            "good.com evil.com",
+        ),
         ("mailto:x@evil.com", "evil.com"),
         ("mailto:x@evil.com,y@b.com", "?"),
         ("write to x@evil.com", ""),
@@ -233,7 +254,10 @@ fn links() {
         ("https://", ""),
     ] {
         let found = links_of(text);
-        let mut shown: Vec<&str> = found.iter().map(|host| host.as_deref().unwrap_or("?")).collect();
+        let mut shown: Vec<&str> = found
+            .iter()
+            .map(|host| host.as_deref().unwrap_or("?"))
+            .collect();
         shown.sort_unstable();
         shown.dedup();
         let (expect, how) = expect.split_once('|').unwrap_or((expect, ""));
@@ -300,9 +324,19 @@ proptest! {
 #[test]
 fn texts_that_are_made_to_be_slow_come_to_an_end() {
     // A search that rescans the text for every letter would not finish this MiB in reasonable time.
-    for part in
-        ["://", "http:", "www.", "a.com/", "//a", "&#58;", "a.", "(https://", "javascript", "&", "mailto:a"]
-    {
+    for part in [
+        "://",
+        "http:",
+        "www.",
+        "a.com/",
+        "//a",
+        "&#58;",
+        "a.",
+        "(https://",
+        "javascript",
+        "&",
+        "mailto:a",
+    ] {
         let text = part.repeat(1024 * 1024 / part.len());
         links_of(&text);
     }

@@ -16,14 +16,20 @@ const EXPIRES: &str = "2026-03-01T00:00:00Z";
 const SETS: [(&str, &str); 2] = [
     (
         "rules/sets/names.yaml",
-        "name: names\nkind: word\ngrows: on_approval\nentries:\n  - {value: A, provenance: user_established}\n  - {value: B, provenance: approved, expires: 2026-03-01T00:00:00Z}\n  - {value: C, provenance: seen}\n",
+        "name: names\nkind: word\ngrows: on_approval\nentries:\n  - {value: A, provenance: \
+            user_established}\n  - {value: B, provenance: approved, expires: \
+                2026-03-01T00:00:00Z}\n  - {value: C, provenance: seen}\n",
     ),
-    ("rules/sets/none.yaml", "name: none\nkind: host\nentries: []\n"),
+    (
+        "rules/sets/none.yaml",
+        "name: none\nkind: host\nentries: []\n",
+    ),
 ];
 
 fn rule(action: &str, when: &str, then: &str, status: &str) -> String {
     format!(
-        "id: r\nstatus: {status}\napplies_to: {{action: {action}}}\nwhen: [{when}]\nthen: {then}\nmessage: no\n"
+        "id: r\nstatus: {status}\napplies_to: {{action: {action}}}\nwhen: [{when}]\nthen: \
+            {then}\nmessage: no\n"
     )
 }
 
@@ -37,7 +43,11 @@ fn compiled(action: &str, when: &str) -> RuleSet {
 fn truth(action: &str, condition: &str, fact: &Fact, now: &str, entries: &Entries) -> Truth {
     let set = compiled(action, &format!("{{{condition}}}"));
     let task = TaskName::parse("a/task").unwrap();
-    let around = Around { now: Time::parse(now).unwrap(), entries, task: Some(&task) };
+    let around = Around {
+        now: Time::parse(now).unwrap(),
+        entries,
+        task: Some(&task),
+    };
     set.programs[action].guards[0].truth(std::slice::from_ref(fact), &around)
 }
 
@@ -46,7 +56,12 @@ fn n(text: &str) -> Fact<'static> {
 }
 
 fn many(texts: &[&'static str]) -> Fact<'static> {
-    Fact::Many(texts.iter().map(|text| Value::Text((*text).into())).collect())
+    Fact::Many(
+        texts
+            .iter()
+            .map(|text| Value::Text((*text).into()))
+            .collect(),
+    )
 }
 
 #[test]
@@ -74,72 +89,291 @@ fn every_operator_by_hand() {
             (Fact::Absent, False),
             (t("5"), Unknown),
         ] {
-            assert_eq!(truth(order, &size(op), &fact, EXPIRES, &Entries::default()), expect, "{op} {fact:?}");
+            assert_eq!(
+                truth(order, &size(op), &fact, EXPIRES, &Entries::default()),
+                expect,
+                "{op} {fact:?}"
+            );
         }
     }
     for (action, condition, fact, expect) in [
-        (order, "field: order.size, op: in, value: [1, 3]", n("3"), True),
-        (order, "field: order.size, op: in, value: [1, 3]", n("2"), False),
-        (order, "field: order.size, op: not_in, value: [1, 3]", n("2"), True),
-        (order, "field: order.size, op: not_in, value: [1, 3]", n("1.0"), False),
-        (order, "field: time.of_day, op: in, value: ['22:00-06:00']", n("1319"), False),
-        (order, "field: time.of_day, op: in, value: ['22:00-06:00']", n("1320"), True),
-        (order, "field: time.of_day, op: in, value: ['22:00-06:00']", n("0"), True),
-        (order, "field: time.of_day, op: in, value: ['22:00-06:00']", n("359"), True),
-        (order, "field: time.of_day, op: in, value: ['22:00-06:00']", n("360"), False),
-        (order, "field: time.of_day, op: not_in, value: ['22:00-06:00']", n("360"), True),
-        (order, "field: time.of_day, op: gte, value: '06:00'", n("360"), True),
-        (order, "field: time.of_day, op: gte, value: '06:00'", n("359"), False),
+        (
+            order,
+            "field: order.size, op: in, value: [1, 3]",
+            n("3"),
+            True,
+        ),
+        (
+            order,
+            "field: order.size, op: in, value: [1, 3]",
+            n("2"),
+            False,
+        ),
+        (
+            order,
+            "field: order.size, op: not_in, value: [1, 3]",
+            n("2"),
+            True,
+        ),
+        (
+            order,
+            "field: order.size, op: not_in, value: [1, 3]",
+            n("1.0"),
+            False,
+        ),
+        (
+            order,
+            "field: time.of_day, op: in, value: ['22:00-06:00']",
+            n("1319"),
+            False,
+        ),
+        (
+            order,
+            "field: time.of_day, op: in, value: ['22:00-06:00']",
+            n("1320"),
+            True,
+        ),
+        (
+            order,
+            "field: time.of_day, op: in, value: ['22:00-06:00']",
+            n("0"),
+            True,
+        ),
+        (
+            order,
+            "field: time.of_day, op: in, value: ['22:00-06:00']",
+            n("359"),
+            True,
+        ),
+        (
+            order,
+            "field: time.of_day, op: in, value: ['22:00-06:00']",
+            n("360"),
+            False,
+        ),
+        (
+            order,
+            "field: time.of_day, op: not_in, value: ['22:00-06:00']",
+            n("360"),
+            True,
+        ),
+        (
+            order,
+            "field: time.of_day, op: gte, value: '06:00'",
+            n("360"),
+            True,
+        ),
+        (
+            order,
+            "field: time.of_day, op: gte, value: '06:00'",
+            n("359"),
+            False,
+        ),
         (order, "field: order.price, op: absent", Fact::Absent, True),
         (order, "field: order.price, op: absent", n("1"), False),
         (order, "field: order.price, op: absent", none(), Unknown),
-        (order, "field: order.price, op: present", Fact::Absent, False),
+        (
+            order,
+            "field: order.price, op: present",
+            Fact::Absent,
+            False,
+        ),
         (order, "field: order.price, op: present", n("1"), True),
         (order, "field: order.price, op: present", none(), Unknown),
-        (order, "field: order.side, op: eq, value: buy", t("buy"), True),
-        (order, "field: order.side, op: neq, value: buy", t("buy"), False),
-        (order, "field: order.side, op: neq, value: buy", t("sell"), True),
-        (order, "field: order.symbol, op: eq, value: BTC", t("btc"), False),
-        (order, "field: order.symbol, op: matches, value: '^B'", t("aB"), False),
-        (order, "field: order.symbol, op: matches, value: 'B'", t("aB"), True),
-        (order, "field: order.symbol, op: not_matches, value: 'B'", t("aB"), False),
-        (order, "field: order.symbol, op: not_matches, value: 'B'", none(), Unknown),
-        (order, "field: order.symbol, op: first_seen", Fact::flag(true), True),
-        (order, "field: order.symbol, op: first_seen", Fact::flag(false), False),
-        (order, "field: request.has_causality, op: eq, value: true", Fact::flag(false), False),
-        (order, "field: request.has_causality, op: neq, value: true", Fact::flag(false), True),
-        (mail, "field: payload.subject, op: eq, value: 'Straße X'", t("STRASSE x"), False),
-        (mail, "field: payload.subject, op: eq, value: 'Pay NOW'", t("pay now"), True),
-        (mail, "field: 'payload.to[]', op: eq, value: a@b.com", many(&["x@y.com", "A@B.com"]), True),
-        (mail, "field: 'payload.to[]', op: eq, value: a@b.com", many(&["x@y.com"]), False),
-        (mail, "field: 'payload.to[]', op: eq, value: a@b.com", many(&["x@y.com", "A <a@b.com>"]), Unknown),
-        (mail, "field: 'payload.to[]', op: neq, value: a@b.com", many(&["a@b.com", "A <a@b.com>"]), Unknown),
-        (mail, "field: 'payload.to[]', op: neq, value: a@b.com", many(&["a@b.com", "x@y.com"]), True),
-        (mail, "field: 'payload.to[]', op: neq, value: a@b.com", many(&[]), False),
+        (
+            order,
+            "field: order.side, op: eq, value: buy",
+            t("buy"),
+            True,
+        ),
+        (
+            order,
+            "field: order.side, op: neq, value: buy",
+            t("buy"),
+            False,
+        ),
+        (
+            order,
+            "field: order.side, op: neq, value: buy",
+            t("sell"),
+            True,
+        ),
+        (
+            order,
+            "field: order.symbol, op: eq, value: BTC",
+            t("btc"),
+            False,
+        ),
+        (
+            order,
+            "field: order.symbol, op: matches, value: '^B'",
+            t("aB"),
+            False,
+        ),
+        (
+            order,
+            "field: order.symbol, op: matches, value: 'B'",
+            t("aB"),
+            True,
+        ),
+        (
+            order,
+            "field: order.symbol, op: not_matches, value: 'B'",
+            t("aB"),
+            False,
+        ),
+        (
+            order,
+            "field: order.symbol, op: not_matches, value: 'B'",
+            none(),
+            Unknown,
+        ),
+        (
+            order,
+            "field: order.symbol, op: first_seen",
+            Fact::flag(true),
+            True,
+        ),
+        (
+            order,
+            "field: order.symbol, op: first_seen",
+            Fact::flag(false),
+            False,
+        ),
+        (
+            order,
+            "field: request.has_causality, op: eq, value: true",
+            Fact::flag(false),
+            False,
+        ),
+        (
+            order,
+            "field: request.has_causality, op: neq, value: true",
+            Fact::flag(false),
+            True,
+        ),
+        (
+            mail,
+            "field: payload.subject, op: eq, value: 'Straße X'",
+            t("STRASSE x"),
+            False,
+        ),
+        (
+            mail,
+            "field: payload.subject, op: eq, value: 'Pay NOW'",
+            t("pay now"),
+            True,
+        ),
+        (
+            mail,
+            "field: 'payload.to[]', op: eq, value: a@b.com",
+            many(&["x@y.com", "A@B.com"]),
+            True,
+        ),
+        (
+            mail,
+            "field: 'payload.to[]', op: eq, value: a@b.com",
+            many(&["x@y.com"]),
+            False,
+        ),
+        (
+            mail,
+            "field: 'payload.to[]', op: eq, value: a@b.com",
+            many(&["x@y.com", "A <a@b.com>"]),
+            Unknown,
+        ),
+        (
+            mail,
+            "field: 'payload.to[]', op: neq, value: a@b.com",
+            many(&["a@b.com", "A <a@b.com>"]),
+            Unknown,
+        ),
+        (
+            mail,
+            "field: 'payload.to[]', op: neq, value: a@b.com",
+            many(&["a@b.com", "x@y.com"]),
+            True,
+        ),
+        (
+            mail,
+            "field: 'payload.to[]', op: neq, value: a@b.com",
+            many(&[]),
+            False,
+        ),
         (mail, "field: 'payload.to[]', op: absent", many(&[]), True),
         (mail, "field: 'payload.to[]', op: present", many(&[]), False),
-        (mail, "field: 'payload.to[]', op: present", many(&["a"]), True),
-        (mail, "field: 'payload.to[]', op: domain_in, value: [b.com]", many(&["x@sub.b.com"]), False),
+        (
+            mail,
+            "field: 'payload.to[]', op: present",
+            many(&["a"]),
+            True,
+        ),
+        (
+            mail,
+            "field: 'payload.to[]', op: domain_in, value: [b.com]",
+            many(&["x@sub.b.com"]),
+            False,
+        ),
         (
             mail,
             "field: 'payload.to[]', op: domain_in, value: [b.com]",
             many(&["x@notb.com", "x@B.com"]),
             True,
         ),
-        (mail, "field: 'payload.to[]', op: domain_not_in, value: [b.com]", many(&["x@b.com"]), False),
-        (mail, "field: 'payload.to[]', op: domain_not_in, value: [b.com]", many(&["x@b.com.evil.com"]), True),
-        (mail, "field: 'payload.to[]', op: domain_not_in, value: [b.com]", many(&["x@bаnk.com"]), Unknown),
-        (mail, "field: 'payload.to[]', op: domain_not_in, value: none", many(&["x@b.com"]), True),
+        (
+            mail,
+            "field: 'payload.to[]', op: domain_not_in, value: [b.com]",
+            many(&["x@b.com"]),
+            False,
+        ),
+        (
+            mail,
+            "field: 'payload.to[]', op: domain_not_in, value: [b.com]",
+            many(&["x@b.com.evil.com"]),
+            True,
+        ),
+        (
+            mail,
+            "field: 'payload.to[]', op: domain_not_in, value: [b.com]",
+            many(&["x@bаnk.com"]),
+            Unknown,
+        ),
+        (
+            mail,
+            "field: 'payload.to[]', op: domain_not_in, value: none",
+            many(&["x@b.com"]),
+            True,
+        ),
         (
             mail,
             "field: payload.body, op: links_not_in, value: [b.com]",
             t("see https://b.com and b.com/x"),
             False,
         ),
-        (mail, "field: payload.body, op: links_not_in, value: [b.com]", t("www.b.com"), True),
-        (mail, "field: payload.body, op: links_not_in, value: [b.com]", t("none at all"), False),
-        (mail, "field: payload.body, op: links_not_in, value: [b.com]", t("https://b.com\\@c.com"), Unknown),
-        (mail, "field: payload.body, op: links_not_in, value: none", t("https://b.com"), True),
+        (
+            mail,
+            "field: payload.body, op: links_not_in, value: [b.com]",
+            t("www.b.com"),
+            True,
+        ),
+        (
+            mail,
+            "field: payload.body, op: links_not_in, value: [b.com]",
+            t("none at all"),
+            False,
+        ),
+        (
+            mail,
+            "field: payload.body, op: links_not_in, value: [b.com]",
+            t("https://b.com\\@c.com"),
+            Unknown,
+        ),
+        (
+            mail,
+            "field: payload.body, op: links_not_in, value: none",
+            t("https://b.com"),
+            True,
+        ),
     ] {
         assert_eq!(
             truth(action, condition, &fact, EXPIRES, &Entries::default()),
@@ -163,17 +397,31 @@ fn entries_of_sets_count_by_provenance_and_until_they_expire() {
     ] {
         let provenance = if seen { ", provenance: seen" } else { "" };
         let condition = format!("field: order.symbol, op: not_in, value: names{provenance}");
-        let outside = truth("order.submit", &condition, &Fact::text(value), now, &Entries::default());
+        let outside = truth(
+            "order.submit",
+            &condition,
+            &Fact::text(value),
+            now,
+            &Entries::default(),
+        );
         assert_eq!(outside, Truth::of(expect == False), "{value} at {now}");
     }
-    let (name, at) = (SetName::parse("names").unwrap(), |text: &str| Time::parse(text).unwrap());
+    let (name, at) = (SetName::parse("names").unwrap(), |text: &str| {
+        Time::parse(text).unwrap()
+    });
     let mut entries = Entries::default();
-    for (value, until, task) in
-        [("T", Some(EXPIRES), Some("a/task")), ("O", None, Some("b/task")), ("E", None, None)]
-    {
+    for (value, until, task) in [
+        ("T", Some(EXPIRES), Some("a/task")),
+        ("O", None, Some("b/task")),
+        ("E", None, None),
+    ] {
         let by = Principal::parse("ann").unwrap();
         let task = task.map(|task| TaskName::parse(task).unwrap());
-        let entry = super::entries::Entry { by, until: until.map(at), task };
+        let entry = super::entries::Entry {
+            by,
+            until: until.map(at),
+            task,
+        };
         entries.insert(name.clone(), value.to_owned(), entry, at(before));
     }
     let outside = |value: &'static str, now: &str| {
@@ -192,7 +440,11 @@ fn entries_of_sets_count_by_provenance_and_until_they_expire() {
 #[test]
 fn status_says_whether_a_rule_acts() {
     let entries = Entries::default();
-    let around = Around { now: Time::EPOCH, entries: &entries, task: None };
+    let around = Around {
+        now: Time::EPOCH,
+        entries: &entries,
+        task: None,
+    };
     for (status, then, expect) in [
         ("active", "reject", Some(Then::Reject)),
         ("active", "hold", Some(Then::Hold)),
@@ -201,7 +453,12 @@ fn status_says_whether_a_rule_acts() {
         ("suspended", "reject", None),
         ("retired\nlesson: x", "reject", None),
     ] {
-        let text = rule("order.submit", "{field: order.size, op: gt, value: 1}", then, status);
+        let text = rule(
+            "order.submit",
+            "{field: order.size, op: gt, value: 1}",
+            then,
+            status,
+        );
         let set = RuleSet::compile([("rules/core/r.yaml", text.as_str())], []).unwrap();
         let program = &set.programs["order.submit"];
         for fact in [n("2"), Fact::Unknown("x".into())] {
@@ -211,7 +468,10 @@ fn status_says_whether_a_rule_acts() {
             assert_eq!(found.iter().filter_map(super::Finding::act).max(), expect);
             assert_eq!(found.is_empty(), !matches!(status, "active" | "shadow"));
         }
-        assert_eq!(program.act(&vec![n("1"); program.readings.len()], &around), None);
+        assert_eq!(
+            program.act(&vec![n("1"); program.readings.len()], &around),
+            None
+        );
     }
     let none = compiled("order.submit", "");
     assert_eq!(
@@ -241,9 +501,12 @@ impl Ask {
         match self {
             Ask::Compare(op, value) => format!("op: {op}, value: {value}"),
             Ask::Among(is_in, values) => {
-                format!("op: {}, value: {values:?}", if *is_in { "in" } else { "not_in" })
-                    .replace(['{', '}'], "")
-                    .replacen("value: ", "value: [", 1)
+                format!(
+                    "op: {}, value: {values:?}",
+                    if *is_in { "in" } else { "not_in" }
+                )
+                .replace(['{', '}'], "")
+                .replacen("value: ", "value: [", 1)
                     + "]"
             }
             Ask::Left(true) => "op: absent".to_owned(),
@@ -272,7 +535,12 @@ impl Ask {
     }
 }
 
-const FIELDS: [&str; 4] = ["order.size", "order.price", "order.planned_entry", "order.planned_stop"];
+const FIELDS: [&str; 4] = [
+    "order.size",
+    "order.price",
+    "order.planned_entry",
+    "order.planned_stop",
+];
 
 fn seen() -> impl Strategy<Value = Seen> {
     prop_oneof![4 => (-3_i64..4).prop_map(Seen::Known), 1 => Just(Seen::Left), 1 => Just(Seen::Nobody)]
@@ -288,7 +556,10 @@ fn ask() -> impl Strategy<Value = Ask> {
 }
 
 fn written() -> impl Strategy<Value = (Vec<(usize, Ask)>, usize)> {
-    (prop::collection::vec((0..FIELDS.len(), ask()), 0..5), 0_usize..3)
+    (
+        prop::collection::vec((0..FIELDS.len(), ask()), 0..5),
+        0_usize..3,
+    )
 }
 
 proptest! {
@@ -299,7 +570,8 @@ proptest! {
     ) {
         const THEN: [(&str, Then); 3] = [("warn", Then::Warn), ("hold", Then::Hold), ("reject", Then::Reject)];
         let texts: Vec<(String, String)> = rules.iter().enumerate().map(|(nth, (when, then))| {
-            let when: Vec<String> = when.iter().map(|(field, ask)| format!("{{field: {}, {}}}", FIELDS[*field], ask.yaml())).collect();
+            let when: Vec<String> = when.iter().map(|(field, ask)| format!("{{field: {}, \
+                {}}}", FIELDS[*field], ask.yaml())).collect();
             let text = rule("order.submit", &when.join(", "), THEN[*then].0, "active");
             (format!("rules/core/r{nth}.yaml"), text.replace("id: r", &format!("id: r{nth}")))
         }).collect();
@@ -331,7 +603,16 @@ proptest! {
 fn whether_something_is_seen_for_the_first_time_may_be_unknown() {
     use super::field::{FIELDS, Missing, Reading};
     for field in FIELDS {
-        let expect = if field.missing == Missing::Absent { Missing::Absent } else { Missing::Unknown };
-        assert_eq!(super::ruleset::missing(&Reading::FirstSeen(field)), expect, "{}", field.name);
+        let expect = if field.missing == Missing::Absent {
+            Missing::Absent
+        } else {
+            Missing::Unknown
+        };
+        assert_eq!(
+            super::ruleset::missing(&Reading::FirstSeen(field)),
+            expect,
+            "{}",
+            field.name
+        );
     }
 }

@@ -53,14 +53,26 @@ pub fn lint(path: &str, stem: &str, text: &str, rules: Option<&Rulebook>, now: T
     let Some(draft) = Draft::of(path, text) else {
         // There is no mapping to look into; the strict reader has the message.
         let error = strict.err();
-        let faults = error.into_iter().map(|error| Fault { line: error.line, message: error.message });
-        return Linted { slug: None, faults: faults.collect() };
+        let faults = error.into_iter().map(|error| Fault {
+            line: error.line,
+            message: error.message,
+        });
+        return Linted {
+            slug: None,
+            faults: faults.collect(),
+        };
     };
-    let mut linter = Linter { draft, faults: Vec::new() };
+    let mut linter = Linter {
+        draft,
+        faults: Vec::new(),
+    };
     linter.keys();
     let slug = linter.value("slug", ThesisSlug::parse);
     if let Some(slug) = slug.as_ref().filter(|slug| slug.as_str() != stem) {
-        linter.fault("slug", format!("names itself `{slug}`; file name and slug must agree"));
+        linter.fault(
+            "slug",
+            format!("names itself `{slug}`; file name and slug must agree"),
+        );
     }
     let strategy = linter.value("strategy", StrategyName::parse);
     let symbol = linter.value("symbol", Symbol::parse);
@@ -76,12 +88,18 @@ pub fn lint(path: &str, stem: &str, text: &str, rules: Option<&Rulebook>, now: T
     }
     // Report at least one fault of a file that the gate refuses.
     if let (Err(error), true) = (strict, linter.faults.is_empty()) {
-        linter.faults.push(Fault { line: error.line, message: error.message });
+        linter.faults.push(Fault {
+            line: error.line,
+            message: error.message,
+        });
     }
     let mut faults = linter.faults;
     faults.sort_by_key(|fault| fault.line);
     let line = linter.draft.line_of("slug");
-    Linted { slug: slug.map(|slug| (slug, line)), faults }
+    Linted {
+        slug: slug.map(|slug| (slug, line)),
+        faults,
+    }
 }
 
 /// The front matter as texts by key.
@@ -97,7 +115,10 @@ impl<'a> Draft<'a> {
         let front = front_matter(path, text).ok()?;
         // Read as strings, so that bare numbers keep all their digits.
         if let Ok(values) = yaml::read_at::<BTreeMap<String, String>>(path, front, LINES_BEFORE) {
-            let values = values.into_iter().map(|(key, value)| (key, Some(value))).collect();
+            let values = values
+                .into_iter()
+                .map(|(key, value)| (key, Some(value)))
+                .collect();
             return Some(Draft { front, values });
         }
         let values = yaml::read_at::<BTreeMap<String, Value>>(path, front, LINES_BEFORE).ok()?;
@@ -108,7 +129,10 @@ impl<'a> Draft<'a> {
             Value::Null => Some(String::new()),
             Value::Sequence(_) | Value::Mapping(_) | Value::Tagged(_) => None,
         };
-        let values = values.into_iter().map(|(key, value)| (key, text_of(value))).collect();
+        let values = values
+            .into_iter()
+            .map(|(key, value)| (key, text_of(value)))
+            .collect();
         Some(Draft { front, values })
     }
 
@@ -119,10 +143,16 @@ impl<'a> Draft<'a> {
     fn lines_of(&self, key: &str) -> impl Iterator<Item = usize> {
         let is_key = move |line: &str| {
             let line = line.trim_start_matches(['"', '\'']);
-            let rest = line.strip_prefix(key).map(|rest| rest.trim_start_matches(['"', '\'']));
+            let rest = line
+                .strip_prefix(key)
+                .map(|rest| rest.trim_start_matches(['"', '\'']));
             rest.is_some_and(|rest| rest.trim_start().starts_with(':'))
         };
-        let found = self.front.lines().enumerate().filter(move |(_, line)| is_key(line));
+        let found = self
+            .front
+            .lines()
+            .enumerate()
+            .filter(move |(_, line)| is_key(line));
         found.map(|(before, _)| before.saturating_add(LINES_BEFORE).saturating_add(1))
     }
 }
@@ -135,39 +165,69 @@ struct Linter<'a> {
 impl Linter<'_> {
     fn fault(&mut self, key: &str, message: impl Into<String>) {
         let line = self.draft.line_of(key);
-        self.faults.push(Fault { line, message: message.into() });
+        self.faults.push(Fault {
+            line,
+            message: message.into(),
+        });
     }
 
     fn keys(&mut self) {
         let known = KEYS.map(|(key, _)| key);
-        let unknown = self.draft.values.keys().filter(|key| !known.contains(&key.as_str()));
+        let unknown = self
+            .draft
+            .values
+            .keys()
+            .filter(|key| !known.contains(&key.as_str()));
         for key in unknown.cloned().collect::<Vec<_>>() {
-            self.fault(&key, format!("unknown key `{key}`; known are {}", known.join(", ")));
+            self.fault(
+                &key,
+                format!("unknown key `{key}`; known are {}", known.join(", ")),
+            );
         }
         for key in known {
             if let Some(line) = self.draft.lines_of(key).nth(1) {
-                self.faults.push(Fault { line: Some(line), message: format!("`{key}` stands twice") });
+                self.faults.push(Fault {
+                    line: Some(line),
+                    message: format!("`{key}` stands twice"),
+                });
             }
         }
-        for (key, _) in KEYS.iter().filter(|(key, must)| *must && !self.draft.values.contains_key(*key)) {
-            self.faults.push(Fault { line: None, message: format!("`{key}` is missing") });
+        for (key, _) in KEYS
+            .iter()
+            .filter(|(key, must)| *must && !self.draft.values.contains_key(*key))
+        {
+            self.faults.push(Fault {
+                line: None,
+                message: format!("`{key}` is missing"),
+            });
         }
     }
 
     /// Returns the parsed value of a key; reports a fault if it cannot be parsed.
-    fn value<T, E: ToString>(&mut self, key: &str, parse: impl Fn(&str) -> Result<T, E>) -> Option<T> {
+    fn value<T, E: ToString>(
+        &mut self,
+        key: &str,
+        parse: impl Fn(&str) -> Result<T, E>,
+    ) -> Option<T> {
         let read = match self.draft.values.get(key)? {
             Some(text) => parse(text).map_err(|error| error.to_string()),
             None => Err("a list or a map where one value should stand".to_owned()),
         };
-        read.map_err(|why| self.fault(key, format!("`{key}`: {why}"))).ok()
+        read.map_err(|why| self.fault(key, format!("`{key}`: {why}")))
+            .ok()
     }
 
     fn times(&mut self, now: Time) {
-        let (since, expires) = (self.value("since", Time::parse), self.value("expires", Time::parse));
+        let (since, expires) = (
+            self.value("since", Time::parse),
+            self.value("expires", Time::parse),
+        );
         let Some(expires) = expires else { return };
         if expires <= now {
-            self.fault("expires", format!("it expired at {expires}; it carries no entry any more"));
+            self.fault(
+                "expires",
+                format!("it expired at {expires}; it carries no entry any more"),
+            );
         }
         if since.is_some_and(|since| since >= expires) {
             self.fault("since", "`since` is not before `expires`");
@@ -181,7 +241,10 @@ impl Linter<'_> {
         let [below, above] = keys.map(|key| self.value(key, Amount::parse_wire));
         for (key, level) in keys.into_iter().zip([below, above]) {
             if let Some(level) = level.filter(|level| !level.is_positive()) {
-                self.fault(key, format!("`{key}` is {level}, which no price reaches; it must be above 0"));
+                self.fault(
+                    key,
+                    format!("`{key}` is {level}, which no price reaches; it must be above 0"),
+                );
             }
         }
         if let (Some(below), Some(above)) = (below, above)
@@ -190,18 +253,21 @@ impl Linter<'_> {
             self.fault(
                 "invalid_below",
                 format!(
-                    "`invalid_below` {below} is not below `invalid_above` {above}: every price refutes it"
+                    "`invalid_below` {below} is not below `invalid_above` {above}: every price \
+                        refutes it"
                 ),
             );
         }
         let has = |key: &str| self.draft.values.contains_key(key);
         let wrong = match direction {
-            Some(Direction::Long) if has("invalid_above") && !has("invalid_below") => {
-                Some(("invalid_above", "a long idea is refuted by a fall: `invalid_below` is missing"))
-            }
-            Some(Direction::Short) if has("invalid_below") && !has("invalid_above") => {
-                Some(("invalid_below", "a short idea is refuted by a rise: `invalid_above` is missing"))
-            }
+            Some(Direction::Long) if has("invalid_above") && !has("invalid_below") => Some((
+                "invalid_above",
+                "a long idea is refuted by a fall: `invalid_below` is missing",
+            )),
+            Some(Direction::Short) if has("invalid_below") && !has("invalid_above") => Some((
+                "invalid_below",
+                "a short idea is refuted by a rise: `invalid_above` is missing",
+            )),
             _ => None,
         };
         if let Some((key, what)) = wrong {
@@ -217,11 +283,22 @@ impl Linter<'_> {
         direction: Option<Direction>,
     ) {
         if let Some(symbol) = symbol.filter(|symbol| !rules.instruments.contains_key(*symbol)) {
-            self.fault("symbol", format!("`{symbol}` is not in rules/instruments.yaml"));
+            self.fault(
+                "symbol",
+                format!("`{symbol}` is not in rules/instruments.yaml"),
+            );
         }
         let Some(name) = strategy else { return };
-        let Some(Strategy { instruments, directions, .. }) = rules.strategies.get(name) else {
-            self.fault("strategy", format!("strategy `{name}` has no file below rules/strategies"));
+        let Some(Strategy {
+            instruments,
+            directions,
+            ..
+        }) = rules.strategies.get(name)
+        else {
+            self.fault(
+                "strategy",
+                format!("strategy `{name}` has no file below rules/strategies"),
+            );
             return;
         };
         let file = format!("rules/strategies/{name}.yaml");
@@ -229,14 +306,20 @@ impl Linter<'_> {
             self.fault("symbol", format!("{file} does not list `{symbol}`"));
         }
         if let Some(direction) = direction.filter(|direction| !directions.contains(direction)) {
-            self.fault("direction", format!("{file} does not go {}", direction.as_str()));
+            self.fault(
+                "direction",
+                format!("{file} does not go {}", direction.as_str()),
+            );
         }
     }
 }
 
 /// Returns the fault for a second file with the same slug; `path` is the first file.
 pub fn same_slug(slug: &ThesisSlug, line: Option<usize>, path: &str) -> Fault {
-    Fault { line, message: format!("`{slug}` is the slug of {path} too") }
+    Fault {
+        line,
+        message: format!("`{slug}` is the slug of {path} too"),
+    }
 }
 
 #[cfg(test)]
@@ -249,22 +332,44 @@ mod tests {
     fn rules() -> Rulebook {
         let safety = include_str!("../../../../rules/safety.yaml");
         let instruments = include_str!("../../../../rules/instruments.yaml");
-        let eth = instruments.split("instruments:\n").nth(1).unwrap().replace("BTC-USD", "ETH-USD");
+        let eth = instruments
+            .split("instruments:\n")
+            .nth(1)
+            .unwrap()
+            .replace("BTC-USD", "ETH-USD");
         let trend = include_str!("../../../../rules/strategies/trend.yaml");
         let files = [
             ("rules/safety.yaml", safety.to_owned()),
             ("rules/instruments.yaml", format!("{instruments}\n{eth}")),
             ("rules/strategies/trend.yaml", trend.to_owned()),
-            ("rules/strategies/up.yaml", "name: up\nstatus: active\ninstruments: [BTC-USD]\ndirections: [long]\nstop_distance: {min: 0.001, max: 0.1}\n".to_owned()),
+            (
+                "rules/strategies/up.yaml",
+                "name: up\nstatus: active\ninstruments: \
+                [BTC-USD]\ndirections: [long]\nstop_distance: {min: 0.001, max: 0.1}\n"
+                    .to_owned(),
+            ),
         ];
         let files = files.map(|(path, text)| (path.to_owned(), text));
-        Rulebook::compile(&Bundle { files: files.into() }).unwrap()
+        Rulebook::compile(&Bundle {
+            files: files.into(),
+        })
+        .unwrap()
     }
 
     fn told(text: &str) -> Vec<String> {
-        let linted = lint("t.md", "idea", text, Some(&rules()), Time::parse(NOW).unwrap());
+        let linted = lint(
+            "t.md",
+            "idea",
+            text,
+            Some(&rules()),
+            Time::parse(NOW).unwrap(),
+        );
         let line = |line: Option<usize>| line.map_or_else(String::new, |line| line.to_string());
-        linted.faults.iter().map(|fault| format!("{}:{}", line(fault.line), fault.message)).collect()
+        linted
+            .faults
+            .iter()
+            .map(|fault| format!("{}:{}", line(fault.line), fault.message))
+            .collect()
     }
 
     const GOOD: [(&str, &str); 6] = [
@@ -286,49 +391,91 @@ mod tests {
             }
         }
         let lines = lines.iter().filter(|(_, value)| !value.is_empty());
-        let text: String = lines.map(|(key, value)| format!("{key}: {value}\n")).collect();
+        let text: String = lines
+            .map(|(key, value)| format!("{key}: {value}\n"))
+            .collect();
         format!("---\n{text}---\nWhy.\n")
     }
 
     #[test]
     fn each_fault_is_told_with_its_line() {
         assert_eq!(told(&with(&[])), [""; 0]);
-        assert_eq!(told(&with(&[("since", "2026-01-01T00:00:00Z"), ("invalid_above", "6000.01")])), [""; 0]);
+        assert_eq!(
+            told(&with(&[
+                ("since", "2026-01-01T00:00:00Z"),
+                ("invalid_above", "6000.01")
+            ])),
+            [""; 0]
+        );
         for (changes, expect) in [
             (&[("slug", "ideas")][..], "2:names itself `ideas`"),
-            (&[("slug", "An idea")], "2:`slug`: `An idea` is not a thesis slug"),
+            (
+                &[("slug", "An idea")],
+                "2:`slug`: `An idea` is not a thesis slug",
+            ),
             (&[("slug", "")], ":`slug` is missing"),
             (&[("strategy", "trendy")], "3:strategy `trendy` has no file"),
             (
                 &[("strategy", "up"), ("symbol", "ETH-USD")],
                 "4:rules/strategies/up.yaml does not list `ETH-USD`",
             ),
-            (&[("symbol", "BTC-UDS")], "4:`BTC-UDS` is not in rules/instruments.yaml"),
-            (&[("direction", "up")], "5:`direction`: `up` is no direction"),
             (
-                &[("strategy", "up"), ("direction", "short"), ("invalid_above", "7000")],
+                &[("symbol", "BTC-UDS")],
+                "4:`BTC-UDS` is not in rules/instruments.yaml",
+            ),
+            (
+                &[("direction", "up")],
+                "5:`direction`: `up` is no direction",
+            ),
+            (
+                &[
+                    ("strategy", "up"),
+                    ("direction", "short"),
+                    ("invalid_above", "7000"),
+                ],
                 "5:rules/strategies/up.yaml does not go short",
             ),
-            (&[("expires", "2026-02-21T12:00:00Z")], "6:it expired at 2026-02-21T12:00:00.000Z"),
+            (
+                &[("expires", "2026-02-21T12:00:00Z")],
+                "6:it expired at 2026-02-21T12:00:00.000Z",
+            ),
             (&[("expires", "tomorrow")], "6:`expires`:"),
             (&[("expires", "")], ":`expires` is missing"),
-            (&[("since", "2027-01-01T00:00:00Z")], "8:`since` is not before `expires`"),
+            (
+                &[("since", "2027-01-01T00:00:00Z")],
+                "8:`since` is not before `expires`",
+            ),
             (&[("since", "[2026]")], "8:`since`: a list or a map"),
             (&[("invalid_below", "0")], "7:`invalid_below` is 0"),
             (&[("invalid_below", "-1")], "7:`invalid_below` is -1"),
             (&[("invalid_below", "1e3")], "7:`invalid_below`:"),
-            (&[("invalid_above", "6000")], "7:`invalid_below` 6000 is not below `invalid_above` 6000"),
+            (
+                &[("invalid_above", "6000")],
+                "7:`invalid_below` 6000 is not below `invalid_above` 6000",
+            ),
             (
                 &[("invalid_below", ""), ("invalid_above", "7000")],
                 "7:`invalid_above` alone is on the wrong side",
             ),
-            (&[("direction", "short")], "7:`invalid_below` alone is on the wrong side"),
-            (&[("invalid_bellow", "5000")], "8:unknown key `invalid_bellow`"),
+            (
+                &[("direction", "short")],
+                "7:`invalid_below` alone is on the wrong side",
+            ),
+            (
+                &[("invalid_bellow", "5000")],
+                "8:unknown key `invalid_bellow`",
+            ),
         ] {
             let text = with(changes);
             let told = told(&text);
-            assert!(told.iter().any(|fault| fault.starts_with(expect)), "{expect}: {told:?}");
-            assert!(expect.contains("does not list") || told.len() <= 2, "{told:?}");
+            assert!(
+                told.iter().any(|fault| fault.starts_with(expect)),
+                "{expect}: {told:?}"
+            );
+            assert!(
+                expect.contains("does not list") || told.len() <= 2,
+                "{told:?}"
+            );
         }
     }
 
@@ -343,13 +490,22 @@ mod tests {
             ("invalid_below", "-6"),
             ("why", "because"),
         ]);
-        let lines: Vec<String> = told(&text).iter().map(|fault| fault.chars().take(2).collect()).collect();
+        let lines: Vec<String> = told(&text)
+            .iter()
+            .map(|fault| fault.chars().take(2).collect())
+            .collect();
         assert_eq!(lines, ["2:", "3:", "4:", "5:", "6:", "7:", "8:"]);
     }
 
     #[test]
     fn what_is_no_front_matter_is_told_as_the_gate_tells_it() {
-        for text in ["", "# Idea\n", "---\nslug: idea\n", "---\n- a\n---\n", "---\nslug: [\n---\n"] {
+        for text in [
+            "",
+            "# Idea\n",
+            "---\nslug: idea\n",
+            "---\n- a\n---\n",
+            "---\nslug: [\n---\n",
+        ] {
             let told = told(text);
             let gate = read("t.md", text).unwrap_err();
             assert_eq!(told.len(), 1, "{text:?}: {told:?}");
@@ -369,15 +525,24 @@ mod tests {
             &[("expires", "2027-01-01")],
         ] {
             let text = with(changes);
-            assert!(read("t.md", &text).is_ok() || !told(&text).is_empty(), "{text}");
+            assert!(
+                read("t.md", &text).is_ok() || !told(&text).is_empty(),
+                "{text}"
+            );
         }
         let told = told(&with(&[("\"slug\"", "other")]));
         assert_eq!(told[1], "8:`slug` stands twice", "{told:?}");
         let shipped = include_str!("../../../../proposals/theses/btc-dip-long.md");
         assert!(
-            lint("t.md", "btc-dip-long", shipped, Some(&rules()), Time::parse(NOW).unwrap())
-                .faults
-                .is_empty()
+            lint(
+                "t.md",
+                "btc-dip-long",
+                shipped,
+                Some(&rules()),
+                Time::parse(NOW).unwrap()
+            )
+            .faults
+            .is_empty()
         );
     }
 }

@@ -28,35 +28,66 @@ fn fits(count: usize, limit: u32) -> bool {
 pub(super) fn max_open_positions(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let (book, order) = (subject.book, facts.order);
     let is_open = entries(book).any(|open| open.is_of(&order.strategy, &order.symbol))
-        || book.positions.values().any(|held| held.strategy == order.strategy && held.symbol == order.symbol);
+        || book
+            .positions
+            .values()
+            .any(|held| held.strategy == order.strategy && held.symbol == order.symbol);
     let count = open_pairs(book).saturating_add(usize::from(!is_open));
     let limit = subject.rules.safety.max_open_positions;
-    counted(count, limit, is_open || fits(count, limit), "too many positions would be open")
+    counted(
+        count,
+        limit,
+        is_open || fits(count, limit),
+        "too many positions would be open",
+    )
 }
 
 /// Counts the pairs of symbol and strategy that hold a position or have a working entry.
 pub(crate) fn open_pairs(book: &Book) -> usize {
-    let is_held = |open: &Order| book.positions.values().any(|held| open.is_of(&held.strategy, &held.symbol));
-    let is_first = |(nth, open): &(usize, &Order)| {
-        !is_held(open) && !entries(book).take(*nth).any(|other| open.is_of(&other.strategy, &other.symbol))
+    let is_held = |open: &Order| {
+        book.positions
+            .values()
+            .any(|held| open.is_of(&held.strategy, &held.symbol))
     };
-    let pending = entries(book).enumerate().filter(|found| is_first(found)).count();
+    let is_first = |(nth, open): &(usize, &Order)| {
+        !is_held(open)
+            && !entries(book)
+                .take(*nth)
+                .any(|other| open.is_of(&other.strategy, &other.symbol))
+    };
+    let pending = entries(book)
+        .enumerate()
+        .filter(|found| is_first(found))
+        .count();
     book.positions.len().saturating_add(pending)
 }
 
 fn entries(book: &Book) -> impl Iterator<Item = &Order> {
-    book.orders.values().filter(|open| open.role == OrderRole::Entry)
+    book.orders
+        .values()
+        .filter(|open| open.role == OrderRole::Entry)
 }
 
 /// Counts open orders without protective stops.
 pub fn open_orders(book: &Book) -> usize {
-    book.orders.values().filter(|order| order.role != OrderRole::Protective).count()
+    book.orders
+        .values()
+        .filter(|order| order.role != OrderRole::Protective)
+        .count()
 }
 
 /// Open orders including this one, without protective stops: at most `max_open_orders`.
 pub(super) fn max_open_orders(subject: &Subject, _: &OrderFacts) -> CheckRow {
-    let (count, limit) = (open_orders(subject.book).saturating_add(1), subject.rules.safety.max_open_orders);
-    counted(count, limit, fits(count, limit), "too many orders would be open")
+    let (count, limit) = (
+        open_orders(subject.book).saturating_add(1),
+        subject.rules.safety.max_open_orders,
+    );
+    counted(
+        count,
+        limit,
+        fits(count, limit),
+        "too many orders would be open",
+    )
 }
 
 /// Entries accepted within the last minute, including this one: at most `max_entries_per_minute`
@@ -66,11 +97,24 @@ pub(super) fn order_rate(subject: &Subject, _: &OrderFacts) -> CheckRow {
     let (own, all) = recent_entries(subject.book, subject.ctx.source, subject.ctx.now);
     let (own, all) = (own.saturating_add(1), all.saturating_add(1));
     let safety = &subject.rules.safety;
-    let (own_max, all_max) = (safety.max_entries_per_minute, safety.max_entries_per_minute_all);
+    let (own_max, all_max) = (
+        safety.max_entries_per_minute,
+        safety.max_entries_per_minute_all,
+    );
     if fits(own, own_max) && !fits(all, all_max) {
-        return counted(all, all_max, false, "too many entries within a minute, over all agents");
+        return counted(
+            all,
+            all_max,
+            false,
+            "too many entries within a minute, over all agents",
+        );
     }
-    counted(own, own_max, fits(own, own_max), "too many entries within a minute")
+    counted(
+        own,
+        own_max,
+        fits(own, own_max),
+        "too many entries within a minute",
+    )
 }
 
 /// Messages of agents within the last minute, including this one: at most `max_messages_per_minute`
@@ -85,11 +129,22 @@ pub(super) fn message_rate(subject: &Subject) -> CheckRow {
     };
     if matches!(subject.kind, Kind::Exit | Kind::Cancel | Kind::Tighten) {
         let most = safety.max_protected_per_minute;
-        return compared(messages.protected, most, "many exits, cancels and tightens within a minute");
+        return compared(
+            messages.protected,
+            most,
+            "many exits, cancels and tightens within a minute",
+        );
     }
-    let (own_max, all_max) = (safety.max_messages_per_minute, safety.max_messages_per_minute_all);
+    let (own_max, all_max) = (
+        safety.max_messages_per_minute,
+        safety.max_messages_per_minute_all,
+    );
     if messages.own <= own_max && messages.all > all_max {
-        return compared(messages.all, all_max, "too many messages within a minute, over all agents");
+        return compared(
+            messages.all,
+            all_max,
+            "too many messages within a minute, over all agents",
+        );
     }
     compared(messages.own, own_max, "too many messages within a minute")
 }
@@ -98,9 +153,15 @@ pub(super) fn message_rate(subject: &Subject) -> CheckRow {
 pub(crate) fn recent_entries(book: &Book, source: &Principal, now: Time) -> (usize, usize) {
     // A time later than now dates from before the clock was set back.
     let is_recent = |at: Time| now.since_ms(at).saturating_abs() < RATE_WINDOW_MS;
-    let recent = book.recent_entries.iter().filter(|entry| is_recent(entry.at));
+    let recent = book
+        .recent_entries
+        .iter()
+        .filter(|entry| is_recent(entry.at));
     recent.fold((0_usize, 0_usize), |(own, all), entry| {
-        (own.saturating_add(usize::from(entry.source == *source)), all.saturating_add(1))
+        (
+            own.saturating_add(usize::from(entry.source == *source)),
+            all.saturating_add(1),
+        )
     })
 }
 
@@ -109,14 +170,20 @@ pub(crate) fn recent_entries(book: &Book, source: &Principal, now: Time) -> (usi
 pub(super) fn repeated_execution(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let safety = &subject.rules.safety;
     let conduct = subject.book.conduct.get(&facts.order.strategy);
-    let within = |conduct: &Conduct| conduct.executions_within(safety.executions_window_s, subject.ctx.now);
+    let within =
+        |conduct: &Conduct| conduct.executions_within(safety.executions_window_s, subject.ctx.now);
     let (count, limit) = (conduct.map_or(0, within), safety.max_executions);
     let is_below = !u32::try_from(count).is_ok_and(|count| count >= limit);
-    let row = counted(count, limit, is_below, "the strategy has executed too often; wait");
+    let row = counted(
+        count,
+        limit,
+        is_below,
+        "the strategy has executed too often; wait",
+    );
     match conduct.and_then(|conduct| conduct.disabled_since) {
-        Some(since) => {
-            row.unless(false, || format!("closed since {since}: it executed too often; a person clears it"))
-        }
+        Some(since) => row.unless(false, || {
+            format!("closed since {since}: it executed too often; a person clears it")
+        }),
         None => row,
     }
 }
@@ -124,21 +191,34 @@ pub(super) fn repeated_execution(subject: &Subject, facts: &OrderFacts) -> Check
 /// Fewer than `max_losing_trades` closed trades of the strategy in a row have lost, fees included.
 /// A person clears the streak.
 pub(super) fn loss_streak(subject: &Subject, facts: &OrderFacts) -> CheckRow {
-    let losing = subject.book.conduct.get(&facts.order.strategy).map_or(0, |conduct| conduct.losing);
+    let losing = subject
+        .book
+        .conduct
+        .get(&facts.order.strategy)
+        .map_or(0, |conduct| conduct.losing);
     let limit = subject.rules.safety.max_losing_trades;
     let (value, most) = (Amount::from(losing), Amount::from(limit));
-    CheckRow::compared(value, most, "count", SAFETY)
-        .unless(losing < limit, || "too many trades in a row have lost; a person clears it")
+    CheckRow::compared(value, most, "count", SAFETY).unless(
+        losing < limit,
+        || "too many trades in a row have lost; a person clears it",
+    )
 }
 
 /// At least `cooldown_s` have passed since a protective stop of the strategy last filled.
 pub(super) fn cooldown(subject: &Subject, facts: &OrderFacts) -> CheckRow {
-    let at = subject.book.conduct.get(&facts.order.strategy).and_then(|conduct| conduct.stopped_out_at);
-    let Some(at) = at else { return CheckRow::yes_no(None, SAFETY) };
+    let at = subject
+        .book
+        .conduct
+        .get(&facts.order.strategy)
+        .and_then(|conduct| conduct.stopped_out_at);
+    let Some(at) = at else {
+        return CheckRow::yes_no(None, SAFETY);
+    };
     let limit_ms = i64::from(subject.rules.safety.cooldown_s).saturating_mul(1000);
     // A time later than now dates from before the clock was set back.
     let since_ms = subject.ctx.now.since_ms(at).saturating_abs();
     let (value, limit) = (Amount::from_i64(since_ms), Amount::from_i64(limit_ms));
-    CheckRow::compared(value, limit, "ms", SAFETY)
-        .unless(since_ms >= limit_ms, || format!("stopped out at {at}; wait before entering again"))
+    CheckRow::compared(value, limit, "ms", SAFETY).unless(since_ms >= limit_ms, || {
+        format!("stopped out at {at}; wait before entering again")
+    })
 }

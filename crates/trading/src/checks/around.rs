@@ -64,7 +64,11 @@ pub(super) struct Sides {
 }
 
 impl Sides {
-    const NONE: Sides = Sides { worst: Amount::ZERO, long: Amount::ZERO, short: Amount::ZERO };
+    const NONE: Sides = Sides {
+        worst: Amount::ZERO,
+        long: Amount::ZERO,
+        short: Amount::ZERO,
+    };
 
     fn plus(self, other: Sides) -> Option<Sides> {
         Some(Sides {
@@ -85,13 +89,21 @@ impl Around {
         facts: &OrderFacts,
         instrument: &Instrument,
     ) -> Option<&[Amount]> {
-        self.risks.get_or_init(|| other_risks(subject, facts, instrument)).as_deref()
+        self.risks
+            .get_or_init(|| other_risks(subject, facts, instrument))
+            .as_deref()
     }
 
     /// Returns the risk of every position down to its stops plus the risk of every pending entry,
     /// account currency.
-    pub(super) fn open_risk(&self, subject: &Subject, facts: &OrderFacts) -> Result<Amount, CheckRow> {
-        self.open_risk.get_or_init(|| open_risk(subject, facts)).clone()
+    pub(super) fn open_risk(
+        &self,
+        subject: &Subject,
+        facts: &OrderFacts,
+    ) -> Result<Amount, CheckRow> {
+        self.open_risk
+            .get_or_init(|| open_risk(subject, facts))
+            .clone()
     }
 
     /// Returns every working entry, by order id.
@@ -101,7 +113,9 @@ impl Around {
 
     /// Returns what is open in the order's own symbol, over all strategies.
     pub(super) fn own(&self, subject: &Subject, instrument: &Instrument) -> Option<&Open> {
-        self.own.get_or_init(|| Open::of(subject.book, &instrument.symbol, None)).as_ref()
+        self.own
+            .get_or_init(|| Open::of(subject.book, &instrument.symbol, None))
+            .as_ref()
     }
 
     /// Returns what is open in the order's own symbol for its strategy alone.
@@ -121,12 +135,20 @@ impl Around {
         subject: &Subject,
         facts: &OrderFacts,
     ) -> Result<Amount, CheckRow> {
-        self.others_of_strategy.get_or_init(|| others_of_strategy(subject, facts)).clone()
+        self.others_of_strategy
+            .get_or_init(|| others_of_strategy(subject, facts))
+            .clone()
     }
 
     /// Returns what may be lost before a halt, account currency, or why it is unknown.
-    pub(super) fn left_to_lose(&self, subject: &Subject, facts: &OrderFacts) -> Result<Amount, &'static str> {
-        *self.left_to_lose.get_or_init(|| left_to_lose(subject, facts))
+    pub(super) fn left_to_lose(
+        &self,
+        subject: &Subject,
+        facts: &OrderFacts,
+    ) -> Result<Amount, &'static str> {
+        *self
+            .left_to_lose
+            .get_or_init(|| left_to_lose(subject, facts))
     }
 
     /// Returns the cash that neither shorts nor working entries need, account currency.
@@ -144,12 +166,17 @@ fn pending(subject: &Subject, facts: &OrderFacts) -> Vec<Pending> {
     let (book, asked) = (subject.book, facts.order);
     let mut seen: Option<(&Symbol, Known)> = None;
     let mut entries = Vec::new();
-    for order in book.orders.values().filter(|order| order.role == OrderRole::Entry) {
+    for order in book
+        .orders
+        .values()
+        .filter(|order| order.role == OrderRole::Entry)
+    {
         let known = match &seen {
             Some((symbol, known)) if **symbol == order.symbol => known,
             _ => {
                 let instrument = configured(subject, &order.symbol);
-                let known: Known = instrument.and_then(|found| Ok((found, fresh_market(subject, found)?)));
+                let known: Known =
+                    instrument.and_then(|found| Ok((found, fresh_market(subject, found)?)));
                 &seen.insert((&order.symbol, known)).1
             }
         };
@@ -159,26 +186,50 @@ fn pending(subject: &Subject, facts: &OrderFacts) -> Vec<Pending> {
                 let safety = &subject.rules.safety;
                 let terms = Terms::of_open(order);
                 let entry = pricing::worst_entry(&terms, market, safety.entry_slippage);
-                let risk = entry.and_then(|entry| risk::of_pending(book, order, entry, instrument, safety));
+                let risk = entry
+                    .and_then(|entry| risk::of_pending(book, order, entry, instrument, safety));
                 let price = pricing::cost_price(&terms, market, entry);
                 let cost = price.and_then(|price| cost(price, order.leaves(), instrument));
-                Pending { is_added_to, unknown: None, risk, cost }
+                Pending {
+                    is_added_to,
+                    unknown: None,
+                    risk,
+                    cost,
+                }
             }
-            Err(unknown) => Pending { is_added_to, unknown: Some(unknown.clone()), risk: None, cost: None },
+            Err(unknown) => Pending {
+                is_added_to,
+                unknown: Some(unknown.clone()),
+                risk: None,
+                cost: None,
+            },
         });
     }
     entries
 }
 
-fn other_risks(subject: &Subject, facts: &OrderFacts, instrument: &Instrument) -> Option<Vec<Amount>> {
+fn other_risks(
+    subject: &Subject,
+    facts: &OrderFacts,
+    instrument: &Instrument,
+) -> Option<Vec<Amount>> {
     let (book, safety, order) = (subject.book, &subject.rules.safety, facts.order);
     let mut risks = Vec::new();
     let key = (order.symbol.clone(), order.strategy.clone());
-    if let Some(position) = book.positions.get(&key).filter(|held| held.closing_side() != order.side) {
+    if let Some(position) = book
+        .positions
+        .get(&key)
+        .filter(|held| held.closing_side() != order.side)
+    {
         let (mark, _) = book.mark(instrument, position.size.is_positive())?;
         risks.push(risk::of_position(book, position, mark, instrument, safety)?);
     }
-    for entry in facts.around.pending(subject, facts).iter().filter(|entry| entry.is_added_to) {
+    for entry in facts
+        .around
+        .pending(subject, facts)
+        .iter()
+        .filter(|entry| entry.is_added_to)
+    {
         risks.push(entry.risk?);
     }
     Some(risks)
@@ -189,7 +240,12 @@ fn open_risk(subject: &Subject, facts: &OrderFacts) -> Result<Amount, CheckRow> 
     let mut sum = Amount::ZERO;
     for position in book.positions.values() {
         let instrument = configured(subject, &position.symbol)?;
-        let mark = book.fresh_mark(instrument, position.size.is_positive(), rules, subject.ctx.now);
+        let mark = book.fresh_mark(
+            instrument,
+            position.size.is_positive(),
+            rules,
+            subject.ctx.now,
+        );
         let mark = mark.ok_or_else(|| no_price(&position.symbol))?;
         let risk = risk::of_position(book, position, mark, instrument, &rules.safety);
         sum = exactly(risk.and_then(|risk| sum.checked_add(risk)))?;
@@ -203,24 +259,41 @@ fn open_risk(subject: &Subject, facts: &OrderFacts) -> Result<Amount, CheckRow> 
 
 fn configured<'a>(subject: &Subject<'a>, symbol: &Symbol) -> Result<&'a Instrument, CheckRow> {
     subject.rules.instruments.get(symbol).ok_or_else(|| {
-        CheckRow::unknown("usd", INSTRUMENTS, format!("`{symbol}` has something open and is not configured"))
+        CheckRow::unknown(
+            "usd",
+            INSTRUMENTS,
+            format!("`{symbol}` has something open and is not configured"),
+        )
     })
 }
 
 fn no_price(symbol: &Symbol) -> CheckRow {
-    CheckRow::unknown("usd", SAFETY, format!("no fresh price of `{symbol}`, which has something open"))
+    CheckRow::unknown(
+        "usd",
+        SAFETY,
+        format!("no fresh price of `{symbol}`, which has something open"),
+    )
 }
 
 fn fresh_market(subject: &Subject, instrument: &Instrument) -> Result<TwoSided, CheckRow> {
     let seen = subject.book.two_sided(instrument);
-    let is_current =
-        |seen: &TwoSided| is_fresh(seen.time, subject.ctx.now, instrument, &subject.rules.safety);
-    seen.filter(is_current).ok_or_else(|| no_price(&instrument.symbol))
+    let is_current = |seen: &TwoSided| {
+        is_fresh(
+            seen.time,
+            subject.ctx.now,
+            instrument,
+            &subject.rules.safety,
+        )
+    };
+    seen.filter(is_current)
+        .ok_or_else(|| no_price(&instrument.symbol))
 }
 
 /// Returns the open entries of a symbol.
 fn pending_entries<'a>(book: &'a Book, symbol: &'a Symbol) -> impl Iterator<Item = &'a Order> {
-    book.orders.values().filter(move |order| order.role == OrderRole::Entry && order.symbol == *symbol)
+    book.orders
+        .values()
+        .filter(move |order| order.role == OrderRole::Entry && order.symbol == *symbol)
 }
 
 /// What is open in one symbol, without exits and stops.
@@ -238,19 +311,27 @@ impl Open {
     /// Computes it over all strategies, or for one. `None` if a sum is not exact.
     fn of(book: &Book, symbol: &Symbol, strategy: Option<&StrategyName>) -> Option<Open> {
         let is_counted = |owner: &StrategyName| strategy.is_none_or(|strategy| owner == strategy);
-        let held =
-            book.positions.values().filter(|held| held.symbol == *symbol && is_counted(&held.strategy));
+        let held = book
+            .positions
+            .values()
+            .filter(|held| held.symbol == *symbol && is_counted(&held.strategy));
         let mut net = Amount::ZERO;
         for position in held {
             net = net.checked_add(position.size)?;
         }
-        let mut open = Open { long: net, short: net, highest: None };
+        let mut open = Open {
+            long: net,
+            short: net,
+            highest: None,
+        };
         for order in pending_entries(book, symbol).filter(|order| is_counted(&order.strategy)) {
             match order.side {
                 Side::Buy => open.long = open.long.checked_add(order.leaves())?,
                 Side::Sell => open.short = open.short.checked_sub(order.leaves())?,
             }
-            open.highest = open.highest.max(Some(order.price.or(order.trigger).unwrap_or(Amount::ZERO)));
+            open.highest = open
+                .highest
+                .max(Some(order.price.or(order.trigger).unwrap_or(Amount::ZERO)));
         }
         Some(open)
     }
@@ -295,26 +376,46 @@ pub(crate) fn open_notional(book: &Book, instrument: &Instrument, ask: Amount) -
 
 fn others(subject: &Subject, facts: &OrderFacts) -> Others {
     // A position without an instrument already makes equity unknown; an entry without one does not.
-    let mut entries = subject.book.orders.values().filter(|order| order.role == OrderRole::Entry);
-    if let Some(order) = entries.find(|order| !subject.rules.instruments.contains_key(&order.symbol)) {
-        let reason =
-            format!("`{}` has the open entry `{}` and is not configured", order.symbol, order.order_id);
+    let mut entries = subject
+        .book
+        .orders
+        .values()
+        .filter(|order| order.role == OrderRole::Entry);
+    if let Some(order) =
+        entries.find(|order| !subject.rules.instruments.contains_key(&order.symbol))
+    {
+        let reason = format!(
+            "`{}` has the open entry `{}` and is not configured",
+            order.symbol, order.order_id
+        );
         let unknown = CheckRow::unknown("usd", INSTRUMENTS, reason);
-        return Others { all: Err(unknown.clone()), group: Err(unknown) };
+        return Others {
+            all: Err(unknown.clone()),
+            group: Err(unknown),
+        };
     }
-    let own_group = subject.instrument.and_then(|instrument| instrument.group.as_ref());
-    let mut others = Others { all: Ok(Sides::NONE), group: Ok(Amount::ZERO) };
+    let own_group = subject
+        .instrument
+        .and_then(|instrument| instrument.group.as_ref());
+    let mut others = Others {
+        all: Ok(Sides::NONE),
+        group: Ok(Amount::ZERO),
+    };
     for instrument in subject.rules.instruments.values() {
         if instrument.symbol == *facts.symbol() || !is_open(subject.book, &instrument.symbol) {
             continue;
         }
         let sides = sides_of(subject, instrument);
         if own_group.is_some() && instrument.group.as_ref() == own_group {
-            others.group = others
-                .group
-                .and_then(|sum| sides.clone().and_then(|sides| exactly(sum.checked_add(sides.worst))));
+            others.group = others.group.and_then(|sum| {
+                sides
+                    .clone()
+                    .and_then(|sides| exactly(sum.checked_add(sides.worst)))
+            });
         }
-        others.all = others.all.and_then(|sum| sides.and_then(|sides| exactly(sum.plus(sides))));
+        others.all = others
+            .all
+            .and_then(|sum| sides.and_then(|sides| exactly(sum.plus(sides))));
     }
     others
 }
@@ -338,10 +439,22 @@ fn sides_of(subject: &Subject, instrument: &Instrument) -> Result<Sides, CheckRo
 
 fn others_of_strategy(subject: &Subject, facts: &OrderFacts) -> Result<Amount, CheckRow> {
     let (book, strategy) = (subject.book, &facts.order.strategy);
-    let held = book.positions.keys().filter(|(_, owner)| owner == strategy).map(|(symbol, _)| symbol);
-    let entries = book.orders.values().filter(|order| order.role == OrderRole::Entry);
-    let entered = entries.filter(|order| order.strategy == *strategy).map(|order| &order.symbol);
-    let mut symbols: Vec<&Symbol> = held.chain(entered).filter(|symbol| *symbol != facts.symbol()).collect();
+    let held = book
+        .positions
+        .keys()
+        .filter(|(_, owner)| owner == strategy)
+        .map(|(symbol, _)| symbol);
+    let entries = book
+        .orders
+        .values()
+        .filter(|order| order.role == OrderRole::Entry);
+    let entered = entries
+        .filter(|order| order.strategy == *strategy)
+        .map(|order| &order.symbol);
+    let mut symbols: Vec<&Symbol> = held
+        .chain(entered)
+        .filter(|symbol| *symbol != facts.symbol())
+        .collect();
     symbols.sort();
     symbols.dedup();
     let mut sum = Amount::ZERO;
@@ -357,7 +470,8 @@ fn others_of_strategy(subject: &Subject, facts: &OrderFacts) -> Result<Amount, C
 
 /// Whether anything open in the symbol counts towards exposure.
 fn is_open(book: &Book, symbol: &Symbol) -> bool {
-    book.positions.keys().any(|(held, _)| held == symbol) || pending_entries(book, symbol).next().is_some()
+    book.positions.keys().any(|(held, _)| held == symbol)
+        || pending_entries(book, symbol).next().is_some()
 }
 
 /// Computes cash - 2 x the cost of buying every short back at its mark - what every working entry
@@ -366,11 +480,17 @@ fn is_open(book: &Book, symbol: &Symbol) -> bool {
 fn free(subject: &Subject, facts: &OrderFacts) -> Result<Amount, CheckRow> {
     let (book, rules) = (subject.book, subject.rules);
     let mut left = book.account.cash;
-    for position in book.positions.values().filter(|held| held.size.is_negative()) {
+    for position in book
+        .positions
+        .values()
+        .filter(|held| held.size.is_negative())
+    {
         let instrument = configured(subject, &position.symbol)?;
         let mark = book.fresh_mark(instrument, false, rules, subject.ctx.now);
         let mark = mark.ok_or_else(|| no_price(&position.symbol))?;
-        let owed = mark.checked_mul(position.size.abs()).and_then(|v| v.checked_mul(instrument.multiplier));
+        let owed = mark
+            .checked_mul(position.size.abs())
+            .and_then(|v| v.checked_mul(instrument.multiplier));
         let tied = owed.and_then(|owed| owed.checked_add(owed));
         left = exactly(tied.and_then(|tied| left.checked_sub(tied)))?;
     }
@@ -383,6 +503,8 @@ fn free(subject: &Subject, facts: &OrderFacts) -> Result<Amount, CheckRow> {
 
 /// Returns the cash that an entry takes: price x size x multiplier x (1 + taker_fee).
 pub(super) fn cost(price: Amount, size: Amount, instrument: &Instrument) -> Option<Amount> {
-    let notional = price.checked_mul(size)?.checked_mul(instrument.multiplier)?;
+    let notional = price
+        .checked_mul(size)?
+        .checked_mul(instrument.multiplier)?;
     notional.checked_add(notional.checked_mul(instrument.taker_fee)?)
 }

@@ -10,8 +10,15 @@ use spoolgate_wire::orders::{OrderType, Side};
 /// instead.
 pub(super) fn self_cross(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let fault = crossed(subject, facts).next().map(|order| {
-        let what = if order.role == OrderRole::Entry { "entry" } else { "exit" };
-        format!("it would trade with the own resting {what} `{}`", order.order_id)
+        let what = if order.role == OrderRole::Entry {
+            "entry"
+        } else {
+            "exit"
+        };
+        format!(
+            "it would trade with the own resting {what} `{}`",
+            order.order_id
+        )
     });
     CheckRow::yes_no(fault, STATE)
 }

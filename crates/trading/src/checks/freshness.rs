@@ -10,20 +10,29 @@ use spoolgate_wire::amount::Amount;
 /// later position.
 pub(super) fn request_freshness(subject: &Subject) -> CheckRow {
     let safety = &subject.rules.safety;
-    let own_bound_s =
-        subject.rules.principals.get(subject.ctx.source).and_then(|rule| rule.request_age_max_s);
+    let own_bound_s = subject
+        .rules
+        .principals
+        .get(subject.ctx.source)
+        .and_then(|rule| rule.request_age_max_s);
     let (bound_s, source) = match own_bound_s {
         Some(bound_s) => (bound_s, PRINCIPALS),
         None => (safety.request_age_max_s, SAFETY),
     };
     let age_ms = subject.ctx.now.since_ms(subject.ctx.requested_at);
     let is_entry = subject.kind == Kind::Entry;
-    let ahead_max_s = if is_entry { safety.request_ahead_max_s } else { safety.exit_age_max_s };
+    let ahead_max_s = if is_entry {
+        safety.request_ahead_max_s
+    } else {
+        safety.exit_age_max_s
+    };
     if age_ms < 0 {
         let ahead_ms = age_ms.saturating_neg();
         let row = CheckRow::compared(whole(ahead_ms), seconds(ahead_max_s), "ms", SAFETY);
         let passed = ahead_ms <= ms(ahead_max_s);
-        return row.unless(passed, || format!("signed {ahead_ms} ms ahead of the gate's clock"));
+        return row.unless(passed, || {
+            format!("signed {ahead_ms} ms ahead of the gate's clock")
+        });
     }
     let stale = || format!("signed {age_ms} ms ago; sign it again with the current time");
     if is_entry || age_ms <= ms(bound_s) {
@@ -44,7 +53,9 @@ pub(super) fn request_freshness(subject: &Subject) -> CheckRow {
 /// Whether the position that an exit reduces last grew before the request was signed. True for
 /// cancels and tightens: they reduce no position, so they cannot be turned against a later one.
 fn is_position_older(subject: &Subject) -> bool {
-    let Some(facts) = &subject.order else { return true };
+    let Some(facts) = &subject.order else {
+        return true;
+    };
     let key = (facts.symbol().clone(), facts.order.strategy.clone());
     let position = subject.book.positions.get(&key);
     position.is_some_and(|position| position.increased_at < subject.ctx.requested_at)

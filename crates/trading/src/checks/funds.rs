@@ -32,8 +32,10 @@ pub(super) fn buying_power(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let Some(cost) = cost(price, facts.size, instrument) else {
         return CheckRow::unknown("usd", STATE, NOT_EXACT);
     };
-    CheckRow::compared(cost, free, "usd", STATE)
-        .unless(cost <= free, || "it takes more cash than shorts and working entries leave free")
+    CheckRow::compared(cost, free, "usd", STATE).unless(
+        cost <= free,
+        || "it takes more cash than shorts and working entries leave free",
+    )
 }
 
 /// size <= max_volume_share x volume of the last bar, which must be fresh and have a volume. No row
@@ -45,14 +47,28 @@ pub(super) fn liquidity_participation(subject: &Subject, facts: &OrderFacts) -> 
         return Some(CheckRow::unknown("size", source, NO_INSTRUMENT));
     };
     let (now, safety) = (subject.ctx.now, &subject.rules.safety);
-    let last = subject.book.markets.get(&instrument.symbol).and_then(|market| market.last.as_ref());
+    let last = subject
+        .book
+        .markets
+        .get(&instrument.symbol)
+        .and_then(|market| market.last.as_ref());
     let last = last.filter(|last| is_fresh(last.time, now, instrument, safety));
     let Some(volume) = last.and_then(|last| last.volume) else {
-        return Some(CheckRow::unknown("size", source, "no fresh bar says what volume the market has"));
+        return Some(CheckRow::unknown(
+            "size",
+            source,
+            "no fresh bar says what volume the market has",
+        ));
     };
-    let Some(limit) = volume.checked_mul(share).and_then(|limit| subject.reduced(limit)) else {
+    let Some(limit) = volume
+        .checked_mul(share)
+        .and_then(|limit| subject.reduced(limit))
+    else {
         return Some(CheckRow::unknown("size", source, NOT_EXACT));
     };
     let row = CheckRow::compared(facts.size, limit, "size", source);
-    Some(row.unless(facts.size <= limit, || "more than its share of what the market trades"))
+    Some(row.unless(
+        facts.size <= limit,
+        || "more than its share of what the market trades",
+    ))
 }

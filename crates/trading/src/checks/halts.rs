@@ -7,7 +7,8 @@ use spoolgate_wire::amount::Amount;
 use spoolgate_wire::time::Time;
 
 /// Message used when equity is unknown.
-pub(super) const NO_EQUITY: &str = "equity is unknown: a price of an open position is missing or stale";
+pub(super) const NO_EQUITY: &str =
+    "equity is unknown: a price of an open position is missing or stale";
 
 /// The gate's clock can be trusted.
 pub(super) fn clock(subject: &Subject, _: &OrderFacts) -> CheckRow {
@@ -67,8 +68,11 @@ impl<'a> Period<'a> {
     /// Returns the profit and loss, or why it is unknown. A baseline of another period does not
     /// count: the profit of that period could hide a loss of this one.
     fn profit(&self, book: &Book, equity: Amount) -> Result<Amount, &'static str> {
-        let baseline = self.baseline.filter(|baseline| baseline.start == self.start);
-        book.profit_since(baseline.ok_or(self.no_baseline)?, equity).ok_or(self.inexact)
+        let baseline = self
+            .baseline
+            .filter(|baseline| baseline.start == self.start);
+        book.profit_since(baseline.ok_or(self.no_baseline)?, equity)
+            .ok_or(self.inexact)
     }
 }
 
@@ -80,7 +84,11 @@ fn loss_halt(subject: &Subject, facts: &OrderFacts, period: &Period) -> CheckRow
         Ok(profit) => CheckRow::compared(profit, -period.loss_max, "usd", SAFETY)
             .unless(profit > -period.loss_max, || period.halted),
         Err(reason) => {
-            let source = if reason == period.no_baseline { STATE } else { SAFETY };
+            let source = if reason == period.no_baseline {
+                STATE
+            } else {
+                SAFETY
+            };
             CheckRow::unknown("usd", source, reason)
         }
     }
@@ -109,9 +117,13 @@ pub(super) fn drawdown_halt(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     };
     let row = CheckRow::compared(drawdown, limit, "usd", SAFETY);
     if let Some(since) = account.drawdown_since {
-        return row.unless(false, || format!("halted by a drawdown since {since}; a person must clear it"));
+        return row.unless(false, || {
+            format!("halted by a drawdown since {since}; a person must clear it")
+        });
     }
-    row.unless(drawdown < limit && peak > Amount::ZERO, || "the drawdown has reached its limit".to_owned())
+    row.unless(drawdown < limit && peak > Amount::ZERO, || {
+        "the drawdown has reached its limit".to_owned()
+    })
 }
 
 /// Trading is not halted by a person, a file or the agent itself.
@@ -128,11 +140,18 @@ pub(super) fn dead_man(subject: &Subject, _: &OrderFacts) -> CheckRow {
 pub(super) fn time_window(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let (now, name) = (subject.ctx.now, &facts.order.strategy);
     let fault = |window: &Window| Some(format!("nothing is entered from {window}"));
-    if let Some(window) = subject.rules.safety.restricted.iter().find(|window| window.holds(now)) {
+    if let Some(window) = subject
+        .rules
+        .safety
+        .restricted
+        .iter()
+        .find(|window| window.holds(now))
+    {
         return CheckRow::yes_no(fault(window), SAFETY);
     }
     let strategy = subject.rules.strategies.get(name);
-    let own = strategy.and_then(|strategy| strategy.restricted.iter().find(|window| window.holds(now)));
+    let own =
+        strategy.and_then(|strategy| strategy.restricted.iter().find(|window| window.holds(now)));
     match own {
         Some(window) => CheckRow::yes_no(fault(window), strategy_file(name)),
         None => CheckRow::yes_no(None, SAFETY),
@@ -148,9 +167,16 @@ pub(super) fn symbol_halt(subject: &Subject, facts: &OrderFacts) -> CheckRow {
             gap.open, gap.previous, gap.time
         )
     });
-    let doubt = subject.book.doubted_symbols.get(facts.symbol()).map(|Doubt { at, what, .. }| {
-        format!("book and venue may differ since {at}: {what}; a person looks and clears it")
-    });
+    let doubt =
+        subject
+            .book
+            .doubted_symbols
+            .get(facts.symbol())
+            .map(|Doubt { at, what, .. }| {
+                format!(
+                    "book and venue may differ since {at}: {what}; a person looks and clears it"
+                )
+            });
     // One command clears both, so report both.
     let faults: Vec<String> = gap.into_iter().chain(doubt).collect();
     let fault = (!faults.is_empty()).then(|| faults.join("; besides, "));

@@ -1,6 +1,8 @@
 //! Checks of who sends the order, for what and why: duplicates, instrument, strategy, thesis.
 
-use super::{CONTROL, CheckRow, INSTRUMENTS, Kind, OrderFacts, PRINCIPALS, SAFETY, Subject, strategy_file};
+use super::{
+    CONTROL, CheckRow, INSTRUMENTS, Kind, OrderFacts, PRINCIPALS, SAFETY, Subject, strategy_file,
+};
 use crate::order::OrderRole;
 use spoolgate_rules::instruments::Instrument;
 use spoolgate_rules::strategies::{Direction, StrategyStatus};
@@ -21,8 +23,12 @@ pub(super) fn duplicate_order(subject: &Subject, facts: &OrderFacts) -> CheckRow
             && entry.size == facts.size
             && entry.price == facts.terms.own_price
     });
-    let fault =
-        duplicate.map(|entry| format!("the same entry was accepted at {}; wait or change it", entry.at));
+    let fault = duplicate.map(|entry| {
+        format!(
+            "the same entry was accepted at {}; wait or change it",
+            entry.at
+        )
+    });
     CheckRow::yes_no(fault, SAFETY)
 }
 
@@ -31,7 +37,10 @@ pub(super) fn duplicate_order(subject: &Subject, facts: &OrderFacts) -> CheckRow
 pub(super) fn instrument_allowed(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let symbol = facts.symbol();
     let Some(instrument) = subject.instrument else {
-        return CheckRow::yes_no(Some(format!("instrument `{symbol}` is not configured")), INSTRUMENTS);
+        return CheckRow::yes_no(
+            Some(format!("instrument `{symbol}` is not configured")),
+            INSTRUMENTS,
+        );
     };
     let name = &facts.order.strategy;
     let source = strategy_file(name);
@@ -39,7 +48,10 @@ pub(super) fn instrument_allowed(subject: &Subject, facts: &OrderFacts) -> Check
         return CheckRow::yes_no(None, INSTRUMENTS);
     }
     if subject.rules.safety.restricted_instruments.contains(symbol) {
-        return CheckRow::yes_no(Some(format!("`{symbol}` is restricted; nobody enters it")), SAFETY);
+        return CheckRow::yes_no(
+            Some(format!("`{symbol}` is restricted; nobody enters it")),
+            SAFETY,
+        );
     }
     let Some(strategy) = subject.rules.strategies.get(name) else {
         return CheckRow::unknown("bool", source, format!("strategy `{name}` has no file"));
@@ -48,9 +60,14 @@ pub(super) fn instrument_allowed(subject: &Subject, facts: &OrderFacts) -> Check
     let fault = if !strategy.instruments.contains(symbol) {
         Some(format!("strategy `{name}` does not list `{symbol}`"))
     } else if !strategy.directions.contains(&direction) {
-        Some(format!("strategy `{name}` may not go {}", direction.as_str()))
+        Some(format!(
+            "strategy `{name}` may not go {}",
+            direction.as_str()
+        ))
     } else if is_open_elsewhere(subject, facts, instrument) {
-        Some(format!("what `{name}` has open in `{symbol}` is at another venue; close that first"))
+        Some(format!(
+            "what `{name}` has open in `{symbol}` is at another venue; close that first"
+        ))
     } else {
         None
     };
@@ -62,8 +79,14 @@ pub(super) fn instrument_allowed(subject: &Subject, facts: &OrderFacts) -> Check
 /// position.
 fn is_open_elsewhere(subject: &Subject, facts: &OrderFacts, instrument: &Instrument) -> bool {
     let (book, order) = (subject.book, facts.order);
-    let mut held = book.positions.values().filter(|held| held.symbol == order.symbol);
-    let mut entries = book.orders.values().filter(|open| open.role == OrderRole::Entry);
+    let mut held = book
+        .positions
+        .values()
+        .filter(|held| held.symbol == order.symbol);
+    let mut entries = book
+        .orders
+        .values()
+        .filter(|open| open.role == OrderRole::Entry);
     held.any(|held| held.strategy == order.strategy && !held.is_held_at_venue_of(instrument))
         || entries.any(|open| {
             open.at_venue.as_ref().map(|venue| &venue.bridge) != instrument.bridge.as_ref()
@@ -79,7 +102,11 @@ pub(super) fn strategy_active(subject: &Subject) -> CheckRow {
         return CheckRow::unknown("bool", PRINCIPALS, reason);
     };
     let source = subject.ctx.source;
-    let is_owner = subject.rules.principals.get(source).is_some_and(|rule| rule.strategies.contains(name));
+    let is_owner = subject
+        .rules
+        .principals
+        .get(source)
+        .is_some_and(|rule| rule.strategies.contains(name));
     if !is_owner {
         let fault = format!("strategy `{name}` is not one of `{source}`'s");
         return CheckRow::yes_no(Some(fault), PRINCIPALS);
@@ -90,12 +117,16 @@ pub(super) fn strategy_active(subject: &Subject) -> CheckRow {
     let strategy = subject.rules.strategies.get(name);
     let fault = match strategy.map(|strategy| (strategy.status, &strategy.concern)) {
         None => Some(format!("strategy `{name}` has no file")),
-        Some((StrategyStatus::Paused, _)) => Some(format!("strategy `{name}` is paused; it may only reduce")),
-        Some((StrategyStatus::Standby, None)) => {
-            Some(format!("strategy `{name}` stands by and is of no concern, so nothing can switch to it"))
+        Some((StrategyStatus::Paused, _)) => {
+            Some(format!("strategy `{name}` is paused; it may only reduce"))
         }
+        Some((StrategyStatus::Standby, None)) => Some(format!(
+            "strategy `{name}` stands by and is of no concern, so nothing can switch to it"
+        )),
         Some(_) => match subject.ctx.paused {
-            Some(why) => return CheckRow::yes_no(Some(format!("strategy `{name}` {why}")), CONTROL),
+            Some(why) => {
+                return CheckRow::yes_no(Some(format!("strategy `{name}` {why}")), CONTROL);
+            }
             None => None,
         },
     };
@@ -113,7 +144,10 @@ pub(super) fn thesis_valid(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let direction = Direction::of_entry(facts.order.side);
     let order = facts.order;
     let fault = if thesis.strategy != order.strategy {
-        Some(format!("thesis `{slug}` is for strategy `{}`", thesis.strategy))
+        Some(format!(
+            "thesis `{slug}` is for strategy `{}`",
+            thesis.strategy
+        ))
     } else if thesis.symbol != order.symbol {
         Some(format!("thesis `{slug}` is about `{}`", thesis.symbol))
     } else if thesis.direction != direction {
@@ -122,7 +156,9 @@ pub(super) fn thesis_valid(subject: &Subject, facts: &OrderFacts) -> CheckRow {
         Some(format!("thesis `{slug}` expired at {}", thesis.expires))
     } else if let Some(refuted) = subject.book.refuted.get(slug) {
         let (at, price) = (refuted.at, refuted.price.normalized());
-        Some(format!("thesis `{slug}` was refuted at {at}: the market reached {price}; write another one"))
+        Some(format!(
+            "thesis `{slug}` was refuted at {at}: the market reached {price}; write another one"
+        ))
     } else {
         used_by(subject, facts)
     };
@@ -130,9 +166,14 @@ pub(super) fn thesis_valid(subject: &Subject, facts: &OrderFacts) -> CheckRow {
         return CheckRow::yes_no(fault, source);
     }
     match is_refuted(subject, thesis) {
-        None => CheckRow::unknown("bool", source, "no price is known to compare the thesis with"),
+        None => CheckRow::unknown(
+            "bool",
+            source,
+            "no price is known to compare the thesis with",
+        ),
         Some(refuted) => {
-            let fault = refuted.then(|| format!("thesis `{slug}` is refuted: the market crossed its level"));
+            let fault = refuted
+                .then(|| format!("thesis `{slug}` is refuted: the market crossed its level"));
             CheckRow::yes_no(fault, source)
         }
     }
@@ -145,16 +186,30 @@ fn used_by(subject: &Subject, facts: &OrderFacts) -> Option<String> {
         order.role == OrderRole::Entry && order.thesis_slug.as_ref() == Some(slug)
     };
     if let Some(order) = subject.book.orders.values().find(is_same) {
-        return Some(format!("thesis `{slug}` already carries the open entry `{}`", order.order_id));
+        return Some(format!(
+            "thesis `{slug}` already carries the open entry `{}`",
+            order.order_id
+        ));
     }
-    let position = subject.book.positions.values().find(|position| position.theses.contains(slug))?;
-    Some(format!("thesis `{slug}` already carries the open position in `{}`", position.symbol))
+    let position = subject
+        .book
+        .positions
+        .values()
+        .find(|position| position.theses.contains(slug))?;
+    Some(format!(
+        "thesis `{slug}` already carries the open position in `{}`",
+        position.symbol
+    ))
 }
 
 /// Whether a known price has reached a level that refutes the thesis. `None` if no price is known.
 fn is_refuted(subject: &Subject, thesis: &Thesis) -> Option<bool> {
     let market = subject.book.two_sided(subject.instrument?);
-    let last = subject.book.markets.get(&thesis.symbol).and_then(|market| market.last.as_ref());
+    let last = subject
+        .book
+        .markets
+        .get(&thesis.symbol)
+        .and_then(|market| market.last.as_ref());
     // Compare doubled values: the middle price becomes bid + ask, without a division.
     let mut doubled: Vec<Amount> = Vec::new();
     if let Some(last) = last {

@@ -16,14 +16,25 @@ const NO_BASE: &str = "the capital base is 0: equity is used up";
 
 /// Returns the limit `fraction x capital base`, reduced if the risk mode requires it, or why there
 /// is none.
-fn limit_of(subject: &Subject, facts: &OrderFacts, fraction: Amount) -> Result<Amount, &'static str> {
+fn limit_of(
+    subject: &Subject,
+    facts: &OrderFacts,
+    fraction: Amount,
+) -> Result<Amount, &'static str> {
     let base = facts.capital_base.ok_or(NO_EQUITY)?;
-    subject.reduced(fraction).and_then(|fraction| base.checked_mul(fraction)).ok_or(NOT_EXACT)
+    subject
+        .reduced(fraction)
+        .and_then(|fraction| base.checked_mul(fraction))
+        .ok_or(NOT_EXACT)
 }
 
 /// Returns the source of the limits of safety.yaml in the current risk mode.
 pub(super) fn source_of(subject: &Subject) -> &'static str {
-    if subject.ctx.limit_factor.is_some() { SAFETY_REDUCED } else { SAFETY }
+    if subject.ctx.limit_factor.is_some() {
+        SAFETY_REDUCED
+    } else {
+        SAFETY
+    }
 }
 
 /// Possible loss of this order down to its stop, with slippage and fees both ways, plus the
@@ -42,12 +53,21 @@ pub(super) fn max_single_trade_risk(subject: &Subject, facts: &OrderFacts) -> Ch
         return CheckRow::unknown("usd", source, NO_MARKET);
     }
     let others = || facts.around.risks(subject, facts, instrument);
-    let risk = own_risk(subject, facts, instrument)
-        .and_then(|own| others()?.iter().try_fold(own, |sum, other| sum.checked_add(*other)));
+    let risk = own_risk(subject, facts, instrument).and_then(|own| {
+        others()?
+            .iter()
+            .try_fold(own, |sum, other| sum.checked_add(*other))
+    });
     let Some(risk) = risk else {
         return CheckRow::unknown("usd", source, NOT_EXACT);
     };
-    judge(risk, limit, source, false, "the trade could lose too much down to its stop")
+    judge(
+        risk,
+        limit,
+        source,
+        false,
+        "the trade could lose too much down to its stop",
+    )
 }
 
 /// Returns the possible loss of this order alone down to its stop.
@@ -73,7 +93,13 @@ pub(super) fn max_single_position(subject: &Subject, facts: &OrderFacts) -> Chec
     let Some((notional, is_worse)) = own_worst_case(subject, facts, instrument, price) else {
         return CheckRow::unknown("usd", source, NOT_EXACT);
     };
-    judge(notional, limit, source, !is_worse, "the position in this symbol could grow too large")
+    judge(
+        notional,
+        limit,
+        source,
+        !is_worse,
+        "the position in this symbol could grow too large",
+    )
 }
 
 /// Returns the worst case of the order's own symbol, and whether this order makes it worse.
@@ -86,20 +112,29 @@ fn own_worst_case(
     let before = facts.around.own(subject, instrument)?;
     let after = before.with(facts.order.side, facts.size)?;
     let units = after.units();
-    Some((after.money(units, instrument, price)?, units > before.units()))
+    Some((
+        after.money(units, instrument, price)?,
+        units > before.units(),
+    ))
 }
 
 /// The worst cases of all symbols with this order: at most `max_total_exposure` x capital base. A
 /// symbol with anything open needs a fresh price.
 pub(super) fn max_total_exposure(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let reason = "all positions together could grow too large";
-    exposure(subject, facts, subject.rules.safety.max_total_exposure, reason, |instrument, price| {
-        let others = match &facts.around.others(subject, facts).all {
-            Ok(sides) => Ok(sides.worst),
-            Err(unknown) => Err(unknown.clone()),
-        };
-        (others, own_worst_case(subject, facts, instrument, price))
-    })
+    exposure(
+        subject,
+        facts,
+        subject.rules.safety.max_total_exposure,
+        reason,
+        |instrument, price| {
+            let others = match &facts.around.others(subject, facts).all {
+                Ok(sides) => Ok(sides.worst),
+                Err(unknown) => Err(unknown.clone()),
+            };
+            (others, own_worst_case(subject, facts, instrument, price))
+        },
+    )
 }
 
 /// What could be held in the direction of this order over all symbols, including this order: for
@@ -108,20 +143,29 @@ pub(super) fn max_total_exposure(subject: &Subject, facts: &OrderFacts) -> Check
 pub(super) fn same_direction_exposure(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let reason = "too much could be held in one direction";
     let side = facts.order.side;
-    exposure(subject, facts, subject.rules.safety.same_direction(), reason, |instrument, price| {
-        let others = match &facts.around.others(subject, facts).all {
-            Ok(sides) if side == Side::Buy => Ok(sides.long),
-            Ok(sides) => Ok(sides.short),
-            Err(unknown) => Err(unknown.clone()),
-        };
-        let own = || {
-            let before = facts.around.own(subject, instrument)?;
-            let after = before.with(side, facts.size)?;
-            let units = after.units_on(side);
-            Some((after.money(units, instrument, price)?, units > before.units_on(side)))
-        };
-        (others, own())
-    })
+    exposure(
+        subject,
+        facts,
+        subject.rules.safety.same_direction(),
+        reason,
+        |instrument, price| {
+            let others = match &facts.around.others(subject, facts).all {
+                Ok(sides) if side == Side::Buy => Ok(sides.long),
+                Ok(sides) => Ok(sides.short),
+                Err(unknown) => Err(unknown.clone()),
+            };
+            let own = || {
+                let before = facts.around.own(subject, instrument)?;
+                let after = before.with(side, facts.size)?;
+                let units = after.units_on(side);
+                Some((
+                    after.money(units, instrument, price)?,
+                    units > before.units_on(side),
+                ))
+            };
+            (others, own())
+        },
+    )
 }
 
 /// The worst cases of all symbols in the `group` of this instrument, with this order: at most
@@ -129,10 +173,16 @@ pub(super) fn same_direction_exposure(subject: &Subject, facts: &OrderFacts) -> 
 pub(super) fn correlated_group(subject: &Subject, facts: &OrderFacts) -> Option<CheckRow> {
     subject.instrument?.group.as_ref()?;
     let reason = "what moves together could grow too large";
-    Some(exposure(subject, facts, subject.rules.safety.correlated_group(), reason, |instrument, price| {
-        let others = facts.around.others(subject, facts).group.clone();
-        (others, own_worst_case(subject, facts, instrument, price))
-    }))
+    Some(exposure(
+        subject,
+        facts,
+        subject.rules.safety.correlated_group(),
+        reason,
+        |instrument, price| {
+            let others = facts.around.others(subject, facts).group.clone();
+            (others, own_worst_case(subject, facts, instrument, price))
+        },
+    ))
 }
 
 /// Compares a sum of worst cases with a fraction of the capital base. `sums` returns the sum over
@@ -207,7 +257,13 @@ pub(super) fn max_portfolio_risk(subject: &Subject, facts: &OrderFacts) -> Check
         Err(reason) => return CheckRow::unknown("usd", source, reason),
     };
     match all_risk(subject, facts, source) {
-        Ok(risk) => judge(risk, limit, source, false, "all trades together could lose too much"),
+        Ok(risk) => judge(
+            risk,
+            limit,
+            source,
+            false,
+            "all trades together could lose too much",
+        ),
         Err(unknown) => unknown,
     }
 }
@@ -234,7 +290,11 @@ pub(super) fn loss_budget(subject: &Subject, facts: &OrderFacts) -> CheckRow {
 }
 
 /// Returns the open risk plus the risk of this order.
-fn all_risk(subject: &Subject, facts: &OrderFacts, source: &'static str) -> Result<Amount, CheckRow> {
+fn all_risk(
+    subject: &Subject,
+    facts: &OrderFacts,
+    source: &'static str,
+) -> Result<Amount, CheckRow> {
     let (Some(instrument), Some(_)) = (subject.instrument, facts.market) else {
         return Err(CheckRow::unknown("usd", source, NO_MARKET));
     };

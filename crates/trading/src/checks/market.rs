@@ -30,20 +30,27 @@ pub(super) fn price_collar(subject: &Subject, facts: &OrderFacts) -> CheckRow {
         Side::Sell => own < reference,
     };
     let safety = &subject.rules.safety;
-    let collar = if is_aggressive { safety.price_collar } else { safety.price_collar_passive };
+    let collar = if is_aggressive {
+        safety.price_collar
+    } else {
+        safety.price_collar_passive
+    };
     let distance = own.checked_sub(reference).map(Amount::abs);
     let (Some(distance), Some(limit)) = (distance, reference.checked_mul(collar)) else {
         return CheckRow::unknown("price", SAFETY, NOT_EXACT);
     };
     let row = CheckRow::compared(distance, limit, "price", SAFETY);
     if distance > limit {
-        return row.unless(false, || format!("{own} is too far from the market at {reference}"));
+        return row.unless(false, || {
+            format!("{own} is too far from the market at {reference}")
+        });
     }
     let stated = facts.terms.own_price.zip(subject.instrument);
     match stated.and_then(|(own, instrument)| too_far(own, subject.book, instrument)) {
-        Some(reason) => {
-            CheckRow::yes_no(Some(format!("the venue would refuse the order: {reason}")), INSTRUMENTS)
-        }
+        Some(reason) => CheckRow::yes_no(
+            Some(format!("the venue would refuse the order: {reason}")),
+            INSTRUMENTS,
+        ),
         None => row,
     }
 }
@@ -78,12 +85,24 @@ pub(super) fn market_data(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     };
     let age_ms = subject.ctx.now.since_ms(seen.time);
     let bound_ms = age_max_ms(instrument, &subject.rules.safety);
-    let row = CheckRow::compared(Amount::from_i64(age_ms), Amount::from_i64(bound_ms), "ms", SAFETY);
-    if !is_fresh(seen.time, subject.ctx.now, instrument, &subject.rules.safety) {
+    let row = CheckRow::compared(
+        Amount::from_i64(age_ms),
+        Amount::from_i64(bound_ms),
+        "ms",
+        SAFETY,
+    );
+    if !is_fresh(
+        seen.time,
+        subject.ctx.now,
+        instrument,
+        &subject.rules.safety,
+    ) {
         return row.unless(false, || format!("the newest price is of {}", seen.time));
     }
     if !seen.bid.is_positive() || seen.ask < seen.bid {
-        return row.unless(false, || format!("bid {} and ask {} are no market", seen.bid, seen.ask));
+        return row.unless(false, || {
+            format!("bid {} and ask {} are no market", seen.bid, seen.ask)
+        });
     }
     if let Some(fault) = stale_trade(subject, instrument) {
         return fault;
@@ -104,9 +123,16 @@ fn stale_trade(subject: &Subject, instrument: &Instrument) -> Option<CheckRow> {
         return None;
     }
     let safety = &subject.rules.safety;
-    let last = subject.book.markets.get(&instrument.symbol).and_then(|market| market.last.as_ref());
+    let last = subject
+        .book
+        .markets
+        .get(&instrument.symbol)
+        .and_then(|market| market.last.as_ref());
     let Some(last) = last else {
-        let reason = format!("no trade of `{}` is known, and its orders fill from bars", instrument.symbol);
+        let reason = format!(
+            "no trade of `{}` is known, and its orders fill from bars",
+            instrument.symbol
+        );
         return Some(CheckRow::unknown("ms", STATE, reason));
     };
     if is_fresh(last.time, subject.ctx.now, instrument, safety) {
@@ -127,12 +153,17 @@ fn shape(subject: &Subject, instrument: &Instrument, seen: &TwoSided) -> Option<
     let limit = double_middle.checked_mul(safety.max_spread)?;
     if spread.checked_add(spread)? > limit {
         let row = CheckRow::compared(spread.checked_add(spread)?, limit, "price", SAFETY);
-        return Some(Some(
-            row.unless(false, || "twice the spread exceeds max_spread x (bid + ask)".to_owned()),
-        ));
+        return Some(Some(row.unless(false, || {
+            "twice the spread exceeds max_spread x (bid + ask)".to_owned()
+        })));
     }
-    let last = subject.book.markets.get(&instrument.symbol).and_then(|market| market.last.as_ref());
-    let Some(last) = last.filter(|last| is_fresh(last.time, subject.ctx.now, instrument, safety)) else {
+    let last = subject
+        .book
+        .markets
+        .get(&instrument.symbol)
+        .and_then(|market| market.last.as_ref());
+    let Some(last) = last.filter(|last| is_fresh(last.time, subject.ctx.now, instrument, safety))
+    else {
         return Some(None);
     };
     let double_last = last.price.checked_add(last.price)?;
@@ -142,7 +173,11 @@ fn shape(subject: &Subject, instrument: &Instrument, seen: &TwoSided) -> Option<
         return Some(None);
     }
     let row = CheckRow::compared(deviation, limit, "price", SAFETY);
-    let reason =
-        || format!("bid and ask lie too far from the last trade at {} (distances doubled)", last.price);
+    let reason = || {
+        format!(
+            "bid and ask lie too far from the last trade at {} (distances doubled)",
+            last.price
+        )
+    };
     Some(Some(row.unless(false, reason)))
 }

@@ -83,30 +83,69 @@ const SAFER: &[Kind] = &[Exit, Cancel, Tighten];
 const NONE: &[Kind] = &[];
 
 const fn any(name: &'static str, blocks: &'static [Kind], run: fn(&Subject) -> CheckRow) -> Check {
-    Check { name, blocks, warns: NONE, by_size: false, run: Run::Any(run) }
+    Check {
+        name,
+        blocks,
+        warns: NONE,
+        by_size: false,
+        run: Run::Any(run),
+    }
 }
 
 const fn entry(name: &'static str, run: fn(&Subject, &OrderFacts) -> CheckRow) -> Check {
-    Check { name, blocks: ENTRIES, warns: NONE, by_size: false, run: Run::Order(run) }
+    Check {
+        name,
+        blocks: ENTRIES,
+        warns: NONE,
+        by_size: false,
+        run: Run::Order(run),
+    }
 }
 
 /// A check of an entry that has a row only where its limit is set.
-const fn where_set(name: &'static str, run: fn(&Subject, &OrderFacts) -> Option<CheckRow>) -> Check {
-    Check { name, blocks: ENTRIES, warns: NONE, by_size: false, run: Run::Set(run) }
+const fn where_set(
+    name: &'static str,
+    run: fn(&Subject, &OrderFacts) -> Option<CheckRow>,
+) -> Check {
+    Check {
+        name,
+        blocks: ENTRIES,
+        warns: NONE,
+        by_size: false,
+        run: Run::Set(run),
+    }
 }
 
 /// A check of an entry that is only a warning for exits.
 const fn entry_warns(name: &'static str, run: fn(&Subject, &OrderFacts) -> CheckRow) -> Check {
-    Check { name, blocks: ENTRIES, warns: EXITS, by_size: false, run: Run::Order(run) }
+    Check {
+        name,
+        blocks: ENTRIES,
+        warns: EXITS,
+        by_size: false,
+        run: Run::Order(run),
+    }
 }
 
 /// A check of an optional field of an entry; no row if the field is absent.
-const fn entry_given(name: &'static str, run: fn(&Subject, &OrderFacts) -> Option<CheckRow>) -> Check {
-    Check { name, blocks: ENTRIES, warns: EXITS, by_size: false, run: Run::Set(run) }
+const fn entry_given(
+    name: &'static str,
+    run: fn(&Subject, &OrderFacts) -> Option<CheckRow>,
+) -> Check {
+    Check {
+        name,
+        blocks: ENTRIES,
+        warns: EXITS,
+        by_size: false,
+        run: Run::Set(run),
+    }
 }
 
 const fn sized(check: Check) -> Check {
-    Check { by_size: true, ..check }
+    Check {
+        by_size: true,
+        ..check
+    }
 }
 
 const fn blocks(check: Check, blocks: &'static [Kind]) -> Check {
@@ -136,12 +175,21 @@ const CHECKS: &[Check] = &[
     entry_warns("price_collar", market::price_collar),
     entry("slippage_to_plan", market::slippage_to_plan),
     entry_warns("market_data", market::market_data),
-    sized(entry("max_single_trade_risk", limits::max_single_trade_risk)),
+    sized(entry(
+        "max_single_trade_risk",
+        limits::max_single_trade_risk,
+    )),
     sized(entry("max_single_position", limits::max_single_position)),
     sized(entry("max_total_exposure", limits::max_total_exposure)),
-    sized(entry("same_direction_exposure", limits::same_direction_exposure)),
+    sized(entry(
+        "same_direction_exposure",
+        limits::same_direction_exposure,
+    )),
     sized(where_set("correlated_group", limits::correlated_group)),
-    sized(where_set("strategy_allocation", limits::strategy_allocation)),
+    sized(where_set(
+        "strategy_allocation",
+        limits::strategy_allocation,
+    )),
     sized(entry("max_portfolio_risk", limits::max_portfolio_risk)),
     sized(entry("loss_budget", limits::loss_budget)),
     entry_warns("daily_loss_halt", halts::daily_loss_halt),
@@ -152,10 +200,16 @@ const CHECKS: &[Check] = &[
     entry("max_open_positions", activity::max_open_positions),
     entry("max_open_orders", activity::max_open_orders),
     sized(entry("buying_power", funds::buying_power)),
-    sized(where_set("liquidity_participation", funds::liquidity_participation)),
+    sized(where_set(
+        "liquidity_participation",
+        funds::liquidity_participation,
+    )),
     entry("time_window", halts::time_window),
     entry("order_rate", activity::order_rate),
-    Check { warns: SAFER, ..any("message_rate", &[Entry, Flip], activity::message_rate) },
+    Check {
+        warns: SAFER,
+        ..any("message_rate", &[Entry, Flip], activity::message_rate)
+    },
     entry("repeated_execution", activity::repeated_execution),
     entry("loss_streak", activity::loss_streak),
     entry("cooldown", activity::cooldown),
@@ -187,18 +241,27 @@ pub fn found(name: &str, subject: &Subject) -> Option<CheckRow> {
 
 /// Returns the name of the first check that refuses, without building rows.
 pub fn refusal(subject: &Subject) -> Option<&'static str> {
-    CHECKS.iter().find(|check| refuses(check, subject)).map(|check| check.name)
+    CHECKS
+        .iter()
+        .find(|check| refuses(check, subject))
+        .map(|check| check.name)
 }
 
 /// Like [`refusal`], but only for checks whose outcome depends on the size, without `except`.
 pub fn refusal_by_size(subject: &Subject, except: &[&str]) -> Option<&'static str> {
-    let mut sized = CHECKS.iter().filter(|check| check.by_size && !except.contains(&check.name));
-    sized.find(|check| refuses(check, subject)).map(|check| check.name)
+    let mut sized = CHECKS
+        .iter()
+        .filter(|check| check.by_size && !except.contains(&check.name));
+    sized
+        .find(|check| refuses(check, subject))
+        .map(|check| check.name)
 }
 
 /// Whether the outcome of this check depends on the size of the order.
 pub fn is_by_size(name: &str) -> bool {
-    CHECKS.iter().any(|check| check.name == name && check.by_size)
+    CHECKS
+        .iter()
+        .any(|check| check.name == name && check.by_size)
 }
 
 /// Returns the name of the first check that failed.
@@ -212,7 +275,11 @@ fn row(check: &Check, subject: &Subject) -> Option<CheckRow> {
         return None;
     }
     let row = row_of(check, subject)?;
-    Some(if is_blocking { row } else { row.lifted("exempt") })
+    Some(if is_blocking {
+        row
+    } else {
+        row.lifted("exempt")
+    })
 }
 
 fn refuses(check: &Check, subject: &Subject) -> bool {
@@ -240,12 +307,19 @@ mod table {
     fn the_table_in_the_docs_has_every_check_in_this_order() {
         let docs = include_str!("../../../../docs/trading.md");
         let table = docs.split("## Checks\n").nth(1).unwrap();
-        let first_cells =
-            table.lines().filter(|line| line.starts_with("| `")).map(|line| line.split('|').nth(1).unwrap());
-        let told: Vec<&str> = first_cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+        let first_cells = table
+            .lines()
+            .filter(|line| line.starts_with("| `"))
+            .map(|line| line.split('|').nth(1).unwrap());
+        let told: Vec<&str> = first_cells
+            .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+            .collect();
         let mut rest = told.iter();
         for name in names() {
-            assert!(rest.any(|told| *told == name), "docs/trading.md lacks `{name}`, or has it elsewhere");
+            assert!(
+                rest.any(|told| *told == name),
+                "docs/trading.md lacks `{name}`, or has it elsewhere"
+            );
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Checks of the order itself: digits, tick, lot, notional, size, and what it may reduce.
 
 use super::{
-    CONTRACT, CheckRow, INSTRUMENTS, INSTRUMENTS_REDUCED, Kind, OrderFacts, SAFETY, SAFETY_REDUCED, STATE,
-    Subject,
+    CONTRACT, CheckRow, INSTRUMENTS, INSTRUMENTS_REDUCED, Kind, OrderFacts, SAFETY, SAFETY_REDUCED,
+    STATE, Subject,
 };
 use crate::class::Class;
 use crate::pricing::notional_price;
@@ -21,11 +21,16 @@ pub(super) fn arithmetic_range(subject: &Subject, facts: &OrderFacts) -> CheckRo
     let Some(instrument) = subject.instrument else {
         return CheckRow::unknown("bool", CONTRACT, NO_INSTRUMENT);
     };
-    let known = subject.book.two_sided(instrument).map(|market| notional_price(&facts.terms, &market));
+    let known = subject
+        .book
+        .two_sided(instrument)
+        .map(|market| notional_price(&facts.terms, &market));
     let Some(price) = known.or(facts.terms.own_price) else {
         return CheckRow::unknown("bool", CONTRACT, NO_MARKET);
     };
-    let product = price.checked_mul(facts.size).and_then(|value| value.checked_mul(instrument.multiplier));
+    let product = price
+        .checked_mul(facts.size)
+        .and_then(|value| value.checked_mul(instrument.multiplier));
     let fault = "price x size x multiplier has more than 28 digits; use fewer";
     CheckRow::yes_no(product.is_none().then(|| fault.to_owned()), CONTRACT)
 }
@@ -41,7 +46,8 @@ pub(super) fn price_tick(subject: &Subject) -> CheckRow {
         .prices
         .iter()
         .find(|(_, price)| !(tick.is_zero() || price.is_multiple_of(tick) == Some(true)));
-    let fault = off.map(|(field, price)| format!("`{field}` {price} is not a multiple of the tick {tick}"));
+    let fault =
+        off.map(|(field, price)| format!("`{field}` {price} is not a multiple of the tick {tick}"));
     CheckRow::yes_no(fault, INSTRUMENTS)
 }
 
@@ -71,7 +77,9 @@ pub(super) fn size_lot(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     }
     if !lot.is_zero() && size.is_multiple_of(lot) != Some(true) {
         let row = CheckRow::compared(size, lot, "size", INSTRUMENTS);
-        return row.unless(false, || format!("the size is not a multiple of the lot {lot}"));
+        return row.unless(false, || {
+            format!("the size is not a multiple of the lot {lot}")
+        });
     }
     row.unless(size >= instrument.min_size, || "below the smallest size")
 }
@@ -85,13 +93,19 @@ pub(super) fn min_notional(subject: &Subject, facts: &OrderFacts) -> CheckRow {
         return CheckRow::unknown("usd", INSTRUMENTS, no_notional(facts));
     };
     let limit = instrument.min_notional;
-    CheckRow::compared(notional, limit, "usd", INSTRUMENTS)
-        .unless(notional >= limit, || "the order is worth less than the smallest notional")
+    CheckRow::compared(notional, limit, "usd", INSTRUMENTS).unless(
+        notional >= limit,
+        || "the order is worth less than the smallest notional",
+    )
 }
 
 /// The notional is at most `max_order_value`.
 pub(super) fn max_order_value(subject: &Subject, facts: &OrderFacts) -> CheckRow {
-    let source = if subject.ctx.limit_factor.is_some() { SAFETY_REDUCED } else { SAFETY };
+    let source = if subject.ctx.limit_factor.is_some() {
+        SAFETY_REDUCED
+    } else {
+        SAFETY
+    };
     let Some(instrument) = subject.instrument else {
         return CheckRow::unknown("usd", source, NO_INSTRUMENT);
     };
@@ -101,17 +115,27 @@ pub(super) fn max_order_value(subject: &Subject, facts: &OrderFacts) -> CheckRow
     let Some(limit) = subject.reduced(subject.rules.safety.max_order_value) else {
         return CheckRow::unknown("usd", source, NOT_EXACT);
     };
-    CheckRow::compared(notional, limit, "usd", source)
-        .unless(notional <= limit, || "the order is worth more than one order may be")
+    CheckRow::compared(notional, limit, "usd", source).unless(
+        notional <= limit,
+        || "the order is worth more than one order may be",
+    )
 }
 
 fn no_notional(facts: &OrderFacts) -> &'static str {
-    if facts.notional_price.is_none() { NO_MARKET } else { NOT_EXACT }
+    if facts.notional_price.is_none() {
+        NO_MARKET
+    } else {
+        NOT_EXACT
+    }
 }
 
 /// The size is at most the instrument's `max_size`.
 pub(super) fn max_order_size(subject: &Subject, facts: &OrderFacts) -> CheckRow {
-    let source = if subject.ctx.limit_factor.is_some() { INSTRUMENTS_REDUCED } else { INSTRUMENTS };
+    let source = if subject.ctx.limit_factor.is_some() {
+        INSTRUMENTS_REDUCED
+    } else {
+        INSTRUMENTS
+    };
     let Some(instrument) = subject.instrument else {
         return CheckRow::unknown("size", source, NO_INSTRUMENT);
     };
@@ -125,14 +149,19 @@ pub(super) fn max_order_size(subject: &Subject, facts: &OrderFacts) -> CheckRow 
 /// An order against the strategy's position is at most what is left to reduce. When it fills, it is
 /// clamped to the live position again.
 pub(super) fn reduce_only(_: &Subject, facts: &OrderFacts) -> CheckRow {
-    let row = CheckRow::compared(facts.size, facts.capacity.unwrap_or(Amount::ZERO), "size", STATE);
+    let row = CheckRow::compared(
+        facts.size,
+        facts.capacity.unwrap_or(Amount::ZERO),
+        "size",
+        STATE,
+    );
     match facts.class {
         Class::Flip { reduce, .. } if reduce.is_zero() => row.unless(false, || {
             "working exits already reduce the whole position; cancel one of them first".to_owned()
         }),
-        Class::Flip { reduce, increase } => {
-            row.unless(false, || format!("split into an exit of {reduce} and an entry of {increase}"))
-        }
+        Class::Flip { reduce, increase } => row.unless(false, || {
+            format!("split into an exit of {reduce} and an entry of {increase}")
+        }),
         Class::Entry | Class::Exit => row,
     }
 }

@@ -22,11 +22,14 @@ pub(super) fn stop_required(_: &Subject, facts: &OrderFacts) -> CheckRow {
     if order.order_type != OrderType::Stop {
         match order.stop_price {
             None => {
-                return row.unless(false, || "`stop_price` is missing; repeat `planned_stop`".to_owned());
+                return row.unless(false, || {
+                    "`stop_price` is missing; repeat `planned_stop`".to_owned()
+                });
             }
             Some(price) if price != stop => {
-                return row
-                    .unless(false, || format!("`stop_price` {price} differs from `planned_stop` {stop}"));
+                return row.unless(false, || {
+                    format!("`stop_price` {price} differs from `planned_stop` {stop}")
+                });
             }
             Some(_) => {}
         }
@@ -36,11 +39,21 @@ pub(super) fn stop_required(_: &Subject, facts: &OrderFacts) -> CheckRow {
         Side::Sell => (stop > worst, stop > market.ask, "above", market.ask),
     };
     if !entry_ok {
-        return row
-            .unless(false, || format!("the stop of a {} must lie {side} its entry", order.side.as_str()));
+        return row.unless(false, || {
+            format!(
+                "the stop of a {} must lie {side} its entry",
+                order.side.as_str()
+            )
+        });
     }
-    let row = if market_ok { row } else { CheckRow::compared(stop, near, "price", CONTRACT) };
-    row.unless(market_ok, || format!("the stop must lie {side} the market, or it triggers at once"))
+    let row = if market_ok {
+        row
+    } else {
+        CheckRow::compared(stop, near, "price", CONTRACT)
+    };
+    row.unless(market_ok, || {
+        format!("the stop must lie {side} the market, or it triggers at once")
+    })
 }
 
 /// The stop order itself meets the filters: tick, smallest size, smallest notional, at least
@@ -54,7 +67,9 @@ pub(super) fn stop_hostable(subject: &Subject, facts: &OrderFacts) -> CheckRow {
         return CheckRow::unknown("price", INSTRUMENTS, NO_MARKET);
     };
     let ticks = Amount::from_i64(i64::from(instrument.min_stop_ticks));
-    let notional = stop.checked_mul(facts.size).and_then(|value| value.checked_mul(instrument.multiplier));
+    let notional = stop
+        .checked_mul(facts.size)
+        .and_then(|value| value.checked_mul(instrument.multiplier));
     let distance = worst.checked_sub(stop).map(Amount::abs);
     let (Some(notional), Some(distance), Some(least)) =
         (notional, distance, ticks.checked_mul(instrument.tick))
@@ -67,7 +82,10 @@ pub(super) fn stop_hostable(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     } else if facts.size < instrument.min_size {
         Some("the stop would be below the smallest size".to_owned())
     } else if notional < instrument.min_notional {
-        Some(format!("the stop would be worth {notional}, less than {}", instrument.min_notional))
+        Some(format!(
+            "the stop would be worth {notional}, less than {}",
+            instrument.min_notional
+        ))
     } else if distance < least {
         Some("the stop is closer to the worst entry than the instrument allows".to_owned())
     } else {
@@ -91,14 +109,17 @@ pub(super) fn stop_distance(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     };
     let bounds = &strategy.stop_distance;
     let distance = worst.checked_sub(facts.order.planned_stop).map(Amount::abs);
-    let (Some(distance), Some(least), Some(most)) =
-        (distance, worst.checked_mul(bounds.min), worst.checked_mul(bounds.max))
-    else {
+    let (Some(distance), Some(least), Some(most)) = (
+        distance,
+        worst.checked_mul(bounds.min),
+        worst.checked_mul(bounds.max),
+    ) else {
         return CheckRow::unknown("price", source, NOT_EXACT);
     };
     if distance < least || distance.is_zero() {
-        return CheckRow::compared(distance, least, "price", source)
-            .unless(false, || "the stop is closer to the worst entry than the strategy allows".to_owned());
+        return CheckRow::compared(distance, least, "price", source).unless(false, || {
+            "the stop is closer to the worst entry than the strategy allows".to_owned()
+        });
     }
     CheckRow::compared(distance, most, "price", source).unless(distance <= most, || {
         "the stop is further from the worst entry than the strategy allows".to_owned()
@@ -121,7 +142,9 @@ pub(super) fn target_valid(subject: &Subject, facts: &OrderFacts) -> Option<Chec
     let tick = instrument.tick;
     if !tick.is_zero() && target.is_multiple_of(tick) != Some(true) {
         let row = CheckRow::compared(target, tick, "price", INSTRUMENTS);
-        return Some(row.unless(false, || format!("`target_price` is not a multiple of the tick {tick}")));
+        return Some(row.unless(false, || {
+            format!("`target_price` is not a multiple of the tick {tick}")
+        }));
     }
     if let Some(reason) = too_far(target, subject.book, instrument) {
         return Some(CheckRow::yes_no(
@@ -133,9 +156,19 @@ pub(super) fn target_valid(subject: &Subject, facts: &OrderFacts) -> Option<Chec
         return Some(CheckRow::unknown("price", CONTRACT, NO_MARKET));
     };
     let (limit, is_won, side) = match facts.order.side {
-        Side::Buy => (worst.max(market.ask), target > worst.max(market.ask), "above"),
-        Side::Sell => (worst.min(market.bid), target < worst.min(market.bid), "below"),
+        Side::Buy => (
+            worst.max(market.ask),
+            target > worst.max(market.ask),
+            "above",
+        ),
+        Side::Sell => (
+            worst.min(market.bid),
+            target < worst.min(market.bid),
+            "below",
+        ),
     };
     let row = CheckRow::compared(target, limit, "price", CONTRACT);
-    Some(row.unless(is_won, || format!("the target must lie {side} the worst entry and the market")))
+    Some(row.unless(is_won, || {
+        format!("the target must lie {side} the worst entry and the market")
+    }))
 }

@@ -111,9 +111,12 @@ impl<'a> Subject<'a> {
     ) -> Subject<'a> {
         let target = book.orders.get(&target_id);
         let mut subject = Subject::new(book, rules, ctx, kind);
-        let closed = ctx.closed_order.filter(|closed| closed.order_id == target_id);
-        subject.strategy =
-            target.map(|order| &order.strategy).or_else(|| closed.map(|order| &order.strategy));
+        let closed = ctx
+            .closed_order
+            .filter(|closed| closed.order_id == target_id);
+        subject.strategy = target
+            .map(|order| &order.strategy)
+            .or_else(|| closed.map(|order| &order.strategy));
         subject.instrument = target.and_then(|order| rules.instruments.get(&order.symbol));
         subject.target_id = Some(target_id);
         subject.target = target;
@@ -173,7 +176,8 @@ fn order_facts<'a>(
     let capacity = capacity(book, &order.strategy, &order.symbol, order.side);
     let terms = Terms::asked(order);
     let market = instrument.and_then(|instrument| {
-        book.two_sided(instrument).filter(|seen| is_fresh(seen.time, ctx.now, instrument, &rules.safety))
+        book.two_sided(instrument)
+            .filter(|seen| is_fresh(seen.time, ctx.now, instrument, &rules.safety))
     });
     let equity = book.equity(rules, ctx.now);
     OrderFacts {
@@ -184,7 +188,8 @@ fn order_facts<'a>(
         terms,
         market,
         notional_price: market.map(|market| notional_price(&terms, &market)),
-        worst_entry: market.and_then(|market| worst_entry(&terms, &market, rules.safety.entry_slippage)),
+        worst_entry: market
+            .and_then(|market| worst_entry(&terms, &market, rules.safety.entry_slippage)),
         equity,
         capital_base: equity.map(|equity| capital_base(equity, &rules.safety)),
         around: Around::default(),
@@ -208,7 +213,9 @@ fn order_prices(order: &SubmitOrder, kind: Kind) -> Vec<(&'static str, Amount)> 
 impl OrderFacts<'_> {
     /// size x notional price x multiplier, account currency.
     pub fn notional(&self, instrument: &Instrument) -> Option<Amount> {
-        self.notional_price?.checked_mul(self.size)?.checked_mul(instrument.multiplier)
+        self.notional_price?
+            .checked_mul(self.size)?
+            .checked_mul(instrument.multiplier)
     }
 
     /// The symbol.

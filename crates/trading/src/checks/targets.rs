@@ -11,7 +11,10 @@ use spoolgate_wire::orders::Side;
 /// because it may have crossed the last fill.
 pub(super) fn cancel_ok(subject: &Subject) -> CheckRow {
     let Some(order) = subject.target else {
-        let closed = subject.ctx.closed_order.filter(|closed| Some(closed.order_id) == subject.target_id);
+        let closed = subject
+            .ctx
+            .closed_order
+            .filter(|closed| Some(closed.order_id) == subject.target_id);
         let Some(closed) = closed else {
             return CheckRow::yes_no(Some("there is no such order".to_owned()), STATE);
         };
@@ -24,9 +27,13 @@ pub(super) fn cancel_ok(subject: &Subject) -> CheckRow {
         return CheckRow::yes_no(None, STATE).remarked(remark);
     }
     let fault = if order.role == OrderRole::Protective {
-        Some(format!("`{id}` is a protective stop: tighten it, or exit the position and it goes with it"))
+        Some(format!(
+            "`{id}` is a protective stop: tighten it, or exit the position and it goes with it"
+        ))
     } else if id.leg == Leg::Flatten {
-        Some(format!("`{id}` closes what no stop protects: the venue has none"))
+        Some(format!(
+            "`{id}` closes what no stop protects: the venue has none"
+        ))
     } else {
         None
     };
@@ -38,7 +45,9 @@ pub(super) fn cancel_ok(subject: &Subject) -> CheckRow {
 /// Without a fresh price the last condition is skipped: a stop must never be kept wide because data
 /// are missing.
 pub(super) fn tighten_ok(subject: &Subject) -> CheckRow {
-    let stop = subject.target.filter(|order| order.role == OrderRole::Protective);
+    let stop = subject
+        .target
+        .filter(|order| order.role == OrderRole::Protective);
     let (Some(stop), Some(new)) = (stop, subject.new_stop) else {
         return CheckRow::unknown("price", STATE, "no open protective stop has this id");
     };
@@ -83,5 +92,7 @@ pub(super) fn tighten_ok(subject: &Subject) -> CheckRow {
 /// Returns the mark that would trigger the stop, if it is fresh.
 fn fresh_mark(subject: &Subject, stop: &Order) -> Option<Amount> {
     let is_long = stop.side == Side::Sell;
-    subject.book.fresh_mark(subject.instrument?, is_long, subject.rules, subject.ctx.now)
+    subject
+        .book
+        .fresh_mark(subject.instrument?, is_long, subject.rules, subject.ctx.now)
 }

@@ -19,12 +19,19 @@ impl Run<'_> {
         if self.instrument.percent_price.is_none() {
             return Ok(());
         }
-        let Ok(start) = Time::from_ms(start_ms) else { return Ok(()) };
+        let Ok(start) = Time::from_ms(start_ms) else {
+            return Ok(());
+        };
         self.reached = Some(start);
-        let before = self.book.markets.get(&self.instrument.symbol).and_then(|market| market.reached);
+        let before = self
+            .book
+            .markets
+            .get(&self.instrument.symbol)
+            .and_then(|market| market.reached);
         let is_new = |order: &&Order| {
             let of_person = matches!(order.role, OrderRole::Entry | OrderRole::Exit);
-            let came = order.accepted_at <= start && before.is_none_or(|before| order.accepted_at > before);
+            let came = order.accepted_at <= start
+                && before.is_none_or(|before| order.accepted_at > before);
             let begun = !order.filled.is_zero() || order.triggered;
             order.symbol == self.instrument.symbol
                 && order.at_venue.is_none()
@@ -33,13 +40,22 @@ impl Run<'_> {
                 && came
                 && !begun
         };
-        let far = self.book.orders.values().filter(is_new).filter_map(|order| {
-            let reason = too_far(order.price.or(order.trigger)?, &self.book, self.instrument)?;
-            Some((order.order_id, reason))
-        });
+        let far = self
+            .book
+            .orders
+            .values()
+            .filter(is_new)
+            .filter_map(|order| {
+                let reason = too_far(order.price.or(order.trigger)?, &self.book, self.instrument)?;
+                Some((order.order_id, reason))
+            });
         for (order_id, reason) in far.collect::<Vec<(OrderId, String)>>() {
             let at = self.now;
-            self.emit(Change::OrderRefused { order_id, reason, at })?;
+            self.emit(Change::OrderRefused {
+                order_id,
+                reason,
+                at,
+            })?;
             self.retire(order_id.stop())?;
             self.retire(order_id.target())?;
         }
@@ -65,9 +81,12 @@ pub(crate) fn too_far(price: Amount, book: &Book, instrument: &Instrument) -> Op
     match compared {
         Some((_, true)) => None,
         Some((last, false)) => Some(format!(
-            "its price {price} is further than {most} of the last price from it (twice that price is {last})"
+            "its price {price} is further than {most} of the last price from it (twice that price \
+                is {last})"
         )),
-        None => Some(format!("its price {price} cannot be compared exactly with the last price")),
+        None => Some(format!(
+            "its price {price} cannot be compared exactly with the last price"
+        )),
     }
 }
 
@@ -81,17 +100,30 @@ pub(super) fn refuses_stop(
     book: &Book,
     instrument: &Instrument,
 ) -> Option<String> {
-    let Some(trigger) = stop.trigger else { return Some("the stop has no price".to_owned()) };
-    let notional = trigger.checked_mul(whole).and_then(|value| value.checked_mul(instrument.multiplier));
+    let Some(trigger) = stop.trigger else {
+        return Some("the stop has no price".to_owned());
+    };
+    let notional = trigger
+        .checked_mul(whole)
+        .and_then(|value| value.checked_mul(instrument.multiplier));
     let small = notional.is_none_or(|notional| notional < instrument.min_notional);
     off_tick(trigger, instrument)
         .or_else(|| off_lot(whole, instrument))
         .or_else(|| {
-            (whole < instrument.min_size)
-                .then(|| format!("its size {whole} is below the smallest size {}", instrument.min_size))
+            (whole < instrument.min_size).then(|| {
+                format!(
+                    "its size {whole} is below the smallest size {}",
+                    instrument.min_size
+                )
+            })
         })
         .or_else(|| {
-            small.then(|| format!("it is worth less than the smallest notional {}", instrument.min_notional))
+            small.then(|| {
+                format!(
+                    "it is worth less than the smallest notional {}",
+                    instrument.min_notional
+                )
+            })
         })
         .or_else(|| too_far(trigger, book, instrument))
 }
@@ -101,14 +133,19 @@ pub(super) fn refuses_stop(
 /// position.
 pub(super) fn refuses_exit(exit: &Order, held: Amount, instrument: &Instrument) -> Option<String> {
     let own = exit.price.or(exit.trigger);
-    own.and_then(|price| off_tick(price, instrument)).or_else(|| {
-        let is_whole = exit.size >= held;
-        off_lot(exit.size, instrument).filter(|_| !is_whole)
-    })
+    own.and_then(|price| off_tick(price, instrument))
+        .or_else(|| {
+            let is_whole = exit.size >= held;
+            off_lot(exit.size, instrument).filter(|_| !is_whole)
+        })
 }
 
 /// Returns why the venue refuses a target: tick, and distance from the last price.
-pub(super) fn refuses_target(target: &Order, book: &Book, instrument: &Instrument) -> Option<String> {
+pub(super) fn refuses_target(
+    target: &Order,
+    book: &Book,
+    instrument: &Instrument,
+) -> Option<String> {
     let price = target.price?;
     off_tick(price, instrument).or_else(|| too_far(price, book, instrument))
 }

@@ -70,22 +70,49 @@ pub fn on_funding(
     }
     let funded = book.markets.get(symbol).and_then(|market| market.funded);
     if let Some(time) = funded.filter(|last| *last >= time) {
-        return Err(FundingError::Charged { symbol: symbol.clone(), time });
+        return Err(FundingError::Charged {
+            symbol: symbol.clone(),
+            time,
+        });
     }
     if now.since_ms(time) >= FUNDING_PERIOD_MS {
         return Err(FundingError::Late(time));
     }
     let step = Amount::parse_exact(STEP).map_err(|_| FundingError::NotExact(symbol.clone()))?;
     let mut charges = Vec::new();
-    for held in book.positions.values().filter(|held| held.symbol == *symbol) {
+    for held in book
+        .positions
+        .values()
+        .filter(|held| held.symbol == *symbol)
+    {
         let mark = book.mark(run.instrument, held.size.is_positive());
         let (mark, _) = mark.ok_or_else(|| FundingError::NoMark(symbol.clone()))?;
-        let value = held.size.checked_mul(mark).and_then(|v| v.checked_mul(run.instrument.multiplier));
-        let amount = value.and_then(|value| value.checked_mul(rate)).and_then(|paid| paid.round_up_to(step));
+        let value = held
+            .size
+            .checked_mul(mark)
+            .and_then(|v| v.checked_mul(run.instrument.multiplier));
+        let amount = value
+            .and_then(|value| value.checked_mul(rate))
+            .and_then(|paid| paid.round_up_to(step));
         let amount = amount.ok_or_else(|| FundingError::NotExact(symbol.clone()))?;
-        charges.push(FundingCharge { strategy: held.strategy.clone(), size: held.size, mark, amount });
+        charges.push(FundingCharge {
+            strategy: held.strategy.clone(),
+            size: held.size,
+            mark,
+            amount,
+        });
     }
-    run.emit(Change::FundingCharged { symbol: symbol.clone(), rate, time, charges })?;
+    run.emit(Change::FundingCharged {
+        symbol: symbol.clone(),
+        rate,
+        time,
+        charges,
+    })?;
     run.watch_equity()?;
-    Ok(run.steps.finish().into_iter().flat_map(|step| step.changes).collect())
+    Ok(run
+        .steps
+        .finish()
+        .into_iter()
+        .flat_map(|step| step.changes)
+        .collect())
 }

@@ -38,14 +38,27 @@ impl<'a> Levels<'a> {
     /// Collects the theses about `symbol` that are not refuted.
     pub(super) fn of(book: &Book, rules: &'a Rulebook, symbol: &Symbol) -> Levels<'a> {
         let about = rules.theses.values().filter(|thesis| {
-            thesis.symbol == *symbol && (book.refuted.is_empty() || !book.refuted.contains_key(&thesis.slug))
+            thesis.symbol == *symbol
+                && (book.refuted.is_empty() || !book.refuted.contains_key(&thesis.slug))
         });
-        Levels { theses: about.collect(), ..Levels::default() }.bounded()
+        Levels {
+            theses: about.collect(),
+            ..Levels::default()
+        }
+        .bounded()
     }
 
     fn bounded(mut self) -> Levels<'a> {
-        self.below = self.theses.iter().filter_map(|thesis| thesis.invalid_below).max();
-        self.above = self.theses.iter().filter_map(|thesis| thesis.invalid_above).min();
+        self.below = self
+            .theses
+            .iter()
+            .filter_map(|thesis| thesis.invalid_below)
+            .max();
+        self.above = self
+            .theses
+            .iter()
+            .filter_map(|thesis| thesis.invalid_above)
+            .min();
         self
     }
 }
@@ -65,17 +78,23 @@ impl Run<'_> {
         }
         let mut levels = std::mem::take(&mut self.levels);
         let mut refuted = Vec::new();
-        levels.theses.retain(|thesis| match crossed(thesis, low, high, time) {
-            Some(price) => {
-                refuted.push((thesis.slug.clone(), price));
-                false
-            }
-            // Drop theses that have expired by then: no later row refutes them.
-            None => time < thesis.expires,
-        });
+        levels
+            .theses
+            .retain(|thesis| match crossed(thesis, low, high, time) {
+                Some(price) => {
+                    refuted.push((thesis.slug.clone(), price));
+                    false
+                }
+                // Drop theses that have expired by then: no later row refutes them.
+                None => time < thesis.expires,
+            });
         self.levels = levels.bounded();
-        refuted
-            .into_iter()
-            .try_for_each(|(slug, price)| self.emit(Change::ThesisRefuted { slug, at: time, price }))
+        refuted.into_iter().try_for_each(|(slug, price)| {
+            self.emit(Change::ThesisRefuted {
+                slug,
+                at: time,
+                price,
+            })
+        })
     }
 }

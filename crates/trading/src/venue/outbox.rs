@@ -26,9 +26,14 @@ pub(super) const IDLE_EXITS_MAX: usize = 100;
 /// to end becomes a request to the venue to end it, and an order that the venue works differently
 /// from what it shall be gets an instruction. Changes of other orders stay as they are.
 pub fn hand_over(book: &Book, changes: Vec<Change>, at: Time) -> Vec<Change> {
-    let at_venues = book.orders.values().filter(|order| order.at_venue.is_some());
+    let at_venues = book
+        .orders
+        .values()
+        .filter(|order| order.at_venue.is_some());
     let mut line = Line {
-        orders: at_venues.map(|order| (order.order_id, order.clone())).collect(),
+        orders: at_venues
+            .map(|order| (order.order_id, order.clone()))
+            .collect(),
         changes: Vec::new(),
     };
     changes.into_iter().for_each(|change| line.take(change));
@@ -41,7 +46,9 @@ pub fn hand_over(book: &Book, changes: Vec<Change>, at: Time) -> Vec<Change> {
 /// exits with nothing left to reduce. Empty once nothing is owed.
 pub fn owed(book: &Book, at: Time) -> Vec<Change> {
     let is_idle = |order: &&Order| {
-        let held = book.positions.get(&(order.symbol.clone(), order.strategy.clone()));
+        let held = book
+            .positions
+            .get(&(order.symbol.clone(), order.strategy.clone()));
         order.at_venue.is_some()
             && order.role == OrderRole::Exit
             && order.ending().is_none()
@@ -49,7 +56,16 @@ pub fn owed(book: &Book, at: Time) -> Vec<Change> {
     };
     let end = OrderEnd::Retired;
     let idle = book.orders.values().filter(is_idle).take(IDLE_EXITS_MAX);
-    hand_over(book, idle.map(|order| Change::OrderClosed { order_id: order.order_id, end, at }).collect(), at)
+    hand_over(
+        book,
+        idle.map(|order| Change::OrderClosed {
+            order_id: order.order_id,
+            end,
+            at,
+        })
+        .collect(),
+        at,
+    )
 }
 
 /// A ledger line under construction.
@@ -74,13 +90,19 @@ impl Line {
     /// Whether the venue may be working this order, so that it must stay in the book.
     fn stays(&self, order_id: OrderId) -> bool {
         self.orders.get(&order_id).is_some_and(|order| {
-            order.at_venue.as_ref().is_some_and(|venue| venue.is_out() && order.filled < venue.most())
+            order
+                .at_venue
+                .as_ref()
+                .is_some_and(|venue| venue.is_out() && order.filled < venue.most())
         })
     }
 
     /// Asks the venue to end an order, at most once.
     fn end(&mut self, order_id: OrderId, end: OrderEnd, at: Time) {
-        let is_new = self.orders.get(&order_id).is_some_and(|order| order.ending().is_none());
+        let is_new = self
+            .orders
+            .get(&order_id)
+            .is_some_and(|order| order.ending().is_none());
         if is_new {
             self.push(Change::OrderEnding { order_id, end, at });
         }
@@ -95,18 +117,30 @@ impl Line {
     /// wait there, so it is ended. With a stop the rest of its entry ends too, because it would
     /// otherwise fill without a stop.
     fn end_idle_stops(&mut self, at: Time) {
-        let filled: Vec<OrderId> =
-            self.orders.values().filter(|order| is_filled(order)).map(|o| o.order_id).collect();
+        let filled: Vec<OrderId> = self
+            .orders
+            .values()
+            .filter(|order| is_filled(order))
+            .map(|o| o.order_id)
+            .collect();
         for order_id in filled {
-            self.push(Change::OrderClosed { order_id, end: OrderEnd::Filled, at });
+            self.push(Change::OrderClosed {
+                order_id,
+                end: OrderEnd::Filled,
+                at,
+            });
         }
         let is_idle = |order: &&Order| {
             matches!(order.role, OrderRole::Protective | OrderRole::Target)
                 && order.at_venue.as_ref().is_some_and(|venue| venue.is_out())
                 && order.leaves().is_zero()
         };
-        let idle: Vec<(OrderId, OrderRole)> =
-            self.orders.values().filter(is_idle).map(|order| (order.order_id, order.role)).collect();
+        let idle: Vec<(OrderId, OrderRole)> = self
+            .orders
+            .values()
+            .filter(is_idle)
+            .map(|order| (order.order_id, order.role))
+            .collect();
         for (order_id, role) in idle {
             self.end(order_id, OrderEnd::Retired, at);
             if role == OrderRole::Protective {
@@ -117,10 +151,15 @@ impl Line {
 
     /// Adds at most one instruction per order.
     fn instruct(&mut self) {
-        let room = if self.changes.len() > CHANGES_MAX { 0 } else { INSTRUCTIONS_MAX };
+        let room = if self.changes.len() > CHANGES_MAX {
+            0
+        } else {
+            INSTRUCTIONS_MAX
+        };
         let due = self.orders.values().filter_map(instruction).take(room);
         let due: Vec<Instruction> = due.collect();
-        due.into_iter().for_each(|instruction| self.push(Change::Instructed(instruction)));
+        due.into_iter()
+            .for_each(|instruction| self.push(Change::Instructed(instruction)));
     }
 }
 
@@ -128,7 +167,11 @@ impl Line {
 /// may be working.
 fn is_filled(order: &Order) -> bool {
     let is_over = order.ending().is_some() || order.leaves().is_zero();
-    is_over && order.at_venue.as_ref().is_some_and(|venue| venue.is_out() && order.filled >= venue.most())
+    is_over
+        && order
+            .at_venue
+            .as_ref()
+            .is_some_and(|venue| venue.is_out() && order.filled >= venue.most())
 }
 
 /// Returns the next instruction for an order, if its last one differs from what the order shall be.
@@ -140,7 +183,9 @@ fn instruction(order: &Order) -> Option<Instruction> {
         (0, _, None) => Verb::Place,
         (_, None, _) => return None,
         (_, Some(_), Some(_)) => Verb::Cancel,
-        (_, Some(told), None) if told.size == order.size && told.trigger == order.trigger => return None,
+        (_, Some(told), None) if told.size == order.size && told.trigger == order.trigger => {
+            return None;
+        }
         (_, Some(_), None) => Verb::Replace,
     };
     Some(Instruction {
@@ -172,10 +217,14 @@ fn follow(orders: &mut BTreeMap<OrderId, Order>, change: &Change) {
             }
         }
         Change::StopResized { order_id, size } => {
-            orders.entry(*order_id).and_modify(|order| order.size = *size);
+            orders
+                .entry(*order_id)
+                .and_modify(|order| order.size = *size);
         }
         Change::StopMoved { order_id, trigger } => {
-            orders.entry(*order_id).and_modify(|order| order.trigger = Some(*trigger));
+            orders
+                .entry(*order_id)
+                .and_modify(|order| order.trigger = Some(*trigger));
         }
         Change::OrderClosed { order_id, .. } | Change::OrderRefused { order_id, .. } => {
             orders.remove(order_id);
@@ -190,7 +239,12 @@ fn follow(orders: &mut BTreeMap<OrderId, Order>, change: &Change) {
                 venue.instruct(instruction);
             }
         }
-        Change::VenueReported { order_id, working, gone, .. } => {
+        Change::VenueReported {
+            order_id,
+            working,
+            gone,
+            ..
+        } => {
             if let Some(venue) = at_venue(orders, *order_id) {
                 venue.report(*working, *gone);
             }
@@ -199,6 +253,9 @@ fn follow(orders: &mut BTreeMap<OrderId, Order>, change: &Change) {
     }
 }
 
-fn at_venue(orders: &mut BTreeMap<OrderId, Order>, order_id: OrderId) -> Option<&mut crate::order::AtVenue> {
+fn at_venue(
+    orders: &mut BTreeMap<OrderId, Order>,
+    order_id: OrderId,
+) -> Option<&mut crate::order::AtVenue> {
     orders.get_mut(&order_id)?.at_venue.as_mut()
 }

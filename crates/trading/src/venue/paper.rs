@@ -49,12 +49,21 @@ pub fn open_periods(book: &Book, rules: &Rulebook, now: Time) -> Vec<Change> {
     let is_missing =
         |known: &Option<Baseline>, start: Time| known.as_ref().is_none_or(|it| it.start != start);
     let (day, week) = (now.day_start(), now.week_start());
-    let (no_day, no_week) = (is_missing(&account.day, day), is_missing(&account.week, week));
+    let (no_day, no_week) = (
+        is_missing(&account.day, day),
+        is_missing(&account.week, week),
+    );
     if !no_day && !no_week {
         return Vec::new();
     }
-    let Some(equity) = book.equity_last_known(rules) else { return Vec::new() };
-    let since = |start: Time| Baseline { start, equity, net_deposits: account.net_deposits };
+    let Some(equity) = book.equity_last_known(rules) else {
+        return Vec::new();
+    };
+    let since = |start: Time| Baseline {
+        start,
+        equity,
+        net_deposits: account.net_deposits,
+    };
     let day = no_day.then(|| Change::DayOpened(since(day)));
     let week = no_week.then(|| Change::WeekOpened(since(week)));
     day.into_iter().chain(week).collect()
@@ -66,7 +75,8 @@ pub fn end_day(book: &Book, now: Time) -> Vec<Change> {
     let over = book.orders.values().filter(|order| {
         order.time_in_force == TimeInForce::Day && order.accepted_at.day_start() != now.day_start()
     });
-    over.flat_map(|order| cancel::close(book, order, OrderEnd::Expired, now)).collect()
+    over.flat_map(|order| cancel::close(book, order, OrderEnd::Expired, now))
+        .collect()
 }
 
 /// Runs rows of one symbol against the book. Rows that are not newer than what the book knows are
@@ -113,14 +123,18 @@ pub fn on_rows(
 pub fn count_new(book: &Book, rules: &Rulebook, symbol: &Symbol, rows: &[Row], now: Time) -> usize {
     let ahead_ms = i64::from(rules.safety.request_ahead_max_s).saturating_mul(1000);
     let possible_ms = now.ms().saturating_add(ahead_ms);
-    rows.iter().filter(|row| is_new(book, symbol, row, possible_ms)).count()
+    rows.iter()
+        .filter(|row| is_new(book, symbol, row, possible_ms))
+        .count()
 }
 
 /// Whether a row is newer than what the book knows. Data that the book knows from later than
 /// `possible_ms` date from before the clock was set back, and are ignored; otherwise no row would
 /// be new for that long.
 fn is_new(book: &Book, symbol: &Symbol, row: &Row, possible_ms: i64) -> bool {
-    let Some(market) = book.markets.get(symbol) else { return true };
+    let Some(market) = book.markets.get(symbol) else {
+        return true;
+    };
     let known = match row {
         Row::Bar { .. } => market.last.as_ref().map(|last| last.time),
         Row::Quote { .. } => market.quote.as_ref().map(|quote| quote.time),
@@ -160,10 +174,17 @@ struct Opened {
 
 /// The four groups of orders within a row.
 const GROUPS: [fn(&Order) -> bool; 4] = [
-    |order| order.role != OrderRole::Entry && (order.order_type == OrderType::Market || order.triggered),
+    |order| {
+        order.role != OrderRole::Entry && (order.order_type == OrderType::Market || order.triggered)
+    },
     |order| order.role == OrderRole::Entry,
-    |order| order.role != OrderRole::Entry && order.order_type == OrderType::Stop && !order.triggered,
-    |order| matches!(order.role, OrderRole::Exit | OrderRole::Target) && order.order_type == OrderType::Limit,
+    |order| {
+        order.role != OrderRole::Entry && order.order_type == OrderType::Stop && !order.triggered
+    },
+    |order| {
+        matches!(order.role, OrderRole::Exit | OrderRole::Target)
+            && order.order_type == OrderType::Limit
+    },
 ];
 
 impl<'a> Run<'a> {
@@ -173,17 +194,35 @@ impl<'a> Run<'a> {
         symbol: &Symbol,
         now: Time,
     ) -> Result<Run<'a>, VenueError> {
-        let unknown = || VenueError::UnknownInstrument { symbol: symbol.clone() };
+        let unknown = || VenueError::UnknownInstrument {
+            symbol: symbol.clone(),
+        };
         let instrument = rules.instruments.get(symbol).ok_or_else(unknown)?;
         Ok(Run::over(book.clone(), rules, instrument, now))
     }
 
     /// Creates a run over this working copy.
-    pub(super) fn over(book: Book, rules: &'a Rulebook, instrument: &'a Instrument, now: Time) -> Run<'a> {
+    pub(super) fn over(
+        book: Book,
+        rules: &'a Rulebook,
+        instrument: &'a Instrument,
+        now: Time,
+    ) -> Run<'a> {
         let steps = Steps::new(instrument.symbol.clone());
         let (room, opened) = (Room::default(), BTreeMap::new());
         let levels = Levels::of(&book, rules, &instrument.symbol);
-        Run { book, rules, instrument, now, steps, row_time: now, reached: None, room, levels, opened }
+        Run {
+            book,
+            rules,
+            instrument,
+            now,
+            steps,
+            row_time: now,
+            reached: None,
+            room,
+            levels,
+            opened,
+        }
     }
 }
 
@@ -197,7 +236,8 @@ impl Run<'_> {
 
     fn row(&mut self, index: usize, row: &Row) -> Result<(), VenueError> {
         let fault = |what: &'static str| VenueError::Row { row: index, what };
-        let time = Time::from_ms(row.known_ms()).map_err(|_| fault("its time is outside the calendar"))?;
+        let time =
+            Time::from_ms(row.known_ms()).map_err(|_| fault("its time is outside the calendar"))?;
         let (tape, start_ms, source) = tape(row).map_err(fault)?;
         self.row_time = time;
         if self.instrument.fills_from == source {
@@ -212,7 +252,8 @@ impl Run<'_> {
                     self.try_fill(order_id, &tape, time)?;
                 }
             }
-            for order_id in self.reached(|order| order.time_in_force == TimeInForce::Ioc, start_ms) {
+            for order_id in self.reached(|order| order.time_in_force == TimeInForce::Ioc, start_ms)
+            {
                 self.expire(order_id)?;
             }
         }
@@ -224,7 +265,9 @@ impl Run<'_> {
     /// Ends day orders that were accepted on a day before the day of the row.
     fn expire_of_earlier_days(&mut self, start_ms: i64) -> Result<(), VenueError> {
         let symbol = &self.instrument.symbol;
-        let Ok(start) = Time::from_ms(start_ms) else { return Ok(()) };
+        let Ok(start) = Time::from_ms(start_ms) else {
+            return Ok(());
+        };
         let over = self.book.orders.values().filter(|order| {
             order.time_in_force == TimeInForce::Day
                 && order.symbol == *symbol
@@ -232,12 +275,15 @@ impl Run<'_> {
                 && order.accepted_at.day_start() < start.day_start()
         });
         let over: Vec<OrderId> = over.map(|order| order.order_id).collect();
-        over.into_iter().try_for_each(|order_id| self.expire(order_id))
+        over.into_iter()
+            .try_for_each(|order_id| self.expire(order_id))
     }
 
     /// Ends an order whose time in force is over.
     fn expire(&mut self, order_id: OrderId) -> Result<(), VenueError> {
-        let Some(order) = self.book.orders.get(&order_id) else { return Ok(()) };
+        let Some(order) = self.book.orders.get(&order_id) else {
+            return Ok(());
+        };
         let changes = cancel::close(&self.book, order, OrderEnd::Expired, self.now);
         changes.into_iter().try_for_each(|change| self.emit(change))
     }
@@ -249,12 +295,22 @@ impl Run<'_> {
             sent && order.filled.is_zero() && !order.triggered
         };
         for order_id in self.reached(is_new, start_ms) {
-            let Some(order) = self.book.orders.get(&order_id) else { continue };
+            let Some(order) = self.book.orders.get(&order_id) else {
+                continue;
+            };
             let key = (order.symbol.clone(), order.strategy.clone());
-            let held = self.book.positions.get(&key).map_or(Amount::ZERO, |held| held.size.abs());
+            let held = self
+                .book
+                .positions
+                .get(&key)
+                .map_or(Amount::ZERO, |held| held.size.abs());
             if let Some(reason) = filters::refuses_exit(order, held, self.instrument) {
                 let at = self.now;
-                self.emit(Change::OrderRefused { order_id, reason, at })?;
+                self.emit(Change::OrderRefused {
+                    order_id,
+                    reason,
+                    at,
+                })?;
             }
         }
         Ok(())
@@ -278,19 +334,30 @@ impl Run<'_> {
     fn try_fill(&mut self, order_id: OrderId, tape: &Tape, time: Time) -> Result<(), VenueError> {
         // An earlier fill of the row may have closed the order, or left a stop without anything to
         // protect. Such a stop must not trigger: that would end the entry it waits for.
-        let open = self.book.orders.get(&order_id).filter(|order| order.leaves().is_positive());
-        let Some(order) = open.cloned() else { return Ok(()) };
+        let open = self
+            .book
+            .orders
+            .get(&order_id)
+            .filter(|order| order.leaves().is_positive());
+        let Some(order) = open.cloned() else {
+            return Ok(());
+        };
         if order.role == OrderRole::Entry && self.book.halted_symbols.contains_key(&order.symbol) {
             return Ok(());
         }
-        let quote = self.book.markets.get(&order.symbol).and_then(|market| market.quote.as_ref());
+        let quote = self
+            .book
+            .markets
+            .get(&order.symbol)
+            .and_then(|market| market.quote.as_ref());
         // A quote of the exact instant of acceptance was known before the order.
         let rested = quote.is_some_and(|quote| quote.time > order.accepted_at);
         let tape = self.tape_since_entry(&order, tape);
         let offer = match answer(&order, &tape, rested, self.instrument) {
             Answer::NotReached => return Ok(()),
             Answer::NoPrice => {
-                self.steps.left_open(order_id, "its price cannot be computed exactly".to_owned());
+                self.steps
+                    .left_open(order_id, "its price cannot be computed exactly".to_owned());
                 return Ok(());
             }
             Answer::Fills(offer) => offer,
@@ -305,7 +372,9 @@ impl Run<'_> {
         let is_bar = matches!(tape, Tape::Bar { .. });
         // An entry against an opposite position fills in two parts: one closes, the other opens.
         for _ in 0..2 {
-            let Some(order) = self.book.orders.get(&order_id).cloned() else { return Ok(()) };
+            let Some(order) = self.book.orders.get(&order_id).cloned() else {
+                return Ok(());
+            };
             if !self.fill_part(&order, &offer, is_bar, time)? {
                 return Ok(());
             }
@@ -323,24 +392,35 @@ impl Run<'_> {
         time: Time,
     ) -> Result<bool, VenueError> {
         let key = (order.symbol.clone(), order.strategy.clone());
-        let opposite = self.book.positions.get(&key).filter(|held| held.closing_side() == order.side);
+        let opposite = self
+            .book
+            .positions
+            .get(&key)
+            .filter(|held| held.closing_side() == order.side);
         let reducible = opposite.map(|held| held.size.abs());
         let wanted = match (reducible, order.role) {
-            (Some(reducible), OrderRole::Exit) => {
-                order.leaves().min(self.held_before(&order.strategy, reducible))
-            }
+            (Some(reducible), OrderRole::Exit) => order
+                .leaves()
+                .min(self.held_before(&order.strategy, reducible)),
             (Some(reducible), OrderRole::Target) => {
-                let own = self.opened.get(&order.order_id.seq).map_or(Amount::ZERO, |opened| opened.size);
+                let own = self
+                    .opened
+                    .get(&order.order_id.seq)
+                    .map_or(Amount::ZERO, |opened| opened.size);
                 let before = order.leaves().checked_sub(own).unwrap_or(Amount::ZERO);
                 before.min(self.held_before(&order.strategy, reducible))
             }
-            (Some(reducible), OrderRole::Entry | OrderRole::Protective) => order.leaves().min(reducible),
+            (Some(reducible), OrderRole::Entry | OrderRole::Protective) => {
+                order.leaves().min(reducible)
+            }
             (None, OrderRole::Entry) => order.leaves(),
             // Reduce-only: without a position there is nothing to reduce.
             (None, OrderRole::Exit | OrderRole::Protective | OrderRole::Target) => Amount::ZERO,
         };
         let size = self.room.within(order.side, wanted, self.instrument.lot);
-        let Some(size) = size.filter(|size| size.is_positive()) else { return Ok(false) };
+        let Some(size) = size.filter(|size| size.is_positive()) else {
+            return Ok(false);
+        };
         let fill = match self.fill_of(order, offer, size, time) {
             Ok(fill) => fill,
             Err(error @ ApplyError::Arithmetic { .. }) => {
@@ -354,7 +434,11 @@ impl Run<'_> {
             self.emit(disabled)?;
         }
         self.room.take(order.side, size);
-        let (opened, reduced) = if reducible.is_some() { (Amount::ZERO, size) } else { (size, Amount::ZERO) };
+        let (opened, reduced) = if reducible.is_some() {
+            (Amount::ZERO, size)
+        } else {
+            (size, Amount::ZERO)
+        };
         if is_bar {
             self.remember(order, offer.price, size, opened);
         }
@@ -366,7 +450,10 @@ impl Run<'_> {
     /// entry's price, if that is worse than the open. Otherwise a stop tightened past a resting
     /// limit would sell above the price to which the bar had to fall first.
     fn tape_since_entry(&self, order: &Order, tape: &Tape) -> Tape {
-        let opened = self.opened.get(&order.order_id.seq).filter(|_| order.role == OrderRole::Protective);
+        let opened = self
+            .opened
+            .get(&order.order_id.seq)
+            .filter(|_| order.role == OrderRole::Protective);
         match (*tape, opened) {
             (Tape::Bar { open, high, low }, Some(opened)) => {
                 let open = match order.side {
@@ -381,10 +468,16 @@ impl Run<'_> {
 
     /// Returns how much of `held` the strategy had before this bar opened more.
     fn held_before(&self, strategy: &StrategyName, held: Amount) -> Amount {
-        let opened = self.opened.values().filter(|opened| opened.strategy == *strategy);
-        let left = opened.map(|opened| opened.size).try_fold(held, Amount::checked_sub);
+        let opened = self
+            .opened
+            .values()
+            .filter(|opened| opened.strategy == *strategy);
+        let left = opened
+            .map(|opened| opened.size)
+            .try_fold(held, Amount::checked_sub);
         // A size that cannot be computed exactly waits for the next row.
-        left.filter(|left| left.is_positive()).unwrap_or(Amount::ZERO)
+        left.filter(|left| left.is_positive())
+            .unwrap_or(Amount::ZERO)
     }
 
     /// Records what this bar opened, less what the entry's own stop has closed again.
@@ -392,23 +485,46 @@ impl Run<'_> {
         let seq = order.order_id.seq;
         if opened.is_positive() {
             let strategy = order.strategy.clone();
-            self.opened.insert(seq, Opened { strategy, price, size: opened });
+            self.opened.insert(
+                seq,
+                Opened {
+                    strategy,
+                    price,
+                    size: opened,
+                },
+            );
         } else if order.role == OrderRole::Protective
             && let Some(entry) = self.opened.get_mut(&seq)
         {
-            let left = entry.size.checked_sub(size).filter(|left| left.is_positive());
+            let left = entry
+                .size
+                .checked_sub(size)
+                .filter(|left| left.is_positive());
             entry.size = left.unwrap_or(Amount::ZERO);
         }
     }
 
-    fn fill_of(&self, order: &Order, offer: &Offer, size: Amount, time: Time) -> Result<Fill, ApplyError> {
+    fn fill_of(
+        &self,
+        order: &Order,
+        offer: &Offer,
+        size: Amount,
+        time: Time,
+    ) -> Result<Fill, ApplyError> {
         let rate = match offer.liquidity {
             Liquidity::Maker => self.instrument.maker_fee,
             Liquidity::Taker => self.instrument.taker_fee,
         };
-        let notional = offer.price.checked_mul(size).and_then(|v| v.checked_mul(self.instrument.multiplier));
+        let notional = offer
+            .price
+            .checked_mul(size)
+            .and_then(|v| v.checked_mul(self.instrument.multiplier));
         let fee = notional.and_then(|notional| notional.checked_mul(rate));
-        let fee = fee.ok_or(ApplyError::Arithmetic { what: "the fee of the fill" })?.round_dp_up(FEE_PLACES);
+        let fee = fee
+            .ok_or(ApplyError::Arithmetic {
+                what: "the fee of the fill",
+            })?
+            .round_dp_up(FEE_PLACES);
         let mut fill = Fill {
             order_id: order.order_id,
             strategy: order.strategy.clone(),
@@ -433,7 +549,15 @@ impl Run<'_> {
 /// what is wrong with the row.
 fn tape(row: &Row) -> Result<(Tape, i64, MarketSource), &'static str> {
     match *row {
-        Row::Bar { open_ms, open, high, low, close, interval_ms, .. } => {
+        Row::Bar {
+            open_ms,
+            open,
+            high,
+            low,
+            close,
+            interval_ms,
+            ..
+        } => {
             if interval_ms <= 0 {
                 return Err("its interval is not above 0");
             }
@@ -442,7 +566,9 @@ fn tape(row: &Row) -> Result<(Tape, i64, MarketSource), &'static str> {
             }
             Ok((Tape::Bar { open, high, low }, open_ms, MarketSource::Bars))
         }
-        Row::Quote { time_ms, bid, ask, .. } => {
+        Row::Quote {
+            time_ms, bid, ask, ..
+        } => {
             if !bid.is_positive() || ask < bid {
                 return Err("it does not hold 0 < bid <= ask");
             }

@@ -42,12 +42,22 @@ struct Naive {
 impl Naive {
     fn new() -> Naive {
         let (told, orders, mail) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
-        Naive { told, orders, mail, position: Amount::ZERO, reports: 0, last: None }
+        Naive {
+            told,
+            orders,
+            mail,
+            position: Amount::ZERO,
+            reports: 0,
+            last: None,
+        }
     }
 
     fn report(&mut self, id: OrderId, rest: &str) {
         self.reports += 1;
-        let filled = self.orders.get(&id).map_or(Amount::ZERO, |order| order.filled);
+        let filled = self
+            .orders
+            .get(&id)
+            .map_or(Amount::ZERO, |order| order.filled);
         self.mail.push_back(format!(
             r#"{{"order_id":"{id}","exec_id":"E{}","transact_time":"2026-02-21T12:00:30Z","cum_qty":"{filled}",{rest}}}"#,
             self.reports
@@ -57,13 +67,21 @@ impl Naive {
     /// Carries out the newest instruction of the `nth` order that has one.
     fn carry_out(&mut self, nth: usize) {
         let count = self.told.len().max(1);
-        let Some(id) = self.told.keys().nth(nth % count).copied() else { return };
+        let Some(id) = self.told.keys().nth(nth % count).copied() else {
+            return;
+        };
         let told = self.told.remove(&id).unwrap();
         let known = self.orders.get_mut(&id);
         match (told.instruction, known) {
             (Verb::Cancel, None) => {
                 let (side, size, filled) = (told.side, told.size, Amount::ZERO);
-                let order = Worked { version: told.version, side, size, filled, is_open: false };
+                let order = Worked {
+                    version: told.version,
+                    side,
+                    size,
+                    filled,
+                    is_open: false,
+                };
                 self.orders.insert(id, order);
                 self.report(id, r#""exec_type":"canceled""#);
             }
@@ -76,16 +94,28 @@ impl Naive {
             }
             (_, None) => {
                 let (side, size, filled) = (told.side, told.size, Amount::ZERO);
-                let order = Worked { version: told.version, side, size, filled, is_open: true };
+                let order = Worked {
+                    version: told.version,
+                    side,
+                    size,
+                    filled,
+                    is_open: true,
+                };
                 self.orders.insert(id, order);
-                self.report(id, &format!(r#""exec_type":"new","version":{}"#, told.version));
+                self.report(
+                    id,
+                    &format!(r#""exec_type":"new","version":{}"#, told.version),
+                );
             }
             (_, Some(order)) if order.is_open => {
                 order.version = told.version;
                 order.size = told.size;
                 let is_over = order.filled >= order.size;
                 order.is_open = !is_over;
-                self.report(id, &format!(r#""exec_type":"replaced","version":{}"#, told.version));
+                self.report(
+                    id,
+                    &format!(r#""exec_type":"replaced","version":{}"#, told.version),
+                );
             }
             // It filled at its old size, or beyond its later smaller size, and cannot grow any
             // more.
@@ -98,8 +128,12 @@ impl Naive {
     }
 
     fn nth_open(&self, nth: usize) -> Option<OrderId> {
-        let open: Vec<OrderId> =
-            self.orders.iter().filter(|(_, order)| order.is_open).map(|(id, _)| *id).collect();
+        let open: Vec<OrderId> = self
+            .orders
+            .iter()
+            .filter(|(_, order)| order.is_open)
+            .map(|(id, _)| *id)
+            .collect();
         open.get(nth % open.len().max(1)).copied()
     }
 
@@ -107,7 +141,10 @@ impl Naive {
         let Some(id) = self.nth_open(nth) else { return };
         let order = self.orders.get_mut(&id).unwrap();
         let left = order.size.checked_sub(order.filled).unwrap();
-        let size = Amount::from_i64(thousandths).checked_mul(a("0.001")).unwrap().min(left);
+        let size = Amount::from_i64(thousandths)
+            .checked_mul(a("0.001"))
+            .unwrap()
+            .min(left);
         order.filled = order.filled.checked_add(size).unwrap();
         order.is_open = order.filled < order.size;
         let signed = if order.side == Side::Buy { size } else { -size };
@@ -159,12 +196,21 @@ impl Both {
         let world = &mut self.desk.world;
         world.seq += 1;
         let bridge = Principal::parse("exchange").unwrap();
-        let by = Reporting { bridge: &bridge, booked_in, now: world.now, seq: world.seq };
+        let by = Reporting {
+            bridge: &bridge,
+            booked_in,
+            now: world.now,
+            seq: world.seq,
+        };
         match on_report(&world.book, &world.rules, &report, &by) {
             Ok(changes) => {
                 for change in &changes {
                     if let Change::OrderFilled(fill) = change {
-                        let signed = if fill.side == Side::Buy { fill.size } else { -fill.size };
+                        let signed = if fill.side == Side::Buy {
+                            fill.size
+                        } else {
+                            -fill.size
+                        };
                         self.booked = self.booked.checked_add(signed).unwrap();
                     }
                 }
@@ -194,10 +240,21 @@ impl Both {
         if book.doubted_symbols.is_empty() {
             assert_eq!(unprotected(book), Amount::ZERO, "{:?}", self.desk.orders());
         }
-        for (id, worked) in self.naive.orders.iter().filter(|(_, worked)| worked.is_open) {
-            let Some(order) = book.orders.get(id) else { panic!("{id} works at the venue, not in the book") };
+        for (id, worked) in self
+            .naive
+            .orders
+            .iter()
+            .filter(|(_, worked)| worked.is_open)
+        {
+            let Some(order) = book.orders.get(id) else {
+                panic!("{id} works at the venue, not in the book")
+            };
             let most = order.at_venue.as_ref().unwrap().most();
-            assert!(worked.size <= most, "{id}: {} at the venue, {most} in the book", worked.size);
+            assert!(
+                worked.size <= most,
+                "{id}: {} at the venue, {most} in the book",
+                worked.size
+            );
             if matches!(order.role, OrderRole::Entry | OrderRole::Exit) {
                 // The venue has already subtracted fills whose reports are still on the way.
                 let left = worked.size.checked_sub(worked.filled).unwrap();
@@ -215,7 +272,9 @@ impl Both {
 
     fn of_order(&mut self, nth: usize, tighten: Option<&str>) {
         let open: Vec<OrderId> = self.desk.world.book.orders.keys().copied().collect();
-        let Some(id) = open.get(nth % open.len().max(1)).copied() else { return };
+        let Some(id) = open.get(nth % open.len().max(1)).copied() else {
+            return;
+        };
         let before = self.desk.world.book.clone();
         let verdict = match tighten {
             None => self.desk.world.cancel(id),
@@ -228,21 +287,49 @@ impl Both {
     fn step(&mut self, (kind, nth, size): (u8, u8, u8)) {
         let n = usize::from(nth);
         let lots = i64::from(size % 12) + 2;
-        let size_text = Amount::from_i64(lots).checked_mul(a("0.001")).unwrap().to_string();
+        let size_text = Amount::from_i64(lots)
+            .checked_mul(a("0.001"))
+            .unwrap()
+            .to_string();
         self.desk.world.wait(1000);
         match kind % 16 {
-            0 => self.ask(&market_order("trend", "BTC-USD", "buy", &size_text, "6700", nth % 4)),
+            0 => self.ask(&market_order(
+                "trend",
+                "BTC-USD",
+                "buy",
+                &size_text,
+                "6700",
+                nth % 4,
+            )),
             1 => {
-                let mut entry =
-                    limit(market_order("trend", "BTC-USD", "buy", &size_text, "6700", nth % 4), "6750");
+                let mut entry = limit(
+                    market_order("trend", "BTC-USD", "buy", &size_text, "6700", nth % 4),
+                    "6750",
+                );
                 entry.target_price = Some(a("6900"));
                 self.ask(&entry);
             }
-            2 => self.ask(&market_order("trend", "BTC-USD", "sell", &size_text, "6900", nth % 4)),
-            3 => self
-                .ask(&limit(market_order("trend", "BTC-USD", "sell", &size_text, "6900", nth % 4), "6850")),
+            2 => self.ask(&market_order(
+                "trend",
+                "BTC-USD",
+                "sell",
+                &size_text,
+                "6900",
+                nth % 4,
+            )),
+            3 => self.ask(&limit(
+                market_order("trend", "BTC-USD", "sell", &size_text, "6900", nth % 4),
+                "6850",
+            )),
             4 => self.of_order(n, None),
-            5 => self.of_order(n, Some(if nth.is_multiple_of(2) { "6750" } else { "6850" })),
+            5 => self.of_order(
+                n,
+                Some(if nth.is_multiple_of(2) {
+                    "6750"
+                } else {
+                    "6850"
+                }),
+            ),
             6..=8 => self.naive.carry_out(n),
             9..=11 => self.naive.fill(n, lots / 2 + 1),
             12 => self.naive.end(n, size),
@@ -266,7 +353,11 @@ impl Both {
         for (id, order) in &self.desk.world.book.orders {
             let worked = self.naive.orders.get(id);
             match worked.filter(|worked| worked.is_open) {
-                Some(worked) => assert_eq!((worked.size, worked.filled), (order.size, order.filled), "{id}"),
+                Some(worked) => assert_eq!(
+                    (worked.size, worked.filled),
+                    (order.size, order.filled),
+                    "{id}"
+                ),
                 // Waiting for the first fill of its entry.
                 None => {
                     let is_new = order.at_venue.as_ref().unwrap().version == 0;
@@ -294,7 +385,11 @@ proptest! {
 /// receive that report; otherwise it would count the rest as protected.
 #[test]
 fn a_stop_that_shrank_below_its_fills_and_grows_again() {
-    let mut both = Both { desk: Desk::new(), naive: Naive::new(), booked: Amount::ZERO };
+    let mut both = Both {
+        desk: Desk::new(),
+        naive: Naive::new(),
+        booked: Amount::ZERO,
+    };
     for kind_and_size in [
         (0, 185),
         (6, 0),

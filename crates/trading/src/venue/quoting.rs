@@ -13,7 +13,11 @@ const STEP_WITHOUT_TICK: &str = "0.00000001";
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Tape {
     /// A bar.
-    Bar { open: Amount, high: Amount, low: Amount },
+    Bar {
+        open: Amount,
+        high: Amount,
+        low: Amount,
+    },
     /// A quote.
     Quote { bid: Amount, ask: Amount },
 }
@@ -41,15 +45,22 @@ pub(super) enum Answer {
 pub(super) fn answer(order: &Order, tape: &Tape, rested: bool, instrument: &Instrument) -> Answer {
     let taker = |price: Option<Amount>| offer(price, Liquidity::Taker);
     match (order.order_type, order.triggered) {
-        (OrderType::Market, _) | (OrderType::Stop, true) => taker(at_market(order.side, tape, instrument)),
+        (OrderType::Market, _) | (OrderType::Stop, true) => {
+            taker(at_market(order.side, tape, instrument))
+        }
         (OrderType::Limit, _) => match order.price {
             Some(limit) => at_limit(order.side, limit, tape, rested, instrument),
             None => Answer::NoPrice,
         },
-        (OrderType::Stop, false) => match order.trigger.map(|trigger| stop_base(order.side, trigger, tape)) {
-            Some(Some(base)) => {
-                taker(worse(slipped(base, order.side, instrument.slippage), order.side, instrument))
-            }
+        (OrderType::Stop, false) => match order
+            .trigger
+            .map(|trigger| stop_base(order.side, trigger, tape))
+        {
+            Some(Some(base)) => taker(worse(
+                slipped(base, order.side, instrument.slippage),
+                order.side,
+                instrument,
+            )),
             Some(None) => Answer::NotReached,
             None => Answer::NoPrice,
         },
@@ -77,7 +88,13 @@ fn at_market(side: Side, tape: &Tape, instrument: &Instrument) -> Option<Amount>
 /// never worse than the limit, as taker; otherwise the limit price as maker, if the bar went
 /// through it. For quotes that reach the limit: the limit price as maker if the order rested,
 /// otherwise the quote as taker.
-fn at_limit(side: Side, limit: Amount, tape: &Tape, rested: bool, instrument: &Instrument) -> Answer {
+fn at_limit(
+    side: Side,
+    limit: Amount,
+    tape: &Tape,
+    rested: bool,
+    instrument: &Instrument,
+) -> Answer {
     let is_within = |price: Amount| match side {
         Side::Buy => price <= limit,
         Side::Sell => price >= limit,
@@ -97,9 +114,16 @@ fn at_limit(side: Side, limit: Amount, tape: &Tape, rested: bool, instrument: &I
             Tape::Quote { .. } => worse(Some(near), side, instrument),
         };
         // Spread, slippage and rounding must not carry the price past its limit.
-        return offer(cost.map(|price| if is_within(price) { price } else { limit }), Liquidity::Taker);
+        return offer(
+            cost.map(|price| if is_within(price) { price } else { limit }),
+            Liquidity::Taker,
+        );
     }
-    if is_passed { offer(Some(limit), Liquidity::Maker) } else { Answer::NotReached }
+    if is_passed {
+        offer(Some(limit), Liquidity::Maker)
+    } else {
+        Answer::NotReached
+    }
 }
 
 /// Returns the price from which a stop fills: the open or the quote if the market is past the
@@ -118,7 +142,11 @@ fn stop_base(side: Side, trigger: Amount, tape: &Tape) -> Option<Amount> {
 /// Rounds to the tick against the order: up for buys, down for sells.
 fn worse(price: Option<Amount>, side: Side, instrument: &Instrument) -> Option<Amount> {
     let tick = instrument.tick;
-    let step = if tick.is_zero() { Amount::parse_exact(STEP_WITHOUT_TICK).ok()? } else { tick };
+    let step = if tick.is_zero() {
+        Amount::parse_exact(STEP_WITHOUT_TICK).ok()?
+    } else {
+        tick
+    };
     match side {
         Side::Buy => price?.round_up_to(step),
         Side::Sell => price?.round_down_to(step),

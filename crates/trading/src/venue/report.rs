@@ -55,41 +55,72 @@ pub fn on_report(
     by: &Reporting<'_>,
 ) -> Result<Vec<Change>, Refused> {
     let (order_id, exec_id, cum_qty) = (report.order_id, &report.exec_id, report.cum_qty);
-    let refuse = |code: Code, what: String| Refused { code, what, changes: Vec::new() };
+    let refuse = |code: Code, what: String| Refused {
+        code,
+        what,
+        changes: Vec::new(),
+    };
     if let Some(line) = by.booked_in {
         let what = format!("the report `{exec_id}` is booked in line {line}");
         return Err(refuse(Code::ReportDuplicate, what));
     }
-    let known = book.orders.get(&order_id).and_then(|order| Some((order, order.at_venue.as_ref()?)));
+    let known = book
+        .orders
+        .get(&order_id)
+        .and_then(|order| Some((order, order.at_venue.as_ref()?)));
     let Some((order, venue)) = known.filter(|(_, venue)| venue.bridge == *by.bridge) else {
-        let mut refused =
-            refuse(Code::ReportUnknown, format!("order `{order_id}` is not open at `{}`", by.bridge));
+        let mut refused = refuse(
+            Code::ReportUnknown,
+            format!("order `{order_id}` is not open at `{}`", by.bridge),
+        );
         if matches!(report.event, ExecEvent::Trade { .. }) {
             let doubt = Doubt {
                 order_id,
-                what: format!("`{}` reports a trade of `{order_id}`, which is not open there", by.bridge),
+                what: format!(
+                    "`{}` reports a trade of `{order_id}`, which is not open there",
+                    by.bridge
+                ),
                 at: by.now,
             };
             refused.changes = symbols_of(book, rules, by.bridge)
-                .map(|symbol| Change::SymbolDoubted { symbol, doubt: doubt.clone() })
+                .map(|symbol| Change::SymbolDoubted {
+                    symbol,
+                    doubt: doubt.clone(),
+                })
                 .collect();
         }
         return Err(refused);
     };
     let differs = |code: Code, what: String| {
         let symbol = order.symbol.clone();
-        let doubt = Doubt { order_id, what: what.clone(), at: by.now };
+        let doubt = Doubt {
+            order_id,
+            what: what.clone(),
+            at: by.now,
+        };
         let is_new = !book.doubted_symbols.contains_key(&symbol);
-        let changes = is_new.then_some(Change::SymbolDoubted { symbol, doubt }).into_iter().collect();
-        Refused { code, what, changes }
+        let changes = is_new
+            .then_some(Change::SymbolDoubted { symbol, doubt })
+            .into_iter()
+            .collect();
+        Refused {
+            code,
+            what,
+            changes,
+        }
     };
     if let Some(what) = impossible(order, venue, report) {
         return Err(differs(Code::ReportImpossible, what));
     }
-    let last = if let ExecEvent::Trade { last_qty, .. } = report.event { last_qty } else { Amount::ZERO };
+    let last = if let ExecEvent::Trade { last_qty, .. } = report.event {
+        last_qty
+    } else {
+        Amount::ZERO
+    };
     if order.filled.checked_add(last) != Some(cum_qty) {
         let what = format!(
-            "`{order_id}` has filled {} in the book; with this report that does not come to {cum_qty}",
+            "`{order_id}` has filled {} in the book; with this report that does not come to \
+                {cum_qty}",
             order.filled
         );
         return Err(differs(Code::ReportOutOfOrder, what));
@@ -111,15 +142,22 @@ fn impossible(order: &Order, venue: &AtVenue, report: &VenueReport) -> Option<St
         return Some(format!("nobody was told to place `{id}` yet"));
     }
     match report.event {
-        ExecEvent::Working { version } if version > venue.version => {
-            Some(format!("version {version} of `{id}` was never instructed; {} is the newest", venue.version))
+        ExecEvent::Working { version } if version > venue.version => Some(format!(
+            "version {version} of `{id}` was never instructed; {} is the newest",
+            venue.version
+        )),
+        ExecEvent::Working { version }
+            if venue.sizes.last().is_none_or(|(last, _)| version > *last) =>
+        {
+            Some(format!(
+                "version {version} of `{id}` says to cancel it: the venue cannot work that"
+            ))
         }
-        ExecEvent::Working { version } if venue.sizes.last().is_none_or(|(last, _)| version > *last) => {
-            Some(format!("version {version} of `{id}` says to cancel it: the venue cannot work that"))
-        }
-        _ if report.cum_qty > venue.most() => {
-            Some(format!("`{id}` is of {} at most, {} cannot have filled", venue.most(), report.cum_qty))
-        }
+        _ if report.cum_qty > venue.most() => Some(format!(
+            "`{id}` is of {} at most, {} cannot have filled",
+            venue.most(),
+            report.cum_qty
+        )),
         _ => None,
     }
 }
@@ -131,12 +169,22 @@ fn symbols_of<'a>(
     rules: &'a Rulebook,
     bridge: &'a Principal,
 ) -> impl Iterator<Item = Symbol> + 'a {
-    let configured = rules.instruments.values().filter(|it| it.bridge.as_ref() == Some(bridge));
-    let open =
-        book.orders.values().filter(|order| order.at_venue.as_ref().is_some_and(|v| v.bridge == *bridge));
-    let symbols = configured.map(|it| it.symbol.clone()).chain(open.map(|order| order.symbol.clone()));
+    let configured = rules
+        .instruments
+        .values()
+        .filter(|it| it.bridge.as_ref() == Some(bridge));
+    let open = book
+        .orders
+        .values()
+        .filter(|order| order.at_venue.as_ref().is_some_and(|v| v.bridge == *bridge));
+    let symbols = configured
+        .map(|it| it.symbol.clone())
+        .chain(open.map(|order| order.symbol.clone()));
     let symbols: std::collections::BTreeSet<Symbol> = symbols.collect();
-    symbols.into_iter().filter(|symbol| !book.doubted_symbols.contains_key(symbol)).take(DOUBTED_MAX)
+    symbols
+        .into_iter()
+        .filter(|symbol| !book.doubted_symbols.contains_key(symbol))
+        .take(DOUBTED_MAX)
 }
 
 /// Builds an instrument with just the values that booking needs: the venue has filters of its own,
@@ -196,9 +244,15 @@ impl<'a> Booking<'a> {
     ) -> Booking<'a> {
         let mut book = before.clone();
         // Orders that are about to end count as gone for everything that follows the report.
-        book.orders.retain(|id, other| *id == order.order_id || other.ending().is_none());
+        book.orders
+            .retain(|id, other| *id == order.order_id || other.ending().is_none());
         let order = order.clone();
-        Booking { before, run: Run::over(book, rules, instrument, by.now), order, by }
+        Booking {
+            before,
+            run: Run::over(book, rules, instrument, by.now),
+            order,
+            by,
+        }
     }
 
     fn book(mut self, report: &VenueReport) -> Result<Vec<Change>, VenueError> {
@@ -217,14 +271,29 @@ impl<'a> Booking<'a> {
         if let Some(gone) = gone {
             self.gone(gone)?;
         }
-        if let ExecEvent::Trade { last_qty, last_px, fee, liquidity } = report.event {
+        if let ExecEvent::Trade {
+            last_qty,
+            last_px,
+            fee,
+            liquidity,
+        } = report.event
+        {
             let liquidity = match liquidity {
                 TradeLiquidity::Maker => Liquidity::Maker,
                 TradeLiquidity::Taker => Liquidity::Taker,
             };
             // A venue's clock ahead of the gate's must not put a fill into the future.
             let time = report.transact_time.min(self.by.now);
-            self.trade(last_qty, report.cum_qty, Trade { price: last_px, fee, liquidity, time })?;
+            self.trade(
+                last_qty,
+                report.cum_qty,
+                Trade {
+                    price: last_px,
+                    fee,
+                    liquidity,
+                    time,
+                },
+            )?;
             self.run.watch_equity()?;
         }
         Ok(self.changes())
@@ -237,8 +306,19 @@ impl<'a> Booking<'a> {
         let mut room = IDLE_EXITS_MAX;
         let steps = run.steps.finish().into_iter().flat_map(|step| step.changes);
         let is_kept = |change: &Change| {
-            let Change::OrderClosed { order_id, end: OrderEnd::Retired, .. } = change else { return true };
-            if before.orders.get(order_id).is_none_or(|order| order.role != OrderRole::Exit) {
+            let Change::OrderClosed {
+                order_id,
+                end: OrderEnd::Retired,
+                ..
+            } = change
+            else {
+                return true;
+            };
+            if before
+                .orders
+                .get(order_id)
+                .is_none_or(|order| order.role != OrderRole::Exit)
+            {
                 return true;
             }
             let has_room = room > 0;
@@ -254,7 +334,10 @@ impl<'a> Booking<'a> {
         let order_id = self.order.order_id;
         if cum_qty > self.order.size {
             // The venue filled it when the order was larger.
-            self.run.emit(Change::StopResized { order_id, size: cum_qty })?;
+            self.run.emit(Change::StopResized {
+                order_id,
+                size: cum_qty,
+            })?;
         }
         if self.order.order_type == OrderType::Stop && !self.order.triggered {
             self.run.emit(Change::OrderTriggered { order_id })?;
@@ -264,7 +347,12 @@ impl<'a> Booking<'a> {
             self.run.retire(order_id.target())?;
         }
         let key = (self.order.symbol.clone(), self.order.strategy.clone());
-        let held = self.run.book.positions.get(&key).filter(|held| held.closing_side() == self.order.side);
+        let held = self
+            .run
+            .book
+            .positions
+            .get(&key)
+            .filter(|held| held.closing_side() == self.order.side);
         let closes = held.map_or(Amount::ZERO, |held| held.size.abs().min(last_qty));
         let opens = last_qty.checked_sub(closes).unwrap_or(Amount::ZERO);
         if closes.is_positive() {
@@ -278,7 +366,11 @@ impl<'a> Booking<'a> {
             }
         }
         if opens.is_positive() {
-            let fee = if closes.is_positive() { Amount::ZERO } else { trade.fee };
+            let fee = if closes.is_positive() {
+                Amount::ZERO
+            } else {
+                trade.fee
+            };
             self.fill(opens, &trade, fee)?;
             self.opened(opens)?;
         }
@@ -337,8 +429,15 @@ impl<'a> Booking<'a> {
         let (order_id, asked, at) = (order.order_id, order.ending(), self.run.now);
         match (gone, asked) {
             (Gone::Rejected { text }, None) => {
-                let reason = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-                self.run.emit(Change::OrderRefused { order_id, reason, at })?;
+                let reason = text
+                    .chars()
+                    .map(|c| if c.is_control() { ' ' } else { c })
+                    .collect();
+                self.run.emit(Change::OrderRefused {
+                    order_id,
+                    reason,
+                    at,
+                })?;
             }
             (_, Some(end)) => self.run.close(order_id, end)?,
             (Gone::Expired, None) => self.run.close(order_id, OrderEnd::Expired)?,
@@ -349,7 +448,12 @@ impl<'a> Booking<'a> {
             self.run.end_entry_of(&order)?;
             self.run.retire(order_id.target())?;
             let key = (order.symbol.clone(), order.strategy.clone());
-            let held = self.run.book.positions.get(&key).filter(|held| held.closing_side() == order.side);
+            let held = self
+                .run
+                .book
+                .positions
+                .get(&key)
+                .filter(|held| held.closing_side() == order.side);
             let size = held.map_or(Amount::ZERO, |held| held.size.abs().min(order.leaves()));
             if size.is_positive() {
                 self.leave(size)?;
@@ -357,9 +461,13 @@ impl<'a> Booking<'a> {
         }
         if is_lost && order_id.leg == Leg::Flatten {
             let symbol = order.symbol.clone();
-            let what =
-                format!("`{order_id}` was to close what no stop protects, and the venue has dropped it");
-            self.run.emit(Change::SymbolDoubted { symbol, doubt: Doubt { order_id, what, at } })?;
+            let what = format!(
+                "`{order_id}` was to close what no stop protects, and the venue has dropped it"
+            );
+            self.run.emit(Change::SymbolDoubted {
+                symbol,
+                doubt: Doubt { order_id, what, at },
+            })?;
         }
         self.run.retire_idle(&order)?;
         self.run.match_targets(&order)
@@ -368,7 +476,9 @@ impl<'a> Booking<'a> {
     /// Places a market order that closes this size at once.
     fn leave(&mut self, size: Amount) -> Result<(), VenueError> {
         let key = (self.order.symbol.clone(), self.order.strategy.clone());
-        let Some(held) = self.run.book.positions.get(&key) else { return Ok(()) };
+        let Some(held) = self.run.book.positions.get(&key) else {
+            return Ok(());
+        };
         let (order_id, side) = (OrderId::of_line(self.by.seq).flatten(), held.closing_side());
         let leaving = self.order.leaving(order_id, side, size, self.run.now);
         self.run.emit(Change::OrderPlaced(leaving))

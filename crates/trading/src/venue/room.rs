@@ -23,12 +23,23 @@ impl Room {
         match *row {
             Row::Bar { volume, .. } => {
                 // A product that is not exact caps at 0 instead of not capping at all.
-                let share = volume.map(|v| v.checked_mul(instrument.volume_share).unwrap_or(Amount::ZERO));
-                Room { buys: share, sells: share, is_shared: true }
+                let share = volume.map(|v| {
+                    v.checked_mul(instrument.volume_share)
+                        .unwrap_or(Amount::ZERO)
+                });
+                Room {
+                    buys: share,
+                    sells: share,
+                    is_shared: true,
+                }
             }
-            Row::Quote { bid_size, ask_size, .. } => {
-                Room { buys: ask_size, sells: bid_size, is_shared: false }
-            }
+            Row::Quote {
+                bid_size, ask_size, ..
+            } => Room {
+                buys: ask_size,
+                sells: bid_size,
+                is_shared: false,
+            },
         }
     }
 
@@ -39,13 +50,20 @@ impl Room {
             Side::Buy => self.buys,
             Side::Sell => self.sells,
         };
-        let Some(left) = left.filter(|left| *left < wanted) else { return Some(wanted) };
-        if lot.is_zero() { Some(left) } else { left.round_down_to(lot) }
+        let Some(left) = left.filter(|left| *left < wanted) else {
+            return Some(wanted);
+        };
+        if lot.is_zero() {
+            Some(left)
+        } else {
+            left.round_down_to(lot)
+        }
     }
 
     /// Subtracts a filled size.
     pub(super) fn take(&mut self, side: Side, size: Amount) {
-        let less = |left: Option<Amount>| left.map(|left| left.checked_sub(size).unwrap_or(Amount::ZERO));
+        let less =
+            |left: Option<Amount>| left.map(|left| left.checked_sub(size).unwrap_or(Amount::ZERO));
         if self.is_shared || side == Side::Buy {
             self.buys = less(self.buys);
         }

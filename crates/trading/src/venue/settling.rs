@@ -23,7 +23,11 @@ impl Run<'_> {
             self.grow_stop(order, opened)?;
             self.grow_target(order, opened)?;
         }
-        let is_done = self.book.orders.get(&order.order_id).is_some_and(|now| now.leaves().is_zero());
+        let is_done = self
+            .book
+            .orders
+            .get(&order.order_id)
+            .is_some_and(|now| now.leaves().is_zero());
         if is_done {
             self.close(order.order_id, OrderEnd::Filled)?;
         }
@@ -40,9 +44,12 @@ impl Run<'_> {
 
     fn grow_stop(&mut self, entry: &Order, by: Amount) -> Result<(), VenueError> {
         let order_id = entry.order_id.stop();
-        let Some(stop) = self.book.orders.get(&order_id) else { return Ok(()) };
+        let Some(stop) = self.book.orders.get(&order_id) else {
+            return Ok(());
+        };
         if stop.leaves().is_zero()
-            && let Some(reason) = filters::refuses_stop(stop, entry.size, &self.book, self.instrument)
+            && let Some(reason) =
+                filters::refuses_stop(stop, entry.size, &self.book, self.instrument)
         {
             return self.flatten(entry, by, reason);
         }
@@ -53,12 +60,18 @@ impl Run<'_> {
     /// Grows the target with the stop. If the venue refuses the target, the stop stays.
     fn grow_target(&mut self, entry: &Order, by: Amount) -> Result<(), VenueError> {
         let order_id = entry.order_id.target();
-        let Some(target) = self.book.orders.get(&order_id) else { return Ok(()) };
+        let Some(target) = self.book.orders.get(&order_id) else {
+            return Ok(());
+        };
         if target.leaves().is_zero()
             && let Some(reason) = filters::refuses_target(target, &self.book, self.instrument)
         {
             let at = self.now;
-            return self.emit(Change::OrderRefused { order_id, reason, at });
+            return self.emit(Change::OrderRefused {
+                order_id,
+                reason,
+                at,
+            });
         }
         let size = exact(target.size.checked_add(by))?;
         self.emit(Change::StopResized { order_id, size })
@@ -67,17 +80,18 @@ impl Run<'_> {
     /// Shrinks the stop by what its target has closed.
     fn shrink_own_stop(&mut self, target: &Order, by: Amount) -> Result<(), VenueError> {
         let order_id = target.order_id.stop();
-        let Some(stop) = self.book.orders.get(&order_id) else { return Ok(()) };
+        let Some(stop) = self.book.orders.get(&order_id) else {
+            return Ok(());
+        };
         let size = exact(stop.size.checked_sub(by.min(stop.leaves())))?;
         self.emit(Change::StopResized { order_id, size })
     }
 
     /// Resizes each target to what its stop protects, and closes a target whose stop is gone.
     pub(super) fn match_targets(&mut self, order: &Order) -> Result<(), VenueError> {
-        let own =
-            self.book.orders.values().filter(|other| {
-                other.role == OrderRole::Target && other.is_of(&order.strategy, &order.symbol)
-            });
+        let own = self.book.orders.values().filter(|other| {
+            other.role == OrderRole::Target && other.is_of(&order.strategy, &order.symbol)
+        });
         let targets: Vec<Order> = own.cloned().collect();
         for target in targets {
             let order_id = target.order_id;
@@ -105,18 +119,29 @@ impl Run<'_> {
     /// just opened is closed at the market from the next row on.
     fn flatten(&mut self, entry: &Order, opened: Amount, reason: String) -> Result<(), VenueError> {
         let at = self.now;
-        self.emit(Change::OrderRefused { order_id: entry.order_id.stop(), reason, at })?;
+        self.emit(Change::OrderRefused {
+            order_id: entry.order_id.stop(),
+            reason,
+            at,
+        })?;
         self.retire(entry.order_id.target())?;
         self.close(entry.order_id, OrderEnd::Cancelled)?;
         let (order_id, side) = (entry.order_id.flatten(), entry.side.opposite());
-        self.emit(Change::OrderPlaced(entry.leaving(order_id, side, opened, self.row_time)))
+        self.emit(Change::OrderPlaced(entry.leaving(
+            order_id,
+            side,
+            opened,
+            self.row_time,
+        )))
     }
 
     /// Shrinks stops that protect more than the position, the oldest first.
     fn shrink_stops(&mut self, order: &Order) -> Result<(), VenueError> {
         let key = (order.symbol.clone(), order.strategy.clone());
         // If the position is flat, `retire_idle` closes the stops.
-        let Some(position) = self.book.positions.get(&key) else { return Ok(()) };
+        let Some(position) = self.book.positions.get(&key) else {
+            return Ok(());
+        };
         let stops: Vec<Order> = stops_of(&self.book, position).cloned().collect();
         let mut excess = -position.size.abs();
         for stop in &stops {
@@ -129,7 +154,10 @@ impl Run<'_> {
             let cut = excess.min(stop.leaves());
             let size = exact(stop.size.checked_sub(cut))?;
             excess = exact(excess.checked_sub(cut))?;
-            self.emit(Change::StopResized { order_id: stop.order_id, size })?;
+            self.emit(Change::StopResized {
+                order_id: stop.order_id,
+                size,
+            })?;
         }
         Ok(())
     }
@@ -140,19 +168,28 @@ impl Run<'_> {
     pub(super) fn retire_idle(&mut self, order: &Order) -> Result<(), VenueError> {
         let key = (order.symbol.clone(), order.strategy.clone());
         let is_flat = !self.book.positions.contains_key(&key);
-        let own = self.book.orders.values().filter(|other| other.is_of(&order.strategy, &order.symbol));
+        let own = self
+            .book
+            .orders
+            .values()
+            .filter(|other| other.is_of(&order.strategy, &order.symbol));
         let others: Vec<Order> = own.cloned().collect();
         for other in others {
             let entry_id = OrderId::of_line(other.order_id.seq);
             let is_entry_open = self.book.orders.contains_key(&entry_id);
             match other.role {
                 OrderRole::Exit if is_flat => self.close(other.order_id, OrderEnd::Retired)?,
-                OrderRole::Protective if !is_entry_open && (is_flat || other.leaves().is_zero()) => {
+                OrderRole::Protective
+                    if !is_entry_open && (is_flat || other.leaves().is_zero()) =>
+                {
                     self.close(other.order_id, OrderEnd::Retired)?;
                 }
                 OrderRole::Protective if is_flat && other.leaves().is_positive() => {
                     let size = other.filled;
-                    self.emit(Change::StopResized { order_id: other.order_id, size })?;
+                    self.emit(Change::StopResized {
+                        order_id: other.order_id,
+                        size,
+                    })?;
                 }
                 OrderRole::Entry | OrderRole::Exit | OrderRole::Protective | OrderRole::Target => {}
             }
@@ -175,5 +212,7 @@ impl Run<'_> {
 /// Unwraps a sum of sizes within one position; such sums are bounded by sums that the fold already
 /// held.
 fn exact(value: Option<Amount>) -> Result<Amount, VenueError> {
-    value.ok_or(VenueError::Book(ApplyError::Arithmetic { what: "the size of a protective stop" }))
+    value.ok_or(VenueError::Book(ApplyError::Arithmetic {
+        what: "the size of a protective stop",
+    }))
 }

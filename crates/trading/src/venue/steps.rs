@@ -79,7 +79,8 @@ impl Steps {
     pub(super) fn push(&mut self, change: Change) {
         // A change always serialises; if it did not, counting it as a full step would still
         // separate the others.
-        let bytes = serde_json::to_vec(&change).map_or(STEP_BYTES_MAX, |json| json.len().saturating_add(1));
+        let bytes =
+            serde_json::to_vec(&change).map_or(STEP_BYTES_MAX, |json| json.len().saturating_add(1));
         let room = STEP_BYTES_MAX.saturating_sub(CLOSING_BYTES);
         if self.bytes.saturating_add(bytes) > room && !self.changes.is_empty() {
             self.cut();
@@ -88,7 +89,12 @@ impl Steps {
         self.changes.push(change);
     }
 
-    pub(super) fn market(&mut self, last: Option<Last>, quote: Option<Quote>, reached: Option<Time>) {
+    pub(super) fn market(
+        &mut self,
+        last: Option<Last>,
+        quote: Option<Quote>,
+        reached: Option<Time>,
+    ) {
         if let Some(last) = last
             && let Some(before) = self.last.replace(last)
         {
@@ -124,7 +130,13 @@ impl Steps {
             let symbol = self.symbol.clone();
             let earlier = std::mem::take(&mut self.earlier).into();
             let (last, quote, reached) = (self.last.take(), self.quote.take(), self.reached.take());
-            self.changes.push(Change::MarketMoved { symbol, earlier, last, quote, reached });
+            self.changes.push(Change::MarketMoved {
+                symbol,
+                earlier,
+                last,
+                quote,
+                reached,
+            });
         }
         if let Some(equity) = self.peak.take() {
             self.changes.push(Change::PeakRaised { equity });

@@ -18,11 +18,20 @@ fn aiming(mut order: SubmitOrder, target: &str) -> SubmitOrder {
 }
 
 fn ended(changes: &[Change]) -> Vec<(String, OrderEnd)> {
-    changes.iter().filter_map(Change::ended).map(|(id, end)| (id.to_string(), end)).collect()
+    changes
+        .iter()
+        .filter_map(Change::ended)
+        .map(|(id, end)| (id.to_string(), end))
+        .collect()
 }
 
 fn left(world: &World) -> Vec<(String, Amount)> {
-    world.book.orders.values().map(|order| (order.order_id.to_string(), order.leaves())).collect()
+    world
+        .book
+        .orders
+        .values()
+        .map(|order| (order.order_id.to_string(), order.leaves()))
+        .collect()
 }
 
 #[test]
@@ -67,7 +76,10 @@ fn a_day_order_ends_with_its_utc_day_by_row_or_by_clock() {
     let placed = || {
         let mut world = World::holding("0.01");
         world.accepted(&lasting(
-            limit(market_order("trend", "BTC-USD", "buy", "0.02", "6690", 1), "6750"),
+            limit(
+                market_order("trend", "BTC-USD", "buy", "0.02", "6690", 1),
+                "6750",
+            ),
             TimeInForce::Day,
         ));
         world.accepted(&lasting(limit(sell("0.01"), "6900"), TimeInForce::Day));
@@ -115,18 +127,39 @@ fn a_target_grows_with_its_entry_and_closes_it() {
         ]
     );
     world.bar_of("6800", "6800", "6800", "6800", Some("0.04"));
-    assert_eq!(left(&world)[1..], [("o-1-stop".into(), a("0.004")), ("o-1-target".into(), a("0.004"))]);
+    assert_eq!(
+        left(&world)[1..],
+        [
+            ("o-1-stop".into(), a("0.004")),
+            ("o-1-target".into(), a("0.004"))
+        ]
+    );
     // An exit of the agent shrinks both, and is not refused because of the target.
     world.accepted(&sell("0.003"));
     world.bar_of("6800", "6800", "6800", "6800", Some("0.03"));
-    assert_eq!(left(&world)[1..], [("o-1-stop".into(), a("0.001")), ("o-1-target".into(), a("0.001"))]);
+    assert_eq!(
+        left(&world)[1..],
+        [
+            ("o-1-stop".into(), a("0.001")),
+            ("o-1-target".into(), a("0.001"))
+        ]
+    );
     // The target ends the trade: the rest of the entry and the stop end with it. The bar here has
     // volume 0 for the entry.
     let changes = world.bar_of("6950", "6950", "6950", "6950", Some("0"));
     assert!(ended(&changes).is_empty());
-    world.book.orders.get_mut(&OrderId::of_line(1)).unwrap().order_type =
-        spoolgate_wire::orders::OrderType::Limit;
-    world.book.orders.get_mut(&OrderId::of_line(1)).unwrap().price = Some(a("6700"));
+    world
+        .book
+        .orders
+        .get_mut(&OrderId::of_line(1))
+        .unwrap()
+        .order_type = spoolgate_wire::orders::OrderType::Limit;
+    world
+        .book
+        .orders
+        .get_mut(&OrderId::of_line(1))
+        .unwrap()
+        .price = Some(a("6700"));
     let changes = world.flat("6950");
     assert_eq!(fills(&changes), ["o-1-target sell 0.001@6939.5 0.0069395"]);
     assert!(world.book.orders.is_empty() && world.book.positions.is_empty());
@@ -147,16 +180,28 @@ fn of_stop_and_target_one_cancels_the_other_and_the_stop_comes_first() {
     // A stop that triggers without volume still ends the target.
     let mut world = holding();
     let changes = world.bar_of("6800", "6800", "6690", "6700", Some("0"));
-    assert_eq!(ended(&changes), [("o-1-target".to_owned(), OrderEnd::Retired)]);
+    assert_eq!(
+        ended(&changes),
+        [("o-1-target".to_owned(), OrderEnd::Retired)]
+    );
     let mut world = holding();
     // Half of the target fills; the stop covers the other half.
     world.bar_of("6800", "6910", "6800", "6800", Some("0.05"));
-    assert_eq!(left(&world), [("o-1-stop".into(), a("0.005")), ("o-1-target".into(), a("0.005"))]);
+    assert_eq!(
+        left(&world),
+        [
+            ("o-1-stop".into(), a("0.005")),
+            ("o-1-target".into(), a("0.005"))
+        ]
+    );
     world.bar("6800", "6910", "6800", "6800");
     assert!(world.book.orders.is_empty() && world.book.positions.is_empty());
     // The target's own stop shrinks, not the oldest one.
     let mut world = World::holding("0.01");
-    world.accepted(&aiming(market_order("trend", "BTC-USD", "buy", "0.02", "6690", 1), "6900"));
+    world.accepted(&aiming(
+        market_order("trend", "BTC-USD", "buy", "0.02", "6690", 1),
+        "6900",
+    ));
     world.flat("6800");
     world.bar("6800", "6910", "6800", "6800");
     assert_eq!(left(&world), [("o-1-stop".into(), a("0.01"))]);
@@ -166,11 +211,19 @@ fn of_stop_and_target_one_cancels_the_other_and_the_stop_comes_first() {
 #[test]
 fn a_target_closes_nothing_that_the_same_bar_opened() {
     let mut world = World::holding("0.01");
-    world
-        .accepted(&aiming(limit(market_order("trend", "BTC-USD", "buy", "0.02", "6690", 1), "6750"), "6810"));
+    world.accepted(&aiming(
+        limit(
+            market_order("trend", "BTC-USD", "buy", "0.02", "6690", 1),
+            "6750",
+        ),
+        "6810",
+    ));
     let changes = world.bar("6800", "6850", "6740", "6800");
     assert_eq!(fills(&changes).len(), 1, "only the entry: {changes:?}");
-    assert_eq!(fills(&world.bar("6800", "6850", "6800", "6800")), ["o-2-target sell 0.02@6810 0.02724"]);
+    assert_eq!(
+        fills(&world.bar("6800", "6850", "6800", "6800")),
+        ["o-2-target sell 0.02@6810 0.02724"]
+    );
 }
 
 #[test]
@@ -195,7 +248,11 @@ fn a_target_is_checked_where_it_is_given_cancelled_alone_and_never_tightened() {
     }
     let mut world = World::new();
     let has_row = |world: &mut World, order: &SubmitOrder| {
-        world.ask(order).checks.iter().any(|row| row.name == "target_valid")
+        world
+            .ask(order)
+            .checks
+            .iter()
+            .any(|row| row.name == "target_valid")
     };
     assert!(!has_row(&mut world, &buy("0.01")));
     let entry = world.accepted(&aiming(buy("0.01"), "6900"));
@@ -207,7 +264,12 @@ fn a_target_is_checked_where_it_is_given_cancelled_alone_and_never_tightened() {
     // An exit is not refused because of its target.
     let verdict = world.ask(&aiming(sell("0.01"), "1"));
     assert!(verdict.accepted);
-    assert!(row(&verdict, "target_valid").reason.unwrap().starts_with("exempt: "));
+    assert!(
+        row(&verdict, "target_valid")
+            .reason
+            .unwrap()
+            .starts_with("exempt: ")
+    );
     assert!(world.cancel(entry.target()).accepted);
     assert_eq!(left(&world), [(entry.stop().to_string(), a("0.01"))]);
     // Cancelling an unfilled entry ends both.
@@ -224,36 +286,66 @@ fn a_target_that_the_venue_refuses_leaves_the_stop() {
     // 6700 is a multiple of 67 and 6900 is not.
     world.rules.instruments.get_mut(&btc()).unwrap().tick = a("67");
     let changes = world.flat("6800");
-    assert!(ended(&changes).contains(&("o-1-target".to_owned(), OrderEnd::Refused)), "{changes:?}");
+    assert!(
+        ended(&changes).contains(&("o-1-target".to_owned(), OrderEnd::Refused)),
+        "{changes:?}"
+    );
     assert_eq!(left(&world), [("o-1-stop".into(), a("0.01"))]);
 }
 
 /// `max_gap` 1%: a move of exactly 1% is accepted, one tick more is a gap.
 #[test]
 fn an_implausible_gap_fills_no_entry_and_traps_no_position() {
-    for (open, is_gap) in [("6868", false), ("6868.1", true), ("6732", false), ("6731.9", true)] {
+    for (open, is_gap) in [
+        ("6868", false),
+        ("6868.1", true),
+        ("6732", false),
+        ("6731.9", true),
+    ] {
         let mut world = World::new();
         world.rules.instruments.get_mut(&btc()).unwrap().max_gap = Some(a("0.01"));
         world.accepted(&buy("0.01"));
         let changes = world.flat(open);
         assert_eq!(fills(&changes).is_empty(), is_gap, "{open}");
-        assert_eq!(world.book.halted_symbols.contains_key(&btc()), is_gap, "{open}");
-        let halts = changes.iter().filter(|change| matches!(change, Change::SymbolHalted { .. })).count();
+        assert_eq!(
+            world.book.halted_symbols.contains_key(&btc()),
+            is_gap,
+            "{open}"
+        );
+        let halts = changes
+            .iter()
+            .filter(|change| matches!(change, Change::SymbolHalted { .. }))
+            .count();
         assert_eq!(halts, usize::from(is_gap));
     }
     let mut world = World::holding("0.01");
     world.rules.instruments.get_mut(&btc()).unwrap().max_gap = Some(a("0.01"));
     // Sent before the entry, because an exit sent later would cross the entry and cancel it.
     world.accepted(&sell("0.004"));
-    let entry = world.accepted(&limit(market_order("trend", "BTC-USD", "buy", "0.01", "6600", 1), "6790"));
+    let entry = world.accepted(&limit(
+        market_order("trend", "BTC-USD", "buy", "0.01", "6600", 1),
+        "6790",
+    ));
     // Exit and stop fill at the implausible price; the resting entry does not.
     let told = fills(&world.flat("6650"));
-    assert_eq!(told, ["o-2 sell 0.004@6640 0.02656", "o-1-stop sell 0.006@6643.3 0.0398598"]);
+    assert_eq!(
+        told,
+        [
+            "o-2 sell 0.004@6640 0.02656",
+            "o-1-stop sell 0.006@6643.3 0.0398598"
+        ]
+    );
     let other = market_order("trend", "BTC-USD", "buy", "0.01", "6500", 2);
     assert!(world.refused(&other).contains(&"symbol_halt".to_owned()));
-    assert!(fills(&world.flat("6660")).is_empty(), "entries wait until a person has looked");
+    assert!(
+        fills(&world.flat("6660")).is_empty(),
+        "entries wait until a person has looked"
+    );
     let eth = market_order("trend", "ETH-USD", "buy", "0.1", "197", 0);
-    assert!(world.row_of(&eth, "symbol_halt").passed, "another symbol is not halted");
+    assert!(
+        world.row_of(&eth, "symbol_halt").passed,
+        "another symbol is not halted"
+    );
     world.apply(&[Change::SymbolCleared { symbol: btc() }]);
     assert!(world.row_of(&other, "symbol_halt").passed);
     assert_eq!(fills(&world.flat("6660")).len(), 1);
@@ -262,14 +354,21 @@ fn an_implausible_gap_fills_no_entry_and_traps_no_position() {
 
 #[test]
 fn a_quote_gaps_by_either_side() {
-    for (bid, ask, is_gap) in
-        [("200", "202", false), ("200", "202.3", true), ("197.9", "200.2", true), ("198", "200.2", false)]
-    {
+    for (bid, ask, is_gap) in [
+        ("200", "202", false),
+        ("200", "202.3", true),
+        ("197.9", "200.2", true),
+        ("198", "200.2", false),
+    ] {
         let mut world = World::new();
         world.rules.instruments.get_mut(&eth()).unwrap().max_gap = Some(a("0.01"));
         world.wait(1000);
         world.quote(bid, ask);
-        assert_eq!(world.book.halted_symbols.contains_key(&eth()), is_gap, "{bid} {ask}");
+        assert_eq!(
+            world.book.halted_symbols.contains_key(&eth()),
+            is_gap,
+            "{bid} {ask}"
+        );
     }
 }
 
@@ -277,7 +376,14 @@ fn a_quote_gaps_by_either_side() {
 fn funding_is_charged_once_per_time_and_symbol_at_the_mark() {
     let at = |text: &str| spoolgate_wire::time::Time::parse(text).unwrap();
     let fund = |world: &World, rate: &str, time: &str| {
-        super::on_funding(&world.book, &world.rules, &btc(), a(rate), at(time), world.now)
+        super::on_funding(
+            &world.book,
+            &world.rules,
+            &btc(),
+            a(rate),
+            at(time),
+            world.now,
+        )
     };
     // 0.01 x 6800 x rate; receipts are rounded down.
     for (size, rate, expect) in [
@@ -299,10 +405,15 @@ fn funding_is_charged_once_per_time_and_symbol_at_the_mark() {
         assert_eq!(equity.checked_sub(now), Some(a(expect)));
         assert_eq!(
             world.book.profit_since(&day, now),
-            world.book.profit_since(&day, equity).unwrap().checked_sub(a(expect)),
+            world
+                .book
+                .profit_since(&day, equity)
+                .unwrap()
+                .checked_sub(a(expect)),
             "part of the daily loss"
         );
-        let view = crate::views::portfolio(&world.book, &world.rules, world.now, &Default::default());
+        let view =
+            crate::views::portfolio(&world.book, &world.rules, world.now, &Default::default());
         assert_eq!(view.funding, a(expect));
     }
     let mut world = World::holding("0.01");
@@ -315,11 +426,18 @@ fn funding_is_charged_once_per_time_and_symbol_at_the_mark() {
         assert!(error.contains(expect), "{time}: {error}");
     }
     world.apply(&fund(&world, "0.0001", "2026-02-21T08:00:00Z").unwrap());
-    let again = fund(&world, "0.0002", "2026-02-21T08:00:00Z").unwrap_err().to_string();
+    let again = fund(&world, "0.0002", "2026-02-21T08:00:00Z")
+        .unwrap_err()
+        .to_string();
     assert!(again.contains("charged for 2026-02-21T08:00:00"), "{again}");
     world.book.markets.clear();
     world.wait(4 * 3_600_000);
-    assert!(fund(&world, "0.0001", "2026-02-21T16:00:00Z").unwrap_err().to_string().contains("no price"));
+    assert!(
+        fund(&world, "0.0001", "2026-02-21T16:00:00Z")
+            .unwrap_err()
+            .to_string()
+            .contains("no price")
+    );
     // Without any position the time is used up all the same, so that a later position does not pay
     // for it.
     let mut world = World::new();
@@ -333,7 +451,15 @@ fn funding_can_latch_the_drawdown() {
     let mut world = World::holding("0.1");
     world.rules.safety.max_drawdown = a("0.01");
     let time = spoolgate_wire::time::Time::parse("2026-02-21T08:00:00Z").unwrap();
-    let changes = super::on_funding(&world.book, &world.rules, &btc(), a("0.08"), time, world.now).unwrap();
+    let changes = super::on_funding(
+        &world.book,
+        &world.rules,
+        &btc(),
+        a("0.08"),
+        time,
+        world.now,
+    )
+    .unwrap();
     world.apply(&changes);
     assert!(world.book.account.drawdown_since.is_some(), "54.4 of 5000");
 }

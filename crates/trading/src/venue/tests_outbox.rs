@@ -48,7 +48,11 @@ impl Desk {
     }
 
     fn check(&self) {
-        assert_eq!(owed(&self.world.book, self.world.now), [], "something is owed");
+        assert_eq!(
+            owed(&self.world.book, self.world.now),
+            [],
+            "something is owed"
+        );
         let account = &self.world.book.account;
         let costs = self.world.book.positions.values().map(|held| held.cost);
         let costs = costs.fold(Amount::ZERO, |sum, cost| sum.checked_add(cost).unwrap());
@@ -103,7 +107,12 @@ impl Desk {
         let report: VenueReport = serde_json::from_str(&text).unwrap();
         self.world.seq += 1;
         let bridge = bridge(by);
-        let by = Reporting { bridge: &bridge, booked_in, now: self.world.now, seq: self.world.seq };
+        let by = Reporting {
+            bridge: &bridge,
+            booked_in,
+            now: self.world.now,
+            seq: self.world.seq,
+        };
         match on_report(&self.world.book, &self.world.rules, &report, &by) {
             Ok(changes) => Ok(self.line(changes)),
             Err(refused) => {
@@ -115,10 +124,20 @@ impl Desk {
 
     fn works(&mut self, id: &str, version: u32) -> Vec<String> {
         let filled = self.world.book.orders[&oid(id)].filled;
-        self.report(id, &format!(r#""exec_type":"new","version":{version},"cum_qty":"{filled}""#)).unwrap()
+        self.report(
+            id,
+            &format!(r#""exec_type":"new","version":{version},"cum_qty":"{filled}""#),
+        )
+        .unwrap()
     }
 
-    fn try_trade(&mut self, id: &str, size: &str, cum: &str, price: &str) -> Result<Vec<String>, String> {
+    fn try_trade(
+        &mut self,
+        id: &str,
+        size: &str,
+        cum: &str,
+        price: &str,
+    ) -> Result<Vec<String>, String> {
         let rest = format!(
             r#""exec_type":"trade","last_qty":"{size}","last_px":"{price}","fee":"0.01","liquidity":"taker","cum_qty":"{cum}""#
         );
@@ -130,15 +149,32 @@ impl Desk {
     }
 
     fn ended(&mut self, id: &str, how: &str, cum: &str) -> Vec<String> {
-        let text = if how == "rejected" { r#","text":"no such price""# } else { "" };
-        self.report(id, &format!(r#""exec_type":"{how}","cum_qty":"{cum}"{text}"#)).unwrap()
+        let text = if how == "rejected" {
+            r#","text":"no such price""#
+        } else {
+            ""
+        };
+        self.report(
+            id,
+            &format!(r#""exec_type":"{how}","cum_qty":"{cum}"{text}"#),
+        )
+        .unwrap()
     }
 
     /// The open orders, as `id size/filled` with a mark for ending orders.
     pub(super) fn orders(&self) -> Vec<String> {
         let shown = |order: &crate::order::Order| {
-            let ending = if order.ending().is_some() { " ending" } else { "" };
-            format!("{} {}/{}{ending}", order.order_id, order.size.normalized(), order.filled.normalized())
+            let ending = if order.ending().is_some() {
+                " ending"
+            } else {
+                ""
+            };
+            format!(
+                "{} {}/{}{ending}",
+                order.order_id,
+                order.size.normalized(),
+                order.filled.normalized()
+            )
         };
         self.world.book.orders.values().map(shown).collect()
     }
@@ -159,14 +195,20 @@ pub(super) fn oid(text: &str) -> OrderId {
 /// The part of the BTC position that is covered neither by a stop nor by a market order that closes
 /// it.
 pub(super) fn unprotected(book: &Book) -> Amount {
-    let Some(held) = book.positions.get(&(btc(), trend())) else { return Amount::ZERO };
+    let Some(held) = book.positions.get(&(btc(), trend())) else {
+        return Amount::ZERO;
+    };
     let flattening = book.orders.values().filter(|order| {
         order.order_id.leg == spoolgate_wire::ids::Leg::Flatten
             && order.side == held.closing_side()
             && order.ending().is_none()
     });
-    let covered = risk::stops_of(book, held).chain(flattening).map(|order| order.leaves());
-    let left = covered.fold(held.size.abs(), |left, size| left.checked_sub(size).unwrap());
+    let covered = risk::stops_of(book, held)
+        .chain(flattening)
+        .map(|order| order.leaves());
+    let left = covered.fold(held.size.abs(), |left, size| {
+        left.checked_sub(size).unwrap()
+    });
     left.max(Amount::ZERO)
 }
 
@@ -174,11 +216,18 @@ pub(super) fn unprotected(book: &Book) -> Amount {
 fn told(changes: &[Change]) -> Vec<String> {
     let word = |change: &Change| match change {
         Change::Instructed(told) => {
-            let verb = serde_json::to_string(&told.instruction).unwrap().replace('"', "");
-            let at =
-                told.price.or(told.trigger).map_or(String::new(), |at| format!(" at {}", at.normalized()));
+            let verb = serde_json::to_string(&told.instruction)
+                .unwrap()
+                .replace('"', "");
+            let at = told
+                .price
+                .or(told.trigger)
+                .map_or(String::new(), |at| format!(" at {}", at.normalized()));
             let (id, version, side) = (told.order_id, told.version, told.side.as_str());
-            Some(format!("{verb} {id}.{version} {side} {}{at}", told.size.normalized()))
+            Some(format!(
+                "{verb} {id}.{version} {side} {}{at}",
+                told.size.normalized()
+            ))
         }
         Change::OrderEnding { order_id, end, .. } => {
             Some(format!("ending {order_id} {end:?}").to_lowercase())
@@ -186,10 +235,15 @@ fn told(changes: &[Change]) -> Vec<String> {
         Change::OrderClosed { order_id, end, .. } => {
             Some(format!("closed {order_id} {end:?}").to_lowercase())
         }
-        Change::OrderRefused { order_id, reason, .. } => Some(format!("refused {order_id}: {reason}")),
+        Change::OrderRefused {
+            order_id, reason, ..
+        } => Some(format!("refused {order_id}: {reason}")),
         Change::OrderFilled(fill) => {
             let (id, side, size) = (fill.order_id, fill.side.as_str(), fill.size.normalized());
-            Some(format!("filled {id} {side} {size}@{}", fill.price.normalized()))
+            Some(format!(
+                "filled {id} {side} {size}@{}",
+                fill.price.normalized()
+            ))
         }
         Change::OrderTriggered { order_id } => Some(format!("triggered {order_id}")),
         Change::SymbolDoubted { symbol, .. } => Some(format!("doubted {symbol}")),
@@ -210,14 +264,24 @@ fn a_trade_from_entry_to_stop_by_the_book() {
     assert_eq!(desk.works("o-1", 1), [""; 0]);
     assert_eq!(
         desk.trade("o-1", "0.01", "0.01", "6801"),
-        ["filled o-1 buy 0.01@6801", "place o-1-stop.1 sell 0.01 at 6700"]
+        [
+            "filled o-1 buy 0.01@6801",
+            "place o-1-stop.1 sell 0.01 at 6700"
+        ]
     );
     assert_eq!(
         desk.trade("o-1", "0.01", "0.02", "6802"),
-        ["filled o-1 buy 0.01@6802", "closed o-1 filled", "replace o-1-stop.2 sell 0.02 at 6700"]
+        [
+            "filled o-1 buy 0.01@6802",
+            "closed o-1 filled",
+            "replace o-1-stop.2 sell 0.02 at 6700"
+        ]
     );
     assert_eq!(desk.works("o-1-stop", 2), [""; 0]);
-    assert_eq!(desk.tighten("o-1", "6750").unwrap(), ["replace o-1-stop.3 sell 0.02 at 6750"]);
+    assert_eq!(
+        desk.tighten("o-1", "6750").unwrap(),
+        ["replace o-1-stop.3 sell 0.02 at 6750"]
+    );
     assert_eq!(desk.tighten("o-1", "6750").unwrap(), [""; 0]);
     assert_eq!(
         desk.trade("o-1-stop", "0.005", "0.005", "6749"),
@@ -227,7 +291,10 @@ fn a_trade_from_entry_to_stop_by_the_book() {
         desk.trade("o-1-stop", "0.015", "0.02", "6748"),
         ["filled o-1-stop sell 0.015@6748", "closed o-1-stop filled"]
     );
-    assert_eq!((desk.orders(), desk.world.position()), (vec![], Amount::ZERO));
+    assert_eq!(
+        (desk.orders(), desk.world.position()),
+        (vec![], Amount::ZERO)
+    );
     // The fees of four fills and the loss; the stop-out counts as on paper.
     assert_eq!(desk.world.book.account.fees, a("0.04"));
     assert!(desk.world.book.conduct[&trend()].stopped_out_at.is_some());
@@ -236,13 +303,28 @@ fn a_trade_from_entry_to_stop_by_the_book() {
 #[test]
 fn market_rows_move_marks_and_fill_nothing() {
     let mut desk = Desk::holding("0.01");
-    desk.submit(&limit(market_order("trend", "BTC-USD", "buy", "0.01", "6690", 1), "6790"));
+    desk.submit(&limit(
+        market_order("trend", "BTC-USD", "buy", "0.01", "6690", 1),
+        "6790",
+    ));
     let rows = desk.world.bar("6500", "6900", "6400", "6600");
-    assert!(rows.iter().all(|change| matches!(change, Change::MarketMoved { .. })), "{rows:?}");
-    assert_eq!(desk.world.book.markets[&btc()].last.as_ref().unwrap().price, a("6600"));
-    assert_eq!(desk.orders(), ["o-1-stop 0.01/0", "o-5 0.01/0", "o-5-stop 0/0"]);
+    assert!(
+        rows.iter()
+            .all(|change| matches!(change, Change::MarketMoved { .. })),
+        "{rows:?}"
+    );
+    assert_eq!(
+        desk.world.book.markets[&btc()].last.as_ref().unwrap().price,
+        a("6600")
+    );
+    assert_eq!(
+        desk.orders(),
+        ["o-1-stop 0.01/0", "o-5 0.01/0", "o-5-stop 0/0"]
+    );
     // ETH trades on paper at the same time.
-    let verdict = desk.world.ask(&market_order("trend", "ETH-USD", "buy", "1", "195", 0));
+    let verdict = desk
+        .world
+        .ask(&market_order("trend", "ETH-USD", "buy", "1", "195", 0));
     assert!(verdict.accepted, "{:#?}", failed(&verdict));
     assert_eq!(desk.line(verdict.changes), [""; 0]);
     desk.world.wait(1000);
@@ -252,14 +334,26 @@ fn market_rows_move_marks_and_fill_nothing() {
 #[test]
 fn the_paper_venues_filters_are_not_those_of_a_real_one() {
     let mut desk = Desk::holding("0.01");
-    desk.world.rules.instruments.get_mut(&btc()).unwrap().percent_price = Some(a("0.1"));
-    assert_eq!(desk.submit(&limit(sell("0.01"), "9000")), ["place o-5.1 sell 0.01 at 9000"]);
+    desk.world
+        .rules
+        .instruments
+        .get_mut(&btc())
+        .unwrap()
+        .percent_price = Some(a("0.1"));
+    assert_eq!(
+        desk.submit(&limit(sell("0.01"), "9000")),
+        ["place o-5.1 sell 0.01 at 9000"]
+    );
     let open = desk.orders();
     let before = desk.world.book.clone();
     let changes = desk.world.bar("6800", "6800", "6800", "6800");
     desk.world.book = before;
     desk.line(changes);
-    assert_eq!(desk.orders(), open, "whether it takes an order is the venue's to say");
+    assert_eq!(
+        desk.orders(),
+        open,
+        "whether it takes an order is the venue's to say"
+    );
 }
 
 #[test]
@@ -268,7 +362,11 @@ fn an_order_that_is_to_end_stays_reserved_until_the_venue_says_so() {
     desk.submit(&limit(buy("0.02"), "6790"));
     assert_eq!(
         desk.cancel("o-1"),
-        ["ending o-1 cancelled", "closed o-1-stop retired", "cancel o-1.2 buy 0.02 at 6790"]
+        [
+            "ending o-1 cancelled",
+            "closed o-1-stop retired",
+            "cancel o-1.2 buy 0.02 at 6790"
+        ]
     );
     assert_eq!(desk.orders(), ["o-1 0.02/0 ending"]);
     assert_eq!(desk.cancel("o-1"), [""; 0], "a second cancel is a no-op");
@@ -285,14 +383,26 @@ fn a_fill_while_its_entry_ends_leaves_at_once_or_is_covered() {
     desk.submit(&limit(buy("0.02"), "6790"));
     desk.cancel("o-1");
     let late = desk.trade("o-1", "0.01", "0.01", "6790");
-    assert_eq!(late, ["filled o-1 buy 0.01@6790", "place o-3-flatten.1 sell 0.01"]);
+    assert_eq!(
+        late,
+        ["filled o-1 buy 0.01@6790", "place o-3-flatten.1 sell 0.01"]
+    );
     assert_eq!(desk.unprotected(), Amount::ZERO);
     assert_eq!(
         desk.trade("o-3-flatten", "0.01", "0.01", "6780"),
-        ["filled o-3-flatten sell 0.01@6780", "closed o-3-flatten filled"]
+        [
+            "filled o-3-flatten sell 0.01@6780",
+            "closed o-3-flatten filled"
+        ]
     );
-    assert_eq!(desk.ended("o-1", "canceled", "0.01"), ["closed o-1 cancelled"]);
-    assert_eq!((desk.orders(), desk.world.position()), (vec![], Amount::ZERO));
+    assert_eq!(
+        desk.ended("o-1", "canceled", "0.01"),
+        ["closed o-1 cancelled"]
+    );
+    assert_eq!(
+        (desk.orders(), desk.world.position()),
+        (vec![], Amount::ZERO)
+    );
     // Part had filled, so the stop grows.
     let mut desk = Desk::new();
     desk.submit(&limit(buy("0.02"), "6790"));
@@ -301,7 +411,11 @@ fn a_fill_while_its_entry_ends_leaves_at_once_or_is_covered() {
     let late = desk.trade("o-1", "0.01", "0.02", "6790");
     assert_eq!(
         late,
-        ["filled o-1 buy 0.01@6790", "closed o-1 filled", "replace o-1-stop.2 sell 0.02 at 6700"]
+        [
+            "filled o-1 buy 0.01@6790",
+            "closed o-1 filled",
+            "replace o-1-stop.2 sell 0.02 at 6700"
+        ]
     );
     assert_eq!(desk.orders(), ["o-1-stop 0.02/0"]);
 }
@@ -322,7 +436,13 @@ fn a_stop_at_work_does_not_grow_any_more() {
         ]
     );
     let late = desk.trade("o-1", "0.005", "0.015", "6698");
-    assert_eq!(late, ["filled o-1 buy 0.005@6698", "place o-4-flatten.1 sell 0.005"]);
+    assert_eq!(
+        late,
+        [
+            "filled o-1 buy 0.005@6698",
+            "place o-4-flatten.1 sell 0.005"
+        ]
+    );
     assert_eq!(desk.unprotected(), Amount::ZERO);
     assert_eq!(desk.world.position(), a("0.011"));
 }
@@ -352,13 +472,23 @@ fn a_stop_that_is_lost_takes_its_position_to_the_market() {
         // While the target is still there, both may fill; the excess is bought back at once.
         desk.trade("o-3-flatten", "0.01", "0.01", "6780");
         let crossed = desk.trade("o-1-target", "0.004", "0.004", "6900");
-        assert_eq!(crossed, ["filled o-1-target sell 0.004@6900", "place o-5-flatten.1 buy 0.004"], "{how}");
+        assert_eq!(
+            crossed,
+            [
+                "filled o-1-target sell 0.004@6900",
+                "place o-5-flatten.1 buy 0.004"
+            ],
+            "{how}"
+        );
         assert_eq!(desk.world.position(), a("-0.004"));
         assert_eq!(desk.unprotected(), Amount::ZERO);
         desk.trade("o-5-flatten", "0.004", "0.004", "6900");
         desk.ended("o-1-target", "canceled", "0.004");
         desk.ended("o-1", "canceled", "0.01");
-        assert_eq!((desk.orders(), desk.world.position()), (vec![], Amount::ZERO));
+        assert_eq!(
+            (desk.orders(), desk.world.position()),
+            (vec![], Amount::ZERO)
+        );
         assert_eq!(desk.world.book.doubted_symbols.len(), 0);
     }
 }
@@ -370,7 +500,11 @@ fn a_stop_and_an_exit_that_cross_are_booked_in_two_parts() {
     let shrunk = desk.trade("o-5", "0.008", "0.008", "6790");
     assert_eq!(
         shrunk,
-        ["filled o-5 sell 0.008@6790", "closed o-5 filled", "replace o-1-stop.2 sell 0.002 at 6700"]
+        [
+            "filled o-5 sell 0.008@6790",
+            "closed o-5 filled",
+            "replace o-1-stop.2 sell 0.002 at 6700"
+        ]
     );
     // The venue had triggered the stop for the whole size.
     let crossed = desk.trade("o-1-stop", "0.01", "0.01", "6699");
@@ -387,7 +521,10 @@ fn a_stop_and_an_exit_that_cross_are_booked_in_two_parts() {
     );
     assert_eq!(desk.world.position(), a("-0.008"));
     desk.trade("o-7-flatten", "0.008", "0.008", "6701");
-    assert_eq!((desk.orders(), desk.world.position()), (vec![], Amount::ZERO));
+    assert_eq!(
+        (desk.orders(), desk.world.position()),
+        (vec![], Amount::ZERO)
+    );
     assert_eq!(desk.world.book.doubted_symbols.len(), 0);
     // One fee per trade: entry, exit, stop, and the buy-back.
     assert_eq!(desk.world.book.account.fees, a("0.04"));
@@ -412,7 +549,14 @@ fn what_the_old_position_had_working_goes_when_it_turns_around() {
         ]
     );
     let late = desk.trade("o-6", "0.004", "0.004", "6699");
-    assert_eq!(late, ["filled o-6 sell 0.004@6699", "closed o-6 filled", "place o-8-flatten.1 buy 0.004"]);
+    assert_eq!(
+        late,
+        [
+            "filled o-6 sell 0.004@6699",
+            "closed o-6 filled",
+            "place o-8-flatten.1 buy 0.004"
+        ]
+    );
     assert_eq!(desk.ended("o-5", "canceled", "0"), ["closed o-5 retired"]);
     assert_eq!(desk.unprotected(), Amount::ZERO);
 }
@@ -476,7 +620,14 @@ fn an_exit_to_flat_ends_an_entry_that_still_works() {
         ]
     );
     let late = desk.trade("o-1", "0.01", "0.02", "6790");
-    assert_eq!(late, ["filled o-1 buy 0.01@6790", "closed o-1 filled", "place o-5-flatten.1 sell 0.01"]);
+    assert_eq!(
+        late,
+        [
+            "filled o-1 buy 0.01@6790",
+            "closed o-1 filled",
+            "place o-5-flatten.1 sell 0.01"
+        ]
+    );
     // The old stop fills instead of its replacement, which is ended.
     let crossed = desk.trade("o-1-stop", "0.01", "0.01", "6700");
     assert_eq!(
@@ -489,8 +640,15 @@ fn an_exit_to_flat_ends_an_entry_that_still_works() {
             "cancel o-5-flatten.2 sell 0.01"
         ]
     );
-    assert_eq!(desk.ended("o-5-flatten", "canceled", "0"), ["closed o-5-flatten retired"]);
-    assert_eq!(desk.world.book.doubted_symbols.len(), 0, "it was asked to end");
+    assert_eq!(
+        desk.ended("o-5-flatten", "canceled", "0"),
+        ["closed o-5-flatten retired"]
+    );
+    assert_eq!(
+        desk.world.book.doubted_symbols.len(),
+        0,
+        "it was asked to end"
+    );
 }
 
 #[test]
@@ -499,7 +657,11 @@ fn what_a_venue_refuses_or_drops() {
     for how in ["rejected", "canceled", "expired"] {
         let mut desk = Desk::new();
         desk.submit(&with_target(limit(buy("0.02"), "6790"), "6900"));
-        assert_eq!(desk.ended("o-1", how, "0").len(), 3, "with stop and target, which were never placed");
+        assert_eq!(
+            desk.ended("o-1", how, "0").len(),
+            3,
+            "with stop and target, which were never placed"
+        );
         assert_eq!(desk.orders(), [""; 0]);
     }
     // The rest of a partly filled entry expires.
@@ -510,13 +672,22 @@ fn what_a_venue_refuses_or_drops() {
     assert_eq!(desk.orders(), ["o-1-stop 0.01/0"]);
     // An exit is refused: the stop is still there.
     desk.submit(&sell("0.01"));
-    assert_eq!(desk.ended("o-4", "rejected", "0"), ["refused o-4: no such price"]);
+    assert_eq!(
+        desk.ended("o-4", "rejected", "0"),
+        ["refused o-4: no such price"]
+    );
     assert_eq!(desk.orders(), ["o-1-stop 0.01/0"]);
     // A tightened stop is refused: the venue no longer has it.
-    assert_eq!(desk.tighten("o-1-stop", "6790").unwrap(), ["replace o-1-stop.2 sell 0.01 at 6790"]);
+    assert_eq!(
+        desk.tighten("o-1-stop", "6790").unwrap(),
+        ["replace o-1-stop.2 sell 0.01 at 6790"]
+    );
     assert_eq!(
         desk.ended("o-1-stop", "rejected", "0"),
-        ["refused o-1-stop: no such price", "place o-7-flatten.1 sell 0.01"]
+        [
+            "refused o-1-stop: no such price",
+            "place o-7-flatten.1 sell 0.01"
+        ]
     );
     // The market order in its place is refused: a person has to look.
     assert_eq!(
@@ -525,7 +696,11 @@ fn what_a_venue_refuses_or_drops() {
     );
     let entry = market_order("trend", "BTC-USD", "buy", "0.01", "6700", 1);
     assert_eq!(desk.world.refused(&entry), ["symbol_halt"]);
-    assert_eq!(desk.submit(&sell("0.01")), ["place o-10.1 sell 0.01"], "exits go on");
+    assert_eq!(
+        desk.submit(&sell("0.01")),
+        ["place o-10.1 sell 0.01"],
+        "exits go on"
+    );
     let symbol = btc();
     desk.line(vec![Change::SymbolCleared { symbol }]);
     assert!(desk.world.book.doubted_symbols.is_empty());
@@ -537,13 +712,28 @@ fn a_stop_of_old_size_may_still_fill_as_large() {
     desk.submit(&sell("0.008"));
     desk.trade("o-5", "0.004", "0.004", "6790");
     assert_eq!(desk.orders(), ["o-1-stop 0.006/0", "o-5 0.008/0.004"]);
-    let stop = |desk: &Desk| desk.world.book.orders[&oid("o-1-stop")].at_venue.clone().unwrap();
+    let stop = |desk: &Desk| {
+        desk.world.book.orders[&oid("o-1-stop")]
+            .at_venue
+            .clone()
+            .unwrap()
+    };
     assert_eq!(stop(&desk).most(), a("0.01"));
-    desk.report("o-1-stop", r#""exec_type":"replaced","version":1,"cum_qty":0"#).unwrap();
+    desk.report(
+        "o-1-stop",
+        r#""exec_type":"replaced","version":1,"cum_qty":0"#,
+    )
+    .unwrap();
     assert_eq!(stop(&desk).most(), a("0.01"), "an older version");
-    desk.report("o-1-stop", r#""exec_type":"replaced","version":2,"cum_qty":0"#).unwrap();
+    desk.report(
+        "o-1-stop",
+        r#""exec_type":"replaced","version":2,"cum_qty":0"#,
+    )
+    .unwrap();
     assert_eq!(stop(&desk).most(), a("0.006"));
-    let error = desk.try_trade("o-1-stop", "0.007", "0.007", "6700").unwrap_err();
+    let error = desk
+        .try_trade("o-1-stop", "0.007", "0.007", "6700")
+        .unwrap_err();
     assert_eq!(error, "REPORT_IMPOSSIBLE; doubted BTC-USD");
     // An order that filled to its new size is over only when the venue can no longer be working the
     // old size.
@@ -551,9 +741,17 @@ fn a_stop_of_old_size_may_still_fill_as_large() {
     desk.submit(&sell("0.008"));
     desk.trade("o-5", "0.004", "0.004", "6790");
     let whole = desk.trade("o-1-stop", "0.006", "0.006", "6700");
-    assert_eq!(whole[2..4], ["ending o-1-stop filled", "ending o-5 retired"], "{whole:?}");
     assert_eq!(
-        desk.report("o-1-stop", r#""exec_type":"replaced","version":2,"cum_qty":"0.006""#).unwrap(),
+        whole[2..4],
+        ["ending o-1-stop filled", "ending o-5 retired"],
+        "{whole:?}"
+    );
+    assert_eq!(
+        desk.report(
+            "o-1-stop",
+            r#""exec_type":"replaced","version":2,"cum_qty":"0.006""#
+        )
+        .unwrap(),
         ["closed o-1-stop filled"]
     );
     assert_eq!(desk.orders(), ["o-5 0.008/0.004 ending"]);
@@ -565,25 +763,44 @@ fn an_ending_stop_protects_nothing_and_cannot_be_tightened() {
     let risk = |desk: &Desk| {
         let rules = &desk.world.rules;
         let held = &desk.world.book.positions[&(btc(), trend())];
-        risk::of_position(&desk.world.book, held, a("6800"), &rules.instruments[&btc()], &rules.safety)
-            .unwrap()
+        risk::of_position(
+            &desk.world.book,
+            held,
+            a("6800"),
+            &rules.instruments[&btc()],
+            &rules.safety,
+        )
+        .unwrap()
     };
     assert!(risk(&desk) < a("2"));
     let at = desk.world.now;
     let end = crate::order::OrderEnd::Retired;
-    desk.line(vec![Change::OrderClosed { order_id: oid("o-1-stop"), end, at }]);
+    desk.line(vec![Change::OrderClosed {
+        order_id: oid("o-1-stop"),
+        end,
+        at,
+    }]);
     assert_eq!(desk.orders(), ["o-1-stop 0.01/0 ending"]);
     assert_eq!(risk(&desk), a("68"), "the whole notional");
-    assert_eq!(desk.tighten("o-1", "6750").unwrap_err(), "the venue was asked to end the stop");
+    assert_eq!(
+        desk.tighten("o-1", "6750").unwrap_err(),
+        "the venue was asked to end the stop"
+    );
     // A stop that was asked to end is not lost when it goes.
-    assert_eq!(desk.ended("o-1-stop", "canceled", "0"), ["closed o-1-stop retired"]);
+    assert_eq!(
+        desk.ended("o-1-stop", "canceled", "0"),
+        ["closed o-1-stop retired"]
+    );
 }
 
 #[test]
 fn an_ending_exit_still_takes_its_part_of_the_capacity() {
     let mut desk = Desk::holding("0.01");
     desk.submit(&limit(sell("0.006"), "6900"));
-    assert_eq!(desk.cancel("o-5"), ["ending o-5 cancelled", "cancel o-5.2 sell 0.006 at 6900"]);
+    assert_eq!(
+        desk.cancel("o-5"),
+        ["ending o-5 cancelled", "cancel o-5.2 sell 0.006 at 6900"]
+    );
     assert_eq!(desk.world.refused(&sell("0.005")), ["reduce_only"]);
     assert_eq!(desk.submit(&sell("0.004")).len(), 1);
     desk.ended("o-5", "canceled", "0");
@@ -601,14 +818,56 @@ fn reports_that_are_not_booked() {
     desk.submit(&buy("0.02"));
     let clear = |desk: &mut Desk| desk.line(vec![Change::SymbolCleared { symbol: btc() }]);
     for (by, id, booked_in, rest, expect) in [
-        ("exchange", "o-1", Some(9), trade("0.01", "0.01"), "REPORT_DUPLICATE"),
-        ("exchange", "o-9", None, r#""exec_type":"canceled","cum_qty":0"#.to_owned(), "REPORT_UNKNOWN"),
-        ("exchange", "o-9", None, trade("0.01", "0.01"), "REPORT_UNKNOWN; doubted BTC-USD"),
-        ("exchange", "o-1-target", None, trade("0.01", "0.01"), "REPORT_UNKNOWN; doubted BTC-USD"),
+        (
+            "exchange",
+            "o-1",
+            Some(9),
+            trade("0.01", "0.01"),
+            "REPORT_DUPLICATE",
+        ),
+        (
+            "exchange",
+            "o-9",
+            None,
+            r#""exec_type":"canceled","cum_qty":0"#.to_owned(),
+            "REPORT_UNKNOWN",
+        ),
+        (
+            "exchange",
+            "o-9",
+            None,
+            trade("0.01", "0.01"),
+            "REPORT_UNKNOWN; doubted BTC-USD",
+        ),
+        (
+            "exchange",
+            "o-1-target",
+            None,
+            trade("0.01", "0.01"),
+            "REPORT_UNKNOWN; doubted BTC-USD",
+        ),
         // Another bridge does not know the order, and closes no symbol that is not its own.
-        ("other", "o-1", None, trade("0.01", "0.01"), "REPORT_UNKNOWN"),
-        ("exchange", "o-1", None, trade("0.01", "0.02"), "REPORT_OUT_OF_ORDER; doubted BTC-USD"),
-        ("exchange", "o-1", None, trade("0.01", "0.005"), "REPORT_OUT_OF_ORDER; doubted BTC-USD"),
+        (
+            "other",
+            "o-1",
+            None,
+            trade("0.01", "0.01"),
+            "REPORT_UNKNOWN",
+        ),
+        (
+            "exchange",
+            "o-1",
+            None,
+            trade("0.01", "0.02"),
+            "REPORT_OUT_OF_ORDER; doubted BTC-USD",
+        ),
+        (
+            "exchange",
+            "o-1",
+            None,
+            trade("0.01", "0.005"),
+            "REPORT_OUT_OF_ORDER; doubted BTC-USD",
+        ),
         (
             "exchange",
             "o-1",
@@ -616,7 +875,13 @@ fn reports_that_are_not_booked() {
             r#""exec_type":"canceled","cum_qty":"0.01""#.to_owned(),
             "REPORT_OUT_OF_ORDER; doubted BTC-USD",
         ),
-        ("exchange", "o-1", None, trade("0.021", "0.021"), "REPORT_IMPOSSIBLE; doubted BTC-USD"),
+        (
+            "exchange",
+            "o-1",
+            None,
+            trade("0.021", "0.021"),
+            "REPORT_IMPOSSIBLE; doubted BTC-USD",
+        ),
         (
             "exchange",
             "o-1",
@@ -647,22 +912,41 @@ fn reports_that_are_not_booked() {
     }
     // The refusal mentions both the gap and the doubt, because one command clears both.
     desk.try_trade("o-1", "0.01", "0.02", "1").unwrap_err();
-    let gap = Gap { previous: a("6800"), open: a("5000"), time: desk.world.now };
+    let gap = Gap {
+        previous: a("6800"),
+        open: a("5000"),
+        time: desk.world.now,
+    };
     desk.line(vec![Change::SymbolHalted { symbol: btc(), gap }]);
-    let why = desk.world.row_of(&buy("0.01"), "symbol_halt").reason.unwrap();
-    assert!(why.contains("opened at 5000") && why.contains("does not come to"), "{why}");
+    let why = desk
+        .world
+        .row_of(&buy("0.01"), "symbol_halt")
+        .reason
+        .unwrap();
+    assert!(
+        why.contains("opened at 5000") && why.contains("does not come to"),
+        "{why}"
+    );
     clear(&mut desk);
     // An existing doubt is not recorded twice.
     desk.try_trade("o-1", "0.01", "0.02", "1").unwrap_err();
-    assert_eq!(desk.try_trade("o-1", "0.01", "0.02", "1").unwrap_err(), "REPORT_OUT_OF_ORDER");
+    assert_eq!(
+        desk.try_trade("o-1", "0.01", "0.02", "1").unwrap_err(),
+        "REPORT_OUT_OF_ORDER"
+    );
 }
 
 #[test]
 fn numbers_that_cannot_be_held_are_impossible() {
     let mut desk = Desk::holding("0.01");
-    desk.world.apply(&[Change::AccountAdjusted { amount: a("0.0000000000000000000001") }]);
+    desk.world.apply(&[Change::AccountAdjusted {
+        amount: a("0.0000000000000000000001"),
+    }]);
     let rest = r#""exec_type":"trade","last_qty":"0.01","last_px":"999999999999.0000000001","fee":0,"liquidity":"maker","cum_qty":"0.01""#;
-    assert_eq!(desk.report("o-1-stop", rest).unwrap_err(), "REPORT_IMPOSSIBLE; doubted BTC-USD");
+    assert_eq!(
+        desk.report("o-1-stop", rest).unwrap_err(),
+        "REPORT_IMPOSSIBLE; doubted BTC-USD"
+    );
     assert_eq!(desk.orders(), ["o-1-stop 0.01/0"]);
 }
 
@@ -674,11 +958,20 @@ fn a_bridge_that_pays_and_a_clock_ahead() {
         "last_qty":"0.02","last_px":"6800","fee":"-0.05","liquidity":"maker","cum_qty":"0.02"}"#;
     let report: VenueReport = serde_json::from_str(text).unwrap();
     let bridge = bridge("exchange");
-    let by = Reporting { bridge: &bridge, booked_in: None, now: desk.world.now, seq: 9 };
+    let by = Reporting {
+        bridge: &bridge,
+        booked_in: None,
+        now: desk.world.now,
+        seq: 9,
+    };
     let changes = on_report(&desk.world.book, &desk.world.rules, &report, &by).unwrap();
     desk.line(changes);
     assert_eq!(desk.world.book.account.fees, a("-0.05"));
-    assert_eq!(desk.world.book.conduct[&trend()].executions, [desk.world.now], "never in the future");
+    assert_eq!(
+        desk.world.book.conduct[&trend()].executions,
+        [desk.world.now],
+        "never in the future"
+    );
 }
 
 #[test]
@@ -700,7 +993,11 @@ fn a_day_order_is_asked_to_end_once_its_day_is_over() {
     let changes = over(&desk);
     assert_eq!(
         desk.line(changes),
-        ["ending o-1 expired", "closed o-1-stop retired", "cancel o-1.2 buy 0.02 at 6790"]
+        [
+            "ending o-1 expired",
+            "closed o-1-stop retired",
+            "cancel o-1.2 buy 0.02 at 6790"
+        ]
     );
     let changes = over(&desk);
     assert_eq!(desk.line(changes), [""; 0]);
@@ -711,7 +1008,12 @@ fn a_day_order_is_asked_to_end_once_its_day_is_over() {
 fn more_than_fits_a_line_is_done_in_the_next() {
     let mut desk = Desk::holding("0.05");
     desk.world.rules.instruments.get_mut(&btc()).unwrap().lot = a("0.0001");
-    desk.world.rules.instruments.get_mut(&btc()).unwrap().min_size = a("0.0001");
+    desk.world
+        .rules
+        .instruments
+        .get_mut(&btc())
+        .unwrap()
+        .min_size = a("0.0001");
     for _ in 0..240 {
         desk.submit(&limit(sell("0.0002"), "6900"));
     }
@@ -719,7 +1021,12 @@ fn more_than_fits_a_line_is_done_in_the_next() {
         "last_qty":"0.05","last_px":"6700","fee":0,"liquidity":"taker","cum_qty":"0.05"}"#;
     let report: VenueReport = serde_json::from_str(stop).unwrap();
     let bridge = bridge("exchange");
-    let by = Reporting { bridge: &bridge, booked_in: None, now: desk.world.now, seq: 999 };
+    let by = Reporting {
+        bridge: &bridge,
+        booked_in: None,
+        now: desk.world.now,
+        seq: 999,
+    };
     let changes = on_report(&desk.world.book, &desk.world.rules, &report, &by).unwrap();
     let mut line = hand_over(&desk.world.book, changes, desk.world.now);
     let mut lines = 0;
@@ -731,11 +1038,21 @@ fn more_than_fits_a_line_is_done_in_the_next() {
         assert!(lines < 20);
     }
     let cancelled = |order: &crate::order::Order| {
-        order.ending().is_some() && order.at_venue.as_ref().is_some_and(|venue| venue.told.is_none())
+        order.ending().is_some()
+            && order
+                .at_venue
+                .as_ref()
+                .is_some_and(|venue| venue.told.is_none())
     };
     assert_eq!(desk.world.book.orders.len(), 240);
     assert!(desk.world.book.orders.values().all(cancelled), "{lines}");
-    assert!(desk.world.book.orders.values().all(|order| order.role == OrderRole::Exit));
+    assert!(
+        desk.world
+            .book
+            .orders
+            .values()
+            .all(|order| order.role == OrderRole::Exit)
+    );
 }
 
 /// The bridge that would get an instruction for this order, if any.
@@ -744,7 +1061,11 @@ fn goes_to(changes: &[Change]) -> Option<Principal> {
         Change::OrderPlaced(order) => Some(order),
         _ => None,
     });
-    placed.expect("an order").at_venue.as_ref().map(|venue| venue.bridge.clone())
+    placed
+        .expect("an order")
+        .at_venue
+        .as_ref()
+        .map(|venue| venue.bridge.clone())
 }
 
 #[test]
@@ -754,7 +1075,10 @@ fn an_exit_goes_where_the_position_is_whatever_became_of_the_instrument() {
     let other = desk.world.rules.instruments[&btc()].clone();
     let mut changed: Vec<Option<spoolgate_rules::instruments::Instrument>> = vec![None];
     for bridge in [None, Some(bridge("another"))] {
-        changed.push(Some(spoolgate_rules::instruments::Instrument { bridge, ..other.clone() }));
+        changed.push(Some(spoolgate_rules::instruments::Instrument {
+            bridge,
+            ..other.clone()
+        }));
     }
     for instrument in changed {
         desk.world.rules.instruments.remove(&btc());
@@ -770,7 +1094,10 @@ fn an_exit_goes_where_the_position_is_whatever_became_of_the_instrument() {
     }
     assert!(goes_to(&desk.world.ask(&exit).changes).is_some());
     let told = desk.submit(&exit);
-    assert!(told[0].starts_with("place o-") && told[0].ends_with(" sell 0.01"), "{told:?}");
+    assert!(
+        told[0].starts_with("place o-") && told[0].ends_with(" sell 0.01"),
+        "{told:?}"
+    );
 }
 
 #[test]
@@ -800,10 +1127,19 @@ fn a_position_on_paper_is_left_on_paper() {
 fn a_version_that_says_to_cancel_is_none_that_the_venue_can_work() {
     let mut desk = Desk::new();
     desk.submit(&limit(buy("0.02"), "6790"));
-    assert_eq!(desk.cancel("o-1").last().unwrap(), "cancel o-1.2 buy 0.02 at 6790");
+    assert_eq!(
+        desk.cancel("o-1").last().unwrap(),
+        "cancel o-1.2 buy 0.02 at 6790"
+    );
     let works = r#""exec_type":"replaced","version":2,"cum_qty":0"#;
-    assert_eq!(desk.report("o-1", works).unwrap_err(), "REPORT_IMPOSSIBLE; doubted BTC-USD");
+    assert_eq!(
+        desk.report("o-1", works).unwrap_err(),
+        "REPORT_IMPOSSIBLE; doubted BTC-USD"
+    );
     assert_eq!(desk.orders(), ["o-1 0.02/0 ending"]);
     // The venue may still fill the size of the earlier instruction.
-    assert_eq!(desk.trade("o-1", "0.02", "0.02", "6790")[0], "filled o-1 buy 0.02@6790");
+    assert_eq!(
+        desk.trade("o-1", "0.02", "0.02", "6790")[0],
+        "filled o-1 buy 0.02@6790"
+    );
 }

@@ -6,13 +6,20 @@ use crate::testing::*;
 
 fn bound(world: &mut World, share: Option<&str>) {
     for symbol in [btc(), eth()] {
-        world.rules.instruments.get_mut(&symbol).unwrap().percent_price = share.map(a);
+        world
+            .rules
+            .instruments
+            .get_mut(&symbol)
+            .unwrap()
+            .percent_price = share.map(a);
     }
 }
 
 fn refusals(changes: &[Change]) -> Vec<String> {
     let told = |change: &Change| match change {
-        Change::OrderRefused { order_id, reason, .. } => Some(format!("{order_id}: {reason}")),
+        Change::OrderRefused {
+            order_id, reason, ..
+        } => Some(format!("{order_id}: {reason}")),
         _ => None,
     };
     changes.iter().filter_map(told).collect()
@@ -34,7 +41,11 @@ fn entries_and_exits_at_the_bound_are_taken_and_a_tick_beyond_are_not() {
         let changes = world.flat("6800");
         assert_eq!(refusals(&changes).len(), usize::from(is_far), "{price}");
         // A refused entry takes its stop along.
-        let left = if is_far { Vec::new() } else { vec!["o-1".to_owned(), "o-1-stop".to_owned()] };
+        let left = if is_far {
+            Vec::new()
+        } else {
+            vec!["o-1".to_owned(), "o-1-stop".to_owned()]
+        };
         assert_eq!(open(&world), left, "{price}");
     }
     for (price, is_far) in [("7004", false), ("7004.1", true)] {
@@ -43,9 +54,14 @@ fn entries_and_exits_at_the_bound_are_taken_and_a_tick_beyond_are_not() {
         let exit = world.accepted(&limit(sell("0.006"), price));
         let changes = world.flat("6800");
         let expect = format!(
-            "{exit}: its price {price} is further than 0.03 of the last price from it (twice that price is 13600)"
+            "{exit}: its price {price} is further than 0.03 of the last price from it (twice that \
+                price is 13600)"
         );
-        assert_eq!(refusals(&changes), Vec::from_iter(is_far.then_some(expect)), "{price}");
+        assert_eq!(
+            refusals(&changes),
+            Vec::from_iter(is_far.then_some(expect)),
+            "{price}"
+        );
         // Refused or not, the agent can send another exit, and one at the market has no price to
         // refuse.
         assert_eq!(world.position(), a("0.01"));
@@ -53,7 +69,10 @@ fn entries_and_exits_at_the_bound_are_taken_and_a_tick_beyond_are_not() {
         bound(&mut world, Some("0.0000000001"));
         let changes = world.flat("6800");
         assert!(refusals(&changes).is_empty());
-        assert!(fills(&changes)[0].starts_with(&format!("{at_market} sell")), "{changes:?}");
+        assert!(
+            fills(&changes)[0].starts_with(&format!("{at_market} sell")),
+            "{changes:?}"
+        );
     }
 }
 
@@ -69,7 +88,10 @@ fn an_order_is_asked_once_and_rests_however_far_the_market_goes() {
     let late = world.accepted(&limit(sell("0.004"), "6970"));
     let changes = world.flat("6760");
     assert!(world.book.orders.contains_key(&exit));
-    assert_eq!(changes.iter().filter_map(Change::ended).collect::<Vec<_>>(), [(late, OrderEnd::Refused)]);
+    assert_eq!(
+        changes.iter().filter_map(Change::ended).collect::<Vec<_>>(),
+        [(late, OrderEnd::Refused)]
+    );
     // Without the setting, neither the book nor the lines store anything for it.
     let mut world = World::new();
     let changes = world.flat("6800");
@@ -87,7 +109,10 @@ fn a_stop_too_far_from_the_market_takes_its_entry_back_and_a_target_goes_alone()
     bound(&mut world, Some("0.02"));
     let changes = world.flat("6800");
     assert_eq!(refusals(&changes).len(), 1);
-    assert!(refusals(&changes)[0].starts_with("o-1-target: its price 6950"), "{changes:?}");
+    assert!(
+        refusals(&changes)[0].starts_with("o-1-target: its price 6950"),
+        "{changes:?}"
+    );
     assert_eq!(open(&world), ["o-1-stop"]);
     assert_eq!(world.position(), a("0.01"));
 
@@ -95,7 +120,10 @@ fn a_stop_too_far_from_the_market_takes_its_entry_back_and_a_target_goes_alone()
     world.accepted(&buy("0.01"));
     bound(&mut world, Some("0.014"));
     let changes = world.flat("6800");
-    assert!(refusals(&changes)[0].starts_with("o-1-stop: its price 6700"), "{changes:?}");
+    assert!(
+        refusals(&changes)[0].starts_with("o-1-stop: its price 6700"),
+        "{changes:?}"
+    );
     assert_eq!(open(&world), [id.flatten().to_string()]);
     assert_eq!(fills(&world.flat("6800")).len(), 1);
     assert!(world.book.positions.is_empty() && world.book.orders.is_empty());
@@ -107,7 +135,11 @@ fn a_stop_at_work_is_tightened_whatever_the_distance() {
     bound(&mut world, Some("0.02"));
     world.flat("6860");
     // 6705 is further than 2% from 6860, and still nearer than 6700.
-    assert!(world.tighten(spoolgate_wire::ids::OrderId::of_line(1).stop(), "6705").accepted);
+    assert!(
+        world
+            .tighten(spoolgate_wire::ids::OrderId::of_line(1).stop(), "6705")
+            .accepted
+    );
     assert!(refusals(&world.flat("6860")).is_empty());
 }
 
@@ -122,10 +154,17 @@ fn the_gate_refuses_what_the_venue_would_refuse() {
     assert!(world.ask(&entry).accepted, "1.4% of 6800 is 95.2");
     entry.target_price = Some(a("6895.3"));
     assert_eq!(world.refused(&entry), ["target_valid"]);
-    let far = limit(market_order("trend", "BTC-USD", "buy", "0.01", "6640", 0), "6700");
+    let far = limit(
+        market_order("trend", "BTC-USD", "buy", "0.01", "6640", 0),
+        "6700",
+    );
     assert_eq!(world.refused(&far), ["stop_hostable", "price_collar"]);
     let row = world.row_of(&far, "price_collar");
-    assert!(row.reason.unwrap().starts_with("the venue would refuse the order: its price 6700"));
+    assert!(
+        row.reason
+            .unwrap()
+            .starts_with("the venue would refuse the order: its price 6700")
+    );
     // An exit only gets the reason.
     let mut world = World::holding("0.01");
     bound(&mut world, Some("0.014"));
@@ -139,7 +178,10 @@ fn where_quotes_fill_the_middle_of_the_last_one_is_the_price() {
     // The quote is 200 to 200.2; 1% of 200.1 is 2.001.
     for (price, is_far) in [("198.1", false), ("198.09", true)] {
         let mut world = World::new();
-        let mut entry = limit(market_order("trend", "ETH-USD", "buy", "1", "195", 0), price);
+        let mut entry = limit(
+            market_order("trend", "ETH-USD", "buy", "1", "195", 0),
+            price,
+        );
         (entry.planned_stop, entry.stop_price) = (a("195"), Some(a("195")));
         world.accepted(&entry);
         bound(&mut world, Some("0.01"));

@@ -71,7 +71,8 @@ fn wire_form() {
     }
     assert_eq!(
         Amount::parse_wire("\u{1b}[1e3").unwrap_err().to_string(),
-        "`\\u{1b}[1e3` is not an amount: the form is -?(0|[1-9][0-9]{0,11})(\\.[0-9]{1,10})?, such as 12, -0.5 \
+        "`\\u{1b}[1e3` is not an amount: the form is -?(0|[1-9][0-9]{0,11})(\\.[0-9]{1,10})?, such \
+            as 12, -0.5 \
          or 1234.25"
     );
 }
@@ -80,17 +81,38 @@ fn wire_form() {
 fn exact_form() {
     let most_places = format!("-0.{}1", "0".repeat(27));
     let largest_places = format!("7.{}", &LARGEST[1..]);
-    for text in ["0", "1.10", "-12.50", LARGEST, "1000000000000.00000000001", &most_places, &largest_places] {
+    for text in [
+        "0",
+        "1.10",
+        "-12.50",
+        LARGEST,
+        "1000000000000.00000000001",
+        &most_places,
+        &largest_places,
+    ] {
         assert_eq!(amount(text).to_string(), text);
     }
     assert_eq!(amount("-0.0").to_string(), "0.0");
     let over = "79228162514264337593543950336";
     let long = "9".repeat(1_000_000);
-    for text in [over, "7.9228162514264337593543950336", &format!("0.{}", "0".repeat(29)), &long] {
-        assert!(matches!(Amount::parse_exact(text), Err(AmountError::OutOfRange { .. })));
+    for text in [
+        over,
+        "7.9228162514264337593543950336",
+        &format!("0.{}", "0".repeat(29)),
+        &long,
+    ] {
+        assert!(matches!(
+            Amount::parse_exact(text),
+            Err(AmountError::OutOfRange { .. })
+        ));
     }
-    for text in ["", "-", "+1", ".5", "1.", "01", "1e3", "1_000", "NaN", "١", "1 ", "1.2.3"] {
-        assert!(matches!(Amount::parse_exact(text), Err(AmountError::NotExact { .. })), "{text}");
+    for text in [
+        "", "-", "+1", ".5", "1.", "01", "1e3", "1_000", "NaN", "١", "1 ", "1.2.3",
+    ] {
+        assert!(
+            matches!(Amount::parse_exact(text), Err(AmountError::NotExact { .. })),
+            "{text}"
+        );
     }
     assert!(Amount::parse_exact(&long).unwrap_err().to_string().len() < 120);
 }
@@ -102,13 +124,23 @@ fn texts_of_every_length() {
     for digits in 1..=28_usize {
         let tens = format!("1{}", "0".repeat(digits));
         let nines = "9".repeat(digits);
-        for whole in [&tens, &nines, &"18446744073709551615".to_owned(), &"18446744073709551616".to_owned()] {
+        for whole in [
+            &tens,
+            &nines,
+            &"18446744073709551615".to_owned(),
+            &"18446744073709551616".to_owned(),
+        ] {
             for scale in 0..=28 {
                 let mantissa: i128 = whole.parse().unwrap();
-                let Some(value) = from_parts(mantissa, scale) else { continue };
+                let Some(value) = from_parts(mantissa, scale) else {
+                    continue;
+                };
                 for value in [value, -value] {
                     assert_eq!(value.to_string(), value.decimal().to_string());
-                    assert_eq!(serde_json::to_string(&value).unwrap(), format!("\"{}\"", value.decimal()));
+                    assert_eq!(
+                        serde_json::to_string(&value).unwrap(),
+                        format!("\"{}\"", value.decimal())
+                    );
                 }
             }
         }
@@ -118,24 +150,47 @@ fn texts_of_every_length() {
 #[test]
 fn printing_and_signs() {
     assert_eq!(
-        format!("[{:>8}|{:<8}|{:+}|{:.1}]", amount("-1.10"), amount("1.10"), amount("1"), amount("1.19")),
+        format!(
+            "[{:>8}|{:<8}|{:+}|{:.1}]",
+            amount("-1.10"),
+            amount("1.10"),
+            amount("1"),
+            amount("1.19")
+        ),
         "[   -1.10|1.10    |+1|1.19]"
     );
     assert_eq!((-Amount::ZERO).to_string(), "0");
     assert_eq!((-amount("0.0")).abs().to_string(), "0.0");
-    assert_eq!(amount("5").checked_sub(amount("5.00")).unwrap().to_string(), "0.00");
-    assert_eq!(amount("-5").checked_mul(amount("0.0")).unwrap().to_string(), "0.0");
+    assert_eq!(
+        amount("5").checked_sub(amount("5.00")).unwrap().to_string(),
+        "0.00"
+    );
+    assert_eq!(
+        amount("-5").checked_mul(amount("0.0")).unwrap().to_string(),
+        "0.0"
+    );
     assert_eq!(amount("-1200.500").normalized().to_string(), "-1200.5");
     assert_eq!(amount("0.000").normalized().to_string(), "0");
-    assert_eq!(Amount::from_i64(i64::MIN).to_string(), "-9223372036854775808");
+    assert_eq!(
+        Amount::from_i64(i64::MIN).to_string(),
+        "-9223372036854775808"
+    );
     assert_eq!(Amount::from(7_u32), amount("7.0"));
-    for (text, zero, positive, negative) in
-        [("0.0", true, false, false), ("0.1", false, true, false), ("-0.1", false, false, true)]
-    {
+    for (text, zero, positive, negative) in [
+        ("0.0", true, false, false),
+        ("0.1", false, true, false),
+        ("-0.1", false, false, true),
+    ] {
         let value = amount(text);
-        assert_eq!((value.is_zero(), value.is_positive(), value.is_negative()), (zero, positive, negative));
+        assert_eq!(
+            (value.is_zero(), value.is_positive(), value.is_negative()),
+            (zero, positive, negative)
+        );
     }
-    assert_eq!(amount("1.5").max(Amount::ONE).min(amount("1.25")), amount("1.25"));
+    assert_eq!(
+        amount("1.5").max(Amount::ONE).min(amount("1.25")),
+        amount("1.25")
+    );
 }
 
 #[test]
@@ -145,11 +200,21 @@ fn arithmetic_is_exact_or_none() {
     for (left, right, sum, product) in [
         ("1.10", "2.2", Some("3.30"), Some("2.420")),
         (LARGEST, "1", None, Some(LARGEST)),
-        (LARGEST, "0.0000000000000000000000000000", Some(LARGEST), Some("0.0000000000000000000000000000")),
+        (
+            LARGEST,
+            "0.0000000000000000000000000000",
+            Some(LARGEST),
+            Some("0.0000000000000000000000000000"),
+        ),
         (LARGEST, "0.1", None, Some("7922816251426433759354395033.5")),
         (LARGEST, tiny, None, Some("7.9228162514264337593543950335")),
         (tiny, tiny, Some("0.0000000000000000000000000002"), None),
-        (tiny, "10000000000000000000000000000", None, Some("1.0000000000000000000000000000")),
+        (
+            tiny,
+            "10000000000000000000000000000",
+            None,
+            Some("1.0000000000000000000000000000"),
+        ),
         // 2^90 and 5^38 / 10^28: the product needs 178 bits before the zeros that 2 and 5 make are
         // stripped.
         (
@@ -159,8 +224,16 @@ fn arithmetic_is_exact_or_none() {
             Some("45035996273704960000000000"),
         ),
     ] {
-        assert_eq!(shown(amount(left).checked_add(amount(right))).as_deref(), sum, "{left} + {right}");
-        assert_eq!(shown(amount(left).checked_mul(amount(right))).as_deref(), product, "{left} * {right}");
+        assert_eq!(
+            shown(amount(left).checked_add(amount(right))).as_deref(),
+            sum,
+            "{left} + {right}"
+        );
+        assert_eq!(
+            shown(amount(left).checked_mul(amount(right))).as_deref(),
+            product,
+            "{left} * {right}"
+        );
     }
 }
 
@@ -185,7 +258,10 @@ fn steps_and_ratios() {
     assert_eq!(amount("1.3").is_multiple_of(Amount::ZERO), None);
     assert_eq!(Amount::ONE.round_up_to(amount("0.0")), None);
     assert_eq!(Amount::ONE.div_floor_count(-Amount::ONE), None);
-    assert_eq!(amount("18446744073709551615.9").div_floor_count(Amount::ONE), Some(u64::MAX));
+    assert_eq!(
+        amount("18446744073709551615.9").div_floor_count(Amount::ONE),
+        Some(u64::MAX)
+    );
     assert_eq!(amount("1.001").round_dp_up(2).to_string(), "1.01");
     assert_eq!(amount("-1.001").round_dp_up(2).to_string(), "-1.01");
     assert_eq!(amount("1.1").round_dp_up(40).to_string(), "1.1");
@@ -197,7 +273,10 @@ fn steps_and_ratios() {
         ("1234.5", "1", "1234.500000"),
         ("0.0000000000000000000000000001", LARGEST, "0.000000"),
     ] {
-        assert_eq!(amount(left).ratio_display(amount(right)).as_deref(), Some(ratio));
+        assert_eq!(
+            amount(left).ratio_display(amount(right)).as_deref(),
+            Some(ratio)
+        );
     }
     assert_eq!(Amount::ONE.ratio_display(Amount::ZERO), None);
 }
@@ -240,13 +319,23 @@ struct Flattened {
 fn requests_are_read_from_their_text() {
     for (json, size, limit) in [
         (r#"{"size":1.10}"#, "1.10", None),
-        (r#"{"size": 999999999999.9999999999 ,"limit":"0.30"}"#, "999999999999.9999999999", Some("0.30")),
+        (
+            r#"{"size": 999999999999.9999999999 ,"limit":"0.30"}"#,
+            "999999999999.9999999999",
+            Some("0.30"),
+        ),
         (r#"{"size":"\u0031.\u0030","limit":-0}"#, "1.0", Some("0")),
     ] {
-        for request in [serde_json::from_str::<Request>(json), serde_json::from_slice(json.as_bytes())] {
+        for request in [
+            serde_json::from_str::<Request>(json),
+            serde_json::from_slice(json.as_bytes()),
+        ] {
             let request = request.unwrap();
             assert_eq!(request.size.to_string(), size);
-            assert_eq!(request.limit.map(|limit| limit.to_string()).as_deref(), limit);
+            assert_eq!(
+                request.limit.map(|limit| limit.to_string()).as_deref(),
+                limit
+            );
         }
     }
     for bad in [
@@ -269,12 +358,22 @@ fn requests_are_read_from_their_text() {
         "\"\\n\"",
         "0.00000000001",
     ] {
-        for json in [format!(r#"{{"size":{bad}}}"#), format!(r#"{{"size":1,"limit":{bad}}}"#)] {
-            let error = serde_json::from_str::<Request>(&json).unwrap_err().to_string();
-            assert!(error.contains("is not an amount: the form is -?(0|[1-9]"), "{json}: {error}");
+        for json in [
+            format!(r#"{{"size":{bad}}}"#),
+            format!(r#"{{"size":1,"limit":{bad}}}"#),
+        ] {
+            let error = serde_json::from_str::<Request>(&json)
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.contains("is not an amount: the form is -?(0|[1-9]"),
+                "{json}: {error}"
+            );
         }
     }
-    let error = serde_json::from_str::<Request>("{}").unwrap_err().to_string();
+    let error = serde_json::from_str::<Request>("{}")
+        .unwrap_err()
+        .to_string();
     assert!(error.starts_with("missing field `size`"), "{error}");
     // A Value already holds an f64 and a reader cannot lend its text: both must fail rather than
     // lose digits.
@@ -295,7 +394,8 @@ struct Rule {
 }
 
 fn rule(scalar: &str) -> Result<String, String> {
-    let required = serde_yaml::from_str::<Rule>(&format!("max: {scalar}\n")).map(|rule| rule.max.to_string());
+    let required =
+        serde_yaml::from_str::<Rule>(&format!("max: {scalar}\n")).map(|rule| rule.max.to_string());
     let optional = serde_yaml::from_str::<Rule>(&format!("max: 1\nmin: {scalar}\n"))
         .map(|rule| rule.min.expect("min was given").to_string());
     assert_eq!(required.is_ok(), optional.is_ok(), "{scalar}");
@@ -357,20 +457,37 @@ fn rule_files_are_read_without_losing_digits() {
     }
     for scalar in ["[1]", "{a: 1}"] {
         let error = rule(scalar).unwrap_err();
-        assert!(error.contains("expected an amount such as"), "{scalar}: {error}");
+        assert!(
+            error.contains("expected an amount such as"),
+            "{scalar}: {error}"
+        );
     }
-    assert!(serde_yaml::from_str::<Rule>("max: 1").unwrap().min.is_none());
-    assert!(serde_yaml::from_str::<Rule>("min: 1").unwrap_err().to_string().contains("missing field `max`"));
+    assert!(
+        serde_yaml::from_str::<Rule>("max: 1")
+            .unwrap()
+            .min
+            .is_none()
+    );
+    assert!(
+        serde_yaml::from_str::<Rule>("min: 1")
+            .unwrap_err()
+            .to_string()
+            .contains("missing field `max`")
+    );
 }
 
 #[test]
 fn ledger_form_is_strings_only() {
     assert_eq!(serde_json::to_string(&amount("1.10")).unwrap(), "\"1.10\"");
     assert_eq!(
-        serde_json::from_str::<Amount>("\"1234567890123.00\"").unwrap().to_string(),
+        serde_json::from_str::<Amount>("\"1234567890123.00\"")
+            .unwrap()
+            .to_string(),
         "1234567890123.00"
     );
-    for json in ["1", "1.5", "null", "true", "\"1e3\"", "\"\"", "\"+1\"", "[\"1\"]"] {
+    for json in [
+        "1", "1.5", "null", "true", "\"1e3\"", "\"\"", "\"+1\"", "[\"1\"]",
+    ] {
         assert!(serde_json::from_str::<Amount>(json).is_err(), "{json}");
     }
 }
@@ -393,7 +510,11 @@ fn is_nothing(number: &BigInt) -> bool {
 fn aligned(left: Amount, right: Amount) -> (BigInt, BigInt, u32) {
     let ((left, left_scale), (right, right_scale)) = (big(left), big(right));
     let scale = left_scale.max(right_scale);
-    (left * ten(scale - left_scale), right * ten(scale - right_scale), scale)
+    (
+        left * ten(scale - left_scale),
+        right * ten(scale - right_scale),
+        scale,
+    )
 }
 
 fn floor_div(number: &BigInt, by: &BigInt) -> BigInt {
@@ -441,25 +562,44 @@ fn arb_amount() -> impl Strategy<Value = Amount> {
         1 => (-2..3_i128).prop_map(|beside| i128::from(i64::MAX) + beside),
         1 => (0..42_u32).prop_map(|power| 5_i128.pow(power)),
     ];
-    (mantissa, any::<bool>(), prop_oneof![0..4_u32, 0..=SCALE_MAX]).prop_map(|(mantissa, negative, scale)| {
-        from_parts(if negative { -mantissa } else { mantissa }, scale).expect("it fits")
-    })
+    (
+        mantissa,
+        any::<bool>(),
+        prop_oneof![0..4_u32, 0..=SCALE_MAX],
+    )
+        .prop_map(|(mantissa, negative, scale)| {
+            from_parts(if negative { -mantissa } else { mantissa }, scale).expect("it fits")
+        })
 }
 
 /// Both paths must agree on every pair of numbers around the limits of 63 and 64 bits.
 #[test]
 fn the_quick_way_and_the_other_meet() {
-    assert!(TENS.iter().zip(0..).all(|(ten, places)| *ten == 10_i64.pow(places)));
+    assert!(
+        TENS.iter()
+            .zip(0..)
+            .all(|(ten, places)| *ten == 10_i64.pow(places))
+    );
     let beside = |whole: i128| (-2..3).map(move |by| whole + by);
-    let mantissas: Vec<i128> = [0, i128::from(i64::MAX), i128::from(u64::MAX), 1_000_000_000_000_000_000]
-        .into_iter()
-        .flat_map(beside)
-        .flat_map(|mantissa| [mantissa, -mantissa])
-        .collect();
-    for (left, right) in mantissas.iter().flat_map(|left| mantissas.iter().map(move |right| (*left, *right)))
+    let mantissas: Vec<i128> = [
+        0,
+        i128::from(i64::MAX),
+        i128::from(u64::MAX),
+        1_000_000_000_000_000_000,
+    ]
+    .into_iter()
+    .flat_map(beside)
+    .flat_map(|mantissa| [mantissa, -mantissa])
+    .collect();
+    for (left, right) in mantissas
+        .iter()
+        .flat_map(|left| mantissas.iter().map(move |right| (*left, *right)))
     {
         for (left_scale, right_scale) in [(0, 0), (0, 1), (18, 0), (19, 0), (0, 28), (10, 9)] {
-            let (a, b) = (from_parts(left, left_scale).unwrap(), from_parts(right, right_scale).unwrap());
+            let (a, b) = (
+                from_parts(left, left_scale).unwrap(),
+                from_parts(right, right_scale).unwrap(),
+            );
             let (a_big, b_big, scale) = aligned(a, b);
             must_be(a.checked_add(b), &a_big + &b_big, scale).unwrap();
             must_be(a.checked_sub(b), &a_big - &b_big, scale).unwrap();

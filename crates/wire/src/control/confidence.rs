@@ -8,7 +8,9 @@ const PLACES: usize = 28;
 
 /// Reads a JSON number from 0 to 1, exponents included. `None` for any other JSON.
 pub(super) fn parse(text: &str) -> Option<Amount> {
-    let (is_negative, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
+    let (is_negative, text) = text
+        .strip_prefix('-')
+        .map_or((false, text), |rest| (true, rest));
     if !text.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
@@ -31,9 +33,16 @@ pub(super) fn parse(text: &str) -> Option<Amount> {
         _ if is_negative => None,
         Some(1) if digits == "1" => Some(Amount::ONE),
         Some(point) if point <= 0 => {
-            let zeros = usize::try_from(point.unsigned_abs()).unwrap_or(PLACES).min(PLACES);
-            let kept: String = std::iter::repeat_n('0', zeros).chain(digits.chars()).take(PLACES).collect();
-            Amount::parse_exact(&format!("0.{kept}")).ok().map(Amount::normalized)
+            let zeros = usize::try_from(point.unsigned_abs())
+                .unwrap_or(PLACES)
+                .min(PLACES);
+            let kept: String = std::iter::repeat_n('0', zeros)
+                .chain(digits.chars())
+                .take(PLACES)
+                .collect();
+            Amount::parse_exact(&format!("0.{kept}"))
+                .ok()
+                .map(Amount::normalized)
         }
         _ => None,
     }
@@ -61,7 +70,10 @@ mod tests {
             ("1e-28", Some("0.0000000000000000000000000001")),
             ("1e-29", Some("0")),
             ("1e-99999999999999999999", Some("0")),
-            ("0.99999999999999999999999999999999999", Some("0.9999999999999999999999999999")),
+            (
+                "0.99999999999999999999999999999999999",
+                Some("0.9999999999999999999999999999"),
+            ),
             ("1.0001", None),
             ("1.00000000000000000000000000000000000001", None),
             ("2", None),
@@ -75,7 +87,11 @@ mod tests {
             ("[0.5]", None),
             ("{}", None),
         ] {
-            assert_eq!(parse(text).map(|amount| amount.to_string()).as_deref(), expect, "{text}");
+            assert_eq!(
+                parse(text).map(|amount| amount.to_string()).as_deref(),
+                expect,
+                "{text}"
+            );
         }
     }
 }

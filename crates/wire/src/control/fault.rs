@@ -62,7 +62,8 @@ faults! {
     TargetNotRunnable = "target_not_runnable";
     /// The strategy's execution is not to be trusted: see `degraded` in `strategies.get`.
     ExecutionDegraded = "execution_degraded";
-    /// With another action than set_risk_mode: `risk_mode` is not what would be in force afterwards.
+    /// With another action than set_risk_mode: `risk_mode` is not what would be in force
+    /// afterwards.
     RiskModeMismatch = "risk_mode_mismatch";
     /// The mode is laxer than the strategy's file allows.
     RiskModeNotPermitted = "risk_mode_not_permitted";
@@ -78,9 +79,12 @@ faults! {
 
 /// The table in `docs/control.md`.
 pub fn markdown() -> String {
-    let rows =
-        ControlFault::ALL.iter().map(|fault| format!("| `{}` | {} |\n", fault.as_str(), fault.meaning()));
-    std::iter::once("| code in `errors` | when |\n|---|---|\n".to_owned()).chain(rows).collect()
+    let rows = ControlFault::ALL
+        .iter()
+        .map(|fault| format!("| `{}` | {} |\n", fault.as_str(), fault.meaning()));
+    std::iter::once("| code in `errors` | when |\n|---|---|\n".to_owned())
+        .chain(rows)
+        .collect()
 }
 
 #[cfg(test)]
@@ -90,9 +94,16 @@ mod tests {
     #[test]
     fn the_table_in_the_docs_is_this_one() {
         let docs = include_str!("../../../../docs/control.md");
-        assert!(docs.contains(&markdown()), "docs/control.md should hold:\n{}", markdown());
+        assert!(
+            docs.contains(&markdown()),
+            "docs/control.md should hold:\n{}",
+            markdown()
+        );
         for fault in ControlFault::ALL {
-            assert_eq!(serde_json::to_string(fault).unwrap(), format!("\"{}\"", fault.as_str()));
+            assert_eq!(
+                serde_json::to_string(fault).unwrap(),
+                format!("\"{}\"", fault.as_str())
+            );
         }
     }
 }

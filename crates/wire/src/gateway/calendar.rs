@@ -15,7 +15,10 @@ pub const CALENDAR: &str = "primary";
 #[serde(rename_all = "camelCase")]
 pub struct CalendarFetch {
     /// Calendar; if absent, [`CALENDAR`].
-    #[schemars(default = "primary", schema_with = "crate::schema::outside_name::<NAME_BYTES_MAX>")]
+    #[schemars(
+        default = "primary",
+        schema_with = "crate::schema::outside_name::<NAME_BYTES_MAX>"
+    )]
     pub calendar_id: String,
     /// Start of the period.
     pub start_date: Time,
@@ -28,7 +31,11 @@ impl CalendarFetch {
         let fields = Fields::read(payload, &["calendarId", "startDate", "endDate"])?;
         let calendar_id = calendar(&fields)?;
         let (start_date, end_date) = period(&fields, "startDate", "endDate")?;
-        Ok(CalendarFetch { calendar_id, start_date, end_date })
+        Ok(CalendarFetch {
+            calendar_id,
+            start_date,
+            end_date,
+        })
     }
 }
 
@@ -38,7 +45,10 @@ impl CalendarFetch {
 #[serde(rename_all = "camelCase")]
 pub struct CalendarCreate {
     /// Calendar; if absent, [`CALENDAR`].
-    #[schemars(default = "primary", schema_with = "crate::schema::outside_name::<NAME_BYTES_MAX>")]
+    #[schemars(
+        default = "primary",
+        schema_with = "crate::schema::outside_name::<NAME_BYTES_MAX>"
+    )]
     pub calendar_id: String,
     /// Title, one line.
     #[schemars(schema_with = "crate::schema::line::<TEXT_BYTES_MAX>")]
@@ -59,13 +69,29 @@ pub struct CalendarCreate {
 
 impl CalendarCreate {
     pub(super) fn read(payload: &str) -> Result<CalendarCreate, String> {
-        let known = ["calendarId", "title", "startTime", "endTime", "description", "attendees"];
+        let known = [
+            "calendarId",
+            "title",
+            "startTime",
+            "endTime",
+            "description",
+            "attendees",
+        ];
         let fields = Fields::read(payload, &known)?;
         let (calendar_id, title) = (calendar(&fields)?, fields.line("title")?);
         let (start_time, end_time) = period(&fields, "startTime", "endTime")?;
-        let (description, attendees) =
-            (fields.text_if_any("description")?, fields.addresses_if_any("attendees")?);
-        Ok(CalendarCreate { calendar_id, title, start_time, end_time, description, attendees })
+        let (description, attendees) = (
+            fields.text_if_any("description")?,
+            fields.addresses_if_any("attendees")?,
+        );
+        Ok(CalendarCreate {
+            calendar_id,
+            title,
+            start_time,
+            end_time,
+            description,
+            attendees,
+        })
     }
 }
 

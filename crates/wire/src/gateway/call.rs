@@ -63,7 +63,13 @@ pub enum Method {
 
 impl Method {
     /// All methods.
-    pub const ALL: [Method; 5] = [Method::Get, Method::Post, Method::Put, Method::Delete, Method::Patch];
+    pub const ALL: [Method; 5] = [
+        Method::Get,
+        Method::Post,
+        Method::Put,
+        Method::Delete,
+        Method::Patch,
+    ];
 
     /// The name in HTTP.
     pub fn as_str(self) -> &'static str {
@@ -126,12 +132,17 @@ fn headers_schema(_: &mut SchemaGenerator) -> Schema {
 
 impl ServiceApiCall {
     pub(super) fn read(payload: &str) -> Result<ServiceApiCall, String> {
-        let fields = Fields::read(payload, &["service", "endpoint", "method", "headers", "body"])?;
+        let fields = Fields::read(
+            payload,
+            &["service", "endpoint", "method", "headers", "body"],
+        )?;
         let service = fields.name("service")?;
         let endpoint = fields.text("endpoint")?;
         check_endpoint(&endpoint).map_err(|why| format!("`endpoint` {why}"))?;
         let method = fields.text("method")?;
-        let method = Method::ALL.into_iter().find(|known| known.as_str() == method);
+        let method = Method::ALL
+            .into_iter()
+            .find(|known| known.as_str() == method);
         let method = method.ok_or("`method` must be GET, POST, PUT, DELETE or PATCH")?;
         let headers = fields.get("headers").map(read_headers).transpose()?;
         Ok(ServiceApiCall {
@@ -147,24 +158,31 @@ impl ServiceApiCall {
 /// Checks that the endpoint is a path below a host that every server reads the same way.
 fn check_endpoint(endpoint: &str) -> Result<(), String> {
     if endpoint.len() > TEXT_BYTES_MAX {
-        return Err(format!("has {} bytes, at most {TEXT_BYTES_MAX} are taken", endpoint.len()));
+        return Err(format!(
+            "has {} bytes, at most {TEXT_BYTES_MAX} are taken",
+            endpoint.len()
+        ));
     }
     let (path, query) = match endpoint.split_once('?') {
         Some((path, query)) => (path, Some(query)),
         None => (endpoint, None),
     };
     let Some(below) = path.strip_prefix('/') else {
-        return Err("must be a path that begins with `/`: the host is that of the service".to_owned());
+        return Err(
+            "must be a path that begins with `/`: the host is that of the service".to_owned(),
+        );
     };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:@%/".contains(c);
     if !path.chars().all(is_plain) {
         return Err(
-            "must be a path of the characters that RFC 3986 has for it; percent-encode others".to_owned()
+            "must be a path of the characters that RFC 3986 has for it; percent-encode others"
+                .to_owned(),
         );
     }
     if query.is_some_and(|query| !query.chars().all(|c| is_plain(c) || "?[]".contains(c))) {
         return Err(
-            "must have a query of the characters that RFC 3986 has for it; percent-encode others".to_owned()
+            "must have a query of the characters that RFC 3986 has for it; percent-encode others"
+                .to_owned(),
         );
     }
     let encoded = percent_encoded(endpoint).ok_or("has a `%` that two hex digits do not follow")?;
@@ -172,13 +190,19 @@ fn check_endpoint(endpoint: &str) -> Result<(), String> {
         return Err("must not hold an encoded NUL".to_owned());
     }
     let of_path = percent_encoded(path).unwrap_or_default();
-    if of_path.iter().any(|byte| matches!(byte, b'/' | b'\\' | b'%' | 0..=0x1f | 0x7f)) {
+    if of_path
+        .iter()
+        .any(|byte| matches!(byte, b'/' | b'\\' | b'%' | 0..=0x1f | 0x7f))
+    {
         return Err(
-            "must not hold an encoded slash, backslash, `%` or control character in its path".to_owned()
+            "must not hold an encoded slash, backslash, `%` or control character in its path"
+                .to_owned(),
         );
     }
     if is_overlong(&of_path) {
-        return Err("must not hold an ASCII character in a longer form of UTF-8 in its path".to_owned());
+        return Err(
+            "must not hold an ASCII character in a longer form of UTF-8 in its path".to_owned(),
+        );
     }
     let mut segments = below.split('/').peekable();
     while let Some(segment) = segments.next() {
@@ -188,7 +212,10 @@ fn check_endpoint(endpoint: &str) -> Result<(), String> {
         }
         // Some servers drop everything after `;` first, and a proxy in front of them may decode the
         // path.
-        let plain = segment.to_ascii_lowercase().replace("%2e", ".").replace("%3b", ";");
+        let plain = segment
+            .to_ascii_lowercase()
+            .replace("%2e", ".")
+            .replace("%3b", ";");
         let name = plain.split(';').next().unwrap_or(&plain);
         if name == "." || name == ".." || (name.is_empty() && !segment.is_empty()) {
             return Err("must not hold `.` or `..` as a segment, encoded or not".to_owned());
@@ -200,9 +227,12 @@ fn check_endpoint(endpoint: &str) -> Result<(), String> {
 /// Whether bytes contain a character in an overlong form of UTF-8: lax decoders take `%c0%ae` for a
 /// dot.
 fn is_overlong(bytes: &[u8]) -> bool {
-    bytes
-        .windows(2)
-        .any(|pair| matches!(pair, [0xc0 | 0xc1, 0x80..=0xbf] | [0xe0, 0x80..=0x9f] | [0xf0, 0x80..=0x8f]))
+    bytes.windows(2).any(|pair| {
+        matches!(
+            pair,
+            [0xc0 | 0xc1, 0x80..=0xbf] | [0xe0, 0x80..=0x9f] | [0xf0, 0x80..=0x8f]
+        )
+    })
 }
 
 /// The percent-encoded bytes of a text. `None` if a `%` is not followed by two hex digits.
@@ -210,18 +240,22 @@ fn percent_encoded(text: &str) -> Option<Vec<u8>> {
     let encoded = text.split('%').skip(1);
     encoded
         .map(|rest| {
-            let digits =
-                rest.get(..2).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+            let digits = rest
+                .get(..2)
+                .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
             u8::from_str_radix(digits, 16).ok()
         })
         .collect()
 }
 
 fn read_headers(value: &RawValue) -> Result<BTreeMap<String, String>, String> {
-    let members: BTreeMap<String, &RawValue> =
-        serde_json::from_str(value.get()).map_err(|_| "`headers` must be an object of texts".to_owned())?;
+    let members: BTreeMap<String, &RawValue> = serde_json::from_str(value.get())
+        .map_err(|_| "`headers` must be an object of texts".to_owned())?;
     if members.len() > HEADERS_MAX {
-        return Err(format!("`headers` has {} members, at most {HEADERS_MAX} are taken", members.len()));
+        return Err(format!(
+            "`headers` has {} members, at most {HEADERS_MAX} are taken",
+            members.len()
+        ));
     }
     let mut folded = BTreeSet::new();
     let mut headers = BTreeMap::new();
@@ -237,7 +271,9 @@ fn read_headers(value: &RawValue) -> Result<BTreeMap<String, String>, String> {
                 text.len()
             ));
         }
-        let is_visible = text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
+        let is_visible = text
+            .bytes()
+            .all(|byte| byte == b' ' || byte.is_ascii_graphic());
         if !is_visible || text.trim_matches(' ') != text {
             return Err(format!(
                 "header `{name}` must be visible ASCII and spaces, without spaces at its ends"
@@ -253,15 +289,21 @@ fn fold(name: &str) -> String {
 }
 
 fn check_header_name(name: &str) -> Result<(), String> {
-    let is_token =
-        name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
+    let is_token = name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
     if !(1..=HEADER_NAME_BYTES_MAX).contains(&name.len()) || !is_token {
         return Err(format!(
-            "`headers` has a name that is no token of RFC 9110 of 1 to {HEADER_NAME_BYTES_MAX} bytes"
+            "`headers` has a name that is no token of RFC 9110 of 1 to {HEADER_NAME_BYTES_MAX} \
+                bytes"
         ));
     }
     let folded = fold(name);
-    if RESERVED.contains(&folded.as_str()) || RESERVED_BEGINS.iter().any(|begin| folded.starts_with(begin)) {
+    if RESERVED.contains(&folded.as_str())
+        || RESERVED_BEGINS
+            .iter()
+            .any(|begin| folded.starts_with(begin))
+    {
         return Err(format!(
             "`headers` must not have `{name}`: where a call goes and how is not its sender's"
         ));

@@ -35,7 +35,10 @@ pub struct EmailSend {
 
 impl EmailSend {
     pub(super) fn read(payload: &str, is_draft: bool) -> Result<EmailSend, String> {
-        let fields = Fields::read(payload, &["to", "cc", "subject", "body", "replyToMessageId"])?;
+        let fields = Fields::read(
+            payload,
+            &["to", "cc", "subject", "body", "replyToMessageId"],
+        )?;
         let mail = EmailSend {
             to: fields.addresses("to")?,
             cc: fields.addresses_if_any("cc")?,
@@ -43,14 +46,20 @@ impl EmailSend {
             body: fields.text("body")?,
             reply_to_message_id: fields.name_if_any("replyToMessageId")?,
         };
-        let people = mail.cc.as_ref().map_or(0, Vec::len).saturating_add(mail.to.len());
+        let people = mail
+            .cc
+            .as_ref()
+            .map_or(0, Vec::len)
+            .saturating_add(mail.to.len());
         if people > PEOPLE_MAX {
             return Err(format!(
                 "`to` and `cc` have {people} addresses together, at most {PEOPLE_MAX} are taken"
             ));
         }
         if people == 0 && !is_draft {
-            return Err("`to` and `cc` are empty: a mail that is sent needs a recipient".to_owned());
+            return Err(
+                "`to` and `cc` are empty: a mail that is sent needs a recipient".to_owned(),
+            );
         }
         Ok(mail)
     }
@@ -61,10 +70,16 @@ impl EmailSend {
 #[schemars(deny_unknown_fields)]
 pub struct EmailFetch {
     /// Folder; if absent, [`FOLDER`].
-    #[schemars(default = "folder", schema_with = "crate::schema::outside_name::<NAME_BYTES_MAX>")]
+    #[schemars(
+        default = "folder",
+        schema_with = "crate::schema::outside_name::<NAME_BYTES_MAX>"
+    )]
     pub folder: String,
     /// Maximum number of mails, 1 to [`LIMIT_MAX`]; if absent, [`LIMIT`].
-    #[schemars(default = "limit", schema_with = "crate::schema::whole::<1, LIMIT_MAX>")]
+    #[schemars(
+        default = "limit",
+        schema_with = "crate::schema::whole::<1, LIMIT_MAX>"
+    )]
     pub limit: u32,
     /// Only mails that are not older than this.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -40,7 +40,11 @@ impl ActionId {
         let digits = text.strip_prefix("a-")?;
         let is_plain = digits == "0" || !digits.starts_with('0');
         let are_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        digits.parse().ok().filter(|_| is_plain && are_digits).map(ActionId)
+        digits
+            .parse()
+            .ok()
+            .filter(|_| is_plain && are_digits)
+            .map(ActionId)
     }
 }
 
@@ -95,7 +99,9 @@ impl GatewayCall {
             Ok(ActionName::EmailSend) => EmailSend::read(payload, false).map(GatewayCall::Mail),
             Ok(ActionName::EmailDraft) => EmailSend::read(payload, true).map(GatewayCall::Mail),
             Ok(ActionName::EmailFetch) => EmailFetch::read(payload).map(GatewayCall::FetchMail),
-            Ok(ActionName::CalendarFetch) => CalendarFetch::read(payload).map(GatewayCall::FetchEvents),
+            Ok(ActionName::CalendarFetch) => {
+                CalendarFetch::read(payload).map(GatewayCall::FetchEvents)
+            }
             Ok(ActionName::CalendarCreate | ActionName::CalendarUpdate) => {
                 CalendarCreate::read(payload).map(GatewayCall::Event)
             }
@@ -119,7 +125,9 @@ impl GatewayCall {
 }
 
 /// Reads an optional member that must not be null.
-fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 

@@ -61,7 +61,8 @@ impl<'a> Fields<'a> {
 
     /// As [`Fields::text`], but the member may be absent.
     pub(super) fn text_if_any(&self, name: &str) -> Result<Option<String>, String> {
-        let read = |value: &RawValue| text_of(value).ok_or_else(|| format!("`{name}` must be a text"));
+        let read =
+            |value: &RawValue| text_of(value).ok_or_else(|| format!("`{name}` must be a text"));
         self.get(name).map(read).transpose()
     }
 
@@ -93,19 +94,31 @@ impl<'a> Fields<'a> {
 
     /// As [`Fields::time`], but the member may be absent.
     pub(super) fn time_if_any(&self, name: &str) -> Result<Option<Time>, String> {
-        let Some(value) = self.get(name) else { return Ok(None) };
+        let Some(value) = self.get(name) else {
+            return Ok(None);
+        };
         let time = text_of(value).and_then(|text| Time::parse(&text).ok());
-        let wanted = || format!("`{name}` must be a time of the form `2026-02-20T14:42:00Z` (UTC, with `Z`)");
+        let wanted = || {
+            format!("`{name}` must be a time of the form `2026-02-20T14:42:00Z` (UTC, with `Z`)")
+        };
         time.map(Some).ok_or_else(wanted)
     }
 
     /// Reads a limit from 1 to `most`, written as digits only.
     pub(super) fn limit(&self, name: &str, most: u32) -> Result<Option<u32>, String> {
-        let Some(value) = self.get(name) else { return Ok(None) };
+        let Some(value) = self.get(name) else {
+            return Ok(None);
+        };
         let digits = value.get();
-        let number = digits.parse::<u32>().ok().filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()));
+        let number = digits
+            .parse::<u32>()
+            .ok()
+            .filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()));
         let wanted = || format!("`{name}` must be a whole number of 1 to {most}");
-        number.filter(|number| (1..=most).contains(number)).map(Some).ok_or_else(wanted)
+        number
+            .filter(|number| (1..=most).contains(number))
+            .map(Some)
+            .ok_or_else(wanted)
     }
 
     /// Reads bare mail addresses. Their hosts are in the form that rules compare.
@@ -116,17 +129,26 @@ impl<'a> Fields<'a> {
 
     /// As [`Fields::addresses`], but the member may be absent.
     pub(super) fn addresses_if_any(&self, name: &str) -> Result<Option<Vec<String>>, String> {
-        let Some(value) = self.get(name) else { return Ok(None) };
+        let Some(value) = self.get(name) else {
+            return Ok(None);
+        };
         let texts: Vec<String> = serde_json::from_str(value.get())
             .map_err(|_| format!("`{name}` must be an array of mail addresses"))?;
         if texts.len() > PEOPLE_MAX {
-            return Err(format!("`{name}` has {} addresses, at most {PEOPLE_MAX} are taken", texts.len()));
+            return Err(format!(
+                "`{name}` has {} addresses, at most {PEOPLE_MAX} are taken",
+                texts.len()
+            ));
         }
         let read = |(nth, text): (usize, &String)| {
             let wanted = "must be one bare mail address, as ann@example.com";
             bare_address(text).ok_or_else(|| format!("`{name}`, number {nth}: it {wanted}"))
         };
-        (1..).zip(&texts).map(read).collect::<Result<Vec<String>, String>>().map(Some)
+        (1..)
+            .zip(&texts)
+            .map(read)
+            .collect::<Result<Vec<String>, String>>()
+            .map(Some)
     }
 }
 
@@ -135,8 +157,14 @@ impl<'a> Fields<'a> {
 fn unknown_key(key: &str, known: &[&str]) -> String {
     let is_plain = !key.is_empty()
         && key.len() <= KEY_PRINTED_BYTES_MAX
-        && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
-    let which = if is_plain { format!("unknown key `{key}`") } else { "unknown key".to_owned() };
+        && key
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
+    let which = if is_plain {
+        format!("unknown key `{key}`")
+    } else {
+        "unknown key".to_owned()
+    };
     let names: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
     format!("{which}; there are {}", names.join(", "))
 }
@@ -157,17 +185,25 @@ fn breaks_a_line(c: char) -> bool {
 
 fn check_line(name: &str, text: &str) -> Result<(), String> {
     if text.len() > TEXT_BYTES_MAX {
-        return Err(format!("`{name}` has {} bytes, at most {TEXT_BYTES_MAX} are taken", text.len()));
+        return Err(format!(
+            "`{name}` has {} bytes, at most {TEXT_BYTES_MAX} are taken",
+            text.len()
+        ));
     }
     if text.chars().any(breaks_a_line) {
-        return Err(format!("`{name}` must be one line without control or direction characters"));
+        return Err(format!(
+            "`{name}` must be one line without control or direction characters"
+        ));
     }
     Ok(())
 }
 
 fn check_name(name: &str, text: &str) -> Result<(), String> {
     if !(1..=NAME_BYTES_MAX).contains(&text.len()) {
-        return Err(format!("`{name}` has {} bytes; it must have 1 to {NAME_BYTES_MAX}", text.len()));
+        return Err(format!(
+            "`{name}` has {} bytes; it must have 1 to {NAME_BYTES_MAX}",
+            text.len()
+        ));
     }
     let is_seen = |c: char| c == ' ' || !is_hidden(c);
     if text.trim_matches(' ') != text || !text.chars().all(is_seen) {
@@ -185,5 +221,6 @@ fn bare_address(text: &str) -> Option<String> {
     let (local, host) = split_address(text)?;
     let begins = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '+';
     let address = format!("{local}@{host}");
-    (local.starts_with(begins) && host.contains('.') && address.len() <= ADDRESS_BYTES_MAX).then_some(address)
+    (local.starts_with(begins) && host.contains('.') && address.len() <= ADDRESS_BYTES_MAX)
+        .then_some(address)
 }

@@ -24,7 +24,10 @@ pub struct FetchTransactions {
 impl FetchTransactions {
     pub(super) fn read(payload: &str) -> Result<FetchTransactions, String> {
         let fields = Fields::read(payload, &["accountId", "limit"])?;
-        let (account_id, limit) = (fields.name_if_any("accountId")?, fields.limit("limit", LIMIT_MAX)?);
+        let (account_id, limit) = (
+            fields.name_if_any("accountId")?,
+            fields.limit("limit", LIMIT_MAX)?,
+        );
         Ok(FetchTransactions { account_id, limit })
     }
 }
@@ -47,6 +50,9 @@ impl FetchHealth {
     pub(super) fn read(payload: &str) -> Result<FetchHealth, String> {
         let fields = Fields::read(payload, &["dataType", "startDate"])?;
         let (data_type, start_date) = (fields.name("dataType")?, fields.time_if_any("startDate")?);
-        Ok(FetchHealth { data_type, start_date })
+        Ok(FetchHealth {
+            data_type,
+            start_date,
+        })
     }
 }

@@ -82,9 +82,17 @@ fn each_fault_has_its_kind_and_offset() {
         (br#"{"a":1,"a":2}"#, duplicate("a"), 7),
         (br#"{"a":1, "\u0061":2}"#, duplicate("a"), 8),
         (br#"{"\ud83d\ude00":1,"b":{"x":0},"#, Incomplete, 30),
-        ("{\"\\ud83d\\ude00\":1,\"😀\":2}".as_bytes(), duplicate("😀"), 18),
+        (
+            "{\"\\ud83d\\ude00\":1,\"😀\":2}".as_bytes(),
+            duplicate("😀"),
+            18,
+        ),
         (br#"[{"x":{"/":1,"\/":1}}]"#, duplicate("/"), 13),
-        (br#"{"\n\u202e":1,"\u000a\u202E":1}"#, duplicate("\\n\\u{202e}"), 14),
+        (
+            br#"{"\n\u202e":1,"\u000a\u202E":1}"#,
+            duplicate("\\n\\u{202e}"),
+            14,
+        ),
         (br#"["\ud83d"]"#, LoneSurrogate, 2),
         (br#"["a\ude00"]"#, LoneSurrogate, 3),
         (br#"["\ud83d\n"]"#, LoneSurrogate, 2),
@@ -129,15 +137,31 @@ fn each_fault_has_its_kind_and_offset() {
         (b"]", UnexpectedByte(b']'), 0),
     ];
     for (bytes, kind, offset) in cases {
-        assert_eq!(fault(bytes), (kind.clone(), *offset), "{}", String::from_utf8_lossy(bytes));
+        assert_eq!(
+            fault(bytes),
+            (kind.clone(), *offset),
+            "{}",
+            String::from_utf8_lossy(bytes)
+        );
     }
 }
 
 #[test]
 fn only_objects_are_requests() {
-    for (text, offset) in [("[]", 0), ("  1", 2), ("\"{}\"", 0), ("null", 0), ("x", 0), ("}", 0)] {
+    for (text, offset) in [
+        ("[]", 0),
+        ("  1", 2),
+        ("\"{}\"", 0),
+        ("null", 0),
+        ("x", 0),
+        ("}", 0),
+    ] {
         let error = check_object(text.as_bytes()).unwrap_err();
-        assert_eq!((error.kind, error.offset), (Kind::NotAnObject, offset), "{text}");
+        assert_eq!(
+            (error.kind, error.offset),
+            (Kind::NotAnObject, offset),
+            "{text}"
+        );
     }
     assert_eq!(check_object(b" ").unwrap_err().kind, Kind::Empty);
 }
@@ -146,20 +170,35 @@ fn only_objects_are_requests() {
 fn messages_name_the_place() {
     let text = "{\n  \"size\": \"é\",\n \"é\": 1, \"size\": 2}";
     let error = check_object(text.as_bytes()).unwrap_err();
-    assert_eq!(error.to_string(), "duplicate key `size` at line 3, column 10 (byte 28)");
+    assert_eq!(
+        error.to_string(),
+        "duplicate key `size` at line 3, column 10 (byte 28)"
+    );
     let error = check_object(b"{\"a\": \x1b}").unwrap_err();
-    assert_eq!(error.to_string(), "unexpected byte 0x1b at line 1, column 7 (byte 6)");
+    assert_eq!(
+        error.to_string(),
+        "unexpected byte 0x1b at line 1, column 7 (byte 6)"
+    );
     let error = check_object(b"{;").unwrap_err();
-    assert_eq!(error.to_string(), "unexpected byte `;` at line 1, column 2 (byte 1)");
+    assert_eq!(
+        error.to_string(),
+        "unexpected byte `;` at line 1, column 2 (byte 1)"
+    );
 }
 
 #[test]
 fn printed_keys_are_short_and_whole() {
     let long = "k".repeat(1_000_000);
-    assert_eq!(fault(format!(r#"{{"{long}":1,"{long}":1}}"#).as_bytes()).0, duplicate(&"k".repeat(64)));
+    assert_eq!(
+        fault(format!(r#"{{"{long}":1,"{long}":1}}"#).as_bytes()).0,
+        duplicate(&"k".repeat(64))
+    );
     let escapes = "k".to_owned() + &"\\n".repeat(60);
     let printed = "k".to_owned() + &"\\n".repeat(31);
-    assert_eq!(fault(format!(r#"{{"{escapes}":1,"{escapes}":1}}"#).as_bytes()).0, duplicate(&printed));
+    assert_eq!(
+        fault(format!(r#"{{"{escapes}":1,"{escapes}":1}}"#).as_bytes()).0,
+        duplicate(&printed)
+    );
 }
 
 #[test]
@@ -174,7 +213,10 @@ fn duplicates_are_found_in_objects_of_every_size() {
             assert_eq!(check_object(good.as_bytes()), Ok(good.as_str()));
             let offset = text.len();
             text += &format!("\"\\u006b{twice}\":1}}");
-            assert_eq!(fault(text.as_bytes()), (duplicate(&format!("k{twice}")), offset));
+            assert_eq!(
+                fault(text.as_bytes()),
+                (duplicate(&format!("k{twice}")), offset)
+            );
         }
     }
 }
@@ -183,12 +225,23 @@ fn duplicates_are_found_in_objects_of_every_size() {
 /// spelling, and no other key may be taken for it.
 #[test]
 fn duplicates_among_thousands_of_keys_in_every_spelling() {
-    let spellings =
-        |n: usize| [format!("k{n}"), format!("\\u006b{n}"), format!("\\u006B{n}"), format!("k\\u003{n}")];
+    let spellings = |n: usize| {
+        [
+            format!("k{n}"),
+            format!("\\u006b{n}"),
+            format!("\\u006B{n}"),
+            format!("k\\u003{n}"),
+        ]
+    };
     for count in [17, 56, 57, 500, 5000] {
-        let keys: Vec<String> = (0..count).map(|n| format!("\"{}\":{n}", spellings(n)[n % 3])).collect();
+        let keys: Vec<String> = (0..count)
+            .map(|n| format!("\"{}\":{n}", spellings(n)[n % 3]))
+            .collect();
         let body = keys.join(",");
-        assert!(check_object(format!("{{{body}}}").as_bytes()).is_ok(), "{count}");
+        assert!(
+            check_object(format!("{{{body}}}").as_bytes()).is_ok(),
+            "{count}"
+        );
         for n in [0, 1, 9, 15, 16, count / 2, count - 1] {
             let of = if n < 10 { 0..4 } else { 0..3 };
             for spelling in &spellings(n)[of] {
@@ -202,9 +255,15 @@ fn duplicates_among_thousands_of_keys_in_every_spelling() {
 
 #[test]
 fn runs_of_plain_bytes_end_where_they_end_byte_by_byte() {
-    let slowly =
-        |bytes: &[u8]| bytes.iter().position(|b| matches!(b, b'"' | b'\\' | 0..0x20)).unwrap_or(bytes.len());
-    for filler in [b' ', b'!', b'#', b'[', b']', b'z', 0x7f, 0x80, 0xa2, 0xdc, 0xff] {
+    let slowly = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .position(|b| matches!(b, b'"' | b'\\' | 0..0x20))
+            .unwrap_or(bytes.len())
+    };
+    for filler in [
+        b' ', b'!', b'#', b'[', b']', b'z', 0x7f, 0x80, 0xa2, 0xdc, 0xff,
+    ] {
         for length in 0..=18 {
             for (at, byte) in (0..length).flat_map(|at| (0..=255).map(move |byte| (at, byte))) {
                 let mut bytes = vec![filler; length];
@@ -265,12 +324,15 @@ fn arb_text() -> impl Strategy<Value = String> {
         arb_string(),
     ];
     let value = scalar.prop_recursive(6, 40, 5, |inner| {
-        let item = (arb_space(), inner.clone(), arb_space()).prop_map(|(a, b, c)| a + &b + &c).boxed();
+        let item = (arb_space(), inner.clone(), arb_space())
+            .prop_map(|(a, b, c)| a + &b + &c)
+            .boxed();
         let member = (arb_space(), arb_string(), arb_space(), item.clone())
             .prop_map(|(a, key, b, item)| format!("{a}{key}{b}:{item}"));
         prop_oneof![
             prop::collection::vec(item, 0..5).prop_map(|items| format!("[{}]", items.join(","))),
-            prop::collection::vec(member, 0..5).prop_map(|members| format!("{{{}}}", members.join(","))),
+            prop::collection::vec(member, 0..5)
+                .prop_map(|members| format!("{{{}}}", members.join(","))),
         ]
     });
     (arb_space(), value, arb_space()).prop_map(|(a, value, b)| a + &value + &b)
@@ -296,9 +358,15 @@ fn arb_value() -> impl Strategy<Value = Value> {
 /// Both readers must agree, except for what each alone refuses by design.
 fn agree_with_serde_json(bytes: &[u8]) -> Result<(), TestCaseError> {
     match (check_value(bytes), serde_json::from_slice::<Value>(bytes)) {
-        (Ok(_), Err(theirs)) => prop_assert!(theirs.to_string().contains("out of range"), "{}", theirs),
+        (Ok(_), Err(theirs)) => {
+            prop_assert!(theirs.to_string().contains("out of range"), "{}", theirs)
+        }
         (Err(ours), Ok(_)) => {
-            prop_assert!(matches!(ours.kind, Kind::DuplicateKey(_) | Kind::TooDeep), "{}", ours)
+            prop_assert!(
+                matches!(ours.kind, Kind::DuplicateKey(_) | Kind::TooDeep),
+                "{}",
+                ours
+            )
         }
         (Ok(text), Ok(_)) => prop_assert_eq!(text.as_bytes(), bytes),
         (Err(ours), Err(_)) => prop_assert!(ours.offset <= bytes.len()),
@@ -380,7 +448,10 @@ proptest! {
 #[test]
 fn minify_leaves_strings_alone() {
     for (text, small) in [
-        (" { \"a b\" : \" \\\" \" , \"c\\\\\" : [ 1.50 , 1e5 ] }\n", r#"{"a b":" \" ","c\\":[1.50,1e5]}"#),
+        (
+            " { \"a b\" : \" \\\" \" , \"c\\\\\" : [ 1.50 , 1e5 ] }\n",
+            r#"{"a b":" \" ","c\\":[1.50,1e5]}"#,
+        ),
         ("\t\"\\\\\\\" \" ", r#""\\\" ""#),
         ("{}", "{}"),
         ("\" é 😀 \"\r\n", "\" é 😀 \""),

@@ -34,7 +34,12 @@ impl SplitMix64 {
 /// end, and end after each return with probability `1/block`. Samples without deviation are left
 /// out. The same arguments give the same bits. `None` unless the returns have [`series::Moments`],
 /// block >= 1 and 1 <= samples <= [`SAMPLES_MAX`].
-pub fn stationary_sharpes(returns: &[f64], block: f64, samples: u32, seed: u64) -> Option<Vec<f64>> {
+pub fn stationary_sharpes(
+    returns: &[f64],
+    block: f64,
+    samples: u32,
+    seed: u64,
+) -> Option<Vec<f64>> {
     if !(block >= 1.0 && block.is_finite()) || samples == 0 || samples > SAMPLES_MAX {
         return None;
     }
@@ -89,7 +94,11 @@ fn threshold(p: f64) -> u64 {
 
 /// Returns the `p` quantile of sorted values, interpolated linearly between two of them (numpy's
 /// default). `None` for an empty slice, and unless 0 <= p <= 1.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most the length of the slice")]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "at most the length of the slice"
+)]
 pub fn quantile(sorted: &[f64], p: f64) -> Option<f64> {
     if !(0.0..=1.0).contains(&p) || sorted.is_empty() {
         return None;

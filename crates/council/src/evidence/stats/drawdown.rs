@@ -136,11 +136,37 @@ fn passage(a: f64, v: f64) -> Option<f64> {
     const PLAIN_TERMS: u32 = 600;
     const AVERAGED: u32 = 14;
     let at = |k: u32| {
-        let s = Complex { re: DAMPING / (2.0 * v), im: f64::from(k) * PI / v };
-        let d = Complex { re: a * a + 2.0 * s.re, im: 2.0 * s.im }.sqrt();
-        let decay = Complex { re: -2.0 * d.re, im: -2.0 * d.im }.exp();
-        let top = Complex { re: -a - d.re, im: -d.im }.exp().times(d);
-        let bottom = Complex { re: d.re - a, im: d.im }.plus(Complex { re: d.re + a, im: d.im }.times(decay));
+        let s = Complex {
+            re: DAMPING / (2.0 * v),
+            im: f64::from(k) * PI / v,
+        };
+        let d = Complex {
+            re: a * a + 2.0 * s.re,
+            im: 2.0 * s.im,
+        }
+        .sqrt();
+        let decay = Complex {
+            re: -2.0 * d.re,
+            im: -2.0 * d.im,
+        }
+        .exp();
+        let top = Complex {
+            re: -a - d.re,
+            im: -d.im,
+        }
+        .exp()
+        .times(d);
+        let bottom = Complex {
+            re: d.re - a,
+            im: d.im,
+        }
+        .plus(
+            Complex {
+                re: d.re + a,
+                im: d.im,
+            }
+            .times(decay),
+        );
         2.0 * top.over(bottom.times(s)).re
     };
     let mut sum = 0.5 * at(0);
@@ -170,7 +196,11 @@ pub fn expected(drift: f64, volatility: f64, years: f64) -> Option<f64> {
         return None;
     }
     let spread = volatility * sqrt(years);
-    let scale = if drift * years > spread { volatility * volatility / drift } else { spread };
+    let scale = if drift * years > spread {
+        volatility * volatility / drift
+    } else {
+        spread
+    };
     let step = scale / 12.0;
     let mut sum = 0.5;
     for point in 1..=POINTS_MAX {
@@ -201,7 +231,10 @@ pub fn implied_volatility(sharpe: f64, growth: f64) -> Option<f64> {
         let large = sharpe - root;
         [large, 2.0 * growth / large]
     };
-    roots.into_iter().filter(|s| *s > 0.0 && s.is_finite()).min_by(f64::total_cmp)
+    roots
+        .into_iter()
+        .filter(|s| *s > 0.0 && s.is_finite())
+        .min_by(f64::total_cmp)
 }
 
 /// Returns the largest log growth per year that an annual Sharpe ratio permits: `S^2/2`, because
@@ -219,11 +252,17 @@ struct Complex {
 
 impl Complex {
     fn plus(self, other: Complex) -> Complex {
-        Complex { re: self.re + other.re, im: self.im + other.im }
+        Complex {
+            re: self.re + other.re,
+            im: self.im + other.im,
+        }
     }
 
     fn times(self, other: Complex) -> Complex {
-        Complex { re: self.re * other.re - self.im * other.im, im: self.re * other.im + self.im * other.re }
+        Complex {
+            re: self.re * other.re - self.im * other.im,
+            im: self.re * other.im + self.im * other.re,
+        }
     }
 
     fn over(self, other: Complex) -> Complex {
@@ -236,14 +275,24 @@ impl Complex {
 
     fn exp(self) -> Complex {
         let size = exp(self.re);
-        Complex { re: size * cos(self.im), im: size * sin(self.im) }
+        Complex {
+            re: size * cos(self.im),
+            im: size * sin(self.im),
+        }
     }
 
     /// Returns the root whose real part is not negative.
     fn sqrt(self) -> Complex {
         let size = hypot(self.re, self.im);
         let re = sqrt(0.5 * (size + self.re.max(0.0)).max(0.0) + 0.5 * self.re.min(0.0));
-        Complex { re, im: if re > 0.0 { 0.5 * self.im / re } else { sqrt(size) } }
+        Complex {
+            re,
+            im: if re > 0.0 {
+                0.5 * self.im / re
+            } else {
+                sqrt(size)
+            },
+        }
     }
 }
 
@@ -254,11 +303,16 @@ mod tests {
     /// Two independent methods: the series in the roots, and the inversion of the transform.
     #[test]
     fn series_and_transform_agree() {
-        for a in [-6.0, -2.0, -1.0, -0.3, 0.0, 0.3, 0.9, 1.0, 1.1, 2.0, 5.0, 20.0] {
+        for a in [
+            -6.0, -2.0, -1.0, -0.3, 0.0, 0.3, 0.9, 1.0, 1.1, 2.0, 5.0, 20.0,
+        ] {
             for v in [0.05, 0.2, 0.7, 1.5, 4.0, 12.0] {
                 let (value, lost) = series(a, v).unwrap();
                 let other = 1.0 - passage(a, v).unwrap();
-                assert!(fabs(value - other) < 1e-8 + lost, "a = {a}, v = {v}: {value} and {other}");
+                assert!(
+                    fabs(value - other) < 1e-8 + lost,
+                    "a = {a}, v = {v}: {value} and {other}"
+                );
             }
         }
     }
@@ -270,7 +324,10 @@ mod tests {
             for away in [1e-9, 1.1e-8, 1e-7, 1e-6] {
                 for a in [1.0 - away, 1.0 + away] {
                     let near = unit_probability(a, v).unwrap();
-                    assert!(fabs(near - at) < 1e-6 * at + 3.0 * away, "a = {a}, v = {v}: {near} and {at}");
+                    assert!(
+                        fabs(near - at) < 1e-6 * at + 3.0 * away,
+                        "a = {a}, v = {v}: {near} and {at}"
+                    );
                 }
             }
         }
@@ -284,7 +341,10 @@ mod tests {
                 let h = f64::from(step) * 0.02;
                 let p = probability_at_most(h, drift, 0.3, 2.0).unwrap();
                 assert!(p >= last - 2e-9, "drift {drift}, h {h}: {p} after {last}");
-                assert!(p <= probability_at_most(h, drift, 0.3, 1.0).unwrap() + 2e-9, "drift {drift}, h {h}");
+                assert!(
+                    p <= probability_at_most(h, drift, 0.3, 1.0).unwrap() + 2e-9,
+                    "drift {drift}, h {h}"
+                );
                 last = p;
             }
             assert!(last > 0.999, "drift {drift}: {last}");

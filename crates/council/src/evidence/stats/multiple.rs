@@ -4,7 +4,9 @@ use std::cmp::Ordering;
 
 use libm::{expm1, log1p, sqrt};
 
-use super::special::{finite, length, normal_sf, normal_upper_quantile, student_sf, student_upper_quantile};
+use super::special::{
+    finite, length, normal_sf, normal_upper_quantile, student_sf, student_upper_quantile,
+};
 
 /// A Sharpe ratio adjusted for the number of tests, Harvey and Liu 2015.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +60,10 @@ fn back_by_normal(p: f64) -> Option<f64> {
 /// Computes the two-sided p-value of a ratio over `n` returns by Student's t with n - 1 degrees of
 /// freedom. `None` unless n > 1.
 pub fn p_by_student(t: f64, n: f64) -> Option<f64> {
-    (n > 1.0).then(|| student_sf(t.abs(), n - 1.0)).flatten().map(|tail| 2.0 * tail)
+    (n > 1.0)
+        .then(|| student_sf(t.abs(), n - 1.0))
+        .flatten()
+        .map(|tail| 2.0 * tail)
 }
 
 /// Computes the haircut ratio by Student's t and Bonferroni from the annual ratio, observations,
@@ -100,14 +105,19 @@ pub fn adjust(p_values: &[f64], how: Adjustment) -> Option<Vec<f64>> {
         return None;
     }
     let m = length(p_values.len());
-    let single = |f: &dyn Fn(f64) -> f64| Some(p_values.iter().map(|p| f(*p).clamp(0.0, 1.0)).collect());
+    let single =
+        |f: &dyn Fn(f64) -> f64| Some(p_values.iter().map(|p| f(*p).clamp(0.0, 1.0)).collect());
     match how {
         Adjustment::Bonferroni => return single(&|p| m * p),
         Adjustment::Sidak => return single(&|p| -expm1(m * log1p(-p))),
         _ => {}
     }
     let mut ranked: Vec<(usize, f64)> = p_values.iter().copied().enumerate().collect();
-    ranked.sort_by(|a, b| a.1.partial_cmp(&b.1).unwrap_or(Ordering::Equal).then(a.0.cmp(&b.0)));
+    ranked.sort_by(|a, b| {
+        a.1.partial_cmp(&b.1)
+            .unwrap_or(Ordering::Equal)
+            .then(a.0.cmp(&b.0))
+    });
     let mut adjusted: Vec<(usize, f64)> = Vec::with_capacity(ranked.len());
     if how == Adjustment::Holm {
         let mut running = 0.0_f64;
@@ -117,11 +127,19 @@ pub fn adjust(p_values: &[f64], how: Adjustment) -> Option<Vec<f64>> {
         }
     } else {
         let harmonic: f64 = (1..=p_values.len()).map(|k| 1.0 / length(k)).sum();
-        let factor = if how == Adjustment::BenjaminiHochberg { m } else { m * harmonic };
+        let factor = if how == Adjustment::BenjaminiHochberg {
+            m
+        } else {
+            m * harmonic
+        };
         let mut running = 1.0_f64;
         for (rank, (place, p)) in ranked.iter().enumerate().rev() {
             let is_top = rank + 1 == ranked.len();
-            let own = if is_top && how == Adjustment::HarveyLiu { *p } else { factor * p / length(rank + 1) };
+            let own = if is_top && how == Adjustment::HarveyLiu {
+                *p
+            } else {
+                factor * p / length(rank + 1)
+            };
             running = running.min(own);
             adjusted.push((*place, running));
         }

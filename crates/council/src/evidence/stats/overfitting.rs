@@ -50,7 +50,12 @@ impl Block {
             (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
             (one, none) => one.or(none),
         };
-        Block { n: self.n + other.n, sum: self.sum + other.sum, squares: self.squares + other.squares, range }
+        Block {
+            n: self.n + other.n,
+            sum: self.sum + other.sum,
+            squares: self.squares + other.squares,
+            range,
+        }
     }
 
     /// Returns mean over deviation with divisor n - 1; 0 for a slice without deviation, so that it
@@ -73,18 +78,25 @@ pub fn blocks_for(configurations: usize, periods: usize, wanted: usize) -> Optio
         return None;
     }
     let configurations = u64::try_from(configurations).ok()?;
-    (1..=wanted.min(BLOCKS_MAX) / 2).rev().map(|half| half * 2).find(|blocks| {
-        let choices = choices(*blocks);
-        let work =
-            choices.saturating_mul(configurations).saturating_mul(u64::try_from(*blocks).unwrap_or(u64::MAX));
-        periods >= (*blocks).max(4) && work <= WORK_MAX
-    })
+    (1..=wanted.min(BLOCKS_MAX) / 2)
+        .rev()
+        .map(|half| half * 2)
+        .find(|blocks| {
+            let choices = choices(*blocks);
+            let work = choices
+                .saturating_mul(configurations)
+                .saturating_mul(u64::try_from(*blocks).unwrap_or(u64::MAX));
+            periods >= (*blocks).max(4) && work <= WORK_MAX
+        })
 }
 
 /// Computes C(n, n/2).
 fn choices(n: usize) -> u64 {
     (1..=n / 2).fold(1_u64, |product, k| {
-        let (top, k) = (u64::try_from(n / 2 + k).unwrap_or(0), u64::try_from(k).unwrap_or(1));
+        let (top, k) = (
+            u64::try_from(n / 2 + k).unwrap_or(0),
+            u64::try_from(k).unwrap_or(1),
+        );
         product.saturating_mul(top) / k
     })
 }
@@ -99,18 +111,23 @@ pub fn probability(configurations: &[Vec<f64>], blocks: usize) -> Option<Overfit
     if blocks < 2 || blocks_for(configurations.len(), periods, blocks) != Some(blocks) {
         return None;
     }
-    let well_formed = |returns: &Vec<f64>| returns.len() == periods && returns.iter().all(|r| r.is_finite());
+    let well_formed =
+        |returns: &Vec<f64>| returns.len() == periods && returns.iter().all(|r| r.is_finite());
     if !configurations.iter().all(well_formed) {
         return None;
     }
-    let prepared: Vec<(f64, Vec<Block>)> =
-        configurations.iter().map(|returns| cut(returns, blocks)).collect::<Option<_>>()?;
+    let prepared: Vec<(f64, Vec<Block>)> = configurations
+        .iter()
+        .map(|returns| cut(returns, blocks))
+        .collect::<Option<_>>()?;
     let ranks = length(configurations.len()) + 1.0;
     let half = u32::try_from(blocks / 2).ok()?;
     let (mut logits, mut best_pairs) = (Vec::new(), Vec::new());
     for chosen in (0_u32..1 << blocks).filter(|chosen| chosen.count_ones() == half) {
-        let scores: Vec<(f64, f64)> =
-            prepared.iter().map(|(mean, blocks)| halves(*mean, blocks, chosen)).collect();
+        let scores: Vec<(f64, f64)> = prepared
+            .iter()
+            .map(|(mean, blocks)| halves(*mean, blocks, chosen))
+            .collect();
         let mut best = *scores.first()?;
         for score in &scores {
             if score.0 > best.0 {
@@ -118,7 +135,10 @@ pub fn probability(configurations: &[Vec<f64>], blocks: usize) -> Option<Overfit
             }
         }
         let below = scores.iter().filter(|score| score.1 < best.1).count();
-        let equal = scores.iter().filter(|score| score.1.total_cmp(&best.1).is_eq()).count();
+        let equal = scores
+            .iter()
+            .filter(|score| score.1.total_cmp(&best.1).is_eq())
+            .count();
         let rank = length(below) + 0.5 * (length(equal) + 1.0);
         let w = rank / ranks;
         logits.push(finite(log(w / (1.0 - w)))?);
@@ -138,7 +158,12 @@ fn cut(returns: &[f64], blocks: usize) -> Option<(f64, Vec<Block>)> {
         rest = after;
         sums.push(block.iter().fold(Block::default(), |sum, value| {
             let away = value - mean;
-            sum.with(Block { n: 1.0, sum: away, squares: away * away, range: Some((*value, *value)) })
+            sum.with(Block {
+                n: 1.0,
+                sum: away,
+                squares: away * away,
+                range: Some((*value, *value)),
+            })
         }));
     }
     Some((mean, sums))

@@ -46,7 +46,12 @@ pub fn sharpe_plausibility(
 
 /// Computes z and the one-sided p-value of an in-sample over an out-of-sample annual ratio:
 /// `(S_is - S_oos)/sqrt(1/y_is + 1/y_oos)`. `None` unless both spans are above 0.
-pub fn sharpe_drop(inside: f64, years_inside: f64, outside: f64, years_outside: f64) -> Option<(f64, f64)> {
+pub fn sharpe_drop(
+    inside: f64,
+    years_inside: f64,
+    outside: f64,
+    years_outside: f64,
+) -> Option<(f64, f64)> {
     if !(years_inside > 0.0 && years_outside > 0.0) {
         return None;
     }
@@ -71,12 +76,16 @@ pub fn cagr_pct(total_return_pct: f64, years: f64) -> Option<f64> {
 /// Computes the Calmar ratio: compound annual growth over the size of the largest drawdown, both in
 /// percent. `None` without a drawdown.
 pub fn calmar(cagr_pct: f64, max_drawdown_pct: f64) -> Option<f64> {
-    (max_drawdown_pct.abs() > 0.0).then(|| cagr_pct / max_drawdown_pct.abs()).and_then(finite)
+    (max_drawdown_pct.abs() > 0.0)
+        .then(|| cagr_pct / max_drawdown_pct.abs())
+        .and_then(finite)
 }
 
 /// Converts a drawdown in percent, of either sign, to log terms: `-ln(1 - |DD|)`. `None` at 100 %
 /// and beyond.
 pub fn log_drawdown(max_drawdown_pct: f64) -> Option<f64> {
     let size = max_drawdown_pct.abs();
-    (size < 100.0).then(|| -log1p(-size / 100.0)).and_then(finite)
+    (size < 100.0)
+        .then(|| -log1p(-size / 100.0))
+        .and_then(finite)
 }

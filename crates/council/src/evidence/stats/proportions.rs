@@ -26,8 +26,16 @@ pub fn wilson(p: f64, n: f64, alpha: f64) -> Option<Interval> {
     let square = z * z / n;
     let middle = p + 0.5 * square;
     let half = z * sqrt(p * (1.0 - p) / n + 0.25 * square / n);
-    let low = if p <= 0.0 { 0.0 } else { (middle - half) / (1.0 + square) };
-    let high = if p >= 1.0 { 1.0 } else { (middle + half) / (1.0 + square) };
+    let low = if p <= 0.0 {
+        0.0
+    } else {
+        (middle - half) / (1.0 + square)
+    };
+    let high = if p >= 1.0 {
+        1.0
+    } else {
+        (middle + half) / (1.0 + square)
+    };
     Some((finite(low)?.clamp(0.0, 1.0), finite(high)?.clamp(0.0, 1.0)))
 }
 
@@ -36,8 +44,16 @@ pub fn wilson(p: f64, n: f64, alpha: f64) -> Option<Interval> {
 pub fn clopper_pearson(wins: u64, n: u64, alpha: f64) -> Option<Interval> {
     proportion(wins, n)?;
     let (k, n_value) = (count(wins), count(n));
-    let low = if wins == 0 { 0.0 } else { beta_quantile(k, n_value - k + 1.0, 0.5 * alpha)? };
-    let high = if wins == n { 1.0 } else { beta_quantile(k + 1.0, n_value - k, 1.0 - 0.5 * alpha)? };
+    let low = if wins == 0 {
+        0.0
+    } else {
+        beta_quantile(k, n_value - k + 1.0, 0.5 * alpha)?
+    };
+    let high = if wins == n {
+        1.0
+    } else {
+        beta_quantile(k + 1.0, n_value - k, 1.0 - 0.5 * alpha)?
+    };
     Some((low, high))
 }
 
@@ -46,7 +62,10 @@ pub fn clopper_pearson(wins: u64, n: u64, alpha: f64) -> Option<Interval> {
 pub fn jeffreys(wins: u64, n: u64, alpha: f64) -> Option<Interval> {
     proportion(wins, n)?;
     let (a, b) = (count(wins) + 0.5, count(n - wins) + 0.5);
-    Some((beta_quantile(a, b, 0.5 * alpha)?, beta_quantile(a, b, 1.0 - 0.5 * alpha)?))
+    Some((
+        beta_quantile(a, b, 0.5 * alpha)?,
+        beta_quantile(a, b, 1.0 - 0.5 * alpha)?,
+    ))
 }
 
 /// Computes `P(K >= wins)` and `P(K <= wins)` of the binomial distribution with `n` trials at `p0`.
@@ -62,7 +81,11 @@ pub fn binomial_tails(wins: u64, n: u64, p0: f64) -> Option<(f64, f64)> {
     tails(0, n, wins, mode(n, p0), &up)
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 <= value <= n by min and max")]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "0 <= value <= n by min and max"
+)]
 fn mode(n: u64, p0: f64) -> u64 {
     (floor((count(n) + 1.0) * p0).max(0.0) as u64).min(n)
 }
@@ -87,7 +110,10 @@ fn tails(low: u64, high: u64, at: u64, top: u64, up: &dyn Fn(u64) -> f64) -> Opt
         add(k, term);
     }
     let all = below + here + above;
-    Some((finite((above + here) / all)?.min(1.0), finite((below + here) / all)?.min(1.0)))
+    Some((
+        finite((above + here) / all)?.min(1.0),
+        finite((below + here) / all)?.min(1.0),
+    ))
 }
 
 /// Computes the pooled two-proportion z of the first rate over the second, `(p1 -
@@ -109,14 +135,19 @@ pub fn fisher(wins_1: u64, n_1: u64, wins_2: u64, n_2: u64) -> Option<f64> {
     let wins = wins_1 + wins_2;
     let (low, high) = (wins.saturating_sub(n_2), wins.min(n_1));
     let up = |k: u64| {
-        count(wins - k) * count(n_1 - k) / ((count(k) + 1.0) * (count(n_2) - count(wins) + count(k) + 1.0))
+        count(wins - k) * count(n_1 - k)
+            / ((count(k) + 1.0) * (count(n_2) - count(wins) + count(k) + 1.0))
     };
     let share = count(wins) * count(n_1) / count(n_1 + n_2);
     let top = nearest_count(share).clamp(low, high);
     tails(low, high, wins_1, top, &up).map(|(above, _)| above)
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, at most 1,000,000")]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "not negative, at most 1,000,000"
+)]
 fn nearest_count(value: f64) -> u64 {
     value.clamp(0.0, 1e6) as u64
 }
@@ -176,5 +207,12 @@ pub fn nearest_wins(p: f64, n: u64) -> Option<u64> {
     }
     let exact = p * count(n);
     let (low, high) = (floor(exact), ceil(exact));
-    Some(nearest_count(if fabs(exact - low) <= fabs(high - exact) { low } else { high }).min(n))
+    Some(
+        nearest_count(if fabs(exact - low) <= fabs(high - exact) {
+            low
+        } else {
+            high
+        })
+        .min(n),
+    )
 }

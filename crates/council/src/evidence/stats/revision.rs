@@ -46,7 +46,12 @@ pub struct Inference {
 /// with `a = (1+r)/(1-r)`, `b = 1 + r/(1-r) + r^2/(1-r^2)`, `c = (1+r^2)/(1-r^2)`. `None` unless
 /// n > 0, -1 < r < 1 and the variance is above 0.
 pub fn variance(sr: f64, returns: Returns) -> Option<f64> {
-    let Returns { n, skew, kurtosis, rho } = returns;
+    let Returns {
+        n,
+        skew,
+        kurtosis,
+        rho,
+    } = returns;
     if !(n > 0.0 && rho > -1.0 && rho < 1.0) {
         return None;
     }
@@ -85,7 +90,11 @@ pub fn inference(
     Some(Inference {
         sd: sd_observed,
         psr: normal_cdf((sr - null) / sd),
-        min_track_record: if sr > null { sd * sd * returns.n * ratio * ratio } else { f64::INFINITY },
+        min_track_record: if sr > null {
+            sd * sd * returns.n * ratio * ratio
+        } else {
+            f64::INFINITY
+        },
         critical,
         power,
         beta,

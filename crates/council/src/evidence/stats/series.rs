@@ -90,14 +90,21 @@ pub fn variance(values: &[f64]) -> Option<f64> {
         return None;
     }
     let mean = mean(values)?;
-    let sum: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
+    let sum: f64 = values
+        .iter()
+        .map(|value| (value - mean) * (value - mean))
+        .sum();
     finite(sum / (length(values.len()) - 1.0))
 }
 
 /// Whether all values are equal, bit for bit; any deviation computed from them is rounding, not
 /// risk.
 pub fn is_constant(values: &[f64]) -> bool {
-    values.first().is_none_or(|first| values.iter().all(|value| value.to_bits() == first.to_bits()))
+    values.first().is_none_or(|first| {
+        values
+            .iter()
+            .all(|value| value.to_bits() == first.to_bits())
+    })
 }
 
 /// Computes the compounded return `prod(1 + r) - 1`, and the largest drawdown of the compounded
@@ -126,7 +133,16 @@ pub fn autocovariances(returns: &[f64], lags: usize) -> Option<Vec<f64>> {
     let mean = mean(returns)?;
     let away: Vec<f64> = returns.iter().map(|value| value - mean).collect();
     (0..=lags)
-        .map(|lag| finite(away.iter().skip(lag).zip(&away).map(|(a, b)| a * b).sum::<f64>() / n))
+        .map(|lag| {
+            finite(
+                away.iter()
+                    .skip(lag)
+                    .zip(&away)
+                    .map(|(a, b)| a * b)
+                    .sum::<f64>()
+                    / n,
+            )
+        })
         .collect()
 }
 
@@ -173,7 +189,10 @@ pub fn optimal_block(returns: &[f64]) -> Option<(f64, f64)> {
     let covariances = autocovariances(returns, lags)?;
     let mean = mean(returns)?;
     let significant = 2.0 * sqrt(log10(n) / n);
-    let squares: Vec<f64> = returns.iter().map(|value| (value - mean) * (value - mean)).collect();
+    let squares: Vec<f64> = returns
+        .iter()
+        .map(|value| (value - mean) * (value - mean))
+        .collect();
     let all: f64 = squares.iter().sum();
     let (mut without_start, mut without_end) = (all, all);
     let (mut quiet, mut first_quiet) = (0, None);
@@ -184,18 +203,27 @@ pub fn optimal_block(returns: &[f64]) -> Option<(f64, f64)> {
         without_start -= squares.get(lag).copied().unwrap_or(0.0);
         without_end -= squares.get(squares.len() - 1 - lag).copied().unwrap_or(0.0);
         let correlation = fabs(covariance * n) / sqrt(without_start * without_end);
-        quiet = if correlation < significant { quiet + 1 } else { 0 };
+        quiet = if correlation < significant {
+            quiet + 1
+        } else {
+            0
+        };
     }
     let m = first_quiet.map_or(lags, |lag| (2 * lag.max(1)).min(lags));
     let (mut g, mut long_run) = (0.0, covariances.first().copied()?);
     for (covariance, k) in covariances.iter().skip(1).take(m).zip(1..) {
         let place = length(k) / length(m);
-        let weight = if place <= 0.5 { 1.0 } else { 2.0 * (1.0 - place) };
+        let weight = if place <= 0.5 {
+            1.0
+        } else {
+            2.0 * (1.0 - place)
+        };
         g += 2.0 * weight * length(k) * covariance;
         long_run += 2.0 * weight * covariance;
     }
     let block = |divisor: f64| {
-        finite(cbrt(2.0 * g * g / (divisor * long_run * long_run)) * cbrt(n)).map(|block| block.min(longest))
+        finite(cbrt(2.0 * g * g / (divisor * long_run * long_run)) * cbrt(n))
+            .map(|block| block.min(longest))
     };
     Some((block(2.0)?, block(4.0 / 3.0)?))
 }

@@ -21,7 +21,9 @@ pub fn t_statistic(annual: f64, years: f64) -> Option<f64> {
 /// Computes the standard error of a per-period Sharpe ratio over `n` independent normal returns:
 /// `sqrt((1 + sr^2/2)/n)`, Lo 2002. `None` unless n > 0.
 pub fn lo_standard_error(sr: f64, n: f64) -> Option<f64> {
-    (n > 0.0).then(|| sqrt((1.0 + 0.5 * sr * sr) / n)).and_then(finite)
+    (n > 0.0)
+        .then(|| sqrt((1.0 + 0.5 * sr * sr) / n))
+        .and_then(finite)
 }
 
 /// Computes Lo's factor from a per-period to a `q`-period Sharpe ratio of an AR(1) series, Lo 2002:
@@ -32,7 +34,9 @@ pub fn lo_factor_ar1(q: f64, r: f64) -> Option<f64> {
         return None;
     }
     let bracket = 1.0 + 2.0 * r / (1.0 - r) * (1.0 - (1.0 - pow(r, q)) / (q * (1.0 - r)));
-    (bracket > 0.0).then(|| sqrt(q) / sqrt(bracket)).and_then(finite)
+    (bracket > 0.0)
+        .then(|| sqrt(q) / sqrt(bracket))
+        .and_then(finite)
 }
 
 /// Computes Lo's factor from measured autocorrelations `rho_1, rho_2, ...`, Lo 2002: `q / sqrt(q +
@@ -50,7 +54,9 @@ pub fn lo_factor(q: u32, autocorrelations: &[f64]) -> Option<f64> {
         sum += weight * rho;
     }
     let variance = q_value + 2.0 * sum;
-    (q >= 1 && variance > 0.0).then(|| q_value / sqrt(variance)).and_then(finite)
+    (q >= 1 && variance > 0.0)
+        .then(|| q_value / sqrt(variance))
+        .and_then(finite)
 }
 
 /// Computes `1 - g3 sr + (g4-1)/4 sr^2` if it is above 0, as it is for the moments of every sample
@@ -103,13 +109,25 @@ pub fn expected_max_sharpe(trials: f64, variance: f64) -> Option<f64> {
 /// Computes the deflated Sharpe ratio, Bailey and Lopez de Prado 2014: [`psr`] against
 /// [`expected_max_sharpe`], per period.
 pub fn dsr(sr: f64, n: f64, skew: f64, kurtosis: f64, trials: f64, variance: f64) -> Option<f64> {
-    psr(sr, expected_max_sharpe(trials, variance)?, n, skew, kurtosis)
+    psr(
+        sr,
+        expected_max_sharpe(trials, variance)?,
+        n,
+        skew,
+        kurtosis,
+    )
 }
 
 /// Computes the minimum track record length in observations, unrounded, Bailey and Lopez de Prado
 /// 2012: `1 + (1 - g3 sr + (g4-1)/4 sr^2) (z_{1-alpha}/(sr - sr*))^2`, per period. `Some(infinity)`
 /// if sr <= sr*: no record is long enough. `None` unless 0 < alpha < 1 and the variance is above 0.
-pub fn min_track_record(sr: f64, benchmark: f64, skew: f64, kurtosis: f64, alpha: f64) -> Option<f64> {
+pub fn min_track_record(
+    sr: f64,
+    benchmark: f64,
+    skew: f64,
+    kurtosis: f64,
+    alpha: f64,
+) -> Option<f64> {
     let z = normal_upper_quantile(alpha)?;
     let variance = moment_variance(sr, skew, kurtosis)?;
     if sr.is_nan() || benchmark.is_nan() {
@@ -137,7 +155,8 @@ pub fn min_backtest_years(trials: f64, target_annual: f64) -> Option<f64> {
 /// largest N up to `most` with [`min_backtest_years`] `<= years`, by bisection. `None` as for
 /// [`min_backtest_years`], and if not even one trial fits.
 pub fn trials_expected_to_show(target_annual: f64, years: f64, most: u64) -> Option<u64> {
-    let fits = |trials: u64| min_backtest_years(count(trials), target_annual).map(|least| least <= years);
+    let fits =
+        |trials: u64| min_backtest_years(count(trials), target_annual).map(|least| least <= years);
     let (mut low, mut high) = (1, most.max(1));
     if !fits(low)? {
         return None;

@@ -45,8 +45,11 @@ pub fn normal_quantile(p: f64) -> Option<f64> {
     let bottom = 1.0 + t * (1.432_788 + t * (0.189_269 + t * 0.001_308));
     let mut z = t - top / bottom;
     for _ in 0..4 {
-        let error =
-            if tail > 0.25 { fabs(centre) - 0.5 * erf(z * FRAC_1_SQRT_2) } else { normal_sf(z) - tail };
+        let error = if tail > 0.25 {
+            fabs(centre) - 0.5 * erf(z * FRAC_1_SQRT_2)
+        } else {
+            normal_sf(z) - tail
+        };
         let density = normal_density(z);
         if density <= 0.0 {
             break;
@@ -154,8 +157,16 @@ pub fn student_sf(t: f64, df: f64) -> Option<f64> {
     let square = t * t;
     let x = df / (df + square);
     let beside = square / (df + square);
-    let both = if square <= 0.0 { 1.0 } else { beta_sf_beside(0.5, 0.5 * df, beside, x)? };
-    Some(if t > 0.0 { 0.5 * both } else { 1.0 - 0.5 * both })
+    let both = if square <= 0.0 {
+        1.0
+    } else {
+        beta_sf_beside(0.5, 0.5 * df, beside, x)?
+    };
+    Some(if t > 0.0 {
+        0.5 * both
+    } else {
+        1.0 - 0.5 * both
+    })
 }
 
 /// Computes the `t` with `P(T > t) = p`, for 0 < p <= 0.5 and df > 0, by bisection; `None`
@@ -238,7 +249,10 @@ pub(super) fn finite(value: f64) -> Option<f64> {
 }
 
 /// Converts a count to a float; exact below 2^53.
-#[allow(clippy::cast_precision_loss, reason = "counts here are capped far below 2^53")]
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "counts here are capped far below 2^53"
+)]
 pub(super) fn count(n: u64) -> f64 {
     n as f64
 }

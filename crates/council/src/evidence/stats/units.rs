@@ -53,7 +53,9 @@ pub fn sampling_error(years: f64) -> Option<f64> {
 /// Computes the years after which the t-statistic of this ratio reaches the hurdle: `(t/S)^2`.
 /// `None` unless S > 0.
 pub fn years_to_reach(hurdle: f64, annual: f64) -> Option<f64> {
-    (annual > 0.0).then(|| hurdle / annual * (hurdle / annual)).and_then(finite)
+    (annual > 0.0)
+        .then(|| hurdle / annual * (hurdle / annual))
+        .and_then(finite)
 }
 
 /// Multiplies a value by `1 + share`.
