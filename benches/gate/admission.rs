@@ -255,7 +255,7 @@ fn look_up(database: &Connection, forest: &Forest, calls: u64) -> Result<f64> {
 }
 
 /// Measures both shapes at every size.
-pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
+pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let calls = if bench.args.quick { 20 } else { 200 };
     let mut figures = Vec::new();
     for (shape, name) in [(Shape::Deep, "one chain"), (Shape::Wide, "all siblings")] {

@@ -7,7 +7,7 @@ use clap::{Parser, ValueEnum};
 
 /// What can be measured alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Section {
+pub(crate) enum Section {
     /// A backlog, drained at several batch sizes.
     Drain,
     /// From rename-in to the answer in the client's hands.
@@ -36,7 +36,7 @@ pub enum Section {
 
 impl Section {
     /// In the order of running.
-    pub const ALL: [Section; 12] = [
+    pub(crate) const ALL: [Section; 12] = [
         Section::Stages,
         Section::Rules,
         Section::Drain,
@@ -52,7 +52,7 @@ impl Section {
     ];
 
     /// As on the command line.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Section::Drain => "drain",
             Section::Watch => "watch",
@@ -72,7 +72,7 @@ impl Section {
 
 /// How the report is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Form {
+pub(crate) enum Form {
     /// Aligned columns, for a terminal.
     Table,
     /// As it stands in docs/performance.md.
@@ -93,7 +93,7 @@ pub enum Form {
                         after is printed. Every run is checked: each request has\nits line and its \
                             answer, and the ledger verifies; a run that is not complete is an error and no figure."
 )]
-pub struct Args {
+pub(crate) struct Args {
     /// Only this; may be given several times.
     #[arg(long, value_enum, value_name = "NAME")]
     only: Vec<Section>,
@@ -138,7 +138,7 @@ pub struct Args {
 }
 
 /// Reads the command line; ends the process for `--help` and mistakes.
-pub fn read() -> Args {
+pub(crate) fn read() -> Args {
     let mut args = Args::parse();
     if args.markdown {
         args.form = Form::Markdown;
@@ -148,7 +148,7 @@ pub fn read() -> Args {
 
 impl Args {
     /// Whether this is to be measured.
-    pub fn wants(&self, section: Section) -> bool {
+    pub(crate) fn wants(&self, section: Section) -> bool {
         self.only.is_empty() || self.only.contains(&section)
     }
 
@@ -157,48 +157,48 @@ impl Args {
     }
 
     /// Requests of a backlog at this batch size.
-    pub fn requests(&self, batch: usize) -> usize {
+    pub(crate) fn requests(&self, batch: usize) -> usize {
         let all = self.or(self.requests, 20_000, 400);
         if batch == 1 { all.div_ceil(4) } else { all }
     }
 
     /// Rounds of peer and gate by turns.
-    pub fn rounds(&self) -> usize {
+    pub(crate) fn rounds(&self) -> usize {
         self.or(self.rounds, 5, 1).max(1)
     }
 
     /// Requests of the watch.
-    pub fn samples(&self) -> usize {
+    pub(crate) fn samples(&self) -> usize {
         self.or(self.samples, 2000, 40).max(10)
     }
 
     /// Runs of a command for its wall time.
-    pub fn starts(&self) -> usize {
+    pub(crate) fn starts(&self) -> usize {
         if self.quick { 5 } else { 60 }
     }
 
     /// Ledger lines of the large home.
-    pub fn lines(&self) -> u64 {
+    pub(crate) fn lines(&self) -> u64 {
         self.or(self.lines, 1_000_000, 5_000)
     }
 
     /// Ledger lines of the log that receipts are made from. It is made once, in target/bench-homes.
-    pub fn receipt_lines(&self) -> u64 {
+    pub(crate) fn receipt_lines(&self) -> u64 {
         self.or(self.lines, 10_000_000, 20_000)
     }
 
     /// Bytes of the ledger that is verified.
-    pub fn ledger_bytes(&self) -> u64 {
+    pub(crate) fn ledger_bytes(&self) -> u64 {
         self.or(self.ledger_mib, 1024, 8) * 1024 * 1024
     }
 
     /// Council cases that are open at once.
-    pub fn cases(&self) -> usize {
+    pub(crate) fn cases(&self) -> usize {
         if self.quick { 50 } else { 10_000 }
     }
 
     /// Tasks in the index when an admission is measured.
-    pub fn tasks(&self) -> &'static [u64] {
+    pub(crate) fn tasks(&self) -> &'static [u64] {
         if self.quick {
             &[1_000, 2_000]
         } else {
@@ -207,19 +207,19 @@ impl Args {
     }
 
     /// Milliseconds of one sample of a step.
-    pub fn sample_ms(&self) -> u64 {
+    pub(crate) fn sample_ms(&self) -> u64 {
         if self.quick { 5 } else { 100 }
     }
 
     /// Progress, on a terminal only; an empty text clears it.
-    pub fn say(&self, text: &str) {
+    pub(crate) fn say(&self, text: &str) {
         if stderr().is_terminal() {
             let _ = write!(stderr(), "\r\x1b[K{text}");
         }
     }
 
     /// Homes that are kept from run to run.
-    pub fn kept_homes(&self) -> PathBuf {
+    pub(crate) fn kept_homes(&self) -> PathBuf {
         Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("bench-homes")
     }
 }

@@ -22,7 +22,7 @@ use crate::child::thread_seconds;
 
 /// Bytes of a request, a record and an answer.
 #[derive(Clone, Copy, Debug)]
-pub struct Sizes {
+pub(crate) struct Sizes {
     /// Read.
     pub request: usize,
     /// Appended.
@@ -32,7 +32,7 @@ pub struct Sizes {
 }
 
 /// Those of the limit.
-pub const LIMIT: Sizes = Sizes {
+pub(crate) const LIMIT: Sizes = Sizes {
     request: 600,
     record: 800,
     answer: 700,
@@ -41,7 +41,7 @@ pub const LIMIT: Sizes = Sizes {
 const OWNER: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// A folder with a backlog for the loop.
-pub struct Loop {
+pub(crate) struct Loop {
     root: PathBuf,
     input: OwnedFd,
     output: OwnedFd,
@@ -76,7 +76,7 @@ fn names(format: impl Fn(usize) -> String, n: usize) -> Result<Vec<CString>> {
 
 impl Loop {
     /// Makes the folders.
-    pub fn new(root: &Path, sizes: Sizes) -> Result<Loop> {
+    pub(crate) fn new(root: &Path, sizes: Sizes) -> Result<Loop> {
         fs::create_dir_all(root)?;
         let (input, output) = (folder(&root.join("in"))?, folder(&root.join("out"))?);
         Ok(Loop {
@@ -90,7 +90,7 @@ impl Loop {
 
     /// Puts `n` requests there and drains them in groups. Seconds and processor seconds of the
     /// draining.
-    pub fn drain(&self, n: usize, group: usize) -> Result<(f64, f64)> {
+    pub(crate) fn drain(&self, n: usize, group: usize) -> Result<(f64, f64)> {
         let names = names(|i| format!("{i:08}.json"), n)?;
         let temporary = self::names(|i| format!(".tmp-{i:06}"), group)?;
         let body = vec![b'x'; self.sizes.request];
@@ -132,7 +132,7 @@ impl Loop {
     }
 
     /// Answers that were written, and requests that are left.
-    pub fn counted(&self) -> Result<(usize, usize)> {
+    pub(crate) fn counted(&self) -> Result<(usize, usize)> {
         let count =
             |name: &str| Ok::<_, anyhow::Error>(fs::read_dir(self.root.join(name))?.count());
         Ok((count("out")?, count("in")?))
@@ -141,7 +141,7 @@ impl Loop {
 
 /// A server that waits for files with inotify and answers each durably, one at a time. Runs until
 /// it is ended.
-pub fn serve(root: &Path) -> Result<()> {
+pub(crate) fn serve(root: &Path) -> Result<()> {
     let server = Loop::new(root, LIMIT)?;
     let events = inotify::init(inotify::CreateFlags::CLOEXEC)?;
     inotify::add_watch(&events, root.join("in"), inotify::WatchFlags::MOVED_TO)?;
@@ -180,7 +180,7 @@ struct Append {
 }
 
 /// Plays that command.
-pub fn append_once(arguments: &[String]) -> Result<()> {
+pub(crate) fn append_once(arguments: &[String]) -> Result<()> {
     let given =
         Append::parse_from(std::iter::once("append").chain(arguments.iter().map(String::as_str)));
     let request = fs::read(&given.file).context("the request")?;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::bare;
 
 /// The program that is measured.
-pub const PROGRAM: &str = env!("CARGO_BIN_EXE_spoolgate");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_spoolgate");
 
 /// Role of a process that runs another one and reports on it: what the system says of children, it
 /// says of all together, and a large parent would count as its child's memory.
@@ -25,7 +25,7 @@ const APPEND: &str = "role-append";
 
 /// What a process took.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Usage {
+pub(crate) struct Usage {
     /// Seconds from start to end.
     pub wall: f64,
     /// Seconds of processor time, user and system.
@@ -35,7 +35,7 @@ pub struct Usage {
 }
 
 /// Plays another role than that of the benchmark, if the command line says so.
-pub fn other_role() -> Option<Result<()>> {
+pub(crate) fn other_role() -> Option<Result<()>> {
     let given: Vec<String> = std::env::args().skip(1).collect();
     let (role, rest) = given.split_first()?;
     match role.as_str() {
@@ -55,7 +55,7 @@ fn itself() -> Result<PathBuf> {
 }
 
 /// Seconds of processor time of this thread so far; not a number where the system does not say.
-pub fn thread_seconds() -> f64 {
+pub(crate) fn thread_seconds() -> f64 {
     let now = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
     now.map_or(f64::NAN, |now| {
         now.tv_sec() as f64 + now.tv_nsec() as f64 / 1e9
@@ -86,7 +86,11 @@ fn measure_and_report(command: &[String]) -> Result<()> {
 }
 
 /// Runs a program to its end, its output thrown away, and says what it took.
-pub fn measured<S: AsRef<OsStr>>(scratch: &Path, program: &str, arguments: &[S]) -> Result<Usage> {
+pub(crate) fn measured<S: AsRef<OsStr>>(
+    scratch: &Path,
+    program: &str,
+    arguments: &[S],
+) -> Result<Usage> {
     let report = scratch.join("usage.json");
     let done = Command::new(itself()?)
         .arg(MEASURE)
@@ -104,7 +108,7 @@ pub fn measured<S: AsRef<OsStr>>(scratch: &Path, program: &str, arguments: &[S])
 }
 
 /// The gate over a home, not started yet.
-pub fn gate(home: &Path, arguments: &[&str]) -> Command {
+pub(crate) fn gate(home: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
     command
         .arg("--home")
@@ -115,7 +119,7 @@ pub fn gate(home: &Path, arguments: &[&str]) -> Command {
 }
 
 /// Runs the gate to its end and demands success.
-pub fn succeed(home: &Path, arguments: &[&str]) -> Result<Output> {
+pub(crate) fn succeed(home: &Path, arguments: &[&str]) -> Result<Output> {
     let done = gate(home, arguments).output()?;
     if !done.status.success() {
         bail!(
@@ -128,14 +132,14 @@ pub fn succeed(home: &Path, arguments: &[&str]) -> Result<Output> {
 }
 
 /// The bare server over a folder, not started yet.
-pub fn bare_server(dir: &Path) -> Result<Command> {
+pub(crate) fn bare_server(dir: &Path) -> Result<Command> {
     let mut command = Command::new(itself()?);
     command.arg(SERVER).arg(dir).stdin(Stdio::null());
     Ok(command)
 }
 
 /// The bare command: a start, a command line parsed, one durable append.
-pub fn bare_append(log: &Path, file: &Path) -> Result<Command> {
+pub(crate) fn bare_append(log: &Path, file: &Path) -> Result<Command> {
     let mut command = Command::new(itself()?);
     command
         .arg(APPEND)
@@ -147,7 +151,7 @@ pub fn bare_append(log: &Path, file: &Path) -> Result<Command> {
 }
 
 /// Whether a tool is on this machine.
-pub fn has(tool: &str, argument: &str) -> bool {
+pub(crate) fn has(tool: &str, argument: &str) -> bool {
     let asked = Command::new(tool)
         .arg(argument)
         .stdout(Stdio::null())
@@ -157,7 +161,7 @@ pub fn has(tool: &str, argument: &str) -> bool {
 }
 
 /// A line of `/proc/<pid>/status`, KiB.
-pub fn status_kib(pid: u32, name: &str) -> Option<f64> {
+pub(crate) fn status_kib(pid: u32, name: &str) -> Option<f64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let value = text
         .lines()

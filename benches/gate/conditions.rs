@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// What is known of the machine.
-pub struct Conditions {
+pub(crate) struct Conditions {
     rows: Vec<(&'static str, String)>,
     load_before: String,
 }
@@ -66,7 +66,7 @@ fn file_system(dir: &Path) -> String {
 
 impl Conditions {
     /// As things are before the first run.
-    pub fn before(dir: &Path) -> Conditions {
+    pub(crate) fn before(dir: &Path) -> Conditions {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let rustc = Command::new("rustc").arg("--version").output();
         let rustc = rustc.map(|done| String::from_utf8_lossy(&done.stdout).trim().to_owned());
@@ -92,7 +92,7 @@ impl Conditions {
     }
 
     /// And after the last.
-    pub fn after(&mut self) {
+    pub(crate) fn after(&mut self) {
         self.rows.push((
             "load",
             format!("{} before, {} after", self.load_before, load()),
@@ -100,7 +100,7 @@ impl Conditions {
     }
 
     /// Name and value of each.
-    pub fn rows(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn rows(&self) -> Vec<(&'static str, String)> {
         self.rows.clone()
     }
 }

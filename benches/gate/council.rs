@@ -53,7 +53,7 @@ fn drain(bench: &Bench<'_>, home: &Path) -> Result<Usage> {
 }
 
 /// Opens the cases, files the verdicts role by role, and counts what came of it.
-pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
+pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let n = bench.args.cases();
     let dir = bench.scratch.join("council");
     let home = homes::new(&dir)?.home;

@@ -17,7 +17,7 @@ const LOOP: &str = "bare loop, 600/800/700 B";
 const GOAL_BATCH: usize = 256;
 
 /// Drains backlogs at every batch size.
-pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
+pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let template = homes::new(&bench.scratch.join("template"))?;
     let mut figures = Vec::new();
     let mut last = Drained::default();

@@ -9,7 +9,7 @@ use crate::conditions::Conditions;
 
 /// Median, lowest and highest of some runs.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Spread {
+pub(crate) struct Spread {
     /// The middle one.
     pub median: f64,
     /// The lowest.
@@ -22,7 +22,7 @@ pub struct Spread {
 
 impl Spread {
     /// Of these values, of which there is at least one.
-    pub fn of(values: &[f64]) -> Spread {
+    pub(crate) fn of(values: &[f64]) -> Spread {
         let sorted = sorted(values);
         let at = |share: f64| quantile(&sorted, share);
         Spread {
@@ -34,7 +34,7 @@ impl Spread {
     }
 
     /// Ours over the peer's, run by run.
-    pub fn ratio(ours: &[f64], peer: &[f64]) -> Spread {
+    pub(crate) fn ratio(ours: &[f64], peer: &[f64]) -> Spread {
         let ratios: Vec<f64> = ours
             .iter()
             .zip(peer)
@@ -45,14 +45,14 @@ impl Spread {
 }
 
 /// Ascending.
-pub fn sorted(values: &[f64]) -> Vec<f64> {
+pub(crate) fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted
 }
 
 /// The value that `share` of the sorted ones do not exceed; nearest rank.
-pub fn quantile(sorted: &[f64], share: f64) -> f64 {
+pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     let last = sorted.len().saturating_sub(1);
     sorted
         .get((last as f64 * share).round() as usize)
@@ -63,7 +63,7 @@ pub fn quantile(sorted: &[f64], share: f64) -> f64 {
 /// What a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Unit {
+pub(crate) enum Unit {
     /// Requests a second.
     PerSecond,
     /// Nanoseconds.
@@ -96,7 +96,7 @@ impl Unit {
 
 /// A goal for the ratio, or for our own value where there is no peer.
 #[derive(Clone, Copy, Debug)]
-pub enum Goal {
+pub(crate) enum Goal {
     /// No less.
     AtLeast(f64),
     /// No more.
@@ -105,7 +105,7 @@ pub enum Goal {
 
 /// One line of the report.
 #[derive(Clone, Debug, Serialize)]
-pub struct Figure {
+pub(crate) struct Figure {
     what: String,
     unit: Unit,
     ours: Spread,
@@ -123,7 +123,7 @@ pub struct Figure {
 
 impl Figure {
     /// A value of the gate alone.
-    pub fn alone(what: impl Into<String>, unit: Unit, ours: &[f64]) -> Figure {
+    pub(crate) fn alone(what: impl Into<String>, unit: Unit, ours: &[f64]) -> Figure {
         let ours = Spread::of(ours);
         let (peer, beside, ratio) = (None, None, None);
         Figure {
@@ -139,7 +139,7 @@ impl Figure {
     }
 
     /// The same beside what a peer needed, run by run.
-    pub fn beside(self, name: &str, ours: &[f64], peer: &[f64]) -> Figure {
+    pub(crate) fn beside(self, name: &str, ours: &[f64], peer: &[f64]) -> Figure {
         let ratio = Some(Spread::ratio(ours, peer));
         Figure {
             peer: Some(Spread::of(peer)),
@@ -150,7 +150,7 @@ impl Figure {
     }
 
     /// Says what was aimed at: of the ratio, or of our value where there is no peer.
-    pub fn aim(self, goal: Goal) -> Figure {
+    pub(crate) fn aim(self, goal: Goal) -> Figure {
         let value = self.ratio.unwrap_or(self.ours).median;
         let unit = if self.ratio.is_some() {
             ""
@@ -206,7 +206,7 @@ impl Figure {
 const HEADS: [&str; 6] = ["what", "gate", "peer", "the peer is", "gate / peer", "goal"];
 
 /// Three significant digits, thousands apart.
-pub fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     if size >= 100.0 {
         let digits = format!("{value:.0}");
@@ -228,7 +228,7 @@ pub fn number(value: f64) -> String {
 
 /// Everything that was measured.
 #[derive(Default)]
-pub struct Report {
+pub(crate) struct Report {
     sections: Vec<(String, Vec<Figure>)>,
     /// What was checked of the runs, and what could not be measured here.
     notes: Vec<String>,
@@ -236,17 +236,17 @@ pub struct Report {
 
 impl Report {
     /// A part of the report.
-    pub fn section(&mut self, title: &str, figures: Vec<Figure>) {
+    pub(crate) fn section(&mut self, title: &str, figures: Vec<Figure>) {
         self.sections.push((title.to_owned(), figures));
     }
 
     /// What was checked, or why something is missing.
-    pub fn note(&mut self, text: impl Into<String>) {
+    pub(crate) fn note(&mut self, text: impl Into<String>) {
         self.notes.push(text.into());
     }
 
     /// For a terminal.
-    pub fn table(&self, conditions: &Conditions) -> String {
+    pub(crate) fn table(&self, conditions: &Conditions) -> String {
         let mut out = String::new();
         for (name, value) in conditions.rows() {
             let _ = writeln!(out, "{name:<12} {value}");
@@ -279,7 +279,7 @@ impl Report {
     }
 
     /// For docs/performance.md.
-    pub fn markdown(&self, conditions: &Conditions) -> String {
+    pub(crate) fn markdown(&self, conditions: &Conditions) -> String {
         let mut out = String::from("| conditions | |\n|---|---|\n");
         for (name, value) in conditions.rows() {
             let _ = writeln!(out, "| {name} | {value} |");
@@ -303,7 +303,7 @@ impl Report {
     }
 
     /// For programs.
-    pub fn json(&self, conditions: &Conditions) -> Result<String> {
+    pub(crate) fn json(&self, conditions: &Conditions) -> Result<String> {
         let conditions: serde_json::Map<String, serde_json::Value> = conditions
             .rows()
             .into_iter()

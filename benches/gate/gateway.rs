@@ -197,7 +197,7 @@ fn start(bench: &Bench<'_>) -> Result<(homes::Place, PathBuf, Running)> {
 }
 
 /// Measures both doors.
-pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
+pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let (place, socket, gate) = start(bench)?;
     let files = Client::new(place.home.join("spool/in"), place.home.join("spool/out"))?;
     let mut figures = Vec::new();

@@ -20,7 +20,7 @@ use crate::child;
 use crate::requests::{AGENT, Agent, Fate, Sent, THESES, thesis};
 
 /// A home with its agent.
-pub struct Place {
+pub(crate) struct Place {
     /// Its folder.
     pub home: PathBuf,
     /// Who signs.
@@ -66,7 +66,7 @@ const SAFETY: [(&str, &str); 18] = [
 ];
 
 /// Makes a new home below `dir`.
-pub fn new(dir: &Path) -> Result<Place> {
+pub(crate) fn new(dir: &Path) -> Result<Place> {
     let home = dir.join("home");
     fs::create_dir_all(home.join("rules"))?;
     let mut safety = include_str!("../../rules/safety.yaml").to_owned();
@@ -126,7 +126,7 @@ fn there(dir: &Path) -> Result<Place> {
 }
 
 /// Copies a folder with all that is in it.
-pub fn copy(from: &Path, to: &Path) -> Result<()> {
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     fs::set_permissions(to, fs::metadata(from)?.permissions())?;
     for entry in fs::read_dir(from)? {
@@ -142,7 +142,7 @@ pub fn copy(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// Puts requests into the flat spool of a home.
-pub fn drop_into(home: &Path, requests: &[Sent]) -> Result<()> {
+pub(crate) fn drop_into(home: &Path, requests: &[Sent]) -> Result<()> {
     for sent in requests {
         fs::write(home.join("spool/in").join(&sent.name), &sent.bytes)?;
     }
@@ -151,7 +151,7 @@ pub fn drop_into(home: &Path, requests: &[Sent]) -> Result<()> {
 
 /// What stands in a home after a run.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Drained {
+pub(crate) struct Drained {
     /// Decision lines of agents.
     pub decisions: usize,
     /// Orders accepted.
@@ -167,7 +167,7 @@ pub struct Drained {
 }
 
 /// The files of a home's log, in order.
-pub fn segments(home: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn segments(home: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(home.join("audit"))? {
         let path = entry?.path();
@@ -181,7 +181,7 @@ pub fn segments(home: &Path) -> Result<Vec<PathBuf>> {
 
 /// Demands that each of `sent` has its line and its answer, that nothing is left, and that the
 /// ledger verifies. What is measured must have been done.
-pub fn check(home: &Path, sent: usize, accepted: usize) -> Result<Drained> {
+pub(crate) fn check(home: &Path, sent: usize, accepted: usize) -> Result<Drained> {
     let mut found = Drained::default();
     let mut open_seals = 0;
     for path in segments(home)? {
@@ -227,11 +227,11 @@ pub fn check(home: &Path, sent: usize, accepted: usize) -> Result<Drained> {
 
 /// The real disk without what large homes need no time spent on: syncs, and answers that nobody
 /// reads.
-pub struct FastDisk(Arc<dyn Disk>);
+pub(crate) struct FastDisk(Arc<dyn Disk>);
 
 impl FastDisk {
     /// Over a disk.
-    pub fn over(disk: Arc<dyn Disk>) -> FastDisk {
+    pub(crate) fn over(disk: Arc<dyn Disk>) -> FastDisk {
         FastDisk(disk)
     }
 }
@@ -314,7 +314,7 @@ impl LogFile for FastLog {
 
 /// How far a large home is to be filled.
 #[derive(Clone, Copy, Debug)]
-pub enum Fill {
+pub(crate) enum Fill {
     /// Up to so many lines, by the smallest requests.
     Lines(u64),
     /// Up to so many bytes, by orders that are refused.
@@ -338,7 +338,7 @@ impl Fill {
 }
 
 /// Bytes of a home's log.
-pub fn log_bytes(home: &Path) -> Result<u64> {
+pub(crate) fn log_bytes(home: &Path) -> Result<u64> {
     segments(home)?
         .iter()
         .map(|path| Ok(fs::metadata(path)?.len()))
@@ -347,7 +347,7 @@ pub fn log_bytes(home: &Path) -> Result<u64> {
 
 /// A home that is filled so far, from an earlier run of this version or made now by taking requests
 /// through the library without waiting for the disk.
-pub fn filled(kept: &Path, fill: Fill, say: &dyn Fn(&str)) -> Result<Place> {
+pub(crate) fn filled(kept: &Path, fill: Fill, say: &dyn Fn(&str)) -> Result<Place> {
     let dir = kept.join(format!("v{}-{}", env!("CARGO_PKG_VERSION"), fill.name()));
     if let Ok(place) = there(&dir)
         && dir.join("complete").is_file()

@@ -119,7 +119,7 @@ fn traced(bench: &Bench<'_>, place: &Place, table: &Path, n: usize) -> Result<Ve
 }
 
 /// Counts what one request adds: a run over many, less a run over none.
-pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
+pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let n = if bench.args.quick { 64 } else { REQUESTS };
     let place = homes::new(&bench.scratch.join("counted-template"))?;
     let mut figures = Vec::new();

@@ -35,7 +35,7 @@ fn size(home: &Path) -> Result<u64> {
 }
 
 /// Runs the commands by turns.
-pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
+pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let say = |text: &str| bench.args.say(text);
     let kept = bench.args.kept_homes();
     let started = Instant::now();

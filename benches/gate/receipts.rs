@@ -159,7 +159,7 @@ fn command(dir: &Path, seq: u64, arguments: &[&str]) -> Result<f64> {
 }
 
 /// Measures the first receipt and later ones.
-pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
+pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let say = |text: &str| bench.args.say(text);
     let lines = bench.args.receipt_lines();
     let dir = filled(&bench.args.kept_homes(), lines, &say)?;

@@ -8,7 +8,7 @@ use crate::figures::{Figure, Report, Unit};
 use crate::homes::{self, Fill};
 
 /// Replays a large home in one thread and in two, by turns with `rebuild`.
-pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
+pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let say = |text: &str| bench.args.say(text);
     let place = homes::filled(
         &bench.args.kept_homes(),

@@ -7,11 +7,11 @@ use spoolgate_wire::ids::{Principal, RequestId};
 use spoolgate_wire::signing::{SignKey, unhex};
 
 /// The agent of the homes here.
-pub const AGENT: &str = "trend-bot";
+pub(crate) const AGENT: &str = "trend-bot";
 
 /// What becomes of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub(crate) enum Fate {
     /// A resting entry.
     Accepted,
     /// Refused for its notional; the gate looks for the largest size that passes.
@@ -28,23 +28,23 @@ const ACCEPTED_EVERY: usize = 400;
 /// Theses that a backlog may use up.
 const THESES_TAKEN: usize = 50;
 /// Theses of the homes here; the last one is never entered.
-pub const THESES: usize = 64;
+pub(crate) const THESES: usize = 64;
 /// Prices of orders, a cent apart.
 const PRICES: usize = 25_000;
 
 /// The mix in words, for the report.
-pub const MIX: &str = "one in 400 is an accepted resting entry (the gate takes one open entry a \
+pub(crate) const MIX: &str = "one in 400 is an accepted resting entry (the gate takes one open entry a \
     thesis); of the rest a third each is refused by max_order_value, with a search for the largest \
         size that passes, by stop_distance, and by thesis_valid";
 
 /// Name of a thesis.
-pub fn thesis(n: usize) -> String {
+pub(crate) fn thesis(n: usize) -> String {
     format!("bench-{n}")
 }
 
 impl Fate {
     /// That of the n-th order.
-    pub fn of(n: usize) -> Fate {
+    pub(crate) fn of(n: usize) -> Fate {
         match n {
             n if n.is_multiple_of(ACCEPTED_EVERY) && n / ACCEPTED_EVERY < THESES_TAKEN => {
                 Fate::Accepted
@@ -58,7 +58,7 @@ impl Fate {
     }
 
     /// Accepted ones among the first `n`.
-    pub fn accepted(n: usize) -> usize {
+    pub(crate) fn accepted(n: usize) -> usize {
         (0..n).filter(|n| Fate::of(*n) == Fate::Accepted).count()
     }
 
@@ -80,7 +80,7 @@ impl Fate {
 }
 
 /// A request as a file.
-pub struct Sent {
+pub(crate) struct Sent {
     /// Its name.
     pub name: String,
     /// Its bytes.
@@ -88,7 +88,7 @@ pub struct Sent {
 }
 
 /// Signs as the agent.
-pub struct Agent {
+pub(crate) struct Agent {
     key: SignKey,
     source: Principal,
     clock: SystemClock,
@@ -96,12 +96,12 @@ pub struct Agent {
 
 impl Agent {
     /// With the key in a key file.
-    pub fn from_key_file(text: &[u8]) -> Result<Agent> {
+    pub(crate) fn from_key_file(text: &[u8]) -> Result<Agent> {
         Agent::of(AGENT, text)
     }
 
     /// Another one with the key in a key file.
-    pub fn of(name: &str, text: &[u8]) -> Result<Agent> {
+    pub(crate) fn of(name: &str, text: &[u8]) -> Result<Agent> {
         let file: serde_json::Value = serde_json::from_slice(text)?;
         let secret = file
             .get("secret")
@@ -117,12 +117,12 @@ impl Agent {
     }
 
     /// The key it signs with.
-    pub fn key(&self) -> &SignKey {
+    pub(crate) fn key(&self) -> &SignKey {
         &self.key
     }
 
     /// A signed envelope.
-    pub fn envelope(&self, id: &str, action: &str, payload: String) -> Result<Envelope> {
+    pub(crate) fn envelope(&self, id: &str, action: &str, payload: String) -> Result<Envelope> {
         let timestamp = self.clock.now();
         let mut envelope = Envelope {
             id: RequestId::parse(id)?,
@@ -139,7 +139,7 @@ impl Agent {
     }
 
     /// A request as a file.
-    pub fn sent(&self, id: &str, action: &str, payload: String) -> Result<Sent> {
+    pub(crate) fn sent(&self, id: &str, action: &str, payload: String) -> Result<Sent> {
         let bytes = self.envelope(id, action, payload)?.to_json().into_bytes();
         if bytes.len() > 4096 {
             bail!(
@@ -154,24 +154,24 @@ impl Agent {
     }
 
     /// An order that opens an entry of this thesis.
-    pub fn entry(&self, id: &str, thesis: usize) -> Result<Sent> {
+    pub(crate) fn entry(&self, id: &str, thesis: usize) -> Result<Sent> {
         self.order(id, thesis * ACCEPTED_EVERY, Fate::Accepted)
     }
 
     /// An order with this fate.
-    pub fn order(&self, id: &str, n: usize, fate: Fate) -> Result<Sent> {
+    pub(crate) fn order(&self, id: &str, n: usize, fate: Fate) -> Result<Sent> {
         self.sent(id, "order.submit", fate.payload(n))
     }
 
     /// The first `n` orders of the mix.
-    pub fn backlog(&self, prefix: &str, n: usize) -> Result<Vec<Sent>> {
+    pub(crate) fn backlog(&self, prefix: &str, n: usize) -> Result<Vec<Sent>> {
         (0..n)
             .map(|n| self.order(&format!("{prefix}{n:07}"), n, Fate::of(n)))
             .collect()
     }
 
     /// The smallest request there is: a look at a market.
-    pub fn look(&self, id: &str) -> Result<Sent> {
+    pub(crate) fn look(&self, id: &str) -> Result<Sent> {
         self.sent(id, "market.get", r#"{"symbol":"BTC-USD"}"#.to_owned())
     }
 }

@@ -47,7 +47,7 @@ impl Keyring for Keys {
 }
 
 /// Measures both.
-pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
+pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let Place { home: root, agent } = homes::new(&bench.scratch.join("rules"))?;
     let home = Home::open(&root, real_seams(&root)?)?;
     let now = real_seams(&root)?.clock.now().plus_ms(3_600_000);

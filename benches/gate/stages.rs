@@ -45,7 +45,7 @@ impl Keyring for Keys {
 }
 
 /// Nanoseconds a call of each of two functions, in turns, sample by sample.
-pub fn by_turns(
+pub(crate) fn by_turns(
     bench: &Bench<'_>,
     ours: &mut dyn FnMut(),
     peer: &mut dyn FnMut(),
@@ -146,7 +146,7 @@ impl Stage<'_> {
 }
 
 /// Measures every step.
-pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
+pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let Place { home: root, agent } = homes::new(&bench.scratch.join("stages"))?;
     let home = Home::open(&root, real_seams(&root)?)?;
     // An hour on: requests that are signed while this runs must not come from the future.

@@ -105,7 +105,7 @@ fn command_seconds(program: &str, arguments: &[&str], files: &[PathBuf]) -> Resu
 }
 
 /// Verifies and hashes by turns.
-pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
+pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let say = |text: &str| bench.args.say(text);
     let place = homes::filled(
         &bench.args.kept_homes(),

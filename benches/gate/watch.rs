@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const GIVEN_UP: &str = "given-up";
 
 /// A client of a spool.
-pub struct Client {
+pub(crate) struct Client {
     input: PathBuf,
     output: PathBuf,
     events: OwnedFd,
@@ -41,7 +41,7 @@ pub struct Client {
 
 impl Client {
     /// Of this spool.
-    pub fn new(input: PathBuf, output: PathBuf) -> Result<Client> {
+    pub(crate) fn new(input: PathBuf, output: PathBuf) -> Result<Client> {
         let events = inotify::init(inotify::CreateFlags::CLOEXEC)?;
         inotify::add_watch(&events, &output, inotify::WatchFlags::MOVED_TO)?;
         let asked = Arc::new(AtomicU64::new(0));
@@ -71,7 +71,7 @@ impl Client {
     }
 
     /// Microseconds until the answer's bytes are here.
-    pub fn ask(&self, sent: &Sent) -> Result<f64> {
+    pub(crate) fn ask(&self, sent: &Sent) -> Result<f64> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         let hidden = self.input.join(format!(".{}", sent.name));
         fs::write(&hidden, &sent.bytes)?;
@@ -101,11 +101,11 @@ impl Client {
 }
 
 /// A process that is ended with this value, whatever happens.
-pub struct Running(Child);
+pub(crate) struct Running(Child);
 
 impl Running {
     /// Starts it.
-    pub fn start(command: &mut Command) -> Result<Running> {
+    pub(crate) fn start(command: &mut Command) -> Result<Running> {
         Ok(Running(
             command
                 .stdout(Stdio::null())
@@ -115,12 +115,12 @@ impl Running {
     }
 
     /// Its peak memory.
-    pub fn peak_mib(&self) -> Option<f64> {
+    pub(crate) fn peak_mib(&self) -> Option<f64> {
         Some(child::status_kib(self.0.id(), "VmHWM")? / 1024.0)
     }
 
     /// Asks it to end in order, and waits until it has.
-    pub fn stop(mut self) -> Result<()> {
+    pub(crate) fn stop(mut self) -> Result<()> {
         kill_process(Pid::from_child(&self.0), Signal::TERM)?;
         let status = self.0.wait()?;
         ensure!(status.success(), "the watcher ended with {status}");
@@ -136,7 +136,7 @@ impl Drop for Running {
 }
 
 /// Waits until something is there.
-pub fn wait_for(path: &Path) -> Result<()> {
+pub(crate) fn wait_for(path: &Path) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while !path.exists() {
         ensure!(
@@ -178,7 +178,7 @@ fn take_turns(
 }
 
 /// Measures the watch with a pause between requests, and without.
-pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
+pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let place = homes::new(&bench.scratch.join("watched"))?;
     let root = bench.scratch.join("bare-watched");
     let mut gate = child::gate(&place.home, &["watch"]);
@@ -246,7 +246,7 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
 }
 
 /// Peak memory of a watcher over a home that decides one request, MiB.
-pub fn peak_over(home: &Path, sent: &Sent) -> Result<f64> {
+pub(crate) fn peak_over(home: &Path, sent: &Sent) -> Result<f64> {
     let gate = Running::start(&mut child::gate(home, &["watch"]))?;
     let client = Client::new(home.join("spool/in"), home.join("spool/out"))?;
     client.ask(sent)?;

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// One call, as requests.jsonl has it. `kind` and `class` are for the report; no policy sees them.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Call {
+pub(crate) struct Call {
     /// Where it belongs.
     pub suite: String,
     /// The task that it is of.
@@ -33,19 +33,19 @@ pub struct Call {
 
 impl Call {
     /// Whether it belongs to an attack.
-    pub fn is_attack(&self) -> bool {
+    pub(crate) fn is_attack(&self) -> bool {
         self.kind == "attack"
     }
 
     /// Where it belongs, in one word.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("{} {} #{} {}", self.suite, self.task_id, self.i, self.tool)
     }
 }
 
 /// What a user has, and the tools of the assistant.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Suite {
+pub(crate) struct Suite {
     /// Accounts, mail, files and so on.
     pub env: Value,
     /// Names of tools.
@@ -62,7 +62,7 @@ struct Environments {
 ///
 /// # Errors
 /// Files that are missing or of another shape.
-pub fn read(data: &Path) -> Result<(Vec<Call>, BTreeMap<String, Suite>)> {
+pub(crate) fn read(data: &Path) -> Result<(Vec<Call>, BTreeMap<String, Suite>)> {
     let text = |name: &str| {
         let path = data.join(name);
         fs::read_to_string(&path).with_context(|| format!("file `{}`", path.display()))

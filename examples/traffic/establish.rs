@@ -9,11 +9,11 @@ use serde_json::{Map, Value};
 use spoolgate_rules::rule::host;
 
 /// Values with why they count.
-pub type Found = BTreeMap<String, &'static str>;
+pub(crate) type Found = BTreeMap<String, &'static str>;
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Established {
+pub(crate) struct Established {
     /// Mail addresses.
     pub contacts: Found,
     /// Accounts that were paid.
@@ -105,7 +105,7 @@ const OWN_DEPTH_MAX: usize = 3;
 const NAME_CHARS_MAX: usize = 64;
 
 /// Reads an environment.
-pub fn established(env: &Value) -> Established {
+pub(crate) fn established(env: &Value) -> Established {
     let mut own = Own::default();
     own.names.insert("me".to_owned());
     find_own(env, "", 0, &mut own);

@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// What became of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fate {
+pub(crate) enum Fate {
     /// The contract's schema has no words for it; the gate said `MALFORMED_PAYLOAD`.
     Inexpressible,
     /// Refused.
@@ -48,7 +48,7 @@ pub enum Fate {
 
 /// What became of a call, and by what.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub(crate) struct Told {
     /// The call, by its place in the file.
     pub call: usize,
     /// What became of it.
@@ -61,7 +61,7 @@ pub struct Told {
 ///
 /// # Errors
 /// Homes that cannot be made, rules that cannot be read, answers that do not come.
-pub fn run(
+pub(crate) fn run(
     policy: &Path,
     suite: &Suite,
     calls: &[(usize, &Call)],

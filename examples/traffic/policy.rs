@@ -13,7 +13,7 @@ use super::calls::{Call, Suite};
 use super::establish::{Established, Found};
 
 /// How much of the policy is in force; each has all that stands before it.
-pub const LADDER: [(&str, &[&str]); 7] = [
+pub(crate) const LADDER: [(&str, &[&str]); 7] = [
     ("nothing", &[]),
     ("host allowlist", &[]),
     ("+ destinations", &["to-"]),
@@ -34,7 +34,7 @@ pub const LADDER: [(&str, &[&str]); 7] = [
 ///
 /// # Errors
 /// Files that cannot be read or written.
-pub fn write(
+pub(crate) fn write(
     home: &Path,
     policy: &Path,
     suite: (&Suite, &[&Call]),

@@ -13,7 +13,7 @@ use super::policy::LADDER;
 
 /// Calls of one kind in one suite under the whole policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Tally {
+pub(crate) struct Tally {
     /// All of them.
     pub calls: usize,
     /// Refused.
@@ -28,7 +28,7 @@ pub struct Tally {
 
 /// A part of the policy, and what it comes to over all suites.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Rung {
+pub(crate) struct Rung {
     /// What is in force.
     pub policy: &'static str,
     /// Attack calls refused or held.
@@ -45,7 +45,7 @@ pub struct Rung {
 
 /// An attack task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Task {
+pub(crate) struct Task {
     /// Suite and task.
     pub task: String,
     /// Whether a call of it is refused or held.
@@ -56,7 +56,7 @@ pub struct Task {
 
 /// Everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// By suite and kind.
     pub suites: BTreeMap<String, Tally>,
     /// By check or rule: attack calls, benign calls.
@@ -82,7 +82,7 @@ impl Report {
     ///
     /// # Errors
     /// What cannot be read, or run.
-    pub fn of(data: &Path, policy: &Path) -> Result<Report> {
+    pub(crate) fn of(data: &Path, policy: &Path) -> Result<Report> {
         let (all, suites) = calls::read(data)?;
         let mut report = Report::default();
         let last = LADDER.len().saturating_sub(1);
@@ -215,12 +215,12 @@ impl Report {
     }
 
     /// For programs: one object.
-    pub fn json(&self) -> String {
+    pub(crate) fn json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
     /// For people.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         let _ = self.write(&mut text);
         text

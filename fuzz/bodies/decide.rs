@@ -68,12 +68,12 @@ struct World {
 }
 
 /// A script of requests.
-pub fn body(data: &[u8]) {
+pub(crate) fn body(data: &[u8]) {
     play(data);
 }
 
 /// Plays a script and returns kind and body of every line.
-pub fn play(data: &[u8]) -> Vec<(&'static str, String)> {
+pub(crate) fn play(data: &[u8]) -> Vec<(&'static str, String)> {
     let (state, keyring) = keys(&["owner", "trend-bot", "prices"]);
     let now = Time::parse("2018-04-05T00:10:00Z").unwrap();
     let (closed, entries, lines) = (BTreeMap::new(), Vec::new(), Vec::new());

@@ -23,7 +23,7 @@ const SHARED: [u8; 32] = [5; 32];
 const OWN: [u8; 32] = [6; 32];
 
 /// Keys by id, as bodies know them: `bot` shares a key, `own` has its own.
-pub struct Keys(BTreeMap<String, VerifyKey>);
+pub(crate) struct Keys(BTreeMap<String, VerifyKey>);
 
 impl Keyring for Keys {
     fn verify_key(&self, key_id: &str) -> Option<VerifyKey> {
@@ -32,7 +32,7 @@ impl Keyring for Keys {
 }
 
 /// The secret of a principal of [`keys`].
-pub fn sign_key(principal: &str) -> SignKey {
+pub(crate) fn sign_key(principal: &str) -> SignKey {
     match principal {
         "own" => SignKey::Ed25519(Box::new(SigningKey::from_bytes(&OWN))),
         _ => SignKey::Hmac(SHARED),
@@ -40,7 +40,7 @@ pub fn sign_key(principal: &str) -> SignKey {
 }
 
 /// A state and keyring in which these principals have a key each.
-pub fn keys(principals: &[&str]) -> (State, Keys) {
+pub(crate) fn keys(principals: &[&str]) -> (State, Keys) {
     let mut state = State::default();
     let mut held = BTreeMap::new();
     for (n, name) in principals.iter().enumerate() {
@@ -64,14 +64,14 @@ pub fn keys(principals: &[&str]) -> (State, Keys) {
 }
 
 /// Signs whatever is an envelope.
-pub fn signed(mut envelope: Envelope) -> Envelope {
+pub(crate) fn signed(mut envelope: Envelope) -> Envelope {
     envelope.signature = sign_key(envelope.source.as_str()).sign(&envelope.signing_string());
     envelope
 }
 
 /// A first byte that says how to treat the rest: as a file, or as a file to be signed properly and
 /// then damaged.
-pub fn body(data: &[u8]) {
+pub(crate) fn body(data: &[u8]) {
     let mut choices = Choices::of(data);
     match choices.byte() {
         mode @ 0..=31 => {
@@ -135,7 +135,7 @@ fn check(file: &[u8], is_signed: bool) {
 }
 
 /// What a sender wrote must not steer the reader's terminal, or fill the ledger.
-pub fn check_message(message: &str) {
+pub(crate) fn check_message(message: &str) {
     assert!(!message.contains(char::is_control), "{message:?}");
     assert!(
         message.chars().count() < 12_000,

@@ -11,7 +11,7 @@ use spoolgate_ledger::segment::Segment;
 use spoolgate_wire::json;
 
 /// Every kind of line.
-pub const KINDS: [&str; 22] = [
+pub(crate) const KINDS: [&str; 22] = [
     "genesis",
     "start",
     "stop",
@@ -37,7 +37,7 @@ pub const KINDS: [&str; 22] = [
 ];
 
 /// Bytes as a line; bytes behind a first one below 32 as the body of that kind of line.
-pub fn body(data: &[u8]) {
+pub(crate) fn body(data: &[u8]) {
     match data.split_first() {
         Some((kind, body)) if *kind < 32 => {
             // What stands in a line was read by the strict reader before; the typed one leaves raw

@@ -13,7 +13,7 @@ use zip::write::SimpleFileOptions;
 use super::input::Choices;
 
 /// Names that state a date, an interval, columns, or nothing.
-pub const NAMES: [&str; 6] = [
+pub(crate) const NAMES: [&str; 6] = [
     "20180404_x_minute_trade.csv",
     "20180404_x_minute_quote.csv",
     "lean-x-daily-y_trade.zip",
@@ -23,7 +23,7 @@ pub const NAMES: [&str; 6] = [
 ];
 
 /// A byte for the name, one for options and wrapping, then the file.
-pub fn body(data: &[u8]) {
+pub(crate) fn body(data: &[u8]) {
     let mut choices = Choices::of(data);
     let name = choices.pick(&NAMES);
     let how = choices.byte();
@@ -47,7 +47,7 @@ pub fn body(data: &[u8]) {
 }
 
 /// The bytes in a zip; with `twice` beside another file, which is refused.
-pub fn zipped(name: &str, bytes: &[u8], twice: bool) -> Vec<u8> {
+pub(crate) fn zipped(name: &str, bytes: &[u8], twice: bool) -> Vec<u8> {
     let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
     let names = if twice {
         vec![name, "other.csv"]

@@ -9,12 +9,12 @@ use spoolgate_ledger::note::{
 };
 
 /// The key that bodies know.
-pub fn signer() -> SignerKey {
+pub(crate) fn signer() -> SignerKey {
     SignerKey::from_seed("gate.example/desk", &[7; 32]).unwrap()
 }
 
 /// Any bytes as text.
-pub fn body(data: &[u8]) {
+pub(crate) fn body(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     check_key(&text);
     let signer = signer();

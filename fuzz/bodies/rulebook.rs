@@ -3,7 +3,7 @@
 use spoolgate_rules::{Bundle, Rulebook};
 
 /// Path and text of each.
-pub const FILES: [(&str, &str); 12] = [
+pub(crate) const FILES: [(&str, &str); 12] = [
     ("rules/safety.yaml", include_str!("../../rules/safety.yaml")),
     (
         "rules/principals.yaml",
@@ -99,7 +99,7 @@ const MORE: [(&str, &str); 2] = [
 ];
 
 /// All of them.
-pub fn bundle() -> Bundle {
+pub(crate) fn bundle() -> Bundle {
     let files = FILES
         .iter()
         .chain(&MORE)
@@ -110,6 +110,6 @@ pub fn bundle() -> Bundle {
 }
 
 /// Compiled.
-pub fn compiled() -> Rulebook {
+pub(crate) fn compiled() -> Rulebook {
     Rulebook::compile(&bundle()).unwrap()
 }

@@ -12,7 +12,7 @@ use super::output::Output;
 
 /// The commands.
 #[derive(clap::Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Put money into the account.
     #[command(
         after_help = "Examples:\n  spoolgate account deposit 5000 --reason \"opening balance\""
@@ -27,7 +27,7 @@ pub enum Command {
 
 /// A deposit or a withdrawal.
 #[derive(clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// Amount in the account currency, above 0.
     #[arg(allow_negative_numbers = true)]
     amount: String,
@@ -39,7 +39,7 @@ pub struct Args {
 }
 
 /// Runs a command.
-pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     let (args, is_deposit) = match command {
         Command::Deposit(args) => (args, true),
         Command::Withdraw(args) => (args, false),

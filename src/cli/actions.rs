@@ -22,7 +22,7 @@ const NAME_CHARACTERS_MAX: usize = 40;
 
 /// The commands.
 #[derive(clap::Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Show actions that have begun and have not ended.
     #[command(
         after_help = "Examples:\n  spoolgate actions open\n  spoolgate --format json actions open \
@@ -93,7 +93,7 @@ impl Shown {
 }
 
 /// Runs a command.
-pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     let (view, _) = look::view(home)?;
     let shown = match command {
         Command::Open => view

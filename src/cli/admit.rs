@@ -28,7 +28,7 @@ use super::sign;
 
 /// The commands.
 #[derive(clap::Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Ask whether a task may be created, and reserve its place.
     #[command(
         after_help = "Examples:\n  spoolgate admit evaluate task.json --as research-bot\n  \
@@ -72,7 +72,7 @@ pub enum Command {
 
 /// Asks about a task.
 #[derive(clap::Args)]
-pub struct AskArgs {
+pub(super) struct AskArgs {
     /// File with the body, a JSON object; `-` for standard input.
     file: PathBuf,
     /// The principal that asks.
@@ -88,7 +88,7 @@ pub struct AskArgs {
 
 /// Forgets what policy commands returned.
 #[derive(clap::Args)]
-pub struct InvalidateArgs {
+pub(super) struct InvalidateArgs {
     /// Only policies of this profile, in any domain.
     #[arg(long, value_name = "PROFILE", value_parser = DomainPart::parse)]
     profile: Option<DomainPart>,
@@ -98,7 +98,7 @@ pub struct InvalidateArgs {
 
 /// Checks that a forwarded file is what the gate admitted.
 #[derive(clap::Args)]
-pub struct VerifyArgs {
+pub(super) struct VerifyArgs {
     /// The file; `-` for standard input.
     file: PathBuf,
     /// The log's verifier key, which also contains the name of the log; default: the key of the
@@ -108,7 +108,7 @@ pub struct VerifyArgs {
 }
 
 /// Runs a command.
-pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     match command {
         Command::Evaluate(args) => ask(home, ActionName::AdmissionEvaluate, args, output),
         Command::Admit(args) => ask(home, ActionName::AdmissionAdmit, args, output),

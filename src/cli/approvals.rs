@@ -21,7 +21,7 @@ use super::output::{Output, plain};
 
 /// The commands.
 #[derive(clap::Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Show held requests.
     #[command(
         after_help = "Examples:\n  spoolgate approvals list\n  spoolgate --format json approvals \
@@ -51,7 +51,7 @@ pub enum Command {
 
 /// Grant a held request.
 #[derive(clap::Args)]
-pub struct GrantArgs {
+pub(super) struct GrantArgs {
     /// Id of the hold.
     #[arg(value_parser = read_id)]
     id: HoldId,
@@ -67,7 +67,7 @@ pub struct GrantArgs {
 
 /// Deny a held request.
 #[derive(clap::Args)]
-pub struct DenyArgs {
+pub(super) struct DenyArgs {
     /// Id of the hold.
     #[arg(value_parser = read_id)]
     id: HoldId,
@@ -80,7 +80,7 @@ pub struct DenyArgs {
 
 /// Values that are in a set for one task.
 #[derive(clap::Subcommand)]
-pub enum Grants {
+pub(super) enum Grants {
     /// Show values that were added to sets while the gate ran.
     #[command(
         after_help = "Examples:\n  spoolgate grants list\n  spoolgate --format json grants list | \
@@ -103,7 +103,7 @@ pub enum Grants {
 
 /// Adds a value to a set for one task.
 #[derive(clap::Args)]
-pub struct AddArgs {
+pub(super) struct AddArgs {
     /// The set; its file must contain `grows: on_approval`.
     #[arg(long, value_parser = SetName::parse)]
     set: SetName,
@@ -122,7 +122,7 @@ pub struct AddArgs {
 
 /// Removes a value from a set.
 #[derive(clap::Args)]
-pub struct EndArgs {
+pub(super) struct EndArgs {
     /// The set.
     #[arg(long, value_parser = SetName::parse)]
     set: SetName,
@@ -174,7 +174,7 @@ fn find(view: &View, id: HoldId) -> Result<&Hold> {
 }
 
 /// Runs a command.
-pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     let (view, now) = look::view(home)?;
     match command {
         Command::List => list(&view, now, output),
@@ -338,7 +338,7 @@ fn show(view: &View, hold: &Hold, output: &Output) -> Result<Exit> {
 }
 
 /// Runs a command about values in sets.
-pub fn run_grants(home: &Path, command: &Grants, output: &Output) -> Result<Exit> {
+pub(super) fn run_grants(home: &Path, command: &Grants, output: &Output) -> Result<Exit> {
     match command {
         Grants::List => {
             let (view, _) = look::view(home)?;

@@ -11,7 +11,7 @@ use super::output::Output;
 
 /// The commands.
 #[derive(clap::Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Accept the machine's clock; entries are allowed again.
     #[command(after_help = "Examples:\n  spoolgate clock accept --reason \"NTP was off, checked\"")]
     Accept(Args),
@@ -19,7 +19,7 @@ pub enum Command {
 
 /// Accepts the clock.
 #[derive(clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// The reason; it is recorded in the ledger.
     #[arg(long)]
     reason: String,
@@ -28,7 +28,7 @@ pub struct Args {
 }
 
 /// Runs a command.
-pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     let Command::Accept(args) = command;
     let payload = serde_json::json!({"reason": args.reason});
     handover::administer(

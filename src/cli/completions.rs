@@ -11,14 +11,14 @@ use super::output::Output;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  spoolgate completions bash > \
         ~/.local/share/bash-completion/completions/spoolgate")]
-pub struct Args {
+pub(super) struct Args {
     /// The shell.
     #[arg(value_enum)]
     shell: Shell,
 }
 
 /// Runs the command.
-pub fn run(args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(args: &Args, output: &Output) -> Result<Exit> {
     let mut text = Vec::new();
     clap_complete::generate(
         args.shell,

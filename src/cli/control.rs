@@ -13,7 +13,7 @@ use super::sign;
 
 /// The commands.
 #[derive(clap::Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Sign a control decision, have the gate decide it, and print the answer.
     #[command(
         after_help = "Examples:\n  spoolgate control apply pause.json\n  spoolgate control apply \
@@ -27,7 +27,7 @@ pub enum Command {
 
 /// Applies a control decision.
 #[derive(clap::Args)]
-pub struct ApplyArgs {
+pub(super) struct ApplyArgs {
     /// File with the decision, a JSON object; `-` for standard input.
     file: PathBuf,
     #[command(flatten)]
@@ -38,7 +38,7 @@ pub struct ApplyArgs {
 }
 
 /// Runs a command.
-pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     let Command::Apply(ApplyArgs { file, by, key }) = command;
     let payload = sign::read_text(file, "decision")?;
     let key = sign::key_of(home, &by.person, key.as_deref())?;

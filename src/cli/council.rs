@@ -38,7 +38,7 @@ const FINDING_CHARS: usize = 110;
 
 /// Cases before the council.
 #[derive(Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Decide a case from its request and verdicts in one step.
     #[command(
         after_help = "Examples:\n  spoolgate council decide request.json risk.json audit.json\n  \
@@ -114,7 +114,7 @@ pub enum Command {
 
 /// Decides a case in one step.
 #[derive(clap::Args)]
-pub struct DecideArgs {
+pub(super) struct DecideArgs {
     /// The request, then its verdicts; `-` for standard input, which may hold several documents in
     /// sequence.
     #[arg(required = true, value_name = "FILE")]
@@ -122,7 +122,7 @@ pub struct DecideArgs {
 }
 
 /// Runs the command.
-pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     match command {
         Command::Decide(args) => decide(home, args, output),
         Command::Brief { case, role } => print_brief(home, case, role, output),
@@ -381,7 +381,7 @@ fn record_of(view: &View, line: &CaseDecision) -> Result<CaseRecord> {
 }
 
 /// Prints a decision.
-pub fn print_decision(decision: &CouncilDecision, output: &Output) -> Result<()> {
+pub(super) fn print_decision(decision: &CouncilDecision, output: &Output) -> Result<()> {
     if output.is_json() {
         return output.json(decision);
     }

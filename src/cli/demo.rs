@@ -54,7 +54,7 @@ const SEED: u64 = 20_180_405;
         the same ledger: prices, requests, keys and clock are given. Its keys are public; use \
             `init` for a real home."
 )]
-pub struct Args {
+pub(super) struct Args {
     /// Where to make the scratch home; default: a new temporary folder.
     dir: Option<PathBuf>,
 }
@@ -84,7 +84,7 @@ struct Demo {
 }
 
 /// Runs the command.
-pub fn run(args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(args: &Args, output: &Output) -> Result<Exit> {
     let root = match &args.dir {
         Some(dir) => {
             if fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {

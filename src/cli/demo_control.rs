@@ -8,7 +8,7 @@ const AGENT: &str = "trend-bot";
 const HERMES: &str = "hermes";
 
 /// The controller's part of the day.
-pub const CONTROL: &[Step] = &[
+pub(super) const CONTROL: &[Step] = &[
     step(
         "22:35:00",
         "a second entry, small and far below",

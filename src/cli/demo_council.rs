@@ -5,10 +5,10 @@ use super::demo_script::{Act, Step, step};
 use spoolgate_wire::action_name::ActionName;
 
 /// The case.
-pub const CASE: &str = "trend-v2-1-passes";
+pub(super) const CASE: &str = "trend-v2-1-passes";
 
 /// The steps of the case, at times of the same day.
-pub const COUNCIL: &[Step] = &[
+pub(super) const COUNCIL: &[Step] = &[
     step(
         "22:00:00",
         "a strategy goes before the council",

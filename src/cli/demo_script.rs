@@ -4,7 +4,7 @@
 use spoolgate_wire::action_name::ActionName;
 
 /// An act within a step.
-pub enum Act {
+pub(super) enum Act {
     /// A signed request: sender, id, action, payload. `{order:ID}` is replaced by the order that
     /// request ID made.
     Request(&'static str, &'static str, ActionName, &'static str),
@@ -23,7 +23,7 @@ pub enum Act {
 }
 
 /// One step of the day.
-pub struct Step {
+pub(super) struct Step {
     /// Time of day, UTC.
     pub at: &'static str,
     /// The description in the day's table.
@@ -33,7 +33,7 @@ pub struct Step {
 }
 
 /// Creates a step.
-pub const fn step(at: &'static str, story: &'static str, act: Act) -> Step {
+pub(super) const fn step(at: &'static str, story: &'static str, act: Act) -> Step {
     Step { at, story, act }
 }
 
@@ -44,7 +44,7 @@ const OWNER: &str = "owner";
 const BUY: &str = r#"{"strategy":"trend","symbol":"BTC-USD","side":"buy","size":0.03,"order_type":"limit","price":6760,"stop_price":6560,"thesis_slug":"btc-range-long","planned_entry":6760,"planned_stop":6560}"#;
 
 /// The steps of the day.
-pub const DAY: &[Step] = &[
+pub(super) const DAY: &[Step] = &[
     step(
         "00:02:00",
         "the owner funds the account",
@@ -318,4 +318,4 @@ pub const DAY: &[Step] = &[
 ];
 
 /// The end of the day, when the last prices, and so all stop-outs and fills, are known.
-pub const CLOSE: &str = "23:59:00";
+pub(super) const CLOSE: &str = "23:59:00";

@@ -7,7 +7,7 @@ use spoolgate_wire::action_name::ActionName;
 const AGENT: &str = "research-bot";
 
 /// The steps of the tasks, at times of the same day.
-pub const TASKS: &[Step] = &[
+pub(super) const TASKS: &[Step] = &[
     step(
         "23:00:00",
         "an agent opens a tree of tasks",

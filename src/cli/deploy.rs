@@ -14,7 +14,7 @@ use spoolgate_home::doctor::quoted;
 const DOOR: &str = "spoolgate-agents";
 
 /// The paths and users of a gate's setup.
-pub struct Deploy {
+pub(super) struct Deploy {
     home: PathBuf,
     program: PathBuf,
     gate: String,
@@ -22,7 +22,7 @@ pub struct Deploy {
 }
 
 /// Accepts a user name that is valid on every system.
-pub fn user_name(text: &str) -> Result<String, String> {
+pub(super) fn user_name(text: &str) -> Result<String, String> {
     let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
     let is_other = |byte: u8| is_letter(byte) || byte.is_ascii_digit() || byte == b'-';
     let (first, rest) = (text.bytes().next(), text.bytes().skip(1));
@@ -36,7 +36,7 @@ pub fn user_name(text: &str) -> Result<String, String> {
 
 impl Deploy {
     /// Creates the setup for this home and this program, with absolute paths.
-    pub fn new(home: &Path, gate: &str, agent: &str) -> Result<Deploy> {
+    pub(super) fn new(home: &Path, gate: &str, agent: &str) -> Result<Deploy> {
         let home = fs::canonicalize(home).with_context(|| format!("home `{}`", home.display()))?;
         let program = std::env::current_exe().context("path of this program")?;
         for path in [&home, &program] {
@@ -60,7 +60,7 @@ impl Deploy {
 
     /// Returns the commands that separate the two users, to be run as root. They can be run again
     /// safely.
-    pub fn commands(&self) -> Vec<String> {
+    pub(super) fn commands(&self) -> Vec<String> {
         let (gate, agent) = (&self.gate, &self.agent);
         let home = quoted(&self.home);
         let of = |names: &[&str]| -> String {
@@ -108,7 +108,7 @@ impl Deploy {
     }
 
     /// Writes the files that do not exist yet.
-    pub fn write(&self, home: &Path) -> Result<()> {
+    pub(super) fn write(&self, home: &Path) -> Result<()> {
         let folder = home.join("deploy");
         fs::DirBuilder::new()
             .recursive(true)

@@ -17,7 +17,7 @@ use super::output::Output;
             changes nothing and takes no lock. Exit code 1: there is at least one error; warnings \
                 and notes end with 0."
 )]
-pub struct Args {
+pub(super) struct Args {
     /// A system user, by name or number: check whether an agent that runs as this user could write
     /// rules, ledger or state.
     #[arg(long, value_name = "NAME")]
@@ -25,7 +25,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let agent = match &args.agent_user {
         None => None,
         Some(name) => match user(name) {

@@ -27,7 +27,7 @@ use super::{audit, explain_words as words, look};
         explain o-42-stop\n  spoolgate --format json explain first | jq .failed\n\nExit codes: 0 \
             it is explained, whatever was decided, 2 there is no such request, line or order."
 )]
-pub struct Args {
+pub(super) struct Args {
     /// Id of a request, number of a line (an answer's auditRef), or id of an order.
     what: String,
 }
@@ -74,7 +74,7 @@ struct Event {
 const NOTE_CHARS: usize = 100;
 
 /// Runs the command.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let (view, _) = look::view(home)?;
     let found = find(home, &view, &args.what)?;
     if found.is_empty() {

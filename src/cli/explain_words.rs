@@ -24,7 +24,7 @@ fn shown(amount: Amount) -> String {
 }
 
 /// Describes the request, to continue "`bot` asked".
-pub fn asked(decision: &Decision, payload: Option<&str>) -> String {
+pub(super) fn asked(decision: &Decision, payload: Option<&str>) -> String {
     let action = decision
         .action
         .as_deref()
@@ -77,7 +77,7 @@ fn of_order(order: &SubmitOrder) -> String {
 }
 
 /// Describes what would have to change for the request to pass.
-pub fn needs(decision: &Decision, failed: &[CheckRow]) -> Vec<String> {
+pub(super) fn needs(decision: &Decision, failed: &[CheckRow]) -> Vec<String> {
     let mut needs = Vec::new();
     if let Some(headroom) = &decision.headroom {
         let check = &headroom.binding_check;
@@ -119,7 +119,7 @@ pub fn needs(decision: &Decision, failed: &[CheckRow]) -> Vec<String> {
 }
 
 /// Describes the answer to a request that changed nothing.
-pub fn answer(decision: &Decision) -> Option<String> {
+pub(super) fn answer(decision: &Decision) -> Option<String> {
     let receipt = decision.receipt.as_ref();
     if decision.status == Status::Success && receipt.is_some() {
         let receipt = receipt?;
@@ -132,7 +132,7 @@ pub fn answer(decision: &Decision) -> Option<String> {
 }
 
 /// Describes how an order ended, to continue a sentence about the order.
-pub fn end(end: OrderEnd) -> &'static str {
+pub(super) fn end(end: OrderEnd) -> &'static str {
     match end {
         OrderEnd::Filled => "filled completely",
         OrderEnd::Cancelled => "was cancelled",
@@ -192,7 +192,7 @@ fn of_services(change: &services::Change) -> String {
 }
 
 /// Describes a change.
-pub fn change(change: &Change) -> String {
+pub(super) fn change(change: &Change) -> String {
     match change {
         Change::Book(change) => of_book(change),
         Change::Services(change) => of_services(change),
@@ -387,7 +387,7 @@ fn named(change: &impl serde::Serialize) -> String {
 }
 
 /// Describes a line that is not about a single request, and names its outcome.
-pub fn record(record: &Record) -> (String, &'static str) {
+pub(super) fn record(record: &Record) -> (String, &'static str) {
     match record {
         Record::Council(line) => {
             let what = format!(

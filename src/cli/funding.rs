@@ -19,7 +19,7 @@ use super::output::{Output, plain};
 
 /// Charges the due rate of a file of funding rates.
 #[derive(clap::Args)]
-pub struct FileArgs {
+pub(super) struct FileArgs {
     /// CSV of times and rates.
     file: PathBuf,
     #[command(flatten)]
@@ -34,7 +34,7 @@ pub struct FileArgs {
 
 /// Charges one funding rate.
 #[derive(clap::Args)]
-pub struct RateArgs {
+pub(super) struct RateArgs {
     /// Rate as a fraction of the value of positions; above 0, longs pay.
     #[arg(allow_hyphen_values = true, value_parser = Amount::parse_wire)]
     rate: Amount,
@@ -87,7 +87,7 @@ struct FileReport<'a> {
 }
 
 /// Runs `market funding`.
-pub fn from_file(home: &Path, args: &FileArgs, output: &Output) -> Result<Exit> {
+pub(super) fn from_file(home: &Path, args: &FileArgs, output: &Output) -> Result<Exit> {
     let bytes = read_file(&args.file)?;
     let name = args
         .file
@@ -132,7 +132,7 @@ pub fn from_file(home: &Path, args: &FileArgs, output: &Output) -> Result<Exit> 
 }
 
 /// Runs `market rate`.
-pub fn one(home: &Path, args: &RateArgs, output: &Output) -> Result<Exit> {
+pub(super) fn one(home: &Path, args: &RateArgs, output: &Output) -> Result<Exit> {
     let time = args
         .time
         .unwrap_or_else(|| market::last_due(SystemClock::default().now()));

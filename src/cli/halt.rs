@@ -13,7 +13,7 @@ use super::output::Output;
 
 /// The commands.
 #[derive(clap::Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Halt the entries of all principals, or of one.
     #[command(
         after_help = "Examples:\n  spoolgate halt set --reason \"exchange trouble\"\n  spoolgate \
@@ -32,7 +32,7 @@ pub enum Command {
 
 /// Halts entries.
 #[derive(clap::Args)]
-pub struct SetArgs {
+pub(super) struct SetArgs {
     /// Whose entries to halt; default: everybody's.
     #[arg(long)]
     principal: Option<String>,
@@ -45,7 +45,7 @@ pub struct SetArgs {
 
 /// Clears a halt.
 #[derive(clap::Args)]
-pub struct ClearArgs {
+pub(super) struct ClearArgs {
     /// The halt of one principal; default: the halt of everybody.
     #[arg(long)]
     principal: Option<String>,
@@ -66,7 +66,7 @@ pub struct ClearArgs {
 }
 
 /// Runs a command.
-pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     match command {
         Command::Set(args) => {
             let payload = match &args.principal {

@@ -34,7 +34,7 @@ use super::rules::Folder;
                         alone.\n\nThe exit code is that of the answer. Beside a running watcher \
                             the file is handed to it."
 )]
-pub struct Args {
+pub(super) struct Args {
     /// The signed request; `-` for standard input.
     file: PathBuf,
     /// Print what the answer would be, and do nothing.
@@ -52,7 +52,7 @@ pub struct Args {
 }
 
 /// Reads a file or standard input: at most one byte more than a request may have.
-pub fn read_input(path: &Path) -> Result<Vec<u8>> {
+pub(super) fn read_input(path: &Path) -> Result<Vec<u8>> {
     let cap = u64::try_from(REQUEST_BYTES_MAX)
         .unwrap_or(u64::MAX)
         .saturating_add(1);
@@ -76,7 +76,7 @@ pub fn read_input(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// Runs the command.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let request = read_input(&args.file)?;
     if args.dry_run {
         return try_it(home, args, &request, output);
@@ -123,7 +123,7 @@ fn marked(answer: &Answer) -> Vec<u8> {
 
 /// Reads the rulebook in `dir`. If that holds only rules and sets, they replace those of the
 /// rulebook in force.
-pub fn rules_of(dir: &Path, in_force: &Rulebook) -> Result<Rulebook> {
+pub(super) fn rules_of(dir: &Path, in_force: &Rulebook) -> Result<Rulebook> {
     let folder = Folder::read(dir, None)?;
     let read = folder.sound_rules()?;
     match folder.rulebook() {
@@ -158,12 +158,12 @@ struct Draft<'a> {
 }
 
 /// Reads the request in the file.
-pub fn asked<'a>(args: &Args, bytes: &'a [u8], now: Time) -> Result<Asked<'a>> {
+pub(super) fn asked<'a>(args: &Args, bytes: &'a [u8], now: Time) -> Result<Asked<'a>> {
     read_asked(bytes, args.source.as_ref(), args.action.as_deref(), now)
 }
 
 /// Reads a request that is signed, unsigned, or only a payload.
-pub fn read_asked<'a>(
+pub(super) fn read_asked<'a>(
     bytes: &'a [u8],
     source: Option<&Principal>,
     action: Option<&str>,

@@ -30,18 +30,18 @@ use super::output::{Format, Output};
 /// How often to try the lock and look for the answer.
 const POLL: Duration = Duration::from_millis(20);
 /// How long a command waits for a running gate.
-pub const WAIT: Duration = Duration::from_secs(60);
+pub(super) const WAIT: Duration = Duration::from_secs(60);
 
 /// The person behind a command.
 #[derive(clap::Args)]
-pub struct Person {
+pub(super) struct Person {
     /// The person who gives the command.
     #[arg(long = "as", default_value = "owner", value_name = "PERSON", value_parser = Principal::parse)]
     pub person: Principal,
 }
 
 /// The outcome of a request that was handed over.
-pub enum Handed {
+pub(super) enum Handed {
     /// The answer, as the gate wrote it.
     Answered(Vec<u8>),
     /// The gate that holds the lock did not answer in time.
@@ -53,7 +53,7 @@ pub enum Handed {
 /// # Errors
 /// Returns [`HomeError`] if the home cannot decide. The request is then withdrawn if no gate has
 /// claimed it; a claimed request is decided at the next start.
-pub fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
+pub(super) fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
     let folder = home.join("spool/local/in");
     if !folder.is_dir() && segment::is_log(&home.join(segment::AUDIT_DIR)) {
         // A home from a copy or an archive may lack its empty folders: make them again.
@@ -196,7 +196,7 @@ fn withdrawn(pending: &Path) -> &'static str {
 
 /// Sends a person's request from the command line, signed with the gate's copy of the key, and
 /// prints the answer.
-pub fn administer(
+pub(super) fn administer(
     home: &Path,
     person: &Principal,
     action: ActionName,
@@ -211,7 +211,7 @@ pub fn administer(
 
 /// After a refusal, remarks if the rule files differ from the rules in force or cannot be used:
 /// what the refusal misses may be in them.
-pub fn tell_of_rules(home: &Path, answer: Option<&Answer>, output: &Output) {
+pub(super) fn tell_of_rules(home: &Path, answer: Option<&Answer>, output: &Output) {
     let is_refused = answer.is_some_and(|answer| answer.exit() != Exit::Success);
     if is_refused && let Ok((view, _)) = look::view(home) {
         look::remark_rules(home, &view, output);
@@ -219,7 +219,7 @@ pub fn tell_of_rules(home: &Path, answer: Option<&Answer>, output: &Output) {
 }
 
 /// Prints the answer to a person's request; `done` describes a successful one.
-pub fn report(
+pub(super) fn report(
     answer: Option<&Answer>,
     output: &Output,
     done: impl FnOnce(&Answer) -> String,
@@ -242,7 +242,7 @@ pub fn report(
 }
 
 /// Returns a value in an answer's data, for people.
-pub fn value(answer: &Answer, what: &str, key: &str) -> String {
+pub(super) fn value(answer: &Answer, what: &str, key: &str) -> String {
     let data = answer
         .data
         .as_ref()
@@ -256,7 +256,7 @@ pub fn value(answer: &Answer, what: &str, key: &str) -> String {
 
 /// Sends a person's request and returns the answer. `None` if a running gate did not answer in
 /// time.
-pub fn ask(
+pub(super) fn ask(
     home: &Path,
     person: &Principal,
     action: ActionName,
@@ -275,7 +275,7 @@ pub fn ask(
 
 /// Sends a request of a principal whose key is at hand, like [`ask`]. Without an `id` it gets a
 /// random one.
-pub fn ask_with(
+pub(super) fn ask_with(
     home: &Path,
     key: &SignKey,
     source: &Principal,
@@ -293,7 +293,7 @@ pub fn ask_with(
 }
 
 /// Returns the gate's copy of the key of the person who gives a command.
-pub fn persons_key(home: &Path, person: &Principal) -> Result<SignKey> {
+pub(super) fn persons_key(home: &Path, person: &Principal) -> Result<SignKey> {
     match own_key(home, person)? {
         Some(key) => Ok(key),
         None => bail!(
@@ -305,7 +305,7 @@ pub fn persons_key(home: &Path, person: &Principal) -> Result<SignKey> {
 }
 
 /// Returns the gate's copy of a principal's shared key, if there is a current one.
-pub fn own_key(home: &Path, principal: &Principal) -> Result<Option<SignKey>> {
+pub(super) fn own_key(home: &Path, principal: &Principal) -> Result<Option<SignKey>> {
     let seams = real_seams(home)?;
     let view = read::read(home, &seams)?;
     let keyring = SqliteKeyring::open(home, false).map_err(HomeError::Keyring)?;

@@ -15,7 +15,7 @@ use super::output::Output;
     after_help = "Examples:\n  spoolgate heartbeat trend-bot\n  echo '{}' | spoolgate sign - --as \
         trend-bot --action heartbeat --key bot.key | spoolgate handle -"
 )]
-pub struct Args {
+pub(super) struct Args {
     /// The agent.
     principal: String,
     #[command(flatten)]
@@ -23,7 +23,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let payload = serde_json::json!({"principal": args.principal});
     handover::administer(
         home,

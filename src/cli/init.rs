@@ -18,7 +18,7 @@ use super::deploy;
 use super::output::{Output, plain};
 
 /// The rule files of a new home, which are also this project's own.
-pub const TEMPLATE: &[(&str, &str)] = &[
+pub(super) const TEMPLATE: &[(&str, &str)] = &[
     ("rules/safety.yaml", include_str!("../../rules/safety.yaml")),
     (
         "rules/principals.yaml",
@@ -75,7 +75,7 @@ pub const TEMPLATE: &[(&str, &str)] = &[
                 and deploy/crontab run the gate;\nnothing of them is installed. Rule files that \
                     are there already are kept; edit them before or after."
 )]
-pub struct Args {
+pub(super) struct Args {
     /// The directory; default: the one given with --home.
     dir: Option<PathBuf>,
     /// The first person, as in rules/principals.yaml; gets a key in the keyring.
@@ -93,7 +93,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let home = args.dir.as_deref().unwrap_or(home);
     if segment::is_log(&home.join(segment::AUDIT_DIR)) {
         bail!(
@@ -238,7 +238,7 @@ const PRINCIPALS: &str = "rules/principals.yaml";
 const OWNER: &str = "  - name: owner\n";
 
 /// Writes the rule files that do not exist yet, with this name for the first person.
-pub fn write_template(home: &Path, person: &Principal) -> Result<()> {
+pub(super) fn write_template(home: &Path, person: &Principal) -> Result<()> {
     for (path, text) in files()? {
         let text = if path == PRINCIPALS {
             text.replacen(OWNER, &format!("  - name: {person}\n"), 1)

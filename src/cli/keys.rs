@@ -23,7 +23,7 @@ use super::output::Output;
 
 /// The commands.
 #[derive(clap::Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Add a key.
     #[command(
         after_help = "Examples:\n  spoolgate keys add trend-bot --out bot.key              a key \
@@ -55,7 +55,7 @@ pub enum Command {
 
 /// Add a key.
 #[derive(clap::Args)]
-pub struct AddArgs {
+pub(super) struct AddArgs {
     /// The principal that gets the key, as in rules/principals.yaml.
     principal: String,
     /// Where to write the principal's own copy, once, with mode 0600.
@@ -73,7 +73,7 @@ pub struct AddArgs {
 
 /// Rotate keys.
 #[derive(clap::Args)]
-pub struct RotateArgs {
+pub(super) struct RotateArgs {
     #[command(flatten)]
     add: AddArgs,
     /// How long the old keys stay valid, in seconds.
@@ -83,7 +83,7 @@ pub struct RotateArgs {
 
 /// Revoke a key.
 #[derive(clap::Args)]
-pub struct RevokeArgs {
+pub(super) struct RevokeArgs {
     /// The id of the key.
     key_id: String,
     /// The reason; it is recorded in the ledger.
@@ -94,7 +94,7 @@ pub struct RevokeArgs {
 }
 
 /// Runs a command.
-pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     match command {
         Command::Add(args) => add(home, args, None, output),
         Command::Rotate(args) => {

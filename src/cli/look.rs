@@ -16,7 +16,7 @@ use spoolgate_wire::amount::Amount;
 use spoolgate_wire::code::Exit;
 use spoolgate_wire::time::Time;
 
-pub use spoolgate_home::closed::{rules_fault, why_closed};
+pub(super) use spoolgate_home::closed::{rules_fault, why_closed};
 
 use super::output::Output;
 
@@ -26,7 +26,7 @@ use super::output::Output;
     after_help = "Examples:\n  spoolgate fills\n  spoolgate fills --since 2026-01-01T00:00:00Z\n  \
         spoolgate --format json fills | jq -s 'map(.fee|tonumber)|add'"
 )]
-pub struct FillsArgs {
+pub(super) struct FillsArgs {
     /// Recorded at or after this time, RFC 3339 UTC; default: all.
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
@@ -43,7 +43,7 @@ pub(super) fn view(home: &Path) -> Result<(View, Time)> {
 /// Returns a remark if the rule files differ from those in force, or cannot be used, and no gate
 /// has reported it yet. A person who has just edited them must not think that the output shows
 /// their effect.
-pub fn rules_apart(home: &Path, view: &View) -> Option<String> {
+pub(super) fn rules_apart(home: &Path, view: &View) -> Option<String> {
     let in_force = |bundle: &Bundle| bundle.hash() == view.rulebook.hash;
     let is_same = load(home).and_then(|bundle| {
         let is_same = in_force(&bundle);
@@ -70,7 +70,7 @@ pub fn rules_apart(home: &Path, view: &View) -> Option<String> {
 
 /// Remarks that the rule files have a fault or differ from the rules in force, beside a result or a
 /// refusal.
-pub fn remark_rules(home: &Path, view: &View, output: &Output) {
+pub(super) fn remark_rules(home: &Path, view: &View, output: &Output) {
     let told = rules_fault(&view.state)
         .into_iter()
         .chain(rules_apart(home, view));
@@ -78,7 +78,7 @@ pub fn remark_rules(home: &Path, view: &View, output: &Output) {
 }
 
 /// Describes an event, including a fault of the rule files.
-pub fn told(event: &Event) -> String {
+pub(super) fn told(event: &Event) -> String {
     let faults = event.changes.iter().filter_map(|change| match change {
         Change::RulebookFaulted { fault } => Some(fault.as_str()),
         _ => None,
@@ -95,7 +95,7 @@ fn or_dash(amount: Option<Amount>) -> String {
 }
 
 /// Shows the account.
-pub fn portfolio(home: &Path, output: &Output) -> Result<Exit> {
+pub(super) fn portfolio(home: &Path, output: &Output) -> Result<Exit> {
     let (view, now) = view(home)?;
     let portfolio = portfolio::portfolio(&view.state, &view.rulebook, now);
     print_portfolio(&portfolio, output)?;
@@ -113,7 +113,7 @@ pub fn portfolio(home: &Path, output: &Output) -> Result<Exit> {
 }
 
 /// Prints the account and its positions.
-pub fn print_portfolio(portfolio: &PortfolioState, output: &Output) -> Result<()> {
+pub(super) fn print_portfolio(portfolio: &PortfolioState, output: &Output) -> Result<()> {
     if output.is_json() {
         return output.json(portfolio);
     }
@@ -233,7 +233,7 @@ fn print_limits(limits: &[LimitUse], output: &Output) -> Result<()> {
 }
 
 /// Shows open orders.
-pub fn orders(home: &Path, output: &Output) -> Result<Exit> {
+pub(super) fn orders(home: &Path, output: &Output) -> Result<Exit> {
     let (view, _) = view(home)?;
     print_orders(&views::orders(&view.state.book, |_| true), output)?;
     Ok(Exit::Success)
@@ -249,7 +249,7 @@ fn role(role: OrderRole) -> &'static str {
 }
 
 /// Prints open orders.
-pub fn print_orders(orders: &[OrderView], output: &Output) -> Result<()> {
+pub(super) fn print_orders(orders: &[OrderView], output: &Output) -> Result<()> {
     if output.is_json() {
         return orders.iter().try_for_each(|order| output.json(order));
     }
@@ -286,7 +286,7 @@ pub fn print_orders(orders: &[OrderView], output: &Output) -> Result<()> {
 }
 
 /// Shows executions.
-pub fn fills(home: &Path, args: &FillsArgs, output: &Output) -> Result<Exit> {
+pub(super) fn fills(home: &Path, args: &FillsArgs, output: &Output) -> Result<Exit> {
     let since = args
         .since
         .as_deref()
@@ -297,7 +297,7 @@ pub fn fills(home: &Path, args: &FillsArgs, output: &Output) -> Result<Exit> {
 }
 
 /// Prints executions.
-pub fn print_fills(fills: &[Fill], output: &Output) -> Result<()> {
+pub(super) fn print_fills(fills: &[Fill], output: &Output) -> Result<()> {
     if output.is_json() {
         return fills.iter().try_for_each(|fill| output.json(fill));
     }

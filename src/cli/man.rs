@@ -18,7 +18,7 @@ use super::output::Output;
         head -n 40\n\nWith ~/.local/share/man in the man path, `man spoolgate-audit-verify` shows \
             the page of `spoolgate audit verify`."
 )]
-pub struct Args {
+pub(super) struct Args {
     /// The folder to write to; it is made if it does not exist.
     #[arg(required_unless_present = "markdown", conflicts_with = "markdown")]
     dir: Option<PathBuf>,
@@ -31,7 +31,7 @@ pub struct Args {
 const COLUMNS: usize = 100;
 
 /// Runs the command.
-pub fn run(args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(args: &Args, output: &Output) -> Result<Exit> {
     if args.markdown {
         output.raw(markdown()?.as_bytes())?;
         return Ok(Exit::Success);

@@ -23,14 +23,14 @@ use super::progress::Progress;
 use super::{funding, handover, market_show};
 
 /// Rows per request: as many as one decision can take without its lines getting too large.
-pub const ROWS_PER_REQUEST: usize = 2000;
+pub(super) const ROWS_PER_REQUEST: usize = 2000;
 
 /// Size of the largest readable file, in bytes.
 const FILE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
 /// The commands.
 #[derive(clap::Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Import bars or quotes from a file.
     #[command(after_help = "Examples:\n  spoolgate market import \
             examples/market/lean-coinbase-minute-btcusd_20180405_trade.zip --symbol BTC-USD \
@@ -73,7 +73,7 @@ enum EdgeArg {
 
 /// Imports a file.
 #[derive(clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// The file.
     file: PathBuf,
     /// The instrument, as in rules/instruments.yaml.
@@ -104,7 +104,7 @@ pub struct Args {
 }
 
 /// Runs a command.
-pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     match command {
         Command::Import(args) => import(home, args, output),
         Command::Show(args) => market_show::run(home, args, output),

@@ -12,14 +12,14 @@ use super::output::Output;
 
 /// Shows what is known about markets.
 #[derive(clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// The instrument; default: all of rules/instruments.yaml.
     #[arg(value_parser = Symbol::parse)]
     symbol: Option<Symbol>,
 }
 
 /// Runs the command.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let (view, now) = look::view(home)?;
     let symbols: Vec<&Symbol> = match &args.symbol {
         Some(symbol) => vec![symbol],

@@ -262,7 +262,7 @@ fn fail_at_the_file_size_limit() {
 }
 
 /// Parses the command line, runs the command, and turns the result into an exit code.
-pub fn run() -> ExitCode {
+pub(crate) fn run() -> ExitCode {
     fail_at_the_file_size_limit();
     // If adopting fails, processes that adapters leave behind keep running: docs/gateway.md.
     let _ = spoolgate_host::orphans::adopt();

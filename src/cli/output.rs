@@ -18,7 +18,7 @@ const STDOUT: &str = "standard output; what was asked for may be done all the sa
 
 /// How to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub(super) enum Format {
     /// For people.
     Table,
     /// For programs: one JSON value per line.
@@ -32,13 +32,13 @@ pub enum Format {
 }
 
 /// The output of a command, in one format.
-pub struct Output {
+pub(super) struct Output {
     /// How to print.
     pub format: Format,
 }
 
 /// Returns whether the reader of the output went away. That is not an error: the reader has enough.
-pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+pub(super) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let io_errors = error
         .chain()
         .filter_map(|cause| cause.downcast_ref::<io::Error>());
@@ -49,7 +49,7 @@ pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 /// Returns whether standard output could not be written. The command may have taken effect all the
 /// same.
-pub fn is_unwritten(error: &anyhow::Error) -> bool {
+pub(super) fn is_unwritten(error: &anyhow::Error) -> bool {
     error.to_string() == STDOUT
 }
 
@@ -61,7 +61,7 @@ fn is_obeyed(c: char) -> bool {
 }
 
 /// Escapes text so that a terminal prints it and does not obey it.
-pub fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         return text.to_owned();
     }
@@ -78,7 +78,7 @@ pub fn plain(text: &str) -> String {
 
 /// Escapes JSON so that a terminal does not obey it, without changing its value: escapes the
 /// characters that JSON allows inside strings.
-pub fn plain_json(text: &str) -> String {
+pub(super) fn plain_json(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         // These are white space between values; inside strings they are escaped already.
@@ -92,7 +92,7 @@ pub fn plain_json(text: &str) -> String {
 }
 
 /// Returns the first `most` characters, with an ellipsis if there were more.
-pub fn short(text: &str, most: usize) -> String {
+pub(super) fn short(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((cut, _)) => format!("{}…", text.get(..cut).unwrap_or(text)),
         None => text.to_owned(),
@@ -100,23 +100,23 @@ pub fn short(text: &str, most: usize) -> String {
 }
 
 /// Works like [`plain`], for the program's own texts of several lines.
-pub fn plain_lines(text: &str) -> String {
+pub(super) fn plain_lines(text: &str) -> String {
     text.split('\n').map(plain).collect::<Vec<_>>().join("\n")
 }
 
 impl Output {
     /// Creates an output in this format.
-    pub fn new(format: Format) -> Output {
+    pub(super) fn new(format: Format) -> Output {
         Output { format }
     }
 
     /// Returns whether programs read the output.
-    pub fn is_json(&self) -> bool {
+    pub(super) fn is_json(&self) -> bool {
         matches!(self.format, Format::Json | Format::Jsonl)
     }
 
     /// Prints a line on standard output.
-    pub fn line(&self, text: &str) -> Result<()> {
+    pub(super) fn line(&self, text: &str) -> Result<()> {
         let text = if self.is_json() {
             Cow::Owned(plain_json(text))
         } else {
@@ -128,30 +128,30 @@ impl Output {
     }
 
     /// Prints an answer on standard output, with the characters escaped that a terminal would obey.
-    pub fn raw(&self, bytes: &[u8]) -> Result<()> {
+    pub(super) fn raw(&self, bytes: &[u8]) -> Result<()> {
         let text = std::str::from_utf8(bytes).map(plain_json);
         self.exact(text.as_deref().map_or(bytes, str::as_bytes))
     }
 
     /// Prints bytes unchanged on standard output, for other programs.
-    pub fn exact(&self, bytes: &[u8]) -> Result<()> {
+    pub(super) fn exact(&self, bytes: &[u8]) -> Result<()> {
         let mut out = io::stdout();
         aside_of_output(|| out.write_all(bytes).and_then(|()| out.flush())).context(STDOUT)
     }
 
     /// Prints a JSON value on its own line.
-    pub fn json(&self, value: &impl Serialize) -> Result<()> {
+    pub(super) fn json(&self, value: &impl Serialize) -> Result<()> {
         self.line(&serde_json::to_string(value)?)
     }
 
     /// Prints a line for people on standard error: progress and remarks, not results.
-    pub fn remark(&self, text: &str) {
+    pub(super) fn remark(&self, text: &str) {
         // If standard error is closed, nobody reads it.
         let _ = aside(|| writeln!(io::stderr(), "{}", plain(text)));
     }
 
     /// Prints an error: in words, or as JSON for programs.
-    pub fn error(&self, error: &anyhow::Error, code: Option<Code>, exit: Exit) {
+    pub(super) fn error(&self, error: &anyhow::Error, code: Option<Code>, exit: Exit) {
         // Leave out causes that an outer error already names.
         let mut message = String::new();
         for cause in error.chain().map(ToString::to_string) {
@@ -174,7 +174,12 @@ impl Output {
     }
 
     /// Prints an aligned table; columns named in `right` are aligned to the right.
-    pub fn table(&self, header: &[&str], right: &[&str], rows: &[Vec<String>]) -> Result<()> {
+    pub(super) fn table(
+        &self,
+        header: &[&str],
+        right: &[&str],
+        rows: &[Vec<String>],
+    ) -> Result<()> {
         let mut table = Table::new();
         table
             .load_style(NOTHING)
@@ -197,7 +202,7 @@ impl Output {
     }
 
     /// Prints a heading between tables.
-    pub fn heading(&self, text: &str) -> Result<()> {
+    pub(super) fn heading(&self, text: &str) -> Result<()> {
         if io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
             return self.line(&format!("\n\u{1b}[1m{text}\u{1b}[0m"));
         }

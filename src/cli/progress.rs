@@ -30,7 +30,7 @@ fn drawn() -> std::sync::MutexGuard<'static, Option<ProgressBar>> {
 
 /// Writes to standard output while the bar is hidden if both go to a terminal, so that lines and
 /// the bar do not mix.
-pub fn aside_of_output<T>(write: impl FnOnce() -> T) -> T {
+pub(super) fn aside_of_output<T>(write: impl FnOnce() -> T) -> T {
     if io::stdout().is_terminal() {
         aside(write)
     } else {
@@ -39,7 +39,7 @@ pub fn aside_of_output<T>(write: impl FnOnce() -> T) -> T {
 }
 
 /// Writes to standard error while the bar is hidden.
-pub fn aside<T>(write: impl FnOnce() -> T) -> T {
+pub(super) fn aside<T>(write: impl FnOnce() -> T) -> T {
     // Clone to release the lock first, because the write may block.
     let bar = drawn().clone();
     match bar {
@@ -50,7 +50,7 @@ pub fn aside<T>(write: impl FnOnce() -> T) -> T {
 
 /// Progress of one piece of work. Dropping it clears it from the terminal, whatever the result of
 /// the work.
-pub struct Progress {
+pub(super) struct Progress {
     bar: ProgressBar,
     begun: Instant,
     /// Whether anything may be drawn at all.
@@ -75,13 +75,13 @@ impl Progress {
     }
 
     /// Creates a bar over a number of bytes, such as the size of a log.
-    pub fn bytes(output: &Output, what: &'static str, total: u64) -> Progress {
+    pub(super) fn bytes(output: &Output, what: &'static str, total: u64) -> Progress {
         let template = format!("{what} {{bar:30}} {{percent}}% {{bytes_per_sec}} {{eta}}");
         Progress::new(output, Some(total), &template)
     }
 
     /// Creates a bar over a number of things.
-    pub fn of(output: &Output, what: &'static str, total: u64) -> Progress {
+    pub(super) fn of(output: &Output, what: &'static str, total: u64) -> Progress {
         Progress::new(
             output,
             Some(total),
@@ -90,17 +90,17 @@ impl Progress {
     }
 
     /// Creates a counter of bytes with an unknown total.
-    pub fn count_bytes(output: &Output, what: &'static str) -> Progress {
+    pub(super) fn count_bytes(output: &Output, what: &'static str) -> Progress {
         Progress::new(output, None, &format!("{what}: {{bytes}} {{elapsed}}"))
     }
 
     /// Creates a counter of things.
-    pub fn count(output: &Output, what: &'static str) -> Progress {
+    pub(super) fn count(output: &Output, what: &'static str) -> Progress {
         Progress::new(output, None, &format!("{what}: {{pos}} {{elapsed}}"))
     }
 
     /// Sets how much is done.
-    pub fn at(&self, done: u64) {
+    pub(super) fn at(&self, done: u64) {
         if !self.is_wanted {
             return;
         }
@@ -109,7 +109,7 @@ impl Progress {
     }
 
     /// Adds to what is done.
-    pub fn more(&self, done: usize) {
+    pub(super) fn more(&self, done: usize) {
         if !self.is_wanted {
             return;
         }
@@ -141,7 +141,7 @@ impl Drop for Progress {
 
 /// Returns the bytes of the log in an audit folder; archived segments count with the size of their
 /// archives.
-pub fn log_bytes(dir: &Path) -> u64 {
+pub(super) fn log_bytes(dir: &Path) -> u64 {
     let entries = fs::read_dir(dir)
         .into_iter()
         .flatten()

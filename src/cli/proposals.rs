@@ -26,7 +26,7 @@ use super::progress::{Progress, log_bytes};
 
 /// The commands.
 #[derive(clap::Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Show proposals, newest first.
     #[command(
         after_help = "Examples:\n  spoolgate proposals list\n  spoolgate proposals list --pending"
@@ -70,7 +70,7 @@ pub enum Command {
 
 /// Shows proposals.
 #[derive(clap::Args)]
-pub struct ListArgs {
+pub(super) struct ListArgs {
     /// Only proposals that wait for an approver.
     #[arg(long)]
     pending: bool,
@@ -81,7 +81,7 @@ pub struct ListArgs {
 
 /// Names a proposal.
 #[derive(clap::Args)]
-pub struct IdArgs {
+pub(super) struct IdArgs {
     /// The proposal, such as p-42.
     #[arg(value_parser = ProposalId::parse)]
     id: ProposalId,
@@ -89,7 +89,7 @@ pub struct IdArgs {
 
 /// Shows a proposal.
 #[derive(clap::Args)]
-pub struct ShowArgs {
+pub(super) struct ShowArgs {
     /// The proposal, such as p-42.
     #[arg(value_parser = ProposalId::parse)]
     id: ProposalId,
@@ -100,7 +100,7 @@ pub struct ShowArgs {
 
 /// Approves a proposal.
 #[derive(clap::Args)]
-pub struct ApproveArgs {
+pub(super) struct ApproveArgs {
     /// The proposal, such as p-42.
     #[arg(value_parser = ProposalId::parse)]
     id: ProposalId,
@@ -114,7 +114,7 @@ pub struct ApproveArgs {
 
 /// Verifies a signature.
 #[derive(clap::Args)]
-pub struct VerifyArgs {
+pub(super) struct VerifyArgs {
     /// The file that was signed.
     file: PathBuf,
     /// The approvers who may sign, in the format of git's allowed_signers.
@@ -127,7 +127,7 @@ pub struct VerifyArgs {
 
 /// Declines or reverts a proposal.
 #[derive(clap::Args)]
-pub struct EndArgs {
+pub(super) struct EndArgs {
     /// The proposal, such as p-42.
     #[arg(value_parser = ProposalId::parse)]
     id: ProposalId,
@@ -150,7 +150,7 @@ struct Listed<'a> {
 }
 
 /// Runs a command.
-pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     match command {
         Command::List(args) => list(home, args, output),
         Command::Show(ShowArgs { id, replay }) => {

@@ -12,7 +12,7 @@ use super::output::Output;
 use super::progress::{Progress, log_bytes};
 
 /// Runs the command.
-pub fn run(home: &Path, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, output: &Output) -> Result<Exit> {
     let progress = Progress::bytes(output, "folding", log_bytes(&home.join(segment::AUDIT_DIR)));
     let (mut again, same) =
         Home::rebuild_telling(home, real_seams(home)?, &mut |done| progress.at(done))?;

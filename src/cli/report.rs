@@ -32,7 +32,7 @@ const TITLE: &str = "What the gate decided";
                     exit code 5. The page\nhas private figures (mode 0600), loads nothing and runs \
                         nothing."
 )]
-pub struct Args {
+pub(super) struct Args {
     /// The file: a new one, or an earlier report.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -49,7 +49,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let options = Options {
         since: rules::time("since", args.since.as_deref())?,
         until: rules::time("until", args.until.as_deref())?,

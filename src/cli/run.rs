@@ -26,7 +26,7 @@ use super::progress::Progress;
         /srv/gate run --until-idle\n\nEnds with exit code 7 if another gate is running over this \
             home."
 )]
-pub struct Args {
+pub(super) struct Args {
     /// End when nothing is left to decide. This is the only mode of `run`; to keep going, use
     /// `watch`.
     #[arg(long, required = true)]
@@ -37,7 +37,7 @@ pub struct Args {
 
 /// The size of batches. Batches of 1 cost one disk sync per request; large ones delay answers.
 #[derive(clap::Args)]
-pub struct Batches {
+pub(super) struct Batches {
     /// Maximum number of requests that share one disk sync, 1 to 1024.
     #[arg(long, value_name = "N", default_value_t = BATCH_ENTRIES_MAX, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     batch: usize,
@@ -45,13 +45,13 @@ pub struct Batches {
 
 impl Batches {
     /// Sets the limit for the gate.
-    pub fn limit(&self, home: &mut Home) {
+    pub(super) fn limit(&self, home: &mut Home) {
         home.limit_batches(self.batch);
     }
 }
 
 /// Sets the returned flag on SIGTERM and SIGINT; the gate stops between two batches.
-pub fn stop_on_signals() -> Result<Arc<AtomicBool>> {
+pub(super) fn stop_on_signals() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
@@ -60,7 +60,7 @@ pub fn stop_on_signals() -> Result<Arc<AtomicBool>> {
 }
 
 /// Opens a home and reports what recovery found.
-pub fn open(home: &Path, output: &Output) -> Result<Home, HomeError> {
+pub(super) fn open(home: &Path, output: &Output) -> Result<Home, HomeError> {
     let progress = Progress::count_bytes(output, "catching up with the ledger");
     let mut open = Home::open_telling(home, real_seams(home)?, &mut |done| progress.at(done))?;
     drop(progress);
@@ -97,7 +97,7 @@ pub fn open(home: &Path, output: &Output) -> Result<Home, HomeError> {
 }
 
 /// Prints one line for each outcome of a round, in one write.
-pub fn report(output: &Output, outcomes: &[Outcome]) -> Result<()> {
+pub(super) fn report(output: &Output, outcomes: &[Outcome]) -> Result<()> {
     if outcomes.is_empty() {
         return Ok(());
     }
@@ -133,7 +133,7 @@ fn told(outcome: &Outcome) -> String {
 }
 
 /// Runs the command.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     debug_assert!(args.until_idle, "clap requires it");
     let stop = stop_on_signals()?;
     let mut open = open(home, output)?;

@@ -21,7 +21,7 @@ const NEAR_MAX: usize = 5;
             its answer the same with `.answer` behind it; `request` and `answer`\nare what lies in \
                 the spool, `rules.safety`, `council.roles` and so on are the files of a home."
 )]
-pub struct Args {
+pub(super) struct Args {
     /// Name of the schema.
     #[arg(required_unless_present_any = ["all", "list"])]
     name: Option<String>,
@@ -37,7 +37,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(args: &Args, output: &Output) -> Result<Exit> {
     match &args.name {
         Some(name) => match schemas::schema(name) {
             Some(schema) => print(&schema, output)?,
@@ -80,7 +80,7 @@ fn all() -> impl Iterator<Item = (String, Value)> {
 }
 
 /// Returns the text of a schema file, which is the same for the same schema.
-pub fn text(schema: &Value) -> Result<String> {
+pub(super) fn text(schema: &Value) -> Result<String> {
     Ok(format!("{}\n", serde_json::to_string_pretty(schema)?))
 }
 
@@ -132,7 +132,7 @@ fn near(name: &str) -> String {
 }
 
 /// Returns the number of letters to insert, remove or replace (Levenshtein distance).
-pub fn distance(a: &str, b: &str) -> usize {
+pub(super) fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().take(64).collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in (1..).zip(a.chars().take(64)) {

@@ -22,7 +22,7 @@ use super::output::{Output, short};
                 not those in\nforce (with --strict also: a limit can never bind). Nothing of the \
                     home is written; a gate may be running."
 )]
-pub struct Args {
+pub(super) struct Args {
     /// Also exit with 1 if a limit can never bind.
     #[arg(long)]
     strict: bool,
@@ -32,7 +32,7 @@ pub struct Args {
 const NOTE_CHARS: usize = 110;
 
 /// Runs the command on the rules in force, at the last known prices.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let (view, _) = look::view(home)?;
     let markets = view.state.book.markets.iter();
     let prices: BTreeMap<Symbol, Amount> = markets

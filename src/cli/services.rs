@@ -26,7 +26,7 @@ const SECRET_BYTES_MAX: usize = 64 * 1024;
 
 /// The commands.
 #[derive(clap::Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Allow another destination.
     #[command(
         after_help = "Examples:\n  spoolgate services add bank api.bank.example --method \
@@ -59,7 +59,7 @@ pub enum Command {
 
 /// Credentials.
 #[derive(clap::Subcommand)]
-pub enum Credential {
+pub(super) enum Credential {
     /// Set the secret that adapters get for actions that go to a service.
     #[command(
         after_help = "Examples:\n  spoolgate services credential set bank --from token.txt     a \
@@ -74,7 +74,7 @@ pub enum Credential {
 
 /// Adds a service.
 #[derive(clap::Args)]
-pub struct AddArgs {
+pub(super) struct AddArgs {
     /// Name of the service, as calls write it.
     #[arg(value_parser = ServiceName::parse)]
     name: ServiceName,
@@ -98,7 +98,7 @@ pub struct AddArgs {
 
 /// Names a service.
 #[derive(clap::Args)]
-pub struct NameArgs {
+pub(super) struct NameArgs {
     /// Name of the service.
     #[arg(value_parser = ServiceName::parse)]
     name: ServiceName,
@@ -108,7 +108,7 @@ pub struct NameArgs {
 
 /// Sets a credential.
 #[derive(clap::Args)]
-pub struct SetArgs {
+pub(super) struct SetArgs {
     /// Name of the service.
     #[arg(value_parser = ServiceName::parse)]
     name: ServiceName,
@@ -121,7 +121,7 @@ pub struct SetArgs {
 }
 
 /// Runs a command.
-pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     let change = |args: &NameArgs, action: ActionName, done: &str| {
         let payload = serde_json::json!({"service": args.name});
         handover::administer(home, &args.by.person, action, &payload, output, |answer| {

@@ -22,7 +22,7 @@ use super::{handover, schema};
             portfolio.get | spoolgate handle -\n  spoolgate sign order.json --as trend-bot \
                 --action order.submit --causality task.json > r2.json"
 )]
-pub struct Args {
+pub(super) struct Args {
     /// File with the payload, a JSON object; `-` for standard input.
     file: PathBuf,
     /// The principal that signs.
@@ -47,7 +47,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let source = Principal::parse(&args.source)?;
     if args.causality.as_deref() == Some(&*args.file) {
         bail!(
@@ -106,7 +106,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
 }
 
 /// Reads a text from a file or standard input, no longer than a request may be.
-pub fn read_text(path: &Path, what: &str) -> Result<String> {
+pub(super) fn read_text(path: &Path, what: &str) -> Result<String> {
     let bytes = super::handle::read_input(path)?;
     if bytes.len() > REQUEST_BYTES_MAX {
         bail!("the {what} is larger than the {REQUEST_BYTES_MAX} bytes that a request may have");
@@ -115,7 +115,7 @@ pub fn read_text(path: &Path, what: &str) -> Result<String> {
 }
 
 /// Returns the sender's key, from a file or from the gate's own copy.
-pub fn key_of(home: &Path, source: &Principal, file: Option<&Path>) -> Result<SignKey> {
+pub(super) fn key_of(home: &Path, source: &Principal, file: Option<&Path>) -> Result<SignKey> {
     match file {
         Some(path) => Ok(KeyFile::read(path, source)?.sign_key()?),
         None => match handover::own_key(home, source)? {

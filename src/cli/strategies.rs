@@ -11,7 +11,7 @@ use super::output::{Output, plain};
 
 /// The commands.
 #[derive(clap::Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Show all strategies.
     #[command(
         after_help = "Examples:\n  spoolgate strategies list\n  spoolgate --format json strategies \
@@ -30,7 +30,7 @@ pub enum Command {
 }
 
 /// Runs a command.
-pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     let (view, now) = look::view(home)?;
     let all = control::strategies(&view.state, &view.rulebook, now);
     match command {

@@ -24,7 +24,7 @@ use super::output::Output;
             --proof=r1.tlog-proof\n\nWith --wait the answers are printed, one JSON line each; the \
                 exit code is that of the first that is not a success."
 )]
-pub struct Args {
+pub(super) struct Args {
     /// Signed requests; `-` for standard input.
     #[arg(required = true)]
     files: Vec<PathBuf>,
@@ -84,7 +84,7 @@ fn receipt_files(args: &Args) -> Result<Vec<Option<PathBuf>>> {
 }
 
 /// Runs the command.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let receipts = receipt_files(args)?;
     let agent = args.agent.as_deref().map(Principal::parse).transpose()?;
     let spool = Spool::of(home, agent.as_ref()).map_err(of_home)?;

@@ -22,7 +22,7 @@ use super::output::{Output, plain};
 
 /// The commands.
 #[derive(clap::Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Show all theses and their status.
     #[command(
         after_help = "Examples:\n  spoolgate theses list\n  spoolgate --format json theses list | \
@@ -40,7 +40,7 @@ pub enum Command {
 
 /// Checks thesis files; needs rule files but no ledger.
 #[derive(clap::Args)]
-pub struct LintArgs {
+pub(super) struct LintArgs {
     /// Files, or folders of them; default: the home's proposals/theses.
     paths: Vec<PathBuf>,
     /// As of this time, RFC 3339 UTC; default: now.
@@ -74,7 +74,7 @@ struct ThesisView<'a> {
 }
 
 /// Runs a command.
-pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     match command {
         Command::List => list(home, output),
         Command::Lint(args) => lint_files(home, args, output),

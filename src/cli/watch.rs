@@ -25,7 +25,7 @@ use super::run as drain;
                 stop it between two batches, SIGHUP has it take changed rule files at once. Exit \
                     code 7: another gate is running over this home."
 )]
-pub struct Args {
+pub(super) struct Args {
     /// Watch a home on a network file system anyway, by looking once per second.
     #[arg(long)]
     allow_remote_fs: bool,
@@ -60,7 +60,7 @@ enum Sandbox {
 }
 
 /// Runs the command.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     if let Some(name) = doctor::remote(home).filter(|_| !args.allow_remote_fs) {
         bail!(
             "`{}` is on {name}: events, locks and syncs promise less there; --allow-remote-fs \

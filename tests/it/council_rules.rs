@@ -2,7 +2,7 @@
 //! example field by field; every property over random councils; and a second, naive implementation
 //! beside it.
 
-pub mod example;
+pub(crate) mod example;
 mod junk;
 mod oracle;
 mod properties;

@@ -6,7 +6,7 @@
 //! test writes the seeds of the corpora.
 
 #[path = "../../fuzz/bodies/mod.rs"]
-pub mod bodies;
+pub(crate) mod bodies;
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};

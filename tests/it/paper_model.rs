@@ -1,9 +1,9 @@
 //! The paper venue and the accounts against a second, naive implementation in exact rationals, on a
 //! real day and on random markets; and what no book, however odd, may do to exits and headroom.
 
-pub mod model;
-pub mod rational;
-pub mod sides;
+pub(crate) mod model;
+pub(crate) mod rational;
+pub(crate) mod sides;
 mod world;
 
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 
 mod blocked;
 mod cited;
-pub mod gate;
+pub(crate) mod gate;
 mod hangup;
 mod harmless;
 mod hostile;

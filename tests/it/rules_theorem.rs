@@ -54,7 +54,7 @@ impl fmt::Display for Tally {
 }
 
 /// As tallies call it.
-pub fn name(direction: Direction) -> &'static str {
+pub(crate) fn name(direction: Direction) -> &'static str {
     match direction {
         Direction::Same => "same",
         Direction::Tightening => "tightening",
@@ -65,7 +65,12 @@ pub fn name(direction: Direction) -> &'static str {
 }
 
 /// What a rulebook does to facts of these readings.
-pub fn act(book: &RuleSet, readings: &[Reading], facts: &[Fact<'static>], around: &Around) -> Then {
+pub(crate) fn act(
+    book: &RuleSet,
+    readings: &[Reading],
+    facts: &[Fact<'static>],
+    around: &Around,
+) -> Then {
     let Some(program) = book.programs.get("order.submit") else {
         return Then::Warn;
     };

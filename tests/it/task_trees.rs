@@ -19,7 +19,7 @@ use spoolgate_gate::Prepared;
 const LARGE: &str = "v/s/open";
 
 /// A profile: name and text.
-pub const PROFILES: [(&str, &str); 6] = [
+pub(crate) const PROFILES: [(&str, &str); 6] = [
     (
         "t/s/tight",
         "{max_spawn_depth: 4, max_total_descendants: 12, max_repeats_per_capability: 3, \
@@ -44,7 +44,7 @@ pub const PROFILES: [(&str, &str); 6] = [
 ];
 
 /// A key: name, domains, roots an hour.
-pub const AGENTS: [(&str, &[&str], u64); 11] = [
+pub(crate) const AGENTS: [(&str, &[&str], u64); 11] = [
     ("a1", &["t/s/tight", "t/s/open"], 60),
     ("a2", &["t/s/tight"], 40),
     ("a3", &["t/s/wide", "t/s/none"], 30),

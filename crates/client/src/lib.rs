@@ -6,7 +6,6 @@
     clippy::disallowed_types,
     reason = "an agent reads its key file and clock and talks to the spool and the socket"
 )]
-#![warn(unreachable_pub)]
 
 pub mod door;
 pub mod key_file;

@@ -65,12 +65,12 @@ pub(super) struct Seating {
 
 impl Seating {
     /// Returns the seat of a role in the roster.
-    pub fn of(&self, role: &RoleRule) -> Option<&Seat> {
+    pub(crate) fn of(&self, role: &RoleRule) -> Option<&Seat> {
         self.seats.iter().find(|seat| seat.role == role.name)
     }
 
     /// Returns the names of the seats with this verdict.
-    pub fn names(&self, verdict: Stance) -> Vec<&str> {
+    pub(crate) fn names(&self, verdict: Stance) -> Vec<&str> {
         self.seats
             .iter()
             .filter(|seat| seat.verdict == verdict)

@@ -82,7 +82,7 @@ fn each_once(lines: impl IntoIterator<Item = String>) -> Vec<String> {
 impl Case<'_> {
     /// Returns a few sentences: the outcome, the lowest axis and the roles that flagged it, what is
     /// missing, and the headline finding.
-    pub fn summary(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         let mut sentences = vec![self.outcome_sentence().to_owned()];
         let (axis, score) = self.lowest();
         if self.outcome == Stance::Approve {
@@ -210,7 +210,7 @@ impl Case<'_> {
     }
 
     /// Returns what blocks the case; empty for an approval.
-    pub fn blocking_issues(&self) -> Vec<String> {
+    pub(crate) fn blocking_issues(&self) -> Vec<String> {
         if self.outcome == Stance::Approve {
             return Vec::new();
         }
@@ -254,7 +254,7 @@ impl Case<'_> {
     }
 
     /// Returns the actions that the deciding roles require, then what must be supplied.
-    pub fn next_steps(&self) -> Vec<String> {
+    pub(crate) fn next_steps(&self) -> Vec<String> {
         let seats = &self.seating.seats;
         let anyone = self.outcome == Stance::Approve
             || !seats.iter().any(|seat| seat.verdict == self.outcome);

@@ -23,7 +23,7 @@ use spoolgate_wire::sshsig::{SIGNATURE_BYTES_MAX, SIGNERS_BYTES_MAX, Signed, Sig
 use spoolgate_wire::time::Time;
 
 /// File with the keys of approvers, below the home.
-pub const APPROVERS_FILE: &str = "rules/approvers";
+pub(crate) const APPROVERS_FILE: &str = "rules/approvers";
 /// Folder of approved files, below the home.
 const APPROVED_DIR: &str = "proposals/approved";
 /// Largest file of a proposal, bytes.

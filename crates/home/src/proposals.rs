@@ -16,7 +16,7 @@ use spoolgate_wire::ids::ProposalId;
 use spoolgate_wire::time::Time;
 
 /// Folder of proposals, below the home.
-pub const PROPOSALS_DIR: &str = "proposals";
+pub(crate) const PROPOSALS_DIR: &str = "proposals";
 
 /// Returns the steps of proposals among changes.
 pub(super) fn steps(changes: &[Change]) -> impl Iterator<Item = &Step> {

@@ -1,7 +1,6 @@
 //! The audit ledger: writing, reading, proving and verifying it.
 //!
 #![doc = include_str!("../README.md")]
-#![warn(unreachable_pub)]
 
 pub mod archive;
 pub mod batches;

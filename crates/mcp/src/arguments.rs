@@ -8,11 +8,11 @@ use spoolgate_wire::json;
 use super::raw::Members;
 
 /// The additional member that holds the task behind the request.
-pub const CAUSALITY: &str = "causality";
+pub(crate) const CAUSALITY: &str = "causality";
 
 /// The arguments of a call, with the members that are not payload separated.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// JSON text of the payload.
     pub payload: String,
     /// The id to send the request under, if the call names one.
@@ -27,7 +27,7 @@ impl Arguments {
     ///
     /// # Errors
     /// Describes what is wrong with the arguments, and where.
-    pub fn read(
+    pub(crate) fn read(
         text: &str,
         id_member: Option<&str>,
         takes_causality: bool,
@@ -58,7 +58,7 @@ impl Arguments {
 }
 
 /// The arguments of `submit_action` and `check`: an action and its payload.
-pub struct Inner {
+pub(crate) struct Inner {
     /// The action.
     pub action: ActionName,
     /// The text of its payload.
@@ -70,7 +70,7 @@ impl Inner {
     ///
     /// # Errors
     /// Describes what is wrong with the arguments.
-    pub fn read(text: &str, actions: &[ActionName]) -> Result<Inner, String> {
+    pub(crate) fn read(text: &str, actions: &[ActionName]) -> Result<Inner, String> {
         let members = Members::of(text).ok_or("the arguments are not an object")?;
         if let Some((other, _)) = members
             .0

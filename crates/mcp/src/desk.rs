@@ -54,7 +54,7 @@ impl Sent {
 }
 
 /// The signing principal with its key, and the way to the gate.
-pub struct Desk {
+pub(crate) struct Desk {
     home: PathBuf,
     principal: Principal,
     key: SignKey,
@@ -64,7 +64,7 @@ pub struct Desk {
 }
 
 /// The outcome of a request.
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// The gate answered.
     Answered(Box<Answer>),
     /// There is no answer of the gate; this is the result to report instead.
@@ -73,7 +73,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// Turns the outcome into a result.
-    pub fn told(self) -> Told {
+    pub(crate) fn told(self) -> Told {
         match self {
             Outcome::Answered(answer) => Told::of(&answer),
             Outcome::Told(told) => *told,
@@ -87,7 +87,7 @@ fn told(told: Told) -> Outcome {
 
 impl Desk {
     /// Creates a desk that signs as this principal.
-    pub fn new(
+    pub(crate) fn new(
         home: PathBuf,
         principal: Principal,
         key: SignKey,
@@ -105,7 +105,7 @@ impl Desk {
     }
 
     /// Returns the files that the model may read.
-    pub fn shelf(&self) -> Shelf<'_> {
+    pub(crate) fn shelf(&self) -> Shelf<'_> {
         Shelf::of(&self.home)
     }
 
@@ -114,7 +114,7 @@ impl Desk {
     }
 
     /// Executes a call of a tool.
-    pub fn call(&self, tool: &Tool, arguments: &str) -> Told {
+    pub(crate) fn call(&self, tool: &Tool, arguments: &str) -> Told {
         let takes_causality = tool.id_member.is_some();
         let read = match Arguments::read(arguments, tool.id_member, takes_causality) {
             Ok(read) => read,
@@ -154,7 +154,7 @@ impl Desk {
     }
 
     /// Signs a request, sends it and waits for the answer.
-    pub fn ask(&self, action: ActionName, asked: &Arguments) -> Outcome {
+    pub(crate) fn ask(&self, action: ActionName, asked: &Arguments) -> Outcome {
         let id = asked.id.as_ref().map(RequestId::as_str);
         let request = match self.signed(action, asked, id) {
             Ok(request) => request,
@@ -365,7 +365,7 @@ impl Desk {
     }
 
     /// Returns the answer to a request: from the spool, else from memory.
-    pub fn answer_to(&self, id: &RequestId) -> Option<Answer> {
+    pub(crate) fn answer_to(&self, id: &RequestId) -> Option<Answer> {
         let file = match &self.door {
             Door::Spool(spool) => read(spool.out().join(format!("{id}.json"))).ok().flatten(),
             Door::Socket(_) => None,
@@ -381,7 +381,7 @@ impl Desk {
     }
 
     /// Returns whether a request was sent under this id and its answer is unknown.
-    pub fn is_unanswered(&self, id: &RequestId) -> bool {
+    pub(crate) fn is_unanswered(&self, id: &RequestId) -> bool {
         self.sent()
             .iter()
             .any(|sent| sent.request.id == *id && sent.answer.is_none())

@@ -12,7 +12,7 @@ use super::raw::{Members, array, object, quoted};
 use super::told::Told;
 
 /// Explains the answer to a request.
-pub fn explain(desk: &Desk, id: &RequestId) -> Told {
+pub(crate) fn explain(desk: &Desk, id: &RequestId) -> Told {
     let Some(answer) = desk.answer_to(id) else {
         return without_answer(desk, id);
     };

@@ -20,10 +20,10 @@ use super::raw::{Members, object, quoted};
 
 /// The only member of arguments and results that the SDK sees. It holds the JSON text of the real
 /// ones.
-pub const RAW: &str = "raw";
+pub(crate) const RAW: &str = "raw";
 
 /// What a line turned out to be.
-pub enum Incoming {
+pub(crate) enum Incoming {
     /// A message for the SDK.
     Message(Box<ClientJsonRpcMessage>),
     /// Not a message of the protocol. Holds the line to answer with, if any.
@@ -31,7 +31,7 @@ pub enum Incoming {
 }
 
 /// Reads a line.
-pub fn incoming(line: &[u8]) -> Incoming {
+pub(crate) fn incoming(line: &[u8]) -> Incoming {
     let Ok(text) = std::str::from_utf8(line) else {
         return fault(ErrorCode::PARSE_ERROR, "the message is not UTF-8", None);
     };
@@ -75,7 +75,7 @@ pub fn incoming(line: &[u8]) -> Incoming {
 }
 
 /// Returns the answer to a line that was longer than the limit.
-pub fn too_long(bytes_max: usize) -> Option<Vec<u8>> {
+pub(crate) fn too_long(bytes_max: usize) -> Option<Vec<u8>> {
     let what = format!("the message is longer than {bytes_max} bytes; send less in one");
     answer_of(ErrorCode::INVALID_REQUEST, what, None)
 }
@@ -155,7 +155,7 @@ fn id_before_the_fault(text: &str) -> Option<RequestId> {
 }
 
 /// Writes a message as a line, with the JSON text of a result restored.
-pub fn outgoing(mut message: ServerJsonRpcMessage) -> Option<Vec<u8>> {
+pub(crate) fn outgoing(mut message: ServerJsonRpcMessage) -> Option<Vec<u8>> {
     let structured = take_raw(&mut message);
     let mut text = serde_json::to_string(&message).ok()?;
     if let Some(structured) = structured {

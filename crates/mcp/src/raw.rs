@@ -8,16 +8,16 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 /// The members of an object, in their order. Reading an object with a repeated name is an error.
-pub struct Members<'a>(pub Vec<(String, &'a RawValue)>);
+pub(crate) struct Members<'a>(pub Vec<(String, &'a RawValue)>);
 
 impl<'a> Members<'a> {
     /// Reads the text of an object; `None` for anything else.
-    pub fn of(text: &'a str) -> Option<Members<'a>> {
+    pub(crate) fn of(text: &'a str) -> Option<Members<'a>> {
         serde_json::from_str(text).ok()
     }
 
     /// Returns the value of a member.
-    pub fn get(&self, name: &str) -> Option<&'a RawValue> {
+    pub(crate) fn get(&self, name: &str) -> Option<&'a RawValue> {
         self.0
             .iter()
             .find(|(own, _)| own == name)
@@ -25,17 +25,17 @@ impl<'a> Members<'a> {
     }
 
     /// Returns the JSON text of a member.
-    pub fn text(&self, name: &str) -> Option<&'a str> {
+    pub(crate) fn text(&self, name: &str) -> Option<&'a str> {
         self.get(name).map(RawValue::get)
     }
 
     /// Returns a member that is a string.
-    pub fn string(&self, name: &str) -> Option<String> {
+    pub(crate) fn string(&self, name: &str) -> Option<String> {
         serde_json::from_str(self.text(name)?).ok()
     }
 
     /// Writes an object of the members whose names `keep` accepts.
-    pub fn only(&self, keep: impl Fn(&str) -> bool) -> String {
+    pub(crate) fn only(&self, keep: impl Fn(&str) -> bool) -> String {
         object(
             self.0
                 .iter()
@@ -74,13 +74,15 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
 }
 
 /// Writes a string as JSON.
-pub fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     // Serializing a string cannot fail.
     serde_json::to_string(text).unwrap_or_default()
 }
 
 /// Writes an object of members whose values are already JSON.
-pub fn object<N: AsRef<str>, V: AsRef<str>>(members: impl IntoIterator<Item = (N, V)>) -> String {
+pub(crate) fn object<N: AsRef<str>, V: AsRef<str>>(
+    members: impl IntoIterator<Item = (N, V)>,
+) -> String {
     let inside: Vec<String> = members
         .into_iter()
         .map(|(name, value)| format!("{}:{}", quoted(name.as_ref()), value.as_ref()))
@@ -89,7 +91,7 @@ pub fn object<N: AsRef<str>, V: AsRef<str>>(members: impl IntoIterator<Item = (N
 }
 
 /// Writes an array of values that are already JSON.
-pub fn array<V: AsRef<str>>(values: impl IntoIterator<Item = V>) -> String {
+pub(crate) fn array<V: AsRef<str>>(values: impl IntoIterator<Item = V>) -> String {
     let inside: Vec<String> = values
         .into_iter()
         .map(|value| value.as_ref().to_owned())

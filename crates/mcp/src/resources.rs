@@ -23,7 +23,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Why a resource cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum ShelfError {
+pub(crate) enum ShelfError {
     /// No resource has this URI.
     #[error(
         "there is no resource `{0}`: those there are lie below `spoolgate:///rules/` or are \
@@ -50,7 +50,7 @@ pub enum ShelfError {
 
 /// A resource.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Item {
+pub(crate) struct Item {
     /// The URI of the resource.
     pub uri: String,
     /// Path of the file below the home.
@@ -58,7 +58,7 @@ pub struct Item {
 }
 
 /// The readable files of a home.
-pub struct Shelf<'a> {
+pub(crate) struct Shelf<'a> {
     home: &'a Path,
 }
 
@@ -75,13 +75,13 @@ fn is_plain(path: &str) -> bool {
 
 impl Shelf<'_> {
     /// Creates the shelf of this home.
-    pub fn of(home: &Path) -> Shelf<'_> {
+    pub(crate) fn of(home: &Path) -> Shelf<'_> {
         Shelf { home }
     }
 
     /// Lists the checkpoint and the rule files of every folder that the process can list. A listed
     /// file may still be unreadable.
-    pub fn list(&self) -> Vec<Item> {
+    pub(crate) fn list(&self) -> Vec<Item> {
         let mut paths = Vec::new();
         collect(&self.home.join(RULES), RULES, DEPTH_MAX, &mut paths);
         paths.sort();
@@ -101,7 +101,7 @@ impl Shelf<'_> {
     ///
     /// # Errors
     /// Returns [`ShelfError`] if there is no such resource, or if its file cannot be read or shown.
-    pub fn read(&self, uri: &str) -> Result<String, ShelfError> {
+    pub(crate) fn read(&self, uri: &str) -> Result<String, ShelfError> {
         let below_rules = |path: &&str| {
             path.strip_prefix(RULES)
                 .is_some_and(|rest| rest.starts_with('/'))

@@ -24,7 +24,7 @@ fn an_object(value: Value) -> JsonObject {
 }
 
 /// Returns the schema of a tool's arguments.
-pub fn input(tool: &Tool) -> JsonObject {
+pub(crate) fn input(tool: &Tool) -> JsonObject {
     let mut schema = match tool.does {
         Does::Ask(action) => of_payload(action),
         Does::Outgoing => with_action(&ActionName::OUTGOING),
@@ -119,7 +119,7 @@ fn with_action(names: &[ActionName]) -> JsonObject {
 }
 
 /// Returns the schema of every tool's result.
-pub fn output() -> JsonObject {
+pub(crate) fn output() -> JsonObject {
     let amount = json!({"type": ["string", "null"], "description": "an exact decimal"});
     let refused = json!({
         "type": "object",

@@ -29,14 +29,14 @@ const INSTRUCTIONS: &str = "These tools ask a gate that checks every request aga
 
 /// Serves the tools over one desk.
 #[derive(Clone)]
-pub struct Server {
+pub(crate) struct Server {
     tools: Arc<Vec<&'static Tool>>,
     desk: Arc<Desk>,
 }
 
 impl Server {
     /// Creates a server of these tools.
-    pub fn new(tools: Vec<&'static Tool>, desk: Desk) -> Server {
+    pub(crate) fn new(tools: Vec<&'static Tool>, desk: Desk) -> Server {
         Server {
             tools: Arc::new(tools),
             desk: Arc::new(desk),

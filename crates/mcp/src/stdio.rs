@@ -24,7 +24,7 @@ enum Line {
 }
 
 /// The transport.
-pub struct Stdio {
+pub(crate) struct Stdio {
     lines: mpsc::Receiver<Line>,
     out: mpsc::Sender<Vec<u8>>,
     unsaid: Option<Vec<u8>>,
@@ -52,7 +52,7 @@ impl Open {
 
 /// Starts to read and write. The returned thread ends once the transport is dropped and everything
 /// is written.
-pub fn open() -> (Stdio, JoinHandle<()>) {
+pub(crate) fn open() -> (Stdio, JoinHandle<()>) {
     let (lines, read) = mpsc::channel(LINES_MAX);
     let (out, written) = mpsc::channel(LINES_MAX);
     // This thread ends with the process: a blocking read cannot be interrupted.

@@ -11,7 +11,7 @@ use super::raw::{Members, array, object, quoted};
 
 /// The outcome of a call, before it is written as JSON.
 #[derive(Debug, Default)]
-pub struct Told {
+pub(crate) struct Told {
     /// `success`, `error`, `requires_approval`, `rate_limited`, `unknown` or `not_sent`; also
     /// `open` or `pending`.
     pub status: &'static str,
@@ -35,7 +35,7 @@ pub struct Told {
 
 /// Why a request was not carried out.
 #[derive(Debug, Default)]
-pub struct Refused {
+pub(crate) struct Refused {
     /// The stable code.
     pub code: String,
     /// What happened, where, and what to do.
@@ -47,7 +47,7 @@ pub struct Refused {
 }
 
 /// Formats an amount without trailing zeros.
-pub fn shown(amount: Amount) -> String {
+pub(crate) fn shown(amount: Amount) -> String {
     amount.normalized().to_string()
 }
 
@@ -86,7 +86,7 @@ impl Refused {
     }
 
     /// Describes the failed checks and the headroom, one per line.
-    pub fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.failed.iter().map(row_in_words).collect();
         if let Some(headroom) = &self.headroom {
             let check = &headroom.binding_check;
@@ -102,7 +102,7 @@ impl Refused {
     }
 
     /// Describes what to do about the failed checks and the code, one step per line.
-    pub fn needs(&self) -> Vec<String> {
+    pub(crate) fn needs(&self) -> Vec<String> {
         let mut needs = Vec::new();
         if let Some(headroom) = self
             .headroom
@@ -252,7 +252,7 @@ fn accepted(text: &str) -> Option<String> {
 
 impl Told {
     /// Builds the result from an answer of the gate.
-    pub fn of(answer: &Answer) -> Told {
+    pub(crate) fn of(answer: &Answer) -> Told {
         let body = Body {
             data: answer.data.as_ref().map(|data| data.get()),
             code: answer
@@ -289,7 +289,7 @@ impl Told {
     }
 
     /// Builds the result of a check from `would_be`, the answer that the checked request would get.
-    pub fn checked(self) -> Told {
+    pub(crate) fn checked(self) -> Told {
         let Some(would_be) = self
             .data
             .as_deref()
@@ -361,7 +361,7 @@ impl Told {
     }
 
     /// Builds the result of a request that was refused here, before it was sent.
-    pub fn refused_here(code: &str, message: String, id: Option<String>) -> Told {
+    pub(crate) fn refused_here(code: &str, message: String, id: Option<String>) -> Told {
         let words = format!("refused before it was sent: {code}: {message}");
         let refused = Refused {
             code: code.to_owned(),
@@ -379,7 +379,7 @@ impl Told {
 
     /// Returns whether the protocol counts the result as an error: a refusal, or an unknown
     /// outcome. A hold is neither.
-    pub fn is_error(&self) -> bool {
+    pub(crate) fn is_error(&self) -> bool {
         !matches!(
             self.status,
             "success" | "requires_approval" | "pending" | "open"
@@ -387,7 +387,7 @@ impl Told {
     }
 
     /// Writes the result as JSON.
-    pub fn json(&self) -> String {
+    pub(crate) fn json(&self) -> String {
         let text = |text: &Option<String>| text.as_deref().map(quoted);
         let members = [
             Some(("status", quoted(self.status))),
@@ -409,7 +409,7 @@ impl Told {
     }
 
     /// Writes the result in words.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let refused = self
             .refused
             .as_ref()

@@ -8,7 +8,7 @@ use spoolgate_wire::action_name::ActionName;
 
 /// What a call of a tool does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Does {
+pub(crate) enum Does {
     /// Signs a request of this action; the arguments are its payload.
     Ask(ActionName),
     /// Signs a request of one of the actions that leave the machine.
@@ -23,7 +23,7 @@ pub enum Does {
 
 /// A tool.
 #[derive(Debug)]
-pub struct Tool {
+pub(crate) struct Tool {
     /// The name that a client calls it by.
     pub name: &'static str,
     /// What a call does.
@@ -45,7 +45,7 @@ const ID: &str = "request_id";
 const OTHER_ID: &str = "idempotency_id";
 
 /// The action behind the tool `check`.
-pub const CHECK: ActionName = ActionName::RequestCheck;
+pub(crate) const CHECK: ActionName = ActionName::RequestCheck;
 
 const fn query(
     name: &'static str,
@@ -97,7 +97,7 @@ const OWN: [Tool; 4] = [
 ];
 
 /// Every tool: those that rows of the table of actions name, and [`OWN`].
-pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
+pub(crate) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
     actions::rows()
         .filter_map(Tool::of_row)
         .chain(OWN)
@@ -105,17 +105,17 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
 });
 
 /// Returns the tool of this name.
-pub fn find(name: &str) -> Option<&'static Tool> {
+pub(crate) fn find(name: &str) -> Option<&'static Tool> {
     TOOLS.iter().find(|tool| tool.name == name)
 }
 
 /// Returns whether requests of this action change nothing.
-pub fn is_query(action: &str) -> bool {
+pub(crate) fn is_query(action: &str) -> bool {
     TOOLS.iter().any(|tool| tool.is_query && tool.signs(action))
 }
 
 /// Returns whether this program may sign requests of this action.
-pub fn is_signed(action: &str) -> bool {
+pub(crate) fn is_signed(action: &str) -> bool {
     TOOLS.iter().any(|tool| tool.signs(action))
 }
 
@@ -140,7 +140,7 @@ impl Tool {
     }
 
     /// Returns the actions of all requests that a call can sign.
-    pub fn actions(&self) -> Vec<ActionName> {
+    pub(crate) fn actions(&self) -> Vec<ActionName> {
         match self.does {
             Does::Ask(action) => vec![action],
             Does::Outgoing => ActionName::OUTGOING.to_vec(),

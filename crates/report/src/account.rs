@@ -16,7 +16,7 @@ use spoolgate_trading::views::{OrderView, PositionView};
 use spoolgate_wire::amount::Amount;
 
 /// Renders the section on equity.
-pub fn equity(told: &LedgerFigures) -> Markup {
+pub(crate) fn equity(told: &LedgerFigures) -> Markup {
     html! {
         section id="account" {
             h2 { "Equity and drawdown" }
@@ -269,7 +269,7 @@ fn money(told: &LedgerFigures) -> Markup {
 }
 
 /// Renders the section on positions, orders and limits.
-pub fn positions(told: &LedgerFigures) -> Markup {
+pub(crate) fn positions(told: &LedgerFigures) -> Markup {
     let portfolio = &told.portfolio;
     html! {
         section id="positions" {

@@ -9,7 +9,7 @@ use super::text::decimal;
 use spoolgate_wire::time::{DAY_MS, Time};
 
 /// The whole width or height.
-pub const FULL: i64 = 10_000;
+pub(crate) const FULL: i64 = 10_000;
 /// Maximum number of grid lines.
 const TICKS_MAX: usize = 12;
 /// Milliseconds.
@@ -40,7 +40,7 @@ const TIME_STEPS: [i64; 18] = [
 
 /// The value axis: its lowest and highest value, and the step between grid lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Range {
+pub(crate) struct Range {
     low: Decimal,
     high: Decimal,
     step: Decimal,
@@ -49,7 +49,7 @@ pub struct Range {
 impl Range {
     /// Returns the smallest range that holds all values and starts and ends on a grid line. `None`
     /// if there are no values or the arithmetic overflows.
-    pub fn of(values: impl IntoIterator<Item = Decimal>) -> Option<Range> {
+    pub(crate) fn of(values: impl IntoIterator<Item = Decimal>) -> Option<Range> {
         let (mut low, mut high) = (None, None);
         for value in values {
             low = Some(low.map_or(value, |low: Decimal| low.min(value)));
@@ -75,7 +75,7 @@ impl Range {
     }
 
     /// Returns the position of a value, measured down from the top.
-    pub fn below_top(&self, value: Decimal) -> i64 {
+    pub(crate) fn below_top(&self, value: Decimal) -> i64 {
         let part = || {
             let span = self.high.checked_sub(self.low)?;
             let down = self.high.checked_sub(value)?;
@@ -89,7 +89,7 @@ impl Range {
     }
 
     /// Returns the values of the grid lines, from the bottom up.
-    pub fn ticks(&self) -> Vec<Decimal> {
+    pub(crate) fn ticks(&self) -> Vec<Decimal> {
         let mut ticks = Vec::new();
         let mut value = self.low;
         while value <= self.high && ticks.len() < TICKS_MAX {
@@ -125,7 +125,7 @@ fn nice(least: Decimal) -> Option<Decimal> {
 
 /// The time axis: the first and the last instant of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub(crate) struct Span {
     start: Time,
     end: Time,
 }
@@ -133,7 +133,7 @@ pub struct Span {
 impl Span {
     /// Creates the span between two instants; if they are less than a minute apart, it lasts a
     /// minute.
-    pub fn new(start: Time, end: Time) -> Span {
+    pub(crate) fn new(start: Time, end: Time) -> Span {
         let end = if end.since_ms(start) < MINUTE {
             start.plus_ms(MINUTE)
         } else {
@@ -143,7 +143,7 @@ impl Span {
     }
 
     /// Returns the position of an instant, measured from the left.
-    pub fn along(&self, time: Time) -> i64 {
+    pub(crate) fn along(&self, time: Time) -> i64 {
         let (into, whole) = (
             time.since_ms(self.start),
             self.end.since_ms(self.start).max(1),
@@ -153,7 +153,7 @@ impl Span {
     }
 
     /// Returns the instants to label, few enough to fit side by side on a phone.
-    pub fn ticks(&self) -> Vec<Time> {
+    pub(crate) fn ticks(&self) -> Vec<Time> {
         let span = self.end.since_ms(self.start);
         let mut step = TIME_STEPS
             .into_iter()
@@ -185,12 +185,12 @@ impl Span {
 }
 
 /// Formats a position as a CSS percentage.
-pub fn css(place: i64) -> String {
+pub(crate) fn css(place: i64) -> String {
     format!("{}.{:02}%", place / 100, place % 100)
 }
 
 /// Renders the labels of a time axis: the clock, plus the date on the first label and at midnight.
-pub fn time_axis(span: &Span) -> Markup {
+pub(crate) fn time_axis(span: &Span) -> Markup {
     let ticks = span.ticks();
     let whole_days = ticks.iter().all(|time| time.ms().rem_euclid(DAY_MS) == 0);
     html! {
@@ -227,7 +227,7 @@ fn time_label(time: Time, whole_days: bool, is_first: bool) -> Markup {
 }
 
 /// Renders the labels of a value axis.
-pub fn value_axis(range: &Range) -> Markup {
+pub(crate) fn value_axis(range: &Range) -> Markup {
     html! {
         div class="ys" aria-hidden="true" {
             // Invisible and stacked on each other: the widest label sets the width of the column.
@@ -240,7 +240,7 @@ pub fn value_axis(range: &Range) -> Markup {
 }
 
 /// Renders the grid lines behind a chart.
-pub fn grid(range: &Range, span: &Span) -> Markup {
+pub(crate) fn grid(range: &Range, span: &Span) -> Markup {
     html! {
         g class="grid" {
             @for tick in range.ticks() {
@@ -256,7 +256,7 @@ pub fn grid(range: &Range, span: &Span) -> Markup {
 }
 
 /// Wraps a drawing in an SVG that fills its box; `id` must be unique on the page.
-pub fn svg(id: &str, title: &str, description: &str, inner: &Markup) -> Markup {
+pub(crate) fn svg(id: &str, title: &str, description: &str, inner: &Markup) -> Markup {
     html! {
         svg role="img" aria-labelledby=(format!("{id}-t {id}-d"))
             viewBox=(format!("0 0 {FULL} {FULL}")) preserveAspectRatio="none" {
@@ -269,7 +269,7 @@ pub fn svg(id: &str, title: &str, description: &str, inner: &Markup) -> Markup {
 
 /// Returns the path of a step line, because no change is known to have happened between two ledger
 /// lines.
-pub fn steps(points: impl IntoIterator<Item = (i64, i64)>) -> String {
+pub(crate) fn steps(points: impl IntoIterator<Item = (i64, i64)>) -> String {
     let mut path = String::new();
     let mut last: Option<(i64, i64)> = None;
     for (x, y) in points {
@@ -286,7 +286,7 @@ pub fn steps(points: impl IntoIterator<Item = (i64, i64)>) -> String {
 
 /// Renders a bar in a table cell: `part` of [`FULL`], with anything beyond cut off. The row states
 /// the same in figures.
-pub fn cell_bar(class: &str, part: i64) -> Markup {
+pub(crate) fn cell_bar(class: &str, part: i64) -> Markup {
     let part = part.clamp(0, FULL);
     html! {
         svg class=(format!("cell \
@@ -299,7 +299,7 @@ pub fn cell_bar(class: &str, part: i64) -> Markup {
 }
 
 /// Returns `part` of `whole` in ten-thousandths. A part above zero gets at least a visible bar.
-pub fn share(part: u64, whole: u64) -> i64 {
+pub(crate) fn share(part: u64, whole: u64) -> i64 {
     let share = u128::from(part)
         .saturating_mul(10_000)
         .checked_div(u128::from(whole))
@@ -309,7 +309,7 @@ pub fn share(part: u64, whole: u64) -> i64 {
 }
 
 /// Renders a legend. Each entry is the class of its stroke or block in the chart, and its meaning.
-pub fn legend(entries: &[(&str, &str)]) -> Markup {
+pub(crate) fn legend(entries: &[(&str, &str)]) -> Markup {
     html! {
         ul class="legend" {
             @for (class, name) in entries {

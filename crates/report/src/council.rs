@@ -11,7 +11,7 @@ use spoolgate_replay::report::{Case, Decided, LedgerFigures, SeatRow};
 use spoolgate_wire::council::Stance;
 
 /// Renders the section on council cases.
-pub fn section(told: &LedgerFigures) -> Markup {
+pub(crate) fn section(told: &LedgerFigures) -> Markup {
     let shown = told.cases.len();
     html! {
         section id="council" {

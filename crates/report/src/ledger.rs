@@ -9,7 +9,7 @@ use spoolgate_replay::report::LedgerFigures;
 use spoolgate_rules::rule::RuleStatus;
 
 /// Renders the section on the ledger.
-pub fn section(report: &Report, told: &LedgerFigures) -> Markup {
+pub(crate) fn section(report: &Report, told: &LedgerFigures) -> Markup {
     html! {
         section id="ledger" {
             h2 { "Ledger and rulebook" }
@@ -159,7 +159,7 @@ fn rulebook(told: &LedgerFigures) -> Markup {
 }
 
 /// Renders the only section that is shown if the ledger does not verify.
-pub fn broken(report: &Report) -> Markup {
+pub(crate) fn broken(report: &Report) -> Markup {
     let rows: Vec<Vec<Markup>> = report
         .problems
         .iter()

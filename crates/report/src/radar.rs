@@ -40,7 +40,7 @@ fn outline(scores: impl Iterator<Item = u8>) -> String {
 }
 
 /// Returns how an axis fell short, or `None` if it did not.
-pub fn short_of(row: &AxisRow) -> Option<&'static str> {
+pub(crate) fn short_of(row: &AxisRow) -> Option<&'static str> {
     let score = row.score.tenths();
     match (row.reject_below, row.unsure_below) {
         _ if !row.assessed => Some("not assessed"),
@@ -51,7 +51,7 @@ pub fn short_of(row: &AxisRow) -> Option<&'static str> {
 }
 
 /// Renders the radar of a case; `id` must be unique on the page.
-pub fn radar(id: &str, case: &str, axes: &[AxisRow]) -> Markup {
+pub(crate) fn radar(id: &str, case: &str, axes: &[AxisRow]) -> Markup {
     let all = |of: fn(&AxisRow) -> Option<u8>| axes.iter().map(of).collect::<Option<Vec<u8>>>();
     // The floors do not apply to an axis that was not assessed.
     let reject = all(|row| {
@@ -122,7 +122,7 @@ fn corner(index: usize, row: &AxisRow) -> Markup {
 }
 
 /// Formats a floor as a score.
-pub fn floor(tenths: Option<u8>) -> String {
+pub(crate) fn floor(tenths: Option<u8>) -> String {
     tenths.map_or_else(
         || "unknown".to_owned(),
         |tenths| Tenths::new(tenths).to_string(),

@@ -34,7 +34,7 @@ fn unit(stretch_ms: i64) -> String {
 }
 
 /// Renders the section on decisions.
-pub fn decisions(told: &LedgerFigures) -> Markup {
+pub(crate) fn decisions(told: &LedgerFigures) -> Markup {
     let decisions = &told.decisions;
     html! {
         section id="decisions" {
@@ -264,7 +264,7 @@ fn refusals(decisions: &Decisions) -> Markup {
 }
 
 /// Renders the section on rules.
-pub fn rules(told: &LedgerFigures) -> Markup {
+pub(crate) fn rules(told: &LedgerFigures) -> Markup {
     html! {
         section id="rules" {
             h2 { "Rules" }

@@ -3,22 +3,22 @@
 use maud::{Markup, html};
 
 /// A column: its heading, and whether it holds numbers.
-pub struct Column(pub &'static str, pub bool);
+pub(crate) struct Column(pub &'static str, pub bool);
 
 /// Creates a column of texts.
-pub const fn text(name: &'static str) -> Column {
+pub(crate) const fn text(name: &'static str) -> Column {
     Column(name, false)
 }
 
 /// Creates a column of numbers.
-pub const fn number(name: &'static str) -> Column {
+pub(crate) const fn number(name: &'static str) -> Column {
     Column(name, true)
 }
 
 /// Renders a table that becomes a list on a narrow screen: one block per row, with the column names
 /// beside the cells. The first cell of a row is its heading. The roles are explicit because some
 /// browsers drop them when CSS changes the display of a table.
-pub fn table(caption: &str, columns: &[Column], rows: &[Vec<Markup>]) -> Markup {
+pub(crate) fn table(caption: &str, columns: &[Column], rows: &[Vec<Markup>]) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label=(caption) {
             table class="stack" role="table" {
@@ -42,7 +42,12 @@ pub fn table(caption: &str, columns: &[Column], rows: &[Vec<Markup>]) -> Markup 
 
 /// Renders the numbers of a chart as a folded table that scrolls by itself if it is larger than its
 /// box.
-pub fn numbers(summary: &str, caption: &str, columns: &[Column], rows: &[Vec<Markup>]) -> Markup {
+pub(crate) fn numbers(
+    summary: &str,
+    caption: &str,
+    columns: &[Column],
+    rows: &[Vec<Markup>],
+) -> Markup {
     html! {
         details class="numbers" {
             summary { (summary) }
@@ -68,6 +73,6 @@ pub fn numbers(summary: &str, caption: &str, columns: &[Column], rows: &[Vec<Mar
 }
 
 /// Renders pairs of a name and its value.
-pub fn facts(rows: &[(&str, Markup)]) -> Markup {
+pub(crate) fn facts(rows: &[(&str, Markup)]) -> Markup {
     html! { dl { @for (name, value) in rows { div { dt { (name) } dd { (value) } } } } }
 }

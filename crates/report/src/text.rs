@@ -9,9 +9,9 @@ use spoolgate_wire::text::is_printable;
 use spoolgate_wire::time::Time;
 
 /// Maximum number of characters shown of a name or a reason.
-pub const SHORT: usize = 120;
+pub(crate) const SHORT: usize = 120;
 /// Maximum number of characters shown of a text of several sentences.
-pub const LONG: usize = 1200;
+pub(crate) const LONG: usize = 1200;
 /// Maximum length in bytes of an ordinary name; longer names may be chosen to break the layout.
 const USUAL: usize = 20;
 /// Maximum number of combining marks on one letter; more than that would overwrite other lines.
@@ -27,7 +27,7 @@ fn is_mark(c: char) -> bool {
 
 /// Makes text from outside safe to show: escapes unprintable characters, and cuts a long text and
 /// states its full length.
-pub fn plain(text: &str, most: usize) -> String {
+pub(crate) fn plain(text: &str, most: usize) -> String {
     let mut out = String::new();
     let mut marks = 0_usize;
     for c in text.chars().take(most) {
@@ -53,14 +53,14 @@ pub fn plain(text: &str, most: usize) -> String {
 
 /// Renders a name or a reason from outside, isolated from the writing direction around it. A name
 /// of ordinary length keeps its column wide enough to stay on one line.
-pub fn outside(text: &str) -> Markup {
+pub(crate) fn outside(text: &str) -> Markup {
     let shown = plain(text, SHORT);
     let is_usual = shown.len() <= USUAL && !shown.contains(' ');
     html! { bdi class=[is_usual.then_some("name")] { (shown) } }
 }
 
 /// Renders a text of several lines from outside.
-pub fn prose(text: &str) -> Markup {
+pub(crate) fn prose(text: &str) -> Markup {
     let cut: String = text.chars().take(LONG).collect();
     let length = text.chars().count();
     html! {
@@ -76,12 +76,12 @@ pub fn prose(text: &str) -> Markup {
 }
 
 /// Renders an instant, to the second.
-pub fn when(time: Time) -> Markup {
+pub(crate) fn when(time: Time) -> Markup {
     html! { time datetime=(time) { (seconds(time)) } }
 }
 
 /// Formats an instant, to the second.
-pub fn seconds(time: Time) -> String {
+pub(crate) fn seconds(time: Time) -> String {
     let text = time.to_string();
     let (date, clock) = (
         text.get(..10).unwrap_or(&text),
@@ -91,12 +91,12 @@ pub fn seconds(time: Time) -> String {
 }
 
 /// Formats an amount with every significant digit.
-pub fn amount(amount: Amount) -> String {
+pub(crate) fn amount(amount: Amount) -> String {
     minus(&amount.normalized().to_string())
 }
 
 /// Formats an amount that may be a profit or a loss, with its sign.
-pub fn signed(value: Amount) -> String {
+pub(crate) fn signed(value: Amount) -> String {
     if value.is_positive() {
         format!("+{}", amount(value))
     } else {
@@ -105,12 +105,12 @@ pub fn signed(value: Amount) -> String {
 }
 
 /// Formats an amount that may be unknown.
-pub fn amount_or(value: Option<Amount>) -> String {
+pub(crate) fn amount_or(value: Option<Amount>) -> String {
     value.map_or_else(|| "unknown".to_owned(), amount)
 }
 
 /// Formats a decimal of an axis.
-pub fn decimal(value: Decimal) -> String {
+pub(crate) fn decimal(value: Decimal) -> String {
     minus(&value.normalize().to_string())
 }
 
@@ -121,7 +121,7 @@ fn minus(text: &str) -> String {
 }
 
 /// Formats a count, in groups of three digits from 10 000 on.
-pub fn count(value: u64) -> String {
+pub(crate) fn count(value: u64) -> String {
     let digits = value.to_string();
     if digits.len() < 5 {
         return digits;
@@ -137,17 +137,17 @@ pub fn count(value: u64) -> String {
 }
 
 /// Formats a length like [`count`].
-pub fn count_usize(value: usize) -> String {
+pub(crate) fn count_usize(value: usize) -> String {
     count(u64::try_from(value).unwrap_or(u64::MAX))
 }
 
 /// Formats a count with its noun in the singular or plural.
-pub fn counted(value: u64, one: &str, many: &str) -> String {
+pub(crate) fn counted(value: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(value), if value == 1 { one } else { many })
 }
 
 /// Returns a share in percent to one decimal, rounded down, or `None` if `whole` is zero.
-pub fn percent(part: u64, whole: u64) -> Option<String> {
+pub(crate) fn percent(part: u64, whole: u64) -> Option<String> {
     let permille = u128::from(part)
         .checked_mul(1000)?
         .checked_div(u128::from(whole))?;
@@ -156,7 +156,7 @@ pub fn percent(part: u64, whole: u64) -> Option<String> {
 
 /// Returns a fraction in percent to two decimals, half to even, or `None` if it cannot be computed.
 /// A fraction above zero is never shown as 0.
-pub fn percent_of(part: Amount, whole: Amount) -> Option<String> {
+pub(crate) fn percent_of(part: Amount, whole: Amount) -> Option<String> {
     let share = part
         .decimal()
         .checked_div(whole.decimal())?
@@ -170,7 +170,7 @@ pub fn percent_of(part: Amount, whole: Amount) -> Option<String> {
 }
 
 /// Turns a name of this program into words: `exits_only` becomes "exits only".
-pub fn words(name: &str) -> String {
+pub(crate) fn words(name: &str) -> String {
     name.replace('_', " ")
 }
 

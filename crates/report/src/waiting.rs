@@ -7,7 +7,7 @@ use super::text::{counted, outside, prose, when, words};
 use spoolgate_replay::report::LedgerFigures;
 
 /// Counts what waits for a person.
-pub fn count(told: &LedgerFigures) -> u64 {
+pub(crate) fn count(told: &LedgerFigures) -> u64 {
     let all = [
         told.holds.len(),
         told.proposals.len(),
@@ -20,7 +20,7 @@ pub fn count(told: &LedgerFigures) -> u64 {
 }
 
 /// Renders the section: why entries are closed, then every list that is not empty.
-pub fn section(told: &LedgerFigures) -> Markup {
+pub(crate) fn section(told: &LedgerFigures) -> Markup {
     html! {
         section id="waiting" {
             h2 { "Waiting for people" }
@@ -193,7 +193,7 @@ fn list(
 }
 
 /// Renders the section on strategies.
-pub fn strategies(told: &LedgerFigures) -> Markup {
+pub(crate) fn strategies(told: &LedgerFigures) -> Markup {
     let columns = [
         text("Strategy"),
         text("Concern"),

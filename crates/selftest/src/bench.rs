@@ -110,7 +110,7 @@ pub(super) struct Scratch {
 
 impl Scratch {
     /// Decides as the gate does. `None` if the request is refused without a check vector.
-    pub fn decide(&self) -> Option<Verdict> {
+    pub(crate) fn decide(&self) -> Option<Verdict> {
         let turn = Turn {
             state: &self.state,
             rules: &self.rules,
@@ -145,7 +145,7 @@ impl Scratch {
     }
 
     /// The order, if the request submits one.
-    pub fn order_mut(&mut self) -> Option<&mut SubmitOrder> {
+    pub(crate) fn order_mut(&mut self) -> Option<&mut SubmitOrder> {
         match &mut self.ask {
             Ask::Submit(order) => Some(order),
             _ => None,
@@ -166,7 +166,7 @@ pub(super) struct Bench<'a> {
 impl<'a> Bench<'a> {
     /// Builds a bench at the last known price, otherwise at the first trial price that passes
     /// everything.
-    pub fn new(
+    pub(crate) fn new(
         live: &'a Rulebook,
         case: Case,
         prices: &BTreeMap<Symbol, Amount>,
@@ -209,37 +209,37 @@ impl<'a> Bench<'a> {
     }
 
     /// The base at another time.
-    pub fn at(&self, now: Time) -> Option<Scratch> {
+    pub(crate) fn at(&self, now: Time) -> Option<Scratch> {
         build(self.live, &self.case, self.price, now).map(|(base, _)| base)
     }
 
     /// The instrument.
-    pub fn instrument(&self) -> Option<&'a Instrument> {
+    pub(crate) fn instrument(&self) -> Option<&'a Instrument> {
         self.live.instruments.get(&self.case.symbol)
     }
 
     /// The strategy.
-    pub fn strategy(&self) -> Option<&'a Strategy> {
+    pub(crate) fn strategy(&self) -> Option<&'a Strategy> {
         self.live.strategies.get(&self.case.strategy)
     }
 
     /// The rules in force.
-    pub fn rules(&self) -> &'a Rulebook {
+    pub(crate) fn rules(&self) -> &'a Rulebook {
         self.live
     }
 
     /// The step of prices.
-    pub fn tick(&self) -> Option<Amount> {
+    pub(crate) fn tick(&self) -> Option<Amount> {
         step_of(self.instrument()?.tick)
     }
 
     /// The step of sizes.
-    pub fn lot(&self) -> Option<Amount> {
+    pub(crate) fn lot(&self) -> Option<Amount> {
         step_of(self.instrument()?.lot)
     }
 
     /// `price` moved by `by` in the direction that is worse for the order: up for buys.
-    pub fn dearer(&self, price: Amount, by: Amount) -> Option<Amount> {
+    pub(crate) fn dearer(&self, price: Amount, by: Amount) -> Option<Amount> {
         match self.case.side {
             Side::Buy => price.checked_add(by),
             Side::Sell => price.checked_sub(by),
@@ -247,14 +247,14 @@ impl<'a> Bench<'a> {
     }
 
     /// The base with this change.
-    pub fn with(&self, change: impl FnOnce(&mut Scratch)) -> Scratch {
+    pub(crate) fn with(&self, change: impl FnOnce(&mut Scratch)) -> Scratch {
         let mut scratch = self.base.clone();
         change(&mut scratch);
         scratch
     }
 
     /// The base with another order.
-    pub fn with_order(&self, change: impl FnOnce(&mut SubmitOrder)) -> Scratch {
+    pub(crate) fn with_order(&self, change: impl FnOnce(&mut SubmitOrder)) -> Scratch {
         self.with(|scratch| {
             if let Some(order) = scratch.order_mut() {
                 change(order);
@@ -263,12 +263,12 @@ impl<'a> Bench<'a> {
     }
 
     /// The worst price that this order may get, as the checks compute it.
-    pub fn worst(&self) -> Option<Amount> {
+    pub(crate) fn worst(&self) -> Option<Amount> {
         worst(&self.base, &self.order, self.instrument()?)
     }
 
     /// Bid and ask.
-    pub fn market(&self) -> Option<TwoSided> {
+    pub(crate) fn market(&self) -> Option<TwoSided> {
         self.base.state.book.two_sided(self.instrument()?)
     }
 }

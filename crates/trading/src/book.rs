@@ -237,14 +237,16 @@ mod positions_as_list {
 
     type Positions = BTreeMap<(Symbol, StrategyName), Position>;
 
-    pub fn serialize<S: Serializer>(
+    pub(super) fn serialize<S: Serializer>(
         positions: &Positions,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(positions.values())
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Positions, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Positions, D::Error> {
         let list = Vec::<Position>::deserialize(deserializer)?;
         Ok(list
             .into_iter()

@@ -203,7 +203,7 @@ pub(super) struct World {
 }
 
 impl World {
-    pub fn new() -> World {
+    pub(crate) fn new() -> World {
         let mut world = World {
             book: Book::default(),
             rules: rules(),
@@ -226,7 +226,7 @@ impl World {
         world
     }
 
-    pub fn apply(&mut self, changes: &[Change]) {
+    pub(crate) fn apply(&mut self, changes: &[Change]) {
         for change in changes {
             let json = serde_json::to_string(change).unwrap();
             assert_eq!(
@@ -258,7 +258,7 @@ impl World {
     }
 
     /// Decides without applying, and asserts that headroom equals the result of trying every size.
-    pub fn ask(&mut self, order: &SubmitOrder) -> Verdict {
+    pub(crate) fn ask(&mut self, order: &SubmitOrder) -> Verdict {
         self.with_context(|world, ctx| {
             let verdict = submit(&world.book, &world.rules, order, ctx);
             let naive = || super::naive::headroom(&world.book, &world.rules, order, ctx);
@@ -271,7 +271,7 @@ impl World {
         })
     }
 
-    pub fn submit(&mut self, order: &SubmitOrder) -> Verdict {
+    pub(crate) fn submit(&mut self, order: &SubmitOrder) -> Verdict {
         let verdict = self.ask(order);
         assert_eq!(verdict.accepted, !verdict.changes.is_empty());
         self.apply(&verdict.changes);
@@ -279,14 +279,14 @@ impl World {
     }
 
     /// Submits and returns the id; panics if the order is rejected.
-    pub fn accepted(&mut self, order: &SubmitOrder) -> OrderId {
+    pub(crate) fn accepted(&mut self, order: &SubmitOrder) -> OrderId {
         let verdict = self.submit(order);
         assert!(verdict.accepted, "{:#?}", failed(&verdict));
         OrderId::of_line(self.seq)
     }
 
     /// Returns the names of the failed checks.
-    pub fn refused(&mut self, order: &SubmitOrder) -> Vec<String> {
+    pub(crate) fn refused(&mut self, order: &SubmitOrder) -> Vec<String> {
         let verdict = self.ask(order);
         assert!(!verdict.accepted);
         assert!(verdict.headroom.is_some());
@@ -296,11 +296,11 @@ impl World {
             .collect()
     }
 
-    pub fn row_of(&mut self, order: &SubmitOrder, name: &str) -> CheckRow {
+    pub(crate) fn row_of(&mut self, order: &SubmitOrder, name: &str) -> CheckRow {
         row(&self.ask(order), name)
     }
 
-    pub fn cancel(&mut self, order_id: OrderId) -> Verdict {
+    pub(crate) fn cancel(&mut self, order_id: OrderId) -> Verdict {
         let request = CancelOrder { order_id };
         let verdict =
             self.with_context(|world, ctx| cancel(&world.book, &world.rules, &request, ctx));
@@ -308,7 +308,7 @@ impl World {
         verdict
     }
 
-    pub fn tighten(&mut self, order_id: OrderId, new_stop: &str) -> Verdict {
+    pub(crate) fn tighten(&mut self, order_id: OrderId, new_stop: &str) -> Verdict {
         let request = TightenStop {
             order_id,
             new_stop: a(new_stop),
@@ -319,11 +319,11 @@ impl World {
         verdict
     }
 
-    pub fn wait(&mut self, ms: i64) {
+    pub(crate) fn wait(&mut self, ms: i64) {
         self.now = self.now.plus_ms(ms);
     }
 
-    pub fn rows(&mut self, symbol: &Symbol, rows: &[Row]) -> Vec<Step> {
+    pub(crate) fn rows(&mut self, symbol: &Symbol, rows: &[Row]) -> Vec<Step> {
         let steps = venue::on_rows(&self.book, &self.rules, symbol, rows, self.now).unwrap();
         for step in &steps {
             assert!(serde_json::to_vec(&step.changes).unwrap().len() <= 40_000);
@@ -333,11 +333,11 @@ impl World {
     }
 
     /// Adds a minute bar of BTC that opens now; the clock moves on to its close.
-    pub fn bar(&mut self, open: &str, high: &str, low: &str, close: &str) -> Vec<Change> {
+    pub(crate) fn bar(&mut self, open: &str, high: &str, low: &str, close: &str) -> Vec<Change> {
         self.bar_of(open, high, low, close, None)
     }
 
-    pub fn bar_of(
+    pub(crate) fn bar_of(
         &mut self,
         open: &str,
         high: &str,
@@ -362,12 +362,12 @@ impl World {
     }
 
     /// Adds a bar with one price.
-    pub fn flat(&mut self, price: &str) -> Vec<Change> {
+    pub(crate) fn flat(&mut self, price: &str) -> Vec<Change> {
         self.bar(price, price, price, price)
     }
 
     /// Adds a quote of ETH now.
-    pub fn quote(&mut self, bid: &str, ask: &str) -> Vec<Change> {
+    pub(crate) fn quote(&mut self, bid: &str, ask: &str) -> Vec<Change> {
         let row = Row::Quote {
             time_ms: self.now.ms(),
             bid: a(bid),
@@ -383,7 +383,7 @@ impl World {
 
     /// Sets every limit on the risk of the book, on repetition, time and cash so that it refuses
     /// every entry: [`SHUT`].
-    pub fn shut(&mut self) {
+    pub(crate) fn shut(&mut self) {
         let nothing = a("0.0000000001");
         let safety = &mut self.rules.safety;
         safety.slippage_to_plan = nothing;
@@ -431,7 +431,7 @@ impl World {
         self.book.account.cash = a("-1000000");
     }
 
-    pub fn position(&self) -> Amount {
+    pub(crate) fn position(&self) -> Amount {
         let key = (btc(), trend());
         self.book
             .positions
@@ -440,7 +440,7 @@ impl World {
     }
 
     /// Creates a world where `trend` holds this much BTC with its stop, bought or sold at 6800.
-    pub fn holding(size: &str) -> World {
+    pub(crate) fn holding(size: &str) -> World {
         let mut world = World::new();
         world.accepted(&size.strip_prefix('-').map_or_else(|| buy(size), sell));
         world.flat("6800");

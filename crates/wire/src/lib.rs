@@ -1,7 +1,6 @@
 //! Strict JSON, signed envelopes, exact amounts and the types of every request and answer.
 //!
 #![doc = include_str!("../README.md")]
-#![warn(unreachable_pub)]
 
 pub mod action_name;
 pub mod admin;

@@ -14,7 +14,7 @@ use crate::cli::output::Output;
 
 /// Which head is given up, by whom, and why.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The head that is given up: a checkpoint or receipt that is no longer on the ledger, or
     /// `state` for the head that state/state.db remembers.
     #[arg(long, value_name = "FILE|state")]
@@ -27,7 +27,7 @@ pub struct Args {
 }
 
 /// Accepts the rollback.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let given = if args.head == Path::new("state") {
         Given::State
     } else {

@@ -14,14 +14,14 @@ use crate::cli::progress::Progress;
 
 /// Which segments to compress.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Leave the newest N closed segments as they are.
     #[arg(long, value_name = "N", default_value_t = 0)]
     keep: usize,
 }
 
 /// Archives closed segments.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let disk = real_seams(home)?.disk;
     let dir = Path::new(segment::AUDIT_DIR);
     if disk.stat(dir)?.is_none() {

@@ -13,7 +13,7 @@ use crate::cli::output::{Output, short};
 
 /// Which receipt, and of which log.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The receipt; `-` for standard input.
     file: PathBuf,
     /// The log's verifier key, noted when its owner showed it to you.
@@ -41,7 +41,7 @@ struct Shown<'a> {
 }
 
 /// Checks the receipt.
-pub fn run(args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(args: &Args, output: &Output) -> Result<Exit> {
     let key: VerifierKey = args.key.parse().context("--key")?;
     let bytes = read_file(&args.file, PROOF_BYTES_MAX)?;
     let receipt = match Receipt::parse(&bytes) {

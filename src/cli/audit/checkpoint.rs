@@ -10,7 +10,7 @@ use crate::cli::output::Output;
 
 /// Which log, and where to write.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The audit folder; default: the home's.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -20,7 +20,7 @@ pub struct Args {
 }
 
 /// Prints the checkpoint.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let disk = open_folder(home, args.dir.as_deref())?;
     let prover = open_prover(&disk)?;
     let head = prover.newest().map_err(told)?;

@@ -15,7 +15,7 @@ use crate::cli::output::Output;
 
 /// Which heads to compare.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The earlier checkpoint, noted at that time.
     old: PathBuf,
     /// The later checkpoint; default: the newest of the log, or the one in the proof.
@@ -36,7 +36,7 @@ pub struct Args {
 }
 
 /// Makes a proof, or checks one.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     if let Some(proof) = &args.check {
         let keys: Vec<VerifierKey> = args
             .key

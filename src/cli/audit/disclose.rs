@@ -12,7 +12,7 @@ use crate::cli::output::Output;
 
 /// What to disclose.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Number of the line.
     seq: u64,
     /// JSON pointer of a sealed field; default: all fields of the payload.
@@ -30,7 +30,7 @@ struct Disclosed {
 }
 
 /// Prints the disclosures, one per line.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let seams = read::real_seams(home)?;
     let view = read::read(home, &seams)?;
     let Some(spoolgate_gate::Record::Decision(decision)) = view.record(args.seq)? else {

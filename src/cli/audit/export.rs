@@ -20,7 +20,7 @@ use crate::cli::progress::Progress;
 const GATHERED_BYTES: usize = 64 * 1024;
 
 /// Names of the columns. They are fixed: append new ones at the end.
-pub const HEADER: [&str; 18] = [
+pub(super) const HEADER: [&str; 18] = [
     "line",
     "time",
     "kind",
@@ -43,7 +43,7 @@ pub const HEADER: [&str; 18] = [
 
 /// Which lines, from which ledger, and where to write them.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     place: Place,
     /// CSV with a header, or JSON lines exactly as in the ledger (`json` is the same).
@@ -178,7 +178,7 @@ impl Sink<'_> {
 }
 
 /// Writes the lines, newest last.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let books = args.place.books(home)?;
     tell_missing(&books, output)?;
     let mut sink = match &args.out {

@@ -43,7 +43,7 @@ const KINDS: [&str; 22] = [
 
 /// Where to read.
 #[derive(clap::Args)]
-pub struct Place {
+pub(super) struct Place {
     /// The audit folder; default: the home's.
     dir: Option<PathBuf>,
     /// Read only the ledger, without the index in state/state.db.
@@ -53,7 +53,7 @@ pub struct Place {
 
 impl Place {
     /// Opens the ledger.
-    pub fn books(&self, home: &Path) -> Result<Books> {
+    pub(super) fn books(&self, home: &Path) -> Result<Books> {
         let books = match &self.dir {
             Some(dir) => {
                 let disk = RealDisk::open(dir).with_context(|| {
@@ -74,7 +74,7 @@ impl Place {
     }
 
     /// Returns the folder to read.
-    pub fn folder(&self, home: &Path) -> PathBuf {
+    pub(super) fn folder(&self, home: &Path) -> PathBuf {
         self.dir
             .clone()
             .unwrap_or_else(|| home.join(spoolgate_ledger::segment::AUDIT_DIR))
@@ -82,7 +82,7 @@ impl Place {
 }
 
 /// Prints a remark about lines that cannot be searched: pruned ones, and a cut-off end.
-pub fn tell_missing(books: &Books, output: &Output) -> Result<()> {
+pub(super) fn tell_missing(books: &Books, output: &Output) -> Result<()> {
     // If the end cannot be read at all, the search reports it when it gets there.
     if let Ok(Some((known, here))) = books.cut() {
         output.remark(&format!(
@@ -111,7 +111,7 @@ fn code(text: &str) -> Result<Code, String> {
 /// Conditions of several kinds must all hold. A flag given twice means either value.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Which lines")]
-pub struct Filters {
+pub(super) struct Filters {
     /// Of the request with this id, from any sender.
     #[arg(long, value_name = "ID")]
     request: Vec<String>,
@@ -166,7 +166,7 @@ fn outcome(word: &str) -> Outcome {
 
 impl Filters {
     /// Builds the filter from the flags.
-    pub fn filter(&self) -> Filter {
+    pub(super) fn filter(&self) -> Filter {
         Filter {
             request_ids: self.request.clone(),
             from: self.from,

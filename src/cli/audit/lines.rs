@@ -13,7 +13,7 @@ use spoolgate_replay::query::{Books, Filter};
 ///
 /// # Errors
 /// Fails as well if nothing is found and contents were pruned, because the line may be among them.
-pub fn lines(home: &Path, id: &str) -> Result<Vec<Line>> {
+pub(super) fn lines(home: &Path, id: &str) -> Result<Vec<Line>> {
     let books = Books::of_home(home, &real_seams(home)?)?;
     let mut found: Vec<Line> = Vec::new();
     let mut filters = vec![Filter {
@@ -46,7 +46,7 @@ pub fn lines(home: &Path, id: &str) -> Result<Vec<Line>> {
 }
 
 /// Returns the same lines as records, without the lines that the ledger writes about itself.
-pub fn records(home: &Path, id: &str) -> Result<Vec<(u64, Record)>> {
+pub(crate) fn records(home: &Path, id: &str) -> Result<Vec<(u64, Record)>> {
     let mut found = Vec::new();
     for line in lines(home, id)? {
         let record = Record::parse(&line.kind, &line.body())

@@ -29,12 +29,12 @@ use spoolgate_wire::code::Exit;
 
 pub(super) use self::lines::records;
 pub(super) use self::prove::write_receipt;
-pub use self::verify::{print_report, verify_folder};
+pub(super) use self::verify::{print_report, verify_folder};
 use super::output::Output;
 
 /// The commands.
 #[derive(clap::Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Verify the whole ledger.
     #[command(
         after_help = "Examples:\n  spoolgate audit verify\n  spoolgate audit verify \
@@ -162,13 +162,13 @@ pub enum Command {
 
 impl Command {
     /// Returns whether this is `export`, which has formats of its own.
-    pub fn is_export(&self) -> bool {
+    pub(super) fn is_export(&self) -> bool {
         matches!(self, Command::Export(_))
     }
 }
 
 /// Runs a command.
-pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     match command {
         Command::Verify(args) => verify::run(home, args, output),
         Command::Tail(args) => tail::run(home, args, output),

@@ -16,7 +16,7 @@ use crate::cli::output::{Output, plain};
 
 /// Which line, and under which head.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Number of the line (an answer's auditRef), or id of a request.
     what: String,
     /// The audit folder; default: the home's.
@@ -81,7 +81,7 @@ const LOOK: Duration = Duration::from_millis(2);
 
 /// Writes the receipt of the line that answers a request as soon as a checkpoint covers it, and
 /// reports it. The answer stands even if this fails.
-pub fn write_receipt(
+pub(crate) fn write_receipt(
     home: &Path,
     seq: &str,
     file: &Path,
@@ -135,7 +135,7 @@ fn receipt_of_answer(home: &Path, seq: &str, deadline: Instant) -> Result<Receip
 }
 
 /// Makes the receipt.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let disk = open_folder(home, args.dir.as_deref())?;
     let prover = open_prover(&disk)?;
     let head = match &args.checkpoint {

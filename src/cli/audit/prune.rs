@@ -19,7 +19,7 @@ use crate::cli::progress::Progress;
 
 /// Which segments, and where their copies are.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Prune all segments before this one (`log-00000007.jsonl`, or 7).
     #[arg(long, value_name = "SEGMENT", value_parser = segment_number, conflicts_with = "keep")]
     before: Option<u32>,
@@ -45,7 +45,7 @@ fn segment_number(text: &str) -> Result<u32, String> {
 }
 
 /// Prunes segments.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let seams = real_seams(home)?;
     // Verify the seals and the remaining segments too: they vouch for what is about to be removed.
     let threads = std::thread::available_parallelism().map_or(1, usize::from);

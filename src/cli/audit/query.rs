@@ -11,7 +11,7 @@ use crate::cli::output::Output;
 
 /// Which lines, and from which ledger.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     place: Place,
     /// Only this many of the newest lines.
@@ -25,7 +25,7 @@ pub struct Args {
 }
 
 /// Prints the lines, newest last.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let books = args.place.books(home)?;
     tell_missing(&books, output)?;
     let rows = Rows::new(output, args.color);

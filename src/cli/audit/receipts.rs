@@ -20,7 +20,7 @@ use spoolgate_wire::code::Exit;
 use crate::cli::output::{Output, plain};
 
 /// Opens the audit folder of a home, or another one.
-pub fn open_folder(home: &Path, dir: Option<&Path>) -> Result<RealDisk> {
+pub(super) fn open_folder(home: &Path, dir: Option<&Path>) -> Result<RealDisk> {
     let dir = dir.map_or_else(|| home.join(segment::AUDIT_DIR), Path::to_owned);
     RealDisk::open(&dir).map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => {
@@ -35,12 +35,12 @@ pub fn open_folder(home: &Path, dir: Option<&Path>) -> Result<RealDisk> {
 }
 
 /// Opens the prover.
-pub fn open_prover(disk: &RealDisk) -> Result<Prover<'_>> {
+pub(super) fn open_prover(disk: &RealDisk) -> Result<Prover<'_>> {
     Prover::open(disk, Path::new("")).map_err(told)
 }
 
 /// Turns an error into the command line's: a damaged ledger has its own exit code.
-pub fn told(error: ProveError) -> anyhow::Error {
+pub(super) fn told(error: ProveError) -> anyhow::Error {
     match error {
         ProveError::Ledger(error) => HomeError::Ledger(error).into(),
         ProveError::NoCheckpoint(error) => {
@@ -60,7 +60,7 @@ pub fn told(error: ProveError) -> anyhow::Error {
 }
 
 /// Reads an untrusted file or standard input: at most `limit` bytes of a regular file.
-pub fn read_file(path: &Path, limit: usize) -> Result<Vec<u8>> {
+pub(super) fn read_file(path: &Path, limit: usize) -> Result<Vec<u8>> {
     let shown = || format!("file `{}`", path.display());
     let mut bytes = Vec::new();
     let cap = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
@@ -89,12 +89,12 @@ pub fn read_file(path: &Path, limit: usize) -> Result<Vec<u8>> {
 }
 
 /// Reads a checkpoint, which must be signed by the log.
-pub fn read_head(prover: &Prover<'_>, path: &Path) -> Result<Head> {
+pub(super) fn read_head(prover: &Prover<'_>, path: &Path) -> Result<Head> {
     prover.head(&read_note(path)?).map_err(told)
 }
 
 /// Reads the text of a checkpoint file.
-pub fn read_note(path: &Path) -> Result<String> {
+pub(super) fn read_note(path: &Path) -> Result<String> {
     String::from_utf8(read_file(path, NOTE_BYTES_MAX)?).map_err(|_| {
         anyhow!(HomeError::Record(format!(
             "`{}` is not text",
@@ -104,7 +104,7 @@ pub fn read_note(path: &Path) -> Result<String> {
 }
 
 /// Reads the text of a checkpoint or receipt that was noted earlier.
-pub fn read_noted(path: &Path) -> Result<String> {
+pub(super) fn read_noted(path: &Path) -> Result<String> {
     String::from_utf8(read_file(path, PROOF_BYTES_MAX)?).with_context(|| {
         format!(
             "head `{}` is neither checkpoint nor receipt",
@@ -115,7 +115,7 @@ pub fn read_noted(path: &Path) -> Result<String> {
 
 /// Refuses a path that is not a regular file or a link, such as a device, because replacing it
 /// would break it.
-pub fn replaceable(path: &Path) -> Result<()> {
+pub(super) fn replaceable(path: &Path) -> Result<()> {
     if path
         .symlink_metadata()
         .is_ok_and(|there| !there.is_file() && !there.is_symlink())
@@ -129,7 +129,7 @@ pub fn replaceable(path: &Path) -> Result<()> {
 }
 
 /// Writes a file as a whole or not at all.
-pub fn write_file(path: &Path, text: &str) -> Result<()> {
+pub(super) fn write_file(path: &Path, text: &str) -> Result<()> {
     let fail = |source| HomeError::disk(path, source);
     replaceable(path)?;
     let hidden = path.with_file_name(format!(".{}.tmp", spoolgate_client::random_name()?));
@@ -147,7 +147,12 @@ pub fn write_file(path: &Path, text: &str) -> Result<()> {
 }
 
 /// Writes a proof to a file, or to standard output.
-pub fn hand_over(text: &str, out: Option<&PathBuf>, told: &str, output: &Output) -> Result<()> {
+pub(super) fn hand_over(
+    text: &str,
+    out: Option<&PathBuf>,
+    told: &str,
+    output: &Output,
+) -> Result<()> {
     if let Some(path) = out {
         write_file(path, text)?;
         output.remark(&format!("{told}, written to {}", path.display()));
@@ -161,7 +166,7 @@ pub fn hand_over(text: &str, out: Option<&PathBuf>, told: &str, output: &Output)
 }
 
 /// What a line contains about a request.
-pub struct Said {
+pub(super) struct Said {
     /// Id of the request.
     pub request_id: Option<String>,
     /// The action of the request.
@@ -171,7 +176,7 @@ pub struct Said {
 }
 
 /// Reads a line, as far as this program knows its kind.
-pub fn said(line: &Line<'_>) -> Said {
+pub(super) fn said(line: &Line<'_>) -> Said {
     let Ok(Some(Record::Decision(decision))) = Record::parse(line.kind, &line.body()) else {
         return Said {
             request_id: None,
@@ -204,7 +209,7 @@ pub fn said(line: &Line<'_>) -> Said {
 }
 
 /// Reports that a check failed.
-pub fn refuse(why: &str, output: &Output) -> Result<Exit> {
+pub(super) fn refuse(why: &str, output: &Output) -> Result<Exit> {
     if output.is_json() {
         output.json(&serde_json::json!({"ok": false, "problem": why}))?;
     } else {

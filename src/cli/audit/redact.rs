@@ -14,7 +14,7 @@ use crate::cli::output::{self, Output};
 
 /// What to redact, and why.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Number of the request's ledger line, or its id.
     request: String,
     /// JSON pointer of a sealed field, such as /artifacts/diff_content; default: all of them.
@@ -39,7 +39,7 @@ struct Told<'a> {
 }
 
 /// Redacts the fields.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let mut opened = match Home::open_briefly(home, read::real_seams(home)?) {
         Err(HomeError::Busy(_)) => {
             output.remark("a gate runs on this home; stop it, redact, and start it again");

@@ -19,7 +19,7 @@ use crate::cli::progress::{Progress, log_bytes};
 
 /// What to replay, and how.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The audit folder; default: the home's.
     dir: Option<PathBuf>,
     /// How many threads; default: one per core, at most 8. The result is the same with any number.
@@ -34,7 +34,7 @@ pub struct Args {
 const THREADS_DEFAULT_MAX: usize = 8;
 
 /// Runs the replay.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let dir = args
         .dir
         .clone()

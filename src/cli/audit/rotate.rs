@@ -12,7 +12,7 @@ use crate::cli::output::{self, Output};
 
 /// Who rotates, and why.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The reason; it is recorded in the ledger.
     #[arg(long)]
     reason: String,
@@ -21,7 +21,7 @@ pub struct Args {
 }
 
 /// Rotates the keys.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let mut open = Home::open(home, real_seams(home)?)?;
     let rotated = open.rotate_keys(&args.by.person, &args.reason)?;
     if output.is_json() {

@@ -18,7 +18,7 @@ const NAME_CHARACTERS_MAX: usize = 40;
 
 /// Whether to print colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Color {
+pub(super) enum Color {
     /// On a terminal, unless NO_COLOR is set.
     #[default]
     Auto,
@@ -29,7 +29,7 @@ pub enum Color {
 }
 
 /// Prints rows one by one, without collecting them first.
-pub struct Rows<'a> {
+pub(super) struct Rows<'a> {
     output: &'a Output,
     colored: bool,
 }
@@ -55,7 +55,7 @@ enum Tone {
 
 impl<'a> Rows<'a> {
     /// Creates rows for this output.
-    pub fn new(output: &'a Output, color: Color) -> Rows<'a> {
+    pub(super) fn new(output: &'a Output, color: Color) -> Rows<'a> {
         let colored = match color {
             Color::Always => true,
             Color::Never => false,
@@ -68,7 +68,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Prints the names of the columns.
-    pub fn heading(&self) -> Result<()> {
+    pub(super) fn heading(&self) -> Result<()> {
         if self.output.is_json() {
             return Ok(());
         }
@@ -84,7 +84,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Prints a line: unchanged for programs, as a row for people.
-    pub fn line(&self, line: &Line) -> Result<()> {
+    pub(super) fn line(&self, line: &Line) -> Result<()> {
         if self.output.is_json() {
             return self.output.line(&line.text);
         }

@@ -10,7 +10,7 @@ use crate::cli::output::{self, Output};
 
 /// Which line to show.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Number of the line (an answer's auditRef), or id of a request.
     what: String,
 }
@@ -67,7 +67,7 @@ fn indented(text: &str) -> String {
 }
 
 /// Prints the lines.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let found = lines(home, &args.what)?;
     if found.is_empty() {
         bail!(

@@ -22,7 +22,7 @@ const LOOK_EVERY_MS: i64 = 250;
 
 /// How many lines, and which ones.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     place: Place,
     /// How many lines to show.
@@ -39,7 +39,7 @@ pub struct Args {
 }
 
 /// Prints the last lines.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let rows = Rows::new(output, args.color);
     let filter = args.filters.filter();
     if args.follow {

@@ -17,7 +17,7 @@ use crate::cli::progress::{Progress, log_bytes};
 
 /// What to verify, and against what.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The audit folder; default: the home's.
     dir: Option<PathBuf>,
     /// Parse every line, serialize it again and demand the same bytes.
@@ -46,7 +46,7 @@ const THREADS_DEFAULT_MAX: usize = 8;
 const LIVE_TRIES: usize = 2;
 
 /// Verifies a ledger and prints the report.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let dir = args
         .dir
         .clone()
@@ -91,7 +91,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
 }
 
 /// Verifies the ledger in a folder.
-pub fn verify_folder(dir: &Path, options: &Options, output: &Output) -> Result<Report> {
+pub(crate) fn verify_folder(dir: &Path, options: &Options, output: &Output) -> Result<Report> {
     let disk = RealDisk::open(dir).with_context(|| {
         format!(
             "audit folder `{}`; name a home with --home, or its audit folder",
@@ -104,7 +104,7 @@ pub fn verify_folder(dir: &Path, options: &Options, output: &Output) -> Result<R
 }
 
 /// Prints a report.
-pub fn print_report(report: &Report, output: &Output) -> Result<()> {
+pub(crate) fn print_report(report: &Report, output: &Output) -> Result<()> {
     if output.is_json() {
         return output.json(report);
     }

@@ -29,7 +29,7 @@ use crate::cli::progress::{Progress, log_bytes};
                         count. Each request meets the state as\nit was: what a flip would have \
                             changed for later requests is not followed. Exit code 0 whatever flips; without --rules, 5\nif any decision comes out differently."
 )]
-pub struct Args {
+pub(crate) struct Args {
     /// The folder with other rules; default: the stored rulebook of each decision.
     #[arg(long, value_name = "DIR")]
     rules: Option<PathBuf>,
@@ -45,7 +45,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let seams = real_seams(home)?;
     let rules = match &args.rules {
         Some(dir) => {

@@ -12,7 +12,7 @@ const NAMED_MAX: usize = 5;
 
 /// Describes what would make a condition that holds fail. `None` if there is no such value, or if
 /// it does not hold.
-pub fn to_stop(reading: &Reading, test: &Test, fact: &Fact<'_>) -> Option<String> {
+pub(super) fn to_stop(reading: &Reading, test: &Test, fact: &Fact<'_>) -> Option<String> {
     let name = name_of(reading);
     let said = match (test, fact) {
         (Test::Number(ranges), Fact::Known(Value::Number(number))) => {

@@ -31,7 +31,7 @@ use crate::cli::output::Output;
                         the other) is written as a request for\n`handle --dry-run --rules OLD` and \
                             `--rules NEW`. Exit codes: 0 the same or tighter, 1 looser, neither, or not\nproved, 2 a fault of the rule files."
 )]
-pub struct Args {
+pub(crate) struct Args {
     /// The old rules: a home, or a folder that is its `rules`.
     old: PathBuf,
     /// The new rules, in the same form.
@@ -92,7 +92,7 @@ fn word(direction: Direction) -> &'static str {
 }
 
 /// Runs the command.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let (old, new) = (
         Folder::read(home, Some(&args.old))?,
         Folder::read(home, Some(&args.new))?,

@@ -30,7 +30,7 @@ use crate::cli::progress::{Progress, log_bytes};
                     rows after it, and closed at its planned stop, its target or the\ntime stop. \
                         How figures and verdicts follow is in docs/rules.md."
 )]
-pub struct Args {
+pub(crate) struct Args {
     /// Only this rule.
     #[arg(long, value_name = "ID")]
     rule: Option<String>,
@@ -47,7 +47,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let seams = real_seams(home)?;
     let options = Options {
         rule: args

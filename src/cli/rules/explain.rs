@@ -34,7 +34,7 @@ use crate::cli::{explain, handle, look};
                 under the rules of that time (sets with what was approved\nsince); of a file those \
                     of now, under the rules in force. Nothing is written; a gate may be running."
 )]
-pub struct Args {
+pub(crate) struct Args {
     /// A file with a request, signed or not; or the id of a request, or the number of a line.
     what: String,
     /// The principal that would sign it; default: the one that the file names.
@@ -89,7 +89,7 @@ struct Found {
 }
 
 /// Runs the command.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let file = Path::new(&args.what);
     if args.what == "-" || file.is_file() {
         return of_file(home, args, file, output);

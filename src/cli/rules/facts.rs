@@ -35,14 +35,14 @@ const ELSEWHERE: [&str; 17] = [
 ];
 
 /// Returns whether the request alone determines this fact.
-pub fn is_of_request(reading: &Reading) -> bool {
+pub(super) fn is_of_request(reading: &Reading) -> bool {
     let name = reading.to_string();
     let is_elsewhere = ELSEWHERE.iter().any(|start| name.starts_with(start));
     matches!(reading, Reading::Field(_)) && (name == "strategy.name" || !is_elsewhere)
 }
 
 /// Returns whether the time of the decision determines this fact.
-pub fn is_of_time(reading: &Reading) -> bool {
+pub(super) fn is_of_time(reading: &Reading) -> bool {
     let name = reading.to_string();
     name.starts_with("time.")
         || name.starts_with("payload.minutes_")
@@ -50,7 +50,7 @@ pub fn is_of_time(reading: &Reading) -> bool {
 }
 
 /// Returns the facts of a request for an account that holds nothing.
-pub fn alone(
+pub(super) fn alone(
     rulebook: &Rulebook,
     authentic: &Authentic,
     now: Time,
@@ -72,7 +72,7 @@ pub fn alone(
 }
 
 /// Returns the shipped rulebook, for reading requests if a folder holds only rules.
-pub fn shipped() -> Result<Rulebook, RulebookError> {
+pub(super) fn shipped() -> Result<Rulebook, RulebookError> {
     let files = TEMPLATE
         .iter()
         .map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
@@ -82,7 +82,7 @@ pub fn shipped() -> Result<Rulebook, RulebookError> {
 }
 
 /// Converts a fact to JSON output: amounts as strings, and null for what the request leaves out.
-pub fn view(reading: &Reading, fact: &Fact<'_>) -> Json {
+pub(super) fn view(reading: &Reading, fact: &Fact<'_>) -> Json {
     let one = |value: &Value<'_>| match (reading.kind(), value) {
         (Kind::TimeOfDay, Value::Number(minutes)) => json!(golden::time_of_day(*minutes)),
         (_, Value::Number(number)) => json!(number.normalized().to_string()),
@@ -98,7 +98,7 @@ pub fn view(reading: &Reading, fact: &Fact<'_>) -> Json {
 }
 
 /// Converts facts to a JSON object, by name.
-pub fn views<'a>(facts: impl IntoIterator<Item = (&'a Reading, &'a Fact<'a>)>) -> Json {
+pub(super) fn views<'a>(facts: impl IntoIterator<Item = (&'a Reading, &'a Fact<'a>)>) -> Json {
     facts
         .into_iter()
         .map(|(reading, fact)| (name_of(reading), view(reading, fact)))

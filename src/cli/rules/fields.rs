@@ -18,7 +18,7 @@ use crate::cli::output::Output;
                     `unknown` where its source may be missing or old (a rule that hangs on it acts \
                         then)."
 )]
-pub struct Args {
+pub(crate) struct Args {
     /// Only fields of requests of this action.
     #[arg(long, value_name = "ACTION")]
     action: Option<String>,
@@ -86,7 +86,7 @@ fn kind_of(kind: Kind) -> (String, Vec<&'static str>) {
 }
 
 /// Runs the command.
-pub fn run(args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(args: &Args, output: &Output) -> Result<Exit> {
     if let Some(action) = &args.action
         && !RULED_ACTIONS.contains(&action.as_str())
     {

@@ -10,7 +10,7 @@ use spoolgate_rules::lint::{self, File, Read};
 use spoolgate_rules::{Bundle, Rulebook, RulebookError};
 
 /// The files in a folder of rules.
-pub struct Folder {
+pub(crate) struct Folder {
     /// The home, if the folder is one.
     home: Option<PathBuf>,
     /// Texts of the files, by path below a home.
@@ -23,7 +23,7 @@ pub struct Folder {
 
 impl Folder {
     /// Reads `dir`, or the home if `dir` is `None`.
-    pub fn read(home: &Path, dir: Option<&PathBuf>) -> Result<Folder> {
+    pub(crate) fn read(home: &Path, dir: Option<&PathBuf>) -> Result<Folder> {
         let dir = dir.map_or(home, PathBuf::as_path).to_owned();
         let (mut texts, mut shown, mut unread) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for FoundFile {
@@ -50,7 +50,7 @@ impl Folder {
     }
 
     /// Reads the rules and sets, with all their faults.
-    pub fn rules(&self) -> Read {
+    pub(crate) fn rules(&self) -> Read {
         let files: Vec<File<'_>> = self
             .texts
             .iter()
@@ -63,7 +63,7 @@ impl Folder {
     ///
     /// # Errors
     /// Returns the first fault.
-    pub fn sound_rules(&self) -> Result<Read> {
+    pub(crate) fn sound_rules(&self) -> Result<Read> {
         if let Some(fault) = self.unread.first() {
             bail!(fault.clone());
         }
@@ -75,7 +75,7 @@ impl Folder {
     }
 
     /// Returns path and text of the golden cases.
-    pub fn cases(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn cases(&self) -> impl Iterator<Item = (&str, &str)> {
         let below = |path: &str| {
             path.strip_prefix(CASES)
                 .is_some_and(|rest| rest.starts_with('/'))
@@ -87,7 +87,7 @@ impl Folder {
     }
 
     /// Compiles the whole rulebook; `None` if there is no `rules/safety.yaml`.
-    pub fn rulebook(&self) -> Option<Result<Rulebook, RulebookError>> {
+    pub(crate) fn rulebook(&self) -> Option<Result<Rulebook, RulebookError>> {
         self.texts
             .contains_key("rules/safety.yaml")
             .then(|| self.compiled())
@@ -96,7 +96,7 @@ impl Folder {
     /// Compiles the whole rulebook if the folder should have one. A policy that is meant to be
     /// copied has no limits, and gives `None`; a home without limits refuses every entry, so there
     /// it is a fault.
-    pub fn meant_rulebook(&self) -> Option<Result<Rulebook, RulebookError>> {
+    pub(crate) fn meant_rulebook(&self) -> Option<Result<Rulebook, RulebookError>> {
         let is_home = || {
             let audit = self.home.as_ref().map(|home| home.join(segment::AUDIT_DIR));
             audit.is_some_and(|audit| segment::is_log(&audit))
@@ -124,7 +124,7 @@ impl Folder {
     }
 
     /// Returns the fault with its file named as people find it.
-    pub fn shown(&self, fault: RulebookError) -> RulebookError {
+    pub(crate) fn shown(&self, fault: RulebookError) -> RulebookError {
         let file = self.shown.get(&fault.file).cloned().unwrap_or(fault.file);
         RulebookError { file, ..fault }
     }

@@ -22,7 +22,7 @@ use crate::cli::output::{Output, plain};
                 codes: 0 no fault (with --strict also: no warning), 1 warnings, with\n--strict, 2 \
                     faults. Limits that can never bind are for `spoolgate selftest`."
 )]
-pub struct Args {
+pub(crate) struct Args {
     /// A home, or a folder that is its `rules`; default: the home.
     dir: Option<PathBuf>,
     /// Exit with 1 if there are warnings.
@@ -44,7 +44,7 @@ struct RemarkView<'a> {
 }
 
 /// Runs the command.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let now = match &args.at {
         Some(text) => Time::parse(text)?,
         None => SystemClock::default().now(),

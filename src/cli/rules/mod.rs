@@ -19,11 +19,11 @@ use spoolgate_wire::code::Exit;
 use spoolgate_wire::time::Time;
 
 use super::output::Output;
-pub use folder::Folder;
+pub(super) use folder::Folder;
 
 /// The commands.
 #[derive(clap::Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Decide every logged request again under other rules, and list the decisions that would flip.
     Backtest(backtest::Args),
     /// Show what each rule has blocked, and how the blocked trades would have ended.
@@ -41,7 +41,7 @@ pub enum Command {
 }
 
 /// Runs a command.
-pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     match command {
         Command::Backtest(args) => backtest::run(home, args, output),
         Command::Efficacy(args) => efficacy::run(home, args, output),
@@ -54,7 +54,7 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
 }
 
 /// Parses a time given on the command line.
-pub fn time(name: &str, text: Option<&str>) -> Result<Option<Time>> {
+pub(super) fn time(name: &str, text: Option<&str>) -> Result<Option<Time>> {
     text.map(|text| Time::parse(text).with_context(|| format!("--{name}")))
         .transpose()
 }

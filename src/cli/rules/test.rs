@@ -26,7 +26,7 @@ use crate::cli::output::{Output, plain};
             files only: no ledger, no gate. Exit codes: 0 every case holds and the coverage is \
                 reached, 1 one does\nnot, 2 the rules or the cases cannot be read."
 )]
-pub struct Args {
+pub(crate) struct Args {
     /// A home, or a folder that is its `rules`; default: the home.
     dir: Option<PathBuf>,
     /// Exit with 1 if less than this percentage of the rules and conditions is covered.
@@ -53,7 +53,7 @@ struct SumView {
 }
 
 /// Runs the command.
-pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let folder = Folder::read(home, args.dir.as_ref())?;
     let read = folder.sound_rules()?;
     let rulebook = match folder.rulebook() {

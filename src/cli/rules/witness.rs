@@ -24,7 +24,7 @@ use spoolgate_wire::ids::{Principal, RequestId, StrategyName, Symbol};
 use super::facts;
 
 /// What a rulebook does to a witness, and which rules do it.
-pub struct Verdict {
+pub(super) struct Verdict {
     /// The strictest effect of any rule in force; `None` if no rule acts.
     pub then: Option<Then>,
     /// The rules in force that act.
@@ -33,7 +33,7 @@ pub struct Verdict {
 
 impl Verdict {
     /// Evaluates the rules on the facts of a witness.
-    pub fn of(rules: &RuleSet, witness: &Witness) -> Verdict {
+    pub(super) fn of(rules: &RuleSet, witness: &Witness) -> Verdict {
         let Some(program) = rules.programs.get(&witness.action) else {
             return Verdict {
                 then: None,
@@ -76,7 +76,7 @@ impl Verdict {
     }
 
     /// Returns the verdict in one word.
-    pub fn word(&self) -> &'static str {
+    pub(super) fn word(&self) -> &'static str {
         match self.then {
             None => "accept",
             Some(Then::Warn) => "warn",
@@ -88,7 +88,7 @@ impl Verdict {
 
 /// Returns a witness that is as ordinary as possible: without optional fields, and with a strategy
 /// that may enter. Both rulebooks still do the same to it.
-pub fn plainer(
+pub(super) fn plainer(
     rulebook: &Rulebook,
     before: &RuleSet,
     after: &RuleSet,
@@ -160,7 +160,7 @@ pub fn plainer(
 }
 
 /// The request made from a witness.
-pub struct Made {
+pub(super) struct Made {
     /// The unsigned request; `None` if no request of this action has these facts.
     pub request: Option<Json>,
     /// Facts that are not part of a request, or that differ in the request.
@@ -168,11 +168,11 @@ pub struct Made {
 }
 
 /// The last known prices, by symbol.
-pub type Prices = BTreeMap<Symbol, Amount>;
+pub(super) type Prices = BTreeMap<Symbol, Amount>;
 
 /// Makes a request from the facts that a request determines. Open fields are chosen so that the
 /// request is well-formed, and near the last price if it is known.
-pub fn request(rulebook: &Rulebook, prices: &Prices, witness: &Witness) -> Made {
+pub(super) fn request(rulebook: &Rulebook, prices: &Prices, witness: &Witness) -> Made {
     let all = || {
         witness
             .facts

@@ -19,17 +19,17 @@ use crate::kit::chamber::Chamber;
 use crate::kit::{Sent, lines, names, place, succeed};
 
 /// The policy file of the domain.
-pub const POLICY: &str = "rules/admission/research/agents/default.yaml";
+pub(super) const POLICY: &str = "rules/admission/research/agents/default.yaml";
 /// A policy command with bounds that no test reaches by being slow.
-pub const COMMAND: &str =
+pub(super) const COMMAND: &str =
     "policy_command: {program: bin/policy, time_limit_s: 60, output_bytes_max: 4096}\n";
 /// The same for lineage.
-pub const LINEAGE: &str =
+pub(super) const LINEAGE: &str =
     "lineage_command: {program: bin/lineage, time_limit_s: 60, output_bytes_max: 4096}\n";
 /// A policy that allows what the tests ask for.
-pub const WIDE: &str = "max_spawn_depth: 4\ncapability_denylist: [shell]\n";
+pub(super) const WIDE: &str = "max_spawn_depth: 4\ncapability_denylist: [shell]\n";
 
-pub struct Desk {
+pub(super) struct Desk {
     pub chamber: Chamber,
     pub clock: Arc<ManualClock>,
 }
@@ -37,7 +37,7 @@ pub struct Desk {
 impl Desk {
     /// A home in which `trend-bot`, `research-bot` and the council's agents may open roots under
     /// this policy.
-    pub fn new(policy: &str) -> Desk {
+    pub(super) fn new(policy: &str) -> Desk {
         let chamber = Chamber::new();
         let desk = Desk {
             chamber,
@@ -61,26 +61,26 @@ impl Desk {
         desk
     }
 
-    pub fn home(&self) -> PathBuf {
+    pub(super) fn home(&self) -> PathBuf {
         self.chamber.home()
     }
 
-    pub fn write(&self, path: &str, text: &str) {
+    pub(super) fn write(&self, path: &str, text: &str) {
         let path = self.home().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
-    pub fn read(&self, path: &str) -> String {
+    pub(super) fn read(&self, path: &str) -> String {
         fs::read_to_string(self.home().join(path)).unwrap_or_default()
     }
 
-    pub fn is_there(&self, path: &str) -> bool {
+    pub(super) fn is_there(&self, path: &str) -> bool {
         self.home().join(path).exists()
     }
 
     /// A program that notes what it was asked and that it ran, and then does this.
-    pub fn program(&self, name: &str, text: &str) {
+    pub(super) fn program(&self, name: &str, text: &str) {
         let noting = format!(
             "cat >> bin/{name}.asked; echo >> bin/{name}.asked; echo $$ >> bin/{name}.runs\n{text}"
         );
@@ -88,28 +88,28 @@ impl Desk {
     }
 
     /// A program that writes `text`.
-    pub fn says(&self, name: &str, text: &str) {
+    pub(super) fn says(&self, name: &str, text: &str) {
         self.program(name, &say(text));
     }
 
     /// A program that waits for the file `bin/go` and then writes `text`.
-    pub fn says_late(&self, name: &str, text: &str) {
+    pub(super) fn says_late(&self, name: &str, text: &str) {
         self.program(
             name,
             &format!("until [ -e bin/go ]; do sleep 0.02; done\n{}", say(text)),
         );
     }
 
-    pub fn runs(&self, name: &str) -> usize {
+    pub(super) fn runs(&self, name: &str) -> usize {
         self.read(&format!("bin/{name}.runs")).lines().count()
     }
 
-    pub fn pass_s(&self, seconds: i64) {
+    pub(super) fn pass_s(&self, seconds: i64) {
         self.clock.set(self.clock.now().plus_ms(seconds * 1000));
     }
 
     /// Opens the home under the clock that stands.
-    pub fn open(&self) -> Home {
+    pub(super) fn open(&self) -> Home {
         let seams = real_seams(&self.home()).unwrap();
         Home::open(
             &self.home(),
@@ -130,7 +130,7 @@ impl Desk {
     }
 
     /// A signed request of now.
-    pub fn signed(
+    pub(super) fn signed(
         &self,
         source: &str,
         id: &str,
@@ -154,7 +154,7 @@ impl Desk {
     }
 
     /// The same, dropped under a name of its own.
-    pub fn send(
+    pub(super) fn send(
         &self,
         source: &str,
         id: &str,
@@ -167,18 +167,18 @@ impl Desk {
     }
 
     /// Asks for a task to be admitted.
-    pub fn evaluate(&self, source: &str, id: &str, causality: &str) {
+    pub(super) fn evaluate(&self, source: &str, id: &str, causality: &str) {
         self.send(source, id, "admission.evaluate", &body(causality), None);
     }
 
     /// Asks for one root, and runs until it is decided.
-    pub fn root(&self, home: &mut Home, id: &str) -> Decision {
+    pub(super) fn root(&self, home: &mut Home, id: &str) -> Decision {
         self.evaluate("research-bot", id, &root(id, "reader"));
         drain(home);
         self.decision(id)
     }
 
-    pub fn decisions_on(&self, id: &str) -> Vec<(u64, Decision)> {
+    pub(super) fn decisions_on(&self, id: &str) -> Vec<(u64, Decision)> {
         let found = lines(&self.home()).unwrap().into_iter();
         found
             .filter_map(|(seq, _, record)| match record {
@@ -192,19 +192,19 @@ impl Desk {
 
     /// The one decision on a request.
     #[track_caller]
-    pub fn decision(&self, id: &str) -> Decision {
+    pub(super) fn decision(&self, id: &str) -> Decision {
         self.line_of(id).1
     }
 
     #[track_caller]
-    pub fn line_of(&self, id: &str) -> (u64, Decision) {
+    pub(super) fn line_of(&self, id: &str) -> (u64, Decision) {
         let mut found = self.decisions_on(id);
         assert_eq!(found.len(), 1, "decisions on {id}: {found:?}");
         found.remove(0)
     }
 
     /// What commands answered, by line.
-    pub fn inputs(&self) -> Vec<(u64, AdmissionInput)> {
+    pub(super) fn inputs(&self) -> Vec<(u64, AdmissionInput)> {
         let found = lines(&self.home()).unwrap().into_iter();
         found
             .filter_map(|(seq, kind, record)| match record {
@@ -218,7 +218,7 @@ impl Desk {
     }
 
     /// The code in the answer under a request's id or its file's name.
-    pub fn answer_code(&self, id: &str) -> String {
+    pub(super) fn answer_code(&self, id: &str) -> String {
         let paths = [
             format!("spool/out/{id}.json"),
             format!("spool/out/{id}.json.error.json"),
@@ -235,7 +235,7 @@ impl Desk {
     }
 
     /// The claims in `spool/work`.
-    pub fn claims(&self) -> Vec<String> {
+    pub(super) fn claims(&self) -> Vec<String> {
         names(&self.home().join("spool/work"))
             .into_iter()
             .map(|name| name.into_string().unwrap())
@@ -244,7 +244,7 @@ impl Desk {
 
     /// That nothing is left over, the ledger is in order and the state follows from it.
     #[track_caller]
-    pub fn is_settled(&self) {
+    pub(super) fn is_settled(&self) {
         assert_eq!(
             (self.claims(), names(&self.home().join("spool/in")).len()),
             (Vec::new(), 0)
@@ -260,12 +260,12 @@ impl Desk {
     }
 }
 
-pub fn say(text: &str) -> String {
+pub(super) fn say(text: &str) -> String {
     format!("cat <<'END'\n{text}\nEND")
 }
 
 /// Runs until nothing is left.
-pub fn drain(home: &mut Home) -> Vec<Outcome> {
+pub(super) fn drain(home: &mut Home) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     home.until_idle(false, &AtomicBool::new(false), &mut |decided| {
         outcomes.extend_from_slice(decided)
@@ -275,33 +275,33 @@ pub fn drain(home: &mut Home) -> Vec<Outcome> {
 }
 
 /// Takes in what there is, without waiting for any command.
-pub fn rounds(home: &mut Home) -> Vec<Outcome> {
+pub(super) fn rounds(home: &mut Home) -> Vec<Outcome> {
     place::drain(home).unwrap()
 }
 
 /// Causality of a root.
-pub fn root(tree: &str, capability: &str) -> String {
+pub(super) fn root(tree: &str, capability: &str) -> String {
     format!(
         r#"{{"root_task_id":"tree-{tree}","parent_task_id":null,"spawn_depth":0,"capability_id":"{capability}"}}"#
     )
 }
 
 /// Causality of a child.
-pub fn child(tree: &str, parent: &str, capability: &str) -> String {
+pub(super) fn child(tree: &str, parent: &str, capability: &str) -> String {
     format!(
         r#"{{"root_task_id":"tree-{tree}","parent_task_id":"{parent}","capability_id":"{capability}"}}"#
     )
 }
 
 /// An InterroGate envelope.
-pub fn body(causality: &str) -> String {
+pub(super) fn body(causality: &str) -> String {
     format!(
         r#"{{"envelope":{{"tenant_id":"research","surface_id":"agents","policy_profile_id":"default","payload_kind":"work_order","payload":{{"what":"read"}},"causality":{causality}}}}}"#
     )
 }
 
 /// ALLOW, or the reason of a DENY with its detail.
-pub fn said(decision: &Decision) -> String {
+pub(super) fn said(decision: &Decision) -> String {
     let receipt = decision
         .receipt
         .as_ref()
@@ -319,6 +319,6 @@ pub fn said(decision: &Decision) -> String {
 }
 
 /// What is answered to a query.
-pub fn data(decision: &Decision) -> Value {
+pub(super) fn data(decision: &Decision) -> Value {
     serde_json::from_str(decision.data.as_ref().unwrap().get()).unwrap()
 }

@@ -82,7 +82,7 @@ fn one_agents_flood_of_50_000_files() {
 }
 
 /// Rules with this many agents that have spools of their own, all called by number.
-pub fn thousand_agents(count: usize) -> String {
+pub(super) fn thousand_agents(count: usize) -> String {
     let mut rules = "principals:\n  - {name: owner, role: human}\n".to_owned();
     for n in 0..count {
         writeln!(

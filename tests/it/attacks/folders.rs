@@ -14,7 +14,7 @@ use crate::kit::world::walk;
 use crate::kit::{Scratch, command, decisions, sign, succeed};
 
 /// A watcher whose standard error is read when it is stopped.
-pub fn watch(home: &Path) -> Running {
+pub(super) fn watch(home: &Path) -> Running {
     let mut command = command(home, &["watch"]);
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     Running::begun(home, command)

@@ -17,17 +17,17 @@ use crate::kit::spoolgate;
 use crate::kit::world::{Draft, Meddle, World, code_of, walk};
 
 /// What stands in files outside, which nobody asked the gate to read.
-pub const CANARY: &str = "canary-51d0c7-of-a-file-outside";
+pub(super) const CANARY: &str = "canary-51d0c7-of-a-file-outside";
 
 /// Whether it stands in these bytes.
-pub fn has_canary(bytes: &[u8]) -> bool {
+pub(super) fn has_canary(bytes: &[u8]) -> bool {
     bytes
         .windows(CANARY.len())
         .any(|window| window == CANARY.as_bytes())
 }
 
 /// A home that is attacked.
-pub struct Siege {
+pub(super) struct Siege {
     /// The home and its people.
     pub world: World,
     /// A folder beside it, with canaries.
@@ -37,14 +37,14 @@ pub struct Siege {
 
 /// One hostile file: the spool it went through, its name, the code it must be refused with (none:
 /// success).
-pub type Case<'a> = (&'a str, &'a [u8], Option<Code>);
+pub(super) type Case<'a> = (&'a str, &'a [u8], Option<Code>);
 
 impl Siege {
-    pub fn new(seed: u64) -> Siege {
+    pub(super) fn new(seed: u64) -> Siege {
         Siege::around(World::new(seed))
     }
 
-    pub fn with_disk(seed: u64, meddle: Meddle) -> Siege {
+    pub(super) fn with_disk(seed: u64, meddle: Meddle) -> Siege {
         Siege::around(World::with_disk(seed, meddle))
     }
 
@@ -62,24 +62,24 @@ impl Siege {
     }
 
     /// What stands outside now is what must not change.
-    pub fn look_again(&mut self) {
+    pub(super) fn look_again(&mut self) {
         self.before = walk(&self.outside);
     }
 
     /// The secret file outside.
-    pub fn secret(&self) -> PathBuf {
+    pub(super) fn secret(&self) -> PathBuf {
         self.outside.join("secret.json")
     }
 
     /// Drops a signed query of this agent and returns its draft.
-    pub fn query(&mut self, agent: &str) -> Draft {
+    pub(super) fn query(&mut self, agent: &str) -> Draft {
         let draft = self.world.draft(agent, "orders.list", "{}");
         self.world.send(&draft);
         draft
     }
 
     /// A good request of everybody is answered.
-    pub fn goes_on(&mut self, home: &mut Home) {
+    pub(super) fn goes_on(&mut self, home: &mut Home) {
         for agent in ["trend-bot", "alpha-bot", "beta-bot"] {
             let draft = self.query(agent);
             // A batch that was full may have left the folder half read, before this file was there.
@@ -96,7 +96,7 @@ impl Siege {
 
     /// Every file has exactly one line, one answer and no place in the spool any more; where its
     /// bytes were read, what is kept is what the line hashes.
-    pub fn one_each(&self, cases: &[Case<'_>]) {
+    pub(super) fn one_each(&self, cases: &[Case<'_>]) {
         let ledger = self.world.ledger();
         for (spool, name, code) in cases {
             let file = FileName::of(OsStr::from_bytes(name));
@@ -153,7 +153,7 @@ impl Siege {
 
     /// Nothing outside was changed, moved or read, nothing is left half done, and the ledger
     /// verifies.
-    pub fn stands(&mut self, mut home: Home) {
+    pub(super) fn stands(&mut self, mut home: Home) {
         self.goes_on(&mut home);
         home.finish("the test ended").unwrap();
         drop(home);
@@ -190,7 +190,7 @@ impl Siege {
 }
 
 /// The outcome about this file, of which there must be one.
-pub fn about<'a>(outcomes: &'a [Outcome], name: &str) -> &'a Outcome {
+pub(super) fn about<'a>(outcomes: &'a [Outcome], name: &str) -> &'a Outcome {
     let found: Vec<&Outcome> = outcomes
         .iter()
         .filter(|outcome| outcome.decision.file == name)
@@ -202,7 +202,7 @@ pub fn about<'a>(outcomes: &'a [Outcome], name: &str) -> &'a Outcome {
 }
 
 /// Whether the tests run as root; says what is skipped if not.
-pub fn is_root(what: &str) -> bool {
+pub(super) fn is_root(what: &str) -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
         eprintln!("skipped: {what} needs root");
@@ -211,7 +211,7 @@ pub fn is_root(what: &str) -> bool {
 }
 
 /// Makes a special file with mknod(1) and says whether it is there; prints why not.
-pub fn mknod(path: &Path, kind: &[&str]) -> bool {
+pub(super) fn mknod(path: &Path, kind: &[&str]) -> bool {
     let done = std::process::Command::new("mknod")
         .arg(path)
         .args(kind)

@@ -9,7 +9,7 @@ use spoolgate_wire::council::{
 };
 
 /// The request of the contract document.
-pub fn request() -> CouncilRequest {
+pub(crate) fn request() -> CouncilRequest {
     serde_json::from_str(
         r#"{"request_id": "req_123456789", "timestamp": "2025-12-09T12:00:00Z", "proposer": "QuantResearchAgent_v1",
             "change_type": "DECLARE_PASS",
@@ -25,7 +25,7 @@ pub fn request() -> CouncilRequest {
 }
 
 /// Four filed verdicts; the Risk Officer's is the contract document's.
-pub fn votes() -> Vec<RoleVerdict> {
+pub(crate) fn votes() -> Vec<RoleVerdict> {
     serde_json::from_str(
         r#"[
         {"role": "Integration Engineer", "verdict": "APPROVE", "confidence_score": 0.8,
@@ -66,7 +66,7 @@ fn row(check_id: &str, severity: Severity, axis: Axis, failed: Option<&str>) -> 
 }
 
 /// The Realism Checker over a Sharpe ratio of 5.0 and an out-of-sample win rate of 39 %.
-pub fn implausible() -> Evidence {
+pub(crate) fn implausible() -> Evidence {
     Evidence {
         role: "Realism Checker".to_owned(),
         verdict: Stance::Reject,

@@ -9,7 +9,7 @@ use super::random::Council;
 
 /// What a case comes to.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub(super) struct Verdict {
     pub outcome: String,
     /// In tenths, in the contract's order.
     pub scores: Vec<i64>,
@@ -226,7 +226,7 @@ fn sorted(values: Vec<String>) -> Vec<String> {
 }
 
 /// Decides from the specification.
-pub fn decide(council: &Council) -> Verdict {
+pub(super) fn decide(council: &Council) -> Verdict {
     let request: Value = serde_json::to_value(&council.request).unwrap();
     let change = request["change_type"].as_str().unwrap();
     let needed = required(change);

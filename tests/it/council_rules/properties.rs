@@ -13,13 +13,13 @@ use super::random::{self, Council, pick, shuffle};
 use crate::kit::dice::Dice;
 
 /// What is wrong, if anything is.
-pub type Check = fn(&Council, &Ruling, &mut Dice, &Roles) -> Result<(), String>;
+pub(super) type Check = fn(&Council, &Ruling, &mut Dice, &Roles) -> Result<(), String>;
 
 /// The comparison with the second implementation.
-pub const SECOND_TIME: &str = "the specification, implemented a second time, agrees";
+pub(super) const SECOND_TIME: &str = "the specification, implemented a second time, agrees";
 
 /// All properties by name.
-pub const ALL: [(&str, Check); 26] = [
+pub(super) const ALL: [(&str, Check); 26] = [
     ("the order of arrival does not matter", order),
     ("an exact duplicate changes nothing", duplicates),
     ("a vote turned down never helps", turned_down),

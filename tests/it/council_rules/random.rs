@@ -11,18 +11,18 @@ use crate::kit::dice::Dice;
 
 /// One case with everything that was filed and computed.
 #[derive(Clone, Debug)]
-pub struct Council {
+pub(super) struct Council {
     pub request: CouncilRequest,
     pub votes: Vec<RoleVerdict>,
     pub evidence: Vec<Evidence>,
 }
 
-pub fn pick<'a, T>(dice: &mut Dice, of: &'a [T]) -> &'a T {
+pub(super) fn pick<'a, T>(dice: &mut Dice, of: &'a [T]) -> &'a T {
     &of[usize::try_from(dice.below(of.len() as u64)).unwrap()]
 }
 
 /// Spellings of the roster's roles, role by role.
-pub const SPELLINGS: [(&str, &[&str]); 5] = [
+pub(super) const SPELLINGS: [(&str, &[&str]); 5] = [
     (
         "Quant Researcher",
         &[
@@ -133,7 +133,7 @@ const CHECK_IDS: [&str; 8] = [
 ];
 
 /// A JSON value as it would arrive.
-pub fn json(text: &str) -> JsonText {
+pub(super) fn json(text: &str) -> JsonText {
     serde_json::from_str(text).unwrap()
 }
 
@@ -159,7 +159,7 @@ enum Mood {
     Wild,
 }
 
-pub fn item(dice: &mut Dice, pass: Option<bool>) -> ChecklistItem {
+pub(super) fn item(dice: &mut Dice, pass: Option<bool>) -> ChecklistItem {
     let check_id = dice.one_in(2).then(|| (*pick(dice, &CHECK_IDS)).to_owned());
     ChecklistItem {
         check_id,
@@ -170,12 +170,12 @@ pub fn item(dice: &mut Dice, pass: Option<bool>) -> ChecklistItem {
 }
 
 /// Any vote for a role under one of its spellings.
-pub fn vote(dice: &mut Dice, role: &str) -> RoleVerdict {
+pub(super) fn vote(dice: &mut Dice, role: &str) -> RoleVerdict {
     vote_in(dice, role, Mood::Wild)
 }
 
 /// An approval that nothing weakens.
-pub fn approval(dice: &mut Dice, role: &str) -> RoleVerdict {
+pub(super) fn approval(dice: &mut Dice, role: &str) -> RoleVerdict {
     let mut vote = vote_in(dice, role, Mood::Good);
     vote.verdict = "APPROVE".to_owned();
     vote.confidence_score = Some(json("0.9"));
@@ -229,7 +229,7 @@ fn vote_in(dice: &mut Dice, role: &str, mood: Mood) -> RoleVerdict {
     }
 }
 
-pub fn finding(dice: &mut Dice, pass: Option<bool>) -> Finding {
+pub(super) fn finding(dice: &mut Dice, pass: Option<bool>) -> Finding {
     Finding {
         check_id: (*pick(dice, &CHECK_IDS)).to_owned(),
         question: text(dice),
@@ -246,7 +246,7 @@ pub fn finding(dice: &mut Dice, pass: Option<bool>) -> Finding {
 }
 
 /// Computed rows whose verdict does not always follow from them.
-pub fn evidence(dice: &mut Dice, role: &str) -> Evidence {
+pub(super) fn evidence(dice: &mut Dice, role: &str) -> Evidence {
     let calm = !dice.one_in(3);
     let findings: Vec<Finding> = (0..dice.below(5) + u64::from(calm))
         .map(|_| {
@@ -337,13 +337,13 @@ fn request(dice: &mut Dice, mood: Mood) -> CouncilRequest {
 }
 
 /// Any spelling of one of the roster's roles.
-pub fn spelling(dice: &mut Dice, role: &str) -> String {
+pub(super) fn spelling(dice: &mut Dice, role: &str) -> String {
     let (_, spellings) = SPELLINGS.iter().find(|(name, _)| *name == role).unwrap();
     (*pick(dice, spellings)).to_owned()
 }
 
 /// The name of a role that nobody knows, or that this change does not ask for.
-pub fn foreign(dice: &mut Dice, change: ChangeType, roles: &Roles) -> String {
+pub(super) fn foreign(dice: &mut Dice, change: ChangeType, roles: &Roles) -> String {
     let (role, spellings) = pick(dice, &SPELLINGS);
     let required = roles.required(change).any(|rule| rule.name == *role);
     if required || dice.one_in(2) {
@@ -354,7 +354,7 @@ pub fn foreign(dice: &mut Dice, change: ChangeType, roles: &Roles) -> String {
 }
 
 /// Any council.
-pub fn council(dice: &mut Dice, roles: &Roles) -> Council {
+pub(super) fn council(dice: &mut Dice, roles: &Roles) -> Council {
     let mood = *pick(
         dice,
         &[Mood::Good, Mood::Good, Mood::Good, Mood::Mixed, Mood::Wild],
@@ -401,7 +401,7 @@ pub fn council(dice: &mut Dice, roles: &Roles) -> Council {
 }
 
 /// Any order.
-pub fn shuffle<T>(dice: &mut Dice, values: &mut [T]) {
+pub(super) fn shuffle<T>(dice: &mut Dice, values: &mut [T]) {
     for last in (1..values.len()).rev() {
         values.swap(last, dice.up_to(last));
     }

@@ -29,7 +29,7 @@ struct File {
 
 /// The folders, and what was done to them.
 #[derive(Default)]
-pub struct Tree {
+pub(super) struct Tree {
     folders: Mutex<BTreeMap<PathBuf, BTreeMap<OsString, File>>>,
     /// Names that were handed out.
     pub names: Arc<AtomicU64>,
@@ -42,7 +42,7 @@ pub struct Tree {
 
 impl Tree {
     /// Puts a file there.
-    pub fn put(&self, origin: &Origin, name: &str, size: u64, whole: bool) {
+    pub(super) fn put(&self, origin: &Origin, name: &str, size: u64, whole: bool) {
         let file = File {
             size,
             inode: self.inodes.fetch_add(1, SeqCst),
@@ -56,7 +56,7 @@ impl Tree {
     }
 
     /// Takes a file away.
-    pub fn remove(&self, origin: &Origin, name: &str) {
+    pub(super) fn remove(&self, origin: &Origin, name: &str) {
         self.folders
             .lock()
             .unwrap()
@@ -67,7 +67,7 @@ impl Tree {
     }
 
     /// How many files are in a spool.
-    pub fn left(&self, origin: &Origin) -> usize {
+    pub(super) fn left(&self, origin: &Origin) -> usize {
         self.folders
             .lock()
             .unwrap()
@@ -187,7 +187,7 @@ impl Disk for Tree {
 }
 
 /// Passes files by name: those with `exit` in it.
-pub struct ByName;
+pub(super) struct ByName;
 
 impl Judge for ByName {
     fn standing(&self, delivery: Delivery) -> Standing {
@@ -203,7 +203,7 @@ impl Judge for ByName {
 }
 
 /// Agent number `n`.
-pub fn agent(n: usize) -> Origin {
+pub(super) fn agent(n: usize) -> Origin {
     Origin::Agent(name_of(n))
 }
 
@@ -212,7 +212,7 @@ fn name_of(n: usize) -> Principal {
 }
 
 /// A scanner over so many agents, each with this quota, the flat spool too.
-pub fn scanner(agents: usize, quota: Option<Quota>) -> Scanner {
+pub(super) fn scanner(agents: usize, quota: Option<Quota>) -> Scanner {
     let names: Vec<Principal> = (0..agents).map(name_of).collect();
     let mut scanner = Scanner::default();
     scanner.set_spools(quota, names.iter().map(|name| (name, quota)));
@@ -220,7 +220,7 @@ pub fn scanner(agents: usize, quota: Option<Quota>) -> Scanner {
 }
 
 /// A quota.
-pub fn quota(requests: u32, bytes: u64) -> Quota {
+pub(super) fn quota(requests: u32, bytes: u64) -> Quota {
     let (requests_per_minute, bytes_per_minute) =
         (requests.try_into().unwrap(), bytes.try_into().unwrap());
     Quota {
@@ -230,12 +230,12 @@ pub fn quota(requests: u32, bytes: u64) -> Quota {
 }
 
 /// One round.
-pub fn round(scanner: &mut Scanner, tree: &Tree, now_ms: u64) -> Found {
+pub(super) fn round(scanner: &mut Scanner, tree: &Tree, now_ms: u64) -> Found {
     scanner.round(tree, &ByName, now_ms, 1, false).unwrap()
 }
 
 /// Spool, name and size of what a round claimed.
-pub fn claims(found: &Found) -> Vec<(Origin, String, u64)> {
+pub(super) fn claims(found: &Found) -> Vec<(Origin, String, u64)> {
     let claims = found.claimed.iter().map(|claimed| {
         (
             claimed.claim.origin.clone(),
@@ -247,7 +247,7 @@ pub fn claims(found: &Found) -> Vec<(Origin, String, u64)> {
 }
 
 /// Rounds until nothing more is found at this moment; all that was claimed, and all that was told.
-pub fn drain(
+pub(super) fn drain(
     scanner: &mut Scanner,
     tree: &Tree,
     now_ms: u64,

@@ -14,20 +14,20 @@ use super::court::{SEATS, Told};
 use super::process::until;
 use super::{Scratch, Sent, names, sign, spoolgate, succeed};
 
-pub struct Chamber {
+pub(crate) struct Chamber {
     pub scratch: Scratch,
     keys: BTreeMap<&'static str, SignKey>,
 }
 
 /// Writes a program.
-pub fn script(path: &Path, text: &str) {
+pub(crate) fn script(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 impl Chamber {
-    pub fn new() -> Chamber {
+    pub(crate) fn new() -> Chamber {
         let scratch = Scratch::new();
         let home = scratch.home();
         let keyring = SqliteKeyring::open(&home, false).unwrap();
@@ -51,22 +51,22 @@ impl Chamber {
         Chamber { scratch, keys }
     }
 
-    pub fn home(&self) -> PathBuf {
+    pub(crate) fn home(&self) -> PathBuf {
         self.scratch.home()
     }
 
     /// Somebody's key.
-    pub fn key(&self, source: &str) -> &SignKey {
+    pub(crate) fn key(&self, source: &str) -> &SignKey {
         &self.keys[source]
     }
 
     /// A signed request's bytes.
-    pub fn signed(&self, source: &str, id: &str, action: &str, payload: &str) -> Vec<u8> {
+    pub(crate) fn signed(&self, source: &str, id: &str, action: &str, payload: &str) -> Vec<u8> {
         sign(self.key(source), source, id, action, payload)
     }
 
     /// The same, dropped.
-    pub fn send(&self, source: &str, id: &str, action: &str, payload: &str) {
+    pub(crate) fn send(&self, source: &str, id: &str, action: &str, payload: &str) {
         Sent::new(
             &format!("{id}.json"),
             self.signed(source, id, action, payload),
@@ -75,18 +75,18 @@ impl Chamber {
     }
 
     /// A file of this content beside the home.
-    pub fn beside(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
+    pub(crate) fn beside(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
         let path = self.scratch.beside(name);
         fs::write(&path, bytes).unwrap();
         path.to_str().unwrap().to_owned()
     }
 
-    pub fn told(&self) -> Told {
+    pub(crate) fn told(&self) -> Told {
         Told::of(super::log_bytes(&self.home()))
     }
 
     /// What roles' commands answered, in the order of their lines.
-    pub fn inputs(&self) -> Vec<Input> {
+    pub(crate) fn inputs(&self) -> Vec<Input> {
         let lines = super::lines(&self.home()).unwrap().into_iter();
         lines
             .filter_map(|(_, _, record)| {
@@ -99,12 +99,12 @@ impl Chamber {
             .collect()
     }
 
-    pub fn decision_path(&self, case: &str) -> PathBuf {
+    pub(crate) fn decision_path(&self, case: &str) -> PathBuf {
         self.home().join(format!("spool/out/{case}.decision.json"))
     }
 
     #[track_caller]
-    pub fn wait_for_decision(&self, case: &str) -> Value {
+    pub(crate) fn wait_for_decision(&self, case: &str) -> Value {
         let path = self.decision_path(case);
         until(&format!("the decision on {case}"), || path.exists());
         serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
@@ -112,7 +112,7 @@ impl Chamber {
 
     /// `council show` of a case as JSON; its exit code is in order.
     #[track_caller]
-    pub fn shown(&self, case: &str) -> Value {
+    pub(crate) fn shown(&self, case: &str) -> Value {
         serde_json::from_str(&succeed(
             &self.home(),
             &["--format", "json", "council", "show", case],
@@ -122,7 +122,7 @@ impl Chamber {
 
     /// That ledger, files and commands agree on a decided case, also without an index.
     #[track_caller]
-    pub fn agrees(&self, case: &str) {
+    pub(crate) fn agrees(&self, case: &str) {
         let home = self.home();
         let bytes = fs::read(self.decision_path(case)).unwrap();
         assert_eq!(

@@ -16,7 +16,7 @@ use super::place::{ORIGIN, Place, drain};
 
 /// A home of four segments: one that ends cleanly, one with a torn rest, one of several frames, and
 /// the last. The key is the agent's; its requests `l1` to `l3` are one in each closed segment.
-pub fn four_segments(seed: u64) -> (Place, SignKey) {
+pub(crate) fn four_segments(seed: u64) -> (Place, SignKey) {
     let place = Place::new(seed);
     let bot = place.ask_for_agent_key("k1");
     drain(&mut place.open().unwrap()).unwrap();
@@ -48,12 +48,12 @@ pub fn four_segments(seed: u64) -> (Place, SignKey) {
 }
 
 /// Has the agent ask for its orders.
-pub fn ask(place: &Place, key: &SignKey, id: &str) {
+pub(crate) fn ask(place: &Place, key: &SignKey, id: &str) {
     place.ask(key, "trend-bot", id, "orders.list", "{}");
 }
 
 /// Begins a new segment, as a full one makes the gate do.
-pub fn cut(place: &Place) {
+pub(crate) fn cut(place: &Place) {
     let signer = layout::log_signer(ORIGIN, &place.log_keys()).unwrap();
     let disk: Arc<dyn Disk> = place.disk.clone();
     let (mut ledger, _) = recover::open(disk, signer, None, &mut |_| Ok(())).unwrap();
@@ -62,7 +62,10 @@ pub fn cut(place: &Place) {
 }
 
 /// Archives every closed segment but the newest `keep`.
-pub fn archive_all(disk: &dyn Disk, keep: usize) -> Result<usize, spoolgate_ledger::LedgerError> {
+pub(crate) fn archive_all(
+    disk: &dyn Disk,
+    keep: usize,
+) -> Result<usize, spoolgate_ledger::LedgerError> {
     let dir = Path::new(AUDIT_DIR);
     let due = archive::due(&recover::kept(disk, dir)?, keep);
     for number in &due {
@@ -73,7 +76,7 @@ pub fn archive_all(disk: &dyn Disk, keep: usize) -> Result<usize, spoolgate_ledg
 }
 
 /// A disk that changes so many things and is then gone; the last write leaves half of its bytes.
-pub fn dying(under: &Arc<MemoryDisk>, changes: i64) -> Layered {
+pub(crate) fn dying(under: &Arc<MemoryDisk>, changes: i64) -> Layered {
     let (fuse, torn) = (Fuse::of(changes), Arc::clone(under));
     Layered::before(under.clone(), move |call| {
         let burnt = if call.is_change() {

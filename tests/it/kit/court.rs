@@ -20,7 +20,7 @@ use spoolgate_wire::signing::sha256_hex;
 use super::place::{Keys, Place, drain};
 
 /// Principal and role of the five seats.
-pub const SEATS: [(&str, &str); 5] = [
+pub(crate) const SEATS: [(&str, &str); 5] = [
     ("quant-researcher", "Quant Researcher"),
     ("risk-officer", "Risk Officer"),
     ("code-auditor", "Code Auditor"),
@@ -29,12 +29,12 @@ pub const SEATS: [(&str, &str); 5] = [
 ];
 
 /// Who may speak for a role.
-pub fn speaker(role: &str) -> &'static str {
+pub(crate) fn speaker(role: &str) -> &'static str {
     SEATS.iter().find(|(_, name)| *name == role).unwrap().0
 }
 
 /// The payload of a request.
-pub fn request(id: &str, change: &str) -> String {
+pub(crate) fn request(id: &str, change: &str) -> String {
     json!({
         "request_id": id, "timestamp": "2026-03-02T11:59:00Z", "proposer": "QuantResearchAgent_v1",
         "change_type": change,
@@ -53,7 +53,7 @@ pub fn request(id: &str, change: &str) -> String {
 }
 
 /// What a role says, with its own words in it.
-pub fn opinion(role: &str, stance: &str) -> Value {
+pub(crate) fn opinion(role: &str, stance: &str) -> Value {
     json!({
         "role": role, "verdict": stance, "confidence_score": 0.9,
         "checklist_results": [{"question": format!("{role} asks"), "answer": "yes", "pass": true}],
@@ -63,21 +63,21 @@ pub fn opinion(role: &str, stance: &str) -> Value {
 }
 
 /// The payload of a verdict on this request.
-pub fn verdict(id: &str, request: &str, opinion: &Value) -> String {
+pub(crate) fn verdict(id: &str, request: &str, opinion: &Value) -> String {
     let sha256 = sha256_hex(request.as_bytes());
     json!({"request_id": id, "request_sha256": sha256, "verdict": opinion}).to_string()
 }
 
 /// Everything that the ledger says of cases, by line.
 #[derive(Default)]
-pub struct Told {
+pub(crate) struct Told {
     pub decisions: BTreeMap<u64, Decision>,
     pub rulings: BTreeMap<u64, CaseDecision>,
 }
 
 impl Told {
     /// Folds the lines of segments.
-    pub fn of(segments: impl IntoIterator<Item = Vec<u8>>) -> Told {
+    pub(crate) fn of(segments: impl IntoIterator<Item = Vec<u8>>) -> Told {
         let mut told = Told::default();
         for bytes in segments {
             let mut batch = Vec::new();
@@ -106,7 +106,7 @@ impl Told {
 
     /// The one ruling on a case.
     #[track_caller]
-    pub fn ruling(&self, id: &str) -> (u64, &CaseDecision) {
+    pub(crate) fn ruling(&self, id: &str) -> (u64, &CaseDecision) {
         let of_case: Vec<_> = self
             .rulings
             .iter()
@@ -119,7 +119,7 @@ impl Told {
     }
 
     /// Verdicts in a case that were accepted: line, file name below `verdicts`, payload.
-    pub fn verdicts(&self, id: &str) -> Vec<(u64, String, String)> {
+    pub(crate) fn verdicts(&self, id: &str) -> Vec<(u64, String, String)> {
         let mut found = Vec::new();
         let roles = Roles::shipped().unwrap();
         for (seq, decision) in self
@@ -146,7 +146,7 @@ impl Told {
 }
 
 /// A ruling's decision as the file that holds it.
-pub fn decision_bytes(ruling: &CaseDecision) -> Vec<u8> {
+pub(crate) fn decision_bytes(ruling: &CaseDecision) -> Vec<u8> {
     format!(
         "{}\n",
         ruling
@@ -159,19 +159,19 @@ pub fn decision_bytes(ruling: &CaseDecision) -> Vec<u8> {
 }
 
 /// A home in memory.
-pub struct Court {
+pub(crate) struct Court {
     pub place: Place,
     keys: Keys,
 }
 
 impl Court {
     /// With keys for everybody of the shipped rules.
-    pub fn new() -> Court {
+    pub(crate) fn new() -> Court {
         Court::under(|_| ())
     }
 
     /// The same after `edit` changed its rule files.
-    pub fn under(edit: impl Fn(&Path)) -> Court {
+    pub(crate) fn under(edit: impl Fn(&Path)) -> Court {
         let place = Place::new(11);
         edit(place.root.path());
         let people = SEATS
@@ -187,30 +187,30 @@ impl Court {
     }
 
     /// The same home somewhere else.
-    pub fn fork(&self) -> Court {
+    pub(crate) fn fork(&self) -> Court {
         Court {
             place: self.place.fork(),
             keys: self.keys.clone(),
         }
     }
 
-    pub fn open(&self) -> Home {
+    pub(crate) fn open(&self) -> Home {
         self.place.open().unwrap()
     }
 
     /// Rounds until nothing is left.
-    pub fn drain(&self, home: &mut Home) -> Vec<Outcome> {
+    pub(crate) fn drain(&self, home: &mut Home) -> Vec<Outcome> {
         drain(home).unwrap()
     }
 
     /// Drops a request of this principal.
-    pub fn send(&self, source: &str, id: &str, action: &str, payload: &str) {
+    pub(crate) fn send(&self, source: &str, id: &str, action: &str, payload: &str) {
         self.place
             .ask(&self.keys[source], source, id, action, payload);
     }
 
     /// The same, decided at once: how it was refused.
-    pub fn ask(
+    pub(crate) fn ask(
         &self,
         home: &mut Home,
         source: &str,
@@ -225,7 +225,7 @@ impl Court {
     }
 
     /// Opens a case as `research-bot` and returns the payload that it was opened with.
-    pub fn propose(&self, home: &mut Home, id: &str, change: &str) -> String {
+    pub(crate) fn propose(&self, home: &mut Home, id: &str, change: &str) -> String {
         let payload = request(id, change);
         let done = self.ask(
             home,
@@ -239,7 +239,7 @@ impl Court {
     }
 
     /// A role's vote.
-    pub fn vote(
+    pub(crate) fn vote(
         &self,
         home: &mut Home,
         id: &str,
@@ -253,7 +253,7 @@ impl Court {
     }
 
     /// What the ledger says by now.
-    pub fn told(&self) -> Told {
+    pub(crate) fn told(&self) -> Told {
         let files = self.place.disk.files_below("audit");
         let logs = files
             .into_iter()
@@ -261,12 +261,12 @@ impl Court {
         Told::of(logs.map(|(_, bytes)| bytes))
     }
 
-    pub fn file(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
+    pub(crate) fn file(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         self.place.disk.get(path)
     }
 
     /// Names below a case's folder, hidden ones too.
-    pub fn case_files(&self, id: &str) -> Vec<String> {
+    pub(crate) fn case_files(&self, id: &str) -> Vec<String> {
         let dir = case_dir(&RequestId::parse(id).unwrap());
         let files = self.place.disk.files_below(dir.to_str().unwrap());
         files
@@ -282,7 +282,7 @@ impl Court {
     }
 
     /// What stands beside a decision, from its line or from the blob that the line names.
-    pub fn record_bytes(&self, ruling: &CaseDecision) -> Vec<u8> {
+    pub(crate) fn record_bytes(&self, ruling: &CaseDecision) -> Vec<u8> {
         let mut bytes = match (&ruling.record, &ruling.record_blob) {
             (Some(record), None) => record.get().as_bytes().to_vec(),
             (None, Some(digest)) => self.file(Path::new("audit/blobs").join(digest)).unwrap(),
@@ -293,7 +293,7 @@ impl Court {
     }
 
     /// That every file derived from a line is what the line says, and that nothing else lies about.
-    pub fn files_stand(&self, change_roles: &[&str]) -> Result<(), String> {
+    pub(crate) fn files_stand(&self, change_roles: &[&str]) -> Result<(), String> {
         let told = self.told();
         let mut rulings: BTreeMap<&str, &CaseDecision> = BTreeMap::new();
         for line in told.rulings.values() {
@@ -363,7 +363,7 @@ impl Court {
     }
 
     /// That ledger, look without a lock, and an index made again agree on a decided case.
-    pub fn agrees(&self, id: &str) {
+    pub(crate) fn agrees(&self, id: &str) {
         let case = RequestId::parse(id).unwrap();
         let told = self.told();
         let (seq, ruling) = told.ruling(id);
@@ -413,7 +413,7 @@ impl Court {
 }
 
 /// Shortens deadlines or gives roles a command: replaces text in the home's `council/roles.yaml`.
-pub fn edit_roles(root: &Path, how: impl Fn(&str) -> String) {
+pub(crate) fn edit_roles(root: &Path, how: impl Fn(&str) -> String) {
     let shipped = roles::SHIPPED;
     let edited = how(shipped);
     assert_ne!(shipped, edited);

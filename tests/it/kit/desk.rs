@@ -12,10 +12,10 @@ use super::place::{Keys, Place, drain, one};
 use super::prices::{kept, minute};
 
 /// Its agents.
-pub const AGENTS: [&str; 3] = ["hermes", "trend-bot", "research-bot"];
+pub(crate) const AGENTS: [&str; 3] = ["hermes", "trend-bot", "research-bot"];
 
 /// A home with agents and prices of this minute.
-pub struct Desk {
+pub(crate) struct Desk {
     /// The home.
     pub place: Place,
     /// Of its agents and of its feed `prices`.
@@ -24,7 +24,7 @@ pub struct Desk {
 
 impl Desk {
     /// With these lines at the end of safety.yaml, in place of those of the same keys.
-    pub fn with_limits(lines: &str) -> Desk {
+    pub(crate) fn with_limits(lines: &str) -> Desk {
         let place = Place::new(31);
         let keys = place.ask_for_keys(AGENTS.into_iter().chain(["prices"]));
         place.ask_for_funds();
@@ -46,26 +46,26 @@ impl Desk {
     }
 
     /// Changes a file of the home; the next opening takes it.
-    pub fn edit(&self, path: &str, change: impl Fn(&str) -> String) {
+    pub(crate) fn edit(&self, path: &str, change: impl Fn(&str) -> String) {
         let path = self.place.root.path().join(path);
         let text = fs::read_to_string(&path).unwrap_or_default();
         fs::write(path, change(&text)).unwrap();
     }
 
     /// Opens it; the rule files must be good.
-    pub fn open(&self) -> Home {
+    pub(crate) fn open(&self) -> Home {
         let home = self.place.open().unwrap();
         assert_eq!(home.rules_fault(), None);
         home
     }
 
     /// Puts a signed request into the spool.
-    pub fn ask(&self, who: &str, id: &str, action: &str, payload: &str) {
+    pub(crate) fn ask(&self, who: &str, id: &str, action: &str, payload: &str) {
         self.place.ask(&self.keys[who], who, id, action, payload);
     }
 
     /// One request alone in its batch.
-    pub fn one(
+    pub(crate) fn one(
         &self,
         home: &mut Home,
         who: &str,
@@ -78,14 +78,20 @@ impl Desk {
     }
 
     /// The same by the first person.
-    pub fn one_as_owner(&self, home: &mut Home, id: &str, action: &str, payload: &str) -> Outcome {
+    pub(crate) fn one_as_owner(
+        &self,
+        home: &mut Home,
+        id: &str,
+        action: &str,
+        payload: &str,
+    ) -> Outcome {
         self.place.ask_as_owner(id, action, payload);
         drain(home).unwrap().pop().unwrap()
     }
 
     /// A minute later, a bar that opens and closes at `price` with this low, and a quote at its
     /// close.
-    pub fn bar(&self, home: &mut Home, price: &str, low: &str) {
+    pub(crate) fn bar(&self, home: &mut Home, price: &str, low: &str) {
         let open_ms = self.place.clock.now().ms();
         self.place.pass_s(60);
         for (n, row) in minute(open_ms + 60_000, price, low).into_iter().enumerate() {
@@ -102,7 +108,13 @@ impl Desk {
 }
 
 /// An order of `trend-bot` with its stop at 6600: at the market, or at a price.
-pub fn order(strategy: &str, side: &str, size: &str, price: Option<&str>, thesis: &str) -> String {
+pub(crate) fn order(
+    strategy: &str,
+    side: &str,
+    size: &str,
+    price: Option<&str>,
+    thesis: &str,
+) -> String {
     let mut order = json!({
         "strategy": strategy, "symbol": "BTC-USD", "side": side, "size": size, "order_type": "market",
         "stop_price": "6600", "thesis_slug": thesis, "planned_entry": "6800", "planned_stop": "6600",
@@ -116,7 +128,7 @@ pub fn order(strategy: &str, side: &str, size: &str, price: Option<&str>, thesis
 }
 
 /// Names of the checks that failed.
-pub fn failed(outcome: &Outcome) -> Vec<String> {
+pub(crate) fn failed(outcome: &Outcome) -> Vec<String> {
     let rows = outcome.decision.checks.iter().filter(|row| !row.passed);
     rows.map(|row| row.name.to_string()).collect()
 }

@@ -2,22 +2,22 @@
 
 /// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 #[derive(Clone, Debug)]
-pub struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
     /// From a seed.
-    pub fn new(seed: u64) -> Dice {
+    pub(crate) fn new(seed: u64) -> Dice {
         Dice(seed)
     }
 
     /// From one of many seeds side by side, which must not throw the same numbers one after the
     /// other.
-    pub fn apart(seed: u64) -> Dice {
+    pub(crate) fn apart(seed: u64) -> Dice {
         Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5eed)
     }
 
     /// Any number.
-    pub fn roll(&mut self) -> u64 {
+    pub(crate) fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -26,17 +26,17 @@ impl Dice {
     }
 
     /// A number below `n`, which is not 0.
-    pub fn below(&mut self, n: u64) -> u64 {
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.roll() % n
     }
 
     /// True once in `n` times.
-    pub fn one_in(&mut self, n: u64) -> bool {
+    pub(crate) fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 
     /// A place in something of length `n`, ends included.
-    pub fn up_to(&mut self, n: usize) -> usize {
+    pub(crate) fn up_to(&mut self, n: usize) -> usize {
         usize::try_from(self.below(n as u64 + 1)).unwrap()
     }
 }

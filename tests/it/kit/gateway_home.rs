@@ -22,7 +22,7 @@ use spoolgate_wire::signing::SignKey;
 use super::place::Place;
 
 /// Services unless a test writes others.
-pub const SERVICES: &str = "\
+pub(crate) const SERVICES: &str = "\
 services:
   - service: mail
     host: smtp.example.com
@@ -43,14 +43,14 @@ services:
 ";
 
 /// A script that reads its task and says that it was done.
-pub const DONE: &str = r#"cat >/dev/null; echo '{"success":true}'"#;
+pub(crate) const DONE: &str = r#"cat >/dev/null; echo '{"success":true}'"#;
 /// The same, and its data is the task: what the adapter got.
-pub const ECHO: &str = r#"printf '{"success":true,"data":'; cat; printf '}'"#;
+pub(crate) const ECHO: &str = r#"printf '{"success":true,"data":'; cat; printf '}'"#;
 /// Writes its task into the home, one line a task in `ran`, then says that it was done.
-pub const NOTED: &str = r#"t=$(cat); printf '%s\n' "$t" >>ran; echo '{"success":true}'"#;
+pub(crate) const NOTED: &str = r#"t=$(cat); printf '%s\n' "$t" >>ran; echo '{"success":true}'"#;
 
 /// One adapter of rules/gateway.yaml: a script that `sh -c` runs in the home.
-pub fn exec(actions: &[&str], script: &str, time_limit_s: u32) -> Value {
+pub(crate) fn exec(actions: &[&str], script: &str, time_limit_s: u32) -> Value {
     let command = json!({
         "program": "sh", "args": ["-c", script], "time_limit_s": time_limit_s, "output_bytes_max": 65536,
     });
@@ -58,17 +58,17 @@ pub fn exec(actions: &[&str], script: &str, time_limit_s: u32) -> Value {
 }
 
 /// One adapter that does nothing, and says so.
-pub fn stub(actions: &[&str]) -> Value {
+pub(crate) fn stub(actions: &[&str]) -> Value {
     json!({"actions": actions, "adapter": "stub"})
 }
 
 /// rules/gateway.yaml with these adapters and everything else left out. JSON is YAML.
-pub fn gateway(adapters: &[Value]) -> String {
+pub(crate) fn gateway(adapters: &[Value]) -> String {
     json!({"adapters": adapters}).to_string()
 }
 
 /// A home with services, adapters and `core`.
-pub struct GatewayHome {
+pub(crate) struct GatewayHome {
     /// The home; spool and ledger are on its disk in memory.
     pub place: Place,
     /// Key of `core`.
@@ -77,22 +77,22 @@ pub struct GatewayHome {
 
 impl GatewayHome {
     /// All nine actions done by this script, within 10 seconds.
-    pub fn new(script: &str) -> GatewayHome {
+    pub(crate) fn new(script: &str) -> GatewayHome {
         GatewayHome::with(SERVICES, &gateway(&[exec(&ACTIONS, script, 10)]))
     }
 
     /// All nine actions are stubs.
-    pub fn stubs() -> GatewayHome {
+    pub(crate) fn stubs() -> GatewayHome {
         GatewayHome::with(SERVICES, &gateway(&[stub(&ACTIONS)]))
     }
 
     /// These files of rules.
-    pub fn with(services: &str, gateway: &str) -> GatewayHome {
+    pub(crate) fn with(services: &str, gateway: &str) -> GatewayHome {
         GatewayHome::with_rules(services, gateway, "")
     }
 
     /// The same with rules of their own, in rules/active/gateway.yaml.
-    pub fn with_rules(services: &str, gateway: &str, rules: &str) -> GatewayHome {
+    pub(crate) fn with_rules(services: &str, gateway: &str, rules: &str) -> GatewayHome {
         let place = Place::at(9, "2026-03-02T12:00:00Z", |root| {
             fs::write(root.join("rules/services.yaml"), services).unwrap();
             fs::write(root.join("rules/gateway.yaml"), gateway).unwrap();
@@ -127,12 +127,12 @@ impl GatewayHome {
     }
 
     /// Its folder.
-    pub fn path(&self, below: &str) -> PathBuf {
+    pub(crate) fn path(&self, below: &str) -> PathBuf {
         self.place.root.path().join(below)
     }
 
     /// Changes a file of the home; the next opening takes it.
-    pub fn edit(&self, path: &str, change: impl Fn(&str) -> String) {
+    pub(crate) fn edit(&self, path: &str, change: impl Fn(&str) -> String) {
         let path = self.path(path);
         let before = fs::read_to_string(&path).unwrap_or_default();
         let after = change(&before);
@@ -141,14 +141,14 @@ impl GatewayHome {
     }
 
     /// Opens it; the rule files must be good.
-    pub fn open(&self) -> Home {
+    pub(crate) fn open(&self) -> Home {
         let home = self.place.open().unwrap();
         assert_eq!(home.rules_fault(), None);
         home
     }
 
     /// Signs a request of `core` of now, without putting it anywhere.
-    pub fn envelope(&self, id: &str, action: &str, payload: &str) -> Envelope {
+    pub(crate) fn envelope(&self, id: &str, action: &str, payload: &str) -> Envelope {
         super::signed(
             &self.core,
             "core",
@@ -160,18 +160,18 @@ impl GatewayHome {
     }
 
     /// Puts any bytes into the flat spool as `<name>.json`.
-    pub fn put(&self, name: &str, bytes: &[u8]) {
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) {
         self.place.disk.put(format!("spool/in/{name}.json"), bytes);
     }
 
     /// Puts a signed request of `core` into the flat spool as `<id>.json`.
-    pub fn ask(&self, id: &str, action: &str, payload: &str) {
+    pub(crate) fn ask(&self, id: &str, action: &str, payload: &str) {
         self.put(id, self.envelope(id, action, payload).to_json().as_bytes());
     }
 
     /// One request of `core`, and what came of it in the end: of one that is pending that is the
     /// response.
-    pub fn one(&self, home: &mut Home, id: &str, action: &str, payload: &str) -> Answer {
+    pub(crate) fn one(&self, home: &mut Home, id: &str, action: &str, payload: &str) -> Answer {
         self.ask(id, action, payload);
         settle(home);
         self.answer(id)
@@ -179,7 +179,13 @@ impl GatewayHome {
     }
 
     /// The same by the first person.
-    pub fn one_as_owner(&self, home: &mut Home, id: &str, action: &str, payload: &str) -> Answer {
+    pub(crate) fn one_as_owner(
+        &self,
+        home: &mut Home,
+        id: &str,
+        action: &str,
+        payload: &str,
+    ) -> Answer {
         self.place.ask_as_owner(id, action, payload);
         settle(home);
         self.answer(id)
@@ -187,13 +193,13 @@ impl GatewayHome {
     }
 
     /// The answer to the file `<name>.json`, where there is one.
-    pub fn answer(&self, name: &str) -> Option<Answer> {
+    pub(crate) fn answer(&self, name: &str) -> Option<Answer> {
         let bytes = self.place.disk.get(format!("spool/out/{name}.json"))?;
         Some(serde_json::from_slice(&bytes).unwrap())
     }
 
     /// The log's bytes, segment after segment.
-    pub fn log(&self) -> Vec<u8> {
+    pub(crate) fn log(&self) -> Vec<u8> {
         let files = self.place.disk.files_below("audit");
         let is_log = |path: &PathBuf| {
             path.file_name()
@@ -209,7 +215,7 @@ impl GatewayHome {
     }
 
     /// Number, kind and record of every line.
-    pub fn lines(&self) -> Vec<(u64, String, Option<Record>)> {
+    pub(crate) fn lines(&self) -> Vec<(u64, String, Option<Record>)> {
         let log = self.log();
         let texts = log
             .split(|byte| *byte == b'\n')
@@ -227,7 +233,7 @@ impl GatewayHome {
     }
 
     /// Decisions by line, those that are pending among them.
-    pub fn decisions(&self) -> BTreeMap<u64, Decision> {
+    pub(crate) fn decisions(&self) -> BTreeMap<u64, Decision> {
         let decision = |(seq, _, record)| match record {
             Some(Record::Decision(decision)) => Some((seq, *decision)),
             _ => None,
@@ -236,7 +242,7 @@ impl GatewayHome {
     }
 
     /// The newest decision on a request.
-    pub fn decision(&self, id: &str) -> Option<Decision> {
+    pub(crate) fn decision(&self, id: &str) -> Option<Decision> {
         let decisions = self.decisions();
         decisions
             .into_values()
@@ -245,7 +251,7 @@ impl GatewayHome {
     }
 
     /// Response lines by line.
-    pub fn responses(&self) -> BTreeMap<u64, Response> {
+    pub(crate) fn responses(&self) -> BTreeMap<u64, Response> {
         let response = |(seq, _, record)| match record {
             Some(Record::Response(response)) => Some((seq, *response)),
             _ => None,
@@ -254,7 +260,7 @@ impl GatewayHome {
     }
 
     /// The tasks that adapters of [`NOTED`] were given, oldest first.
-    pub fn ran(&self) -> Vec<Value> {
+    pub(crate) fn ran(&self) -> Vec<Value> {
         let noted = fs::read_to_string(self.path("ran")).unwrap_or_default();
         noted
             .lines()
@@ -264,7 +270,7 @@ impl GatewayHome {
 }
 
 /// Lets `trend-bot` of a real home ask for every action, as often as it likes, of these services.
-pub fn let_trend_bot_act(home: &Path) {
+pub(crate) fn let_trend_bot_act(home: &Path) {
     fs::write(home.join("rules/services.yaml"), SERVICES).unwrap();
     let edit = |name: &str, change: &dyn Fn(&str) -> String| {
         let path = home.join("rules").join(name);
@@ -291,7 +297,7 @@ pub fn let_trend_bot_act(home: &Path) {
 }
 
 /// Rounds until the spool is empty and every action has its response.
-pub fn settle(home: &mut Home) -> Vec<Outcome> {
+pub(crate) fn settle(home: &mut Home) -> Vec<Outcome> {
     let begun = Instant::now();
     let mut outcomes = Vec::new();
     loop {
@@ -313,7 +319,7 @@ pub fn settle(home: &mut Home) -> Vec<Outcome> {
 }
 
 /// Code of an answer; empty: it succeeded.
-pub fn code(answer: &Answer) -> String {
+pub(crate) fn code(answer: &Answer) -> String {
     answer
         .error
         .as_ref()
@@ -321,7 +327,7 @@ pub fn code(answer: &Answer) -> String {
 }
 
 /// Payloads of the contract that are good, one an action.
-pub const GOOD: [(&str, &str); 9] = [
+pub(crate) const GOOD: [(&str, &str); 9] = [
     ("email.fetch", r#"{}"#),
     (
         "email.send",

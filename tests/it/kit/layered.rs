@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use spoolgate_ledger::disk::{Access, DirStream, Disk, LogFile, Mode, ReadFile, Stat};
 
 /// A call of a disk, or of a log on it.
-pub struct Call<'a> {
+pub(crate) struct Call<'a> {
     /// Name of the method.
     pub verb: &'static str,
     /// What it is about: of a log, the path that it was opened under.
@@ -26,13 +26,13 @@ pub struct Call<'a> {
 
 impl Call<'_> {
     /// The path that the call makes or changes: of a rename, the new one.
-    pub fn target(&self) -> &Path {
+    pub(crate) fn target(&self) -> &Path {
         self.to.unwrap_or(self.path)
     }
 
     /// Whether a disk that dies before it is another one afterwards. Calls of logs and new folders
     /// do not count.
-    pub fn is_change(&self) -> bool {
+    pub(crate) fn is_change(&self) -> bool {
         [
             "rename",
             "rename_new",
@@ -46,38 +46,38 @@ impl Call<'_> {
     }
 
     /// Whether it is a call that writes to a log.
-    pub fn is_of_log(&self) -> bool {
+    pub(crate) fn is_of_log(&self) -> bool {
         ["append", "sync_data"].contains(&self.verb)
     }
 }
 
 /// What is done at each call. An error before the call is the call's result, and the call is not
 /// made.
-pub trait Hook: Fn(&Call<'_>) -> io::Result<()> + Send + Sync {}
+pub(crate) trait Hook: Fn(&Call<'_>) -> io::Result<()> + Send + Sync {}
 
 impl<F: Fn(&Call<'_>) -> io::Result<()> + Send + Sync> Hook for F {}
 
 /// How many more calls a disk makes before it is gone.
-pub struct Fuse(AtomicI64);
+pub(crate) struct Fuse(AtomicI64);
 
 impl Fuse {
     /// One that lasts until it is set.
-    pub fn endless() -> Arc<Fuse> {
+    pub(crate) fn endless() -> Arc<Fuse> {
         Fuse::of(i64::MAX)
     }
 
     /// One for so many calls.
-    pub fn of(calls: i64) -> Arc<Fuse> {
+    pub(crate) fn of(calls: i64) -> Arc<Fuse> {
         Arc::new(Fuse(AtomicI64::new(calls)))
     }
 
     /// Makes it last for so many calls from now on. Returns how many were left.
-    pub fn set(&self, calls: i64) -> i64 {
+    pub(crate) fn set(&self, calls: i64) -> i64 {
         self.0.swap(calls, Ordering::SeqCst)
     }
 
     /// How many calls are left.
-    pub fn left(&self) -> i64 {
+    pub(crate) fn left(&self) -> i64 {
         self.0.load(Ordering::SeqCst)
     }
 
@@ -85,7 +85,7 @@ impl Fuse {
     ///
     /// # Errors
     /// EIO once it is used up.
-    pub fn burn(&self) -> io::Result<()> {
+    pub(crate) fn burn(&self) -> io::Result<()> {
         let is_alive = self.0.fetch_sub(1, Ordering::SeqCst) > 0;
         if is_alive {
             Ok(())
@@ -96,7 +96,7 @@ impl Fuse {
 }
 
 /// The disk.
-pub struct Layered {
+pub(crate) struct Layered {
     disk: Arc<dyn Disk>,
     hook: Arc<dyn Hook>,
     syncs: bool,
@@ -135,7 +135,7 @@ fn call<'a>(verb: &'static str, path: &'a Path) -> Call<'a> {
 
 impl Layered {
     /// Puts a hook over a disk that sees calls before they are made.
-    pub fn before(disk: Arc<dyn Disk>, hook: impl Hook + 'static) -> Layered {
+    pub(crate) fn before(disk: Arc<dyn Disk>, hook: impl Hook + 'static) -> Layered {
         Layered::around(
             disk,
             move |call| if call.is_done { Ok(()) } else { hook(call) },
@@ -143,7 +143,7 @@ impl Layered {
     }
 
     /// Puts a hook over a disk that sees calls before and after they are made.
-    pub fn around(disk: Arc<dyn Disk>, hook: impl Hook + 'static) -> Layered {
+    pub(crate) fn around(disk: Arc<dyn Disk>, hook: impl Hook + 'static) -> Layered {
         Layered {
             disk,
             hook: Arc::new(hook),
@@ -153,7 +153,7 @@ impl Layered {
 
     /// Does not sync whole file systems: a killed process loses nothing by it, and a test waits for
     /// other tests' files.
-    pub fn without_syncs(self) -> Layered {
+    pub(crate) fn without_syncs(self) -> Layered {
         Layered {
             syncs: false,
             ..self

@@ -18,7 +18,7 @@ use super::place::{ORDER, ORIGIN, Place, drain};
 
 /// The files of a ledger and what was in them when they were whole.
 #[derive(Clone)]
-pub struct Files {
+pub(crate) struct Files {
     /// Path below the home and bytes, segments and checkpoint.
     pub files: Vec<(PathBuf, Vec<u8>)>,
     /// Keys it is written with.
@@ -27,7 +27,7 @@ pub struct Files {
 
 /// What opening for writing came to.
 #[derive(PartialEq, Eq)]
-pub enum Opened {
+pub(crate) enum Opened {
     /// Clean, with these lines.
     Clean(Vec<String>),
     /// Torn, with these lines before the rest.
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Opened {
 
 impl Files {
     /// Of a home.
-    pub fn of(place: &Place) -> Files {
+    pub(crate) fn of(place: &Place) -> Files {
         let all = place.disk.files_below("audit");
         let mine = |path: &Path| path.parent() == Some(Path::new("audit"));
         let files = all.into_iter().filter(|(path, _)| mine(path)).collect();
@@ -59,18 +59,18 @@ impl Files {
     }
 
     /// A segment's bytes.
-    pub fn segment(&self, number: u32) -> &[u8] {
+    pub(crate) fn segment(&self, number: u32) -> &[u8] {
         let path = segment::path(number);
         &self.files.iter().find(|(name, _)| *name == path).unwrap().1
     }
 
     /// With other bytes for a segment.
-    pub fn with_segment(&self, number: u32, bytes: Vec<u8>) -> Files {
+    pub(crate) fn with_segment(&self, number: u32, bytes: Vec<u8>) -> Files {
         self.with(&segment::path(number), Some(bytes))
     }
 
     /// With other bytes for a file, or without it.
-    pub fn with(&self, path: &Path, bytes: Option<Vec<u8>>) -> Files {
+    pub(crate) fn with(&self, path: &Path, bytes: Option<Vec<u8>>) -> Files {
         let mut changed = self.clone();
         changed.files.retain(|(name, _)| name != path);
         changed
@@ -81,17 +81,17 @@ impl Files {
     }
 
     /// Without its checkpoint.
-    pub fn without_checkpoint(&self) -> Files {
+    pub(crate) fn without_checkpoint(&self) -> Files {
         self.with(Path::new("audit/checkpoint"), None)
     }
 
     /// With another checkpoint.
-    pub fn with_checkpoint(&self, bytes: &[u8]) -> Files {
+    pub(crate) fn with_checkpoint(&self, bytes: &[u8]) -> Files {
         self.with(Path::new("audit/checkpoint"), Some(bytes.to_vec()))
     }
 
     /// Its checkpoint.
-    pub fn checkpoint(&self) -> Vec<u8> {
+    pub(crate) fn checkpoint(&self) -> Vec<u8> {
         self.files
             .iter()
             .find(|(name, _)| name.ends_with("checkpoint"))
@@ -101,17 +101,17 @@ impl Files {
     }
 
     /// What it is signed with.
-    pub fn signer(&self) -> LogSigner {
+    pub(crate) fn signer(&self) -> LogSigner {
         layout::log_signer(ORIGIN, &self.keys).unwrap()
     }
 
     /// Opens a copy for writing, from the first line on.
-    pub fn open(&self) -> Opened {
+    pub(crate) fn open(&self) -> Opened {
         self.open_on(&Arc::new(MemoryDisk::with(&self.files)))
     }
 
     /// The same on a disk whose files can be looked at afterwards.
-    pub fn open_on(&self, disk: &Arc<MemoryDisk>) -> Opened {
+    pub(crate) fn open_on(&self, disk: &Arc<MemoryDisk>) -> Opened {
         let mut lines = Vec::new();
         let opened = recover::open(disk.clone(), self.signer(), None, &mut |line| {
             lines.push(format!("{} {} {}", line.seq, line.kind, line.body));
@@ -126,12 +126,12 @@ impl Files {
     }
 
     /// Verifies a copy.
-    pub fn verify(&self, strict: bool) -> Result<Report, String> {
+    pub(crate) fn verify(&self, strict: bool) -> Result<Report, String> {
         self.verify_on_threads(strict, 1)
     }
 
     /// Verifies a copy with so many threads.
-    pub fn verify_on_threads(&self, strict: bool, threads: usize) -> Result<Report, String> {
+    pub(crate) fn verify_on_threads(&self, strict: bool, threads: usize) -> Result<Report, String> {
         let disk = MemoryDisk::with(&self.files);
         let options = Options {
             strict: strict.then_some(spoolgate_gate::record::canonical),
@@ -143,12 +143,12 @@ impl Files {
     }
 
     /// Whether verifying finds nothing wrong.
-    pub fn verifies(&self) -> bool {
+    pub(crate) fn verifies(&self) -> bool {
         self.verify(false).is_ok_and(|report| report.ok)
     }
 
     /// Offsets behind every seal of a segment.
-    pub fn seal_ends(&self, number: u32) -> Vec<usize> {
+    pub(crate) fn seal_ends(&self, number: u32) -> Vec<usize> {
         let mut ends = Vec::new();
         let mut at = 0;
         for line in self.segment(number).split_inclusive(|byte| *byte == b'\n') {
@@ -162,14 +162,14 @@ impl Files {
 }
 
 /// Whether a line is a seal, by its start.
-pub fn is_seal(line: &[u8]) -> bool {
+pub(crate) fn is_seal(line: &[u8]) -> bool {
     let text = String::from_utf8_lossy(line);
     text.split(',').nth(3) == Some("\"kind\":\"seal\"")
 }
 
 /// How far a forger gets.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Forger {
+pub(crate) enum Forger {
     /// Recomputes every hash; signatures stay as they were.
     Keyless,
     /// Also signs every seal: the holder of the seal key, or a writer with a bug.
@@ -178,7 +178,7 @@ pub enum Forger {
 
 /// Writes the lines (without LF) again so that every `prev`, line and batch number, size and root
 /// is right.
-pub fn forge(lines: &[Vec<u8>], keys: &LogKeys, forger: Forger) -> Vec<u8> {
+pub(crate) fn forge(lines: &[Vec<u8>], keys: &LogKeys, forger: Forger) -> Vec<u8> {
     let seal_key = SigningKey::from_bytes(&keys.seal_seed);
     let mut out = Vec::new();
     let mut head = Hash::ZERO;
@@ -213,7 +213,7 @@ pub fn forge(lines: &[Vec<u8>], keys: &LogKeys, forger: Forger) -> Vec<u8> {
 }
 
 /// The lines of a file, without LF.
-pub fn lines_of(bytes: &[u8]) -> Vec<Vec<u8>> {
+pub(crate) fn lines_of(bytes: &[u8]) -> Vec<Vec<u8>> {
     let text = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     text.split(|byte| *byte == b'\n')
         .map(<[u8]>::to_vec)
@@ -221,11 +221,11 @@ pub fn lines_of(bytes: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// Text that would begin a line of a later batch, were it not inside a JSON string.
-pub const HOSTILE: &str = r#"J{\"prev\":\"0000000000000000000000000000000000000000000000000000000000000000\",\"seq\":99,\"batch\":99,\"kind\":\"seal\","#;
+pub(crate) const HOSTILE: &str = r#"J{\"prev\":\"0000000000000000000000000000000000000000000000000000000000000000\",\"seq\":99,\"batch\":99,\"kind\":\"seal\","#;
 
 /// Genesis, a key, an order with its check vector, a halt and a look at the orders, in four
 /// batches. The second value is the checkpoint of the batch before the last.
-pub fn small() -> (Place, Files, Vec<u8>) {
+pub(crate) fn small() -> (Place, Files, Vec<u8>) {
     let place = Place::new(1);
     let bot = place.ask_for_agent_key("k1");
     let mut home = place.open().unwrap();
@@ -242,7 +242,7 @@ pub fn small() -> (Place, Files, Vec<u8>) {
 }
 
 /// Three segments: the first two end in a torn rest.
-pub fn three_segments() -> Files {
+pub(crate) fn three_segments() -> Files {
     let place = Place::new(2);
     let bot = place.ask_for_agent_key("k1");
     drain(&mut place.open().unwrap()).unwrap();

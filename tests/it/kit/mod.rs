@@ -2,24 +2,24 @@
 //! process, the invariants of a home as one function; and a disk in memory that fails when told to,
 //! with a home on it.
 
-pub mod chamber;
-pub mod closed;
-pub mod court;
-pub mod desk;
-pub mod dice;
-pub mod gateway_home;
-pub mod layered;
-pub mod ledger_files;
-pub mod place;
-pub mod prepared;
-pub mod prices;
-pub mod process;
-pub mod spools;
-pub mod synthetic;
-pub mod tasks;
-pub mod unlimited;
-pub mod venue;
-pub mod world;
+pub(crate) mod chamber;
+pub(crate) mod closed;
+pub(crate) mod court;
+pub(crate) mod desk;
+pub(crate) mod dice;
+pub(crate) mod gateway_home;
+pub(crate) mod layered;
+pub(crate) mod ledger_files;
+pub(crate) mod place;
+pub(crate) mod prepared;
+pub(crate) mod prices;
+pub(crate) mod process;
+pub(crate) mod spools;
+pub(crate) mod synthetic;
+pub(crate) mod tasks;
+pub(crate) mod unlimited;
+pub(crate) mod venue;
+pub(crate) mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -29,8 +29,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// The fuzz targets load the file `memory_disk.rs` of this folder too.
-pub use crate::fuzzed::bodies::memory_disk;
-pub use dice::Dice;
+pub(crate) use crate::fuzzed::bodies::memory_disk;
+pub(crate) use dice::Dice;
 use spoolgate_gate::record::{Decision, Record, Ruling};
 use spoolgate_gate::sealing::is_sealed;
 use spoolgate_home::Home;
@@ -48,20 +48,20 @@ use spoolgate_wire::time::Time;
 use tempfile::TempDir;
 
 /// The program under test.
-pub const PROGRAM: &str = env!("CARGO_BIN_EXE_spoolgate");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_spoolgate");
 
 /// A number from the environment: how much a test does, or its seed.
-pub fn setting(name: &str, otherwise: u64) -> u64 {
+pub(crate) fn setting(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |text| text.parse().expect(name))
 }
 
 /// Runs the program over a home.
-pub fn spoolgate(home: &Path, args: &[&str]) -> Output {
+pub(crate) fn spoolgate(home: &Path, args: &[&str]) -> Output {
     command(home, args).output().unwrap()
 }
 
 /// The program over a home, not started yet.
-pub fn command(home: &Path, args: &[&str]) -> Command {
+pub(crate) fn command(home: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
     command.arg("--home").arg(home).args(args);
     command
@@ -69,14 +69,14 @@ pub fn command(home: &Path, args: &[&str]) -> Command {
 
 /// Runs the program and demands success.
 #[track_caller]
-pub fn succeed(home: &Path, args: &[&str]) -> String {
+pub(crate) fn succeed(home: &Path, args: &[&str]) -> String {
     let done = spoolgate(home, args);
     assert!(done.status.success(), "{args:?}: {}", show(&done));
     String::from_utf8(done.stdout).unwrap()
 }
 
 /// How a process ended, for messages.
-pub fn show(done: &Output) -> String {
+pub(crate) fn show(done: &Output) -> String {
     format!(
         "{}\nstandard output: {}\nstandard error: {}",
         done.status,
@@ -87,7 +87,7 @@ pub fn show(done: &Output) -> String {
 
 /// A home in a scratch folder beside the build, which is on a disk and not in memory as `/tmp` may
 /// be.
-pub struct Scratch {
+pub(crate) struct Scratch {
     dir: TempDir,
     /// Its agent's key.
     pub bot: SignKey,
@@ -97,7 +97,7 @@ pub struct Scratch {
 
 impl Scratch {
     /// A new home with an account, a key of `trend-bot` and no prices.
-    pub fn new() -> Scratch {
+    pub(crate) fn new() -> Scratch {
         let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let home = dir.path().join("home");
         succeed(&home, &["init", home.to_str().unwrap()]);
@@ -132,7 +132,7 @@ impl Scratch {
     }
 
     /// The same with a day of real prices that ends now.
-    pub fn with_prices() -> Scratch {
+    pub(crate) fn with_prices() -> Scratch {
         let scratch = Scratch::new();
         for kind in ["quote", "trade"] {
             let file = format!(
@@ -155,22 +155,22 @@ impl Scratch {
     }
 
     /// Its folder.
-    pub fn home(&self) -> PathBuf {
+    pub(crate) fn home(&self) -> PathBuf {
         self.dir.path().join("home")
     }
 
     /// A path beside the home.
-    pub fn beside(&self, name: &str) -> PathBuf {
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
     /// A signed request of the agent, as a file's bytes.
-    pub fn request(&self, id: &str, action: &str, payload: &str) -> Vec<u8> {
+    pub(crate) fn request(&self, id: &str, action: &str, payload: &str) -> Vec<u8> {
         sign(&self.bot, "trend-bot", id, action, payload)
     }
 
     /// A file that asks something harmless.
-    pub fn query(&self, id: &str) -> Sent {
+    pub(crate) fn query(&self, id: &str) -> Sent {
         Sent::new(
             &format!("{id}.json"),
             self.request(id, "market.get", r#"{"symbol":"BTC-USD"}"#),
@@ -179,7 +179,7 @@ impl Scratch {
 }
 
 /// A request that is not signed yet.
-pub fn unsigned(source: &str, id: &str, action: &str, payload: &str, now: Time) -> Envelope {
+pub(crate) fn unsigned(source: &str, id: &str, action: &str, payload: &str, now: Time) -> Envelope {
     Envelope {
         id: RequestId::parse(id).unwrap(),
         timestamp_text: now.to_string(),
@@ -193,7 +193,7 @@ pub fn unsigned(source: &str, id: &str, action: &str, payload: &str, now: Time) 
 }
 
 /// A signed request.
-pub fn signed(
+pub(crate) fn signed(
     key: &SignKey,
     source: &str,
     id: &str,
@@ -207,7 +207,7 @@ pub fn signed(
 }
 
 /// A request that is signed now, as a file's bytes.
-pub fn sign(key: &SignKey, source: &str, id: &str, action: &str, payload: &str) -> Vec<u8> {
+pub(crate) fn sign(key: &SignKey, source: &str, id: &str, action: &str, payload: &str) -> Vec<u8> {
     signed(
         key,
         source,
@@ -222,7 +222,7 @@ pub fn sign(key: &SignKey, source: &str, id: &str, action: &str, payload: &str) 
 
 /// A file that was dropped into the flat spool. Names are used once a home.
 #[derive(Clone, Debug)]
-pub struct Sent {
+pub(crate) struct Sent {
     /// Its name.
     pub name: OsString,
     /// Its bytes.
@@ -231,7 +231,7 @@ pub struct Sent {
 
 impl Sent {
     /// A file.
-    pub fn new(name: &str, bytes: Vec<u8>) -> Sent {
+    pub(crate) fn new(name: &str, bytes: Vec<u8>) -> Sent {
         Sent {
             name: OsString::from(name),
             bytes,
@@ -239,7 +239,7 @@ impl Sent {
     }
 
     /// Drops it into the spool as agents should: under a name that is ignored, then by rename.
-    pub fn drop_into(&self, home: &Path) {
+    pub(crate) fn drop_into(&self, home: &Path) {
         let folder = home.join("spool/in");
         let mut hidden = OsString::from(".");
         hidden.push(&self.name);
@@ -249,14 +249,14 @@ impl Sent {
 }
 
 /// Names in a folder but for the ones for commands.
-pub fn names(folder: &Path) -> BTreeSet<OsString> {
+pub(crate) fn names(folder: &Path) -> BTreeSet<OsString> {
     let entries =
         fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     entries.map(|entry| entry.unwrap().file_name()).collect()
 }
 
 /// Files of a folder with their bytes, but for the ones for commands.
-pub fn contents(folder: &Path) -> BTreeMap<OsString, Vec<u8>> {
+pub(crate) fn contents(folder: &Path) -> BTreeMap<OsString, Vec<u8>> {
     names(folder)
         .into_iter()
         .map(|name| (name.clone(), fs::read(folder.join(name)).unwrap()))
@@ -264,7 +264,7 @@ pub fn contents(folder: &Path) -> BTreeMap<OsString, Vec<u8>> {
 }
 
 /// The files of the log, in order.
-pub fn segments(home: &Path) -> Vec<PathBuf> {
+pub(crate) fn segments(home: &Path) -> Vec<PathBuf> {
     let audit = home.join("audit");
     let logs = names(&audit)
         .into_iter()
@@ -273,7 +273,7 @@ pub fn segments(home: &Path) -> Vec<PathBuf> {
 }
 
 /// The log's bytes, segment by segment.
-pub fn log_bytes(home: &Path) -> Vec<Vec<u8>> {
+pub(crate) fn log_bytes(home: &Path) -> Vec<Vec<u8>> {
     segments(home)
         .iter()
         .map(|path| fs::read(path).unwrap())
@@ -281,7 +281,7 @@ pub fn log_bytes(home: &Path) -> Vec<Vec<u8>> {
 }
 
 /// Number, kind and record of every line up to the last seal.
-pub fn lines(home: &Path) -> Result<Vec<(u64, String, Option<Record>)>, String> {
+pub(crate) fn lines(home: &Path) -> Result<Vec<(u64, String, Option<Record>)>, String> {
     let mut found = Vec::new();
     for bytes in log_bytes(home) {
         // What follows the last whole seal of a file is a torn rest: it never happened.
@@ -303,7 +303,7 @@ pub fn lines(home: &Path) -> Result<Vec<(u64, String, Option<Record>)>, String> 
 }
 
 /// The decisions in the log, by line.
-pub fn decisions(home: &Path) -> Result<BTreeMap<u64, Decision>, String> {
+pub(crate) fn decisions(home: &Path) -> Result<BTreeMap<u64, Decision>, String> {
     Ok(lines(home)?
         .into_iter()
         .filter_map(|(seq, _, record)| match record {
@@ -315,7 +315,7 @@ pub fn decisions(home: &Path) -> Result<BTreeMap<u64, Decision>, String> {
 
 /// What [`check_home`] counted.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Counted {
+pub(crate) struct Counted {
     /// Decision lines.
     pub decisions: usize,
     /// Orders accepted.
@@ -340,7 +340,7 @@ macro_rules! ensure {
 
 /// What holds at any moment, also right after a kill: an answer that can be seen has its sealed
 /// line, and no file that was sent is lost.
-pub fn check_killed(home: &Path, sent: &[Sent]) -> Result<(), String> {
+pub(crate) fn check_killed(home: &Path, sent: &[Sent]) -> Result<(), String> {
     let decided = decisions(home)?;
     for (name, bytes) in contents(&home.join("spool/out")) {
         if name.as_bytes().starts_with(b".") {
@@ -390,7 +390,7 @@ pub fn check_killed(home: &Path, sent: &[Sent]) -> Result<(), String> {
 ///
 /// # Errors
 /// The first invariant that does not hold, with what it does not hold for.
-pub fn check_home(home: &Path, sent: &[Sent]) -> Result<Counted, String> {
+pub(crate) fn check_home(home: &Path, sent: &[Sent]) -> Result<Counted, String> {
     for folder in ["spool/in", "spool/work"] {
         let left = names(&home.join(folder));
         ensure!(left.is_empty(), "{folder} still holds {left:?}");
@@ -424,7 +424,7 @@ pub fn check_home(home: &Path, sent: &[Sent]) -> Result<Counted, String> {
 }
 
 /// A request of one signer and id has one decision; every other is a replay that names it.
-pub fn no_id_is_decided_twice(decided: &BTreeMap<u64, Decision>) -> Result<(), String> {
+pub(crate) fn no_id_is_decided_twice(decided: &BTreeMap<u64, Decision>) -> Result<(), String> {
     let mut first: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for (seq, decision) in decided {
         let stands_aside = matches!(

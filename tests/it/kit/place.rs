@@ -20,10 +20,10 @@ use super::memory_disk::MemoryDisk;
 use super::signed;
 
 /// Name of the test log.
-pub const ORIGIN: &str = "spoolgate.invalid/damage";
+pub(crate) const ORIGIN: &str = "spoolgate.invalid/damage";
 
 /// A home.
-pub struct Place {
+pub(crate) struct Place {
     /// Rules, keyring and index.
     pub root: tempfile::TempDir,
     /// Spool and ledger.
@@ -35,7 +35,7 @@ pub struct Place {
 }
 
 /// Copies a folder with all that is in it.
-pub fn copy_tree(from: &Path, to: &Path) {
+pub(crate) fn copy_tree(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
@@ -58,12 +58,12 @@ fn seams(disk: &Arc<MemoryDisk>, clock: &Arc<ManualClock>, seed: u64) -> Seams {
 
 impl Place {
     /// A new home under this project's own rules, keys drawn from `seed`.
-    pub fn new(seed: u64) -> Place {
+    pub(crate) fn new(seed: u64) -> Place {
         Place::at(seed, "2026-03-02T12:00:00Z", |_| {})
     }
 
     /// The same on another day, under rules that `edit` changes in the folder that it is given.
-    pub fn at(seed: u64, time: &str, edit: impl FnOnce(&Path)) -> Place {
+    pub(crate) fn at(seed: u64, time: &str, edit: impl FnOnce(&Path)) -> Place {
         let root = tempfile::tempdir().unwrap();
         let project = Path::new(env!("CARGO_MANIFEST_DIR"));
         for folder in ["rules", "proposals/theses"] {
@@ -91,7 +91,7 @@ impl Place {
     }
 
     /// The same home somewhere else, without the faults of this one's disk.
-    pub fn fork(&self) -> Place {
+    pub(crate) fn fork(&self) -> Place {
         let root = tempfile::tempdir().unwrap();
         copy_tree(self.root.path(), root.path());
         Place {
@@ -103,22 +103,22 @@ impl Place {
     }
 
     /// Its outside.
-    pub fn seams(&self) -> Seams {
+    pub(crate) fn seams(&self) -> Seams {
         seams(&self.disk, &self.clock, 0)
     }
 
     /// Opens it.
-    pub fn open(&self) -> Result<Home, HomeError> {
+    pub(crate) fn open(&self) -> Result<Home, HomeError> {
         self.open_with(self.seams())
     }
 
     /// The same with other seams.
-    pub fn open_with(&self, seams: Seams) -> Result<Home, HomeError> {
+    pub(crate) fn open_with(&self, seams: Seams) -> Result<Home, HomeError> {
         Home::open(self.root.path(), seams)
     }
 
     /// The keys its log is written with.
-    pub fn log_keys(&self) -> LogKeys {
+    pub(crate) fn log_keys(&self) -> LogKeys {
         SqliteKeyring::open(self.root.path(), false)
             .unwrap()
             .log_keys()
@@ -126,31 +126,31 @@ impl Place {
     }
 
     /// Forgets the index, so that everything is read from the first line on.
-    pub fn forget_state(&self) {
+    pub(crate) fn forget_state(&self) {
         for ending in ["", "-wal", "-shm"] {
             let _ = fs::remove_file(self.root.path().join(format!("state/state.db{ending}")));
         }
     }
 
     /// Lets time pass.
-    pub fn pass_s(&self, seconds: i64) {
+    pub(crate) fn pass_s(&self, seconds: i64) {
         self.clock.set(self.clock.now().plus_ms(seconds * 1000));
     }
 
     /// Puts a signed request into the flat spool.
-    pub fn ask(&self, key: &SignKey, source: &str, id: &str, action: &str, payload: &str) {
+    pub(crate) fn ask(&self, key: &SignKey, source: &str, id: &str, action: &str, payload: &str) {
         let envelope = signed(key, source, id, action, payload, self.clock.now());
         self.disk
             .put(format!("spool/in/{id}.json"), envelope.to_json().as_bytes());
     }
 
     /// The same by the first person.
-    pub fn ask_as_owner(&self, id: &str, action: &str, payload: &str) {
+    pub(crate) fn ask_as_owner(&self, id: &str, action: &str, payload: &str) {
         self.ask(&self.owner, "owner", id, action, payload);
     }
 
     /// Gives the agent a key: in the keyring, and asked for in the spool.
-    pub fn ask_for_agent_key(&self, id: &str) -> SignKey {
+    pub(crate) fn ask_for_agent_key(&self, id: &str) -> SignKey {
         self.ask_for_key("trend-bot", 7, id)
     }
 
@@ -168,7 +168,7 @@ impl Place {
     }
 
     /// The same for each of these, with keys of their own.
-    pub fn ask_for_keys(&self, names: impl IntoIterator<Item = &'static str>) -> Keys {
+    pub(crate) fn ask_for_keys(&self, names: impl IntoIterator<Item = &'static str>) -> Keys {
         (1..)
             .zip(names)
             .map(|(n, name)| (name, self.ask_for_key(name, n, &format!("key-{name}"))))
@@ -176,7 +176,7 @@ impl Place {
     }
 
     /// Asks for an account of 5000.
-    pub fn ask_for_funds(&self) {
+    pub(crate) fn ask_for_funds(&self) {
         self.ask_as_owner(
             "fund",
             "account.adjust",
@@ -185,7 +185,7 @@ impl Place {
     }
 
     /// Opens it and has all decided that was asked for, of which nothing may be refused.
-    pub fn settled(&self) -> Home {
+    pub(crate) fn settled(&self) -> Home {
         let mut home = self.open().unwrap();
         let outcomes = drain(&mut home).unwrap();
         assert!(
@@ -198,7 +198,7 @@ impl Place {
     }
 
     /// Names of the answers that were published.
-    pub fn answers(&self) -> Vec<String> {
+    pub(crate) fn answers(&self) -> Vec<String> {
         let files = self.disk.files_below("spool/out");
         let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
         files
@@ -210,18 +210,18 @@ impl Place {
 }
 
 /// Keys by the names of those who sign with them.
-pub type Keys = BTreeMap<&'static str, SignKey>;
+pub(crate) type Keys = BTreeMap<&'static str, SignKey>;
 
 /// Decides what waits, which must be one request.
 #[track_caller]
-pub fn one(home: &mut Home) -> Outcome {
+pub(crate) fn one(home: &mut Home) -> Outcome {
     let mut outcomes = drain(home).unwrap();
     assert_eq!(outcomes.len(), 1, "{outcomes:?}");
     outcomes.remove(0)
 }
 
 /// Rounds until nothing is left.
-pub fn drain(home: &mut Home) -> Result<Vec<Outcome>, HomeError> {
+pub(crate) fn drain(home: &mut Home) -> Result<Vec<Outcome>, HomeError> {
     let mut outcomes = Vec::new();
     loop {
         let round = home.round(false)?;
@@ -233,4 +233,4 @@ pub fn drain(home: &mut Home) -> Result<Vec<Outcome>, HomeError> {
 }
 
 /// An order of the agent, as the contract has it.
-pub const ORDER: &str = r#"{"strategy":"trend","symbol":"BTC-USD","side":"buy","size":"0.01","order_type":"limit","price":"7000","stop_price":"6900","thesis_slug":"btc-range-long","planned_entry":"7000","planned_stop":"6900"}"#;
+pub(crate) const ORDER: &str = r#"{"strategy":"trend","symbol":"BTC-USD","side":"buy","size":"0.01","order_type":"limit","price":"7000","stop_price":"6900","thesis_slug":"btc-range-long","planned_entry":"7000","planned_stop":"6900"}"#;

@@ -13,7 +13,7 @@ use super::spools::Dropped;
 use super::{Dice, Scratch, Sent, decisions, sign, succeed};
 
 /// Where homes are copied: in memory, where a sync costs nothing.
-pub fn shelf() -> TempDir {
+pub(crate) fn shelf() -> TempDir {
     let memory = Path::new("/dev/shm");
     let beside = if memory.is_dir() {
         memory.to_owned()
@@ -27,7 +27,7 @@ pub fn shelf() -> TempDir {
 }
 
 /// Copies a folder with everything in it.
-pub fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
@@ -43,13 +43,13 @@ pub fn copy(from: &Path, to: &Path) {
 const ORDER: &str = r#""strategy":"trend","symbol":"BTC-USD","side":"buy","order_type":"limit","price":"6740","planned_entry":"6740","planned_stop":"6600","stop_price":"6600""#;
 
 /// The payload of an entry that rests below the market.
-pub fn order(size: &str, thesis: &str) -> String {
+pub(crate) fn order(size: &str, thesis: &str) -> String {
     format!(r#"{{{ORDER},"size":"{size}","thesis_slug":"{thesis}"}}"#)
 }
 
 /// A home with prices, an account, an agent in the flat spool and one with a spool of its own,
 /// whose prices and requests do not grow stale while its copies are used.
-pub struct Base {
+pub(crate) struct Base {
     scratch: Scratch,
     own_key: SignKey,
     /// What was dropped into it and decided already.
@@ -58,7 +58,7 @@ pub struct Base {
 
 impl Base {
     /// A new one.
-    pub fn new() -> Base {
+    pub(crate) fn new() -> Base {
         let scratch = Scratch::with_prices();
         let home = scratch.home();
         edit(&home.join("rules/safety.yaml"), |text| {
@@ -114,12 +114,12 @@ impl Base {
     }
 
     /// Its folder.
-    pub fn home(&self) -> PathBuf {
+    pub(crate) fn home(&self) -> PathBuf {
         self.scratch.home()
     }
 
     /// A request of the agent in the flat spool.
-    pub fn signed(&self, id: &str, action: &str, payload: &str) -> Dropped {
+    pub(crate) fn signed(&self, id: &str, action: &str, payload: &str) -> Dropped {
         flat(
             &format!("{id}.json"),
             self.scratch.request(id, action, payload),
@@ -127,12 +127,12 @@ impl Base {
     }
 
     /// The same as a file's bytes.
-    pub fn request(&self, id: &str, action: &str, payload: &str) -> Vec<u8> {
+    pub(crate) fn request(&self, id: &str, action: &str, payload: &str) -> Vec<u8> {
         self.scratch.request(id, action, payload)
     }
 
     /// Files of every sort that need no waiting for, in an order and with extras drawn from `seed`.
-    pub fn mixed(&self, seed: u64) -> Vec<Dropped> {
+    pub(crate) fn mixed(&self, seed: u64) -> Vec<Dropped> {
         let mut dice = Dice::new(seed);
         let mut at = || format!("{:02}", dice.below(100));
         let forged = sign(
@@ -212,7 +212,7 @@ impl Base {
 }
 
 /// A file for the flat spool.
-pub fn flat(name: &str, bytes: Vec<u8>) -> Dropped {
+pub(crate) fn flat(name: &str, bytes: Vec<u8>) -> Dropped {
     Dropped {
         spool: Origin::Flat,
         sent: Sent::new(name, bytes),
@@ -221,7 +221,7 @@ pub fn flat(name: &str, bytes: Vec<u8>) -> Dropped {
 }
 
 /// Changes a rule file.
-pub fn edit(path: &Path, how: impl Fn(String) -> String) {
+pub(crate) fn edit(path: &Path, how: impl Fn(String) -> String) {
     let before = fs::read_to_string(path).unwrap();
     let after = how(before.clone());
     assert_ne!(before, after, "{}", path.display());

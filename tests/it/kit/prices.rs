@@ -7,12 +7,12 @@ use spoolgate_wire::amount::Amount;
 use spoolgate_wire::signing::sha256_hex;
 
 /// An amount from its text.
-pub fn amount(text: &str) -> Amount {
+pub(crate) fn amount(text: &str) -> Amount {
     Amount::parse_exact(text).unwrap()
 }
 
 /// A bar of the minute before `end_ms` that opens and closes at `price`, and a quote at its end.
-pub fn minute(end_ms: i64, price: &str, low: &str) -> [Row; 2] {
+pub(crate) fn minute(end_ms: i64, price: &str, low: &str) -> [Row; 2] {
     let (price, low) = (amount(price), amount(low));
     let (open, high, close, ask) = (
         price,
@@ -41,7 +41,7 @@ pub fn minute(end_ms: i64, price: &str, low: &str) -> [Row; 2] {
 }
 
 /// Keeps rows in a home. Returns the payload of the `market.import` that names them.
-pub fn kept(home: &Home, symbol: &str, rows: &[Row]) -> String {
+pub(crate) fn kept(home: &Home, symbol: &str, rows: &[Row]) -> String {
     let blob = write_blob(rows);
     let digest = sha256_hex(blob.as_bytes());
     home.keep_blob(&digest, blob.as_bytes()).unwrap();

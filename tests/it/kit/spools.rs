@@ -34,7 +34,7 @@ macro_rules! ensure {
 
 /// A file for one of the spools. Names are used once a spool and home.
 #[derive(Clone, Debug)]
-pub struct Dropped {
+pub(crate) struct Dropped {
     /// Which spool.
     pub spool: Origin,
     /// The file.
@@ -49,7 +49,7 @@ impl Dropped {
     }
 
     /// Renames it in, as agents should.
-    pub fn drop_into(&self, home: &Path) {
+    pub(crate) fn drop_into(&self, home: &Path) {
         let folder = home.join(scan::folder(&self.spool));
         let mut hidden = OsString::from(".");
         hidden.push(&self.sent.name);
@@ -60,7 +60,7 @@ impl Dropped {
 
 /// What ended the run before a look at its home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub(crate) enum Ended {
     /// It was killed, or gave up: what it wrote is there.
     Itself,
     /// The power went: what was not synced may be there, in part or not at all.
@@ -96,7 +96,7 @@ fn is_hidden(path: &str) -> bool {
 }
 
 /// The answers in what a program printed or a client read: whole lines that parse.
-pub fn answers_in(bytes: &[u8]) -> Vec<Vec<u8>> {
+pub(crate) fn answers_in(bytes: &[u8]) -> Vec<Vec<u8>> {
     let whole = bytes
         .split_inclusive(|byte| *byte == b'\n')
         .filter(|line| line.ends_with(b"\n"));
@@ -137,7 +137,7 @@ fn is_sealed(decided: &BTreeMap<u64, Decision>, what: &str, bytes: &[u8]) -> Res
 ///
 /// # Errors
 /// The first that does not hold.
-pub fn check_now(
+pub(crate) fn check_now(
     home: &Path,
     dropped: &[Dropped],
     seen: &[Vec<u8>],
@@ -218,7 +218,7 @@ fn what_lines_name_is_there(home: &Path) -> Result<(), String> {
 
 /// What [`check_settled`] counted.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Settled {
+pub(crate) struct Settled {
     /// Decision lines.
     pub decisions: usize,
     /// Requests given up at the third attempt.
@@ -231,7 +231,7 @@ pub struct Settled {
 ///
 /// # Errors
 /// The first that does not hold.
-pub fn check_settled(
+pub(crate) fn check_settled(
     home: &Path,
     dropped: &[Dropped],
     seen: &[Vec<u8>],
@@ -441,10 +441,10 @@ fn opening_again_changes_nothing(home: &Path) -> Result<(), String> {
 }
 
 /// The segments, the answers and the kept bytes of a home.
-pub type Look<A> = (Vec<Vec<u8>>, A, BTreeMap<OsString, Vec<u8>>);
+pub(crate) type Look<A> = (Vec<Vec<u8>>, A, BTreeMap<OsString, Vec<u8>>);
 
 /// Checks that a run behind line `seqs` wrote nothing but that it ran.
-pub fn only_news<A: PartialEq>(
+pub(crate) fn only_news<A: PartialEq>(
     home: &Path,
     seqs: usize,
     before: &Look<A>,

@@ -15,10 +15,10 @@ use spoolgate_wire::signing::hex;
 use spoolgate_wire::time::Time;
 
 /// Its name.
-pub const ORIGIN: &str = "spoolgate.invalid/synthetic";
+pub(crate) const ORIGIN: &str = "spoolgate.invalid/synthetic";
 
 /// A log that is being written.
-pub struct Synthetic {
+pub(crate) struct Synthetic {
     /// Where.
     pub disk: Arc<dyn Disk>,
     ledger: Ledger,
@@ -29,7 +29,7 @@ pub struct Synthetic {
 }
 
 /// What it is signed with; `seed` makes another log of the same name.
-pub fn signer(seed: u8) -> LogSigner {
+pub(crate) fn signer(seed: u8) -> LogSigner {
     let log = SignerKey::from_seed(ORIGIN, &[seed; 32]).unwrap();
     LogSigner {
         origin: ORIGIN.to_owned(),
@@ -39,13 +39,13 @@ pub fn signer(seed: u8) -> LogSigner {
 }
 
 /// What verifies its checkpoints.
-pub fn key(seed: u8) -> VerifierKey {
+pub(crate) fn key(seed: u8) -> VerifierKey {
     signer(seed).verifier().clone()
 }
 
 impl Synthetic {
     /// A log of one batch on a disk that has none. The genesis line differs by `nonce`.
-    pub fn on(disk: Arc<dyn Disk>, nonce: u8) -> Synthetic {
+    pub(crate) fn on(disk: Arc<dyn Disk>, nonce: u8) -> Synthetic {
         let signer = signer(1);
         let genesis = Record::Genesis(Genesis {
             timestamp: Time::parse("2026-03-02T12:00:00Z").unwrap(),
@@ -71,7 +71,7 @@ impl Synthetic {
     }
 
     /// Goes on with a ledger that was opened again.
-    pub fn go_on(&mut self, ledger: Ledger) {
+    pub(crate) fn go_on(&mut self, ledger: Ledger) {
         let before = self.ledger.position().clone();
         self.ledger = ledger;
         if self.ledger.position() != &before {
@@ -107,7 +107,7 @@ impl Synthetic {
     }
 
     /// Appends a batch of so many lines and its seal.
-    pub fn batch(&mut self, lines: usize, text: &str) {
+    pub(crate) fn batch(&mut self, lines: usize, text: &str) {
         let before = self.ledger.position().clone();
         let bodies: Vec<_> = (0..lines)
             .map(|n| ("stop", format!(r#"{{"note":"{text}{n}"}}"#)))
@@ -118,7 +118,7 @@ impl Synthetic {
     }
 
     /// Begins a new segment.
-    pub fn cut(&mut self) {
+    pub(crate) fn cut(&mut self) {
         let before = self.ledger.position().clone();
         self.ledger.cut(None).unwrap();
         self.ledger.publish_head().unwrap();
@@ -126,7 +126,7 @@ impl Synthetic {
     }
 
     /// Lines that the newest checkpoint is over.
-    pub fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.leaves.len() as u64 - 1
     }
 }

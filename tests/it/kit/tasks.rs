@@ -22,10 +22,10 @@ use spoolgate_wire::signing::{SignKey, VerifyKey, sha256_hex, unhex};
 use spoolgate_wire::time::Time;
 
 /// When every gate begins.
-pub const BEGIN: &str = "2026-03-02T12:00:00Z";
+pub(crate) const BEGIN: &str = "2026-03-02T12:00:00Z";
 
 /// Of all principals that a rulebook names, made from their names.
-pub struct Keys(BTreeMap<String, VerifyKey>);
+pub(crate) struct Keys(BTreeMap<String, VerifyKey>);
 
 impl Keyring for Keys {
     fn verify_key(&self, key_id: &str) -> Option<VerifyKey> {
@@ -43,7 +43,7 @@ fn key_of(principal: &str) -> SignKey {
 }
 
 /// The project's rule files but for principals and policies.
-pub fn other_rules() -> BTreeMap<String, String> {
+pub(crate) fn other_rules() -> BTreeMap<String, String> {
     let files = [
         (
             "rules/safety.yaml",
@@ -73,7 +73,7 @@ pub fn other_rules() -> BTreeMap<String, String> {
 }
 
 /// A gate without a home.
-pub struct Gate {
+pub(crate) struct Gate {
     pub rules: Rulebook,
     pub state: State,
     pub store: Store,
@@ -90,7 +90,7 @@ pub struct Gate {
 
 impl Gate {
     /// Under these principals and policies, `tenant/surface/profile` to text.
-    pub fn new<'a>(
+    pub(crate) fn new<'a>(
         principals: &str,
         policies: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Gate {
@@ -134,7 +134,7 @@ impl Gate {
     }
 
     /// A signed request in the spool of its source.
-    pub fn prepared(
+    pub(crate) fn prepared(
         &self,
         from: &str,
         id: &str,
@@ -178,7 +178,7 @@ impl Gate {
     }
 
     /// What the host looks up.
-    pub fn look_up(&self, request: &Prepared) -> Lookups {
+    pub(crate) fn look_up(&self, request: &Prepared) -> Lookups {
         let mut lookups = Lookups::default();
         let Ok(authentic) = &request.request else {
             return lookups;
@@ -209,7 +209,7 @@ impl Gate {
     }
 
     /// Decides a request and folds its line.
-    pub fn decide(&mut self, request: &Prepared) -> Decision {
+    pub(crate) fn decide(&mut self, request: &Prepared) -> Decision {
         let lookups = self.look_up(request);
         let decided = decide(
             &self.state,
@@ -246,7 +246,7 @@ impl Gate {
     }
 
     /// Signs and decides.
-    pub fn ask(
+    pub(crate) fn ask(
         &mut self,
         from: &str,
         id: &str,
@@ -259,7 +259,7 @@ impl Gate {
     }
 
     /// A task of the usual domain, body as given.
-    pub fn admit(&mut self, from: &str, task: &Task) -> Decision {
+    pub(crate) fn admit(&mut self, from: &str, task: &Task) -> Decision {
         self.ask(
             from,
             &task.id,
@@ -273,7 +273,7 @@ impl Gate {
 /// A task in few words: `id`, `id<parent`, `id<parent:capability@tree`. The tree is `T` and the
 /// capability `c` where nothing else is said.
 #[derive(Clone, Debug)]
-pub struct Task {
+pub(crate) struct Task {
     pub id: String,
     pub root: String,
     pub parent: Option<String>,
@@ -287,7 +287,7 @@ pub struct Task {
 }
 
 impl Task {
-    pub fn parse(text: &str) -> Task {
+    pub(crate) fn parse(text: &str) -> Task {
         let (rest, root) = text.split_once('@').unwrap_or((text, "T"));
         let (rest, capability) = rest.split_once(':').unwrap_or((rest, "c"));
         let (id, parent) = match rest.split_once('<') {
@@ -308,7 +308,7 @@ impl Task {
         }
     }
 
-    pub fn causality(&self) -> Value {
+    pub(crate) fn causality(&self) -> Value {
         let mut object = Map::new();
         object.insert("root_task_id".to_owned(), json!(self.root));
         object.insert("parent_task_id".to_owned(), json!(self.parent));
@@ -324,7 +324,7 @@ impl Task {
         Value::Object(object)
     }
 
-    pub fn body(&self) -> Value {
+    pub(crate) fn body(&self) -> Value {
         let [tenant, surface, profile] = self.domain.split('/').collect::<Vec<_>>()[..] else {
             panic!("`{}` is no domain", self.domain)
         };
@@ -336,7 +336,7 @@ impl Task {
 }
 
 /// The task that a decision reserved.
-pub fn reserved(decision: &Decision) -> Option<&Admitted> {
+pub(crate) fn reserved(decision: &Decision) -> Option<&Admitted> {
     let mut tasks = decision.changes.iter().filter_map(|change| match change {
         Change::Admission(Lineage::Admitted(task)) => Some(task),
         _ => None,
@@ -348,7 +348,7 @@ pub fn reserved(decision: &Decision) -> Option<&Admitted> {
 
 /// What is true of every receipt, whatever was asked.
 #[track_caller]
-pub fn check_receipt(decision: &Decision) {
+pub(crate) fn check_receipt(decision: &Decision) {
     let Some(receipt) = decision.receipt.as_deref() else {
         return;
     };

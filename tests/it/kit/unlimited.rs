@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 /// Lifts the limits on messages. Rule files are taken when a home is opened.
-pub fn lift_message_rates(home: &Path) {
+pub(crate) fn lift_message_rates(home: &Path) {
     let path = home.join("rules/safety.yaml");
     let text = fs::read_to_string(&path).unwrap();
     if text.contains("max_messages_per_minute: 1000000 ") {

@@ -8,7 +8,7 @@ use super::{Scratch, succeed};
 
 /// Puts BTC-USD behind a bridge, and ETH-USD beside it at the same prices. Gives the bridge's key,
 /// which is in `exchange.key` beside the home too.
-pub fn enable_outbox(scratch: &Scratch) -> SignKey {
+pub(crate) fn enable_outbox(scratch: &Scratch) -> SignKey {
     let home = scratch.home();
     let edit = |name: &str, change: &dyn Fn(&str) -> String| {
         let path = home.join(name);

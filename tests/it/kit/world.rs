@@ -27,7 +27,7 @@ use super::layered::Layered;
 use super::prices::kept;
 
 /// When the worlds begin: a Saturday.
-pub const NOON: &str = "2026-02-21T12:00:00Z";
+pub(crate) const NOON: &str = "2026-02-21T12:00:00Z";
 
 const PRINCIPALS: &str = "principals:
   - {name: owner, role: human}
@@ -42,7 +42,8 @@ const PRINCIPALS: &str = "principals:
 
 /// What the real disk is made to do besides: called before each verb with its name and paths, and
 /// again after it. An error from the first call is what the verb gives.
-pub type Meddle = Box<dyn Fn(&str, &Path, Option<&Path>, bool) -> Option<io::Error> + Send + Sync>;
+pub(crate) type Meddle =
+    Box<dyn Fn(&str, &Path, Option<&Path>, bool) -> Option<io::Error> + Send + Sync>;
 
 /// The verbs that are meddled with.
 const VERBS: [&str; 7] = [
@@ -57,7 +58,7 @@ const VERBS: [&str; 7] = [
 
 /// A request before it is signed.
 #[derive(Clone)]
-pub struct Draft {
+pub(crate) struct Draft {
     pub id: String,
     pub source: String,
     pub action: String,
@@ -66,7 +67,7 @@ pub struct Draft {
     pub at_ms: i64,
 }
 
-pub struct World {
+pub(crate) struct World {
     _dir: tempfile::TempDir,
     pub root: PathBuf,
     pub clock: Arc<ManualClock>,
@@ -82,16 +83,16 @@ fn no_meddling() -> Meddle {
 
 impl World {
     /// A founded home with keys for everybody but `keyless-bot`, cash and a market.
-    pub fn new(seed: u64) -> World {
+    pub(crate) fn new(seed: u64) -> World {
         World::with_disk(seed, no_meddling())
     }
 
-    pub fn with_disk(seed: u64, meddle: Meddle) -> World {
+    pub(crate) fn with_disk(seed: u64, meddle: Meddle) -> World {
         World::under(seed, meddle, |_| {})
     }
 
     /// The same under rules that `edit` changes.
-    pub fn under(seed: u64, meddle: Meddle, edit: impl FnOnce(&Path)) -> World {
+    pub(crate) fn under(seed: u64, meddle: Meddle, edit: impl FnOnce(&Path)) -> World {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("home");
         for folder in ["rules/strategies", "proposals/theses"] {
@@ -183,20 +184,20 @@ impl World {
         world
     }
 
-    pub fn open(&self) -> Home {
+    pub(crate) fn open(&self) -> Home {
         Home::open(&self.root, self.seams.clone()).unwrap()
     }
 
-    pub fn now(&self) -> Time {
+    pub(crate) fn now(&self) -> Time {
         self.clock.now()
     }
 
-    pub fn pass_ms(&self, ms: i64) {
+    pub(crate) fn pass_ms(&self, ms: i64) {
         self.clock.set(self.now().plus_ms(ms));
     }
 
     /// A key in the keyring, not yet in the ledger.
-    pub fn new_key(&self) -> (String, [u8; 32]) {
+    pub(crate) fn new_key(&self) -> (String, [u8; 32]) {
         let secret = self.seams.entropy.bytes32().unwrap();
         let keyring = SqliteKeyring::open(&self.root, false).unwrap();
         (
@@ -205,7 +206,7 @@ impl World {
         )
     }
 
-    pub fn add_key(&mut self, home: &mut Home, principal: &str) {
+    pub(crate) fn add_key(&mut self, home: &mut Home, principal: &str) {
         let (key_id, secret) = self.new_key();
         let payload = format!(
             r#"{{"principal":"{principal}","key_id":"{key_id}","algorithm":"hmac-sha256"}}"#
@@ -214,7 +215,7 @@ impl World {
         self.keys.insert(principal.to_owned(), (key_id, secret));
     }
 
-    pub fn draft(&mut self, source: &str, action: &str, payload: &str) -> Draft {
+    pub(crate) fn draft(&mut self, source: &str, action: &str, payload: &str) -> Draft {
         self.drafts += 1;
         Draft {
             id: format!("d{:05}", self.drafts),
@@ -226,12 +227,12 @@ impl World {
     }
 
     /// The signed envelope, under the current key of its source.
-    pub fn sign(&self, draft: &Draft) -> String {
+    pub(crate) fn sign(&self, draft: &Draft) -> String {
         let secret = self.keys.get(&draft.source).map_or([0; 32], |key| key.1);
         self.sign_with(draft, &secret)
     }
 
-    pub fn sign_with(&self, draft: &Draft, secret: &[u8; 32]) -> String {
+    pub(crate) fn sign_with(&self, draft: &Draft, secret: &[u8; 32]) -> String {
         let Draft {
             id,
             source,
@@ -248,7 +249,7 @@ impl World {
     }
 
     /// Folder that the requests of this principal go to.
-    pub fn spool_of(source: &str) -> &'static str {
+    pub(crate) fn spool_of(source: &str) -> &'static str {
         match source {
             "alpha-bot" => "alpha-dir",
             "beta-bot" => "beta-dir",
@@ -257,7 +258,7 @@ impl World {
     }
 
     /// Path of a file in a spool: flat for "".
-    pub fn inbox(&self, spool: &str, name: &[u8]) -> PathBuf {
+    pub(crate) fn inbox(&self, spool: &str, name: &[u8]) -> PathBuf {
         let dir = self.root.join("spool/in");
         let dir = if spool.is_empty() {
             dir
@@ -267,16 +268,16 @@ impl World {
         dir.join(OsStr::from_bytes(name))
     }
 
-    pub fn answer_path(&self, spool: &str, name: &str) -> PathBuf {
+    pub(crate) fn answer_path(&self, spool: &str, name: &str) -> PathBuf {
         self.root.join("spool/out").join(spool).join(name)
     }
 
-    pub fn drop_file(&self, spool: &str, name: &str, bytes: impl AsRef<[u8]>) {
+    pub(crate) fn drop_file(&self, spool: &str, name: &str, bytes: impl AsRef<[u8]>) {
         fs::write(self.inbox(spool, name.as_bytes()), bytes).unwrap();
     }
 
     /// Signs a draft and drops it where its source's requests go.
-    pub fn send(&self, draft: &Draft) {
+    pub(crate) fn send(&self, draft: &Draft) {
         self.drop_file(
             Self::spool_of(&draft.source),
             &format!("{}.json", draft.id),
@@ -285,7 +286,7 @@ impl World {
     }
 
     /// Drains the spool.
-    pub fn drain(&self, home: &mut Home) -> Vec<Outcome> {
+    pub(crate) fn drain(&self, home: &mut Home) -> Vec<Outcome> {
         let mut outcomes = Vec::new();
         home.until_idle(false, &AtomicBool::new(false), &mut |decided| {
             outcomes.extend_from_slice(decided)
@@ -295,19 +296,25 @@ impl World {
     }
 
     /// Has one draft decided.
-    pub fn decide(&self, home: &mut Home, draft: &Draft) -> Outcome {
+    pub(crate) fn decide(&self, home: &mut Home, draft: &Draft) -> Outcome {
         self.send(draft);
         let mut outcomes = self.drain(home);
         assert_eq!(outcomes.len(), 1, "{outcomes:?}");
         outcomes.pop().unwrap()
     }
 
-    pub fn ask(&mut self, home: &mut Home, source: &str, action: &str, payload: &str) -> Outcome {
+    pub(crate) fn ask(
+        &mut self,
+        home: &mut Home,
+        source: &str,
+        action: &str,
+        payload: &str,
+    ) -> Outcome {
         let draft = self.draft(source, action, payload);
         self.decide(home, &draft)
     }
 
-    pub fn ask_ok(
+    pub(crate) fn ask_ok(
         &mut self,
         home: &mut Home,
         source: &str,
@@ -325,7 +332,7 @@ impl World {
     }
 
     /// The draft of a market import: a quote now, and a bar that opened now and closes in a second.
-    pub fn import_draft(&mut self, home: &Home, price: &str) -> Draft {
+    pub(crate) fn import_draft(&mut self, home: &Home, price: &str) -> Draft {
         let amount = |text: &str| Amount::parse_exact(text).unwrap();
         let price = amount(price);
         let rows = [
@@ -353,7 +360,7 @@ impl World {
     }
 
     /// Brings the market to this price; working market orders fill.
-    pub fn market(&mut self, home: &mut Home, price: &str) -> Outcome {
+    pub(crate) fn market(&mut self, home: &mut Home, price: &str) -> Outcome {
         let draft = self.import_draft(home, price);
         let outcome = self.decide(home, &draft);
         assert_eq!(code_of(&outcome), None, "{:?}", outcome.answer.error);
@@ -362,7 +369,7 @@ impl World {
     }
 
     /// An entry that passes every check of the repository's own rules while its thesis is free.
-    pub fn entry(&mut self, source: &str, thesis: u8, size: &str) -> Draft {
+    pub(crate) fn entry(&mut self, source: &str, thesis: u8, size: &str) -> Draft {
         let strategy = strategy_of(source);
         let payload = format!(
             r#"{{"strategy":"{strategy}","symbol":"BTC-USD","side":"buy","size":"{size}","order_type":"market","stop_price":"6700","thesis_slug":"{strategy}-{thesis}","planned_entry":"6800","planned_stop":"6700"}}"#
@@ -371,7 +378,7 @@ impl World {
     }
 
     /// An entry that rests below the market.
-    pub fn resting(&mut self, source: &str, thesis: u8, size: &str) -> Draft {
+    pub(crate) fn resting(&mut self, source: &str, thesis: u8, size: &str) -> Draft {
         let draft = self.entry(source, thesis, size);
         let limit = r#""order_type":"limit","price":"6790""#;
         Draft {
@@ -381,7 +388,7 @@ impl World {
     }
 
     /// An exit of a long position.
-    pub fn exit(&mut self, source: &str, size: &str) -> Draft {
+    pub(crate) fn exit(&mut self, source: &str, size: &str) -> Draft {
         let strategy = strategy_of(source);
         let payload = format!(
             r#"{{"strategy":"{strategy}","symbol":"BTC-USD","side":"sell","size":"{size}","order_type":"market","thesis_slug":"{strategy}-0","planned_entry":"6800","planned_stop":"6700"}}"#
@@ -390,7 +397,13 @@ impl World {
     }
 
     /// A filled long position; returns the order id.
-    pub fn position(&mut self, home: &mut Home, source: &str, thesis: u8, size: &str) -> String {
+    pub(crate) fn position(
+        &mut self,
+        home: &mut Home,
+        source: &str,
+        thesis: u8,
+        size: &str,
+    ) -> String {
         let draft = self.entry(source, thesis, size);
         let outcome = self.decide(home, &draft);
         assert_eq!(code_of(&outcome), None, "{:?}", outcome.answer.error);
@@ -399,7 +412,7 @@ impl World {
     }
 
     /// Lets changed rule files settle and come into force.
-    pub fn settle(&self, home: &mut Home) {
+    pub(crate) fn settle(&self, home: &mut Home) {
         for _ in 0..3 {
             self.pass_ms(1100);
             home.write_news().unwrap();
@@ -407,7 +420,7 @@ impl World {
     }
 
     /// All ledger lines.
-    pub fn ledger(&self) -> Vec<Value> {
+    pub(crate) fn ledger(&self) -> Vec<Value> {
         let mut paths: Vec<PathBuf> = fs::read_dir(self.root.join("audit"))
             .unwrap()
             .map(|entry| entry.unwrap().path())
@@ -425,7 +438,7 @@ impl World {
     }
 
     /// Hex of every secret that must not get out.
-    pub fn secrets(&self) -> Vec<String> {
+    pub(crate) fn secrets(&self) -> Vec<String> {
         let keys = SqliteKeyring::open(&self.root, false)
             .unwrap()
             .log_keys()
@@ -436,16 +449,16 @@ impl World {
     }
 }
 
-pub fn strategy_of(source: &str) -> &str {
+pub(crate) fn strategy_of(source: &str) -> &str {
     source.strip_suffix("-bot").unwrap()
 }
 
-pub fn code_of(outcome: &Outcome) -> Option<Code> {
+pub(crate) fn code_of(outcome: &Outcome) -> Option<Code> {
     outcome.answer.error.as_ref().map(|error| error.code)
 }
 
 /// Message of a refusal.
-pub fn message_of(outcome: &Outcome) -> &str {
+pub(crate) fn message_of(outcome: &Outcome) -> &str {
     outcome
         .answer
         .error
@@ -455,7 +468,7 @@ pub fn message_of(outcome: &Outcome) -> &str {
 
 /// Every path below `top`, links not followed, with what stands there: a hash of a file's bytes, or
 /// its kind.
-pub fn walk(top: &Path) -> BTreeMap<PathBuf, String> {
+pub(crate) fn walk(top: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     let mut folders = vec![top.to_owned()];
     while let Some(folder) = folders.pop() {

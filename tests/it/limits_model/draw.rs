@@ -23,7 +23,7 @@ fn beside(world: &mut World, value: &Rat, step: &Rat) -> Rat {
 }
 
 /// A bar, and of what has quotes a quote too.
-pub fn rows(world: &mut World, listed: &Listed, is_wild: bool) -> Vec<Row> {
+pub(super) fn rows(world: &mut World, listed: &Listed, is_wild: bool) -> Vec<Row> {
     let near = world.near[listed.symbol];
     let reach = near / 300;
     let gap = if is_wild { near / 40 } else { reach / 3 };
@@ -112,7 +112,7 @@ pub fn rows(world: &mut World, listed: &Listed, is_wild: bool) -> Vec<Row> {
 }
 
 /// The time goes to where something ends or begins, a millisecond before or after it; or by hours.
-pub fn pass_time(world: &mut World) {
+pub(super) fn pass_time(world: &mut World) {
     let now_ms = world.now.ms();
     let safety = world.rules.safety.clone();
     let accepted = &world.memory.accepted;
@@ -189,7 +189,7 @@ pub fn pass_time(world: &mut World) {
 }
 
 /// People and faults.
-pub fn event(world: &mut World) {
+pub(super) fn event(world: &mut World) {
     let strategy = world.random.pick(&STRATEGIES).0;
     let agent = *world.random.pick(&["alice", "bob"]);
     let on = world.random.one_in(4);
@@ -556,7 +556,7 @@ fn draw_size(world: &mut World, plan: &Plan, around: &Around) -> Amount {
 }
 
 /// An order, and who sends it.
-pub fn submit(world: &mut World) {
+pub(super) fn submit(world: &mut World) {
     let listed = world.random.pick(&LISTED);
     let mut plan = draw_plan(world, listed);
     let mut around = world.around(plan.strategy);
@@ -666,7 +666,7 @@ fn any_order(world: &mut World, of: impl Fn(Role) -> bool) -> Option<(Id, String
     (!orders.is_empty()).then(|| world.random.pick(&orders).clone())
 }
 
-pub fn cancel(world: &mut World) {
+pub(super) fn cancel(world: &mut World) {
     let ended: Vec<(Id, String)> = world
         .owners
         .iter()
@@ -683,7 +683,7 @@ pub fn cancel(world: &mut World) {
     world.cancel(id, &around);
 }
 
-pub fn tighten(world: &mut World) {
+pub(super) fn tighten(world: &mut World) {
     let is_odd = world.random.one_in(20);
     let Some((id, strategy)) = any_order(world, |role| is_odd || role == Role::Stop) else {
         return;

@@ -8,13 +8,14 @@ use spoolgate_rules::{Bundle, Rulebook};
 use crate::paper_model::sides::Random;
 
 /// Who signs for which strategy.
-pub const STRATEGIES: [(&str, &str); 3] = [("trend", "alice"), ("mean", "alice"), ("swing", "bob")];
+pub(super) const STRATEGIES: [(&str, &str); 3] =
+    [("trend", "alice"), ("mean", "alice"), ("swing", "bob")];
 
 /// Theses of a strategy, symbol and direction: the first can be refuted, the second expires early.
-pub const THESES: i64 = 8;
+pub(super) const THESES: i64 = 8;
 
 /// An instrument and the market that is drawn for it.
-pub struct Listed {
+pub(super) struct Listed {
     pub symbol: &'static str,
     /// Size of the steps that prices and sizes are drawn in.
     pub price_step: &'static str,
@@ -26,7 +27,7 @@ pub struct Listed {
 
 /// Bars only; quotes with a multiplier below 1; quotes for checks and bars for fills, without tick
 /// and lot.
-pub const LISTED: [Listed; 3] = [
+pub(super) const LISTED: [Listed; 3] = [
     Listed {
         symbol: "ALPHA",
         price_step: "0.1",
@@ -141,11 +142,11 @@ const ELSEWHERE: usize = 12;
 
 /// What the rule files say now.
 #[derive(Clone, Debug, Default)]
-pub struct Files(BTreeMap<&'static str, String>);
+pub(super) struct Files(BTreeMap<&'static str, String>);
 
 impl Files {
     /// All loose but a few, of which every seed has another.
-    pub fn draw(seed: u64, random: &mut Random) -> Files {
+    pub(super) fn draw(seed: u64, random: &mut Random) -> Files {
         let mut files = Files(
             KNOBS
                 .iter()
@@ -162,7 +163,7 @@ impl Files {
     }
 
     /// A person changes a few limits, either way.
-    pub fn redraw(&mut self, random: &mut Random) {
+    pub(super) fn redraw(&mut self, random: &mut Random) {
         for _ in 0..random.within(1, 3) {
             if random.one_in(3) {
                 self.tighten(random)
@@ -189,7 +190,7 @@ impl Files {
         }
     }
 
-    pub fn set(&mut self, name: &'static str, to: &str) {
+    pub(super) fn set(&mut self, name: &'static str, to: &str) {
         self.0.insert(name, to.to_owned());
     }
 
@@ -197,7 +198,7 @@ impl Files {
         &self.0[name]
     }
 
-    pub fn compile(&self, theses: &str) -> Rulebook {
+    pub(super) fn compile(&self, theses: &str) -> Rulebook {
         let mut bundle = Bundle::default();
         let mut file = |path: String, text: String| bundle.files.insert(path, text);
         let mut safety =
@@ -279,7 +280,7 @@ fn times(count: i64, step: &str) -> String {
     crate::paper_model::sides::steps(count, step).to_string()
 }
 
-pub fn thesis(strategy: &str, symbol: &str, buys: bool, number: i64) -> String {
+pub(super) fn thesis(strategy: &str, symbol: &str, buys: bool, number: i64) -> String {
     let direction = if buys { "long" } else { "short" };
     format!("{strategy}-{}-{direction}-{number}", symbol.to_lowercase())
 }

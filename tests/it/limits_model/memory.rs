@@ -10,7 +10,7 @@ const DAY_MS: i64 = 86_400_000;
 
 /// An entry that was accepted.
 #[derive(Clone, Debug)]
-pub struct Accepted {
+pub(super) struct Accepted {
     pub at_ms: i64,
     pub source: String,
     pub owner: Owner,
@@ -23,7 +23,7 @@ pub struct Accepted {
 
 /// Close, volume and time of the newest bar.
 #[derive(Clone, Debug)]
-pub struct Trade {
+pub(super) struct Trade {
     pub price: Rat,
     pub volume: Option<Rat>,
     pub ms: i64,
@@ -31,7 +31,7 @@ pub struct Trade {
 
 /// Where a day or a week began.
 #[derive(Clone, Debug)]
-pub struct Began {
+pub(super) struct Began {
     pub start_ms: i64,
     pub equity: Rat,
     pub deposits: Rat,
@@ -39,7 +39,7 @@ pub struct Began {
 
 /// How a strategy has been doing.
 #[derive(Clone, Debug, Default)]
-pub struct Doing {
+pub(super) struct Doing {
     pub lost_in_a_row: u32,
     pub stopped_out_ms: Option<i64>,
     pub executed_ms: Vec<i64>,
@@ -48,14 +48,14 @@ pub struct Doing {
 
 /// A position beyond its size and cost.
 #[derive(Clone, Debug)]
-pub struct Story {
+pub(super) struct Story {
     pub result: Rat,
     pub grown_ms: i64,
     pub theses: BTreeSet<String>,
 }
 
 #[derive(Default)]
-pub struct Memory {
+pub(super) struct Memory {
     pub paper: Model,
     /// Sender and thesis by sequence number.
     pub sent: BTreeMap<u64, (String, String)>,
@@ -72,31 +72,31 @@ pub struct Memory {
 }
 
 /// Midnight and Monday, UTC, of an instant. The first of January 1970 was a Thursday.
-pub fn periods(ms: i64) -> (i64, i64) {
+pub(super) fn periods(ms: i64) -> (i64, i64) {
     let day = ms.div_euclid(DAY_MS);
     let monday = day - (day + 3).rem_euclid(7);
     (day * DAY_MS, monday * DAY_MS)
 }
 
 impl Memory {
-    pub fn deposits(&self) -> Rat {
+    pub(super) fn deposits(&self) -> Rat {
         self.paper.deposits.clone().unwrap_or_else(Rat::zero)
     }
 
     /// A person moves money: never profit or loss, so the peak moves along.
-    pub fn adjust(&mut self, amount: &Rat) {
+    pub(super) fn adjust(&mut self, amount: &Rat) {
         self.paper.deposit(amount);
         self.peak = self.peak.take().map(|peak| peak.plus(amount));
     }
 
     /// What a batch begins with.
-    pub fn begin(&mut self, now_ms: i64) {
+    pub(super) fn begin(&mut self, now_ms: i64) {
         self.paper.end_day(now_ms);
         self.begin_periods(now_ms);
     }
 
     /// A day and a week are counted from the equity that they began with.
-    pub fn begin_periods(&mut self, now_ms: i64) {
+    pub(super) fn begin_periods(&mut self, now_ms: i64) {
         let (day, week) = periods(now_ms);
         let Some(equity) = self.paper.equity() else {
             return;
@@ -119,14 +119,14 @@ impl Memory {
     }
 
     /// Profit and loss since then: what equity grew without what people moved.
-    pub fn profit(&self, began: &Began, equity: &Rat) -> Rat {
+    pub(super) fn profit(&self, began: &Began, equity: &Rat) -> Rat {
         equity
             .minus(&began.equity)
             .minus(&self.deposits().minus(&began.deposits))
     }
 
     /// A row, decided at `now_ms`, with the limits of that moment. Gives how much filled.
-    pub fn row(
+    pub(super) fn row(
         &mut self,
         symbol: &str,
         print: &Print,
@@ -192,7 +192,7 @@ impl Memory {
     }
 
     /// Funding of a symbol; peak and drawdown follow.
-    pub fn fund(&mut self, symbol: &str, rate: &Rat, max_drawdown: &Rat) {
+    pub(super) fn fund(&mut self, symbol: &str, rate: &Rat, max_drawdown: &Rat) {
         self.paper.fund(symbol, rate);
         self.watch(max_drawdown);
     }
@@ -211,7 +211,7 @@ impl Memory {
     }
 
     /// A person clears what a strategy did; a cooldown runs on.
-    pub fn clear_strategy(&mut self, strategy: &str) {
+    pub(super) fn clear_strategy(&mut self, strategy: &str) {
         if let Some(doing) = self.doing.get_mut(strategy) {
             *doing = Doing {
                 stopped_out_ms: doing.stopped_out_ms,
@@ -220,13 +220,13 @@ impl Memory {
         }
     }
 
-    pub fn clear_drawdown(&mut self) {
+    pub(super) fn clear_drawdown(&mut self) {
         self.peak = self.paper.equity();
         self.is_drawn_down = false;
     }
 
     /// Theses that a working entry or an open position stands on.
-    pub fn is_in_use(&self, thesis: &str) -> bool {
+    pub(super) fn is_in_use(&self, thesis: &str) -> bool {
         let entries = self
             .paper
             .orders

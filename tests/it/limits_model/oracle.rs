@@ -16,7 +16,7 @@ use crate::paper_model::sides::r;
 
 /// What is around a request.
 #[derive(Clone, Debug)]
-pub struct Around {
+pub(super) struct Around {
     pub now_ms: i64,
     pub asked_ms: i64,
     pub source: String,
@@ -31,7 +31,7 @@ pub struct Around {
 
 /// What a check says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Said {
+pub(super) struct Said {
     pub passed: bool,
     /// Whether it passed with no more than a unit to spare.
     pub is_near: bool,
@@ -40,13 +40,13 @@ pub struct Said {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
+pub(super) enum Class {
     Entry,
     Exit,
     Flip,
 }
 
-pub type Rows = Vec<(&'static str, Said)>;
+pub(super) type Rows = Vec<(&'static str, Said)>;
 
 fn plain(passed: bool) -> Said {
     Said {
@@ -100,12 +100,12 @@ fn known(said: Option<Said>) -> Said {
     said.unwrap_or(plain(false))
 }
 
-pub fn is_on(value: &Rat, step: &Rat) -> bool {
+pub(super) fn is_on(value: &Rat, step: &Rat) -> bool {
     step.is_zero() || value.floor_to(step) == *value
 }
 
 /// A unit of prices.
-pub fn price_step(tick: &Rat) -> Rat {
+pub(super) fn price_step(tick: &Rat) -> Rat {
     if tick.is_zero() {
         Rat::of("0.01")
     } else {
@@ -118,18 +118,18 @@ fn middle(seen: &Seen) -> Rat {
 }
 
 /// An order in front of the oracle.
-pub struct Judge<'a> {
+pub(super) struct Judge<'a> {
     pub sums: Sums<'a>,
     pub around: &'a Around,
     pub order: &'a SubmitOrder,
     pub size: Rat,
 }
 
-pub fn owner_of(order: &SubmitOrder) -> Owner {
+pub(super) fn owner_of(order: &SubmitOrder) -> Owner {
     (order.symbol.to_string(), order.strategy.to_string())
 }
 
-pub fn terms_of(order: &SubmitOrder) -> Terms {
+pub(super) fn terms_of(order: &SubmitOrder) -> Terms {
     let (kind, own) = match order.order_type {
         OrderType::Market => (Kind::Market, None),
         OrderType::Limit => (Kind::Limit, order.price.map(r)),
@@ -170,7 +170,7 @@ fn usual_age_s(rules: &Rulebook, source: &str) -> i64 {
 }
 
 impl<'a> Judge<'a> {
-    pub fn of(
+    pub(super) fn of(
         memory: &'a Memory,
         rules: &'a Rulebook,
         around: &'a Around,
@@ -189,7 +189,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    pub fn sized(&self, size: Rat) -> Judge<'a> {
+    pub(super) fn sized(&self, size: Rat) -> Judge<'a> {
         Judge {
             size,
             sums: self.sums,
@@ -205,11 +205,11 @@ impl<'a> Judge<'a> {
         self.sums.rules.strategies.get(&self.order.strategy)
     }
 
-    pub fn buys(&self) -> bool {
+    pub(super) fn buys(&self) -> bool {
         self.order.side == Side::Buy
     }
 
-    pub fn class(&self) -> Class {
+    pub(super) fn class(&self) -> Class {
         let (paper, owner) = (&self.sums.memory.paper, owner_of(self.order));
         if !paper.holds_against(&owner, self.buys()) {
             return Class::Entry;
@@ -229,7 +229,7 @@ impl<'a> Judge<'a> {
         terms_of(self.order)
     }
 
-    pub fn worst(&self) -> Option<Rat> {
+    pub(super) fn worst(&self) -> Option<Rat> {
         Some(
             self.terms()
                 .worst_entry(&self.seen()?, &r(self.sums.rules.safety.entry_slippage)),
@@ -265,7 +265,7 @@ impl<'a> Judge<'a> {
     }
 
     /// What units of the order's symbol count at least at.
-    pub fn floor(&self) -> Option<(String, Rat)> {
+    pub(super) fn floor(&self) -> Option<(String, Rat)> {
         Some((
             self.symbol().to_owned(),
             self.terms().notional_price(&self.seen()?),
@@ -277,7 +277,7 @@ impl<'a> Judge<'a> {
     }
 
     /// All rows in their order.
-    pub fn rows(&self) -> Rows {
+    pub(super) fn rows(&self) -> Rows {
         let told = |said: Said| Said {
             passed: true,
             is_near: false,
@@ -518,7 +518,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Whether nothing that is computed of it can be too long to be held exactly.
-    pub fn is_short(&self) -> bool {
+    pub(super) fn is_short(&self) -> bool {
         let digits = |amount: String| amount.bytes().filter(u8::is_ascii_digit).count();
         let prices = [
             self.order.price,
@@ -712,7 +712,7 @@ impl<'a> Judge<'a> {
     }
 
     /// What the rows about risk and cash say: value and limit, money.
-    pub fn figures(&self) -> [(&'static str, Option<Rat>, Option<Rat>); 4] {
+    pub(super) fn figures(&self) -> [(&'static str, Option<Rat>, Option<Rat>); 4] {
         let safety = &self.sums.rules.safety;
         let takes = self.sums.takes(self.symbol(), &self.terms(), &self.size);
         [
@@ -880,7 +880,7 @@ impl<'a> Judge<'a> {
     }
 
     /// What day and week have left to lose, whichever is less.
-    pub fn left_to_lose(&self) -> Option<Rat> {
+    pub(super) fn left_to_lose(&self) -> Option<Rat> {
         let safety = &self.sums.rules.safety;
         let day = r(safety.max_daily_loss).plus(&self.day_profit()?);
         let week = r(safety.max_weekly_loss).plus(&self.week_profit()?);
@@ -1034,7 +1034,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Resting limit orders of the same signer that it would trade with.
-    pub fn crossed(&self) -> Vec<Working> {
+    pub(super) fn crossed(&self) -> Vec<Working> {
         self.crossed_at(self.terms().own)
     }
 
@@ -1095,7 +1095,7 @@ impl<'a> Judge<'a> {
 }
 
 /// First and end of a window as it is shown, `HH:MM to HH:MM UTC`, into the day.
-pub fn span(shown: &str) -> (i64, i64) {
+pub(super) fn span(shown: &str) -> (i64, i64) {
     let ms = |text: &str| {
         let (hours, minutes) = text.split_once(':').unwrap();
         (hours.parse::<i64>().unwrap() * 60 + minutes.parse::<i64>().unwrap()) * 60_000
@@ -1106,7 +1106,7 @@ pub fn span(shown: &str) -> (i64, i64) {
 
 /// A cancel: open and the strategy's own, neither a stop nor what takes a refused one's place; an
 /// order that is no longer open, but was, is a no-op. `ended` says whose it was.
-pub fn cancel_rows(
+pub(super) fn cancel_rows(
     memory: &Memory,
     rules: &Rulebook,
     around: &Around,
@@ -1125,7 +1125,13 @@ pub fn cancel_rows(
 }
 
 /// A tighten of an open stop, which its entry may stand for.
-pub fn tighten_rows(memory: &Memory, rules: &Rulebook, around: &Around, id: Id, new: &Rat) -> Rows {
+pub(super) fn tighten_rows(
+    memory: &Memory,
+    rules: &Rulebook,
+    around: &Around,
+    id: Id,
+    new: &Rat,
+) -> Rows {
     let sums = Sums {
         memory,
         rules,
@@ -1197,6 +1203,6 @@ fn about_order<const N: usize>(
 }
 
 /// A symbol as the rules spell it.
-pub fn symbol(name: &str) -> Symbol {
+pub(super) fn symbol(name: &str) -> Symbol {
     Symbol::parse(name).unwrap()
 }

@@ -16,7 +16,7 @@ use crate::paper_model::sides::r;
 const SUBSETS_OF_MAX: usize = 7;
 
 /// The most that any path comes to, by what a limit is about.
-pub type Worst = BTreeMap<String, Rat>;
+pub(super) type Worst = BTreeMap<String, Rat>;
 
 /// A world in which some entries have filled.
 struct Path<'a> {
@@ -29,7 +29,7 @@ struct Path<'a> {
 }
 
 /// Of all paths from here. None if the price of anything open is unknown.
-pub fn worst(
+pub(super) fn worst(
     memory: &Memory,
     rules: &Rulebook,
     now_ms: i64,
@@ -318,7 +318,7 @@ impl<'a> Path<'a> {
 
 /// After an accepted entry: whatever fills, each limit holds, or that path is no worse than one
 /// there was before.
-pub fn hold(judge: &Judge, before: &Option<Worst>, context: &str) {
+pub(super) fn hold(judge: &Judge, before: &Option<Worst>, context: &str) {
     let sums = judge.sums;
     let (rules, order) = (sums.rules, judge.order);
     let after = worst(sums.memory, rules, judge.around.now_ms, &judge.floor()).unwrap();

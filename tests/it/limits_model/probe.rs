@@ -13,7 +13,7 @@ use crate::paper_model::rational::Rat;
 use crate::paper_model::sides::{a, r};
 
 /// What may be wrong beyond what the history has, by its bit.
-pub const WRONG: [&str; 14] = [
+pub(super) const WRONG: [&str; 14] = [
     "halted",
     "clock",
     "rulebook",
@@ -31,7 +31,7 @@ pub const WRONG: [&str; 14] = [
 ];
 
 /// A copy of the world that is broken, given back as it was.
-pub fn probe(world: &mut World, mask: u32) {
+pub(super) fn probe(world: &mut World, mask: u32) {
     let kept = (
         world.book.clone(),
         world.rules.clone(),

@@ -12,7 +12,7 @@ use crate::paper_model::sides::r;
 
 /// Bid and ask, and when they stood.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub(super) struct Seen {
     pub bid: Rat,
     pub ask: Rat,
     pub ms: i64,
@@ -20,7 +20,7 @@ pub struct Seen {
 
 /// Everything that sums are taken over.
 #[derive(Clone, Copy)]
-pub struct Sums<'a> {
+pub(super) struct Sums<'a> {
     pub memory: &'a Memory,
     pub rules: &'a Rulebook,
     pub now_ms: i64,
@@ -28,22 +28,22 @@ pub struct Sums<'a> {
 
 /// An order as far as prices go.
 #[derive(Clone, Debug)]
-pub struct Terms {
+pub(super) struct Terms {
     pub buys: bool,
     pub kind: Kind,
     pub own: Option<Rat>,
 }
 
-pub fn larger(a: &Rat, b: &Rat) -> Rat {
+pub(super) fn larger(a: &Rat, b: &Rat) -> Rat {
     a.clone().max(b.clone())
 }
 
-pub fn smaller(a: &Rat, b: &Rat) -> Rat {
+pub(super) fn smaller(a: &Rat, b: &Rat) -> Rat {
     a.clone().min(b.clone())
 }
 
 /// `price` by this fraction worse for who buys or sells.
-pub fn worse(price: &Rat, buys: bool, by: &Rat) -> Rat {
+pub(super) fn worse(price: &Rat, buys: bool, by: &Rat) -> Rat {
     let factor = if buys {
         Rat::one().plus(by)
     } else {
@@ -53,7 +53,7 @@ pub fn worse(price: &Rat, buys: bool, by: &Rat) -> Rat {
 }
 
 impl Terms {
-    pub fn of(order: &Working) -> Terms {
+    pub(super) fn of(order: &Working) -> Terms {
         let kind = if order.hit { Kind::Market } else { order.kind };
         Terms {
             buys: order.buys,
@@ -71,7 +71,7 @@ impl Terms {
     }
 
     /// Buys max(ask, limit or trigger), sells max(bid, limit or trigger).
-    pub fn notional_price(&self, seen: &Seen) -> Rat {
+    pub(super) fn notional_price(&self, seen: &Seen) -> Rat {
         let near = self.near(seen);
         self.own
             .as_ref()
@@ -80,7 +80,7 @@ impl Terms {
 
     /// A market buy the ask and slippage, a limit its price or that, whichever is less; stops from
     /// their trigger.
-    pub fn worst_entry(&self, seen: &Seen, slip: &Rat) -> Rat {
+    pub(super) fn worst_entry(&self, seen: &Seen, slip: &Rat) -> Rat {
         let near = self.near(seen);
         match (self.kind, &self.own) {
             (Kind::Limit, Some(limit)) => {
@@ -104,7 +104,7 @@ impl Terms {
     }
 
     /// A buy counts at its worst entry, a sale at max(bid, its own price).
-    pub fn cash_price(&self, seen: &Seen, slip: &Rat) -> Rat {
+    pub(super) fn cash_price(&self, seen: &Seen, slip: &Rat) -> Rat {
         if self.buys {
             self.worst_entry(seen, slip)
         } else {
@@ -115,17 +115,17 @@ impl Terms {
 
 /// |position + open buys| and |position - open sells|, before the absolutes.
 #[derive(Clone, Debug)]
-pub struct Both {
+pub(super) struct Both {
     pub long: Rat,
     pub short: Rat,
 }
 
 impl Both {
-    pub fn worst(&self) -> Rat {
+    pub(super) fn worst(&self) -> Rat {
         larger(&self.long.abs(), &self.short.abs())
     }
 
-    pub fn and(&self, buys: bool, size: &Rat) -> Both {
+    pub(super) fn and(&self, buys: bool, size: &Rat) -> Both {
         let mut both = self.clone();
         if buys {
             both.long = both.long.plus(size);
@@ -136,7 +136,7 @@ impl Both {
     }
 
     /// What could be held on this side.
-    pub fn held(&self, long: bool) -> Rat {
+    pub(super) fn held(&self, long: bool) -> Rat {
         let held = if long {
             self.long.clone()
         } else {
@@ -147,16 +147,19 @@ impl Both {
 }
 
 impl<'a> Sums<'a> {
-    pub fn multiplier(&self, symbol: &str) -> Option<Rat> {
+    pub(super) fn multiplier(&self, symbol: &str) -> Option<Rat> {
         Some(r(self.rule(symbol)?.multiplier))
     }
 
-    pub fn rule(&self, symbol: &str) -> Option<&'a spoolgate_rules::instruments::Instrument> {
+    pub(super) fn rule(
+        &self,
+        symbol: &str,
+    ) -> Option<&'a spoolgate_rules::instruments::Instrument> {
         self.rules.instruments.get(&Symbol::parse(symbol).unwrap())
     }
 
     /// Bid and ask of any age.
-    pub fn quoted(&self, symbol: &str) -> Option<Seen> {
+    pub(super) fn quoted(&self, symbol: &str) -> Option<Seen> {
         let rule = self.rule(symbol)?;
         if rule.quotes_from == MarketSource::Bars {
             let last = self.memory.last.get(symbol)?;
@@ -176,29 +179,29 @@ impl<'a> Sums<'a> {
     }
 
     /// Whether checks look at quotes and bars fill: then both must be fresh.
-    pub fn fills_apart(&self, symbol: &str) -> bool {
+    pub(super) fn fills_apart(&self, symbol: &str) -> bool {
         self.rule(symbol).is_some_and(|rule| {
             (rule.quotes_from, rule.fills_from) == (MarketSource::Quotes, MarketSource::Bars)
         })
     }
 
     /// Two bars, at least the floor.
-    pub fn age_max_ms(&self, symbol: &str) -> Option<i64> {
+    pub(super) fn age_max_ms(&self, symbol: &str) -> Option<i64> {
         let bars = i64::from(self.rule(symbol)?.bar_s) * 2;
         Some(bars.max(i64::from(self.rules.safety.quote_age_floor_s)) * 1000)
     }
 
-    pub fn fresh(&self, symbol: &str) -> Option<Seen> {
+    pub(super) fn fresh(&self, symbol: &str) -> Option<Seen> {
         let seen = self.quoted(symbol)?;
         (self.now_ms - seen.ms <= self.age_max_ms(symbol)?).then_some(seen)
     }
 
-    pub fn mark(&self, symbol: &str, is_long: bool) -> Option<Rat> {
+    pub(super) fn mark(&self, symbol: &str, is_long: bool) -> Option<Rat> {
         self.fresh(symbol)?;
         self.memory.paper.mark(symbol, is_long)
     }
 
-    pub fn equity(&self) -> Option<Rat> {
+    pub(super) fn equity(&self) -> Option<Rat> {
         self.memory.paper.held.iter().try_fold(
             self.memory.paper.cash(),
             |sum, (owner, (size, _))| {
@@ -208,12 +211,12 @@ impl<'a> Sums<'a> {
         )
     }
 
-    pub fn base(&self) -> Option<Rat> {
+    pub(super) fn base(&self) -> Option<Rat> {
         let equity = larger(&self.equity()?, &Rat::zero());
         Some(smaller(&equity, &r(self.rules.safety.max_total_capital)))
     }
 
-    pub fn entries(&self) -> impl Iterator<Item = &'a Working> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = &'a Working> {
         self.memory
             .paper
             .orders
@@ -222,7 +225,7 @@ impl<'a> Sums<'a> {
     }
 
     /// Of one symbol, over all strategies or of one.
-    pub fn both(&self, symbol: &str, strategy: Option<&str>) -> Both {
+    pub(super) fn both(&self, symbol: &str, strategy: Option<&str>) -> Both {
         let is_of =
             |owner: &Owner| owner.0 == symbol && strategy.is_none_or(|name| owner.1 == name);
         let held = self
@@ -242,7 +245,7 @@ impl<'a> Sums<'a> {
 
     /// The price that units of a symbol count at where nothing new is ordered: the ask, or the
     /// highest price among its pending entries, of the strategy if one is given.
-    pub fn price_of(&self, symbol: &str, strategy: Option<&str>, at_least: &Rat) -> Rat {
+    pub(super) fn price_of(&self, symbol: &str, strategy: Option<&str>, at_least: &Rat) -> Rat {
         let open = self.entries().filter(|order| {
             order.owner.0 == symbol && strategy.is_none_or(|name| order.owner.1 == name)
         });
@@ -251,7 +254,7 @@ impl<'a> Sums<'a> {
     }
 
     /// Symbols that have anything open, of one strategy or all.
-    pub fn open_symbols(&self, strategy: Option<&str>) -> Vec<String> {
+    pub(super) fn open_symbols(&self, strategy: Option<&str>) -> Vec<String> {
         let held = self.memory.paper.held.keys();
         let owners = held.chain(self.entries().map(|order| &order.owner));
         let names = owners.filter(|owner| strategy.is_none_or(|name| owner.1 == name));
@@ -262,7 +265,7 @@ impl<'a> Sums<'a> {
 
     /// From the mark to the stops, slippage and the fee of leaving included; without a stop the
     /// whole notional.
-    pub fn risk_of_position(&self, owner: &Owner, mark: &Rat) -> Option<Rat> {
+    pub(super) fn risk_of_position(&self, owner: &Owner, mark: &Rat) -> Option<Rat> {
         let size = self.memory.paper.position(owner);
         let (is_long, mut bare) = (size.is_positive(), size.abs());
         let costs = r(self.rules.safety.stop_slippage).plus(&r(self.rule(&owner.0)?.taker_fee));
@@ -290,14 +293,20 @@ impl<'a> Sums<'a> {
     }
 
     /// Entering there and leaving at the stop, slippage of the stop and fees both ways included.
-    pub fn risk_of_entry(&self, symbol: &str, worst: &Rat, stop: &Rat, size: &Rat) -> Option<Rat> {
+    pub(super) fn risk_of_entry(
+        &self,
+        symbol: &str,
+        worst: &Rat,
+        stop: &Rat,
+        size: &Rat,
+    ) -> Option<Rat> {
         let fees = worst.plus(stop).times(&r(self.rule(symbol)?.taker_fee));
         let slip = stop.times(&r(self.rules.safety.stop_slippage));
         let each = worst.minus(stop).abs().plus(&fees).plus(&slip);
         Some(each.times(size).times(&self.multiplier(symbol)?))
     }
 
-    pub fn risk_of_pending(&self, order: &Working) -> Option<Rat> {
+    pub(super) fn risk_of_pending(&self, order: &Working) -> Option<Rat> {
         let seen = self.fresh(&order.owner.0)?;
         let worst = Terms::of(order).worst_entry(&seen, &r(self.rules.safety.entry_slippage));
         let stop = self
@@ -309,7 +318,7 @@ impl<'a> Sums<'a> {
         self.risk_of_entry(&order.owner.0, &worst, &stop, &order.leaves())
     }
 
-    pub fn open_risk(&self) -> Option<Rat> {
+    pub(super) fn open_risk(&self) -> Option<Rat> {
         let held =
             self.memory
                 .paper
@@ -325,7 +334,7 @@ impl<'a> Sums<'a> {
     }
 
     /// What an order, or what is left of it, takes of the cash.
-    pub fn takes(&self, symbol: &str, terms: &Terms, size: &Rat) -> Option<Rat> {
+    pub(super) fn takes(&self, symbol: &str, terms: &Terms, size: &Rat) -> Option<Rat> {
         let price = terms.cash_price(&self.fresh(symbol)?, &r(self.rules.safety.entry_slippage));
         let fee = Rat::one().plus(&r(self.rule(symbol)?.taker_fee));
         Some(
@@ -335,7 +344,7 @@ impl<'a> Sums<'a> {
         )
     }
 
-    pub fn free_cash(&self) -> Option<Rat> {
+    pub(super) fn free_cash(&self) -> Option<Rat> {
         let shorts = self
             .memory
             .paper

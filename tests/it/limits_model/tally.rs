@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// Of one check.
 #[derive(Clone, Copy, Default)]
-pub struct Seen {
+pub(super) struct Seen {
     pub passed: u64,
     pub failed: u64,
     /// It named the refusal.
@@ -14,25 +14,25 @@ pub struct Seen {
 }
 
 #[derive(Clone, Default)]
-pub struct Tally {
+pub(super) struct Tally {
     pub checks: BTreeMap<String, Seen>,
     pub events: BTreeMap<String, u64>,
 }
 
 impl Tally {
-    pub fn count(&mut self, what: impl Into<String>) {
+    pub(super) fn count(&mut self, what: impl Into<String>) {
         *self.events.entry(what.into()).or_default() += 1;
     }
 
-    pub fn of(&self, what: &str) -> u64 {
+    pub(super) fn of(&self, what: &str) -> u64 {
         self.events.get(what).copied().unwrap_or(0)
     }
 
-    pub fn check(&mut self, name: &str) -> &mut Seen {
+    pub(super) fn check(&mut self, name: &str) -> &mut Seen {
         self.checks.entry(name.to_owned()).or_default()
     }
 
-    pub fn gather(&mut self, other: &Tally) {
+    pub(super) fn gather(&mut self, other: &Tally) {
         for (name, seen) in &other.checks {
             let all = self.check(name);
             all.passed += seen.passed;
@@ -46,7 +46,7 @@ impl Tally {
     }
 
     /// A table for people.
-    pub fn shown(&self) -> String {
+    pub(super) fn shown(&self) -> String {
         let mut text = format!(
             "{:<26}{:>10}{:>10}{:>10}{:>10}\n",
             "check", "passed", "failed", "decided", "near"

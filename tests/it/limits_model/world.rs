@@ -52,7 +52,7 @@ const REDUCED: &str = "0.5";
 
 /// What is wrong, or stopped by somebody.
 #[derive(Clone, Debug, Default)]
-pub struct Faults {
+pub(super) struct Faults {
     pub is_halted: bool,
     pub halted: BTreeSet<&'static str>,
     pub is_clock_wrong: bool,
@@ -61,7 +61,7 @@ pub struct Faults {
     pub reduced: BTreeSet<&'static str>,
 }
 
-pub struct World {
+pub(super) struct World {
     pub seed: u64,
     pub turn: usize,
     pub random: Random,
@@ -90,7 +90,7 @@ fn source_of(strategy: &str) -> &'static str {
 }
 
 impl World {
-    pub fn new(seed: u64) -> World {
+    pub(super) fn new(seed: u64) -> World {
         let mut random = Random::of(seed);
         // What seeds next to one another give at first is alike.
         (0..20).for_each(|_| _ = random.one_in(2));
@@ -132,12 +132,12 @@ impl World {
         world
     }
 
-    pub fn context(&self) -> String {
+    pub(super) fn context(&self) -> String {
         format!("seed {} turn {} at {}", self.seed, self.turn, self.now)
     }
 
     /// The rule files as they stand are in force.
-    pub fn reload(&mut self) {
+    pub(super) fn reload(&mut self) {
         self.rules = self.files.compile("");
         self.rules.theses = self.theses.clone();
         for listed in &LISTED {
@@ -148,19 +148,19 @@ impl World {
         }
     }
 
-    pub fn adjust(&mut self, amount: &str) {
+    pub(super) fn adjust(&mut self, amount: &str) {
         self.apply(&[Change::AccountAdjusted { amount: a(amount) }]);
         self.memory.adjust(&Rat::of(amount));
     }
 
-    pub fn apply(&mut self, changes: &[Change]) {
+    pub(super) fn apply(&mut self, changes: &[Change]) {
         changes
             .iter()
             .for_each(|change| self.book.apply(change).unwrap());
     }
 
     /// What is around a request of this strategy signed just now by its own agent.
-    pub fn around(&self, strategy: &str) -> Around {
+    pub(super) fn around(&self, strategy: &str) -> Around {
         let source = source_of(strategy);
         let is_reduced = self.faults.reduced.contains(strategy);
         Around {
@@ -200,13 +200,13 @@ impl World {
         run(&ctx)
     }
 
-    pub fn ask(&self, order: &SubmitOrder, around: &Around) -> Verdict {
+    pub(super) fn ask(&self, order: &SubmitOrder, around: &Around) -> Verdict {
         self.with_context(around, None, |ctx| {
             trading::submit(&self.book, &self.rules, order, ctx)
         })
     }
 
-    pub fn ask_cancel(&self, id: Id, around: &Around) -> Verdict {
+    pub(super) fn ask_cancel(&self, id: Id, around: &Around) -> Verdict {
         let request = CancelOrder {
             order_id: order_id(id),
         };
@@ -224,7 +224,7 @@ impl World {
         })
     }
 
-    pub fn ask_tighten(&self, id: Id, new_stop: Amount, around: &Around) -> Verdict {
+    pub(super) fn ask_tighten(&self, id: Id, new_stop: Amount, around: &Around) -> Verdict {
         let request = TightenStop {
             order_id: order_id(id),
             new_stop,
@@ -315,7 +315,7 @@ impl World {
     }
 
     /// Submits to both. The oracle says what must come of it.
-    pub fn submit(&mut self, order: &SubmitOrder, around: &Around) {
+    pub(super) fn submit(&mut self, order: &SubmitOrder, around: &Around) {
         self.seq += 1;
         let context = self.context();
         let verdict = self.ask(order, around);
@@ -429,7 +429,7 @@ impl World {
             .collect()
     }
 
-    pub fn lot(&self, name: &str) -> Rat {
+    pub(super) fn lot(&self, name: &str) -> Rat {
         match self.rules.instruments.get(&symbol(name)) {
             Some(rule) if !rule.lot.is_zero() => r(rule.lot),
             _ => Rat::of("0.00000001"),
@@ -480,7 +480,7 @@ impl World {
         self.tally.count("headroom");
     }
 
-    pub fn cancel(&mut self, id: Id, around: &Around) {
+    pub(super) fn cancel(&mut self, id: Id, around: &Around) {
         self.seq += 1;
         let verdict = self.ask_cancel(id, around);
         let rows = oracle::cancel_rows(&self.memory, &self.rules, around, id, &self.owners);
@@ -493,7 +493,7 @@ impl World {
         self.compare();
     }
 
-    pub fn tighten(&mut self, id: Id, new: Amount, around: &Around) {
+    pub(super) fn tighten(&mut self, id: Id, new: Amount, around: &Around) {
         self.seq += 1;
         let verdict = self.ask_tighten(id, new, around);
         let rows = oracle::tighten_rows(&self.memory, &self.rules, around, id, &r(new));
@@ -513,7 +513,7 @@ impl World {
     }
 
     /// Books must be the same after every step.
-    pub fn compare(&mut self) {
+    pub(super) fn compare(&mut self) {
         let context = self.context();
         for order in &self.memory.paper.orders {
             self.owners.insert(order.id, order.owner.1.clone());
@@ -533,7 +533,7 @@ impl World {
     }
 
     /// A row of a symbol into both.
-    pub fn row(&mut self, listed: &Listed, row: &Row) {
+    pub(super) fn row(&mut self, listed: &Listed, row: &Row) {
         let name = symbol(listed.symbol);
         let done = venue::on_rows(
             &self.book,
@@ -587,14 +587,14 @@ impl World {
     }
 
     /// The market of an instrument goes on by a minute.
-    pub fn rows(&mut self, listed: &Listed, is_wild: bool) {
+    pub(super) fn rows(&mut self, listed: &Listed, is_wild: bool) {
         for row in draw::rows(self, listed, is_wild) {
             self.now = self.now.max(Time::from_ms(row.known_ms()).unwrap());
             self.row(listed, &row);
         }
     }
 
-    pub fn begin_batch(&mut self) {
+    pub(super) fn begin_batch(&mut self) {
         let changes = venue::end_day(&self.book, self.now);
         self.apply(&changes);
         let changes = venue::open_periods(&self.book, &self.rules, self.now);
@@ -603,7 +603,7 @@ impl World {
         self.compare();
     }
 
-    pub fn fund(&mut self) {
+    pub(super) fn fund(&mut self) {
         let listed = self.random.pick(&LISTED);
         let time = Time::from_ms(self.now.ms().div_euclid(28_800_000) * 28_800_000).unwrap();
         let rate = steps(self.random.within(-75, 75), "0.0000137");
@@ -626,7 +626,7 @@ impl World {
     }
 
     /// Capacity of the gate's own view, for sizes that are drawn.
-    pub fn capacity(&self, strategy: &str, listed: &Listed, side: Side) -> Amount {
+    pub(super) fn capacity(&self, strategy: &str, listed: &Listed, side: Side) -> Amount {
         let name = StrategyName::parse(strategy).unwrap();
         trading::class::capacity(&self.book, &name, &symbol(listed.symbol), side)
             .unwrap_or(Amount::ZERO)

@@ -13,18 +13,18 @@ use std::collections::BTreeMap;
 use crate::paper_model::rational::Rat;
 
 /// Strategy within symbol.
-pub type Owner = (String, String);
+pub(crate) type Owner = (String, String);
 
 /// Sequence number, and which of its orders.
-pub type Id = (u64, u8);
+pub(crate) type Id = (u64, u8);
 
-pub const ORDER: u8 = 0;
-pub const STOP: u8 = 1;
-pub const TARGET: u8 = 2;
-pub const FLATTEN: u8 = 3;
+pub(crate) const ORDER: u8 = 0;
+pub(crate) const STOP: u8 = 1;
+pub(crate) const TARGET: u8 = 2;
+pub(crate) const FLATTEN: u8 = 3;
 
 #[derive(Clone, Debug)]
-pub struct Spec {
+pub(crate) struct Spec {
     pub multiplier: Rat,
     pub tick: Rat,
     pub lot: Rat,
@@ -41,7 +41,7 @@ pub struct Spec {
 }
 
 #[derive(Clone, Debug)]
-pub enum Print {
+pub(crate) enum Print {
     Bar {
         open_ms: i64,
         length_ms: i64,
@@ -61,7 +61,7 @@ pub enum Print {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub(crate) enum Role {
     Entry,
     Exit,
     Stop,
@@ -69,21 +69,21 @@ pub enum Role {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lasts {
+pub(crate) enum Lasts {
     Forever,
     OneRow,
     OneDay,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Market,
     Limit,
     Stop,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Working {
+pub(crate) struct Working {
     pub id: Id,
     pub owner: Owner,
     pub buys: bool,
@@ -99,7 +99,7 @@ pub struct Working {
 }
 
 impl Working {
-    pub fn leaves(&self) -> Rat {
+    pub(crate) fn leaves(&self) -> Rat {
         let left = self.size.minus(&self.filled);
         if left.is_positive() {
             left
@@ -128,7 +128,7 @@ struct Fresh {
 }
 
 /// One execution, for whoever follows more than positions and cash.
-pub struct Filled {
+pub(crate) struct Filled {
     pub id: Id,
     pub owner: Owner,
     pub role: Role,
@@ -144,7 +144,7 @@ pub struct Filled {
 }
 
 #[derive(Default)]
-pub struct Model {
+pub(crate) struct Model {
     pub specs: BTreeMap<String, Spec>,
     pub orders: Vec<Working>,
     /// Signed size and signed cost.
@@ -198,13 +198,13 @@ fn mirrored(price: &Rat, buys: bool) -> Rat {
 }
 
 impl Model {
-    pub fn deposit(&mut self, amount: &Rat) {
+    pub(crate) fn deposit(&mut self, amount: &Rat) {
         add(&mut self.deposits, amount);
         self.flow(amount);
     }
 
     /// Cash is nothing but what flowed.
-    pub fn cash(&self) -> Rat {
+    pub(crate) fn cash(&self) -> Rat {
         self.flows
             .iter()
             .fold(Rat::zero(), |sum, flow| sum.plus(flow))
@@ -216,13 +216,13 @@ impl Model {
         self.flows = vec![sum];
     }
 
-    pub fn position(&self, owner: &Owner) -> Rat {
+    pub(crate) fn position(&self, owner: &Owner) -> Rat {
         self.held
             .get(owner)
             .map_or_else(Rat::zero, |(size, _)| size.clone())
     }
 
-    pub fn mark(&self, symbol: &str, is_long: bool) -> Option<Rat> {
+    pub(crate) fn mark(&self, symbol: &str, is_long: bool) -> Option<Rat> {
         if self.specs[symbol].quotes_from_bars {
             return self.last.get(symbol).cloned();
         }
@@ -232,7 +232,7 @@ impl Model {
     }
 
     /// Size x mark x multiplier - cost over all positions.
-    pub fn unrealised(&self) -> Option<Rat> {
+    pub(crate) fn unrealised(&self) -> Option<Rat> {
         self.held
             .iter()
             .try_fold(Rat::zero(), |sum, (owner, (size, cost))| {
@@ -244,7 +244,7 @@ impl Model {
     }
 
     /// Cash and what closing everything at the marks would bring.
-    pub fn equity(&self) -> Option<Rat> {
+    pub(crate) fn equity(&self) -> Option<Rat> {
         self.held
             .iter()
             .try_fold(self.cash(), |sum, (owner, (size, _))| {
@@ -254,7 +254,7 @@ impl Model {
     }
 
     /// What is left to reduce on this side.
-    pub fn capacity(&self, owner: &Owner, buys: bool) -> Rat {
+    pub(crate) fn capacity(&self, owner: &Owner, buys: bool) -> Rat {
         let size = self.position(owner);
         if size.is_zero() || size.is_negative() != buys {
             return Rat::zero();
@@ -272,7 +272,7 @@ impl Model {
     }
 
     /// Whether the owner holds a position that this side reduces.
-    pub fn holds_against(&self, owner: &Owner, buys: bool) -> bool {
+    pub(crate) fn holds_against(&self, owner: &Owner, buys: bool) -> bool {
         let size = self.position(owner);
         !size.is_zero() && size.is_negative() == buys
     }
@@ -280,7 +280,7 @@ impl Model {
     /// Limit orders of the one agent that an order would trade with: up to its limit, at the market
     /// up to the worst entry, of a stop from its trigger up to that. Everything opposite where the
     /// market is unknown.
-    pub fn crossed(
+    pub(crate) fn crossed(
         &self,
         symbol: &str,
         buys: bool,
@@ -329,7 +329,7 @@ impl Model {
     }
 
     /// An accepted order; an entry brings its stop, and perhaps a target.
-    pub fn place(&mut self, order: Working, stop: Option<Rat>, target: Option<Rat>) {
+    pub(crate) fn place(&mut self, order: Working, stop: Option<Rat>, target: Option<Rat>) {
         if let Some(price) = target {
             self.orders.push(Working {
                 id: (order.id.0, TARGET),
@@ -360,7 +360,7 @@ impl Model {
         self.orders.sort_by_key(|order| order.id);
     }
 
-    pub fn find(&self, id: Id) -> Option<&Working> {
+    pub(crate) fn find(&self, id: Id) -> Option<&Working> {
         self.orders.iter().find(|order| order.id == id)
     }
 
@@ -372,12 +372,12 @@ impl Model {
         self.orders.retain(|order| order.id != id);
     }
 
-    pub fn cancel(&mut self, id: Id) {
+    pub(crate) fn cancel(&mut self, id: Id) {
         self.drop_order(id);
         self.tidy();
     }
 
-    pub fn tighten(&mut self, id: Id, trigger: Rat) {
+    pub(crate) fn tighten(&mut self, id: Id, trigger: Rat) {
         self.change(id).unwrap().trigger = Some(trigger);
     }
 
@@ -405,7 +405,7 @@ impl Model {
         }
     }
 
-    pub fn row(&mut self, symbol: &str, print: &Print) {
+    pub(crate) fn row(&mut self, symbol: &str, print: &Print) {
         self.fills.clear();
         let spec = self.specs[symbol].clone();
         let (is_bar, start_ms) = match print {
@@ -463,7 +463,7 @@ impl Model {
     }
 
     /// Everybody in the symbol pays its share of what it holds.
-    pub fn fund(&mut self, symbol: &str, rate: &Rat) {
+    pub(crate) fn fund(&mut self, symbol: &str, rate: &Rat) {
         let held = self.held.clone();
         for (owner, (size, _)) in held.iter().filter(|(owner, _)| owner.0 == symbol) {
             let mark = self.mark(&owner.0, size.is_positive()).unwrap();
@@ -482,7 +482,7 @@ impl Model {
     }
 
     /// Midnight by the gate's clock.
-    pub fn end_day(&mut self, now_ms: i64) {
+    pub(crate) fn end_day(&mut self, now_ms: i64) {
         self.end(|order| order.lasts == Lasts::OneDay && day(order.at_ms) != day(now_ms));
     }
 

@@ -6,7 +6,7 @@ use num_bigint::BigInt;
 
 /// `n / d` with `d` above 0, not reduced.
 #[derive(Clone, Debug)]
-pub struct Rat {
+pub(crate) struct Rat {
     n: BigInt,
     d: BigInt,
 }
@@ -21,7 +21,7 @@ fn floor_div(n: &BigInt, d: &BigInt) -> BigInt {
 }
 
 impl Rat {
-    pub fn of(text: &str) -> Rat {
+    pub(crate) fn of(text: &str) -> Rat {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         let n = format!("{whole}{fraction}").parse().unwrap();
         Rat {
@@ -30,15 +30,15 @@ impl Rat {
         }
     }
 
-    pub fn zero() -> Rat {
+    pub(crate) fn zero() -> Rat {
         Rat::of("0")
     }
 
-    pub fn one() -> Rat {
+    pub(crate) fn one() -> Rat {
         Rat::of("1")
     }
 
-    pub fn plus(&self, other: &Rat) -> Rat {
+    pub(crate) fn plus(&self, other: &Rat) -> Rat {
         let (wide, narrow) = if self.d >= other.d {
             (self, other)
         } else {
@@ -56,25 +56,25 @@ impl Rat {
         }
     }
 
-    pub fn negated(&self) -> Rat {
+    pub(crate) fn negated(&self) -> Rat {
         Rat {
             n: -&self.n,
             d: self.d.clone(),
         }
     }
 
-    pub fn minus(&self, other: &Rat) -> Rat {
+    pub(crate) fn minus(&self, other: &Rat) -> Rat {
         self.plus(&other.negated())
     }
 
-    pub fn times(&self, other: &Rat) -> Rat {
+    pub(crate) fn times(&self, other: &Rat) -> Rat {
         Rat {
             n: &self.n * &other.n,
             d: &self.d * &other.d,
         }
     }
 
-    pub fn over(&self, other: &Rat) -> Rat {
+    pub(crate) fn over(&self, other: &Rat) -> Rat {
         let (n, d) = (&self.n * &other.d, &self.d * &other.n);
         if d < BigInt::ZERO {
             Rat { n: -n, d: -d }
@@ -83,7 +83,7 @@ impl Rat {
         }
     }
 
-    pub fn abs(&self) -> Rat {
+    pub(crate) fn abs(&self) -> Rat {
         if self.is_negative() {
             self.negated()
         } else {
@@ -91,20 +91,20 @@ impl Rat {
         }
     }
 
-    pub fn is_positive(&self) -> bool {
+    pub(crate) fn is_positive(&self) -> bool {
         self.n > BigInt::ZERO
     }
 
-    pub fn is_negative(&self) -> bool {
+    pub(crate) fn is_negative(&self) -> bool {
         self.n < BigInt::ZERO
     }
 
-    pub fn is_zero(&self) -> bool {
+    pub(crate) fn is_zero(&self) -> bool {
         self.n == BigInt::ZERO
     }
 
     /// The largest multiple of `step` not above this.
-    pub fn floor_to(&self, step: &Rat) -> Rat {
+    pub(crate) fn floor_to(&self, step: &Rat) -> Rat {
         let count = self.over(step);
         Rat {
             n: floor_div(&count.n, &count.d) * &step.n,
@@ -113,12 +113,12 @@ impl Rat {
     }
 
     /// The smallest multiple of `step` not below this.
-    pub fn ceil_to(&self, step: &Rat) -> Rat {
+    pub(crate) fn ceil_to(&self, step: &Rat) -> Rat {
         self.negated().floor_to(step).negated()
     }
 
     /// Whether a decimal of 96 bits and 28 places can be this.
-    pub fn is_held(&self) -> bool {
+    pub(crate) fn is_held(&self) -> bool {
         let (ten, mut n, mut d) = (BigInt::from(10), self.n.clone(), self.d.clone());
         while (&n % &ten) == BigInt::ZERO && (&d % &ten) == BigInt::ZERO {
             (n, d) = (n / &ten, d / &ten);
@@ -127,7 +127,7 @@ impl Rat {
     }
 
     /// With this many decimals, the rest cut off towards below.
-    pub fn text(&self, places: u32) -> String {
+    pub(crate) fn text(&self, places: u32) -> String {
         let scale = BigInt::from(10).pow(places);
         let count = floor_div(&(&self.n * &scale), &self.d);
         let (whole, rest) = (
@@ -140,7 +140,7 @@ impl Rat {
     }
 
     /// To a multiple of `step`, halves to the even multiple.
-    pub fn half_even_to(&self, step: &Rat) -> Rat {
+    pub(crate) fn half_even_to(&self, step: &Rat) -> Rat {
         let low = self.floor_to(step);
         let twice = self.minus(&low).plus(&self.minus(&low));
         let is_even = low.floor_to(&step.plus(step)) == low;

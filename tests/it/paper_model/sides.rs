@@ -14,10 +14,10 @@ use crate::paper_model::model::{Id, Kind, Lasts, Model, Owner, Print, Role, Spec
 use crate::paper_model::rational::Rat;
 
 /// A small generator (xorshift), so that a seed says everything.
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub fn of(seed: u64) -> Random {
+    pub(crate) fn of(seed: u64) -> Random {
         Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
@@ -29,34 +29,34 @@ impl Random {
     }
 
     /// From `low` to `high`, both included.
-    pub fn within(&mut self, low: i64, high: i64) -> i64 {
+    pub(crate) fn within(&mut self, low: i64, high: i64) -> i64 {
         let span = u64::try_from(high - low + 1).unwrap();
         low + i64::try_from(self.next() % span).unwrap()
     }
 
-    pub fn one_in(&mut self, count: i64) -> bool {
+    pub(crate) fn one_in(&mut self, count: i64) -> bool {
         self.within(1, count) == 1
     }
 
-    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         let last = i64::try_from(from.len()).unwrap() - 1;
         &from[usize::try_from(self.within(0, last)).unwrap()]
     }
 }
 
-pub fn a(text: &str) -> Amount {
+pub(crate) fn a(text: &str) -> Amount {
     Amount::parse_exact(text).unwrap()
 }
 
-pub fn r(amount: Amount) -> Rat {
+pub(crate) fn r(amount: Amount) -> Rat {
     Rat::of(&amount.to_string())
 }
 
-pub fn steps(count: i64, step: &str) -> Amount {
+pub(crate) fn steps(count: i64, step: &str) -> Amount {
     Amount::from_i64(count).checked_mul(a(step)).unwrap()
 }
 
-pub fn spec(rules: &Rulebook, symbol: &str) -> Spec {
+pub(crate) fn spec(rules: &Rulebook, symbol: &str) -> Spec {
     let rule = &rules.instruments[&Symbol::parse(symbol).unwrap()];
     let is_bars = |source| source == spoolgate_rules::instruments::MarketSource::Bars;
     Spec {
@@ -76,12 +76,12 @@ pub fn spec(rules: &Rulebook, symbol: &str) -> Spec {
     }
 }
 
-pub fn order_id(id: Id) -> OrderId {
+pub(crate) fn order_id(id: Id) -> OrderId {
     let leg = [Leg::Order, Leg::Stop, Leg::Target, Leg::Flatten][usize::from(id.1)];
     OrderId { seq: id.0, leg }
 }
 
-pub fn working(order: &Order) -> Working {
+pub(crate) fn working(order: &Order) -> Working {
     Working {
         id: (order.order_id.seq, order.order_id.leg as u8),
         owner: (order.symbol.to_string(), order.strategy.to_string()),
@@ -107,7 +107,7 @@ pub fn working(order: &Order) -> Working {
     }
 }
 
-pub fn lasts(time_in_force: TimeInForce) -> Lasts {
+pub(crate) fn lasts(time_in_force: TimeInForce) -> Lasts {
     match time_in_force {
         TimeInForce::Gtc => Lasts::Forever,
         TimeInForce::Ioc => Lasts::OneRow,
@@ -115,7 +115,7 @@ pub fn lasts(time_in_force: TimeInForce) -> Lasts {
     }
 }
 
-pub fn print(row: &Row) -> Print {
+pub(crate) fn print(row: &Row) -> Print {
     match *row {
         Row::Bar {
             open_ms,
@@ -151,7 +151,7 @@ pub fn print(row: &Row) -> Print {
 }
 
 /// Everything that the book and the model both have, and what must hold of both.
-pub fn compare(book: &Book, model: &Model, rules: &Rulebook, context: &str) {
+pub(crate) fn compare(book: &Book, model: &Model, rules: &Rulebook, context: &str) {
     let account = &book.account;
     let positions: BTreeMap<Owner, (Rat, Rat)> = book
         .positions

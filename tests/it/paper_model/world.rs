@@ -15,16 +15,16 @@ use spoolgate_wire::time::Time;
 use crate::paper_model::model::{FLATTEN, Id, Kind, Model, ORDER, Owner, Role, Working};
 use crate::paper_model::rational::Rat;
 use crate::paper_model::sides::{self, lasts, print, spec};
-pub use crate::paper_model::sides::{Random, a, order_id, r, steps};
+pub(super) use crate::paper_model::sides::{Random, a, order_id, r, steps};
 
 /// Strategies of the one agent.
-pub const STRATEGIES: [&str; 2] = ["trend", "mean"];
+pub(super) const STRATEGIES: [&str; 2] = ["trend", "mean"];
 
 /// Theses of a strategy, symbol and direction.
 const THESES: u64 = 12;
 
 /// An instrument: its line in the rules, and the market that tests draw for it.
-pub struct Listed {
+pub(super) struct Listed {
     pub symbol: &'static str,
     pub rule: &'static str,
     /// Size of the steps that prices and sizes are drawn in.
@@ -36,7 +36,7 @@ pub struct Listed {
 
 /// Bars only; quotes only, with a multiplier below 1; quotes for checks and bars for fills, without
 /// tick and lot.
-pub const LISTED: [Listed; 3] = [
+pub(super) const LISTED: [Listed; 3] = [
     Listed {
         symbol: "BARS",
         rule: "{symbol: BARS, multiplier: 1, tick: 0.1, lot: 0.001, min_size: 0.002, max_size: \
@@ -73,7 +73,7 @@ pub const LISTED: [Listed; 3] = [
 ];
 
 /// Limits that stop little, so that much trades. What the model does not count cannot bind here.
-pub const WIDE: &str = "
+pub(super) const WIDE: &str = "
 max_total_capital: 1000000
 max_single_position: 1
 max_single_trade_risk: 1
@@ -107,7 +107,7 @@ clock_gap_max_s: 604800
 ";
 
 /// Limits of an account of 5000, each of which binds now and then.
-pub const TIGHT: &str = "
+pub(super) const TIGHT: &str = "
 max_total_capital: 5000
 max_single_position: 0.05
 max_single_trade_risk: 0.0005
@@ -140,7 +140,7 @@ exit_age_max_s: 86400
 clock_gap_max_s: 604800
 ";
 
-pub fn rules(safety: &str) -> Rulebook {
+pub(super) fn rules(safety: &str) -> Rulebook {
     let list: Vec<String> = LISTED
         .iter()
         .map(|listed| format!("  - {}\n", listed.rule))
@@ -193,13 +193,13 @@ fn thesis(strategy: &str, symbol: &str, direction: &str, number: u64) -> String 
 
 /// What can be wrong around a request.
 #[derive(Clone, Copy, Default)]
-pub struct Faults {
+pub(super) struct Faults {
     pub halted: bool,
     pub clock: bool,
     pub rulebook: bool,
 }
 
-pub struct World {
+pub(super) struct World {
     pub seed: u64,
     pub random: Random,
     pub rules: Rulebook,
@@ -217,7 +217,7 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(seed: u64, safety: &str, deposit: &str) -> World {
+    pub(super) fn new(seed: u64, safety: &str, deposit: &str) -> World {
         let rules = rules(safety);
         let mut model = Model::default();
         for listed in &LISTED {
@@ -248,7 +248,7 @@ impl World {
     }
 
     /// Puts another rule in the place of an instrument's.
-    pub fn relist(&mut self, symbol: &str, rule: &str) {
+    pub(super) fn relist(&mut self, symbol: &str, rule: &str) {
         let others = LISTED
             .iter()
             .filter(|listed| listed.symbol != symbol)
@@ -263,7 +263,7 @@ impl World {
             .insert(symbol.to_owned(), spec(&self.rules, symbol));
     }
 
-    pub fn count(&mut self, what: impl Into<String>) {
+    pub(super) fn count(&mut self, what: impl Into<String>) {
         *self.seen.entry(what.into()).or_default() += 1;
     }
 
@@ -287,16 +287,16 @@ impl World {
         run(self, &ctx)
     }
 
-    pub fn ask(&mut self, order: &SubmitOrder) -> Verdict {
+    pub(super) fn ask(&mut self, order: &SubmitOrder) -> Verdict {
         self.with_context(|world, ctx| trading::submit(&world.book, &world.rules, order, ctx))
     }
 
-    pub fn ask_cancel(&mut self, order_id: OrderId) -> Verdict {
+    pub(super) fn ask_cancel(&mut self, order_id: OrderId) -> Verdict {
         let request = CancelOrder { order_id };
         self.with_context(|world, ctx| trading::cancel(&world.book, &world.rules, &request, ctx))
     }
 
-    pub fn ask_tighten(&mut self, order_id: OrderId, new_stop: Amount) -> Verdict {
+    pub(super) fn ask_tighten(&mut self, order_id: OrderId, new_stop: Amount) -> Verdict {
         let request = TightenStop { order_id, new_stop };
         self.with_context(|world, ctx| trading::tighten(&world.book, &world.rules, &request, ctx))
     }
@@ -308,7 +308,7 @@ impl World {
     }
 
     /// An order around the market; `own` and `stop` are distances in steps.
-    pub fn draw(&mut self, listed: &Listed) -> SubmitOrder {
+    pub(super) fn draw(&mut self, listed: &Listed) -> SubmitOrder {
         let strategy = *self.random.pick(&STRATEGIES);
         let owner = (listed.symbol.to_owned(), strategy.to_owned());
         let held = self.model.position(&owner);
@@ -344,7 +344,7 @@ impl World {
     }
 
     #[expect(clippy::too_many_arguments, reason = "an order has that many parts")]
-    pub fn order(
+    pub(super) fn order(
         &mut self,
         listed: &Listed,
         strategy: &str,
@@ -395,7 +395,7 @@ impl World {
     }
 
     /// Submits to both; the model says of what class it must be.
-    pub fn submit(&mut self, order: &SubmitOrder) -> Verdict {
+    pub(super) fn submit(&mut self, order: &SubmitOrder) -> Verdict {
         let seed = self.seed;
         let owner = (order.symbol.to_string(), order.strategy.to_string());
         let buys = order.side == Side::Buy;
@@ -501,7 +501,7 @@ impl World {
         (!orders.is_empty()).then(|| self.random.pick(&orders).clone())
     }
 
-    pub fn cancel_any(&mut self) {
+    pub(super) fn cancel_any(&mut self) {
         let Some(order) = self.any_order() else {
             return;
         };
@@ -519,7 +519,7 @@ impl World {
         }
     }
 
-    pub fn tighten_any(&mut self) {
+    pub(super) fn tighten_any(&mut self) {
         let Some(order) = self.any_order().filter(|order| order.role == Role::Stop) else {
             return;
         };
@@ -560,7 +560,7 @@ impl World {
     }
 
     /// One row of a symbol, now, into both.
-    pub fn row(&mut self, symbol: &str, row: &Row) {
+    pub(super) fn row(&mut self, symbol: &str, row: &Row) {
         let name = Symbol::parse(symbol).unwrap();
         let done = venue::on_rows(
             &self.book,
@@ -683,7 +683,7 @@ impl World {
     }
 
     /// Everything there is to compare, and what must hold of both.
-    pub fn compare(&mut self) {
+    pub(super) fn compare(&mut self) {
         let (seed, model) = (self.seed, &self.model);
         let context = format!("seed {seed}");
         sides::compare(&self.book, model, &self.rules, &context);
@@ -697,7 +697,7 @@ impl World {
     }
 
     /// A random row of a symbol; the clock goes on by what it takes.
-    pub fn random_rows(&mut self, listed: &Listed) {
+    pub(super) fn random_rows(&mut self, listed: &Listed) {
         let near = self.near[listed.symbol];
         let reach = near / 150;
         let spec = self.model.specs[listed.symbol].clone();
@@ -771,7 +771,7 @@ impl World {
     }
 
     /// A turn of a random walk: some requests, then the market.
-    pub fn turn(&mut self) {
+    pub(super) fn turn(&mut self) {
         let listed = &LISTED[usize::try_from(self.random.within(0, 2)).unwrap()];
         self.requests(listed);
         self.pass_time();
@@ -872,7 +872,7 @@ impl World {
     }
 
     /// None to three requests.
-    pub fn requests(&mut self, listed: &Listed) {
+    pub(super) fn requests(&mut self, listed: &Listed) {
         for _ in 0..self.random.within(0, 3) {
             match self.random.within(0, 7) {
                 0 => self.cancel_any(),

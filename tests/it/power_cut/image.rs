@@ -10,7 +10,7 @@ use crate::kit::show;
 
 /// What the journal has when the power goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
+pub(super) enum Cut {
     /// Only what was committed.
     Plain,
     /// Every change of names and sizes, but not all data: files are there and empty.
@@ -45,7 +45,7 @@ fn text(path: &Path) -> &str {
 }
 
 /// A mounted image. Dropping it unmounts, whatever happened; the kernel then frees the loop device.
-pub struct Disk {
+pub(super) struct Disk {
     image: PathBuf,
     at: PathBuf,
     is_mounted: bool,
@@ -56,7 +56,7 @@ impl Disk {
     ///
     /// # Errors
     /// Why there can be none here.
-    pub fn format(folder: &Path) -> Result<Disk, String> {
+    pub(super) fn format(folder: &Path) -> Result<Disk, String> {
         if !rustix::process::geteuid().is_root() {
             return Err("only root mounts images".to_owned());
         }
@@ -80,7 +80,7 @@ impl Disk {
     }
 
     /// A copy of an unmounted image, in `folder`.
-    pub fn copy_to(&self, folder: &Path) -> Disk {
+    pub(super) fn copy_to(&self, folder: &Path) -> Disk {
         assert!(!self.is_mounted);
         let (image, at) = (folder.join("disk.img"), folder.join("disk"));
         run("cp", &["--sparse=always", text(&self.image), text(&image)]).unwrap();
@@ -93,7 +93,7 @@ impl Disk {
     }
 
     /// Where it is mounted.
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.at
     }
 
@@ -101,7 +101,7 @@ impl Disk {
     ///
     /// # Errors
     /// What the system says.
-    pub fn mount(&mut self, options: &str) -> Result<(), String> {
+    pub(super) fn mount(&mut self, options: &str) -> Result<(), String> {
         run(
             "mount",
             &[
@@ -118,7 +118,7 @@ impl Disk {
     }
 
     /// Unmounts it.
-    pub fn unmount(&mut self) {
+    pub(super) fn unmount(&mut self) {
         // A process that was killed may take a moment to let go.
         for _ in 0..200 {
             if run("umount", &[text(&self.at)]).is_ok() {
@@ -131,7 +131,7 @@ impl Disk {
     }
 
     /// A switch for its power.
-    pub fn switch(&self, cut: Cut) -> Switch {
+    pub(super) fn switch(&self, cut: Cut) -> Switch {
         let flag = match cut {
             Cut::NamesSurvive => "1",
             Cut::Plain => "2",
@@ -160,14 +160,14 @@ impl Drop for Disk {
 }
 
 /// Cuts the power when told to.
-pub struct Switch {
+pub(super) struct Switch {
     child: Child,
     says: BufReader<std::process::ChildStdout>,
 }
 
 impl Switch {
     /// Cuts it.
-    pub fn cut(mut self) {
+    pub(super) fn cut(mut self) {
         self.child.stdin.take().unwrap().write_all(b"\n").unwrap();
         let mut line = String::new();
         self.says.read_line(&mut line).unwrap();

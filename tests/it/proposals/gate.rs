@@ -27,9 +27,9 @@ use crate::kit::prices::{kept, minute};
 use crate::kit::signed;
 
 /// Theses that nothing is entered on.
-pub const SPARE: [&str; 3] = ["spare-a", "spare-b", "spare-c"];
+pub(crate) const SPARE: [&str; 3] = ["spare-a", "spare-b", "spare-c"];
 
-pub struct Gate {
+pub(crate) struct Gate {
     pub root: TempDir,
     pub clock: Arc<ManualClock>,
     pub owner: SignKey,
@@ -37,7 +37,7 @@ pub struct Gate {
     asked: std::cell::Cell<u32>,
 }
 
-pub fn copy_tree(from: &Path, to: &Path) {
+pub(crate) fn copy_tree(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
         let target = to.join(entry.file_name());
@@ -50,12 +50,12 @@ pub fn copy_tree(from: &Path, to: &Path) {
 }
 
 impl Gate {
-    pub fn new() -> Gate {
+    pub(crate) fn new() -> Gate {
         Gate::under(|_| {})
     }
 
     /// Under rules that `edit` changes.
-    pub fn under(edit: impl FnOnce(&Path)) -> Gate {
+    pub(crate) fn under(edit: impl FnOnce(&Path)) -> Gate {
         let root = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let project = Path::new(env!("CARGO_MANIFEST_DIR"));
         for folder in ["rules", "proposals/theses"] {
@@ -108,7 +108,7 @@ impl Gate {
     }
 
     /// The same over a copy of its folder.
-    pub fn elsewhere(&self, root: TempDir) -> Gate {
+    pub(crate) fn elsewhere(&self, root: TempDir) -> Gate {
         let clock = Arc::new(ManualClock::at(self.clock.now()));
         let (owner, bot) = (self.owner.clone(), self.bot.clone());
         Gate {
@@ -120,19 +120,19 @@ impl Gate {
         }
     }
 
-    pub fn path(&self, below: &str) -> PathBuf {
+    pub(crate) fn path(&self, below: &str) -> PathBuf {
         self.root.path().join(below)
     }
 
-    pub fn read(&self, below: &str) -> String {
+    pub(crate) fn read(&self, below: &str) -> String {
         fs::read_to_string(self.path(below)).unwrap_or_else(|error| panic!("{below}: {error}"))
     }
 
-    pub fn seams(&self) -> Seams {
+    pub(crate) fn seams(&self) -> Seams {
         self.seams_with(Arc::new(RealDisk::open(self.root.path()).unwrap()))
     }
 
-    pub fn seams_with(&self, disk: Arc<dyn Disk>) -> Seams {
+    pub(crate) fn seams_with(&self, disk: Arc<dyn Disk>) -> Seams {
         Seams {
             disk,
             clock: self.clock.clone(),
@@ -140,23 +140,29 @@ impl Gate {
         }
     }
 
-    pub fn open(&self) -> Home {
+    pub(crate) fn open(&self) -> Home {
         Home::open(self.root.path(), self.seams()).unwrap()
     }
 
-    pub fn pass_s(&self, seconds: i64) {
+    pub(crate) fn pass_s(&self, seconds: i64) {
         self.clock.set(self.clock.now().plus_ms(seconds * 1000));
     }
 
     /// Has files be looked at, twice, as a watcher does.
-    pub fn settle(&self, home: &mut Home) {
+    pub(crate) fn settle(&self, home: &mut Home) {
         for _ in 0..3 {
             self.pass_s(2);
             home.write_news().unwrap();
         }
     }
 
-    pub fn drop_in(&self, key: &SignKey, source: &str, action: &str, payload: &str) -> String {
+    pub(crate) fn drop_in(
+        &self,
+        key: &SignKey,
+        source: &str,
+        action: &str,
+        payload: &str,
+    ) -> String {
         let n = self.asked.get() + 1;
         self.asked.set(n);
         let id = format!("r{n:05}");
@@ -168,7 +174,7 @@ impl Gate {
     }
 
     /// One request alone in its batch, a minute after the one before it.
-    pub fn asks(
+    pub(crate) fn asks(
         &self,
         home: &mut Home,
         key: &SignKey,
@@ -183,7 +189,7 @@ impl Gate {
     }
 
     /// A key of somebody else.
-    pub fn key_of(&self, home: &mut Home, name: &str, n: u8) -> SignKey {
+    pub(crate) fn key_of(&self, home: &mut Home, name: &str, n: u8) -> SignKey {
         let key = SignKey::Hmac([n; 32]);
         SqliteKeyring::open(self.root.path(), false)
             .unwrap()
@@ -200,22 +206,22 @@ impl Gate {
         key
     }
 
-    pub fn bot_asks(&self, home: &mut Home, action: &str, payload: &Value) -> Outcome {
+    pub(crate) fn bot_asks(&self, home: &mut Home, action: &str, payload: &Value) -> Outcome {
         self.asks(home, &self.bot, "trend-bot", action, &payload.to_string())
     }
 
-    pub fn owner_asks(&self, home: &mut Home, action: &str, payload: &Value) -> Outcome {
+    pub(crate) fn owner_asks(&self, home: &mut Home, action: &str, payload: &Value) -> Outcome {
         self.asks(home, &self.owner, "owner", action, &payload.to_string())
     }
 
-    pub fn propose(&self, home: &mut Home, proposal: &Value) -> Outcome {
+    pub(crate) fn propose(&self, home: &mut Home, proposal: &Value) -> Outcome {
         self.bot_asks(home, "rule.propose", proposal)
     }
 }
 
 impl Gate {
     /// A bar that opens and closes at `price`, and a quote at its end, which is now.
-    pub fn bar(&self, home: &mut Home, price: &str) {
+    pub(crate) fn bar(&self, home: &mut Home, price: &str) {
         self.pass_s(60);
         for row in minute(self.clock.now().ms(), price, price) {
             let payload = kept(home, "BTC-USD", &[row]);
@@ -226,14 +232,14 @@ impl Gate {
     }
 
     /// One order of `trend-bot` behind a new bar.
-    pub fn order(&self, home: &mut Home, order: &str) -> Outcome {
+    pub(crate) fn order(&self, home: &mut Home, order: &str) -> Outcome {
         self.bar(home, "6800");
         self.drop_in(&self.bot, "trend-bot", "order.submit", order);
         drain(home).unwrap().pop().unwrap()
     }
 
     /// With money and prices; `trend-bot` holds 0.02 BTC with a stop and has an entry at rest.
-    pub fn holding() -> (Gate, Home) {
+    pub(crate) fn holding() -> (Gate, Home) {
         let gate = Gate::under(|root| {
             // A thesis serves one entry at a time.
             let folder = root.join("proposals/theses");
@@ -268,7 +274,7 @@ impl Gate {
 }
 
 /// `(proposal_id, auto_approved)` of an answer, which has no other keys.
-pub fn acknowledged(outcome: &Outcome) -> (String, bool) {
+pub(crate) fn acknowledged(outcome: &Outcome) -> (String, bool) {
     assert!(outcome.answer.error.is_none(), "{:?}", outcome.answer);
     let data: Value = serde_json::from_str(outcome.answer.data.as_ref().unwrap().get()).unwrap();
     let body = data["ProposalAcknowledged"].as_object().unwrap();
@@ -279,11 +285,11 @@ pub fn acknowledged(outcome: &Outcome) -> (String, bool) {
     )
 }
 
-pub fn code(outcome: &Outcome) -> Option<Code> {
+pub(crate) fn code(outcome: &Outcome) -> Option<Code> {
     outcome.decision.metadata.code
 }
 
-pub fn message(outcome: &Outcome) -> &str {
+pub(crate) fn message(outcome: &Outcome) -> &str {
     outcome
         .decision
         .metadata
@@ -293,7 +299,7 @@ pub fn message(outcome: &Outcome) -> &str {
 }
 
 /// The step in the line of an outcome.
-pub fn step(outcome: &Outcome) -> Step {
+pub(crate) fn step(outcome: &Outcome) -> Step {
     let mut steps = outcome
         .decision
         .changes
@@ -308,7 +314,7 @@ pub fn step(outcome: &Outcome) -> Step {
 }
 
 /// Steps in the whole ledger, by line, and hashes of rulebooks that came into force.
-pub fn ledger(gate: &Gate) -> (Vec<(u64, Step)>, Vec<String>) {
+pub(crate) fn ledger(gate: &Gate) -> (Vec<(u64, Step)>, Vec<String>) {
     let (mut steps, mut hashes) = (Vec::new(), Vec::new());
     for (seq, _, record) in crate::kit::lines(gate.root.path()).unwrap() {
         for change in record.iter().flat_map(Record::changes) {
@@ -322,12 +328,12 @@ pub fn ledger(gate: &Gate) -> (Vec<(u64, Step)>, Vec<String>) {
     (steps, hashes)
 }
 
-pub fn evidence() -> Value {
+pub(crate) fn evidence() -> Value {
     json!({"summary": "seen", "sample_size": 0, "ledger_seqs": []})
 }
 
 /// A rule of the agent's own.
-pub fn own_rule(id: &str, value: &str) -> Value {
+pub(crate) fn own_rule(id: &str, value: &str) -> Value {
     json!({
         "id": id, "status": "active",
         "applies_to": {"action": "order.submit", "principal": ["trend-bot"]},
@@ -336,17 +342,17 @@ pub fn own_rule(id: &str, value: &str) -> Value {
     })
 }
 
-pub fn activate(rule: Value) -> Value {
+pub(crate) fn activate(rule: Value) -> Value {
     json!({"Activate": {"rule": rule, "evidence": evidence()}})
 }
 
-pub fn modify(id: &str, old: &str, new: &str, claim: bool) -> Value {
+pub(crate) fn modify(id: &str, old: &str, new: &str, claim: bool) -> Value {
     json!({"ModifyParameter": {
         "rule_id": id, "parameter": "order.size", "old_value": old, "new_value": new,
         "evidence": evidence(), "is_tightening": claim,
     }})
 }
 
-pub fn suspend(id: &str) -> Value {
+pub(crate) fn suspend(id: &str) -> Value {
     json!({"Suspend": {"rule_id": id, "reason": "it blocks winners", "evidence": evidence()}})
 }

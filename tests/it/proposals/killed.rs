@@ -113,7 +113,7 @@ fn at_every_write(base: &Gate, ask: &dyn Fn(&Gate), good: &dyn Fn(&Gate, &Home, 
 
 /// A home on whose disk `rules/active` is no folder while the flag is up, from one moment to the
 /// next.
-pub fn with_a_flag(gate: &Gate) -> (Home, Arc<AtomicBool>) {
+pub(super) fn with_a_flag(gate: &Gate) -> (Home, Arc<AtomicBool>) {
     let up = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&up);
     let home = over(gate, move |call| {
@@ -130,7 +130,7 @@ pub fn with_a_flag(gate: &Gate) -> (Home, Arc<AtomicBool>) {
 }
 
 /// A gate that died with what `ask` applies in the ledger, and `path` as it was.
-pub fn before_its_file(base: &Gate, path: &str, ask: &dyn Fn(&Gate)) -> Gate {
+pub(super) fn before_its_file(base: &Gate, path: &str, ask: &dyn Fn(&Gate)) -> Gate {
     let before = std::fs::read(base.path(path)).ok();
     for n in 0..200 {
         let gate = fork(base);

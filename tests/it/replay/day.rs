@@ -241,7 +241,7 @@ fn live() -> Desk {
 }
 
 /// Everything that the day left on the disk.
-pub fn home() -> Files {
+pub(super) fn home() -> Files {
     let desk = live();
     [
         desk.place.disk.files_below("audit"),
@@ -251,18 +251,18 @@ pub fn home() -> Files {
 }
 
 /// Its audit folder.
-pub fn audit() -> Files {
+pub(super) fn audit() -> Files {
     live().place.disk.files_below("audit")
 }
 
 /// The same, and the keys that its log is written with.
-pub fn audit_with_keys() -> (Files, spoolgate_host::keyring::LogKeys) {
+pub(super) fn audit_with_keys() -> (Files, spoolgate_host::keyring::LogKeys) {
     let desk = live();
     (desk.place.disk.files_below("audit"), desk.place.log_keys())
 }
 
 /// Lines by what their texts hold.
-pub fn line_with(lines: &[Vec<u8>], parts: &[&str]) -> usize {
+pub(super) fn line_with(lines: &[Vec<u8>], parts: &[&str]) -> usize {
     let holds = |line: &&Vec<u8>| {
         let text = String::from_utf8_lossy(line);
         parts.iter().all(|part| text.contains(part))

@@ -19,13 +19,13 @@ use spoolgate_wire::time::Time;
 use crate::kit::dice::Dice;
 
 /// Instants at which entries end, and some beside them.
-pub const ENDINGS: [i64; 3] = [1_000_000, 2_000_000, 3_000_000];
+pub(super) const ENDINGS: [i64; 3] = [1_000_000, 2_000_000, 3_000_000];
 
-pub type Sets = BTreeMap<SetName, Arc<NamedSet>>;
+pub(super) type Sets = BTreeMap<SetName, Arc<NamedSet>>;
 
 /// A rule that is not bound to a program yet.
 #[derive(Clone, Debug)]
-pub struct Rule {
+pub(super) struct Rule {
     pub id: String,
     pub status: RuleStatus,
     pub then: Then,
@@ -34,18 +34,18 @@ pub struct Rule {
 
 /// A rulebook that can be changed.
 #[derive(Clone, Debug)]
-pub struct Book {
+pub(super) struct Book {
     pub rules: Vec<Rule>,
     pub sets: Sets,
 }
 
-pub fn pick<T: Clone>(dice: &mut Dice, of: &[T]) -> T {
+pub(super) fn pick<T: Clone>(dice: &mut Dice, of: &[T]) -> T {
     of[usize::try_from(dice.below(of.len() as u64)).unwrap()].clone()
 }
 
 impl Book {
     /// As it decides.
-    pub fn compiled(&self) -> RuleSet {
+    pub(super) fn compiled(&self) -> RuleSet {
         let mut program = Program::default();
         for rule in &self.rules {
             let mut conditions = Vec::new();
@@ -105,7 +105,7 @@ impl Book {
 }
 
 /// Texts of a kind, as they are compared.
-pub fn texts(kind: Kind) -> &'static [&'static str] {
+pub(super) fn texts(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::Word(known) if !known.is_empty() => known,
         Kind::Host => &["a.example", "b.example", "c.example"],
@@ -115,11 +115,11 @@ pub fn texts(kind: Kind) -> &'static [&'static str] {
     }
 }
 
-pub fn amount(text: &str) -> Amount {
+pub(super) fn amount(text: &str) -> Amount {
     Amount::parse_wire(text).unwrap()
 }
 
-pub fn threshold(dice: &mut Dice, kind: Kind) -> Amount {
+pub(super) fn threshold(dice: &mut Dice, kind: Kind) -> Amount {
     match kind {
         Kind::Whole(..) => Amount::from_i64(i64::try_from(dice.below(6)).unwrap()),
         Kind::TimeOfDay => amount(pick(dice, &["0", "1", "540", "1320", "1439"])),
@@ -130,7 +130,7 @@ pub fn threshold(dice: &mut Dice, kind: Kind) -> Amount {
     }
 }
 
-pub fn ranges(dice: &mut Dice, kind: Kind) -> Ranges {
+pub(super) fn ranges(dice: &mut Dice, kind: Kind) -> Ranges {
     let at = threshold(dice, kind);
     let end = if dice.one_in(2) {
         End::With(at)
@@ -194,7 +194,7 @@ fn values(dice: &mut Dice, texts: &[&str]) -> BTreeMap<String, (Provenance, Opti
 }
 
 /// Two sets of a kind, one that never grows and one that does.
-pub fn set(dice: &mut Dice, sets: &mut Sets, kind: Kind, grows: Grows) -> Arc<NamedSet> {
+pub(super) fn set(dice: &mut Dice, sets: &mut Sets, kind: Kind, grows: Grows) -> Arc<NamedSet> {
     let kind = set_kind(kind);
     // Words of closed lists and of open ones share sets, as they do in files.
     let texts: &[&str] = match kind {
@@ -237,7 +237,7 @@ fn members(dice: &mut Dice, sets: &mut Sets, kind: Kind, is_in: bool) -> Members
     Members::Listed(listed.into())
 }
 
-pub fn test(dice: &mut Dice, sets: &mut Sets, reading: &Reading) -> Test {
+pub(super) fn test(dice: &mut Dice, sets: &mut Sets, reading: &Reading) -> Test {
     let kind = reading.kind();
     if dice.one_in(8) {
         return if dice.one_in(2) {
@@ -270,7 +270,7 @@ pub fn test(dice: &mut Dice, sets: &mut Sets, reading: &Reading) -> Test {
     }
 }
 
-pub fn rule(dice: &mut Dice, sets: &mut Sets, readings: &[Reading], id: String) -> Rule {
+pub(super) fn rule(dice: &mut Dice, sets: &mut Sets, readings: &[Reading], id: String) -> Rule {
     let when = (0..dice.below(4)).map(|_| {
         let reading = pick(dice, readings);
         (reading, test(dice, sets, &reading))
@@ -299,7 +299,7 @@ pub fn rule(dice: &mut Dice, sets: &mut Sets, readings: &[Reading], id: String) 
     }
 }
 
-pub fn book(dice: &mut Dice, readings: &[Reading], rules_max: u64) -> Book {
+pub(super) fn book(dice: &mut Dice, readings: &[Reading], rules_max: u64) -> Book {
     let mut sets = Sets::new();
     let rules = (0..dice.below(rules_max + 1))
         .map(|n| rule(dice, &mut sets, readings, format!("r{n}")))
@@ -339,7 +339,7 @@ fn grows(test: &Test) -> bool {
 }
 
 /// Names of the changes that [`change`] makes.
-pub const CHANGES: [&str; 15] = [
+pub(super) const CHANGES: [&str; 15] = [
     "add a rule",
     "remove a rule",
     "suspend a rule",
@@ -358,7 +358,7 @@ pub const CHANGES: [&str; 15] = [
 ];
 
 /// Changes the book in one way; whether there was anything to change.
-pub fn change(
+pub(super) fn change(
     dice: &mut Dice,
     book: &mut Book,
     readings: &[Reading],
@@ -515,6 +515,6 @@ pub fn change(
 }
 
 /// Whether a field of this name is among the readings.
-pub fn is_of(reading: &Reading, field: &'static Field) -> bool {
+pub(super) fn is_of(reading: &Reading, field: &'static Field) -> bool {
     matches!(reading, Reading::Field(own) if own.name == field.name)
 }

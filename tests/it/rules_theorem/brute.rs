@@ -220,7 +220,7 @@ fn enumerate(before: &Book, after: &Book, readings: &[Reading]) -> (bool, bool) 
 
 /// Compares prover and enumeration on a pair for every seed, in worlds of at most so many fact
 /// vectors.
-pub fn compared(seeds: Range<u64>, vectors_max: usize) {
+pub(super) fn compared(seeds: Range<u64>, vectors_max: usize) {
     let mut directions: BTreeMap<&str, u64> = BTreeMap::new();
     let mut infeasible = 0;
     for seed in seeds {

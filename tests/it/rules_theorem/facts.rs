@@ -13,14 +13,14 @@ use crate::rules_theorem::books::{Book, ENDINGS, amount, pick, texts};
 
 /// What a decision reads besides facts.
 #[derive(Clone, Debug)]
-pub struct World {
+pub(super) struct World {
     pub now: Time,
     pub entries: Entries,
     pub task: Option<TaskName>,
 }
 
 impl World {
-    pub fn around(&self) -> Around<'_> {
+    pub(super) fn around(&self) -> Around<'_> {
         Around {
             now: self.now,
             entries: &self.entries,
@@ -28,7 +28,7 @@ impl World {
         }
     }
 
-    pub fn throw(dice: &mut Dice, books: &[&Book]) -> World {
+    pub(super) fn throw(dice: &mut Dice, books: &[&Book]) -> World {
         let now = pick(dice, &ENDINGS) + pick(dice, &[-1, 0, 1]);
         let now = Time::from_ms(now).unwrap();
         let task = dice.one_in(2).then(|| TaskName::parse("a/task-1").unwrap());
@@ -73,7 +73,7 @@ const NUMBERS: [&str; 16] = [
     "1000", "1000.1",
 ];
 
-pub fn value(dice: &mut Dice, kind: Kind) -> Value<'static> {
+pub(super) fn value(dice: &mut Dice, kind: Kind) -> Value<'static> {
     let whole = |n: u64| Value::Number(Amount::from_i64(i64::try_from(n).unwrap()));
     let text = |text: &str| Value::Text(text.to_owned().into());
     match kind {
@@ -140,7 +140,7 @@ pub fn value(dice: &mut Dice, kind: Kind) -> Value<'static> {
 }
 
 /// A fact that the reading may have.
-pub fn fact(dice: &mut Dice, reading: &Reading) -> Fact<'static> {
+pub(super) fn fact(dice: &mut Dice, reading: &Reading) -> Fact<'static> {
     let kind = reading.kind();
     if dice.one_in(14) {
         return Fact::Unknown("not known".into());
@@ -155,7 +155,7 @@ pub fn fact(dice: &mut Dice, reading: &Reading) -> Fact<'static> {
 }
 
 /// Facts of every reading; most of them such that one of the rules acts, or nearly.
-pub fn facts(
+pub(super) fn facts(
     dice: &mut Dice,
     books: &[&Book],
     readings: &[Reading],

@@ -17,33 +17,33 @@ const fn field(name: &'static str, kind: Kind, missing: Missing, is_many: bool) 
     }
 }
 
-pub static SIDE: Field = field("side", Kind::Word(&["buy", "sell"]), Missing::Never, false);
-pub static DAY: Field = field(
+pub(super) static SIDE: Field = field("side", Kind::Word(&["buy", "sell"]), Missing::Never, false);
+pub(super) static DAY: Field = field(
     "day",
     Kind::Word(&["mon", "tue", "wed"]),
     Missing::Unknown,
     false,
 );
-pub static REGIME: Field = field("regime", Kind::Word(&[]), Missing::Unknown, false);
-pub static NAME: Field = field("name", Kind::Word(&[]), Missing::Absent, false);
-pub static SIZE: Field = field("size", Kind::Number, Missing::Never, false);
-pub static PRICE: Field = field("price", Kind::Number, Missing::Absent, false);
-pub static SCORE: Field = field("score", Kind::Number, Missing::Unknown, false);
-pub static FEW: Field = field("few", Kind::Whole(0, 4), Missing::Never, false);
-pub static LOTS: Field = field("lots", Kind::Whole(0, i64::MAX), Missing::Unknown, false);
-pub static CLOCK: Field = field("clock", Kind::TimeOfDay, Missing::Never, false);
-pub static FLAG: Field = field("flag", Kind::Flag, Missing::Never, false);
-pub static MAYBE: Field = field("maybe", Kind::Flag, Missing::Absent, false);
-pub static SUBJECT: Field = field("subject", Kind::Text, Missing::Absent, false);
-pub static HOST: Field = field("host", Kind::Host, Missing::Never, false);
-pub static FROM: Field = field("from", Kind::Address, Missing::Absent, false);
-pub static TO: Field = field("to", Kind::Address, Missing::Absent, true);
-pub static TAGS: Field = field("tags", Kind::Word(&["x", "y", "z"]), Missing::Never, true);
-pub static COUNTS: Field = field("counts", Kind::Whole(0, 4), Missing::Absent, true);
-pub static NOTES: Field = field("notes", Kind::Text, Missing::Absent, true);
+pub(super) static REGIME: Field = field("regime", Kind::Word(&[]), Missing::Unknown, false);
+pub(super) static NAME: Field = field("name", Kind::Word(&[]), Missing::Absent, false);
+pub(super) static SIZE: Field = field("size", Kind::Number, Missing::Never, false);
+pub(super) static PRICE: Field = field("price", Kind::Number, Missing::Absent, false);
+pub(super) static SCORE: Field = field("score", Kind::Number, Missing::Unknown, false);
+pub(super) static FEW: Field = field("few", Kind::Whole(0, 4), Missing::Never, false);
+pub(super) static LOTS: Field = field("lots", Kind::Whole(0, i64::MAX), Missing::Unknown, false);
+pub(super) static CLOCK: Field = field("clock", Kind::TimeOfDay, Missing::Never, false);
+pub(super) static FLAG: Field = field("flag", Kind::Flag, Missing::Never, false);
+pub(super) static MAYBE: Field = field("maybe", Kind::Flag, Missing::Absent, false);
+pub(super) static SUBJECT: Field = field("subject", Kind::Text, Missing::Absent, false);
+pub(super) static HOST: Field = field("host", Kind::Host, Missing::Never, false);
+pub(super) static FROM: Field = field("from", Kind::Address, Missing::Absent, false);
+pub(super) static TO: Field = field("to", Kind::Address, Missing::Absent, true);
+pub(super) static TAGS: Field = field("tags", Kind::Word(&["x", "y", "z"]), Missing::Never, true);
+pub(super) static COUNTS: Field = field("counts", Kind::Whole(0, 4), Missing::Absent, true);
+pub(super) static NOTES: Field = field("notes", Kind::Text, Missing::Absent, true);
 
 /// Everything that may be read.
-pub fn readings() -> Vec<Reading> {
+pub(super) fn readings() -> Vec<Reading> {
     let fields = [
         &SIDE, &DAY, &REGIME, &NAME, &SIZE, &PRICE, &SCORE, &FEW, &LOTS, &CLOCK, &FLAG, &MAYBE,
         &SUBJECT, &HOST, &FROM, &TO, &TAGS, &COUNTS, &NOTES,

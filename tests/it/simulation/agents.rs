@@ -17,7 +17,7 @@ use crate::kit::dice::Dice;
 use crate::kit::signed;
 
 /// Keys of everybody.
-pub struct Keys {
+pub(super) struct Keys {
     /// The first person.
     pub owner: SignKey,
     /// Trades through the flat spool.
@@ -34,7 +34,7 @@ pub struct Keys {
 
 /// A file that was dropped.
 #[derive(Clone, Debug)]
-pub struct Sent {
+pub(super) struct Sent {
     /// Through which spool.
     pub origin: Origin,
     /// Its name.
@@ -57,7 +57,7 @@ struct Unfinished {
 }
 
 /// All of them.
-pub struct Agents {
+pub(super) struct Agents {
     keys: Keys,
     dice: Dice,
     n: u64,
@@ -76,7 +76,7 @@ pub struct Agents {
 }
 
 /// A signed request, as a file's bytes.
-pub fn sign(
+pub(super) fn sign(
     key: &SignKey,
     source: &str,
     id: &str,
@@ -101,7 +101,7 @@ fn amount(text: &str) -> Amount {
 
 impl Agents {
     /// Nobody has written anything yet.
-    pub fn new(keys: Keys, dice: Dice) -> Agents {
+    pub(super) fn new(keys: Keys, dice: Dice) -> Agents {
         Agents {
             keys,
             dice,
@@ -117,7 +117,7 @@ impl Agents {
     }
 
     /// Drops a file by rename.
-    pub fn drop_file(
+    pub(super) fn drop_file(
         &mut self,
         disk: &SimDisk,
         origin: Origin,
@@ -138,7 +138,7 @@ impl Agents {
 
     /// A row of prices near 6,780, imported by the owner as the command line does: rows first,
     /// durably.
-    pub fn import_prices(&mut self, disk: &SimDisk, now: Time) {
+    pub(super) fn import_prices(&mut self, disk: &SimDisk, now: Time) {
         self.n += 1;
         let minute = now.ms().div_euclid(60_000) * 60_000 - 60_000;
         // Low enough now and then that buy limits fill, and stops.
@@ -183,7 +183,7 @@ impl Agents {
     }
 
     /// A command of the gate's own user hands something over.
-    pub fn command(&mut self, disk: &SimDisk, now: Time) {
+    pub(super) fn command(&mut self, disk: &SimDisk, now: Time) {
         self.n += 1;
         let id = format!("c{}", self.n);
         if self.dice.one_in(4) {
@@ -206,7 +206,7 @@ impl Agents {
     }
 
     /// One file into the flat spool or the agent's own.
-    pub fn one(&mut self, disk: &SimDisk, now: Time) {
+    pub(super) fn one(&mut self, disk: &SimDisk, now: Time) {
         self.n += 1;
         let n = self.n;
         let id = format!("r{n}");
@@ -300,7 +300,7 @@ impl Agents {
     }
 
     /// Something to be done outside.
-    pub fn outgoing(&mut self, id: &str, now: Time) -> Vec<u8> {
+    pub(super) fn outgoing(&mut self, id: &str, now: Time) -> Vec<u8> {
         let (action, payload) = match self.dice.below(3) {
             0 => (
                 "email.send",
@@ -449,7 +449,7 @@ impl Agents {
     }
 
     /// Some writers finish what they began.
-    pub fn write_on(&mut self, disk: &SimDisk) {
+    pub(super) fn write_on(&mut self, disk: &SimDisk) {
         for Unfinished { number, rest } in std::mem::take(&mut self.unfinished) {
             if self.dice.one_in(3) {
                 self.unfinished.push(Unfinished { number, rest });
@@ -460,7 +460,7 @@ impl Agents {
     }
 
     /// The power went: writers died with what they had not written.
-    pub fn power_cut(&mut self) {
+    pub(super) fn power_cut(&mut self) {
         self.unfinished.clear();
         for sent in &mut self.sent {
             sent.may_be_lost |= !sent.durable;

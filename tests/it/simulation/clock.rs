@@ -8,14 +8,14 @@ use spoolgate_wire::time::Time;
 
 /// The clock. Only waiting and [`SimClock::pass`] move it, and [`SimClock::jump`] its wall half.
 #[derive(Debug)]
-pub struct SimClock {
+pub(super) struct SimClock {
     wall_ms: AtomicI64,
     monotonic_ms: AtomicU64,
 }
 
 impl SimClock {
     /// Standing at `now`.
-    pub fn at(now: Time) -> SimClock {
+    pub(super) fn at(now: Time) -> SimClock {
         SimClock {
             wall_ms: AtomicI64::new(now.ms()),
             monotonic_ms: AtomicU64::new(0),
@@ -23,19 +23,19 @@ impl SimClock {
     }
 
     /// Lets time pass.
-    pub fn pass(&self, ms: u64) {
+    pub(super) fn pass(&self, ms: u64) {
         self.wall_ms
             .fetch_add(i64::try_from(ms).unwrap(), Ordering::SeqCst);
         self.monotonic_ms.fetch_add(ms, Ordering::SeqCst);
     }
 
     /// Somebody sets the wall clock.
-    pub fn jump(&self, ms: i64) {
+    pub(super) fn jump(&self, ms: i64) {
         self.wall_ms.fetch_add(ms, Ordering::SeqCst);
     }
 
     /// The machine starts again: the monotonic clock begins anew.
-    pub fn restart(&self) {
+    pub(super) fn restart(&self) {
         self.monotonic_ms.store(0, Ordering::SeqCst);
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn error(code: i32) -> io::Error {
 
 /// What a sync of one file does for names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Medium {
+pub(super) enum Medium {
     /// Commits all earlier operations on names, as ext4 and XFS do.
     Journal,
     /// Nothing.
@@ -45,7 +45,7 @@ pub enum Medium {
 /// A promise that the disk breaks: each must be noticed by the simulation, or it would prove
 /// nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lie {
+pub(super) enum Lie {
     /// Syncing the log's data says OK and does nothing.
     SyncData,
     /// Syncing the file system says OK and does nothing.
@@ -60,7 +60,7 @@ pub enum Lie {
 
 /// Which calls fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub(super) struct Fault {
     /// The first, counted from 1 since the process was started.
     pub at: u64,
     /// How many.
@@ -215,7 +215,7 @@ impl NameOp {
 
 /// What becomes of the next call of a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub(super) enum Next {
     /// It fails.
     Fails,
     /// The process dies before it does anything.
@@ -518,13 +518,18 @@ impl World {
 
 /// The disk.
 #[derive(Debug)]
-pub struct SimDisk {
+pub(super) struct SimDisk {
     pub(super) world: Arc<Mutex<World>>,
 }
 
 impl SimDisk {
     /// An empty one.
-    pub fn new(seed: u64, medium_kind: Medium, lie: Option<Lie>, clock: Arc<SimClock>) -> SimDisk {
+    pub(super) fn new(
+        seed: u64,
+        medium_kind: Medium,
+        lie: Option<Lie>,
+        clock: Arc<SimClock>,
+    ) -> SimDisk {
         let world = World {
             medium_kind,
             lie,
@@ -554,12 +559,12 @@ impl SimDisk {
     }
 
     /// Keeps every call from now on in words.
-    pub fn tell_story(&self) {
+    pub(super) fn tell_story(&self) {
         self.world().story = Some(Vec::new());
     }
 
     /// The story so far, and an end to it.
-    pub fn story(&self) -> Vec<String> {
+    pub(super) fn story(&self) -> Vec<String> {
         self.world().story.take().unwrap_or_default()
     }
 
@@ -568,7 +573,7 @@ impl SimDisk {
     }
 
     /// Another disk that is as this one is now, and on which nothing goes wrong.
-    pub fn fork(&self) -> SimDisk {
+    pub(super) fn fork(&self) -> SimDisk {
         let mut world = self.world().clone();
         (world.dies_at, world.dead, world.fault, world.room) = (None, false, None, None);
         SimDisk {
@@ -577,7 +582,12 @@ impl SimDisk {
     }
 
     /// A process starts. It dies at its call number `dies_at`, and calls fail as `fault` says.
-    pub fn start_process(&self, dies_at: Option<u64>, fault: Option<Fault>, room: Option<usize>) {
+    pub(super) fn start_process(
+        &self,
+        dies_at: Option<u64>,
+        fault: Option<Fault>,
+        room: Option<usize>,
+    ) {
         let mut world = self.world();
         // What no name leads to any more, now or after a power cut, nobody holds open either.
         let pending = world.pending.iter().map(NameOp::inode);
@@ -597,44 +607,44 @@ impl SimDisk {
     }
 
     /// Decides on the next call of a verb at or below a path.
-    pub fn next(&self, verb: &'static str, path: &str, next: Next) {
+    pub(super) fn next(&self, verb: &'static str, path: &str, next: Next) {
         self.world().next = Some((verb, path.into(), next));
     }
 
     /// Whether the process died.
-    pub fn is_dead(&self) -> bool {
+    pub(super) fn is_dead(&self) -> bool {
         self.world().dead
     }
 
     /// Whether any call ever failed.
-    pub fn has_failed(&self) -> bool {
+    pub(super) fn has_failed(&self) -> bool {
         self.world().has_failed
     }
 
     /// Calls since the process started.
-    pub fn calls(&self) -> u64 {
+    pub(super) fn calls(&self) -> u64 {
         self.world().calls
     }
 
     /// A number that differs where anything else was called.
-    pub fn trace(&self) -> u64 {
+    pub(super) fn trace(&self) -> u64 {
         self.world().trace
     }
 
     /// The power goes.
-    pub fn power_cut(&self, dice: &mut Dice) {
+    pub(super) fn power_cut(&self, dice: &mut Dice) {
         self.world().power_cut(dice);
     }
 
     /// Everything on it becomes durable.
-    pub fn settle(&self) {
+    pub(super) fn settle(&self) {
         let mut world = self.world();
         world.inodes.values_mut().for_each(Inode::flush);
         world.commit_names(|_| true);
     }
 
     /// Another process makes a file, by rename; `durable` as if it had synced file and folder.
-    pub fn put(&self, path: &Path, bytes: &[u8], durable: bool) {
+    pub(super) fn put(&self, path: &Path, bytes: &[u8], durable: bool) {
         let mut world = self.world();
         world.changes += 1;
         world.tell(|| format!("     {} is dropped, durable {durable}", path.display()));
@@ -656,7 +666,7 @@ impl SimDisk {
     }
 
     /// Another process removes a file, if it is there.
-    pub fn take(&self, path: &Path) -> Option<Vec<u8>> {
+    pub(super) fn take(&self, path: &Path) -> Option<Vec<u8>> {
         let mut world = self.world();
         let number = world.inode_of(path).ok()?;
         let bytes = world.inode(number).seen.clone();
@@ -668,13 +678,13 @@ impl SimDisk {
     }
 
     /// Which file has this name.
-    pub fn number(&self, path: &Path) -> Option<u64> {
+    pub(super) fn number(&self, path: &Path) -> Option<u64> {
         self.world().inode_of(path).ok()
     }
 
     /// Another process writes on at the end of a file that it holds open, whatever its name is by
     /// now.
-    pub fn write_on(&self, number: u64, bytes: &[u8]) {
+    pub(super) fn write_on(&self, number: u64, bytes: &[u8]) {
         let mut world = self.world();
         world.changes += 1;
         let (now, ops) = (world.now(), world.ops);
@@ -688,21 +698,21 @@ impl SimDisk {
     }
 
     /// A file's bytes, as processes see them.
-    pub fn get(&self, path: &Path) -> Option<Vec<u8>> {
+    pub(super) fn get(&self, path: &Path) -> Option<Vec<u8>> {
         let world = self.world();
         let number = world.inode_of(path).ok()?;
         Some(world.inode(number).seen.clone())
     }
 
     /// A file's bytes on the medium: those that a power cut leaves, whatever else it does.
-    pub fn on_medium(&self, path: &Path) -> Option<Vec<u8>> {
+    pub(super) fn on_medium(&self, path: &Path) -> Option<Vec<u8>> {
         let world = self.world();
         let number = world.medium.get(path)?;
         Some(world.inodes.get(number)?.medium.clone())
     }
 
     /// Whether a file holds exactly these bytes.
-    pub fn holds(&self, path: &Path, bytes: &[u8]) -> bool {
+    pub(super) fn holds(&self, path: &Path, bytes: &[u8]) -> bool {
         let world = self.world();
         world
             .inode_of(path)
@@ -710,7 +720,7 @@ impl SimDisk {
     }
 
     /// Files right below a folder, with `see` of each.
-    pub fn each_in(&self, dir: &Path, mut see: impl FnMut(&str, &[u8])) {
+    pub(super) fn each_in(&self, dir: &Path, mut see: impl FnMut(&str, &[u8])) {
         let world = self.world();
         for (path, number) in world.names.range(dir.to_owned()..) {
             if !path.starts_with(dir) {
@@ -724,14 +734,14 @@ impl SimDisk {
     }
 
     /// Names of the files right below a folder.
-    pub fn names_in(&self, dir: &str) -> Vec<String> {
+    pub(super) fn names_in(&self, dir: &str) -> Vec<String> {
         let mut names = Vec::new();
         self.each_in(Path::new(dir), |name, _| names.push(name.to_owned()));
         names
     }
 
     /// All files, as processes see them.
-    pub fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+    pub(super) fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let world = self.world();
         let files = world
             .names

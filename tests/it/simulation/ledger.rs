@@ -13,7 +13,7 @@ use super::disk::SimDisk;
 
 /// What was read so far, up to the last seal.
 #[derive(Debug, Default)]
-pub struct Reader {
+pub(super) struct Reader {
     /// Bytes of each segment up to its last seal.
     segments: Vec<Vec<u8>>,
     head: String,
@@ -53,7 +53,7 @@ impl Reader {
     ///
     /// # Errors
     /// What is wrong.
-    pub fn read_on(&mut self, disk: &SimDisk) -> Result<(), String> {
+    pub(super) fn read_on(&mut self, disk: &SimDisk) -> Result<(), String> {
         let mut files: Vec<(String, Vec<u8>)> = Vec::new();
         disk.each_in(Path::new("audit"), |name, bytes| {
             if name.starts_with("log-") && name.ends_with(".jsonl") {

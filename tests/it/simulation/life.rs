@@ -48,7 +48,7 @@ const NOT_DECIDED: [&str; 5] = [
 
 /// What happened, over all lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub(super) struct Tally {
     /// Recoveries after a crash that came to their end, each checked.
     pub recoveries: u64,
     /// Recoveries that were themselves ended by a crash or a failing disk.
@@ -91,7 +91,7 @@ pub struct Tally {
 
 impl Tally {
     /// Adds another.
-    pub fn add(&mut self, other: &Tally) {
+    pub(super) fn add(&mut self, other: &Tally) {
         for (sum, n) in [
             (&mut self.recoveries, other.recoveries),
             (&mut self.crashed_recoveries, other.crashed_recoveries),
@@ -161,7 +161,7 @@ fn scratch() -> tempfile::TempDir {
 }
 
 /// A seed's world.
-pub struct Life {
+pub(super) struct Life {
     pub(super) dice: Dice,
     pub(super) medium: Medium,
     pub(super) disk: Arc<SimDisk>,
@@ -199,12 +199,12 @@ enum End {
 ///
 /// # Errors
 /// The first invariant that does not hold.
-pub fn live(seed: u64, recoveries: u64, lie: Option<Lie>) -> Result<Tally, String> {
+pub(super) fn live(seed: u64, recoveries: u64, lie: Option<Lie>) -> Result<Tally, String> {
     Life::new(seed, lie).whole(recoveries)
 }
 
 /// The same, with the last calls of the disk in words.
-pub fn tell(seed: u64, recoveries: u64) -> (Result<Tally, String>, Vec<String>) {
+pub(super) fn tell(seed: u64, recoveries: u64) -> (Result<Tally, String>, Vec<String>) {
     let life = Life::new(seed, None);
     life.disk.tell_story();
     let disk = Arc::clone(&life.disk);

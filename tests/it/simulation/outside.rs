@@ -20,16 +20,16 @@ use super::check::ensure;
 use super::disk::{Fault, SimDisk};
 use super::life::Life;
 
-pub const PRINCIPAL: &str =
+pub(super) const PRINCIPAL: &str =
     "  - name: core\n    role: agent\n    actions: [email.send, health.fetch, service.api_call]\n";
-pub const SERVICES: &str = "services:
+pub(super) const SERVICES: &str = "services:
   - {service: mail, host: smtp.example.com, protocol: smtp, actions: [email.send, health.fetch], \
       added_at: 2026-01-01T00:00:00Z, added_by: owner, is_active: true}
   - {service: bank, host: api.bank.example, protocol: https, methods: [GET], added_at: \
       2026-01-01T00:00:00Z, added_by: owner, is_active: true}
 ";
 /// One worker: what runs ends in one order.
-pub const GATEWAY: &str = "workers: 1
+pub(super) const GATEWAY: &str = "workers: 1
 anomalies: {burst_max: 100000}
 rates: {per_hour: {email.send: 5}}
 adapters:
@@ -38,7 +38,7 @@ adapters:
 
 /// Counts what it is asked to do.
 #[derive(Debug)]
-pub struct Outside {
+pub(super) struct Outside {
     disk: Arc<SimDisk>,
     runs: Mutex<BTreeMap<String, u32>>,
     /// What was begun before its line was durable.
@@ -48,7 +48,7 @@ pub struct Outside {
 
 impl Outside {
     /// Nothing was done yet.
-    pub fn over(disk: Arc<SimDisk>) -> Outside {
+    pub(super) fn over(disk: Arc<SimDisk>) -> Outside {
         Outside {
             disk,
             runs: Mutex::default(),
@@ -58,12 +58,12 @@ impl Outside {
     }
 
     /// Whether what runs comes to no end.
-    pub fn keep_waiting(&self, waits: bool) {
+    pub(super) fn keep_waiting(&self, waits: bool) {
         self.waits.store(waits, Ordering::SeqCst);
     }
 
     /// The same.
-    pub fn is_waiting(&self) -> bool {
+    pub(super) fn is_waiting(&self) -> bool {
         self.waits.load(Ordering::SeqCst)
     }
 

@@ -12,7 +12,7 @@ use crate::kit::{PROGRAM, command, names, segments, show};
 use crate::syscalls::strace::Point;
 
 /// A home with files, and a command over it.
-pub struct Script {
+pub(super) struct Script {
     /// For messages.
     pub name: String,
     dir: TempDir,
@@ -40,7 +40,7 @@ impl Script {
     }
 
     /// A run over mixed files.
-    pub fn run(base: &Base, seed: u64) -> Script {
+    pub(super) fn run(base: &Base, seed: u64) -> Script {
         let mut script = Script::new(
             base,
             format!("run over files {seed}"),
@@ -51,7 +51,7 @@ impl Script {
     }
 
     /// One request decided at once.
-    pub fn handle(base: &Base) -> Script {
+    pub(super) fn handle(base: &Base) -> Script {
         let mut script = Script::new(base, "handle".to_owned(), &["handle", "r.json"]);
         let request = base.request(
             "handled",
@@ -65,7 +65,7 @@ impl Script {
 
     /// A run over a home whose last run died while it published a batch: answers half there, claims
     /// decided.
-    pub fn run_after_publishing(base: &Base, seed: u64) -> Script {
+    pub(super) fn run_after_publishing(base: &Base, seed: u64) -> Script {
         let mut script = Script::run(base, seed);
         script.name = format!("run after a run over files {seed} died publishing");
         // The answers' renames come first, the checkpoint's last.
@@ -78,7 +78,7 @@ impl Script {
 
     /// A run over a home whose last runs died in a batch: a torn tail, claims in their first and
     /// second attempt, one of which does not parse, and a new file.
-    pub fn run_after_a_torn_batch(base: &Base, seed: u64) -> Script {
+    pub(super) fn run_after_a_torn_batch(base: &Base, seed: u64) -> Script {
         let mut script = Script::run(base, seed);
         script.name = format!("run after a run over files {seed} left a torn batch");
         script.drop_in(vec![base.signed("zz-left", "portfolio.get", "{}")]);
@@ -119,7 +119,7 @@ impl Script {
     }
 
     /// A one-shot that first has to clear up after such a run.
-    pub fn handle_after_a_torn_batch(base: &Base, seed: u64) -> Script {
+    pub(super) fn handle_after_a_torn_batch(base: &Base, seed: u64) -> Script {
         let mut script = Script::run_after_a_torn_batch(base, seed);
         script.name = "handle after a torn batch".to_owned();
         script.args.truncate(4);
@@ -131,7 +131,7 @@ impl Script {
     }
 
     /// Market data, which goes through a blob.
-    pub fn import(base: &Base) -> Script {
+    pub(super) fn import(base: &Base) -> Script {
         let args = [
             "market",
             "import",
@@ -156,7 +156,7 @@ impl Script {
     }
 
     /// The agent's side. What is submitted again is another file.
-    pub fn submit(base: &Base) -> Script {
+    pub(super) fn submit(base: &Base) -> Script {
         let mut script = Script::new(base, "submit".to_owned(), &["submit", "r.json"]);
         let request = base.request("submitted", "portfolio.get", "{}");
         fs::write(script.dir.path().join("r.json"), &request).unwrap();
@@ -171,7 +171,7 @@ impl Script {
     }
 
     /// A person's command.
-    pub fn halt(base: &Base) -> Script {
+    pub(super) fn halt(base: &Base) -> Script {
         let mut script = Script::new(
             base,
             "halt set".to_owned(),
@@ -182,7 +182,7 @@ impl Script {
     }
 
     /// A key, which goes into the keyring and a file before the ledger.
-    pub fn keys_add(base: &Base) -> Script {
+    pub(super) fn keys_add(base: &Base) -> Script {
         let mut script = Script::new(
             base,
             "keys add".to_owned(),
@@ -193,7 +193,7 @@ impl Script {
     }
 
     /// The index made again.
-    pub fn rebuild(base: &Base) -> Script {
+    pub(super) fn rebuild(base: &Base) -> Script {
         let mut script = Script::new(base, "rebuild".to_owned(), &["rebuild"]);
         script.is_repeated = true;
         script
@@ -221,7 +221,7 @@ impl Script {
     }
 
     /// A copy of home and files, for one go.
-    pub fn copy_to(&self, to: &Path) {
+    pub(super) fn copy_to(&self, to: &Path) {
         if to.exists() {
             fs::remove_dir_all(to).unwrap();
         }
@@ -230,7 +230,7 @@ impl Script {
 }
 
 /// The program's command over the home in `dir` that clears up after whatever happened there.
-pub fn recover(dir: &Path) -> Command {
+pub(super) fn recover(dir: &Path) -> Command {
     let mut command = command(
         &dir.join("home"),
         &["--format", "json", "run", "--until-idle"],

@@ -39,7 +39,7 @@ const NOT_ABOUT_FILES: &[&str] = &[
 
 /// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Blow {
+pub(super) enum Blow {
     /// The process is killed instead of it.
     Kill,
     /// It fails once with this error.
@@ -50,7 +50,7 @@ pub enum Blow {
 
 impl Blow {
     /// All of them.
-    pub const ALL: [Blow; 6] = [
+    pub(super) const ALL: [Blow; 6] = [
         Blow::Kill,
         Blow::Once("EIO"),
         Blow::Once("ENOSPC"),
@@ -72,7 +72,7 @@ impl fmt::Display for Blow {
 
 /// The `nth` call of a name in a process, from 1, and what happens to it.
 #[derive(Clone, Debug)]
-pub struct Point {
+pub(super) struct Point {
     /// The call's name.
     pub call: String,
     /// Which of that name.
@@ -89,7 +89,7 @@ impl fmt::Display for Point {
 
 impl Point {
     /// A kill.
-    pub fn kill(call: &str, nth: u32) -> Point {
+    pub(super) fn kill(call: &str, nth: u32) -> Point {
         Point {
             call: call.to_owned(),
             nth,
@@ -98,7 +98,7 @@ impl Point {
     }
 
     /// As strace wants it.
-    pub fn to_args(&self) -> Vec<String> {
+    pub(super) fn to_args(&self) -> Vec<String> {
         let (call, nth) = (&self.call, self.nth);
         let what = match self.blow {
             Blow::Kill => format!("inject={call}:signal=KILL:when={nth}"),
@@ -113,7 +113,7 @@ impl Point {
 }
 
 /// Why points cannot be tried here, if so.
-pub fn missing() -> Option<String> {
+pub(super) fn missing() -> Option<String> {
     match Command::new("strace")
         .args(["-f", "-qq", "-e", "trace=close", "true"])
         .output()
@@ -129,7 +129,7 @@ pub fn missing() -> Option<String> {
 
 /// The calls of a script's run that are about files, from where it opens its home: name, first and
 /// last number.
-pub fn calls(script: &Script, dir: &Path) -> BTreeMap<String, (u32, u32)> {
+pub(super) fn calls(script: &Script, dir: &Path) -> BTreeMap<String, (u32, u32)> {
     script.copy_to(dir);
     let trace = dir.join("trace");
     let status = Command::new("strace")
@@ -168,7 +168,7 @@ pub fn calls(script: &Script, dir: &Path) -> BTreeMap<String, (u32, u32)> {
 }
 
 /// Which calls of this name in a script's run are on a file whose path has `part` in it.
-pub fn calls_on(script: &Script, dir: &Path, call: &str, part: &str) -> Vec<u32> {
+pub(super) fn calls_on(script: &Script, dir: &Path, call: &str, part: &str) -> Vec<u32> {
     script.copy_to(dir);
     let trace = dir.join("trace");
     let done = Command::new("strace")
@@ -189,7 +189,7 @@ pub fn calls_on(script: &Script, dir: &Path, call: &str, part: &str) -> Vec<u32>
 }
 
 /// How a run ended.
-pub struct Struck {
+pub(super) struct Struck {
     /// Its status; none: it was ended at the time limit.
     pub status: Option<ExitStatus>,
     /// The call that was hit first, as strace shows it; none: there were fewer.
@@ -201,7 +201,7 @@ pub struct Struck {
 }
 
 /// Runs a script over a fresh copy in `dir` with one call spoilt.
-pub fn strike(script: &Script, dir: &Path, point: &Point) -> Struck {
+pub(super) fn strike(script: &Script, dir: &Path, point: &Point) -> Struck {
     script.copy_to(dir);
     let [trace, stdout, stderr] = ["trace", "stdout", "stderr"].map(|name| dir.join(name));
     let mut child = Command::new("strace")

@@ -9,7 +9,7 @@ use super::{AGENTS, PROFILES};
 use crate::kit::tasks::Task;
 
 /// What the naive model gives as a reason, besides allowing.
-pub const REASONS: &[&str] = &[
+pub(super) const REASONS: &[&str] = &[
     "domain_denied",
     "policy_unavailable",
     "unknown_parent",
@@ -27,7 +27,7 @@ pub const REASONS: &[&str] = &[
 
 /// Who asks, and how.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub(super) struct Asked {
     pub source: String,
     /// `admit`, `evaluate` or `check`.
     pub way: String,
@@ -37,7 +37,7 @@ pub struct Asked {
 
 /// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
+pub(super) enum Said {
     Allowed,
     Denied(&'static str),
     /// The id was used before.
@@ -45,7 +45,7 @@ pub enum Said {
 }
 
 impl Said {
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Said::Allowed => "allowed",
             Said::Denied(reason) => reason,
@@ -67,7 +67,7 @@ struct Node {
 }
 
 #[derive(Default)]
-pub struct Naive {
+pub(super) struct Naive {
     nodes: Vec<Node>,
     used: Vec<(String, String)>,
     opened: Vec<(String, i64)>,
@@ -111,7 +111,7 @@ impl Naive {
     }
 
     /// What is left after the task of this line.
-    pub fn reserved_budget(&self, line: u64) -> Option<Option<i64>> {
+    pub(super) fn reserved_budget(&self, line: u64) -> Option<Option<i64>> {
         let node = self.nodes.last().filter(|node| node.line == line)?;
         Some(self.budget(&node.tenant, &node.root))
     }
@@ -126,7 +126,7 @@ impl Naive {
         found
     }
 
-    pub fn decide(&mut self, asked: &Asked, task: &Task, line: u64, now_ms: i64) -> Said {
+    pub(super) fn decide(&mut self, asked: &Asked, task: &Task, line: u64, now_ms: i64) -> Said {
         let key = (asked.source.clone(), task.id.clone());
         if self.used.contains(&key) {
             return Said::Taken;

@@ -14,7 +14,7 @@ use spoolgate_gate::prepare::Origin;
 use spoolgate_ledger::disk::{DirStream, Disk, Kind};
 
 /// Number of bytes that each turn adds to a spool's deficit.
-pub const QUANTUM: u64 = 64 * 1024;
+pub(super) const QUANTUM: u64 = 64 * 1024;
 
 /// A file that exceeds the quota and is claimed next when there is room: of those met, the one that
 /// has waited longest.
@@ -27,7 +27,7 @@ struct Held {
 }
 
 /// A spool in the scanner's ring.
-pub struct Source {
+pub(super) struct Source {
     /// The origin of its files.
     pub origin: Origin,
     /// Its folder below the home.
@@ -61,7 +61,7 @@ pub struct Source {
 
 impl Source {
     /// A spool that has not been scanned yet.
-    pub fn new(origin: Origin, bucket: Option<Bucket>) -> Source {
+    pub(super) fn new(origin: Origin, bucket: Option<Bucket>) -> Source {
         Source {
             dir: folder(&origin),
             origin,
@@ -84,7 +84,7 @@ impl Source {
 
     /// Resets the spool after the rules were read again; without a quota nothing is held back any
     /// more.
-    pub fn again(mut self, bucket: Option<Bucket>, room: &mut Room) -> Source {
+    pub(super) fn again(mut self, bucket: Option<Bucket>, room: &mut Room) -> Source {
         self.remembered.clear(room);
         let told = self.told && bucket.is_some();
         Source {
@@ -94,7 +94,7 @@ impl Source {
     }
 
     /// Begins a turn at this time.
-    pub fn begin_turn(&mut self, monotonic_ms: u64) {
+    pub(super) fn begin_turn(&mut self, monotonic_ms: u64) {
         let Some(bucket) = &mut self.bucket else {
             return;
         };
@@ -106,13 +106,13 @@ impl Source {
     }
 
     /// Whether files are waiting over the quota, or were recently.
-    pub fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.told
     }
 
     /// Whether the folder was read so recently that it is not opened again yet: a sender with many
     /// files over the quota must not keep the gate busy with reading them.
-    pub fn rests(&self, monotonic_ms: u64) -> bool {
+    pub(super) fn rests(&self, monotonic_ms: u64) -> bool {
         self.told
             && self.passed == 0
             && self.stream.is_none()
@@ -122,14 +122,14 @@ impl Source {
 
     /// Whether a file of `bytes` bytes is within the quota and no file that waits longer comes
     /// first.
-    pub fn affords(&self, bytes: u64) -> bool {
+    pub(super) fn affords(&self, bytes: u64) -> bool {
         self.bucket
             .as_ref()
             .is_none_or(|bucket| self.held.is_none() && bucket.affords(bytes))
     }
 
     /// Records that this file exceeds the quota. Returns a message if it is the first.
-    pub fn hold(&mut self, name: &OsStr, bytes: u64, since_ms: u64) -> Option<String> {
+    pub(super) fn hold(&mut self, name: &OsStr, bytes: u64, since_ms: u64) -> Option<String> {
         let is_next = self
             .held
             .as_ref()
@@ -157,36 +157,36 @@ impl Source {
     }
 
     /// Records that a file was claimed.
-    pub fn claimed(&mut self) {
+    pub(super) fn claimed(&mut self) {
         self.claimed_in_pass = true;
         self.passed = self.passed.saturating_sub(1);
     }
 
     /// Whether its folder is open.
-    pub fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         self.stream.is_some()
     }
 
     /// Closes the folder; when it is opened again, the pass continues at about the same place.
-    pub fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         self.stream = None;
     }
 
     /// Puts a name back to the front, to wait until the spool has saved enough.
-    pub fn put_back(&mut self, name: OsString, kind: Option<Kind>) {
+    pub(super) fn put_back(&mut self, name: OsString, kind: Option<Kind>) {
         self.head = Some((name, kind));
     }
 
     /// Ends its turns in this round. Returns 1 if this is the first time since all spools were
     /// marked for a new look, otherwise 0.
-    pub fn done(&mut self) -> usize {
+    pub(super) fn done(&mut self) -> usize {
         self.is_done = true;
         usize::from(!std::mem::replace(&mut self.was_done, true))
     }
 
     /// Ends a pass: the folder was read to its end. Returns a message if nothing is waiting any
     /// more.
-    pub fn end_pass(&mut self, monotonic_ms: u64, room: &mut Room) -> Option<String> {
+    pub(super) fn end_pass(&mut self, monotonic_ms: u64, room: &mut Room) -> Option<String> {
         self.passed = 0;
         // A spool in which nothing is waiting must not save up bytes.
         self.deficit = if self.claimed_in_pass {
@@ -212,7 +212,7 @@ impl Source {
     }
 
     /// The next name of the folder. `None` at its end; the call after that starts again.
-    pub fn next_name(
+    pub(super) fn next_name(
         &mut self,
         disk: &dyn Disk,
         monotonic_ms: u64,

@@ -9,14 +9,14 @@ use spoolgate_ledger::segment::AUDIT_DIR;
 
 /// A read-only disk that shows the folder `dir` as the audit folder of a home with nothing else in
 /// it.
-pub struct AuditFolder {
+pub(super) struct AuditFolder {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
 }
 
 impl AuditFolder {
     /// Shows the folder `dir` of a disk.
-    pub fn new(disk: Arc<dyn Disk>, dir: &Path) -> AuditFolder {
+    pub(super) fn new(disk: Arc<dyn Disk>, dir: &Path) -> AuditFolder {
         AuditFolder {
             disk,
             dir: dir.to_owned(),

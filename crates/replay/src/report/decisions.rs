@@ -11,7 +11,7 @@ use spoolgate_wire::checks::CheckRow;
 use spoolgate_wire::time::{DAY_MS, Time};
 
 /// Maximum number of periods that are shown.
-pub const STRETCHES_MAX: usize = 96;
+pub(super) const STRETCHES_MAX: usize = 96;
 /// Maximum number of periods that are counted separately before they are merged.
 const COUNTED_MAX: usize = 4096;
 /// One hour in milliseconds.

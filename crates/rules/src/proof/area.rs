@@ -7,11 +7,11 @@ use super::cells::Cells;
 
 /// The relevant cells of some dimensions, by rising number. Of every other dimension, all
 /// cells are relevant.
-pub type Sides = Vec<(u32, Rc<Cells>)>;
+pub(super) type Sides = Vec<(u32, Rc<Cells>)>;
 
 /// What a rule acts on.
 #[derive(Clone, Debug, Default)]
-pub struct Area {
+pub(super) struct Area {
     /// Conditions on single values.
     pub sides: Sides,
     /// Conditions on crowds, by number of the crowd.
@@ -21,7 +21,7 @@ pub struct Area {
 /// A condition on a crowd, which is the elements of an array or the links in a text. An unknown
 /// crowd satisfies every condition.
 #[derive(Clone, Debug)]
-pub enum Ask {
+pub(super) enum Ask {
     /// Some element is in this area.
     Some(Rc<Area>),
     /// There is no element.
@@ -30,7 +30,7 @@ pub enum Ask {
 
 /// The crowds that are still possible.
 #[derive(Clone, Debug)]
-pub struct Crowd {
+pub(super) struct Crowd {
     /// Whether the crowd may be unknown.
     pub may_be_unknown: bool,
     /// If it is known, some element is in each of these areas.
@@ -41,7 +41,7 @@ pub struct Crowd {
 
 /// A part of an area.
 #[derive(Clone, Debug, Default)]
-pub struct Piece {
+pub(super) struct Piece {
     /// Cells of single values.
     pub sides: Sides,
     /// Crowds, by rising number. Any other crowd is unrestricted.
@@ -50,7 +50,7 @@ pub struct Piece {
 
 impl Crowd {
     /// Returns the unrestricted crowd.
-    pub fn any() -> Crowd {
+    pub(super) fn any() -> Crowd {
         Crowd {
             may_be_unknown: true,
             with: Vec::new(),
@@ -59,14 +59,14 @@ impl Crowd {
     }
 
     /// Returns the amount of work that it causes, in steps.
-    pub fn weight(&self) -> u64 {
+    pub(super) fn weight(&self) -> u64 {
         (self.with.len() as u64)
             .saturating_add(self.without.len() as u64)
             .saturating_add(1)
     }
 
     /// Restricts it to crowds that satisfy the condition.
-    pub fn satisfying(mut self, ask: &Ask) -> Crowd {
+    pub(super) fn satisfying(mut self, ask: &Ask) -> Crowd {
         match ask {
             Ask::Some(area) => self.with.push(Rc::clone(area)),
             Ask::Nobody => self.without.push(Rc::default()),
@@ -75,7 +75,7 @@ impl Crowd {
     }
 
     /// Restricts it to crowds that do not satisfy the condition.
-    pub fn failing(mut self, ask: &Ask) -> Crowd {
+    pub(super) fn failing(mut self, ask: &Ask) -> Crowd {
         match ask {
             Ask::Some(area) => self.without.push(Rc::clone(area)),
             Ask::Nobody => self.with.push(Rc::default()),
@@ -87,7 +87,7 @@ impl Crowd {
 
 impl Piece {
     /// Returns a piece that covers a whole area.
-    pub fn all_of(area: &Area) -> Piece {
+    pub(super) fn all_of(area: &Area) -> Piece {
         let mut piece = Piece {
             sides: area.sides.clone(),
             crowds: Vec::new(),
@@ -100,13 +100,13 @@ impl Piece {
     }
 
     /// Returns the amount of work that copying it causes, in steps.
-    pub fn weight(&self) -> u64 {
+    pub(super) fn weight(&self) -> u64 {
         let crowds = self.crowds.iter().map(|(_, crowd)| crowd.weight());
         crowds.fold(self.sides.len() as u64, u64::saturating_add)
     }
 
     /// Returns the cells of a dimension, or `None` if all cells are relevant.
-    pub fn side(&self, dimension: u32) -> Option<&Rc<Cells>> {
+    pub(super) fn side(&self, dimension: u32) -> Option<&Rc<Cells>> {
         let at = self
             .sides
             .binary_search_by_key(&dimension, |(number, _)| *number)
@@ -115,7 +115,7 @@ impl Piece {
     }
 
     /// Replaces the cells of a dimension.
-    pub fn set_side(&mut self, dimension: u32, cells: Cells) {
+    pub(super) fn set_side(&mut self, dimension: u32, cells: Cells) {
         let side = (dimension, Rc::new(cells));
         match self
             .sides
@@ -127,13 +127,13 @@ impl Piece {
     }
 
     /// Returns what is possible for a crowd.
-    pub fn crowd(&self, number: u32) -> Crowd {
+    pub(super) fn crowd(&self, number: u32) -> Crowd {
         let at = self.crowds.iter().find(|(other, _)| *other == number);
         at.map_or_else(Crowd::any, |(_, crowd)| crowd.clone())
     }
 
     /// Replaces what is possible for a crowd.
-    pub fn set_crowd(&mut self, number: u32, crowd: Crowd) {
+    pub(super) fn set_crowd(&mut self, number: u32, crowd: Crowd) {
         match self.crowds.iter_mut().find(|(other, _)| *other == number) {
             Some((_, place)) => *place = crowd,
             None => self.crowds.push((number, crowd)),

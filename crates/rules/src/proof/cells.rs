@@ -4,26 +4,26 @@
 /// A set of cells.
 // INVARIANT: spans `from..to` are not empty, are in rising order, and no two of them touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cells(Vec<(u32, u32)>);
+pub(super) struct Cells(Vec<(u32, u32)>);
 
 impl Cells {
     /// Returns the empty set.
-    pub fn none() -> Cells {
+    pub(super) fn none() -> Cells {
         Cells(Vec::new())
     }
 
     /// Returns the cells from `from` up to, but not including, `to`.
-    pub fn span(from: u32, to: u32) -> Cells {
+    pub(super) fn span(from: u32, to: u32) -> Cells {
         Cells::of(vec![(from, to)])
     }
 
     /// Returns the set of one cell.
-    pub fn one(at: u32) -> Cells {
+    pub(super) fn one(at: u32) -> Cells {
         Cells::span(at, at.saturating_add(1))
     }
 
     /// Returns the cells in any of these spans.
-    pub fn of(mut spans: Vec<(u32, u32)>) -> Cells {
+    pub(super) fn of(mut spans: Vec<(u32, u32)>) -> Cells {
         spans.retain(|(from, to)| from < to);
         spans.sort_unstable();
         let mut joined: Vec<(u32, u32)> = Vec::with_capacity(spans.len());
@@ -37,27 +37,27 @@ impl Cells {
     }
 
     /// Returns the spans; the second number of each is exclusive.
-    pub fn spans(&self) -> &[(u32, u32)] {
+    pub(super) fn spans(&self) -> &[(u32, u32)] {
         &self.0
     }
 
     /// Returns every cell.
-    pub fn each(&self) -> impl Iterator<Item = u32> {
+    pub(super) fn each(&self) -> impl Iterator<Item = u32> {
         self.0.iter().flat_map(|(from, to)| *from..*to)
     }
 
     /// Returns whether the set is empty.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Returns the amount of work that it causes, in steps.
-    pub fn weight(&self) -> u64 {
+    pub(super) fn weight(&self) -> u64 {
         self.0.len() as u64
     }
 
     /// Returns whether the cell is in the set.
-    pub fn holds(&self, cell: u32) -> bool {
+    pub(super) fn holds(&self, cell: u32) -> bool {
         let after = self.0.partition_point(|(from, _)| *from <= cell);
         after
             .checked_sub(1)
@@ -66,12 +66,12 @@ impl Cells {
     }
 
     /// Returns the cells that are in either set.
-    pub fn union(&self, other: &Cells) -> Cells {
+    pub(super) fn union(&self, other: &Cells) -> Cells {
         Cells::of(self.0.iter().chain(&other.0).copied().collect())
     }
 
     /// Returns the cells that are in both sets.
-    pub fn intersection(&self, other: &Cells) -> Cells {
+    pub(super) fn intersection(&self, other: &Cells) -> Cells {
         let mut both = Vec::new();
         self.overlaps(other, |from, to| {
             both.push((from, to));
@@ -81,7 +81,7 @@ impl Cells {
     }
 
     /// Returns the cells that are not in the other set.
-    pub fn minus(&self, other: &Cells) -> Cells {
+    pub(super) fn minus(&self, other: &Cells) -> Cells {
         let mut left = Vec::new();
         let mut cuts = other.0.iter().copied().peekable();
         for (mut from, to) in self.0.iter().copied() {
@@ -104,7 +104,7 @@ impl Cells {
     }
 
     /// Returns whether the sets have no cell in common.
-    pub fn is_apart(&self, other: &Cells) -> bool {
+    pub(super) fn is_apart(&self, other: &Cells) -> bool {
         let mut is_apart = true;
         self.overlaps(other, |_, _| {
             is_apart = false;
@@ -114,7 +114,7 @@ impl Cells {
     }
 
     /// Returns whether all cells are in the other set.
-    pub fn is_within(&self, other: &Cells) -> bool {
+    pub(super) fn is_within(&self, other: &Cells) -> bool {
         let mut others = other.0.iter().copied().peekable();
         self.0.iter().all(|(from, to)| {
             while others.next_if(|(_, end)| end <= from).is_some() {}

@@ -10,11 +10,11 @@ use super::cells::Cells;
 
 /// The budget is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exhausted;
+pub(super) struct Exhausted;
 
 /// Work done so far, and its limit.
 #[derive(Clone, Copy, Debug)]
-pub struct Steps {
+pub(super) struct Steps {
     /// Steps taken.
     pub used: u64,
     /// Most steps that may be taken.
@@ -23,7 +23,7 @@ pub struct Steps {
 
 impl Steps {
     /// Counts work before it is done; fails if the budget does not suffice.
-    pub fn take(&mut self, steps: u64) -> Result<(), Exhausted> {
+    pub(super) fn take(&mut self, steps: u64) -> Result<(), Exhausted> {
         self.used = self.used.saturating_add(steps);
         if self.used > self.limit {
             Err(Exhausted)
@@ -50,7 +50,7 @@ enum Lie {
 /// Ties a yes-or-no dimension to another one: it can be yes only if the other has a value, because
 /// a missing value cannot have been approved.
 #[derive(Clone, Copy, Debug)]
-pub struct Tie {
+pub(super) struct Tie {
     /// The other dimension.
     pub to: u32,
     /// Number of the other dimension's cells with values; its later cells have no value.
@@ -65,7 +65,7 @@ struct Open<'a> {
 }
 
 /// Covers pieces of one space with areas.
-pub struct Cover<'s> {
+pub(super) struct Cover<'s> {
     /// All cells of each dimension.
     pub universes: &'s [Cells],
     /// The tie of each dimension, if it has one.
@@ -77,7 +77,7 @@ pub struct Cover<'s> {
 impl Cover<'_> {
     /// Passes the uncovered parts of a piece to `seen`, one by one, until it breaks. Returns
     /// whether there are any.
-    pub fn leave(
+    pub(super) fn leave(
         &mut self,
         piece: Piece,
         areas: &[&Area],
@@ -257,7 +257,11 @@ impl Cover<'_> {
     }
 
     /// Returns a part of `wanted` in which elements of the crowd may be.
-    pub fn room(&mut self, wanted: &Area, crowd: &Crowd) -> Result<Option<Piece>, Exhausted> {
+    pub(super) fn room(
+        &mut self,
+        wanted: &Area,
+        crowd: &Crowd,
+    ) -> Result<Option<Piece>, Exhausted> {
         let without: Vec<&Area> = crowd.without.iter().map(Rc::as_ref).collect();
         self.steps.take(1)?;
         let mut room = None;

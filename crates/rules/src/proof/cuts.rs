@@ -8,7 +8,7 @@ use super::cells::Cells;
 
 /// A place between numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cut {
+pub(super) struct Cut {
     /// The number beside the cut.
     pub at: Amount,
     /// Whether the cut is after the number, not before it.
@@ -17,7 +17,7 @@ pub struct Cut {
 
 /// The numbers of a dimension, with their cuts.
 #[derive(Clone, Debug, Default)]
-pub struct Numbers {
+pub(super) struct Numbers {
     /// The cuts, in rising order after [`Numbers::seal`].
     cuts: Vec<Cut>,
     /// Bounds, inclusive, if there are only whole numbers.
@@ -36,7 +36,7 @@ enum Edge {
 
 impl Numbers {
     /// Creates the whole numbers from `least` to `most`.
-    pub fn whole(least: i64, most: i64) -> Numbers {
+    pub(super) fn whole(least: i64, most: i64) -> Numbers {
         Numbers {
             cuts: Vec::new(),
             whole: Some((least, most)),
@@ -44,7 +44,7 @@ impl Numbers {
     }
 
     /// Adds cuts where these ranges begin and end.
-    pub fn mention(&mut self, ranges: &Ranges) {
+    pub(super) fn mention(&mut self, ranges: &Ranges) {
         for range in ranges.parts() {
             for edge in [self.edge(range.low, true), self.edge(range.high, false)] {
                 if let Edge::At(cut) = edge {
@@ -55,19 +55,19 @@ impl Numbers {
     }
 
     /// Returns the number of cuts.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.cuts.len()
     }
 
     /// Sorts the cuts; returns the number of cells.
-    pub fn seal(&mut self) -> u32 {
+    pub(super) fn seal(&mut self) -> u32 {
         self.cuts.sort_unstable();
         self.cuts.dedup();
         u32::try_from(self.cuts.len()).unwrap_or(u32::MAX - 5) + 1
     }
 
     /// Returns the cells of these ranges, whose ends were mentioned before.
-    pub fn cells(&self, ranges: &Ranges) -> Cells {
+    pub(super) fn cells(&self, ranges: &Ranges) -> Cells {
         let spans = ranges.parts().iter();
         Cells::of(
             spans
@@ -77,7 +77,7 @@ impl Numbers {
     }
 
     /// Returns the cuts at both ends of a span of cells.
-    pub fn ends(&self, (from, to): (u32, u32)) -> (Option<Cut>, Option<Cut>) {
+    pub(super) fn ends(&self, (from, to): (u32, u32)) -> (Option<Cut>, Option<Cut>) {
         let low = (from as usize)
             .checked_sub(1)
             .and_then(|at| self.cuts.get(at));

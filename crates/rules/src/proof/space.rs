@@ -24,7 +24,7 @@ use spoolgate_wire::time::Time;
 
 /// The aspect of a fact, or of one of its elements, that a dimension is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum View<'a> {
+pub(super) enum View<'a> {
     /// Its value.
     Plain,
     /// Its domain.
@@ -43,7 +43,7 @@ pub enum View<'a> {
 
 /// The values of a dimension.
 #[derive(Clone, Debug)]
-pub enum Values<'a> {
+pub(super) enum Values<'a> {
     /// Numbers.
     Numbers(Numbers),
     /// One cell for each named text, and one for all other texts if there are any.
@@ -61,7 +61,7 @@ pub enum Values<'a> {
 
 /// A dimension: cells with values, then three cells without a value.
 #[derive(Clone, Debug)]
-pub struct Dimension<'a> {
+pub(super) struct Dimension<'a> {
     /// Index of the reading.
     pub reading: usize,
     /// The aspect of the reading.
@@ -74,7 +74,7 @@ pub struct Dimension<'a> {
 
 /// Identifies a crowd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct CrowdOf {
+pub(super) struct CrowdOf {
     /// Index of the reading.
     pub reading: usize,
     /// Whether its elements are links in the text, not elements of the array.
@@ -83,7 +83,7 @@ pub struct CrowdOf {
 
 /// The dimensions that some rules of one action use.
 #[derive(Debug, Default)]
-pub struct Space<'a> {
+pub(super) struct Space<'a> {
     /// The readings.
     pub readings: Vec<Reading>,
     /// The dimensions. Those of the readings themselves come first.
@@ -104,7 +104,7 @@ pub struct Space<'a> {
 type Resolved = BTreeMap<(u32, usize, bool), Rc<Cells>>;
 
 /// Converts rules to areas at one instant.
-pub struct Resolver<'s, 'a> {
+pub(super) struct Resolver<'s, 'a> {
     space: &'s Space<'a>,
     now: Time,
     resolved: Resolved,
@@ -113,22 +113,22 @@ pub struct Resolver<'s, 'a> {
 impl<'a> Dimension<'a> {
     /// Returns the cell of a text that is there but cannot be compared, such as one with
     /// look-alike letters.
-    pub fn odd(&self) -> u32 {
+    pub(super) fn odd(&self) -> u32 {
         self.count
     }
 
     /// Returns the cell of a field that the request leaves out.
-    pub fn absent(&self) -> u32 {
+    pub(super) fn absent(&self) -> u32 {
         self.count.saturating_add(1)
     }
 
     /// Returns the cell of an unknown value.
-    pub fn unknown(&self) -> u32 {
+    pub(super) fn unknown(&self) -> u32 {
         self.count.saturating_add(2)
     }
 
     /// Returns the cell of a folded text.
-    pub fn cell_of(&self, text: &str) -> Option<u32> {
+    pub(super) fn cell_of(&self, text: &str) -> Option<u32> {
         let Values::Texts { named, has_others } = &self.values else {
             return None;
         };
@@ -186,7 +186,7 @@ impl<'a> Dimension<'a> {
 
 impl<'a> Space<'a> {
     /// Creates a space over these readings, without cuts.
-    pub fn over(readings: Vec<Reading>) -> Space<'a> {
+    pub(super) fn over(readings: Vec<Reading>) -> Space<'a> {
         let mut space = Space::default();
         for (at, reading) in readings.iter().enumerate() {
             space.dimensions.push(Dimension {
@@ -201,7 +201,7 @@ impl<'a> Space<'a> {
     }
 
     /// Adds the cuts, dimensions and crowds that a rule needs; `slots` maps its facts to readings.
-    pub fn mention(
+    pub(super) fn mention(
         &mut self,
         guard: &'a Guard,
         slots: &[usize],
@@ -333,7 +333,7 @@ impl<'a> Space<'a> {
     }
 
     /// Completes the space after all rules were mentioned.
-    pub fn seal(&mut self) {
+    pub(super) fn seal(&mut self) {
         self.universes.clear();
         for dimension in &mut self.dimensions {
             if let Some(reading) = self.readings.get(dimension.reading) {
@@ -392,7 +392,7 @@ fn weight(of: &Members) -> u64 {
 }
 
 /// Returns how many texts or ranges a condition lists itself, which is the work of comparing it.
-pub fn texts(test: &Test) -> u64 {
+pub(super) fn texts(test: &Test) -> u64 {
     match test {
         Test::Member {
             of: of @ Members::Listed(_),
@@ -431,7 +431,7 @@ impl Making {
 
 impl<'s, 'a> Resolver<'s, 'a> {
     /// Creates a resolver for one instant.
-    pub fn at(space: &'s Space<'a>, now: Time) -> Resolver<'s, 'a> {
+    pub(super) fn at(space: &'s Space<'a>, now: Time) -> Resolver<'s, 'a> {
         Resolver {
             space,
             now,
@@ -440,7 +440,7 @@ impl<'s, 'a> Resolver<'s, 'a> {
     }
 
     /// Returns the area that a rule acts on.
-    pub fn area(
+    pub(super) fn area(
         &mut self,
         guard: &'a Guard,
         slots: &[usize],
@@ -701,7 +701,7 @@ impl<'s, 'a> Resolver<'s, 'a> {
 
 impl Space<'_> {
     /// Returns the dimensions derived from a reading, with their numbers.
-    pub fn derived_of(&self, reading: usize) -> impl Iterator<Item = (&Dimension<'_>, u32)> {
+    pub(super) fn derived_of(&self, reading: usize) -> impl Iterator<Item = (&Dimension<'_>, u32)> {
         let own = self
             .derived
             .range((reading, View::Plain)..(reading.saturating_add(1), View::Plain));
@@ -713,7 +713,7 @@ impl Space<'_> {
     }
 
     /// Returns the number of a crowd.
-    pub fn number_of(&self, crowd: CrowdOf) -> Option<u32> {
+    pub(super) fn number_of(&self, crowd: CrowdOf) -> Option<u32> {
         self.crowds
             .iter()
             .position(|other| *other == crowd)
@@ -722,7 +722,7 @@ impl Space<'_> {
 }
 
 /// Returns every instant at which an entry of a set that one of these rules uses expires.
-pub fn endings<'a>(
+pub(super) fn endings<'a>(
     guards: impl Iterator<Item = &'a Guard>,
     steps: &mut Steps,
 ) -> Result<BTreeSet<Time>, Exhausted> {

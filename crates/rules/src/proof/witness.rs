@@ -17,7 +17,7 @@ const TRIES_MAX: usize = 64;
 
 /// Facts, and the values that must have been approved before.
 #[derive(Debug, Default)]
-pub struct Example {
+pub(super) struct Example {
     /// One fact for every reading.
     pub facts: Vec<Fact<'static>>,
     /// Approved values with their sets.
@@ -26,7 +26,11 @@ pub struct Example {
 
 /// Returns an example from the piece. It may be outside the piece, because dependencies between
 /// fields are not part of the calculation; the caller has to try it.
-pub fn example(space: &Space, piece: &Piece, cover: &mut Cover) -> Result<Example, Exhausted> {
+pub(super) fn example(
+    space: &Space,
+    piece: &Piece,
+    cover: &mut Cover,
+) -> Result<Example, Exhausted> {
     let mut example = Example::default();
     for (at, reading) in space.readings.iter().enumerate() {
         let links = links(space, piece, at, cover, &mut example)?;

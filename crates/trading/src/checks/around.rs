@@ -337,7 +337,7 @@ impl Open {
     }
 
     /// Returns what would be open with a new order added.
-    pub fn with(&self, side: Side, size: Amount) -> Option<Open> {
+    pub(super) fn with(&self, side: Side, size: Amount) -> Option<Open> {
         let mut open = self.clone();
         match side {
             Side::Buy => open.long = open.long.checked_add(size)?,
@@ -347,12 +347,12 @@ impl Open {
     }
 
     /// max(|net + open buys|, |net - open sells|), units.
-    pub fn units(&self) -> Amount {
+    pub(super) fn units(&self) -> Amount {
         self.long.abs().max(self.short.abs())
     }
 
     /// Returns what could be held in the direction that `side` opens, units, at least 0.
-    pub fn units_on(&self, side: Side) -> Amount {
+    pub(super) fn units_on(&self, side: Side) -> Amount {
         match side {
             Side::Buy => self.long.max(Amount::ZERO),
             Side::Sell => (-self.short).max(Amount::ZERO),
@@ -361,7 +361,12 @@ impl Open {
 
     /// Returns units x price x multiplier, account currency: at `price`, or at the highest price of
     /// pending entries if that is higher.
-    pub fn money(&self, units: Amount, instrument: &Instrument, price: Amount) -> Option<Amount> {
+    pub(super) fn money(
+        &self,
+        units: Amount,
+        instrument: &Instrument,
+        price: Amount,
+    ) -> Option<Amount> {
         let price = self.highest.map_or(price, |highest| price.max(highest));
         units.checked_mul(price)?.checked_mul(instrument.multiplier)
     }
