@@ -12,35 +12,22 @@ use spoolgate_wire::council::{
     Axis, AxisScores, CouncilDecision, CouncilRequest, RoleVerdict, Stance,
 };
 
-/// The rules whose results make the decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Rule {
-    /// Whether a role with a veto rejects.
-    Veto,
-    /// How many seats reject.
-    Seats,
-    /// Whether everything required is present.
-    Completeness,
-    /// Whether a seat needs more information.
-    OpenQuestions,
-    /// Whether a role without a seat does not approve.
-    ForeignObjection,
-    /// Whether a covered axis is too low.
-    AxisFloor,
-}
-
-impl Rule {
-    /// Returns the rule's name in records.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Rule::Veto => "veto",
-            Rule::Seats => "seats",
-            Rule::Completeness => "completeness",
-            Rule::OpenQuestions => "open_questions",
-            Rule::ForeignObjection => "foreign_objection",
-            Rule::AxisFloor => "axis_floor",
-        }
+spoolgate_wire::named! {
+    /// The rules whose results make the decision.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    pub enum Rule {
+        /// Whether a role with a veto rejects.
+        Veto = "veto",
+        /// How many seats reject.
+        Seats = "seats",
+        /// Whether everything required is present.
+        Completeness = "completeness",
+        /// Whether a seat needs more information.
+        OpenQuestions = "open_questions",
+        /// Whether a role without a seat does not approve.
+        ForeignObjection = "foreign_objection",
+        /// Whether a covered axis is too low.
+        AxisFloor = "axis_floor",
     }
 }
 

@@ -183,29 +183,18 @@ pub fn decimal_f64(number: Decimal) -> Option<f64> {
     number.to_string().parse().ok()
 }
 
-/// The verdict on a rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Verdict {
-    /// What it blocks loses money.
-    Validated,
-    /// Too few trades, or too close.
-    Inconclusive,
-    /// What it blocked lost money, and what it blocks now does not.
-    Degrading,
-    /// What it blocks makes money.
-    Harmful,
-}
-
-impl Verdict {
-    /// The name of the verdict.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Verdict::Validated => "VALIDATED",
-            Verdict::Inconclusive => "INCONCLUSIVE",
-            Verdict::Degrading => "DEGRADING",
-            Verdict::Harmful => "HARMFUL",
-        }
+spoolgate_wire::named! {
+    /// The verdict on a rule.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    pub enum Verdict {
+        /// What it blocks loses money.
+        Validated = "VALIDATED",
+        /// Too few trades, or too close.
+        Inconclusive = "INCONCLUSIVE",
+        /// What it blocked lost money, and what it blocks now does not.
+        Degrading = "DEGRADING",
+        /// What it blocks makes money.
+        Harmful = "HARMFUL",
     }
 }
 

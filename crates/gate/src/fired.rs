@@ -45,16 +45,17 @@ pub fn fired(row: &CheckRow) -> Option<Fired> {
     }
 }
 
-/// The fate of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Fate {
-    /// It was carried out.
-    Accepted,
-    /// It waits for an approver.
-    Held,
-    /// It was refused.
-    Refused,
+spoolgate_wire::named! {
+    /// The fate of a request.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    pub enum Fate {
+        /// It was carried out.
+        Accepted = "accepted",
+        /// It waits for an approver.
+        Held = "held",
+        /// It was refused.
+        Refused = "refused",
+    }
 }
 
 impl Fate {
@@ -69,15 +70,6 @@ impl Fate {
             Status::Success | Status::Pending | Status::Error => Fate::Accepted,
             Status::Held => Fate::Held,
             Status::Rejected | Status::RateLimited => Fate::Refused,
-        }
-    }
-
-    /// The name of the fate.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Fate::Accepted => "accepted",
-            Fate::Held => "held",
-            Fate::Refused => "refused",
         }
     }
 }

@@ -34,23 +34,14 @@ pub const OPEN_MAX: u32 = 10_000;
 /// Most adapters.
 const ADAPTERS_MAX: usize = 256;
 
-/// How an adapter performs an action.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum AdapterKind {
-    /// The built-in stub: does nothing and says so in its answer.
-    Stub,
-    /// A program.
-    Exec,
-}
-
-impl AdapterKind {
-    /// `stub` or `exec`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            AdapterKind::Stub => "stub",
-            AdapterKind::Exec => "exec",
-        }
+spoolgate_wire::named! {
+    /// How an adapter performs an action.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+    pub enum AdapterKind {
+        /// The built-in stub: does nothing and says so in its answer.
+        Stub = "stub",
+        /// A program.
+        Exec = "exec",
     }
 }
 

@@ -20,18 +20,19 @@ use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{Principal, RuleId};
 use spoolgate_wire::time::Time;
 
-/// The expected outcome of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Expect {
-    /// No rule acts.
-    Accept,
-    /// It is accepted, with a warning.
-    Warn,
-    /// It is held.
-    Hold,
-    /// It is refused.
-    Reject,
+spoolgate_wire::named! {
+    /// The expected outcome of a request.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+    pub enum Expect {
+        /// No rule acts.
+        Accept = "accept",
+        /// It is accepted, with a warning.
+        Warn = "warn",
+        /// It is held.
+        Hold = "hold",
+        /// It is refused.
+        Reject = "reject",
+    }
 }
 
 /// `rules/tests/<name>.yaml`.
@@ -153,16 +154,6 @@ impl Expect {
             Some(Then::Warn) => Expect::Warn,
             Some(Then::Hold) => Expect::Hold,
             Some(Then::Reject) => Expect::Reject,
-        }
-    }
-
-    /// Returns the name in case files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Expect::Accept => "accept",
-            Expect::Warn => "warn",
-            Expect::Hold => "hold",
-            Expect::Reject => "reject",
         }
     }
 }

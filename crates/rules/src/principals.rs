@@ -6,32 +6,21 @@ use super::admission::Grant;
 use super::yaml;
 use spoolgate_wire::ids::{ConcernId, Principal, StrategyName};
 
-/// The role of a principal; the action table says what each role may send.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// A person: clears halts, adjusts the account, manages keys. Never trades.
-    Human,
-    /// A program that trades within its strategies.
-    Agent,
-    /// A program that delivers market data.
-    Feed,
-    /// A program that holds the keys of a venue. It carries out instructions and
-    /// reports the results.
-    Bridge,
-}
-
-impl Role {
-    /// Returns `human`, `agent`, `feed` or `bridge`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Role::Human => "human",
-            Role::Agent => "agent",
-            Role::Feed => "feed",
-            Role::Bridge => "bridge",
-        }
+spoolgate_wire::named! {
+    /// The role of a principal; the action table says what each role may send.
+    #[derive(
+        Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, schemars::JsonSchema,
+    )]
+    pub enum Role {
+        /// A person: clears halts, adjusts the account, manages keys. Never trades.
+        Human = "human",
+        /// A program that trades within its strategies.
+        Agent = "agent",
+        /// A program that delivers market data.
+        Feed = "feed",
+        /// A program that holds the keys of a venue. It carries out instructions and
+        /// reports the results.
+        Bridge = "bridge",
     }
 }
 

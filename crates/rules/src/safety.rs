@@ -198,23 +198,14 @@ pub struct DeadMan {
     pub action: DeadManAction,
 }
 
-/// What the dead man's switch does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum DeadManAction {
-    /// Refuse the agent's entries and cancel its working ones.
-    CloseNewOnly,
-    /// Also close its positions at the market.
-    LiquidateAll,
-}
-
-impl DeadManAction {
-    /// Returns `close_new_only` or `liquidate_all`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            DeadManAction::CloseNewOnly => "close_new_only",
-            DeadManAction::LiquidateAll => "liquidate_all",
-        }
+spoolgate_wire::named! {
+    /// What the dead man's switch does.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+    pub enum DeadManAction {
+        /// Refuse the agent's entries and cancel its working ones.
+        CloseNewOnly = "close_new_only",
+        /// Also close its positions at the market.
+        LiquidateAll = "liquidate_all",
     }
 }
 

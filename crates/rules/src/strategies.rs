@@ -8,39 +8,30 @@ use spoolgate_wire::control::RiskMode;
 use spoolgate_wire::ids::{ConcernId, ConcernPart, ControlId, StrategyName, Symbol};
 use spoolgate_wire::orders::Side;
 
-/// Whether a strategy may open positions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum StrategyStatus {
-    /// It may, from the start.
-    Active,
-    /// It may after a control decision has switched to it.
-    Standby,
-    /// It may only reduce positions, whatever control decides.
-    Paused,
-}
-
-impl StrategyStatus {
-    /// Returns `active`, `standby` or `paused`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            StrategyStatus::Active => "active",
-            StrategyStatus::Standby => "standby",
-            StrategyStatus::Paused => "paused",
-        }
+spoolgate_wire::named! {
+    /// Whether a strategy may open positions.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+    pub enum StrategyStatus {
+        /// It may, from the start.
+        Active = "active",
+        /// It may after a control decision has switched to it.
+        Standby = "standby",
+        /// It may only reduce positions, whatever control decides.
+        Paused = "paused",
     }
 }
 
-/// Direction of a position.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Direction {
-    /// Gains when the price rises.
-    Long,
-    /// Gains when the price falls.
-    Short,
+spoolgate_wire::named! {
+    /// Direction of a position.
+    #[derive(
+        Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, schemars::JsonSchema,
+    )]
+    pub enum Direction {
+        /// Gains when the price rises.
+        Long = "long",
+        /// Gains when the price falls.
+        Short = "short",
+    }
 }
 
 impl Direction {
@@ -49,14 +40,6 @@ impl Direction {
         match side {
             Side::Buy => Direction::Long,
             Side::Sell => Direction::Short,
-        }
-    }
-
-    /// Returns `long` or `short`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Direction::Long => "long",
-            Direction::Short => "short",
         }
     }
 }

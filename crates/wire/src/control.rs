@@ -23,18 +23,19 @@ pub const CONTROL_REASON_BYTES_MAX: usize = 1000;
 /// Longest unsupported action that is echoed, in bytes.
 const ECHO_BYTES_MAX: usize = 64;
 
-/// The possible actions of a control decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ControlAction {
-    /// Runs another strategy of the concern from now on.
-    Switch,
-    /// Stops entries of the current strategy.
-    Pause,
-    /// Allows entries of the strategy again.
-    Resume,
-    /// Sets how much the concern may risk.
-    SetRiskMode,
+crate::named! {
+    /// The possible actions of a control decision.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+    pub enum ControlAction {
+        /// Runs another strategy of the concern from now on.
+        Switch = "switch",
+        /// Stops entries of the current strategy.
+        Pause = "pause",
+        /// Allows entries of the strategy again.
+        Resume = "resume",
+        /// Sets how much the concern may risk.
+        SetRiskMode = "set_risk_mode",
+    }
 }
 
 impl ControlAction {
@@ -45,51 +46,31 @@ impl ControlAction {
         ControlAction::Resume,
         ControlAction::SetRiskMode,
     ];
-
-    /// `switch`, `pause`, `resume` or `set_risk_mode`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ControlAction::Switch => "switch",
-            ControlAction::Pause => "pause",
-            ControlAction::Resume => "resume",
-            ControlAction::SetRiskMode => "set_risk_mode",
-        }
-    }
 }
 
-/// How much may be risked, from the loosest mode to the strictest.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum RiskMode {
-    /// The limits of the rule files.
-    #[default]
-    Normal,
-    /// Every limit on size and risk is multiplied by `reduced_risk_factor` of safety.yaml.
-    Reduced,
-    /// No entries.
-    ExitsOnly,
-}
-
-impl RiskMode {
-    /// `normal`, `reduced` or `exits_only`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            RiskMode::Normal => "normal",
-            RiskMode::Reduced => "reduced",
-            RiskMode::ExitsOnly => "exits_only",
-        }
+crate::named! {
+    /// How much may be risked, from the loosest mode to the strictest.
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        Default,
+        PartialEq,
+        Eq,
+        PartialOrd,
+        Ord,
+        Serialize,
+        Deserialize,
+        schemars::JsonSchema,
+    )]
+    pub enum RiskMode {
+        /// The limits of the rule files.
+        #[default]
+        Normal = "normal",
+        /// Every limit on size and risk is multiplied by `reduced_risk_factor` of safety.yaml.
+        Reduced = "reduced",
+        /// No entries.
+        ExitsOnly = "exits_only",
     }
 }
 
@@ -250,31 +231,22 @@ impl ControlAttempt {
     }
 }
 
-/// Outcome of a control decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ControlStatus {
-    /// The state changed.
-    Applied,
-    /// The decision was refused, which is a normal outcome.
-    Rejected,
-    /// The state is already as requested, or it was a dry run.
-    Noop,
-    /// The decision could not be completed; nothing changed.
-    Failed,
+crate::named! {
+    /// Outcome of a control decision.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+    pub enum ControlStatus {
+        /// The state changed.
+        Applied = "applied",
+        /// The decision was refused, which is a normal outcome.
+        Rejected = "rejected",
+        /// The state is already as requested, or it was a dry run.
+        Noop = "noop",
+        /// The decision could not be completed; nothing changed.
+        Failed = "failed",
+    }
 }
 
 impl ControlStatus {
-    /// `applied`, `rejected`, `noop` or `failed`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ControlStatus::Applied => "applied",
-            ControlStatus::Rejected => "rejected",
-            ControlStatus::Noop => "noop",
-            ControlStatus::Failed => "failed",
-        }
-    }
-
     /// Reads a status from its name.
     pub fn parse(text: &str) -> Option<ControlStatus> {
         [

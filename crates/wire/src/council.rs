@@ -12,30 +12,31 @@ use super::ids::RequestId;
 use super::payload::PayloadError;
 use super::time::Time;
 
-/// The kinds of change that can be requested.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
-)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum ChangeType {
-    /// A strategy passed its validation.
-    DeclarePass,
-    /// A specification becomes final.
-    FreezeSpec,
-    /// A configuration changes.
-    UpdateConfig,
-    /// Code changes but its behaviour does not.
-    CodeRefactor,
+crate::named! {
+    /// The kinds of change that can be requested.
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        PartialOrd,
+        Ord,
+        Hash,
+        Serialize,
+        Deserialize,
+        schemars::JsonSchema,
+    )]
+    pub enum ChangeType {
+        /// A strategy passed its validation.
+        DeclarePass = "DECLARE_PASS",
+        /// A specification becomes final.
+        FreezeSpec = "FREEZE_SPEC",
+        /// A configuration changes.
+        UpdateConfig = "UPDATE_CONFIG",
+        /// Code changes but its behaviour does not.
+        CodeRefactor = "CODE_REFACTOR",
+    }
 }
 
 impl ChangeType {
@@ -46,16 +47,6 @@ impl ChangeType {
         ChangeType::UpdateConfig,
         ChangeType::CodeRefactor,
     ];
-
-    /// `DECLARE_PASS`, `FREEZE_SPEC`, `UPDATE_CONFIG` or `CODE_REFACTOR`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ChangeType::DeclarePass => "DECLARE_PASS",
-            ChangeType::FreezeSpec => "FREEZE_SPEC",
-            ChangeType::UpdateConfig => "UPDATE_CONFIG",
-            ChangeType::CodeRefactor => "CODE_REFACTOR",
-        }
-    }
 }
 
 /// A JSON value as its text, so that figures keep every digit they were sent with.
@@ -260,28 +251,29 @@ pub struct ChecklistItem {
     pub pass: Option<bool>,
 }
 
-/// A vote, from the worst to the best.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
-)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum Stance {
-    /// Against the change.
-    Reject,
-    /// More information is needed first.
-    NeedsMoreInfo,
-    /// For the change.
-    Approve,
+crate::named! {
+    /// A vote, from the worst to the best.
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        PartialOrd,
+        Ord,
+        Hash,
+        Serialize,
+        Deserialize,
+        schemars::JsonSchema,
+    )]
+    pub enum Stance {
+        /// Against the change.
+        Reject = "REJECT",
+        /// More information is needed first.
+        NeedsMoreInfo = "NEEDS_MORE_INFO",
+        /// For the change.
+        Approve = "APPROVE",
+    }
 }
 
 impl Stance {
@@ -291,45 +283,37 @@ impl Stance {
             .into_iter()
             .find(|stance| stance.as_str() == text)
     }
-
-    /// `REJECT`, `NEEDS_MORE_INFO` or `APPROVE`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Stance::Reject => "REJECT",
-            Stance::NeedsMoreInfo => "NEEDS_MORE_INFO",
-            Stance::Approve => "APPROVE",
-        }
-    }
 }
 
-/// The axes on which a change is scored, in the contract's order.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Axis {
-    /// Whether its assumptions are sound.
-    Assumptions,
-    /// Whether it fits the situation in which it will be used.
-    Applicability,
-    /// Whether the code does what it claims.
-    CodeCorrectness,
-    /// Whether its novelty is plausible.
-    RealisticNewness,
-    /// Whether the result would hold on other data.
-    Overfitting,
-    /// What else changes as a consequence.
-    Implications,
+crate::named! {
+    /// The axes on which a change is scored, in the contract's order.
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        PartialOrd,
+        Ord,
+        Hash,
+        Serialize,
+        Deserialize,
+        schemars::JsonSchema,
+    )]
+    pub enum Axis {
+        /// Whether its assumptions are sound.
+        Assumptions = "assumptions",
+        /// Whether it fits the situation in which it will be used.
+        Applicability = "applicability",
+        /// Whether the code does what it claims.
+        CodeCorrectness = "code_correctness",
+        /// Whether its novelty is plausible.
+        RealisticNewness = "realistic_newness",
+        /// Whether the result would hold on other data.
+        Overfitting = "overfitting",
+        /// What else changes as a consequence.
+        Implications = "implications",
+    }
 }
 
 impl Axis {
@@ -343,18 +327,6 @@ impl Axis {
         Axis::Implications,
     ];
 
-    /// The name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Axis::Assumptions => "assumptions",
-            Axis::Applicability => "applicability",
-            Axis::CodeCorrectness => "code_correctness",
-            Axis::RealisticNewness => "realistic_newness",
-            Axis::Overfitting => "overfitting",
-            Axis::Implications => "implications",
-        }
-    }
-
     /// The number, from 1.
     pub fn number(self) -> usize {
         Axis::ALL
@@ -364,38 +336,28 @@ impl Axis {
     }
 }
 
-/// How severe a failed check is, from least to most.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    /// By default it costs half as many points as a more severe failure.
-    Minor,
-    /// A single one prevents an approval.
-    Major,
-    /// A single one leads to a rejection.
-    Blocker,
-}
-
-impl Severity {
-    /// `minor`, `major` or `blocker`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Severity::Minor => "minor",
-            Severity::Major => "major",
-            Severity::Blocker => "blocker",
-        }
+crate::named! {
+    /// How severe a failed check is, from least to most.
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        PartialOrd,
+        Ord,
+        Hash,
+        Serialize,
+        Deserialize,
+        schemars::JsonSchema,
+    )]
+    pub enum Severity {
+        /// By default it costs half as many points as a more severe failure.
+        Minor = "minor",
+        /// A single one prevents an approval.
+        Major = "major",
+        /// A single one leads to a rejection.
+        Blocker = "blocker",
     }
 }
 

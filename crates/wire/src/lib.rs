@@ -20,6 +20,7 @@ pub mod host;
 pub mod ids;
 pub mod json;
 pub mod market;
+mod named;
 pub mod orders;
 pub mod payload;
 pub mod proposals;

@@ -8,26 +8,27 @@ use super::ids::{OrderId, StrategyName, Symbol, ThesisSlug};
 use super::payload::PayloadError;
 use super::time::Time;
 
-/// Side of an order (FIX tag 54).
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Side {
-    /// Buy.
-    Buy,
-    /// Sell.
-    Sell,
+crate::named! {
+    /// Side of an order (FIX tag 54).
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        PartialOrd,
+        Ord,
+        Hash,
+        Serialize,
+        Deserialize,
+        schemars::JsonSchema,
+    )]
+    pub enum Side {
+        /// Buy.
+        Buy = "buy",
+        /// Sell.
+        Sell = "sell",
+    }
 }
 
 impl Side {
@@ -38,76 +39,50 @@ impl Side {
             Side::Sell => Side::Buy,
         }
     }
+}
 
-    /// `buy` or `sell`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Side::Buy => "buy",
-            Side::Sell => "sell",
-        }
+crate::named! {
+    /// Type of an order (FIX tag 40).
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        PartialOrd,
+        Ord,
+        Hash,
+        Serialize,
+        Deserialize,
+        schemars::JsonSchema,
+    )]
+    pub enum OrderType {
+        /// At `price` or better.
+        Limit = "limit",
+        /// Immediately, at the market price.
+        Market = "market",
+        /// A market order once the market reaches `stop_price`.
+        Stop = "stop",
     }
 }
 
-/// Type of an order (FIX tag 40).
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum OrderType {
-    /// At `price` or better.
-    Limit,
-    /// Immediately, at the market price.
-    Market,
-    /// A market order once the market reaches `stop_price`.
-    Stop,
-}
-
-impl OrderType {
-    /// `limit`, `market` or `stop`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            OrderType::Limit => "limit",
-            OrderType::Market => "market",
-            OrderType::Stop => "stop",
-        }
+crate::named! {
+    /// How long an order stays open (FIX tag 59).
+    #[derive(
+        Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+    )]
+    pub enum TimeInForce {
+        /// Until it is filled or cancelled.
+        #[default]
+        Gtc = "gtc",
+        /// The part that the first usable row does not fill is cancelled.
+        Ioc = "ioc",
+        /// Until the end of the UTC day in which it was accepted.
+        Day = "day",
     }
-}
-
-/// How long an order stays open (FIX tag 59).
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum TimeInForce {
-    /// Until it is filled or cancelled.
-    #[default]
-    Gtc,
-    /// The part that the first usable row does not fill is cancelled.
-    Ioc,
-    /// Until the end of the UTC day in which it was accepted.
-    Day,
 }
 
 impl TimeInForce {
-    /// `gtc`, `ioc` or `day`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            TimeInForce::Gtc => "gtc",
-            TimeInForce::Ioc => "ioc",
-            TimeInForce::Day => "day",
-        }
-    }
-
     /// Whether it is the default.
     pub fn is_gtc(&self) -> bool {
         *self == TimeInForce::Gtc

@@ -6,30 +6,19 @@ use serde::{Deserialize, Serialize};
 use spoolgate_rules::principals::Role;
 use spoolgate_wire::action_name::ActionName;
 
-/// Order of work within a batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Lane {
-    /// Market data, so that everything after it is decided on the newest prices.
-    Feed,
-    /// Halts, keys, the account, the clock.
-    Control,
-    /// Exits, cancels, tightens: no halt, limit, rule or backlog of entries delays them.
-    Protected,
-    /// Everything else, by spool and file name.
-    #[default]
-    Ordinary,
-}
-
-impl Lane {
-    /// `feed`, `control`, `protected` or `ordinary`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Lane::Feed => "feed",
-            Lane::Control => "control",
-            Lane::Protected => "protected",
-            Lane::Ordinary => "ordinary",
-        }
+spoolgate_wire::named! {
+    /// Order of work within a batch.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    pub enum Lane {
+        /// Market data, so that everything after it is decided on the newest prices.
+        Feed = "feed",
+        /// Halts, keys, the account, the clock.
+        Control = "control",
+        /// Exits, cancels, tightens: no halt, limit, rule or backlog of entries delays them.
+        Protected = "protected",
+        /// Everything else, by spool and file name.
+        #[default]
+        Ordinary = "ordinary",
     }
 }
 

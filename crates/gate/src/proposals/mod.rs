@@ -73,20 +73,21 @@ pub enum Kind {
     },
 }
 
-/// How the rulebook with the change compares with the one without it, as proved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Found {
-    /// Every request is treated the same.
-    Same,
-    /// No request is treated more leniently, some are treated more strictly.
-    Tightening,
-    /// Some requests are treated more leniently, none more strictly.
-    Loosening,
-    /// Some requests are treated more leniently and some more strictly.
-    Incomparable,
-    /// Unknown: the proof would take too long.
-    Unproved,
+spoolgate_wire::named! {
+    /// How the rulebook with the change compares with the one without it, as proved.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum Found {
+        /// Every request is treated the same.
+        Same = "same",
+        /// No request is treated more leniently, some are treated more strictly.
+        Tightening = "tightening",
+        /// Some requests are treated more leniently, none more strictly.
+        Loosening = "loosening",
+        /// Some requests are treated more leniently and some more strictly.
+        Incomparable = "incomparable",
+        /// Unknown: the proof would take too long.
+        Unproved = "unproved",
+    }
 }
 
 impl From<Direction> for Found {
@@ -97,19 +98,6 @@ impl From<Direction> for Found {
             Direction::Loosening => Found::Loosening,
             Direction::Incomparable => Found::Incomparable,
             Direction::Unproved => Found::Unproved,
-        }
-    }
-}
-
-impl Found {
-    /// The name of the result.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Found::Same => "same",
-            Found::Tightening => "tightening",
-            Found::Loosening => "loosening",
-            Found::Incomparable => "incomparable",
-            Found::Unproved => "unproved",
         }
     }
 }

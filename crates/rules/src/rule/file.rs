@@ -70,42 +70,43 @@ pub struct Scope {
     pub principal: Option<Vec<Principal>>,
 }
 
-/// Operators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Op {
-    /// Equal.
-    Eq,
-    /// Not equal.
-    Neq,
-    /// Greater.
-    Gt,
-    /// Greater or equal.
-    Gte,
-    /// Less.
-    Lt,
-    /// Less or equal.
-    Lte,
-    /// In a list or a named set.
-    In,
-    /// Not in a list or a named set.
-    NotIn,
-    /// Its domain is in a list or a named set of hosts.
-    DomainIn,
-    /// Its domain is not in a list or a named set of hosts.
-    DomainNotIn,
-    /// It has a link whose host is not in a list or a named set of hosts.
-    LinksNotIn,
-    /// A regular expression matches somewhere in it.
-    Matches,
-    /// A regular expression matches nowhere in it.
-    NotMatches,
-    /// The sender never had a request with this value accepted before.
-    FirstSeen,
-    /// The request leaves the field out.
-    Absent,
-    /// The request has the field.
-    Present,
+spoolgate_wire::named! {
+    /// Operators.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+    pub enum Op {
+        /// Equal.
+        Eq = "eq",
+        /// Not equal.
+        Neq = "neq",
+        /// Greater.
+        Gt = "gt",
+        /// Greater or equal.
+        Gte = "gte",
+        /// Less.
+        Lt = "lt",
+        /// Less or equal.
+        Lte = "lte",
+        /// In a list or a named set.
+        In = "in",
+        /// Not in a list or a named set.
+        NotIn = "not_in",
+        /// Its domain is in a list or a named set of hosts.
+        DomainIn = "domain_in",
+        /// Its domain is not in a list or a named set of hosts.
+        DomainNotIn = "domain_not_in",
+        /// It has a link whose host is not in a list or a named set of hosts.
+        LinksNotIn = "links_not_in",
+        /// A regular expression matches somewhere in it.
+        Matches = "matches",
+        /// A regular expression matches nowhere in it.
+        NotMatches = "not_matches",
+        /// The sender never had a request with this value accepted before.
+        FirstSeen = "first_seen",
+        /// The request leaves the field out.
+        Absent = "absent",
+        /// The request has the field.
+        Present = "present",
+    }
 }
 
 /// A single value as written.
@@ -284,30 +285,6 @@ impl fmt::Display for Scalar {
             Scalar::Number(number) => write!(f, "{}", number.normalized()),
             Scalar::Flag(flag) => write!(f, "{flag}"),
             Scalar::Text(text) => f.write_str(text),
-        }
-    }
-}
-
-impl Op {
-    /// Returns the name in rule files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Op::Eq => "eq",
-            Op::Neq => "neq",
-            Op::Gt => "gt",
-            Op::Gte => "gte",
-            Op::Lt => "lt",
-            Op::Lte => "lte",
-            Op::In => "in",
-            Op::NotIn => "not_in",
-            Op::DomainIn => "domain_in",
-            Op::DomainNotIn => "domain_not_in",
-            Op::LinksNotIn => "links_not_in",
-            Op::Matches => "matches",
-            Op::NotMatches => "not_matches",
-            Op::FirstSeen => "first_seen",
-            Op::Absent => "absent",
-            Op::Present => "present",
         }
     }
 }

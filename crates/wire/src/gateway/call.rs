@@ -43,22 +43,23 @@ const RESERVED: [&str; 24] = [
 /// Prefixes of further reserved names.
 const RESERVED_BEGINS: [&str; 2] = ["proxy-", "x-forwarded-"];
 
-/// An HTTP method.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Method {
-    /// Reads a resource.
-    Get,
-    /// Creates a resource.
-    Post,
-    /// Replaces a resource.
-    Put,
-    /// Deletes a resource.
-    Delete,
-    /// Changes a resource.
-    Patch,
+crate::named! {
+    /// An HTTP method.
+    #[derive(
+        Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+    )]
+    pub enum Method {
+        /// Reads a resource.
+        Get = "GET",
+        /// Creates a resource.
+        Post = "POST",
+        /// Replaces a resource.
+        Put = "PUT",
+        /// Deletes a resource.
+        Delete = "DELETE",
+        /// Changes a resource.
+        Patch = "PATCH",
+    }
 }
 
 impl Method {
@@ -70,17 +71,6 @@ impl Method {
         Method::Delete,
         Method::Patch,
     ];
-
-    /// The name in HTTP.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Method::Get => "GET",
-            Method::Post => "POST",
-            Method::Put => "PUT",
-            Method::Delete => "DELETE",
-            Method::Patch => "PATCH",
-        }
-    }
 }
 
 /// `service.api_call`.
