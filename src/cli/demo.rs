@@ -28,10 +28,7 @@ use spoolgate_wire::ids::Principal;
 use spoolgate_wire::signing::{SignKey, VerifyKey, hex, sha256_hex};
 use spoolgate_wire::time::Time;
 
-use super::demo_control::CONTROL;
-use super::demo_council::{CASE, COUNCIL};
-use super::demo_script::{Act, CLOSE, DAY, Step};
-use super::demo_tasks::TASKS;
+use super::demo_day::{self, Act, CASE, CLOSE, Request, Step};
 use super::output::Output;
 use super::{audit, council, init, look};
 
@@ -46,6 +43,18 @@ const QUOTES: (&str, &[u8]) = (
 );
 /// The seed of all keys, ids and nonces, so that every run writes the same ledger bytes.
 const SEED: u64 = 20_180_405;
+
+/// `HOME` and `CASE` are replaced.
+const WHERE_TO_LOOK: &str = "  answers             HOME/spool/out/
+  refused bytes       HOME/spool/rejected/
+  the ledger          HOME/audit/log-00000001.jsonl   (jq reads it)
+  one decision        spoolgate --home HOME audit show buy-big
+  the council's case  spoolgate --home HOME council show CASE
+  what runs           spoolgate --home HOME strategies list
+  admitted tasks      HOME/spool/forward/agents/   (spoolgate admit verify FILE)
+  a role's brief      HOME/council/cases/CASE/briefs/
+  verify without us   python3 examples/verify_ledger.py HOME/audit
+";
 
 /// Play one real day through the gate in a scratch home.
 #[derive(clap::Args)]
@@ -100,15 +109,9 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit> {
             std::env::temp_dir().join(format!("spoolgate-demo-{name}"))
         }
     };
-    let mut demo = Demo::prepare(&root)?;
-    let mut steps: Vec<&Step> = DAY
-        .iter()
-        .chain(COUNCIL)
-        .chain(CONTROL)
-        .chain(TASKS)
-        .collect();
-    steps.sort_by_key(|step| step.at);
-    for step in steps {
+    let steps = demo_day::steps()?;
+    let mut demo = Demo::prepare(&root, &steps)?;
+    for step in &steps {
         demo.play(step)?;
     }
     demo.trade_until(demo.time(CLOSE)?)?;
@@ -118,7 +121,7 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit> {
 
 impl Demo {
     /// Makes the home and gives every sender a key.
-    fn prepare(root: &Path) -> Result<Demo> {
+    fn prepare(root: &Path, steps: &[Step<'static>]) -> Result<Demo> {
         init::write_template(root, &Principal::parse("owner")?)?;
         let clock = Arc::new(ManualClock::at(Time::parse(&format!("{DATE}T00:00:00Z"))?));
         let seams = Seams {
@@ -153,31 +156,19 @@ impl Demo {
             orders: BTreeMap::new(),
             told: Vec::new(),
         };
-        let speakers = COUNCIL
-            .iter()
-            .chain(CONTROL)
-            .chain(TASKS)
-            .filter_map(|step| match step.act {
-                Act::Request(who, ..) => Some(who),
-                _ => None,
-            });
-        let names: BTreeSet<&str> = ["prices", "trend-bot"]
-            .into_iter()
-            .chain(speakers)
-            .collect();
+        let senders = steps.iter().filter_map(|step| match &step.act {
+            Act::Request(request) if request.from != "owner" => Some(request.from),
+            _ => None,
+        });
+        let names: BTreeSet<&str> = senders.chain(["prices"]).collect();
         for name in names {
             let secret = seams.entropy.bytes32()?;
             let key_id = keyring.insert(&VerifyKey::Hmac(secret))?;
             let payload = format!(
                 r#"{{"principal":"{name}","key_id":"{key_id}","algorithm":"hmac-sha256"}}"#
             );
-            demo.request(
-                "owner",
-                &format!("key-of-{name}"),
-                ActionName::KeysAdd.as_str(),
-                &payload,
-                0,
-            )?;
+            let id = format!("key-of-{name}");
+            demo.request("owner", &id, ActionName::KeysAdd, &payload)?;
             demo.drain("")?;
             demo.keys.insert(name, SignKey::Hmac(secret));
         }
@@ -196,23 +187,19 @@ impl Demo {
         Ok(fs::rename(&hidden, folder.join(name))?)
     }
 
-    /// Signs a request, dated `age_min` minutes ago, and drops it.
-    fn request(
-        &mut self,
-        who: &str,
-        id: &str,
-        action: &str,
-        payload: &str,
-        age_min: i64,
-    ) -> Result<()> {
-        let key = self
-            .keys
-            .get(who)
-            .with_context(|| format!("`{who}` has no key yet"))?
-            .clone();
-        self.signed_request(&key, who, id, action, payload, age_min)
+    fn key_of(&self, who: &str) -> Result<SignKey> {
+        let key = self.keys.get(who);
+        key.cloned()
+            .with_context(|| format!("`{who}` has no key yet"))
     }
 
+    /// Signs a request now and drops it.
+    fn request(&mut self, who: &str, id: &str, action: ActionName, payload: &str) -> Result<()> {
+        let key = self.key_of(who)?;
+        self.signed_request(&key, who, id, action.as_str(), payload, 0)
+    }
+
+    /// Signs a request, dated `age_min` minutes ago, and drops it.
     fn signed_request(
         &mut self,
         key: &SignKey,
@@ -222,21 +209,12 @@ impl Demo {
         payload: &str,
         age_min: i64,
     ) -> Result<()> {
-        let signed_at = self
-            .clock
-            .now()
-            .plus_ms(age_min.saturating_mul(-60_000))
-            .to_string();
+        let age_ms = age_min.saturating_mul(60_000);
+        let signed_at = self.clock.now().plus_ms(-age_ms).to_string();
         let source = Principal::parse(who)?;
-        let envelope = spoolgate_client::sign(
-            key,
-            &source,
-            action,
-            payload,
-            None,
-            Some(id),
-            Some(&signed_at),
-        )?;
+        let (id_given, at_given) = (Some(id), Some(signed_at.as_str()));
+        let envelope =
+            spoolgate_client::sign(key, &source, action, payload, None, id_given, at_given)?;
         let bytes = envelope.to_json().into_bytes();
         self.drop_file(&format!("{id}.json"), &bytes)?;
         self.files.insert(id.to_owned(), bytes);
@@ -292,42 +270,35 @@ impl Demo {
             self.request(
                 "prices",
                 &id,
-                ActionName::MarketImport.as_str(),
+                ActionName::MarketImport,
                 &payload.to_string(),
-                0,
             )?;
         }
         self.drain("")
     }
 
-    fn play(&mut self, step: &Step) -> Result<()> {
+    fn play(&mut self, step: &Step<'_>) -> Result<()> {
         let at = self.time(step.at)?;
         self.trade_until(at)?;
         match &step.act {
-            Act::Request(who, id, action, payload) => {
-                let payload = self.with_references(payload);
-                self.request(who, id, action.as_str(), &payload, 0)?;
+            Act::Request(request) => {
+                let key = if request.forged {
+                    SignKey::Hmac([0; 32])
+                } else {
+                    self.key_of(request.from)?
+                };
+                let payload = self.with_references(request.payload.get());
+                let Request {
+                    from, id, action, ..
+                } = request;
+                self.signed_request(&key, from, id, action, &payload, request.minutes_ago)?;
             }
-            Act::Unknown(who, id, action, payload) => self.request(who, id, action, payload, 0)?,
-            Act::Again(id, file) => {
+            Act::Again { id, file } => {
                 let bytes = self.files.get(*id).cloned().unwrap_or_default();
                 self.drop_file(file, &bytes)?;
             }
-            Act::Forged(id, action, payload) => {
-                self.signed_request(
-                    &SignKey::Hmac([0; 32]),
-                    "trend-bot",
-                    id,
-                    action.as_str(),
-                    payload,
-                    0,
-                )?;
-            }
-            Act::Late(id, action, payload, minutes) => {
-                self.request("trend-bot", id, action.as_str(), payload, *minutes)?
-            }
-            Act::File(name, text) => self.drop_file(name, text.as_bytes())?,
-            Act::Link(name, target) => symlink(
+            Act::File { name, text } => self.drop_file(name, text.as_bytes())?,
+            Act::Link { name, target } => symlink(
                 self.root.join(target),
                 self.root.join("spool/in").join(name),
             )?,
@@ -426,30 +397,13 @@ impl Demo {
             "State made again from the ledger alone: {verdict}."
         ))?;
         output.heading("Where to look")?;
-        let home = root.display();
-        output.line(&format!("  answers             {home}/spool/out/"))?;
-        output.line(&format!("  refused bytes       {home}/spool/rejected/"))?;
-        output.line(&format!(
-            "  the ledger          {home}/audit/log-00000001.jsonl   (jq reads it)"
-        ))?;
-        output.line(&format!(
-            "  one decision        spoolgate --home {home} audit show buy-big"
-        ))?;
-        output.line(&format!(
-            "  the council's case  spoolgate --home {home} council show {CASE}"
-        ))?;
-        output.line(&format!(
-            "  what runs           spoolgate --home {home} strategies list"
-        ))?;
-        output.line(&format!(
-            "  admitted tasks      {home}/spool/forward/agents/   (spoolgate admit verify FILE)"
-        ))?;
-        output.line(&format!(
-            "  a role's brief      {home}/council/cases/{CASE}/briefs/"
-        ))?;
-        output.line(&format!(
-            "  verify without us   python3 examples/verify_ledger.py {home}/audit"
-        ))?;
+        let home = root.display().to_string();
+        output.line(
+            WHERE_TO_LOOK
+                .replace("HOME", &home)
+                .replace("CASE", CASE)
+                .trim_end(),
+        )?;
         Ok(if report.ok && same {
             Exit::Success
         } else {
