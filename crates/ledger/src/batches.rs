@@ -4,6 +4,7 @@
 
 use std::io;
 
+use super::fault::Fault;
 use super::line::{self, LineError};
 use super::log::{Location, Position};
 use super::scan::{BATCH_BYTES_MAX, BadLine, LineReader, NextLine};
@@ -162,7 +163,10 @@ impl<'a> Batches<'a> {
                         return Ok(Some(batch));
                     }
                 }
-                Err(why) => return self.end(Ending::Bad(BadLine { offset, why })),
+                Err(fault) => {
+                    let why = fault.to_string();
+                    return self.end(Ending::Bad(BadLine { offset, why }));
+                }
             }
         }
     }
@@ -173,10 +177,9 @@ impl<'a> Batches<'a> {
     }
 
     /// Takes a line if it follows `at`, and moves `at` past it.
-    fn take(&self, at: &mut Mark, offset: u64, bytes: Vec<u8>) -> Result<(Line, bool), String> {
-        let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
-        let line = line::parse_prefix(&text)
-            .ok_or("the line does not start with prev, seq, batch, kind")?;
+    fn take(&self, at: &mut Mark, offset: u64, bytes: Vec<u8>) -> Result<(Line, bool), Fault> {
+        let text = String::from_utf8(bytes)?;
+        let line = line::parse_prefix(&text).ok_or(LineError::Prefix)?;
         let follows = at
             .next
             .get_or_insert(Follows {
@@ -186,17 +189,16 @@ impl<'a> Batches<'a> {
             })
             .clone();
         if (line.seq, line.batch, line.prev) != (follows.seq, follows.batch, follows.head) {
-            return Err(format!(
-                "line {} does not follow the one before it",
-                line.seq
-            ));
+            return Err(Fault::Order(line.seq));
         }
         // A change to any byte before a seal breaks the chain up to the seal. Nothing protects the
         // seal itself here, so it is parsed in full.
         let is_seal = line.kind == "seal";
         if is_seal {
-            let whole = line::parse(text.as_bytes()).map_err(|error| error.to_string())?;
-            serde_json::from_str::<Seal>(&whole.body()).map_err(|error| error.to_string())?;
+            let whole = line::parse(text.as_bytes())?;
+            let seq = line.seq;
+            serde_json::from_str::<Seal>(&whole.body())
+                .map_err(|source| Fault::Seal { seq, source })?;
         }
         let length = u64::try_from(text.len()).unwrap_or(u64::MAX);
         let leaf = leaf_hash(text.as_bytes());
@@ -208,7 +210,7 @@ impl<'a> Batches<'a> {
         });
         at.offset = offset.saturating_add(length).saturating_add(1);
         if at.offset.saturating_sub(self.mark.offset) > BATCH_BYTES_MAX {
-            return Err(format!("the batch is longer than {BATCH_BYTES_MAX} bytes"));
+            return Err(Fault::BatchLength);
         }
         let location = Location {
             segment: at.segment,

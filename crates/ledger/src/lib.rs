@@ -6,6 +6,7 @@ pub mod archive;
 pub mod batches;
 mod closed;
 pub mod disk;
+mod fault;
 pub mod find;
 pub mod folder;
 pub mod frames;

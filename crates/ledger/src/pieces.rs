@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::mpsc;
 use std::thread;
 
+use super::fault::Fault;
 use super::heads::{self, Head};
 use super::lanes;
 use super::line::{self, LINE_BYTES_MAX, LineError};
@@ -54,8 +55,8 @@ impl Standing {
     /// `first_seq`.
     ///
     /// # Errors
-    /// Returns a message that says what is wrong.
-    pub(crate) fn check(&self, behind: &Behind, first_seq: u64) -> Result<(), String> {
+    /// Returns what is wrong.
+    pub(crate) fn check(&self, behind: &Behind, first_seq: u64) -> Result<(), Fault> {
         let Behind {
             head,
             seq,
@@ -63,13 +64,15 @@ impl Standing {
             rotated,
         } = behind;
         if self.seq != *seq || self.batch != *batch {
-            return Err(format!(
-                "line {} of batch {} where line {seq} of batch {batch} should stand",
-                self.seq, self.batch
-            ));
+            return Err(Fault::Number {
+                seq: self.seq,
+                batch: self.batch,
+                wanted_seq: *seq,
+                wanted_batch: *batch,
+            });
         }
         if self.prev != *head {
-            return Err(format!("line {seq} does not name the line before it"));
+            return Err(Fault::Chain(*seq));
         }
         let stands = match (self.place, seq.saturating_sub(first_seq)) {
             (Place::First, _) => *seq == 0,
@@ -79,7 +82,7 @@ impl Standing {
             (Place::Seal, at) => at > 0,
         };
         if !stands {
-            return Err(format!("line {seq} is of a kind that does not stand there"));
+            return Err(Fault::Place(*seq));
         }
         Ok(())
     }
@@ -191,7 +194,7 @@ pub(crate) struct Piece {
     /// What lines state about sealed fields, with the number of each line.
     pub sealed: Vec<(u64, SeenSealed)>,
     /// Where the lines end early: the offset, and what is wrong there.
-    pub bad: Option<(u64, String)>,
+    pub bad: Option<(u64, Fault)>,
 }
 
 /// Only lines with sealed fields contain this text: inside a JSON string the quotes would be
@@ -343,7 +346,7 @@ impl Looker<'_> {
 
     /// Reads a piece and finds its lines. If the last one has no valid end, returns its offset and
     /// what is wrong with it.
-    fn read(&self, begin: u64, work: &mut Work) -> io::Result<Option<(u64, String)>> {
+    fn read(&self, begin: u64, work: &mut Work) -> io::Result<Option<(u64, Fault)>> {
         let Work { buffer, lines, .. } = work;
         lines.clear();
         let end = begin.saturating_add(self.bytes).min(self.length);
@@ -391,14 +394,16 @@ impl Looker<'_> {
         }
         let offset = in_file(start);
         let what = match length_of_line(self.file, offset, self.length)? {
-            Some(length) => too_long(length).unwrap_or_default(),
-            None => "the file ends inside a line".to_owned(),
+            Some(length) => {
+                LineError::TooLong(usize::try_from(length).unwrap_or(usize::MAX)).into()
+            }
+            None => Fault::Unfinished,
         };
         Ok(Some((offset, what)))
     }
 
     /// Goes from line to line as long as each follows the one before it.
-    fn follow(&self, begin: u64, end: Option<(u64, String)>, work: &mut Work) -> Piece {
+    fn follow(&self, begin: u64, end: Option<(u64, Fault)>, work: &mut Work) -> Piece {
         let Work {
             buffer,
             lines,
@@ -506,15 +511,13 @@ impl Looker<'_> {
         offset: u64,
         bytes: &[u8],
         behind: Option<&Behind>,
-    ) -> Result<(Standing, Option<Option<Says>>), String> {
-        if let Some(what) = too_long(bytes.len() as u64) {
-            return Err(what);
-        }
-        let parsed = || line::parse(bytes).map_err(|error| error.to_string());
+    ) -> Result<(Standing, Option<Option<Says>>), Fault> {
+        check_length(bytes.len() as u64)?;
+        let parsed = || line::parse(bytes);
         if let Some(canonical) = self.options.strict {
             check_strictly(&parsed()?, canonical)?;
         }
-        let no_start = || LineError::Prefix.to_string();
+        let no_start = || LineError::Prefix;
         let line::Start {
             prev,
             seq,
@@ -554,16 +557,14 @@ impl Looker<'_> {
         Ok((standing, seal))
     }
 
-    fn look_at_seal(&self, seq: u64, prev: &Hash, tail: &[u8]) -> Result<Says, String> {
+    fn look_at_seal(&self, seq: u64, prev: &Hash, tail: &[u8]) -> Result<Says, Fault> {
         let body = [b"{", tail].concat();
-        let parsed: Seal = serde_json::from_slice(&body)
-            .map_err(|error| format!("seal at line {seq}: {error}"))?;
+        let parsed: Seal =
+            serde_json::from_slice(&body).map_err(|source| Fault::Seal { seq, source })?;
         if parsed.body().as_bytes() != body {
-            return Err(format!(
-                "the seal at line {seq} is not written as seals are"
-            ));
+            return Err(Fault::SealSpelling(seq));
         }
-        let root = Hash::from_hex(&parsed.root).ok_or("a seal's root is not a hash")?;
+        let root = Hash::from_hex(&parsed.root).ok_or(Fault::SealHash(seq))?;
         let verifies = parsed.verifies(
             &self.from.keys.seal_key,
             &self.from.keys.origin,
@@ -626,29 +627,33 @@ pub(crate) fn length_of_line(file: &dyn LogFile, from: u64, end: u64) -> io::Res
     Ok(None)
 }
 
-/// Returns a message if a line of this length is too long.
-pub(crate) fn too_long(length: u64) -> Option<String> {
+/// Checks that a line of this length is not too long.
+pub(crate) fn check_length(length: u64) -> Result<(), LineError> {
     let length = usize::try_from(length).unwrap_or(usize::MAX);
-    (length > LINE_BYTES_MAX).then(|| LineError::TooLong(length).to_string())
+    match length > LINE_BYTES_MAX {
+        true => Err(LineError::TooLong(length)),
+        false => Ok(()),
+    }
 }
 
 /// Checks that a line, parsed and written again, has the same bytes, so that no alternative
 /// spelling hides anything.
-fn check_strictly(line: &line::Line<'_>, canonical: Canonical) -> Result<(), String> {
+fn check_strictly(line: &line::Line<'_>, canonical: Canonical) -> Result<(), Fault> {
     let body = line.body();
     let again = match line.kind {
         // The spelling of seals is always checked.
         "seal" => return Ok(()),
         "segment" => serde_json::from_str::<Segment>(&body)
-            .and_then(|segment| serde_json::to_string(&segment)),
-        kind => Ok(canonical(kind, &body).map_err(|error| format!("line {}: {error}", line.seq))?),
+            .and_then(|segment| serde_json::to_string(&segment))
+            .map_err(Into::into),
+        kind => canonical(kind, &body),
     };
     match again {
         Ok(again) if again == body => Ok(()),
-        Ok(_) => Err(format!(
-            "line {} is not written as this kind of line is",
-            line.seq
-        )),
-        Err(error) => Err(format!("line {}: {error}", line.seq)),
+        Ok(_) => Err(Fault::Spelling(line.seq)),
+        Err(source) => Err(Fault::Body {
+            seq: line.seq,
+            source,
+        }),
     }
 }

@@ -2,12 +2,12 @@
 //! is present, was redacted by a later line, or is missing without a reason.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use super::verify::Problem;
 use crate::disk::Disk;
-use spoolgate_wire::sealed::{Disclosure, Field, blob_name, is_digest};
+use spoolgate_wire::sealed::{Disclosure, DisclosureError, Field, blob_name, is_digest};
 
 /// Name of the folder of disclosures in the ledger's folder.
 const BLOBS_NAME: &str = "blobs";
@@ -108,15 +108,24 @@ impl Redactions {
     }
 }
 
+/// Why a disclosure cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum Unusable {
+    #[error(transparent)]
+    Disk(#[from] io::Error),
+    #[error("it is not text")]
+    NotText(#[from] std::str::Utf8Error),
+    #[error(transparent)]
+    Disclosure(#[from] DisclosureError),
+}
+
 /// Returns whether the disclosure exists, or what is wrong with an existing one.
-fn look(disk: &dyn Disk, path: &Path, digest: &str) -> Result<bool, String> {
+fn look(disk: &dyn Disk, path: &Path, digest: &str) -> Result<bool, Unusable> {
     let file = match disk.read(path, DISCLOSURE_BYTES_MAX) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(error.to_string()),
+        Err(error) => return Err(error.into()),
     };
-    let text = std::str::from_utf8(&file.bytes).map_err(|_| "it is not text".to_owned())?;
-    Disclosure::open(text, digest)
-        .map(|_| true)
-        .map_err(|error| error.to_string())
+    Disclosure::open(std::str::from_utf8(&file.bytes)?, digest)?;
+    Ok(true)
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use super::fault::Fault;
 use super::line::{self, LINE_BYTES_MAX, Line};
 use super::log::{Location, Position};
 use super::rotation;
@@ -192,7 +193,7 @@ pub fn scan_segment(
             NextLine::End(_) => {
                 break Some(BadLine {
                     offset: at.offset,
-                    why: "the file ends inside a line".to_owned(),
+                    why: Fault::Unfinished.to_string(),
                 });
             }
             NextLine::TooLong(offset) => {
@@ -204,19 +205,22 @@ pub fn scan_segment(
         };
         let (line, is_seal) = match continue_log(&mut at, offset, &bytes) {
             Ok(continued) => continued,
-            Err(why) => break Some(BadLine { offset, why }),
+            Err(fault) => {
+                let why = fault.to_string();
+                break Some(BadLine { offset, why });
+            }
         };
         if std::mem::replace(&mut rotated, line.kind == "rotate") && !is_seal {
             break Some(BadLine {
                 offset,
-                why: format!("line {} stands between a rotation and its seal", line.seq),
+                why: Fault::AfterRotation(line.seq).to_string(),
             });
         }
         batch.push(line);
         if at.offset.saturating_sub(sealed.offset) > BATCH_BYTES_MAX {
             break Some(BadLine {
                 offset,
-                why: format!("the batch is longer than {BATCH_BYTES_MAX} bytes"),
+                why: Fault::BatchLength.to_string(),
             });
         }
         if is_seal {
@@ -235,23 +239,18 @@ pub fn scan_segment(
 }
 
 /// Checks that a line continues the log at `at`, and moves `at` past it.
-fn continue_log(
-    at: &mut Position,
-    offset: u64,
-    bytes: &[u8],
-) -> Result<(SealedLine, bool), String> {
-    let line = line::parse(bytes).map_err(|error| error.to_string())?;
+fn continue_log(at: &mut Position, offset: u64, bytes: &[u8]) -> Result<(SealedLine, bool), Fault> {
+    let line = line::parse(bytes)?;
     if line.seq != at.seq || line.batch != at.batch {
-        return Err(format!(
-            "line {} of batch {} where line {} of batch {} should stand",
-            line.seq, line.batch, at.seq, at.batch
-        ));
+        return Err(Fault::Number {
+            seq: line.seq,
+            batch: line.batch,
+            wanted_seq: at.seq,
+            wanted_batch: at.batch,
+        });
     }
     if line.prev != at.head {
-        return Err(format!(
-            "line {} does not name the line before it",
-            line.seq
-        ));
+        return Err(Fault::Chain(line.seq));
     }
     let is_seal = line.kind == "seal";
     if is_seal {
@@ -259,13 +258,9 @@ fn continue_log(
         at.before_seal = line.prev;
     } else if line.kind == "rotate" {
         if at.segment <= 1 || at.lines != 1 {
-            return Err(format!(
-                "line {} rotates keys where that cannot be",
-                line.seq
-            ));
+            return Err(Fault::RotationPlace(line.seq));
         }
-        at.keys =
-            Arc::new(rotation::check_line(&line, &at.keys).map_err(|error| error.to_string())?);
+        at.keys = Arc::new(rotation::check_line(&line, &at.keys)?);
     }
     let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
     let sealed = SealedLine {
@@ -286,28 +281,18 @@ fn continue_log(
     Ok((sealed, is_seal))
 }
 
-fn check_seal(at: &Position, line: &Line<'_>) -> Result<(Hash, String), String> {
-    let body = line.body();
-    let seal: Seal = serde_json::from_str(&body)
-        .map_err(|error| format!("seal at line {}: {error}", line.seq))?;
+fn check_seal(at: &Position, line: &Line<'_>) -> Result<(Hash, String), Fault> {
+    let (body, seq) = (line.body(), line.seq);
+    let seal: Seal = serde_json::from_str(&body).map_err(|source| Fault::Seal { seq, source })?;
     let root = at.frontier.root();
     if seal.body() != body {
-        return Err(format!(
-            "the seal at line {} is not written as seals are",
-            line.seq
-        ));
+        return Err(Fault::SealSpelling(seq));
     }
-    if seal.size != line.seq || seal.root != root.to_string() {
-        return Err(format!(
-            "the seal at line {} has another size or root than the lines before it",
-            line.seq
-        ));
+    if seal.size != seq || seal.root != root.to_string() {
+        return Err(Fault::SealRoot(seq));
     }
     if !seal.verifies(&at.keys.seal_key, &at.keys.origin, &root, &line.prev) {
-        return Err(format!(
-            "the signature of the seal at line {} does not verify",
-            line.seq
-        ));
+        return Err(Fault::SealSignature(seq));
     }
     Ok((root, seal.sig))
 }

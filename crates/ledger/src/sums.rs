@@ -17,6 +17,17 @@ const SEGMENTS_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Number of bytes that are hashed at a time.
 const CHUNK_BYTES: usize = 256 * 1024;
 
+/// Why a file of digests is not one.
+#[derive(Debug, thiserror::Error)]
+enum SumsError {
+    #[error(transparent)]
+    NotText(std::str::Utf8Error),
+    #[error("line {0} is not `<64 hex>  log-<8 digits>.jsonl`")]
+    Line(u64),
+    #[error("its lines are not in the order of the segments, one each, LF-ended")]
+    Order,
+}
+
 /// Digests by segment number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sums(pub BTreeMap<u32, Hash>);
@@ -32,21 +43,20 @@ impl Sums {
     /// Parses the text of the file, which must be exactly what [`Sums::to_text`] writes.
     ///
     /// # Errors
-    /// Returns a message that says what is wrong.
-    fn parse(text: &str) -> Result<Sums, String> {
+    /// Returns [`SumsError`] for any other text.
+    fn parse(text: &str) -> Result<Sums, SumsError> {
         let mut sums = Sums::default();
         for (at, line) in (1..).zip(text.lines()) {
             let entry = line
                 .split_once("  ")
                 .and_then(|(sum, name)| Some((segment::number_of(name)?, Hash::from_hex(sum)?)));
-            let (number, sum) = entry
-                .ok_or_else(|| format!("line {at} is not `<64 hex>  log-<8 digits>.jsonl`"))?;
+            let (number, sum) = entry.ok_or(SumsError::Line(at))?;
             sums.0.insert(number, sum);
         }
         if sums.to_text() == text {
             Ok(sums)
         } else {
-            Err("its lines are not in the order of the segments, one each, LF-ended".to_owned())
+            Err(SumsError::Order)
         }
     }
 
@@ -57,10 +67,9 @@ impl Sums {
     pub fn read(disk: &dyn Disk, dir: &Path) -> io::Result<Sums> {
         match disk.read(&dir.join(SEGMENTS_NAME), SEGMENTS_BYTES_MAX) {
             Ok(file) => {
-                let damaged = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
-                let text =
-                    str::from_utf8(&file.bytes).map_err(|error| damaged(error.to_string()))?;
-                Sums::parse(text).map_err(damaged)
+                let damaged = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+                let text = str::from_utf8(&file.bytes).map_err(SumsError::NotText);
+                text.and_then(Sums::parse).map_err(damaged)
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Sums::default()),
             Err(error) => Err(error),

@@ -1,6 +1,8 @@
 //! `audit verify`: checks everything in a ledger folder from the first byte, in parallel. Needs no
 //! keyring and no state: an auditor has only the folder, and at best a head or key noted earlier.
 
+mod finish;
+
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::io;
@@ -12,12 +14,13 @@ use sha2::{Digest, Sha256};
 use super::LedgerError;
 use super::archive;
 use super::closed;
-use super::heads::{self, Head};
-use super::line;
-use super::note::{self, Checkpoint, VerifierKey};
+use super::fault::Fault;
+use super::heads::Head;
+use super::line::{self, LineError};
+use super::note::{self, VerifierKey};
 use super::pieces::{self, Behind, Piece, SeenSeal, SeenSealed};
 use super::recover;
-use super::redacted::{Redactions, Sealed};
+use super::redacted::Redactions;
 use super::rotation::{self, LogIdentity, Timeline};
 use super::scan::{BATCH_BYTES_MAX, LineReader, NextLine};
 use super::segment::{self, Segment};
@@ -25,7 +28,7 @@ use super::stub::{FirstBatch, Stub};
 use super::sums::{self, SEGMENTS_NAME, Sums};
 use super::tree::{Frontier, Hash};
 pub use super::verdict::{KeyReport, Problem, Reached, Report, VerifyError};
-use crate::disk::{self, Disk, LogFile, ReadFile};
+use crate::disk::{self, Disk, LogFile};
 use spoolgate_wire::signing::hex;
 
 /// Reads the body of a line of this kind and writes it again; returns an empty text for an unknown
@@ -117,8 +120,8 @@ pub fn verify(
         let header = match kept.get(index + 1) {
             Some((next, _)) => match read_header(disk, dir, *next) {
                 Ok(header) => Some(header),
-                Err(what) => {
-                    walk.problem(*next, 0, what);
+                Err(fault) => {
+                    walk.problem(*next, 0, fault.to_string());
                     return Ok(walk.finish(newest, disk, dir));
                 }
             },
@@ -181,9 +184,11 @@ fn size_told(text: &str) -> Option<u64> {
     text.lines().nth(1)?.parse().ok()
 }
 
-fn read_header(disk: &dyn Disk, dir: &Path, number: u32) -> Result<Segment, String> {
-    let path = dir.join(segment::file_name(number));
-    let fail = |error: std::io::Error| format!("`{}`: {error}", path.display());
+fn read_header(disk: &dyn Disk, dir: &Path, number: u32) -> Result<Segment, Fault> {
+    let fail = |source: io::Error| Fault::Disk {
+        path: dir.join(segment::file_name(number)).display().to_string(),
+        source,
+    };
     let file = segment::open_head(disk, dir, number).map_err(fail)?;
     let bytes = match LineReader::new(file.as_ref(), 0)
         .next_line()
@@ -191,14 +196,14 @@ fn read_header(disk: &dyn Disk, dir: &Path, number: u32) -> Result<Segment, Stri
     {
         NextLine::Line(_, bytes) => bytes,
         NextLine::End(_) | NextLine::TooLong(_) => {
-            return Err("the first line is not whole".to_owned());
+            return Err(Fault::FirstLine);
         }
     };
-    let line = line::parse(&bytes).map_err(|error| error.to_string())?;
+    let line = line::parse(&bytes)?;
     if line.kind != "segment" {
-        return Err("the file does not begin with a segment line".to_owned());
+        return Err(Fault::NoSegmentLine);
     }
-    serde_json::from_str(&line.body()).map_err(|error| format!("segment line: {error}"))
+    serde_json::from_str(&line.body()).map_err(Fault::SegmentLine)
 }
 
 struct Walk<'a> {
@@ -468,11 +473,11 @@ impl<'a> Walk<'a> {
     ) -> io::Result<Option<u64>> {
         let keys = match read_keys(file, file_bytes, self.keys.last())? {
             Ok(keys) => keys,
-            Err((offset, what)) => match self.keys.last().filter(|_| self.options.chain) {
+            Err((offset, fault)) => match self.keys.last().filter(|_| self.options.chain) {
                 // With `chain`, only links count, whoever signed for new keys.
                 Some(before) => before.clone(),
                 None => {
-                    self.problem(number, offset, what);
+                    self.problem(number, offset, fault.to_string());
                     return Ok(None);
                 }
             },
@@ -500,8 +505,8 @@ impl<'a> Walk<'a> {
         }
         match looked.and_then(|()| joined.end(number)) {
             Ok(()) => {}
-            Err(Stop::Bad(offset, what)) => {
-                self.problem(number, offset, what);
+            Err(Stop::Bad(offset, fault)) => {
+                self.problem(number, offset, fault.to_string());
                 return Ok(None);
             }
             Err(Stop::Disk(error)) => return Err(error),
@@ -520,16 +525,13 @@ impl<'a> Walk<'a> {
             };
             first
                 .check(&behind, joined.first_seq)
-                .map_err(|what| Stop::Bad(first.offset, what))?;
+                .map_err(|fault| Stop::Bad(first.offset, fault))?;
         }
         let mut subtrees = piece.subtrees.iter();
         for stretch in &piece.stretches {
             for (level, root) in subtrees.by_ref().take(stretch.subtrees) {
                 if !self.frontier.push_subtree(*level, *root) {
-                    return Err(Stop::Bad(
-                        stretch.end,
-                        "more lines than a log can have".to_owned(),
-                    ));
+                    return Err(Stop::Bad(stretch.end, Fault::TooManyLines));
                 }
             }
             self.seq = self.seq.saturating_add(stretch.lines);
@@ -538,14 +540,13 @@ impl<'a> Walk<'a> {
                 // The exact line that exceeds the limit depends on where pieces end, so report the
                 // start of the batch.
                 (self.seq, self.head) = joined.sealed;
-                let what = format!("a batch is longer than {BATCH_BYTES_MAX} bytes");
-                return Err(Stop::Bad(joined.sealed_to, what));
+                return Err(Stop::Bad(joined.sealed_to, Fault::BatchLength));
             }
             joined.lines_to = stretch.end;
             if let Some(seal) = &stretch.seal {
                 self.head = seal.prev;
                 self.seal(seal, stretch.head)
-                    .map_err(|what| Stop::Bad(seal.offset, what))?;
+                    .map_err(|fault| Stop::Bad(seal.offset, fault))?;
                 joined.sealed_to = seal.end;
                 joined.sealed = (self.seq, stretch.head);
                 joined.lines_to = seal.end;
@@ -561,25 +562,21 @@ impl<'a> Walk<'a> {
             }
         }
         match piece.bad {
-            Some((offset, what)) => Err(Stop::Bad(offset, what)),
+            Some((offset, fault)) => Err(Stop::Bad(offset, fault)),
             None => Ok(()),
         }
     }
 
     /// Checks that a seal covers exactly the lines before it.
-    fn seal(&mut self, seal: &SeenSeal, leaf: Hash) -> Result<(), String> {
+    fn seal(&mut self, seal: &SeenSeal, leaf: Hash) -> Result<(), Fault> {
         let seq = self.seq;
         if let Some(says) = &seal.says {
             let root = self.frontier.root();
             if says.size != seq || says.root != root {
-                return Err(format!(
-                    "the seal at line {seq} has another size or root than the lines before it"
-                ));
+                return Err(Fault::SealRoot(seq));
             }
             if !says.verifies {
-                return Err(format!(
-                    "the signature of the seal at line {seq} does not verify"
-                ));
+                return Err(Fault::SealSignature(seq));
             }
             self.seals.push((says.size, root));
             self.root = root;
@@ -627,226 +624,6 @@ impl<'a> Walk<'a> {
         }
         Ok(agrees)
     }
-
-    fn finish(mut self, newest: std::io::Result<ReadFile>, disk: &dyn Disk, dir: &Path) -> Report {
-        let (sealed, missing) = self.redactions.check(disk, dir);
-        self.problems.extend(missing);
-        let mut reached = if self.seals.is_empty() {
-            Reached::Chain
-        } else {
-            Reached::Seals
-        };
-        let mut heads = Vec::new();
-        let mut newest_head = None;
-        let mut checkpoint = None;
-        if let (Some(wanted), Some(last)) = (&self.options.key, self.keys.last())
-            && !self
-                .keys
-                .all()
-                .iter()
-                .any(|from| from.keys.log_key == *wanted)
-        {
-            let what = format!(
-                "the log's key is {}, not {wanted}, which it never had either",
-                last.log_key
-            );
-            self.problem(1, 0, what);
-        }
-        if self.keys.last().is_some() {
-            let shown = |head: &Checkpoint| format!("{} lines, root {}", head.size, head.root);
-            for (from, text) in &self.options.heads {
-                match self.head_on_log(text) {
-                    Ok(head) => {
-                        reached = reached.max(Reached::RememberedHead);
-                        newest_head = newest_head.max(Some(head.size));
-                        heads.push(format!("{from}: {}", shown(&head)));
-                    }
-                    Err(what) => self.note_head_problem(from, what),
-                }
-            }
-            match newest.map(|file| self.head_on_log(&String::from_utf8_lossy(&file.bytes))) {
-                Ok(Ok(head)) => checkpoint = Some(shown(&head)),
-                Ok(Err(what)) => self.note_head_problem(CHECKPOINT_NAME, what),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => self.note_head_problem(CHECKPOINT_NAME, error.to_string()),
-            }
-        }
-        if self.seals.is_empty() {
-            reached = Reached::Chain;
-        }
-        let not_shown = self.not_shown(newest_head, &sealed);
-        Report {
-            ok: self.problems.is_empty(),
-            reached,
-            origin: self
-                .keys
-                .last()
-                .map(|keys| keys.origin.clone())
-                .unwrap_or_default(),
-            log_key: self
-                .keys
-                .last()
-                .map(|keys| keys.log_key.to_string())
-                .unwrap_or_default(),
-            keys: self
-                .keys
-                .all()
-                .iter()
-                .map(|from| KeyReport {
-                    from_line: from.line,
-                    log_key: from.keys.log_key.to_string(),
-                })
-                .collect(),
-            segments: self.segments,
-            lines: self.seq,
-            batches: self.batch,
-            bytes: self.bytes,
-            root: if self.options.chain {
-                String::new()
-            } else {
-                self.root.to_string()
-            },
-            head: self.head.to_string(),
-            torn: self.torn,
-            archived: self.archived,
-            pruned: self.pruned,
-            unseen_lines: self.unseen_lines,
-            heads,
-            checkpoint,
-            not_shown,
-            sealed,
-            problems: self.problems,
-        }
-    }
-
-    fn note_head_problem(&mut self, from: &str, what: String) {
-        self.problems.push(Problem {
-            file: from.to_owned(),
-            offset: 0,
-            what,
-        });
-    }
-
-    /// What this verification cannot show, given the newest head that was compared and what is
-    /// known about sealed fields.
-    fn not_shown(&self, newest_head: Option<u64>, sealed: &Sealed) -> Vec<String> {
-        let mut not_shown = Vec::new();
-        if self.options.chain {
-            not_shown.push(
-                "lines rewritten with every later hash: would show without --chain".to_owned(),
-            );
-        }
-        not_shown.push(match newest_head {
-            None => {
-                "a tail cut at a seal: would show only with --head, a checkpoint or receipt noted \
-                    elsewhere"
-                    .to_owned()
-            }
-            Some(size) => {
-                format!(
-                    "a tail cut at a seal behind line {size}: would show only with a later \
-                    head"
-                )
-            }
-        });
-        not_shown.push(match newest_head {
-            None => "a rewrite by the holder of the log's keys: would show only with a head that \
-                is older than it"
-                .to_owned(),
-            Some(size) => format!(
-                "a rewrite of the lines behind line {size} by the holder of the log's keys: would \
-                    show only with a later head"
-            ),
-        });
-        if self.options.key.is_none() {
-            not_shown.push(
-                "whose log this is: it names its keys itself; --key compares them with one that \
-                    you were given"
-                    .to_owned(),
-            );
-        }
-        if self.options.strict.is_none() {
-            not_shown.push(
-                "lines written otherwise than their kind is: would show only with --strict"
-                    .to_owned(),
-            );
-        }
-        if self.torn > 0 {
-            not_shown.push(
-                "whether a frozen batch was answered before the medium lost its seal: would show \
-                    only with a head or \
-                 receipt of that batch"
-                    .to_owned(),
-            );
-        }
-        if self.pruned > 0 {
-            not_shown.push(format!(
-                "what {} of {} lines say: their segments were pruned, and only their hashes are \
-                    here; would show with \
-                 the archives",
-                self.unseen_lines, self.seq
-            ));
-        }
-        if sealed.not_seen {
-            not_shown.push(format!(
-                "what {} sealed fields hold: would show with the folder `blobs`, which is not here",
-                sealed.fields
-            ));
-        }
-        if sealed.redacted > 0 {
-            not_shown.push(format!(
-                "what {} sealed fields held: they were redacted, and lines say by whom and why",
-                sealed.redacted
-            ));
-        }
-        not_shown
-    }
-
-    /// Checks that a remembered head is on the log: some seal must have its size and root.
-    fn head_on_log(&self, text: &str) -> Result<Checkpoint, String> {
-        let text = heads::checkpoint_of(text);
-        let size = note::claimed(text).map_or(0, |head| head.size);
-        let Some(keys) = self.keys.at(size) else {
-            return Err("the log has no key".to_owned());
-        };
-        let head = note::open_checkpoint(text, &keys.log_key, &keys.origin)
-            .map_err(|error| format!("does not verify under the log's key at its size: {error}"))?;
-        let named = Head {
-            size: head.size,
-            root: head.root.to_string(),
-        };
-        if let Some((_, line)) = self
-            .given_up
-            .iter()
-            .find(|(given_up, _)| *given_up == named)
-        {
-            return Err(format!(
-                "{named}: given up by line {line}, which went on from an older copy of this log"
-            ));
-        }
-        match self
-            .seals
-            .binary_search_by_key(&head.size, |(size, _)| *size)
-        {
-            Ok(index)
-                if self
-                    .seals
-                    .get(index)
-                    .is_some_and(|(_, root)| *root == head.root) =>
-            {
-                Ok(head)
-            }
-            Ok(_) => Err(format!(
-                "{} lines had root {} then, and have another now",
-                head.size, head.root
-            )),
-            Err(_) => Err(format!(
-                "it knows {} lines with root {}; no seal of this log is over that many: cut or \
-                    rewritten",
-                head.size, head.root
-            )),
-        }
-    }
 }
 
 /// How far a segment was joined.
@@ -870,14 +647,11 @@ impl Joined {
         if self.sealed_to == 0 {
             return Err(Stop::Bad(
                 0,
-                format!("`{}` holds no sealed batch", segment::file_name(number)),
+                Fault::NothingSealed(segment::file_name(number)),
             ));
         }
         if self.sealed_to < self.lines_to {
-            return Err(Stop::Bad(
-                self.sealed_to,
-                "the lines from here on are not sealed".to_owned(),
-            ));
+            return Err(Stop::Bad(self.sealed_to, Fault::Unsealed));
         }
         Ok(())
     }
@@ -886,7 +660,7 @@ impl Joined {
 /// Why joining ended early.
 enum Stop {
     /// An invalid line, or invalid bytes, at this offset.
-    Bad(u64, String),
+    Bad(u64, Fault),
     /// An I/O error.
     Disk(io::Error),
 }
@@ -912,24 +686,22 @@ fn read_keys(
     file: &dyn LogFile,
     file_bytes: u64,
     before: Option<&LogIdentity>,
-) -> io::Result<Result<LogIdentity, (u64, String)>> {
-    let line_at = |offset: u64| -> io::Result<Result<Vec<u8>, String>> {
+) -> io::Result<Result<LogIdentity, (u64, Fault)>> {
+    let line_at = |offset: u64| -> io::Result<Result<Vec<u8>, LineError>> {
         let length = pieces::length_of_line(file, offset, file_bytes)?;
         let length = length.unwrap_or(file_bytes.saturating_sub(offset));
-        Ok(match pieces::too_long(length) {
-            Some(what) => Err(what),
-            None => {
-                let length = usize::try_from(length).map_err(io::Error::other)?;
-                Ok(disk::read_exact_at(file, offset, length)?)
-            }
-        })
+        if let Err(error) = pieces::check_length(length) {
+            return Ok(Err(error));
+        }
+        let length = usize::try_from(length).map_err(io::Error::other)?;
+        disk::read_exact_at(file, offset, length).map(Ok)
     };
     let first = match line_at(0)? {
         Ok(first) => first,
-        Err(what) => return Ok(Err((0, what))),
+        Err(error) => return Ok(Err((0, error.into()))),
     };
     let Some(before) = before else {
-        return Ok(LogIdentity::of_first_line(&first).map_err(|error| (0, error.to_string())));
+        return Ok(LogIdentity::of_first_line(&first).map_err(|error| (0, error.into())));
     };
     let offset = u64::try_from(first.len())
         .unwrap_or(u64::MAX)
@@ -941,7 +713,7 @@ fn read_keys(
     };
     Ok(match line::parse(&second) {
         Ok(line) if line.kind == "rotate" => {
-            rotation::check_line(&line, before).map_err(|error| (offset, error.to_string()))
+            rotation::check_line(&line, before).map_err(|error| (offset, error.into()))
         }
         _ => Ok(before.clone()),
     })
