@@ -1,6 +1,8 @@
 //! `spoolgate council`: cases before the council. Reading takes no lock. `decide` sends signed
 //! files through the gate; for unsigned files it only calculates the decision.
 
+mod decide;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -12,22 +14,13 @@ use spoolgate_council::brief;
 use spoolgate_council::case::Docket;
 use spoolgate_council::seats::Seat;
 use spoolgate_gate::Record;
-use spoolgate_gate::council::{CaseRecord, calculate, rule_on, waits_for};
+use spoolgate_gate::council::{CaseRecord, rule_on, waits_for};
 use spoolgate_gate::record::CaseDecision;
 use spoolgate_home::read::{self, View, real_seams};
-use spoolgate_host::rule_folder;
-use spoolgate_rules::roles::{self, Roles};
-use spoolgate_wire::answer::Answer;
 use spoolgate_wire::code::Exit;
-use spoolgate_wire::council::{
-    Axis, CouncilDecision, CouncilRequest, RoleVerdict, Stance, SubmitVerdict,
-};
-use spoolgate_wire::envelope::Envelope;
+use spoolgate_wire::council::{Axis, CouncilDecision, Stance};
 use spoolgate_wire::ids::RequestId;
-use spoolgate_wire::{json, signing};
 
-use super::handle::read_input;
-use super::handover::{self, Handed};
 use super::output::{self, Output};
 
 /// How often `wait` checks.
@@ -124,7 +117,7 @@ pub(super) struct DecideArgs {
 /// Runs the command.
 pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     match command {
-        Command::Decide(args) => decide(home, args, output),
+        Command::Decide(args) => decide::run(home, args, output),
         Command::Brief { case, role } => print_brief(home, case, role, output),
         Command::List { open, count } => list(home, *open, *count, output),
         Command::Show { case } => show(home, case, output),
@@ -153,199 +146,6 @@ fn exit_of(outcome: Stance) -> Exit {
 
 fn no_case(case: &RequestId) -> String {
     format!("there is no case `{case}`; `spoolgate council list` shows which there are")
-}
-
-/// A document of the input.
-enum Document {
-    Request(Box<CouncilRequest>, String),
-    Bound(SubmitVerdict),
-    Bare(RoleVerdict),
-}
-
-fn documents(files: &[PathBuf]) -> Result<Vec<(String, String)>> {
-    let mut found = Vec::new();
-    for file in files {
-        let shown = if file == Path::new("-") {
-            "standard input".to_owned()
-        } else {
-            file.display().to_string()
-        };
-        let bytes = read_input(file)?;
-        if bytes.trim_ascii().is_empty() {
-            bail!("`{shown}` is empty; name files that hold a request or a verdict");
-        }
-        for (number, value) in serde_json::Deserializer::from_slice(&bytes)
-            .into_iter::<Box<RawValue>>()
-            .enumerate()
-        {
-            let value = value.with_context(|| format!("`{shown}`: document {}", number + 1))?;
-            let text = json::check_object(value.get().as_bytes())
-                .with_context(|| format!("`{shown}`: document {}", number + 1))?;
-            found.push((shown.clone(), json::minify(text).into_owned()));
-        }
-    }
-    Ok(found)
-}
-
-fn read_document(shown: &str, text: &str) -> Result<Document> {
-    let payload = match Envelope::parse(text.as_bytes()) {
-        Ok(envelope) => envelope.payload,
-        Err(_) => text.to_owned(),
-    };
-    let keys: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&payload)?;
-    let document = if keys.contains_key("change_type") {
-        let request: CouncilRequest = serde_json::from_str(&payload)
-            .with_context(|| format!("`{shown}` is no council request"))?;
-        request
-            .validate()
-            .map_err(anyhow::Error::msg)
-            .with_context(|| format!("`{shown}`"))?;
-        Document::Request(Box::new(request), signing::sha256_hex(payload.as_bytes()))
-    } else if keys.contains_key("request_sha256") {
-        Document::Bound(
-            serde_json::from_str(&payload).with_context(|| format!("`{shown}` is no verdict"))?,
-        )
-    } else {
-        Document::Bare(
-            serde_json::from_str(&payload).with_context(|| format!("`{shown}` is no verdict"))?,
-        )
-    };
-    Ok(document)
-}
-
-fn decide(home: &Path, args: &DecideArgs, output: &Output) -> Result<Exit> {
-    let found = documents(&args.files)?;
-    let is_signed = |text: &str| Envelope::parse(text.as_bytes()).is_ok();
-    let signed = found.iter().filter(|(_, text)| is_signed(text)).count();
-    if found.is_empty() {
-        bail!("nothing to decide: give the request first, then its verdicts");
-    }
-    if signed == found.len() {
-        return decide_signed(home, &found, output);
-    }
-    if signed > 0 {
-        output
-            .remark("not every file is signed: nothing is recorded, and no signature was checked");
-    }
-    calculate_only(home, &found, output)
-}
-
-/// Calculates what the decision on unsigned files would be.
-fn calculate_only(home: &Path, found: &[(String, String)], output: &Output) -> Result<Exit> {
-    let mut request: Option<(Box<CouncilRequest>, String)> = None;
-    let mut verdicts: Vec<RoleVerdict> = Vec::new();
-    for (shown, text) in found {
-        match (read_document(shown, text)?, &request) {
-            (Document::Request(read, sha256), None) => request = Some((read, sha256)),
-            (Document::Request(..), Some(_)) => {
-                bail!("`{shown}` is a second request; decide one case at a time")
-            }
-            (_, None) => bail!("`{shown}` is a verdict; the request comes first"),
-            (Document::Bound(bound), Some((request, sha256))) => {
-                if bound.request_sha256 != *sha256 || bound.request_id != request.request_id {
-                    output.remark(&format!(
-                        "`{shown}` is about other bytes than this request: its seat stays empty"
-                    ));
-                } else {
-                    verdicts.push(bound.verdict);
-                }
-            }
-            (Document::Bare(verdict), Some(_)) => verdicts.push(verdict),
-        }
-    }
-    let Some((request, _)) = request else {
-        bail!("there is no request among the files")
-    };
-    let ruling = calculate(&roles_of(home)?, &request, &verdicts);
-    output.remark("calculated from unsigned files: nothing is recorded, nothing may cite it");
-    print_decision(&ruling.decision, output)?;
-    Ok(exit_of(ruling.decision.final_outcome))
-}
-
-/// Returns the council's rules of a home, or the shipped ones if the home has none.
-fn roles_of(home: &Path) -> Result<Roles> {
-    if !home.join(roles::PATH).exists() {
-        return Ok(Roles::shipped()?);
-    }
-    let bundle = rule_folder::load(home)?;
-    match bundle.files.get(roles::PATH) {
-        Some(text) => Ok(Roles::read(roles::PATH, text)?),
-        None => Ok(Roles::shipped()?),
-    }
-}
-
-/// Decides signed files: each goes through the gate, in the given order.
-fn decide_signed(home: &Path, found: &[(String, String)], output: &Output) -> Result<Exit> {
-    let mut case: Option<RequestId> = None;
-    // Read all of them before the first is handed in: a decision of the gate cannot be undone.
-    for (shown, text) in found {
-        match read_document(shown, text)? {
-            Document::Request(request, _) if case.is_none() => {
-                case = Some(request.request_id.clone())
-            }
-            Document::Request(..) => {
-                bail!("`{shown}` is a second request; decide one case at a time")
-            }
-            Document::Bound(bound)
-                if case.as_ref().is_none_or(|case| *case == bound.request_id) =>
-            {
-                case = Some(bound.request_id);
-            }
-            Document::Bound(bound) => bail!("`{shown}` is about case `{}`", bound.request_id),
-            Document::Bare(_) => {
-                bail!("`{shown}` names no request; sign request_id, request_sha256 and verdict")
-            }
-        }
-    }
-    let mut refused = false;
-    for (shown, text) in found {
-        match handover::decide(home, text.as_bytes())? {
-            Handed::Answered(bytes) => {
-                let answer: Answer = serde_json::from_slice(&bytes).context("the gate's answer")?;
-                if let Some(error) = &answer.error {
-                    refused = true;
-                    output.remark(&format!("`{shown}`: {}: {}", error.code, error.message));
-                }
-            }
-            Handed::TimedOut => {
-                output.remark(
-                    "the running gate did not answer in time; the request is still in its spool",
-                );
-                return Ok(Exit::WaitTimeout);
-            }
-        }
-    }
-    let Some(case) = case else {
-        bail!("there is no request among the files")
-    };
-    let view = view(home)?;
-    let Some(docket) = view.docket(&case)? else {
-        bail!(no_case(&case))
-    };
-    match decision_of(&view, &docket)? {
-        Some((_, decision)) => {
-            print_decision(&decision, output)?;
-            let exit = exit_of(decision.final_outcome);
-            Ok(if refused && exit == Exit::Success {
-                Exit::Refused
-            } else {
-                exit
-            })
-        }
-        None => {
-            let waiting = waits_for(&view.rulebook, &docket).join(", ");
-            output.remark(&format!(
-                "case `{case}` waits for {waiting} until {}; `spoolgate council wait {case}` waits \
-                    with it",
-                docket.case.deadline
-            ));
-            Ok(if refused {
-                Exit::Refused
-            } else {
-                Exit::NeedsApproval
-            })
-        }
-    }
 }
 
 fn view(home: &Path) -> Result<View> {

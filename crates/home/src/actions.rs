@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use super::batch::Pending;
 use super::core::Core;
-use super::open::{Home, HomeError};
+use super::error::HomeError;
+use super::open::Home;
 use super::parts::Outside;
 use spoolgate_gate::gateway::{Begins, Ending, Ran, respond};
 use spoolgate_gate::record::Record;

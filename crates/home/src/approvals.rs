@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::batch::{Pending, refuse_instead, render};
 use super::derived::{File, Line, Projection, Source, Want};
-use super::open::{Home, HomeError};
+use super::error::HomeError;
+use super::open::Home;
 use super::sealed;
 use spoolgate_gate::approvals::{self, Change, End, Granted, Hold, Resolution, Verdict};
 use spoolgate_gate::decide::{Decided, MEMBER_BYTES_MAX, decide_granted};
@@ -160,8 +161,8 @@ impl Home {
         let (decided, bodies) = match render(&decided) {
             Ok(bodies) => (decided, bodies),
             Err(why) => {
-                let decided = again(&refuse_instead(&request, why));
-                let bodies = render(&decided).map_err(HomeError::Record)?;
+                let decided = again(&refuse_instead(&request, &why));
+                let bodies = render(&decided)?;
                 (decided, bodies)
             }
         };
@@ -180,7 +181,7 @@ impl Home {
         let seq = self.core.next_seq(pending);
         let decided: Decided =
             approvals::ended(hold, end, by, refusal, &self.core.rulebook.hash, now, seq);
-        let bodies = render(&decided).map_err(HomeError::Record)?;
+        let bodies = render(&decided)?;
         self.push_decided(pending, decided, bodies)
     }
 }

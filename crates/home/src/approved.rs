@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 use super::batch::Pending;
 use super::core::Core;
+use super::error::HomeError;
 use super::lookup::last_step;
-use super::open::{Home, HomeError};
+use super::open::Home;
 use super::rule_files::holds_any;
 use spoolgate_gate::events;
 use spoolgate_gate::prepare::escaped;
@@ -19,7 +20,9 @@ use spoolgate_gate::record::{EventKind, Record};
 use spoolgate_ledger::disk::Disk;
 use spoolgate_wire::ids::ProposalId;
 use spoolgate_wire::signing::sha256_hex;
-use spoolgate_wire::sshsig::{SIGNATURE_BYTES_MAX, SIGNERS_BYTES_MAX, Signed, Signers};
+use spoolgate_wire::sshsig::{
+    SIGNATURE_BYTES_MAX, SIGNERS_BYTES_MAX, SignatureError, Signed, Signers, SignersError,
+};
 use spoolgate_wire::time::Time;
 
 /// File with the keys of approvers, below the home.
@@ -35,6 +38,37 @@ const LOOK_MS: u64 = 1000;
 /// even if it cannot be read.
 pub(super) fn has_approvers(disk: &dyn Disk) -> bool {
     !matches!(disk.stat(Path::new(APPROVERS_FILE)), Ok(None))
+}
+
+/// Why the file of an approved proposal does not count.
+#[derive(Debug, thiserror::Error)]
+enum NotCounted {
+    #[error("it is not a plain file of 1 to {FILE_BYTES_MAX} bytes that can be read")]
+    NotAFile,
+    #[error("it is not the pending file as the gate wrote it last")]
+    Edited,
+    #[error("the rule files cannot be used; it is applied when they can")]
+    RulesFault,
+    #[error("its ledger line cannot be read")]
+    NoLine,
+    #[error("`{0}` is being edited; it is applied when that is in force")]
+    BeingEdited(String),
+    #[error("{0}")]
+    Refused(String),
+    #[error(
+        "there is no {APPROVERS_FILE}; approve with `spoolgate proposals approve`, or list the \
+        keys of approvers there"
+    )]
+    NoApprovers,
+    #[error("`{}` is not there, or cannot be read", .0.display())]
+    Unreadable(PathBuf),
+    #[error("{APPROVERS_FILE}: {0}")]
+    Approvers(SignersError),
+    #[error("`{}`: {source}", path.display())]
+    Signature {
+        path: PathBuf,
+        source: SignatureError,
+    },
 }
 
 impl Home {
@@ -64,11 +98,9 @@ impl Home {
             }
             let counted = match self.core.small_file(&path, FILE_BYTES_MAX) {
                 Some(bytes) => self.push_one_approved(pending, id, &path, &bytes, now)?,
-                None => Err(format!(
-                    "it is no plain file of 1 to {FILE_BYTES_MAX} bytes that can be read"
-                )),
+                None => Err(NotCounted::NotAFile),
             };
-            if let Err(why) = counted
+            if let Err(why) = counted.map_err(|error| error.to_string())
                 && self.news.approved_told.get(&id) != Some(&why)
             {
                 self.news.tell(
@@ -89,25 +121,21 @@ impl Home {
         path: &Path,
         bytes: &[u8],
         now: Time,
-    ) -> Result<Result<(), String>, HomeError> {
+    ) -> Result<Result<(), NotCounted>, HomeError> {
         let sha256 = sha256_hex(bytes);
         let waits = self.core.state.proposals.pending.get(&id);
         if waits.is_none_or(|waits| waits.file_sha256 != sha256) {
-            return Ok(Err(
-                "it is not the pending file as the gate wrote it last".to_owned()
-            ));
+            return Ok(Err(NotCounted::Edited));
         }
         let Signed { identity, key } = match self.core.signed(path, bytes, now) {
             Ok(signed) => signed,
             Err(why) => return Ok(Err(why)),
         };
         if self.core.state.rulebook.fault.is_some() {
-            return Ok(Err(
-                "the rule files cannot be used; it is applied when they can".to_owned(),
-            ));
+            return Ok(Err(NotCounted::RulesFault));
         }
         let Some(Step::Pended { proposed, .. }) = last_step(&self.live(pending, now), id)? else {
-            return Ok(Err("its ledger line cannot be read".to_owned()));
+            return Ok(Err(NotCounted::NoLine));
         };
         let in_force = self
             .core
@@ -121,15 +149,12 @@ impl Home {
             Path::new(&proposed.path),
             &[in_force],
         ) {
-            return Ok(Err(format!(
-                "`{}` is being edited; it is applied when that is in force",
-                proposed.path
-            )));
+            return Ok(Err(NotCounted::BeingEdited(proposed.path)));
         }
         let by = Approver::Signature { identity, key };
         let event = match approve(&self.core.rulebook, &proposed, by.clone(), sha256) {
             Ok(made) => events::approved(id, made, &by, now),
-            Err(why) => return Ok(Err(why.message)),
+            Err(refusal) => return Ok(Err(NotCounted::Refused(refusal.message))),
         };
         let line = self.core.next_seq(pending);
         self.push_event(pending, Record::Event(EventKind::Proposal, event))?;
@@ -140,27 +165,27 @@ impl Home {
 
 impl Core {
     /// Returns whose signature beside a file is valid, or why none counts.
-    fn signed(&self, path: &Path, bytes: &[u8], now: Time) -> Result<Signed, String> {
+    fn signed(&self, path: &Path, bytes: &[u8], now: Time) -> Result<Signed, NotCounted> {
         if !has_approvers(self.seams.disk.as_ref()) {
-            return Err(format!(
-                "there is no {APPROVERS_FILE}; approve with `spoolgate proposals approve`, or list \
-                    the keys of approvers there"
-            ));
+            return Err(NotCounted::NoApprovers);
         }
         let text = |path: &Path, limit: usize| {
             let bytes = self.small_file(path, limit);
             let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-            text.ok_or_else(|| format!("`{}` is not there, or cannot be read", path.display()))
+            text.ok_or_else(|| NotCounted::Unreadable(path.to_owned()))
         };
         let signers = Signers::read(&text(Path::new(APPROVERS_FILE), SIGNERS_BYTES_MAX)?)
-            .map_err(|why| format!("{APPROVERS_FILE}: {why}"))?;
+            .map_err(NotCounted::Approvers)?;
         let mut name = path.as_os_str().to_owned();
         name.push(".sig");
         let signature = PathBuf::from(name);
         let armored = text(&signature, SIGNATURE_BYTES_MAX)?;
         signers
             .verify(bytes, &armored, now)
-            .map_err(|why| format!("`{}`: {why}", signature.display()))
+            .map_err(|source| NotCounted::Signature {
+                path: signature,
+                source,
+            })
     }
 
     /// Returns a file's bytes; `None` if it is missing, empty, too large or not a file.

@@ -5,7 +5,8 @@
 use std::path::{Path, PathBuf};
 
 use super::blobs::Unsynced;
-use super::open::{Home, HomeError};
+use super::error::HomeError;
+use super::open::Home;
 use super::rule_files::RULES_DIR;
 use crate::index::fold::fold;
 use spoolgate_admission::lineage::{self, Reported};
@@ -14,7 +15,7 @@ use spoolgate_gate::decide::Lookups;
 use spoolgate_gate::elsewhere::NoLineage;
 use spoolgate_gate::gateway::Begins;
 use spoolgate_gate::prepare::{Prepared, Refusal};
-use spoolgate_gate::record::{Decision, Event, EventKind, Published, Record, Status};
+use spoolgate_gate::record::{Decision, Event, EventKind, Published, Record, RecordError, Status};
 use spoolgate_gate::{Change, Decided, decide, elsewhere, events, outbox, prepare};
 use spoolgate_host::spool::claim::Claimed;
 use spoolgate_host::spool::name::ClaimName;
@@ -190,8 +191,7 @@ impl Home {
         self.intake.cases_decided = 0;
         self.news.look(&self.core);
         self.derived.retry_files(&self.core, &mut self.news)?;
-        self.core.ledger.make_room()?;
-        self.core.store.begin()?;
+        self.core.begin_batch()?;
         let mut pending = Pending::default();
         self.push_news(&mut pending, now)?;
         let claimed = match claimed {
@@ -201,32 +201,9 @@ impl Home {
                 .collect(),
             None => self.push_external_answers(&mut pending, now)?,
         };
-        let mut waiting: Vec<(Begun, Prepared)> = claimed
-            .into_iter()
-            .map(
-                |(
-                    Claimed {
-                        claim, delivery, ..
-                    },
-                    waited,
-                )| {
-                    let prepared = prepare(&delivery, &self.core.state, &self.core.keyring, now);
-                    (
-                        Begun {
-                            claim,
-                            bytes: delivery.content.ok(),
-                            waited,
-                        },
-                        prepared,
-                    )
-                },
-            )
-            .collect();
+        let mut waiting = self.prepared(claimed, now);
         let asks_outside = elsewhere::is_used(&self.core.rulebook);
         self.core.keyring.check()?;
-        waiting.sort_by(|(Begun { claim: a, .. }, _), (Begun { claim: b, .. }, _)| {
-            (&a.origin, &a.file, a.attempt).cmp(&(&b.origin, &b.file, b.attempt))
-        });
         let mut outcomes = Vec::new();
         let mut claims = Vec::new();
         for lane in [Lane::Feed, Lane::Control, Lane::Protected, Lane::Ordinary] {
@@ -259,11 +236,7 @@ impl Home {
                 )?;
                 claims.push((begun, seq));
                 if pending.bytes >= BATCH_LINE_BYTES {
-                    outcomes.extend(
-                        self.commit(std::mem::take(&mut pending), std::mem::take(&mut claims))?,
-                    );
-                    self.core.ledger.make_room()?;
-                    self.core.store.begin()?;
+                    outcomes.extend(self.commit_part(&mut pending, &mut claims)?);
                 }
             }
             waiting = later;
@@ -272,11 +245,7 @@ impl Home {
                 && !claims.is_empty()
                 && waiting.iter().any(|(_, r)| r.is_on_a_case())
             {
-                outcomes.extend(
-                    self.commit(std::mem::take(&mut pending), std::mem::take(&mut claims))?,
-                );
-                self.core.ledger.make_room()?;
-                self.core.store.begin()?;
+                outcomes.extend(self.commit_part(&mut pending, &mut claims)?);
             }
         }
         self.outside
@@ -285,8 +254,7 @@ impl Home {
         self.push_owed(&mut pending, now)?;
         outcomes.extend(self.commit(pending, claims)?);
         if self.has_case_work() {
-            self.core.ledger.make_room()?;
-            self.core.store.begin()?;
+            self.core.begin_batch()?;
             let mut pending = Pending::default();
             self.push_case_work(&mut pending, now)?;
             self.commit(pending, Vec::new())?;
@@ -299,6 +267,35 @@ impl Home {
         {
             self.mark_published()?;
         }
+        Ok(outcomes)
+    }
+
+    /// Prepares the requests of claims, in the order of their spools and files.
+    fn prepared(&self, claimed: Vec<(Claimed, Waited)>, now: Time) -> Vec<(Begun, Prepared)> {
+        let prepared = |(claimed, waited): (Claimed, Waited)| {
+            let request = prepare(&claimed.delivery, &self.core.state, &self.core.keyring, now);
+            let begun = Begun {
+                claim: claimed.claim,
+                bytes: claimed.delivery.content.ok(),
+                waited,
+            };
+            (begun, request)
+        };
+        let mut waiting: Vec<(Begun, Prepared)> = claimed.into_iter().map(prepared).collect();
+        waiting.sort_by(|(Begun { claim: a, .. }, _), (Begun { claim: b, .. }, _)| {
+            (&a.origin, &a.file, a.attempt).cmp(&(&b.origin, &b.file, b.attempt))
+        });
+        waiting
+    }
+
+    /// Commits what was decided so far, and begins the next batch.
+    fn commit_part(
+        &mut self,
+        pending: &mut Pending,
+        claims: &mut Vec<(Begun, u64)>,
+    ) -> Result<Vec<Outcome>, HomeError> {
+        let outcomes = self.commit(std::mem::take(pending), std::mem::take(claims))?;
+        self.core.begin_batch()?;
         Ok(outcomes)
     }
 
@@ -333,7 +330,7 @@ impl Home {
         let (decided, bodies) = match render(&decided) {
             Ok(bodies) => (decided, bodies),
             Err(why) => {
-                let refused = refuse_instead(request, why);
+                let refused = refuse_instead(request, &why);
                 let decided = decide(
                     &self.core.state,
                     &self.core.rulebook,
@@ -342,7 +339,7 @@ impl Home {
                     now,
                     seq,
                 );
-                let bodies = render(&decided).map_err(HomeError::Record)?;
+                let bodies = render(&decided)?;
                 (decided, bodies)
             }
         };
@@ -518,45 +515,61 @@ pub fn keep_blob(disk: &dyn disk::Disk, digest: &str, bytes: &[u8]) -> Result<()
     }
 }
 
+/// Why the lines of a decision cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum RenderError {
+    /// A body is not JSON.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The council's line is not JSON.
+    #[error(transparent)]
+    Council(#[from] serde_json::Error),
+    /// One line is too long.
+    #[error("a ledger line of {bytes} bytes would be needed, at most {most} fit")]
+    Line {
+        /// Length of its body.
+        bytes: usize,
+        /// The limit.
+        most: usize,
+    },
+    /// All lines together are too long.
+    #[error("ledger lines of {0} bytes would be needed, at most {DECISION_BYTES_MAX} fit")]
+    Lines(usize),
+}
+
 /// Renders the bodies of a decision's lines.
 ///
 /// # Errors
 /// Returns why the lines do not fit into the ledger.
-pub fn render(decided: &Decided) -> Result<Vec<String>, String> {
+pub fn render(decided: &Decided) -> Result<Vec<String>, RenderError> {
     let mut bodies = Vec::new();
     let mut bytes = 0;
     // Room for prev, seq, batch and kind.
     let body_max = LINE_BYTES_MAX - 200;
     for rows in &decided.market {
-        bodies.push(
-            Record::Market(rows.clone())
-                .body()
-                .map_err(|error| error.to_string())?,
-        );
+        bodies.push(Record::Market(rows.clone()).body()?);
     }
-    bodies.push(decided.decision.body().map_err(|error| error.to_string())?);
+    bodies.push(decided.decision.body()?);
     if let Some(line) = &decided.council {
-        bodies.push(serde_json::to_string(line).map_err(|error| error.to_string())?);
+        bodies.push(serde_json::to_string(line)?);
     }
     for body in &bodies {
         if body.len() > body_max {
-            return Err(format!(
-                "a ledger line of {} bytes would be needed, at most {body_max} fit",
-                body.len()
-            ));
+            return Err(RenderError::Line {
+                bytes: body.len(),
+                most: body_max,
+            });
         }
         bytes += body.len();
     }
     if bytes > DECISION_BYTES_MAX {
-        return Err(format!(
-            "ledger lines of {bytes} bytes would be needed, at most {DECISION_BYTES_MAX} fit"
-        ));
+        return Err(RenderError::Lines(bytes));
     }
     Ok(bodies)
 }
 
 /// Returns the same request, refused because its lines would not fit.
-pub fn refuse_instead(request: &Prepared, why: String) -> Prepared {
+pub fn refuse_instead(request: &Prepared, why: &RenderError) -> Prepared {
     let refusal = Refusal::new(
         Code::Internal,
         format!("file `{}`: {why}; ask for less at a time", request.file),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::batch::{BLOB_BYTES_MAX, BLOBS_DIR, Pending, blob_path};
 use super::core::Core;
-use super::open::HomeError;
+use super::error::HomeError;
 use spoolgate_ledger::disk::{Disk, Mode, replace};
 
 /// Blobs of a batch that are not known to be durable.

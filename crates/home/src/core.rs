@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::batch::{Pending, blob};
-use super::open::{HomeError, Seams};
+use super::error::HomeError;
+use super::open::Seams;
 use crate::index::fold::Outstanding;
 use crate::index::{Snapshot, Store, StoreError};
 use spoolgate_gate::record::{Decision, EventKind, Record, Response, Status};
@@ -63,6 +64,12 @@ impl Core {
             EventKind::ClockStep,
             events::clock_step(last, machine),
         ))
+    }
+
+    /// Makes room in the segment, and begins a transaction of the index.
+    pub(super) fn begin_batch(&mut self) -> Result<(), HomeError> {
+        self.ledger.make_room()?;
+        Ok(self.store.begin()?)
     }
 
     pub(super) fn next_seq(&self, pending: &Pending) -> u64 {

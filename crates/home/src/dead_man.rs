@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use super::batch::Pending;
 use super::core::Core;
-use super::open::{Home, HomeError};
+use super::error::HomeError;
+use super::open::Home;
 use super::parts::News;
 use spoolgate_gate::record::{Event, EventKind, Record};
 use spoolgate_gate::{Change, dead_man, events, outbox};

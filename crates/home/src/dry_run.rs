@@ -10,8 +10,9 @@ use serde_json::value::RawValue;
 
 use super::approved::has_approvers;
 use super::batch::blob;
+use super::error::HomeError;
 use super::lookup::{Lookup, Secret, fill};
-use super::open::{HomeError, Seams};
+use super::open::Seams;
 use super::read::{self, View};
 use super::rule_files::holds_any;
 use super::sealed::recognise;

@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use super::batch::{Begun, Outcome, Pending, Waited};
 use super::core::Core;
-use super::open::{Home, HomeError};
+use super::error::HomeError;
+use super::open::Home;
 use super::parts::Outside;
 use super::program;
 use spoolgate_gate::elsewhere::{self, Ask, CommandAnswer, Heard, LineageAsk};

@@ -6,11 +6,12 @@
 use super::cases;
 use super::core::Core;
 use super::derived::{File, Line, Projection, Source, Want};
-use super::open::HomeError;
+use super::error::HomeError;
 use spoolgate_admission::lineage;
 use spoolgate_gate::Change;
 use spoolgate_gate::record::{Decision, Record};
 use spoolgate_host::spool::publish;
+use spoolgate_ledger::note::NoteError;
 use spoolgate_ledger::token;
 use spoolgate_wire::admission::AdmissionAttempt;
 
@@ -39,17 +40,29 @@ impl Projection for Forwarded {
         let want = match source.core.forwarded(decision)? {
             Some(Ok(bytes)) => Want::Bytes(bytes),
             // A task that cannot be serialized must not end the gate, now or at every start.
-            Some(Err(why)) => Want::Impossible(why),
+            Some(Err(why)) => Want::Impossible(why.to_string()),
             None => return Ok(Vec::new()),
         };
         Ok(vec![File { path, line, want }])
     }
 }
 
+/// Why the file of an admitted task cannot be made.
+#[derive(Debug, thiserror::Error)]
+enum ForwardError {
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error(transparent)]
+    Note(#[from] NoteError),
+}
+
 impl Core {
     /// Returns the bytes of the file, or why it cannot be made; `None` if nothing was admitted or a
     /// blob is lost.
-    fn forwarded(&self, line: &Decision) -> Result<Option<Result<Vec<u8>, String>>, HomeError> {
+    fn forwarded(
+        &self,
+        line: &Decision,
+    ) -> Result<Option<Result<Vec<u8>, ForwardError>>, HomeError> {
         let Some(receipt) = &line.receipt else {
             return Ok(None);
         };
@@ -70,21 +83,19 @@ impl Core {
             .forwarded(depth, admitted.and_then(|task| task.budget));
         let texts = envelope.and_then(|envelope| Ok((envelope, serde_json::to_string(receipt)?)));
         let signer = self.ledger.signer();
-        let bytes =
-            texts
-                .map_err(|error| error.to_string())
-                .and_then(|(envelope, receipt_text)| {
-                    token::forwarded(
-                        &receipt.receipt_id,
-                        receipt.request_id.as_str(),
-                        &receipt.request_hash,
-                        &envelope,
-                        &receipt_text,
-                        &signer.log,
-                        &signer.origin,
-                    )
-                    .map_err(|error| error.to_string())
-                });
+        let bytes = texts
+            .map_err(ForwardError::from)
+            .and_then(|(envelope, receipt_text)| {
+                Ok(token::forwarded(
+                    &receipt.receipt_id,
+                    receipt.request_id.as_str(),
+                    &receipt.request_hash,
+                    &envelope,
+                    &receipt_text,
+                    &signer.log,
+                    &signer.origin,
+                )?)
+            });
         Ok(Some(bytes))
     }
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use ed25519_dalek::SigningKey;
 
-use super::open::{HomeError, Seams};
+use super::error::HomeError;
+use super::open::Seams;
 use spoolgate_gate::Change;
 use spoolgate_gate::record::{Genesis, Record};
 use spoolgate_gate::state::KeyRecord;

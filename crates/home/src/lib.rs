@@ -20,6 +20,7 @@ mod dead_man;
 mod derived;
 pub mod doctor;
 pub mod dry_run;
+pub mod error;
 mod external_policy;
 pub mod forward;
 pub mod index;
@@ -47,4 +48,5 @@ mod services;
 mod socket;
 mod sweep;
 
-pub use open::{Home, HomeError, Seams};
+pub use error::HomeError;
+pub use open::{Home, Seams};

@@ -1,11 +1,12 @@
 //! Opening a home for deciding: lock, recovery, roll-forward, redo.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::core::Core;
 use super::derived::Derived;
+use super::error::HomeError;
 use super::parts::{Intake, News, Outside};
 use super::rollback;
 use super::rotation::Pairs;
@@ -18,7 +19,7 @@ use spoolgate_gate::state::SEMANTICS;
 use spoolgate_gate::{State, events};
 use spoolgate_host::adapters::Credential;
 use spoolgate_host::clock::Clock;
-use spoolgate_host::entropy::{Entropy, EntropyError};
+use spoolgate_host::entropy::Entropy;
 use spoolgate_host::keyring::{CachedKeyring, KEYRING_FILE, KeyringError, SqliteKeyring};
 use spoolgate_host::lock::{self, HomeLock};
 use spoolgate_host::rule_folder::{RuleFolder, RuleSource};
@@ -28,11 +29,9 @@ use spoolgate_ledger::log::{self, Position};
 use spoolgate_ledger::recover::{self, Found};
 use spoolgate_ledger::scan::SealedLine;
 use spoolgate_ledger::{Ledger, LedgerError, line, segment};
+use spoolgate_rules::Rulebook;
 use spoolgate_rules::services::Service;
-use spoolgate_rules::{Rulebook, RulebookError};
 use spoolgate_wire::answer::Answer;
-use spoolgate_wire::code::{Code, Exit};
-use spoolgate_wire::ids::Principal;
 use spoolgate_wire::time::Time;
 
 /// The interfaces to the outside, as the caller provides them.
@@ -44,119 +43,6 @@ pub struct Seams {
     pub clock: Arc<dyn Clock>,
     /// Randomness.
     pub entropy: Arc<dyn Entropy>,
-}
-
-/// Why a home cannot be opened or used any further.
-#[derive(Debug, thiserror::Error)]
-pub enum HomeError {
-    /// Another gate holds the lock.
-    #[error(
-        "another gate is running over `{0}`; stop it, or hand requests to it with `spoolgate \
-            handle` or `submit`"
-    )]
-    Busy(PathBuf),
-    /// An error of the ledger.
-    #[error(transparent)]
-    Ledger(#[from] LedgerError),
-    /// An error of the index.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// An error of the keyring.
-    #[error(transparent)]
-    Keyring(#[from] KeyringError),
-    /// An invalid key.
-    #[error(transparent)]
-    Key(#[from] spoolgate_ledger::note::KeyError),
-    /// The rule files cannot be used, and there is no last good rulebook.
-    #[error("rule file {0}")]
-    Rulebook(#[from] RulebookError),
-    /// No randomness is available.
-    #[error(transparent)]
-    Entropy(#[from] EntropyError),
-    /// A ledger line that this program cannot fold.
-    #[error("ledger: {0}")]
-    Record(String),
-    /// An answer that cannot be made again.
-    #[error("a stored answer cannot be made again: {0}")]
-    AnswerLost(String),
-    /// An error of the disk, outside the ledger.
-    #[error("`{path}`: {source}{}", way_out(source))]
-    Disk {
-        /// Path of the file or folder.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// Something else is in the place of a folder of the home.
-    #[error(
-        "`{0}` is a file or a link, or lies below one, and must be a folder of the home itself; \
-            move it away, then start again"
-    )]
-    NoFolder(PathBuf),
-    /// The question cannot be answered until a gate has run.
-    #[error("{0}")]
-    Unsettled(String),
-    /// The requester may not do this, or not in this way.
-    #[error("{0}")]
-    NotAllowed(String),
-    /// There is no home here.
-    #[error("`{0}` is not a home; run `spoolgate init` first, or name the home with --home")]
-    NotAHome(PathBuf),
-    /// The first person is not in the rules as a human.
-    #[error(
-        "`{0}` is not a principal with `role: human` in rules/principals.yaml; add it there first, \
-            or name another with --person"
-    )]
-    NoPerson(Principal),
-}
-
-/// Returns what to do about a disk error, if that is known.
-fn way_out(source: &io::Error) -> &'static str {
-    match source.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "; make room there, then do it again"
-        }
-        io::ErrorKind::ReadOnlyFilesystem => "; mount it for writing, then do it again",
-        io::ErrorKind::PermissionDenied => "; do it as the user whom it belongs to",
-        _ => "",
-    }
-}
-
-impl HomeError {
-    /// Creates a disk error for a path.
-    pub fn disk(path: &Path, source: io::Error) -> HomeError {
-        HomeError::Disk {
-            path: path.to_owned(),
-            source,
-        }
-    }
-
-    /// Returns the exit code of a command that ends with this error.
-    pub fn exit(&self) -> Exit {
-        match self {
-            HomeError::Busy(_) | HomeError::Unsettled(_) => Exit::Busy,
-            HomeError::Ledger(LedgerError::Corrupt(_)) | HomeError::Record(_) => {
-                Exit::LedgerCorrupt
-            }
-            HomeError::Rulebook(_)
-            | HomeError::NoPerson(_)
-            | HomeError::NotAllowed(_)
-            | HomeError::Key(_)
-            | HomeError::NotAHome(_) => Exit::Malformed,
-            _ => Exit::Storage,
-        }
-    }
-
-    /// Returns the stable code of the error; `None` for mistakes on the command line.
-    pub fn code(&self) -> Option<Code> {
-        match (self, self.exit()) {
-            (HomeError::Rulebook(_), _) => Some(Code::RulebookInvalid),
-            (_, Exit::Busy) => Some(Code::Busy),
-            (_, Exit::LedgerCorrupt) => Some(Code::LedgerCorrupt),
-            (_, Exit::Malformed) => None,
-            _ => Some(Code::Storage),
-        }
-    }
 }
 
 impl From<FoldFailure> for HomeError {

@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use super::batch::Pending;
 use super::derived::{File, Line, Obstacle, Projection, Source, Want};
-use super::open::{Home, HomeError};
+use super::error::HomeError;
+use super::open::Home;
 use spoolgate_gate::record::{Event, EventKind, Record};
 use spoolgate_gate::{Change, events, outbox};
 use spoolgate_trading::order::{Instruction, Verb};

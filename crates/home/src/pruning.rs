@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::core::Core;
-use super::open::{Home, HomeError, Seams};
+use super::error::HomeError;
+use super::open::{Home, Seams};
 use crate::index::Store;
 use crate::index::store::STATE_FILE;
 use spoolgate_host::real_disk::RealDisk;

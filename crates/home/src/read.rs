@@ -6,7 +6,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::open::{HomeError, Seams, read_genesis};
+use super::error::HomeError;
+use super::open::{Seams, read_genesis};
 use super::rulebook;
 use crate::index::fold::{Outstanding, fold};
 use crate::index::proposals::{ProposalRow, Standing};

@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use super::batch::{BLOBS_DIR, Pending};
 use super::core::Core;
-use super::open::{Home, HomeError};
+use super::error::HomeError;
+use super::open::Home;
 use super::sealed;
 use spoolgate_council::case::{self, Case};
 use spoolgate_gate::record::Redaction;

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use super::core::Core;
 use super::derived::{Line, Source};
-use super::open::{Home, HomeError};
+use super::error::HomeError;
+use super::open::Home;
 use super::parts::Intake;
 use super::socket::is_through_socket;
 use crate::index::fold::AnswerFor;

@@ -11,7 +11,8 @@ use std::thread::JoinHandle;
 
 use super::batch::Pending;
 use super::core::Core;
-use super::open::{Home, HomeError};
+use super::error::HomeError;
+use super::open::Home;
 use super::parts::Outside;
 use super::program;
 use spoolgate_council::brief;

@@ -5,7 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::open::{Folded, Home, HomeError, Seams};
+use super::error::HomeError;
+use super::open::{Folded, Home, Seams};
 use super::rotation::Pairs;
 use crate::index::fold::Outstanding;
 use crate::index::store::{Hold, STATE_FILE};

@@ -3,8 +3,9 @@
 //! the next start knows which pair the log ends with.
 
 use super::core::Core;
+use super::error::HomeError;
 use super::layout;
-use super::open::{Home, HomeError};
+use super::open::Home;
 use crate::index::fold::fold;
 use spoolgate_gate::Record;
 use spoolgate_host::keyring::{LogKeys, SqliteKeyring};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::core::Core;
 use super::derived::{Derived, File, Line, Obstacle, Projection, Source, Want};
-use super::open::HomeError;
+use super::error::HomeError;
 use super::parts::News;
 use super::proposals::applied;
 use spoolgate_gate::services;

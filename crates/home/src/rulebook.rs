@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::core::Core;
-use super::open::{Home, HomeError};
+use super::error::HomeError;
+use super::open::Home;
 use spoolgate_gate::events;
 use spoolgate_gate::record::{EventKind, Record};
 use spoolgate_host::rule_folder::{HALT_FILE, RuleSource};
@@ -28,11 +29,19 @@ const FAULT_CHARS_MAX: usize = 1000;
 /// Maximum size of a kept rulebook, bytes.
 const BUNDLE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
+/// What a read of the rule files gave.
+#[derive(Debug, PartialEq, Eq)]
+enum Seen {
+    /// The hash of a rulebook.
+    Good(String),
+    /// Why the files could not be used.
+    Fault(String),
+}
+
 /// Result of the last read of the rule files.
 #[derive(Debug, Default)]
 pub struct Watched {
-    /// Hash of the bundle, or the error of reading it.
-    last: Option<Result<String, String>>,
+    last: Option<Seen>,
     /// When this result was first seen.
     since_ms: u64,
     /// When the files were last read.
@@ -59,7 +68,10 @@ impl Watched {
 
     /// Returns why the files could not be used.
     pub(super) fn fault(&self) -> Option<&str> {
-        self.last.as_ref()?.as_ref().err().map(String::as_str)
+        match self.last.as_ref()? {
+            Seen::Good(_) => None,
+            Seen::Fault(fault) => Some(fault),
+        }
     }
 }
 
@@ -217,8 +229,8 @@ impl Home {
                     .collect::<String>()
             });
         let seen = match &loaded {
-            Ok((_, book)) => Ok(book.hash.clone()),
-            Err(fault) => Err(fault.clone()),
+            Ok((_, book)) => Seen::Good(book.hash.clone()),
+            Err(fault) => Seen::Fault(fault.clone()),
         };
         if self.news.watched.last.as_ref() != Some(&seen) {
             self.news.watched.last = Some(seen);

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::batch::Outcome;
-use super::open::{Home, HomeError};
+use super::error::HomeError;
+use super::open::Home;
 use crate::index::Store;
 use spoolgate_gate::exempt::{Standing, Waiting};
 use spoolgate_gate::prepare::{Authentic, Delivery, prepare};

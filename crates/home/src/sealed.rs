@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::batch::{BLOB_BYTES_MAX, BLOBS_DIR, Pending, blob};
 use super::cases::text;
 use super::core::Core;
-use super::open::HomeError;
+use super::error::HomeError;
 use spoolgate_gate::again::{self, NotAgain};
 use spoolgate_gate::sealing::{self, DIGESTS, Digests, FILE, Sealing};
 use spoolgate_gate::{Decision, Lookups, Prepared, Record, Seen};

@@ -3,7 +3,8 @@
 
 use super::batch::Pending;
 use super::core::Core;
-use super::open::{Home, HomeError};
+use super::error::HomeError;
+use super::open::Home;
 use super::rulebook;
 use spoolgate_gate::record::{EventKind, Record};
 use spoolgate_gate::services::{self, Change as Step};

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::batch::BLOBS_DIR;
 use super::core::Core;
-use super::open::HomeError;
+use super::error::HomeError;
 use spoolgate_ledger::disk::{Disk, Kind};
 use spoolgate_ledger::segment::AUDIT_DIR;
 

@@ -62,7 +62,7 @@ pub(super) fn detect(file: &str, names: Names<'_>, first: Line<'_>) -> Result<La
             line: first.number,
         });
     }
-    let cells = fields(first).map_err(unknown)?;
+    let cells = fields(first).map_err(|error| unknown(error.to_string()))?;
     if let Some(layout) = table::header(file, first.number, &cells)? {
         return Ok(layout);
     }

@@ -1,6 +1,35 @@
 //! Why a market file was refused as a whole. Every message names the file and what to do.
 
 use super::time::write_interval;
+use spoolgate_wire::time::TimeError;
+
+/// Why a line of a file, or a field of it, cannot be read. Foreign text in it is shortened and
+/// escaped.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum FieldError {
+    #[error("{0} is not a price")]
+    Price(String),
+    #[error("{0} is not a volume or size")]
+    Size(String),
+    #[error("{0} is not a rate")]
+    Rate(String),
+    #[error("{0} is not a time; use `2018-04-05`, `2018-04-05T00:00:00Z` or an epoch")]
+    Time(String),
+    #[error("{0} is not a time in milliseconds since midnight")]
+    SinceMidnight(String),
+    #[error("column {0} is missing")]
+    Missing(usize),
+    #[error("the row has {fields} fields, expected {expected}")]
+    Width { fields: usize, expected: usize },
+    #[error("the line is {0} bytes long, the limit is {limit}", limit = super::text::LINE_BYTES_MAX)]
+    LineLength(usize),
+    #[error("the line is not UTF-8 text")]
+    NotUtf8,
+    #[error(transparent)]
+    OutOfRange(#[from] TimeError),
+    #[error("a quote is not closed on the line, or is inside a field")]
+    Quotes,
+}
 
 /// Why a file could not be imported. Foreign text in the fields is already shortened and escaped;
 /// lines are counted from 1.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::error::FieldError;
 use super::report::PROBLEMS_MAX;
 use super::text::{fields, lines, shown, shown_bytes, shown_name};
 use super::time::stamp;
@@ -71,7 +72,7 @@ struct Columns {
 
 /// Why a row gives no rate.
 enum Flaw {
-    Unreadable(String),
+    Unreadable(FieldError),
     OffTime(String),
     BadRate(String),
 }
@@ -145,6 +146,7 @@ pub fn import_rates(
             },
             Err(Flaw::Unreadable(reason)) => {
                 report.unreadable += 1;
+                let reason = reason.to_string();
                 report.note(line.number, &reason);
                 first_unreadable.get_or_insert((line.number, reason));
             }
@@ -211,7 +213,7 @@ fn columns(file: &str, body: &[u8]) -> Result<Columns, ImportError> {
         found: shown_bytes(first.bytes),
         reason: reason.to_owned(),
     };
-    let cells = fields(first).map_err(|reason| unknown(&reason))?;
+    let cells = fields(first).map_err(|error| unknown(&error.to_string()))?;
     let names: Vec<String> = cells.iter().map(|cell| table::plain(cell)).collect();
     let find = |wanted: &[&str]| {
         names
@@ -248,16 +250,15 @@ fn columns(file: &str, body: &[u8]) -> Result<Columns, ImportError> {
 impl Columns {
     fn read(&self, line: u64, cells: &[Cow<'_, str>]) -> Result<(Rate, bool), Flaw> {
         if cells.len() != self.width {
-            return Err(Flaw::Unreadable(format!(
-                "the row has {} fields, expected {}",
-                cells.len(),
-                self.width
-            )));
+            return Err(Flaw::Unreadable(FieldError::Width {
+                fields: cells.len(),
+                expected: self.width,
+            }));
         }
         let cell = |column: usize| cells.get(column).map(AsRef::as_ref).unwrap_or_default();
         let stamped_ms = stamp(cell(self.time)).map_err(Flaw::Unreadable)?;
         let number = number::size(cell(self.rate))
-            .map_err(|_| Flaw::Unreadable(format!("{} is not a rate", shown(cell(self.rate)))))?;
+            .map_err(|_| Flaw::Unreadable(FieldError::Rate(shown(cell(self.rate)))))?;
         let time_ms = last_due_ms(stamped_ms);
         if stamped_ms.saturating_sub(time_ms) > LATE_MS_MAX {
             let told = shown(cell(self.time));
@@ -271,7 +272,7 @@ impl Columns {
                 number.amount
             )));
         }
-        let time = Time::from_ms(time_ms).map_err(|error| Flaw::Unreadable(error.to_string()))?;
+        let time = Time::from_ms(time_ms).map_err(|error| Flaw::Unreadable(error.into()))?;
         Ok((
             Rate {
                 line,

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::error::FieldError;
 use super::number::{self, Number};
 use super::report::Format;
 use super::time::{DAY_MS, stamp};
@@ -95,13 +96,13 @@ pub(super) struct RawRow {
 #[derive(Debug)]
 pub(super) enum LineFlaw {
     /// A field cannot be read.
-    Unreadable(String),
+    Unreadable(FieldError),
     /// A side of the quote is missing.
     OneSided,
 }
 
-impl From<String> for LineFlaw {
-    fn from(reason: String) -> LineFlaw {
+impl From<FieldError> for LineFlaw {
+    fn from(reason: FieldError) -> LineFlaw {
         LineFlaw::Unreadable(reason)
     }
 }
@@ -114,11 +115,11 @@ struct Cells<'a> {
 
 impl Cells<'_> {
     /// Returns the text of a column.
-    fn text(&self, column: usize) -> Result<&str, String> {
+    fn text(&self, column: usize) -> Result<&str, FieldError> {
         self.fields
             .get(column)
             .map(AsRef::as_ref)
-            .ok_or_else(|| format!("column {column} is missing"))
+            .ok_or(FieldError::Missing(column))
     }
 
     /// Counts the rounding of a number and returns its value.
@@ -128,13 +129,13 @@ impl Cells<'_> {
     }
 
     /// Parses a price.
-    fn price(&mut self, column: usize) -> Result<Amount, String> {
+    fn price(&mut self, column: usize) -> Result<Amount, FieldError> {
         let number = number::price(self.text(column)?)?;
         Ok(self.count(number))
     }
 
     /// Parses a size; `None` if the file has no such column or the field is empty.
-    fn size(&mut self, column: Option<usize>) -> Result<Option<Amount>, String> {
+    fn size(&mut self, column: Option<usize>) -> Result<Option<Amount>, FieldError> {
         let Some(column) = column else {
             return Ok(None);
         };
@@ -151,11 +152,8 @@ impl Layout {
     /// Parses the values of one line. `Row::check` decides later whether they can be market data.
     pub(super) fn read(&self, line: u64, fields: &[Cow<'_, str>]) -> Result<RawRow, LineFlaw> {
         if fields.len() != self.width {
-            return Err(LineFlaw::Unreadable(format!(
-                "the row has {} fields, expected {}",
-                fields.len(),
-                self.width
-            )));
+            let (fields, expected) = (fields.len(), self.width);
+            return Err(FieldError::Width { fields, expected }.into());
         }
         let mut cells = Cells { fields, rounded: 0 };
         let time_ms = self.clock.read(cells.text(self.time)?)?;
@@ -203,7 +201,7 @@ impl Layout {
 
 impl Clock {
     /// Parses a time as milliseconds since the epoch.
-    fn read(self, text: &str) -> Result<i64, String> {
+    fn read(self, text: &str) -> Result<i64, FieldError> {
         let Clock::SinceMidnight { day_ms } = self else {
             return stamp(text);
         };
@@ -212,11 +210,6 @@ impl Clock {
         since_ms
             .filter(|since_ms| *since_ms < DAY_MS)
             .and_then(|since_ms| day_ms.checked_add(since_ms))
-            .ok_or_else(|| {
-                format!(
-                    "{} is not a time in milliseconds since midnight",
-                    super::text::shown(text)
-                )
-            })
+            .ok_or_else(|| FieldError::SinceMidnight(super::text::shown(text)))
     }
 }

@@ -180,6 +180,7 @@ fn read_lines(
             Ok(row) => rows.extend(row),
             Err(LineFlaw::Unreadable(reason)) => {
                 report.unreadable += 1;
+                let reason = reason.to_string();
                 report.note(line.number, &reason);
                 first_unreadable.get_or_insert((line.number, reason));
             }

@@ -1,5 +1,6 @@
 //! Parses prices and sizes from the text of a file, digit by digit: no float is involved.
 
+use super::error::FieldError;
 use super::text::shown;
 use spoolgate_wire::amount::Amount;
 
@@ -22,14 +23,14 @@ pub(super) struct Number {
 }
 
 /// Parses a price: the wire grammar, rounded to 10 decimals if it has more.
-pub(super) fn price(text: &str) -> Result<Number, String> {
-    decimal(text, false).ok_or_else(|| format!("{} is not a price", shown(text)))
+pub(super) fn price(text: &str) -> Result<Number, FieldError> {
+    decimal(text, false).ok_or_else(|| FieldError::Price(shown(text)))
 }
 
 /// Parses a volume or size: like a price, but exponents (`5e-08`) are accepted too, because
 /// exporters write small volumes through floats.
-pub(super) fn size(text: &str) -> Result<Number, String> {
-    decimal(text, true).ok_or_else(|| format!("{} is not a volume or size", shown(text)))
+pub(super) fn size(text: &str) -> Result<Number, FieldError> {
+    decimal(text, true).ok_or_else(|| FieldError::Size(shown(text)))
 }
 
 /// Parses a decimal with at most 12 digits before the point, rounding half to even at 10 decimals.
@@ -141,7 +142,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, price_expect: &str, size_expect: &str) {
-        let told = |read: Result<Number, String>| match read {
+        let told = |read: Result<Number, FieldError>| match read {
             Ok(number) if number.rounded => format!("{} rounded", number.amount),
             Ok(number) => number.amount.to_string(),
             Err(_) => "no".to_owned(),

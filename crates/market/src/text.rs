@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
+use super::error::FieldError;
 use spoolgate_wire::text::{QUOTED_CHARS_MAX, quoted};
 
 /// Maximum length of a line; the widest known row (klines) is under 200 bytes.
-const LINE_BYTES_MAX: usize = 4096;
+pub(super) const LINE_BYTES_MAX: usize = 4096;
 
 /// One non-blank line of a file.
 #[derive(Debug, Clone, Copy)]
@@ -33,23 +34,18 @@ pub(super) fn lines(bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
 }
 
 /// Splits a line into fields, trimmed of blanks and without CSV quotes.
-pub(super) fn fields<'a>(line: Line<'a>) -> Result<Vec<Cow<'a, str>>, String> {
+pub(super) fn fields<'a>(line: Line<'a>) -> Result<Vec<Cow<'a, str>>, FieldError> {
     if line.bytes.len() > LINE_BYTES_MAX {
-        return Err(format!(
-            "the line is {} bytes long, the limit is {LINE_BYTES_MAX}",
-            line.bytes.len()
-        ));
+        return Err(FieldError::LineLength(line.bytes.len()));
     }
-    let text =
-        std::str::from_utf8(line.bytes).map_err(|_| "the line is not UTF-8 text".to_owned())?;
+    let text = std::str::from_utf8(line.bytes).map_err(|_| FieldError::NotUtf8)?;
     if !text.contains('"') {
         return Ok(text
             .split(',')
             .map(|field| Cow::Borrowed(field.trim()))
             .collect());
     }
-    split_quoted(text)
-        .ok_or_else(|| "a quote is not closed on the line, or stands inside a field".to_owned())
+    split_quoted(text).ok_or(FieldError::Quotes)
 }
 
 /// Splits a line with quotes; `None` if the quotes do not enclose whole fields. Stricter than CSV

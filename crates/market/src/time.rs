@@ -4,6 +4,7 @@ use jiff::civil::DateTime;
 use jiff::tz::Offset;
 use jiff::{Timestamp, civil::Date};
 
+use super::error::FieldError;
 use super::text::shown;
 use spoolgate_trading::market_row::in_range;
 
@@ -67,7 +68,7 @@ pub(super) fn write_interval(interval_ms: i64) -> String {
 /// Parses a time: an epoch in s, ms, us or ns, distinguished by magnitude, or an ISO date or time,
 /// including `YYYYMMDD` and `YYYYMMDD HH:MM`. Parts of a millisecond round up, so that no row is
 /// known before its source states.
-pub(super) fn stamp(text: &str) -> Result<i64, String> {
+pub(super) fn stamp(text: &str) -> Result<i64, FieldError> {
     let all_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let read = if all_digits && text.len() > 8 {
         epoch(text)
@@ -78,12 +79,8 @@ pub(super) fn stamp(text: &str) -> Result<i64, String> {
     } else {
         iso(text)
     };
-    read.filter(|time_ms| in_range(*time_ms)).ok_or_else(|| {
-        format!(
-            "{} is not a time; use `2018-04-05`, `2018-04-05T00:00:00Z` or an epoch",
-            shown(text)
-        )
-    })
+    read.filter(|time_ms| in_range(*time_ms))
+        .ok_or_else(|| FieldError::Time(shown(text)))
 }
 
 /// Converts an epoch to milliseconds. Each unit covers 1973 to 5138, so the ranges do not overlap;

@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 
 use spoolgate_admission::receipt::Verdict;
 use spoolgate_gate::record::{AskedFor, Metadata, Status};
+use spoolgate_home::error::HomeError;
 use spoolgate_home::index::lines::{Column, Conditions};
-use spoolgate_home::open::HomeError;
 use spoolgate_ledger::batches::Line;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::checks::CheckRow;

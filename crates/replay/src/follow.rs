@@ -5,7 +5,7 @@
 //! unsealed is never passed on: the next gate begins a new segment after it.
 
 use crate::query::Books;
-use spoolgate_home::open::HomeError;
+use spoolgate_home::error::HomeError;
 use spoolgate_ledger::batches::{Batches, Ending, Line, Mark};
 use spoolgate_ledger::disk::{FileId, LogFile};
 use spoolgate_ledger::segment;

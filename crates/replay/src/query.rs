@@ -10,9 +10,10 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use spoolgate_home::error::HomeError;
 use spoolgate_home::index::lines::Order;
 use spoolgate_home::index::{Store, StoreError};
-use spoolgate_home::open::{HomeError, Seams, read_genesis};
+use spoolgate_home::open::{Seams, read_genesis};
 use spoolgate_home::read::size_of_checkpoint;
 use spoolgate_ledger::LedgerError;
 use spoolgate_ledger::batches::{Batches, Ending, Line, Mark};

@@ -8,7 +8,8 @@ use serde::Serialize;
 use crate::backtest::{Flip, compare};
 use crate::history::each_decision;
 use spoolgate_gate::actions::{self, Rules};
-use spoolgate_home::open::{HomeError, Seams};
+use spoolgate_home::error::HomeError;
+use spoolgate_home::open::Seams;
 use spoolgate_rules::Rulebook;
 
 /// How many lines before a proposal are examined.

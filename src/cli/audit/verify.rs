@@ -115,83 +115,67 @@ pub(crate) fn print_report(report: &Report, output: &Output) -> Result<()> {
         }
         Reached::RememberedHead => "chain, seals, and a head noted elsewhere",
     };
-    let mut rows = vec![
-        vec!["log".to_owned(), report.origin.clone()],
-        vec!["log key".to_owned(), report.log_key.clone()],
-        vec![
-            "lines".to_owned(),
-            format!(
-                "{} in {} sealed batches, {} segments",
-                report.lines, report.batches, report.segments
-            ),
-        ],
-        vec!["head".to_owned(), report.head.clone()],
-        vec![
-            "verified".to_owned(),
-            if report.ok {
-                reached.to_owned()
-            } else {
-                "NO".to_owned()
-            },
-        ],
-    ];
-    let chain_only = report.root.is_empty();
-    if !chain_only {
-        rows.insert(3, vec!["root".to_owned(), report.root.clone()]);
+    output.table(&["ledger", ""], &[], &rows(report, reached))?;
+    for problem in &report.problems {
+        // The ledger must not control the terminal of its auditor.
+        let told = format!(
+            "PROBLEM  {} at byte {}: {}",
+            problem.file, problem.offset, problem.what
+        );
+        output.line(&output::plain(&told))?;
     }
-    rows.extend(
-        report
-            .heads
-            .iter()
-            .map(|head| vec!["noted head".to_owned(), head.clone()]),
+    Ok(())
+}
+
+/// Returns the rows of the table: a name and a value each.
+fn rows(report: &Report, reached: &str) -> Vec<Vec<String>> {
+    let row = |name: &str, value: &str| vec![name.to_owned(), value.to_owned()];
+    let is_chain_only = report.root.is_empty();
+    let counts = format!(
+        "{} in {} sealed batches, {} segments",
+        report.lines, report.batches, report.segments
     );
-    let checkpoint = report
-        .checkpoint
-        .clone()
-        .unwrap_or_else(|| "none that lies on the log".to_owned());
-    if !chain_only {
-        rows.push(vec!["checkpoint".to_owned(), checkpoint]);
+    let mut rows = vec![
+        row("log", &report.origin),
+        row("log key", &report.log_key),
+        row("lines", &counts),
+    ];
+    if !is_chain_only {
+        rows.push(row("root", &report.root));
+    }
+    rows.push(row("head", &report.head));
+    rows.push(row("verified", if report.ok { reached } else { "NO" }));
+    rows.extend(report.heads.iter().map(|head| row("noted head", head)));
+    if !is_chain_only {
+        let checkpoint = report.checkpoint.as_deref();
+        rows.push(row(
+            "checkpoint",
+            checkpoint.unwrap_or("none that lies on the log"),
+        ));
     }
     if report.keys.len() > 1 {
-        let key = |key: &KeyReport| {
-            vec![
-                format!("key from line {}", key.from_line),
-                key.log_key.clone(),
-            ]
-        };
+        let key = |key: &KeyReport| row(&format!("key from line {}", key.from_line), &key.log_key);
         rows.extend(report.keys.iter().map(key));
     }
     if report.ok {
-        rows.extend(
-            report
-                .not_shown
-                .iter()
-                .map(|what| vec!["not shown".to_owned(), what.clone()]),
-        );
+        rows.extend(report.not_shown.iter().map(|what| row("not shown", what)));
     }
     if report.torn > 0 {
-        rows.push(vec![
-            "torn".to_owned(),
-            format!(
-                "{} unanswered batches, frozen and accounted for",
-                report.torn
-            ),
-        ]);
+        let torn = format!(
+            "{} unanswered batches, frozen and accounted for",
+            report.torn
+        );
+        rows.push(row("torn", &torn));
     }
     if report.archived > 0 {
-        rows.push(vec![
-            "archived".to_owned(),
-            format!("{} segments", report.archived),
-        ]);
+        rows.push(row("archived", &format!("{} segments", report.archived)));
     }
     if report.pruned > 0 {
-        rows.push(vec![
-            "pruned".to_owned(),
-            format!(
-                "{} segments: of {} lines only the hashes were seen, under the seals behind them",
-                report.pruned, report.unseen_lines
-            ),
-        ]);
+        let pruned = format!(
+            "{} segments: of {} lines only the hashes were seen, under the seals behind them",
+            report.pruned, report.unseen_lines
+        );
+        rows.push(row("pruned", &pruned));
     }
     if report.sealed.fields > 0 {
         let Sealed {
@@ -206,19 +190,7 @@ pub(crate) fn print_report(report: &Report, output: &Output) -> Result<()> {
         } else {
             format!("{disclosed} disclosed as committed to, {redacted} redacted by a line")
         };
-        rows.push(vec![
-            "sealed fields".to_owned(),
-            format!("{fields}: {known}"),
-        ]);
+        rows.push(row("sealed fields", &format!("{fields}: {known}")));
     }
-    output.table(&["ledger", ""], &[], &rows)?;
-    for problem in &report.problems {
-        // The ledger must not control the terminal of its auditor.
-        let told = format!(
-            "PROBLEM  {} at byte {}: {}",
-            problem.file, problem.offset, problem.what
-        );
-        output.line(&output::plain(&told))?;
-    }
-    Ok(())
+    rows
 }

@@ -274,22 +274,38 @@ fn least_size(instrument: &Instrument, price: Amount) -> Amount {
     size
 }
 
-/// Returns sender and payload of an order with these facts.
-fn order(rulebook: &Rulebook, prices: &Prices, witness: &Witness) -> Option<(String, Json)> {
-    let facts: BTreeMap<String, &Fact<'static>> = witness
-        .facts
-        .iter()
-        .map(|(reading, fact)| (name_of(reading), fact))
-        .collect();
-    let text = |name: &str| match facts.get(name) {
-        Some(Fact::Known(Value::Text(text))) => Some(text.to_string()),
-        _ => None,
-    };
-    let number = |name: &str| match facts.get(name) {
-        Some(Fact::Known(Value::Number(number))) => Some(*number),
-        _ => None,
-    };
-    let wanted = (text("strategy.name"), text("order.symbol"));
+/// The facts of a counterexample, by name.
+struct Facts<'a>(BTreeMap<String, &'a Fact<'static>>);
+
+impl Facts<'_> {
+    fn text(&self, name: &str) -> Option<String> {
+        match self.0.get(name) {
+            Some(Fact::Known(Value::Text(text))) => Some(text.to_string()),
+            _ => None,
+        }
+    }
+
+    fn number(&self, name: &str) -> Option<Amount> {
+        match self.0.get(name) {
+            Some(Fact::Known(Value::Number(number))) => Some(*number),
+            _ => None,
+        }
+    }
+}
+
+/// Who orders what under which thesis.
+struct Ordered {
+    source: String,
+    strategy: String,
+    symbol: String,
+    side: String,
+    thesis: String,
+}
+
+/// Completes what the facts leave open with names of the rulebook, so that as few other checks as
+/// possible refuse the order.
+fn ordered(rulebook: &Rulebook, facts: &Facts<'_>) -> Option<Ordered> {
+    let wanted = (facts.text("strategy.name"), facts.text("order.symbol"));
     let may_enter = |name: &StrategyName| {
         let thesis = rulebook
             .theses
@@ -319,8 +335,10 @@ fn order(rulebook: &Rulebook, prices: &Prices, witness: &Witness) -> Option<(Str
     let owner = rulebook.principals.values().find(|rule| {
         rule.role == Role::Agent && rule.strategies.iter().any(|own| own.as_str() == name)
     });
-    let source = text("request.source").or_else(|| owner.map(|rule| rule.name.to_string()))?;
-    let side = text("order.side").unwrap_or_else(|| {
+    let source = facts
+        .text("request.source")
+        .or_else(|| owner.map(|rule| rule.name.to_string()))?;
+    let side = facts.text("order.side").unwrap_or_else(|| {
         let is_short_only = strategy.is_some_and(|it| !it.directions.contains(&Direction::Long));
         if is_short_only { "sell" } else { "buy" }.to_owned()
     });
@@ -329,16 +347,40 @@ fn order(rulebook: &Rulebook, prices: &Prices, witness: &Witness) -> Option<(Str
     } else {
         Direction::Short
     };
-    let named = text("order.thesis");
     let thesis = rulebook.theses.values().find(|thesis| {
         thesis.strategy.as_str() == name
             && thesis.symbol.as_str() == symbol
             && thesis.direction == direction
     });
     let thesis = thesis.map_or_else(|| "a-thesis".to_owned(), |thesis| thesis.slug.to_string());
-    let thesis = named.unwrap_or(thesis);
-    let order_type = text("order.order_type").unwrap_or_else(|| {
-        if matches!(facts.get("order.price"), Some(Fact::Absent)) {
+    let thesis = facts.text("order.thesis").unwrap_or(thesis);
+    Some(Ordered {
+        source,
+        strategy: name,
+        symbol,
+        side,
+        thesis,
+    })
+}
+
+/// Returns sender and payload of an order with these facts.
+fn order(rulebook: &Rulebook, prices: &Prices, witness: &Witness) -> Option<(String, Json)> {
+    let named = witness.facts.iter();
+    let facts = Facts(
+        named
+            .map(|(reading, fact)| (name_of(reading), fact))
+            .collect(),
+    );
+    let number = |name: &str| facts.number(name);
+    let Ordered {
+        source,
+        strategy,
+        symbol,
+        side,
+        thesis,
+    } = ordered(rulebook, &facts)?;
+    let order_type = facts.text("order.order_type").unwrap_or_else(|| {
+        if matches!(facts.0.get("order.price"), Some(Fact::Absent)) {
             "market"
         } else {
             "limit"
@@ -370,7 +412,7 @@ fn order(rulebook: &Rulebook, prices: &Prices, witness: &Witness) -> Option<(Str
     let show = |amount: Amount| json!(amount.normalized().to_string());
     let mut payload = Map::new();
     for (key, value) in [
-        ("strategy", name),
+        ("strategy", strategy),
         ("symbol", symbol),
         ("side", side),
         ("thesis_slug", thesis),
@@ -394,7 +436,7 @@ fn order(rulebook: &Rulebook, prices: &Prices, witness: &Witness) -> Option<(Str
     if let Some(target) = number("order.target_price") {
         payload.insert("target_price".to_owned(), show(target));
     }
-    if let Some(force) = text("order.time_in_force") {
+    if let Some(force) = facts.text("order.time_in_force") {
         payload.insert("time_in_force".to_owned(), json!(force));
     }
     Some((source, Json::Object(payload)))

@@ -14,7 +14,7 @@ use spoolgate_gate::record::{CaseDecision, Response, Status};
 use spoolgate_gate::{Decided, Decision, Prepared, events, outbox};
 use spoolgate_home::batch::{BLOBS_DIR, blob, refuse_instead, render};
 use spoolgate_home::cases;
-use spoolgate_home::open::HomeError;
+use spoolgate_home::error::HomeError;
 use spoolgate_home::sealed;
 use spoolgate_rules::Rulebook;
 use spoolgate_wire::code::Code;
@@ -286,8 +286,8 @@ impl<'a> Recompute<'a> {
         match render(&decided) {
             Ok(bodies) => Ok((decided, bodies)),
             Err(why) => {
-                let decided = decide_untold(turn, &refuse_instead(request, why), untold);
-                let bodies = render(&decided).map_err(Should::NotBe)?;
+                let decided = decide_untold(turn, &refuse_instead(request, &why), untold);
+                let bodies = render(&decided).map_err(|error| Should::NotBe(error.to_string()))?;
                 Ok((decided, bodies))
             }
         }
@@ -575,7 +575,7 @@ fn ended(
         decision.timestamp,
         item.seq,
     );
-    let bodies = render(&decided).map_err(Should::NotBe)?;
+    let bodies = render(&decided).map_err(|error| Should::NotBe(error.to_string()))?;
     Ok(Made {
         decided,
         bodies,

@@ -19,7 +19,7 @@ use spoolgate_gate::record::{
 };
 use spoolgate_gate::state::KeyRecord;
 use spoolgate_gate::{Change, dead_man, events, outbox};
-use spoolgate_home::open::HomeError;
+use spoolgate_home::error::HomeError;
 use spoolgate_rules::Rulebook;
 use spoolgate_wire::admin::Algorithm;
 use spoolgate_wire::gateway::ActionId;
@@ -354,7 +354,7 @@ fn council_line(own: &Recompute<'_>, item: &Item, line: &CaseDecision, rules: &R
             class: Class::Recomputed,
             what: "council".into(),
         },
-        Err(why) => Should::NotBe(why),
+        Err(should) => should,
     }
 }
 
@@ -364,12 +364,12 @@ fn closing(
     said: &Said,
     now: Time,
     closed_by: ClosedBy,
-) -> Result<String, String> {
-    let closing =
-        council::close(rules, docket, said, now, closed_by).map_err(|refusal| refusal.message)?;
+) -> Result<String, Should> {
+    let closing = council::close(rules, docket, said, now, closed_by)
+        .map_err(|refusal| Should::NotBe(refusal.message))?;
     Record::Council(Box::new(closing.line))
         .body()
-        .map_err(|error| error.to_string())
+        .map_err(|error| Should::NotBe(error.to_string()))
 }
 
 /// Recomputes the answer of a role's command, and queues the decision that it may bring about.
@@ -424,7 +424,7 @@ fn role(
                 body,
                 what: "council",
             }),
-            Err(why) => return Ok(Should::NotBe(why)),
+            Err(should) => return Ok(should),
         }
     }
     Ok(be(&Record::Input(input), Class::Record, "input"))

@@ -18,7 +18,7 @@ use spoolgate_gate::sealing;
 use spoolgate_gate::{Change, Delivery, EventKind, Lookups, Record, State};
 use spoolgate_home::batch::BLOBS_DIR;
 use spoolgate_home::cases;
-use spoolgate_home::open::HomeError;
+use spoolgate_home::error::HomeError;
 use spoolgate_ledger::disk::Disk;
 use spoolgate_ledger::log::Location;
 use spoolgate_ledger::scan::SealedLine;
