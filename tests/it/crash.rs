@@ -1,7 +1,7 @@
 //! The program killed, starved of disk, doubled and fed half-written files, over homes on a real
 //! disk.
 //!
-//! `killed_at_random_moments` lands 50 kills. More, or the same again:
+//! `killed_at_random_moments` lands 20 kills. More, or the same again:
 //! `SPOOLGATE_KILLS=1000 SPOOLGATE_SEED=7 cargo test --test it crash::killed_at_random --
 //! --nocapture`
 
@@ -243,7 +243,7 @@ fn kill_a_run(home: &Path, delay: Duration, from_first_claim: bool, landed: &mut
 
 #[test]
 fn killed_at_random_moments() {
-    let kills = setting("SPOOLGATE_KILLS", 50);
+    let kills = setting("SPOOLGATE_KILLS", 20);
     let seed = setting("SPOOLGATE_SEED", 1);
     let began = Instant::now();
     let mut landed = Landed::default();

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use crate::kit::gateway_home::let_trend_bot_act;
 use crate::kit::process::{Running, find, is_alive};
-use crate::kit::{Scratch, Sent, command, lines, show, spoolgate, succeed};
+use crate::kit::{Scratch, Sent, campaign, command, lines, show, spoolgate, succeed};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use spoolgate_gate::record::{Record, Response};
@@ -340,7 +340,8 @@ echo '{"success":true}'"#;
 }
 
 #[test]
-fn a_thousand_actions_leave_no_file_no_thread_and_no_process_open() {
+fn hundreds_of_actions_leave_no_file_no_thread_and_no_process_open() {
+    let hundreds = campaign(3, 10);
     let lab = Lab::new(DONE, json!({"open_max": 1000}));
     let home = lab.home();
     let gate = start(&home, &["watch"]);
@@ -370,15 +371,15 @@ fn a_thousand_actions_leave_no_file_no_thread_and_no_process_open() {
     };
     find("no adapter is left", || (count(&gate).2 == 0).then_some(()));
     let before = count(&gate);
-    for hundreds in 1..=10 {
-        go_to(hundreds * 100);
+    for hundred in 1..=hundreds {
+        go_to(hundred * 100);
     }
     let as_before = || {
         let now = count(&gate);
         (now.0 <= before.0 + 1 && now.1 <= before.1 && now.2 == 0).then_some(())
     };
     find("what was open is closed", as_before);
-    let refused: Vec<String> = (0..1000)
+    let refused: Vec<String> = (0..hundreds * 100)
         .filter_map(|n| lab.answer(&format!("n-{n}"))?.error)
         .map(|error| error.message)
         .collect();
@@ -393,7 +394,7 @@ fn a_thousand_actions_leave_no_file_no_thread_and_no_process_open() {
             .values()
             .filter(|(code, _)| code.is_empty())
             .count(),
-        1000
+        hundreds * 100
     );
 }
 

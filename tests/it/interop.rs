@@ -8,6 +8,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::kit::campaign;
 use ed25519_dalek::SigningKey;
 use serde_json::Value;
 use spoolgate_gate::State;
@@ -597,10 +598,15 @@ fn every_changed_byte_is_refused() {
     ] {
         let (gate, text) = signed(own, causality);
         let mut refused: BTreeMap<&str, u32> = BTreeMap::new();
+        // By default every byte becomes one in five of the others.
+        let (step, mut changed) = (campaign(5, 1), 0);
         for at in 0..text.len() {
             let mut bytes = text.clone().into_bytes();
             let old = bytes[at];
-            for new in (0..=255).filter(|new| *new != old) {
+            for new in
+                (0..=255_u8).filter(|new| *new != old && usize::from(*new) % step == at % step)
+            {
+                changed += 1;
                 bytes[at] = new;
                 *refused.entry(gate.refused(&bytes).name()).or_default() += 1;
             }
@@ -616,10 +622,8 @@ fn every_changed_byte_is_refused() {
             kinds,
             ["MALFORMED_ENVELOPE", "MALFORMED_JSON", "SIGNATURE_INVALID"]
         );
-        assert_eq!(
-            refused.values().sum::<u32>(),
-            u32::try_from(text.len() * 255).unwrap()
-        );
+        assert_eq!(refused.values().sum::<u32>(), changed);
+        assert!(changed as usize >= text.len() * (256 / step - 1));
     }
 }
 

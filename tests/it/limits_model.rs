@@ -12,7 +12,7 @@ mod sums;
 mod tally;
 mod world;
 
-use crate::kit::setting;
+use crate::kit::{campaign, setting};
 use home::LISTED;
 use tally::Tally;
 use world::World;
@@ -138,7 +138,7 @@ fn nothing_is_idle(seen: &Tally) {
 
 #[test]
 fn random_histories_are_decided_as_the_oracle_decides_them() {
-    nothing_is_idle(&histories(1, 60, TURNS));
+    nothing_is_idle(&histories(1, campaign(40, 60), TURNS));
 }
 
 /// As many as time allows: `SPOOLGATE_SEED` is the first seed, `SPOOLGATE_HISTORIES` how many,

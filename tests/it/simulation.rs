@@ -21,7 +21,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::kit::setting;
+use crate::kit::{campaign, setting};
 use disk::Lie;
 use life::{Tally, live, tell};
 
@@ -78,8 +78,8 @@ fn run(first: u64, seeds: u64, recoveries: u64) -> Tally {
 #[test]
 fn many_seeds() {
     let (seeds, recoveries) = (
-        setting("SPOOLGATE_SIM_SEEDS", 8),
-        setting("SPOOLGATE_SIM_RECOVERIES", 40),
+        setting("SPOOLGATE_SIM_SEEDS", campaign(4, 8)),
+        setting("SPOOLGATE_SIM_RECOVERIES", 30),
     );
     let total = run(1, seeds, recoveries);
     assert!(total.recoveries >= seeds * recoveries);
@@ -104,7 +104,7 @@ fn many_seeds() {
 #[test]
 fn one_seed() {
     let seed = setting("SPOOLGATE_SIM_SEED", 1);
-    let recoveries = setting("SPOOLGATE_SIM_RECOVERIES", 40);
+    let recoveries = setting("SPOOLGATE_SIM_RECOVERIES", 15);
     let first = live(seed, recoveries, None).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
     let again = live(seed, recoveries, None).unwrap();
     assert_eq!(first, again, "the same seed is the same story");

@@ -291,7 +291,7 @@ fn a_sample_of_calls() {
         return;
     }
     let seed = setting("SPOOLGATE_SEED", 1);
-    let most = usize::try_from(setting("SPOOLGATE_POINTS", 30)).unwrap();
+    let most = usize::try_from(setting("SPOOLGATE_POINTS", 12)).unwrap();
     let base = Base::new();
     let all = Blow::ALL.to_vec();
     let scripts = vec![

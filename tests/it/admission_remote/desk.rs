@@ -1,5 +1,6 @@
 //! A home whose policy names commands, a clock that stands, and requests with causality.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use spoolgate_wire::ids::{Principal, RequestId};
 use spoolgate_wire::signing::SignKey;
 
 use crate::kit::chamber::Chamber;
-use crate::kit::{Sent, lines, names, place, succeed};
+use crate::kit::{Sent, decisions, lines, names, place, succeed};
 
 /// The policy file of the domain.
 pub(super) const POLICY: &str = "rules/admission/research/agents/default.yaml";
@@ -179,15 +180,23 @@ impl Desk {
     }
 
     pub(super) fn decisions_on(&self, id: &str) -> Vec<(u64, Decision)> {
-        let found = lines(&self.home()).unwrap().into_iter();
+        let mut found: Vec<_> = decisions(&self.home()).unwrap().into_iter().collect();
+        found.retain(|(_, decision)| decision.request_id.as_deref() == Some(id));
         found
-            .filter_map(|(seq, _, record)| match record {
-                Some(Record::Decision(decision)) if decision.request_id.as_deref() == Some(id) => {
-                    Some((seq, *decision))
-                }
-                _ => None,
-            })
-            .collect()
+    }
+
+    /// The one decision on each request, with its line.
+    #[track_caller]
+    pub(super) fn decided(&self) -> BTreeMap<String, (u64, Decision)> {
+        let mut found = BTreeMap::new();
+        for (seq, decision) in decisions(&self.home()).unwrap() {
+            let Some(id) = decision.request_id.clone() else {
+                continue;
+            };
+            let before = found.insert(id, (seq, decision));
+            assert!(before.is_none(), "two decisions: {before:?} and line {seq}");
+        }
+        found
     }
 
     /// The one decision on a request.

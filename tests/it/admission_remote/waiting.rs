@@ -202,9 +202,10 @@ fn a_flood_is_answered() {
     }
     desk.write("bin/go", "");
     drain(&mut home);
+    let decided = desk.decided();
     let allowed = ids
         .iter()
-        .filter(|id| said(&desk.decision(id)) == "ALLOW")
+        .filter(|id| said(&decided[*id].1) == "ALLOW")
         .count();
     assert_eq!((allowed, desk.runs("policy")), (256, 1));
     drop(home);
@@ -232,10 +233,9 @@ fn one_principals_flood_leaves_room() {
     assert_eq!(desk.claims().len(), 65);
     desk.write("bin/go", "");
     drain(&mut home);
-    let lines: Vec<u64> = (0..80)
-        .map(|n| desk.line_of(&format!("flood-{n}")).0)
-        .collect();
-    let other = desk.line_of("other").0;
+    let decided = desk.decided();
+    let lines: Vec<u64> = (0..80).map(|n| decided[&format!("flood-{n}")].0).collect();
+    let other = decided["other"].0;
     let before = lines.iter().filter(|seq| **seq < other).count();
     assert!(before < 16 + 24, "{before} of the flood came first");
     assert_eq!(desk.runs("lineage"), 65);

@@ -103,8 +103,8 @@ fn open_cases(count: usize) {
 }
 
 #[test]
-fn two_hundred_open_cases() {
-    open_cases(200);
+fn sixty_open_cases() {
+    open_cases(60);
 }
 
 #[test]

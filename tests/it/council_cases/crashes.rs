@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use spoolgate_home::Seams;
 
+use crate::kit::campaign;
 use crate::kit::court::{Court, SEATS, decision_bytes, opinion, request, speaker, verdict};
 use crate::kit::layered::{Fuse, Layered};
 use crate::kit::place::drain;
@@ -89,7 +90,11 @@ fn killed_at_every_call_of_the_disk() {
         whole.agrees("req_1");
         assert!(calls > 40, "{calls}");
         // One by one there are many more calls, most of them alike.
-        let step = if one_by_one { 3 } else { 1 };
+        let step = if one_by_one {
+            campaign(11, 3)
+        } else {
+            campaign(3, 1)
+        };
         for at in (1..=calls).step_by(step) {
             for after in [false, true] {
                 let what =

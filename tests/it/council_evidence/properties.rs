@@ -32,7 +32,7 @@ fn bad(dice: &mut crate::kit::Dice) -> Vec<(&'static str, Value)> {
 fn leaving_an_input_out_never_makes_an_approval() {
     let whole = good();
     let mut dice = crate::kit::Dice::new(40);
-    for round in 0..20 {
+    for round in 0..crate::kit::campaign(8, 20) {
         let mut changes = if round % 10 == 0 { Vec::new() } else { fast() };
         changes.extend(bad(&mut dice));
         let before = [realism_of(&changes).verdict, quant_of(&changes).verdict];

@@ -59,7 +59,7 @@ fn whatever_parses_is_decided() {
         .map(|vote| serde_json::to_string(vote).unwrap())
         .collect();
     let (mut decided, mut refused) = (0, 0);
-    for seed in 0..3_000 {
+    for seed in 0..crate::kit::campaign(1_000, 3_000) {
         let mut dice = Dice::apart(seed);
         let roles = strange_rules(&mut dice).unwrap_or_else(|| shipped.clone());
         let sent = if dice.one_in(2) {

@@ -287,7 +287,7 @@ fn fairness() {
     let mut world = World::new(34);
     let mut home = world.open();
     let query = |world: &mut World, source| world.draft(source, "orders.list", "{}");
-    let many: Vec<Draft> = (0..2000).map(|_| query(&mut world, "alpha-bot")).collect();
+    let many: Vec<Draft> = (0..800).map(|_| query(&mut world, "alpha-bot")).collect();
     many.iter().for_each(|draft| world.send(draft));
     let one = query(&mut world, "beta-bot");
     let flat = query(&mut world, "trend-bot");

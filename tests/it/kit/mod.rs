@@ -55,6 +55,15 @@ pub(crate) fn setting(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |text| text.parse().expect(name))
 }
 
+/// How much of a campaign is done: a sample by default, the whole with `SPOOLGATE_WHOLE=1`.
+pub(crate) fn campaign<T>(sample: T, whole: T) -> T {
+    if std::env::var_os("SPOOLGATE_WHOLE").is_some() {
+        whole
+    } else {
+        sample
+    }
+}
+
 /// Runs the program over a home.
 pub(crate) fn spoolgate(home: &Path, args: &[&str]) -> Output {
     command(home, args).output().unwrap()
