@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 
 use rust_decimal::RoundingStrategy;
 
-use super::book::{Book, RecentEntry, Refuted, Traded, WINDOW};
-use super::change::Change;
+use super::book::{Book, Doubt, RecentEntry, Refuted, Traded, WINDOW};
+use super::change::{Change, FundingCharge};
 use super::order::{AtVenue, Fill, HeldAt, Order, OrderRole, Position};
 use spoolgate_rules::rulebook::DUPLICATE_WINDOW_S_MAX;
 use spoolgate_wire::amount::Amount;
-use spoolgate_wire::ids::{Leg, OrderId};
+use spoolgate_wire::ids::{Leg, OrderId, Symbol};
 use spoolgate_wire::orders::Side;
 
 /// Maximum number of accepted entries remembered for duplicates and rates.
@@ -105,40 +105,30 @@ impl Book {
     /// Returns [`ApplyError`] if the change does not fit; the book is then unchanged.
     pub fn apply(&mut self, change: &Change) -> Result<(), ApplyError> {
         match change {
-            Change::OrderPlaced(order) => self.place(order),
-            Change::OrderFilled(fill) => self.fill(fill),
+            Change::OrderPlaced(order) => self.place(order)?,
+            Change::OrderFilled(fill) => self.fill(fill)?,
             Change::OrderTriggered { order_id } => {
                 self.open_order(*order_id, "triggered")?.triggered = true;
-                Ok(())
             }
             Change::StopResized { order_id, size } => {
                 self.open_order(*order_id, "resized")?.size = *size;
-                Ok(())
             }
             Change::StopMoved { order_id, trigger } => {
                 self.open_order(*order_id, "moved")?.trigger = Some(*trigger);
-                Ok(())
             }
             Change::OrderClosed { order_id, .. } | Change::OrderRefused { order_id, .. } => {
-                match self.orders.remove(order_id) {
-                    Some(_) => Ok(()),
-                    None => Err(ApplyError::UnknownOrder {
-                        order_id: *order_id,
-                        verb: "closed",
-                    }),
-                }
+                self.open_order(*order_id, "closed")?;
+                self.orders.remove(order_id);
             }
             Change::OrderEnding { order_id, end, .. } => {
                 // The first reason is kept.
                 self.order_at_venue(*order_id, "ended")?
                     .ending
                     .get_or_insert(*end);
-                Ok(())
             }
             Change::Instructed(instruction) => {
                 self.order_at_venue(instruction.order_id, "instructed")?
                     .instruct(instruction);
-                Ok(())
             }
             Change::VenueReported {
                 order_id,
@@ -148,21 +138,8 @@ impl Book {
             } => {
                 self.order_at_venue(*order_id, "reported on")?
                     .report(*working, *gone);
-                Ok(())
             }
-            Change::SymbolDoubted { symbol, doubt } => {
-                // Keep the first doubt, except that a doubt about an exit at the market replaces
-                // it: it is more urgent, and it keeps the dead man's switch from sending another
-                // exit.
-                let stands = self
-                    .doubted_symbols
-                    .entry(symbol.clone())
-                    .or_insert_with(|| doubt.clone());
-                if doubt.order_id.leg == Leg::Flatten {
-                    *stands = doubt.clone();
-                }
-                Ok(())
-            }
+            Change::SymbolDoubted { symbol, doubt } => self.doubt(symbol, doubt),
             Change::MarketMoved {
                 symbol,
                 earlier,
@@ -171,32 +148,28 @@ impl Book {
                 reached,
             } => {
                 let market = self.markets.entry(symbol.clone()).or_default();
-                earlier
-                    .iter()
-                    .for_each(|bar| keep(&mut market.bars, bar.clone()));
+                for bar in earlier {
+                    keep(&mut market.bars, bar.clone());
+                }
                 if let Some(last) = last {
                     keep(&mut market.bars, Traded(last.price, last.volume));
                     market.last = Some(last.clone());
                 }
                 market.quote = quote.clone().or_else(|| market.quote.take());
                 market.reached = reached.or(market.reached);
-                Ok(())
             }
             Change::RegimeGiven { symbol, given } => {
                 self.markets.entry(symbol.clone()).or_default().regime = Some(given.clone());
-                Ok(())
             }
             Change::SymbolHalted { symbol, gap } => {
                 // Keep the first gap: it shows what to look at.
                 self.halted_symbols
                     .entry(symbol.clone())
                     .or_insert_with(|| gap.clone());
-                Ok(())
             }
             Change::SymbolCleared { symbol } => {
                 self.halted_symbols.remove(symbol);
                 self.doubted_symbols.remove(symbol);
-                Ok(())
             }
             Change::ThesisRefuted { slug, at, price } => {
                 // Keep the first crossing: it shows when the thesis was refuted.
@@ -205,7 +178,6 @@ impl Book {
                     price: *price,
                 };
                 self.refuted.entry(slug.clone()).or_insert(refuted);
-                Ok(())
             }
             Change::FundingCharged {
                 symbol,
@@ -213,53 +185,55 @@ impl Book {
                 time,
                 charges,
             } => {
-                let (mut cash, mut funding) = (self.account.cash, self.account.funding);
-                for charge in charges {
-                    cash = exact(cash.checked_sub(charge.amount), "cash")?;
-                    funding = exact(funding.checked_add(charge.amount), "funding")?;
-                }
-                (self.account.cash, self.account.funding) = (cash, funding);
+                self.charge(charges)?;
                 let market = self.markets.entry(symbol.clone()).or_default();
                 keep(&mut market.rates, *rate);
                 market.funded = Some(*time);
-                Ok(())
             }
-            Change::AccountAdjusted { amount } => self.adjust(*amount),
-            Change::DayOpened(day) => {
-                self.account.day = Some(day.clone());
-                Ok(())
-            }
-            Change::WeekOpened(week) => {
-                self.account.week = Some(week.clone());
-                Ok(())
-            }
-            Change::PeakRaised { equity } => {
-                self.account.peak_equity = Some(*equity);
-                Ok(())
-            }
+            Change::AccountAdjusted { amount } => self.adjust(*amount)?,
+            Change::DayOpened(day) => self.account.day = Some(day.clone()),
+            Change::WeekOpened(week) => self.account.week = Some(week.clone()),
+            Change::PeakRaised { equity } => self.account.peak_equity = Some(*equity),
             Change::DrawdownLatched { at, .. } => {
                 // Keep the first latch: it shows since when entries are closed.
                 self.account.drawdown_since.get_or_insert(*at);
-                Ok(())
             }
             Change::StrategyDisabled { strategy, at } => {
-                self.conduct
-                    .entry(strategy.clone())
-                    .or_default()
-                    .disabled_since
-                    .get_or_insert(*at);
-                Ok(())
+                let conduct = self.conduct.entry(strategy.clone()).or_default();
+                conduct.disabled_since.get_or_insert(*at);
             }
             Change::StrategyCleared { strategy } => {
                 self.conduct.entry(strategy.clone()).or_default().clear();
-                Ok(())
             }
             Change::DrawdownCleared { peak } => {
                 self.account.drawdown_since = None;
                 self.account.peak_equity = Some(*peak);
-                Ok(())
             }
         }
+        Ok(())
+    }
+
+    /// Keeps the first doubt about a symbol, except that a doubt about an exit at the market
+    /// replaces it: it is more urgent, and it keeps the dead man's switch from sending another exit.
+    fn doubt(&mut self, symbol: &Symbol, doubt: &Doubt) {
+        let kept = self
+            .doubted_symbols
+            .entry(symbol.clone())
+            .or_insert_with(|| doubt.clone());
+        if doubt.order_id.leg == Leg::Flatten {
+            *kept = doubt.clone();
+        }
+    }
+
+    /// Takes all charges from cash, or none.
+    fn charge(&mut self, charges: &[FundingCharge]) -> Result<(), ApplyError> {
+        let (mut cash, mut funding) = (self.account.cash, self.account.funding);
+        for charge in charges {
+            cash = exact(cash.checked_sub(charge.amount), "cash")?;
+            funding = exact(funding.checked_add(charge.amount), "funding")?;
+        }
+        (self.account.cash, self.account.funding) = (cash, funding);
+        Ok(())
     }
 
     /// Returns the order, for a change that needs it open.
