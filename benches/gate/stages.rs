@@ -9,7 +9,7 @@ use ed25519_dalek::SigningKey;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use spoolgate_gate::prepare::{Delivery, Keyring, Origin};
-use spoolgate_gate::record::{Record, Ruling};
+use spoolgate_gate::record::{Decision, Record, Ruling};
 use spoolgate_gate::{Decided, Lookups, Prepared, State, decide, prepare};
 use spoolgate_home::Home;
 use spoolgate_home::read::real_seams;
@@ -145,6 +145,27 @@ impl Stage<'_> {
     }
 }
 
+/// The figures of the steps, each beside the peer.
+struct Steps<'a> {
+    bench: &'a Bench<'a>,
+    bound: &'a mut dyn FnMut(),
+    figures: Vec<Figure>,
+}
+
+impl Steps<'_> {
+    fn add(&mut self, what: impl Into<String>, run: &mut dyn FnMut(), goal: Option<Goal>) {
+        let what = what.into();
+        self.bench.args.say(&format!("stages: {what}"));
+        let (ours, peer) = by_turns(self.bench, run, self.bound);
+        let mut figure = Figure::alone(what, Unit::Nanoseconds, &ours);
+        // The goal is one of nanoseconds, not of the ratio.
+        if let Some(goal) = goal {
+            figure = figure.aim(goal);
+        }
+        self.figures.push(figure.beside(BOUND, &ours, &peer));
+    }
+}
+
 /// Measures every step.
 pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let Place { home: root, agent } = homes::new(&bench.scratch.join("stages"))?;
@@ -164,10 +185,10 @@ pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         now,
     };
     let few = stage.with_entries(home.state(), &agent, FEW)?;
+    let many = stage.with_entries(home.state(), &agent, MANY)?;
 
     let sent = agent.order("an-order", 7, Fate::StopTooFar)?;
-    let envelope = Envelope::parse(&sent.bytes)?;
-    let message = envelope.signing_string();
+    let message = Envelope::parse(&sent.bytes)?.signing_string();
     let SignKey::Hmac(secret) = agent.key() else {
         anyhow::bail!("a shared key")
     };
@@ -177,28 +198,49 @@ pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
             Hmac::<Sha256>::new_from_slice(secret).map(|mac| mac.chain_update(&message).finalize());
         black_box(mac.is_ok());
     };
-    let mut figures = Vec::new();
-    let mut add = |what: String, run: &mut dyn FnMut(), goal: Option<Goal>| {
-        bench.args.say(&format!("stages: {what}"));
-        let (ours, peer) = by_turns(bench, run, &mut bound);
-        let figure = Figure::alone(what, Unit::Nanoseconds, &ours);
-        // The goal is one of nanoseconds, not of the ratio.
-        let figure = if let Some(goal) = goal {
-            figure.aim(goal)
-        } else {
-            figure
-        };
-        figures.push(figure.beside(BOUND, &ours, &peer));
+    let mut steps = Steps {
+        bench,
+        bound: &mut bound,
+        figures: Vec::new(),
     };
+    reading(&mut steps, &stage, &few, &sent, &verify)?;
+    let checks = deciding(&mut steps, &stage, [(&few, FEW), (&many, MANY)], &agent)?;
+    let decision = stage.decided(&few, &stage.prepared(&few, &sent)).decision;
+    writing(&mut steps, decision)?;
+    let figures = steps.figures;
+    report.note(format!(
+        "stages: an order of {} bytes, {checks} rows in its check vector, {FEW} or {MANY} entries \
+         with their stops open; each ruling was looked at before it was timed; the peer is the \
+         least that any gate must do: SHA-256 of the file and HMAC over its signing string",
+        sent.bytes.len()
+    ));
+    report.section(
+        "One order, step by step, processor time without the disk",
+        figures,
+    );
+    drop(home);
+    std::fs::remove_dir_all(root.parent().context("the folder of the home")?)?;
+    Ok(())
+}
 
-    add(
-        "parse the envelope, strictly".to_owned(),
+/// The steps from the file to a prepared request.
+fn reading(
+    steps: &mut Steps<'_>,
+    stage: &Stage<'_>,
+    state: &State,
+    sent: &Sent,
+    verify: &VerifyKey,
+) -> Result<()> {
+    steps.add(
+        "parse the envelope, strictly",
         &mut || drop(black_box(Envelope::parse(black_box(&sent.bytes)))),
         None,
     );
-    let signature = envelope.signature.clone();
-    add(
-        "verify HMAC-SHA256".to_owned(),
+    let envelope = Envelope::parse(&sent.bytes)?;
+    let message = envelope.signing_string();
+    let signature = envelope.signature;
+    steps.add(
+        "verify HMAC-SHA256",
         &mut || {
             black_box(verify.verifies(black_box(&message), black_box(&signature)));
         },
@@ -210,21 +252,32 @@ pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         public.verifies(&message, &own_signature) && verify.verifies(&message, &signature),
         "a signature"
     );
-    add(
-        "verify Ed25519".to_owned(),
+    steps.add(
+        "verify Ed25519",
         &mut || {
             black_box(public.verifies(black_box(&message), black_box(&own_signature)));
         },
         None,
     );
-    let delivery = Stage::delivery(&sent);
-    add(
-        "prepare: parse, hash, verify, read the payload".to_owned(),
-        &mut || drop(black_box(prepare(delivery.clone(), &few, stage.keys, now))),
+    let delivery = Stage::delivery(sent);
+    steps.add(
+        "prepare: parse, hash, verify, read the payload",
+        &mut || {
+            let delivery = delivery.clone();
+            drop(black_box(prepare(delivery, state, stage.keys, stage.now)));
+        },
         None,
     );
+    Ok(())
+}
 
-    let many = stage.with_entries(home.state(), &agent, MANY)?;
+/// Decisions with few and many entries open. Returns how many rows the last one has.
+fn deciding(
+    steps: &mut Steps<'_>,
+    stage: &Stage<'_>,
+    states: [(&State, usize); 2],
+    agent: &Agent,
+) -> Result<usize> {
     let mut checks = 0;
     for (fate, what) in [
         (Fate::Accepted, "accepted"),
@@ -234,40 +287,42 @@ pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
             "refused, and the largest size that passes found",
         ),
     ] {
-        for (state, open) in [(&few, FEW), (&many, MANY)] {
-            let asked = if fate == Fate::Accepted {
-                agent.entry("asked", MANY + 1)?
+        for (state, open) in states {
+            let (asked, expected) = if fate == Fate::Accepted {
+                (agent.entry("asked", MANY + 1)?, Ruling::Accepted)
             } else {
-                agent.order("asked", 7, fate)?
+                (agent.order("asked", 7, fate)?, Ruling::Rejected)
             };
             let request = stage.prepared(state, &asked);
-            let decided = stage.decided(state, &request);
-            let expected = if fate == Fate::Accepted {
-                Ruling::Accepted
-            } else {
-                Ruling::Rejected
-            };
-            let why = &decided.decision.metadata.message;
+            let decision = stage.decided(state, &request).decision;
+            let why = &decision.metadata.message;
             ensure!(
-                decided.decision.decision == Some(expected),
+                decision.decision == Some(expected),
                 "{what}, {open} open: {why:?}"
             );
-            checks = decided.decision.checks.len();
+            checks = decision.checks.len();
             let goal = (fate == Fate::Accepted && open == FEW).then_some(Goal::AtMost(5000.0));
-            add(
+            steps.add(
                 format!("decide, {checks} checks, {open} entries open: {what}"),
                 &mut || drop(black_box(stage.decided(state, black_box(&request)))),
                 goal,
             );
         }
     }
+    Ok(checks)
+}
 
-    let request = stage.prepared(&few, &sent);
-    let record = Record::Decision(Box::new(stage.decided(&few, &request).decision));
+/// The steps from a decision to its line, its answer and the seal.
+fn writing(steps: &mut Steps<'_>, decision: Decision) -> Result<()> {
+    let answer = decision
+        .answer(None)
+        .map_err(anyhow::Error::msg)?
+        .to_bytes();
+    let record = Record::Decision(Box::new(decision.clone()));
     let body = record.body().map_err(anyhow::Error::msg)?;
     let prev = leaf_hash(b"the line before");
     let text = line::render(&prev, 1_000_000, 4000, record.kind(), &body)?;
-    add(
+    steps.add(
         format!("render the line, {} bytes", text.len()),
         &mut || {
             let body = record.body().unwrap_or_default();
@@ -281,21 +336,14 @@ pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         },
         None,
     );
-    add(
-        "hash the line".to_owned(),
+    steps.add(
+        "hash the line",
         &mut || {
             black_box(leaf_hash(black_box(text.as_bytes())));
         },
         None,
     );
-    let Record::Decision(decision) = &record else {
-        anyhow::bail!("a decision")
-    };
-    let answer = decision
-        .answer(None)
-        .map_err(anyhow::Error::msg)?
-        .to_bytes();
-    add(
+    steps.add(
         format!("make the answer, {} bytes", answer.len()),
         &mut || {
             drop(black_box(
@@ -307,8 +355,8 @@ pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let mut tree = Frontier::default();
     (0..1000).for_each(|_| tree.push(prev));
     let seal = SigningKey::from_bytes(&[3; 32]);
-    add(
-        "root and seal of a batch, once a batch".to_owned(),
+    steps.add(
+        "root and seal of a batch, once a batch",
         &mut || {
             drop(black_box(Seal::sign(
                 &seal,
@@ -316,23 +364,9 @@ pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
                 1000,
                 &tree.root(),
                 &prev,
-            )))
+            )));
         },
         None,
     );
-    report.note(format!(
-        "stages: an order of {} bytes, {checks} rows in its check vector, {FEW} or {MANY} entries \
-            with their stops open; \
-         each ruling was looked at before it was timed; the peer is the least that any gate must \
-             do: SHA-256 of the \
-         file and HMAC over its signing string",
-        sent.bytes.len()
-    ));
-    report.section(
-        "One order, step by step, processor time without the disk",
-        figures,
-    );
-    drop(home);
-    std::fs::remove_dir_all(root.parent().context("the folder of the home")?)?;
     Ok(())
 }
