@@ -83,9 +83,14 @@ pub(crate) fn body(data: &[u8]) {
             } else if let Some(call) = body.payload::<GatewayCall>() {
                 check_names(&envelope.payload, rule.payload);
                 let given = call.to_json().expect("a payload that no adapter can get");
-                let again =
-                    GatewayCall::read(rule.name.as_str(), &given).map(|call| call.to_json().ok());
-                assert_eq!(again, Ok(Some(given)), "what an adapter gets is no payload");
+                let again = GatewayCall::read(rule.name.as_str(), &given)
+                    .map(|call| call.to_json().ok())
+                    .map_err(|error| error.to_string());
+                assert_eq!(
+                    again,
+                    Ok(Some(given)),
+                    "what an adapter gets is not a payload"
+                );
             } else if body.payload::<RuleProposal>().is_some() {
                 check_kind(&envelope.payload);
             } else if matches!(

@@ -46,12 +46,14 @@ fn reader(action: &str, payload: &str) -> Result<(), String> {
         .body
         .map_err(|refusal| refusal.message)?;
     if let Some(attempt) = body.payload::<ControlAttempt>() {
-        return attempt.decision.clone().map(drop).map_err(|(_, why)| why);
+        let read = attempt.decision.clone().map(drop);
+        return read.map_err(|error| error.to_string());
     }
     let Some(attempt) = body.payload::<AdmissionAttempt>() else {
         return Ok(());
     };
-    attempt.body.clone().map(drop).map_err(String::from)
+    let read = attempt.body.clone().map(drop);
+    read.map_err(|error| error.to_string())
 }
 
 /// Payloads that were kept because they were found to matter: the fuzzer's, and those that it

@@ -29,6 +29,26 @@ pub struct Limits<'a> {
     pub delivered: Option<&'a Profile>,
 }
 
+/// Why no limits can be applied to a task.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoLimits<'a> {
+    /// The rule files cannot be used, for this reason.
+    #[error("the rule files cannot be used: {0}")]
+    RuleFiles(&'a str),
+    /// The domain has no policy file.
+    #[error("there is no rules/admission/{0}.yaml")]
+    NoPolicy(&'a Domain),
+    /// The answer of the policy command is missing.
+    #[error("the policy command has not answered")]
+    PolicyNotAnswered,
+    /// The answer of the lineage command is missing.
+    #[error("the lineage command has not answered")]
+    LineageNotAnswered,
+    /// A command failed for this reason.
+    #[error("{0}")]
+    Command(&'a str),
+}
+
 /// A task that requests admission.
 #[derive(Clone, Debug)]
 pub struct Question<'a> {
@@ -51,7 +71,7 @@ pub struct Question<'a> {
     /// What the principal may have admitted.
     pub grant: Option<&'a Grant>,
     /// The limits, or why there are none.
-    pub policy: Result<Limits<'a>, String>,
+    pub policy: Result<Limits<'a>, NoLimits<'a>>,
     /// The task's lineage according to the ledger.
     pub lineage: &'a Lineage,
     /// The lineage that a command reported.
@@ -135,9 +155,9 @@ fn amount(count: u64) -> Option<Amount> {
 }
 
 /// Returns the evaluation of a body that cannot be read. No other check can be computed.
-pub fn unreadable(fault: &str) -> Evaluation {
+pub fn unreadable(fault: &dyn std::error::Error) -> Evaluation {
     let mut rows = Rows::default();
-    rows.yes_no(Reason::MissingFields, Some(fault.to_owned()), CONTRACT);
+    rows.yes_no(Reason::MissingFields, Some(fault.to_string()), CONTRACT);
     rows.done(Counters::default(), None)
 }
 
@@ -164,7 +184,7 @@ pub fn evaluate(question: &Question<'_>) -> Evaluation {
     rows.yes_no(Reason::DomainDenied, stranger.clone(), PRINCIPALS);
     rows.yes_no(
         Reason::PolicyUnavailable,
-        question.policy.as_ref().err().cloned(),
+        question.policy.as_ref().err().map(ToString::to_string),
         path.clone(),
     );
     // Without the right or a policy there are no limits to check, and nothing about the tree

@@ -5,6 +5,6 @@ pub mod evaluate;
 pub mod lineage;
 pub mod receipt;
 
-pub use evaluate::{Evaluation, Question, evaluate};
+pub use evaluate::{Evaluation, NoLimits, Question, evaluate};
 pub use lineage::{Change, Lineage};
 pub use receipt::Receipt;

@@ -59,16 +59,17 @@ pub fn no_decision(attempt: &ControlAttempt, fault: ControlFault, now: Time) -> 
     }
 }
 
-/// Cancels the working orders of these strategies in the concern's market.
-pub type Reconcile<'a, C> = &'a dyn Fn(&[&StrategyName]) -> Result<Reconciled<C>, String>;
+/// Cancels the working orders of these strategies in the concern's market. `E` is the book's reason
+/// for not doing it.
+pub type Reconcile<'a, C, E> = &'a dyn Fn(&[&StrategyName]) -> Result<Reconciled<C>, E>;
 
 /// Decides. `degraded` returns why a strategy's execution cannot be trusted; `reconcile` cancels
 /// the working orders of strategies.
-pub fn decide<'a, C>(
+pub fn decide<'a, C, E: std::error::Error>(
     decision: &'a ControlDecision,
     facts: &Facts<'a>,
     degraded: &dyn Fn(&Strategy) -> Vec<String>,
-    reconcile: Reconcile<'_, C>,
+    reconcile: Reconcile<'_, C, E>,
 ) -> Outcome<C> {
     let done_before = facts.earlier.filter(|earlier| {
         let is_same = checks::is_same(earlier, decision, facts.payload_hash);
@@ -93,7 +94,7 @@ pub fn decide<'a, C>(
                 "reconcile",
                 "state",
                 ControlFault::ReconcileFailed,
-                Some(why),
+                Some(why.to_string()),
             );
             (ControlStatus::Failed, None)
         }
@@ -272,14 +273,15 @@ mod tests {
             clock_fault: None,
             rulebook_fault: None,
         };
-        let fails =
-            |_: &[&StrategyName]| -> Result<Reconciled<()>, String> { Err("no luck".to_owned()) };
+        let fails = |_: &[&StrategyName]| -> Result<Reconciled<()>, std::fmt::Error> {
+            Err(std::fmt::Error)
+        };
         let outcome = decide(&decision, &facts, &|_| Vec::new(), &fails);
         assert_eq!(outcome.response.status, ControlStatus::Failed);
         assert_eq!(outcome.response.errors, [ControlFault::ReconcileFailed]);
         assert_eq!(
             outcome.message.unwrap(),
-            "check `reconcile` failed: no luck"
+            format!("check `reconcile` failed: {}", std::fmt::Error)
         );
         assert!(matches!(
             outcome.changes.as_slice(),

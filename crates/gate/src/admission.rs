@@ -10,7 +10,7 @@ use super::state::{Change, State};
 use spoolgate_admission::evaluate::{self, Limits, Question};
 use spoolgate_admission::lineage::{Delivered, Query};
 use spoolgate_admission::receipt::{Claimed, Counters, Phase, Reason, Receipt, Verdict};
-use spoolgate_admission::{Evaluation, lineage};
+use spoolgate_admission::{Evaluation, NoLimits, lineage};
 use spoolgate_control as control;
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::admission::{CACHE_TTL_S, Policy};
@@ -24,6 +24,7 @@ use spoolgate_wire::checks::CheckRow;
 use spoolgate_wire::code::Code;
 use spoolgate_wire::control::ControlAttempt;
 use spoolgate_wire::ids::Principal;
+use spoolgate_wire::payload::PayloadError;
 use spoolgate_wire::time::Time;
 
 /// The window in which root tasks are counted, milliseconds.
@@ -31,21 +32,6 @@ pub const ROOTS_WINDOW_MS: i64 = 3_600_000;
 
 /// How long the failure of a policy command is kept, seconds.
 const FAULT_KEPT_S: u32 = 1;
-
-/// Why no limits apply to a task.
-#[derive(Debug, thiserror::Error)]
-enum NoLimits<'a> {
-    #[error("the rule files cannot be used: {0}")]
-    RuleFiles(&'a str),
-    #[error("there is no rules/admission/{0}.yaml")]
-    NoPolicy(&'a Domain),
-    #[error("the policy command has not answered")]
-    PolicyNotAnswered,
-    #[error("the lineage command has not answered")]
-    LineageNotAnswered,
-    #[error("{0}")]
-    Command(&'a str),
-}
 
 /// How an admission request is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,11 +61,19 @@ pub struct Asked<'a> {
 }
 
 /// Why there is no task to evaluate.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
 enum Unasked {
     /// The causality or the body cannot be read.
-    Malformed(String),
+    #[error(transparent)]
+    Malformed(#[from] PayloadError),
+    /// The envelope of the request carries causality, and so may its body.
+    #[error("the causality of the body counts; beside it the request carries another")]
+    CausalityTwice,
+    /// The action forwards, and the body asks it not to.
+    #[error("`forward` is false: admission.admit forwards, admission.evaluate may leave it")]
+    NotForwarded,
     /// The sender has no domain.
+    #[error("the sender has no domain")]
     Homeless,
 }
 
@@ -98,7 +92,7 @@ impl<'a> Asked<'a> {
         let mut task = attempt
             .body
             .as_ref()
-            .map_err(|fault| Unasked::Malformed(fault.to_string()))
+            .map_err(|fault| Unasked::Malformed(fault.clone()))
             .map(|AdmissionBody { envelope, forward }| Task {
                 domain: &envelope.domain,
                 payload_kind: &envelope.payload_kind,
@@ -109,14 +103,10 @@ impl<'a> Asked<'a> {
                 forward: *forward,
             });
         if authentic.envelope.causality.is_some() {
-            let fault = "the causality of the body counts; beside it the request carries another";
-            task = Err(Unasked::Malformed(fault.to_owned()));
+            task = Err(Unasked::CausalityTwice);
         }
         if way == Way::Admit && task.as_ref().is_ok_and(|task| task.forward == Some(false)) {
-            let fault =
-                "`forward` is false: admission.admit forwards, admission.evaluate may leave it"
-                    .to_owned();
-            task = Err(Unasked::Malformed(fault));
+            task = Err(Unasked::NotForwarded);
         }
         Asked {
             echo: attempt.echo.clone(),
@@ -140,7 +130,7 @@ impl<'a> Asked<'a> {
         echo.payload_kind = Some(TASK.to_owned());
         let read = text.map(Causality::read).transpose();
         let task = match (read, domain) {
-            (Err(fault), _) => Err(Unasked::Malformed(fault.into())),
+            (Err(fault), _) => Err(Unasked::Malformed(fault)),
             (Ok(_), None) => Err(Unasked::Homeless),
             (Ok(causality), Some(domain)) => Ok(Task {
                 domain,
@@ -392,10 +382,10 @@ impl Turn<'_> {
         let policy = own.and_then(|domain| self.rules.admission.get(domain));
         let mut delivered_policy_hash = None;
         let evaluation = match &task {
-            Err(Unasked::Malformed(fault)) => evaluate::unreadable(fault),
             Err(Unasked::Homeless) => evaluate::homeless(source),
+            Err(unreadable) => evaluate::unreadable(unreadable),
             Ok(task) => {
-                let limits = self.limits(task).map_err(|error| error.to_string());
+                let limits = self.limits(task);
                 delivered_policy_hash = self
                     .delivered(task.domain)
                     .map(|delivered| delivered.sha256.clone());

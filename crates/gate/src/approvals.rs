@@ -229,10 +229,14 @@ pub fn pending<'a>(
 /// Checks the fields of a grant or denial.
 pub(super) fn check_answer(request_sha256: &str, reason: Option<&str>) -> Result<(), PayloadError> {
     if !is_digest(request_sha256) {
-        return Err("`request_sha256` is 64 lower-case hex digits".into());
+        let rule = "is 64 lower-case hex digits";
+        return Err(PayloadError::form("request_sha256", rule));
     }
     if reason.is_some_and(|text| text.trim().is_empty() || text.len() > REASON_BYTES_MAX) {
-        return Err(format!("`reason` is 1 to {REASON_BYTES_MAX} bytes, or left out").into());
+        return Err(PayloadError::OptionalLength {
+            field: "reason",
+            most: REASON_BYTES_MAX,
+        });
     }
     Ok(())
 }

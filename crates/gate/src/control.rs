@@ -12,10 +12,11 @@ use spoolgate_control::{self as control, ControlState, Facts, Reconciled, standi
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::principals::PrincipalRule;
 use spoolgate_rules::strategies::Strategy;
+use spoolgate_trading::Book;
+use spoolgate_trading::fold::ApplyError;
 use spoolgate_trading::order::OrderRole;
 use spoolgate_trading::reconcile::reconcile;
 use spoolgate_trading::valuation::is_fresh;
-use spoolgate_trading::{self as trading, Book};
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::code::Code;
 use spoolgate_wire::control::{
@@ -182,9 +183,10 @@ impl Turn<'_> {
     ) -> Result<Outcome, Refusal> {
         match &attempt.decision {
             Ok(decision) => self.control_decision(authentic, decision),
-            Err((fault, why)) => {
-                let data = data(&control::outcome::no_decision(attempt, *fault, self.now))?;
-                let what = format!("payload of `control.apply`: {why}");
+            Err(error) => {
+                let response = control::outcome::no_decision(attempt, error.fault(), self.now);
+                let data = data(&response)?;
+                let what = format!("payload of `control.apply`: {error}");
                 let refusal = Some(Refusal::new(Code::MalformedPayload, what));
                 Ok(Outcome {
                     data,
@@ -233,13 +235,13 @@ impl Turn<'_> {
             ..bare(self.rules, &self.state.control, source, rule)
         };
         let book = &self.state.book;
-        let cancel = |names: &[&StrategyName]| -> Result<Reconciled<trading::Change>, String> {
-            let done = reconcile(book, names, self.now).map_err(|error| error.to_string())?;
+        let cancel = |names: &[&StrategyName]| {
+            let done = reconcile(book, names, self.now)?;
             let kept = done
                 .kept
                 .into_iter()
                 .map(|(strategy, symbol)| PositionKept { strategy, symbol });
-            Ok(Reconciled {
+            Ok::<_, ApplyError>(Reconciled {
                 cancelled_orders: done.cancelled,
                 positions_kept: kept.collect(),
                 changes: done.changes,

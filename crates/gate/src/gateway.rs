@@ -237,11 +237,12 @@ impl Turn<'_> {
         let (source, action) = (&envelope.source, envelope.action.as_str());
         let (state, rules) = (&self.state.actions, &self.rules.gateway);
         let destination = allowlist::destination(&self.rules.services, action, call);
+        let nowhere = destination.as_ref().err().map(ToString::to_string);
         let mut rows = vec![
             CheckRow::yes_no(self.state.rulebook.fault.clone(), "state").named("rulebook"),
             CheckRow::yes_no(self.state.clock_fault(), "state").named("clock"),
             CheckRow::yes_no(self.state.halted(source), "state").named("manual_halt"),
-            CheckRow::yes_no(destination.as_ref().err().cloned(), SERVICES).named("allowlist"),
+            CheckRow::yes_no(nowhere, SERVICES).named("allowlist"),
         ];
         let second = second_of(self.now);
         let own = state.hours.get(source).and_then(|hours| hours.get(action));

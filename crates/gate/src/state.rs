@@ -13,7 +13,7 @@ use super::services::{self, CredentialRecord};
 use spoolgate_admission::lineage as admission;
 use spoolgate_control::{self as control, ControlState};
 use spoolgate_council::case as council;
-use spoolgate_outgoing::{self as actions, ActionsState};
+use spoolgate_outgoing::{self as actions, ActionsState, OpenError};
 use spoolgate_rules::rule::Entries;
 use spoolgate_trading::{self as trading, Book};
 use spoolgate_wire::admin::Algorithm;
@@ -274,8 +274,11 @@ pub enum FoldError {
     #[error("key `{0}` is not known")]
     UnknownKey(String),
     /// An outgoing action cannot begin or end like this.
-    #[error("{0}")]
-    Action(String),
+    #[error(transparent)]
+    Action(#[from] OpenError),
+    /// A line of this kind does not begin or end these outgoing actions.
+    #[error("its kind and the actions that it begins and ends do not go together")]
+    Kind,
 }
 
 impl State {
@@ -301,7 +304,7 @@ impl State {
             Change::Admission(change) => self.admission.apply(change),
             Change::Control(change) => self.control.apply(change),
             Change::Actions(change) => {
-                self.actions.fits(change).map_err(FoldError::Action)?;
+                self.actions.fits(change)?;
                 self.actions.apply(change);
             }
             Change::Services(change) => services::apply(&mut self.credentials, change),

@@ -2,13 +2,81 @@
 //! member.
 
 use spoolgate_wire::action_name::ActionName;
-use spoolgate_wire::ids::RequestId;
-use spoolgate_wire::json;
+use spoolgate_wire::ids::{NameError, RequestId};
+use spoolgate_wire::json::{self, JsonError};
 
 use super::raw::Members;
 
 /// The additional member that holds the task behind the request.
 pub(crate) const CAUSALITY: &str = "causality";
+
+/// Why the arguments of a call are invalid.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ArgumentsError {
+    /// The text is not strict JSON.
+    #[error(transparent)]
+    Json(#[from] JsonError),
+    /// The arguments are not an object.
+    #[error("they are not an object")]
+    NotAnObject,
+    /// A member is not a string.
+    #[error("`{0}` is not a string")]
+    NotAString(String),
+    /// A member is not a request id.
+    #[error("`{name}`: {source}")]
+    Id {
+        /// The member.
+        name: String,
+        /// Why it is not one.
+        source: NameError,
+    },
+    /// The tool does not know a member.
+    #[error("there is no `{unknown}` here: give {known}")]
+    Unknown {
+        /// The member, escaped and cut.
+        unknown: String,
+        /// The members that the tool knows.
+        known: &'static str,
+    },
+    /// The action is missing or is not one of those that the tool takes.
+    #[error("`action` must be one of {}", names(.0))]
+    Action(Vec<ActionName>),
+    /// The payload is not an object.
+    #[error("`payload` is not an object")]
+    Payload,
+}
+
+fn names(actions: &[ActionName]) -> String {
+    let names: Vec<&str> = actions.iter().map(|action| action.as_str()).collect();
+    names.join(", ")
+}
+
+/// Reads a member that is a request id, if it is there.
+fn id_of(members: &Members<'_>, name: &str) -> Result<Option<RequestId>, ArgumentsError> {
+    if members.get(name).is_none() {
+        return Ok(None);
+    }
+    let name = || name.to_owned();
+    let id = members
+        .string(&name())
+        .ok_or_else(|| ArgumentsError::NotAString(name()))?;
+    let id = RequestId::parse(&id);
+    id.map(Some).map_err(|source| ArgumentsError::Id {
+        name: name(),
+        source,
+    })
+}
+
+/// Reads `{"request_id"}`.
+///
+/// # Errors
+/// Returns [`ArgumentsError`] if the arguments are anything else.
+pub(crate) fn request_id(text: &str) -> Result<RequestId, ArgumentsError> {
+    const NAME: &str = "request_id";
+    let members = Members::of(text).ok_or(ArgumentsError::NotAnObject)?;
+    members.only_these(&[NAME], "`request_id`")?;
+    id_of(&members, NAME)?.ok_or_else(|| ArgumentsError::NotAString(NAME.to_owned()))
+}
 
 /// The arguments of a call, with the members that are not payload separated.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,37 +89,43 @@ pub(crate) struct Arguments {
     pub causality: Option<String>,
 }
 
+impl Members<'_> {
+    /// Refuses members that are not in `names`, which `known` lists for the message.
+    fn only_these(&self, names: &[&str], known: &'static str) -> Result<(), ArgumentsError> {
+        let unknown = self
+            .0
+            .iter()
+            .find(|(name, _)| !names.contains(&name.as_str()));
+        unknown.map_or(Ok(()), |(name, _)| {
+            let unknown = name.escape_debug().take(64).collect();
+            Err(ArgumentsError::Unknown { unknown, known })
+        })
+    }
+}
+
 impl Arguments {
     /// Reads the arguments of a tool. `id_member` is the name of its id member, if it takes one;
     /// `takes_causality` says whether it takes a task.
     ///
     /// # Errors
-    /// Describes what is wrong with the arguments, and where.
+    /// Returns [`ArgumentsError`] with what is wrong, and where.
     pub(crate) fn read(
         text: &str,
         id_member: Option<&str>,
         takes_causality: bool,
-    ) -> Result<Arguments, String> {
-        let text = json::check_object(text.as_bytes()).map_err(|error| error.to_string())?;
+    ) -> Result<Arguments, ArgumentsError> {
+        let text = json::check_object(text.as_bytes())?;
         let text = json::minify(text);
-        let members = Members::of(&text).ok_or("the arguments are not an object")?;
+        let members = Members::of(&text).ok_or(ArgumentsError::NotAnObject)?;
         let is_own = |name: &str| id_member == Some(name) || (takes_causality && name == CAUSALITY);
-        let id = match id_member.and_then(|name| members.get(name).map(|_| name)) {
-            Some(name) => {
-                let id = members
-                    .string(name)
-                    .ok_or_else(|| format!("`{name}` is not a string"))?;
-                Some(RequestId::parse(&id).map_err(|error| format!("`{name}`: {error}"))?)
-            }
-            None => None,
-        };
+        let id = id_member.map(|name| id_of(&members, name)).transpose()?;
         let causality = members
             .text(CAUSALITY)
             .filter(|_| takes_causality)
             .map(str::to_owned);
         Ok(Arguments {
             payload: members.only(|name| !is_own(name)),
-            id,
+            id: id.flatten(),
             causality,
         })
     }
@@ -69,36 +143,16 @@ impl Inner {
     /// Reads `{"action", "payload"}`, where the action is one of `actions`.
     ///
     /// # Errors
-    /// Describes what is wrong with the arguments.
-    pub(crate) fn read(text: &str, actions: &[ActionName]) -> Result<Inner, String> {
-        let members = Members::of(text).ok_or("the arguments are not an object")?;
-        if let Some((other, _)) = members
-            .0
-            .iter()
-            .find(|(name, _)| name != "action" && name != "payload")
-        {
-            let other: String = other.escape_debug().take(64).collect();
-            return Err(format!(
-                "there is no `{other}` here: give `action` and `payload`"
-            ));
-        }
-        let known = || {
-            actions
-                .iter()
-                .map(|action| action.as_str())
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
-        let asked = members
-            .string("action")
-            .ok_or_else(|| format!("`action` is one of {}", known()))?;
-        let action = actions
-            .iter()
-            .find(|action| asked == **action)
-            .ok_or_else(|| format!("`action` is none of {}", known()))?;
+    /// Returns [`ArgumentsError`] with what is wrong.
+    pub(crate) fn read(text: &str, actions: &[ActionName]) -> Result<Inner, ArgumentsError> {
+        let members = Members::of(text).ok_or(ArgumentsError::NotAnObject)?;
+        members.only_these(&["action", "payload"], "`action` and `payload`")?;
+        let asked = members.string("action");
+        let action = asked.and_then(|asked| actions.iter().find(|action| asked == **action));
+        let action = action.ok_or_else(|| ArgumentsError::Action(actions.to_vec()))?;
         let payload = members.text("payload").unwrap_or("{}");
         if !payload.starts_with('{') {
-            return Err("`payload` is not an object".to_owned());
+            return Err(ArgumentsError::Payload);
         }
         Ok(Inner {
             action: *action,
@@ -140,7 +194,9 @@ mod tests {
                 "`request_id`: `../x` is not a request id",
             ),
         ] {
-            let error = Arguments::read(text, Some("request_id"), true).unwrap_err();
+            let error = Arguments::read(text, Some("request_id"), true)
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(expect), "{expect}: {error}");
         }
     }

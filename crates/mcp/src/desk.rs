@@ -19,7 +19,7 @@ use spoolgate_wire::ids::{Principal, RequestId};
 use spoolgate_wire::json;
 use spoolgate_wire::signing::SignKey;
 
-use super::arguments::{Arguments, Inner};
+use super::arguments::{self, Arguments, ArgumentsError, Inner};
 use super::explain;
 use super::raw::{Members, object, quoted};
 use super::resources::Shelf;
@@ -33,6 +33,17 @@ const REMEMBERED_MAX: usize = 256;
 const REMEMBERED_BYTES_MAX: usize = 16 << 20;
 /// Maximum number of bytes read of an answer file.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// Why a request was not signed.
+#[derive(Debug, thiserror::Error)]
+enum UnsignedError {
+    /// No tool sends this action.
+    #[error("no tool signs `{0}`")]
+    NoTool(ActionName),
+    /// The request is not valid.
+    #[error(transparent)]
+    Sign(#[from] agent::SignError),
+}
 
 /// A request that was sent.
 struct Sent {
@@ -122,8 +133,9 @@ impl Desk {
                 return Told::refused_here("MALFORMED_JSON", format!("the arguments: {why}"), None);
             }
         };
-        let malformed =
-            |why| Told::refused_here("MALFORMED_PAYLOAD", format!("the arguments: {why}"), None);
+        let malformed = |why: ArgumentsError| {
+            Told::refused_here("MALFORMED_PAYLOAD", format!("the arguments: {why}"), None)
+        };
         match tool.does {
             Does::Ask(action) => self.told_of(self.ask(action, &read)),
             Does::Outgoing => match Inner::read(&read.payload, &ActionName::OUTGOING) {
@@ -142,11 +154,11 @@ impl Desk {
                     Err(why) => malformed(why),
                 }
             }
-            Does::Explain => match named(&read.payload) {
+            Does::Explain => match arguments::request_id(&read.payload) {
                 Ok(id) => explain::explain(self, &id),
                 Err(why) => malformed(why),
             },
-            Does::CouncilDecision => match named(&read.payload) {
+            Does::CouncilDecision => match arguments::request_id(&read.payload) {
                 Ok(case) => self.decision(&case),
                 Err(why) => malformed(why),
             },
@@ -161,7 +173,7 @@ impl Desk {
             Err(why) => {
                 return told(Told::refused_here(
                     "MALFORMED_ENVELOPE",
-                    why,
+                    why.to_string(),
                     id.map(str::to_owned),
                 ));
             }
@@ -206,13 +218,13 @@ impl Desk {
         action: ActionName,
         asked: &Arguments,
         id: Option<&str>,
-    ) -> Result<Envelope, String> {
+    ) -> Result<Envelope, UnsignedError> {
         // INVARIANT: the key signs nothing that the table of tools does not name.
         if !tools::is_signed(action.as_str()) {
-            return Err(format!("no tool signs `{action}`"));
+            return Err(UnsignedError::NoTool(action));
         }
         let causality = asked.causality.as_deref();
-        agent::sign(
+        Ok(agent::sign(
             &self.key,
             &self.principal,
             action.as_str(),
@@ -220,8 +232,7 @@ impl Desk {
             causality,
             id,
             None,
-        )
-        .map_err(|error| error.to_string())
+        )?)
     }
 
     /// Reserves the id of a request before it is sent.
@@ -464,16 +475,4 @@ fn read(path: PathBuf) -> std::io::Result<Option<String>> {
     let mut text = String::new();
     file.take(ANSWER_BYTES_MAX).read_to_string(&mut text)?;
     Ok(Some(text))
-}
-
-/// Reads the id in `{"request_id"}`.
-fn named(arguments: &str) -> Result<RequestId, String> {
-    let members = Members::of(arguments).ok_or("they are not an object")?;
-    if members.0.iter().any(|(name, _)| name != "request_id") {
-        return Err("give `request_id` and nothing else".to_owned());
-    }
-    let id = members
-        .string("request_id")
-        .ok_or("`request_id` is a string")?;
-    RequestId::parse(&id).map_err(|error| error.to_string())
 }

@@ -131,7 +131,7 @@ fn what_became_of(desk: &Desk, answer: &Answer, order: &str) -> Since {
             format!("what became of order {order} cannot be told now: {why}")
         }
     };
-    let list = |rows: Result<Vec<String>, String>| rows.map_or("null".to_owned(), array);
+    let list = |rows: Result<Vec<String>, NoRows>| rows.map_or("null".to_owned(), array);
     let json = object([
         ("order_id", quoted(order)),
         ("open", list(open)),
@@ -140,14 +140,38 @@ fn what_became_of(desk: &Desk, answer: &Answer, order: &str) -> Since {
     Since { words, json }
 }
 
+/// Why the rows of an order are not known.
+#[derive(Debug, thiserror::Error)]
+enum NoRows {
+    /// The gate did not answer, for this reason.
+    #[error("{0}")]
+    Unanswered(String),
+    /// The gate refused the query.
+    #[error("{action}: {message}")]
+    Refused {
+        /// The query.
+        action: ActionName,
+        /// The gate's message.
+        message: String,
+    },
+    /// The answer lacks its list.
+    #[error("{action}: the answer has no `{list}`")]
+    NoList {
+        /// The query.
+        action: ActionName,
+        /// The list.
+        list: &'static str,
+    },
+}
+
 /// Returns the rows of an order and of its protective orders, whose names begin with its name.
 fn rows(
     desk: &Desk,
     action: ActionName,
     payload: String,
-    list: &str,
+    list: &'static str,
     order: &str,
-) -> Result<Vec<String>, String> {
+) -> Result<Vec<String>, NoRows> {
     let asked = Arguments {
         payload,
         id: None,
@@ -155,10 +179,11 @@ fn rows(
     };
     let answer = match desk.ask(action, &asked) {
         Outcome::Answered(answer) => answer,
-        Outcome::Told(told) => return Err(told.words),
+        Outcome::Told(told) => return Err(NoRows::Unanswered(told.words)),
     };
     if let Some(error) = &answer.error {
-        return Err(format!("{action}: {}", error.message));
+        let message = error.message.clone();
+        return Err(NoRows::Refused { action, message });
     }
     let data = answer
         .data
@@ -167,7 +192,7 @@ fn rows(
     let rows = data.and_then(|data| {
         serde_json::from_str::<Vec<&serde_json::value::RawValue>>(data.text(list)?).ok()
     });
-    let rows = rows.ok_or_else(|| format!("{action}: the answer has no `{list}`"))?;
+    let rows = rows.ok_or(NoRows::NoList { action, list })?;
     let belongs = |row: &&str| {
         let name = Members::of(row).and_then(|row| row.string("order_id"));
         name.is_some_and(|name| {

@@ -6,4 +6,4 @@ pub mod anomaly;
 pub mod open;
 pub mod windows;
 
-pub use open::{ActionsState, Change, OpenAction};
+pub use open::{ActionsState, Change, OpenAction, OpenError};

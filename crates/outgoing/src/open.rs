@@ -65,6 +65,17 @@ impl OpenAction {
     }
 }
 
+/// Why an outgoing action cannot begin or end like this.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// The action is not open.
+    #[error("action {0} is not open")]
+    NotOpen(ActionId),
+    /// The action was opened before.
+    #[error("action {0} is open already")]
+    AlreadyOpen(ActionId),
+}
+
 /// One change of [`ActionsState`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -133,16 +144,16 @@ impl ActionsState {
     /// Checks that a change is possible: each action begins once and ends once.
     ///
     /// # Errors
-    /// Returns a message if it is not.
-    pub fn fits(&self, change: &Change) -> Result<(), String> {
+    /// Returns an [`OpenError`] if it is not.
+    pub fn fits(&self, change: &Change) -> Result<(), OpenError> {
         let (id, must_be_open) = match change {
             Change::Opened(action) => (action.id, false),
             Change::AlsoAnswer { id, .. } | Change::Closed { id } => (*id, true),
             Change::FirstUse { .. } => return Ok(()),
         };
         match (self.open.contains_key(&id), must_be_open) {
-            (false, true) => Err(format!("action {id} is not open")),
-            (true, false) => Err(format!("action {id} is open already")),
+            (false, true) => Err(OpenError::NotOpen(id)),
+            (true, false) => Err(OpenError::AlreadyOpen(id)),
             _ => Ok(()),
         }
     }

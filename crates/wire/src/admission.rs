@@ -272,21 +272,25 @@ fn is_receipt_id(text: &str) -> bool {
     receipt_line(text).is_some()
 }
 
+/// The part of a payload that the gate reads.
+const DECLARED: &str = "envelope.payload (target, artifact_size_bytes)";
+
 fn read_body(text: &str) -> Result<AdmissionBody, PayloadError> {
-    let fields: BodyFields<'_> = shape::from_json(text).map_err(|error| error.to_string())?;
-    let envelope: EnvelopeFields<'_> =
-        shape::from_json(fields.envelope.get()).map_err(|error| format!("envelope: {error}"))?;
+    let fields: BodyFields<'_> = shape::from_json(text)?;
+    let envelope: EnvelopeFields<'_> = shape::from_json(fields.envelope.get())
+        .map_err(|error| PayloadError::within("envelope", error))?;
     if !is_kind(&envelope.payload_kind) {
-        return Err(format!(
-            "envelope: `payload_kind` is not 1 to {KIND_BYTES_MAX} of a-z and `_`"
-        )
-        .into());
+        let kind = PayloadError::Kind {
+            most: KIND_BYTES_MAX,
+        };
+        return Err(PayloadError::within("envelope", kind));
     }
     if !envelope.payload.get().starts_with('{') {
-        return Err("envelope: `payload` is not an object".into());
+        let fault = PayloadError::form("payload", "is not an object");
+        return Err(PayloadError::within("envelope", fault));
     }
     let declared: Declared = shape::from_json(envelope.payload.get())
-        .map_err(|error| format!("envelope.payload (target, artifact_size_bytes): {error}"))?;
+        .map_err(|error| PayloadError::within(DECLARED, error))?;
     if let Some(causality) = &envelope.causality {
         causality.validate()?;
     }
@@ -316,7 +320,7 @@ impl Causality {
     /// Returns a [`PayloadError`] that says what is missing or not allowed.
     pub fn read(text: &str) -> Result<Causality, PayloadError> {
         let causality: Causality =
-            shape::from_json(text).map_err(|error| format!("causality: {error}"))?;
+            shape::from_json(text).map_err(|error| PayloadError::within("causality", error))?;
         causality.validate()?;
         Ok(causality)
     }
@@ -324,7 +328,9 @@ impl Causality {
     fn validate(&self) -> Result<(), PayloadError> {
         match &self.caused_by_receipt_id {
             Some(id) if !is_receipt_id(id) => {
-                Err("causality: `caused_by_receipt_id` is not `r-` and a line number".into())
+                let rule = "is not `r-` and a line number";
+                let fault = PayloadError::form("caused_by_receipt_id", rule);
+                Err(PayloadError::within("causality", fault))
             }
             _ => Ok(()),
         }

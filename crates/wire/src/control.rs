@@ -15,6 +15,7 @@ pub use fault::ControlFault;
 
 use super::amount::Amount;
 use super::ids::{ConcernId, ConcernPart, ControlId, OrderId, StrategyName, Symbol};
+use super::payload::PayloadError;
 use super::shape;
 use super::time::Time;
 
@@ -136,27 +137,61 @@ fn present_word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 
 fn confidence<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Amount, D::Error> {
     let raw = <&RawValue>::deserialize(deserializer)?;
-    confidence::parse(raw.get())
-        .ok_or_else(|| D::Error::custom("`confidence` is not a JSON number from 0 to 1"))
+    confidence::parse(raw.get()).ok_or_else(|| D::Error::custom(ControlError::Confidence))
 }
 
 impl ControlDecision {
     /// Checks what the shape cannot express.
-    fn validate(&self) -> Result<(), String> {
-        let length = self.reason.len();
-        if self.reason.trim().is_empty() || length > CONTROL_REASON_BYTES_MAX {
-            return Err(format!(
-                "`reason` has {length} bytes; say why in 1 to {CONTROL_REASON_BYTES_MAX}"
-            ));
+    fn validate(&self) -> Result<(), ControlError> {
+        let found = self.reason.len();
+        if self.reason.trim().is_empty() || found > CONTROL_REASON_BYTES_MAX {
+            return Err(ControlError::Malformed(PayloadError::Length {
+                field: "reason",
+                found,
+                demand: "say why in",
+                most: CONTROL_REASON_BYTES_MAX,
+            }));
         }
         match self.action {
             ControlAction::Switch if self.target_strategy_id.is_none() => {
-                Err("`switch` needs `target_strategy_id`".to_owned())
+                Err(ControlError::NoTarget)
             }
-            ControlAction::SetRiskMode if self.risk_mode.is_none() => {
-                Err("`set_risk_mode` needs `risk_mode`".to_owned())
-            }
+            ControlAction::SetRiskMode if self.risk_mode.is_none() => Err(ControlError::NoRiskMode),
             _ => Ok(()),
+        }
+    }
+}
+
+/// Why a payload is not a control decision.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// The action does not exist. Its name is cut.
+    #[error("`{0}` is no action; there are switch, pause, resume and set_risk_mode")]
+    UnknownAction(String),
+    /// The confidence is out of its range, or not a number.
+    #[error("`confidence` is not a JSON number from 0 to 1")]
+    Confidence,
+    /// A switch names no target.
+    #[error("`switch` needs `target_strategy_id`")]
+    NoTarget,
+    /// A change of the risk mode names no mode.
+    #[error("`set_risk_mode` needs `risk_mode`")]
+    NoRiskMode,
+    /// The shape is wrong in any other way.
+    #[error(transparent)]
+    Malformed(#[from] PayloadError),
+}
+
+impl ControlError {
+    /// The code in `errors` of the answer.
+    pub fn fault(&self) -> ControlFault {
+        match self {
+            ControlError::UnknownAction(_) => ControlFault::ActionNotSupported,
+            ControlError::Confidence => ControlFault::ConfidenceOutOfRange,
+            ControlError::NoTarget | ControlError::NoRiskMode | ControlError::Malformed(_) => {
+                ControlFault::Malformed
+            }
         }
     }
 }
@@ -176,12 +211,12 @@ pub struct ControlEcho {
 
 /// A payload of `control.apply`. Reading never fails, because even a payload of the wrong shape is
 /// answered with the contract's response.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct ControlAttempt {
     /// The parts that could be read.
     pub echo: ControlEcho,
     /// The decision, or why the payload is not one.
-    pub decision: Result<ControlDecision, (ControlFault, String)>,
+    pub decision: Result<ControlDecision, ControlError>,
 }
 
 impl ControlAttempt {
@@ -214,18 +249,14 @@ impl ControlAttempt {
             .get("confidence")
             .filter(|raw| confidence::parse(raw.get()).is_none());
         let decision = if let Some(name) = unknown {
-            let name: String = name.chars().take(ECHO_BYTES_MAX).collect();
-            let what =
-                format!("`{name}` is no action; there are switch, pause, resume and set_risk_mode");
-            Err((ControlFault::ActionNotSupported, what))
+            let name = name.chars().take(ECHO_BYTES_MAX).collect();
+            Err(ControlError::UnknownAction(name))
         } else if bad_confidence.is_some() {
-            let what = "`confidence` is not a JSON number from 0 to 1".to_owned();
-            Err((ControlFault::ConfidenceOutOfRange, what))
+            Err(ControlError::Confidence)
         } else {
             shape::from_json(text)
-                .map_err(|error| error.to_string())
+                .map_err(|error| ControlError::Malformed(error.into()))
                 .and_then(|decision: ControlDecision| decision.validate().map(|()| decision))
-                .map_err(|why| (ControlFault::Malformed, why))
         };
         ControlAttempt { echo, decision }
     }
@@ -406,7 +437,7 @@ mod tests {
         ] {
             let attempt = ControlAttempt::read(text);
             assert_eq!(
-                attempt.decision.unwrap_err().0,
+                attempt.decision.unwrap_err().fault(),
                 ControlFault::Malformed,
                 "{text}"
             );
@@ -415,7 +446,7 @@ mod tests {
         let attempt = ControlAttempt::read(&EXAMPLE.replace("\"switch\"", "\"keep\""));
         assert_eq!(attempt.echo.action.as_deref(), Some("keep"));
         assert_eq!(
-            attempt.decision.unwrap_err().0,
+            attempt.decision.unwrap_err().fault(),
             ControlFault::ActionNotSupported
         );
     }

@@ -107,12 +107,14 @@ pub struct CouncilRequest {
 /// Longest name that a proposer or a role may give itself, in bytes.
 const NAME_BYTES_MAX: usize = 200;
 
-fn check_name(what: &str, name: &str) -> Result<(), PayloadError> {
+fn check_name(field: &'static str, name: &str) -> Result<(), PayloadError> {
     if name.trim().is_empty() || name.len() > NAME_BYTES_MAX {
-        let bytes = name.len();
-        return Err(
-            format!("`{what}` has {bytes} bytes; give a name of 1 to {NAME_BYTES_MAX}").into(),
-        );
+        return Err(PayloadError::Length {
+            field,
+            found: name.len(),
+            demand: "give a name of",
+            most: NAME_BYTES_MAX,
+        });
     }
     Ok(())
 }
@@ -125,7 +127,8 @@ impl CouncilRequest {
     pub fn validate(&self) -> Result<(), PayloadError> {
         check_name("proposer", &self.proposer)?;
         if self.context.summary.trim().is_empty() {
-            return Err("`context.summary` is empty; say what the change is".into());
+            let rule = "is empty; say what the change is";
+            return Err(PayloadError::form("context.summary", rule));
         }
         Ok(())
     }
@@ -206,7 +209,8 @@ impl SubmitVerdict {
     /// Returns a [`PayloadError`] with the field and what is expected there.
     pub fn validate(&self) -> Result<(), PayloadError> {
         if !is_digest(&self.request_sha256) {
-            return Err("`request_sha256` is not 64 lower-case hex digits".into());
+            let rule = "is not 64 lower-case hex digits";
+            return Err(PayloadError::form("request_sha256", rule));
         }
         check_name("verdict.role", &self.verdict.role)
     }

@@ -95,31 +95,49 @@ pub struct QuoteRow {
     pub ask_size: Option<Amount>,
 }
 
+/// Why a market update is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MarketError {
+    /// It contains nothing.
+    #[error("it brings no `bars`, no `quotes` and no `regime`")]
+    Empty,
+    /// It has too many rows.
+    #[error("it brings {found} rows; at most {ROWS_MAX} go into one request")]
+    TooManyRows {
+        /// How many it has.
+        found: usize,
+    },
+    /// A bar has an invalid length.
+    #[error("`interval_s` is {found}; a bar lasts 1 to {INTERVAL_S_MAX} seconds")]
+    Interval {
+        /// The length in seconds.
+        found: u32,
+    },
+}
+
 impl UpdateMarket {
     /// Checks what the types cannot express: the update contains something, but not too much, and
     /// bars have a valid length.
     ///
     /// # Errors
-    /// Returns a [`PayloadError`].
+    /// Returns a [`PayloadError`] with a [`MarketError`].
     pub fn validate(&self) -> Result<(), PayloadError> {
         let rows = self.bars.len().saturating_add(self.quotes.len());
         if rows == 0 && self.regime.is_none() {
-            return Err("it brings no `bars`, no `quotes` and no `regime`".into());
+            return Err(MarketError::Empty.into());
         }
         if rows > ROWS_MAX {
-            return Err(
-                format!("it brings {rows} rows; at most {ROWS_MAX} go into one request").into(),
-            );
+            return Err(MarketError::TooManyRows { found: rows }.into());
         }
         match self
             .bars
             .iter()
             .find(|bar| bar.interval_s == 0 || bar.interval_s > INTERVAL_S_MAX)
         {
-            Some(bar) => Err(format!(
-                "`interval_s` is {}; a bar lasts 1 to {INTERVAL_S_MAX} seconds",
-                bar.interval_s
-            )
+            Some(bar) => Err(MarketError::Interval {
+                found: bar.interval_s,
+            }
             .into()),
             None => Ok(()),
         }
@@ -190,7 +208,7 @@ mod tests {
 
     fn read(text: &str) -> Result<UpdateMarket, String> {
         let update: UpdateMarket = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        update.validate()?;
+        update.validate().map_err(|error| error.to_string())?;
         Ok(update)
     }
 

@@ -136,6 +136,21 @@ pub struct SubmitOrder {
     pub time_in_force: TimeInForce,
 }
 
+/// Why the type of an order contradicts its other fields.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OrderError {
+    /// A limit order has no price.
+    #[error("a limit order needs `price`")]
+    NoPrice,
+    /// An order that is not a limit order has a price.
+    #[error("a {} order takes no `price`", .0.as_str())]
+    PriceGiven(OrderType),
+    /// A stop order has no trigger.
+    #[error("a stop order needs `stop_price`, its trigger")]
+    NoTrigger,
+}
+
 impl SubmitOrder {
     /// Checks what the field types cannot express: positive numbers, a price for limit orders only,
     /// and a trigger for stop orders.
@@ -143,10 +158,12 @@ impl SubmitOrder {
     /// # Errors
     /// Returns a [`PayloadError`] with the field and what to do.
     pub fn validate(&self) -> Result<(), PayloadError> {
-        let positive = |name: &str, value: Option<Amount>| match value {
-            Some(value) if !value.is_positive() => {
-                Err(format!("`{name}` is {value}; it must be above 0"))
-            }
+        let positive = |field, value: Option<Amount>| match value {
+            Some(found) if !found.is_positive() => Err(PayloadError::Range {
+                field,
+                found,
+                rule: "it must be above 0",
+            }),
             _ => Ok(()),
         };
         positive("size", Some(self.size))?;
@@ -155,15 +172,14 @@ impl SubmitOrder {
         positive("planned_entry", Some(self.planned_entry))?;
         positive("target_price", self.target_price)?;
         match (self.order_type, self.price) {
-            (OrderType::Limit, None) => Err("a limit order needs `price`".to_owned()),
-            (OrderType::Market | OrderType::Stop, Some(_)) => Err(format!(
-                "a {} order takes no `price`",
-                self.order_type.as_str()
-            )),
+            (OrderType::Limit, None) => Err(OrderError::NoPrice),
+            (OrderType::Market | OrderType::Stop, Some(_)) => {
+                Err(OrderError::PriceGiven(self.order_type))
+            }
             _ => Ok(()),
         }?;
         if self.order_type == OrderType::Stop && self.stop_price.is_none() {
-            return Err("a stop order needs `stop_price`, its trigger".into());
+            return Err(OrderError::NoTrigger.into());
         }
         Ok(())
     }
@@ -226,7 +242,7 @@ mod tests {
 
     fn parse(json: &str) -> Result<SubmitOrder, String> {
         let order: SubmitOrder = serde_json::from_str(json).map_err(|e| e.to_string())?;
-        order.validate()?;
+        order.validate().map_err(|e| e.to_string())?;
         Ok(order)
     }
 

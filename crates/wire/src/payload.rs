@@ -1,37 +1,227 @@
 //! Payloads of requests as the gate reads them.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use super::admission::{AdmissionAttempt, BodyFields};
+use super::amount::Amount;
 use super::control::{ControlAttempt, ControlDecision};
+use super::gateway::HeaderError;
+use super::market::MarketError;
+use super::orders::OrderError;
 use super::shape;
 use super::venue::{Sent, VenueReport};
 
-/// Why a payload is invalid: a message for its sender, which names the member and what is expected
+/// Why a payload is invalid. The message is for the sender: it names the member and what is expected
 /// there.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct PayloadError(String);
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PayloadError {
+    /// The text does not have the shape of the payload.
+    #[error(transparent)]
+    Shape(Arc<serde_json::Error>),
+    /// A part of the payload is invalid.
+    #[error("{part}: {fault}")]
+    Within {
+        /// The part.
+        part: &'static str,
+        /// What is wrong with the part.
+        fault: Box<PayloadError>,
+    },
+    /// The payload is not an object.
+    #[error("it must be an object")]
+    NotAnObject,
+    /// The action does not leave the machine.
+    #[error("it is no payload of an action that leaves the machine")]
+    NotOutgoing,
+    /// The payload has a member that its action does not know.
+    #[error("unknown key{}; there are {}", key.as_ref().map(|key| format!(" `{key}`")).unwrap_or_default(), quoted(known))]
+    UnknownKey {
+        /// The key; `None` if it is not fit to be repeated.
+        key: Option<String>,
+        /// The keys that the action knows.
+        known: &'static [&'static str],
+    },
+    /// A member is missing.
+    #[error("`{field}` is missing")]
+    Missing {
+        /// The member.
+        field: &'static str,
+    },
+    /// A member does not have the form that it must have.
+    #[error("`{field}` {rule}")]
+    Form {
+        /// The member.
+        field: &'static str,
+        /// What holds for it, as the predicate of a sentence.
+        rule: &'static str,
+    },
+    /// Two members do not have the form that they must have.
+    #[error("`{}` and `{}` {rule}", fields[0], fields[1])]
+    Forms {
+        /// The members.
+        fields: [&'static str; 2],
+        /// What holds for them, as the predicate of a sentence.
+        rule: &'static str,
+    },
+    /// A number is out of its range.
+    #[error("`{field}` is {found}; {rule}")]
+    Range {
+        /// The member.
+        field: &'static str,
+        /// The number.
+        found: Amount,
+        /// The range, as a sentence.
+        rule: &'static str,
+    },
+    /// A member is not a whole number from 1 to a bound.
+    #[error("`{field}` must be a whole number of 1 to {most}")]
+    Count {
+        /// The member.
+        field: &'static str,
+        /// The largest number.
+        most: u32,
+    },
+    /// A member has too many bytes, addresses or members.
+    #[error("`{field}` has {found} {unit}, at most {most} are taken")]
+    TooMany {
+        /// The member.
+        field: &'static str,
+        /// How many it has.
+        found: usize,
+        /// What is counted.
+        unit: &'static str,
+        /// The largest number.
+        most: usize,
+    },
+    /// A text is empty or too long.
+    #[error("`{field}` has {found} bytes; {demand} 1 to {most}")]
+    Length {
+        /// The member.
+        field: &'static str,
+        /// Its length in bytes.
+        found: usize,
+        /// What to write, as the beginning of a sentence.
+        demand: &'static str,
+        /// The largest length in bytes.
+        most: usize,
+    },
+    /// A text that explains something is empty or too long.
+    #[error("`{field}`: {demand} in 1 to {most} bytes")]
+    Unsaid {
+        /// The member.
+        field: &'static str,
+        /// What to write.
+        demand: &'static str,
+        /// The largest length in bytes.
+        most: usize,
+    },
+    /// A text that may be left out is empty or too long.
+    #[error("`{field}` is 1 to {most} bytes, or left out")]
+    OptionalLength {
+        /// The member.
+        field: &'static str,
+        /// The largest length in bytes.
+        most: usize,
+    },
+    /// A name is too long.
+    #[error("`{field}` is longer than {most} bytes")]
+    TooLong {
+        /// The member.
+        field: &'static str,
+        /// The largest length in bytes.
+        most: usize,
+    },
+    /// A member names too many ledger lines.
+    #[error("`{field}` names more than {most} lines")]
+    TooManyLines {
+        /// The member.
+        field: &'static str,
+        /// The largest number.
+        most: usize,
+    },
+    /// The gate cannot be asked about this action.
+    #[error("`action` is none of those that can be asked about: {}", known.join(", "))]
+    NotChecked {
+        /// The actions that it can be asked about.
+        known: Vec<&'static str>,
+    },
+    /// The kind of work is not a name.
+    #[error("`payload_kind` is not 1 to {most} of a-z and `_`")]
+    Kind {
+        /// The largest length in bytes.
+        most: usize,
+    },
+    /// A mail address is not a bare one.
+    #[error("`{field}`, number {number}: it must be one bare mail address, as ann@example.com")]
+    Address {
+        /// The member.
+        field: &'static str,
+        /// The position of the address, from 1.
+        number: usize,
+    },
+    /// A mail has too many recipients.
+    #[error("`to` and `cc` have {found} addresses together, at most {most} are taken")]
+    Recipients {
+        /// How many it has.
+        found: usize,
+        /// The largest number.
+        most: usize,
+    },
+    /// A period ends before it starts.
+    #[error("`{end}` must be after `{start}`")]
+    Period {
+        /// The member with its start.
+        start: &'static str,
+        /// The member with its end.
+        end: &'static str,
+    },
+    /// A header of a call is invalid.
+    #[error(transparent)]
+    Header(#[from] HeaderError),
+    /// An order contradicts itself.
+    #[error(transparent)]
+    Order(#[from] OrderError),
+    /// A market update is empty or too large.
+    #[error(transparent)]
+    Market(#[from] MarketError),
+    /// Another crate reads a part of the payload and refuses it.
+    #[error(transparent)]
+    Other(Arc<dyn std::error::Error + Send + Sync>),
+}
 
-impl From<String> for PayloadError {
-    fn from(message: String) -> PayloadError {
-        PayloadError(message)
+impl From<serde_json::Error> for PayloadError {
+    fn from(error: serde_json::Error) -> PayloadError {
+        PayloadError::Shape(Arc::new(error))
     }
 }
 
-impl From<&str> for PayloadError {
-    fn from(message: &str) -> PayloadError {
-        PayloadError(message.to_owned())
+impl PayloadError {
+    /// The error for a member that does not have its form; `rule` is the predicate of a sentence.
+    pub fn form(field: &'static str, rule: &'static str) -> PayloadError {
+        PayloadError::Form { field, rule }
+    }
+
+    /// The fault of a part of a payload.
+    pub fn within(part: &'static str, fault: impl Into<PayloadError>) -> PayloadError {
+        PayloadError::Within {
+            part,
+            fault: Box::new(fault.into()),
+        }
+    }
+
+    /// The error of another crate that reads a part of the payload.
+    pub fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> PayloadError {
+        PayloadError::Other(Arc::from(error.into()))
     }
 }
 
-impl From<PayloadError> for String {
-    fn from(error: PayloadError) -> String {
-        error.0
-    }
+fn quoted(names: &[&str]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
 }
 
 /// What an action takes.
@@ -45,7 +235,7 @@ pub trait Payload: Debug + JsonSchema + Send + Sync + Sized + 'static {
 
 impl<T: DeserializeOwned + Debug + JsonSchema + Send + Sync + 'static> Payload for T {
     fn read(text: &str) -> Result<T, PayloadError> {
-        shape::from_json(text).map_err(|error| error.to_string().into())
+        Ok(shape::from_json(text)?)
     }
 }
 

@@ -157,13 +157,12 @@ impl RuleProposal {
     /// # Errors
     /// Returns a [`PayloadError`] with the field and what is expected there.
     pub fn validate(&self) -> Result<(), PayloadError> {
-        let name = |what: &str, text: &str| {
-            let is_short = text.len() <= NAME_BYTES_MAX;
-            if is_short {
-                Ok(())
-            } else {
-                Err(format!("`{what}` is longer than {NAME_BYTES_MAX} bytes"))
-            }
+        let name = |field, text: &str| {
+            let most = NAME_BYTES_MAX;
+            let is_short = text.len() <= most;
+            is_short
+                .then_some(())
+                .ok_or(PayloadError::TooLong { field, most })
         };
         match self {
             RuleProposal::Activate(_) => {}
@@ -172,9 +171,11 @@ impl RuleProposal {
             }) => {
                 name("rule_id", rule_id)?;
                 if reason.trim().is_empty() || reason.len() > REASON_BYTES_MAX {
-                    return Err(
-                        format!("`reason`: say why in 1 to {REASON_BYTES_MAX} bytes").into(),
-                    );
+                    return Err(PayloadError::Unsaid {
+                        field: "reason",
+                        demand: "say why",
+                        most: REASON_BYTES_MAX,
+                    });
                 }
             }
             RuleProposal::ModifyParameter(ModifyParameter {
@@ -190,19 +191,24 @@ impl RuleProposal {
             ..
         } = self.evidence();
         if summary.trim().is_empty() || summary.len() > SUMMARY_BYTES_MAX {
-            return Err(format!(
-                "`evidence.summary`: say what was seen in 1 to {SUMMARY_BYTES_MAX} bytes"
-            )
-            .into());
+            return Err(PayloadError::Unsaid {
+                field: "evidence.summary",
+                demand: "say what was seen",
+                most: SUMMARY_BYTES_MAX,
+            });
         }
         if ledger_seqs.len() > LEDGER_SEQS_MAX {
-            return Err(
-                format!("`evidence.ledger_seqs` names more than {LEDGER_SEQS_MAX} lines").into(),
-            );
+            return Err(PayloadError::TooManyLines {
+                field: "evidence.ledger_seqs",
+                most: LEDGER_SEQS_MAX,
+            });
         }
         let distinct: std::collections::BTreeSet<&u64> = ledger_seqs.iter().collect();
         if distinct.len() != ledger_seqs.len() {
-            return Err("`evidence.ledger_seqs` names a line twice".into());
+            return Err(PayloadError::form(
+                "evidence.ledger_seqs",
+                "names a line twice",
+            ));
         }
         Ok(())
     }
@@ -217,7 +223,8 @@ impl ApproveProposal {
         if is_digest(&self.sha256) {
             return Ok(());
         }
-        Err("`sha256` is 64 lower-case hex digits: that of the pending file".into())
+        let rule = "is 64 lower-case hex digits: that of the pending file";
+        Err(PayloadError::form("sha256", rule))
     }
 }
 
@@ -234,7 +241,7 @@ mod tests {
     fn read(text: &str) -> Result<RuleProposal, String> {
         let proposal: RuleProposal =
             serde_json::from_str(text).map_err(|error| error.to_string())?;
-        proposal.validate()?;
+        proposal.validate().map_err(|error| error.to_string())?;
         Ok(proposal)
     }
 

@@ -5,6 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::amount::{self, Amount};
 use super::ids::{ExecId, OrderId};
+use super::payload::PayloadError;
 use super::time::Time;
 
 /// Longest text of a rejection, in bytes.
@@ -133,6 +134,19 @@ pub struct Sent {
     text: Option<String>,
 }
 
+/// Why a report contradicts the kind of its event.
+#[derive(Debug, thiserror::Error)]
+enum ReportError {
+    #[error("exec_type `{kind}` needs `{field}`")]
+    Needs { kind: String, field: &'static str },
+    #[error("exec_type `{kind}` takes no `{field}`")]
+    TakesNo { kind: String, field: &'static str },
+    #[error("a trade needs `last_qty`, `last_px`, `fee` and `liquidity`")]
+    NoTrade,
+    #[error(transparent)]
+    Field(#[from] PayloadError),
+}
+
 impl<'de> Deserialize<'de> for VenueReport {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<VenueReport, D::Error> {
         Sent::deserialize(deserializer)?
@@ -142,9 +156,11 @@ impl<'de> Deserialize<'de> for VenueReport {
 }
 
 impl Sent {
-    fn check(self) -> Result<VenueReport, String> {
-        let name = serde_json::to_string(&self.exec_type).unwrap_or_default();
-        let name = name.trim_matches('"');
+    fn check(self) -> Result<VenueReport, ReportError> {
+        let kind = || {
+            let name = serde_json::to_string(&self.exec_type).unwrap_or_default();
+            name.trim_matches('"').to_owned()
+        };
         // Every field that only some reports have, whether it is present, and whether this kind
         // needs it.
         let given = [
@@ -177,30 +193,43 @@ impl Sent {
         ];
         for (field, is_given, is_wanted) in given {
             match (is_given, is_wanted) {
-                (false, true) => return Err(format!("exec_type `{name}` needs `{field}`")),
-                (true, false) => return Err(format!("exec_type `{name}` takes no `{field}`")),
+                (false, true) => {
+                    let kind = kind();
+                    return Err(ReportError::Needs { kind, field });
+                }
+                (true, false) => {
+                    let kind = kind();
+                    return Err(ReportError::TakesNo { kind, field });
+                }
                 _ => {}
             }
         }
         if self.cum_qty.is_negative() {
-            return Err(format!(
-                "`cum_qty` is {}; it must not be below 0",
-                self.cum_qty
-            ));
+            return Err(ReportError::Field(PayloadError::Range {
+                field: "cum_qty",
+                found: self.cum_qty,
+                rule: "it must not be below 0",
+            }));
         }
         let event = match (self.exec_type, self.version, self.text) {
             (ExecType::New | ExecType::Replaced, Some(version), _) => {
                 if version == 0 {
-                    return Err("`version` is 0; versions of instructions count from 1".to_owned());
+                    return Err(ReportError::Field(PayloadError::Range {
+                        field: "version",
+                        found: Amount::ZERO,
+                        rule: "versions of instructions count from 1",
+                    }));
                 }
                 ExecEvent::Working { version }
             }
             (ExecType::Rejected, _, Some(text)) => {
                 if text.trim().is_empty() || text.len() > TEXT_BYTES_MAX {
-                    let bytes = text.len();
-                    return Err(format!(
-                        "`text` has {bytes} bytes; say why in 1 to {TEXT_BYTES_MAX}"
-                    ));
+                    return Err(ReportError::Field(PayloadError::Length {
+                        field: "text",
+                        found: text.len(),
+                        demand: "say why in",
+                        most: TEXT_BYTES_MAX,
+                    }));
                 }
                 ExecEvent::Gone(Gone::Rejected { text })
             }
@@ -224,15 +253,19 @@ fn trade(
     last_px: Option<Amount>,
     fee: Option<Amount>,
     liquidity: Option<TradeLiquidity>,
-) -> Result<ExecEvent, String> {
+) -> Result<ExecEvent, ReportError> {
     let (Some(last_qty), Some(last_px), Some(fee), Some(liquidity)) =
         (last_qty, last_px, fee, liquidity)
     else {
-        return Err("a trade needs `last_qty`, `last_px`, `fee` and `liquidity`".to_owned());
+        return Err(ReportError::NoTrade);
     };
-    for (field, value) in [("last_qty", last_qty), ("last_px", last_px)] {
-        if !value.is_positive() {
-            return Err(format!("`{field}` is {value}; it must be above 0"));
+    for (field, found) in [("last_qty", last_qty), ("last_px", last_px)] {
+        if !found.is_positive() {
+            return Err(ReportError::Field(PayloadError::Range {
+                field,
+                found,
+                rule: "it must be above 0",
+            }));
         }
     }
     Ok(ExecEvent::Trade {

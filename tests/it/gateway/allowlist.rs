@@ -209,7 +209,9 @@ fn a_call_goes_to_a_whole_name_or_a_whole_host_or_nowhere() {
             headers: None,
             body: None,
         });
-        destination(&services, "service.api_call", &call).map(|service| service.service.to_string())
+        destination(&services, "service.api_call", &call)
+            .map(|service| service.service.to_string())
+            .map_err(|why| why.to_string())
     };
     for (named, expect) in [
         ("bank", "bank"),

@@ -42,11 +42,11 @@ impl Action for FundingUpdate {
 
     fn check(update: &UpdateFunding) -> Result<(), PayloadError> {
         if update.rate.abs() >= Amount::ONE {
-            return Err(format!(
-                "`rate` is {}; it must be between -1 and 1, as 0.0001",
-                update.rate
-            )
-            .into());
+            return Err(PayloadError::Range {
+                field: "rate",
+                found: update.rate,
+                rule: "it must be between -1 and 1, as 0.0001",
+            });
         }
         Ok(())
     }

@@ -66,7 +66,7 @@ impl Action for KeysAdd {
     fn check(add: &AddKey) -> Result<(), PayloadError> {
         check_key_id(&add.key_id)?;
         match add.others_end {
-            Some(_) => Err("`others_end` belongs to keys.rotate".into()),
+            Some(_) => Err(PayloadError::form("others_end", "belongs to keys.rotate")),
             None => Ok(()),
         }
     }
@@ -105,7 +105,9 @@ impl Action for KeysRotate {
         check_key_id(&add.key_id)?;
         match add.others_end {
             Some(_) => Ok(()),
-            None => Err("`others_end` is missing".into()),
+            None => Err(PayloadError::Missing {
+                field: "others_end",
+            }),
         }
     }
 
@@ -172,7 +174,10 @@ fn check_key_id(key_id: &str) -> Result<(), PayloadError> {
     if key_id.len() == 16 && signing::unhex(key_id).is_some() {
         return Ok(());
     }
-    Err("`key_id` is not 16 lower-case hex digits".into())
+    Err(PayloadError::form(
+        "key_id",
+        "is not 16 lower-case hex digits",
+    ))
 }
 
 fn add_key(turn: &Turn<'_>, add: &AddKey) -> Result<Outcome, Refusal> {

@@ -42,10 +42,14 @@ impl Action for MarketImport {
 
     fn check(import: &ImportMarket) -> Result<(), PayloadError> {
         if !is_digest(&import.rows_sha256) || !is_digest(&import.file_sha256) {
-            return Err("`rows_sha256` and `file_sha256` are 64 lower-case hex digits".into());
+            return Err(PayloadError::Forms {
+                fields: ["rows_sha256", "file_sha256"],
+                rule: "are 64 lower-case hex digits",
+            });
         }
-        if import.file_name.len() > 255 {
-            return Err("`file_name` is longer than 255 bytes".into());
+        let (field, most) = ("file_name", 255);
+        if import.file_name.len() > most {
+            return Err(PayloadError::TooLong { field, most });
         }
         Ok(())
     }

@@ -323,11 +323,12 @@ pub fn rows() -> impl ExactSizeIterator<Item = &'static Row> {
 /// Checks the reason that a person gives.
 fn check_reason(reason: &str) -> Result<(), PayloadError> {
     if reason.trim().is_empty() || reason.len() > REASON_BYTES_MAX {
-        return Err(format!(
-            "`reason` has {} bytes; say why in 1 to {REASON_BYTES_MAX}",
-            reason.len()
-        )
-        .into());
+        return Err(PayloadError::Length {
+            field: "reason",
+            found: reason.len(),
+            demand: "say why in",
+            most: REASON_BYTES_MAX,
+        });
     }
     Ok(())
 }

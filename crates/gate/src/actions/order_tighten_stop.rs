@@ -31,7 +31,11 @@ impl Action for OrderTightenStop {
 
     fn check(tighten: &TightenStop) -> Result<(), PayloadError> {
         if !tighten.new_stop.is_positive() {
-            return Err(format!("`new_stop` is {}; it must be above 0", tighten.new_stop).into());
+            return Err(PayloadError::Range {
+                field: "new_stop",
+                found: tighten.new_stop,
+                rule: "it must be above 0",
+            });
         }
         Ok(())
     }

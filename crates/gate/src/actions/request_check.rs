@@ -166,15 +166,11 @@ impl Action for RequestCheck {
 
     fn check(asked: &CheckRequest) -> Result<(), PayloadError> {
         if !names().contains(&asked.action.as_str()) {
-            let names = names().join(", ");
-            return Err(
-                format!("`action` is none of those that can be asked about: {names}").into(),
-            );
+            return Err(PayloadError::NotChecked { known: names() });
         }
         if !asked.payload.get().starts_with('{') {
-            return Err(
-                "`payload` must be an object: that of the action that is asked about".into(),
-            );
+            let rule = "must be an object: that of the action that is asked about";
+            return Err(PayloadError::form("payload", rule));
         }
         Ok(())
     }

@@ -204,10 +204,9 @@ fn fits(seq: u64, record: &Record) -> Result<(), FoldFailure> {
     if is_pair(&begins, may_begin) && is_pair(&ends, may_end) {
         return Ok(());
     }
-    let why = "its kind and the actions that it begins and ends do not go together".to_owned();
     Err(FoldFailure::State {
         seq,
-        source: FoldError::Action(why),
+        source: FoldError::Kind,
     })
 }
 

@@ -16,17 +16,21 @@ use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{StrategyName, Symbol};
 use spoolgate_wire::orders::Side;
 
+/// The row of a value that cannot be computed. It is an error on the way up, so it is boxed: results
+/// stay small where the value is known.
+pub(super) type Unknown = Box<CheckRow>;
+
 /// Values that do not depend on the size of the order, cached on first use.
 #[derive(Clone, Debug, Default)]
 pub struct Around {
     pending: OnceCell<Vec<Pending>>,
     risks: OnceCell<Option<Vec<Amount>>>,
-    open_risk: OnceCell<Result<Amount, CheckRow>>,
+    open_risk: OnceCell<Result<Amount, Unknown>>,
     own: OnceCell<Option<Open>>,
     own_of_strategy: OnceCell<Option<Open>>,
     others: OnceCell<Others>,
-    others_of_strategy: OnceCell<Result<Amount, CheckRow>>,
-    free: OnceCell<Result<Amount, CheckRow>>,
+    others_of_strategy: OnceCell<Result<Amount, Unknown>>,
+    free: OnceCell<Result<Amount, Unknown>>,
     left_to_lose: OnceCell<Result<Amount, &'static str>>,
 }
 
@@ -36,7 +40,7 @@ struct Pending {
     /// Whether the checked order adds to this entry: same symbol, strategy and side.
     is_added_to: bool,
     /// Why its market is unknown; then the values below are unknown too.
-    unknown: Option<CheckRow>,
+    unknown: Option<Unknown>,
     /// Possible loss down to its stop, account currency. `None` if it is not exact.
     risk: Option<Amount>,
     /// Cash that it needs, account currency. `None` if it is not exact.
@@ -47,9 +51,9 @@ struct Pending {
 #[derive(Clone, Debug)]
 pub(super) struct Others {
     /// Totals over all these symbols.
-    pub all: Result<Sides, CheckRow>,
+    pub all: Result<Sides, Unknown>,
     /// Sum of the worst cases of the symbols in the group of the order's instrument.
-    pub group: Result<Amount, CheckRow>,
+    pub group: Result<Amount, Unknown>,
 }
 
 /// Sums of worst cases.
@@ -100,7 +104,7 @@ impl Around {
         &self,
         subject: &Subject,
         facts: &OrderFacts,
-    ) -> Result<Amount, CheckRow> {
+    ) -> Result<Amount, Unknown> {
         self.open_risk
             .get_or_init(|| open_risk(subject, facts))
             .clone()
@@ -134,7 +138,7 @@ impl Around {
         &self,
         subject: &Subject,
         facts: &OrderFacts,
-    ) -> Result<Amount, CheckRow> {
+    ) -> Result<Amount, Unknown> {
         self.others_of_strategy
             .get_or_init(|| others_of_strategy(subject, facts))
             .clone()
@@ -152,13 +156,13 @@ impl Around {
     }
 
     /// Returns the cash that neither shorts nor working entries need, account currency.
-    pub(super) fn free(&self, subject: &Subject, facts: &OrderFacts) -> Result<Amount, CheckRow> {
+    pub(super) fn free(&self, subject: &Subject, facts: &OrderFacts) -> Result<Amount, Unknown> {
         self.free.get_or_init(|| free(subject, facts)).clone()
     }
 }
 
 /// An instrument with its fresh market, or the row that says what is missing.
-type Known<'a> = Result<(&'a Instrument, TwoSided), CheckRow>;
+type Known<'a> = Result<(&'a Instrument, TwoSided), Unknown>;
 
 /// Computes the risk and cost of each working entry of the book. All entries of one symbol use the
 /// same market.
@@ -235,7 +239,7 @@ fn other_risks(
     Some(risks)
 }
 
-fn open_risk(subject: &Subject, facts: &OrderFacts) -> Result<Amount, CheckRow> {
+fn open_risk(subject: &Subject, facts: &OrderFacts) -> Result<Amount, Unknown> {
     let (book, rules) = (subject.book, subject.rules);
     let mut sum = Amount::ZERO;
     for position in book.positions.values() {
@@ -257,25 +261,19 @@ fn open_risk(subject: &Subject, facts: &OrderFacts) -> Result<Amount, CheckRow> 
     Ok(sum)
 }
 
-fn configured<'a>(subject: &Subject<'a>, symbol: &Symbol) -> Result<&'a Instrument, CheckRow> {
+fn configured<'a>(subject: &Subject<'a>, symbol: &Symbol) -> Result<&'a Instrument, Unknown> {
     subject.rules.instruments.get(symbol).ok_or_else(|| {
-        CheckRow::unknown(
-            "usd",
-            INSTRUMENTS,
-            format!("`{symbol}` has something open and is not configured"),
-        )
+        let reason = format!("`{symbol}` has something open and is not configured");
+        Box::new(CheckRow::unknown("usd", INSTRUMENTS, reason))
     })
 }
 
-fn no_price(symbol: &Symbol) -> CheckRow {
-    CheckRow::unknown(
-        "usd",
-        SAFETY,
-        format!("no fresh price of `{symbol}`, which has something open"),
-    )
+fn no_price(symbol: &Symbol) -> Unknown {
+    let reason = format!("no fresh price of `{symbol}`, which has something open");
+    Box::new(CheckRow::unknown("usd", SAFETY, reason))
 }
 
-fn fresh_market(subject: &Subject, instrument: &Instrument) -> Result<TwoSided, CheckRow> {
+fn fresh_market(subject: &Subject, instrument: &Instrument) -> Result<TwoSided, Unknown> {
     let seen = subject.book.two_sided(instrument);
     let is_current = |seen: &TwoSided| {
         is_fresh(
@@ -393,7 +391,7 @@ fn others(subject: &Subject, facts: &OrderFacts) -> Others {
             "`{}` has the open entry `{}` and is not configured",
             order.symbol, order.order_id
         );
-        let unknown = CheckRow::unknown("usd", INSTRUMENTS, reason);
+        let unknown = Box::new(CheckRow::unknown("usd", INSTRUMENTS, reason));
         return Others {
             all: Err(unknown.clone()),
             group: Err(unknown),
@@ -425,13 +423,13 @@ fn others(subject: &Subject, facts: &OrderFacts) -> Others {
     others
 }
 
-fn exactly<T>(value: Option<T>) -> Result<T, CheckRow> {
-    value.ok_or_else(|| CheckRow::unknown("usd", SAFETY, NOT_EXACT))
+fn exactly<T>(value: Option<T>) -> Result<T, Unknown> {
+    value.ok_or_else(|| Box::new(CheckRow::unknown("usd", SAFETY, NOT_EXACT)))
 }
 
 /// Returns the worst cases of a symbol other than the order's that has something open; this needs a
 /// fresh price.
-fn sides_of(subject: &Subject, instrument: &Instrument) -> Result<Sides, CheckRow> {
+fn sides_of(subject: &Subject, instrument: &Instrument) -> Result<Sides, Unknown> {
     let ask = fresh_market(subject, instrument)?.ask;
     let open = exactly(Open::of(subject.book, &instrument.symbol, None))?;
     let money = |units: Amount| exactly(open.money(units, instrument, ask));
@@ -442,7 +440,7 @@ fn sides_of(subject: &Subject, instrument: &Instrument) -> Result<Sides, CheckRo
     })
 }
 
-fn others_of_strategy(subject: &Subject, facts: &OrderFacts) -> Result<Amount, CheckRow> {
+fn others_of_strategy(subject: &Subject, facts: &OrderFacts) -> Result<Amount, Unknown> {
     let (book, strategy) = (subject.book, &facts.order.strategy);
     let held = book
         .positions
@@ -482,7 +480,7 @@ fn is_open(book: &Book, symbol: &Symbol) -> bool {
 /// Computes cash - 2 x the cost of buying every short back at its mark - what every working entry
 /// takes, fees included. The factor is 2 because the proceeds of a short sale are owed back, and
 /// the same amount again is its collateral.
-fn free(subject: &Subject, facts: &OrderFacts) -> Result<Amount, CheckRow> {
+fn free(subject: &Subject, facts: &OrderFacts) -> Result<Amount, Unknown> {
     let (book, rules) = (subject.book, subject.rules);
     let mut left = book.account.cash;
     for position in book

@@ -27,7 +27,7 @@ pub(super) fn buying_power(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     };
     let free = match facts.around.free(subject, facts) {
         Ok(free) => free,
-        Err(unknown) => return unknown,
+        Err(unknown) => return *unknown,
     };
     let Some(cost) = cost(price, facts.size, instrument) else {
         return CheckRow::unknown("usd", STATE, NOT_EXACT);

@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 
+use super::around::Unknown;
 use super::halts::NO_EQUITY;
 use super::order::{NO_INSTRUMENT, NO_MARKET, NOT_EXACT};
 use super::{CheckRow, OrderFacts, SAFETY, SAFETY_REDUCED, Subject, strategy_file};
@@ -192,7 +193,7 @@ fn exposure(
     facts: &OrderFacts,
     fraction: Amount,
     reason: &'static str,
-    sums: impl FnOnce(&Instrument, Amount) -> (Result<Amount, CheckRow>, Option<(Amount, bool)>),
+    sums: impl FnOnce(&Instrument, Amount) -> (Result<Amount, Unknown>, Option<(Amount, bool)>),
 ) -> CheckRow {
     let source = source_of(subject);
     let limit = match limit_of(subject, facts, fraction) {
@@ -205,7 +206,7 @@ fn exposure(
     let (others, own) = sums(instrument, price);
     let others = match others {
         Ok(others) => others,
-        Err(unknown) => return unknown,
+        Err(unknown) => return *unknown,
     };
     let sum = own.and_then(|(own, is_worse)| Some((others.checked_add(own)?, is_worse)));
     let Some((sum, is_worse)) = sum else {
@@ -232,7 +233,7 @@ pub(super) fn strategy_allocation(subject: &Subject, facts: &OrderFacts) -> Opti
     };
     let others = match facts.around.others_of_strategy(subject, facts) {
         Ok(others) => others,
-        Err(unknown) => return Some(unknown),
+        Err(unknown) => return Some(*unknown),
     };
     let own = || {
         let before = facts.around.own_of_strategy(subject, facts)?;
@@ -264,7 +265,7 @@ pub(super) fn max_portfolio_risk(subject: &Subject, facts: &OrderFacts) -> Check
             false,
             "all trades together could lose too much",
         ),
-        Err(unknown) => unknown,
+        Err(unknown) => *unknown,
     }
 }
 
@@ -281,7 +282,7 @@ pub(super) fn loss_budget(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     };
     let risk = match all_risk(subject, facts, source) {
         Ok(risk) => risk,
-        Err(unknown) => return unknown,
+        Err(unknown) => return *unknown,
     };
     CheckRow::compared(risk, limit, "usd", source).unless(
         limit.is_positive() && risk <= limit,
@@ -294,13 +295,13 @@ fn all_risk(
     subject: &Subject,
     facts: &OrderFacts,
     source: &'static str,
-) -> Result<Amount, CheckRow> {
+) -> Result<Amount, Unknown> {
     let (Some(instrument), Some(_)) = (subject.instrument, facts.market) else {
-        return Err(CheckRow::unknown("usd", source, NO_MARKET));
+        return Err(Box::new(CheckRow::unknown("usd", source, NO_MARKET)));
     };
     let open = facts.around.open_risk(subject, facts)?;
     let risk = own_risk(subject, facts, instrument).and_then(|own| open.checked_add(own));
-    risk.ok_or_else(|| CheckRow::unknown("usd", source, NOT_EXACT))
+    risk.ok_or_else(|| Box::new(CheckRow::unknown("usd", source, NOT_EXACT)))
 }
 
 /// Compares a value with its limit. If prices alone pushed the book over its limit, orders that do

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::read::{Fields, addresses};
 use super::{NAME_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::payload::PayloadError;
 use crate::time::Time;
 
 /// The calendar that is used if none is named.
@@ -27,7 +28,7 @@ pub struct CalendarFetch {
 }
 
 impl CalendarFetch {
-    pub(super) fn read(payload: &str) -> Result<CalendarFetch, String> {
+    pub(super) fn read(payload: &str) -> Result<CalendarFetch, PayloadError> {
         let fields = Fields::read(payload, &["calendarId", "startDate", "endDate"])?;
         let calendar_id = calendar(&fields)?;
         let (start_date, end_date) = period(&fields, "startDate", "endDate")?;
@@ -68,8 +69,8 @@ pub struct CalendarCreate {
 }
 
 impl CalendarCreate {
-    pub(super) fn read(payload: &str) -> Result<CalendarCreate, String> {
-        let known = [
+    pub(super) fn read(payload: &str) -> Result<CalendarCreate, PayloadError> {
+        const KNOWN: [&str; 6] = [
             "calendarId",
             "title",
             "startTime",
@@ -77,7 +78,7 @@ impl CalendarCreate {
             "description",
             "attendees",
         ];
-        let fields = Fields::read(payload, &known)?;
+        let fields = Fields::read(payload, &KNOWN)?;
         let (calendar_id, title) = (calendar(&fields)?, fields.line("title")?);
         let (start_time, end_time) = period(&fields, "startTime", "endTime")?;
         let (description, attendees) = (
@@ -99,14 +100,18 @@ fn primary() -> String {
     CALENDAR.to_owned()
 }
 
-fn calendar(fields: &Fields<'_>) -> Result<String, String> {
+fn calendar(fields: &Fields<'_>) -> Result<String, PayloadError> {
     Ok(fields.name_if_any("calendarId")?.unwrap_or_else(primary))
 }
 
-fn period(fields: &Fields<'_>, start: &str, end: &str) -> Result<(Time, Time), String> {
+fn period(
+    fields: &Fields<'_>,
+    start: &'static str,
+    end: &'static str,
+) -> Result<(Time, Time), PayloadError> {
     let (from, to) = (fields.time(start)?, fields.time(end)?);
     if to <= from {
-        return Err(format!("`{end}` must be after `{start}`"));
+        return Err(PayloadError::Period { start, end });
     }
     Ok((from, to))
 }

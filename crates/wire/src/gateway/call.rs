@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use super::read::{Fields, text_of};
 use super::{HEADERS_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::payload::PayloadError;
 
 /// Longest name of a header, in bytes.
 const HEADER_NAME_BYTES_MAX: usize = 256;
@@ -42,6 +43,37 @@ const RESERVED: [&str; 24] = [
 ];
 /// Prefixes of further reserved names.
 const RESERVED_BEGINS: [&str; 2] = ["proxy-", "x-forwarded-"];
+
+/// Why the headers of a call are invalid. Names are repeated, values are not.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HeaderError {
+    /// A name is not a token of RFC 9110.
+    #[error(
+        "`headers` has a name that is no token of RFC 9110 of 1 to {HEADER_NAME_BYTES_MAX} bytes"
+    )]
+    NoToken,
+    /// A name is reserved for the adapter.
+    #[error("`headers` must not have `{0}`: where a call goes and how is not its sender's")]
+    Reserved(String),
+    /// A name is there twice, but for case or `_`.
+    #[error("`headers` has `{0}` twice, but for case or `_`")]
+    Twice(String),
+    /// A value is not a text.
+    #[error("header `{0}` must be a text")]
+    NoText(String),
+    /// A value is too long.
+    #[error("header `{name}` has {found} bytes, at most {TEXT_BYTES_MAX} are taken")]
+    TooLong {
+        /// The header.
+        name: String,
+        /// The length of its value in bytes.
+        found: usize,
+    },
+    /// A value has other characters than visible ASCII and spaces, or spaces at its ends.
+    #[error("header `{0}` must be visible ASCII and spaces, without spaces at its ends")]
+    NotVisible(String),
+}
 
 crate::named! {
     /// An HTTP method.
@@ -121,19 +153,20 @@ fn headers_schema(_: &mut SchemaGenerator) -> Schema {
 }
 
 impl ServiceApiCall {
-    pub(super) fn read(payload: &str) -> Result<ServiceApiCall, String> {
+    pub(super) fn read(payload: &str) -> Result<ServiceApiCall, PayloadError> {
         let fields = Fields::read(
             payload,
             &["service", "endpoint", "method", "headers", "body"],
         )?;
         let service = fields.name("service")?;
         let endpoint = fields.text("endpoint")?;
-        check_endpoint(&endpoint).map_err(|why| format!("`endpoint` {why}"))?;
+        check_endpoint(&endpoint)?;
         let method = fields.text("method")?;
         let method = Method::ALL
             .into_iter()
             .find(|known| known.as_str() == method);
-        let method = method.ok_or("`method` must be GET, POST, PUT, DELETE or PATCH")?;
+        let rule = "must be GET, POST, PUT, DELETE or PATCH";
+        let method = method.ok_or(PayloadError::form("method", rule))?;
         let headers = fields.get("headers").map(read_headers).transpose()?;
         Ok(ServiceApiCall {
             service,
@@ -146,59 +179,57 @@ impl ServiceApiCall {
 }
 
 /// Checks that the endpoint is a path below a host that every server reads the same way.
-fn check_endpoint(endpoint: &str) -> Result<(), String> {
+fn check_endpoint(endpoint: &str) -> Result<(), PayloadError> {
     if endpoint.len() > TEXT_BYTES_MAX {
-        return Err(format!(
-            "has {} bytes, at most {TEXT_BYTES_MAX} are taken",
-            endpoint.len()
-        ));
+        return Err(PayloadError::TooMany {
+            field: "endpoint",
+            found: endpoint.len(),
+            unit: "bytes",
+            most: TEXT_BYTES_MAX,
+        });
     }
+    let refused = |rule| Err(PayloadError::form("endpoint", rule));
     let (path, query) = match endpoint.split_once('?') {
         Some((path, query)) => (path, Some(query)),
         None => (endpoint, None),
     };
     let Some(below) = path.strip_prefix('/') else {
-        return Err(
-            "must be a path that begins with `/`: the host is that of the service".to_owned(),
-        );
+        return refused("must be a path that begins with `/`: the host is that of the service");
     };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:@%/".contains(c);
     if !path.chars().all(is_plain) {
-        return Err(
-            "must be a path of the characters that RFC 3986 has for it; percent-encode others"
-                .to_owned(),
+        return refused(
+            "must be a path of the characters that RFC 3986 has for it; percent-encode others",
         );
     }
     if query.is_some_and(|query| !query.chars().all(|c| is_plain(c) || "?[]".contains(c))) {
-        return Err(
-            "must have a query of the characters that RFC 3986 has for it; percent-encode others"
-                .to_owned(),
+        return refused(
+            "must have a query of the characters that RFC 3986 has for it; percent-encode others",
         );
     }
-    let encoded = percent_encoded(endpoint).ok_or("has a `%` that two hex digits do not follow")?;
+    let Some(encoded) = percent_encoded(endpoint) else {
+        return refused("has a `%` that two hex digits do not follow");
+    };
     if encoded.contains(&0) {
-        return Err("must not hold an encoded NUL".to_owned());
+        return refused("must not hold an encoded NUL");
     }
     let of_path = percent_encoded(path).unwrap_or_default();
     if of_path
         .iter()
         .any(|byte| matches!(byte, b'/' | b'\\' | b'%' | 0..=0x1f | 0x7f))
     {
-        return Err(
-            "must not hold an encoded slash, backslash, `%` or control character in its path"
-                .to_owned(),
+        return refused(
+            "must not hold an encoded slash, backslash, `%` or control character in its path",
         );
     }
     if is_overlong(&of_path) {
-        return Err(
-            "must not hold an ASCII character in a longer form of UTF-8 in its path".to_owned(),
-        );
+        return refused("must not hold an ASCII character in a longer form of UTF-8 in its path");
     }
     let mut segments = below.split('/').peekable();
     while let Some(segment) = segments.next() {
         let is_last = segments.peek().is_none();
         if segment.is_empty() && !is_last {
-            return Err("must not hold `//` in its path".to_owned());
+            return refused("must not hold `//` in its path");
         }
         // Some servers drop everything after `;` first, and a proxy in front of them may decode the
         // path.
@@ -208,7 +239,7 @@ fn check_endpoint(endpoint: &str) -> Result<(), String> {
             .replace("%3b", ";");
         let name = plain.split(';').next().unwrap_or(&plain);
         if name == "." || name == ".." || (name.is_empty() && !segment.is_empty()) {
-            return Err("must not hold `.` or `..` as a segment, encoded or not".to_owned());
+            return refused("must not hold `.` or `..` as a segment, encoded or not");
         }
     }
     Ok(())
@@ -238,36 +269,34 @@ fn percent_encoded(text: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-fn read_headers(value: &RawValue) -> Result<BTreeMap<String, String>, String> {
+fn read_headers(value: &RawValue) -> Result<BTreeMap<String, String>, PayloadError> {
     let members: BTreeMap<String, &RawValue> = serde_json::from_str(value.get())
-        .map_err(|_| "`headers` must be an object of texts".to_owned())?;
+        .map_err(|_| PayloadError::form("headers", "must be an object of texts"))?;
     if members.len() > HEADERS_MAX {
-        return Err(format!(
-            "`headers` has {} members, at most {HEADERS_MAX} are taken",
-            members.len()
-        ));
+        return Err(PayloadError::TooMany {
+            field: "headers",
+            found: members.len(),
+            unit: "members",
+            most: HEADERS_MAX,
+        });
     }
     let mut folded = BTreeSet::new();
     let mut headers = BTreeMap::new();
     for (name, value) in members {
         check_header_name(&name)?;
         if !folded.insert(fold(&name)) {
-            return Err(format!("`headers` has `{name}` twice, but for case or `_`"));
+            return Err(HeaderError::Twice(name).into());
         }
-        let text = text_of(value).ok_or_else(|| format!("header `{name}` must be a text"))?;
+        let text = text_of(value).ok_or_else(|| HeaderError::NoText(name.clone()))?;
         if text.len() > TEXT_BYTES_MAX {
-            return Err(format!(
-                "header `{name}` has {} bytes, at most {TEXT_BYTES_MAX} are taken",
-                text.len()
-            ));
+            let found = text.len();
+            return Err(HeaderError::TooLong { name, found }.into());
         }
         let is_visible = text
             .bytes()
             .all(|byte| byte == b' ' || byte.is_ascii_graphic());
         if !is_visible || text.trim_matches(' ') != text {
-            return Err(format!(
-                "header `{name}` must be visible ASCII and spaces, without spaces at its ends"
-            ));
+            return Err(HeaderError::NotVisible(name).into());
         }
         headers.insert(name, text);
     }
@@ -278,15 +307,12 @@ fn fold(name: &str) -> String {
     name.to_ascii_lowercase().replace('_', "-")
 }
 
-fn check_header_name(name: &str) -> Result<(), String> {
+fn check_header_name(name: &str) -> Result<(), HeaderError> {
     let is_token = name
         .bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
     if !(1..=HEADER_NAME_BYTES_MAX).contains(&name.len()) || !is_token {
-        return Err(format!(
-            "`headers` has a name that is no token of RFC 9110 of 1 to {HEADER_NAME_BYTES_MAX} \
-                bytes"
-        ));
+        return Err(HeaderError::NoToken);
     }
     let folded = fold(name);
     if RESERVED.contains(&folded.as_str())
@@ -294,9 +320,7 @@ fn check_header_name(name: &str) -> Result<(), String> {
             .iter()
             .any(|begin| folded.starts_with(begin))
     {
-        return Err(format!(
-            "`headers` must not have `{name}`: where a call goes and how is not its sender's"
-        ));
+        return Err(HeaderError::Reserved(name.to_owned()));
     }
     Ok(())
 }

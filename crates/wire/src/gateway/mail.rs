@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::read::{Fields, addresses};
 use super::{LIMIT_MAX, NAME_BYTES_MAX, PEOPLE_MAX, TEXT_BYTES_MAX};
+use crate::payload::PayloadError;
 use crate::time::Time;
 
 /// The folder that `email.fetch` uses if none is named.
@@ -34,7 +35,7 @@ pub struct EmailSend {
 }
 
 impl EmailSend {
-    pub(super) fn read(payload: &str, is_draft: bool) -> Result<EmailSend, String> {
+    pub(super) fn read(payload: &str, is_draft: bool) -> Result<EmailSend, PayloadError> {
         let fields = Fields::read(
             payload,
             &["to", "cc", "subject", "body", "replyToMessageId"],
@@ -52,14 +53,16 @@ impl EmailSend {
             .map_or(0, Vec::len)
             .saturating_add(mail.to.len());
         if people > PEOPLE_MAX {
-            return Err(format!(
-                "`to` and `cc` have {people} addresses together, at most {PEOPLE_MAX} are taken"
-            ));
+            return Err(PayloadError::Recipients {
+                found: people,
+                most: PEOPLE_MAX,
+            });
         }
         if people == 0 && !is_draft {
-            return Err(
-                "`to` and `cc` are empty: a mail that is sent needs a recipient".to_owned(),
-            );
+            return Err(PayloadError::Forms {
+                fields: ["to", "cc"],
+                rule: "are empty: a mail that is sent needs a recipient",
+            });
         }
         Ok(mail)
     }
@@ -96,7 +99,7 @@ fn limit() -> u32 {
 }
 
 impl EmailFetch {
-    pub(super) fn read(payload: &str) -> Result<EmailFetch, String> {
+    pub(super) fn read(payload: &str) -> Result<EmailFetch, PayloadError> {
         let fields = Fields::read(payload, &["folder", "limit", "since"])?;
         Ok(EmailFetch {
             folder: fields.name_if_any("folder")?.unwrap_or_else(folder),

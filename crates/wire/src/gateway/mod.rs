@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::value::RawValue;
 
 pub use calendar::{CALENDAR, CalendarCreate, CalendarFetch};
-pub use call::{Method, ServiceApiCall};
+pub use call::{HeaderError, Method, ServiceApiCall};
 pub use mail::{EmailFetch, EmailSend, FOLDER, LIMIT};
 pub use records::{FetchHealth, FetchTransactions};
 
@@ -95,7 +95,7 @@ impl GatewayCall {
     /// # Errors
     /// Returns a [`PayloadError`] with the field, never its value, and with what is expected there.
     pub fn read(action: &str, payload: &str) -> Result<GatewayCall, PayloadError> {
-        let call = match action.parse() {
+        match action.parse() {
             Ok(ActionName::EmailSend) => EmailSend::read(payload, false).map(GatewayCall::Mail),
             Ok(ActionName::EmailDraft) => EmailSend::read(payload, true).map(GatewayCall::Mail),
             Ok(ActionName::EmailFetch) => EmailFetch::read(payload).map(GatewayCall::FetchMail),
@@ -110,9 +110,8 @@ impl GatewayCall {
             }
             Ok(ActionName::HealthFetch) => FetchHealth::read(payload).map(GatewayCall::Health),
             Ok(ActionName::ServiceApiCall) => ServiceApiCall::read(payload).map(GatewayCall::Call),
-            _ => Err("it is no payload of an action that leaves the machine".to_owned()),
-        };
-        Ok(call?)
+            _ => Err(PayloadError::NotOutgoing),
+        }
     }
 
     /// The payload with defaults, as an adapter gets it.

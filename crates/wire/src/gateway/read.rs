@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::{NAME_BYTES_MAX, PEOPLE_MAX, TEXT_BYTES_MAX};
 use crate::host::{is_hidden, split_address};
+use crate::payload::PayloadError;
 use crate::time::Time;
 
 /// Longest key that a refusal repeats, in bytes.
@@ -35,9 +36,12 @@ pub(super) struct Fields<'a>(BTreeMap<String, &'a RawValue>);
 
 impl<'a> Fields<'a> {
     /// Reads an object whose keys are all among `known`.
-    pub(super) fn read(payload: &'a str, known: &[&str]) -> Result<Fields<'a>, String> {
+    pub(super) fn read(
+        payload: &'a str,
+        known: &'static [&'static str],
+    ) -> Result<Fields<'a>, PayloadError> {
         let members: BTreeMap<String, &'a RawValue> =
-            serde_json::from_str(payload).map_err(|_| "it must be an object".to_owned())?;
+            serde_json::from_str(payload).map_err(|_| PayloadError::NotAnObject)?;
         match members.keys().find(|key| !known.contains(&key.as_str())) {
             None => Ok(Fields(members)),
             Some(key) => Err(unknown_key(key, known)),
@@ -49,63 +53,62 @@ impl<'a> Fields<'a> {
         self.0.get(name).copied()
     }
 
-    fn needed<T>(&self, name: &str, found: Option<T>) -> Result<T, String> {
-        found.ok_or_else(|| format!("`{name}` is missing"))
+    fn needed<T>(&self, name: &'static str, found: Option<T>) -> Result<T, PayloadError> {
+        found.ok_or(PayloadError::Missing { field: name })
     }
 
     /// Reads a text of any length.
-    pub(super) fn text(&self, name: &str) -> Result<String, String> {
+    pub(super) fn text(&self, name: &'static str) -> Result<String, PayloadError> {
         let found = self.text_if_any(name)?;
         self.needed(name, found)
     }
 
     /// As [`Fields::text`], but the member may be absent.
-    pub(super) fn text_if_any(&self, name: &str) -> Result<Option<String>, String> {
-        let read =
-            |value: &RawValue| text_of(value).ok_or_else(|| format!("`{name}` must be a text"));
+    pub(super) fn text_if_any(&self, name: &'static str) -> Result<Option<String>, PayloadError> {
+        let wanted = || PayloadError::form(name, "must be a text");
+        let read = |value: &RawValue| text_of(value).ok_or_else(wanted);
         self.get(name).map(read).transpose()
     }
 
     /// Reads one line of displayable text; it may be empty.
-    pub(super) fn line(&self, name: &str) -> Result<String, String> {
+    pub(super) fn line(&self, name: &'static str) -> Result<String, PayloadError> {
         let text = self.text(name)?;
         check_line(name, &text)?;
         Ok(text)
     }
 
     /// Reads a name, which must not be empty or contain invisible characters.
-    pub(super) fn name(&self, name: &str) -> Result<String, String> {
+    pub(super) fn name(&self, name: &'static str) -> Result<String, PayloadError> {
         let found = self.name_if_any(name)?;
         self.needed(name, found)
     }
 
     /// As [`Fields::name`], but the member may be absent.
-    pub(super) fn name_if_any(&self, name: &str) -> Result<Option<String>, String> {
+    pub(super) fn name_if_any(&self, name: &'static str) -> Result<Option<String>, PayloadError> {
         let found = self.text_if_any(name)?;
         found.iter().try_for_each(|text| check_name(name, text))?;
         Ok(found)
     }
 
     /// Reads a time.
-    pub(super) fn time(&self, name: &str) -> Result<Time, String> {
+    pub(super) fn time(&self, name: &'static str) -> Result<Time, PayloadError> {
         let found = self.time_if_any(name)?;
         self.needed(name, found)
     }
 
     /// As [`Fields::time`], but the member may be absent.
-    pub(super) fn time_if_any(&self, name: &str) -> Result<Option<Time>, String> {
+    pub(super) fn time_if_any(&self, name: &'static str) -> Result<Option<Time>, PayloadError> {
         let Some(value) = self.get(name) else {
             return Ok(None);
         };
         let time = text_of(value).and_then(|text| Time::parse(&text).ok());
-        let wanted = || {
-            format!("`{name}` must be a time of the form `2026-02-20T14:42:00Z` (UTC, with `Z`)")
-        };
+        let rule = "must be a time of the form `2026-02-20T14:42:00Z` (UTC, with `Z`)";
+        let wanted = || PayloadError::form(name, rule);
         time.map(Some).ok_or_else(wanted)
     }
 
     /// Reads a limit from 1 to `most`, written as digits only.
-    pub(super) fn limit(&self, name: &str, most: u32) -> Result<Option<u32>, String> {
+    pub(super) fn limit(&self, name: &'static str, most: u32) -> Result<Option<u32>, PayloadError> {
         let Some(value) = self.get(name) else {
             return Ok(None);
         };
@@ -114,7 +117,7 @@ impl<'a> Fields<'a> {
             .parse::<u32>()
             .ok()
             .filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()));
-        let wanted = || format!("`{name}` must be a whole number of 1 to {most}");
+        let wanted = || PayloadError::Count { field: name, most };
         number
             .filter(|number| (1..=most).contains(number))
             .map(Some)
@@ -122,51 +125,51 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads bare mail addresses. Their hosts are in the form that rules compare.
-    pub(super) fn addresses(&self, name: &str) -> Result<Vec<String>, String> {
+    pub(super) fn addresses(&self, name: &'static str) -> Result<Vec<String>, PayloadError> {
         let found = self.addresses_if_any(name)?;
         self.needed(name, found)
     }
 
     /// As [`Fields::addresses`], but the member may be absent.
-    pub(super) fn addresses_if_any(&self, name: &str) -> Result<Option<Vec<String>>, String> {
+    pub(super) fn addresses_if_any(
+        &self,
+        name: &'static str,
+    ) -> Result<Option<Vec<String>>, PayloadError> {
         let Some(value) = self.get(name) else {
             return Ok(None);
         };
         let texts: Vec<String> = serde_json::from_str(value.get())
-            .map_err(|_| format!("`{name}` must be an array of mail addresses"))?;
+            .map_err(|_| PayloadError::form(name, "must be an array of mail addresses"))?;
         if texts.len() > PEOPLE_MAX {
-            return Err(format!(
-                "`{name}` has {} addresses, at most {PEOPLE_MAX} are taken",
-                texts.len()
-            ));
+            return Err(PayloadError::TooMany {
+                field: name,
+                found: texts.len(),
+                unit: "addresses",
+                most: PEOPLE_MAX,
+            });
         }
-        let read = |(nth, text): (usize, &String)| {
-            let wanted = "must be one bare mail address, as ann@example.com";
-            bare_address(text).ok_or_else(|| format!("`{name}`, number {nth}: it {wanted}"))
+        let read = |(number, text): (usize, &String)| {
+            let field = name;
+            bare_address(text).ok_or(PayloadError::Address { field, number })
         };
         (1..)
             .zip(&texts)
             .map(read)
-            .collect::<Result<Vec<String>, String>>()
+            .collect::<Result<Vec<String>, PayloadError>>()
             .map(Some)
     }
 }
 
 /// Keys are the sender's own words, so the message does not repeat a key that looks like anything
 /// else.
-fn unknown_key(key: &str, known: &[&str]) -> String {
+fn unknown_key(key: &str, known: &'static [&'static str]) -> PayloadError {
     let is_plain = !key.is_empty()
         && key.len() <= KEY_PRINTED_BYTES_MAX
         && key
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
-    let which = if is_plain {
-        format!("unknown key `{key}`")
-    } else {
-        "unknown key".to_owned()
-    };
-    let names: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
-    format!("{which}; there are {}", names.join(", "))
+    let key = is_plain.then(|| key.to_owned());
+    PayloadError::UnknownKey { key, known }
 }
 
 /// The text of a string member. `None` if the member is not a string.
@@ -183,33 +186,35 @@ fn breaks_a_line(c: char) -> bool {
             | '\u{feff}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-fn check_line(name: &str, text: &str) -> Result<(), String> {
+fn check_line(name: &'static str, text: &str) -> Result<(), PayloadError> {
     if text.len() > TEXT_BYTES_MAX {
-        return Err(format!(
-            "`{name}` has {} bytes, at most {TEXT_BYTES_MAX} are taken",
-            text.len()
-        ));
+        return Err(PayloadError::TooMany {
+            field: name,
+            found: text.len(),
+            unit: "bytes",
+            most: TEXT_BYTES_MAX,
+        });
     }
     if text.chars().any(breaks_a_line) {
-        return Err(format!(
-            "`{name}` must be one line without control or direction characters"
-        ));
+        let rule = "must be one line without control or direction characters";
+        return Err(PayloadError::form(name, rule));
     }
     Ok(())
 }
 
-fn check_name(name: &str, text: &str) -> Result<(), String> {
+fn check_name(name: &'static str, text: &str) -> Result<(), PayloadError> {
     if !(1..=NAME_BYTES_MAX).contains(&text.len()) {
-        return Err(format!(
-            "`{name}` has {} bytes; it must have 1 to {NAME_BYTES_MAX}",
-            text.len()
-        ));
+        return Err(PayloadError::Length {
+            field: name,
+            found: text.len(),
+            demand: "it must have",
+            most: NAME_BYTES_MAX,
+        });
     }
     let is_seen = |c: char| c == ' ' || !is_hidden(c);
     if text.trim_matches(' ') != text || !text.chars().all(is_seen) {
-        return Err(format!(
-            "`{name}` must not begin or end with a space, nor hold characters that are not seen"
-        ));
+        let rule = "must not begin or end with a space, nor hold characters that are not seen";
+        return Err(PayloadError::form(name, rule));
     }
     Ok(())
 }

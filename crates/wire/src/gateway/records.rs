@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::read::Fields;
 use super::{LIMIT_MAX, NAME_BYTES_MAX};
+use crate::payload::PayloadError;
 use crate::time::Time;
 
 /// `finance.fetch_transactions`.
@@ -22,7 +23,7 @@ pub struct FetchTransactions {
 }
 
 impl FetchTransactions {
-    pub(super) fn read(payload: &str) -> Result<FetchTransactions, String> {
+    pub(super) fn read(payload: &str) -> Result<FetchTransactions, PayloadError> {
         let fields = Fields::read(payload, &["accountId", "limit"])?;
         let (account_id, limit) = (
             fields.name_if_any("accountId")?,
@@ -47,7 +48,7 @@ pub struct FetchHealth {
 }
 
 impl FetchHealth {
-    pub(super) fn read(payload: &str) -> Result<FetchHealth, String> {
+    pub(super) fn read(payload: &str) -> Result<FetchHealth, PayloadError> {
         let fields = Fields::read(payload, &["dataType", "startDate"])?;
         let (data_type, start_date) = (fields.name("dataType")?, fields.time_if_any("startDate")?);
         Ok(FetchHealth {
