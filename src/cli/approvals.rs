@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use spoolgate_gate::approvals::Hold;
 use spoolgate_gate::record::Record;
@@ -136,10 +136,9 @@ pub(super) struct EndArgs {
     by: Person,
 }
 
-fn read_id(text: &str) -> Result<HoldId, String> {
-    HoldId::parse(text).ok_or_else(|| {
-        "a held request is named as h-42; `spoolgate approvals list` shows all".to_owned()
-    })
+fn read_id(text: &str) -> Result<HoldId> {
+    HoldId::parse(text)
+        .context("a held request is named as h-42; `spoolgate approvals list` shows all")
 }
 
 /// Longest payload that is shown to a person in full, in bytes.

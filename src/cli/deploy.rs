@@ -22,16 +22,17 @@ pub(super) struct Deploy {
 }
 
 /// Accepts a user name that is valid on every system.
-pub(super) fn user_name(text: &str) -> Result<String, String> {
+pub(super) fn user_name(text: &str) -> Result<String> {
     let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
     let is_other = |byte: u8| is_letter(byte) || byte.is_ascii_digit() || byte == b'-';
     let (first, rest) = (text.bytes().next(), text.bytes().skip(1));
     if first.is_some_and(is_letter) && rest.clone().all(is_other) && text.len() <= 31 {
         return Ok(text.to_owned());
     }
-    Err("a user's name is a small letter or `_`, then at most 30 of small letters, digits, `_` and \
-        `-`"
-        .to_owned())
+    bail!(
+        "a user's name is a small letter or `_`, then at most 30 of small letters, digits, `_` and \
+            `-`"
+    )
 }
 
 impl Deploy {

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use spoolgate_client as agent;
 use spoolgate_client::spool::{Sent, Spool, SpoolError};
 use spoolgate_home::HomeError;
@@ -42,9 +42,9 @@ pub(super) struct Args {
 
 /// Parses a number of seconds. A file name after `--wait` ends up here, so the error says what to
 /// write instead.
-fn seconds(text: &str) -> Result<u64, String> {
+fn seconds(text: &str) -> Result<u64> {
     text.parse().map_err(|_| {
-        format!("`{text}` is no number of seconds; put files before `--wait`, or say `--wait=60`")
+        anyhow!("`{text}` is no number of seconds; put files before `--wait`, or say `--wait=60`")
     })
 }
 

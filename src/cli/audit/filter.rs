@@ -102,10 +102,10 @@ pub(super) fn tell_missing(books: &Books, output: &Output) -> Result<()> {
     Ok(())
 }
 
-fn code(text: &str) -> Result<Code, String> {
+fn code(text: &str) -> Result<Code> {
     let name = text.to_ascii_uppercase();
     let found = Code::ALL.iter().copied().find(|code| code.name() == name);
-    found.ok_or_else(|| "no code of answers; docs/contracts.md lists them".to_owned())
+    found.context("no code of answers; docs/contracts.md lists them")
 }
 
 /// Conditions of several kinds must all hold. A flag given twice means either value.

@@ -37,11 +37,11 @@ pub(crate) struct Args {
     yes: bool,
 }
 
-fn segment_number(text: &str) -> Result<u32, String> {
+fn segment_number(text: &str) -> Result<u32> {
     let number = text.parse().ok().or_else(|| segment::number_of(text));
     number
         .filter(|number| *number > 0)
-        .ok_or_else(|| "name a segment, as `log-00000007.jsonl` or 7".to_owned())
+        .context("name a segment, as `log-00000007.jsonl` or 7")
 }
 
 /// Prunes segments.

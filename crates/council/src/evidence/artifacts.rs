@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::error::Unusable;
 use super::metrics::{Figure, canonical};
 use spoolgate_wire::json;
 
 /// Maximum length of an artifact that is read.
-const ARTIFACT_BYTES_MAX: usize = 1_000_000;
+pub(super) const ARTIFACT_BYTES_MAX: usize = 1_000_000;
 
 /// Maximum number of figures taken from one artifact.
 const FIGURES_MAX: usize = 10_000;
@@ -35,18 +36,13 @@ pub(super) struct MonteCarlo {
 /// spellings), in one name or nested either way.
 ///
 /// # Errors
-/// Returns one sentence that says why nothing can be read.
-pub(super) fn monte_carlo(text: &str) -> Result<MonteCarlo, String> {
+/// Returns [`Unusable`] if nothing can be read.
+pub(super) fn monte_carlo(text: &str) -> Result<MonteCarlo, Unusable> {
     if text.len() > ARTIFACT_BYTES_MAX {
-        return Err(format!(
-            "`monte_carlo_stats` is larger than {ARTIFACT_BYTES_MAX} bytes."
-        ));
+        return Err(Unusable::TooLarge);
     }
-    let unusable =
-        |why: String| format!("`monte_carlo_stats` is no JSON object of numbers: {why}.");
-    json::check_object(text.as_bytes()).map_err(|error| unusable(error.to_string()))?;
-    let value: Value =
-        serde_json::from_str(text).map_err(|_| unusable("a number is out of range".to_owned()))?;
+    json::check_object(text.as_bytes()).map_err(Unusable::NotJson)?;
+    let value: Value = serde_json::from_str(text).map_err(|_| Unusable::NumberOutOfRange)?;
     let mut found = MonteCarlo::default();
     let mut left = FIGURES_MAX;
     collect(&value, &mut Vec::new(), &mut found, &mut left);
@@ -262,6 +258,7 @@ mod tests {
             assert!(
                 monte_carlo(text)
                     .unwrap_err()
+                    .to_string()
                     .contains("`monte_carlo_stats` is no JSON object"),
                 "{text}"
             );

@@ -43,7 +43,7 @@ pub(super) fn monte_carlo(inputs: &Inputs<'_>) -> Row {
         }
         Some(Err(why)) => {
             row.miss("monte_carlo_stats");
-            row.cannot_use(why.clone());
+            row.cannot_use(why.to_string());
             return row;
         }
         Some(Ok(simulated)) => simulated,
@@ -184,7 +184,7 @@ fn sent_returns<'a>(inputs: &'a Inputs<'_>, row: &mut Row) -> Option<&'a [f64]> 
         }
         Some(Err(why)) => {
             row.miss("returns");
-            row.cannot_use(why.clone());
+            row.cannot_use(why.to_string());
             None
         }
         Some(Ok(returns)) => Some(returns),

@@ -2,6 +2,7 @@
 //! its row as missing.
 
 use super::artifacts::{self, MonteCarlo, Report};
+use super::error::Unusable;
 use super::metrics::Metrics;
 use super::row::{Row, number};
 use super::stats::series::{self, Moments};
@@ -15,10 +16,10 @@ pub(super) struct Inputs<'a> {
     pub(super) policy: &'a EvidencePolicy,
     pub(super) metrics: Metrics,
     /// Returns of the strategy, or why they cannot be used.
-    pub(super) returns: Option<Result<Vec<f64>, String>>,
+    pub(super) returns: Option<Result<Vec<f64>, Unusable>>,
     /// Returns of all configurations, or why they cannot be used.
-    pub(super) trial_returns: Option<Result<Vec<Vec<f64>>, String>>,
-    pub(super) monte_carlo: Option<Result<MonteCarlo, String>>,
+    pub(super) trial_returns: Option<Result<Vec<Vec<f64>>, Unusable>>,
+    pub(super) monte_carlo: Option<Result<MonteCarlo, Unusable>>,
     pub(super) report: Option<Report>,
     /// Moments of the returns; `None` if the returns are constant.
     pub(super) moments: Option<Moments>,

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use jiff::civil::Date;
 use serde::Deserialize;
 
+use super::error::MetricFault;
 use spoolgate_wire::council::JsonText;
 use spoolgate_wire::json;
 
 /// Maximum length of a figure's text.
-const FIGURE_CHARS_MAX: usize = 40;
+pub(super) const FIGURE_CHARS_MAX: usize = 40;
 
 /// Maximum number of trial Sharpe ratios in `trial_sharpes`.
 const TRIALS_MAX: usize = 10_000;
@@ -32,19 +33,23 @@ impl Figure {
     /// Parses a decimal number, with or without a percent sign after it.
     ///
     /// # Errors
-    /// Returns a few words that say what is wrong with the text.
-    pub(super) fn parse(text: &str) -> Result<Figure, &'static str> {
+    /// Returns [`MetricFault`] if the text is not a finite number of this form.
+    pub(super) fn parse(text: &str) -> Result<Figure, MetricFault> {
         let text = text.trim().trim_end_matches('%').trim_end();
         if text.is_empty() || text.len() > FIGURE_CHARS_MAX {
-            return Err("is empty or longer than 40 characters");
+            return Err(MetricFault::Length);
         }
         // Rust's own parser also accepts `inf`, `nan` and `+1`.
         let plain = text
             .bytes()
             .all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
-        let value: f64 = text.parse().ok().filter(|_| plain).ok_or("is no number")?;
+        let value: f64 = text
+            .parse()
+            .ok()
+            .filter(|_| plain)
+            .ok_or(MetricFault::NotNumber)?;
         if !value.is_finite() {
-            return Err("is not finite");
+            return Err(MetricFault::NotFinite);
         }
         let has_exponent = text.contains(['e', 'E']);
         let fraction = text
@@ -208,7 +213,7 @@ impl Metrics {
             .find(|known| known.name == name || known.aliases.contains(&name))
         {
             match scalar(json_text)
-                .and_then(|text| Ok(Figure::parse(&text)?))
+                .and_then(|text| Figure::parse(&text))
                 .and_then(|it| in_range(it, known))
             {
                 Ok(figure) => {
@@ -296,19 +301,19 @@ impl Metrics {
 }
 
 /// Returns the text of a JSON number or string.
-fn scalar(json_text: &str) -> Result<String, String> {
+fn scalar(json_text: &str) -> Result<String, MetricFault> {
     if json_text.starts_with('"') {
-        return serde_json::from_str(json_text).map_err(|_| "is no number".to_owned());
+        return serde_json::from_str(json_text).map_err(|_| MetricFault::NotNumber);
     }
     let is_number = json_text.starts_with(|c: char| c == '-' || c.is_ascii_digit());
     if is_number {
         Ok(json_text.to_owned())
     } else {
-        Err("is no number".to_owned())
+        Err(MetricFault::NotNumber)
     }
 }
 
-fn in_range(figure: Figure, known: &Known) -> Result<Figure, String> {
+fn in_range(figure: Figure, known: &Known) -> Result<Figure, MetricFault> {
     let Known {
         name,
         least,
@@ -317,14 +322,17 @@ fn in_range(figure: Figure, known: &Known) -> Result<Figure, String> {
         ..
     } = known;
     if figure.value < *least || figure.value > *most {
-        return Err(format!("is not within {least} and {most}"));
+        return Err(MetricFault::OutOfRange {
+            least: *least,
+            most: *most,
+        });
     }
     if *whole && figure.value.fract().abs() > 0.0 {
-        return Err("is no whole number".to_owned());
+        return Err(MetricFault::NotWhole);
     }
     let is_rate = name.ends_with("win_rate");
     if is_rate && figure.value > 0.0 && figure.value < 1.0 {
-        return Err("looks like a fraction; percentages are in percent, such as 55.0".to_owned());
+        return Err(MetricFault::Fraction);
     }
     Ok(figure)
 }

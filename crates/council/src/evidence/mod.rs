@@ -7,6 +7,7 @@
 
 mod artifacts;
 mod cross_check;
+mod error;
 mod inputs;
 mod metrics;
 mod quant;

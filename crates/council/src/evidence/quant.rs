@@ -399,7 +399,7 @@ fn overfitting_probability(inputs: &Inputs<'_>) -> Row {
         }
         Some(Err(why)) => {
             row.miss("trial_returns");
-            row.cannot_use(why.clone());
+            row.cannot_use(why.to_string());
             return row;
         }
         Some(Ok(configurations)) => configurations,
@@ -558,7 +558,7 @@ fn resampled(inputs: &Inputs<'_>) -> Row {
         }
         Some(Err(why)) => {
             row.miss("returns");
-            row.cannot_use(why.clone());
+            row.cannot_use(why.to_string());
             return row;
         }
         Some(Ok(returns)) => returns,

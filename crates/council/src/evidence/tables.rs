@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::de::{self, DeserializeSeed, Deserializer, SeqAccess, Visitor};
 
+use super::error::{SeriesFault, Unusable};
 use super::stats::series::PERIODS_MAX;
 use spoolgate_wire::council::JsonText;
 use spoolgate_wire::json;
@@ -12,16 +13,16 @@ use spoolgate_wire::json;
 pub(super) const CONFIGURATIONS_MAX: usize = 1_000;
 
 /// Maximum number of values in a matrix.
-const CELLS_MAX: usize = 2_000_000;
+pub(super) const CELLS_MAX: usize = 2_000_000;
 
 /// Largest return per period: 1,000 %.
-const RETURN_MAX: f64 = 10.0;
+pub(super) const RETURN_MAX: f64 = 10.0;
 
 /// Reads one series.
 ///
 /// # Errors
-/// Returns one sentence that says what cannot be used.
-pub(super) fn returns(sent: &JsonText) -> Result<Vec<f64>, String> {
+/// Returns [`Unusable`] if it is malformed.
+pub(super) fn returns(sent: &JsonText) -> Result<Vec<f64>, Unusable> {
     let rows = rows(sent, "returns", true)?;
     Ok(rows.into_iter().flatten().collect())
 }
@@ -29,12 +30,12 @@ pub(super) fn returns(sent: &JsonText) -> Result<Vec<f64>, String> {
 /// Reads configurations, each as a series.
 ///
 /// # Errors
-/// Returns one sentence that says what cannot be used.
-pub(super) fn trial_returns(sent: &JsonText) -> Result<Vec<Vec<f64>>, String> {
+/// Returns [`Unusable`] if it is malformed.
+pub(super) fn trial_returns(sent: &JsonText) -> Result<Vec<Vec<f64>>, Unusable> {
     let rows = rows(sent, "trial_returns", false)?;
     let columns = rows.first().map_or(0, Vec::len);
     if columns == 0 || rows.iter().any(|row| row.len() != columns) {
-        return Err("`trial_returns` has rows of different length, or none.".to_owned());
+        return Err(Unusable::Ragged);
     }
     let mut configurations = vec![Vec::with_capacity(rows.len()); columns];
     for row in rows {
@@ -46,38 +47,34 @@ pub(super) fn trial_returns(sent: &JsonText) -> Result<Vec<Vec<f64>>, String> {
 }
 
 /// Reads one row per period; for a single series one number per row.
-fn rows(sent: &JsonText, name: &str, single: bool) -> Result<Vec<Vec<f64>>, String> {
+fn rows(sent: &JsonText, name: &'static str, single: bool) -> Result<Vec<Vec<f64>>, Unusable> {
+    let unusable = |fault| Unusable::Series { name, fault };
     let text = sent.as_str();
     let rows = if text.starts_with('"') {
-        let csv: String =
-            serde_json::from_str(text).map_err(|_| format!("`{name}` is no text."))?;
+        let csv: String = serde_json::from_str(text).map_err(|_| Unusable::NotText(name))?;
         from_csv(&csv, single)
     } else {
         from_json(text, single)
     };
-    let rows = rows.map_err(|why| format!("`{name}` cannot be used: {why}."))?;
+    let rows = rows.map_err(unusable)?;
     let bad = |value: &f64| !(-1.0..=RETURN_MAX).contains(value);
     if let Some(place) = rows.iter().position(|row| row.iter().any(bad)) {
         let row = place.saturating_add(1);
-        return Err(format!(
-            "`{name}` cannot be used: row {row} is no fraction within -1 and {RETURN_MAX}."
-        ));
+        return Err(unusable(SeriesFault::OutOfRange(row)));
     }
     if rows.is_empty() {
-        return Err(format!("`{name}` cannot be used: it is empty."));
+        return Err(unusable(SeriesFault::Empty));
     }
     Ok(rows)
 }
 
-fn from_json(text: &str, single: bool) -> Result<Vec<Vec<f64>>, String> {
-    json::check_value(text.as_bytes()).map_err(|error| error.to_string())?;
+fn from_json(text: &str, single: bool) -> Result<Vec<Vec<f64>>, SeriesFault> {
+    json::check_value(text.as_bytes())?;
     let mut reader = serde_json::Deserializer::from_str(text);
     let told = |error: serde_json::Error| {
         let told = error.to_string();
-        told.split(" at line ")
-            .next()
-            .unwrap_or_default()
-            .to_owned()
+        let what = told.split(" at line ").next().unwrap_or_default();
+        SeriesFault::Shape(what.to_owned())
     };
     let mut cells = 0;
     if single {
@@ -121,7 +118,7 @@ impl<'de> Visitor<'de> for Numbers<'_> {
         while let Some(value) = seq.next_element()? {
             *self.cells += 1;
             if values.len() == self.most || *self.cells > CELLS_MAX {
-                return Err(de::Error::custom(too_many(self.most)));
+                return Err(de::Error::custom(SeriesFault::TooMany { row: self.most }));
             }
             values.push(value);
         }
@@ -156,7 +153,7 @@ impl<'de> Visitor<'de> for Lines<'_> {
             cells: &mut *self.cells,
         })? {
             if rows.len() == PERIODS_MAX {
-                return Err(de::Error::custom(too_many(PERIODS_MAX)));
+                return Err(de::Error::custom(SeriesFault::TooMany { row: PERIODS_MAX }));
             }
             rows.push(row);
         }
@@ -164,18 +161,11 @@ impl<'de> Visitor<'de> for Lines<'_> {
     }
 }
 
-fn too_many(most: usize) -> String {
-    format!(
-        "more than {most} values in a row, or {PERIODS_MAX} periods, or {CELLS_MAX} in all; use \
-            longer periods"
-    )
-}
-
 /// Reads lines of numbers separated by commas, semicolons or tabs. The first line is a header if
 /// its last cell is not a number. The first column holds dates if its name is about time or its
 /// first cell is not a number. A single series is the column named as returns, otherwise the last
 /// column.
-fn from_csv(text: &str, single: bool) -> Result<Vec<Vec<f64>>, String> {
+fn from_csv(text: &str, single: bool) -> Result<Vec<Vec<f64>>, SeriesFault> {
     let mut lines = text
         .lines()
         .enumerate()
@@ -189,7 +179,7 @@ fn from_csv(text: &str, single: bool) -> Result<Vec<Vec<f64>>, String> {
     let first = lines
         .peek()
         .map(|(_, line)| split(line))
-        .ok_or("it is empty")?;
+        .ok_or(SeriesFault::Empty)?;
     let header = first
         .last()
         .is_some_and(|cell| cell.parse::<f64>().is_err());
@@ -215,7 +205,7 @@ fn from_csv(text: &str, single: bool) -> Result<Vec<Vec<f64>>, String> {
         .unwrap_or(sample.len().saturating_sub(1));
     let (mut rows, mut cells) = (Vec::new(), 0_usize);
     for (place, line) in lines {
-        let told = |what: &str| format!("line {} {what}", place.saturating_add(1));
+        let line_number = place.saturating_add(1);
         let texts: Vec<&str> = line
             .split([',', ';', '\t'])
             .map(|cell| cell.trim().trim_matches('"'))
@@ -226,14 +216,16 @@ fn from_csv(text: &str, single: bool) -> Result<Vec<Vec<f64>>, String> {
             texts.get(skipped..)
         };
         let row: Vec<f64> = wanted
-            .ok_or_else(|| told("is too short"))?
+            .ok_or(SeriesFault::Short(line_number))?
             .iter()
             .map(|cell| cell.parse().ok().filter(|value: &f64| value.is_finite()))
             .collect::<Option<_>>()
-            .ok_or_else(|| told("is not all numbers"))?;
+            .ok_or(SeriesFault::NotNumbers(line_number))?;
         cells = cells.saturating_add(row.len());
         if rows.len() == PERIODS_MAX || row.len() > CONFIGURATIONS_MAX || cells > CELLS_MAX {
-            return Err(too_many(CONFIGURATIONS_MAX));
+            return Err(SeriesFault::TooMany {
+                row: CONFIGURATIONS_MAX,
+            });
         }
         rows.push(row);
     }
@@ -305,7 +297,10 @@ mod tests {
         ];
         for text in bad {
             assert!(
-                returns(&json(text)).unwrap_err().starts_with("`returns` "),
+                returns(&json(text))
+                    .unwrap_err()
+                    .to_string()
+                    .starts_with("`returns` "),
                 "{text}"
             );
         }
@@ -321,6 +316,7 @@ mod tests {
             assert!(
                 trial_returns(&json(text))
                     .unwrap_err()
+                    .to_string()
                     .starts_with("`trial_returns` "),
                 "{text}"
             );
@@ -334,6 +330,7 @@ mod tests {
         assert!(
             returns(&series(PERIODS_MAX + 1))
                 .unwrap_err()
+                .to_string()
                 .contains("use longer periods")
         );
         let row = |n: usize| json(&format!("[[{}0]]", "0,".repeat(n - 1)));
@@ -344,6 +341,7 @@ mod tests {
         assert!(
             trial_returns(&row(CONFIGURATIONS_MAX + 1))
                 .unwrap_err()
+                .to_string()
                 .contains("use longer periods")
         );
         let lines = |n: usize| csv(&"0\n".repeat(n));
@@ -351,6 +349,7 @@ mod tests {
         assert!(
             returns(&lines(PERIODS_MAX + 1))
                 .unwrap_err()
+                .to_string()
                 .contains("use longer periods")
         );
     }
