@@ -88,7 +88,8 @@ pub struct Store {
     base: Option<String>,
 }
 
-/// Identifies a file and its state by inode, size and time of last change.
+/// Identifies a file and its state by inode, size and time of last change. Only [`is_same`] compares
+/// two such texts.
 fn state_of(path: &Path) -> Option<String> {
     let file = std::fs::metadata(path).ok()?;
     Some(format!(
@@ -98,6 +99,13 @@ fn state_of(path: &Path) -> Option<String> {
         file.mtime(),
         file.mtime_nsec()
     ))
+}
+
+/// Returns whether two states have the same size and time of last change. The inode does not count,
+/// because a copy of the home has another one; it stays in the text for older programs.
+fn is_same(one: &str, other: &str) -> bool {
+    let without_inode = |state: &str| state.split_once(' ').map(|(_, rest)| rest.to_owned());
+    without_inode(one) == without_inode(other)
 }
 
 const TABLES: &str = "
@@ -170,7 +178,8 @@ impl Store {
             self.database
                 .query_row("SELECT base FROM tip", [], |row| row.get(0));
         match told {
-            Ok(told) => told.is_none() || told.as_deref() == base,
+            Ok(None) => true,
+            Ok(Some(told)) => base.is_some_and(|base| is_same(&told, base)),
             Err(error) => error == rusqlite::Error::QueryReturnedNoRows,
         }
     }
@@ -679,5 +688,52 @@ impl Store {
             rows.extend(found.collect::<Result<Vec<String>, _>>()?);
         }
         Ok(rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIP: &str = "SELECT position FROM tip";
+
+    fn tip(home: &Path) -> Option<String> {
+        let store = Store::open(home, Hold::Brief).unwrap();
+        let tip = store.database.query_row(TIP, [], |row| row.get(0));
+        tip.optional().unwrap()
+    }
+
+    /// Rows beside the index belong to a copy of the index as well. If they did not, the index of
+    /// the copy was deleted, and no pruned ledger can make it again.
+    #[test]
+    fn a_copied_index_keeps_the_rows_beside_it_and_another_one_does_not() {
+        let root = std::env::temp_dir().join(format!("spoolgate-store-{}", std::process::id()));
+        let (home, copy) = (root.join("home"), root.join("copy"));
+        for home in [&home, &copy] {
+            std::fs::create_dir_all(home.join("state")).unwrap();
+        }
+        // The first holder creates the index; the second one leaves a row beside it.
+        drop(Store::open(&home, Hold::Long).unwrap());
+        let store = Store::open(&home, Hold::Brief).unwrap();
+        let insert = "INSERT INTO tip (only, position, base) VALUES (1, 'here', ?1)";
+        store.database.execute(insert, params![store.base]).unwrap();
+        drop(store);
+        let index = home.join(STATE_FILE);
+        let modified = std::fs::metadata(&index).unwrap().modified().unwrap();
+        for ending in ["", "-wal"] {
+            let name = format!("{STATE_FILE}{ending}");
+            std::fs::copy(home.join(&name), copy.join(&name)).unwrap();
+        }
+        let copied = std::fs::File::options()
+            .write(true)
+            .open(copy.join(STATE_FILE))
+            .unwrap();
+        copied.set_modified(modified).unwrap();
+        assert_eq!(tip(&home).as_deref(), Some("here"));
+        assert_eq!(tip(&copy).as_deref(), Some("here"));
+        let later = modified + std::time::Duration::from_nanos(1);
+        copied.set_modified(later).unwrap();
+        assert_eq!(tip(&copy), None);
+        std::fs::remove_dir_all(&root).unwrap();
     }
 }
