@@ -143,6 +143,7 @@ fn documents() -> Vec<Vec<u8>> {
 }
 
 /// Payloads of the contract, by action.
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn samples() -> Vec<(&'static str, &'static str)> {
     vec![
         (

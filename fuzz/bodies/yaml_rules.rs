@@ -448,6 +448,14 @@ fn check_limits(rules: &Rulebook) {
     );
     assert!((1..=2_678_400).contains(&safety.hold_expires_s));
     assert!(safety.exit_age_max_s <= 86_400 && safety.duplicate_window_s <= 600);
+    check_names(rules);
+    check_roles(rules);
+    check_profiles(rules);
+}
+
+/// Instruments, strategies and principals stand under their own names and refer to others that
+/// exist.
+fn check_names(rules: &Rulebook) {
     for (symbol, instrument) in &rules.instruments {
         assert_eq!(symbol, &instrument.symbol);
         let positive = [
@@ -476,6 +484,32 @@ fn check_limits(rules: &Rulebook) {
             strategy.stop_distance.min.is_positive() && strategy.stop_distance.max < Amount::ONE
         );
     }
+    for (name, principal) in &rules.principals {
+        assert_eq!(name, &principal.name);
+        assert!(
+            principal
+                .actions
+                .iter()
+                .all(|action| gateway::ACTIONS.contains(&action.as_str()))
+        );
+        assert!(
+            principal
+                .strategies
+                .iter()
+                .all(|strategy| rules.strategies.contains_key(strategy))
+        );
+        if let Some(grant) = &principal.admission {
+            assert!(
+                !grant.domains.is_empty()
+                    && grant
+                        .roots_per_hour
+                        .is_none_or(|roots| roots.get() <= 10_000)
+            );
+        }
+    }
+}
+
+fn check_roles(rules: &Rulebook) {
     for change in ChangeType::ALL {
         let rule = rules.roles.change(change);
         assert!(
@@ -505,29 +539,9 @@ fn check_limits(rules: &Rulebook) {
         caps.is_sorted() && weights.unsure.deduct <= weights.reject.deduct,
         "{weights:?}"
     );
-    for (name, principal) in &rules.principals {
-        assert_eq!(name, &principal.name);
-        assert!(
-            principal
-                .actions
-                .iter()
-                .all(|action| gateway::ACTIONS.contains(&action.as_str()))
-        );
-        assert!(
-            principal
-                .strategies
-                .iter()
-                .all(|strategy| rules.strategies.contains_key(strategy))
-        );
-        if let Some(grant) = &principal.admission {
-            assert!(
-                !grant.domains.is_empty()
-                    && grant
-                        .roots_per_hour
-                        .is_none_or(|roots| roots.get() <= 10_000)
-            );
-        }
-    }
+}
+
+fn check_profiles(rules: &Rulebook) {
     for policy in rules.admission.values() {
         let profile = &policy.profile;
         let window = profile.ancestor_window_size.map(|size| size.get());

@@ -11,6 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::kit::keys::add_key;
 use crate::kit::process::Running;
 use crate::kit::tasks::{Task, reserved};
 use crate::kit::unlimited::lift_message_rates;
@@ -18,14 +19,14 @@ use crate::kit::{
     Dice, Scratch, Sent, check_home, check_killed, decisions, names, setting, sign, spoolgate,
     succeed,
 };
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use spoolgate_gate::Decision;
 use spoolgate_home::open::read_genesis;
 use spoolgate_home::read::real_seams;
 use spoolgate_ledger::note::VerifierKey;
 use spoolgate_ledger::token::verify_forwarded;
-use spoolgate_wire::signing::{SignKey, unhex};
+use spoolgate_wire::signing::SignKey;
 
 const DOMAIN: &str = "research/agents/default";
 const POLICY: &str = "{max_spawn_depth: 4, max_total_descendants: 6, recursion_budget: 5, \
@@ -52,23 +53,7 @@ impl Lab {
         assert_ne!(principals, more);
         edit("rules/principals.yaml", &more);
         let key_file = scratch.beside("bot.key2");
-        succeed(
-            &home,
-            &[
-                "keys",
-                "add",
-                "research-bot",
-                "--out",
-                key_file.to_str().unwrap(),
-            ],
-        );
-        let key: Value = serde_json::from_slice(&fs::read(&key_file).unwrap()).unwrap();
-        let bot = SignKey::Hmac(
-            unhex(key["secret"].as_str().unwrap())
-                .unwrap()
-                .try_into()
-                .unwrap(),
-        );
+        let bot = add_key(&home, "research-bot", &key_file);
         Lab { scratch, bot }
     }
 

@@ -433,12 +433,23 @@ fn messages_name_what_where_and_what_to_do() {
             show(&done)
         );
     }
-    // Programs read one value a line, of schemas too.
+}
+
+#[test]
+fn programs_read_one_value_per_line() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
     let schema = succeed(&home, &["--format", "json", "schema", "order.submit"]);
     assert_eq!(schema.lines().count(), 1);
     let none = spoolgate(&home, &["--format", "json", "council", "show", "nobody"]);
     let said: serde_json::Value = serde_json::from_str(&err(&none)).unwrap();
     assert_eq!(said["error"]["exit"], 2);
+}
+
+#[test]
+fn a_lost_checkpoint_is_named_and_comes_back_at_the_next_start() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
     fs::remove_file(home.join("audit/checkpoint")).unwrap();
     let done = spoolgate(&home, &["audit", "prove", "1"]);
     assert_eq!(done.status.code(), Some(6), "{}", show(&done));
@@ -447,11 +458,15 @@ fn messages_name_what_where_and_what_to_do() {
         "{}",
         show(&done)
     );
-    // Whoever makes a home of a folder that holds other things learns what that means.
+}
+
+#[test]
+fn init_says_that_its_folder_holds_other_things() {
+    let scratch = Scratch::new();
     let full = scratch.beside("full");
     fs::create_dir(&full).unwrap();
     fs::write(full.join("letters"), "").unwrap();
-    let made = succeed(&home, &["init", full.to_str().unwrap()]);
+    let made = succeed(&scratch.home(), &["init", full.to_str().unwrap()]);
     assert!(
         made.contains("not empty") && made.contains("`letters`"),
         "{made}"

@@ -88,6 +88,7 @@ fn is_running(pid_file: &Path) -> bool {
 }
 
 /// What a program may do, whether it counts as a vote, and words of its line.
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn behaviours() -> Vec<(&'static str, String, Option<&'static str>, &'static str)> {
     let own = |stance| say(&answer("Code Auditor", stance));
     let wrapped = verdict(

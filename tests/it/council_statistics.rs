@@ -91,6 +91,7 @@ fn flag(value: bool) -> Option<f64> {
     Some(f64::from(u8::from(value)))
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm per family of figures")]
 fn compute(family: &str, i: &Inputs<'_>) -> Computed {
     match family {
         "psr_moments" => {

@@ -15,6 +15,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use crate::kit::gateway_home::{SERVICES, exec, gateway};
+use crate::kit::keys::add_key;
 use crate::kit::process::answered;
 use crate::kit::{PROGRAM, Scratch, Sent, command, show, sign, spoolgate, succeed};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
@@ -26,7 +27,7 @@ use spoolgate_host::clock::ManualClock;
 use spoolgate_host::doctor::User;
 use spoolgate_host::sandbox::kernel_abi;
 use spoolgate_wire::ids::Principal;
-use spoolgate_wire::signing::{SignKey, unhex};
+use spoolgate_wire::signing::SignKey;
 use spoolgate_wire::time::Time;
 use tempfile::TempDir;
 
@@ -140,17 +141,7 @@ impl Canary {
         fs::write(&path, format!("{principals}{core}")).unwrap();
         succeed(&home, &["run", "--until-idle"]);
         let file = scratch.beside("core.key");
-        succeed(
-            &home,
-            &["keys", "add", "core", "--out", file.to_str().unwrap()],
-        );
-        let file: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-        let core = SignKey::Hmac(
-            unhex(file["secret"].as_str().unwrap())
-                .unwrap()
-                .try_into()
-                .unwrap(),
-        );
+        let core = add_key(&home, "core", &file);
         Canary {
             scratch,
             core,
@@ -430,6 +421,7 @@ fn adapter(home: &Path, program: &str, bits: u32) {
 type Breaks = fn(&Path);
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn each_broken_thing_is_found_alone() {
     let cases: [(&str, Breaks, Level, &str, &str); 23] = [
         (
@@ -1000,10 +992,59 @@ fn separate_users_can_submit_and_nothing_else() {
     let dir = TempDir::new().unwrap();
     mode(dir.path().to_owned(), 0o755);
     let home = dir.path().join("the gate's home");
+    let key = home_for_users(dir.path(), &home);
+
+    let mut watch = Command::new("runuser");
+    watch
+        .args(["-u", "sg-test-gate", "--", PROGRAM, "--home"])
+        .arg(&home);
+    watch.args(["watch", "--sandbox", "auto"]).current_dir("/");
+    let mut gate = Gate::of(watch);
+    gate.until("watching");
+    let script = format!(
+        "umask 027; cd; h='{}'; p={PROGRAM}; echo '{{\"symbol\":\"BTC-USD\"}}' > asked\n\
+         $p sign asked --as trend-bot --key {key} --action market.get > r.json && $p --home \"$h\" \
+         submit r.json --wait 20",
+        home.display().to_string().replace('\'', r"'\''")
+    );
+    let as_bot = |args: &[&str], path: &Path| {
+        let mut command = Command::new("runuser");
+        command
+            .args(["-u", "sg-test-bot", "--"])
+            .args(args)
+            .arg(path);
+        command.output().unwrap()
+    };
+    let asked = as_bot(&["sh", "-c", &script], Path::new("sh"));
+    let answered = String::from_utf8_lossy(&asked.stdout).into_owned();
+    assert!(answered.contains("auditRef"), "{}", show(&asked));
+    for path in [
+        "rules/safety.yaml",
+        "rules/new.yaml",
+        "audit/log-00000001.jsonl",
+        "state/state.db",
+        "spool/out/x",
+        "deploy/users.sh",
+    ] {
+        let done = as_bot(&["sh", "-c", "echo x >> \"$1\"", "sh"], &home.join(path));
+        assert!(!done.status.success(), "{path} was written");
+    }
+    let read = as_bot(&["cat"], &home.join("state/keyring.db"));
+    assert!(!read.status.success(), "the keyring was read");
+    // runuser hands the signal on.
+    gate.tell(Signal::TERM);
+    gate.child.wait().unwrap();
+    let verified = as_user("sg-test-gate", &home, &["audit", "verify"]);
+    assert!(verified.status.success(), "{}", show(&verified));
+}
+
+/// Makes a home and its users by the script, as an operator does. Returns the key file of the
+/// agent's user.
+fn home_for_users(dir: &Path, home: &Path) -> String {
     let names = ["--gate-user", "sg-test-gate", "--agent-user", "sg-test-bot"];
     let made = Command::new(PROGRAM)
         .arg("init")
-        .arg(&home)
+        .arg(home)
         .args(names)
         .output()
         .unwrap();
@@ -1017,7 +1058,7 @@ fn separate_users_can_submit_and_nothing_else() {
     }
     let doctor = as_user(
         "sg-test-gate",
-        &home,
+        home,
         &["doctor", "--agent-user", "sg-test-bot"],
     );
     assert!(doctor.status.success(), "{}", show(&doctor));
@@ -1026,73 +1067,20 @@ fn separate_users_can_submit_and_nothing_else() {
         "{}",
         show(&doctor)
     );
-    let key = dir.path().join("bot.key");
+    let key = dir.join("bot.key");
     let key = key.to_str().unwrap();
-    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o777)).unwrap();
     let added = as_user(
         "sg-test-gate",
-        &home,
+        home,
         &["keys", "add", "trend-bot", "--out", key],
     );
     assert!(added.status.success(), "{}", show(&added));
-    mode(dir.path().to_owned(), 0o755);
+    mode(dir.to_owned(), 0o755);
     let to_bot = Command::new("chown")
         .args(["sg-test-bot", key])
         .status()
         .unwrap();
     assert!(to_bot.success());
-
-    let mut watch = Command::new("runuser");
-    watch
-        .args(["-u", "sg-test-gate", "--", PROGRAM, "--home"])
-        .arg(&home);
-    watch.args(["watch", "--sandbox", "auto"]).current_dir("/");
-    let mut gate = Gate::of(watch);
-    gate.until("watching");
-    let script = format!(
-        "umask 027; cd; h='{}'; p={PROGRAM}; echo '{{\"symbol\":\"BTC-USD\"}}' > asked\n\
-         $p sign asked --as trend-bot --key {key} --action market.get > r.json && $p --home \"$h\" \
-             submit r.json --wait 20",
-        home.display().to_string().replace('\'', r"'\''")
-    );
-    let asked = Command::new("runuser")
-        .args(["-u", "sg-test-bot", "--", "sh", "-c", &script])
-        .output()
-        .unwrap();
-    let answered = String::from_utf8_lossy(&asked.stdout).into_owned();
-    assert!(answered.contains("auditRef"), "{}", show(&asked));
-    for path in [
-        "rules/safety.yaml",
-        "rules/new.yaml",
-        "audit/log-00000001.jsonl",
-        "state/state.db",
-        "spool/out/x",
-        "deploy/users.sh",
-    ] {
-        let done = Command::new("runuser")
-            .args([
-                "-u",
-                "sg-test-bot",
-                "--",
-                "sh",
-                "-c",
-                "echo x >> \"$1\"",
-                "sh",
-            ])
-            .arg(home.join(path))
-            .output()
-            .unwrap();
-        assert!(!done.status.success(), "{path} was written");
-    }
-    let read = Command::new("runuser")
-        .args(["-u", "sg-test-bot", "--", "cat"])
-        .arg(home.join("state/keyring.db"))
-        .output()
-        .unwrap();
-    assert!(!read.status.success(), "the keyring was read");
-    // runuser hands the signal on.
-    gate.tell(Signal::TERM);
-    gate.child.wait().unwrap();
-    let verified = as_user("sg-test-gate", &home, &["audit", "verify"]);
-    assert!(verified.status.success(), "{}", show(&verified));
+    key.to_owned()
 }

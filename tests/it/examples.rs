@@ -566,18 +566,15 @@ fn an_auditor_needs_the_ledger_and_a_key() {
     let home = scratch.home();
     let early = scratch.beside("early");
     fs::write(&early, succeed(&home, &["audit", "checkpoint"])).unwrap();
-    let last = decisions(&home).unwrap().into_keys().next_back().unwrap();
+    let last = decisions(&home)
+        .unwrap()
+        .into_keys()
+        .next_back()
+        .unwrap()
+        .to_string();
     let receipt = scratch.beside("receipt");
-    succeed(
-        &home,
-        &[
-            "audit",
-            "prove",
-            &last.to_string(),
-            "--out",
-            receipt.to_str().unwrap(),
-        ],
-    );
+    let out = receipt.to_str().unwrap();
+    succeed(&home, &["audit", "prove", &last, "--out", out]);
     succeed(&home, &["halt", "set", "--reason", "lunch"]);
     let report: Value =
         serde_json::from_str(&succeed(&home, &["--format", "json", "audit", "verify"])).unwrap();
@@ -628,25 +625,12 @@ fn an_auditor_needs_the_ledger_and_a_key() {
         assert_eq!(done.status.code(), Some(1), "{why}: {}", show(&done));
         assert!(show(&done).contains(why), "{why}: {}", show(&done));
     };
-    refuses(
-        "is of another log",
-        &other.home().join("audit"),
-        vkey,
-        &early,
-    );
+    let another = "is of another log";
+    let their_audit = other.home().join("audit");
+    refuses(another, &their_audit, vkey, &early);
     fresh();
-    refuses(
-        "is of another log",
-        &copy,
-        theirs["log_key"].as_str().unwrap(),
-        &early,
-    );
-    refuses(
-        "is of another log",
-        &copy,
-        vkey,
-        &other.home().join("audit/checkpoint"),
-    );
+    refuses(another, &copy, theirs["log_key"].as_str().unwrap(), &early);
+    refuses(another, &copy, vkey, &their_audit.join("checkpoint"));
     // What the key did not sign, under a signature that it made.
     let forged = scratch.beside("forged");
     let told = fs::read_to_string(&early).unwrap();

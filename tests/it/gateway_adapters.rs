@@ -150,6 +150,7 @@ fn said(line: &Response) -> (String, String, String) {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn whatever_an_adapter_does_one_line_and_one_answer_say_it() {
     let gateway = home_of_act(1);
     let mut home = gateway.open();

@@ -455,6 +455,58 @@ fn every_line_is_recomputed_and_every_answer_made_again() {
     );
 }
 
+/// The request, a part of its response line, and what a forger writes instead.
+const FORGERIES: [(&str, &str, &str); 20] = [
+    ("done", "\"status\":\"success\"", "\"status\":\"error\""),
+    ("fails", "\"status\":\"error\"", "\"status\":\"success\""),
+    ("slow", "ADAPTER_TIMED_OUT", "ADAPTER_NOT_RUN"),
+    (
+        "slow",
+        "\"note\":\"the double\"",
+        "\"note\":\"the trouble\"",
+    ),
+    (
+        "slow",
+        "\"metadata\":",
+        "\"data\":{\"of\":\"slow\"},\"metadata\":",
+    ),
+    ("lost", "UNKNOWN_OUTCOME", "ADAPTER_NOT_RUN"),
+    ("lost", "a-", "a-1"),
+    (
+        "fails",
+        "\"code\":\"ADAPTER_FAILED\",\"message\":\"a-",
+        "\"code\":\"ADAPTER_FAILED\",\"message\":\"b-",
+    ),
+    ("done", "\"request_line\":", "\"request_line\":1"),
+    ("done", "\"id\":\"", "\"id\":\"1"),
+    (
+        "done",
+        "\"request_id\":\"done\"",
+        "\"request_id\":\"fails\"",
+    ),
+    (
+        "done",
+        "\"action\":\"email.send\"",
+        "\"action\":\"email.draft\"",
+    ),
+    ("done", "\"source\":\"core\"", "\"source\":\"owner\""),
+    (
+        "done",
+        "\"direction\":\"response\"",
+        "\"direction\":\"request\"",
+    ),
+    ("done", "\"payload_hash\":\"", "\"payload_hash\":\"00"),
+    ("done", "\"adapter\":\"exec\"", "\"adapter\":\"stub\""),
+    ("done", "\"spool\":\"flat\"", "\"spool\":\"local\""),
+    (
+        "done",
+        "\"answer\":\"out/done.json\"",
+        "\"answer\":\"out/fails.json\"",
+    ),
+    ("done", "\"rulebook\":\"", "\"rulebook\":\"00"),
+    ("large", "\"data_blob\":\"", "\"data_blob\":\"00"),
+];
+
 /// Who holds the keys and writes the whole log again is found by replaying it.
 #[test]
 fn forged_responses_are_found() {
@@ -491,56 +543,7 @@ fn forged_responses_are_found() {
         };
         lines_of(files.segment(1)).iter().position(is_it).unwrap()
     };
-    for (id, from, to) in [
-        ("done", "\"status\":\"success\"", "\"status\":\"error\""),
-        ("fails", "\"status\":\"error\"", "\"status\":\"success\""),
-        ("slow", "ADAPTER_TIMED_OUT", "ADAPTER_NOT_RUN"),
-        (
-            "slow",
-            "\"note\":\"the double\"",
-            "\"note\":\"the trouble\"",
-        ),
-        (
-            "slow",
-            "\"metadata\":",
-            "\"data\":{\"of\":\"slow\"},\"metadata\":",
-        ),
-        ("lost", "UNKNOWN_OUTCOME", "ADAPTER_NOT_RUN"),
-        ("lost", "a-", "a-1"),
-        (
-            "fails",
-            "\"code\":\"ADAPTER_FAILED\",\"message\":\"a-",
-            "\"code\":\"ADAPTER_FAILED\",\"message\":\"b-",
-        ),
-        ("done", "\"request_line\":", "\"request_line\":1"),
-        ("done", "\"id\":\"", "\"id\":\"1"),
-        (
-            "done",
-            "\"request_id\":\"done\"",
-            "\"request_id\":\"fails\"",
-        ),
-        (
-            "done",
-            "\"action\":\"email.send\"",
-            "\"action\":\"email.draft\"",
-        ),
-        ("done", "\"source\":\"core\"", "\"source\":\"owner\""),
-        (
-            "done",
-            "\"direction\":\"response\"",
-            "\"direction\":\"request\"",
-        ),
-        ("done", "\"payload_hash\":\"", "\"payload_hash\":\"00"),
-        ("done", "\"adapter\":\"exec\"", "\"adapter\":\"stub\""),
-        ("done", "\"spool\":\"flat\"", "\"spool\":\"local\""),
-        (
-            "done",
-            "\"answer\":\"out/done.json\"",
-            "\"answer\":\"out/fails.json\"",
-        ),
-        ("done", "\"rulebook\":\"", "\"rulebook\":\"00"),
-        ("large", "\"data_blob\":\"", "\"data_blob\":\"00"),
-    ] {
+    for (id, from, to) in FORGERIES {
         let line = at("response", id);
         let report = forged(&|lines| {
             let text = String::from_utf8(lines[line].clone()).unwrap();

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::kit::gateway_home::{SERVICES, exec, gateway};
+use crate::kit::keys::add_key;
 use crate::kit::process::{Running, until};
 use crate::kit::{
     Dice, Scratch, Sent, command, lines, names, setting, show, sign, spoolgate, succeed,
@@ -19,7 +20,7 @@ use spoolgate_gate::Record;
 use spoolgate_home::Home;
 use spoolgate_home::read::real_seams;
 use spoolgate_rules::gateway::ACTIONS;
-use spoolgate_wire::signing::{SignKey, unhex};
+use spoolgate_wire::signing::SignKey;
 
 /// Ends where the gate died before it had its task. Looks for the line of that (1: it is not there;
 /// a look that was ended with the gate says nothing), takes the task down, and needs a moment.
@@ -51,17 +52,7 @@ fn home(script: &str) -> (Scratch, SignKey) {
     .unwrap();
     succeed(&home, &["run", "--until-idle"]);
     let file = scratch.beside("core.key");
-    succeed(
-        &home,
-        &["keys", "add", "core", "--out", file.to_str().unwrap()],
-    );
-    let file: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-    let key = SignKey::Hmac(
-        unhex(file["secret"].as_str().unwrap())
-            .unwrap()
-            .try_into()
-            .unwrap(),
-    );
+    let key = add_key(&home, "core", &file);
     (scratch, key)
 }
 

@@ -398,19 +398,13 @@ fn hundreds_of_actions_leave_no_file_no_thread_and_no_process_open() {
     );
 }
 
-/// The maildir example through the gate.
-#[test]
-fn mail_goes_into_a_maildir_and_comes_back() {
-    if Command::new("python3").arg("--version").output().is_err() {
-        eprintln!("skipped: python3 is not installed");
-        return;
-    }
+/// A home with the maildir example as its adapter, as the header of the example says.
+fn lab_with_maildir() -> Lab {
     let lab = Lab::new(DONE, json!({}));
     let home = lab.home();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/adapters/maildir.py");
     fs::create_dir(home.join("adapters")).unwrap();
     fs::copy(path, home.join("adapters/maildir.py")).unwrap();
-    // As its header says.
     let header = fs::read_to_string(path).unwrap();
     let sample = header
         .lines()
@@ -418,6 +412,18 @@ fn mail_goes_into_a_maildir_and_comes_back() {
     let sample: Vec<&str> = sample.take_while(|line| line.starts_with("    ")).collect();
     fs::write(home.join("rules/gateway.yaml"), sample.join("\n")).unwrap();
     lab.take_rules();
+    lab
+}
+
+/// The maildir example through the gate.
+#[test]
+fn mail_goes_into_a_maildir_and_comes_back() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("skipped: python3 is not installed");
+        return;
+    }
+    let lab = lab_with_maildir();
+    let home = lab.home();
     let ask = |id: &str, action: &str, payload: &str| {
         Sent::new(
             &format!("{id}.json"),

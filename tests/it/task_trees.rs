@@ -347,7 +347,16 @@ impl Swarm {
                 "{name}"
             );
         }
-        // Every admitted task has exactly one receipt, and every receipt of a task its task.
+        self.check_receipts();
+        println!(
+            "{} trees, {} tasks, the largest {largest}, {deepest} deep",
+            trees.len(),
+            self.admitted.len()
+        );
+    }
+
+    /// Every admitted task has exactly one receipt, and every receipt of a task its task.
+    fn check_receipts(&self) {
         let ids: BTreeSet<&str> = self
             .gate
             .receipts
@@ -376,11 +385,6 @@ impl Swarm {
                 task.task.as_str()
             )));
         }
-        println!(
-            "{} trees, {} tasks, the largest {largest}, {deepest} deep",
-            trees.len(),
-            self.admitted.len()
-        );
     }
 }
 

@@ -466,6 +466,7 @@ fn named(edits: &[(&str, &str)]) -> Vec<(String, bool, String)> {
 
 /// Makes one edit at a time.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn limits_that_can_never_bind_are_named() {
     let shipped = named(&[]);
     // Edits of the shipped rules that add a limit to the list, with its name and part of the

@@ -174,6 +174,7 @@ fn conduct(world: &mut World) -> &mut super::conduct::Conduct {
 }
 
 /// Sets the one value that the case names.
+#[expect(clippy::too_many_lines, reason = "one arm per value")]
 fn put(world: &mut World, order: &mut SubmitOrder, key: &str, value: &str) {
     let safety = &mut world.rules.safety;
     let instrument = world.rules.instruments.get_mut(&btc()).unwrap();

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use spoolgate_wire::signing::{SignKey, unhex};
+use crate::kit::keys::add_key;
 
 use crate::attacks::siege::{CANARY, has_canary};
 use crate::kit::process::{Running, until};
@@ -39,24 +39,7 @@ fn an_agents_watched_folder_is_replaced() {
         ),
     )
     .unwrap();
-    let key_file = scratch.beside("own.key");
-    succeed(
-        &home,
-        &[
-            "keys",
-            "add",
-            "own-bot",
-            "--out",
-            key_file.to_str().unwrap(),
-        ],
-    );
-    let file: serde_json::Value = serde_json::from_slice(&fs::read(&key_file).unwrap()).unwrap();
-    let key = SignKey::Hmac(
-        unhex(file["secret"].as_str().unwrap())
-            .unwrap()
-            .try_into()
-            .unwrap(),
-    );
+    let key = add_key(&home, "own-bot", &scratch.beside("own.key"));
     let request = |id: &str| sign(&key, "own-bot", id, "orders.list", "{}");
 
     fs::write(outside.join("secret.json"), CANARY).unwrap();
@@ -118,7 +101,7 @@ fn an_agents_watched_folder_is_replaced() {
     symlink(&outside, &own).unwrap();
     others("above");
     std::thread::sleep(Duration::from_millis(1100));
-    // A link in the flat spool is no request and no agent's folder: it is swept away.
+    // A link in the flat spool is neither a request nor an agent's folder: it is swept away.
     until("the link to be refused", || {
         fs::symlink_metadata(&own).is_err()
     });
@@ -137,17 +120,11 @@ fn an_agents_watched_folder_is_replaced() {
         }
     }
     let decided = decisions(&home).unwrap();
-    assert!(
-        decided
-            .values()
-            .all(|decision| decision.request_id.as_deref() != Some("bait"))
-    );
-    assert_eq!(
-        decided
-            .values()
-            .filter(|decision| decision.spool == "agent-own-bot")
-            .count(),
-        8
-    );
+    let mut all = decided.values();
+    assert!(all.all(|decision| decision.request_id.as_deref() != Some("bait")));
+    let own = decided
+        .values()
+        .filter(|decision| decision.spool == "agent-own-bot");
+    assert_eq!(own.count(), 8);
     succeed(&home, &["audit", "verify", "--strict"]);
 }

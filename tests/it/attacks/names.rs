@@ -91,10 +91,9 @@ fn evil_names() -> Vec<OsString> {
         .collect()
 }
 
-#[test]
-fn nothing_printed_or_logged_obeys_a_sender() {
-    let scratch = Scratch::new();
-    let home = scratch.home();
+/// Files with evil names, and files that hold every text that a sender chooses, in every escape
+/// that JSON knows.
+fn evil_files(scratch: &Scratch) -> Vec<Sent> {
     let mut sent = Vec::new();
     for (n, name) in evil_names().into_iter().enumerate() {
         // Half of them hold a good request: its name still makes it none.
@@ -105,11 +104,6 @@ fn nothing_printed_or_logged_obeys_a_sender() {
         };
         sent.push(Sent { name, bytes });
     }
-    let ignored = [".", "..", "…"].map(|stem| format!(".{stem}json"));
-    for name in &ignored {
-        fs::write(home.join("spool/in").join(name), "{}").unwrap();
-    }
-    // The same from within: every text that a sender chooses, in every escape that JSON knows.
     let nasty = r"\u0000\u001b[2J\u009b31m\r\n\u202e\u2066 end";
     let escaped = |id: &str, action: &str, payload: &str| {
         Sent::new(
@@ -131,6 +125,18 @@ fn nothing_printed_or_logged_obeys_a_sender() {
         "c1.json",
         "{\"\u{9b}31m\u{202e}\":1}".as_bytes().to_vec(),
     ));
+    sent
+}
+
+#[test]
+fn nothing_printed_or_logged_obeys_a_sender() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let sent = evil_files(&scratch);
+    let ignored = [".", "..", "…"].map(|stem| format!(".{stem}json"));
+    for name in &ignored {
+        fs::write(home.join("spool/in").join(name), "{}").unwrap();
+    }
     for file in &sent {
         fs::write(home.join("spool/in").join(&file.name), &file.bytes).unwrap();
     }

@@ -558,13 +558,7 @@ fn run(line: &str) {
         &decision,
         expect["again"] == true,
     );
-    if let Some(count) = expect["warnings"].as_u64() {
-        assert_eq!(
-            answer["warnings"].as_array().unwrap().len() as u64,
-            count,
-            "warnings"
-        );
-    }
+    check_expected(&bench, &expect, &answer, &decision);
     if expect["again"] == true {
         let original = &bench.decisions[&last.unwrap()];
         assert_eq!(
@@ -576,6 +570,17 @@ fn run(line: &str) {
             "as it was answered first"
         );
         assert!(decision.changes.is_empty());
+    }
+}
+
+/// Compares what the case expects of the answer, the rows and the state.
+fn check_expected(bench: &Bench, expect: &Value, answer: &Value, decision: &Decision) {
+    if let Some(count) = expect["warnings"].as_u64() {
+        assert_eq!(
+            answer["warnings"].as_array().unwrap().len() as u64,
+            count,
+            "warnings"
+        );
     }
     if let Some(lifted) = expect["lifted"].as_str() {
         let row = decision
@@ -606,7 +611,7 @@ fn run(line: &str) {
             .collect();
         assert_eq!(json!(left), *orders, "orders left");
     }
-    // Of a decision on one concern the others know nothing.
+    // A decision on one concern leaves the others alone.
     assert_eq!(
         bench
             .state

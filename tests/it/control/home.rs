@@ -171,31 +171,48 @@ fn what_is_no_decision_is_answered_and_taken_down() {
     assert!(home.state().control.concerns.is_empty());
 }
 
+/// A home with trades on BTC-USD under control decisions of `hermes`.
+struct Floor<'a> {
+    desk: &'a Desk,
+    home: Home,
+}
+
+impl Floor<'_> {
+    fn trade(&mut self, id: &str, payload: &str) -> Outcome {
+        self.desk
+            .one(&mut self.home, "trend-bot", id, "order.submit", payload)
+    }
+
+    /// Submits an entry of this size, at rest below the market.
+    fn entry(&mut self, id: &str, strategy: &str, size: &str) -> Outcome {
+        self.trade(
+            id,
+            &order(strategy, "buy", size, Some("6700"), "btc-dip-long"),
+        )
+    }
+
+    fn control(&mut self, id: &str, members: Value) -> Outcome {
+        let payload = decision(id, members);
+        self.desk
+            .one(&mut self.home, "hermes", id, "control.apply", &payload)
+    }
+
+    fn is_inactive(outcome: &Outcome) -> bool {
+        failed(outcome).contains(&"strategy_active".to_owned())
+    }
+}
+
 #[test]
 fn control_closes_entries_and_nothing_else() {
     let desk = Desk::with_limits("");
-    let mut home = desk.place.open().unwrap();
-    let trade = |home: &mut Home, id: &str, payload: &str| {
-        desk.one(home, "trend-bot", id, "order.submit", payload)
-    };
-    let entry = |n: &str| order("trend", "buy", n, Some("6700"), "btc-dip-long");
-    assert_eq!(
-        failed(&trade(
-            &mut home,
-            "buy-1",
-            &order("trend", "buy", "0.02", None, "btc-range-long")
-        )),
-        [""; 0]
-    );
-    desk.bar(&mut home, "6800", "6800");
-    let resting = trade(&mut home, "buy-2", &entry("0.002"));
-    let paused = desk.one(
-        &mut home,
-        "hermes",
-        "pause",
-        "control.apply",
-        &decision("d1", json!({})),
-    );
+    let home = desk.place.open().unwrap();
+    let mut floor = Floor { desk: &desk, home };
+    let at_market = |side: &str, size: &str| order("trend", side, size, None, "btc-range-long");
+    let bought = floor.trade("buy-1", &at_market("buy", "0.02"));
+    assert_eq!(failed(&bought), [""; 0]);
+    desk.bar(&mut floor.home, "6800", "6800");
+    let resting = floor.entry("buy-2", "trend", "0.002");
+    let paused = floor.control("d1", json!({}));
     let said = data(&paused);
     assert_eq!(
         said["result"]["cancelled_orders"],
@@ -205,122 +222,77 @@ fn control_closes_entries_and_nothing_else() {
         said["result"]["positions_kept"],
         json!([{"strategy": "trend", "symbol": "BTC-USD"}])
     );
-    let entry_paused = trade(&mut home, "buy-3", &entry("0.003"));
-    assert_eq!(failed(&entry_paused), ["strategy_active"]);
     assert_eq!(
-        failed(&trade(
-            &mut home,
-            "sell-1",
-            &order("trend", "sell", "0.01", None, "btc-range-long")
-        )),
+        failed(&floor.entry("buy-3", "trend", "0.003")),
+        ["strategy_active"]
+    );
+    assert_eq!(
+        failed(&floor.trade("sell-1", &at_market("sell", "0.01"))),
         [""; 0]
     );
-    let stop = home
-        .state()
-        .book
-        .orders
-        .keys()
-        .find(|id| id.leg == Leg::Stop)
-        .copied()
-        .unwrap();
+    let orders = &floor.home.state().book.orders;
+    let stop = *orders.keys().find(|id| id.leg == Leg::Stop).unwrap();
     let tighter = json!({"order_id": stop, "new_stop": "6650"}).to_string();
-    assert_eq!(
-        failed(&desk.one(
-            &mut home,
-            "trend-bot",
-            "tighten",
-            "order.tighten_stop",
-            &tighter
-        )),
-        [""; 0]
-    );
-    desk.bar(&mut home, "6790", "6790");
+    let action = "order.tighten_stop";
+    let tightened = desk.one(&mut floor.home, "trend-bot", "tighten", action, &tighter);
+    assert_eq!(failed(&tightened), [""; 0]);
+    desk.bar(&mut floor.home, "6790", "6790");
     // Resumed in mode reduced: half of what is allowed otherwise.
-    let mode = json!({"action": "set_risk_mode", "risk_mode": "reduced"});
-    desk.one(
-        &mut home,
-        "hermes",
-        "mode",
-        "control.apply",
-        &decision("d2", mode),
+    floor.control(
+        "d2",
+        json!({"action": "set_risk_mode", "risk_mode": "reduced"}),
     );
-    let resumed = desk.one(
-        &mut home,
-        "hermes",
-        "resume",
-        "control.apply",
-        &decision("d3", json!({"action": "resume", "risk_mode": "reduced"})),
-    );
-    assert_eq!(
-        data(&resumed)["status"],
-        "applied",
-        "{:?}",
-        resumed.decision.metadata
-    );
-    let reduced = trade(&mut home, "buy-4", &entry("0.004"));
-    let row = reduced
-        .decision
-        .checks
-        .iter()
-        .find(|row| row.name == "max_order_value")
-        .unwrap();
+    let resumed = floor.control("d3", json!({"action": "resume", "risk_mode": "reduced"}));
+    let metadata = &resumed.decision.metadata;
+    assert_eq!(data(&resumed)["status"], "applied", "{metadata:?}");
+    let reduced = floor.entry("buy-4", "trend", "0.004");
+    let mut rows = reduced.decision.checks.iter();
+    let row = rows.find(|row| row.name == "max_order_value").unwrap();
     assert_eq!(
         (row.limit, row.source.as_ref()),
         (Amount::parse_exact("500").ok(), "safety.yaml (reduced)")
     );
-    let exits_only = json!({"action": "set_risk_mode", "risk_mode": "exits_only"});
-    desk.one(
-        &mut home,
-        "hermes",
-        "exits",
-        "control.apply",
-        &decision("d4", exits_only),
+    floor.control(
+        "d4",
+        json!({"action": "set_risk_mode", "risk_mode": "exits_only"}),
     );
-    let refused = trade(&mut home, "buy-5", &entry("0.005"));
-    assert!(failed(&refused).contains(&"strategy_active".to_owned()));
+    assert!(Floor::is_inactive(&floor.entry("buy-5", "trend", "0.005")));
     // Switched away: it stands by, and the other one does not.
-    let normal = json!({"action": "set_risk_mode", "risk_mode": "normal"});
-    desk.one(
-        &mut home,
-        "hermes",
-        "normal",
-        "control.apply",
-        &decision("d5", normal),
+    floor.control(
+        "d5",
+        json!({"action": "set_risk_mode", "risk_mode": "normal"}),
     );
-    let of_range = entry("0.006").replace("\"trend\"", "\"range\"");
-    assert!(failed(&trade(&mut home, "buy-6", &of_range)).contains(&"strategy_active".to_owned()));
-    let switch = json!({"action": "switch", "target_strategy_id": "range"});
-    desk.one(
-        &mut home,
-        "hermes",
-        "switch",
-        "control.apply",
-        &decision("d6", switch),
+    assert!(Floor::is_inactive(&floor.entry("buy-6", "range", "0.006")));
+    floor.control(
+        "d6",
+        json!({"action": "switch", "target_strategy_id": "range"}),
     );
-    assert!(
-        !failed(&trade(
-            &mut home,
-            "buy-7",
-            &of_range.replace("0.006", "0.007")
-        ))
-        .contains(&"strategy_active".to_owned())
-    );
+    assert!(!Floor::is_inactive(&floor.entry("buy-7", "range", "0.007")));
     assert_eq!(
-        failed(&trade(&mut home, "buy-8", &entry("0.008"))),
+        failed(&floor.entry("buy-8", "trend", "0.008")),
         ["strategy_active"]
     );
-    let out = trade(
-        &mut home,
-        "sell-2",
-        &order("trend", "sell", "0.01", None, "btc-range-long"),
+    assert_eq!(
+        failed(&floor.trade("sell-2", &at_market("sell", "0.01"))),
+        [""; 0]
     );
-    assert_eq!(failed(&out), [""; 0]);
-    // Anybody may look.
-    let listed = desk.one(&mut home, "research-bot", "list", "strategies.list", "{}");
-    let listed = data(&listed);
-    let told: Vec<_> = listed["Strategies"]
-        .as_array()
-        .unwrap()
+}
+
+#[test]
+fn every_agent_may_look_at_the_strategies() {
+    let desk = Desk::with_limits("");
+    let home = desk.place.open().unwrap();
+    let mut floor = Floor { desk: &desk, home };
+    floor.control(
+        "d1",
+        json!({"action": "switch", "target_strategy_id": "range"}),
+    );
+    let mut look = |id: &str, action: &str, payload: &str| {
+        desk.one(&mut floor.home, "research-bot", id, action, payload)
+    };
+    let listed = data(&look("list", "strategies.list", "{}"));
+    let strategies = listed["Strategies"].as_array().unwrap();
+    let told: Vec<_> = strategies
         .iter()
         .map(|one| (&one["strategy_id"], &one["status"]))
         .collect();
@@ -331,21 +303,9 @@ fn control_closes_entries_and_nothing_else() {
             (&json!("trend"), &json!("standby"))
         ]
     );
-    let one = desk.one(
-        &mut home,
-        "research-bot",
-        "get",
-        "strategies.get",
-        r#"{"strategy_id":"trend"}"#,
-    );
+    let one = look("get", "strategies.get", r#"{"strategy_id":"trend"}"#);
     assert_eq!(data(&one)["Strategy"]["file_status"], "active");
-    let none = desk.one(
-        &mut home,
-        "research-bot",
-        "get-2",
-        "strategies.get",
-        r#"{"strategy_id":"nobody"}"#,
-    );
+    let none = look("get-2", "strategies.get", r#"{"strategy_id":"nobody"}"#);
     assert_eq!(none.decision.metadata.code, Some(Code::NotFound));
 }
 

@@ -203,11 +203,11 @@ fn again(court: &Court) -> Vec<Result<bool, NotAgain>> {
 }
 
 #[test]
-fn a_redacted_text_is_nowhere_in_the_home() {
+fn what_is_sealed_stands_in_disclosures_and_the_folder_of_the_case_alone() {
     let court = Court::new();
     let mut home = court.open();
     let line = decided(&court, &mut home, "req_1");
-    let kept = decided(&court, &mut home, "req_2");
+    decided(&court, &mut home, "req_2");
     home.mark_published().unwrap();
     let before = decision(&home, line);
     let names: Vec<&str> = before
@@ -224,28 +224,30 @@ fn a_redacted_text_is_nowhere_in_the_home() {
         ]
     );
     assert_eq!((&before.signature, &before.file_sha256), (&None, &None));
-    assert_eq!(
-        before.payload_hash,
-        before
-            .payload
-            .as_ref()
-            .map(|text| sha256_hex(text.as_bytes()))
-    );
+    let hash = before
+        .payload
+        .as_ref()
+        .map(|text| sha256_hex(text.as_bytes()));
+    assert_eq!(before.payload_hash, hash);
     let whole = sealed::payload(court.place.disk.as_ref(), &before).unwrap();
     assert_eq!(whole, Some(request("req_1")));
-    // Of what roles need the text stands in their case's folder alone.
-    let texts = tell_tales(&court, &home, line, "req_1");
-    let all = holding(&court, &texts);
-    assert!(
-        !all.is_empty()
-            && all
-                .iter()
-                .all(|path| path.starts_with("audit/blobs/sd-")
-                    || path.starts_with("council/cases/")),
-        "{all:?}"
-    );
+    let all = holding(&court, &tell_tales(&court, &home, line, "req_1"));
+    let may =
+        |path: &String| path.starts_with("audit/blobs/sd-") || path.starts_with("council/cases/");
+    assert!(!all.is_empty() && all.iter().all(may), "{all:?}");
     assert_eq!(counts(&court), (6, 6, 0));
     assert_eq!(again(&court), [Ok(true), Ok(true)]);
+}
+
+#[test]
+fn a_redacted_text_is_nowhere_in_the_home() {
+    let court = Court::new();
+    let mut home = court.open();
+    let line = decided(&court, &mut home, "req_1");
+    let kept = decided(&court, &mut home, "req_2");
+    home.mark_published().unwrap();
+    let before = decision(&home, line);
+    let texts = tell_tales(&court, &home, line, "req_1");
     let answer = home.answer(line).unwrap().to_bytes();
     let log = court.file("audit/log-00000001.jsonl").unwrap();
     let head = String::from_utf8(court.file("audit/checkpoint").unwrap()).unwrap();
@@ -279,30 +281,16 @@ fn a_redacted_text_is_nowhere_in_the_home() {
         court.file("council/cases/req_1/request.json").unwrap(),
         format!("{left}\n").into_bytes()
     );
-    assert!(matches!(
-        home.redact(&asked(vec![line], &["/artifacts/diff_content"])),
-        Ok(Plan::Done(_))
-    ));
-    assert!(matches!(
-        home.redact(&asked(vec![line], &[])),
-        Ok(Plan::Delete(_))
-    ));
-    assert!(matches!(
-        home.redact(&asked(vec![line], &[])),
-        Ok(Plan::Done(_))
-    ));
-    // The other case is none of it: only its own copy of the text is left.
+    let mut redact = |line, fields: &[&str]| home.redact(&asked(vec![line], fields));
+    let again_one = redact(line, &["/artifacts/diff_content"]);
+    assert!(matches!(again_one, Ok(Plan::Done(_))));
+    assert!(matches!(redact(line, &[]), Ok(Plan::Delete(_))));
+    assert!(matches!(redact(line, &[]), Ok(Plan::Done(_))));
+    // The other case is not part of it: only its own copy of the text is left.
     let others: Vec<String> = holding(&court, &texts);
-    assert!(
-        others
-            .iter()
-            .all(|path| path.contains("req_2") || path.starts_with("audit/blobs/sd-")),
-        "{others:?}"
-    );
-    assert!(matches!(
-        home.redact(&asked(vec![kept], &[])),
-        Ok(Plan::Delete(_))
-    ));
+    let may = |path: &String| path.contains("req_2") || path.starts_with("audit/blobs/sd-");
+    assert!(others.iter().all(may), "{others:?}");
+    assert!(matches!(redact(kept, &[]), Ok(Plan::Delete(_))));
     assert_eq!(holding(&court, &texts), Vec::<String>::new());
     // Neither a start nor an index made anew brings anything back.
     home.finish("redacted").unwrap();
@@ -312,17 +300,11 @@ fn a_redacted_text_is_nowhere_in_the_home() {
     let mut home = court.open();
     assert_eq!(holding(&court, &texts), Vec::<String>::new());
     assert_eq!(counts(&court), (6, 0, 6));
-    assert_eq!(
-        again(&court),
-        [Err(NotAgain::Redacted), Err(NotAgain::Redacted)]
-    );
+    let redacted = Err(NotAgain::Redacted);
+    assert_eq!(again(&court), [redacted, redacted]);
     // Every proof holds: no byte of the log changed, the old head lies on it.
-    assert!(
-        court
-            .file("audit/log-00000001.jsonl")
-            .unwrap()
-            .starts_with(&log)
-    );
+    let now = court.file("audit/log-00000001.jsonl").unwrap();
+    assert!(now.starts_with(&log));
     let options = Options {
         strict: Some(spoolgate_gate::record::canonical),
         heads: vec![("before".to_owned(), head)],

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
@@ -35,142 +36,141 @@ fn fed(chamber: &Chamber, args: &[&str], input: &[u8]) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// One case in all the ways there are: the decision is the same.
-#[test]
-fn every_way_gives_the_same_decision() {
-    let chamber = Chamber::new();
+/// The ways in which `council decide` gets its documents, and whether they are signed.
+const WAYS: [(&str, bool); 5] = [
+    ("files", true),
+    ("stream", true),
+    ("files", false),
+    ("stream", false),
+    ("bare", false),
+];
+
+/// What the roles say in every way: one of them rejects.
+fn says(role: &str) -> Value {
+    let is_auditor = role == "Code Auditor";
+    opinion(role, if is_auditor { "REJECT" } else { "APPROVE" })
+}
+
+fn json_of(done: &Output) -> Value {
+    serde_json::from_slice(&done.stdout).unwrap()
+}
+
+/// Through the spool, with a watcher; the roles speak in the `n`th order.
+fn by_watcher(chamber: &Chamber, n: usize, case: &str) -> Value {
     let home = chamber.home();
-    let says = |role: &str| {
-        opinion(
-            role,
-            if role == "Code Auditor" {
-                "REJECT"
-            } else {
-                "APPROVE"
-            },
-        )
-    };
-    let mut decisions: Vec<Value> = Vec::new();
-    let same = |mut decision: Value, case: &str| {
-        assert_eq!(decision["request_id"], *case);
-        decision["request_id"] = json!("");
-        decision
-    };
-    let json_of = |done: &Output| serde_json::from_slice::<Value>(&done.stdout).unwrap();
-    // Through the spool, with a watcher, in three orders.
-    for n in 0..3 {
-        let case = format!("req_watch_{n}");
-        let watcher = Running::watch(&home);
-        let asked = request(&case, "UPDATE_CONFIG");
-        chamber.send(
-            "research-bot",
-            &format!("open-{n}"),
-            "council.request",
-            &asked,
-        );
-        crate::kit::process::until("the case", || {
-            home.join(format!("council/cases/{case}/briefs/risk-officer.md"))
-                .exists()
-        });
-        for k in 0..3 {
-            let role = ROLES[(n + k) % 3];
-            let id = format!("w{n}-{}", file_name_of(role));
-            chamber.send(
-                speaker(role),
-                &id,
-                "council.verdict",
-                &verdict(&case, &asked, &says(role)),
-            );
-        }
-        decisions.push(same(chamber.wait_for_decision(&case), &case));
-        watcher.stop();
-        chamber.agrees(&case);
+    let watcher = Running::watch(&home);
+    let asked = request(case, "UPDATE_CONFIG");
+    chamber.send(
+        "research-bot",
+        &format!("open-{n}"),
+        "council.request",
+        &asked,
+    );
+    let brief = home.join(format!("council/cases/{case}/briefs/risk-officer.md"));
+    crate::kit::process::until("the case", || brief.exists());
+    for k in 0..3 {
+        let role = ROLES[(n + k) % 3];
+        let id = format!("w{n}-{}", file_name_of(role));
+        let payload = verdict(case, &asked, &says(role));
+        chamber.send(speaker(role), &id, "council.verdict", &payload);
     }
-    // One-shots. The last answer holds the decision.
-    let asked = request("req_handle", "UPDATE_CONFIG");
+    let decision = chamber.wait_for_decision(case);
+    watcher.stop();
+    decision
+}
+
+/// In one-shots. The last answer holds the decision.
+fn by_one_shots(chamber: &Chamber, case: &str) -> Value {
+    let home = chamber.home();
+    let asked = request(case, "UPDATE_CONFIG");
     let shot = |id: &str, source: &str, action: &str, payload: &str| {
         let file = chamber.beside("shot.json", chamber.signed(source, id, action, payload));
         json_of(&spoolgate(&home, &["handle", &file]))
     };
-    let answer = shot("h", "research-bot", "council.request", &asked);
+    let mut answer = shot("h", "research-bot", "council.request", &asked);
     assert_eq!(answer["data"]["roles"], json!(ROLES));
     for (n, role) in ROLES.iter().enumerate() {
-        let answer = shot(
-            &format!("h{n}"),
-            speaker(role),
-            "council.verdict",
-            &verdict("req_handle", &asked, &says(role)),
-        );
+        let payload = verdict(case, &asked, &says(role));
+        answer = shot(&format!("h{n}"), speaker(role), "council.verdict", &payload);
         assert_eq!(answer["data"]["waiting_for"], json!(ROLES[n + 1..]));
-        if n == 2 {
-            decisions.push(same(answer["data"]["decision"].clone(), "req_handle"));
-        }
     }
-    chamber.agrees("req_handle");
-    // `council decide`: signed in one stream or in files, unsigned with and without the request's
-    // hash.
-    for (way, is_signed) in [
-        ("files", true),
-        ("stream", true),
-        ("files", false),
-        ("stream", false),
-        ("bare", false),
-    ] {
-        let case = format!("req_{way}_{is_signed}");
-        let asked = request(&case, "UPDATE_CONFIG");
-        let sign = |source: &str, id: String, action: &str, payload: String| match is_signed {
-            true => text(&chamber.signed(source, &id, action, &payload)),
-            false => payload,
-        };
-        let mut documents = vec![sign(
-            "research-bot",
-            format!("o-{case}"),
-            "council.request",
-            asked.clone(),
-        )];
-        for (n, role) in ROLES.iter().enumerate() {
-            let payload = if way == "bare" {
-                says(role).to_string()
-            } else {
-                verdict(&case, &asked, &says(role))
-            };
-            documents.push(sign(
-                speaker(role),
-                format!("v{n}-{case}"),
-                "council.verdict",
-                payload,
-            ));
-        }
-        let done = if way == "stream" {
-            fed(
-                &chamber,
-                &["--format", "json", "council", "decide", "-"],
-                documents.join("\n").as_bytes(),
-            )
+    answer["data"]["decision"].clone()
+}
+
+/// By `council decide`, over signed or unsigned documents.
+fn by_decide(chamber: &Chamber, way: &str, is_signed: bool, case: &str) -> Value {
+    let asked = request(case, "UPDATE_CONFIG");
+    let sign = |source: &str, id: String, action: &str, payload: String| match is_signed {
+        true => text(&chamber.signed(source, &id, action, &payload)),
+        false => payload,
+    };
+    let opens = sign(
+        "research-bot",
+        format!("o-{case}"),
+        "council.request",
+        asked.clone(),
+    );
+    let mut documents = vec![opens];
+    for (n, role) in ROLES.iter().enumerate() {
+        let payload = if way == "bare" {
+            says(role).to_string()
         } else {
-            let files: Vec<String> = documents
-                .iter()
-                .enumerate()
-                .map(|(n, text)| chamber.beside(&format!("d{n}.json"), text))
-                .collect();
-            let mut args = vec!["--format", "json", "council", "decide"];
-            args.extend(files.iter().map(String::as_str));
-            spoolgate(&home, &args)
+            verdict(case, &asked, &says(role))
         };
-        // One rejection without a veto leaves the question open.
-        assert_eq!(code(&done), 3, "{way} {is_signed}: {}", show(&done));
-        decisions.push(same(json_of(&done), &case));
+        documents.push(sign(
+            speaker(role),
+            format!("v{n}-{case}"),
+            "council.verdict",
+            payload,
+        ));
+    }
+    let mut args = vec!["--format", "json", "council", "decide"];
+    let done = if way == "stream" {
+        args.push("-");
+        fed(chamber, &args, documents.join("\n").as_bytes())
+    } else {
+        let file = |(n, text)| chamber.beside(&format!("d{n}.json"), text);
+        let files: Vec<String> = documents.iter().enumerate().map(file).collect();
+        args.extend(files.iter().map(String::as_str));
+        spoolgate(&chamber.home(), &args)
+    };
+    // One rejection without a veto leaves the question open.
+    assert_eq!(code(&done), 3, "{way} {is_signed}: {}", show(&done));
+    assert_eq!(
+        text(&done.stderr).contains("calculated from unsigned files"),
+        !is_signed,
+        "{}",
+        show(&done)
+    );
+    json_of(&done)
+}
+
+/// One case in all the ways there are: the decision is the same.
+#[test]
+fn every_way_gives_the_same_decision() {
+    let chamber = Chamber::new();
+    let mut decisions: Vec<Value> = Vec::new();
+    let mut keep = |mut decision: Value, case: &str| {
+        assert_eq!(decision["request_id"], *case);
+        decision["request_id"] = json!("");
+        decisions.push(decision);
+    };
+    for n in 0..3 {
+        let case = format!("req_watch_{n}");
+        keep(by_watcher(&chamber, n, &case), &case);
+        chamber.agrees(&case);
+    }
+    keep(by_one_shots(&chamber, "req_handle"), "req_handle");
+    chamber.agrees("req_handle");
+    for (way, is_signed) in WAYS {
+        let case = format!("req_{way}_{is_signed}");
+        keep(by_decide(&chamber, way, is_signed, &case), &case);
         assert_eq!(chamber.decision_path(&case).exists(), is_signed);
-        assert_eq!(
-            text(&done.stderr).contains("calculated from unsigned files"),
-            !is_signed,
-            "{}",
-            show(&done)
-        );
         if is_signed {
             chamber.agrees(&case);
         } else {
-            assert_eq!(code(&spoolgate(&home, &["council", "show", &case])), 2);
+            let shown = spoolgate(&chamber.home(), &["council", "show", &case]);
+            assert_eq!(code(&shown), 2);
         }
     }
     assert_eq!(decisions.len(), 9);
@@ -179,30 +179,30 @@ fn every_way_gives_the_same_decision() {
     }
 }
 
+/// Runs the subcommand of `council` as people and as programs do. Returns the exit code, both
+/// outputs and the JSON.
+fn in_both_formats(home: &Path, args: &[&str]) -> (i32, String, String, String) {
+    let args: Vec<&str> = ["council"].iter().chain(args).copied().collect();
+    let done = spoolgate(home, &args);
+    let json = spoolgate(home, &[&["--format", "json"], args.as_slice()].concat());
+    assert_eq!(
+        done.status, json.status,
+        "{args:?}: the format changes no exit code"
+    );
+    for line in text(&json.stdout).lines().filter(|_| args[1] != "brief") {
+        serde_json::from_str::<Value>(line)
+            .unwrap_or_else(|error| panic!("{args:?}: {error}: {line}"));
+    }
+    let [out, err, json] = [done.stdout.as_slice(), &done.stderr, &json.stdout].map(text);
+    (code(&done), out, err, json)
+}
+
 /// Exit codes and words of every subcommand, from before there is a case until after it is decided.
 #[test]
 fn what_each_subcommand_says() {
     let chamber = Chamber::new();
     let home = chamber.home();
-    let run = |args: &[&str]| {
-        let args: Vec<&str> = ["council"].iter().chain(args).copied().collect();
-        let done = spoolgate(&home, &args);
-        let json = spoolgate(&home, &[&["--format", "json"], args.as_slice()].concat());
-        assert_eq!(
-            done.status, json.status,
-            "{args:?}: the format changes no exit code"
-        );
-        for line in text(&json.stdout).lines().filter(|_| args[1] != "brief") {
-            serde_json::from_str::<Value>(line)
-                .unwrap_or_else(|error| panic!("{args:?}: {error}: {line}"));
-        }
-        (
-            code(&done),
-            text(&done.stdout),
-            text(&done.stderr),
-            text(&json.stdout),
-        )
-    };
+    let run = |args: &[&str]| in_both_formats(&home, args);
     assert_eq!(run(&["list"]).0, 0);
     for args in [
         &["show", "req_1"][..],
@@ -274,7 +274,12 @@ fn what_each_subcommand_says() {
     );
     assert!(!run(&["list", "--open"]).1.contains("req_1") && run(&["list"]).1.contains("req_1"));
     assert!(!run(&["list", "-n", "0"]).1.contains("req_1"));
-    // The three outcomes have three exit codes, of `wait` and of `decide`.
+}
+
+#[test]
+fn the_three_outcomes_have_three_exit_codes() {
+    let chamber = Chamber::new();
+    let home = chamber.home();
     for (stance, exit) in [("APPROVE", 0), ("REJECT", 1), ("NEEDS_MORE_INFO", 3)] {
         let case = format!("req_{stance}");
         let asked = request(&case, "UPDATE_CONFIG");
@@ -297,16 +302,17 @@ fn what_each_subcommand_says() {
         // The first time it waits for the rest.
         let done = spoolgate(&home, &args[..3]);
         assert!(
-            self::code(&done) == 3 && text(&done.stderr).contains("waits for Risk Officer"),
+            code(&done) == 3 && text(&done.stderr).contains("waits for Risk Officer"),
             "{}",
             show(&done)
         );
-        assert_eq!(self::code(&spoolgate(&home, &args)), exit, "{stance}");
-        assert_eq!(run(&["wait", &case]).0, exit, "{stance}");
+        assert_eq!(code(&spoolgate(&home, &args)), exit, "{stance}");
+        let (waited, ..) = in_both_formats(&home, &["wait", &case]);
+        assert_eq!(waited, exit, "{stance}");
         // And once more: everything is answered as before.
-        assert_eq!(self::code(&spoolgate(&home, &args)), exit, "{stance}");
+        assert_eq!(code(&spoolgate(&home, &args)), exit, "{stance}");
     }
-    let (code, out, ..) = run(&["dissent", "req_APPROVE"]);
+    let (code, out, ..) = in_both_formats(&home, &["dissent", "req_APPROVE"]);
     assert!(
         code == 0 && out.contains("every seat voted APPROVE"),
         "{out}"
@@ -391,8 +397,22 @@ fn bad_input_is_refused_in_whole() {
         lines,
         "a refused command left something in the ledger"
     );
-    // What is for other bytes leaves its seat empty, and one unsigned file makes all of it a
-    // calculation.
+}
+
+/// A verdict for other bytes leaves its seat empty, one unsigned file makes all of it a
+/// calculation, and a refused verdict is told: its refusal is the exit code if the rest approves.
+#[test]
+fn wrong_unsigned_and_forged_verdicts_do_not_count() {
+    let chamber = Chamber::new();
+    let home = chamber.home();
+    let asked = request("req_1", "UPDATE_CONFIG");
+    let other = request("req_2", "UPDATE_CONFIG");
+    let says = |role: &str| opinion(role, "APPROVE");
+    let signed = chamber.signed("research-bot", "good", "council.request", &asked);
+    let good = chamber.beside("good", signed);
+    let plain = chamber.beside("plain", &asked);
+    let plain_vote = chamber.beside("plain-vote", says("RO").to_string());
+    let lines = chamber.told().decisions.len();
     let wrong = chamber.beside("wrong", verdict("req_1", &other, &says("RO")));
     let done = spoolgate(&home, &["council", "decide", &plain, &wrong, &plain_vote]);
     assert!(
@@ -407,7 +427,6 @@ fn bad_input_is_refused_in_whole() {
         show(&done)
     );
     assert_eq!(chamber.told().decisions.len(), lines);
-    // A refused verdict is told, and its refusal is the exit code where the rest approves.
     let forged = chamber.beside(
         "forged",
         text(&chamber.signed(

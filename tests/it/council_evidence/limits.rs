@@ -107,6 +107,7 @@ fn thresholds_at_the_limit_and_one_unit_beside_it() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn figures_at_the_limit_and_one_unit_beside_it() {
     let null = Value::Null;
     let cases: &[Case<'_>] = &[

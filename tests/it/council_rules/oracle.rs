@@ -225,14 +225,8 @@ fn sorted(values: Vec<String>) -> Vec<String> {
         .collect()
 }
 
-/// Decides from the specification.
-pub(super) fn decide(council: &Council) -> Verdict {
-    let request: Value = serde_json::to_value(&council.request).unwrap();
-    let change = request["change_type"].as_str().unwrap();
-    let needed = required(change);
-    let mut seats: Vec<Seat> = (0..5).map(|_| Seat::default()).collect();
-    let mut objection = false;
-
+/// Fills the seats with what the computed evidence says.
+fn weigh_evidence(council: &Council, seats: &mut [Seat]) {
     for text in sorted(
         council
             .evidence
@@ -266,7 +260,11 @@ pub(super) fn decide(council: &Council) -> Verdict {
         seat.actions
             .push((Some(own), strings(&one["required_actions"])));
     }
+}
 
+/// Fills the seats with what the votes say. Returns whether somebody without a seat objects.
+fn weigh_votes(council: &Council, needed: &[usize], seats: &mut [Seat]) -> bool {
+    let mut objection = false;
     for text in sorted(
         council
             .votes
@@ -313,11 +311,10 @@ pub(super) fn decide(council: &Council) -> Verdict {
             seat.fail(name, ROSTER[place].2[0], false);
         }
     }
+    objection
+}
 
-    let covered: Vec<&str> = needed
-        .iter()
-        .flat_map(|place| ROSTER[*place].2.iter().copied())
-        .collect();
+fn scores(needed: &[usize], seats: &[Seat], covered: &[&str]) -> Vec<i64> {
     let mut scores = Vec::new();
     for axis in AXES {
         let mut left = 100;
@@ -352,7 +349,22 @@ pub(super) fn decide(council: &Council) -> Verdict {
         }
         scores.push(left.max(0).min(*caps.iter().min().unwrap()));
     }
+    scores
+}
 
+/// Decides from the specification.
+pub(super) fn decide(council: &Council) -> Verdict {
+    let request: Value = serde_json::to_value(&council.request).unwrap();
+    let change = request["change_type"].as_str().unwrap();
+    let needed = required(change);
+    let mut seats: Vec<Seat> = (0..5).map(|_| Seat::default()).collect();
+    weigh_evidence(council, &mut seats);
+    let objection = weigh_votes(council, needed, &mut seats);
+    let covered: Vec<&str> = needed
+        .iter()
+        .flat_map(|place| ROSTER[*place].2.iter().copied())
+        .collect();
+    let scores = scores(needed, &seats, &covered);
     let rejecting: Vec<usize> = needed
         .iter()
         .copied()

@@ -3,7 +3,9 @@
 use spoolgate_council::aggregate::{Rule, Ruling, decide};
 use spoolgate_council::finding::{Evidence, Finding};
 use spoolgate_rules::roles::{PATH, Roles, SHIPPED};
-use spoolgate_wire::council::{Axis, ChecklistItem, CouncilRequest, RoleVerdict, Severity, Stance};
+use spoolgate_wire::council::{
+    Axis, ChecklistItem, CouncilDecision, CouncilRequest, RoleVerdict, Severity, Stance,
+};
 
 use super::random::json;
 
@@ -665,13 +667,14 @@ fn what_a_change_needs() {
     );
 }
 
+fn said(change: &dyn Fn(&mut Case)) -> CouncilDecision {
+    let mut case = Case::pass();
+    change(&mut case);
+    case.decide().decision
+}
+
 #[test]
 fn what_is_said() {
-    let said = |change: &dyn Fn(&mut Case)| {
-        let mut case = Case::pass();
-        change(&mut case);
-        case.decide().decision
-    };
     let approved = said(&|case| {
         case.worry(IE, 1);
         case.votes[IE].required_actions = vec!["Tell the desk.".to_owned()];
@@ -718,7 +721,10 @@ fn what_is_said() {
             "Supply the metric sharpe."
         ]
     );
+}
 
+#[test]
+fn what_is_said_against_a_proposal() {
     let rejected = said(&|case| {
         for seat in [QR, RO, CA] {
             case.votes[seat].verdict = NO.to_owned();

@@ -74,8 +74,8 @@ fn is_told(line: &Decision, answer: &Answer, expect: Code, status: AnswerStatus,
     assert_eq!(answer.audit_ref, line.id);
 }
 
-#[test]
-fn what_is_refused_before_the_check_vector_asks_for_none() {
+/// A gate that takes six messages per minute from an agent.
+fn home_of_few_messages() -> GatewayHome {
     let home = GatewayHome::new(NOTED);
     home.edit("rules/safety.yaml", |text| {
         text.replace(
@@ -90,6 +90,13 @@ fn what_is_refused_before_the_check_vector_asks_for_none() {
         )
     });
     home.place.pass_s(400);
+    home
+}
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
+fn what_is_refused_before_the_check_vector_asks_for_none() {
+    let home = home_of_few_messages();
     let mut opened = home.open();
     type Make = fn(&GatewayHome, &str) -> Vec<u8>;
     /// A good one that was changed after it was signed.
@@ -230,7 +237,13 @@ fn what_is_refused_before_the_check_vector_asks_for_none() {
             "{what}"
         );
     }
-    home.place.pass_s(70);
+    assert!(home.ran().is_empty(), "no adapter runs on any of them");
+}
+
+#[test]
+fn permission_ids_and_message_limits_come_before_the_check_vector_too() {
+    let home = home_of_few_messages();
+    let mut opened = home.open();
     // A person has no outgoing actions unless the rules say so.
     home.one_as_owner(&mut opened, "own", "email.send", MAIL);
     let (line, answer) = newest(&home, "own");
@@ -308,204 +321,178 @@ impl Files {
     }
 }
 
-const WAITS: &str = r#"t=$(cat); printf '%s\n' "$t" >>ran; while [ ! -e go ]; do sleep 0.02; done; echo '{"success":true}'"#;
+/// Notes the task, and answers once the file `go` is there.
+const WAITS: &str = r#"t=$(cat); printf '%s\n' "$t" >>ran
+while [ ! -e go ]; do sleep 0.02; done
+echo '{"success":true}'"#;
 
-#[test]
-fn of_all_that_fails_at_once_the_first_names_the_reason_and_all_of_it_is_told() {
-    let rates = json!({"per_hour": {"email.send": 1}, "all_per_hour": 1});
-    let anomalies = json!({"burst_max": 1, "burst_window_s": 60, "payload_bytes_max": MAIL.len()});
-    let adapter = exec(&["email.send"], WAITS, 60);
-    let mut files = Files {
-        services: SERVICES.to_owned(),
-        gateway: json!({"adapters": [adapter], "rates": rates, "anomalies": anomalies, "open_max": 1}),
-    };
-    let home = GatewayHome::with(SERVICES, &files.gateway.to_string());
-    let mut opened = home.open();
-    home.ask("first", "email.send", MAIL);
-    while opened.round(false).unwrap().more {}
-    assert_eq!(opened.state().actions.open.len(), 1);
-    // Now everything of the second one fails.
-    files.services = SERVICES.replacen("is_active: true", "is_active: false", 1);
-    files.gateway["adapters"] = json!([]);
-    files.write(&home);
-    for (id, then) in [("a-look", "hold"), ("b-never", "reject")] {
-        let text = format!(
-            "id: {id}\nstatus: active\napplies_to: {{action: email.send}}\nwhen: []\nthen: \
-                {then}\nmessage: \"{id} says so\"\n"
-        );
-        fs::create_dir_all(home.path("rules/core")).unwrap();
-        fs::write(home.path(&format!("rules/core/{id}.yaml")), text).unwrap();
-    }
-    taken(&home, &mut opened, true);
-    fs::write(home.path("rules/sets/broken.yaml"), "name: [").unwrap();
-    taken(&home, &mut opened, false);
-    home.place.disk.put("rules/HALT", b"");
-    let before = home.place.clock.now();
-    home.place.clock.set(before.plus_ms(-10_000));
-    let larger = MAIL.replace("a word", "two words");
-    let all = [
-        "rulebook",
-        "clock",
-        "manual_halt",
-        "allowlist",
-        "action_rate",
-        "gateway_rate",
-        "open_actions",
-        "anomaly_burst",
-        "anomaly_payload",
-        "adapter",
-        "a-look",
-        "b-never",
-    ];
-    // What is mended, one after the other, and what the next request is then told.
-    let mut n = 0;
-    let mut next = |home: &GatewayHome, opened: &mut Home, first: usize, without: &[&str]| {
-        n += 1;
-        let id = format!("n-{n}");
-        home.ask(&id, "email.send", &larger);
+/// Everything that can fail at once for an outgoing mail, in the order of its rows.
+const ROWS: [&str; 12] = [
+    "rulebook",
+    "clock",
+    "manual_halt",
+    "allowlist",
+    "action_rate",
+    "gateway_rate",
+    "open_actions",
+    "anomaly_burst",
+    "anomaly_payload",
+    "adapter",
+    "a-look",
+    "b-never",
+];
+
+/// A gate whose faults are mended one after the other.
+struct Mending {
+    home: GatewayHome,
+    opened: Home,
+    files: Files,
+    requests: u32,
+}
+
+impl Mending {
+    /// A gate with an open action, for which everything of a second one fails.
+    fn new() -> Mending {
+        let rates = json!({"per_hour": {"email.send": 1}, "all_per_hour": 1});
+        let anomalies =
+            json!({"burst_max": 1, "burst_window_s": 60, "payload_bytes_max": MAIL.len()});
+        let adapter = exec(&["email.send"], WAITS, 60);
+        let files = Files {
+            services: SERVICES.to_owned(),
+            gateway: json!({
+                "adapters": [adapter], "rates": rates, "anomalies": anomalies, "open_max": 1,
+            }),
+        };
+        let home = GatewayHome::with(SERVICES, &files.gateway.to_string());
+        let mut opened = home.open();
+        home.ask("first", "email.send", MAIL);
         while opened.round(false).unwrap().more {}
-        let (line, answer) = newest(home, &id);
-        let expect: Vec<&str> = all[first..]
-            .iter()
-            .copied()
-            .filter(|name| !without.contains(name))
-            .collect();
+        assert_eq!(opened.state().actions.open.len(), 1);
+        let mut mending = Mending {
+            home,
+            opened,
+            files,
+            requests: 0,
+        };
+        for (id, then) in [("a-look", "hold"), ("b-never", "reject")] {
+            let text = format!(
+                "id: {id}\nstatus: active\napplies_to: {{action: email.send}}\nwhen: []\n\
+                 then: {then}\nmessage: \"{id} says so\"\n"
+            );
+            fs::create_dir_all(mending.home.path("rules/core")).unwrap();
+            fs::write(mending.home.path(&format!("rules/core/{id}.yaml")), text).unwrap();
+        }
+        mending.mend(|files| {
+            files.services = SERVICES.replacen("is_active: true", "is_active: false", 1);
+            files.gateway["adapters"] = json!([]);
+        });
+        mending
+    }
+
+    /// Changes the rule files, and waits until the gate has taken them.
+    fn mend(&mut self, change: impl FnOnce(&mut Files)) {
+        change(&mut self.files);
+        self.files.write(&self.home);
+        taken(&self.home, &mut self.opened, true);
+    }
+
+    /// Sends the next request, for which all rows from the `first` on fail, but for these.
+    fn next(&mut self, first: usize, without: &[&str]) -> (Decision, Answer) {
+        self.requests += 1;
+        let id = format!("n-{}", self.requests);
+        let larger = MAIL.replace("a word", "two words");
+        self.home.ask(&id, "email.send", &larger);
+        while self.opened.round(false).unwrap().more {}
+        let (line, answer) = newest(&self.home, &id);
+        let mut expect = ROWS[first..].to_vec();
+        expect.retain(|name| !without.contains(name));
         assert_eq!(failed(&line), expect);
-        // Of the vector nothing is missing, whatever comes first.
-        let names: Vec<&str> = line
-            .checks
-            .iter()
-            .map(|row| &*row.name)
-            .filter(|name| *name != "anomaly_destination")
-            .collect();
-        let known = names
-            .iter()
-            .copied()
-            .filter(|name| all.contains(name))
-            .count();
-        assert!(known >= all.len() - 1, "{names:?}");
+        // No row is missing from the vector, whatever comes first.
+        let mut names: Vec<&str> = line.checks.iter().map(|row| &*row.name).collect();
+        names.retain(|name| *name != "anomaly_destination");
+        let known = names.iter().filter(|name| ROWS.contains(name)).count();
+        assert!(known >= ROWS.len() - 1, "{names:?}");
         // The answer holds all of it.
         let data: Value = serde_json::from_str(answer.data.as_ref().unwrap().get()).unwrap();
-        let body = if line.status == Status::Held {
-            &data["Held"]
-        } else {
-            &data["Rejected"]
-        };
-        let rows = |key: &str| body[key].as_array().unwrap().len();
-        assert_eq!(
-            (
-                rows("checks_failed"),
-                rows("checks_failed") + rows("checks_passed")
-            ),
-            (expect.len(), line.checks.len())
-        );
+        let is_held = line.status == Status::Held;
+        let body = &data[if is_held { "Held" } else { "Rejected" }];
+        let [failed, passed] =
+            ["checks_failed", "checks_passed"].map(|key| body[key].as_array().unwrap().len());
+        assert_eq!((failed, failed + passed), (expect.len(), line.checks.len()));
         assert!(body.get("headroom").is_none());
         assert_eq!(
             data.get("retryAfterMs").is_some(),
             answer.status == AnswerStatus::RateLimited
         );
-        assert!(line.changes.is_empty() || line.status == Status::Held);
-        assert_eq!(
-            home.ran().len(),
-            1,
-            "no adapter runs on a refusal or a hold"
-        );
+        assert!(line.changes.is_empty() || is_held);
+        let ran = self.home.ran().len();
+        assert_eq!(ran, 1, "no adapter runs on a refusal or a hold");
         (line, answer)
-    };
-    let error = AnswerStatus::Error;
-    let (line, answer) = next(&home, &mut opened, 0, &[]);
-    let fault = opened.rules_fault().unwrap().to_owned();
-    is_told(
-        &line,
-        &answer,
-        Code::RulebookInvalid,
-        error,
-        &format!("check `rulebook` failed: {fault}"),
+    }
+}
+
+/// The reason that the row of this name gives.
+fn reason(line: &Decision, name: &str) -> String {
+    let row = line.checks.iter().find(|row| row.name == name).unwrap();
+    row.reason.clone().unwrap().to_string()
+}
+
+#[test]
+fn of_all_that_fails_at_once_the_first_names_the_reason_and_all_of_it_is_told() {
+    let mut gate = Mending::new();
+    fs::write(gate.home.path("rules/sets/broken.yaml"), "name: [").unwrap();
+    taken(&gate.home, &mut gate.opened, false);
+    gate.home.place.disk.put("rules/HALT", b"");
+    let before = gate.home.place.clock.now();
+    gate.home.place.clock.set(before.plus_ms(-10_000));
+    let (error, limited) = (AnswerStatus::Error, AnswerStatus::RateLimited);
+    let (line, answer) = gate.next(0, &[]);
+    let what = format!(
+        "check `rulebook` failed: {}",
+        gate.opened.rules_fault().unwrap()
     );
-    fs::remove_file(home.path("rules/sets/broken.yaml")).unwrap();
+    is_told(&line, &answer, Code::RulebookInvalid, error, &what);
+    fs::remove_file(gate.home.path("rules/sets/broken.yaml")).unwrap();
     // The step stays until a person has looked.
-    home.place.clock.set(before.plus_ms(1000));
-    taken(&home, &mut opened, true);
-    let (line, answer) = next(&home, &mut opened, 1, &[]);
-    let what = opened.state().clock_fault().unwrap();
-    is_told(
-        &line,
-        &answer,
-        Code::ChecksFailed,
-        error,
-        &format!("check `clock` failed: {what}"),
+    gate.home.place.clock.set(before.plus_ms(1000));
+    taken(&gate.home, &mut gate.opened, true);
+    let (line, answer) = gate.next(1, &[]);
+    let what = format!(
+        "check `clock` failed: {}",
+        gate.opened.state().clock_fault().unwrap()
     );
-    home.place
-        .ask_as_owner("clock", "clock.accept", r#"{"reason":"looked at"}"#);
-    while opened.round(false).unwrap().more {}
-    let (line, answer) = next(&home, &mut opened, 2, &[]);
+    is_told(&line, &answer, Code::ChecksFailed, error, &what);
+    let looked = r#"{"reason":"looked at"}"#;
+    gate.home
+        .place
+        .ask_as_owner("clock", "clock.accept", looked);
+    while gate.opened.round(false).unwrap().more {}
+    let (line, answer) = gate.next(2, &[]);
     let what = "check `manual_halt` failed: the file rules/HALT is there; a person removes it";
     is_told(&line, &answer, Code::ChecksFailed, error, what);
-    home.place.disk.drop_file("rules/HALT");
-    let (line, answer) = next(&home, &mut opened, 3, &[]);
-    let what = line
-        .checks
-        .iter()
-        .find(|row| row.name == "allowlist")
-        .unwrap()
-        .reason
-        .clone()
-        .unwrap();
-    is_told(
-        &line,
-        &answer,
-        Code::NotAllowlisted,
-        error,
-        &format!("check `allowlist` failed: {what}"),
-    );
-    files.services = SERVICES.to_owned();
-    files.write(&home);
-    taken(&home, &mut opened, true);
-    let (line, answer) = next(&home, &mut opened, 4, &[]);
-    let limited = AnswerStatus::RateLimited;
+    gate.home.place.disk.drop_file("rules/HALT");
+    let (line, answer) = gate.next(3, &[]);
+    let what = format!("check `allowlist` failed: {}", reason(&line, "allowlist"));
+    is_told(&line, &answer, Code::NotAllowlisted, error, &what);
+    gate.mend(|files| files.services = SERVICES.to_owned());
+    let (line, answer) = gate.next(4, &[]);
     let what = "check `action_rate` failed: `core` may begin 1 of `email.send` within an hour";
     is_told(&line, &answer, Code::RateLimited, limited, what);
-    files.gateway["rates"]["per_hour"]["email.send"] = json!(90);
-    files.write(&home);
-    taken(&home, &mut opened, true);
-    let (line, answer) = next(&home, &mut opened, 5, &[]);
+    gate.mend(|files| files.gateway["rates"]["per_hour"]["email.send"] = json!(90));
+    let (line, answer) = gate.next(5, &[]);
     let what = "check `gateway_rate` failed: all together may begin 1 actions within an hour";
     is_told(&line, &answer, Code::RateLimited, limited, what);
-    files.gateway["rates"]["all_per_hour"] = json!(90);
-    files.write(&home);
-    taken(&home, &mut opened, true);
-    let (line, answer) = next(&home, &mut opened, 6, &[]);
-    is_told(
-        &line,
-        &answer,
-        Code::ActionsFull,
-        limited,
-        "check `open_actions` failed: 1 actions are open already",
-    );
-    files.gateway["open_max"] = json!(90);
-    files.write(&home);
-    taken(&home, &mut opened, true);
+    gate.mend(|files| files.gateway["rates"]["all_per_hour"] = json!(90));
+    let (line, answer) = gate.next(6, &[]);
+    let what = "check `open_actions` failed: 1 actions are open already";
+    is_told(&line, &answer, Code::ActionsFull, limited, what);
+    gate.mend(|files| files.gateway["open_max"] = json!(90));
     // An anomaly only holds: what refuses comes before it.
-    let (line, answer) = next(&home, &mut opened, 7, &[]);
-    let what = line
-        .checks
-        .iter()
-        .find(|row| row.name == "adapter")
-        .unwrap()
-        .reason
-        .clone()
-        .unwrap();
-    is_told(
-        &line,
-        &answer,
-        Code::NoAdapter,
-        error,
-        &format!("check `adapter` failed: {what}"),
-    );
-    files.gateway["adapters"] = json!([exec(&["email.send"], WAITS, 60)]);
-    files.write(&home);
-    taken(&home, &mut opened, true);
-    let (line, answer) = next(&home, &mut opened, 7, &["adapter"]);
+    let (line, answer) = gate.next(7, &[]);
+    let what = format!("check `adapter` failed: {}", reason(&line, "adapter"));
+    is_told(&line, &answer, Code::NoAdapter, error, &what);
+    gate.mend(|files| files.gateway["adapters"] = json!([exec(&["email.send"], WAITS, 60)]));
+    let (line, answer) = gate.next(7, &["adapter"]);
     let error = answer.error.as_ref().unwrap();
     assert_eq!(
         (error.code, answer.exit()),
@@ -513,13 +500,13 @@ fn of_all_that_fails_at_once_the_first_names_the_reason_and_all_of_it_is_told() 
     );
     assert!(error.message.contains("b-never says so"), "{error:?}");
     assert_eq!(line.metadata.code, Some(Code::RuleRefused));
-    fs::remove_file(home.path("rules/core/b-never.yaml")).unwrap();
-    taken(&home, &mut opened, true);
-    let (line, answer) = next(&home, &mut opened, 7, &["adapter", "b-never"]);
-    let hold = opened.state().approvals.iter().next().unwrap().clone();
+    fs::remove_file(gate.home.path("rules/core/b-never.yaml")).unwrap();
+    taken(&gate.home, &mut gate.opened, true);
+    let (line, answer) = gate.next(7, &["adapter", "b-never"]);
+    let hold = gate.opened.state().approvals.iter().next().unwrap().clone();
     let what = format!(
         "held as {} until {} by a-look, anomaly_burst (more than 1 actions of `core` were signed \
-            within 60 s), anomaly_payload (the payload is larger than {} bytes)",
+         within 60 s), anomaly_payload (the payload is larger than {} bytes)",
         hold.id,
         hold.expires_at,
         MAIL.len()
@@ -532,15 +519,10 @@ fn of_all_that_fails_at_once_the_first_names_the_reason_and_all_of_it_is_told() 
         &what,
     );
     assert_eq!(answer.exit(), Exit::NeedsApproval);
-    fs::write(home.path("go"), "").unwrap();
-    settle(&mut opened);
-    assert_eq!(
-        (
-            code(&home.answer("first").unwrap()).as_str(),
-            home.ran().len()
-        ),
-        ("", 1)
-    );
+    fs::write(gate.home.path("go"), "").unwrap();
+    settle(&mut gate.opened);
+    let first = gate.home.answer("first").unwrap();
+    assert_eq!((code(&first).as_str(), gate.home.ran().len()), ("", 1));
 }
 
 #[test]

@@ -793,6 +793,40 @@ fn check_answer(world: &World, case: &Case, outcome: &Outcome, wrong: &mut Vec<S
     }
 }
 
+/// Files of every kind in every spool, three rounds of them.
+fn every_case(
+    world: &mut World,
+    victims: &[(Draft, Vec<u8>, PathBuf)],
+    outside: &Path,
+) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for round in 0..3 {
+        for ((spool, agent), (victim, _, _)) in SPOOLS.into_iter().zip(victims) {
+            let outside = outside.to_owned();
+            let mut batch = Cases {
+                world,
+                cases,
+                spool,
+                agent,
+                round,
+                outside,
+            };
+            batch.good();
+            batch.unsigned();
+            batch.malformed_json();
+            batch.malformed_envelope();
+            batch.malformed_payload();
+            batch.not_now_not_you();
+            batch.evil_names();
+            batch.no_files();
+            batch.about_the_victim(victim);
+            batch.changing();
+            cases = batch.cases;
+        }
+    }
+    cases
+}
+
 #[test]
 fn a_thousand_files() {
     let place = std::sync::Arc::new(std::sync::OnceLock::new());
@@ -816,31 +850,7 @@ fn a_thousand_files() {
     let before = walk(&world.root);
     let outside_before = walk(&outside);
 
-    let mut cases = Vec::new();
-    for round in 0..3 {
-        for ((spool, agent), (victim, _, _)) in SPOOLS.into_iter().zip(&victims) {
-            let outside = outside.clone();
-            let mut batch = Cases {
-                world: &mut world,
-                cases,
-                spool,
-                agent,
-                round,
-                outside,
-            };
-            batch.good();
-            batch.unsigned();
-            batch.malformed_json();
-            batch.malformed_envelope();
-            batch.malformed_payload();
-            batch.not_now_not_you();
-            batch.evil_names();
-            batch.no_files();
-            batch.about_the_victim(victim);
-            batch.changing();
-            cases = batch.cases;
-        }
-    }
+    let cases = every_case(&mut world, &victims, &outside);
     assert!(cases.len() >= 1000, "{}", cases.len());
     let outside_at_drop = walk(&outside);
     let outcomes = world.drain(&mut home);
@@ -850,21 +860,15 @@ fn a_thousand_files() {
     // One decision a file.
     let mut by_file: BTreeMap<(String, String), Vec<&Outcome>> = BTreeMap::new();
     for outcome in &outcomes {
-        let key = (
-            outcome.decision.spool.clone(),
-            outcome.decision.file.clone(),
-        );
+        let decision = &outcome.decision;
+        let key = (decision.spool.clone(), decision.file.clone());
         by_file.entry(key).or_default().push(outcome);
     }
     let ledger = world.ledger();
     let mut lines: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for line in ledger.iter().filter(|line| line["kind"] == "decision") {
-        *lines
-            .entry((
-                line["spool"].as_str().unwrap(),
-                line["file"].as_str().unwrap(),
-            ))
-            .or_default() += 1;
+        let key = ["spool", "file"].map(|name| line[name].as_str().unwrap());
+        *lines.entry(key.into()).or_default() += 1;
     }
     let mut codes: BTreeMap<String, usize> = BTreeMap::new();
     let mut expected_paths = BTreeSet::new();
@@ -885,21 +889,14 @@ fn a_thousand_files() {
             );
             continue;
         }
-        assert!(
-            fs::symlink_metadata(&path).is_err(),
-            "{} is still there",
-            file.shown
-        );
+        let is_gone = fs::symlink_metadata(&path).is_err();
+        assert!(is_gone, "{} is still there", file.shown);
         let found = by_file.get(&(spool.clone(), file.known_as.clone()));
         let Some([outcome]) = found.map(|found| &found[..]) else {
             panic!("{}: {found:?}", file.shown)
         };
-        assert_eq!(
-            lines.get(&(&*spool, &*file.known_as)),
-            Some(&1),
-            "{}",
-            file.shown
-        );
+        let count = lines.get(&(&*spool, &*file.known_as));
+        assert_eq!(count, Some(&1), "{}", file.shown);
         check_answer(&world, case, outcome, &mut wrong);
         if case.name.starts_with(b"rewritten-") {
             let sha256 = sha256_hex(case.bytes.as_ref().unwrap());
@@ -924,7 +921,28 @@ fn a_thousand_files() {
     assert_eq!(decided, outcomes.len());
     println!("{} files, {decided} decided: {codes:?}", cases.len());
 
-    // Nothing came to be anywhere else, nothing outside changed.
+    nothing_else_changed(&world, &before, &expected_paths);
+    let mut outside_after = walk(&outside);
+    let swapped = outside_at_drop.len() - outside_after.len();
+    assert_eq!(
+        swapped, 9,
+        "the swapped files were moved in by the test itself"
+    );
+    outside_after.retain(|path, _| outside_before.contains_key(path));
+    assert_eq!(outside_after, outside_before);
+    for (victim, answer, path) in &victims {
+        let now = fs::read(path).unwrap();
+        assert_eq!(&now, answer, "the answer of {}", victim.id);
+    }
+    no_secrets(&world, &outside);
+}
+
+/// Checks that the gate wrote where it may and answered at the expected paths alone.
+fn nothing_else_changed(
+    world: &World,
+    before: &BTreeMap<PathBuf, String>,
+    expected: &BTreeSet<PathBuf>,
+) {
     for (path, what) in walk(&world.root) {
         let below = path.strip_prefix(&world.root).unwrap();
         let is_ours = ["spool/out", "spool/rejected", "audit", "state"]
@@ -932,7 +950,7 @@ fn a_thousand_files() {
             .any(|top| below.starts_with(top));
         if below.starts_with("spool/out") && what.len() == 64 {
             assert!(
-                before.contains_key(&path) || expected_paths.contains(&path),
+                before.contains_key(&path) || expected.contains(&path),
                 "{below:?} answers nothing"
             );
         }
@@ -948,23 +966,6 @@ fn a_thousand_files() {
             .next()
             .is_none()
     );
-    let mut outside_after = walk(&outside);
-    let swapped = outside_at_drop.len() - outside_after.len();
-    assert_eq!(
-        swapped, 9,
-        "the swapped files were moved in by the test itself"
-    );
-    outside_after.retain(|path, _| outside_before.contains_key(path));
-    assert_eq!(outside_after, outside_before);
-    for (victim, answer, path) in &victims {
-        assert_eq!(
-            &fs::read(path).unwrap(),
-            answer,
-            "the answer of {}",
-            victim.id
-        );
-    }
-    no_secrets(&world, &outside);
 }
 
 /// Neither the canary nor any key stands in what the gate wrote.

@@ -8,6 +8,7 @@ pub(crate) mod court;
 pub(crate) mod desk;
 pub(crate) mod dice;
 pub(crate) mod gateway_home;
+pub(crate) mod keys;
 pub(crate) mod layered;
 pub(crate) mod ledger_files;
 pub(crate) mod place;
@@ -31,6 +32,7 @@ use std::process::{Command, Output};
 /// The fuzz targets load the file `memory_disk.rs` of this folder too.
 pub(crate) use crate::fuzzed::bodies::memory_disk;
 pub(crate) use dice::Dice;
+use keys::add_key;
 use spoolgate_gate::record::{Decision, Record, Ruling};
 use spoolgate_gate::sealing::is_sealed;
 use spoolgate_home::Home;
@@ -43,7 +45,7 @@ use spoolgate_wire::answer::Answer;
 use spoolgate_wire::code::Code;
 use spoolgate_wire::envelope::Envelope;
 use spoolgate_wire::ids::{Principal, RequestId};
-use spoolgate_wire::signing::{SignKey, sha256_hex, unhex};
+use spoolgate_wire::signing::{SignKey, sha256_hex};
 use spoolgate_wire::time::Time;
 use tempfile::TempDir;
 
@@ -111,24 +113,11 @@ impl Scratch {
         let home = dir.path().join("home");
         succeed(&home, &["init", home.to_str().unwrap()]);
         let key_file = dir.path().join("bot.key");
-        succeed(
-            &home,
-            &[
-                "keys",
-                "add",
-                "trend-bot",
-                "--out",
-                key_file.to_str().unwrap(),
-            ],
-        );
+        let bot = add_key(&home, "trend-bot", &key_file);
         succeed(
             &home,
             &["account", "deposit", "5000", "--reason", "opening balance"],
         );
-        let file: serde_json::Value =
-            serde_json::from_slice(&fs::read(&key_file).unwrap()).unwrap();
-        let secret = unhex(file["secret"].as_str().unwrap()).unwrap();
-        let bot = SignKey::Hmac(secret.try_into().unwrap());
         let listed = succeed(&home, &["--format", "json", "keys", "list"]);
         let keyring = SqliteKeyring::open(&home, false).unwrap();
         let owner = listed

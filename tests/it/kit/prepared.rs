@@ -5,8 +5,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use super::keys::add_key;
 use spoolgate_gate::prepare::Origin;
-use spoolgate_wire::signing::{SignKey, unhex};
+use spoolgate_wire::signing::SignKey;
 use tempfile::TempDir;
 
 use super::spools::Dropped;
@@ -72,23 +73,7 @@ impl Base {
             )
         });
         let key_file = scratch.beside("own.key");
-        succeed(
-            &home,
-            &[
-                "keys",
-                "add",
-                "own-bot",
-                "--out",
-                key_file.to_str().unwrap(),
-            ],
-        );
-        let key: serde_json::Value = serde_json::from_slice(&fs::read(&key_file).unwrap()).unwrap();
-        let own_key = SignKey::Hmac(
-            unhex(key["secret"].as_str().unwrap())
-                .unwrap()
-                .try_into()
-                .unwrap(),
-        );
+        let own_key = add_key(&home, "own-bot", &key_file);
         let mut base = Base {
             scratch,
             own_key,

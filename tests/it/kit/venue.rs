@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use spoolgate_wire::signing::{SignKey, unhex};
+use super::keys::add_key;
+use spoolgate_wire::signing::SignKey;
 
 use super::{Scratch, succeed};
 
@@ -52,21 +53,5 @@ pub(crate) fn enable_outbox(scratch: &Scratch) -> SignKey {
         );
     }
     let key_file = scratch.beside("exchange.key");
-    succeed(
-        &home,
-        &[
-            "keys",
-            "add",
-            "exchange",
-            "--out",
-            key_file.to_str().unwrap(),
-        ],
-    );
-    let file: serde_json::Value = serde_json::from_slice(&fs::read(&key_file).unwrap()).unwrap();
-    SignKey::Hmac(
-        unhex(file["secret"].as_str().unwrap())
-            .unwrap()
-            .try_into()
-            .unwrap(),
-    )
+    add_key(&home, "exchange", &key_file)
 }

@@ -326,9 +326,12 @@ fn frame(plain: &[u8]) -> Vec<u8> {
 fn hostile_archives_end_in_errors() {
     let text = b"{\"prev\":\"x\"}\n".repeat(1000);
     let good = frame(&text);
-    let sizes = (size(&good), size(&text));
+    let (packed, plain) = (size(&good), size(&text));
+    // An archive of one frame that is said to have these sizes.
+    let one =
+        |frame: &Vec<u8>, packed, plain| forged(std::slice::from_ref(frame), &[(packed, plain)], 1);
     assert_eq!(
-        unpack(&forged(std::slice::from_ref(&good), &[sizes], 1)).unwrap(),
+        unpack(&one(&good, packed, plain)).unwrap(),
         text,
         "the forger can do it right"
     );
@@ -339,83 +342,39 @@ fn hostile_archives_end_in_errors() {
     let two = [good.clone(), good.clone()].concat();
     let mut skippable = vec![0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4];
     skippable.extend(&good);
+    let twice = [(packed, plain), (packed, plain)];
+    let frames = std::slice::from_ref(&good);
+    let mib = 1024 * 1024;
     let cases: Vec<(&str, Vec<u8>)> = vec![
-        (
-            "a bomb that says so",
-            forged(
-                std::slice::from_ref(&bomb),
-                &[(size(&bomb), size(&zeros))],
-                1,
-            ),
-        ),
-        (
-            "a bomb that lies",
-            forged(
-                std::slice::from_ref(&bomb),
-                &[(size(&bomb), 1024 * 1024)],
-                1,
-            ),
-        ),
-        (
-            "a longer frame than told",
-            forged(std::slice::from_ref(&good), &[(sizes.0, sizes.1 - 1)], 1),
-        ),
-        (
-            "a shorter frame than told",
-            forged(std::slice::from_ref(&good), &[(sizes.0, sizes.1 + 1)], 1),
-        ),
-        (
-            "an empty frame",
-            forged(std::slice::from_ref(&good), &[(sizes.0, 0)], 1),
-        ),
-        (
-            "no checksum",
-            forged(
-                std::slice::from_ref(&unchecked),
-                &[(size(&unchecked), sizes.1)],
-                1,
-            ),
-        ),
-        (
-            "two frames for one",
-            forged(std::slice::from_ref(&two), &[(size(&two), sizes.1)], 1),
-        ),
+        ("a bomb that says so", one(&bomb, size(&bomb), size(&zeros))),
+        ("a bomb that lies", one(&bomb, size(&bomb), mib)),
+        ("a longer frame than told", one(&good, packed, plain - 1)),
+        ("a shorter frame than told", one(&good, packed, plain + 1)),
+        ("an empty frame", one(&good, packed, 0)),
+        ("no checksum", one(&unchecked, size(&unchecked), plain)),
+        ("two frames for one", one(&two, size(&two), plain)),
         (
             "a frame behind a skippable one",
-            forged(
-                std::slice::from_ref(&skippable),
-                &[(size(&skippable), sizes.1)],
-                1,
-            ),
+            one(&skippable, size(&skippable), plain),
         ),
-        (
-            "entries too many",
-            forged(std::slice::from_ref(&good), &[sizes, sizes], 2),
-        ),
+        ("entries too many", forged(frames, &twice, 2)),
         (
             "a count without entries",
-            forged(std::slice::from_ref(&good), &[sizes], u32::MAX),
+            forged(frames, &twice[..1], u32::MAX),
         ),
         ("a count of nothing", forged(&[], &[], 0)),
-        (
-            "frames that end elsewhere",
-            forged(std::slice::from_ref(&good), &[(sizes.0 - 1, sizes.1)], 1),
-        ),
+        ("frames that end elsewhere", one(&good, packed - 1, plain)),
         (
             "a packed size beyond all bounds",
-            forged(std::slice::from_ref(&good), &[(u32::MAX, sizes.1)], 1),
+            one(&good, u32::MAX, plain),
         ),
         (
             "a million times 1 MiB",
-            forged(&[], &vec![(0, 1024 * 1024); 1_000_000], 1_000_000),
+            forged(&[], &vec![(0, mib); 1_000_000], 1_000_000),
         ),
         (
             "16 GiB in small frames",
-            forged(
-                &vec![vec![0; 40]; 16_384],
-                &vec![(40, 1024 * 1024); 16_384],
-                16_384,
-            ),
+            forged(&vec![vec![0; 40]; 16_384], &vec![(40, mib); 16_384], 16_384),
         ),
         (
             "zstd without a seek table",

@@ -2,30 +2,24 @@
 //! refuses, and that no byte of the text is left anywhere below the home.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Output;
 
+use crate::kit::keys::add_key;
 use crate::kit::process::Running;
-use crate::kit::{Scratch, Sent, decisions, log_bytes, sign, spoolgate, succeed};
+use crate::kit::{Scratch, Sent, decisions, log_bytes, show, sign, spoolgate, succeed};
+use base64::Engine as _;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use spoolgate_wire::signing::{SignKey, sha256_hex, unhex};
+use spoolgate_gate::record::Decision;
+use spoolgate_wire::signing::{SignKey, sha256_hex};
 
 /// No character of it is escaped in JSON.
 const SECRET: &str = "the-password-is-hunter2";
 
 fn key(scratch: &Scratch, name: &str) -> SignKey {
     let file = scratch.beside(&format!("{name}.key"));
-    succeed(
-        &scratch.home(),
-        &["keys", "add", name, "--out", file.to_str().unwrap()],
-    );
-    let file: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
-    SignKey::Hmac(
-        unhex(file["secret"].as_str().unwrap())
-            .unwrap()
-            .try_into()
-            .unwrap(),
-    )
+    add_key(&scratch.home(), name, &file)
 }
 
 fn run_one(home: &Path, id: &str, bytes: Vec<u8>) {
@@ -53,110 +47,150 @@ fn holding(folder: &Path, texts: &[String]) -> Vec<String> {
     found
 }
 
-#[test]
-fn a_case_is_redacted_and_every_proof_stays() {
-    let scratch = Scratch::new();
-    let home = scratch.home();
-    let proposer = key(&scratch, "research-bot");
-    let roles = [
-        ("code-auditor", "Code Auditor"),
-        ("integration-engineer", "Integration Engineer"),
-    ];
-    let keys = roles.map(|(name, _)| key(&scratch, name));
-    let payload = json!({
-        "request_id": "req_1", "timestamp": "2026-03-02T11:59:00Z", "proposer": "Q", "change_type": "CODE_REFACTOR",
-        "context": {"summary": "A cleaner \
-            loader.", "files_changed": ["loader.rs"], "key_metrics": {}},
-        "artifacts": {"diff_content": format!("+ {SECRET}")},
-    })
-    .to_string();
-    let request = sign(
-        &proposer,
-        "research-bot",
-        "open",
-        "council.request",
-        &payload,
-    );
-    run_one(&home, "open", request.clone());
-    let (line, opened) = decisions(&home)
-        .unwrap()
-        .into_iter()
-        .find(|(_, decision)| decision.action.as_deref() == Some("council.request"))
-        .unwrap();
-    let line = line.to_string();
-    let reason = ["--reason", "a customer asked for it"];
-    let redact = |more: &[&str]| spoolgate(&home, &[&["audit", "redact"], more, &reason].concat());
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    // Its roles need it still.
-    let early = redact(&[&line, "--yes"]);
-    assert!(
-        !early.status.success() && text(&early.stderr).contains("is open until"),
-        "{}",
-        text(&early.stderr)
-    );
-    let answer: Value =
-        serde_json::from_slice(&fs::read(home.join("spool/out/open.json")).unwrap()).unwrap();
-    for ((name, role), key) in roles.iter().zip(&keys) {
-        let verdict = json!({
-            "request_id": "req_1", "request_sha256": answer["data"]["request_sha256"],
-            "verdict": {
-                "role": role, "verdict": "APPROVE", "confidence_score": 0.9,
-                "checklist_results": [{"question": "q", "answer": "a", "pass": true}],
-                "concerns": [], "required_actions": [],
+const REASON: [&str; 2] = ["--reason", "a customer asked for it"];
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A home with a council case whose request holds the secret.
+struct Sealed {
+    scratch: Scratch,
+    home: PathBuf,
+    payload: String,
+    request: Vec<u8>,
+    line: String,
+    opened: Decision,
+}
+
+impl Sealed {
+    fn new() -> Sealed {
+        let scratch = Scratch::new();
+        let home = scratch.home();
+        let proposer = key(&scratch, "research-bot");
+        let payload = json!({
+            "request_id": "req_1", "timestamp": "2026-03-02T11:59:00Z", "proposer": "Q",
+            "change_type": "CODE_REFACTOR",
+            "context": {
+                "summary": "A cleaner loader.", "files_changed": ["loader.rs"], "key_metrics": {},
             },
-        });
-        run_one(
-            &home,
-            name,
-            sign(key, name, name, "council.verdict", &verdict.to_string()),
+            "artifacts": {"diff_content": format!("+ {SECRET}")},
+        })
+        .to_string();
+        let request = sign(
+            &proposer,
+            "research-bot",
+            "open",
+            "council.request",
+            &payload,
+        );
+        run_one(&home, "open", request.clone());
+        let is_case = |decision: &Decision| decision.action.as_deref() == Some("council.request");
+        let mut decided = decisions(&home).unwrap().into_iter();
+        let (line, opened) = decided.find(|(_, decision)| is_case(decision)).unwrap();
+        let line = line.to_string();
+        Sealed {
+            scratch,
+            home,
+            payload,
+            request,
+            line,
+            opened,
+        }
+    }
+
+    /// Decides the case by the votes of its roles.
+    fn decide(&self) {
+        let answer = fs::read(self.home.join("spool/out/open.json")).unwrap();
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        for (name, role) in [
+            ("code-auditor", "Code Auditor"),
+            ("integration-engineer", "Integration Engineer"),
+        ] {
+            let verdict = json!({
+                "request_id": "req_1", "request_sha256": answer["data"]["request_sha256"],
+                "verdict": {
+                    "role": role, "verdict": "APPROVE", "confidence_score": 0.9,
+                    "checklist_results": [{"question": "q", "answer": "a", "pass": true}],
+                    "concerns": [], "required_actions": [],
+                },
+            });
+            let key = key(&self.scratch, name);
+            let signed = sign(&key, name, name, "council.verdict", &verdict.to_string());
+            run_one(&self.home, name, signed);
+        }
+        assert!(self.home.join("spool/out/req_1.decision.json").exists());
+    }
+
+    /// The text, its disclosure and every hash that nobody salted.
+    fn texts(&self) -> Vec<String> {
+        // The disclosure is what the line commits to, as anybody can compute.
+        let told = succeed(&self.home, &["audit", "disclose", &self.line]);
+        let (digest, disclosure) = told.trim_end().split_once("  ").unwrap();
+        assert_eq!(digest, self.opened.sealed[0].sd);
+        let base64 = base64::engine::general_purpose::URL_SAFE_NO_PAD;
+        assert_eq!(base64.encode(Sha256::digest(disclosure.as_bytes())), digest);
+        let shown: Value = serde_json::from_slice(&base64.decode(disclosure).unwrap()).unwrap();
+        assert_eq!(
+            (&shown[1], &shown[2]),
+            (&json!("diff_content"), &json!(format!("+ {SECRET}")))
+        );
+        let value = json!(format!("+ {SECRET}")).to_string();
+        let mut texts = vec![SECRET.to_owned(), disclosure.to_owned()];
+        texts.extend([self.payload.as_bytes(), &self.request, value.as_bytes()].map(sha256_hex));
+        texts
+    }
+
+    fn redact(&self, more: &[&str]) -> Output {
+        spoolgate(&self.home, &[&["audit", "redact"], more, &REASON].concat())
+    }
+
+    #[track_caller]
+    fn redacts(&self, more: &[&str], expect: &str) {
+        let done = self.redact(more);
+        let said = text(&done.stdout);
+        assert!(
+            done.status.success() && said.contains(expect),
+            "{}",
+            show(&done)
         );
     }
-    assert!(home.join("spool/out/req_1.decision.json").exists());
-    // What is disclosed is what the line commits to, as anybody can compute.
-    let told = succeed(&home, &["audit", "disclose", &line]);
-    let (digest, disclosure) = told.trim_end().split_once("  ").unwrap();
-    assert_eq!(digest, opened.sealed[0].sd);
-    use base64::Engine as _;
-    let base64 = base64::engine::general_purpose::URL_SAFE_NO_PAD;
-    assert_eq!(base64.encode(Sha256::digest(disclosure.as_bytes())), digest);
-    let shown: Value = serde_json::from_slice(&base64.decode(disclosure).unwrap()).unwrap();
-    assert_eq!(
-        (&shown[1], &shown[2]),
-        (&json!("diff_content"), &json!(format!("+ {SECRET}")))
-    );
-    // The text, its disclosure and every hash that nobody salted.
-    let value = json!(format!("+ {SECRET}")).to_string();
-    let mut texts = vec![SECRET.to_owned(), disclosure.to_owned()];
-    texts.extend([payload.as_bytes(), &request, value.as_bytes()].map(sha256_hex));
-    let before = holding(&home, &texts);
+
+    #[track_caller]
+    fn refuses(&self, more: &[&str], expect: &str) {
+        let done = self.redact(more);
+        let said = text(&done.stderr);
+        assert!(!done.status.success() && said.contains(expect), "{said}");
+    }
+}
+
+#[test]
+fn open_cases_facts_and_running_gates_are_left_alone() {
+    let case = Sealed::new();
+    let (home, line) = (&case.home, case.line.as_str());
+    // Its roles need it still.
+    case.refuses(&[line, "--yes"], "is open until");
+    case.decide();
+    let texts = case.texts();
+    let before = holding(home, &texts);
     let may = |path: &String| path.contains("/audit/blobs/sd-") || path.contains("/council/cases/");
     assert!(!before.is_empty() && before.iter().all(may), "{before:?}");
     let replayed: Value =
-        serde_json::from_str(&succeed(&home, &["--format", "json", "audit", "replay"])).unwrap();
+        serde_json::from_str(&succeed(home, &["--format", "json", "audit", "replay"])).unwrap();
     assert_eq!(
         replayed["missing"], 0,
         "disclosures are blobs of another name"
     );
-    let head = scratch.beside("head");
-    fs::copy(home.join("audit/checkpoint"), &head).unwrap();
-    let log = log_bytes(&home);
-    // Without --yes it only tells; facts stay; a running gate is not disturbed.
-    let dry = succeed(&home, &[&["audit", "redact", "open"], &reason[..]].concat());
-    assert!(
-        dry.contains(&format!(
-            "would redact /artifacts/diff_content of line {line}"
-        )),
-        "{dry}"
+    // Without --yes it only tells.
+    let would = format!("would redact /artifacts/diff_content of line {line}");
+    case.redacts(&["open"], &would);
+    assert_eq!(holding(home, &texts), before);
+    case.refuses(
+        &[line, "--field", "/context/summary", "--yes"],
+        "it is a fact",
     );
-    assert_eq!(holding(&home, &texts), before);
-    let fact = redact(&[&line, "--field", "/context/summary", "--yes"]);
-    assert!(
-        !fact.status.success() && text(&fact.stderr).contains("it is a fact"),
-        "{}",
-        text(&fact.stderr)
-    );
-    let watcher = Running::watching(&home);
-    let busy = redact(&[&line]);
+    let watcher = Running::watching(home);
+    let busy = case.redact(&[line]);
     assert_eq!(busy.status.code(), Some(7), "{}", text(&busy.stderr));
     watcher.kill();
     assert!(
@@ -164,23 +198,27 @@ fn a_case_is_redacted_and_every_proof_stays() {
         "{}",
         text(&busy.stderr)
     );
-    let done = succeed(
-        &home,
-        &[&["audit", "redact", "open", "--yes"], &reason[..]].concat(),
-    );
-    assert!(done.contains("redacted /artifacts/diff_content"), "{done}");
-    assert_eq!(holding(&home, &texts), Vec::<String>::new());
-    let again = succeed(
-        &home,
-        &[&["audit", "redact", &line, "--yes"], &reason[..]].concat(),
-    );
-    assert!(again.contains("redacted already, in line "), "{again}");
+    assert_eq!(holding(home, &texts), before);
+}
+
+#[test]
+fn a_case_is_redacted_and_every_proof_stays() {
+    let case = Sealed::new();
+    let home = &case.home;
+    case.decide();
+    let texts = case.texts();
+    let head = case.scratch.beside("head");
+    fs::copy(home.join("audit/checkpoint"), &head).unwrap();
+    let log = log_bytes(home);
+    case.redacts(&["open", "--yes"], "redacted /artifacts/diff_content");
+    assert_eq!(holding(home, &texts), Vec::<String>::new());
+    case.redacts(&[&case.line, "--yes"], "redacted already, in line ");
     // Nothing brings it back, and nothing that was shown to anybody is less true.
-    succeed(&home, &["run", "--until-idle"]);
-    succeed(&home, &["rebuild"]);
-    assert_eq!(holding(&home, &texts), Vec::<String>::new());
+    succeed(home, &["run", "--until-idle"]);
+    succeed(home, &["rebuild"]);
+    assert_eq!(holding(home, &texts), Vec::<String>::new());
     let report = succeed(
-        &home,
+        home,
         &[
             "--format",
             "json",
@@ -196,34 +234,34 @@ fn a_case_is_redacted_and_every_proof_stays() {
         report["sealed"],
         json!({"fields": 2, "disclosed": 0, "redacted": 2, "not_seen": false})
     );
-    let now = log_bytes(&home);
+    let now = log_bytes(home);
     assert!(
         log.iter().zip(&now).all(|(old, new)| new.starts_with(old)),
         "a line changed"
     );
     assert_eq!(
-        spoolgate(&home, &["audit", "disclose", &line])
+        spoolgate(home, &["audit", "disclose", &case.line])
             .status
             .code(),
         Some(1)
     );
     // An auditor who has the lines alone is told so.
-    let copy = scratch.beside("copy");
+    let copy = case.scratch.beside("copy");
     fs::create_dir(&copy).unwrap();
     fs::copy(
         home.join("audit/log-00000001.jsonl"),
         copy.join("log-00000001.jsonl"),
     )
     .unwrap();
-    let alone = succeed(&home, &["audit", "verify", copy.to_str().unwrap()]);
+    let alone = succeed(home, &["audit", "verify", copy.to_str().unwrap()]);
     assert!(alone.contains("disclosures not seen"), "{alone}");
     // It is not decided again, and nothing of it comes back with it.
     fs::remove_file(home.join("spool/out/open.json")).unwrap();
-    run_one(&home, "open-again", request);
+    run_one(home, "open-again", case.request.clone());
     let refused: Value = serde_json::from_slice(
         &fs::read(home.join("spool/out/open-again.json.error.json")).unwrap(),
     )
     .unwrap();
     assert_eq!(refused["error"]["code"], "REQUEST_ID_CONFLICT");
-    assert_eq!(holding(&home, &texts), Vec::<String>::new());
+    assert_eq!(holding(home, &texts), Vec::<String>::new());
 }

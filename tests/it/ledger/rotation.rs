@@ -345,21 +345,18 @@ fn one_bit_in_each_member_of_the_rotate_line() {
     }
 }
 
-/// Whoever has the new keys and computes everything behind anew cannot change what the old ones
-/// signed.
+/// The holder of the new keys, who can compute everything behind anew, cannot change what the old
+/// keys signed.
 #[test]
 fn a_hand_over_says_what_was_signed() {
-    let signer = |byte: u8| {
-        layout::log_signer(
-            ORIGIN,
-            &LogKeys {
-                log_seed: [byte; 32],
-                seal_seed: [byte + 1; 32],
-            },
-        )
-        .unwrap()
+    let signer = |log: u8, seal: u8| {
+        let keys = LogKeys {
+            log_seed: [log; 32],
+            seal_seed: [seal; 32],
+        };
+        layout::log_signer(ORIGIN, &keys).unwrap()
     };
-    let (old, new, other) = (signer(1), signer(3), signer(5));
+    let (old, new, other) = (signer(1, 2), signer(3, 4), signer(5, 6));
     let prev = leaf_hash(b"segment");
     let good = rotation::sign(&order(), &old, &new, 8, &prev);
     assert_eq!(
@@ -395,58 +392,39 @@ fn a_hand_over_says_what_was_signed() {
             rotation.new_log_sig.clone_from(&other.new_log_sig)
         }),
     ];
+    let refused = |rotation: &Rotation, identity: &LogIdentity, seq, prev: &Hash, what: &str| {
+        assert!(
+            rotation::check(rotation, identity, seq, prev).is_err(),
+            "{what}"
+        );
+    };
     for (what, edit) in edits {
         let mut changed = good.clone();
         edit(&mut changed, &others);
-        assert!(
-            rotation::check(&changed, &old.identity(), 8, &prev).is_err(),
-            "{what}"
-        );
+        refused(&changed, &old.identity(), 8, &prev, what);
     }
-    assert!(
-        rotation::check(&good, &old.identity(), 9, &prev).is_err(),
-        "another line"
+    refused(&good, &old.identity(), 9, &prev, "another line");
+    refused(
+        &good,
+        &old.identity(),
+        8,
+        &leaf_hash(b"x"),
+        "behind another line",
     );
-    assert!(
-        rotation::check(&good, &old.identity(), 8, &leaf_hash(b"x")).is_err(),
-        "behind another line"
-    );
-    assert!(
-        rotation::check(&good, &other.identity(), 8, &prev).is_err(),
-        "of another log"
-    );
+    refused(&good, &other.identity(), 8, &prev, "of another log");
     let elsewhere = LogIdentity {
         origin: "example.org/other".to_owned(),
         ..old.identity()
     };
-    assert!(
-        rotation::check(&good, &elsewhere, 8, &prev).is_err(),
-        "under another name"
-    );
+    refused(&good, &elsewhere, 8, &prev, "under another name");
     let same = rotation::sign(&order(), &old, &old, 8, &prev);
-    assert!(
-        rotation::check(&same, &old.identity(), 8, &prev).is_err(),
-        "no new keys"
-    );
-    let half = |log: u8, seal: u8| {
-        layout::log_signer(
-            ORIGIN,
-            &LogKeys {
-                log_seed: [log; 32],
-                seal_seed: [seal; 32],
-            },
-        )
-        .unwrap()
-    };
-    for (what, half) in [
-        ("the old log key", half(1, 4)),
-        ("the old seal key", half(3, 2)),
+    refused(&same, &old.identity(), 8, &prev, "no new keys");
+    for (what, log, seal) in [
+        ("the old log key stays", 1, 4),
+        ("the old seal key stays", 3, 2),
     ] {
-        let changed = rotation::sign(&order(), &old, &half, 8, &prev);
-        assert!(
-            rotation::check(&changed, &old.identity(), 8, &prev).is_err(),
-            "{what} stays"
-        );
+        let changed = rotation::sign(&order(), &old, &signer(log, seal), 8, &prev);
+        refused(&changed, &old.identity(), 8, &prev, what);
     }
     // The line that begins a file is the first under its keys.
     let mut keys = Timeline::from(0, old.identity());

@@ -374,6 +374,36 @@ fn stepped(world: &mut World, value: &Rat, step: &Rat) -> Rat {
     beside(world, &on, step)
 }
 
+/// A price at a collar, near the market, or where another order rests.
+fn draw_price(world: &mut World, listed: &Listed, buys: bool, seen: &Rat) -> Rat {
+    let safety = world.rules.safety.clone();
+    let sign = |up: bool| if up { Rat::one() } else { Rat::one().negated() };
+    let up = world.random.one_in(2);
+    let collar = if up == buys {
+        safety.price_collar
+    } else {
+        safety.price_collar_passive
+    };
+    let by = match world.random.within(0, 3) {
+        0 if r(collar) < Rat::of("0.02") => r(collar),
+        _ => Rat::of(&steps(world.random.within(0, 40), "0.0001").to_string()),
+    };
+    let mut own = seen.times(&Rat::one().plus(&by.times(&sign(up))));
+    if world.random.one_in(6) {
+        let resting = world
+            .memory
+            .paper
+            .orders
+            .iter()
+            .filter(|order| order.owner.0 == listed.symbol);
+        let resting: Vec<Rat> = resting.filter_map(|order| order.price.clone()).collect();
+        if !resting.is_empty() {
+            own = world.random.pick(&resting).clone();
+        }
+    }
+    own
+}
+
 /// An order around the market, its prices often next to a limit. The size is only a beginning.
 fn draw_plan(world: &mut World, listed: &'static Listed) -> Plan {
     let strategy = world.random.pick(&STRATEGIES).0;
@@ -402,32 +432,7 @@ fn draw_plan(world: &mut World, listed: &'static Listed) -> Plan {
     };
     let seen = sums.quoted(listed.symbol);
     let seen = seen.map_or(near.clone(), |seen| if buys { seen.ask } else { seen.bid });
-    let safety = world.rules.safety.clone();
-    let sign = |up: bool| if up { Rat::one() } else { Rat::one().negated() };
-    // Own price: at a collar, near the market, or at another's resting price.
-    let up = world.random.one_in(2);
-    let collar = if up == buys {
-        safety.price_collar
-    } else {
-        safety.price_collar_passive
-    };
-    let by = match world.random.within(0, 3) {
-        0 if r(collar) < Rat::of("0.02") => r(collar),
-        _ => Rat::of(&steps(world.random.within(0, 40), "0.0001").to_string()),
-    };
-    let mut own = seen.times(&Rat::one().plus(&by.times(&sign(up))));
-    if world.random.one_in(6) {
-        let resting = world
-            .memory
-            .paper
-            .orders
-            .iter()
-            .filter(|order| order.owner.0 == listed.symbol);
-        let resting: Vec<Rat> = resting.filter_map(|order| order.price.clone()).collect();
-        if !resting.is_empty() {
-            own = world.random.pick(&resting).clone();
-        }
-    }
+    let own = draw_price(world, listed, buys, &seen);
     let own = stepped(world, &own, &step);
     let ends = *world.random.pick(&["gtc", "gtc", "ioc", "day"]);
     let number = world.random.within(0, THESES - 1);
@@ -478,7 +483,7 @@ fn draw_plan(world: &mut World, listed: &'static Listed) -> Plan {
         // On no side or the wrong one.
         plan.stop = stepped(world, &worst, &step);
     }
-    let tolerance = r(safety.slippage_to_plan);
+    let tolerance = r(world.rules.safety.slippage_to_plan);
     let planned = match world.random.within(0, 7) {
         0 if tolerance < Rat::of("0.1") => worst.over(&Rat::one().plus(&tolerance)),
         1 if tolerance < Rat::of("0.1") => worst.over(&Rat::one().minus(&tolerance)),

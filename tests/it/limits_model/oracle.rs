@@ -278,48 +278,55 @@ impl<'a> Judge<'a> {
 
     /// All rows in their order.
     pub(super) fn rows(&self) -> Rows {
+        match self.class() {
+            Class::Entry => self.entry_rows(),
+            _ => self.exit_rows(),
+        }
+    }
+
+    fn exit_rows(&self) -> Rows {
         let told = |said: Said| Said {
             passed: true,
             is_near: false,
             is_told: !said.passed,
         };
         let told_if = |said: Option<Said>| said.map(told);
-        if self.class() != Class::Entry {
-            let rows = [
-                ("request_freshness", Some(self.exit_freshness())),
-                ("instrument_allowed", Some(told(self.instrument_allowed()))),
-                ("strategy_active", Some(self.strategy_active())),
-                (
-                    "arithmetic_range",
-                    Some(told(known(self.arithmetic_range()))),
-                ),
-                ("price_tick", Some(self.price_tick())),
-                ("size_lot", Some(self.size_lot())),
-                (
-                    "target_valid",
-                    self.order.target_price.map(|_| told(plain(false))),
-                ),
-                ("price_collar", Some(told(known(self.price_collar())))),
-                ("market_data", Some(told(known(self.market_data())))),
-                (
-                    "daily_loss_halt",
-                    told_if(Some(known(self.daily_loss_halt()))),
-                ),
-                (
-                    "weekly_loss_halt",
-                    told_if(Some(known(self.weekly_loss_halt()))),
-                ),
-                ("drawdown_halt", told_if(Some(known(self.drawdown_halt())))),
-                ("manual_halt", Some(told(plain(!self.around.is_halted)))),
-                ("self_cross", Some(told(self.self_cross()))),
-                ("symbol_halt", Some(told(self.symbol_halt()))),
-                ("reduce_only", Some(self.reduce_only())),
-            ];
-            return rows
-                .into_iter()
-                .filter_map(|(name, said)| Some((name, said?)))
-                .collect();
-        }
+        let rows = [
+            ("request_freshness", Some(self.exit_freshness())),
+            ("instrument_allowed", Some(told(self.instrument_allowed()))),
+            ("strategy_active", Some(self.strategy_active())),
+            (
+                "arithmetic_range",
+                Some(told(known(self.arithmetic_range()))),
+            ),
+            ("price_tick", Some(self.price_tick())),
+            ("size_lot", Some(self.size_lot())),
+            (
+                "target_valid",
+                self.order.target_price.map(|_| told(plain(false))),
+            ),
+            ("price_collar", Some(told(known(self.price_collar())))),
+            ("market_data", Some(told(known(self.market_data())))),
+            (
+                "daily_loss_halt",
+                told_if(Some(known(self.daily_loss_halt()))),
+            ),
+            (
+                "weekly_loss_halt",
+                told_if(Some(known(self.weekly_loss_halt()))),
+            ),
+            ("drawdown_halt", told_if(Some(known(self.drawdown_halt())))),
+            ("manual_halt", Some(told(plain(!self.around.is_halted)))),
+            ("self_cross", Some(told(self.self_cross()))),
+            ("symbol_halt", Some(told(self.symbol_halt()))),
+            ("reduce_only", Some(self.reduce_only())),
+        ];
+        rows.into_iter()
+            .filter_map(|(name, said)| Some((name, said?)))
+            .collect()
+    }
+
+    fn entry_rows(&self) -> Rows {
         let rows = [
             ("request_freshness", Some(self.entry_freshness())),
             ("clock", Some(plain(!self.around.is_clock_wrong))),

@@ -650,6 +650,17 @@ impl Model {
         want
     }
 
+    /// Takes the size from what the venue still fills on this side.
+    fn use_budget(&mut self, buys: bool, size: &Rat) {
+        let is_bar = self.is_bar;
+        for (side, budget) in self.budget.iter_mut().enumerate() {
+            let is_on_side = is_bar || side == usize::from(!buys);
+            if let Some(budget) = budget.as_mut().filter(|_| is_on_side) {
+                *budget = budget.minus(size);
+            }
+        }
+    }
+
     fn fill(&mut self, order: &Working, size: &Rat, price: &Rat, is_maker: bool, spec: &Spec) {
         let cents = Rat::of("0.00000001");
         let notional = price.times(size).times(&spec.multiplier);
@@ -702,15 +713,7 @@ impl Model {
             self.held
                 .insert(order.owner.clone(), (new.clone(), new_cost));
         }
-        let is_bar = self.is_bar;
-        for (side, budget) in self.budget.iter_mut().enumerate() {
-            if let Some(budget) = budget
-                .as_mut()
-                .filter(|_| is_bar || side == usize::from(!order.buys))
-            {
-                *budget = budget.minus(size);
-            }
-        }
+        self.use_budget(order.buys, size);
         let own = self.change(order.id).unwrap();
         own.filled = own.filled.plus(size);
         let is_done = own.leaves().is_zero();

@@ -144,6 +144,16 @@ fn sign(folder: &Path, name: &str, file: &Path) {
     assert!(status.unwrap().success());
 }
 
+type Notes = std::sync::Arc<std::sync::Mutex<Vec<String>>>;
+
+/// Keeps the notes of the gate's events.
+fn listen(home: &mut spoolgate_home::Home, notes: &Notes) {
+    let notes = notes.clone();
+    home.tell_events(Box::new(move |event| {
+        notes.lock().unwrap().push(event.note.clone())
+    }));
+}
+
 #[test]
 fn a_file_moved_in_git_counts_with_a_signature_and_once() {
     let keys = tempfile::tempdir().unwrap();
@@ -152,11 +162,8 @@ fn a_file_moved_in_git_counts_with_a_signature_and_once() {
     };
     let gate = Gate::new();
     let mut home = gate.open();
-    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-    let heard = told.clone();
-    home.tell_events(Box::new(move |event| {
-        heard.lock().unwrap().push(event.note.clone())
-    }));
+    let told = Notes::default();
+    listen(&mut home, &told);
     let mut rule = own_rule("all", "5");
     rule["applies_to"] = json!({"action": "order.submit"});
     let (id, _) = acknowledged(&gate.propose(&mut home, &activate(rule)));
@@ -194,10 +201,7 @@ fn a_file_moved_in_git_counts_with_a_signature_and_once() {
     home.finish("done").unwrap();
     drop(home);
     let mut home = gate.open();
-    let heard = told.clone();
-    home.tell_events(Box::new(move |event| {
-        heard.lock().unwrap().push(event.note.clone())
-    }));
+    listen(&mut home, &told);
     says(&gate, &mut home, "no plain file");
     fs::rename(gate.path("aside"), &approved).unwrap();
     fs::write(
@@ -216,20 +220,15 @@ fn a_file_moved_in_git_counts_with_a_signature_and_once() {
     fs::write(&approved, &pending).unwrap();
     let sha256 = spoolgate_wire::signing::sha256_hex(pending.as_bytes());
     fs::rename(&signature, gate.path("aside")).unwrap();
-    let by_command = gate.owner_asks(
-        &mut home,
-        "proposal.approve",
-        &json!({"id": id, "sha256": sha256}),
-    );
+    let asked = json!({"id": id, "sha256": sha256});
+    let by_command = gate.owner_asks(&mut home, "proposal.approve", &asked);
     assert_eq!(code(&by_command), Some(Code::NotPermitted));
     fs::rename(gate.path("aside"), &signature).unwrap();
     gate.settle(&mut home);
     gate.settle(&mut home);
-    assert!(
-        home.rulebook().ruleset.rules.len() == 1,
-        "{:?}",
-        told.lock().unwrap()
-    );
+    let notes = told.lock().unwrap();
+    assert_eq!(home.rulebook().ruleset.rules.len(), 1, "{notes:?}");
+    drop(notes);
     home.finish("done").unwrap();
     drop(home);
     let mut home = gate.open();

@@ -592,6 +592,21 @@ fn what_is_granted_is_an_entry_as_set_files_have_them() {
     assert_eq!(home.state().entries.iter().count(), 0);
 }
 
+/// A task of the tree `root`: its root, or a child of it.
+fn task_of(root: &str, parent: Option<&str>) -> String {
+    let depth = u32::from(parent.is_some());
+    json!({"envelope": {
+        "tenant_id": "research", "surface_id": "agents", "policy_profile_id": "default",
+        "payload_kind": "work_order", "payload": {"n": 1},
+        "causality": {
+            "root_task_id": root, "parent_task_id": parent, "caused_by_receipt_id": null,
+            "spawn_depth": depth, "capability_id": "reader",
+            "recursion_budget_remaining": 3 - depth,
+        },
+    }})
+    .to_string()
+}
+
 #[test]
 fn a_value_granted_for_a_task_counts_for_that_task_alone_and_in_time() {
     let desk = Desk::with_limits("");
@@ -609,18 +624,12 @@ fn a_value_granted_for_a_task_counts_for_that_task_alone_and_in_time() {
     });
     let mut home = desk.open();
     let task = |desk: &Desk, home: &mut Home, root: &str| {
-        let body = json!({"envelope": {
-            "tenant_id": "research", "surface_id": "agents", "policy_profile_id": "default",
-            "payload_kind": "work_order", "payload": {"n": 1},
-            "causality": {"root_task_id": root, "parent_task_id": null, "caused_by_receipt_id": null,
-                "spawn_depth": 0, "capability_id": "reader", "recursion_budget_remaining": 3},
-        }});
         desk.one(
             home,
             "research-bot",
             root,
             "admission.evaluate",
-            &body.to_string(),
+            &task_of(root, None),
         )
     };
     let refused = task(&desk, &mut home, "t-0");
@@ -689,18 +698,13 @@ fn a_value_granted_for_a_task_counts_for_that_task_alone_and_in_time() {
     assert_eq!((code(&allowed), failed(&allowed)), (None, vec![]));
     // At its very end it counts no more.
     desk.place.clock.set(until);
-    let later = json!({"envelope": {
-        "tenant_id": "research", "surface_id": "agents", "policy_profile_id": "default",
-        "payload_kind": "work_order", "payload": {"n": 1},
-        "causality": {"root_task_id": "t-1", "parent_task_id": "t-1", "caused_by_receipt_id": null,
-            "spawn_depth": 1, "capability_id": "reader", "recursion_budget_remaining": 2},
-    }});
+    let child = task_of("t-1", Some("t-1"));
     let later = desk.one(
         &mut home,
         "research-bot",
         "child",
         "admission.evaluate",
-        &later.to_string(),
+        &child,
     );
     assert_eq!(code(&later), Some(Code::RuleRefused));
 }

@@ -278,12 +278,12 @@ fn rules_that_come_and_go_flip_what_they_say_and_nothing_else() {
     assert_eq!(flips(&without), expect);
     assert_eq!(without.flips[0].before.failed[0].name, "no-big");
     assert_eq!(
-        (
+        [
             without.newly_accepted,
             without.reason_changed,
             without.newly_refused
-        ),
-        (1, 1, 0)
+        ],
+        [1, 1, 0]
     );
     assert_eq!(without.backtest.rules.get(&id), None);
 
@@ -299,40 +299,25 @@ fn rules_that_come_and_go_flip_what_they_say_and_nothing_else() {
     assert_eq!(shadow.backtest.rules[&id], tally);
 
     // Times select decisions; flips are listed as far as asked for and all counted.
-    let from = Some(present.flips[0].time.plus_ms(1));
     let rules = Some(Arc::new(
         Rulebook::compile(&load(desk.place.root.path()).unwrap()).unwrap(),
     ));
-    let to = from;
-    let (late, early) = (
+    let part = |from, to, flips| {
+        let rules = rules.clone();
         over(
             &desk,
             &Options {
-                rules: rules.clone(),
+                rules,
                 from,
-                flips: 10,
-                ..Options::default()
-            },
-        ),
-        over(
-            &desk,
-            &Options {
-                rules: rules.clone(),
                 to,
-                flips: 10,
-                ..Options::default()
+                flips,
             },
-        ),
-    );
+        )
+    };
+    let border = Some(present.flips[0].time.plus_ms(1));
+    let (late, early) = (part(border, None, 10), part(None, border, 10));
     assert_eq!(late.decisions + early.decisions, shadow.decisions);
-    let none = over(
-        &desk,
-        &Options {
-            rules,
-            flips: 0,
-            ..Options::default()
-        },
-    );
+    let none = part(None, None, 0);
     assert_eq!((none.flips.len(), none.flipped()), (0, shadow.flipped()));
 }
 

@@ -101,8 +101,8 @@ fn buy(
     desk.one(home, "trend-bot", id, "order.submit", &order.to_string())
 }
 
-#[test]
-fn a_small_case_by_hand() {
+/// A home in which rules block five small buys and one large one, with the prices that follow.
+fn blocked_by_hand() -> Desk {
     let desk = Desk::with_limits("cooldown_s: 0");
     for folder in ["rules/core", "rules/active"] {
         let folder = desk.place.root.path().join(folder);
@@ -203,7 +203,12 @@ fn a_small_case_by_hand() {
         ["no-big"]
     );
     drop(home);
+    desk
+}
 
+#[test]
+fn a_small_case_by_hand() {
+    let desk = blocked_by_hand();
     let report = study(&desk.place, &options(60));
     assert_eq!(
         (report.lost_entries, report.lost_rows, report.rules.len()),
@@ -277,8 +282,13 @@ fn a_small_case_by_hand() {
         (a("0.1554004"), 1)
     );
     assert_eq!(big.regimes["calm"].savings, Some(a("3.0703098")));
+}
 
-    // In shadow the same is told of what would have been.
+#[test]
+fn rules_in_shadow_longer_stops_and_parts_of_a_day_by_hand() {
+    let desk = blocked_by_hand();
+    let report = study(&desk.place, &options(60));
+    // In shadow, the report says the same of what would have been.
     let medium = of(&report, "no-medium");
     assert_eq!(
         medium.all.figures.tally,
@@ -331,17 +341,25 @@ fn d(text: &str) -> Decimal {
     text.parse().unwrap()
 }
 
-/// A blocked buy of `size` at the market, bar by bar, by the words of docs/trading.md and nothing
-/// else. None: it is still open when the bars end.
-fn naive(
-    bars: &[[Decimal; 4]],
-    times: &[i64],
+/// A buy at the market that was refused.
+struct Blocked {
+    failed: Vec<String>,
     sent_ms: i64,
     size: Decimal,
     stop: Decimal,
     target: Decimal,
-    hold_ms: i64,
-) -> Option<Decimal> {
+}
+
+/// Computes the result of a blocked buy, bar by bar, by the words of docs/trading.md and nothing
+/// else. Returns `None` if it is still open when the bars end.
+fn naive(bars: &[[Decimal; 4]], times: &[i64], blocked: &Blocked, hold_ms: i64) -> Option<Decimal> {
+    let &Blocked {
+        sent_ms,
+        size,
+        stop,
+        target,
+        ..
+    } = blocked;
     let cent = d("0.01");
     let up = |price: Decimal| (price / cent).ceil() * cent;
     let down = |price: Decimal| (price / cent).floor() * cent;
@@ -371,51 +389,15 @@ fn naive(
     None
 }
 
-#[test]
-fn a_real_day_against_a_replay_that_knows_nothing_of_the_venue() {
-    let place = Place::at(505, "2018-04-05T00:00:00Z", |root| {
-        // Real bars are thin at times; how much of them may be taken is the venue's own matter.
-        let path = root.join("rules/instruments.yaml");
-        let text = fs::read_to_string(&path).unwrap();
-        fs::write(&path, text.replace("volume_share: 0.10", "volume_share: 1")).unwrap();
-        thesis(root, "day");
-        rule(
-            root,
-            "no-big",
-            "active",
-            "{field: order.size, op: gt, value: 0.001}",
-            "",
-        );
-    });
+/// Asks for an entry every six minutes of a day, each of which a rule blocks. Returns the entries,
+/// and how many of the trades are known in the end.
+fn send_for_a_day(place: &Place, trades: &[Row]) -> (Vec<Blocked>, usize) {
     let keys = place.ask_for_keys(["prices", "trend-bot"]);
     place.ask_for_funds();
     let mut home = place.settled();
-    let (trades, quotes) = (bars("trade"), bars("quote"));
-    let times: Vec<i64> = trades
-        .iter()
-        .map(|row| {
-            if let Row::Bar { open_ms, .. } = row {
-                *open_ms
-            } else {
-                panic!("no bar")
-            }
-        })
-        .collect();
-    let prices: Vec<[Decimal; 4]> = trades
-        .iter()
-        .map(|row| match row {
-            Row::Bar {
-                open,
-                high,
-                low,
-                close,
-                ..
-            } => [open, high, low, close].map(|amount| amount.decimal()),
-            Row::Quote { .. } => panic!("no bar"),
-        })
-        .collect();
+    let quotes = bars("quote");
     let start = place.clock.now().ms();
-    let (mut waiting, mut sent) = ([trades.as_slice(), quotes.as_slice()], Vec::new());
+    let (mut waiting, mut sent) = ([trades, quotes.as_slice()], Vec::new());
     let mut blocks = 0;
     for n in 1..=230_i64 {
         // Every six minutes: what is known by then, then an entry.
@@ -463,12 +445,51 @@ fn a_real_day_against_a_replay_that_knows_nothing_of_the_venue() {
         );
         let told = drain(&mut home).unwrap().pop().unwrap();
         assert_eq!(Fate::of(&told.decision), Fate::Refused);
-        sent.push((failed(&told), now.ms(), size, stop, target));
+        let failed = failed(&told);
+        sent.push(Blocked {
+            failed,
+            sent_ms: now.ms(),
+            size,
+            stop,
+            target,
+        });
     }
     drop(home);
-    // What the ledger has of the day.
     let known = trades.len() - waiting[0].len();
-    let (prices, times) = (&prices[..known], &times[..known]);
+    (sent, known)
+}
+
+#[test]
+fn a_real_day_against_a_replay_that_knows_nothing_of_the_venue() {
+    let place = Place::at(505, "2018-04-05T00:00:00Z", |root| {
+        // Real bars are thin at times; how much of them may be taken is the venue's own matter.
+        let path = root.join("rules/instruments.yaml");
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replace("volume_share: 0.10", "volume_share: 1")).unwrap();
+        thesis(root, "day");
+        let when = "{field: order.size, op: gt, value: 0.001}";
+        rule(root, "no-big", "active", when, "");
+    });
+    let trades = bars("trade");
+    let (sent, known) = send_for_a_day(&place, &trades);
+    // What the ledger has of the day.
+    let (times, prices): (Vec<i64>, Vec<[Decimal; 4]>) = trades[..known]
+        .iter()
+        .map(|row| match row {
+            Row::Bar {
+                open_ms,
+                open,
+                high,
+                low,
+                close,
+                ..
+            } => (
+                *open_ms,
+                [open, high, low, close].map(|amount| amount.decimal()),
+            ),
+            Row::Quote { .. } => panic!("no bar"),
+        })
+        .unzip();
     for hold in [30_u32, 240] {
         let report = study(&place, &options(hold));
         let rule = of(&report, "no-big");
@@ -477,20 +498,9 @@ fn a_real_day_against_a_replay_that_knows_nothing_of_the_venue() {
             (false, rule.all.figures.joint),
         ] {
             let (mut won, mut lost, mut open, mut closed) = (Decimal::ZERO, Decimal::ZERO, 0, 0);
-            for (why, sent_ms, size, stop, target) in &sent {
-                if (why.len() == 1) != is_sole {
-                    continue;
-                }
-                assert!(why.contains(&"no-big".to_owned()));
-                match naive(
-                    prices,
-                    times,
-                    *sent_ms,
-                    *size,
-                    *stop,
-                    *target,
-                    i64::from(hold) * 60_000,
-                ) {
+            for blocked in sent.iter().filter(|buy| (buy.failed.len() == 1) == is_sole) {
+                assert!(blocked.failed.contains(&"no-big".to_owned()));
+                match naive(&prices, &times, blocked, i64::from(hold) * 60_000) {
                     None => open += 1,
                     Some(net) => {
                         closed += 1;

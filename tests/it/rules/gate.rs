@@ -471,6 +471,18 @@ fn fact(outcome: &Outcome, name: &str) -> Value {
     facts[name].clone()
 }
 
+/// Cancels the entry that rests.
+fn cancel_resting(desk: &Desk, home: &mut Home, id: &str) {
+    let orders = home.state().book.orders.values();
+    let rest = orders
+        .clone()
+        .find(|order| order.price.is_some())
+        .unwrap()
+        .order_id;
+    let payload = json!({"order_id": rest}).to_string();
+    desk.one(home, "trend-bot", id, "order.cancel", &payload);
+}
+
 #[test]
 fn what_was_accepted_before_a_rule_came_counts_for_it_and_survives_a_rebuild() {
     let desk = Desk::with_limits("cooldown_s: 0\nduplicate_window_s: 1");
@@ -491,21 +503,7 @@ fn what_was_accepted_before_a_rule_came_counts_for_it_and_survives_a_rebuild() {
         code(&send(&desk, &mut home, "refused", "50")),
         Some(Code::ChecksFailed)
     );
-    let rest = home
-        .state()
-        .book
-        .orders
-        .values()
-        .find(|order| order.price.is_some())
-        .unwrap()
-        .order_id;
-    desk.one(
-        &mut home,
-        "trend-bot",
-        "cancel",
-        "order.cancel",
-        &json!({"order_id": rest}).to_string(),
-    );
+    cancel_resting(&desk, &mut home, "cancel");
     drop(home);
     for (id, when) in [
         (
@@ -522,16 +520,8 @@ fn what_was_accepted_before_a_rule_came_counts_for_it_and_survives_a_rebuild() {
         ),
         ("d-thesis", "[{field: order.thesis, op: first_seen}]"),
     ] {
-        put(
-            &desk,
-            (
-                id,
-                "active",
-                "order.submit",
-                when,
-                if id == "d-thesis" { "warn" } else { "reject" },
-            ),
-        );
+        let then = if id == "d-thesis" { "warn" } else { "reject" };
+        put(&desk, (id, "active", "order.submit", when, then));
     }
     let mut home = desk.open();
     desk.bar(&mut home, "6800", "6800");
@@ -546,21 +536,7 @@ fn what_was_accepted_before_a_rule_came_counts_for_it_and_survives_a_rebuild() {
     for (name, value) in &expect {
         assert_eq!(fact(&second, name), *value, "{name}");
     }
-    let rest = home
-        .state()
-        .book
-        .orders
-        .values()
-        .find(|order| order.price.is_some())
-        .unwrap()
-        .order_id;
-    desk.one(
-        &mut home,
-        "trend-bot",
-        "cancel-2",
-        "order.cancel",
-        &json!({"order_id": rest}).to_string(),
-    );
+    cancel_resting(&desk, &mut home, "cancel-2");
     // The headroom counts the sum with the size that it offers.
     desk.bar(&mut home, "6800", "6800");
     let third = send(&desk, &mut home, "c", "0.004");
@@ -573,18 +549,9 @@ fn what_was_accepted_before_a_rule_came_counts_for_it_and_survives_a_rebuild() {
         (headroom.max_size.to_string(), &*headroom.binding_check),
         ("0.00300000".into(), "b-sum")
     );
-    assert_eq!(
-        third
-            .decision
-            .checks
-            .iter()
-            .find(|row| row.name == "b-sum")
-            .unwrap()
-            .value
-            .unwrap()
-            .to_string(),
-        "0.009"
-    );
+    let mut rows = third.decision.checks.iter();
+    let sum = rows.find(|row| row.name == "b-sum").unwrap();
+    assert_eq!(sum.value.unwrap().to_string(), "0.009");
     // A restart and a rebuild know the same.
     drop(home);
     let (home, same) = Home::rebuild(desk.place.root.path(), desk.place.seams()).unwrap();

@@ -357,7 +357,46 @@ pub(super) const CHANGES: [&str; 15] = [
     "whether a set grows",
 ];
 
-/// Changes the book in one way; whether there was anything to change.
+/// A set of this name with other values, fewer, or more.
+fn other_values(dice: &mut Dice, set: &NamedSet) -> NamedSet {
+    let mut set = set.clone();
+    let texts: Vec<String> = set.values.keys().cloned().collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    match dice.below(3) {
+        0 => set.values = values(dice, &["a", "b", "x", "a.example", "x@a.example", "mon"]),
+        1 => set.values.retain(|_, _| !dice.one_in(3)),
+        _ => set.values.extend(values(dice, &texts)),
+    }
+    set
+}
+
+/// The values of a named set in a list, and those of a list in a named set.
+fn other_form(list: &Members, fresh: usize) -> Members {
+    match list {
+        Members::Named { set, .. } => {
+            let copied: BTreeSet<String> = set.values.keys().cloned().collect();
+            Members::Listed(copied.into())
+        }
+        Members::Listed(listed) => {
+            let values = listed
+                .iter()
+                .map(|text| (text.clone(), (Provenance::UserEstablished, None)));
+            let set = NamedSet {
+                name: SetName::parse(&format!("copy-{fresh}")).unwrap(),
+                kind: SetKind::Word,
+                grows: Grows::Never,
+                values: values.collect(),
+            };
+            Members::Named {
+                set: Arc::new(set),
+                seen_too: false,
+            }
+        }
+    }
+}
+
+/// Changes the book in one way. Returns whether there was anything to change.
+#[expect(clippy::too_many_lines, reason = "one arm per kind of change")]
 pub(super) fn change(
     dice: &mut Dice,
     book: &mut Book,
@@ -444,14 +483,7 @@ pub(super) fn change(
             else {
                 return false;
             };
-            let mut set = NamedSet::clone(&book.sets[&name]);
-            let texts: Vec<String> = set.values.keys().cloned().collect();
-            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-            match dice.below(3) {
-                0 => set.values = values(dice, &["a", "b", "x", "a.example", "x@a.example", "mon"]),
-                1 => set.values.retain(|_, _| !dice.one_in(3)),
-                _ => set.values.extend(values(dice, &texts)),
-            }
+            let set = other_values(dice, &book.sets[&name]);
             book.use_set(set);
         }
         11 => {
@@ -461,29 +493,7 @@ pub(super) fn change(
             else {
                 return false;
             };
-            let new = match list {
-                Members::Named { set, .. } => {
-                    let copied: BTreeSet<String> = set.values.keys().cloned().collect();
-                    Members::Listed(copied.into())
-                }
-                Members::Listed(listed) => {
-                    let values = listed
-                        .iter()
-                        .map(|text| (text.clone(), (Provenance::UserEstablished, None)));
-                    let name = SetName::parse(&format!("copy-{fresh}")).unwrap();
-                    let kind = SetKind::Word;
-                    let set = NamedSet {
-                        name,
-                        kind,
-                        grows: Grows::Never,
-                        values: values.collect(),
-                    };
-                    Members::Named {
-                        set: Arc::new(set),
-                        seen_too: false,
-                    }
-                }
-            };
+            let new = other_form(list, fresh);
             *list = new;
         }
         12 => {

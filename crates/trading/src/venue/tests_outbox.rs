@@ -910,7 +910,13 @@ fn reports_that_are_not_booked() {
         clear(&mut desk);
         assert_eq!(desk.world.book, before);
     }
-    // The refusal mentions both the gap and the doubt, because one command clears both.
+}
+
+/// The refusal mentions both the gap and the doubt, because one command clears both.
+#[test]
+fn a_gap_and_a_doubt_are_cleared_together() {
+    let mut desk = Desk::new();
+    desk.submit(&buy("0.02"));
     desk.try_trade("o-1", "0.01", "0.02", "1").unwrap_err();
     let gap = Gap {
         previous: a("6800"),
@@ -927,7 +933,7 @@ fn reports_that_are_not_booked() {
         why.contains("opened at 5000") && why.contains("does not come to"),
         "{why}"
     );
-    clear(&mut desk);
+    desk.line(vec![Change::SymbolCleared { symbol: btc() }]);
     // An existing doubt is not recorded twice.
     desk.try_trade("o-1", "0.01", "0.02", "1").unwrap_err();
     assert_eq!(
