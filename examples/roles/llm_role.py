@@ -90,7 +90,7 @@ def read(answer, role, questions):
     demand(verdict["role"] == role, "it speaks for another role")
     demand(verdict["verdict"] in STANCES, "no verdict that there is")
     confidence = verdict["confidence_score"]
-    demand(type(confidence) in (int, float) and 0 <= confidence <= 1, "the confidence is no number from 0 to 1")
+    demand(type(confidence) in (int, float) and 0 <= confidence <= 1, "the confidence is not a number from 0 to 1")
     for name in ("concerns", "required_actions"):
         is_texts = isinstance(verdict[name], list) and all(isinstance(text, str) for text in verdict[name])
         demand(is_texts, f"{name} is no list of texts")

@@ -443,7 +443,7 @@ const SAID: &[(&str, &[&str])] = &[
     (
         "calendar",
         &[
-            "is no instant of the calendar",
+            "is not a time of the calendar",
             "must be a time of the form",
         ],
     ),
@@ -452,8 +452,8 @@ const SAID: &[(&str, &[&str])] = &[
         &[
             "is not a order id",
             "is not a proposal id",
-            "is named as `h-12`",
-            "is not `r-` and a line number",
+            "has the form `h-12`",
+            "must be `r-` and a line number",
         ],
     ),
     (
@@ -473,7 +473,10 @@ const SAID: &[(&str, &[&str])] = &[
     ("endpoint", &["`endpoint` must", "`endpoint` has a `%`"]),
     (
         "headers",
-        &["`headers` must not have", "twice, but for case or `_`"],
+        &[
+            "`headers` must not have",
+            "twice: case and `_` do not count",
+        ],
     ),
     ("seen", &["must be one line", "not seen"]),
     (

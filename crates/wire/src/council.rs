@@ -415,7 +415,7 @@ impl<'de> Deserialize<'de> for Tenths {
             .filter(|tenths| *tenths <= 100);
         tenths
             .map(Tenths)
-            .ok_or_else(|| de::Error::custom(format!("`{text}` is no score from 0.0 to 10.0")))
+            .ok_or_else(|| de::Error::custom(format!("`{text}` is not a score from 0.0 to 10.0")))
     }
 }
 

@@ -100,10 +100,10 @@ pub struct QuoteRow {
 #[non_exhaustive]
 pub enum MarketError {
     /// It contains nothing.
-    #[error("it brings no `bars`, no `quotes` and no `regime`")]
+    #[error("the payload has no `bars`, no `quotes` and no `regime`")]
     Empty,
     /// It has too many rows.
-    #[error("it brings {found} rows; at most {ROWS_MAX} go into one request")]
+    #[error("the payload has {found} rows; one request has at most {ROWS_MAX}")]
     TooManyRows {
         /// How many it has.
         found: usize,

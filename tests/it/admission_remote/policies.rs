@@ -175,7 +175,7 @@ fn a_failure_is_kept_for_a_second() {
     drain(&mut home);
     let health = data(&desk.decision("h2"));
     assert!(
-        health.to_string().contains("nothing delivered is kept"),
+        health.to_string().contains("no delivered policy is kept"),
         "{health}"
     );
     assert_eq!(said(&desk.root(&mut home, "after")), "ALLOW");

@@ -211,7 +211,7 @@ fn what_each_subcommand_says() {
     ] {
         let (code, out, err, _) = run(args);
         assert!(
-            code == 2 && out.is_empty() && err.contains("there is no case `req_1`"),
+            code == 2 && out.is_empty() && err.contains("case `req_1` does not exist"),
             "{args:?}: {code} {out} {err}"
         );
     }

@@ -105,7 +105,7 @@ fn what_is_refused_before_the_check_vector_asks_for_none() {
         change(&mut envelope);
         envelope.to_json().into_bytes()
     }
-    let forged = "file `X`: the signature is not one of `core` over this request";
+    let forged = "file `X`: no current key of `core` made this signature over the request";
     let cases: [(&str, Make, Code, Exit, &str); 10] = [
         (
             "no JSON",
@@ -170,7 +170,7 @@ fn what_is_refused_before_the_check_vector_asks_for_none() {
             |home, id| home.envelope(id, "email.sned", MAIL).to_json().into_bytes(),
             Code::UnknownAction,
             Exit::Malformed,
-            "there is no action `email.sned`",
+            "action `email.sned` does not exist",
         ),
         (
             "no payload of it",
@@ -247,7 +247,7 @@ fn permission_ids_and_message_limits_come_before_the_check_vector_too() {
     // A person has no outgoing actions unless the rules say so.
     home.one_as_owner(&mut opened, "own", "email.send", MAIL);
     let (line, answer) = newest(&home, "own");
-    let what = "`owner` has no `email.send` among its `actions`";
+    let what = "`owner` does not have `email.send` in its `actions`";
     is_told(
         &line,
         &answer,
@@ -275,7 +275,7 @@ fn permission_ids_and_message_limits_come_before_the_check_vector_too() {
         &answer,
         Code::RateLimited,
         AnswerStatus::RateLimited,
-        "`core` may send 6 messages within a minute",
+        "`core` may send at most 6 messages within a minute",
     );
     assert_eq!(answer.exit(), Exit::RateLimited);
     assert!(line.checks.is_empty());
@@ -565,7 +565,10 @@ fn more_than_may_be_held_are_refused() {
     assert_eq!(opened.state().approvals.iter().count(), HOLDS_OF_ONE_MAX);
     home.one(&mut opened, "z", "email.send", MAIL);
     let (line, answer) = newest(&home, "z");
-    let what = format!("{HOLDS_OF_ONE_MAX} requests of `core` are held already");
+    let what = format!(
+        "`core` already has {HOLDS_OF_ONE_MAX} held requests, the maximum for one \
+        principal"
+    );
     is_told(&line, &answer, Code::HoldsFull, AnswerStatus::Error, &what);
     assert_eq!(failed(&line), ["anomaly_payload"]);
     assert!(line.changes.is_empty() && home.ran().is_empty());
@@ -578,7 +581,7 @@ fn halts_close_outgoing_actions_and_nothing_else() {
     type Set = fn(&GatewayHome, &mut Home, &str);
     let halts: [(&str, Set, Set); 3] = [
         (
-            "the file rules/HALT is there",
+            "rules/HALT exists",
             |home, _, _| home.place.disk.put("rules/HALT", b""),
             |home, _, _| {
                 home.place.disk.drop_file("rules/HALT");

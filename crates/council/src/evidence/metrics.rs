@@ -236,14 +236,14 @@ impl Metrics {
                 Some(day) => {
                     self.dates.insert(date, day);
                 }
-                None => self.fault(format!("`{date}` is no date such as 2025-12-09.")),
+                None => self.fault(format!("`{date}` is not a date such as 2025-12-09.")),
             }
         } else if name == "trial_sharpes" {
             match ratios(json_text) {
                 Some(ratios) => self.trial_sharpes = ratios,
                 None => self.fault(format!(
-                    "`trial_sharpes` is no list of 1 to {TRIALS_MAX} annual Sharpe ratios within \
-                        -100 and 100."
+                    "`trial_sharpes` is not a list of 1 to {TRIALS_MAX} annual Sharpe ratios \
+                        within -100 and 100."
                 )),
             }
         } else if self.unknown.len() < TOLD_MAX {

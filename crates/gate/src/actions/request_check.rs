@@ -169,7 +169,7 @@ impl Action for RequestCheck {
             return Err(PayloadError::NotChecked { known: names() });
         }
         if !asked.payload.get().starts_with('{') {
-            let rule = "must be an object: that of the action that is asked about";
+            let rule = "must be an object: the payload of the action to check";
             return Err(PayloadError::form("payload", rule));
         }
         Ok(())
@@ -189,7 +189,7 @@ impl Action for RequestCheck {
         asked: &CheckRequest,
     ) -> Result<Outcome, Refusal> {
         let internal = |what: &dyn std::fmt::Display| {
-            Refusal::new(Code::Internal, format!("the answer cannot be told: {what}"))
+            Refusal::new(Code::Internal, format!("the answer is unknown: {what}"))
         };
         let request = asked_about(sender, asked);
         let lookups = Lookups {
