@@ -231,8 +231,8 @@ fn arrays(count: usize) -> Files {
         };
         let (one, two) = (list(), list());
         let when = format!(
-            "{{field: 'council.files_changed[]', op: in, value: [{one}]}}, \
-             {{field: 'council.metrics[]', op: not_in, value: [{two}]}}"
+            "{{field: 'council.files_changed[]', op: in, value: [{one}]}}, {{field: \
+             'council.metrics[]', op: not_in, value: [{two}]}}"
         );
         let (path, text) = rule(&format!("a{n:04}"), "reject", &when);
         (path, text.replace("order.submit", "council.request"))
@@ -255,10 +255,7 @@ fn expiring(count: usize, endings: usize) -> (Files, Files) {
             .collect();
         (
             format!("rules/sets/s{set}.yaml"),
-            format!(
-                "name: s{set}\nkind: \
-            word\nentries:\n{entries}"
-            ),
+            format!("name: s{set}\nkind: word\nentries:\n{entries}"),
         )
     });
     let mut roll = dice();

@@ -35,7 +35,7 @@ const PRINCIPALS: &str = "principals:
 ";
 const POLICY: &str = "{max_spawn_depth: 4294967295, max_total_descendants: 9000000000, \
     max_repeats_per_capability: 9000000000, max_repeats_in_ancestor_window: 9, \
-        ancestor_window_size: 8, recursion_budget: 9000000000}";
+    ancestor_window_size: 8, recursion_budget: 9000000000}";
 /// Ancestors that a decision looks at.
 const WINDOW: usize = 8;
 const NOW: &str = "2026-03-02T12:00:00Z";
@@ -281,8 +281,8 @@ pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     }
     report.note(format!(
         "admission: every one was allowed and reserved; {WINDOW} ancestors are looked at; a round \
-            is {calls} \
-         admissions in one transaction, which then are in the index as well; the loop only reads"
+            is {calls} admissions in one transaction, which then are in the index as well; the \
+            loop only reads"
     ));
     report.section(
         "Admission: processor time of look-ups, decision and fold, without ledger and disk",

@@ -86,12 +86,12 @@ pub(crate) enum Form {
 #[command(
     name = "cargo bench --bench gate --",
     after_help = "Examples:\n  cargo bench --bench gate                       everything, about a \
-        quarter of an hour\n  cargo bench --bench gate -- --quick            proves that it works, \
-            under a minute; no figures to quote\n  cargo bench --bench gate -- --only drain       \
-                one part\n  cargo bench --bench gate -- --markdown         the table of \
-                    docs/performance.md\n\nNothing else may run meanwhile: the load before and \
-                        after is printed. Every run is checked: each request has\nits line and its \
-                            answer, and the ledger verifies; a run that is not complete is an error and no figure."
+        quarter of an hour\n  cargo bench --bench gate -- --quick            proves that it \
+        works, under a minute; no figures to quote\n  cargo bench --bench gate -- --only drain       \
+        one part\n  cargo bench --bench gate -- --markdown         the table of \
+        docs/performance.md\n\nNothing else may run meanwhile: the load before and after is \
+        printed. Every run is checked: each request has\nits line and its answer, and the ledger \
+        verifies; a run that is not complete is an error and no figure."
 )]
 pub(crate) struct Args {
     /// Only this; may be given several times.

@@ -90,8 +90,7 @@ pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         );
         report.note(format!(
             "drain at batch {batch}: each of {} runs left {n} decision lines, {n} answers and \
-                nothing else, under {} \
-             seals ({} requests a sync), and `audit verify` said yes",
+                nothing else, under {} seals ({} requests a sync), and `audit verify` said yes",
             ours.len(),
             last.seals,
             number(n as f64 / last.seals.max(1) as f64)

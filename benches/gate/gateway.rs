@@ -27,17 +27,14 @@ const TURN: usize = 100;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const SERVICES: &str = "services:\n  - {service: mail, host: smtp.example.com, protocol: smtp, \
-    actions: [email.send], \
-    added_at: 2026-01-01T00:00:00Z, added_by: owner, is_active: true}\n  - {service: bank, host: \
-        api.bank.example, protocol: \
-    https, methods: [GET], added_at: 2026-01-01T00:00:00Z, added_by: owner, is_active: true}\n";
+    actions: [email.send], added_at: 2026-01-01T00:00:00Z, added_by: owner, is_active: true}\n  - \
+    {service: bank, host: api.bank.example, protocol: https, methods: [GET], added_at: \
+    2026-01-01T00:00:00Z, added_by: owner, is_active: true}\n";
 const GATEWAY: &str = "adapters:\n  - {actions: [service.api_call], adapter: stub, at_once: 8}\n  \
-    - {actions: [email.send], adapter: \
-    exec, at_once: 8, command: {program: sh, args: [\"-c\", \"cat >/dev/null; echo \
-        '{\\\"success\\\":true}'\"], time_limit_s: 30, \
-    output_bytes_max: 1000}}\nopen_max: 10000\nrates: {per_hour: {email.send: 100000, \
-        service.api_call: 100000}, all_per_hour: \
-    100000}\nanomalies: {burst_max: 100000}\n";
+    - {actions: [email.send], adapter: exec, at_once: 8, command: {program: sh, args: [\"-c\", \
+    \"cat >/dev/null; echo '{\\\"success\\\":true}'\"], time_limit_s: 30, output_bytes_max: \
+    1000}}\nopen_max: 10000\nrates: {per_hour: {email.send: 100000, service.api_call: 100000}, \
+    all_per_hour: 100000}\nanomalies: {burst_max: 100000}\n";
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -263,8 +260,8 @@ pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     check(&place.home, asked, begun)?;
     report.note(format!(
         "gateway: {asked} requests, {begun} of them actions, each with a durable request line \
-            before its adapter ran and a \
-         durable response line before its answer; the ledger verifies"
+            before its adapter ran and a durable response line before its answer; the ledger \
+            verifies"
     ));
     report.section("Outgoing actions: the socket beside files", figures);
     Ok(())

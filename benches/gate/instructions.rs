@@ -171,8 +171,8 @@ pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         report.note("system calls: skipped: there is no strace on this machine");
     }
     report.note(format!(
-        "instructions and calls: runs over {n} requests less a run over none; \
-        lines, answers and ledger checked"
+        "instructions and calls: runs over {n} requests less a run over none; lines, answers and \
+        ledger checked"
     ));
     report.section("Counted", figures);
     Ok(())

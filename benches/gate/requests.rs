@@ -33,9 +33,9 @@ pub(crate) const THESES: usize = 64;
 const PRICES: usize = 25_000;
 
 /// The mix in words, for the report.
-pub(crate) const MIX: &str = "one in 400 is an accepted resting entry (the gate takes one open entry a \
-    thesis); of the rest a third each is refused by max_order_value, with a search for the largest \
-        size that passes, by stop_distance, and by thesis_valid";
+pub(crate) const MIX: &str = "one in 400 is an accepted resting entry (the gate takes one open \
+    entry a thesis); of the rest a third each is refused by max_order_value, with a search for \
+    the largest size that passes, by stop_distance, and by thesis_valid";
 
 /// Name of a thesis.
 pub(crate) fn thesis(n: usize) -> String {

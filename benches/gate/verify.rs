@@ -193,8 +193,7 @@ pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     }
     report.note(match how {
         Threads::Option => {
-            "verify: every run said that all lines, seals and the root hold; \
-            threads by --threads"
+            "verify: every run said that all lines, seals and the root hold; threads by --threads"
         }
         Threads::Cores => {
             "verify: every run said that all lines, seals and the root hold; threads by the cores \

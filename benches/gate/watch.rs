@@ -238,8 +238,7 @@ pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     homes::check(&place.home, sent, accepted)?;
     report.note(format!(
         "watch: {sent} requests, one at a time, each answered after its line was durable; lines \
-            and answers are all \
-         there and the ledger verifies"
+            and answers are all there and the ledger verifies"
     ));
     report.section("From rename-in to the answer in hand", figures);
     Ok(())

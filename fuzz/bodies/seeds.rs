@@ -435,8 +435,7 @@ fn rule_files() -> Vec<Vec<u8>> {
     }
     for (which, text) in [
         (1, "principals: &p\n  - {name: owner, role: human}\n  - *p\n".to_owned()),
-        (1, "principals:\n  - &o {name: owner, role: human}\n  - <<: *o\n    name: \
-            other\n".to_owned()),
+        (1, "principals:\n  - &o {name: owner, role: human}\n  - <<: *o\n    name: other\n".to_owned()),
         (1, bomb.clone()),
         (2, format!("{bomb}instruments: *a8\n")),
         (3, "? {name: trend}\n: !!str x\n--- \nname: trend\n".to_owned()),
@@ -457,7 +456,7 @@ fn rule_files() -> Vec<Vec<u8>> {
             [c]\nallowed_targets: ['']\n".to_owned()),
         (6, "max_spawn_depth: 3\npolicy_command: {program: p, args: [a], time_limit_s: 1, \
             output_bytes_max: 9}\ncache_ttl_seconds: 300\nlineage_command: {program: p, \
-                time_limit_s: 1, output_bytes_max: 9}\n".to_owned()),
+            time_limit_s: 1, output_bytes_max: 9}\n".to_owned()),
         (6, "max_spawn_depth: 3\nancestor_window_size: 65\n".to_owned()),
         (6, format!("{bomb}capability_allowlist: *a8\n")),
         (1, "principals:\n  - {name: a, role: agent, admission: {domains: [{tenant: t, surface: s, \

@@ -27,8 +27,8 @@ pub(super) enum Command {
     #[command(
         after_help = "Examples:\n  spoolgate actions open\n  spoolgate --format json actions open \
             | jq -r .id\n\nWhether an adapter is at work on one of them only the running gate \
-                knows. Where none runs, they were left open by one that\nended: the next start \
-                    closes them as UNKNOWN_OUTCOME and never does them again."
+            knows. Where none runs, they were left open by one that\nended: the next start closes \
+            them as UNKNOWN_OUTCOME and never does them again."
     )]
     Open,
     /// Show the newest actions and their results.

@@ -33,9 +33,9 @@ pub(super) enum Command {
     #[command(
         after_help = "Examples:\n  spoolgate admit evaluate task.json --as research-bot\n  \
             spoolgate admit evaluate - --as research-bot --key research-bot.key --id task-001 < \
-                task.json\n\nThe file holds the body: {\"envelope\": {...}, \"forward\": true} \
-                    (docs/admission.md). The id of the request is the id of the task.\nExit codes: \
-                        0 allowed, 1 denied, 2 no request."
+            task.json\n\nThe file holds the body: {\"envelope\": {...}, \"forward\": true} \
+            (docs/admission.md). The id of the request is the id of the task.\nExit codes: 0 \
+            allowed, 1 denied, 2 no request."
     )]
     Evaluate(AskArgs),
     /// Do the same, and forward an ALLOW to spool/forward/<surface>.
@@ -62,10 +62,10 @@ pub(super) enum Command {
     Invalidate(InvalidateArgs),
     /// Check that a forwarded file is what the gate admitted.
     #[command(
-        after_help = "Examples:\n  spoolgate admit verify spool/forward/api/r-42.json\n  spoolgate \
-            admit verify r-42.json --log-key 'example.org/log+1a2b3c4d+AZ...'\n\nExit codes: 0 \
-                genuine, 1 forged or changed, 2 no forwarded file.\nThe key of a log is shown by \
-                    `spoolgate audit verify`."
+        after_help = "Examples:\n  spoolgate admit verify spool/forward/api/r-42.json\n  \
+            spoolgate admit verify r-42.json --log-key 'example.org/log+1a2b3c4d+AZ...'\n\nExit \
+            codes: 0 genuine, 1 forged or changed, 2 no forwarded file.\nThe key of a log is \
+            shown by `spoolgate audit verify`."
     )]
     Verify(VerifyArgs),
 }

@@ -36,11 +36,10 @@ pub(super) enum Command {
     #[command(
         after_help = "Examples:\n  spoolgate council decide request.json risk.json audit.json\n  \
             cat request.json verdicts/*.json | spoolgate council decide -\n\nSigned files go \
-                through the gate and into the ledger, like files dropped into the spool. If any \
-                    file is unsigned,\nthe decision is only calculated and printed, as if the \
-                        deadline had passed and every signer had the right to speak.\n\nExit \
-                            codes: 0 APPROVE, 1 REJECT or a refused file, 3 NEEDS_MORE_INFO or \
-                                still waiting for verdicts."
+            through the gate and into the ledger, like files dropped into the spool. If any file \
+            is unsigned,\nthe decision is only calculated and printed, as if the deadline had \
+            passed and every signer had the right to speak.\n\nExit codes: 0 APPROVE, 1 REJECT or \
+            a refused file, 3 NEEDS_MORE_INFO or still waiting for verdicts."
     )]
     Decide(DecideArgs),
     /// Print the brief of a role: what to judge, on which evidence, and how to answer.
@@ -89,7 +88,7 @@ pub(super) enum Command {
     #[command(
         after_help = "Examples:\n  spoolgate council wait req_1 --timeout 3600 --request-sha256 \
             5fa1... && ./deploy.sh\n\nExit codes: 0 APPROVE, 1 REJECT or about another request, 3 \
-                NEEDS_MORE_INFO, 8 not decided in time."
+            NEEDS_MORE_INFO, 8 not decided in time."
     )]
     Wait {
         /// The case.

@@ -143,8 +143,7 @@ impl Deploy {
     fn script(&self) -> String {
         format!(
             "#!/bin/sh\n# Gives the gate a user of its own, and agents the right to drop requests \
-                and nothing else. As root: \
-             read it, then\n#   sh {}\nset -eu\n{}\n",
+                and nothing else. As root: read it, then\n#   sh {}\nset -eu\n{}\n",
             quoted(&self.home.join("deploy/users.sh")),
             self.commands().join("\n")
         )
@@ -168,56 +167,56 @@ impl Deploy {
         format!(
             "# To install, as root: cp {} /etc/systemd/system/ && systemctl enable --now \
                 spoolgate\n\
-             [Unit]\n\
-             Description=spoolgate, the gate between agents and money, mail and rules\n\
-             After=local-fs.target time-sync.target network.target\n\
-             # A gate that cannot start needs a person, not another thousand tries.\n\
-             StartLimitIntervalSec=300\n\
-             StartLimitBurst=5\n\
-             \n\
-             [Service]\n\
-             Type=simple\n\
-             User={gate}\n\
-             UMask=0022\n\
-             ExecStart={exec_program} --home {exec_home} watch --sandbox require\n\
-             ExecReload=/bin/kill -HUP $MAINPID\n\
-             # Outgoing actions are waited for; the longest may take 600 s.\n\
-             TimeoutStopSec=660\n\
-             KillMode=mixed\n\
-             Restart=on-failure\n\
-             RestartSec=2\n\
-             # Usage, a ledger that does not verify, another gate: trying again mends none of \
-                 them.\n\
-             RestartPreventExitStatus=2 5 7\n\
-             LimitNOFILE=4096\n\
-             # Programs of the rules live under all of this too. What one of them needs: \
-                 ReadWritePaths= here, and\n\
-             # --allow-write with the same folder above.\n\
-             ReadWritePaths={home}\n\
-             ProtectSystem=strict\n\
-             ProtectHome={protect_home}\n\
-             PrivateTmp={private_tmp}\n\
-             PrivateDevices=yes\n\
-             ProtectProc=invisible\n\
-             ProtectClock=yes\n\
-             ProtectControlGroups=yes\n\
-             ProtectHostname=yes\n\
-             ProtectKernelLogs=yes\n\
-             ProtectKernelModules=yes\n\
-             ProtectKernelTunables=yes\n\
-             NoNewPrivileges=yes\n\
-             CapabilityBoundingSet=\n\
-             AmbientCapabilities=\n\
-             RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\n\
-             RestrictNamespaces=yes\n\
-             RestrictRealtime=yes\n\
-             RestrictSUIDSGID=yes\n\
-             LockPersonality=yes\n\
-             RemoveIPC=yes\n\
-             SystemCallArchitectures=native\n\
-             \n\
-             [Install]\n\
-             WantedBy=multi-user.target\n",
+                [Unit]\n\
+                Description=spoolgate, the gate between agents and money, mail and rules\n\
+                After=local-fs.target time-sync.target network.target\n\
+                # A gate that cannot start needs a person, not another thousand tries.\n\
+                StartLimitIntervalSec=300\n\
+                StartLimitBurst=5\n\
+                \n\
+                [Service]\n\
+                Type=simple\n\
+                User={gate}\n\
+                UMask=0022\n\
+                ExecStart={exec_program} --home {exec_home} watch --sandbox require\n\
+                ExecReload=/bin/kill -HUP $MAINPID\n\
+                # Outgoing actions are waited for; the longest may take 600 s.\n\
+                TimeoutStopSec=660\n\
+                KillMode=mixed\n\
+                Restart=on-failure\n\
+                RestartSec=2\n\
+                # Usage, a ledger that does not verify, another gate: trying again mends none of \
+                them.\n\
+                RestartPreventExitStatus=2 5 7\n\
+                LimitNOFILE=4096\n\
+                # Programs of the rules live under all of this too. What one of them needs: \
+                ReadWritePaths= here, and\n\
+                # --allow-write with the same folder above.\n\
+                ReadWritePaths={home}\n\
+                ProtectSystem=strict\n\
+                ProtectHome={protect_home}\n\
+                PrivateTmp={private_tmp}\n\
+                PrivateDevices=yes\n\
+                ProtectProc=invisible\n\
+                ProtectClock=yes\n\
+                ProtectControlGroups=yes\n\
+                ProtectHostname=yes\n\
+                ProtectKernelLogs=yes\n\
+                ProtectKernelModules=yes\n\
+                ProtectKernelTunables=yes\n\
+                NoNewPrivileges=yes\n\
+                CapabilityBoundingSet=\n\
+                AmbientCapabilities=\n\
+                RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\n\
+                RestrictNamespaces=yes\n\
+                RestrictRealtime=yes\n\
+                RestrictSUIDSGID=yes\n\
+                LockPersonality=yes\n\
+                RemoveIPC=yes\n\
+                SystemCallArchitectures=native\n\
+                \n\
+                [Install]\n\
+                WantedBy=multi-user.target\n",
             quoted(&self.home.join("deploy/spoolgate.service")),
         )
     }
@@ -228,11 +227,11 @@ impl Deploy {
         let word = |path: &Path| quoted(path).replace('%', r"\%");
         let (home, program) = (word(&self.home), word(&self.program));
         format!(
-            "# Instead of the service, for homes that need no answer at once. To install, as root: \
-                crontab -u {gate} {}\n\
-             */5 * * * * {program} --home {home} run --until-idle\n\
-             # Beside either: the whole ledger, every night.\n\
-             17 3 * * * {program} --home {home} audit verify > /dev/null\n",
+            "# Instead of the service, for homes that need no answer at once. To install, as \
+                root: crontab -u {gate} {}\n\
+                */5 * * * * {program} --home {home} run --until-idle\n\
+                # Beside either: the whole ledger, every night.\n\
+                17 3 * * * {program} --home {home} audit verify > /dev/null\n",
             quoted(&self.home.join("deploy/crontab")),
         )
     }

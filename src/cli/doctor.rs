@@ -14,8 +14,8 @@ use super::output::Output;
 #[command(
     after_help = "Examples:\n  spoolgate doctor\n  spoolgate doctor --agent-user bot\n  spoolgate \
         --home /srv/gate --format json doctor | jq -r 'select(.level == \"error\").remedy'\n\nIt \
-            changes nothing and takes no lock. Exit code 1: there is at least one error; warnings \
-                and notes end with 0."
+        changes nothing and takes no lock. Exit code 1: there is at least one error; warnings and \
+        notes end with 0."
 )]
 pub(super) struct Args {
     /// A system user, by name or number: check whether an agent that runs as this user could write

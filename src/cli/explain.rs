@@ -25,7 +25,7 @@ use super::{audit, explain_words as words, look};
 #[command(
     after_help = "Examples:\n  spoolgate explain first\n  spoolgate explain 42\n  spoolgate \
         explain o-42-stop\n  spoolgate --format json explain first | jq .failed\n\nExit codes: 0 \
-            it is explained, whatever was decided, 2 there is no such request, line or order."
+        it is explained, whatever was decided, 2 there is no such request, line or order."
 )]
 pub(super) struct Args {
     /// Id of a request, number of a line (an answer's auditRef), or id of an order.

@@ -22,10 +22,10 @@ pub(super) enum Command {
     Set(SetArgs),
     /// Clear a halt, the latched drawdown, or what keeps a strategy or a symbol closed.
     #[command(
-        after_help = "Examples:\n  spoolgate halt clear --reason \"exchange is back\"\n  spoolgate \
-            halt clear --drawdown --reason reviewed\n  spoolgate halt clear --strategy trend \
-                --reason reviewed\n  spoolgate halt clear --symbol BTC-USD --reason \"the gap was \
-                    real\""
+        after_help = "Examples:\n  spoolgate halt clear --reason \"exchange is back\"\n  \
+            spoolgate halt clear --drawdown --reason reviewed\n  spoolgate halt clear --strategy \
+            trend --reason reviewed\n  spoolgate halt clear --symbol BTC-USD --reason \"the gap \
+            was real\""
     )]
     Clear(ClearArgs),
 }

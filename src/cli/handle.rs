@@ -28,11 +28,10 @@ use super::rules::Folder;
 #[command(
     after_help = "Examples:\n  spoolgate handle r1.json\n  spoolgate handle - < r1.json | jq \
         .data\n  spoolgate handle --dry-run r1.json\n  spoolgate handle --dry-run --as trend-bot \
-            --action order.submit order.json\n  spoolgate handle --dry-run --rules my-checkout \
-                witness.json\n\nA dry run writes nothing and uses up no id; a gate may be running. \
-                    It takes a request without signature, and with\n--as and --action a payload \
-                        alone.\n\nThe exit code is that of the answer. Beside a running watcher \
-                            the file is handed to it."
+        --action order.submit order.json\n  spoolgate handle --dry-run --rules my-checkout \
+        witness.json\n\nA dry run writes nothing and uses up no id; a gate may be running. It \
+        takes a request without signature, and with\n--as and --action a payload alone.\n\nThe \
+        exit code is that of the answer. Beside a running watcher the file is handed to it."
 )]
 pub(super) struct Args {
     /// The signed request; `-` for standard input.

@@ -71,9 +71,9 @@ pub(super) const TEMPLATE: &[(&str, &str)] = &[
 #[command(
     after_help = "Examples:\n  spoolgate init my-home\n  spoolgate init my-home --person alice \
         --origin audit.example.org/gate-1\n  spoolgate init /srv/gate --agent-user \
-            bot\n\ndeploy/users.sh in the home separates agent and gate, deploy/spoolgate.service \
-                and deploy/crontab run the gate;\nnothing of them is installed. Rule files that \
-                    are there already are kept; edit them before or after."
+        bot\n\ndeploy/users.sh in the home separates agent and gate, deploy/spoolgate.service and \
+        deploy/crontab run the gate;\nnothing of them is installed. Rule files that are there \
+        already are kept; edit them before or after."
 )]
 pub(super) struct Args {
     /// The directory; default: the one given with --home.
@@ -152,8 +152,8 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     ];
     output.table(&["made", ""], &[], &rows)?;
     output.line(
-        "\nNote the log key outside this machine: `spoolgate audit verify --key` checks \
-            against it.",
+        "\nNote the log key outside this machine: `spoolgate audit verify --key` checks against \
+            it.",
     )?;
     output.line(
         "\nThe same user for agent and gate separates nothing. As root (it is deploy/users.sh, \

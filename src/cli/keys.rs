@@ -28,8 +28,8 @@ pub(super) enum Command {
     #[command(
         after_help = "Examples:\n  spoolgate keys add trend-bot --out bot.key              a key \
             shared with the gate\n  spoolgate keys add trend-bot --ed25519 --out bot.key    the \
-                bot's own key\n  spoolgate keys add trend-bot --public 3b6a27bc...       a key \
-                    whose secret stays where it is"
+            bot's own key\n  spoolgate keys add trend-bot --public 3b6a27bc...       a key whose \
+            secret stays where it is"
     )]
     Add(AddArgs),
     /// List keys.
@@ -42,7 +42,7 @@ pub(super) enum Command {
     #[command(
         after_help = "Examples:\n  spoolgate keys rotate trend-bot --out new.key                   \
             the old ones hold another hour\n  spoolgate keys rotate trend-bot --out new.key \
-                --overlap-s 0"
+            --overlap-s 0"
     )]
     Rotate(RotateArgs),
     /// End a key at once.

@@ -62,8 +62,7 @@ pub(super) fn rules_apart(home: &Path, view: &View) -> Option<String> {
         ),
         Err(_) if view.state.rulebook.fault.is_some() => None,
         Err(fault) => Some(format!(
-            "rule file {fault}: no gate has tried to load it yet; older \
-            rules are in force"
+            "rule file {fault}: no gate has tried to load it yet; older rules are in force"
         )),
     }
 }

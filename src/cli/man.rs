@@ -14,9 +14,9 @@ use super::output::Output;
 /// Man pages of all commands.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate man ~/.local/share/man/man1\n  spoolgate man --markdown | \
-        head -n 40\n\nWith ~/.local/share/man in the man path, `man spoolgate-audit-verify` shows \
-            the page of `spoolgate audit verify`."
+    after_help = "Examples:\n  spoolgate man ~/.local/share/man/man1\n  spoolgate man --markdown \
+        | head -n 40\n\nWith ~/.local/share/man in the man path, `man spoolgate-audit-verify` \
+        shows the page of `spoolgate audit verify`."
 )]
 pub(super) struct Args {
     /// The folder to write to; it is made if it does not exist.

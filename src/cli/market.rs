@@ -33,10 +33,10 @@ const FILE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 pub(super) enum Command {
     /// Import bars or quotes from a file.
     #[command(after_help = "Examples:\n  spoolgate market import \
-            examples/market/lean-coinbase-minute-btcusd_20180405_trade.zip --symbol BTC-USD \
-                --end-now\n  spoolgate market import bars.csv --symbol BTC-USD --interval 1m \
-                    --at-end-of close\n\nFormats: Lean zips, CSV with a header, Binance klines. \
-                        Nothing is dropped silently: see the report.")]
+        examples/market/lean-coinbase-minute-btcusd_20180405_trade.zip --symbol BTC-USD \
+        --end-now\n  spoolgate market import bars.csv --symbol BTC-USD --interval 1m --at-end-of \
+        close\n\nFormats: Lean zips, CSV with a header, Binance klines. Nothing is dropped \
+        silently: see the report.")]
     Import(Args),
     /// Show prices and the market facts that rules may read.
     #[command(
@@ -48,10 +48,10 @@ pub(super) enum Command {
     #[command(
         after_help = "Examples:\n  spoolgate market funding rates.csv --symbol BTC-USD \
             --dry-run\n  spoolgate market funding rates.csv --symbol BTC-USD --as \
-                prices\n\nFormats: CSV of time and rate, with a header or without. Only the rate \
-                    that was due last (00:00, 08:00, 16:00 UTC) is\ncharged, once, on what is held \
-                        when it is decided; the report says what became of the others. Exit code \
-                            1: the file does\nnot have it."
+            prices\n\nFormats: CSV of time and rate, with a header or without. Only the rate that \
+            was due last (00:00, 08:00, 16:00 UTC) is\ncharged, once, on what is held when it is \
+            decided; the report says what became of the others. Exit code 1: the file does\nnot \
+            have it."
     )]
     Funding(funding::FileArgs),
     /// Charge one funding rate.

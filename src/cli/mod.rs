@@ -63,11 +63,11 @@ use output::{Format, Output};
 #[command(
     version,
     after_help = "Examples:\n  spoolgate demo                      a day of real prices in a \
-        scratch home\n  spoolgate init my-home              a new home\n  spoolgate --home my-home \
-            watch      decide requests as they come\n  spoolgate audit verify              check \
-                the whole ledger\n\nExit codes: 0 success, 1 refused, 2 malformed or usage, 3 \
-                    needs approval, 4 rate limited,\n5 ledger corrupt, 6 storage failure, 7 busy \
-                        (another gate holds the lock), 8 --wait timed out"
+        scratch home\n  spoolgate init my-home              a new home\n  spoolgate --home \
+        my-home watch      decide requests as they come\n  spoolgate audit verify              \
+        check the whole ledger\n\nExit codes: 0 success, 1 refused, 2 malformed or usage, 3 needs \
+        approval, 4 rate limited,\n5 ledger corrupt, 6 storage failure, 7 busy (another gate \
+        holds the lock), 8 --wait timed out"
 )]
 struct Cli {
     /// The directory of the home.
@@ -147,7 +147,7 @@ enum Command {
         subcommand,
         after_help = "Examples:\n  spoolgate admit check task.json --as research-bot\n  spoolgate \
             admit admit task.json --as research-bot --id task-001\n  spoolgate admit verify \
-                spool/forward/agents/r-42.json"
+            spool/forward/agents/r-42.json"
     )]
     Admit(admit::Command),
     /// Decide which strategy of a concern runs.
@@ -208,7 +208,7 @@ enum Command {
         subcommand,
         after_help = "Examples:\n  spoolgate services list\n  spoolgate services add bank \
             api.bank.example --method GET\n  spoolgate services credential set bank --from \
-                token.txt"
+            token.txt"
     )]
     Services(services::Command),
     /// Halt entries, or allow them again.

@@ -36,8 +36,8 @@ pub(super) enum Command {
     #[command(
         after_help = "Examples:\n  spoolgate proposals show p-42\n  spoolgate proposals show p-42 \
             --replay 0\n\nThe requests of the last ledger lines before the proposal are decided \
-                again, without the change and with it; for that\nthe ledger is read from its first \
-                    line on."
+            again, without the change and with it; for that\nthe ledger is read from its first \
+            line on."
     )]
     Show(ShowArgs),
     /// Show what a proposal changes.
@@ -58,7 +58,7 @@ pub(super) enum Command {
     #[command(
         after_help = "Examples:\n  ssh-keygen -Y sign -n spoolgate -f ~/.ssh/id_ed25519 \
             p-42.yaml\n  spoolgate proposals verify p-42.yaml --approvers rules/approvers\n\nExit \
-                code 1: the signature does not count."
+            code 1: the signature does not count."
     )]
     Verify(VerifyArgs),
     /// Revert an applied change: the rule's previous file is restored.

@@ -27,10 +27,9 @@ const TITLE: &str = "What the gate decided";
 #[command(
     after_help = "Examples:\n  spoolgate report --html report.html\n  spoolgate report --html \
         week.html --since 2026-03-02T00:00:00Z --until 2026-03-09T00:00:00Z --title \"Week 10\"\n  \
-            spoolgate --format json report | jq .told.decisions.total\n\nThe ledger is verified \
-                first; one that does not verify gives a page that says so and nothing else, and \
-                    exit code 5. The page\nhas private figures (mode 0600), loads nothing and runs \
-                        nothing."
+        spoolgate --format json report | jq .told.decisions.total\n\nThe ledger is verified \
+        first; one that does not verify gives a page that says so and nothing else, and exit code \
+        5. The page\nhas private figures (mode 0600), loads nothing and runs nothing."
 )]
 pub(super) struct Args {
     /// The file: a new one, or an earlier report.

@@ -24,7 +24,7 @@ use super::progress::Progress;
 #[command(
     after_help = "Examples:\n  spoolgate run --until-idle\n  */5 * * * * spoolgate --home \
         /srv/gate run --until-idle\n\nEnds with exit code 7 if another gate is running over this \
-            home."
+        home."
 )]
 pub(super) struct Args {
     /// End when nothing is left to decide. This is the only mode of `run`; to keep going, use
@@ -67,16 +67,14 @@ pub(super) fn open(home: &Path, output: &Output) -> Result<Home, HomeError> {
     if open.index_was_elsewhere {
         output.remark(
             "state.db spoke of lines that this ledger does not have, or was damaged: if no older \
-                copy was restored, \
-             compare with a head noted elsewhere (`audit verify --head`). The state was made again \
-                 from the ledger",
+                copy was restored, compare with a head noted elsewhere (`audit verify --head`). \
+                The state was made again from the ledger",
         );
     }
     if let Found::Torn(rest) = &open.found {
         output.remark(&format!(
             "the last run ended inside a batch: {} bytes at offset {} were never sealed and are \
-                kept as they are; \
-             the requests are decided again",
+                kept as they are; the requests are decided again",
             rest.length, rest.offset
         ));
     }

@@ -18,8 +18,8 @@ const NEAR_MAX: usize = 5;
 #[command(
     after_help = "Examples:\n  spoolgate schema order.submit\n  spoolgate schema --list\n  \
         spoolgate schema --all --out schemas\n\nA payload has the name of its action, the data of \
-            its answer the same with `.answer` behind it; `request` and `answer`\nare what lies in \
-                the spool, `rules.safety`, `council.roles` and so on are the files of a home."
+        its answer the same with `.answer` behind it; `request` and `answer`\nare what lies in \
+        the spool, `rules.safety`, `council.roles` and so on are the files of a home."
 )]
 pub(super) struct Args {
     /// Name of the schema.

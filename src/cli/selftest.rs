@@ -17,10 +17,10 @@ use super::output::{Output, short};
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  spoolgate selftest\n  spoolgate selftest --strict\n  spoolgate \
-        --format json selftest | jq '.checks[]|select(.outcome==\"cannot_trip\")'\n\nExit codes: 0 \
-            every check trips, 1 a check lets everything pass or nothing, or the rule files are \
-                not those in\nforce (with --strict also: a limit can never bind). Nothing of the \
-                    home is written; a gate may be running."
+        --format json selftest | jq '.checks[]|select(.outcome==\"cannot_trip\")'\n\nExit codes: \
+        0 every check trips, 1 a check lets everything pass or nothing, or the rule files are not \
+        those in\nforce (with --strict also: a limit can never bind). Nothing of the home is \
+        written; a gate may be running."
 )]
 pub(super) struct Args {
     /// Also exit with 1 if a limit can never bind.

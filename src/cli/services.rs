@@ -31,7 +31,7 @@ pub(super) enum Command {
     #[command(
         after_help = "Examples:\n  spoolgate services add bank api.bank.example --method \
             GET,POST\n  spoolgate services add mail smtp.example.com --protocol smtp --port 465 \
-                --action email.send,email.draft"
+            --action email.send,email.draft"
     )]
     Add(AddArgs),
     /// Remove a destination and its credential.
@@ -63,8 +63,8 @@ pub(super) enum Credential {
     /// Set the secret that adapters get for actions that go to a service.
     #[command(
         after_help = "Examples:\n  spoolgate services credential set bank --from token.txt     a \
-            file that only you may read\n  pass show bank | spoolgate services credential set bank \
-                --from -"
+            file that only you may read\n  pass show bank | spoolgate services credential set \
+            bank --from -"
     )]
     Set(SetArgs),
     /// Wipe the secret of a service.

@@ -19,8 +19,8 @@ use super::{handover, schema};
 #[command(
     after_help = "Examples:\n  spoolgate sign order.json --as trend-bot --action order.submit \
         --key bot.key > r1.json\n  echo '{}' | spoolgate sign - --as trend-bot --action \
-            portfolio.get | spoolgate handle -\n  spoolgate sign order.json --as trend-bot \
-                --action order.submit --causality task.json > r2.json"
+        portfolio.get | spoolgate handle -\n  spoolgate sign order.json --as trend-bot --action \
+        order.submit --causality task.json > r2.json"
 )]
 pub(super) struct Args {
     /// File with the payload, a JSON object; `-` for standard input.

@@ -21,8 +21,8 @@ use super::output::Output;
 #[command(
     after_help = "Examples:\n  spoolgate submit r1.json r2.json\n  spoolgate submit r1.json \
         --wait\n  spoolgate submit r1.json --agent trend-bot --wait 5\n  spoolgate submit r1.json \
-            --proof=r1.tlog-proof\n\nWith --wait the answers are printed, one JSON line each; the \
-                exit code is that of the first that is not a success."
+        --proof=r1.tlog-proof\n\nWith --wait the answers are printed, one JSON line each; the \
+        exit code is that of the first that is not a success."
 )]
 pub(super) struct Args {
     /// Signed requests; `-` for standard input.
@@ -158,8 +158,7 @@ fn collect(home: &Path, sent: &[OnItsWay], deadline: Instant, output: &Output) -
         let Some(answer) = sent.answer_by(deadline) else {
             output.remark(&format!(
                 "no answer to `{}` in time; it may still be decided: `spoolgate watch` does that, \
-                    and the same command \
-                 asks for the answer again",
+                    and the same command asks for the answer again",
                 sent.name
             ));
             return Ok(Exit::WaitTimeout);

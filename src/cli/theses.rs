@@ -33,7 +33,7 @@ pub(super) enum Command {
     #[command(
         after_help = "Examples:\n  spoolgate theses lint\n  spoolgate theses lint \
             proposals/theses/btc-dip-long.md\n  spoolgate --format json theses lint | jq -r \
-                .message"
+            .message"
     )]
     Lint(LintArgs),
 }

@@ -21,9 +21,9 @@ use super::run as drain;
 #[command(
     after_help = "Examples:\n  spoolgate watch\n  spoolgate watch --socket gate.sock\n  spoolgate \
         watch --sandbox require --allow-write /var/mail/gate\n  spoolgate --home /srv/gate \
-            --format json watch | jq -c 'select(.status != \"success\")'\n\nSIGTERM and SIGINT \
-                stop it between two batches, SIGHUP has it take changed rule files at once. Exit \
-                    code 7: another gate is running over this home."
+        --format json watch | jq -c 'select(.status != \"success\")'\n\nSIGTERM and SIGINT stop \
+        it between two batches, SIGHUP has it take changed rule files at once. Exit code 7: \
+        another gate is running over this home."
 )]
 pub(super) struct Args {
     /// Watch a home on a network file system anyway, by looking once per second.

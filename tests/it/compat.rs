@@ -12,8 +12,7 @@ use tempfile::TempDir;
 
 /// Every kind of line.
 const KINDS: &str = "genesis segment rotate admin seal start stop rulebook tick halt clock_step \
-    dead_man quota proposal \
-    published market input council decision request response redact";
+    dead_man quota proposal published market input council decision request response redact";
 
 /// Every change of state but `ProgramChanged`, which only a later version writes.
 const CHANGES: &str = "\

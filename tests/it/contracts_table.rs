@@ -171,8 +171,7 @@ const SHAPES: &[Shape] = &[
         '2',
         "Context",
         Schemas(&["council.request"], "context"),
-        "summary files_changed \
-        key_metrics",
+        "summary files_changed key_metrics",
     ),
     shape(
         '2',
@@ -212,16 +211,14 @@ const SHAPES: &[Shape] = &[
          expected_active_strategy_id risk_mode reason confidence dry_run override requested_at",
     )
     .optional(
-        "target_strategy_id expected_active_strategy_id risk_mode dry_run override \
-        requested_at",
+        "target_strategy_id expected_active_strategy_id risk_mode dry_run override requested_at",
     ),
     shape(
         '3',
         "ControlResponse",
         Schemas(&["control.apply.answer"], ""),
-        "ok status decision_id concern_id action from_strategy_id to_strategy_id risk_mode dry_run \
-            validation \
-         warnings errors result applied_at",
+        "ok status decision_id concern_id action from_strategy_id to_strategy_id risk_mode \
+            dry_run validation warnings errors result applied_at",
     ),
     shape(
         '3',
@@ -238,8 +235,7 @@ const SHAPES: &[Shape] = &[
         '3',
         "ControlResult",
         Schemas(&["control.apply.answer"], "result"),
-        "mode_change \
-        reconciled",
+        "mode_change reconciled",
     ),
     shape(
         '4',
@@ -319,8 +315,7 @@ const SHAPES: &[Shape] = &[
         '5',
         "HealthFetch",
         Schemas(&["health.fetch"], ""),
-        "dataType \
-        startDate",
+        "dataType startDate",
     )
     .optional("startDate"),
     shape(

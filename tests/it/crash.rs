@@ -606,10 +606,10 @@ fn limited(home: &Path, kib: u64, args: &str) -> Output {
 fn on_small_disk(home: &Path, folder: &str, kib: u64, script: &str) -> Option<Output> {
     let script = format!(
         "set -eu\nfolder=\"$1/{folder}\"\nmkdir \"$1/copy\"\ncp -a \"$folder/.\" \"$1/copy\"\n\
-         mount -t tmpfs -o size={kib}k none \"$folder\" || exit 77\ncp -a \"$1/copy/.\" \
-             \"$folder\"\nrm -r \"$1/copy\"\n\
-         fill() {{ head -c 100M /dev/zero > \"$1\" 2>/dev/null || true; }}\n{script}\n\
-         cp -a \"$folder\" \"$1/after\"\n"
+            mount -t tmpfs -o size={kib}k none \"$folder\" || exit 77\ncp -a \"$1/copy/.\" \
+            \"$folder\"\nrm -r \"$1/copy\"\n\
+            fill() {{ head -c 100M /dev/zero > \"$1\" 2>/dev/null || true; }}\n{script}\n\
+            cp -a \"$folder\" \"$1/after\"\n"
     );
     let done = Command::new("unshare")
         .args(["-Urm", "--", "bash", "-c", &script, PROGRAM])

@@ -115,8 +115,8 @@ fn script(page: &str, text: &str) -> Option<String> {
     let mut script = String::from(
         "set -uo pipefail\n__at=start\ntrap 'jobs -p | xargs -r kill 2>/dev/null || true' \
             EXIT\ntrap 'echo \"$__at: \\`$BASH_COMMAND\\` ended with $?\" >&2' ERR\nset -eE\n\
-         __expect() { if [ \"$1\" != \"$2\" ]; then echo \"$3: exit code $2, the page says $1\" \
-             >&2; exit 99; fi; }\n",
+            __expect() { if [ \"$1\" != \"$2\" ]; then echo \"$3: exit code $2, the page says \
+            $1\" >&2; exit 99; fi; }\n",
     );
     let mut runs = false;
     for block in blocks(page, text) {
@@ -162,7 +162,7 @@ fn checkout(dir: &Path) {
     // program.
     let cargo = "#!/bin/sh\ncase \"$1\" in\n  run) while [ \"$1\" != -- ]; do shift; done; shift; \
         exec spoolgate \"$@\" ;;\n  build|test|install) exit 0 ;;\n  *) echo \"cargo $1\" >&2; \
-            exit 98 ;;\nesac\n";
+        exit 98 ;;\nesac\n";
     fs::write(bin.join("cargo"), cargo).unwrap();
     fs::set_permissions(bin.join("cargo"), fs::Permissions::from_mode(0o755)).unwrap();
 }

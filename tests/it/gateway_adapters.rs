@@ -903,8 +903,7 @@ fn a_credential_goes_in_and_never_comes_out() {
         let (everything, line) = with_credential(SECRET, &python(&leak));
         assert_eq!(said(&line).0, "ADAPTER_OUTPUT", "{leak}: {line:?}");
         let note = "its output or its complaint held the credential of the service: nothing of \
-            them is kept, and whether \
-                    it was done is not known";
+            them is kept, and whether it was done is not known";
         assert_eq!(line.note, note);
         assert!(line.data.is_none() && line.data_blob.is_none(), "{leak}");
         for form in &forms {

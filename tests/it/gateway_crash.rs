@@ -268,7 +268,7 @@ fn a_copy_for_which_there_is_no_room_is_refused_and_uses_nothing_up() {
 fn a_held_request_that_is_granted_ends_with_what_came_of_it() {
     let rule = "id: gateway\nstatus: active\napplies_to: {action: email.send}\nthen: \
         hold\nmessage: a person looks\n\
-                when:\n- {field: payload.subject, op: present}\n";
+        when:\n- {field: payload.subject, op: present}\n";
     let home = GatewayHome::with_rules(SERVICES, &gateway(&[exec(&ACTIONS, "exit 9", 10)]), rule);
     let desk = Desk::of(home);
     let mut home = desk.open();
@@ -365,7 +365,7 @@ fn what_is_not_durable_is_not_begun() {
 fn day() -> Desk {
     let rule = "id: gateway\nstatus: active\napplies_to: {action: email.draft}\nthen: \
         hold\nmessage: a person looks\n\
-                when:\n- {field: payload.subject, op: present}\n";
+        when:\n- {field: payload.subject, op: present}\n";
     let desk = Desk::of(GatewayHome::with_rules(
         SERVICES,
         &gateway(&[exec(&ACTIONS, "exit 9", 10)]),

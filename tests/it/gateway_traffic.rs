@@ -110,8 +110,7 @@ fn chat() -> Value {
                 {"sender": "Ann", "recipient": "Mallory", "body": "hi"},
             ]},
         },
-        "web": {"web_content": {"www.news.example": "see \
-            evil.example", "https://blog.example/a": "x"}},
+        "web": {"web_content": {"www.news.example": "see evil.example", "https://blog.example/a": "x"}},
         "files": {"plan.txt": "to mallory@evil.example", "notes.md": "FR7630006000011234567890189"},
     })
 }

@@ -28,10 +28,9 @@ const NOW: &str = "2026-02-20T14:42:00Z";
 /// Every field of an order, in no particular order, numbers as numbers and as text, much white
 /// space.
 const ORDER: &str = " {\r\n\t\"planned_stop\" : 6700.00 , \"size\":0.0010000000,\n  \"symbol\": \
-    \"BTC-USD\", \
-    \"side\":\"b\\u0075y\", \"order_type\" :\"limit\", \"price\": \"6800.10\",\n\n\"stop_price\" \
-        :6700, \
-    \"thesis_slug\":\"btc-range-long\", \"planned_entry\":6800.1 , \"strategy\": \"trend\" }\n";
+    \"BTC-USD\", \"side\":\"b\\u0075y\", \"order_type\" :\"limit\", \"price\": \
+    \"6800.10\",\n\n\"stop_price\" :6700, \"thesis_slug\":\"btc-range-long\", \
+    \"planned_entry\":6800.1 , \"strategy\": \"trend\" }\n";
 
 /// Payloads that another program may well write down differently once it has read them.
 const PAYLOADS: &[&str] = &[
@@ -430,8 +429,8 @@ fn what_cannot_be_causality_is_not_signed() {
 /// docs/contracts.md promises this to agents that do not keep the text of their payloads.
 #[test]
 fn what_python_and_javascript_write_is_what_is_hashed() {
-    let python = "import json, sys; value = json.load(sys.stdin); \
-        print(json.dumps(value, indent=3)); print(json.dumps(value, separators=(',', ':')))";
+    let python = "import json, sys; value = json.load(sys.stdin); print(json.dumps(value, \
+        indent=3)); print(json.dumps(value, separators=(',', ':')))";
     let node = "const value = JSON.parse(require('fs').readFileSync(0, 'utf8')); \
         console.log(JSON.stringify(value, null, '\\t')); console.log(JSON.stringify(value))";
     for (program, flag, script) in [("python3", "-c", python), ("node", "-e", node)] {

@@ -1093,15 +1093,15 @@ const FILES: &[(&str, &str, &str)] = &[
         "rules/gateway.yaml",
         "adapters: [{actions: [email.send], adapter: exec, command: {program: p, time_limit_s: 1, \
             output_bytes_max: 1}, at_once: 2}]\nworkers: 3\nopen_max: 4\nrates: {per_hour: \
-                {email.send: 3}, all_per_hour: 9}\nanomalies: {burst_max: 1, burst_window_s: 2, \
-                    payload_bytes_max: 3}",
+            {email.send: 3}, all_per_hour: 9}\nanomalies: {burst_max: 1, burst_window_s: 2, \
+            payload_bytes_max: 3}",
     ),
     (
         "rules.services",
         "rules/services.yaml",
         "services: [{service: mail, host: smtp.example.com, port: 465, protocol: smtp, methods: \
             [GET], actions: [email.send], added_at: '2026-01-01T00:00:00Z', added_by: owner, \
-                is_active: true}]",
+            is_active: true}]",
     ),
     ("rules.safety", "rules/safety.yaml", ""),
     ("rules.principals", "rules/principals.yaml", ""),

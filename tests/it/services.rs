@@ -61,8 +61,7 @@ fn a_service_comes_goes_and_rests_by_signed_requests() {
     let at = added.decision.timestamp;
     let line = format!(
         "  - {{service: \"bank\", host: \"api.bank.example\", protocol: \"https\", methods: [GET, \
-            POST], actions: [], \
-         added_at: \"{at}\", added_by: \"owner\", is_active: true}}\n"
+            POST], actions: [], added_at: \"{at}\", added_by: \"owner\", is_active: true}}\n"
     );
     assert_eq!(gate.read(PATH), format!("{head}services:\n{line}"));
     // In force with the next line, which says so.
@@ -185,8 +184,7 @@ fn a_service_that_an_adapter_names_stays_until_it_does_not() {
         );
         fs::write(root.join("rules/gateway.yaml"), adapter).unwrap();
         let entry = "services: [{service: bank, host: api.bank.example, protocol: https, methods: \
-            [GET], added_at: \
-                     2026-01-01T00:00:00Z, added_by: owner, is_active: true}]\n";
+            [GET], added_at: 2026-01-01T00:00:00Z, added_by: owner, is_active: true}]\n";
         fs::write(root.join(PATH), entry).unwrap();
     });
     let mut home = gate.open();

@@ -226,8 +226,7 @@ impl Case {
 
     fn rego(&self, wanted: Wanted) -> Result<Answer> {
         let module = format!(
-            "package orders\n\nimport rego.v1\n\ndeny contains \"one\" if \
-                {{\n\t{}\n}}\n",
+            "package orders\n\nimport rego.v1\n\ndeny contains \"one\" if {{\n\t{}\n}}\n",
             self.rego
         );
         let mut rego = Rego::parse(&module, self.layout(), wanted)?;
@@ -267,8 +266,7 @@ impl Case {
             let other = self.rego(wanted)?;
             if other != rego {
                 return Err(format!(
-                    "regorus as {wanted:?} says {other:?}, as read \
-                    {rego:?}"
+                    "regorus as {wanted:?} says {other:?}, as read {rego:?}"
                 )
                 .into());
             }

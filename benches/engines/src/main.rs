@@ -196,8 +196,7 @@ fn measure(rounds: usize, only: Option<&str>) -> Result<()> {
     for (bit, (path, _)) in rules::FILES.iter().enumerate() {
         if !masks.contains(&(1 << bit)) {
             return Err(format!(
-                "`{path}` alone refuses no order: the stream says nothing of \
-                it"
+                "`{path}` alone refuses no order: the stream says nothing of it"
             )
             .into());
         }
@@ -271,8 +270,7 @@ fn print_losses() -> Result<()> {
             cel,
         } = case.answers()?;
         println!(
-            "| {} | {} | {} | {} | {} \
-            |",
+            "| {} | {} | {} | {} | {} |",
             case.name,
             ours.text(),
             cedar.text(),

@@ -122,8 +122,7 @@ fn every_rule_alone_refuses_some_order_and_many_pass() {
     let accepted = masks.iter().filter(|mask| **mask == 0).count();
     assert!(
         (ORDERS / 4..ORDERS * 3 / 4).contains(&accepted),
-        "{accepted} of {ORDERS} are \
-        accepted"
+        "{accepted} of {ORDERS} are accepted"
     );
 }
 
@@ -163,9 +162,9 @@ fn what_others_lose_ours_refuses() -> Result<()> {
 /// it would skip.
 #[test]
 fn cedar_with_a_schema_finds_all_but_the_overflow() -> Result<()> {
-    let schema = "entity Principal; entity Gate; action \"order.submit\" appliesTo \
-        { principal: [Principal], resource: [Gate], context: { spread: decimal, depth?: decimal, \
-            size: Long } };";
+    let schema = "entity Principal; entity Gate; action \"order.submit\" appliesTo { principal: \
+        [Principal], resource: [Gate], context: { spread: decimal, depth?: decimal, size: Long } \
+        };";
     let validator = Validator::new(Schema::from_cedarschema_str(schema)?.0);
     for (condition, passes) in [
         ("context.spread.greaterThan(decimal(\"0.0025\"))", true),

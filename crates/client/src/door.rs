@@ -32,8 +32,8 @@ pub enum AskError {
     /// The request was sent, but the answer was lost or did not come in time.
     #[error(
         "no answer to request `{id}` within {waited_s} s: it may still be decided, or be decided \
-            already; sending the same bytes again under this id is safe, nothing is done twice and \
-                the answer is the stored one"
+            already; sending the same bytes again under this id is safe, nothing is done twice \
+            and the answer is the stored one"
     )]
     NoAnswer {
         /// Id of the request.

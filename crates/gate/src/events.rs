@@ -110,10 +110,8 @@ pub fn trip(
     now: Time,
 ) -> (String, Vec<Vec<Change>>) {
     let changes = dead_man::trip(state, rules, agent, unheard_ms, now);
-    let note = format!(
-        "nothing is heard from `{agent}`: its entries are refused until a \
-        heartbeat"
-    );
+    let note =
+        format!("nothing is heard from `{agent}`: its entries are refused until a heartbeat");
     (
         note,
         changes
@@ -132,11 +130,7 @@ pub fn approved(id: ProposalId, approved: Approved, by: &Approver, now: Time) ->
         ),
         Approved::Again(why, step) => (
             step,
-            format!(
-                "{id} waits for approval again: \
-            {}",
-                why.message
-            ),
+            format!("{id} waits for approval again: {}", why.message),
         ),
     };
     event(now, note, vec![Change::Proposal(step)])

@@ -730,14 +730,13 @@ mod tests {
     fn facts_are_noted_as_json_whatever_they_are() {
         let rule = "id: r\nstatus: active\napplies_to: {action: council.request}\nthen: \
             warn\nmessage: no\nwhen:\n\
-                    - {field: council.summary, op: present}\n- {field: 'council.files_changed[]', \
-                        op: present}\n\
-                    - {field: history.count, window_s: 60, op: gt, value: 1}\n\
-                    - {field: request.has_causality, op: eq, value: true}\n\
-                    - {field: council.proposer, op: present}\n- {field: 'council.metrics[]', op: \
-                        present}\n\
-                    - {field: council.change_type, op: present}\n- {field: council.diff, op: \
-                        present}\n";
+            - {field: council.summary, op: present}\n- {field: 'council.files_changed[]', op: \
+            present}\n\
+            - {field: history.count, window_s: 60, op: gt, value: 1}\n\
+            - {field: request.has_causality, op: eq, value: true}\n\
+            - {field: council.proposer, op: present}\n- {field: 'council.metrics[]', op: \
+            present}\n\
+            - {field: council.change_type, op: present}\n- {field: council.diff, op: present}\n";
         let set = RuleSet::compile([("rules/core/r.yaml", rule)], []).unwrap();
         let program = set.programs.get("council.request").unwrap();
         let wicked = "a \"b\" \\ \n\u{1}\u{7f} \u{e9}\u{1f600}";

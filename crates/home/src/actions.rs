@@ -295,8 +295,7 @@ impl Home {
             hurry.store(false, Ordering::SeqCst);
             self.news.tell(&self.core, format!(
                 "{running} actions are being done: the gate ends when they have; one more signal \
-                    ends them at once, \
-                 and nobody will know what came of them"
+                    ends them at once, and nobody will know what came of them"
             ));
         }
         while self.outside.has_actions() {
@@ -384,8 +383,8 @@ impl Outside {
             } = open;
             format!(
                 "the gate ended while an action was open: {id} {action} of {source}, request \
-                    `{request_id}`; it is closed as \
-                 UNKNOWN_OUTCOME, and whether it was done is known at `{}` only",
+                    `{request_id}`; it is closed as UNKNOWN_OUTCOME, and whether it was done is \
+                    known at `{}` only",
                 open.host
             )
         });

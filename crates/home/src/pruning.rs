@@ -152,8 +152,8 @@ impl Core {
             (
                 id.0,
                 format!(
-                    "outgoing action {id}, which is open until a gate runs again \
-                (`spoolgate run --until-idle`)"
+                    "outgoing action {id}, which is open until a gate runs again (`spoolgate run \
+                --until-idle`)"
                 ),
             )
         }));

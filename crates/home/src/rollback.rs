@@ -180,8 +180,7 @@ impl Home {
         {
             return Err(HomeError::NotAllowed(format!(
                 "{} is not to be given up: it lies on this log, was given up before, or is not \
-                    signed by the key \
-                 that this log had at {} lines",
+                    signed by the key that this log had at {} lines",
                 given.from, given.head.size
             )));
         }

@@ -335,7 +335,7 @@ mod tests {
     fn a_lock_is_told_from_one_that_is_waited_for() {
         let locks = "1: FLOCK  ADVISORY  WRITE 711 fd:00:4242 0 EOF\n1: -> FLOCK  ADVISORY  WRITE \
             712 fd:00:4242 0 EOF\n\
-                     2: POSIX  ADVISORY  READ 713 fd:00:14242 128 128\n";
+            2: POSIX  ADVISORY  READ 713 fd:00:14242 128 128\n";
         assert_eq!(holders_in(locks, 4242), [711]);
         assert_eq!(holders_in(locks, 42), [0_u32; 0]);
     }

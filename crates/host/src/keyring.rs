@@ -23,9 +23,8 @@ const LOG_KEYS: (&str, &str) = ("log", "seal");
 const PENDING_LOG_KEYS: (&str, &str) = ("next-log", "next-seal");
 
 /// Table of the services' secrets.
-const CREDENTIALS: &str = "CREATE TABLE IF NOT EXISTS credentials (credential_id TEXT PRIMARY KEY, \
-    service TEXT NOT NULL, \
-     secret TEXT NOT NULL) STRICT;";
+const CREDENTIALS: &str = "CREATE TABLE IF NOT EXISTS credentials (credential_id TEXT PRIMARY \
+    KEY, service TEXT NOT NULL, secret TEXT NOT NULL) STRICT;";
 
 /// Why a keyring operation failed.
 #[derive(Debug, thiserror::Error)]

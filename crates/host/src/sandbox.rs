@@ -95,15 +95,14 @@ pub enum SandboxError {
     /// The kernel has no usable Landlock.
     #[error(
         "this kernel has no Landlock that the gate can work in (version {0}); take Linux 6.2 or \
-            newer with `landlock` \
-         among its security modules (`lsm=` on its command line), or start with --sandbox off"
+            newer with `landlock` among its security modules (`lsm=` on its command line), or \
+            start with --sandbox off"
     )]
     Unsupported(i32),
     /// Landlock cannot restrict all rights over files.
     #[error(
         "the Landlock of this kernel (version {0}) does not know every right over files; take \
-            Linux 6.2 or newer, or \
-         start with --sandbox auto, which gives up what it can"
+            Linux 6.2 or newer, or start with --sandbox auto, which gives up what it can"
     )]
     Incomplete(i32),
     /// Other threads are running, and they would keep their rights.

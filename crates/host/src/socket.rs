@@ -47,8 +47,7 @@ pub enum SocketError {
         path: PathBuf,
     },
     /// There is a file that is not a socket. It is never removed.
-    #[error("{} is there and is no socket; choose another path, or remove it \
-        yourself", path.display())]
+    #[error("{} is there and is no socket; choose another path, or remove it yourself", path.display())]
     NotASocket {
         /// The path of the socket.
         path: PathBuf,

@@ -33,8 +33,7 @@ pub const SIGNATURE_LINES_MAX: usize = 100;
 #[non_exhaustive]
 pub enum KeyError {
     /// The name is empty or holds a space, a plus sign or a control character.
-    #[error("key name `{}` is empty or holds a space, a plus sign or a control \
-        character", .name.escape_debug())]
+    #[error("key name `{}` is empty or holds a space, a plus sign or a control character", .name.escape_debug())]
     Name {
         /// The name as given.
         name: String,
@@ -59,8 +58,7 @@ pub enum KeyError {
     Point,
     /// The key id in the text differs from the one computed from name and key, so one of the three
     /// was mistyped.
-    #[error("verifier key says key id `{}`, but its name and key give \
-        `{expected}`", .found.escape_debug())]
+    #[error("verifier key says key id `{}`, but its name and key give `{expected}`", .found.escape_debug())]
     Id {
         /// The id as written.
         found: String,

@@ -38,8 +38,8 @@ impl fmt::Display for Corruption {
         write!(
             f,
             "ledger `{}` is corrupt at byte {}: {}; {} lines verify, the last valid seal has size \
-                {} and root {}. \
-             Nothing was changed: keep a copy, then compare with a copy or head you trust",
+                {} and root {}. Nothing was changed: keep a copy, then compare with a copy or \
+                head you trust",
             self.file, self.offset, self.why, self.valid_lines, self.last_seal.0, self.last_seal.1
         )
     }
@@ -243,8 +243,8 @@ impl Known {
         pairs.find(|pair| pair.identity() == *end.keys).ok_or_else(|| {
             let why = format!(
                 "its last keys are those of {}, the keyring holds those of {held}: one of the two \
-                    is older than \
-                 a rotation, or of another log; bring back a copy of both from one moment",
+                    is older than a rotation, or of another log; bring back a copy of both from \
+                    one moment",
                 end.keys.log_key
             );
             corrupt(end, end.segment, end.offset, why)
@@ -368,8 +368,7 @@ fn judge(
         Some(there) => format!("{from} of size {size} has root {root}, the log has {there}"),
         None => format!(
             "{from} knows {size} lines with root {root}, the log's last seal is over {} with root \
-                {}: its tail was \
-             cut or damaged, or an older copy was put in its place",
+                {}: its tail was cut or damaged, or an older copy was put in its place",
             end.seq.saturating_sub(1),
             end.root
         ),

@@ -87,9 +87,9 @@ impl Redactions {
                         delete it"
                         .to_owned()
                 }
-                (Ok(false), false) => "has no disclosure, and no line says that it was \
-                    redacted"
-                    .to_owned(),
+                (Ok(false), false) => {
+                    "has no disclosure, and no line says that it was redacted".to_owned()
+                }
                 (Err(why), _) => format!("has a disclosure that cannot be used: {why}"),
             };
             let file = format!("{BLOBS_NAME}/{name}");

@@ -21,8 +21,7 @@ pub(super) enum FieldError {
     Missing(usize),
     #[error("the row has {fields} fields, expected {expected}")]
     Width { fields: usize, expected: usize },
-    #[error("the line is {0} bytes long, the limit is \
-        {limit}", limit = super::text::LINE_BYTES_MAX)]
+    #[error("the line is {0} bytes long, the limit is {limit}", limit = super::text::LINE_BYTES_MAX)]
     LineLength(usize),
     #[error("the line is not UTF-8 text")]
     NotUtf8,
@@ -97,8 +96,7 @@ pub enum ImportError {
     /// The format is not known.
     #[error(
         "{file} line {line}: {found} starts no known format ({reason}); give the file a header \
-            line such as \
-         `time,open,high,low,close,volume` or `time,bid,ask`"
+            line such as `time,open,high,low,close,volume` or `time,bid,ask`"
     )]
     UnknownFormat {
         /// The file.
@@ -132,8 +130,7 @@ pub enum ImportError {
     /// A file of funding rates has no rate column.
     #[error(
         "{file} line {line}: {found} starts no file of funding rates ({reason}); give it a header \
-            line such as \
-         `time,funding_rate`"
+            line such as `time,funding_rate`"
     )]
     NoRates {
         /// The file.
@@ -148,8 +145,7 @@ pub enum ImportError {
     /// A Lean file counts from midnight and no name states the day.
     #[error(
         "{file} counts milliseconds from midnight and its name holds no date; name it as Lean \
-            does, \
-         `20180404_btcusd_minute_trade.csv`"
+            does, `20180404_btcusd_minute_trade.csv`"
     )]
     LeanDate {
         /// The file.
@@ -240,8 +236,7 @@ pub enum ImportError {
     /// More than one row in a hundred cannot be read.
     #[error(
         "{file} line {line}: {reason}; {unreadable} of {rows_in} rows cannot be read, more than \
-            1%: correct the \
-         file or its header"
+            1%: correct the file or its header"
     )]
     Unreadable {
         /// The file.

@@ -323,9 +323,9 @@ impl Desk {
             return told;
         }
         told.note = Some(
-            "a request under this id was sent before, perhaps this very one by an \
-            earlier run of this program. Look what was decided (`explain` with this id, `orders`, \
-                `fills`) before anything is sent under a fresh id: it may be done already"
+            "a request under this id was sent before, perhaps this very one by an earlier run of \
+                this program. Look what was decided (`explain` with this id, `orders`, `fills`) \
+                before anything is sent under a fresh id: it may be done already"
                 .to_owned(),
         );
         let id = told

@@ -72,9 +72,9 @@ pub(crate) fn explain(desk: &Desk, id: &RequestId) -> Told {
 fn without_answer(desk: &Desk, id: &RequestId) -> Told {
     let words = match desk.is_unanswered(id) {
         true => format!(
-            "request `{id}` was sent and has no answer yet: it may still be decided. Call the same \
-                tool with the same arguments and this id to have the same bytes sent again; \
-                    nothing is done twice"
+            "request `{id}` was sent and has no answer yet: it may still be decided. Call the \
+                same tool with the same arguments and this id to have the same bytes sent again; \
+                nothing is done twice"
         ),
         false => format!(
             "there is no answer to a request `{id}` here: it was not sent by this agent, or its \

@@ -50,9 +50,8 @@ const MALFORMED: u8 = 2;
     version,
     after_help = "Examples:\n  spoolgate-mcp --home my-home --as trend-bot --key bot.key\n  \
         spoolgate-mcp --home my-home --as trend-bot --key bot.key --agent trend-bot --wait 30\n  \
-            spoolgate-mcp --home my-home --as trend-bot --key bot.key --socket \
-                my-home/gate.sock\n  spoolgate-mcp --home my-home --as trend-bot --key bot.key \
-                    --allow portfolio --allow orders"
+        spoolgate-mcp --home my-home --as trend-bot --key bot.key --socket my-home/gate.sock\n  \
+        spoolgate-mcp --home my-home --as trend-bot --key bot.key --allow portfolio --allow orders"
 )]
 struct Args {
     /// The home of the gate.

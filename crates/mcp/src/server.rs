@@ -22,10 +22,10 @@ use super::tools::{Does, Tool};
 /// What the server tells a model about itself as a whole.
 const INSTRUCTIONS: &str = "These tools ask a gate that checks every request against rules which \
     neither you nor these tools can change. A refusal names the failed checks with the measured \
-        value, the limit and, for orders, the headroom: send again within that under a fresh id, \
-            or use `explain`. What can always be done is to reduce, cancel and tighten. A result \
-                with status `unknown` may have been done: call again with the same id and \
-                    arguments. Nothing here approves what is held: a person does that.";
+    value, the limit and, for orders, the headroom: send again within that under a fresh id, or \
+    use `explain`. What can always be done is to reduce, cancel and tighten. A result with status \
+    `unknown` may have been done: call again with the same id and arguments. Nothing here \
+    approves what is held: a person does that.";
 
 /// Serves the tools over one desk.
 #[derive(Clone)]

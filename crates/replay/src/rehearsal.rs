@@ -55,9 +55,9 @@ impl Rehearsal {
             count => format!("; {count} more cannot be decided again"),
         };
         format!(
-            "{} of {again} decisions would flip ({newly_refused} newly refused, {newly_held} newly \
-                held, {newly_accepted} newly accepted), {reason_changed} have another \
-                    reason{untold}",
+            "{} of {again} decisions would flip ({newly_refused} newly refused, {newly_held} \
+                newly held, {newly_accepted} newly accepted), {reason_changed} have another \
+                reason{untold}",
             self.flipped()
         )
     }

@@ -48,8 +48,7 @@ fn charts(history: &History) -> Markup {
         .iter()
         .flat_map(|point| [point.equity.decimal(), point.net_deposits.decimal()]);
     let Some(range) = Range::of(values) else {
-        return html! { p class="empty" { "The amounts are too far apart to be \
-        drawn." } (points_table(history)) };
+        return html! { p class="empty" { "The amounts are too far apart to be drawn." } (points_table(history)) };
     };
     html! {
         figure class="card" {
@@ -60,9 +59,8 @@ fn charts(history: &History) -> Markup {
                         price, at the last marks known then: "
                     (counted(history.points_seen, "such line", "such lines"))
                     @if history.points_seen > u64::try_from(points.len()).unwrap_or(u64::MAX) {
-                        ", thinned \
-                            to " (points.len()) " with the lowest, the highest and the \
-                            deepest drawdown of every stretch kept"
+                        ", thinned to " (points.len()) " with the lowest, the highest and the deepest \
+                                drawdown of every stretch kept"
                     }
                     ". What prices did between two lines is not in it."
                     @if history.unknown > 0 {
@@ -88,8 +86,7 @@ fn charts(history: &History) -> Markup {
 
 /// Draws a dot as HTML, outside the stretched SVG, so that it stays round at any chart width.
 fn dot(class: &str, x: i64, y: i64) -> Markup {
-    html! { i class=(format!("dot \
-    {class}")) aria-hidden="true" style=(format!("left:{};top:{}", css(x), css(y))) {} }
+    html! { i class=(format!("dot {class}")) aria-hidden="true" style=(format!("left:{};top:{}", css(x), css(y))) {} }
 }
 
 fn equity_svg(points: &[Point], range: &Range, span: &Span) -> Markup {
@@ -142,9 +139,7 @@ fn drawdown(history: &History, span: &Span) -> Markup {
         .deepest
         .filter(|point| point.drawdown.is_some_and(Amount::is_positive))
     else {
-        return html! { p class="wide \
-        note" { "No drawdown: behind every line equity stood at its \
-        peak." } };
+        return html! { p class="wide note" { "No drawdown: behind every line equity stood at its peak." } };
     };
     let Some(range) = range else {
         return html! { p class="wide note" { "The drawdown is too deep to be drawn." } };
@@ -227,13 +222,10 @@ fn points_table(history: &History) -> Markup {
         })
         .collect();
     html! {
-        (numbers(&format!("Numbers: {} \
-            points", rows.len()), "Equity and \
-            drawdown", &columns, &rows))
+        (numbers(&format!("Numbers: {} points", rows.len()), "Equity and drawdown", &columns, &rows))
         @if !flows.is_empty() {
             @let summary = format!("Deposits and withdrawals: {}", count(history.flow_count));
-            (numbers(&summary, "Deposits and withdrawals, the newest 100 at \
-                most", &[text("Time"), number("Line"), number("Amount")], &flows))
+            (numbers(&summary, "Deposits and withdrawals, the newest 100 at most", &[text("Time"), number("Line"), number("Amount")], &flows))
         }
     }
 }
@@ -414,9 +406,7 @@ fn limits(limits: &[LimitUse]) -> Markup {
             @if limits.is_empty() { p class="empty" { "The rules set no limit that has a size." } }
             @if !touched.is_empty() { (table("Limits in use", &columns, &touched)) }
             @if !idle.is_empty() {
-                (numbers(&format!("Limits of which nothing is used: \
-                    {}", idle.len()), "Limits of \
-                    which nothing is used", &columns, &idle))
+                (numbers(&format!("Limits of which nothing is used: {}", idle.len()), "Limits of which nothing is used", &columns, &idle))
             }
         }
     }

@@ -20,9 +20,7 @@ pub(crate) fn section(report: &Report, told: &LedgerFigures) -> Markup {
                 h4 { "Not shown by that" }
                 ul { @for what in &report.not_shown { li { (prose(what)) } } }
                 p class="note" {
-                    "The decisions themselves were not computed again: that \
-                        is " code { "spoolgate \
-                        audit replay" } ". The figures above rest on the "
+                    "The decisions themselves were not computed again: that is " code { "spoolgate audit replay" } ". The figures above rest on the "
                     (counted(told.lines, "line", "lines")) " that the ledger had when its state \
                         was read; a gate that runs may have written more since."
                 }
@@ -47,10 +45,7 @@ fn checked(report: &Report) -> Markup {
                     hashes are here."
             }
             @if report.torn > 0 {
-                " " (counted(report.torn, "torn batch \
-                    was", "torn batches \
-                    were")) " frozen and \
-                    accounted for."
+                " " (counted(report.torn, "torn batch was", "torn batches were")) " frozen and accounted for."
             }
         }
     }
@@ -102,9 +97,7 @@ fn keys(report: &Report) -> Markup {
         .collect();
     html! {
         @if rows.len() > 1 {
-            (numbers(&format!("Keys that the log had: \
-                {}", rows.len()), "Keys of the \
-                log", &[number("From line"), text("Key")], &rows))
+            (numbers(&format!("Keys that the log had: {}", rows.len()), "Keys of the log", &[number("From line"), text("Key")], &rows))
         }
     }
 }
@@ -176,17 +169,13 @@ pub(crate) fn broken(report: &Report) -> Markup {
         section id="ledger" {
             h2 { "The ledger does not verify" }
             div class="closed" role="alert" {
-                p { b { "Nothing that it says is \
-                    shown." } " Stop the gate, keep a copy of the \
-                    folder " code { "audit" } " as it is, and run "
-                    code { "spoolgate audit \
-                        verify" } ". What was changed, cut or damaged stands \
-                        below, the first place first." }
+                p { b { "Nothing that it says is shown." } " Stop the gate, keep a copy of the folder " code { "audit" } " as it is, and run "
+                    code { "spoolgate audit verify" } ". What was changed, cut or damaged stands below, the first \
+                            place first." }
             }
             div class="card" {
                 h3 { "What is wrong" }
-                (super::table::table("What is wrong with the \
-                    ledger", &[text("File"), number("Byte"), text("What")], &rows))
+                (super::table::table("What is wrong with the ledger", &[text("File"), number("Byte"), text("What")], &rows))
                 (facts(&facts_of(report)))
                 p class="note" { "Lines and batches are those before the first place that is \
                     wrong." }

@@ -69,8 +69,7 @@ fn head(figures: &Figures, title: &str) -> Markup {
         p class="about" {
             "Log " b { (super::text::outside(&figures.ledger.origin)) }
             @if let Some(told) = &figures.told {
-                " · as of " b { (when(told.as_of)) } ", the newest \
-                    of " (counted(told.lines, "line", "lines"))
+                " · as of " b { (when(told.as_of)) } ", the newest of " (counted(told.lines, "line", "lines"))
             }
             " · made " (when(figures.made_at)) " · all times UTC"
         }
@@ -123,9 +122,7 @@ fn tiles(figures: &Figures, told: &LedgerFigures) -> Markup {
             (equity_tile(told))
             (drawdown_tile(told))
             (tile("", "Decisions", &html! { (count(total.all())) }, &html! {
-                (count(total.accepted)) " accepted \
-                    · " (count(total.refused)) " refused \
-                    · " (count(total.held)) " held"
+                (count(total.accepted)) " accepted · " (count(total.refused)) " refused · " (count(total.held)) " held"
             }))
             (tile(if told.closed.is_empty() { "" } else { "alert" }, "Entries", &html! {
                 @if told.closed_to_all { "closed" } @else if told.closed.is_empty() { "open" } @else { "closed in part" }
@@ -133,8 +130,7 @@ fn tiles(figures: &Figures, told: &LedgerFigures) -> Markup {
                 @if told.closed.is_empty() { "no halt on anybody" }
                 @else { (counted(u64::try_from(told.closed.len()).unwrap_or(u64::MAX), "reason", "reasons")) " below" }
             }))
-            (tile(if open > 0 { "wait" } else { "" }, "Waiting for \
-                people", &html! { (count(open)) }, &html! {
+            (tile(if open > 0 { "wait" } else { "" }, "Waiting for people", &html! { (count(open)) }, &html! {
                 (told.holds.len()) " held · " (told.proposals.len()) " proposed · "
                 (told.open_cases.len()) " before the council · " (told.actions.len()) " under way"
             }))

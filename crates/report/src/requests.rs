@@ -55,16 +55,13 @@ fn apart(told: &LedgerFigures) -> Markup {
     let decisions = &told.decisions;
     html! {
         p class="note" {
-            "Not among \
-                them: " (counted(decisions.deliveries, "delivery of market data that was \
-                taken", "deliveries of market data that were taken"))
-            ", and " (counted(decisions.repeated, "request that came again and was \
-                given", "requests that came again and were given"))
+            "Not among them: " (counted(decisions.deliveries, "delivery of market data that was \
+                    taken", "deliveries of market data that were taken"))
+            ", and " (counted(decisions.repeated, "request that came again and was given", "requests that came again and were given"))
             " the stored answer. A request that was held counts when it was held, and once more \
                 when that ended."
             @if !told.pruned.is_empty() {
-                " The lines \
-                    of " (counted(u64::try_from(told.pruned.len()).unwrap_or(u64::MAX), "pruned \
+                " The lines of " (counted(u64::try_from(told.pruned.len()).unwrap_or(u64::MAX), "pruned \
                         segment", "pruned segments")) " are not in it."
             }
         }
@@ -133,8 +130,7 @@ fn over_time(decisions: &Decisions) -> Markup {
         figure class="card" {
             figcaption {
                 h3 { "Decisions by " (per) }
-                p class="note" { "All three lanes have the same scale: the full height \
-                    is " (count(top)) " in one " (per) "." }
+                p class="note" { "All three lanes have the same scale: the full height is " (count(top)) " in one " (per) "." }
             }
             div class="lanes" {
                 @for (class, name, of, all) in lanes {
@@ -191,8 +187,7 @@ fn bars(
                     @let place = start.ms().saturating_sub(first) / decisions.stretch_ms.max(1);
                     // A minimum height keeps a single request visible beside very many.
                     @let height = share(value, top).max(400);
-                    rect class=(format!("bar \
-                        {class}")) x=(place.saturating_mul(FULL) / places.max(1) + gap / 2) y=(FULL - height)
+                    rect class=(format!("bar {class}")) x=(place.saturating_mul(FULL) / places.max(1) + gap / 2) y=(FULL - height)
                         width=((wide - gap).max(1)) height=(height) {
                         title { (seconds(*start)) ": " (count(value)) " " (class) }
                     }
@@ -245,18 +240,13 @@ fn refusals(decisions: &Decisions) -> Markup {
                 p class="empty" { "No request was refused in this time." }
             } @else {
                 p class="note" {
-                    (counted(refused, "request \
-                        was", "requests \
-                        were")) " refused. One that failed \
-                        several checks counts for each of "
+                    (counted(refused, "request was", "requests were")) " refused. One that failed several checks counts for each of "
                     "them, so shares may add up to more than 100 %. A code stands where it was \
                         refused before there was anything to check."
                 }
                 (table("What refused requests", &columns, shown))
                 @if !rest.is_empty() {
-                    (numbers(&format!("The rest: \
-                        {}", rest.len()), "What else refused \
-                        requests", &columns, rest))
+                    (numbers(&format!("The rest: {}", rest.len()), "What else refused requests", &columns, rest))
                 }
             }
         }
@@ -340,15 +330,11 @@ fn efficacy(report: &Report) -> Markup {
                     verdict takes as many closed trades as the rule's "
                 "hypothesis says, or 30."
                 @if report.lost_entries > 0 {
-                    " " (counted(report.lost_entries, "blocked \
-                        entry", "blocked \
-                        entries")) " could \
-                        not be made again."
+                    " " (counted(report.lost_entries, "blocked entry", "blocked entries")) " could not be made again."
                 }
                 @if report.lost_rows > 0 {
-                    " The rows \
-                        of " (counted(report.lost_rows, "delivery", "deliveries")) " are \
-                        lost, and count as none."
+                    " The rows of " (counted(report.lost_rows, "delivery", "deliveries")) " are lost, \
+                            and count as none."
                 }
             }
             (table("What would have come of what was blocked", &worth_columns, &worth))
@@ -381,8 +367,7 @@ fn worth_row(rule: &RuleReport) -> Vec<Markup> {
             @if let Some((low, high)) = rule.all.interval {
                 div class="note" { "winners " (format!("{low:.3}")) " to " (format!("{high:.3}")) " at 95 %" }
             }
-            @if let Some(even) = rule.all.break_even { div class="note" { "even \
-                at " (amount(even)) } }
+            @if let Some(even) = rule.all.break_even { div class="note" { "even at " (amount(even)) } }
         },
         html! {
             (count(blocked.closed)) " of " (count(rule.sample_min))

@@ -26,9 +26,7 @@ pub(crate) fn section(told: &LedgerFigures) -> Markup {
             h2 { "Waiting for people" }
             @if !told.closed.is_empty() {
                 div class="closed" role="note" {
-                    h3 { @if told.closed_to_all { "Entries are \
-                        closed" } @else { "Entries are \
-                        closed in part" } }
+                    h3 { @if told.closed_to_all { "Entries are closed" } @else { "Entries are closed in part" } }
                     ul { @for reason in &told.closed { li { (prose(reason)) } } }
                     p class="note" { "Exits, cancels and tightened stops go on." }
                 }
@@ -241,8 +239,7 @@ pub(crate) fn strategies(told: &LedgerFigures) -> Markup {
             @if !told.portfolio.unheard.is_empty() {
                 div class="card" {
                     h3 { "Not heard of" }
-                    (table("Agents that are not heard \
-                        of", &[text("Agent"), text("Since"), number("What then")],
+                    (table("Agents that are not heard of", &[text("Agent"), text("Since"), number("What then")],
                         &told.portfolio.unheard.iter().map(|agent| vec![
                             outside(agent.principal.as_str()), when(agent.since), html! { (words(agent.action)) },
                         ]).collect::<Vec<_>>()))

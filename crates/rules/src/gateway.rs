@@ -454,8 +454,7 @@ mod tests {
         let sh = "adapter: exec, command: {program: sh, time_limit_s: 5, output_bytes_max: 9}";
         let good = format!(
             "adapters:\n  - {{actions: [email.send], {sh}, at_once: 64}}\n  - {{actions: \
-                [email.send], services: [mail], \
-             adapter: stub}}\nworkers: 64\nopen_max: 10000\n"
+                [email.send], services: [mail], adapter: stub}}\nworkers: 64\nopen_max: 10000\n"
         );
         let read = |text: &str| Gateway::read(PATH, text).map_err(|error| error.to_string());
         let gateway = read(&good).unwrap();
@@ -489,28 +488,16 @@ mod tests {
             ("worker: 1".to_owned(), "unknown field `worker`"),
             (adapter("actions: [], adapter: stub"), "`actions` is empty"),
             (
-                adapter(
-                    "actions: [email.sent], adapter: \
-                stub",
-                ),
-                "`email.sent` is none of \
-                email.fetch",
+                adapter("actions: [email.sent], adapter: stub"),
+                "`email.sent` is none of email.fetch",
             ),
             (
-                adapter(
-                    "actions: [email.send, email.send], adapter: \
-                stub",
-                ),
-                "`email.send` stands \
-                twice",
+                adapter("actions: [email.send, email.send], adapter: stub"),
+                "`email.send` stands twice",
             ),
             (
-                adapter(
-                    "actions: [email.send], services: [a, a], adapter: \
-                stub",
-                ),
-                "service `a` \
-                stands twice",
+                adapter("actions: [email.send], services: [a, a], adapter: stub"),
+                "service `a` stands twice",
             ),
             (
                 adapter("actions: [email.send], adapter: stub, at_once: 0"),
@@ -521,12 +508,8 @@ mod tests {
                 "`at_once` is 65",
             ),
             (
-                adapter(
-                    "actions: [email.send], adapter: \
-                exec",
-                ),
-                "`exec` has a `command`, and nothing \
-                else",
+                adapter("actions: [email.send], adapter: exec"),
+                "`exec` has a `command`, and nothing else",
             ),
             (
                 adapter("actions: [email.send], adapter: smtp"),
@@ -534,8 +517,7 @@ mod tests {
             ),
             (
                 adapter(&format!(
-                    "actions: [email.send], adapter: stub, command: \
-                {{{program}}}"
+                    "actions: [email.send], adapter: stub, command: {{{program}}}"
                 )),
                 "`exec` has",
             ),
@@ -544,20 +526,12 @@ mod tests {
                 "`program` is empty",
             ),
             (
-                exec(
-                    "program: sh, args: [\"a\\0b\"], time_limit_s: 5, output_bytes_max: \
-                9",
-                ),
-                "hold a \
-                NUL",
+                exec("program: sh, args: [\"a\\0b\"], time_limit_s: 5, output_bytes_max: 9"),
+                "hold a NUL",
             ),
             (
-                exec(
-                    "program: sh, time_limit_s: 0, output_bytes_max: \
-                9",
-                ),
-                "`time_limit_s` is 0; it \
-                must be 1 to 600",
+                exec("program: sh, time_limit_s: 0, output_bytes_max: 9"),
+                "`time_limit_s` is 0; it must be 1 to 600",
             ),
             (
                 exec("program: sh, time_limit_s: 601, output_bytes_max: 9"),
@@ -568,12 +542,8 @@ mod tests {
                 "`output_bytes_max` is 0",
             ),
             (
-                exec(
-                    "program: sh, time_limit_s: 5, output_bytes_max: \
-                8388609",
-                ),
-                "it must be 1 to \
-                8388608",
+                exec("program: sh, time_limit_s: 5, output_bytes_max: 8388609"),
+                "it must be 1 to 8388608",
             ),
             (
                 exec(&format!("{program}, shell: true")),
@@ -587,8 +557,7 @@ mod tests {
             ),
             (
                 "adapters: [{actions: [email.send], services: [a], adapter: stub}, {actions: \
-                    [email.fetch, email.send], \
-                 services: [b, a], adapter: stub}]"
+                    [email.fetch, email.send], services: [b, a], adapter: stub}]"
                     .to_owned(),
                 "`email.send` has two adapters for service `a`",
             ),
@@ -596,8 +565,7 @@ mod tests {
             let error = read(&text).unwrap_err();
             assert!(
                 error.starts_with("rules/gateway.yaml") && error.contains(expect),
-                "{text}: \
-                {error}"
+                "{text}: {error}"
             );
         }
     }

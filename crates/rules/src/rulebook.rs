@@ -873,9 +873,8 @@ mod tests {
                 "adapters: [{{actions: [email.send], services: [{service}], adapter: stub}}]"
             );
             let services = "services: [{service: mail, host: smtp.example.com, protocol: smtp, \
-                added_at: \
-                            2026-01-01T00:00:00Z, added_by: owner, actions: [email.send], \
-                                is_active: false}]";
+                added_at: 2026-01-01T00:00:00Z, added_by: owner, actions: [email.send], \
+                is_active: false}]";
             let safety = include_str!("../../../rules/safety.yaml").to_owned();
             let files = [
                 ("safety", safety),

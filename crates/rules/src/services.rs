@@ -169,8 +169,7 @@ impl Service {
         // Values are quoted because YAML would read some of them as numbers or booleans.
         format!(
             "  - {{service: \"{}\", host: \"{}\", {port}protocol: \"{}\", methods: [{}], actions: \
-                [{}], added_at: \"{}\", \
-             added_by: \"{}\", is_active: {}}}\n",
+                [{}], added_at: \"{}\", added_by: \"{}\", is_active: {}}}\n",
             self.service,
             self.host,
             self.protocol,

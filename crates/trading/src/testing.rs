@@ -115,7 +115,7 @@ pub(super) fn rules() -> Rulebook {
         let text = format!(
             "name: {name}\nstatus: active\ninstruments: [BTC-USD, ETH-USD]\ndirections: [long, \
                 short]\n\
-             stop_distance: {{min: 0.001, max: 0.1}}\n"
+                stop_distance: {{min: 0.001, max: 0.1}}\n"
         );
         file(format!("rules/strategies/{name}.yaml"), text);
         for (symbol, short) in [("BTC-USD", "btc"), ("ETH-USD", "eth")] {
@@ -125,8 +125,8 @@ pub(super) fn rules() -> Rulebook {
                     let text = format!(
                         "---\nslug: {slug}\nstrategy: {name}\nsymbol: {symbol}\ndirection: \
                             {direction}\n\
-                         expires: 2027-01-01T00:00:00Z\ninvalid_below: 100\ninvalid_above: \
-                             90000\n---\nWhy.\n"
+                            expires: 2027-01-01T00:00:00Z\ninvalid_below: 100\ninvalid_above: \
+                            90000\n---\nWhy.\n"
                     );
                     file(format!("proposals/theses/{slug}.md"), text);
                 }

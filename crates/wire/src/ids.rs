@@ -93,9 +93,7 @@ names! {
     SetName, "set name", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit",
         r"^[a-z0-9][a-z0-9-]{0,63}$", slug;
     /// A tenant, surface or policy profile of admission: exactly one component of a path.
-    DomainPart, "tenant, surface or \
-        profile", "1 to 64 of letters, digits and `._-`, starting with \
-        a letter or digit",
+    DomainPart, "tenant, surface or profile", "1 to 64 of letters, digits and `._-`, starting with a letter or digit",
         r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
         |t| starts_alphanumeric(t) && t.len() <= 64
             && t.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
@@ -127,15 +125,11 @@ names! {
         |t| starts_alphanumeric(t) && t.len() <= 128
             && t.bytes().all(|b| id_byte(b) || matches!(b, b'/' | b'+' | b'='));
     /// The id of a control decision, or the id of a strategy that controllers use (a uuid will do).
-    ControlId, "control \
-        id", "1 to 128 of letters, digits and `._:-`, starting with a letter or \
-        digit",
+    ControlId, "control id", "1 to 128 of letters, digits and `._:-`, starting with a letter or digit",
         r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$",
         |t| starts_alphanumeric(t) && t.len() <= 128 && t.bytes().all(id_byte);
     /// An account or a market of a concern, such as `paper` or `btc-usd`.
-    ConcernPart, "account or \
-        market", "1 to 64 of letters, digits and `._/-`, starting with a \
-        letter or digit",
+    ConcernPart, "account or market", "1 to 64 of letters, digits and `._/-`, starting with a letter or digit",
         r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,63}$",
         |t| starts_alphanumeric(t) && t.len() <= 64 && t.bytes().all(part_byte);
     /// A concern, `account:market`; only its characters are checked here.

@@ -55,8 +55,8 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     output.line(&format!("resumed from {}", accepted.given_up.resumed_from))?;
     output.line(
         "Requests that were answered after that point may be decided again, otherwise than \
-        before, if somebody sends them again. Whoever holds an older head of this log has a head \
-            of another branch: tell them.",
+            before, if somebody sends them again. Whoever holds an older head of this log has a \
+            head of another branch: tell them.",
     )?;
     Ok(Exit::Success)
 }

@@ -86,9 +86,8 @@ pub(super) fn tell_missing(books: &Books, output: &Output) -> Result<()> {
     // If the end cannot be read at all, the search reports it when it gets there.
     if let Ok(Some((known, here))) = books.cut() {
         output.remark(&format!(
-            "`checkpoint` knows {known} lines, of which only {here} are here: the end was cut off, \
-                and none of it is \
-             found; run `spoolgate audit verify`"
+            "`checkpoint` knows {known} lines, of which only {here} are here: the end was cut \
+                off, and none of it is found; run `spoolgate audit verify`"
         ));
     }
     let pruned = books.pruned()?;

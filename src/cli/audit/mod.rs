@@ -39,34 +39,34 @@ pub(super) enum Command {
     #[command(
         after_help = "Examples:\n  spoolgate audit verify\n  spoolgate audit verify \
             /evidence/audit --strict --key 'example.org/log+1a2b3c4d+AZ...'\n  spoolgate audit \
-                verify --head yesterday.checkpoint\n\nExit code 5 if anything does not verify."
+            verify --head yesterday.checkpoint\n\nExit code 5 if anything does not verify."
     )]
     Verify(verify::Args),
     /// Show the last lines, and with -f new ones as they come.
     #[command(
         after_help = "Examples:\n  spoolgate audit tail\n  spoolgate audit tail -f --action \
             'order.*' --verdict rejected\n  spoolgate --format json audit tail -n 100 | jq \
-                'select(.kind==\"decision\")'\n\nOf batches that are sealed. Nothing is proved by \
-                    it: that is `spoolgate audit verify`."
+            'select(.kind==\"decision\")'\n\nOf batches that are sealed. Nothing is proved by it: \
+            that is `spoolgate audit verify`."
     )]
     Tail(Box<tail::Args>),
     /// Search lines by their content, newest last.
     #[command(
         after_help = "Examples:\n  spoolgate audit query --request my-request-id\n  spoolgate \
-            audit query --action 'order.*' --verdict rejected --recent 20\n  spoolgate audit query \
-                /evidence/audit --from 2026-03-02T00:00:00Z --to 2026-03-03T00:00:00Z\n  spoolgate \
-                    --format json audit query --check-failed drawdown | jq -r .request_id\n\nIt \
-                        reads what stands there, of batches that are sealed, and proves nothing: \
-                            run `spoolgate audit verify` for that."
+            audit query --action 'order.*' --verdict rejected --recent 20\n  spoolgate audit \
+            query /evidence/audit --from 2026-03-02T00:00:00Z --to 2026-03-03T00:00:00Z\n  \
+            spoolgate --format json audit query --check-failed drawdown | jq -r .request_id\n\nIt \
+            reads what stands there, of batches that are sealed, and proves nothing: run \
+            `spoolgate audit verify` for that."
     )]
     Query(Box<query::Args>),
     /// Export lines for other programs.
     #[command(
         after_help = "Examples:\n  spoolgate audit export --format csv --out decisions.csv --kind \
             decision\n  spoolgate audit export --format jsonl --from 2026-03-02T00:00:00Z | jq -c \
-                .metadata\n\nIn CSV a text that a spreadsheet would take for a formula has ' \
-                    before it, and control characters are written as \\n. `--format jsonl` gives \
-                        the lines' own bytes."
+            .metadata\n\nIn CSV a text that a spreadsheet would take for a formula has ' before \
+            it, and control characters are written as \\n. `--format jsonl` gives the lines' own \
+            bytes."
     )]
     Export(Box<export::Args>),
     /// Show one line, or the lines of a request.
@@ -78,38 +78,38 @@ pub(super) enum Command {
     #[command(
         after_help = "Examples:\n  spoolgate audit archive\n  spoolgate audit archive --keep 2\n  \
             zstd -dc audit/log-00000001.jsonl.zst | sha256sum; grep log-00000001 \
-                audit/SEGMENTS\n\nSafe beside a running gate. audit/SEGMENTS has the SHA-256 of \
-                    each closed segment's plain bytes."
+            audit/SEGMENTS\n\nSafe beside a running gate. audit/SEGMENTS has the SHA-256 of each \
+            closed segment's plain bytes."
     )]
     Archive(archive::Args),
     /// Remove the contents of archived segments; proofs stay valid.
     #[command(
         after_help = "Examples:\n  spoolgate audit prune --keep 3 --copied-to /mnt/vault\n  \
             spoolgate audit prune --before log-00000007.jsonl --copied-to /mnt/vault --yes\n  cp \
-                /mnt/vault/log-0000000*.jsonl.zst audit/   # brings them back\n\nNeeds the lock: \
-                    stop the gate first. Without the contents state.db cannot be made again; see \
-                        docs/evidence.md."
+            /mnt/vault/log-0000000*.jsonl.zst audit/   # brings them back\n\nNeeds the lock: stop \
+            the gate first. Without the contents state.db cannot be made again; see \
+            docs/evidence.md."
     )]
     Prune(prune::Args),
     /// Give the log new keys: one for checkpoints, one for seals. Stop the watcher first.
     #[command(
         after_help = "Examples:\n  spoolgate audit rotate --reason \"yearly\"\n  spoolgate audit \
             rotate --as owner --reason \"an administrator left\"\n\nThe keys of principals are \
-                another matter: see `spoolgate keys rotate`."
+            another matter: see `spoolgate keys rotate`."
     )]
     Rotate(rotate::Args),
     /// Continue with an older copy of the ledger that was restored on purpose.
     #[command(
         after_help = "Examples:\n  spoolgate audit accept-rollback --head state --reason \"disk \
             lost, restored the copy of Monday\"\n  spoolgate audit accept-rollback --head \
-                tuesday.checkpoint --reason \"...\""
+            tuesday.checkpoint --reason \"...\""
     )]
     AcceptRollback(accept_rollback::Args),
     /// Make the receipt of a line: a C2SP tlog-proof that anybody can check without this ledger.
     #[command(
-        after_help = "Examples:\n  spoolgate audit prove 42 --out 42.tlog-proof\n  spoolgate audit \
-            prove my-request-id > my-request.tlog-proof\n  spoolgate audit prove 42 --dir \
-                /evidence/audit --checkpoint yesterday.checkpoint"
+        after_help = "Examples:\n  spoolgate audit prove 42 --out 42.tlog-proof\n  spoolgate \
+            audit prove my-request-id > my-request.tlog-proof\n  spoolgate audit prove 42 --dir \
+            /evidence/audit --checkpoint yesterday.checkpoint"
     )]
     Prove(prove::Args),
     /// Check a receipt offline, and print what it proves.
@@ -128,34 +128,34 @@ pub(super) enum Command {
     #[command(
         after_help = "Examples:\n  spoolgate audit consistency yesterday.checkpoint --out \
             day.consistency\n  spoolgate audit consistency yesterday.checkpoint --check \
-                day.consistency --key 'example.org/log+1a2b3c4d+AZ...'\n\nThe proof is the request \
-                    body that C2SP witnesses take. Exit code 5 if there is none, or it proves \
-                        nothing;\ntwo checkpoints of one size with two roots are a FORK."
+            day.consistency --key 'example.org/log+1a2b3c4d+AZ...'\n\nThe proof is the request \
+            body that C2SP witnesses take. Exit code 5 if there is none, or it proves \
+            nothing;\ntwo checkpoints of one size with two roots are a FORK."
     )]
     Consistency(consistency::Args),
     /// Recompute every decision and answer from the first line, and compare byte for byte.
     #[command(
         after_help = "Examples:\n  spoolgate audit replay\n  spoolgate audit replay \
-            /evidence/audit --threads 4\n  spoolgate audit replay --answers spool/out\n  spoolgate \
-                --format json audit replay | jq .first\n\nNothing is read but the audit folder \
-                    (and FILES of --answers). Every line is counted in one row of the table. Exit \
-                        code\n5 if a line differs, an answer was changed, or a blob or rulebook \
-                            that is needed is missing."
+            /evidence/audit --threads 4\n  spoolgate audit replay --answers spool/out\n  \
+            spoolgate --format json audit replay | jq .first\n\nNothing is read but the audit \
+            folder (and FILES of --answers). Every line is counted in one row of the table. Exit \
+            code\n5 if a line differs, an answer was changed, or a blob or rulebook that is \
+            needed is missing."
     )]
     Replay(replay::Args),
     /// Delete sealed fields of a request for good. Every proof stays valid.
     #[command(
         after_help = "Examples:\n  spoolgate audit redact req-1 --reason 'a customer asked for \
             it'\n  spoolgate audit redact 42 --field /body --reason 'held a password' --yes\n\nOn \
-                the gate's own machine, while no gate runs on the home (exit code 7). Without \
-                    --yes nothing is done."
+            the gate's own machine, while no gate runs on the home (exit code 7). Without --yes \
+            nothing is done."
     )]
     Redact(redact::Args),
     /// Print the disclosures of a line's sealed fields.
     #[command(
         after_help = "Examples:\n  spoolgate audit disclose 42\n  spoolgate audit disclose 42 \
-            --field /body\n\nEach is printed behind its digest: base64url(SHA-256(disclosure)), as \
-                in RFC 9901. Exit code 1 if one is gone."
+            --field /body\n\nEach is printed behind its digest: base64url(SHA-256(disclosure)), \
+            as in RFC 9901. Exit code 1 if one is gone."
     )]
     Disclose(disclose::Args),
 }

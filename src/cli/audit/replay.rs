@@ -213,8 +213,8 @@ fn print_difference(first: &Difference, output: &Output) -> Result<()> {
     } else {
         format!(
             "decided by version {written_by}, recomputed by {recomputed_by}: another program \
-                version decided this; run it \
-             with that version to tell a change of program from tampering"
+                version decided this; run it with that version to tell a change of program from \
+                tampering"
         )
     };
     output.line(&output::plain(&format!("  {words}")))

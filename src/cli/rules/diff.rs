@@ -25,11 +25,12 @@ use crate::cli::output::Output;
 #[command(
     after_help = "Examples:\n  spoolgate rules diff main-checkout my-checkout\n  spoolgate rules \
         diff main-checkout . --witness w.json; spoolgate handle --dry-run w.json\n  spoolgate \
-            --format json rules diff old new | jq -r .direction\n\nOf every direction that is not \
-                excluded a witness is shown: facts that the two treat differently, run through \
-                    both.\nWith --witness the one that is treated more kindly (if there is none, \
-                        the other) is written as a request for\n`handle --dry-run --rules OLD` and \
-                            `--rules NEW`. Exit codes: 0 the same or tighter, 1 looser, neither, or not\nproved, 2 a fault of the rule files."
+        --format json rules diff old new | jq -r .direction\n\nOf every direction that is not \
+        excluded a witness is shown: facts that the two treat differently, run through \
+        both.\nWith --witness the one that is treated more kindly (if there is none, the other) \
+        is written as a request for\n`handle --dry-run --rules OLD` and `--rules NEW`. Exit \
+        codes: 0 the same or tighter, 1 looser, neither, or not\nproved, 2 a fault of the rule \
+        files."
 )]
 pub(crate) struct Args {
     /// The old rules: a home, or a folder that is its `rules`.

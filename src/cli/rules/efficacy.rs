@@ -25,10 +25,10 @@ use crate::cli::progress::{Progress, log_bytes};
 #[command(
     after_help = "Examples:\n  spoolgate rules efficacy\n  spoolgate rules efficacy --rule \
         no-entries-high-funding\n  spoolgate rules efficacy --time-stop-minutes 240 --from \
-            2026-01-01T00:00:00Z\n  spoolgate --format json rules efficacy | jq '.rules[] | {rule, \
-                verdict, savings}'\n\nEach blocked entry is replayed by the paper venue on the \
-                    rows after it, and closed at its planned stop, its target or the\ntime stop. \
-                        How figures and verdicts follow is in docs/rules.md."
+        2026-01-01T00:00:00Z\n  spoolgate --format json rules efficacy | jq '.rules[] | {rule, \
+        verdict, savings}'\n\nEach blocked entry is replayed by the paper venue on the rows after \
+        it, and closed at its planned stop, its target or the\ntime stop. How figures and \
+        verdicts follow is in docs/rules.md."
 )]
 pub(crate) struct Args {
     /// Only this rule.

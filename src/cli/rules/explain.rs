@@ -29,10 +29,10 @@ use crate::cli::{explain, handle, look};
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  spoolgate rules explain my-request-id\n  spoolgate rules explain \
-        42\n  spoolgate rules explain r1.json\n  spoolgate rules explain order.json --as trend-bot \
-            --action order.submit\n\nOf a request in the ledger the facts are those of its line, \
-                under the rules of that time (sets with what was approved\nsince); of a file those \
-                    of now, under the rules in force. Nothing is written; a gate may be running."
+        42\n  spoolgate rules explain r1.json\n  spoolgate rules explain order.json --as \
+        trend-bot --action order.submit\n\nOf a request in the ledger the facts are those of its \
+        line, under the rules of that time (sets with what was approved\nsince); of a file those \
+        of now, under the rules in force. Nothing is written; a gate may be running."
 )]
 pub(crate) struct Args {
     /// A file with a request, signed or not; or the id of a request, or the number of a line.

@@ -13,10 +13,9 @@ use crate::cli::output::Output;
 #[command(
     after_help = "Examples:\n  spoolgate rules fields\n  spoolgate rules fields --action \
         order.submit\n  spoolgate --format json rules fields | jq -r \
-            'select(.kind==\"host\").field'\n\nMISSING says why a fact may be without value: \
-                `absent` where the request may leave it out (conditions on it do not\nhold then), \
-                    `unknown` where its source may be missing or old (a rule that hangs on it acts \
-                        then)."
+        'select(.kind==\"host\").field'\n\nMISSING says why a fact may be without value: `absent` \
+        where the request may leave it out (conditions on it do not\nhold then), `unknown` where \
+        its source may be missing or old (a rule that hangs on it acts then)."
 )]
 pub(crate) struct Args {
     /// Only fields of requests of this action.

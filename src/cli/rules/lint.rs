@@ -18,9 +18,9 @@ use crate::cli::output::{Output, plain};
 #[command(
     after_help = "Examples:\n  spoolgate rules lint\n  spoolgate rules lint my-checkout \
         --strict\n  spoolgate --format json rules lint | jq -r \
-            'select(.kind==\"fault\").message'\n\nNeeds the files only: no ledger, no gate. Exit \
-                codes: 0 no fault (with --strict also: no warning), 1 warnings, with\n--strict, 2 \
-                    faults. Limits that can never bind are for `spoolgate selftest`."
+        'select(.kind==\"fault\").message'\n\nNeeds the files only: no ledger, no gate. Exit \
+        codes: 0 no fault (with --strict also: no warning), 1 warnings, with\n--strict, 2 faults. \
+        Limits that can never bind are for `spoolgate selftest`."
 )]
 pub(crate) struct Args {
     /// A home, or a folder that is its `rules`; default: the home.

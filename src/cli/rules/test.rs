@@ -21,10 +21,11 @@ use crate::cli::output::{Output, plain};
 /// Run the golden cases in rules/tests.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate rules test\n  spoolgate rules test my-checkout --coverage \
-        100\n  spoolgate --format json rules test | jq -r 'select(.faults!=[]).name'\n\nNeeds the \
-            files only: no ledger, no gate. Exit codes: 0 every case holds and the coverage is \
-                reached, 1 one does\nnot, 2 the rules or the cases cannot be read."
+    after_help = "Examples:\n  spoolgate rules test\n  spoolgate rules test my-checkout \
+        --coverage 100\n  spoolgate --format json rules test | jq -r \
+        'select(.faults!=[]).name'\n\nNeeds the files only: no ledger, no gate. Exit codes: 0 \
+        every case holds and the coverage is reached, 1 one does\nnot, 2 the rules or the cases \
+        cannot be read."
 )]
 pub(crate) struct Args {
     /// A home, or a folder that is its `rules`; default: the home.

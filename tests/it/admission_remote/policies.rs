@@ -95,11 +95,8 @@ fn every_failure_denies_with_its_reason() {
         ("nothing", "exit 0".to_owned(), "is no profile"),
         (
             "key",
-            "echo 'max_spawn_depth: 3'; echo 'max_spawn_deph: \
-            2'"
-            .to_owned(),
-            "unknown field \
-            `max_spawn_deph`",
+            "echo 'max_spawn_depth: 3'; echo 'max_spawn_deph: 2'".to_owned(),
+            "unknown field `max_spawn_deph`",
         ),
         (
             "twice",
@@ -311,8 +308,8 @@ fn forgotten_while_the_command_runs() {
     desk.pass_s(301);
     desk.program(
         "policy",
-        "echo $$ > bin/mine; mv bin/mine bin/begun; until [ -e bin/go ]; do \
-        sleep 0.02; done; rm -f bin/go; echo 'max_spawn_depth: 3'",
+        "echo $$ > bin/mine; mv bin/mine bin/begun; until [ -e bin/go ]; do sleep 0.02; done; rm \
+        -f bin/go; echo 'max_spawn_depth: 3'",
     );
     desk.evaluate("research-bot", "r2", &root("r2", "reader"));
     rounds(&mut home);

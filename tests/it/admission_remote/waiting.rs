@@ -219,8 +219,8 @@ fn one_principals_flood_leaves_room() {
     let mut home = desk.open();
     desk.program(
         "lineage",
-        "read -r _ < /dev/null; touch bin/begun; until [ -e bin/go ] || tail \
-        -n 1 bin/lineage.asked | grep -q other; do sleep 0.02; done; echo '{}'",
+        "read -r _ < /dev/null; touch bin/begun; until [ -e bin/go ] || tail -n 1 \
+        bin/lineage.asked | grep -q other; do sleep 0.02; done; echo '{}'",
     );
     for n in 0..80 {
         let id = format!("flood-{n}");
@@ -248,8 +248,8 @@ fn a_killed_watcher_decides_once() {
     let desk = Desk::new(&format!("{WIDE}{COMMAND}"));
     desk.program(
         "policy",
-        "if [ ! -e bin/begun ]; then echo $$ > bin/pid; mv bin/pid bin/begun; \
-        exec sleep 300; fi\necho 'max_spawn_depth: 3'",
+        "if [ ! -e bin/begun ]; then echo $$ > bin/pid; mv bin/pid bin/begun; exec sleep 300; \
+        fi\necho 'max_spawn_depth: 3'",
     );
     desk.evaluate("research-bot", "r1", &root("r1", "reader"));
     let watcher = Running::watch(&desk.home());

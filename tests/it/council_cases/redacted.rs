@@ -27,12 +27,9 @@ fn request(id: &str) -> String {
     json!({
         "request_id": id, "timestamp": "2026-03-02T11:59:00Z", "proposer": "QuantResearchAgent_v1",
         "change_type": "CODE_REFACTOR",
-        "context": {"summary": "A cleaner \
-            loader.", "files_changed": ["loader.rs"], "key_metrics": {}},
+        "context": {"summary": "A cleaner loader.", "files_changed": ["loader.rs"], "key_metrics": {}},
         "artifacts": {
-            "spec_content": format!("# Spec\n{SECRET} \"quoted\" \
-                é"), "diff_content": format!("+ \
-                {SECRET}\n"),
+            "spec_content": format!("# Spec\n{SECRET} \"quoted\" é"), "diff_content": format!("+ {SECRET}\n"),
         },
     })
     .to_string()
@@ -397,7 +394,7 @@ fn what_is_sent_again_is_known_again() {
 fn what_is_open_held_or_not_sealed_stays() {
     let hold = "id: look-first\nstatus: active\napplies_to: {action: council.request}\nwhen: \
         [{field: council.diff, op: matches, value: hunter2}]\nthen: hold\nmessage: \"it says \
-            {council.diff}\"\n";
+        {council.diff}\"\n";
     let court = Court::under(|root| {
         fs::create_dir_all(root.join("rules/core")).unwrap();
         fs::write(root.join("rules/core/look-first.yaml"), hold).unwrap();

@@ -700,9 +700,9 @@ fn what_is_said() {
     });
     assert_eq!(
         open.summary_reasoning,
-        "The council NEEDS MORE INFORMATION on this proposal. The lowest axis is assumptions (Axis \
-            1 score: 5.0). Missing: the verdict of the Risk Officer, the artifact \
-                monte_carlo_stats, the metric sharpe. Open questions: Code Auditor."
+        "The council NEEDS MORE INFORMATION on this proposal. The lowest axis is assumptions \
+            (Axis 1 score: 5.0). Missing: the verdict of the Risk Officer, the artifact \
+            monte_carlo_stats, the metric sharpe. Open questions: Code Auditor."
     );
     assert_eq!(
         open.blocking_issues,
@@ -766,7 +766,7 @@ fn what_is_said_against_a_proposal() {
         unsure.summary_reasoning,
         "The council NEEDS MORE INFORMATION on this proposal. While the code is correct and \
             applicable, the Realism Checker left minor realism risks open (Axis 4 score: 6.0). \
-                Open questions: Realism Checker."
+            Open questions: Realism Checker."
     );
     assert_eq!(
         unsure.blocking_issues,

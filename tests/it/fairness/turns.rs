@@ -71,8 +71,7 @@ proptest! {
         let largest = *files.iter().flatten().max().unwrap();
         let expected = model(&files);
         for (n, (spool, size)) in served.iter().enumerate() {
-            prop_assert_eq!((spool, size), (&expected[n].0, &expected[n].1), "file {} of \
-                {:?}", n, &served);
+            prop_assert_eq!((spool, size), (&expected[n].0, &expected[n].1), "file {} of {:?}", n, &served);
             bytes[*spool] += size.max(&LEAST);
             let (least, most) = (*bytes.iter().min().unwrap(), *bytes.iter().max().unwrap());
             prop_assert!(most - least <= largest + 2 * TURN, "after file {}: {:?}", n, bytes);

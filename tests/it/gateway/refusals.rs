@@ -566,8 +566,7 @@ fn more_than_may_be_held_are_refused() {
     home.one(&mut opened, "z", "email.send", MAIL);
     let (line, answer) = newest(&home, "z");
     let what = format!(
-        "`core` already has {HOLDS_OF_ONE_MAX} held requests, the maximum for one \
-        principal"
+        "`core` already has {HOLDS_OF_ONE_MAX} held requests, the maximum for one principal"
     );
     is_told(&line, &answer, Code::HoldsFull, AnswerStatus::Error, &what);
     assert_eq!(failed(&line), ["anomaly_payload"]);

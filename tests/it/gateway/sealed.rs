@@ -25,11 +25,9 @@ const SECRET: &str = "the-password-is-hunter2";
 /// Each action with sealed members: a payload, their pointers, and the readings of rules that show
 /// them.
 fn sealing() -> Vec<(&'static str, Value, Vec<&'static str>, Vec<&'static str>)> {
-    let mail = json!({"to": ["ann@example.com"], "subject": format!("s \
-        {SECRET}"), "body": format!("b {SECRET}\n")});
+    let mail = json!({"to": ["ann@example.com"], "subject": format!("s {SECRET}"), "body": format!("b {SECRET}\n")});
     let event = json!({
-        "title": format!("t \
-            {SECRET}"), "startTime": "2026-03-03T10:00:00Z", "endTime": "2026-03-03T11:00:00Z",
+        "title": format!("t {SECRET}"), "startTime": "2026-03-03T10:00:00Z", "endTime": "2026-03-03T11:00:00Z",
         "description": format!("d {SECRET}"),
     });
     let call = json!({
@@ -78,8 +76,8 @@ fn rule(action: &str, readings: &[&str], then: &str) -> String {
     format!(
         "id: tells\nstatus: active\napplies_to: {{action: {action}}}\nwhen:\n{when}then: \
             {then}\nmessage: \"it says {}\"\ncreated: 2026-01-01T00:00:00Z\ncreated_from: \
-                a-test\nhypothesis: {{metric: none, population: all, baseline_value: 0, \
-                    baseline_sample: 1, review_after_n: 1}}\n",
+            a-test\nhypothesis: {{metric: none, population: all, baseline_value: 0, \
+            baseline_sample: 1, review_after_n: 1}}\n",
         said.join(" and ")
     )
 }

@@ -211,8 +211,7 @@ impl Files {
         }
         file("rules/safety.yaml".into(), safety);
         let principals = "principals:\n  - {name: alice, role: agent, strategies: [trend, \
-            mean]}\n  \
-                          - {name: bob, role: agent, strategies: [swing], request_age_max_s: 30}\n";
+            mean]}\n  - {name: bob, role: agent, strategies: [swing], request_age_max_s: 30}\n";
         file("rules/principals.yaml".into(), principals.into());
         let list: Vec<String> = LISTED
             .iter()

@@ -61,8 +61,8 @@ fn rules(root: &Path) {
                 let thesis = format!(
                     "---\nslug: {short}-{direction}-{n}\nstrategy: trend\nsymbol: \
                         {symbol}\ndirection: {direction}\n\
-                     expires: 2030-01-01T00:00:00Z\ninvalid_below: 1\ninvalid_above: \
-                         100000\n---\nA day.\n"
+                        expires: 2030-01-01T00:00:00Z\ninvalid_below: 1\ninvalid_above: \
+                        100000\n---\nA day.\n"
                 );
                 let file = root.join(format!("proposals/theses/{short}-{direction}-{n}.md"));
                 fs::write(file, thesis).unwrap();

@@ -592,9 +592,8 @@ fn headers_are_read_in_any_common_spelling() {
 #[test]
 fn bars_of_bid_and_ask_are_quotes_of_their_close() {
     let body = "DateTime,BidOpen,BidHigh,BidLow,BidClose,AskOpen,AskHigh,AskLow,AskClose\n\
-                2018-04-05 00:00:00,1,1,1,1.10,2,2,2,1.11\n2018-04-05 \
-                    00:01:00,1,1,1,1.12,2,2,2,1.11\n\
-                2018-04-05 00:02:00,1,1,1,1.12,2,2,2,\n2018-04-05 00:03:00,1,1,1,1.12,2,2,2,1.12\n";
+        2018-04-05 00:00:00,1,1,1,1.10,2,2,2,1.11\n2018-04-05 00:01:00,1,1,1,1.12,2,2,2,1.11\n\
+        2018-04-05 00:02:00,1,1,1,1.12,2,2,2,\n2018-04-05 00:03:00,1,1,1,1.12,2,2,2,1.12\n";
     let got = text(body).unwrap();
     assert_eq!(
         lines(&got),
@@ -867,7 +866,7 @@ fn one_unreadable_row_in_a_hundred_is_dropped_and_more_refuse_the_file() {
             "`1000000000000` is not a price",
         ),
         ("1522886400,1,1,1,\"1", "a quote is not closed on the line"),
-        ("1522886400,\"1\"00,100,1,1", "or stands inside a field"),
+        ("1522886400,\"1\"00,100,1,1", "or is inside a field"),
         (
             "1522886400,\u{1b}[31m,1,1,1",
             "`\\u{1b}[31m` is not a price",

@@ -164,7 +164,7 @@ fn rules_of(safety: &str, instruments: &str) -> Rulebook {
         let text = format!(
             "name: {name}\nstatus: active\ninstruments: [BARS, QUOTES, MIXED]\ndirections: [long, \
                 short]\n\
-             stop_distance: {{min: 0.0001, max: 0.5}}\n"
+                stop_distance: {{min: 0.0001, max: 0.5}}\n"
         );
         file(format!("rules/strategies/{name}.yaml"), text);
         for listed in &LISTED {
@@ -177,7 +177,7 @@ fn rules_of(safety: &str, instruments: &str) -> Rulebook {
                     let text = format!(
                         "---\nslug: {slug}\nstrategy: {name}\nsymbol: {symbol}\ndirection: \
                             {direction}\n\
-                         expires: 2100-01-01T00:00:00Z\ninvalid_below: 0.01\n---\nWhy.\n"
+                            expires: 2100-01-01T00:00:00Z\ninvalid_below: 0.01\n---\nWhy.\n"
                     );
                     file(format!("proposals/theses/{slug}.md"), text);
                 }

@@ -195,14 +195,14 @@ fn a_file_moved_in_git_counts_with_a_signature_and_once() {
     says(&gate, &mut home, "no rules/approvers");
     fs::rename(&approved, gate.path("aside")).unwrap();
     std::os::unix::fs::symlink(gate.path("aside"), &approved).unwrap();
-    says(&gate, &mut home, "no plain file");
+    says(&gate, &mut home, "not a plain file");
     fs::remove_file(&approved).unwrap();
     fs::write(&approved, vec![b'a'; 200 * 1024]).unwrap();
     home.finish("done").unwrap();
     drop(home);
     let mut home = gate.open();
     listen(&mut home, &told);
-    says(&gate, &mut home, "no plain file");
+    says(&gate, &mut home, "not a plain file");
     fs::rename(gate.path("aside"), &approved).unwrap();
     fs::write(
         gate.path("rules/approvers"),

@@ -161,7 +161,7 @@ fn every_fault_is_said_with_its_line() {
             "sets/bad.yaml",
             "name: bad\nkind: host\nentries:\n  - {value: a.example, provenance: \
                 user_established}\n  - {value: not a host, provenance: seen}\n  - {value: \
-                    A.example, provenance: approved}\n",
+                A.example, provenance: approved}\n",
         ),
         ("core/readme.txt", "hello"),
     ]);
@@ -231,10 +231,10 @@ fn what_means_nothing_is_said() {
             rule("a", "reject", &size("gt", "3")).replace(from, to),
         )]
     };
-    let no_day = "  - {field: time.weekday, op: not_in, \
-                  value: [mon, tue, wed, thu, fri, sat, sun]}\n";
-    let no_price = "  - {field: market.price, op: gt, value: 5}\n  \
-                    - {field: market.price, op: lt, value: 3}\n";
+    let no_day = "  - {field: time.weekday, op: not_in, value: [mon, tue, wed, thu, fri, sat, \
+        sun]}\n";
+    let no_price = "  - {field: market.price, op: gt, value: 5}\n  - {field: market.price, op: \
+        lt, value: 3}\n";
     let any_side = "  - {field: order.side, op: in, value: [buy, sell]}\n";
     let larger = acts("a", "reject", &size("gt", "3"));
     let cases = [
@@ -309,7 +309,7 @@ fn sets_that_nobody_uses_and_entries_that_have_expired_are_said() {
             "sets/used.yaml",
             "name: used\nkind: word\nentries:\n  - {value: BTC-USD, provenance: user_established, \
                 expires: 2026-01-01T00:00:00Z}\n  - {value: ETH-USD, provenance: \
-                    user_established}\n",
+                user_established}\n",
         ),
         ("sets/idle.yaml", "name: idle\nkind: word\nentries: []\n"),
     ]);
@@ -483,7 +483,7 @@ fn a_request_gives_its_own_facts_and_no_others() {
     let checkout = Checkout::new(&[("core/big.yaml", &rule("big", "reject", BIG))]);
     let request = "    request:\n      {strategy: trend, symbol: BTC-USD, side: buy, size: \"6\", \
         order_type: limit, price: \"6700\", stop_price: \"6600\",\n       thesis_slug: \
-            btc-range-long, planned_entry: \"6700\", planned_stop: \"6600\"}\n";
+        btc-range-long, planned_entry: \"6700\", planned_stop: \"6600\"}\n";
     let try_one = |rest: &str| {
         checkout.write(
             "tests/x.yaml",

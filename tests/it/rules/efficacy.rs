@@ -29,7 +29,7 @@ fn thesis(root: &Path, slug: &str) {
     let text = format!(
         "---\nslug: {slug}\nstrategy: trend\nsymbol: BTC-USD\ndirection: long\nexpires: \
             2030-01-01T00:00:00Z\n\
-         invalid_below: 1\n---\nA day.\n"
+            invalid_below: 1\n---\nA day.\n"
     );
     fs::write(root.join(format!("proposals/theses/{slug}.md")), text).unwrap();
 }

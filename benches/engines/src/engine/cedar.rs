@@ -62,8 +62,7 @@ impl Cedar {
         let mut set = PolicySet::new();
         set.add(Policy::parse(
             Some(PolicyId::new("all")),
-            "permit (principal, action, \
-            resource);",
+            "permit (principal, action, resource);",
         )?)?;
         for (id, text) in policies {
             set.add(Policy::parse(Some(PolicyId::new(id)), text)?)?;

@@ -259,7 +259,7 @@ mod tests {
                 monte_carlo(text)
                     .unwrap_err()
                     .to_string()
-                    .contains("`monte_carlo_stats` is no JSON object"),
+                    .contains("`monte_carlo_stats` is not a JSON object"),
                 "{text}"
             );
         }
@@ -273,9 +273,9 @@ mod tests {
     fn reports_in_both_shapes() {
         let text = "# Report\n\n| Metric | Value |\n|---|---:|\n| **Total Return (%)** | 15.4% \
             |\n| Sharpe Ratio | 1.2 |\n\
-                    | Max DD | -4.5 % |\n| OOS win rate | 55.0 |\n\nand\n\n| | IS | OOS \
-                        |\n|--|--|--|\n| Win rate | 75.2% | 39.0% |\n\n\
-                    | run | Sharpe | Max Drawdown |\n|---|---|---|\n| Test | 0.8 | -9.1% |\n";
+            | Max DD | -4.5 % |\n| OOS win rate | 55.0 |\n\nand\n\n| | IS | OOS |\n|--|--|--|\n| \
+            Win rate | 75.2% | 39.0% |\n\n\
+            | run | Sharpe | Max Drawdown |\n|---|---|---|\n| Test | 0.8 | -9.1% |\n";
         let report = report(text);
         let shown = |name: &str| {
             report

@@ -11,7 +11,7 @@ use spoolgate_wire::json::JsonError;
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unusable {
     /// The member is a JSON string that cannot be read.
-    #[error("`{0}` is no text.")]
+    #[error("`{0}` is not a text.")]
     NotText(&'static str),
     /// The series in the member is malformed.
     #[error("`{name}` cannot be used: {fault}.")]
@@ -28,10 +28,10 @@ pub(super) enum Unusable {
     #[error("`monte_carlo_stats` is larger than {ARTIFACT_BYTES_MAX} bytes.")]
     TooLarge,
     /// The Monte Carlo statistics are not strict JSON.
-    #[error("`monte_carlo_stats` is no JSON object of numbers: {0}.")]
+    #[error("`monte_carlo_stats` is not a JSON object of numbers: {0}.")]
     NotJson(JsonError),
     /// A Monte Carlo statistic does not fit into a float.
-    #[error("`monte_carlo_stats` is no JSON object of numbers: a number is out of range.")]
+    #[error("`monte_carlo_stats` is not a JSON object of numbers: a number is out of range.")]
     NumberOutOfRange,
 }
 
@@ -54,7 +54,7 @@ pub(super) enum SeriesFault {
     #[error("line {0} is not all numbers")]
     NotNumbers(usize),
     /// A row has a value that is not a possible return.
-    #[error("row {0} is no fraction within -1 and {RETURN_MAX}")]
+    #[error("row {0} is not a fraction within -1 and {RETURN_MAX}")]
     OutOfRange(usize),
     /// There are too many values.
     #[error(
@@ -74,7 +74,7 @@ pub(super) enum MetricFault {
     #[error("is empty or longer than {FIGURE_CHARS_MAX} characters")]
     Length,
     /// The text is not a number.
-    #[error("is no number")]
+    #[error("is not a number")]
     NotNumber,
     /// The number does not fit into a float.
     #[error("is not finite")]
@@ -88,7 +88,7 @@ pub(super) enum MetricFault {
         most: f64,
     },
     /// The metric is a count.
-    #[error("is no whole number")]
+    #[error("is not a whole number")]
     NotWhole,
     /// The metric is a percentage.
     #[error("looks like a fraction; percentages are in percent, such as 55.0")]

@@ -371,12 +371,12 @@ mod tests {
     #[test]
     fn what_cannot_be_used_is_told_and_not_used() {
         let cases = [
-            (r#"{"sharpe":"NaN"}"#, "`sharpe` is no number."),
-            (r#"{"sharpe":"inf"}"#, "`sharpe` is no number."),
+            (r#"{"sharpe":"NaN"}"#, "`sharpe` is not a number."),
+            (r#"{"sharpe":"inf"}"#, "`sharpe` is not a number."),
             (r#"{"sharpe":1e999}"#, "`sharpe` is not finite."),
-            (r#"{"sharpe":null}"#, "`sharpe` is no number."),
-            (r#"{"sharpe":[1.2]}"#, "`sharpe` is no number."),
-            (r#"{"sharpe":{"a":1}}"#, "`sharpe` is no number."),
+            (r#"{"sharpe":null}"#, "`sharpe` is not a number."),
+            (r#"{"sharpe":[1.2]}"#, "`sharpe` is not a number."),
+            (r#"{"sharpe":{"a":1}}"#, "`sharpe` is not a number."),
             (
                 r#"{"sharpe":100.1}"#,
                 "`sharpe` is not within -100 and 100.",
@@ -389,7 +389,10 @@ mod tests {
                 r#"{"oos_win_rate":100.1}"#,
                 "`oos_win_rate` is not within 0 and 100.",
             ),
-            (r#"{"oos_trades":41.5}"#, "`oos_trades` is no whole number."),
+            (
+                r#"{"oos_trades":41.5}"#,
+                "`oos_trades` is not a whole number.",
+            ),
             (
                 r#"{"sharpe":1.2,"sharpe_ratio":1.3}"#,
                 "`sharpe` is given twice",

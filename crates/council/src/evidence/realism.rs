@@ -157,7 +157,7 @@ fn plausible(inputs: &Inputs<'_>) -> Row {
     row.say(format!(
         "A ratio of at least {} over {} years has probability {p} where true ratios are {mean} on \
             average with deviation {sd}; shrunk to that it is {}. Below {} it is implausible, \
-                below {} doubtful.",
+            below {} doubtful.",
         figure.text,
         rounded(years, 2),
         rounded(found.posterior_mean, 2),

@@ -17,7 +17,7 @@ impl Action for ControlApply {
         "ControlDecision",
         "decision_id, concern_id, account_id, market_symbol, action, target_strategy_id?, \
             expected_active_strategy_id?, risk_mode?, reason, confidence, dry_run?, override?, \
-                requested_at?",
+            requested_at?",
         SPEAKERS,
     )
     .lane(Lane::Control)

@@ -336,9 +336,9 @@ fn check_reason(reason: &str) -> Result<(), PayloadError> {
 /// The table in `docs/contracts.md`.
 pub fn markdown() -> String {
     let mut table = String::from(
-        "| action | payload | who may send it | lane | largest file | freshness | rate | rules and \
-            anomaly apply | a DENY of admission | sealed \
-                |\n|---|---|---|---|---|---|---|---|---|---|\n",
+        "| action | payload | who may send it | lane | largest file | freshness | rate | rules \
+            and anomaly apply | a DENY of admission | sealed \
+            |\n|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for row in rows() {
         let senders: Vec<&str> = row.senders.iter().map(|role| role.as_str()).collect();

@@ -30,8 +30,8 @@ impl Action for OrderSubmit {
         "Submit an order",
         "Open or reduce a position. The gate checks it against limits that you cannot change. A \
             refusal says which checks failed, with the measured value and the limit, and the \
-                headroom: the largest size that would pass. No limit refuses an order that only \
-                    reduces a position. Numbers may be strings; they are exact decimals.",
+            headroom: the largest size that would pass. No limit refuses an order that only \
+            reduces a position. Numbers may be strings; they are exact decimals.",
     );
 
     fn check(order: &SubmitOrder) -> Result<(), PayloadError> {

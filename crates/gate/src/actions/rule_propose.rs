@@ -11,8 +11,7 @@ impl Action for RulePropose {
     type Payload = RuleProposal;
     type Answer = Answered<'static>;
     const ABOUT: &'static str = "Proposes that a rule comes into force, is suspended, or has \
-        another threshold. Give exactly one of the three \
-                                 members. People decide on what loosens.";
+        another threshold. Give exactly one of the three members. People decide on what loosens.";
     const CONDITIONS: &'static [Condition] = &[DIGITS, WHOLE, BYTES];
     const ROW: Row = Row::new(
         ActionName::RulePropose,

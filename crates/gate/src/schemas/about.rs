@@ -45,8 +45,7 @@ pub(crate) const ROWS: Condition = condition(
 pub(crate) const REPORT: Condition = condition(
     "report",
     "`new` and `replaced` have `version`; `trade` has `last_qty`, `last_px`, `fee` and \
-        `liquidity`; `rejected` has `text`; \
-     none has a member of another.",
+        `liquidity`; `rejected` has `text`; none has a member of another.",
 );
 /// Recipients.
 pub(crate) const RECIPIENTS: Condition = condition(
@@ -75,15 +74,13 @@ pub(crate) const PERIOD: Condition = condition("period", "The end is after the b
 pub(crate) const ENDPOINT: Condition = condition(
     "endpoint",
     "`endpoint` has no empty, `.` or `..` segments, and no percent-encoded slash, backslash, `%` \
-        or control character in its \
-     path.",
+        or control character in its path.",
 );
 /// Headers.
 pub(crate) const HEADERS: Condition = condition(
     "headers",
     "Headers that frame or direct a call are the adapter's own (`Host`, `Content-Length`, \
-        `X-Forwarded-...`), and no name \
-     stands twice but for case or `_`.",
+        `X-Forwarded-...`), and no name stands twice but for case or `_`.",
 );
 /// Services.
 pub(crate) const SERVICE: Condition = condition(
@@ -105,8 +102,7 @@ pub(crate) const SIGNATURE: Condition = condition(
 pub(crate) const PAYLOAD: Condition = condition(
     "payload",
     "What the description of the payload's own schema says. Keys stand once, nesting ends at 64, \
-        and numbers are those of \
-     strict JSON.",
+        and numbers are those of strict JSON.",
 );
 /// Files.
 pub(crate) const FILE: Condition = condition(
@@ -117,16 +113,15 @@ pub(crate) const FILE: Condition = condition(
 /// Rosters.
 pub(crate) const ROSTER: Condition = condition(
     "roster",
-    "Roles and their aliases have different names, required roles and those with a veto are in the \
-        roster, weights and \
-     floors are in the order in which a worse vote never helps, and lines are printable.",
+    "Roles and their aliases have different names, required roles and those with a veto are in \
+        the roster, weights and floors are in the order in which a worse vote never helps, and \
+        lines are printable.",
 );
 /// Thresholds of evidence.
 pub(crate) const EVIDENCE: Condition = condition(
     "evidence",
     "Thresholds of `evidence` are within the bounds of docs/council-evidence.md, the stricter of \
-        two on its side of the \
-     other.",
+        two on its side of the other.",
 );
 /// Programs.
 pub(crate) const COMMAND: Condition = condition(
@@ -138,8 +133,7 @@ pub(crate) const COMMAND: Condition = condition(
 pub(crate) const TOGETHER: Condition = condition(
     "together",
     "`max_repeats_in_ancestor_window` and `ancestor_window_size` need each other, \
-        `cache_ttl_seconds` needs \
-     `policy_command`, and `policy_version` has at most 128 bytes.",
+        `cache_ttl_seconds` needs `policy_command`, and `policy_version` has at most 128 bytes.",
 );
 /// Adapters.
 pub(crate) const ADAPTERS: Condition = condition(
@@ -163,8 +157,8 @@ pub(crate) const ROLE: Condition = condition(
 pub(crate) const MEANING: Condition = condition(
     "meaning",
     "The field is one of `spoolgate rules fields` and belongs to the action, the operator and \
-        value fit it, keys stand \
-     where they mean something, and `message` is 1 to 500 bytes of printable text.",
+        value fit it, keys stand where they mean something, and `message` is 1 to 500 bytes of \
+        printable text.",
 );
 /// Windows.
 pub(crate) const WINDOW: Condition = condition(
@@ -186,6 +180,5 @@ pub(crate) const STRATEGY: Condition = condition(
 pub(crate) const CASES: Condition = condition(
     "cases",
     "No two cases have the same name, facts are named as conditions name them, and `expect: \
-        accept` goes with `rules: []` \
-     and nothing else.",
+        accept` goes with `rules: []` and nothing else.",
 );

@@ -13,8 +13,7 @@ pub(super) fn answer() -> Body {
     Body {
         schema: written::<Answer>(),
         about: "The answer to a request, as it lies in `spool/out`. The schema of `data` is named \
-            after the action, as \
-                `order.submit.answer`."
+            after the action, as `order.submit.answer`."
             .to_owned(),
         conditions: Vec::new(),
     }
@@ -37,9 +36,8 @@ pub(super) fn body(action: &'static dyn ErasedAction) -> Body {
     add(&mut choices, written::<LimitedAnswer<'_>>());
     add(&mut choices, retry());
     let about = format!(
-        "`data` of answers to `{}`: what was asked for, or why it is not to be had: refused, held, \
-            or too much at a time. \
-         Answers to what could not be read have none.",
+        "`data` of answers to `{}`: what was asked for, or why it is not to be had: refused, \
+            held, or too much at a time. Answers to what could not be read have none.",
         row.name
     );
     let schema = schemars::json_schema!({"anyOf": choices});

@@ -93,15 +93,14 @@ pub(super) fn body(name: &str) -> Option<Body> {
         "rules.rule" => (
             read::<RuleFile>(),
             "`rules/core/<id>.yaml` or `rules/active/<id>.yaml`: a rule. `spoolgate rules fields` \
-                lists the fields, \
-             `spoolgate rules lint` says what a rule means.",
+                lists the fields, `spoolgate rules lint` says what a rule means.",
             &[about::MEANING, FILE, DIGITS, WHOLE, CALENDAR],
         ),
         "rules.safety" => (
             read::<Safety>(),
             "`rules/safety.yaml`: the limits that no agent and no rule can change. Fractions are \
-                of the capital base or \
-             of a price (0.05 is 5%), money is in the account's currency.",
+                of the capital base or of a price (0.05 is 5%), money is in the account's \
+                currency.",
             &[about::WINDOW, DIGITS, WHOLE, FILE],
         ),
         "rules.services" => (

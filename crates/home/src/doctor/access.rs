@@ -265,8 +265,7 @@ impl Looking {
         let Some(agent) = self.agent.clone() else {
             let message = format!(
                 "the gate runs as {name}: an agent of the same user can do all that the gate can; \
-                    name the agent's user \
-                 to have that looked at"
+                    name the agent's user to have that looked at"
             );
             return self.note(
                 "user",

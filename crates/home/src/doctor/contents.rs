@@ -240,8 +240,7 @@ impl Looking {
         if last.since_ms(now) > CLOCK_SLACK_MS {
             let message = format!(
                 "the ledger's last line is of {last}, and the machine says {now}: entries will be \
-                    closed; set the clock \
-                 if it is wrong, accept it if it is right"
+                    closed; set the clock if it is wrong, accept it if it is right"
             );
             self.warn("clock", place, &message, Some(accept));
         } else {

@@ -89,8 +89,7 @@ impl Store {
             Change::VoteFiled(vote) => self
                 .database
                 .prepare_cached(
-                    "INSERT OR REPLACE INTO votes (case_id, seq, body) VALUES (?1, ?2, \
-                    ?3)",
+                    "INSERT OR REPLACE INTO votes (case_id, seq, body) VALUES (?1, ?2, ?3)",
                 )?
                 .execute(params![
                     vote.case.as_str(),
@@ -100,8 +99,7 @@ impl Store {
             Change::RoleSilent { case, role } => self
                 .database
                 .prepare_cached(
-                    "INSERT OR REPLACE INTO silent_roles (case_id, role) VALUES (?1, \
-                    ?2)",
+                    "INSERT OR REPLACE INTO silent_roles (case_id, role) VALUES (?1, ?2)",
                 )?
                 .execute(params![case.as_str(), role])?,
             // A deadline before every possible one, so that the case is due at once.
@@ -115,8 +113,7 @@ impl Store {
                     .execute(params![case.as_str()])?;
                 self.database
                     .prepare_cached(
-                        "INSERT OR REPLACE INTO case_ends (id, seq, outcome) VALUES \
-                        (?1, ?2, ?3)",
+                        "INSERT OR REPLACE INTO case_ends (id, seq, outcome) VALUES (?1, ?2, ?3)",
                     )?
                     .execute(params![case.as_str(), seq, outcome.as_str()])?
             }

@@ -36,7 +36,7 @@ pub(super) const DUMP: [&str; 4] = [
         descendants FROM tree_counts ORDER BY tenant, root",
     "SELECT 'task ' || tenant || ' ' || root || ' ' || task || ' ' || seq || ' ' || \
         coalesce(parent, '-') || ' ' || depth || ' ' || capability FROM tasks ORDER BY tenant, \
-            root, task",
+        root, task",
     "SELECT 'repeats ' || tenant || ' ' || root || ' ' || capability || ' ' || tasks FROM repeats \
         ORDER BY tenant, root, capability",
 ];

@@ -88,8 +88,8 @@ pub struct Store {
     base: Option<String>,
 }
 
-/// Identifies a file and its state by inode, size and time of last change. Only [`is_same`] compares
-/// two such texts.
+/// Identifies a file and its state by inode, size and time of last change. Only [`is_same`]
+/// compares two such texts.
 fn state_of(path: &Path) -> Option<String> {
     let file = std::fs::metadata(path).ok()?;
     Some(format!(
@@ -488,8 +488,8 @@ impl Store {
     pub fn insert_request(&self, id: &str, spool: &str, seen: &Seen) -> Result<(), StoreError> {
         self.database
             .prepare_cached(
-                "INSERT OR IGNORE INTO requests (source, id, spool, request_hash, seq) \
-                VALUES (?1, ?2, ?3, ?4, ?5)",
+                "INSERT OR IGNORE INTO requests (source, id, spool, request_hash, seq) VALUES \
+                (?1, ?2, ?3, ?4, ?5)",
             )?
             .execute(params![
                 seen.source,

@@ -108,8 +108,7 @@ fn execute(rule: &AdapterRule, task: &Task<'_>, stop: &AtomicBool) -> Ran {
         ran.complaint.zeroize();
         ran.output.zeroize();
         let note = "its output or its complaint held the credential of the service: nothing of \
-            them is kept, and \
-                    whether it was done is not known";
+            them is kept, and whether it was done is not known";
         return Ran::new(Ending::Withheld, note);
     }
     ran

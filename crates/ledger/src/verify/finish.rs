@@ -132,8 +132,7 @@ impl Walk<'_> {
             }
             Some(size) => {
                 format!(
-                    "a tail cut at a seal behind line {size}: would show only with a later \
-                    head"
+                    "a tail cut at a seal behind line {size}: would show only with a later head"
                 )
             }
         });
@@ -162,16 +161,14 @@ impl Walk<'_> {
         if self.torn > 0 {
             not_shown.push(
                 "whether a frozen batch was answered before the medium lost its seal: would show \
-                    only with a head or \
-                 receipt of that batch"
+                    only with a head or receipt of that batch"
                     .to_owned(),
             );
         }
         if self.pruned > 0 {
             not_shown.push(format!(
                 "what {} of {} lines say: their segments were pruned, and only their hashes are \
-                    here; would show with \
-                 the archives",
+                    here; would show with the archives",
                 self.unseen_lines, self.seq
             ));
         }

@@ -18,7 +18,7 @@ const SETS: [(&str, &str); 2] = [
         "rules/sets/names.yaml",
         "name: names\nkind: word\ngrows: on_approval\nentries:\n  - {value: A, provenance: \
             user_established}\n  - {value: B, provenance: approved, expires: \
-                2026-03-01T00:00:00Z}\n  - {value: C, provenance: seen}\n",
+            2026-03-01T00:00:00Z}\n  - {value: C, provenance: seen}\n",
     ),
     (
         "rules/sets/none.yaml",
@@ -570,8 +570,7 @@ proptest! {
     ) {
         const THEN: [(&str, Then); 3] = [("warn", Then::Warn), ("hold", Then::Hold), ("reject", Then::Reject)];
         let texts: Vec<(String, String)> = rules.iter().enumerate().map(|(nth, (when, then))| {
-            let when: Vec<String> = when.iter().map(|(field, ask)| format!("{{field: {}, \
-                {}}}", FIELDS[*field], ask.yaml())).collect();
+            let when: Vec<String> = when.iter().map(|(field, ask)| format!("{{field: {}, {}}}", FIELDS[*field], ask.yaml())).collect();
             let text = rule("order.submit", &when.join(", "), THEN[*then].0, "active");
             (format!("rules/core/r{nth}.yaml"), text.replace("id: r", &format!("id: r{nth}")))
         }).collect();

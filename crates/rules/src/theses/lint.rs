@@ -344,8 +344,8 @@ mod tests {
             ("rules/strategies/trend.yaml", trend.to_owned()),
             (
                 "rules/strategies/up.yaml",
-                "name: up\nstatus: active\ninstruments: \
-                [BTC-USD]\ndirections: [long]\nstop_distance: {min: 0.001, max: 0.1}\n"
+                "name: up\nstatus: active\ninstruments: [BTC-USD]\ndirections: \
+                [long]\nstop_distance: {min: 0.001, max: 0.1}\n"
                     .to_owned(),
             ),
         ];

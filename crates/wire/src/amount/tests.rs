@@ -71,9 +71,8 @@ fn wire_form() {
     }
     assert_eq!(
         Amount::parse_wire("\u{1b}[1e3").unwrap_err().to_string(),
-        "`\\u{1b}[1e3` is not an amount: the form is -?(0|[1-9][0-9]{0,11})(\\.[0-9]{1,10})?, such \
-            as 12, -0.5 \
-         or 1234.25"
+        "`\\u{1b}[1e3` is not an amount: the form is -?(0|[1-9][0-9]{0,11})(\\.[0-9]{1,10})?, \
+            such as 12, -0.5 or 1234.25"
     );
 }
 
