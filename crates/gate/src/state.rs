@@ -162,19 +162,19 @@ pub struct RulebookState {
 }
 
 /// Counts the versions of what this program decides and writes. A release that makes a recorded
-/// line or answer come out otherwise than before raises it by one, and its first `start` line says
-/// so. A replay recomputes only lines of its own semantics: it folds and verifies all others and
-/// reports them as not recomputed.
-pub const SEMANTICS: u32 = 1;
+/// line or answer come out otherwise than before raises it by one; the `genesis` line of a new log
+/// names it, and in an older log the first `start` line. A replay recomputes only lines of its own
+/// semantics: it folds and verifies all others and reports them as not recomputed.
+pub const SEMANTICS: u32 = 2;
 
 /// The semantics of logs that name none.
 const FIRST_SEMANTICS: u32 = 1;
 
-fn first_semantics() -> u32 {
+pub(crate) fn first_semantics() -> u32 {
     FIRST_SEMANTICS
 }
 
-fn is_first_semantics(semantics: &u32) -> bool {
+pub(crate) fn is_first_semantics(semantics: &u32) -> bool {
     *semantics == FIRST_SEMANTICS
 }
 
@@ -287,6 +287,12 @@ impl State {
         self.semantics.unwrap_or(FIRST_SEMANTICS)
     }
 
+    /// Notes which version of the program writes from here on, and its semantics.
+    pub fn is_written_by(&mut self, version: &str, semantics: u32) {
+        version.clone_into(&mut self.program);
+        self.semantics = Some(semantics).filter(|semantics| !is_first_semantics(semantics));
+    }
+
     /// Applies one change.
     ///
     /// # Errors
@@ -361,9 +367,7 @@ impl State {
             }
             Change::RulebookFaulted { fault } => self.rulebook.fault = Some(fault.clone()),
             Change::ProgramChanged { version, semantics } => {
-                self.program.clone_from(version);
-                self.semantics =
-                    Some(*semantics).filter(|semantics| !is_first_semantics(semantics));
+                self.is_written_by(version, *semantics);
             }
         }
         Ok(())

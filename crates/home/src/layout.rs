@@ -10,7 +10,7 @@ use super::error::HomeError;
 use super::open::Seams;
 use spoolgate_gate::Change;
 use spoolgate_gate::record::{Genesis, Record};
-use spoolgate_gate::state::KeyRecord;
+use spoolgate_gate::state::{KeyRecord, SEMANTICS};
 use spoolgate_host::keyring::{LogKeys, SqliteKeyring};
 use spoolgate_host::rule_folder;
 use spoolgate_host::spool::claim;
@@ -180,6 +180,7 @@ pub fn found_with(
         nonce: hex(&seams.entropy.bytes32()?),
         rulebook: rulebook.hash.clone(),
         program: spoolgate_wire::VERSION.to_owned(),
+        semantics: SEMANTICS,
         changes: vec![
             Change::RulebookLoaded {
                 hash: rulebook.hash,

@@ -36,6 +36,8 @@ struct GenesisBody {
     _rulebook: String,
     #[serde(rename = "program")]
     _program: String,
+    #[serde(rename = "semantics")]
+    _semantics: Option<u32>,
     #[serde(rename = "changes")]
     _changes: Vec<Box<serde_json::value::RawValue>>,
 }

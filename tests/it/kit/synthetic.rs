@@ -56,6 +56,7 @@ impl Synthetic {
             nonce: hex(&[nonce; 32]),
             rulebook: "0".repeat(64),
             program: "0".to_owned(),
+            semantics: 1,
             changes: Vec::new(),
         });
         let bodies = [(genesis.kind(), genesis.body().unwrap())];

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::day::{audit_with_keys, line_with};
 use super::{Files, replayed};
 use crate::kit::ledger_files::{Forger, forge, lines_of};
+use spoolgate_gate::state::SEMANTICS;
 use spoolgate_host::keyring::LogKeys;
 use spoolgate_replay::replay::{Class, Difference};
 
@@ -390,7 +391,7 @@ fn other_lane(line: &mut Vec<u8>) {
 fn lines_of_other_semantics_are_folded_and_not_recomputed() {
     let (files, keys) = audit_with_keys();
     let decision = &["\"kind\":\"decision\"", "\"status\":\"success\""];
-    for (semantics, is_other) in [(1, false), (2, true), (0, true), (u32::MAX, true)] {
+    for (semantics, is_other) in [(SEMANTICS, false), (1, true), (0, true), (u32::MAX, true)] {
         let changed = |lines: &mut Vec<Vec<u8>>| {
             let at = line_with(lines, &["\"kind\":\"published\""]);
             program_changes(&mut lines[at], semantics);

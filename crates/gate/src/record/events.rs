@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::state::Change;
+use crate::state::{Change, first_semantics, is_first_semantics};
 use spoolgate_wire::ids::Principal;
 use spoolgate_wire::sealed::Field;
 use spoolgate_wire::time::Time;
@@ -28,6 +28,12 @@ pub struct Genesis {
     pub rulebook: String,
     /// Version of the program.
     pub program: String,
+    /// What that version decides and writes, as [`SEMANTICS`](crate::state::SEMANTICS) counts it.
+    #[serde(
+        default = "first_semantics",
+        skip_serializing_if = "is_first_semantics"
+    )]
+    pub semantics: u32,
     /// The first state: rulebook and the first person's key.
     pub changes: Vec<Change>,
 }

@@ -214,7 +214,7 @@ fn fits(seq: u64, record: &Record) -> Result<(), FoldFailure> {
 fn note_line(state: &mut State, record: &Record) {
     state.tick(record.timestamp());
     match record {
-        Record::Genesis(genesis) => state.program.clone_from(&genesis.program),
+        Record::Genesis(genesis) => state.is_written_by(&genesis.program, genesis.semantics),
         Record::Decision(decision) => {
             if let (Some(bucket), Some(source)) = (decision.rate, &decision.source) {
                 state.rates.count(source, bucket, decision.timestamp);

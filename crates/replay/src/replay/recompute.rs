@@ -134,7 +134,11 @@ pub(super) fn recompute(
 
 impl<'a> Recompute<'a> {
     fn item(&mut self, item: &'a Item) -> Result<(), HomeError> {
-        if item.record.is_some() && self.state.semantics() != SEMANTICS {
+        let semantics = match item.record.as_deref() {
+            Some(Record::Genesis(genesis)) => genesis.semantics,
+            _ => self.state.semantics(),
+        };
+        if item.record.is_some() && semantics != SEMANTICS {
             self.report.counts.add(Class::NotAgain, OTHER_SEMANTICS);
         } else if !self.check(item)? {
             return Ok(());
