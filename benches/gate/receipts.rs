@@ -66,6 +66,7 @@ fn filled(kept: &Path, lines: u64, say: &dyn Fn(&str)) -> Result<PathBuf> {
         nonce: hex(&[3; 32]),
         rulebook: "0".repeat(64),
         program: "0".to_owned(),
+        semantics: 1,
         changes: Vec::new(),
     });
     let first = genesis.body().map_err(anyhow::Error::msg)?;

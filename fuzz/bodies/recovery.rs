@@ -72,6 +72,7 @@ fn genesis() -> (&'static str, String) {
         nonce: "7".repeat(64),
         rulebook: "0".repeat(64),
         program: "0.1.0".to_owned(),
+        semantics: 1,
         changes: vec![Change::RulebookLoaded {
             hash: "0".repeat(64),
         }],

@@ -88,7 +88,7 @@ fn the_seeds_request_is_told_what_its_figures_would_take() {
         (
             &realism,
             "RC-08",
-            "`monte_carlo_stats` is no JSON object of numbers",
+            "`monte_carlo_stats` is not a JSON object of numbers",
         ),
         (&quant, "QR-01", "reaches t = 3 after 6.25 years"),
         (&quant, "QR-04", "which is 1.94 years"),

@@ -48,7 +48,7 @@ impl Inputs<'_> {
     fn f(&self, name: &str) -> f64 {
         self.inputs[name]
             .as_f64()
-            .unwrap_or_else(|| panic!("input `{name}` is no number"))
+            .unwrap_or_else(|| panic!("input `{name}` is not a number"))
     }
 
     fn u(&self, name: &str) -> u64 {

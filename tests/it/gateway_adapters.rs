@@ -154,7 +154,7 @@ fn whatever_an_adapter_does_one_line_and_one_answer_say_it() {
     let gateway = home_of_act(1);
     let mut home = gateway.open();
     let deep = r#"printf '{"success":true,"data":'; head -c 50000 /dev/zero | tr '\0' '['"#;
-    let no_answer = "`sh` answered; its output is no answer: ";
+    let no_answer = "`sh` answered; its output is not an answer: ";
     let large = format!("{}1", "9".repeat(400));
     // Name, script, code, note, message (its beginning).
     let cases: &[(&str, &str, &str, &str, &str)] = &[
@@ -317,14 +317,14 @@ fn whatever_an_adapter_does_one_line_and_one_answer_say_it() {
             "echo '{\"success\":true,\"error\":{\"code\":\"E\",\"message\":\"m\"}}'",
             "ADAPTER_OUTPUT",
             "`sh` answered",
-            "`sh` answered; its output says both success and an error",
+            "`sh` answered; its output reports both success and an error",
         ),
         (
             "neither",
             "echo '{\"success\":false}'",
             "ADAPTER_OUTPUT",
             "`sh` answered",
-            "`sh` answered; its output says neither success nor an error",
+            "`sh` answered; its output reports neither success nor an error",
         ),
         (
             "unsaid",
@@ -729,7 +729,7 @@ fn one_principal_cannot_take_all_that_may_be_open() {
         assert_eq!(code(&answer), "ACTIONS_FULL");
         let message = answer.error.unwrap().message;
         assert!(
-            message.contains("`core` has 6 of 8 open actions already"),
+            message.contains("`core` already has 6 of 8 open actions"),
             "{message}"
         );
     }
@@ -747,7 +747,7 @@ fn one_principal_cannot_take_all_that_may_be_open() {
         );
     }
     let message = gateway.answer("other-2").unwrap().error.unwrap().message;
-    assert!(message.contains("8 actions are open already"), "{message}");
+    assert!(message.contains("8 actions are already open"), "{message}");
 }
 
 #[test]

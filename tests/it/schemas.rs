@@ -442,7 +442,7 @@ const SAID: &[(&str, &[&str])] = &[
     (
         "calendar",
         &[
-            "is no instant of the calendar",
+            "is not a time of the calendar",
             "must be a time of the form",
         ],
     ),
@@ -451,8 +451,8 @@ const SAID: &[(&str, &[&str])] = &[
         &[
             "is not a order id",
             "is not a proposal id",
-            "is named as `h-12`",
-            "is not `r-` and a line number",
+            "has the form `h-12`",
+            "must be `r-` and a line number",
         ],
     ),
     (
@@ -463,7 +463,7 @@ const SAID: &[(&str, &[&str])] = &[
         "control",
         &["needs `target_strategy_id`", "needs `risk_mode`"],
     ),
-    ("rows", &["it brings"]),
+    ("rows", &["the payload has"]),
     ("report", &["exec_type `"]),
     ("recipients", &["addresses together"]),
     ("recipient", &["a mail that is sent needs a recipient"]),
@@ -472,9 +472,12 @@ const SAID: &[(&str, &[&str])] = &[
     ("endpoint", &["`endpoint` must", "`endpoint` has a `%`"]),
     (
         "headers",
-        &["`headers` must not have", "twice, but for case or `_`"],
+        &[
+            "`headers` must not have",
+            "twice: case and `_` do not count",
+        ],
     ),
-    ("seen", &["must be one line", "not seen"]),
+    ("seen", &["must be one line", "invisible"]),
     (
         "service",
         &[

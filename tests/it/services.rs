@@ -91,7 +91,7 @@ fn a_service_comes_goes_and_rests_by_signed_requests() {
     is_refused(
         &gate.owner_asks(&mut home, "services.activate", &name("bank")),
         Code::StateConflict,
-        "is active already",
+        "is already active",
     );
     is_done(&gate.owner_asks(&mut home, "services.deactivate", &name("bank")));
     assert_eq!(
@@ -192,8 +192,7 @@ fn a_service_that_an_adapter_names_stays_until_it_does_not() {
     let mut home = gate.open();
     let text = gate.read(PATH);
     let words = "the adapter of email.fetch, service.api_call in `rules/gateway.yaml` names \
-        service `bank`; take it out \
-                 there first, or close the service with `spoolgate services deactivate bank`";
+        service `bank`; remove it there first, or run `spoolgate services deactivate bank`";
     is_refused(
         &gate.owner_asks(&mut home, "services.remove", &name("bank")),
         Code::StateConflict,

@@ -36,7 +36,7 @@ pub enum NoLimits<'a> {
     #[error("the rule files cannot be used: {0}")]
     RuleFiles(&'a str),
     /// The domain has no policy file.
-    #[error("there is no rules/admission/{0}.yaml")]
+    #[error("`rules/admission/{0}.yaml` does not exist")]
     NoPolicy(&'a Domain),
     /// The answer of the policy command is missing.
     #[error("the policy command has not answered")]
@@ -125,7 +125,11 @@ impl Rows {
         let fault = match value {
             Some(value) if passes(value) => None,
             Some(value) => Some(format!("{value} against a limit of {limit}")),
-            None => Some("cannot be computed: where the task stands is not known".to_owned()),
+            None => Some(
+                "cannot be computed: the place of the task in its tree is \
+                unknown"
+                    .to_owned(),
+            ),
         };
         let row = CheckRow::measured(value.and_then(amount), amount(limit), "count", source);
         self.push(reason, row.unless_fault(fault));
@@ -166,7 +170,10 @@ pub fn unreadable(fault: &dyn std::error::Error) -> Evaluation {
 pub fn homeless(source: &Principal) -> Evaluation {
     let mut rows = Rows::default();
     rows.yes_no(Reason::MissingFields, None, CONTRACT);
-    let fault = format!("`{source}` has no domain; a person may grant one (`admission`)");
+    let fault = format!(
+        "`{source}` has no domain; a person may grant one as `admission` in \
+        rules/principals.yaml"
+    );
     rows.yes_no(Reason::DomainDenied, Some(fault), PRINCIPALS);
     rows.done(Counters::default(), None)
 }
@@ -252,9 +259,7 @@ fn place(
         .as_ref()
         .filter(|_| is_root || !lineage.has_cause);
     let cause = cause.map(|receipt| match is_root {
-        true => format!(
-            "a root names no receipt: `{receipt}` is of another tree, whose task it would be"
-        ),
+        true => format!("a root task must not name a receipt: `{receipt}` belongs to another tree"),
         false => format!("`{receipt}` is not the receipt of a task of `{root}`"),
     });
     rows.yes_no(Reason::UnknownReceipt, cause, STATE);
@@ -262,11 +267,11 @@ fn place(
         lineage
             .tree
             .is_some()
-            .then(|| format!("`{root}` was opened before"))
+            .then(|| format!("the tree `{root}` already exists"))
     } else {
         lineage
             .is_taken
-            .then(|| format!("`{}` is a task of `{root}` already", question.task))
+            .then(|| format!("`{}` is already a task of `{root}`", question.task))
     };
     rows.yes_no(Reason::TaskExists, taken, STATE);
     if is_root {
@@ -364,8 +369,11 @@ fn depth_claim(rows: &mut Rows, derived: Option<u64>, claim: Option<i64>) {
     let Some(claim) = claim else { return };
     let fault = match derived {
         Some(derived) if i64::try_from(derived) == Ok(claim) => None,
-        Some(derived) => Some(format!("claimed {claim}, the ledger says {derived}")),
-        None => Some("cannot be computed: where the task stands is not known".to_owned()),
+        Some(derived) => Some(format!(
+            "the request claims {claim}, but the ledger gives \
+            {derived}"
+        )),
+        None => Some("cannot be computed: the place of the task in its tree is unknown".to_owned()),
     };
     let (value, limit) = (Some(Amount::from_i64(claim)), derived.and_then(amount));
     let row = CheckRow::measured(value, limit, "count", STATE);
@@ -482,7 +490,7 @@ fn lists(rows: &mut Rows, question: &Question<'_>, limits: &[&Profile], path: &s
     let may_spawn = limits.iter().all(|profile| profile.can_spawn);
     let spawns = (!may_spawn && question.payload_kind != LEASE).then(|| {
         format!(
-            "can_spawn is false, and a `{}` is no lease",
+            "`can_spawn` is false, and a `{}` is not a lease",
             question.payload_kind
         )
     });

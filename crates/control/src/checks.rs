@@ -153,7 +153,7 @@ pub fn is_same(earlier: &Earlier, decision: &ControlDecision, payload_hash: &str
 /// other check runs.
 pub fn again(earlier: &Earlier) -> Vec<CheckRow> {
     let remark = format!(
-        "decided in ledger line {}, whose response this is",
+        "decided in ledger line {}; this is the response stored there",
         earlier.seq
     );
     vec![
@@ -169,7 +169,7 @@ fn idempotency(vector: &mut Vector, facts: &Facts<'_>, decision: &ControlDecisio
         .filter(|earlier| !is_same(earlier, decision, facts.payload_hash));
     let why = other.map(|earlier| {
         format!(
-            "ledger line {} decided other bytes under this decision_id",
+            "ledger line {} decided another payload under this decision_id",
             earlier.seq
         )
     });
@@ -191,7 +191,12 @@ fn concern(vector: &mut Vector, facts: &Facts<'_>, decision: &ControlDecision) -
     } = decision;
     let pair = ConcernId::of(account_id, market_symbol);
     let is_pair = pair == *concern_id;
-    let why = (!is_pair).then(|| format!("`{concern_id}` is not `{pair}`, its account and market"));
+    let why = (!is_pair).then(|| {
+        format!(
+            "`{concern_id}` is not `{pair}`, the id that its account \
+        and market make"
+        )
+    });
     vector.check("concern_match", REQUEST, ControlFault::ConcernMismatch, why);
     let (account, market) = concern_id
         .as_str()
@@ -202,7 +207,12 @@ fn concern(vector: &mut Vector, facts: &Facts<'_>, decision: &ControlDecision) -
     let is_known = is_pair && facts.rules.strategies_of(concern_id).next().is_some();
     vector.validation.concern_match = Some(is_known);
     if is_pair {
-        let why = (!is_known).then(|| format!("no file in rules/strategies is of `{concern_id}`"));
+        let why = (!is_known).then(|| {
+            format!(
+                "no file in rules/strategies has the concern \
+            `{concern_id}`"
+            )
+        });
         vector.check(
             "concern_known",
             STRATEGIES,
@@ -269,7 +279,7 @@ fn about_strategies(
         vector.validation.target_exists = Some(target.is_some());
         let why = target
             .is_none()
-            .then(|| format!("there is no strategy `{id}`"));
+            .then(|| format!("strategy `{id}` does not exist"));
         vector.check(
             "target_exists",
             STRATEGIES,
@@ -282,7 +292,12 @@ fn about_strategies(
             vector.validation.market_match =
                 Some(target.market.as_ref() == Some(&decision.market_symbol));
             let is_here = target.concern.as_ref() == Some(concern);
-            let why = (!is_here).then(|| format!("strategy `{id}` is not of `{concern}`"));
+            let why = (!is_here).then(|| {
+                format!(
+                    "strategy `{id}` does not have the concern \
+                `{concern}`"
+                )
+            });
             vector.check(
                 "target_match",
                 STRATEGIES,
@@ -298,7 +313,7 @@ fn about_strategies(
                 let why = current.is_none_or(|current| !current.has_id(id)).then(|| {
                     format!(
                         "strategy `{id}` is not current on `{concern}`; leave the target out, or \
-                            name what is"
+                            name the current strategy"
                     )
                 });
                 vector.check("target_current", STATE, ControlFault::TargetNotCurrent, why);
@@ -382,7 +397,7 @@ fn expectation(
     let expected = told(expected.as_ref().map(ControlId::as_str));
     let why = (!matches).then(|| {
         format!(
-            "{expected} is expected, {} is active",
+            "{expected} was expected to be active, but {} is",
             told(active.map(Strategy::id))
         )
     });
@@ -453,7 +468,7 @@ fn risk_mode(vector: &mut Vector, facts: &Facts<'_>, decision: &ControlDecision,
         let in_force = registry::mode(facts.rules, plan.concern, &plan.after);
         let why = (wanted != in_force).then(|| {
             format!(
-                "`risk_mode` says {}, in force would be {}; set_risk_mode sets it",
+                "`risk_mode` is {}, but {} would be in force; use `set_risk_mode` to change it",
                 wanted.as_str(),
                 in_force.as_str()
             )

@@ -179,9 +179,15 @@ pub fn standing(rules: &Rulebook, state: &ControlState, strategy: &Strategy) -> 
         (_, false, _) => {
             let why = match &state.of(rules, concern).current {
                 Some(current) => {
-                    format!("stands by: `{current}` is current on `{concern}`; it may only reduce")
+                    format!(
+                        "is on standby: `{current}` is current on `{concern}`; it may only \
+                        reduce"
+                    )
                 }
-                None => format!("stands by: nothing is current on `{concern}`; it may only reduce"),
+                None => format!(
+                    "is on standby: nothing is current on `{concern}`; it may only \
+                    reduce"
+                ),
             };
             (StrategyStatus::Standby, Some(why))
         }

@@ -222,7 +222,7 @@ impl<'a> Merger<'a> {
         if stance.is_none() {
             let word = text::clean(&vote.verdict, NAME_CHARS_MAX);
             self.note(format!(
-                "`{word}` is no verdict: it counts as NEEDS_MORE_INFO"
+                "`{word}` is not a verdict: it counts as NEEDS_MORE_INFO"
             ));
         }
         self.lower(stance.unwrap_or(Stance::NeedsMoreInfo));

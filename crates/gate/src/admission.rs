@@ -67,10 +67,16 @@ enum Unasked {
     #[error(transparent)]
     Malformed(#[from] PayloadError),
     /// The envelope of the request carries causality, and so may its body.
-    #[error("the causality of the body counts; beside it the request carries another")]
+    #[error(
+        "an admission request has its causality in the payload; leave `causality` out of the \
+        envelope"
+    )]
     CausalityTwice,
     /// The action forwards, and the body asks it not to.
-    #[error("`forward` is false: admission.admit forwards, admission.evaluate may leave it")]
+    #[error(
+        "`forward` is false, but `admission.admit` always forwards; send `admission.evaluate` \
+        instead"
+    )]
     NotForwarded,
     /// The sender has no domain.
     #[error("the sender has no domain")]
@@ -471,7 +477,7 @@ impl Turn<'_> {
                 let fault = delivered
                     .fault
                     .as_deref()
-                    .unwrap_or("the policy command gave no profile");
+                    .unwrap_or("the policy command returned no profile");
                 Some(delivered.profile.as_ref().ok_or(NoLimits::Command(fault))?)
             }
         };

@@ -409,7 +409,7 @@ fn unverified(
     }
     if let Some(envelope) = &envelope {
         let end = format!(
-            "`: the signature is not one of `{}` over this request",
+            "`: no current key of `{}` made this signature over the request",
             envelope.source
         );
         if !(message.starts_with("file `") && message.ends_with(&Refusal::new(code, end).message)) {

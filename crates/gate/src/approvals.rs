@@ -207,12 +207,12 @@ pub fn pending<'a>(
     let hold = state.approvals.get(id).ok_or_else(|| {
         Refusal::new(
             Code::NotFound,
-            format!("no request is held as {id}, or not any more"),
+            format!("hold `{id}` does not exist or has ended"),
         )
     })?;
     if hold.request_sha256 != request_sha256 {
         let what = format!(
-            "{id} holds the request with SHA-256 {}, not this one",
+            "hold `{id}` is for the request with SHA-256 {}, not for this one",
             hold.request_sha256
         );
         return Err(Refusal::new(Code::StateConflict, what));
@@ -220,7 +220,7 @@ pub fn pending<'a>(
     if now >= hold.expires_at {
         return Err(Refusal::new(
             Code::StateConflict,
-            format!("{id} could be decided until {}", hold.expires_at),
+            format!("hold `{id}` expired at {}", hold.expires_at),
         ));
     }
     Ok(hold)
@@ -229,7 +229,7 @@ pub fn pending<'a>(
 /// Checks the fields of a grant or denial.
 pub(super) fn check_answer(request_sha256: &str, reason: Option<&str>) -> Result<(), PayloadError> {
     if !is_digest(request_sha256) {
-        let rule = "is 64 lower-case hex digits";
+        let rule = "must be 64 lower-case hex digits";
         return Err(PayloadError::form("request_sha256", rule));
     }
     if reason.is_some_and(|text| text.trim().is_empty() || text.len() > REASON_BYTES_MAX) {
@@ -312,15 +312,17 @@ pub(super) fn hold(
     let of_one = others().filter(|hold| hold.source == *source).count();
     let full = if rules.len() > RULES_MAX {
         Some(format!(
-            "{} rules hold it, more than {RULES_MAX}",
+            "{} rules hold the request, and at most {RULES_MAX} may",
             rules.len()
         ))
     } else if of_one >= HOLDS_OF_ONE_MAX {
         Some(format!(
-            "{HOLDS_OF_ONE_MAX} requests of `{source}` are held already"
+            "`{source}` already has {HOLDS_OF_ONE_MAX} held requests, the maximum for one principal"
         ))
     } else if others().count() >= HOLDS_MAX {
-        Some(format!("{HOLDS_MAX} requests are held already"))
+        Some(format!(
+            "{HOLDS_MAX} requests are already held, the maximum for all principals"
+        ))
     } else {
         None
     };
@@ -451,7 +453,7 @@ pub fn denial(by: &Principal, reason: Option<&str>) -> Refusal {
 pub fn expiry(hold: &Hold) -> Refusal {
     Refusal::new(
         Code::ApprovalExpired,
-        format!("nobody granted {} until {}", hold.id, hold.expires_at),
+        format!("nobody granted {} before {}", hold.id, hold.expires_at),
     )
 }
 
@@ -459,7 +461,7 @@ pub fn expiry(hold: &Hold) -> Refusal {
 pub fn bytes_lost(hold: &Hold) -> Refusal {
     Refusal::new(
         Code::Internal,
-        format!("the bytes of {} are not in audit/blobs any more", hold.id),
+        format!("`audit/blobs` no longer has the bytes of {}", hold.id),
     )
 }
 

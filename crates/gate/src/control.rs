@@ -221,7 +221,7 @@ impl Turn<'_> {
         let drawdown = self.state.book.account.drawdown_since;
         let halted = self.state.halted(source).or_else(|| {
             drawdown.map(|since| {
-                format!("the drawdown limit was reached at {since}; a person clears it")
+                format!("the drawdown limit was reached at {since}; a person must clear it")
             })
         });
         let clock_fault = self.state.clock_fault();
@@ -271,7 +271,7 @@ impl Turn<'_> {
 fn said_before(earlier: &control::Earlier) -> Result<Outcome, Refusal> {
     let data = earlier.data.clone().and_then(|data| RawValue::from_string(data).ok()).ok_or_else(|| {
         let what = format!(
-            "the stored response in ledger line {} cannot be made again, audit/blobs lacks a part \
+            "the response stored in ledger line {} cannot be rebuilt: `audit/blobs` lacks a part \
                 of it",
             earlier.seq
         );

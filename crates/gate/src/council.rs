@@ -186,7 +186,7 @@ impl Turn<'_> {
     ) -> Result<Outcome, Refusal> {
         if let Some(docket) = &self.lookups.docket {
             let what = format!(
-                "case `{}` was opened before (ledger line {})",
+                "case `{}` already exists (ledger line {})",
                 request.request_id, docket.request
             );
             return Err(Refusal::new(Code::StateConflict, what));
@@ -264,13 +264,13 @@ impl Turn<'_> {
         let Some(docket) = &self.lookups.docket else {
             return Err(Refusal::new(
                 Code::NotFound,
-                format!("there is no case `{id}`"),
+                format!("case `{id}` does not exist"),
             ));
         };
         let is_as_signed = self.lookups.signed_case.as_ref() == Some(&submit.request_sha256);
         if submit.request_sha256 != docket.case.request_sha256 && !is_as_signed {
             return conflict(format!(
-                "the verdict is on request {}, case `{id}` is about {}",
+                "the verdict names request {}, but case `{id}` is about request {}",
                 submit.request_sha256, docket.case.request_sha256
             ));
         }
@@ -305,7 +305,8 @@ impl Turn<'_> {
             .count();
         if filed >= VERDICTS_MAX {
             return conflict(format!(
-                "`{source}` filed {filed} verdicts in case `{id}`, which is the most"
+                "`{source}` has filed {filed} verdicts in case `{id}`, the maximum for one \
+                    principal"
             ));
         }
         let vote = Vote {
@@ -572,13 +573,13 @@ pub fn hear(rules: &Rulebook, docket: &Docket, answer: &RoleAnswer, now: Time) -
 /// Why the answer of a command fills no seat.
 #[derive(Debug, thiserror::Error)]
 enum SeatError {
-    #[error("it came after the command was heard, the case decided or its deadline")]
+    #[error("its answer came after another answer, the council decision or the deadline")]
     Late,
     #[error("the seat stays empty")]
     NoOutput,
-    #[error("its output is no verdict: {0}")]
+    #[error("its output is not a verdict: {0}")]
     Json(#[from] json::JsonError),
-    #[error("its output is no verdict: {0}")]
+    #[error("its output is not a verdict: {0}")]
     Shape(#[from] serde_json::Error),
     #[error("its output speaks for `{0}`")]
     OtherRole(String),

@@ -94,8 +94,8 @@ impl DeadMan {
         let Tripped { at, unheard_ms, .. } = self.tripped.get(principal)?;
         let watched_s = unheard_ms / 1000;
         Some(format!(
-            "nothing was heard of `{principal}` for {watched_s} s until {at}; it sends a \
-                heartbeat, or a person does for it"
+            "nothing was heard from `{principal}` for {watched_s} s until {at}; it must send a \
+                heartbeat, or a person must send one for it"
         ))
     }
 }

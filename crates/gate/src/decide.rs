@@ -145,7 +145,7 @@ pub struct Lookups {
 }
 
 /// Part of the message used when a blob of an earlier answer is missing.
-pub(super) const ANSWER_LOST: &str = "cannot be made again";
+pub(super) const ANSWER_LOST: &str = "cannot be rebuilt";
 
 /// Maximum number of fills in one answer.
 pub const FILLS_MAX: usize = 1000;
@@ -572,7 +572,7 @@ pub(super) fn may_answer_by_id(
         .filter(|_| turn.lookups.answer_is_lost)
     {
         let what = format!(
-            "file `{}`: the stored answer in ledger line {} {ANSWER_LOST}, audit/blobs lacks a \
+            "file `{}`: the answer stored in ledger line {} {ANSWER_LOST}: `audit/blobs` lacks a \
                 part of it",
             request.file, seen.seq
         );
@@ -589,7 +589,8 @@ pub(super) fn may_answer_by_id(
             if request.origin == Origin::Local && seen.source != envelope.source.as_str() => {}
         Some(seen) => {
             let what = format!(
-                "file `{}`: id `{}` was used before (ledger line {}); its answer stands",
+                "file `{}`: id `{}` was already used by another request (ledger line {}), whose \
+                    answer stands",
                 request.file, envelope.id, seen.seq
             );
             return Err(Refusal::new(Code::RequestIdConflict, what));
@@ -600,12 +601,12 @@ pub(super) fn may_answer_by_id(
         Some(files) => {
             let what = match &turn.lookups.seen {
                 Some(seen) => format!(
-                    "file `{}`: it was decided in ledger line {}, and that stands; its answer went \
-                        with the content of {files}",
+                    "file `{}`: the decision in ledger line {} stands, but its answer was pruned \
+                        with {files}",
                     request.file, seen.seq
                 ),
                 None => format!(
-                    "file `{}`: what it is about went with the content of {files}",
+                    "file `{}`: what the request refers to was pruned with {files}",
                     request.file
                 ),
             };
@@ -624,7 +625,7 @@ pub(super) fn may_do(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Res
     };
     if !body.rule.senders.contains(&rule.role) {
         let what = format!(
-            "`{source}` is of role {} and may not send `{}`",
+            "`{source}` has the role `{}` and may not send `{}`",
             rule.role.as_str(),
             body.rule.name
         );
@@ -633,7 +634,10 @@ pub(super) fn may_do(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Res
     if body.payload::<GatewayCall>().is_some()
         && !rule.actions.iter().any(|name| *name == body.rule.name)
     {
-        let what = format!("`{source}` has no `{}` among its `actions`", body.rule.name);
+        let what = format!(
+            "`{source}` does not have `{}` in its `actions`",
+            body.rule.name
+        );
         return Err(Refusal::new(Code::NotPermitted, what));
     }
     if turn.granted.is_some() {
@@ -654,8 +658,8 @@ pub(super) fn may_do(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Res
         || age_ms < i64::from(ahead_max_s).saturating_mul(-1000)
     {
         let what = format!(
-            "signed at {}, the gate's clock is {}: {} ms old, allowed are {age_max_s} s old to \
-                {ahead_max_s} s ahead",
+            "signed at {}, and the gate's clock is at {}: the request is {} ms old; it may be \
+                {age_max_s} s old at most, and {ahead_max_s} s ahead",
             authentic.envelope.timestamp_text, turn.now, age_ms
         );
         return Err(Refusal::new(Code::TimestampStale, what));

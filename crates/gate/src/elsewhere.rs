@@ -300,7 +300,7 @@ fn read<T>(
     let text = std::str::from_utf8(output).map_err(|_| OutputError::NotText);
     text.and_then(parse).map_err(|why| {
         NotRead(escaped(&format!(
-            "{}; its output is no {what}: {why}",
+            "{}; its output is not a {what}: {why}",
             answer.note
         )))
     })

@@ -16,9 +16,9 @@ pub const CHANGES_PER_LINE: usize = 100;
 /// The note of a `tick` that ends a day.
 pub const NEW_DAY: &str = "a new day";
 /// The note of a `tick` that sends bridges the instructions that earlier lines postponed.
-pub const OWED: &str = "what bridges were still to be told";
+pub const OWED: &str = "the instructions that bridges had not received yet";
 /// The note of a `dead_man` line that closes a position.
-pub const LIQUIDATED: &str = "nobody is there for this position: it is closed at the market";
+pub const LIQUIDATED: &str = "the dead man's switch closes this position at the market";
 
 fn event(timestamp: Time, note: String, changes: Vec<Change>) -> Event {
     Event {
@@ -30,7 +30,7 @@ fn event(timestamp: Time, note: String, changes: Vec<Change>) -> Event {
 
 /// Another version of the program continues the log.
 pub fn program_changed(before: &str, version: &str, semantics: u32, now: Time) -> Event {
-    let note = format!("spoolgate {version} goes on where {before} has written");
+    let note = format!("spoolgate {version} continues the log that {before} wrote");
     event(
         now,
         note,
@@ -55,8 +55,8 @@ pub fn rulebook_loaded(hash: &str, applied: Option<(&str, &str)>, now: Time) -> 
 
 /// The rule files cannot be used.
 pub fn rulebook_faulted(fault: &str, now: Time) -> Event {
-    let note = "the rule files cannot be used: entries are refused, exits go on under the last \
-        good rulebook"
+    let note = "the rule files cannot be used: entries are refused, exits are decided under the \
+        last good rulebook"
         .to_owned();
     event(
         now,
@@ -70,9 +70,9 @@ pub fn rulebook_faulted(fault: &str, now: Time) -> Event {
 /// The halt file appeared or disappeared.
 pub fn halt_file(present: bool, now: Time) -> Event {
     let note = if present {
-        "rules/HALT is there: no entries"
+        "rules/HALT exists: entries are refused"
     } else {
-        "rules/HALT is gone"
+        "rules/HALT was removed"
     };
     event(now, note.to_owned(), vec![Change::HaltFile { present }])
 }
@@ -80,7 +80,8 @@ pub fn halt_file(present: bool, now: Time) -> Event {
 /// The machine's clock stepped away from the ledger's clock.
 pub fn clock_step(last: Time, machine: Time) -> Event {
     let note = format!(
-        "the machine's clock stepped from {last} to {machine}: no entries until a person accepts it"
+        "the machine's clock stepped from {last} to {machine}: entries are refused until a person \
+            accepts the clock"
     );
     let changes = vec![Change::ClockFaulted(ClockFault {
         from: last,
@@ -109,7 +110,10 @@ pub fn trip(
     now: Time,
 ) -> (String, Vec<Vec<Change>>) {
     let changes = dead_man::trip(state, rules, agent, unheard_ms, now);
-    let note = format!("`{agent}` is not heard of: no entries of it until a heartbeat");
+    let note = format!(
+        "nothing is heard from `{agent}`: its entries are refused until a \
+        heartbeat"
+    );
     (
         note,
         changes
@@ -124,9 +128,16 @@ pub fn approved(id: ProposalId, approved: Approved, by: &Approver, now: Time) ->
     let (step, note) = match approved {
         Approved::Applied(step) => (
             step,
-            format!("{id} is applied: approved by {}", by.in_words()),
+            format!("{id} was applied: approved by {}", by.in_words()),
         ),
-        Approved::Again(why, step) => (step, format!("{id} waits again: {}", why.message)),
+        Approved::Again(why, step) => (
+            step,
+            format!(
+                "{id} waits for approval again: \
+            {}",
+                why.message
+            ),
+        ),
     };
     event(now, note, vec![Change::Proposal(step)])
 }

@@ -157,8 +157,10 @@ impl Turn<'_> {
             return Ok(());
         }
         let most = open::ALSO_MAX;
-        let what =
-            format!("{id} is on its way, and {most} other places wait for its answer already");
+        let what = format!(
+            "{id} is running, and {most} other copies of its request already wait for the \
+                answer"
+        );
         Err(Refusal::new(Code::ActionsFull, what))
     }
 
@@ -248,12 +250,20 @@ impl Turn<'_> {
         let own = state.hours.get(source).and_then(|hours| hours.get(action));
         let own_count = own.map_or(0, |hour| hour.within(second)).saturating_add(1);
         let (own_max, all_max) = (rules.rates.of(action), rules.rates.all_per_hour);
-        let over = (own_count > own_max)
-            .then(|| format!("`{source}` may begin {own_max} of `{action}` within an hour"));
+        let over = (own_count > own_max).then(|| {
+            format!(
+                "`{source}` may begin `{action}` at most {own_max} times within an \
+                hour"
+            )
+        });
         rows.push(self.limited("action_rate", own_count, own_max, over));
         let all_count = state.all.within(second).saturating_add(1);
-        let over = (all_count > all_max)
-            .then(|| format!("all together may begin {all_max} actions within an hour"));
+        let over = (all_count > all_max).then(|| {
+            format!(
+                "all principals together may begin at most {all_max} actions within \
+                an hour"
+            )
+        });
         rows.push(self.limited("gateway_rate", all_count, all_max, over));
         let open_count = u32::try_from(state.open.len())
             .unwrap_or(u32::MAX)
@@ -282,7 +292,7 @@ impl Turn<'_> {
         });
         let news = first.as_ref().map(|(service, destination)| {
             let Destination { host, added_at } = destination;
-            format!("nothing went to `{host}` since `{service}` was allowed at {added_at}")
+            format!("nothing was sent to `{host}` since `{service}` was allowed at {added_at}")
         });
         rows.push(
             CheckRow::yes_no(news, SERVICES)
@@ -295,7 +305,7 @@ impl Turn<'_> {
             .and_then(|service| rules.adapter(action, service.service.as_str()));
         let fault = adapter
             .is_none()
-            .then(|| format!("rules/gateway.yaml has no adapter for `{action}` there"));
+            .then(|| format!("rules/gateway.yaml has no adapter for `{action}` to this service"));
         rows.push(CheckRow::yes_no(fault, GATEWAY).named("adapter"));
         let is_of_anomaly = |row: &&CheckRow| {
             anomalies
@@ -488,13 +498,13 @@ fn heard(open: &OpenAction, ran: &Ran) -> Heard {
 /// Why the output of an adapter is not an answer.
 #[derive(Debug, thiserror::Error)]
 enum OutputError {
-    #[error("its output is no answer: {0}")]
+    #[error("its output is not an answer: {0}")]
     Json(#[from] json::JsonError),
-    #[error("its output is no answer: {0}")]
+    #[error("its output is not an answer: {0}")]
     Shape(#[from] serde_json::Error),
-    #[error("its output says both success and an error")]
+    #[error("its output reports both success and an error")]
     Both,
-    #[error("its output says neither success nor an error")]
+    #[error("its output reports neither success nor an error")]
     Neither,
 }
 

@@ -339,11 +339,11 @@ fn cut(mut text: String) -> String {
 }
 
 const NOT_LOOKED_UP: &str = "history is not looked up";
-const NOT_KEPT: &str = "no history is kept of this field";
-const TOO_MANY: &str = "more requests were accepted within the window than are looked at";
+const NOT_KEPT: &str = "no history of this field is kept";
+const TOO_MANY: &str = "the window has more accepted requests than the gate compares";
 const NOT_IN_LINE: &str = "the values of an earlier request are not in its ledger line";
 const NOT_COMPARED: &str = "a value of an earlier request cannot be compared";
-const NOT_EXACT: &str = "the sum cannot be held exactly";
+const NOT_EXACT: &str = "the sum cannot be computed exactly";
 
 /// Evaluates a reading of the past. `own` is the value of its field in the present request.
 pub fn fact<'a>(

@@ -45,7 +45,7 @@ pub enum RowError {
         flaw: RowFlaw,
     },
     /// A row is not later than the row before it.
-    #[error("`{list}[{index}]` is not later than the one before it")]
+    #[error("`{list}[{index}]` is not later than the row before it")]
     Order {
         /// The list of the payload.
         list: &'static str,
@@ -80,7 +80,7 @@ impl Turn<'_> {
             let known = Time::from_ms(row.known_ms())
                 .map_or_else(|e| e.to_string(), |time| time.to_string());
             return Err(refuse(format!(
-                "a row is known only at {known}, the gate's clock is {}",
+                "a row is known only from {known} on, and the gate's clock is at {}",
                 self.now
             )));
         }

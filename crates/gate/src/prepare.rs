@@ -237,7 +237,7 @@ fn authenticate(
         // A source without keys and a wrong signature get the same text: strangers must not learn
         // which principals have keys.
         let what = format!(
-            "file `{shown}`: the signature is not one of `{}` over this request",
+            "file `{shown}`: no current key of `{}` made this signature over the request",
             envelope.source
         );
         let refusal = Refusal::new(Code::SignatureInvalid, what);
@@ -261,13 +261,13 @@ pub(super) fn read_body(envelope: &Envelope, file_bytes: usize) -> Result<Body, 
     let action = actions::named(&envelope.action).ok_or_else(|| {
         Refusal::new(
             Code::UnknownAction,
-            format!("there is no action `{}`", envelope.action),
+            format!("action `{}` does not exist", envelope.action),
         )
     })?;
     let rule = action.row();
     if file_bytes > rule.bytes_max {
         let what = format!(
-            "the file has {file_bytes} bytes, `{}` takes at most {}",
+            "the file has {file_bytes} bytes; a request for `{}` has at most {}",
             rule.name, rule.bytes_max
         );
         return Err(Refusal::new(Code::TooLarge, what));

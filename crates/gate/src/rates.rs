@@ -157,11 +157,11 @@ fn beyond(turn: &Turn<'_>, source: &Principal) -> Option<String> {
     );
     if messages.own > own_max {
         return Some(format!(
-            "`{source}` may send {own_max} messages within a minute"
+            "`{source}` may send at most {own_max} messages within a minute"
         ));
     }
     (messages.all > all_max)
-        .then(|| format!("all agents together may send {all_max} messages within a minute"))
+        .then(|| format!("all agents together may send at most {all_max} messages within a minute"))
 }
 
 #[cfg(test)]

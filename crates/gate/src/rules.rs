@@ -508,11 +508,11 @@ fn missing(program: &Program, facts: &[Fact<'_>], finding: &Finding<'_>) -> Opti
         let slot = finding.guard.conditions.first()?.slot;
         Some((
             slot,
-            "its value cannot be compared with what the rule names",
+            "its value cannot be compared with the value in the rule",
         ))
     })?;
     Some(format!(
-        "cannot be told: {} is unknown: {why}",
+        "cannot be evaluated: {} is unknown: {why}",
         program.readings.get(slot)?
     ))
 }
@@ -632,7 +632,7 @@ fn shortened(rows: Vec<CheckRow>) -> Vec<CheckRow> {
         source: Cow::Borrowed("rules/*"),
         unit: Cow::Borrowed("count"),
         reason: Some(Cow::Owned(format!(
-            "{count} more rules, {failed} of them refuse or hold it"
+            "{count} more rules, of which {failed} refuse or hold the request"
         ))),
     };
     let kept = rows

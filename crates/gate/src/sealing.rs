@@ -238,7 +238,7 @@ pub(super) fn without_values(why: &str) -> Cow<'_, str> {
         .any(|begin| why.starts_with(begin));
     match why.rsplit_once(", expected ") {
         Some((_, expected)) if quotes => {
-            format!("something is not what it should be, {expected}").into()
+            format!("a value has the wrong form: expected {expected}").into()
         }
         _ => why.into(),
     }

@@ -134,7 +134,7 @@ impl Turn<'_> {
     ) -> Result<Outcome, Refusal> {
         if let Some(fault) = &self.state.rulebook.fault {
             return Err(conflict(format!(
-                "the rule files cannot be used, mend them first: {fault}"
+                "the rule files cannot be used; correct them first: {fault}"
             )));
         }
         // This check comes first: from its message a replay learns that the file had been edited.
@@ -182,7 +182,7 @@ impl Turn<'_> {
             Asked::Add(add) => {
                 if self.rules.services.named(add.service.as_str()).is_some() {
                     return Err(conflict(format!(
-                        "there is a service `{}` already",
+                        "service `{}` already exists",
                         add.service
                     )));
                 }
@@ -209,9 +209,9 @@ impl Turn<'_> {
             Asked::Allow(name, is_active) => {
                 if self.service(name)?.is_active == *is_active {
                     let what = if *is_active {
-                        "is active already"
+                        "is already active"
                     } else {
-                        "is not active already"
+                        "is already inactive"
                     };
                     return Err(conflict(format!("service `{name}` {what}")));
                 }
@@ -245,9 +245,8 @@ impl Turn<'_> {
         };
         let (place, actions) = (gateway::PATH, adapter.actions.join(", "));
         Err(conflict(format!(
-            "the adapter of {actions} in `{place}` names service `{name}`; take it out there \
-                first, or close the service \
-             with `spoolgate services deactivate {name}`"
+            "the adapter of {actions} in `{place}` names service `{name}`; remove it there first, \
+                or run `spoolgate services deactivate {name}`"
         )))
     }
 }

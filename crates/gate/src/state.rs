@@ -401,11 +401,11 @@ impl State {
     /// Returns why entries of `principal` are halted, if they are.
     pub fn halted(&self, principal: &Principal) -> Option<String> {
         if self.halts.file {
-            return Some("the file rules/HALT is there; a person removes it".to_owned());
+            return Some("rules/HALT exists; a person must remove the file".to_owned());
         }
         let told = |halt: &Halt| {
             format!(
-                "halted by `{}` at {}: {}; a person clears it",
+                "halted by `{}` at {}: {}; a person must clear the halt",
                 halt.by, halt.at, halt.reason
             )
         };
@@ -420,8 +420,8 @@ impl State {
     pub fn clock_fault(&self) -> Option<String> {
         self.clock.fault.as_ref().map(|fault| {
             format!(
-                "the machine's clock stepped from {} to {}; a person looks and runs `spoolgate \
-                    clock accept`",
+                "the machine's clock stepped from {} to {}; a person must check it and run \
+                    `spoolgate clock accept`",
                 fault.from, fault.to
             )
         })

@@ -72,7 +72,7 @@ pub enum OpenError {
     #[error("action {0} is not open")]
     NotOpen(ActionId),
     /// The action was opened before.
-    #[error("action {0} is open already")]
+    #[error("action {0} is already open")]
     AlreadyOpen(ActionId),
 }
 
@@ -181,20 +181,22 @@ impl ActionsState {
         };
         let limit = |most: u64| if has_others { share(most) } else { most };
         if count(self.open.len()) > u64::from(most) {
-            Some(format!("{most} actions are open already"))
+            Some(format!("{most} actions are already open"))
         } else if count(own().count()) > limit(most.into()) {
             Some(format!(
-                "`{source}` has {} of {most} open actions already",
+                "`{source}` already has {} of {most} open actions",
                 own().count()
             ))
         } else if sum(&mut self.open.values()) > OPEN_BYTES_MAX {
             Some(format!(
-                "with its payload, those of open actions have more than {OPEN_BYTES_MAX} bytes"
+                "with this payload, the payloads of open actions would have more than \
+                    {OPEN_BYTES_MAX} bytes"
             ))
         } else if sum(&mut own()) > limit(OPEN_BYTES_MAX) {
             let most = limit(OPEN_BYTES_MAX);
             Some(format!(
-                "with its payload, those of open actions of `{source}` have more than {most} bytes"
+                "with this payload, the payloads of open actions of `{source}` would have more \
+                    than {most} bytes"
             ))
         } else {
             None

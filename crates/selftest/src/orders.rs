@@ -208,7 +208,7 @@ pub(super) fn stop_hostable(bench: &Bench<'_>) -> Option<Plan> {
         let half = instrument.min_size.checked_mul(amount("0.5")?)?;
         return one(
             bench,
-            "a stop below the smallest size",
+            "a stop the size is below the smallest size",
             bench.with_order(|order| order.size = half),
         );
     }

@@ -241,7 +241,7 @@ pub(super) fn manual_halt(bench: &Bench<'_>) -> Option<Plan> {
             bench.with(|scratch| drop(scratch.state.halts.principals.insert(source, of_agent))),
         ),
         (
-            "the file rules/HALT",
+            "rules/HALT",
             bench.with(|scratch| scratch.state.halts.file = true),
         ),
     ];

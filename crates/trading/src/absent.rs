@@ -25,16 +25,16 @@ pub fn left_behind(book: &Book, rules: &Rulebook) -> Option<RulebookError> {
         .map(|order| ("order", &order.symbol, &order.strategy));
     positions.chain(orders).find_map(|(what, symbol, strategy)| {
         let open = format!(
-            "of strategy `{strategy}` in `{symbol}` the {what} is open; put it back until that is \
-                closed"
+            "strategy `{strategy}` has an open {what} in `{symbol}`; put it back until the {what} \
+                is closed"
         );
         let (file, gone) = if !rules.instruments.contains_key(symbol) {
-            ("rules/instruments.yaml".to_owned(), format!("instrument `{symbol}` is gone"))
+            ("rules/instruments.yaml".to_owned(), format!("instrument `{symbol}` was removed"))
         } else if !rules.strategies.contains_key(strategy) {
-            (format!("rules/strategies/{strategy}.yaml"), "it is gone".to_owned())
+            (format!("rules/strategies/{strategy}.yaml"), "the file was removed".to_owned())
         } else if !rules.principals.values().any(|rule| rule.strategies.contains(strategy)) {
-            ("rules/principals.yaml".to_owned(), format!("nobody has strategy `{strategy}` any \
-                more"))
+            ("rules/principals.yaml".to_owned(), format!("no principal has strategy `{strategy}` \
+                any more"))
         } else {
             return None;
         };

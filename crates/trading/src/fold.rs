@@ -32,7 +32,7 @@ pub enum ApplyError {
         verb: &'static str,
     },
     /// The change is about an order at a venue, but market rows fill this order.
-    #[error("order `{order_id}` is at no venue, so it cannot be {verb} there")]
+    #[error("order `{order_id}` is not at a venue, so it cannot be {verb} there")]
     NotAtVenue {
         /// The order.
         order_id: OrderId,
@@ -214,7 +214,8 @@ impl Book {
     }
 
     /// Keeps the first doubt about a symbol, except that a doubt about an exit at the market
-    /// replaces it: it is more urgent, and it keeps the dead man's switch from sending another exit.
+    /// replaces it: it is more urgent, and it keeps the dead man's switch from sending another
+    /// exit.
     fn doubt(&mut self, symbol: &Symbol, doubt: &Doubt) {
         let kept = self
             .doubted_symbols

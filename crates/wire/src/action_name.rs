@@ -97,7 +97,7 @@ names! {
 
 /// There is no action of this name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no such action")]
+#[error("this action does not exist")]
 pub struct UnknownAction;
 
 impl ActionName {

@@ -328,7 +328,7 @@ impl Causality {
     fn validate(&self) -> Result<(), PayloadError> {
         match &self.caused_by_receipt_id {
             Some(id) if !is_receipt_id(id) => {
-                let rule = "is not `r-` and a line number";
+                let rule = "must be `r-` and a line number";
                 let fault = PayloadError::form("caused_by_receipt_id", rule);
                 Err(PayloadError::within("causality", fault))
             }

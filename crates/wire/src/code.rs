@@ -113,8 +113,8 @@ codes! {
     Held = "HELD", NeedsApproval, "wait: its answer is replaced when a person runs `spoolgate \
         approvals grant` or `deny`, or time is up";
     /// A rule would hold it, but too many requests are held already.
-    HoldsFull = "HOLDS_FULL", Refused, "a person decides on those that are held (`spoolgate \
-        approvals list`), then send a new request";
+    HoldsFull = "HOLDS_FULL", Refused, "wait until a person has decided on held requests \
+        (`spoolgate approvals list`), then send a new request";
     /// A person denied the held request.
     ApprovalDenied = "APPROVAL_DENIED", Refused, "ask the person who denied it";
     /// Nobody approved the held request in time.
@@ -138,43 +138,44 @@ codes! {
     StubAdapter = "STUB_ADAPTER", Refused, "a person may put a real adapter in its place in \
         rules/gateway.yaml";
     /// The adapter says that it was not done.
-    AdapterFailed = "ADAPTER_FAILED", Refused, "see what the adapter says, then send a new request \
-        if it is still wanted";
+    AdapterFailed = "ADAPTER_FAILED", Refused, "read what the adapter reports, then send a new \
+        request if it is still wanted";
     /// The adapter was not begun: nothing was done.
     AdapterNotRun = "ADAPTER_NOT_RUN", Refused, "nothing was done; send a new request if it is \
         still wanted";
     /// The adapter took too long; whether it was done is not known.
-    AdapterTimedOut = "ADAPTER_TIMED_OUT", Refused, "look at the other side whether it was done, \
+    AdapterTimedOut = "ADAPTER_TIMED_OUT", Refused, "check at the service whether it was done, \
         then send a new request if it was not";
     /// The adapter wrote too much, or nothing that is an answer; whether it was done is not known.
-    AdapterOutput = "ADAPTER_OUTPUT", Refused, "look at the other side whether it was done, then \
+    AdapterOutput = "ADAPTER_OUTPUT", Refused, "check at the service whether it was done, then \
         send a new request if it was not";
     /// The adapter ended by a signal or with an error; whether it was done is not known.
-    AdapterCrashed = "ADAPTER_CRASHED", Refused, "look at the other side whether it was done, then \
+    AdapterCrashed = "ADAPTER_CRASHED", Refused, "check at the service whether it was done, then \
         send a new request if it was not";
     /// The gate ended while it was being done; whether it was done is not known.
-    UnknownOutcome = "UNKNOWN_OUTCOME", Refused, "look at the other side whether it was done, then \
-        send a new request if it was not; the gate never does it again by itself";
+    UnknownOutcome = "UNKNOWN_OUTCOME", Refused, "check at the service whether it was done, then \
+        send a new request if it was not; the gate never repeats it by itself";
     /// The rule files cannot be read as a whole.
-    RulebookInvalid = "RULEBOOK_INVALID", Refused, "a person must mend the named file; exits go on";
+    RulebookInvalid = "RULEBOOK_INVALID", Refused, "a person must correct the named file; exits \
+        are still decided";
     /// The thing asked for does not exist.
-    NotFound = "NOT_FOUND", Refused, "look up what there is, then ask for that";
+    NotFound = "NOT_FOUND", Refused, "list what exists, then send a request for that";
     /// The answer would be larger than an answer may be.
     ResultTooLarge = "RESULT_TOO_LARGE", Refused, "ask for a shorter span";
     /// Market rows that cannot be used.
-    MarketRefused = "MARKET_REFUSED", Refused, "mend the market file or its options";
+    MarketRefused = "MARKET_REFUSED", Refused, "correct the market file or its options";
     /// A report on an order that is not open, or not at this bridge.
     ReportUnknown = "REPORT_UNKNOWN", Refused, "compare the venue's orders with `spoolgate \
-        orders`; the symbol takes no entries if it was a trade";
+        orders`; if it was a trade, entries in the symbol are refused";
     /// A report whose `exec_id` was booked before.
-    ReportDuplicate = "REPORT_DUPLICATE", Refused, "it is booked: drop it, or give a new report an \
-        `exec_id` of its own";
+    ReportDuplicate = "REPORT_DUPLICATE", Refused, "the report is already booked: send nothing, or \
+        give a new report its own `exec_id`";
     /// A report whose `cum_qty` does not follow from those before it.
-    ReportOutOfOrder = "REPORT_OUT_OF_ORDER", Refused, "send what is missing, then this one under \
-        a fresh id; a person clears the symbol";
+    ReportOutOfOrder = "REPORT_OUT_OF_ORDER", Refused, "send the missing reports, then this one \
+        under a fresh id; a person must clear the symbol";
     /// A report that cannot be true of what was instructed.
     ReportImpossible = "REPORT_IMPOSSIBLE", Refused, "compare the venue's orders with `spoolgate \
-        orders`; a person clears the symbol";
+        orders`; a person must clear the symbol";
     /// The request contradicts the state it would change.
     StateConflict = "STATE_CONFLICT", Refused, "look at the current state, then decide again";
     /// A control decision was refused; `data.errors` says for what.
@@ -186,8 +187,8 @@ codes! {
     /// A rule's id is not one: a path, look-alike letters, upper case, too long.
     RuleIdInvalid = "RULE_ID_INVALID", Refused, "name the rule with 1 to 64 of a-z, 0-9 and `-`";
     /// A rule of this id lies in rules/core, which no proposal changes.
-    RuleIdTaken = "RULE_ID_TAKEN", Refused, "propose under another id; people change rules/core by \
-        editing its files";
+    RuleIdTaken = "RULE_ID_TAKEN", Refused, "propose under another id; a person changes rules/core \
+        by editing its files";
     /// The proposed rule is not one: shape, operators, values, length.
     RuleMalformed = "RULE_MALFORMED", Refused, "see docs/rules.md and `spoolgate rules lint`";
     /// The proposed rule names a field, such as a limit of safety.yaml, that rules cannot read.
@@ -197,34 +198,33 @@ codes! {
     RulePatternRefused = "RULE_PATTERN_REFUSED", Refused, "write a shorter expression, without \
         large repetitions";
     /// There are as many rules as there may be.
-    RulesFull = "RULES_FULL", Refused, "change a rule that there is, or have people retire one";
+    RulesFull = "RULES_FULL", Refused, "change an existing rule, or have a person retire one";
     /// The rule was retired; what was learnt from it is in the message.
-    RuleRetired = "RULE_RETIRED", Refused, "read the lesson; people may bring it back by editing \
-        its file";
+    RuleRetired = "RULE_RETIRED", Refused, "read the lesson; a person may bring the rule back by \
+        editing its file";
     /// `old_value` is not the parameter's value.
-    StaleValue = "STALE_VALUE", Refused, "look up the rule's value, then propose again";
+    StaleValue = "STALE_VALUE", Refused, "read the rule's value, then propose again";
     /// None or several ordered conditions of the rule are on this field.
     ParameterAmbiguous = "PARAMETER_AMBIGUOUS", Refused, "propose the whole rule with Activate";
     /// The new value is not between the condition's `min` and `max`.
-    ValueOutOfBounds = "VALUE_OUT_OF_BOUNDS", Refused, "stay within the bounds that people gave \
-        the condition";
+    ValueOutOfBounds = "VALUE_OUT_OF_BOUNDS", Refused, "stay within the bounds in the rule's file";
     /// As many proposals wait for people as may.
-    ProposalsFull = "PROPOSALS_FULL", Refused, "wait until people have decided on those";
+    ProposalsFull = "PROPOSALS_FULL", Refused, "wait until a person has decided on some of them";
     /// The same change waits for people already.
-    ProposalDuplicate = "PROPOSAL_DUPLICATE", Refused, "wait until people have decided on it";
+    ProposalDuplicate = "PROPOSAL_DUPLICATE", Refused, "wait until a person has decided on it";
     /// The proposal cites a council decision that does not approve this very proposal.
     CitationFalse = "CITATION_FALSE", Refused, "cite a case with outcome APPROVE whose \
         `context.files_changed` holds `proposal:<payload hash>`, or none";
     /// The rule or the direction is no longer what it was when people were asked.
-    BaseMoved = "BASE_MOVED", Refused, "look at the new pending file, then decide on that";
+    BaseMoved = "BASE_MOVED", Refused, "read the new pending file, then decide on it";
     /// What the answer needs stands in a ledger line whose content was pruned.
-    Pruned = "PRUNED", Refused, "what was decided stands; have the named segments brought back, \
-        then send the same file again";
+    Pruned = "PRUNED", Refused, "what was decided stands; have the named segments restored, then \
+        send the same file again";
     /// The request could not be handled three times in a row.
     Internal = "INTERNAL", Refused, "report it: the bytes are kept in spool/rejected";
     /// The disk refused; nothing was released.
-    Storage = "STORAGE", Storage, "free or mend the disk, then start again: pending requests are \
-        kept";
+    Storage = "STORAGE", Storage, "free space or repair the disk, then start again: pending \
+        requests are kept";
     /// The ledger does not verify.
     LedgerCorrupt = "LEDGER_CORRUPT", LedgerCorrupt, "stop, keep a copy, run `spoolgate audit \
         verify --strict`";

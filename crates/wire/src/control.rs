@@ -167,7 +167,7 @@ impl ControlDecision {
 #[non_exhaustive]
 pub enum ControlError {
     /// The action does not exist. Its name is cut.
-    #[error("`{0}` is no action; there are switch, pause, resume and set_risk_mode")]
+    #[error("`{0}` is not an action; use switch, pause, resume or set_risk_mode")]
     UnknownAction(String),
     /// The confidence is out of its range, or not a number.
     #[error("`confidence` is not a JSON number from 0 to 1")]

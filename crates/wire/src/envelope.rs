@@ -138,7 +138,7 @@ impl Envelope {
                 .all(|b| b.is_ascii_lowercase() || b == b'.' || b == b'_');
         if !action_ok {
             return Err(EnvelopeError::Shape(format!(
-                "`action` is not 1 to {ACTION_BYTES_MAX} of a-z, `.` and `_`"
+                "`action` must be 1 to {ACTION_BYTES_MAX} characters of a-z, `.` and `_`"
             )));
         }
         if fields.signature.is_empty()

@@ -100,10 +100,10 @@ pub struct QuoteRow {
 #[non_exhaustive]
 pub enum MarketError {
     /// It contains nothing.
-    #[error("it brings no `bars`, no `quotes` and no `regime`")]
+    #[error("the payload has no `bars`, no `quotes` and no `regime`")]
     Empty,
     /// It has too many rows.
-    #[error("it brings {found} rows; at most {ROWS_MAX} go into one request")]
+    #[error("the payload has {found} rows; one request has at most {ROWS_MAX}")]
     TooManyRows {
         /// How many it has.
         found: usize,
@@ -232,8 +232,8 @@ mod tests {
     fn anything_else_is_refused() {
         let many = vec![QUOTE; ROWS_MAX + 1].join(",");
         for (fields, expect) in [
-            (String::new(), "brings no"),
-            (r#","bars":[]"#.to_owned(), "brings no"),
+            (String::new(), "has no `bars`"),
+            (r#","bars":[]"#.to_owned(), "has no `bars`"),
             (r#","bars":null"#.to_owned(), "a list of objects"),
             (r#","quotes":{}"#.to_owned(), "a list of objects"),
             (r#","quotes":[null]"#.to_owned(), "an object"),

@@ -15,8 +15,8 @@ use super::orders::OrderError;
 use super::shape;
 use super::venue::{Sent, VenueReport};
 
-/// Why a payload is invalid. The message is for the sender: it names the member and what is expected
-/// there.
+/// Why a payload is invalid. The message is for the sender: it names the member and what is
+/// expected there.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PayloadError {
@@ -35,10 +35,11 @@ pub enum PayloadError {
     #[error("it must be an object")]
     NotAnObject,
     /// The action does not leave the machine.
-    #[error("it is no payload of an action that leaves the machine")]
+    #[error("it is not the payload of an outgoing action")]
     NotOutgoing,
     /// The payload has a member that its action does not know.
-    #[error("unknown key{}; there are {}", key.as_ref().map(|key| format!(" `{key}`")).unwrap_or_default(), quoted(known))]
+    #[error("unknown key{}; known keys are \
+        {}", key.as_ref().map(|key| format!(" `{key}`")).unwrap_or_default(), quoted(known))]
     UnknownKey {
         /// The key; `None` if it is not fit to be repeated.
         key: Option<String>,
@@ -86,7 +87,7 @@ pub enum PayloadError {
         most: u32,
     },
     /// A member has too many bytes, addresses or members.
-    #[error("`{field}` has {found} {unit}, at most {most} are taken")]
+    #[error("`{field}` has {found} {unit}; at most {most} are accepted")]
     TooMany {
         /// The member.
         field: &'static str,
@@ -120,7 +121,7 @@ pub enum PayloadError {
         most: usize,
     },
     /// A text that may be left out is empty or too long.
-    #[error("`{field}` is 1 to {most} bytes, or left out")]
+    #[error("`{field}` must have 1 to {most} bytes, or be left out")]
     OptionalLength {
         /// The member.
         field: &'static str,
@@ -144,13 +145,13 @@ pub enum PayloadError {
         most: usize,
     },
     /// The gate cannot be asked about this action.
-    #[error("`action` is none of those that can be asked about: {}", known.join(", "))]
+    #[error("`action` cannot be checked; use one of {}", known.join(", "))]
     NotChecked {
         /// The actions that it can be asked about.
         known: Vec<&'static str>,
     },
     /// The kind of work is not a name.
-    #[error("`payload_kind` is not 1 to {most} of a-z and `_`")]
+    #[error("`payload_kind` must be 1 to {most} characters of a-z and `_`")]
     Kind {
         /// The largest length in bytes.
         most: usize,
@@ -164,7 +165,7 @@ pub enum PayloadError {
         number: usize,
     },
     /// A mail has too many recipients.
-    #[error("`to` and `cc` have {found} addresses together, at most {most} are taken")]
+    #[error("`to` and `cc` have {found} addresses together; at most {most} are accepted")]
     Recipients {
         /// How many it has.
         found: usize,

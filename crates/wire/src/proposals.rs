@@ -223,7 +223,7 @@ impl ApproveProposal {
         if is_digest(&self.sha256) {
             return Ok(());
         }
-        let rule = "is 64 lower-case hex digits: that of the pending file";
+        let rule = "must be 64 lower-case hex digits: the SHA-256 of the pending file";
         Err(PayloadError::form("sha256", rule))
     }
 }

@@ -57,7 +57,7 @@ pub struct Disclosure {
 #[non_exhaustive]
 pub enum DisclosureError {
     /// The text does not have the expected digest.
-    #[error("its bytes are not those that were committed to")]
+    #[error("its bytes are not the bytes that the line commits to")]
     Digest,
     /// The text has the digest but is not a disclosure.
     #[error("it is not base64url of [salt, name, value]")]

@@ -47,22 +47,22 @@ pub enum SignerFault {
     #[error("a quote is not closed")]
     Quote,
     /// The key is of this type.
-    #[error("`{0}` is not ssh-ed25519; no other key is taken")]
+    #[error("`{0}` is not ssh-ed25519, the only accepted kind of key")]
     KeyType(String),
     /// The key is not one in base64.
     #[error("the key cannot be read")]
     Key,
     /// An option is given twice.
-    #[error("option `{0}` stands there twice")]
+    #[error("option `{0}` is given twice")]
     Twice(String),
     /// An option that this program does not know.
     #[error("unknown option `{0}`")]
     UnknownOption(String),
     /// The key may certify other keys.
-    #[error("certificates are not taken: name the key itself")]
+    #[error("certificates are not accepted: name the key itself")]
     Certificate,
     /// The value of an option is not a time.
-    #[error("`{0}` is no time such as 20270101 or 202701011200Z")]
+    #[error("`{0}` is not a time such as 20270101 or 202701011200Z")]
     Time(String),
 }
 
@@ -71,22 +71,22 @@ pub enum SignerFault {
 #[non_exhaustive]
 pub enum SignatureError {
     /// The file is not an SSH signature.
-    #[error("it is no SSH signature")]
+    #[error("it is not an SSH signature")]
     Form,
     /// The signature is of another namespace.
     #[error("it was made for another purpose: sign with `-n {NAMESPACE}`")]
     Namespace,
     /// The key or the signature is of another algorithm.
-    #[error("it is not by an Ed25519 key; no other is taken")]
+    #[error("it is not by an Ed25519 key, the only accepted kind")]
     Algorithm,
     /// The message was hashed with an unknown algorithm.
     #[error("the signature's hash is neither sha512 nor sha256")]
     Hash,
     /// The key's bytes are not a point of the curve.
-    #[error("the key is none")]
+    #[error("the key is not an Ed25519 key")]
     Key,
     /// The signature does not verify over the message.
-    #[error("the signature is not one over this file")]
+    #[error("the signature does not fit this file")]
     Message,
     /// The list does not have the key with this fingerprint.
     #[error("key {0} is not among the signers")]

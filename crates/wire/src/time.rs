@@ -31,7 +31,7 @@ pub enum TimeError {
     #[error("`{0}` is not a time of the form `2026-02-20T14:42:00Z` (RFC 3339, UTC, with `Z`)")]
     Shape(String),
     /// The shape is right, but the calendar has no such instant.
-    #[error("`{0}` is no instant of the calendar")]
+    #[error("`{0}` is not a time of the calendar")]
     Calendar(String),
     /// Outside the years 0000 to 9999.
     #[error("{0} ms since 1970 is outside the years 0000 to 9999")]

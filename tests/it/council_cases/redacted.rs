@@ -593,11 +593,11 @@ fn verify_tells_what_is_missing_without_a_word() {
         ),
         (
             Some(b"WyJ4Il0".to_vec()),
-            "its bytes are not those that were committed to",
+            "its bytes are not the bytes that the line commits to",
         ),
         (
             Some(Vec::new()),
-            "its bytes are not those that were committed to",
+            "its bytes are not the bytes that the line commits to",
         ),
     ] {
         match bytes {

@@ -262,7 +262,8 @@ fn a_call_goes_to_a_whole_name_or_a_whole_host_or_nowhere() {
         (
             "two.example",
             "GET",
-            "services `one` and `two` have this host with other ports; a call names one of them",
+            "services `one` and `two` have this host with different ports; name one of them in the \
+                call",
         ),
     ] {
         assert_eq!(goes(named, method).unwrap_err(), expect, "{named} {method}");

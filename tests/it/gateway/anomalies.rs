@@ -289,7 +289,7 @@ fn the_first_use_of_what_was_allowed_is_told_and_not_held() {
         row.reason
     };
     home.one(&mut opened, "a", "email.send", MAIL);
-    let why = "warn: nothing went to `smtp.example.com` since `mail` was allowed at \
+    let why = "warn: nothing was sent to `smtp.example.com` since `mail` was allowed at \
         2026-01-01T00:00:00.000Z";
     assert_eq!(news(&home, "a").as_deref(), Some(why));
     for id in ["b", "c"] {

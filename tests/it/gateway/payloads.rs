@@ -312,7 +312,7 @@ fn unknown_keys_are_refused_and_named_where_they_are_keys() {
             let why = GatewayCall::read(schema.action, &payload)
                 .unwrap_err()
                 .to_string();
-            let expected = format!("{which}; there are {known}");
+            let expected = format!("{which}; known keys are {known}");
             assert_eq!(why, expected, "{}", schema.action);
         }
     }
@@ -557,11 +557,11 @@ fn a_mail_that_is_sent_has_a_recipient_and_not_too_many() {
         assert_eq!(mail(0, Some(PEOPLE_MAX)), Ok(()));
         assert_eq!(
             mail(PEOPLE_MAX + 1, None),
-            Err("`to` has 201 addresses, at most 200 are taken".to_owned())
+            Err("`to` has 201 addresses; at most 200 are accepted".to_owned())
         );
         assert_eq!(
             mail(100, Some(101)),
-            Err("`to` and `cc` have 201 addresses together, at most 200 are taken".to_owned())
+            Err("`to` and `cc` have 201 addresses together; at most 200 are accepted".to_owned())
         );
         for (to, cc) in [(0, None), (0, Some(0))] {
             let expected = match action {
@@ -614,8 +614,7 @@ fn one_line_is_one_line_and_names_are_seen() {
             Line => format!("`{name}` must be one line without control or direction characters"),
             Name => {
                 format!(
-                    "`{name}` must not begin or end with a space, nor hold characters that are not \
-                        seen"
+                    "`{name}` must not begin or end with a space, nor hold invisible characters"
                 )
             }
             _ => return,
@@ -652,11 +651,10 @@ fn one_line_is_one_line_and_names_are_seen() {
 
 #[test]
 fn endpoints_stay_below_their_host() {
-    const BEGINS: &str = "must be a path that begins with `/`: the host is that of the service";
-    const PATH: &str =
-        "must be a path of the characters that RFC 3986 has for it; percent-encode others";
+    const BEGINS: &str = "must be a path that begins with `/`: the host is in rules/services.yaml";
+    const PATH: &str = "must be a path of characters that RFC 3986 permits; percent-encode others";
     const QUERY: &str =
-        "must have a query of the characters that RFC 3986 has for it; percent-encode others";
+        "must have a query of characters that RFC 3986 permits; percent-encode others";
     const ENCODED: &str =
         "must not hold an encoded slash, backslash, `%` or control character in its path";
     const DOTS: &str = "must not hold `.` or `..` as a segment, encoded or not";
@@ -789,7 +787,7 @@ fn headers_neither_move_a_call_nor_make_it_another() {
     assert_eq!(headers(many(HEADERS_MAX)), Ok(()));
     assert_eq!(
         headers(many(HEADERS_MAX + 1)),
-        Err("`headers` has 65 members, at most 64 are taken".to_owned())
+        Err("`headers` has 65 members; at most 64 are accepted".to_owned())
     );
     assert_eq!(
         headers(json!({"Accept": "a/b; q=0.5", "X_y!#$%&'*+.^`|~-": ""})),
@@ -823,11 +821,11 @@ fn headers_neither_move_a_call_nor_make_it_another() {
         "X-Real-IP",
     ] {
         let why = format!(
-            "`headers` must not have `{name}`: where a call goes and how is not its sender's"
+            "`headers` must not have `{name}`: the adapter decides where a call goes and how"
         );
         assert_eq!(headers(json!({ name: VALUE })), Err(why));
     }
-    let no_token = "`headers` has a name that is no token of RFC 9110 of 1 to 256 bytes";
+    let no_token = "`headers` has a name that is not a token of RFC 9110 of 1 to 256 bytes";
     for name in [
         "",
         " ",
@@ -854,7 +852,13 @@ fn headers_neither_move_a_call_nor_make_it_another() {
     for (one, other) in [("X-A", "x-a"), ("X-A", "X_A"), ("accept", "ACCEPT")] {
         let why = headers(json!({one: "1", other: "2"})).unwrap_err();
         assert!(
-            why.starts_with("`headers` has `") && why.ends_with("` twice, but for case or `_`"),
+            why.starts_with(
+                "`headers` has \
+                `"
+            ) && why.ends_with(
+                "` twice: case and `_` do not \
+                count"
+            ),
             "{why}"
         );
     }

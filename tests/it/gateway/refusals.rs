@@ -98,7 +98,7 @@ fn what_is_refused_before_the_check_vector_asks_for_none() {
         change(&mut envelope);
         envelope.to_json().into_bytes()
     }
-    let forged = "file `X`: the signature is not one of `core` over this request";
+    let forged = "file `X`: no current key of `core` made this signature over the request";
     let cases: [(&str, Make, Code, Exit, &str); 10] = [
         (
             "no JSON",
@@ -163,7 +163,7 @@ fn what_is_refused_before_the_check_vector_asks_for_none() {
             |home, id| home.envelope(id, "email.sned", MAIL).to_json().into_bytes(),
             Code::UnknownAction,
             Exit::Malformed,
-            "there is no action `email.sned`",
+            "action `email.sned` does not exist",
         ),
         (
             "no payload of it",
@@ -234,7 +234,7 @@ fn what_is_refused_before_the_check_vector_asks_for_none() {
     // A person has no outgoing actions unless the rules say so.
     home.one_as_owner(&mut opened, "own", "email.send", MAIL);
     let (line, answer) = newest(&home, "own");
-    let what = "`owner` has no `email.send` among its `actions`";
+    let what = "`owner` does not have `email.send` in its `actions`";
     is_told(
         &line,
         &answer,
@@ -262,7 +262,7 @@ fn what_is_refused_before_the_check_vector_asks_for_none() {
         &answer,
         Code::RateLimited,
         AnswerStatus::RateLimited,
-        "`core` may send 6 messages within a minute",
+        "`core` may send at most 6 messages within a minute",
     );
     assert_eq!(answer.exit(), Exit::RateLimited);
     assert!(line.checks.is_empty());
@@ -439,7 +439,7 @@ fn of_all_that_fails_at_once_the_first_names_the_reason_and_all_of_it_is_told() 
         .ask_as_owner("clock", "clock.accept", r#"{"reason":"looked at"}"#);
     while opened.round(false).unwrap().more {}
     let (line, answer) = next(&home, &mut opened, 2, &[]);
-    let what = "check `manual_halt` failed: the file rules/HALT is there; a person removes it";
+    let what = "check `manual_halt` failed: rules/HALT exists; a person must remove the file";
     is_told(&line, &answer, Code::ChecksFailed, error, what);
     home.place.disk.drop_file("rules/HALT");
     let (line, answer) = next(&home, &mut opened, 3, &[]);
@@ -463,13 +463,15 @@ fn of_all_that_fails_at_once_the_first_names_the_reason_and_all_of_it_is_told() 
     taken(&home, &mut opened, true);
     let (line, answer) = next(&home, &mut opened, 4, &[]);
     let limited = AnswerStatus::RateLimited;
-    let what = "check `action_rate` failed: `core` may begin 1 of `email.send` within an hour";
+    let what = "check `action_rate` failed: `core` may begin `email.send` at most 1 times within \
+        an hour";
     is_told(&line, &answer, Code::RateLimited, limited, what);
     files.gateway["rates"]["per_hour"]["email.send"] = json!(90);
     files.write(&home);
     taken(&home, &mut opened, true);
     let (line, answer) = next(&home, &mut opened, 5, &[]);
-    let what = "check `gateway_rate` failed: all together may begin 1 actions within an hour";
+    let what = "check `gateway_rate` failed: all principals together may begin at most 1 actions \
+        within an hour";
     is_told(&line, &answer, Code::RateLimited, limited, what);
     files.gateway["rates"]["all_per_hour"] = json!(90);
     files.write(&home);
@@ -480,7 +482,7 @@ fn of_all_that_fails_at_once_the_first_names_the_reason_and_all_of_it_is_told() 
         &answer,
         Code::ActionsFull,
         limited,
-        "check `open_actions` failed: 1 actions are open already",
+        "check `open_actions` failed: 1 actions are already open",
     );
     files.gateway["open_max"] = json!(90);
     files.write(&home);
@@ -583,7 +585,10 @@ fn more_than_may_be_held_are_refused() {
     assert_eq!(opened.state().approvals.iter().count(), HOLDS_OF_ONE_MAX);
     home.one(&mut opened, "z", "email.send", MAIL);
     let (line, answer) = newest(&home, "z");
-    let what = format!("{HOLDS_OF_ONE_MAX} requests of `core` are held already");
+    let what = format!(
+        "`core` already has {HOLDS_OF_ONE_MAX} held requests, the maximum for one \
+        principal"
+    );
     is_told(&line, &answer, Code::HoldsFull, AnswerStatus::Error, &what);
     assert_eq!(failed(&line), ["anomaly_payload"]);
     assert!(line.changes.is_empty() && home.ran().is_empty());
@@ -596,7 +601,7 @@ fn halts_close_outgoing_actions_and_nothing_else() {
     type Set = fn(&GatewayHome, &mut Home, &str);
     let halts: [(&str, Set, Set); 3] = [
         (
-            "the file rules/HALT is there",
+            "rules/HALT exists",
             |home, _, _| home.place.disk.put("rules/HALT", b""),
             |home, _, _| {
                 home.place.disk.drop_file("rules/HALT");

@@ -131,7 +131,7 @@ fn an_action_that_there_is_not_is_refused() {
             &home,
             &id,
             "UNKNOWN_ACTION",
-            &format!("there is no action `{action}`"),
+            &format!("action `{action}` does not exist"),
         );
     }
 }
@@ -189,12 +189,12 @@ fn a_malformed_payload_of_each_action_is_refused_by_name() {
         (
             "service.api_call",
             r#"{"service":"bank","endpoint":"https://evil.example/","method":"GET"}"#,
-            "`endpoint` must be a path that begins with `/`: the host is that of the service",
+            "`endpoint` must be a path that begins with `/`: the host is in rules/services.yaml",
         ),
         (
             "email.send",
             r#"{"to":["ann@example.com"],"subject":"s","body":"b","bcc":[]}"#,
-            "unknown key `bcc`; there are `to`, `cc`, `subject`, `body`, `replyToMessageId`",
+            "unknown key `bcc`; known keys are `to`, `cc`, `subject`, `body`, `replyToMessageId`",
         ),
     ] {
         let id = format!("r{}", home.decisions().len());
@@ -265,13 +265,18 @@ fn a_valid_signature_passes_and_nothing_signed_can_be_changed() {
     ] {
         let name = tampered(&home, field, value);
         settle(&mut gate);
-        let why =
-            format!("file `{name}.json`: the signature is not one of `core` over this request");
+        let why = format!(
+            "file `{name}.json`: no current key of `core` made this signature over the \
+                request"
+        );
         check_refused(&home, &name, "SIGNATURE_INVALID", &why);
     }
     let name = tampered(&home, "source", r#""owner""#);
     settle(&mut gate);
-    let why = format!("file `{name}.json`: the signature is not one of `owner` over this request");
+    let why = format!(
+        "file `{name}.json`: no current key of `owner` made this signature over the \
+        request"
+    );
     check_refused(&home, &name, "SIGNATURE_INVALID", &why);
     // The same request unchanged is done: what was forged under its id used nothing up.
     let members = members(&home, "tampered");
@@ -293,7 +298,7 @@ fn what_is_no_signature_and_what_is_no_name_of_an_action_is_no_envelope() {
     let home = GatewayHome::new(NOTED);
     let mut gate = home.open();
     let of_signature = "`signature` is neither 64 hex digits nor `ed25519:` and base64";
-    let of_action = "`action` is not 1 to 64 of a-z, `.` and `_`";
+    let of_action = "`action` must be 1 to 64 characters of a-z, `.` and `_`";
     for (field, value, why) in [
         ("signature", "\"\"", of_signature),
         ("action", "\"\"", of_action),
@@ -327,8 +332,10 @@ fn a_wrong_key_is_refused() {
         .ask(&home.place.owner, "core", "r2", "email.send", GOOD[1].1);
     settle(&mut gate);
     for name in ["r1", "r2"] {
-        let why =
-            format!("file `{name}.json`: the signature is not one of `core` over this request");
+        let why = format!(
+            "file `{name}.json`: no current key of `core` made this signature over the \
+                request"
+        );
         check_refused(&home, name, "SIGNATURE_INVALID", &why);
     }
 }

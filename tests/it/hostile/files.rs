@@ -629,7 +629,7 @@ impl Cases<'_> {
             name.as_bytes(),
             bytes.as_bytes(),
             End::ByFile(Code::RequestIdConflict),
-            "was used before",
+            "was already used",
         );
         let forged = forge(&self.world.sign(victim), &"1".repeat(64));
         let name = format!("{}.json", self.name("forgery"));
@@ -647,7 +647,7 @@ impl Cases<'_> {
             let bytes = self.world.sign(&other);
             let name = format!("{}.json", self.name("thief"));
             let end = End::ByFile(Code::RequestIdConflict);
-            self.add(name.as_bytes(), bytes.as_bytes(), end, "was used before");
+            self.add(name.as_bytes(), bytes.as_bytes(), end, "was already used");
         }
     }
 

@@ -180,7 +180,7 @@ fn only_the_rate_due_last_is_charged() {
     let again = spoolgate(&home, &args);
     assert_eq!(again.status.code(), Some(1));
     assert!(
-        String::from_utf8_lossy(&again.stderr).contains("was charged for"),
+        String::from_utf8_lossy(&again.stderr).contains("was already charged for"),
         "{}",
         crate::kit::show(&again)
     );

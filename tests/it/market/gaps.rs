@@ -237,7 +237,7 @@ fn crossed_quotes_are_counted_and_never_a_market() {
     let refused = on_rows(&Book::default(), &rules(&symbol), &symbol, &[row], now).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "row 0 is no market data: it does not hold 0 < bid <= ask"
+        "row 0 is not market data: it does not hold 0 < bid <= ask"
     );
 }
 

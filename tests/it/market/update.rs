@@ -280,7 +280,7 @@ fn bad_rows_are_refused_whole_and_say_which() {
         (
             json!({"quotes": [quote(-1, "1", "2"), quote(-1, "1", "2")]}),
             Code::MarketRefused,
-            "`quotes[1]` is not later than the one before",
+            "`quotes[1]` is not later than the row before",
         ),
         (
             json!({"bars": [bar(-60_000, "3"), bar(-90_000, "3")]}),
@@ -290,14 +290,14 @@ fn bad_rows_are_refused_whole_and_say_which() {
         (
             json!({"bars": [bar(1, "3")]}),
             Code::MarketRefused,
-            "a row is known only at",
+            "a row is known only from",
         ),
         (
             json!({"quotes": [quote(60_001, "1", "2")]}),
             Code::MarketRefused,
-            "a row is known only at",
+            "a row is known only from",
         ),
-        (json!({}), Code::MalformedPayload, "brings no `bars`"),
+        (json!({}), Code::MalformedPayload, "has no `bars`"),
         (
             json!({"quotes": [{"time": now, "bid": 1, "ask": 2, "mid": 1.5}]}),
             Code::MalformedPayload,

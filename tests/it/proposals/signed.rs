@@ -76,12 +76,12 @@ fn signatures_made_by_ssh_keygen() {
         (
             message.replace("p-1", "p-2"),
             "file.sig",
-            "not one over this file",
+            "does not fit this file",
         ),
-        (message.clone() + "\n", "file.sig", "not one over this file"),
+        (message.clone() + "\n", "file.sig", "does not fit this file"),
         (message.clone(), "other-namespace.sig", "-n spoolgate"),
         (message.clone(), "rsa.sig", "Ed25519"),
-        (message, "key.pub", "no SSH signature"),
+        (message, "key.pub", "not an SSH signature"),
     ] {
         let told = verify("a KEY", &message, file).unwrap_err();
         assert!(told.contains(why), "{file}: {told}");

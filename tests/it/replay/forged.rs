@@ -199,7 +199,7 @@ fn forged_events_are_found() {
         (&["\"kind\":\"quota\""], "\"changes\":[]}", MORE, None),
         (&["\"kind\":\"start\""], "\"changes\":[]}", MORE, None),
         (
-            &["\"kind\":\"halt\"", "HALT is there"],
+            &["\"kind\":\"halt\"", "HALT exists"],
             "\"present\":true",
             "\"present\":false",
             None,
@@ -369,9 +369,9 @@ fn program_changes(line: &mut Vec<u8>, semantics: u32) {
         format!(",\"semantics\":{semantics}")
     };
     *line = format!(
-        "{head},\"kind\":\"start\",\"timestamp\":\"{time}\",\"note\":\"spoolgate 9.0.0 goes on \
-            where {} has \
-         written\",\"changes\":[{{\"ProgramChanged\":{{\"version\":\"9.0.0\"{semantics}}}}}]}}",
+        "{head},\"kind\":\"start\",\"timestamp\":\"{time}\",\"note\":\"spoolgate 9.0.0 continues \
+            the log that {} \
+                wrote\",\"changes\":[{{\"ProgramChanged\":{{\"version\":\"9.0.0\"{semantics}}}}}]}}",
         spoolgate_wire::VERSION
     )
     .into_bytes();

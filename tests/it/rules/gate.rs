@@ -182,7 +182,7 @@ fn what_nobody_knows_refuses_and_the_reason_says_what_is_missing() {
     );
     let reason = row.reason.as_deref().unwrap();
     assert!(
-        reason.starts_with("cannot be told: market.funding_rate is unknown: "),
+        reason.starts_with("cannot be evaluated: market.funding_rate is unknown: "),
         "{reason}"
     );
     assert!(
@@ -699,7 +699,7 @@ fn rules_without_what_is_open_are_not_taken_until_it_is_closed() {
         (
             "rules/principals.yaml",
             &|text| text.replace("strategies: [trend, range]", "strategies: [range]"),
-            "nobody has strategy `trend`",
+            "no principal has strategy `trend`",
         ),
         (
             "rules/principals.yaml",
@@ -709,7 +709,7 @@ fn rules_without_what_is_open_are_not_taken_until_it_is_closed() {
                     "",
                 )
             },
-            "nobody has strategy `trend`",
+            "no principal has strategy `trend`",
         ),
     ];
     for (path, change, expect) in files {

@@ -43,7 +43,7 @@ pub(super) fn monte_carlo(text: &str) -> Result<MonteCarlo, String> {
         ));
     }
     let unusable =
-        |why: String| format!("`monte_carlo_stats` is no JSON object of numbers: {why}.");
+        |why: String| format!("`monte_carlo_stats` is not a JSON object of numbers: {why}.");
     json::check_object(text.as_bytes()).map_err(|error| unusable(error.to_string()))?;
     let value: Value =
         serde_json::from_str(text).map_err(|_| unusable("a number is out of range".to_owned()))?;

@@ -42,7 +42,11 @@ impl Figure {
         let plain = text
             .bytes()
             .all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
-        let value: f64 = text.parse().ok().filter(|_| plain).ok_or("is no number")?;
+        let value: f64 = text
+            .parse()
+            .ok()
+            .filter(|_| plain)
+            .ok_or("is not a number")?;
         if !value.is_finite() {
             return Err("is not finite");
         }
@@ -231,14 +235,14 @@ impl Metrics {
                 Some(day) => {
                     self.dates.insert(date, day);
                 }
-                None => self.fault(format!("`{date}` is no date such as 2025-12-09.")),
+                None => self.fault(format!("`{date}` is not a date such as 2025-12-09.")),
             }
         } else if name == "trial_sharpes" {
             match ratios(json_text) {
                 Some(ratios) => self.trial_sharpes = ratios,
                 None => self.fault(format!(
-                    "`trial_sharpes` is no list of 1 to {TRIALS_MAX} annual Sharpe ratios within \
-                        -100 and 100."
+                    "`trial_sharpes` is not a list of 1 to {TRIALS_MAX} annual Sharpe ratios \
+                        within -100 and 100."
                 )),
             }
         } else if self.unknown.len() < TOLD_MAX {
@@ -298,13 +302,13 @@ impl Metrics {
 /// Returns the text of a JSON number or string.
 fn scalar(json_text: &str) -> Result<String, String> {
     if json_text.starts_with('"') {
-        return serde_json::from_str(json_text).map_err(|_| "is no number".to_owned());
+        return serde_json::from_str(json_text).map_err(|_| "is not a number".to_owned());
     }
     let is_number = json_text.starts_with(|c: char| c == '-' || c.is_ascii_digit());
     if is_number {
         Ok(json_text.to_owned())
     } else {
-        Err("is no number".to_owned())
+        Err("is not a number".to_owned())
     }
 }
 
@@ -320,7 +324,7 @@ fn in_range(figure: Figure, known: &Known) -> Result<Figure, String> {
         return Err(format!("is not within {least} and {most}"));
     }
     if *whole && figure.value.fract().abs() > 0.0 {
-        return Err("is no whole number".to_owned());
+        return Err("is not a whole number".to_owned());
     }
     let is_rate = name.ends_with("win_rate");
     if is_rate && figure.value > 0.0 && figure.value < 1.0 {

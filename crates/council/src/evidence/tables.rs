@@ -50,7 +50,7 @@ fn rows(sent: &JsonText, name: &str, single: bool) -> Result<Vec<Vec<f64>>, Stri
     let text = sent.as_str();
     let rows = if text.starts_with('"') {
         let csv: String =
-            serde_json::from_str(text).map_err(|_| format!("`{name}` is no text."))?;
+            serde_json::from_str(text).map_err(|_| format!("`{name}` is not a text."))?;
         from_csv(&csv, single)
     } else {
         from_json(text, single)
@@ -60,7 +60,7 @@ fn rows(sent: &JsonText, name: &str, single: bool) -> Result<Vec<Vec<f64>>, Stri
     if let Some(place) = rows.iter().position(|row| row.iter().any(bad)) {
         let row = place.saturating_add(1);
         return Err(format!(
-            "`{name}` cannot be used: row {row} is no fraction within -1 and {RETURN_MAX}."
+            "`{name}` cannot be used: row {row} is not a fraction within -1 and {RETURN_MAX}."
         ));
     }
     if rows.is_empty() {

@@ -47,7 +47,7 @@ impl Action for AccountAdjust {
             .filter(|cash| !cash.is_negative())
             .ok_or_else(|| {
                 conflict(format!(
-                    "the account holds {}; an adjustment of {} would leave less than nothing",
+                    "the account holds {}; an adjustment of {} would leave less than 0",
                     account.cash, adjust.amount
                 ))
             })?;

@@ -87,7 +87,7 @@ impl Action for AdmissionHealth {
 fn fault(turn: &Turn<'_>, domain: &Domain, policy: &Policy) -> Option<String> {
     policy.profile.policy_command.as_ref()?;
     match turn.delivered(domain) {
-        None => Some("nothing delivered is kept: the next request asks".to_owned()),
+        None => Some("no delivered policy is kept: the next request asks for one".to_owned()),
         Some(delivered) => delivered.fault.clone(),
     }
 }

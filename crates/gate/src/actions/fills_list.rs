@@ -33,7 +33,7 @@ impl Action for FillsList {
     fn execute(turn: &Turn<'_>, _: &Authentic, _: &ListFills) -> Result<Outcome, Refusal> {
         let fills = &turn.lookups.fills;
         if fills.len() > FILLS_MAX {
-            let what = format!("more than {FILLS_MAX} fills since then");
+            let what = format!("there were more than {FILLS_MAX} fills since then");
             return Err(Refusal::new(Code::ResultTooLarge, what));
         }
         answer(&Answer::Fills(fills))

@@ -50,12 +50,12 @@ impl Action for GrantAdd {
         let set = set.ok_or_else(|| {
             Refusal::new(
                 Code::NotFound,
-                format!("there is no rules/sets/{name}.yaml"),
+                format!("`rules/sets/{name}.yaml` does not exist"),
             )
         })?;
         if set.grows != Grows::OnApproval {
             return Err(conflict(format!(
-                "set `{name}` does not grow: its file does not say `grows: on_approval`"
+                "set `{name}` cannot grow: its file does not have `grows: on_approval`"
             )));
         }
         if *expires_at <= turn.now {
@@ -63,13 +63,13 @@ impl Action for GrantAdd {
         }
         if turn.state.entries.iter().count() >= ENTRIES_MAX {
             return Err(conflict(format!(
-                "{ENTRIES_MAX} entries came into sets already; end some first"
+                "sets already have {ENTRIES_MAX} added entries; end some first"
             )));
         }
         let folded = set.kind.kind().entry(value);
         let folded = folded.ok_or_else(|| {
             conflict(format!(
-                "`{}` cannot be compared with what is in set `{name}`",
+                "`{}` cannot be compared with the values of set `{name}`",
                 escaped(value)
             ))
         })?;

@@ -47,7 +47,7 @@ impl Action for GrantEnd {
         });
         let Some(value) = there else {
             let what = format!(
-                "`{}` did not come into set `{name}` that way",
+                "`{}` was not added to set `{name}` for this task, or has ended",
                 escaped(value)
             );
             return Err(Refusal::new(Code::NotFound, what));

@@ -43,7 +43,7 @@ impl Action for HaltClear {
                 if !turn.rules.strategies.contains_key(name) && !book.conduct.contains_key(name) {
                     return Err(Refusal::new(
                         Code::NotFound,
-                        format!("strategy `{name}` has no file"),
+                        format!("strategy `{name}` has no file in rules/strategies"),
                     ));
                 }
                 let strategy = name.clone();
@@ -56,7 +56,10 @@ impl Action for HaltClear {
                 if !book.halted_symbols.contains_key(symbol)
                     && !book.doubted_symbols.contains_key(symbol)
                 {
-                    let what = format!("`{symbol}` is halted by no gap and no doubt of its venue");
+                    let what = format!(
+                        "`{symbol}` is not halted by a price gap or by a doubt \
+                        about its venue"
+                    );
                     return Err(Refusal::new(Code::NotFound, what));
                 }
                 (

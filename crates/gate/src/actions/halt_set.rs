@@ -45,7 +45,7 @@ impl Action for HaltSet {
             (Some(named), true) => Some(named.clone()),
             (Some(named), false) if named == source => Some(named.clone()),
             (Some(named), false) => {
-                let what = format!("an agent may halt itself; `{named}` is not `{source}`");
+                let what = format!("an agent may halt only itself: `{named}` is not `{source}`");
                 return Err(Refusal::new(Code::NotPermitted, what));
             }
         };

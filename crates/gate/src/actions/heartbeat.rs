@@ -40,16 +40,19 @@ impl Action for Heartbeat {
             (Some(named), true) => named,
             (Some(named), false) if named == source => named,
             (Some(named), false) => {
-                let what = format!("an agent's heartbeat is its own; `{named}` is not `{source}`");
+                let what = format!(
+                    "an agent may send only its own heartbeat: `{named}` is not \
+                    `{source}`"
+                );
                 return Err(Refusal::new(Code::NotPermitted, what));
             }
             (None, true) => {
-                let what = "a person's heartbeat is for an agent: name it as `principal`";
+                let what = "a person sends a heartbeat for an agent; name the agent as `principal`";
                 return Err(Refusal::new(Code::MalformedPayload, what));
             }
         };
         if turn.rules.role(principal) != Some(Role::Agent) {
-            let what = format!("`{principal}` is no agent of rules/principals.yaml");
+            let what = format!("`{principal}` is not an agent in rules/principals.yaml");
             return Err(Refusal::new(Code::NotFound, what));
         }
         let armed_again = turn.state.dead_man.tripped.contains_key(principal);

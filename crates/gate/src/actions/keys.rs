@@ -66,7 +66,11 @@ impl Action for KeysAdd {
     fn check(add: &AddKey) -> Result<(), PayloadError> {
         check_key_id(&add.key_id)?;
         match add.others_end {
-            Some(_) => Err(PayloadError::form("others_end", "belongs to keys.rotate")),
+            Some(_) => Err(PayloadError::form(
+                "others_end",
+                "is only for `keys.rotate`; leave it \
+                out",
+            )),
             None => Ok(()),
         }
     }
@@ -136,10 +140,13 @@ impl Action for KeysRevoke {
     fn execute(turn: &Turn<'_>, _: &Authentic, revoke: &RevokeKey) -> Result<Outcome, Refusal> {
         let keys = &turn.state.keys;
         let key = keys.get(&revoke.key_id).ok_or_else(|| {
-            Refusal::new(Code::NotFound, format!("there is no key {}", revoke.key_id))
+            Refusal::new(
+                Code::NotFound,
+                format!("key {} does not exist", revoke.key_id),
+            )
         })?;
         if !key.is_active(turn.now) {
-            let what = format!("key {} has ended already", revoke.key_id);
+            let what = format!("key {} has already ended", revoke.key_id);
             return Err(Refusal::new(Code::StateConflict, what));
         }
         // Revoking the last key of the last person would leave nobody who can clear halts or add
@@ -176,7 +183,7 @@ fn check_key_id(key_id: &str) -> Result<(), PayloadError> {
     }
     Err(PayloadError::form(
         "key_id",
-        "is not 16 lower-case hex digits",
+        "must be 16 lower-case hex digits",
     ))
 }
 

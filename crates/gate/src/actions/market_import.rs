@@ -44,7 +44,7 @@ impl Action for MarketImport {
         if !is_digest(&import.rows_sha256) || !is_digest(&import.file_sha256) {
             return Err(PayloadError::Forms {
                 fields: ["rows_sha256", "file_sha256"],
-                rule: "are 64 lower-case hex digits",
+                rule: "must be 64 lower-case hex digits",
             });
         }
         let (field, most) = ("file_name", 255);
@@ -70,7 +70,7 @@ impl Action for MarketImport {
             .map_err(|error| refuse(format!("rows `{}`: {error}", import.rows_sha256)))?;
         if u32::try_from(rows.len()) != Ok(import.row_count) {
             return Err(refuse(format!(
-                "the request says {} rows, the blob holds {}",
+                "the request names {} rows, but the blob holds {}",
                 import.row_count,
                 rows.len()
             )));

@@ -189,7 +189,7 @@ impl Action for RequestCheck {
         asked: &CheckRequest,
     ) -> Result<Outcome, Refusal> {
         let internal = |what: &dyn std::fmt::Display| {
-            Refusal::new(Code::Internal, format!("the answer cannot be told: {what}"))
+            Refusal::new(Code::Internal, format!("the answer is unknown: {what}"))
         };
         let request = asked_about(sender, asked);
         let lookups = Lookups {

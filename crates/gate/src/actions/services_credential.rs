@@ -36,7 +36,7 @@ impl Action for ServicesCredential {
     fn check(set: &SetCredential) -> Result<(), PayloadError> {
         let is_id = |id: &String| id.len() == 32 && signing::unhex(id).is_some();
         if !set.credential_id.as_ref().is_none_or(is_id) {
-            let rule = "is not 32 lower-case hex digits";
+            let rule = "must be 32 lower-case hex digits";
             return Err(PayloadError::form("credential_id", rule));
         }
         Ok(())

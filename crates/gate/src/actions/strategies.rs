@@ -68,8 +68,15 @@ impl Action for StrategiesGet {
         let mut all = strategies(turn.state, turn.rules, turn.now);
         all.retain(|view| view.strategy_id == id.as_str());
         let found = all.pop();
-        let found = found
-            .ok_or_else(|| Refusal::new(Code::NotFound, format!("there is no strategy `{id}`")))?;
+        let found = found.ok_or_else(|| {
+            Refusal::new(
+                Code::NotFound,
+                format!(
+                    "strategy `{id}` does not \
+                exist"
+                ),
+            )
+        })?;
         answer(&One::Strategy(found))
     }
 }

@@ -61,8 +61,8 @@ pub fn is_by_size(reading: &Reading) -> bool {
 }
 
 const UNREADABLE: &str = "the payload cannot be read";
-const NO_VALUE: &str = "it is no value that the field can have";
-const NOWHERE: &str = "rules/services.yaml lets it go nowhere";
+const NO_VALUE: &str = "the field cannot have this value";
+const NOWHERE: &str = "rules/services.yaml allows no destination for it";
 const NO_SUCH: &str = "the request has no such field";
 
 impl<'a> Source<'a> {

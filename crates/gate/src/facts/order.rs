@@ -20,7 +20,7 @@ use spoolgate_wire::orders::{Side, SubmitOrder};
 use spoolgate_wire::time::Time;
 
 const NO_MARKET: &str = "no fresh market data";
-const NO_FEED: &str = "no feed has said";
+const NO_FEED: &str = "no feed has reported it";
 const NOT_EXACT: &str = "there is no fresh price, or it cannot be computed exactly";
 const NO_EQUITY: &str = "equity is unknown: a price of an open position is missing or stale";
 const NO_BASE: &str = "the capital base is unknown or 0";

@@ -185,7 +185,7 @@ impl Turn<'_> {
             .iter()
             .find(|(_, other)| other.change_sha256 == change)
         {
-            let what = format!("proposal `{id}` asks for the same");
+            let what = format!("proposal `{id}` already asks for the same change");
             return Err(Refusal::new(Code::ProposalDuplicate, what));
         }
         let own = pending
@@ -194,7 +194,7 @@ impl Turn<'_> {
             .count();
         if own >= PENDING_OF_ONE_MAX || pending.len() >= PENDING_MAX {
             let what = format!(
-                "{own} proposals of `{}` wait, {} of all",
+                "{own} proposals of `{}` are waiting, and {} of all principals",
                 proposed.by,
                 pending.len()
             );
@@ -215,7 +215,7 @@ impl Turn<'_> {
         };
         let fail = |what: String| Err(Refusal::new(Code::CitationFalse, what));
         let Some((docket, request)) = &self.lookups.citation else {
-            return fail(format!("there is no council case `{id}`"));
+            return fail(format!("council case `{id}` does not exist"));
         };
         match docket.closed {
             Some((_, Stance::Approve)) => {}
@@ -247,7 +247,7 @@ impl Turn<'_> {
         let proposed = self.pending(asked.id)?;
         if self.lookups.only_signatures_approve {
             let what = format!(
-                "{ONLY_SIGNATURES}: `{0}.yaml` counts in proposals/approved, with `{0}.yaml.sig` \
+                "{ONLY_SIGNATURES}: put `{0}.yaml` into proposals/approved with `{0}.yaml.sig` \
                     beside it",
                 asked.id
             );
@@ -255,10 +255,7 @@ impl Turn<'_> {
         }
         let pending = self.state.proposals.pending.get(&asked.id);
         if pending.is_none_or(|pending| pending.file_sha256 != asked.sha256) {
-            let what = format!(
-                "the pending file of `{}` is not the one with this SHA-256",
-                asked.id
-            );
+            let what = format!("the pending file of `{}` has another SHA-256", asked.id);
             return Err(Refusal::new(Code::StateConflict, what));
         }
         self.may_apply(proposed)?;
@@ -322,13 +319,13 @@ impl Turn<'_> {
             proposed: reverted, ..
         }) = &self.lookups.proposal
         else {
-            let what = format!("there is no applied proposal `{}`", asked.id);
+            let what = format!("proposal `{}` does not exist or was not applied", asked.id);
             return Err(Refusal::new(Code::NotFound, what));
         };
         self.may_apply(reverted)?;
         if self.rules.files.files.get(&reverted.path) != reverted.new.as_ref() {
             let what = format!(
-                "`{}` is not what `{}` made of it; revert what came later first, or edit the file",
+                "`{}` was changed after `{}`; revert the later change first, or edit the file",
                 reverted.path, asked.id
             );
             return Err(Refusal::new(Code::StateConflict, what));
@@ -387,15 +384,15 @@ impl Turn<'_> {
             Some(Change::Pended { proposed, .. }) => Ok(proposed),
             Some(Change::Applied { .. }) => Err(Refusal::new(
                 Code::StateConflict,
-                format!("proposal `{id}` was applied"),
+                format!("proposal `{id}` was already applied"),
             )),
             Some(Change::Declined { reason, .. }) => Err(Refusal::new(
                 Code::StateConflict,
-                format!("proposal `{id}` was declined: {reason}"),
+                format!("proposal `{id}` was already declined: {reason}"),
             )),
             None => Err(Refusal::new(
                 Code::NotFound,
-                format!("there is no proposal `{id}`"),
+                format!("proposal `{id}` does not exist"),
             )),
         }
     }
@@ -451,7 +448,8 @@ pub fn approve(
         }));
     }
     let what = format!(
-        "proposal `{}`: `{}` or the direction ({} then, {} now) is no longer what was looked at",
+        "proposal `{}`: `{}` or the direction ({} then, {} now) has changed since the approver saw \
+            it",
         proposed.proposal_id,
         again.path,
         proposed.direction.as_str(),

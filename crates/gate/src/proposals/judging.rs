@@ -148,7 +148,7 @@ fn activate(rules: &Rulebook, text: &str) -> Result<Wanted, Refusal> {
         None if rules.ruleset.rules.len() >= RULES_MAX => {
             return Err(Refusal::new(
                 Code::RulesFull,
-                format!("there are {RULES_MAX} rules"),
+                format!("there are already {RULES_MAX} rules, the maximum"),
             ));
         }
         _ => {}
@@ -172,7 +172,7 @@ fn in_core(rule: &Rule) -> Refusal {
 fn known<'a>(rules: &'a Rulebook, id: &RuleId) -> Result<&'a Rule, Refusal> {
     let rule = rules.ruleset.rules.get(id);
     let rule =
-        rule.ok_or_else(|| Refusal::new(Code::NotFound, format!("there is no rule `{id}`")))?;
+        rule.ok_or_else(|| Refusal::new(Code::NotFound, format!("rule `{id}` does not exist")))?;
     if rule.is_core() {
         return Err(in_core(rule));
     }
@@ -223,7 +223,10 @@ fn modified(
         .iter_mut()
         .filter(|c| c.field == parameter && is_ordered(c));
     let (Some(condition), None) = (named.next(), named.next()) else {
-        let what = format!("not exactly one ordered condition of rule `{id}` is on `{parameter}`");
+        let what = format!(
+            "rule `{id}` does not have exactly one ordered condition on \
+            `{parameter}`"
+        );
         return Err(Refusal::new(Code::ParameterAmbiguous, what));
     };
     let value = match &condition.value {
@@ -240,7 +243,7 @@ fn modified(
         return Err(Refusal::new(Code::StaleValue, what));
     }
     if new_value.cmp(&value).is_eq() {
-        let what = format!("`{parameter}` of rule `{id}` is {value} already");
+        let what = format!("`{parameter}` of rule `{id}` is already {value}");
         return Err(Refusal::new(Code::StateConflict, what));
     }
     let is_below = condition.min.is_some_and(|min| new_value < min);
@@ -248,8 +251,10 @@ fn modified(
         let show =
             |bound: Option<Amount>| bound.map_or_else(|| "open".to_owned(), |b| b.to_string());
         let (min, max) = (show(condition.min), show(condition.max));
-        let what =
-            format!("{new_value} for `{parameter}` of rule `{id}`; its bounds are {min} to {max}");
+        let what = format!(
+            "{new_value} is outside the bounds of `{parameter}` of rule `{id}`, which are \
+                {min} to {max}"
+        );
         return Err(Refusal::new(Code::ValueOutOfBounds, what));
     }
     condition.value = Some(Operand::One(Scalar::Number(new_value)));
@@ -279,7 +284,7 @@ fn check_fields(file: &RuleFile) -> Result<(), Refusal> {
         if !is_history && field::find(bare).is_none() {
             return Err(Refusal::new(
                 Code::RuleFieldUnknown,
-                format!("there is no field `{name}`"),
+                format!("field `{name}` does not exist"),
             ));
         }
     }
@@ -315,7 +320,7 @@ pub(super) fn judged(rules: &Rulebook, wanted: &Wanted) -> Result<Judged, Refusa
     if wanted.old.as_ref().is_some_and(|old| old.text == new) {
         return Err(Refusal::new(
             Code::StateConflict,
-            format!("rule `{}` says so already", wanted.rule_id),
+            format!("rule `{}` is already like this", wanted.rule_id),
         ));
     }
     let after = rules
@@ -341,38 +346,38 @@ pub(super) fn why_people(
     } = wanted;
     // The file as it reads back, because that is what was proved and what will be in force.
     let Some(Rule { file, .. }) = judged.after.ruleset.rules.get(rule_id) else {
-        return Some("the rule would not be there".to_owned());
+        return Some("the rule would not exist".to_owned());
     };
     let comparison = &judged.comparison;
     if matches!(kind, Kind::Suspend { .. } | Kind::Revert { .. }) {
-        return Some("rules are put out of force by people only".to_owned());
+        return Some("only a person may put a rule out of force".to_owned());
     }
     let is_new = old.is_none();
     match file.status {
         RuleStatus::Active => {}
         RuleStatus::Shadow if is_new => {}
-        _ => return Some("rules are put out of force by people only".to_owned()),
+        _ => return Some("only a person may put a rule out of force".to_owned()),
     }
     if is_new && file.then == Then::Warn {
-        return Some("a rule that only warns is no tightening".to_owned());
+        return Some("a rule that only warns does not tighten anything".to_owned());
     }
     if let Some(Rule { file: old, .. }) = old {
         if !matches!(old.status, RuleStatus::Active | RuleStatus::Shadow) {
-            return Some("people put this rule out of force".to_owned());
+            return Some("a person put this rule out of force".to_owned());
         }
         if !keeps_what_is_not_decided(old, file) {
             return Some("it changes bounds, hypothesis or origin of the rule".to_owned());
         }
     }
     if !comparison.may_apply_itself() {
-        return Some("it is not proved that no request is treated more kindly".to_owned());
+        return Some("it is not proved that no request is treated more leniently".to_owned());
     }
     if old
         .as_ref()
         .is_some_and(|old| !is_tighter_alone(rules, old, file))
     {
         return Some(
-            "only other rules, or its trial, keep the rule from treating requests more kindly"
+            "only other rules, or its trial, keep the rule from treating requests more leniently"
                 .to_owned(),
         );
     }
@@ -393,8 +398,8 @@ pub(super) fn why_people(
             > OWN_SEARCHES_MAX
     {
         return Some(format!(
-            "with it more than {OWN_SEARCHES_MAX} conditions of `{by}`'s own rules search texts or \
-                look back"
+            "with this rule, more than {OWN_SEARCHES_MAX} conditions of the rules of `{by}` would \
+                search texts or look back"
         ));
     }
     None
@@ -483,8 +488,8 @@ fn not_own(rules: &Rulebook, by: &Principal, file: &RuleFile) -> Option<String> 
         return None;
     }
     Some(format!(
-        "the rule can refuse what is not `{by}`'s; `applies_to` would have to name `{by}`, or its \
-            strategies, alone"
+        "the rule can refuse requests of others than `{by}`; `applies_to` would have to name only \
+            `{by}` or its strategies"
     ))
 }
 

@@ -35,9 +35,9 @@ pub const OWN_RULES_MAX: usize = 64;
 pub const OWN_SEARCHES_MAX: usize = 16;
 
 /// Part of the message about a rule file that differs from the rulebook in force.
-pub(crate) const EDITED: &str = "is being edited: it is not what the rulebook in force holds";
+pub(crate) const EDITED: &str = "is being edited: it differs from the rulebook in force";
 /// The beginning of the message if a request cannot approve, because only signatures can.
-pub(super) const ONLY_SIGNATURES: &str = "rules/approvers is there";
+pub(super) const ONLY_SIGNATURES: &str = "rules/approvers exists, so only a signature approves";
 
 /// Why a proposal needs an approver while the rule's file differs from the rulebook in force.
 pub(super) fn being_edited(path: &str) -> String {

@@ -182,7 +182,7 @@ pub(super) fn repeated_execution(subject: &Subject, facts: &OrderFacts) -> Check
     );
     match conduct.and_then(|conduct| conduct.disabled_since) {
         Some(since) => row.unless(false, || {
-            format!("closed since {since}: it executed too often; a person clears it")
+            format!("closed since {since} because it executed too often; a person must clear it")
         }),
         None => row,
     }
@@ -200,7 +200,7 @@ pub(super) fn loss_streak(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let (value, most) = (Amount::from(losing), Amount::from(limit));
     CheckRow::compared(value, most, "count", SAFETY).unless(
         losing < limit,
-        || "too many trades in a row have lost; a person clears it",
+        || "too many trades in a row have lost; a person must clear it",
     )
 }
 

@@ -16,8 +16,8 @@ use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{StrategyName, Symbol};
 use spoolgate_wire::orders::Side;
 
-/// The row of a value that cannot be computed. It is an error on the way up, so it is boxed: results
-/// stay small where the value is known.
+/// The row of a value that cannot be computed. It is an error on the way up, so it is boxed:
+/// results stay small where the value is known.
 pub(super) type Unknown = Box<CheckRow>;
 
 /// Values that do not depend on the size of the order, cached on first use.
@@ -263,13 +263,16 @@ fn open_risk(subject: &Subject, facts: &OrderFacts) -> Result<Amount, Unknown> {
 
 fn configured<'a>(subject: &Subject<'a>, symbol: &Symbol) -> Result<&'a Instrument, Unknown> {
     subject.rules.instruments.get(symbol).ok_or_else(|| {
-        let reason = format!("`{symbol}` has something open and is not configured");
+        let reason = format!(
+            "`{symbol}` has an open position or order and is not in \
+            rules/instruments.yaml"
+        );
         Box::new(CheckRow::unknown("usd", INSTRUMENTS, reason))
     })
 }
 
 fn no_price(symbol: &Symbol) -> Unknown {
-    let reason = format!("no fresh price of `{symbol}`, which has something open");
+    let reason = format!("`{symbol}` has an open position or order and no fresh price");
     Box::new(CheckRow::unknown("usd", SAFETY, reason))
 }
 
@@ -388,7 +391,7 @@ fn others(subject: &Subject, facts: &OrderFacts) -> Others {
         entries.find(|order| !subject.rules.instruments.contains_key(&order.symbol))
     {
         let reason = format!(
-            "`{}` has the open entry `{}` and is not configured",
+            "`{}` has the open entry `{}` and is not in rules/instruments.yaml",
             order.symbol, order.order_id
         );
         let unknown = Box::new(CheckRow::unknown("usd", INSTRUMENTS, reason));

@@ -16,7 +16,7 @@ pub(super) fn self_cross(subject: &Subject, facts: &OrderFacts) -> CheckRow {
             "exit"
         };
         format!(
-            "it would trade with the own resting {what} `{}`",
+            "it would trade against the account's own resting {what} `{}`",
             order.order_id
         )
     });

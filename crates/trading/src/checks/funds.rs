@@ -34,7 +34,7 @@ pub(super) fn buying_power(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     };
     CheckRow::compared(cost, free, "usd", STATE).unless(
         cost <= free,
-        || "it takes more cash than shorts and working entries leave free",
+        || "it needs more cash than shorts and working entries leave free",
     )
 }
 
@@ -57,7 +57,7 @@ pub(super) fn liquidity_participation(subject: &Subject, facts: &OrderFacts) -> 
         return Some(CheckRow::unknown(
             "size",
             source,
-            "no fresh bar says what volume the market has",
+            "no fresh bar shows the volume of the market",
         ));
     };
     let Some(limit) = volume
@@ -69,6 +69,6 @@ pub(super) fn liquidity_participation(subject: &Subject, facts: &OrderFacts) -> 
     let row = CheckRow::compared(facts.size, limit, "size", source);
     Some(row.unless(
         facts.size <= limit,
-        || "more than its share of what the market trades",
+        || "the order exceeds its permitted share of the market's volume",
     ))
 }

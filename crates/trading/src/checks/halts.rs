@@ -50,7 +50,7 @@ impl<'a> Period<'a> {
             loss_max: subject.rules.safety.max_daily_loss,
             no_baseline: "today's starting equity is not recorded yet",
             inexact: "the day's profit cannot be computed exactly",
-            halted: "the day's loss has reached its limit; entries go on tomorrow",
+            halted: "the day's loss has reached its limit; entries are accepted again tomorrow",
         }
     }
 
@@ -61,7 +61,7 @@ impl<'a> Period<'a> {
             loss_max: subject.rules.safety.max_weekly_loss,
             no_baseline: "this week's starting equity is not recorded yet",
             inexact: "the week's profit cannot be computed exactly",
-            halted: "the week's loss has reached its limit; entries go on next week",
+            halted: "the week's loss has reached its limit; entries are accepted again next week",
         }
     }
 
@@ -139,7 +139,7 @@ pub(super) fn dead_man(subject: &Subject, _: &OrderFacts) -> CheckRow {
 /// The time is outside the restricted windows of safety.yaml and of the strategy.
 pub(super) fn time_window(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let (now, name) = (subject.ctx.now, &facts.order.strategy);
-    let fault = |window: &Window| Some(format!("nothing is entered from {window}"));
+    let fault = |window: &Window| Some(format!("entries are not accepted from {window}"));
     if let Some(window) = subject
         .rules
         .safety
@@ -163,7 +163,8 @@ pub(super) fn symbol_halt(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let gap = subject.book.halted_symbols.get(facts.symbol());
     let gap = gap.map(|gap| {
         format!(
-            "the market opened at {} after {} at {}, which is hard to believe; a person clears it",
+            "the market opened at {} after {} at {}, an implausible gap; a person must check it \
+                and clear the symbol",
             gap.open, gap.previous, gap.time
         )
     });
@@ -174,11 +175,12 @@ pub(super) fn symbol_halt(subject: &Subject, facts: &OrderFacts) -> CheckRow {
             .get(facts.symbol())
             .map(|Doubt { at, what, .. }| {
                 format!(
-                    "book and venue may differ since {at}: {what}; a person looks and clears it"
+                    "book and venue may differ since {at}: {what}; a person must compare them and \
+                        clear the symbol"
                 )
             });
     // One command clears both, so report both.
     let faults: Vec<String> = gap.into_iter().chain(doubt).collect();
-    let fault = (!faults.is_empty()).then(|| faults.join("; besides, "));
+    let fault = (!faults.is_empty()).then(|| faults.join("; also, "));
     CheckRow::yes_no(fault, STATE)
 }

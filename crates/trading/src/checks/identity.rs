@@ -38,7 +38,9 @@ pub(super) fn instrument_allowed(subject: &Subject, facts: &OrderFacts) -> Check
     let symbol = facts.symbol();
     let Some(instrument) = subject.instrument else {
         return CheckRow::yes_no(
-            Some(format!("instrument `{symbol}` is not configured")),
+            Some(format!(
+                "instrument `{symbol}` is not in rules/instruments.yaml"
+            )),
             INSTRUMENTS,
         );
     };
@@ -49,12 +51,21 @@ pub(super) fn instrument_allowed(subject: &Subject, facts: &OrderFacts) -> Check
     }
     if subject.rules.safety.restricted_instruments.contains(symbol) {
         return CheckRow::yes_no(
-            Some(format!("`{symbol}` is restricted; nobody enters it")),
+            Some(format!(
+                "`{symbol}` is restricted: entries are not accepted"
+            )),
             SAFETY,
         );
     }
     let Some(strategy) = subject.rules.strategies.get(name) else {
-        return CheckRow::unknown("bool", source, format!("strategy `{name}` has no file"));
+        return CheckRow::unknown(
+            "bool",
+            source,
+            format!(
+                "strategy `{name}` has no file in \
+            rules/strategies"
+            ),
+        );
     };
     let direction = Direction::of_entry(facts.order.side);
     let fault = if !strategy.instruments.contains(symbol) {
@@ -66,7 +77,7 @@ pub(super) fn instrument_allowed(subject: &Subject, facts: &OrderFacts) -> Check
         ))
     } else if is_open_elsewhere(subject, facts, instrument) {
         Some(format!(
-            "what `{name}` has open in `{symbol}` is at another venue; close that first"
+            "`{name}` has an open position or order in `{symbol}` at another venue; close it first"
         ))
     } else {
         None
@@ -98,7 +109,7 @@ fn is_open_elsewhere(subject: &Subject, facts: &OrderFacts, instrument: &Instrum
 /// lets it run.
 pub(super) fn strategy_active(subject: &Subject) -> CheckRow {
     let Some(name) = subject.strategy else {
-        let reason = "no such order, so nobody to compare the sender with";
+        let reason = "the order does not exist, so its strategy is unknown";
         return CheckRow::unknown("bool", PRINCIPALS, reason);
     };
     let source = subject.ctx.source;
@@ -108,7 +119,7 @@ pub(super) fn strategy_active(subject: &Subject) -> CheckRow {
         .get(source)
         .is_some_and(|rule| rule.strategies.contains(name));
     if !is_owner {
-        let fault = format!("strategy `{name}` is not one of `{source}`'s");
+        let fault = format!("strategy `{name}` does not belong to `{source}`");
         return CheckRow::yes_no(Some(fault), PRINCIPALS);
     }
     if subject.kind != Kind::Entry {
@@ -116,12 +127,12 @@ pub(super) fn strategy_active(subject: &Subject) -> CheckRow {
     }
     let strategy = subject.rules.strategies.get(name);
     let fault = match strategy.map(|strategy| (strategy.status, &strategy.concern)) {
-        None => Some(format!("strategy `{name}` has no file")),
+        None => Some(format!("strategy `{name}` has no file in rules/strategies")),
         Some((StrategyStatus::Paused, _)) => {
             Some(format!("strategy `{name}` is paused; it may only reduce"))
         }
         Some((StrategyStatus::Standby, None)) => Some(format!(
-            "strategy `{name}` stands by and is of no concern, so nothing can switch to it"
+            "strategy `{name}` is on standby and has no concern, so nothing can switch to it"
         )),
         Some(_) => match subject.ctx.paused {
             Some(why) => {
@@ -139,7 +150,7 @@ pub(super) fn thesis_valid(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let slug = &facts.order.thesis_slug;
     let source = ["theses/", slug.as_str(), ".md"].concat();
     let Some(thesis) = subject.rules.theses.get(slug) else {
-        return CheckRow::yes_no(Some(format!("there is no thesis `{slug}`")), source);
+        return CheckRow::yes_no(Some(format!("thesis `{slug}` does not exist")), source);
     };
     let direction = Direction::of_entry(facts.order.side);
     let order = facts.order;

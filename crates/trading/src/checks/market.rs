@@ -97,11 +97,14 @@ pub(super) fn market_data(subject: &Subject, facts: &OrderFacts) -> CheckRow {
         instrument,
         &subject.rules.safety,
     ) {
-        return row.unless(false, || format!("the newest price is of {}", seen.time));
+        return row.unless(false, || format!("the newest price is from {}", seen.time));
     }
     if !seen.bid.is_positive() || seen.ask < seen.bid {
         return row.unless(false, || {
-            format!("bid {} and ask {} are no market", seen.bid, seen.ask)
+            format!(
+                "bid {} and ask {} are not a valid market",
+                seen.bid, seen.ask
+            )
         });
     }
     if let Some(fault) = stale_trade(subject, instrument) {
@@ -140,7 +143,12 @@ fn stale_trade(subject: &Subject, instrument: &Instrument) -> Option<CheckRow> {
     }
     let age = Amount::from_i64(subject.ctx.now.since_ms(last.time));
     let bound = Amount::from_i64(age_max_ms(instrument, safety));
-    let reason = || format!("the newest trade is of {}; quotes alone run on", last.time);
+    let reason = || {
+        format!(
+            "the newest trade is from {}; only quotes are newer",
+            last.time
+        )
+    };
     Some(CheckRow::compared(age, bound, "ms", SAFETY).unless(false, reason))
 }
 

@@ -293,7 +293,7 @@ fn row_of(check: &Check, subject: &Subject) -> Option<CheckRow> {
         (Run::Order(run), Some(order)) => run(subject, order),
         (Run::Set(run), Some(order)) => run(subject, order)?,
         (Run::Order(_) | Run::Set(_), None) => {
-            CheckRow::unknown("bool", CONTRACT, "there is no order to look at")
+            CheckRow::unknown("bool", CONTRACT, "there is no order to check")
         }
     };
     Some(row.named(check.name))

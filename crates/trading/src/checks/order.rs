@@ -13,7 +13,7 @@ pub(super) const NO_MARKET: &str = "no fresh bid and ask, so it cannot be comput
 /// Message used when a product or sum has too many digits.
 pub(super) const NOT_EXACT: &str = "it cannot be computed exactly; use fewer digits";
 /// Message used when the instrument is not configured.
-pub(super) const NO_INSTRUMENT: &str = "the instrument is not configured";
+pub(super) const NO_INSTRUMENT: &str = "the instrument is not in rules/instruments.yaml";
 
 /// price x size x multiplier is exact. The last known price is enough, fresh or not, because only
 /// the digits matter.
@@ -81,7 +81,10 @@ pub(super) fn size_lot(subject: &Subject, facts: &OrderFacts) -> CheckRow {
             format!("the size is not a multiple of the lot {lot}")
         });
     }
-    row.unless(size >= instrument.min_size, || "below the smallest size")
+    row.unless(
+        size >= instrument.min_size,
+        || "the size is below the smallest size",
+    )
 }
 
 /// The notional is at least `min_notional`; 0 disables the check.
@@ -142,8 +145,10 @@ pub(super) fn max_order_size(subject: &Subject, facts: &OrderFacts) -> CheckRow 
     let Some(limit) = subject.reduced(instrument.max_size) else {
         return CheckRow::unknown("size", source, NOT_EXACT);
     };
-    CheckRow::compared(facts.size, limit, "size", source)
-        .unless(facts.size <= limit, || "larger than one order may be")
+    CheckRow::compared(facts.size, limit, "size", source).unless(
+        facts.size <= limit,
+        || "the order is larger than one order may be",
+    )
 }
 
 /// An order against the strategy's position is at most what is left to reduce. When it fills, it is

@@ -102,7 +102,14 @@ pub(super) fn stop_distance(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let name = &facts.order.strategy;
     let source = strategy_file(name);
     let Some(strategy) = subject.rules.strategies.get(name) else {
-        return CheckRow::unknown("price", source, format!("strategy `{name}` has no file"));
+        return CheckRow::unknown(
+            "price",
+            source,
+            format!(
+                "strategy `{name}` has no file in \
+            rules/strategies"
+            ),
+        );
     };
     let Some(worst) = facts.worst_entry else {
         return CheckRow::unknown("price", source, NO_MARKET);
@@ -132,7 +139,7 @@ pub(super) fn target_valid(subject: &Subject, facts: &OrderFacts) -> Option<Chec
     let target = facts.order.target_price?;
     if subject.kind != Kind::Entry {
         return Some(CheckRow::yes_no(
-            Some("an exit brings no target; it is left aside".to_owned()),
+            Some("an exit has no target: `target_price` is ignored".to_owned()),
             CONTRACT,
         ));
     }

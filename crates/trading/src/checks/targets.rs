@@ -16,23 +16,23 @@ pub(super) fn cancel_ok(subject: &Subject) -> CheckRow {
             .closed_order
             .filter(|closed| Some(closed.order_id) == subject.target_id);
         let Some(closed) = closed else {
-            return CheckRow::yes_no(Some("there is no such order".to_owned()), STATE);
+            return CheckRow::yes_no(Some("the order does not exist".to_owned()), STATE);
         };
         let remark = format!("nothing to do: `{}` is no longer open", closed.order_id);
         return CheckRow::yes_no(None, STATE).remarked(remark);
     };
     let id = order.order_id;
     if order.ending().is_some() {
-        let remark = format!("nothing to do: the venue was asked to end `{id}`");
+        let remark = format!("nothing to do: the venue was already asked to end `{id}`");
         return CheckRow::yes_no(None, STATE).remarked(remark);
     }
     let fault = if order.role == OrderRole::Protective {
         Some(format!(
-            "`{id}` is a protective stop: tighten it, or exit the position and it goes with it"
+            "`{id}` is a protective stop: tighten it, or exit the position, which ends it too"
         ))
     } else if id.leg == Leg::Flatten {
         Some(format!(
-            "`{id}` closes what no stop protects: the venue has none"
+            "`{id}` closes a position that has no stop at its venue"
         ))
     } else {
         None
@@ -59,10 +59,10 @@ pub(super) fn tighten_ok(subject: &Subject) -> CheckRow {
         return row.unless(false, || "the stop has already been triggered".to_owned());
     }
     if stop.ending().is_some() {
-        return row.unless(false, || "the venue was asked to end the stop");
+        return row.unless(false, || "the venue was already asked to end the stop");
     }
     if new == old {
-        return row.remarked("nothing to do: the stop is there already");
+        return row.remarked("nothing to do: the stop is already at this price");
     }
     let (is_tighter, rule) = match stop.side {
         Side::Sell => (new > old, "of a long only moves up"),

@@ -81,8 +81,8 @@ pub(crate) fn too_far(price: Amount, book: &Book, instrument: &Instrument) -> Op
     match compared {
         Some((_, true)) => None,
         Some((last, false)) => Some(format!(
-            "its price {price} is further than {most} of the last price from it (twice that price \
-                is {last})"
+            "its price {price} is further from the last price than {most} of that price (twice the \
+                last price is {last})"
         )),
         None => Some(format!(
             "its price {price} cannot be compared exactly with the last price"

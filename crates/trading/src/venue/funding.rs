@@ -28,7 +28,7 @@ pub enum FundingError {
     #[error("funding of {0} is more than a period old; only the last one due is charged")]
     Late(Time),
     /// Funding of this time was charged before.
-    #[error("funding of `{symbol}` was charged for {time} already")]
+    #[error("funding of `{symbol}` was already charged for {time}")]
     Charged {
         /// Instrument.
         symbol: Symbol,
@@ -36,7 +36,7 @@ pub enum FundingError {
         time: Time,
     },
     /// A position is held and no price of it is known.
-    #[error("`{0}` is held and no price of it is known; import market rows first")]
+    #[error("`{0}` is held, but no price of it is known; import market rows first")]
     NoMark(Symbol),
     /// A charge needs more digits than an amount holds.
     #[error("the funding of `{0}` cannot be computed exactly; use fewer digits")]

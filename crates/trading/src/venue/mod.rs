@@ -32,7 +32,7 @@ pub enum VenueError {
         symbol: Symbol,
     },
     /// A row is not market data.
-    #[error("row {row} is no market data: {what}")]
+    #[error("row {row} is not market data: {what}")]
     Row {
         /// Its index, from 0.
         row: usize,
@@ -40,7 +40,7 @@ pub enum VenueError {
         what: &'static str,
     },
     /// The book refuses a change that follows from it, so the book contradicts itself.
-    #[error("the book does not take a change that follows from it: {0}")]
+    #[error("the book refuses a change that follows from it: {0}")]
     Book(#[from] ApplyError),
 }
 

@@ -61,7 +61,7 @@ pub fn on_report(
         changes: Vec::new(),
     };
     if let Some(line) = by.booked_in {
-        let what = format!("the report `{exec_id}` is booked in line {line}");
+        let what = format!("report `{exec_id}` was already booked in ledger line {line}");
         return Err(refuse(Code::ReportDuplicate, what));
     }
     let known = book
@@ -119,8 +119,7 @@ pub fn on_report(
     };
     if order.filled.checked_add(last) != Some(cum_qty) {
         let what = format!(
-            "`{order_id}` has filled {} in the book; with this report that does not come to \
-                {cum_qty}",
+            "`{order_id}` has filled {} in the book, which with this report is not {cum_qty}",
             order.filled
         );
         return Err(differs(Code::ReportOutOfOrder, what));
@@ -139,7 +138,7 @@ pub fn on_report(
 fn impossible(order: &Order, venue: &AtVenue, report: &VenueReport) -> Option<String> {
     let id = order.order_id;
     if !venue.is_out() {
-        return Some(format!("nobody was told to place `{id}` yet"));
+        return Some(format!("no bridge was instructed to place `{id}` yet"));
     }
     match report.event {
         ExecEvent::Working { version } if version > venue.version => Some(format!(
@@ -150,11 +149,11 @@ fn impossible(order: &Order, venue: &AtVenue, report: &VenueReport) -> Option<St
             if venue.sizes.last().is_none_or(|(last, _)| version > *last) =>
         {
             Some(format!(
-                "version {version} of `{id}` says to cancel it: the venue cannot work that"
+                "version {version} of `{id}` is its cancel: the venue cannot work that"
             ))
         }
         _ if report.cum_qty > venue.most() => Some(format!(
-            "`{id}` is of {} at most, {} cannot have filled",
+            "`{id}` has a size of {} at most: {} cannot have filled",
             venue.most(),
             report.cum_qty
         )),
@@ -462,7 +461,8 @@ impl<'a> Booking<'a> {
         if is_lost && order_id.leg == Leg::Flatten {
             let symbol = order.symbol.clone();
             let what = format!(
-                "`{order_id}` was to close what no stop protects, and the venue has dropped it"
+                "`{order_id}` was to close a position that no stop protects, and the venue has \
+                    dropped it"
             );
             self.run.emit(Change::SymbolDoubted {
                 symbol,

@@ -784,7 +784,7 @@ fn an_ending_stop_protects_nothing_and_cannot_be_tightened() {
     assert_eq!(risk(&desk), a("68"), "the whole notional");
     assert_eq!(
         desk.tighten("o-1", "6750").unwrap_err(),
-        "the venue was asked to end the stop"
+        "the venue was already asked to end the stop"
     );
     // A stop that was asked to end is not lost when it goes.
     assert_eq!(
@@ -924,7 +924,7 @@ fn reports_that_are_not_booked() {
         .reason
         .unwrap();
     assert!(
-        why.contains("opened at 5000") && why.contains("does not come to"),
+        why.contains("opened at 5000") && why.contains("with this report is not"),
         "{why}"
     );
     clear(&mut desk);

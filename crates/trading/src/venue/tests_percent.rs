@@ -54,8 +54,8 @@ fn entries_and_exits_at_the_bound_are_taken_and_a_tick_beyond_are_not() {
         let exit = world.accepted(&limit(sell("0.006"), price));
         let changes = world.flat("6800");
         let expect = format!(
-            "{exit}: its price {price} is further than 0.03 of the last price from it (twice that \
-                price is 13600)"
+            "{exit}: its price {price} is further from the last price than 0.03 of that price \
+                (twice the last price is 13600)"
         );
         assert_eq!(
             refusals(&changes),

@@ -50,20 +50,20 @@ const RESERVED_BEGINS: [&str; 2] = ["proxy-", "x-forwarded-"];
 pub enum HeaderError {
     /// A name is not a token of RFC 9110.
     #[error(
-        "`headers` has a name that is no token of RFC 9110 of 1 to {HEADER_NAME_BYTES_MAX} bytes"
+        "`headers` has a name that is not a token of RFC 9110 of 1 to {HEADER_NAME_BYTES_MAX} bytes"
     )]
     NoToken,
     /// A name is reserved for the adapter.
-    #[error("`headers` must not have `{0}`: where a call goes and how is not its sender's")]
+    #[error("`headers` must not have `{0}`: the adapter decides where a call goes and how")]
     Reserved(String),
     /// A name is there twice, but for case or `_`.
-    #[error("`headers` has `{0}` twice, but for case or `_`")]
+    #[error("`headers` has `{0}` twice: case and `_` do not count")]
     Twice(String),
     /// A value is not a text.
     #[error("header `{0}` must be a text")]
     NoText(String),
     /// A value is too long.
-    #[error("header `{name}` has {found} bytes, at most {TEXT_BYTES_MAX} are taken")]
+    #[error("header `{name}` has {found} bytes; at most {TEXT_BYTES_MAX} are accepted")]
     TooLong {
         /// The header.
         name: String,
@@ -194,17 +194,17 @@ fn check_endpoint(endpoint: &str) -> Result<(), PayloadError> {
         None => (endpoint, None),
     };
     let Some(below) = path.strip_prefix('/') else {
-        return refused("must be a path that begins with `/`: the host is that of the service");
+        return refused("must be a path that begins with `/`: the host is in rules/services.yaml");
     };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:@%/".contains(c);
     if !path.chars().all(is_plain) {
         return refused(
-            "must be a path of the characters that RFC 3986 has for it; percent-encode others",
+            "must be a path of characters that RFC 3986 permits; percent-encode others",
         );
     }
     if query.is_some_and(|query| !query.chars().all(|c| is_plain(c) || "?[]".contains(c))) {
         return refused(
-            "must have a query of the characters that RFC 3986 has for it; percent-encode others",
+            "must have a query of characters that RFC 3986 permits; percent-encode others",
         );
     }
     let Some(encoded) = percent_encoded(endpoint) else {

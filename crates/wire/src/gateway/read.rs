@@ -213,7 +213,7 @@ fn check_name(name: &'static str, text: &str) -> Result<(), PayloadError> {
     }
     let is_seen = |c: char| c == ' ' || !is_hidden(c);
     if text.trim_matches(' ') != text || !text.chars().all(is_seen) {
-        let rule = "must not begin or end with a space, nor hold characters that are not seen";
+        let rule = "must not begin or end with a space, nor hold invisible characters";
         return Err(PayloadError::form(name, rule));
     }
     Ok(())
