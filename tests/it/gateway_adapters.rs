@@ -155,7 +155,7 @@ fn whatever_an_adapter_does_one_line_and_one_answer_say_it() {
     let gateway = home_of_act(1);
     let mut home = gateway.open();
     let deep = r#"printf '{"success":true,"data":'; head -c 50000 /dev/zero | tr '\0' '['"#;
-    let no_answer = "`sh` answered; its output is not a answer: ";
+    let no_answer = "`sh` answered; its output is not an answer: ";
     let large = format!("{}1", "9".repeat(400));
     // Name, script, code, note, message (its beginning).
     let cases: &[(&str, &str, &str, &str, &str)] = &[

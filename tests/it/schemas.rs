@@ -464,7 +464,7 @@ const SAID: &[(&str, &[&str])] = &[
         "control",
         &["needs `target_strategy_id`", "needs `risk_mode`"],
     ),
-    ("rows", &["it brings"]),
+    ("rows", &["the payload has"]),
     ("report", &["exec_type `"]),
     ("recipients", &["addresses together"]),
     ("recipient", &["a mail that is sent needs a recipient"]),
@@ -478,7 +478,7 @@ const SAID: &[(&str, &[&str])] = &[
             "twice: case and `_` do not count",
         ],
     ),
-    ("seen", &["must be one line", "not seen"]),
+    ("seen", &["must be one line", "invisible"]),
     (
         "service",
         &[

@@ -125,9 +125,11 @@ impl Rows {
         let fault = match value {
             Some(value) if passes(value) => None,
             Some(value) => Some(format!("{value} against a limit of {limit}")),
-            None => {
-                Some("cannot be computed: the place of the task in its tree is unknown".to_owned())
-            }
+            None => Some(
+                "cannot be computed: the place of the task in its tree is \
+                unknown"
+                    .to_owned(),
+            ),
         };
         let row = CheckRow::measured(value.and_then(amount), amount(limit), "count", source);
         self.push(reason, row.unless_fault(fault));
@@ -368,7 +370,8 @@ fn depth_claim(rows: &mut Rows, derived: Option<u64>, claim: Option<i64>) {
     let fault = match derived {
         Some(derived) if i64::try_from(derived) == Ok(claim) => None,
         Some(derived) => Some(format!(
-            "the request claims {claim}, but the ledger gives {derived}"
+            "the request claims {claim}, but the ledger gives \
+            {derived}"
         )),
         None => Some("cannot be computed: the place of the task in its tree is unknown".to_owned()),
     };

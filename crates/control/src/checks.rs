@@ -192,7 +192,10 @@ fn concern(vector: &mut Vector, facts: &Facts<'_>, decision: &ControlDecision) -
     let pair = ConcernId::of(account_id, market_symbol);
     let is_pair = pair == *concern_id;
     let why = (!is_pair).then(|| {
-        format!("`{concern_id}` is not `{pair}`, the id that its account and market make")
+        format!(
+            "`{concern_id}` is not `{pair}`, the id that its account \
+        and market make"
+        )
     });
     vector.check("concern_match", REQUEST, ControlFault::ConcernMismatch, why);
     let (account, market) = concern_id
@@ -204,8 +207,12 @@ fn concern(vector: &mut Vector, facts: &Facts<'_>, decision: &ControlDecision) -
     let is_known = is_pair && facts.rules.strategies_of(concern_id).next().is_some();
     vector.validation.concern_match = Some(is_known);
     if is_pair {
-        let why = (!is_known)
-            .then(|| format!("no file in rules/strategies has the concern `{concern_id}`"));
+        let why = (!is_known).then(|| {
+            format!(
+                "no file in rules/strategies has the concern \
+            `{concern_id}`"
+            )
+        });
         vector.check(
             "concern_known",
             STRATEGIES,
@@ -285,8 +292,12 @@ fn about_strategies(
             vector.validation.market_match =
                 Some(target.market.as_ref() == Some(&decision.market_symbol));
             let is_here = target.concern.as_ref() == Some(concern);
-            let why = (!is_here)
-                .then(|| format!("strategy `{id}` does not have the concern `{concern}`"));
+            let why = (!is_here).then(|| {
+                format!(
+                    "strategy `{id}` does not have the concern \
+                `{concern}`"
+                )
+            });
             vector.check(
                 "target_match",
                 STRATEGIES,

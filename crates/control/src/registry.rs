@@ -184,9 +184,10 @@ pub fn standing(rules: &Rulebook, state: &ControlState, strategy: &Strategy) -> 
                         reduce"
                     )
                 }
-                None => {
-                    format!("is on standby: nothing is current on `{concern}`; it may only reduce")
-                }
+                None => format!(
+                    "is on standby: nothing is current on `{concern}`; it may only \
+                    reduce"
+                ),
             };
             (StrategyStatus::Standby, Some(why))
         }

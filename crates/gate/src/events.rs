@@ -16,7 +16,7 @@ pub const CHANGES_PER_LINE: usize = 100;
 /// The note of a `tick` that ends a day.
 pub const NEW_DAY: &str = "a new day";
 /// The note of a `tick` that sends bridges the instructions that earlier lines postponed.
-pub const OWED: &str = "what bridges were still to be told";
+pub const OWED: &str = "the instructions that bridges had not received yet";
 /// The note of a `dead_man` line that closes a position.
 pub const LIQUIDATED: &str = "the dead man's switch closes this position at the market";
 
@@ -110,8 +110,10 @@ pub fn trip(
     now: Time,
 ) -> (String, Vec<Vec<Change>>) {
     let changes = dead_man::trip(state, rules, agent, unheard_ms, now);
-    let note =
-        format!("nothing is heard from `{agent}`: its entries are refused until a heartbeat");
+    let note = format!(
+        "nothing is heard from `{agent}`: its entries are refused until a \
+        heartbeat"
+    );
     (
         note,
         changes
@@ -130,7 +132,11 @@ pub fn approved(id: ProposalId, approved: Approved, by: &Approver, now: Time) ->
         ),
         Approved::Again(why, step) => (
             step,
-            format!("{id} waits for approval again: {}", why.message),
+            format!(
+                "{id} waits for approval again: \
+            {}",
+                why.message
+            ),
         ),
     };
     event(now, note, vec![Change::Proposal(step)])

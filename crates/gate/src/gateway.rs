@@ -158,7 +158,8 @@ impl Turn<'_> {
         }
         let most = open::ALSO_MAX;
         let what = format!(
-            "{id} is running, and {most} other copies of its request already wait for the answer"
+            "{id} is running, and {most} other copies of its request already wait for the \
+                answer"
         );
         Err(Refusal::new(Code::ActionsFull, what))
     }
@@ -250,12 +251,18 @@ impl Turn<'_> {
         let own_count = own.map_or(0, |hour| hour.within(second)).saturating_add(1);
         let (own_max, all_max) = (rules.rates.of(action), rules.rates.all_per_hour);
         let over = (own_count > own_max).then(|| {
-            format!("`{source}` may begin `{action}` at most {own_max} times within an hour")
+            format!(
+                "`{source}` may begin `{action}` at most {own_max} times within an \
+                hour"
+            )
         });
         rows.push(self.limited("action_rate", own_count, own_max, over));
         let all_count = state.all.within(second).saturating_add(1);
         let over = (all_count > all_max).then(|| {
-            format!("all principals together may begin at most {all_max} actions within an hour")
+            format!(
+                "all principals together may begin at most {all_max} actions within \
+                an hour"
+            )
         });
         rows.push(self.limited("gateway_rate", all_count, all_max, over));
         let open_count = u32::try_from(state.open.len())

@@ -26,7 +26,10 @@ pub enum NoDestination {
         method: Method,
     },
     /// The call names a host that two active services have.
-    #[error("services `{0}` and `{1}` have this host with different ports; name one in the call")]
+    #[error(
+        "services `{0}` and `{1}` have this host with different ports; name one of them in the \
+        call"
+    )]
     Ambiguous(ServiceName, ServiceName),
 }
 

@@ -43,8 +43,12 @@ impl Serialize for HoldId {
 impl<'de> Deserialize<'de> for HoldId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<HoldId, D::Error> {
         let text = String::deserialize(deserializer)?;
-        HoldId::parse(&text)
-            .ok_or_else(|| de::Error::custom("the name of a held request has the form `h-12`"))
+        HoldId::parse(&text).ok_or_else(|| {
+            de::Error::custom(
+                "the name of a held request has the \
+            form `h-12`",
+            )
+        })
     }
 }
 

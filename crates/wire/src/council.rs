@@ -209,7 +209,7 @@ impl SubmitVerdict {
     /// Returns a [`PayloadError`] with the field and what is expected there.
     pub fn validate(&self) -> Result<(), PayloadError> {
         if !is_digest(&self.request_sha256) {
-            let rule = "is not 64 lower-case hex digits";
+            let rule = "must be 64 lower-case hex digits";
             return Err(PayloadError::form("request_sha256", rule));
         }
         check_name("verdict.role", &self.verdict.role)

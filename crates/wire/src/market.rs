@@ -232,8 +232,8 @@ mod tests {
     fn anything_else_is_refused() {
         let many = vec![QUOTE; ROWS_MAX + 1].join(",");
         for (fields, expect) in [
-            (String::new(), "brings no"),
-            (r#","bars":[]"#.to_owned(), "brings no"),
+            (String::new(), "has no `bars`"),
+            (r#","bars":[]"#.to_owned(), "has no `bars`"),
             (r#","bars":null"#.to_owned(), "a list of objects"),
             (r#","quotes":{}"#.to_owned(), "a list of objects"),
             (r#","quotes":[null]"#.to_owned(), "an object"),

@@ -38,7 +38,8 @@ pub enum PayloadError {
     #[error("it is not the payload of an outgoing action")]
     NotOutgoing,
     /// The payload has a member that its action does not know.
-    #[error("unknown key{}; known keys are {}", key.as_ref().map(|key| format!(" `{key}`")).unwrap_or_default(), quoted(known))]
+    #[error("unknown key{}; known keys are \
+        {}", key.as_ref().map(|key| format!(" `{key}`")).unwrap_or_default(), quoted(known))]
     UnknownKey {
         /// The key; `None` if it is not fit to be repeated.
         key: Option<String>,

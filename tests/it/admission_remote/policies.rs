@@ -90,9 +90,9 @@ fn every_failure_denies_with_its_reason() {
             "exit code 3: no idea",
         ),
         ("hangs", "exec sleep 300".to_owned(), "took longer than 1 s"),
-        ("garbage", "echo I allow it".to_owned(), "is no profile"),
+        ("garbage", "echo I allow it".to_owned(), "is not a profile"),
         ("bytes", "printf '\\377\\376'".to_owned(), "not UTF-8"),
-        ("nothing", "exit 0".to_owned(), "is no profile"),
+        ("nothing", "exit 0".to_owned(), "is not a profile"),
         (
             "key",
             "echo 'max_spawn_depth: 3'; echo 'max_spawn_deph: 2'".to_owned(),

@@ -859,8 +859,13 @@ fn a_header_comes_once_with_a_text_that_can_be_seen() {
     for (one, other) in [("X-A", "x-a"), ("X-A", "X_A"), ("accept", "ACCEPT")] {
         let why = headers(json!({one: "1", other: "2"})).unwrap_err();
         assert!(
-            why.starts_with("`headers` has `")
-                && why.ends_with("` twice: case and `_` do not count"),
+            why.starts_with(
+                "`headers` has \
+                `"
+            ) && why.ends_with(
+                "` twice: case and `_` do not \
+                count"
+            ),
             "{why}"
         );
     }

@@ -468,7 +468,7 @@ fn of_all_that_fails_at_once_the_first_names_the_reason_and_all_of_it_is_told() 
         .ask_as_owner("clock", "clock.accept", looked);
     while gate.opened.round(false).unwrap().more {}
     let (line, answer) = gate.next(2, &[]);
-    let what = "check `manual_halt` failed: the file rules/HALT is there; a person removes it";
+    let what = "check `manual_halt` failed: rules/HALT exists; a person must remove the file";
     is_told(&line, &answer, Code::ChecksFailed, error, what);
     gate.home.place.disk.drop_file("rules/HALT");
     let (line, answer) = gate.next(3, &[]);
@@ -476,15 +476,17 @@ fn of_all_that_fails_at_once_the_first_names_the_reason_and_all_of_it_is_told() 
     is_told(&line, &answer, Code::NotAllowlisted, error, &what);
     gate.mend(|files| files.services = SERVICES.to_owned());
     let (line, answer) = gate.next(4, &[]);
-    let what = "check `action_rate` failed: `core` may begin 1 of `email.send` within an hour";
+    let what = "check `action_rate` failed: `core` may begin `email.send` at most 1 times within \
+        an hour";
     is_told(&line, &answer, Code::RateLimited, limited, what);
     gate.mend(|files| files.gateway["rates"]["per_hour"]["email.send"] = json!(90));
     let (line, answer) = gate.next(5, &[]);
-    let what = "check `gateway_rate` failed: all together may begin 1 actions within an hour";
+    let what = "check `gateway_rate` failed: all principals together may begin at most 1 actions \
+        within an hour";
     is_told(&line, &answer, Code::RateLimited, limited, what);
     gate.mend(|files| files.gateway["rates"]["all_per_hour"] = json!(90));
     let (line, answer) = gate.next(6, &[]);
-    let what = "check `open_actions` failed: 1 actions are open already";
+    let what = "check `open_actions` failed: 1 actions are already open";
     is_told(&line, &answer, Code::ActionsFull, limited, what);
     gate.mend(|files| files.gateway["open_max"] = json!(90));
     // An anomaly only holds: what refuses comes before it.

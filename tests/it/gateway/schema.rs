@@ -266,14 +266,16 @@ fn a_valid_signature_passes_and_nothing_signed_can_be_changed() {
         let name = tampered(&home, field, value);
         settle(&mut gate);
         let why = format!(
-            "file `{name}.json`: no current key of `core` made this signature over the request"
+            "file `{name}.json`: no current key of `core` made this signature over the \
+                request"
         );
         check_refused(&home, &name, "SIGNATURE_INVALID", &why);
     }
     let name = tampered(&home, "source", r#""owner""#);
     settle(&mut gate);
     let why = format!(
-        "file `{name}.json`: no current key of `owner` made this signature over the request"
+        "file `{name}.json`: no current key of `owner` made this signature over the \
+        request"
     );
     check_refused(&home, &name, "SIGNATURE_INVALID", &why);
     // The same request unchanged is done: what was forged under its id used nothing up.
@@ -331,7 +333,8 @@ fn a_wrong_key_is_refused() {
     settle(&mut gate);
     for name in ["r1", "r2"] {
         let why = format!(
-            "file `{name}.json`: no current key of `core` made this signature over the request"
+            "file `{name}.json`: no current key of `core` made this signature over the \
+                request"
         );
         check_refused(&home, name, "SIGNATURE_INVALID", &why);
     }

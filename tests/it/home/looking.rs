@@ -380,7 +380,7 @@ fn the_portfolio_shows_every_limit_and_what_is_left() {
         of("strategy_active", "strategy range")["closed"]
             .as_str()
             .unwrap()
-            .contains("stands by")
+            .contains("is on standby")
     );
     let told = succeed(&home, &["portfolio"]);
     for check in [

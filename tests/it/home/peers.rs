@@ -792,7 +792,7 @@ fn a_kill_switch_that_cannot_be_read() {
         let done = crate::kit::spoolgate(&home, &["handle", file.to_str().unwrap()]);
         let answer: Value = serde_json::from_slice(&done.stdout).unwrap();
         let failed = answer["data"]["Rejected"]["checks_failed"].to_string();
-        assert!(failed.contains("rules/HALT is there"), "{nth}: {answer}");
+        assert!(failed.contains("rules/HALT exists"), "{nth}: {answer}");
         match halt.is_dir() {
             true => fs::remove_dir(&halt).unwrap(),
             false => fs::remove_file(&halt).unwrap(),

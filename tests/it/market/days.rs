@@ -283,7 +283,7 @@ fn when_trades_stop_and_quotes_run_on_entries_are_refused_and_exits_pass() {
     assert!(exit.decision.order_id.is_some(), "{:?}", exit.answer.error);
     let told = reason(&exit, "market_data");
     assert!(
-        told.contains("the newest trade is of 2018-04-04T16:48"),
+        told.contains("the newest trade is from 2018-04-04T16:48"),
         "an exit is told: {told}"
     );
     let at_market = day.order("sell", "0.01", "6790", "6600", "btc-long-0");

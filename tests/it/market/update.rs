@@ -297,7 +297,7 @@ fn bad_rows_are_refused_whole_and_say_which() {
             Code::MarketRefused,
             "a row is known only from",
         ),
-        (json!({}), Code::MalformedPayload, "brings no `bars`"),
+        (json!({}), Code::MalformedPayload, "has no `bars`"),
         (
             json!({"quotes": [{"time": now, "bid": 1, "ask": 2, "mid": 1.5}]}),
             Code::MalformedPayload,

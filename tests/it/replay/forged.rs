@@ -371,7 +371,7 @@ fn program_changes(line: &mut Vec<u8>, semantics: u32) {
     *line = format!(
         "{head},\"kind\":\"start\",\"timestamp\":\"{time}\",\"note\":\"spoolgate 9.0.0 continues \
             the log that {} \
-            wrote\",\"changes\":[{{\"ProgramChanged\":{{\"version\":\"9.0.0\"{semantics}}}}}]}}",
+                wrote\",\"changes\":[{{\"ProgramChanged\":{{\"version\":\"9.0.0\"{semantics}}}}}]}}",
         spoolgate_wire::VERSION
     )
     .into_bytes();

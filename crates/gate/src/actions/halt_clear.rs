@@ -57,7 +57,8 @@ impl Action for HaltClear {
                     && !book.doubted_symbols.contains_key(symbol)
                 {
                     let what = format!(
-                        "`{symbol}` is not halted by a price gap or by a doubt about its venue"
+                        "`{symbol}` is not halted by a price gap or by a doubt \
+                        about its venue"
                     );
                     return Err(Refusal::new(Code::NotFound, what));
                 }

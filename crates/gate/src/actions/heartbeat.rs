@@ -41,7 +41,8 @@ impl Action for Heartbeat {
             (Some(named), false) if named == source => named,
             (Some(named), false) => {
                 let what = format!(
-                    "an agent may send only its own heartbeat: `{named}` is not `{source}`"
+                    "an agent may send only its own heartbeat: `{named}` is not \
+                    `{source}`"
                 );
                 return Err(Refusal::new(Code::NotPermitted, what));
             }

@@ -68,7 +68,8 @@ impl Action for KeysAdd {
         match add.others_end {
             Some(_) => Err(PayloadError::form(
                 "others_end",
-                "is only for `keys.rotate`; leave it out",
+                "is only for `keys.rotate`; leave it \
+                out",
             )),
             None => Ok(()),
         }

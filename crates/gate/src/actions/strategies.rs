@@ -69,7 +69,13 @@ impl Action for StrategiesGet {
         all.retain(|view| view.strategy_id == id.as_str());
         let found = all.pop();
         let found = found.ok_or_else(|| {
-            Refusal::new(Code::NotFound, format!("strategy `{id}` does not exist"))
+            Refusal::new(
+                Code::NotFound,
+                format!(
+                    "strategy `{id}` does not \
+                exist"
+                ),
+            )
         })?;
         answer(&One::Strategy(found))
     }

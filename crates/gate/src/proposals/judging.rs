@@ -223,8 +223,10 @@ fn modified(
         .iter_mut()
         .filter(|c| c.field == parameter && is_ordered(c));
     let (Some(condition), None) = (named.next(), named.next()) else {
-        let what =
-            format!("rule `{id}` does not have exactly one ordered condition on `{parameter}`");
+        let what = format!(
+            "rule `{id}` does not have exactly one ordered condition on \
+            `{parameter}`"
+        );
         return Err(Refusal::new(Code::ParameterAmbiguous, what));
     };
     let value = match &condition.value {
@@ -250,8 +252,8 @@ fn modified(
             |bound: Option<Amount>| bound.map_or_else(|| "open".to_owned(), |b| b.to_string());
         let (min, max) = (show(condition.min), show(condition.max));
         let what = format!(
-            "{new_value} is outside the bounds of `{parameter}` of rule `{id}`, which are {min} \
-                to {max}"
+            "{new_value} is outside the bounds of `{parameter}` of rule `{id}`, which are \
+                {min} to {max}"
         );
         return Err(Refusal::new(Code::ValueOutOfBounds, what));
     }

@@ -452,7 +452,7 @@ impl<'a> Recompute<'a> {
 
     /// Restores the answer of a line that cannot be recomputed, from the line alone: it is the
     /// answer that was given, even if its reasons are unknown.
-    fn recorded_answer(
+    pub(super) fn recorded_answer(
         &mut self,
         item: &Item,
         decision: &Decision,

@@ -139,7 +139,7 @@ impl<'a> Recompute<'a> {
             _ => self.state.semantics(),
         };
         if item.record.is_some() && semantics != SEMANTICS {
-            self.report.counts.add(Class::NotAgain, OTHER_SEMANTICS);
+            self.of_other_semantics(item)?;
         } else if !self.check(item)? {
             return Ok(());
         }
@@ -161,6 +161,20 @@ impl<'a> Recompute<'a> {
                 .insert(item.seq, self.state.program.clone());
         }
         Ok(())
+    }
+
+    /// Counts a line of other semantics, and restores its answer from the line alone.
+    fn of_other_semantics(&mut self, item: &Item) -> Result<(), HomeError> {
+        self.report.counts.add(Class::NotAgain, OTHER_SEMANTICS);
+        match (item.record.as_deref(), &item.known) {
+            (Some(Record::Decision(decision)), Known::Decision(known)) => {
+                self.report.decisions = self.report.decisions.saturating_add(1);
+                self.recorded_answer(item, decision, known)
+            }
+            (Some(Record::Council(line)), _) => self.case_answer(item, line),
+            (Some(Record::Response(line)), _) => self.response_answer(item, line, line.answers()),
+            _ => Ok(()),
+        }
     }
 
     /// Compares a line with what this program makes of it. Returns false for a market line, which

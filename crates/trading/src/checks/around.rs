@@ -264,7 +264,8 @@ fn open_risk(subject: &Subject, facts: &OrderFacts) -> Result<Amount, Unknown> {
 fn configured<'a>(subject: &Subject<'a>, symbol: &Symbol) -> Result<&'a Instrument, Unknown> {
     subject.rules.instruments.get(symbol).ok_or_else(|| {
         let reason = format!(
-            "`{symbol}` has an open position or order and is not in rules/instruments.yaml"
+            "`{symbol}` has an open position or order and is not in \
+            rules/instruments.yaml"
         );
         Box::new(CheckRow::unknown("usd", INSTRUMENTS, reason))
     })

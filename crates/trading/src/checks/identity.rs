@@ -61,7 +61,10 @@ pub(super) fn instrument_allowed(subject: &Subject, facts: &OrderFacts) -> Check
         return CheckRow::unknown(
             "bool",
             source,
-            format!("strategy `{name}` has no file in rules/strategies"),
+            format!(
+                "strategy `{name}` has no file in \
+            rules/strategies"
+            ),
         );
     };
     let direction = Direction::of_entry(facts.order.side);

@@ -105,7 +105,10 @@ pub(super) fn stop_distance(subject: &Subject, facts: &OrderFacts) -> CheckRow {
         return CheckRow::unknown(
             "price",
             source,
-            format!("strategy `{name}` has no file in rules/strategies"),
+            format!(
+                "strategy `{name}` has no file in \
+            rules/strategies"
+            ),
         );
     };
     let Some(worst) = facts.worst_entry else {

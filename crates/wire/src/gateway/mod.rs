@@ -65,8 +65,12 @@ impl Serialize for ActionId {
 impl<'de> Deserialize<'de> for ActionId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ActionId, D::Error> {
         let text = String::deserialize(deserializer)?;
-        ActionId::parse(&text)
-            .ok_or_else(|| de::Error::custom("the name of an outgoing action has the form `a-12`"))
+        ActionId::parse(&text).ok_or_else(|| {
+            de::Error::custom(
+                "the name of an outgoing action has \
+            the form `a-12`",
+            )
+        })
     }
 }
 
