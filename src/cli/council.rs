@@ -144,7 +144,7 @@ fn exit_of(outcome: Stance) -> Exit {
 }
 
 fn no_case(case: &RequestId) -> String {
-    format!("there is no case `{case}`; `spoolgate council list` shows which there are")
+    format!("case `{case}` does not exist; `spoolgate council list` shows all cases")
 }
 
 fn view(home: &Path) -> Result<View> {

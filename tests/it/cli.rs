@@ -726,7 +726,7 @@ fn the_watcher_tells_of_rule_files_that_broke() {
     assert!(until("HALT").contains("no entries"));
     let cleared = spoolgate(&home, &["halt", "clear", "--reason", "over"]);
     assert!(
-        err(&cleared).contains("rules/HALT is there"),
+        err(&cleared).contains("rules/HALT exists"),
         "{}",
         show(&cleared)
     );
