@@ -138,7 +138,7 @@ fn what_is_no_service_is_refused_in_words() {
         (
             "host",
             json!("*.google.com"),
-            "`*.google.com` is a wildcard; known keys are none",
+            "`*.google.com` is a wildcard; there are none",
         ),
         (
             "host",

@@ -81,7 +81,7 @@ fn a_checkout_without_a_ledger_is_linted() {
     let expect = [
         "a-copy.md:2: names itself `btc-dip-long`",
         "a-copy.md:2: `btc-dip-long` is the slug of",
-        "b.md:3: strategy `trendy` has no file in rules/strategies",
+        "b.md:3: strategy `trendy` has no file below rules/strategies",
         "b.md:4: `XRP` is not in",
         "btc-dip-long.md:2: `btc-dip-long` is the slug of",
         "c.txt: rule files end in .md",

@@ -296,7 +296,7 @@ mod tests {
         for (why, expect) in [
             (
                 r#"invalid type: string "a, expected b", expected struct Artifacts at line 1 column 9"#,
-                "something is not what it should be, struct Artifacts at line 1 column 9",
+                "a value has the wrong form: expected struct Artifacts at line 1 column 9",
             ),
             (
                 "missing field `context` at line 1 column 2",

@@ -416,7 +416,7 @@ mod tests {
             (
                 r#""work_order""#,
                 r#""Work Order""#,
-                "`payload_kind` is not",
+                "`payload_kind` must be",
             ),
             (
                 r#"{"n":0.10000000000000000001}"#,

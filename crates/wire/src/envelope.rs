@@ -345,7 +345,7 @@ mod tests {
                 "2026-02-20T14:42:00+00:00",
                 "not a time",
             ),
-            ("order.cancel", "order|cancel", "`action` is not"),
+            ("order.cancel", "order|cancel", "`action` must be"),
             (
                 r#""signature":"ab""#,
                 r#""signature":"""#,

@@ -646,7 +646,7 @@ fn a_refused_stop_takes_its_entry_back() {
         ),
         (
             |rule| rule.min_size = a("0.02"),
-            "o-1-stop: its size 0.01 is the size is below the smallest size 0.02",
+            "o-1-stop: its size 0.01 is below the smallest size 0.02",
         ),
         (
             |rule| rule.min_notional = a("68"),
