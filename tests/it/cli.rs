@@ -723,10 +723,10 @@ fn the_watcher_tells_of_rule_files_that_broke() {
     assert!(until("is in force").contains("rulebook"));
     assert!(!succeed(&home, &["portfolio"]).contains("rule file"));
     fs::write(home.join("rules/HALT"), "").unwrap();
-    assert!(until("HALT").contains("no entries"));
+    assert!(until("HALT").contains("entries are refused"));
     let cleared = spoolgate(&home, &["halt", "clear", "--reason", "over"]);
     assert!(
-        err(&cleared).contains("rules/HALT exists"),
+        err(&cleared).contains("rules/HALT is there"),
         "{}",
         show(&cleared)
     );

@@ -41,7 +41,7 @@ async def tools_are_these_and_no_others(home):
                 raise AssertionError(f"`{name}` was called")
         for action in ["halt.clear", "approval.grant", "keys.add", "services.add", "order.submit"]:
             told = await call("submit_action", action=action, payload={})
-            assert told["status"] == "not_sent" and "`action` is none of" in told["refused"]["message"], told
+            assert told["status"] == "not_sent" and "`action` must be one of" in told["refused"]["message"], told
 
 
 async def looking(home):
