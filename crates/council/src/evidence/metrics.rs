@@ -403,8 +403,14 @@ mod tests {
             ),
             (r#"{"train_end":"soon"}"#, "`train_end` is not a date"),
             (r#"{"train_end":"éééééé"}"#, "`train_end` is not a date"),
-            (r#"{"trial_sharpes":[1,"2"]}"#, "`trial_sharpes` is not a list"),
-            (r#"{"trial_sharpes":[1e999]}"#, "`trial_sharpes` is not a list"),
+            (
+                r#"{"trial_sharpes":[1,"2"]}"#,
+                "`trial_sharpes` is not a list",
+            ),
+            (
+                r#"{"trial_sharpes":[1e999]}"#,
+                "`trial_sharpes` is not a list",
+            ),
             (r#"{"trial_sharpes":[]}"#, "`trial_sharpes` is not a list"),
             (
                 r#"{"sharpe":"12345678901234567890123456789012345678901"}"#,
