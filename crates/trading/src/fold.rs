@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use rust_decimal::RoundingStrategy;
 
-use super::book::{Book, Doubt, RecentEntry, Refuted, Traded, WINDOW};
+use super::book::{Book, Doubt, Last, Market, RecentEntry, Refuted, Traded, WINDOW};
 use super::change::{Change, FundingCharge};
 use super::order::{AtVenue, Fill, HeldAt, Order, OrderRole, Position};
 use spoolgate_rules::rulebook::DUPLICATE_WINDOW_S_MAX;
@@ -148,13 +148,7 @@ impl Book {
                 reached,
             } => {
                 let market = self.markets.entry(symbol.clone()).or_default();
-                for bar in earlier {
-                    keep(&mut market.bars, bar.clone());
-                }
-                if let Some(last) = last {
-                    keep(&mut market.bars, Traded(last.price, last.volume));
-                    market.last = Some(last.clone());
-                }
+                trade(market, earlier, last.as_ref());
                 market.quote = quote.clone().or_else(|| market.quote.take());
                 market.reached = reached.or(market.reached);
             }
@@ -206,8 +200,7 @@ impl Book {
                 self.conduct.entry(strategy.clone()).or_default().clear();
             }
             Change::DrawdownCleared { peak } => {
-                self.account.drawdown_since = None;
-                self.account.peak_equity = Some(*peak);
+                (self.account.drawdown_since, self.account.peak_equity) = (None, Some(*peak));
             }
         }
         Ok(())
@@ -398,6 +391,17 @@ impl Book {
         self.account.net_deposits = net_deposits;
         self.account.peak_equity = peak;
         Ok(())
+    }
+}
+
+/// Adds bars to a market, the last of them with its time.
+fn trade(market: &mut Market, earlier: &[Traded], last: Option<&Last>) {
+    for bar in earlier {
+        keep(&mut market.bars, bar.clone());
+    }
+    if let Some(last) = last {
+        keep(&mut market.bars, Traded(last.price, last.volume));
+        market.last = Some(last.clone());
     }
 }
 
