@@ -16,7 +16,9 @@ use spoolgate_rules::services::Service;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::checks::CheckRow;
 use spoolgate_wire::code::Code;
+use spoolgate_wire::envelope::Envelope;
 use spoolgate_wire::gateway::{ActionId, AdapterAnswer, GatewayCall};
+use spoolgate_wire::ids::{Principal, ServiceName};
 use spoolgate_wire::json;
 use spoolgate_wire::signing::sha256_hex;
 use spoolgate_wire::time::Time;
@@ -251,18 +253,12 @@ impl Turn<'_> {
         let own_count = own.map_or(0, |hour| hour.within(second)).saturating_add(1);
         let (own_max, all_max) = (rules.rates.of(action), rules.rates.all_per_hour);
         let over = (own_count > own_max).then(|| {
-            format!(
-                "`{source}` may begin `{action}` at most {own_max} times within an \
-                hour"
-            )
+            format!("`{source}` may begin `{action}` at most {own_max} times within an hour")
         });
         rows.push(self.limited("action_rate", own_count, own_max, over));
         let all_count = state.all.within(second).saturating_add(1);
         let over = (all_count > all_max).then(|| {
-            format!(
-                "all principals together may begin at most {all_max} actions within \
-                an hour"
-            )
+            format!("all principals together may begin at most {all_max} actions within an hour")
         });
         rows.push(self.limited("gateway_rate", all_count, all_max, over));
         let open_count = u32::try_from(state.open.len())
@@ -271,25 +267,20 @@ impl Turn<'_> {
         let payload = call
             .to_json()
             .map_err(|why| Refusal::new(Code::Internal, why.to_string()))?;
-        let payload_bytes = u64::try_from(payload.len()).unwrap_or(u64::MAX);
         let mut others = self
             .rules
             .principals
             .values()
             .filter(|other| other.name != *source);
         let has_others = others.any(|other| !other.actions.is_empty());
-        let over = state.without_room(source, payload_bytes, rules.open_max, has_others);
+        let over = state.without_room(source, bytes_of(&payload), rules.open_max, has_others);
         rows.push(self.limited("open_actions", open_count, rules.open_max, over));
         let (flagged, anomalies) = self.flagged(authentic);
         rows.extend(flagged);
-        let first = destination.as_ref().ok().and_then(|service| {
-            let destination = Destination {
-                host: service.host.clone(),
-                added_at: service.added_at,
-            };
-            let is_known = state.destinations.get(&service.service) == Some(&destination);
-            (!is_known).then(|| (service.service.clone(), destination))
-        });
+        let first = destination
+            .as_ref()
+            .ok()
+            .and_then(|service| self.first_use(service));
         let news = first.as_ref().map(|(service, destination)| {
             let Destination { host, added_at } = destination;
             format!("nothing was sent to `{host}` since `{service}` was allowed at {added_at}")
@@ -316,11 +307,7 @@ impl Turn<'_> {
         let refusal = failed.map(super::decide::refusal_of);
         let (Ok(service), Some(adapter), None) = (&destination, adapter, &refusal) else {
             let after_ms = match refusal.as_ref().map(|refusal| refusal.code) {
-                Some(Code::RateLimited) => {
-                    let own_ms = own.map_or(0, |hour| hour.room_at_ms(second, own_max));
-                    let at_ms = own_ms.max(state.all.room_at_ms(second, all_max));
-                    Some(at_ms.saturating_sub(self.now.ms()).max(0))
-                }
+                Some(Code::RateLimited) => Some(self.rates_allow_in_ms(source, action)),
                 Some(Code::ActionsFull) => Some(FULL_RETRY_MS),
                 _ => None,
             };
@@ -331,12 +318,57 @@ impl Turn<'_> {
                 ..Outcome::default()
             });
         };
+        let mut outcome = self.opens(envelope, service, adapter, payload);
+        if let Some((service, destination)) = first {
+            // Comes before the action opens: changes are folded in this order.
+            let first_use = open::Change::FirstUse {
+                service,
+                destination,
+            };
+            outcome.changes.insert(0, Change::Actions(first_use));
+        }
+        let refusal = None;
+        Ok(Outcome {
+            anomalies,
+            judged: Some(Judged { rows, refusal }),
+            ..outcome
+        })
+    }
+
+    /// Returns the destination of a service if no action has used it yet.
+    fn first_use(&self, service: &Service) -> Option<(ServiceName, Destination)> {
+        let destination = Destination {
+            host: service.host.clone(),
+            added_at: service.added_at,
+        };
+        let is_known = self.state.actions.destinations.get(&service.service) == Some(&destination);
+        (!is_known).then(|| (service.service.clone(), destination))
+    }
+
+    /// Returns after how many milliseconds both hourly rates allow this action again.
+    fn rates_allow_in_ms(&self, source: &Principal, action: &str) -> i64 {
+        let (state, rates) = (&self.state.actions, &self.rules.gateway.rates);
+        let second = second_of(self.now);
+        let own = state.hours.get(source).and_then(|hours| hours.get(action));
+        let own_ms = own.map_or(0, |hour| hour.room_at_ms(second, rates.of(action)));
+        let at_ms = own_ms.max(state.all.room_at_ms(second, rates.all_per_hour));
+        at_ms.saturating_sub(self.now.ms()).max(0)
+    }
+
+    /// The action that an accepted request opens, and how it begins.
+    fn opens(
+        &self,
+        envelope: &Envelope,
+        service: &Service,
+        adapter: &AdapterRule,
+        payload: String,
+    ) -> Outcome {
         let id = ActionId(self.seq);
         let opened = OpenAction {
             id,
             request_id: envelope.id.clone(),
-            source: source.clone(),
-            action: action.to_owned(),
+            source: envelope.source.clone(),
+            action: envelope.action.clone(),
             service: service.service.clone(),
             host: service.host.clone(),
             adapter: adapter.adapter.as_str().to_owned(),
@@ -345,34 +377,26 @@ impl Turn<'_> {
             spool: String::new(),
             answer: String::new(),
             also: Vec::new(),
-            payload_bytes,
+            payload_bytes: bytes_of(&payload),
             signed_at: envelope.timestamp,
             begun_at: self.now,
         };
         let begins = Begins {
             id,
             adapter: adapter.clone(),
-            service: (*service).clone(),
+            service: service.clone(),
             payload,
         };
-        let first = first.map(|(service, destination)| open::Change::FirstUse {
-            service,
-            destination,
-        });
-        let changes = first
-            .into_iter()
-            .chain([open::Change::Opened(Box::new(opened))]);
-        Ok(Outcome {
-            changes: changes.map(Change::Actions).collect(),
+        Outcome {
+            changes: vec![Change::Actions(open::Change::Opened(Box::new(opened)))],
             begins: Some(Box::new(begins)),
-            anomalies,
-            judged: Some(Judged {
-                rows,
-                refusal: None,
-            }),
             ..Outcome::default()
-        })
+        }
     }
+}
+
+fn bytes_of(payload: &str) -> u64 {
+    u64::try_from(payload.len()).unwrap_or(u64::MAX)
 }
 
 /// The line about how an action ended, and the blobs by digest that must be durable before it.
