@@ -248,47 +248,7 @@ fn place(
     } = *question;
     let (root, source) = (&causality.root_task_id, || Cow::Owned(path.to_owned()));
     let is_root = causality.parent_task_id.is_none();
-    let orphan = causality
-        .parent_task_id
-        .as_ref()
-        .filter(|_| lineage.parent.is_none())
-        .map(|parent| format!("`{parent}` is not a task of `{root}`"));
-    rows.yes_no(Reason::UnknownParent, orphan, STATE);
-    let cause = causality
-        .caused_by_receipt_id
-        .as_ref()
-        .filter(|_| is_root || !lineage.has_cause);
-    let cause = cause.map(|receipt| match is_root {
-        true => format!("a root task must not name a receipt: `{receipt}` belongs to another tree"),
-        false => format!("`{receipt}` is not the receipt of a task of `{root}`"),
-    });
-    rows.yes_no(Reason::UnknownReceipt, cause, STATE);
-    let taken = if is_root {
-        lineage
-            .tree
-            .is_some()
-            .then(|| format!("the tree `{root}` already exists"))
-    } else {
-        lineage
-            .is_taken
-            .then(|| format!("`{}` is already a task of `{root}`", question.task))
-    };
-    rows.yes_no(Reason::TaskExists, taken, STATE);
-    if is_root {
-        let roots = question
-            .grant
-            .and_then(|grant| grant.roots_per_hour)
-            .map_or(0, |roots| roots.get());
-        let roots = u64::from(roots);
-        let opened = Some(question.roots_in_hour);
-        rows.count(
-            Reason::RootsExceeded,
-            opened,
-            roots,
-            |n| n < roots,
-            PRINCIPALS.into(),
-        );
-    }
+    origin(rows, question, causality);
     let derived = if is_root {
         Some(0)
     } else {
@@ -363,6 +323,54 @@ fn place(
         at: question.now,
     });
     (counters, admitted)
+}
+
+/// Checks where the task comes from (its parent, its cause, the principal's rate of new trees), and
+/// that it is new.
+fn origin(rows: &mut Rows, question: &Question<'_>, causality: &Causality) {
+    let (root, lineage) = (&causality.root_task_id, question.lineage);
+    let is_root = causality.parent_task_id.is_none();
+    let orphan = causality
+        .parent_task_id
+        .as_ref()
+        .filter(|_| lineage.parent.is_none())
+        .map(|parent| format!("`{parent}` is not a task of `{root}`"));
+    rows.yes_no(Reason::UnknownParent, orphan, STATE);
+    let cause = causality
+        .caused_by_receipt_id
+        .as_ref()
+        .filter(|_| is_root || !lineage.has_cause);
+    let cause = cause.map(|receipt| match is_root {
+        true => format!("a root task must not name a receipt: `{receipt}` belongs to another tree"),
+        false => format!("`{receipt}` is not the receipt of a task of `{root}`"),
+    });
+    rows.yes_no(Reason::UnknownReceipt, cause, STATE);
+    let taken = if is_root {
+        lineage
+            .tree
+            .is_some()
+            .then(|| format!("the tree `{root}` already exists"))
+    } else {
+        lineage
+            .is_taken
+            .then(|| format!("`{}` is already a task of `{root}`", question.task))
+    };
+    rows.yes_no(Reason::TaskExists, taken, STATE);
+    if is_root {
+        let roots = question
+            .grant
+            .and_then(|grant| grant.roots_per_hour)
+            .map_or(0, |roots| roots.get());
+        let roots = u64::from(roots);
+        let opened = Some(question.roots_in_hour);
+        rows.count(
+            Reason::RootsExceeded,
+            opened,
+            roots,
+            |n| n < roots,
+            PRINCIPALS.into(),
+        );
+    }
 }
 
 fn depth_claim(rows: &mut Rows, derived: Option<u64>, claim: Option<i64>) {
