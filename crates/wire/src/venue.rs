@@ -293,7 +293,9 @@ fn word_if_given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 mod tests {
     use super::*;
 
-    const HEAD: &str = r#""order_id":"o-7-stop","exec_id":"E/1","transact_time":"2026-02-21T12:00:00Z","cum_qty":"0.2""#;
+    const HEAD: &str = "\"order_id\":\"o-7-stop\",\"exec_id\":\"E/1\",\
+        \"transact_time\":\"2026-02-21T12:00:00Z\",\"cum_qty\":\"0.2\"";
+    const TRADE: &str = r#""last_qty":"0.2","last_px":"6800.10","fee":"-0.01","liquidity":"maker""#;
 
     fn read(rest: &str) -> Result<VenueReport, String> {
         serde_json::from_str(&format!("{{{HEAD},{rest}}}")).map_err(|error| error.to_string())
@@ -301,7 +303,7 @@ mod tests {
 
     #[test]
     fn every_kind_has_exactly_its_fields() {
-        let trade = r#""last_qty":"0.2","last_px":"6800.10","fee":"-0.01","liquidity":"maker""#;
+        let trade = TRADE;
         for kind in ["new", "replaced"] {
             let report = read(&format!(r#""exec_type":"{kind}","version":2"#)).unwrap();
             assert_eq!(report.event, ExecEvent::Working { version: 2 });
@@ -330,6 +332,11 @@ mod tests {
             read(r#""exec_type":"rejected","text":"no""#).unwrap().event,
             ExecEvent::Gone(gone)
         );
+    }
+
+    #[test]
+    fn a_report_with_other_fields_is_refused_by_name() {
+        let trade = TRADE;
         for (rest, expect) in [
             (r#""exec_type":"new""#.to_owned(), "needs `version`"),
             (
