@@ -1,0 +1,243 @@
+//! Exits, targets and positions that turn around.
+
+use super::*;
+
+#[test]
+fn a_stop_and_an_exit_that_cross_are_booked_in_two_parts() {
+    let mut desk = Desk::holding("0.01");
+    desk.submit(&sell("0.008"));
+    let shrunk = desk.trade("o-5", "0.008", "0.008", "6790");
+    assert_eq!(
+        shrunk,
+        [
+            "filled o-5 sell 0.008@6790",
+            "closed o-5 filled",
+            "replace o-1-stop.2 sell 0.002 at 6700"
+        ]
+    );
+    // The venue had triggered the stop for the whole size.
+    let crossed = desk.trade("o-1-stop", "0.01", "0.01", "6699");
+    assert_eq!(
+        crossed,
+        [
+            "triggered o-1-stop",
+            "filled o-1-stop sell 0.002@6699",
+            "ending o-1-stop retired",
+            "filled o-1-stop sell 0.008@6699",
+            "closed o-1-stop filled",
+            "place o-7-flatten.1 buy 0.008"
+        ]
+    );
+    assert_eq!(desk.world.position(), a("-0.008"));
+    desk.trade("o-7-flatten", "0.008", "0.008", "6701");
+    assert_eq!(
+        (desk.orders(), desk.world.position()),
+        (vec![], Amount::ZERO)
+    );
+    assert_eq!(desk.world.book.doubted_symbols.len(), 0);
+    // One fee per trade: entry, exit, stop, and the buy-back.
+    assert_eq!(desk.world.book.account.fees, a("0.04"));
+}
+
+#[test]
+fn what_the_old_position_had_working_goes_when_it_turns_around() {
+    let mut desk = Desk::holding("0.01");
+    desk.submit(&limit(sell("0.006"), "6900"));
+    desk.submit(&sell("0.004"));
+    let stopped = desk.trade("o-1-stop", "0.01", "0.01", "6699");
+    assert_eq!(
+        stopped,
+        [
+            "triggered o-1-stop",
+            "filled o-1-stop sell 0.01@6699",
+            "closed o-1-stop filled",
+            "ending o-5 retired",
+            "ending o-6 retired",
+            "cancel o-5.2 sell 0.006 at 6900",
+            "cancel o-6.2 sell 0.004"
+        ]
+    );
+    let late = desk.trade("o-6", "0.004", "0.004", "6699");
+    assert_eq!(
+        late,
+        [
+            "filled o-6 sell 0.004@6699",
+            "closed o-6 filled",
+            "place o-8-flatten.1 buy 0.004"
+        ]
+    );
+    assert_eq!(desk.ended("o-5", "canceled", "0"), ["closed o-5 retired"]);
+    assert_eq!(desk.unprotected(), Amount::ZERO);
+}
+
+#[test]
+fn a_target_takes_its_stop_down_and_both_end_the_entry() {
+    let mut desk = Desk::new();
+    desk.submit(&with_target(limit(buy("0.02"), "6790"), "6900"));
+    let placed = desk.trade("o-1", "0.01", "0.01", "6790");
+    assert_eq!(
+        placed,
+        [
+            "filled o-1 buy 0.01@6790",
+            "place o-1-stop.1 sell 0.01 at 6700",
+            "place o-1-target.1 sell 0.01 at 6900"
+        ]
+    );
+    let hit = desk.trade("o-1-target", "0.004", "0.004", "6900");
+    assert_eq!(
+        hit,
+        [
+            "filled o-1-target sell 0.004@6900",
+            "ending o-1 retired",
+            "cancel o-1.2 buy 0.02 at 6790",
+            "replace o-1-stop.2 sell 0.006 at 6700"
+        ]
+    );
+    let rest = desk.trade("o-1-target", "0.006", "0.01", "6900");
+    assert_eq!(
+        rest,
+        [
+            "filled o-1-target sell 0.006@6900",
+            "closed o-1-target filled",
+            "ending o-1-stop retired",
+            "cancel o-1-stop.3 sell 0 at 6700"
+        ]
+    );
+    desk.ended("o-1-stop", "canceled", "0");
+    assert_eq!(desk.orders(), ["o-1 0.02/0.01 ending"]);
+}
+
+#[test]
+fn an_exit_to_flat_ends_an_entry_that_still_works() {
+    // Its stop cannot wait at the venue with nothing to protect, and the entry must not fill
+    // without a stop.
+    let mut desk = Desk::new();
+    desk.submit(&limit(buy("0.02"), "6790"));
+    desk.trade("o-1", "0.01", "0.01", "6790");
+    // An exit below the entry would have cancelled the entry.
+    desk.submit(&limit(sell("0.01"), "6850"));
+    let flat = desk.trade("o-3", "0.01", "0.01", "6800");
+    assert_eq!(
+        flat,
+        [
+            "filled o-3 sell 0.01@6800",
+            "closed o-3 filled",
+            "ending o-1-stop retired",
+            "ending o-1 retired",
+            "cancel o-1.2 buy 0.02 at 6790",
+            "cancel o-1-stop.2 sell 0 at 6700"
+        ]
+    );
+    let late = desk.trade("o-1", "0.01", "0.02", "6790");
+    assert_eq!(
+        late,
+        [
+            "filled o-1 buy 0.01@6790",
+            "closed o-1 filled",
+            "place o-5-flatten.1 sell 0.01"
+        ]
+    );
+    // The old stop fills instead of its replacement, which is ended.
+    let crossed = desk.trade("o-1-stop", "0.01", "0.01", "6700");
+    assert_eq!(
+        crossed,
+        [
+            "triggered o-1-stop",
+            "filled o-1-stop sell 0.01@6700",
+            "closed o-1-stop filled",
+            "ending o-5-flatten retired",
+            "cancel o-5-flatten.2 sell 0.01"
+        ]
+    );
+    assert_eq!(
+        desk.ended("o-5-flatten", "canceled", "0"),
+        ["closed o-5-flatten retired"]
+    );
+    assert_eq!(
+        desk.world.book.doubted_symbols.len(),
+        0,
+        "it was asked to end"
+    );
+}
+
+#[test]
+fn an_ending_exit_still_takes_its_part_of_the_capacity() {
+    let mut desk = Desk::holding("0.01");
+    desk.submit(&limit(sell("0.006"), "6900"));
+    assert_eq!(
+        desk.cancel("o-5"),
+        ["ending o-5 cancelled", "cancel o-5.2 sell 0.006 at 6900"]
+    );
+    assert_eq!(desk.world.refused(&sell("0.005")), ["reduce_only"]);
+    assert_eq!(desk.submit(&sell("0.004")).len(), 1);
+    desk.ended("o-5", "canceled", "0");
+    assert_eq!(desk.submit(&sell("0.006")).len(), 1);
+}
+
+/// The bridge that would get an instruction for this order, if any.
+fn goes_to(changes: &[Change]) -> Option<Principal> {
+    let placed = changes.iter().find_map(|change| match change {
+        Change::OrderPlaced(order) => Some(order),
+        _ => None,
+    });
+    placed
+        .expect("an order")
+        .at_venue
+        .as_ref()
+        .map(|venue| venue.bridge.clone())
+}
+
+#[test]
+fn an_exit_goes_where_the_position_is_whatever_became_of_the_instrument() {
+    let mut desk = Desk::holding("0.02");
+    let exit = sell("0.01");
+    let other = desk.world.rules.instruments[&btc()].clone();
+    let mut changed: Vec<Option<spoolgate_rules::instruments::Instrument>> = vec![None];
+    for bridge in [None, Some(bridge("another"))] {
+        changed.push(Some(spoolgate_rules::instruments::Instrument {
+            bridge,
+            ..other.clone()
+        }));
+    }
+    for instrument in changed {
+        desk.world.rules.instruments.remove(&btc());
+        if let Some(instrument) = instrument {
+            desk.world.rules.instruments.insert(btc(), instrument);
+            let more = market_order("trend", "BTC-USD", "buy", "0.01", "6700", 1);
+            let row = desk.world.row_of(&more, "instrument_allowed");
+            assert!(!row.passed && row.reason.unwrap().contains("at another venue"));
+        }
+        let verdict = desk.world.ask(&exit);
+        assert!(verdict.accepted, "{:#?}", failed(&verdict));
+        assert_eq!(goes_to(&verdict.changes), Some(bridge("exchange")));
+    }
+    assert!(goes_to(&desk.world.ask(&exit).changes).is_some());
+    let told = desk.submit(&exit);
+    assert!(
+        told[0].starts_with("place o-") && told[0].ends_with(" sell 0.01"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_position_on_paper_is_left_on_paper() {
+    let mut desk = Desk::new();
+    desk.world.rules.instruments.get_mut(&btc()).unwrap().bridge = None;
+    let verdict = desk.world.ask(&buy("0.01"));
+    assert_eq!(goes_to(&verdict.changes), None);
+    desk.line(verdict.changes);
+    let pending = market_order("trend", "BTC-USD", "buy", "0.01", "6700", 1);
+    assert!(desk.world.row_of(&pending, "instrument_allowed").passed);
+    desk.world.rules.instruments.get_mut(&btc()).unwrap().bridge = Some(bridge("exchange"));
+    // The entry still works on paper; then the position is held there.
+    assert!(!desk.world.row_of(&pending, "instrument_allowed").passed);
+    desk.world.bar("6800", "6810", "6790", "6800");
+    assert_eq!(desk.world.position(), a("0.01"));
+    assert!(!desk.world.row_of(&pending, "instrument_allowed").passed);
+    let verdict = desk.world.ask(&sell("0.01"));
+    assert_eq!(goes_to(&verdict.changes), None);
+    desk.line(verdict.changes);
+    desk.world.bar("6800", "6810", "6790", "6800");
+    assert_eq!(desk.world.position(), Amount::ZERO);
+    assert!(desk.world.row_of(&pending, "instrument_allowed").passed);
+}
