@@ -41,6 +41,13 @@ fn stripped(mut answer: Value) -> Value {
     answer
 }
 
+/// Checks that the state rebuilt from the ledger equals the one that the home had.
+fn check_rebuilt(desk: &Desk, home: Home) {
+    drop(home);
+    let (_, same) = Home::rebuild(desk.place.root.path(), desk.place.seams()).unwrap();
+    assert!(same);
+}
+
 #[test]
 fn a_check_tells_what_the_order_is_told_then_and_leaves_the_book_alone() {
     let desk = Desk::with_limits("");
@@ -115,9 +122,7 @@ fn a_check_tells_what_the_order_is_told_then_and_leaves_the_book_alone() {
     assert_eq!(statuses[0].0, "success");
     assert_eq!(statuses[1].1, "CHECKS_FAILED");
     assert_eq!(statuses[5].1, "MALFORMED_PAYLOAD");
-    drop(home);
-    let (_, same) = Home::rebuild(desk.place.root.path(), desk.place.seams()).unwrap();
-    assert!(same);
+    check_rebuilt(&desk, home);
 }
 
 #[test]
@@ -154,6 +159,7 @@ fn a_check_looks_up_a_closed_order_as_the_request_does() {
         stripped(gone["would_be"]["data"].clone()),
         stripped(data(&again.answer))
     );
+    check_rebuilt(&desk, home);
 }
 
 #[test]
@@ -250,6 +256,7 @@ fn what_has_a_dry_run_of_its_own_or_belongs_to_people_is_not_asked_about() {
         sent.answer.error.unwrap().code.to_string(),
         "MALFORMED_PAYLOAD"
     );
+    check_rebuilt(&desk, home);
 }
 
 #[test]
@@ -269,4 +276,5 @@ fn a_check_counts_as_a_message() {
         codes.push(sent.answer.error.map(|error| error.code.to_string()));
     }
     assert_eq!(codes, [None, None, None, Some("RATE_LIMITED".to_owned())]);
+    check_rebuilt(&desk, home);
 }
