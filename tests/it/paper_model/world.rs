@@ -1,5 +1,8 @@
 //! The gate's trading room and the model side by side, driven by one random number.
 
+mod events;
+mod fills;
+
 use std::collections::BTreeMap;
 
 use spoolgate_rules::{Bundle, Rulebook};
@@ -584,104 +587,6 @@ impl World {
         self.compare();
     }
 
-    /// What must hold of every single fill; the book is as it was just before.
-    fn look_at(&mut self, fill: &Fill, row: &Row, taken: &mut [Rat; 2]) {
-        let context = format!("seed {}: {fill:?} of {row:?}", self.seed);
-        let order = self.book.orders[&fill.order_id].clone();
-        let rule = self.rules.instruments[&fill.symbol].clone();
-        let key = (fill.symbol.clone(), fill.strategy.clone());
-        let before = self
-            .book
-            .positions
-            .get(&key)
-            .map_or(Amount::ZERO, |held| held.size);
-        let delta = if fill.side == Side::Buy {
-            fill.size
-        } else {
-            -fill.size
-        };
-        let after = before.checked_add(delta).unwrap();
-        assert!(
-            before.is_zero() || after.is_zero() || before.is_negative() == after.is_negative(),
-            "{context}"
-        );
-        if fill.role != OrderRole::Entry {
-            assert!(after.abs() < before.abs(), "{context}");
-        }
-        let (start_ms, low, high) = match row {
-            Row::Bar {
-                open_ms, low, high, ..
-            } => (*open_ms, r(*low), r(*high)),
-            Row::Quote {
-                time_ms, bid, ask, ..
-            } => (*time_ms, r(*bid), r(*ask)),
-        };
-        assert!(order.accepted_at.ms() <= start_ms, "{context}");
-        let price = r(fill.price);
-        let step = if rule.tick.is_zero() {
-            Rat::of("0.00000001")
-        } else {
-            r(rule.tick)
-        };
-        let spread = if matches!(row, Row::Bar { .. }) {
-            r(rule.half_spread)
-        } else {
-            Rat::zero()
-        };
-        let (one, slip) = (Rat::one(), r(rule.slippage));
-        let dearest = high
-            .times(&one.plus(&spread))
-            .times(&one.plus(&slip))
-            .plus(&step);
-        let cheapest = low
-            .times(&one.minus(&spread))
-            .times(&one.minus(&slip))
-            .minus(&step);
-        // A limit that rested while quotes moved past it fills at its own price.
-        let has_rested = fill.liquidity == Liquidity::Maker && matches!(row, Row::Quote { .. });
-        assert!(
-            has_rested || (cheapest <= price && price <= dearest),
-            "{context}"
-        );
-        if let Some(limit) = order.price {
-            let is_kept = if fill.side == Side::Buy {
-                fill.price <= limit
-            } else {
-                fill.price >= limit
-            };
-            assert!(is_kept, "{context}");
-        }
-        if fill.liquidity == Liquidity::Maker {
-            assert_eq!(order.order_type, OrderType::Limit, "{context}");
-        }
-        if let (OrderType::Stop, Some(trigger)) = (order.order_type, order.trigger) {
-            self.count(format!("fill at a trigger {}", fill.side.as_str()));
-            if let Row::Bar { open, .. } = row {
-                let is_worse = |than: Amount| {
-                    if fill.side == Side::Buy {
-                        fill.price >= than
-                    } else {
-                        fill.price <= than
-                    }
-                };
-                assert!(is_worse(trigger) || is_worse(*open), "{context}");
-            }
-        }
-        let (side, cap) = match row {
-            Row::Bar { volume, .. } => (
-                0,
-                volume.map(|volume| r(volume).times(&r(rule.volume_share))),
-            ),
-            Row::Quote { ask_size, .. } if fill.side == Side::Buy => (0, ask_size.map(r)),
-            Row::Quote { bid_size, .. } => (1, bid_size.map(r)),
-        };
-        if let Some(cap) = cap {
-            taken[side] = taken[side].plus(&r(fill.size));
-            assert!(taken[side] <= cap, "{context}");
-        }
-        self.count(format!("fill {:?} {:?}", fill.role, fill.liquidity));
-    }
-
     /// Everything there is to compare, and what must hold of both.
     pub(super) fn compare(&mut self) {
         let (seed, model) = (self.seed, &self.model);
@@ -787,88 +692,6 @@ impl World {
                 .specs
                 .insert(listed.symbol.to_owned(), spec(&self.rules, listed.symbol));
         }
-    }
-
-    /// Now and then hours pass, the day ends, and a person looks at gaps.
-    fn pass_time(&mut self) {
-        if self.random.one_in(15) {
-            self.now = self.now.plus_ms(self.random.within(1, 16) * 3_600_000);
-        }
-        if self.random.one_in(3) {
-            let changes = venue::end_day(&self.book, self.now);
-            self.apply(&changes);
-            self.model.end_day(self.now.ms());
-        }
-        let listed = self.random.pick(&LISTED).symbol;
-        self.fund(listed);
-        if let Some(symbol) = self
-            .model
-            .halted
-            .first()
-            .cloned()
-            .filter(|_| self.random.one_in(4))
-        {
-            self.count("gap");
-            self.apply(&[Change::SymbolCleared {
-                symbol: Symbol::parse(&symbol).unwrap(),
-            }]);
-            self.model.halted.remove(&symbol);
-        }
-        self.compare();
-    }
-
-    /// The rate of the last time due, which may have been charged before.
-    fn fund(&mut self, listed: &'static str) {
-        let time = Time::from_ms(self.now.ms().div_euclid(28_800_000) * 28_800_000).unwrap();
-        let rate = steps(self.random.within(-75, 75), "0.0000137");
-        let symbol = Symbol::parse(listed).unwrap();
-        let is_first = self.funded.insert((listed, time.ms()));
-        match venue::on_funding(&self.book, &self.rules, &symbol, rate, time, self.now) {
-            Ok(changes) => {
-                assert!(is_first, "seed {}: charged twice", self.seed);
-                self.apply(&changes);
-                if self.model.held.keys().any(|owner| owner.0 == listed) {
-                    self.count("funding");
-                }
-                self.model.fund(listed, &r(rate));
-            }
-            Err(error) => {
-                assert!(
-                    !is_first && matches!(error, venue::FundingError::Charged { .. }),
-                    "{error}"
-                );
-            }
-        }
-    }
-
-    /// A person edits instruments.yaml under open orders.
-    fn change_filters(&mut self, symbol: &str) {
-        let which = self.random.within(0, 2);
-        let rule = self
-            .rules
-            .instruments
-            .get_mut(&Symbol::parse(symbol).unwrap())
-            .unwrap();
-        match which {
-            0 => {
-                rule.tick = if rule.tick.is_zero() {
-                    a("0.11")
-                } else {
-                    steps(7, &rule.tick.to_string())
-                }
-            }
-            1 => {
-                rule.lot = if rule.lot.is_zero() {
-                    a("0.002")
-                } else {
-                    steps(3, &rule.lot.to_string())
-                }
-            }
-            _ => rule.min_notional = a("60"),
-        }
-        self.model
-            .specs
-            .insert(symbol.to_owned(), spec(&self.rules, symbol));
     }
 
     /// None to three requests.

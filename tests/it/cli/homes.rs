@@ -1,0 +1,212 @@
+//! Homes that are not as they should be.
+
+use super::*;
+
+#[test]
+fn a_lost_checkpoint_is_named_and_comes_back_at_the_next_start() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    fs::remove_file(home.join("audit/checkpoint")).unwrap();
+    let done = spoolgate(&home, &["audit", "prove", "1"]);
+    assert_eq!(done.status.code(), Some(6), "{}", show(&done));
+    assert!(
+        err(&done).contains("`checkpoint`: is not") && err(&done).contains("next start"),
+        "{}",
+        show(&done)
+    );
+}
+
+#[test]
+fn init_says_that_its_folder_holds_other_things() {
+    let scratch = Scratch::new();
+    let full = scratch.beside("full");
+    fs::create_dir(&full).unwrap();
+    fs::write(full.join("letters"), "").unwrap();
+    let made = succeed(&scratch.home(), &["init", full.to_str().unwrap()]);
+    assert!(
+        made.contains("not empty") && made.contains("`letters`"),
+        "{made}"
+    );
+}
+
+/// A gate starts over folders of its own only. What lies in the place of one is named, and so is
+/// what is gone.
+#[test]
+fn what_lies_where_a_folder_belongs_is_named() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    for (folder, program) in [
+        ("spool/work", "run"),
+        ("spool/in", "run"),
+        ("council", "halt"),
+    ] {
+        let args: &[&str] = if program == "run" {
+            &["run", "--until-idle"]
+        } else {
+            &["halt", "set", "--reason", "x"]
+        };
+        let path = home.join(folder);
+        let aside = home.join("aside");
+        fs::rename(&path, &aside).unwrap();
+        fs::write(&path, "").unwrap();
+        let done = spoolgate(&home, args);
+        assert_eq!(done.status.code(), Some(6), "{folder}: {}", show(&done));
+        let told = format!("`{}` is a file or a link", path.display());
+        assert!(
+            err(&done).contains(&told) && err(&done).contains("move it away"),
+            "{}",
+            show(&done)
+        );
+        fs::remove_file(&path).unwrap();
+        fs::rename(&aside, &path).unwrap();
+    }
+    // A disk that is full: files of no bytes are all that this process may write.
+    let full = "ulimit -f 0; trap '' XFSZ; exec \"$0\" init \"$1\"";
+    let fresh = scratch.beside("fresh");
+    let done = Command::new("sh")
+        .args(["-c", full, PROGRAM, fresh.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert_eq!(done.status.code(), Some(6), "{}", show(&done));
+    assert!(
+        err(&done).contains("/rules/safety.yaml`"),
+        "{}",
+        show(&done)
+    );
+    fs::rename(home.join("state"), home.join("aside")).unwrap();
+    let done = spoolgate(&home, &["run", "--until-idle"]);
+    assert!(
+        err(&done).contains("state/keyring.db") && err(&done).contains("from a copy"),
+        "{}",
+        show(&done)
+    );
+    assert!(
+        !err(&done).contains("spoolgate init"),
+        "that refuses a home with a ledger: {}",
+        show(&done)
+    );
+}
+
+/// A home without limits refuses every entry: `rules lint` may not find it without fault.
+#[test]
+fn rules_without_their_limits_are_a_fault() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    succeed(&home, &["rules", "lint"]);
+    for all in [false, true] {
+        if all {
+            fs::remove_dir_all(home.join("rules")).unwrap();
+            fs::create_dir(home.join("rules")).unwrap();
+        } else {
+            fs::remove_file(home.join("rules/safety.yaml")).unwrap();
+        }
+        let done = spoolgate(&home, &["rules", "lint"]);
+        assert_eq!(done.status.code(), Some(2), "{}", show(&done));
+        assert!(
+            out(&done).contains("rules/safety.yaml: fault: missing"),
+            "{}",
+            show(&done)
+        );
+    }
+    // Rules alone, to be put into a home some day, have none.
+    let alone = scratch.beside("alone");
+    fs::create_dir_all(alone.join("rules/core")).unwrap();
+    succeed(&home, &["rules", "lint", alone.to_str().unwrap()]);
+}
+
+#[test]
+fn looking_at_a_damaged_ledger_is_refused() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let log = home.join("audit/log-00000001.jsonl");
+    let text = fs::read_to_string(&log).unwrap();
+    assert!(text.contains("opening balance"));
+    fs::write(&log, text.replace("opening balance", "opening balancE")).unwrap();
+    fs::remove_file(home.join("state/state.db")).unwrap();
+    let done = spoolgate(&home, &["portfolio"]);
+    assert_eq!(done.status.code(), Some(5), "{}", show(&done));
+    fs::write(&log, b"\xff\xfe\n").unwrap();
+    let done = spoolgate(&home, &["audit", "tail"]);
+    assert_eq!(done.status.code(), Some(5), "{}", show(&done));
+}
+
+#[test]
+fn a_folder_without_a_log_is_named() {
+    let empty = scratch();
+    let dir = empty.path().to_str().unwrap();
+    let replayed = spoolgate(empty.path(), &["audit", "replay", dir]);
+    assert_eq!(replayed.status.code(), Some(5));
+    assert!(
+        err(&replayed).contains(&format!("there is no log in `{dir}`")),
+        "{}",
+        err(&replayed)
+    );
+    let archived = spoolgate(empty.path(), &["audit", "archive"]);
+    assert_eq!(archived.status.code(), Some(2));
+    assert!(
+        err(&archived).contains("is not a home"),
+        "{}",
+        err(&archived)
+    );
+}
+
+#[test]
+fn an_init_that_fails_can_be_made_again() {
+    let dir = scratch();
+    let home = dir.path().join("home");
+    let path = home.to_str().unwrap();
+    let init = |args: &[&str]| {
+        Command::new(PROGRAM)
+            .args(["init", path])
+            .args(args)
+            .output()
+            .unwrap()
+    };
+    for args in [
+        &["--origin", "no name"][..],
+        &["--person", "nobody"],
+        &["--origin", ""],
+    ] {
+        let done = init(args);
+        assert_eq!(done.status.code(), Some(2), "{args:?}: {}", show(&done));
+    }
+    assert!(init(&[]).status.success());
+    let again = init(&[]);
+    assert_eq!(again.status.code(), Some(2), "{}", show(&again));
+}
+
+/// With a umask of 0 the rules and the whole home could be written by every agent on the machine.
+#[test]
+fn only_the_owner_may_write_a_home_whatever_the_umask_is() {
+    let scratch = scratch();
+    let script = r#"umask 0; exec "$0" init "$1""#;
+    let home = scratch.path().join("open");
+    let done = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_spoolgate")])
+        .arg(&home)
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", err(&done));
+    let mut folders = vec![home.clone()];
+    let mut seen = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap().map(Result::unwrap) {
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(entry.path());
+            }
+            let mode = entry.metadata().unwrap().permissions().mode();
+            // The lock holds nothing and lies in a folder of mode 0700.
+            if entry.file_name() != "lock" {
+                assert_eq!(
+                    mode & 0o022,
+                    0,
+                    "{} has mode {mode:o}",
+                    entry.path().display()
+                );
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen > 30, "{seen}");
+    assert_eq!(fs::metadata(&home).unwrap().permissions().mode() & 0o022, 0);
+}

@@ -1,0 +1,541 @@
+//! What `doctor` finds in a home.
+
+use super::*;
+
+/// A home as it should be. As root it belongs to somebody else, as it should.
+struct Sound {
+    dir: TempDir,
+}
+
+impl Sound {
+    fn new() -> Sound {
+        let dir = TempDir::new().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let sound = Sound { dir };
+        succeed(&sound.home(), &["init", sound.home().to_str().unwrap()]);
+        sound.give_away();
+        sound
+    }
+
+    /// As root: to somebody who is not.
+    fn give_away(&self) {
+        if geteuid().is_root() {
+            let all = walk(&self.home());
+            all.iter()
+                .for_each(|path| lchown(path, Some(GATE), Some(GATE)).unwrap());
+        }
+    }
+
+    fn copy(&self) -> Sound {
+        let dir = TempDir::new().unwrap();
+        mode(dir.path().to_owned(), 0o755);
+        let done = Command::new("cp")
+            .arg("-a")
+            .arg(self.home())
+            .arg(dir.path())
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{}", show(&done));
+        Sound { dir }
+    }
+
+    fn home(&self) -> PathBuf {
+        self.dir.path().join("home")
+    }
+}
+
+fn walk(folder: &Path) -> Vec<PathBuf> {
+    let mut found = vec![folder.to_owned()];
+    if folder.symlink_metadata().unwrap().is_dir() {
+        found.extend(
+            fs::read_dir(folder)
+                .unwrap()
+                .flat_map(|entry| walk(&entry.unwrap().path())),
+        );
+    }
+    found
+}
+
+/// What is worse than a note, as level, what and place.
+fn bad(found: &[Finding]) -> Vec<(Level, &'static str, String)> {
+    let bad = found.iter().filter(|finding| finding.level > Level::Note);
+    for finding in bad.clone() {
+        assert!(
+            finding
+                .remedy
+                .as_ref()
+                .is_some_and(|remedy| !remedy.is_empty()),
+            "{finding:?}"
+        );
+    }
+    bad.map(|finding| (finding.level, finding.what, finding.place.clone()))
+        .collect()
+}
+
+fn rewrite(path: PathBuf, change: impl Fn(Vec<u8>) -> Vec<u8>) {
+    let bytes = change(fs::read(&path).unwrap());
+    fs::write(path, bytes).unwrap();
+}
+
+type Breaks = fn(&Path);
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
+fn each_broken_thing_is_found_alone() {
+    let cases: [(&str, Breaks, Level, &str, &str); 23] = [
+        (
+            "scripts of everybody",
+            |home| mode(home.join("deploy"), 0o777),
+            Level::Error,
+            "mode",
+            "deploy",
+        ),
+        (
+            "schemas of everybody",
+            |home| mode(home.join("schemas"), 0o777),
+            Level::Error,
+            "mode",
+            "schemas",
+        ),
+        (
+            "a ledger that is elsewhere",
+            |home| {
+                fs::rename(home.join("audit"), home.join("elsewhere")).unwrap();
+                symlink("elsewhere", home.join("audit")).unwrap();
+            },
+            Level::Error,
+            "link",
+            "audit",
+        ),
+        (
+            "a spool that is elsewhere",
+            |home| {
+                fs::rename(home.join("spool/in"), home.join("elsewhere")).unwrap();
+                symlink("../elsewhere", home.join("spool/in")).unwrap();
+            },
+            Level::Error,
+            "link",
+            "spool/in",
+        ),
+        (
+            "a file for a folder",
+            |home| {
+                fs::remove_dir_all(home.join("spool/out")).unwrap();
+                fs::write(home.join("spool/out"), "").unwrap();
+            },
+            Level::Error,
+            "home",
+            "spool/out",
+        ),
+        (
+            "rules without limits",
+            |home| fs::remove_file(home.join("rules/safety.yaml")).unwrap(),
+            Level::Error,
+            "rules",
+            "rules",
+        ),
+        (
+            "a state to look into",
+            |home| mode(home.join("state"), 0o750),
+            Level::Error,
+            "mode",
+            "state",
+        ),
+        (
+            "a ledger to look into",
+            |home| mode(home.join("audit"), 0o755),
+            Level::Error,
+            "mode",
+            "audit",
+        ),
+        (
+            "rules of a group",
+            |home| mode(home.join("rules"), 0o775),
+            Level::Error,
+            "mode",
+            "rules",
+        ),
+        (
+            "a rule of everybody",
+            |home| mode(home.join("rules/safety.yaml"), 0o646),
+            Level::Error,
+            "mode",
+            "rules/safety.yaml",
+        ),
+        (
+            "a segment of a group",
+            |home| mode(home.join("audit/log-00000001.jsonl"), 0o664),
+            Level::Error,
+            "mode",
+            "audit/log-00000001.jsonl",
+        ),
+        (
+            "a home of everybody",
+            |home| mode(home.to_owned(), 0o777),
+            Level::Error,
+            "mode",
+            ".",
+        ),
+        (
+            "answers of everybody",
+            |home| mode(home.join("spool/out"), 0o777),
+            Level::Error,
+            "mode",
+            "spool/out",
+        ),
+        (
+            "a spool without a sticky bit",
+            |home| mode(home.join("spool/in"), 0o777),
+            Level::Warning,
+            "mode",
+            "spool/in",
+        ),
+        (
+            "a script for root",
+            |home| mode(home.join("deploy/users.sh"), 0o666),
+            Level::Error,
+            "mode",
+            "deploy/users.sh",
+        ),
+        (
+            "a key to read",
+            |home| {
+                fs::write(home.join("bot.key"), "{}").unwrap();
+                mode(home.join("bot.key"), 0o644);
+            },
+            Level::Error,
+            "key-file",
+            "bot.key",
+        ),
+        (
+            "a program to change",
+            |home| adapter(home, "./act", 0o777),
+            Level::Error,
+            "program",
+            "act",
+        ),
+        (
+            "no program",
+            |home| adapter(home, "bin/missing", 0o755),
+            Level::Warning,
+            "program",
+            "bin/missing",
+        ),
+        (
+            "a rule that is none",
+            |home| rewrite(home.join("rules/safety.yaml"), |_| b"max: [".to_vec()),
+            Level::Error,
+            "rules",
+            "rules",
+        ),
+        (
+            "an index that is none",
+            |home| rewrite(home.join("state/state.db"), |_| vec![7; 9000]),
+            Level::Warning,
+            "state",
+            "state/state.db",
+        ),
+        (
+            "no keys",
+            |home| fs::remove_file(home.join("state/keyring.db")).unwrap(),
+            Level::Error,
+            "log-keys",
+            "state/keyring.db",
+        ),
+        (
+            "a ledger that is none",
+            |home| rewrite(home.join("audit/log-00000001.jsonl"), |_| b"{}\n".to_vec()),
+            Level::Error,
+            "ledger",
+            "audit",
+        ),
+        (
+            "somebody's lock",
+            |_| {},
+            Level::Warning,
+            "lock",
+            "state/lock",
+        ),
+    ];
+    let model = Sound::new();
+    // An index, and a lock file, are there from the first run on.
+    succeed(&model.home(), &["run", "--until-idle"]);
+    model.give_away();
+    for (name, breaks, level, what, place) in cases {
+        let sound = model.copy();
+        let home = sound.home();
+        assert_eq!(bad(&examine(&home, None)), [], "before {name}");
+        breaks(&home);
+        let lock = (what == "lock").then(|| fs::File::open(home.join("state/lock")).unwrap());
+        lock.iter().for_each(|lock| lock.lock().unwrap());
+        assert_eq!(
+            bad(&examine(&home, None)),
+            [(level, what, place.to_owned())],
+            "{name}"
+        );
+        let exit = if level == Level::Error { 1 } else { 0 };
+        let done = spoolgate(&home, &["doctor"]);
+        assert_eq!(done.status.code(), Some(exit), "{name}: {}", show(&done));
+        // What it says to do is typed as it stands, and helps.
+        if ["mode", "link", "home", "key-file"].contains(&what) {
+            let found = examine(&home, None);
+            let remedies = found.iter().filter(|found| found.level > Level::Note);
+            for remedy in remedies.filter_map(|found| found.remedy.as_deref()) {
+                let typed = Command::new("sh").args(["-c", remedy]).output().unwrap();
+                assert!(typed.status.success(), "{name}: {remedy}: {}", show(&typed));
+            }
+            assert_eq!(bad(&examine(&home, None)), [], "after {name}");
+        }
+    }
+}
+
+/// What earlier runs left, and credentials that fit no service any more.
+#[test]
+fn what_was_left_and_what_is_lent_is_found() {
+    let sound = Sound::new();
+    let home = sound.home();
+    let token = sound.dir.path().join("token");
+    fs::write(&token, "secret").unwrap();
+    mode(token.clone(), 0o600);
+    succeed(
+        &home,
+        &[
+            "services",
+            "add",
+            "bank",
+            "api.bank.example",
+            "--method",
+            "GET",
+        ],
+    );
+    succeed(
+        &home,
+        &[
+            "services",
+            "credential",
+            "set",
+            "bank",
+            "--from",
+            token.to_str().unwrap(),
+        ],
+    );
+    sound.give_away();
+    assert_eq!(bad(&examine(&home, None)), []);
+    let told = |what: &str| -> Vec<Finding> {
+        examine(&home, None)
+            .into_iter()
+            .filter(|found| found.what == what)
+            .collect()
+    };
+    assert_eq!(told("leftover"), []);
+    // No process has this number, and none of these requests was ended.
+    let socket = home.join(".s7ffffff0.1");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    fs::write(home.join("spool/work/torn"), "{").unwrap();
+    fs::remove_dir(home.join("spool/rejected")).unwrap();
+    let left: Vec<String> = told("leftover")
+        .iter()
+        .map(|found| found.place.clone())
+        .collect();
+    assert_eq!(left, [".s7ffffff0.1", "spool/work"]);
+    let gone: Vec<(Level, String)> = told("home")
+        .into_iter()
+        .map(|found| (found.level, found.place))
+        .collect();
+    assert_eq!(gone, [(Level::Note, "spool/rejected".to_owned())]);
+
+    rewrite(home.join("rules/services.yaml"), |text| {
+        String::from_utf8(text)
+            .unwrap()
+            .replace("api.bank.example", "api.other.example")
+            .into_bytes()
+    });
+    succeed(&home, &["run", "--until-idle"]);
+    let lent = told("credential");
+    assert!(
+        lent.len() == 1 && lent[0].message.contains("`api.bank.example`"),
+        "{lent:?}"
+    );
+    assert_eq!(
+        (lent[0].level, lent[0].place.as_str()),
+        (Level::Warning, "rules/services.yaml")
+    );
+    rewrite(home.join("rules/services.yaml"), |_| {
+        b"services: []\n".to_vec()
+    });
+    succeed(&home, &["run", "--until-idle"]);
+    let lent = told("credential");
+    assert!(
+        lent.len() == 1 && lent[0].message.contains("is no service"),
+        "{lent:?}"
+    );
+    assert!(
+        lent[0]
+            .remedy
+            .as_ref()
+            .unwrap()
+            .ends_with("services credential remove bank"),
+        "{lent:?}"
+    );
+
+    // Those two runs were root's, in the home of another user, which cannot go on with what they
+    // left.
+    if geteuid().is_root() {
+        let roots = told("owner");
+        let places: BTreeSet<&str> = roots.iter().map(|found| found.place.as_str()).collect();
+        assert!(
+            places.contains("audit") && roots.iter().all(|found| found.level == Level::Error),
+            "{roots:?}"
+        );
+        for remedy in roots.iter().filter_map(|found| found.remedy.as_deref()) {
+            let typed = Command::new("sh").args(["-c", remedy]).output().unwrap();
+            assert!(typed.status.success(), "{remedy}: {}", show(&typed));
+        }
+        assert_eq!(told("owner"), []);
+    }
+}
+
+#[test]
+fn a_clock_behind_the_ledger_is_found() {
+    let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let home = dir.path().join("home");
+    succeed(&home, &["init", home.to_str().unwrap()]);
+    // The same home, founded far from now.
+    fs::remove_dir_all(home.join("audit")).unwrap();
+    fs::remove_dir_all(home.join("state")).unwrap();
+    let mut seams = real_seams(&home).unwrap();
+    seams.clock = Arc::new(ManualClock::at(
+        Time::parse("2190-01-01T00:00:00Z").unwrap(),
+    ));
+    layout::found(
+        &home,
+        &seams,
+        "gate.example",
+        &Principal::parse("owner").unwrap(),
+    )
+    .unwrap();
+    let found = bad(&examine(&home, None));
+    assert!(
+        found.contains(&(Level::Warning, "clock", "clock".to_owned())),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn what_an_agent_could_do_is_found() {
+    let stranger = || User {
+        name: "stranger".to_owned(),
+        uid: 61_999,
+        gids: BTreeSet::from([61_888]),
+    };
+    let cases: [(&str, Breaks, &str); 6] = [
+        ("nothing", |_| {}, ""),
+        (
+            "the keys",
+            |home| {
+                mode(home.join("state"), 0o711);
+                mode(home.join("state/keyring.db"), 0o644);
+            },
+            "state/keyring.db",
+        ),
+        ("rules", |home| mode(home.join("rules"), 0o777), "rules"),
+        (
+            "a limit",
+            |home| mode(home.join("rules/safety.yaml"), 0o666),
+            "rules/safety.yaml",
+        ),
+        (
+            "the whole home",
+            |home| mode(home.parent().unwrap().to_owned(), 0o777),
+            "/",
+        ),
+        ("a program", |home| adapter(home, "./act", 0o757), "act"),
+    ];
+    for (name, breaks, place) in cases {
+        let sound = Sound::new();
+        let home = sound.home();
+        mode(home.join("spool/in"), 0o1777);
+        breaks(&home);
+        let found = examine(&home, Some(stranger()));
+        let agents: Vec<_> = found
+            .iter()
+            .filter(|f| {
+                f.level > Level::Note
+                    && f.message.contains("agent") | f.message.contains("stranger")
+            })
+            .collect();
+        if place.is_empty() {
+            assert!(bad(&found).is_empty(), "{name}: {found:?}");
+        } else {
+            assert!(
+                agents
+                    .iter()
+                    .any(|f| f.level == Level::Error && f.place.starts_with(place)),
+                "{name}: {found:?}"
+            );
+        }
+    }
+    let sound = Sound::new();
+    let shut = examine(&sound.home(), Some(stranger()));
+    assert_eq!(
+        bad(&shut),
+        [(Level::Warning, "agent", "spool/in".to_owned())]
+    );
+    let own = User {
+        name: "own".to_owned(),
+        uid: fs::metadata(sound.home()).unwrap().uid(),
+        gids: BTreeSet::new(),
+    };
+    assert_eq!(
+        bad(&examine(&sound.home(), Some(own))),
+        [(Level::Error, "agent", ".".to_owned())]
+    );
+    let nobody = spoolgate(&sound.home(), &["doctor", "--agent-user", "no-such-user"]);
+    assert_eq!(nobody.status.code(), Some(2), "{}", show(&nobody));
+}
+
+#[test]
+fn looking_changes_nothing_beside_a_running_gate_or_where_there_is_no_home() {
+    let shape = |folder: &Path| -> BTreeMap<PathBuf, (u32, u64, i64, i64)> {
+        let of = |path: &PathBuf| path.symlink_metadata().unwrap();
+        let all = walk(folder).into_iter().map(|path| (of(&path), path));
+        all.map(|(meta, path)| {
+            (
+                path,
+                (meta.mode(), meta.size(), meta.mtime(), meta.mtime_nsec()),
+            )
+        })
+        .collect()
+    };
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let before = shape(&home);
+    let done = spoolgate(&home, &["--format", "json", "doctor"]);
+    assert_eq!(shape(&home), before);
+    for line in String::from_utf8(done.stdout).unwrap().lines() {
+        let finding: Value = serde_json::from_str(line).unwrap();
+        assert!(
+            ["ok", "note", "warning", "error"].contains(&finding["level"].as_str().unwrap()),
+            "{line}"
+        );
+    }
+    let gate = Gate::start(&home, &[]);
+    let beside = succeed(&home, &["doctor"]);
+    assert!(
+        beside.contains(&format!("a gate is running: process {}", gate.child.id())),
+        "{beside}"
+    );
+    gate.stop();
+    let empty = scratch.beside("empty");
+    fs::create_dir(&empty).unwrap();
+    for nowhere in [empty.clone(), scratch.beside("nothing")] {
+        let done = spoolgate(&nowhere, &["doctor"]);
+        assert_eq!(done.status.code(), Some(1), "{}", show(&done));
+        assert!(
+            String::from_utf8_lossy(&done.stdout).contains("no home"),
+            "{}",
+            show(&done)
+        );
+    }
+    assert_eq!(walk(&empty).len(), 1);
+}
