@@ -108,11 +108,8 @@ const fn whole(
     most: f64,
 ) -> Known {
     Known {
-        name,
-        aliases,
-        least,
-        most,
         whole: true,
+        ..known(name, aliases, least, most)
     }
 }
 

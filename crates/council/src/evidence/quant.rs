@@ -40,14 +40,9 @@ const fn alone(
     action: &'static str,
 ) -> Check {
     Check {
-        id,
-        question,
-        severity,
-        axis: Axis::Overfitting,
-        headline: false,
-        source,
         action,
         grouped: false,
+        ..check(id, question, severity, source)
     }
 }
 

@@ -243,15 +243,12 @@ impl Row {
         title: &'static str,
         description: &'static str,
     ) -> Row {
-        Row {
-            tool: Some(Tool {
-                name,
-                title,
-                description,
-                is_query: false,
-            }),
-            ..self
-        }
+        self.offered_by(Tool {
+            name,
+            title,
+            description,
+            is_query: false,
+        })
     }
 
     /// The row of an action that changes nothing, and that a model can request with this tool.
@@ -261,13 +258,17 @@ impl Row {
         title: &'static str,
         description: &'static str,
     ) -> Row {
+        self.offered_by(Tool {
+            name,
+            title,
+            description,
+            is_query: true,
+        })
+    }
+
+    const fn offered_by(self, tool: Tool) -> Row {
         Row {
-            tool: Some(Tool {
-                name,
-                title,
-                description,
-                is_query: true,
-            }),
+            tool: Some(tool),
             ..self
         }
     }
