@@ -38,7 +38,7 @@ fn rules() -> &'static Rulebook {
         let safety = bundle.files.get_mut("rules/safety.yaml").unwrap();
         *safety = safety.replace("max_single_position: 0.05", "max_single_position: 0.30");
         let rules = Rulebook::compile(&bundle).unwrap();
-        assert_eq!(rules.safety.max_single_position, amount("0.3"));
+        assert_eq!(*rules.safety.max_single_position, amount("0.3"));
         rules
     })
 }
@@ -408,7 +408,7 @@ impl World {
             "accepted on old trades"
         );
         let equity = equity(book);
-        let base = equity.min(safety.max_total_capital);
+        let base = equity.min(*safety.max_total_capital);
         assert!(base.is_positive(), "accepted without capital");
         let near = if entry.side == Side::Buy {
             quote.ask
@@ -421,7 +421,7 @@ impl World {
             .or(entry.trigger)
             .map_or(near, |own| own.max(near));
         assert!(
-            times(entry.size, dearest) <= safety.max_order_value,
+            times(entry.size, dearest) <= *safety.max_order_value,
             "too large an order: {entry:?}"
         );
         // A limit that the market has reached fills there, and so does a trigger that it has
@@ -450,7 +450,7 @@ impl World {
         );
         let risk = times(entry.size, distance);
         assert!(
-            risk <= times(base, safety.max_single_trade_risk),
+            risk <= times(base, *safety.max_single_trade_risk),
             "too much risk: {entry:?} {stop:?}"
         );
         self.check_exposure(entry, dearest, base);
@@ -469,7 +469,7 @@ impl World {
             .and_then(|profit| profit.checked_sub(moved))
             .unwrap();
         assert!(
-            profit > -safety.max_daily_loss,
+            profit > -*safety.max_daily_loss,
             "accepted after a loss of {profit}"
         );
         self.check_duplicate(entry);
@@ -503,7 +503,7 @@ impl World {
             Side::Sell => worst(buys, sells.checked_add(entry.size).unwrap()),
         };
         let limit = base
-            .checked_mul(rules().safety.max_single_position)
+            .checked_mul(*rules().safety.max_single_position)
             .unwrap();
         let notional = after.checked_mul(price).unwrap();
         assert!(
@@ -523,7 +523,7 @@ impl World {
             size: entry.size,
             price: entry.price.or(entry.trigger),
         };
-        let window_ms = i64::from(rules().safety.duplicate_window_s) * 1000;
+        let window_ms = i64::from(*rules().safety.duplicate_window_s) * 1000;
         let twice = self.entries.iter().any(|other| {
             self.now.since_ms(other.at) < window_ms
                 && RecentEntry {

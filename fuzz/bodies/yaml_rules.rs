@@ -410,15 +410,15 @@ fn check_keys(value: &Value, known: &[&str]) {
 fn check_limits(rules: &Rulebook) {
     let safety = &rules.safety;
     for fraction in [
-        safety.max_single_position,
-        safety.max_single_trade_risk,
-        safety.max_drawdown,
-        safety.max_portfolio_risk,
-        safety.slippage_to_plan,
-        safety.price_collar,
-        safety.price_collar_passive,
-        safety.max_spread,
-        safety.max_mid_deviation,
+        *safety.max_single_position,
+        *safety.max_single_trade_risk,
+        *safety.max_drawdown,
+        *safety.max_portfolio_risk,
+        *safety.slippage_to_plan,
+        *safety.price_collar,
+        *safety.price_collar_passive,
+        *safety.max_spread,
+        *safety.max_mid_deviation,
     ] {
         assert!(
             fraction > Amount::ZERO && fraction <= Amount::ONE,
@@ -426,28 +426,28 @@ fn check_limits(rules: &Rulebook) {
         );
     }
     for money in [
-        safety.max_total_capital,
-        safety.max_total_exposure,
+        *safety.max_total_capital,
+        *safety.max_total_exposure,
         safety.same_direction(),
         safety.correlated_group(),
-        safety.max_daily_loss,
-        safety.max_weekly_loss,
-        safety.max_order_value,
+        *safety.max_daily_loss,
+        *safety.max_weekly_loss,
+        *safety.max_order_value,
     ] {
         assert!(money > Amount::ZERO, "{money}");
     }
-    assert!((1..=1000).contains(&safety.max_executions) && safety.max_losing_trades > 0);
-    assert!((1..=86_400).contains(&safety.executions_window_s) && safety.cooldown_s <= 604_800);
+    assert!((1..=1000).contains(&*safety.max_executions) && *safety.max_losing_trades > 0);
+    assert!((1..=86_400).contains(&*safety.executions_window_s) && *safety.cooldown_s <= 604_800);
     assert!(!safety.restricted.iter().any(|window| window.is_ambiguous()));
-    assert!(safety.max_messages_per_minute > 0 && safety.max_messages_per_minute_all > 0);
+    assert!(*safety.max_messages_per_minute > 0 && *safety.max_messages_per_minute_all > 0);
     assert!(
         safety
             .dead_man
             .as_ref()
-            .is_none_or(|it| (1..=604_800).contains(&it.timeout_s))
+            .is_none_or(|it| (1..=604_800).contains(&*it.timeout_s))
     );
-    assert!((1..=2_678_400).contains(&safety.hold_expires_s));
-    assert!(safety.exit_age_max_s <= 86_400 && safety.duplicate_window_s <= 600);
+    assert!((1..=2_678_400).contains(&*safety.hold_expires_s));
+    assert!(*safety.exit_age_max_s <= 86_400 && *safety.duplicate_window_s <= 600);
     check_names(rules);
     check_roles(rules);
     check_profiles(rules);
@@ -459,16 +459,16 @@ fn check_names(rules: &Rulebook) {
     for (symbol, instrument) in &rules.instruments {
         assert_eq!(symbol, &instrument.symbol);
         let positive = [
-            instrument.multiplier,
-            instrument.max_size,
-            instrument.volume_share,
+            *instrument.multiplier,
+            *instrument.max_size,
+            *instrument.volume_share,
         ];
         assert!(
             positive.into_iter().all(Amount::is_positive),
             "{instrument:?}"
         );
         assert!(
-            instrument.half_spread < Amount::ONE && instrument.slippage < Amount::ONE,
+            *instrument.half_spread < Amount::ONE && *instrument.slippage < Amount::ONE,
             "{instrument:?}"
         );
     }
@@ -481,7 +481,7 @@ fn check_names(rules: &Rulebook) {
                 .all(|symbol| rules.instruments.contains_key(symbol))
         );
         assert!(
-            strategy.stop_distance.min.is_positive() && strategy.stop_distance.max < Amount::ONE
+            strategy.stop_distance.min.is_positive() && *strategy.stop_distance.max < Amount::ONE
         );
     }
     for (name, principal) in &rules.principals {
@@ -513,7 +513,7 @@ fn check_roles(rules: &Rulebook) {
     for change in ChangeType::ALL {
         let rule = rules.roles.change(change);
         assert!(
-            !rule.required_roles.is_empty() && rule.deadline_s > 0,
+            !rule.required_roles.is_empty() && *rule.deadline_s > 0,
             "{rule:?}"
         );
         assert!(
@@ -530,9 +530,9 @@ fn check_roles(rules: &Rulebook) {
     }
     let weights = rules.roles.weights;
     let caps = [
-        weights.reject.cap,
-        weights.absent_cap,
-        weights.unsure.cap,
+        *weights.reject.cap,
+        *weights.absent_cap,
+        *weights.unsure.cap,
         100,
     ];
     assert!(
@@ -556,10 +556,10 @@ fn check_profiles(rules: &Rulebook) {
         );
         // Ledger and index count with a sign.
         let counts = [
-            profile.max_total_descendants,
+            profile.max_total_descendants.map(|n| n.get()),
             profile.max_repeats_per_capability.map(|n| n.get()),
             profile.recursion_budget.map(|n| n.get()),
-            profile.max_artifact_size_bytes,
+            profile.max_artifact_size_bytes.map(|n| n.get()),
         ];
         assert!(
             counts

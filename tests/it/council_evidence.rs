@@ -454,7 +454,7 @@ fn the_largest_request() {
     let request = changed(&[("returns", json!(long)), ("trial_returns", json!(matrix))]);
     let mut policy = EvidencePolicy::default();
     for samples in [1_000, 2_000] {
-        policy.bootstrap_samples = samples;
+        policy.bootstrap_samples = samples.try_into().unwrap();
         let start = std::time::Instant::now();
         let realism = realism_checker(&request, &policy);
         let middle = start.elapsed();

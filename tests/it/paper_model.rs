@@ -210,12 +210,12 @@ fn headroom_is_the_largest_size_that_passes() {
         // Each limit has its turn to bind.
         let safety = &mut world.rules.safety;
         match seed % 4 {
-            0 => safety.max_single_trade_risk = world::a("0.0005"),
-            1 => safety.max_order_value = world::a("1000"),
+            0 => safety.max_single_trade_risk = world::a("0.0005").try_into().unwrap(),
+            1 => safety.max_order_value = world::a("1000").try_into().unwrap(),
             2 => {
-                safety.max_single_position = Amount::ONE;
-                safety.max_single_trade_risk = Amount::ONE;
-                safety.max_order_value = world::a("1000");
+                safety.max_single_position = Amount::ONE.try_into().unwrap();
+                safety.max_single_trade_risk = Amount::ONE.try_into().unwrap();
+                safety.max_order_value = world::a("1000").try_into().unwrap();
             }
             _ => {}
         }

@@ -477,13 +477,13 @@ const SAID: &[(&str, &[&str])] = &[
             "twice",
         ],
     ),
-    ("evidence", &["evidence: "]),
+    ("evidence", &["evidence: ", "`evidence."]),
     (
         "command",
         &[
             "`program` is empty",
-            "`time_limit_s` is",
-            "`output_bytes_max` is",
+            "time_limit_s` is",
+            "output_bytes_max` is",
         ],
     ),
     (

@@ -272,7 +272,10 @@ fn place(
     let descendants = if is_root { Some(0) } else { below }
         .map(|known| higher(known, reported.and_then(|told| told.total_descendants)));
     // A root is not a descendant, so the limit does not apply to it.
-    let max = least(limits, |profile| profile.max_total_descendants).filter(|_| !is_root);
+    let max = least(limits, |profile| {
+        profile.max_total_descendants.map(|bound| bound.get())
+    })
+    .filter(|_| !is_root);
     if let Some(max) = max {
         rows.count(
             Reason::DescendantsExceeded,
@@ -486,7 +489,9 @@ fn lists(rows: &mut Rows, question: &Question<'_>, limits: &[&Profile], path: &s
         .filter(|target| targets.any(|list| !list.iter().any(|name| name == target)));
     let fault = stranger.map(|_| "the payload's target is not among allowed_targets".to_owned());
     rows.yes_no(Reason::TargetDenied, fault, path.to_owned());
-    if let Some(max) = least(limits, |profile| profile.max_artifact_size_bytes) {
+    if let Some(max) = least(limits, |profile| {
+        profile.max_artifact_size_bytes.map(|bound| bound.get())
+    }) {
         let size = question
             .artifact_size_bytes
             .unwrap_or(0)

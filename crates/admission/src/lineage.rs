@@ -133,6 +133,10 @@ pub struct Delivered {
 }
 
 /// One change of the admission state.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a change is folded at once and not kept"
+)]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum Change {

@@ -95,12 +95,12 @@ pub fn run<'a>(
         expectation(&mut vector, facts, decision, plan, lifts);
     }
     let floor = facts.rules.safety.control_confidence_min;
-    let confident = decision.confidence >= floor;
+    let confident = decision.confidence >= *floor;
     let why = (!confident).then(|| format!("{} is below {floor}", decision.confidence));
     vector
         .faults
         .extend((!confident && !is_safer).then_some(ControlFault::ConfidenceTooLow));
-    let row = CheckRow::compared(decision.confidence, floor, "fraction", SAFETY).unless_fault(why);
+    let row = CheckRow::compared(decision.confidence, *floor, "fraction", SAFETY).unless_fault(why);
     let row = row.named("confidence");
     vector
         .rows

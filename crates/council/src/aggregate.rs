@@ -224,9 +224,9 @@ fn axis_floor(request: &CouncilRequest, scores: &AxisScores, roles: &Roles) -> R
         .filter(|axis| roles.covers(change, *axis))
     {
         let (score, floor) = (scores.get(axis), roles.floor(change, axis));
-        let (below, stance) = if score.tenths() < floor.reject_below {
+        let (below, stance) = if score.tenths() < *floor.reject_below {
             (floor.reject_below, Stance::Reject)
-        } else if score.tenths() < floor.unsure_below {
+        } else if score.tenths() < *floor.unsure_below {
             (floor.unsure_below, Stance::NeedsMoreInfo)
         } else {
             continue;
@@ -236,7 +236,7 @@ fn axis_floor(request: &CouncilRequest, scores: &AxisScores, roles: &Roles) -> R
             "Axis {} ({}) is {score}, below {}.",
             axis.number(),
             axis.as_str(),
-            text::tenths(below)
+            text::tenths(*below)
         ));
     }
     unless(Rule::AxisFloor, result, why)

@@ -21,14 +21,14 @@ pub(super) fn scores(change: ChangeType, seating: &Seating, roles: &Roles) -> Ax
 fn score(change: ChangeType, axis: Axis, seating: &Seating, roles: &Roles) -> Tenths {
     let weights = &roles.weights;
     let mut deducted = 0_u32;
-    let mut cap = weights.start;
+    let mut cap = *weights.start;
     if !roles.covers(change, axis) {
-        cap = cap.min(weights.not_assessed_cap);
+        cap = cap.min(*weights.not_assessed_cap);
     }
     for role in roles.required(change) {
         let Some(seat) = seating.of(role) else {
             if role.primary_axes.contains(&axis) {
-                cap = cap.min(weights.absent_cap);
+                cap = cap.min(*weights.absent_cap);
             }
             continue;
         };
@@ -38,12 +38,12 @@ fn score(change: ChangeType, axis: Axis, seating: &Seating, roles: &Roles) -> Te
             Stance::Approve => None,
         };
         if let Some(vote) = vote.filter(|_| role.fail_axis() == axis) {
-            deducted += u32::from(vote.deduct);
-            cap = cap.min(vote.cap);
+            deducted += u32::from(*vote.deduct);
+            cap = cap.min(*vote.cap);
         }
         deducted += checks(axis, seat, roles) + concerns(axis, role, seat, roles);
     }
-    let left = u32::from(weights.start).saturating_sub(deducted);
+    let left = u32::from(*weights.start).saturating_sub(deducted);
     Tenths::new(cap.min(u8::try_from(left).unwrap_or(u8::MAX)))
 }
 
@@ -51,8 +51,8 @@ fn checks(axis: Axis, seat: &Seat, roles: &Roles) -> u32 {
     let failed = seat.failed_checks.iter().filter(|check| check.axis == axis);
     failed
         .map(|check| match check.severity {
-            Severity::Minor => u32::from(roles.weights.failed_minor),
-            Severity::Major | Severity::Blocker => u32::from(roles.weights.failed_check),
+            Severity::Minor => u32::from(*roles.weights.failed_minor),
+            Severity::Major | Severity::Blocker => u32::from(*roles.weights.failed_check),
         })
         .sum()
 }
@@ -62,8 +62,8 @@ fn concerns(axis: Axis, role: &RoleRule, seat: &Seat, roles: &Roles) -> u32 {
         return 0;
     }
     let weight = roles.weights.concern;
-    let counted = seat.concerns.len().min(usize::from(weight.per_role_max));
+    let counted = seat.concerns.len().min(usize::from(*weight.per_role_max));
     u32::try_from(counted)
         .unwrap_or(u32::MAX)
-        .saturating_mul(u32::from(weight.deduct))
+        .saturating_mul(u32::from(*weight.deduct))
 }

@@ -352,6 +352,6 @@ impl<'a> Merger<'a> {
     }
 
     fn clean(&self, text: &str) -> String {
-        text::clean(text, usize::from(self.roles.text.chars_max))
+        text::clean(text, usize::from(*self.roles.text.chars_max))
     }
 }

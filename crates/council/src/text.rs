@@ -174,7 +174,7 @@ impl Case<'_> {
             (Axis::Applicability, "applicable"),
         ];
         let sound = words.iter().filter(|(axis, _)| {
-            *axis != about && self.scores.get(*axis).tenths() >= self.roles.text.sound_from
+            *axis != about && self.scores.get(*axis).tenths() >= *self.roles.text.sound_from
         });
         listed(&sound.map(|(_, word)| *word).collect::<Vec<_>>())
     }
@@ -182,8 +182,8 @@ impl Case<'_> {
     fn size(&self, score: Tenths) -> &'static str {
         let rules = self.roles.text;
         match score.tenths() {
-            low if low < rules.significant_below => "significant",
-            low if low < rules.material_below => "material",
+            low if low < *rules.significant_below => "significant",
+            low if low < *rules.material_below => "material",
             _ => "minor",
         }
     }

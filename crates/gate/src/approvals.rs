@@ -334,7 +334,7 @@ pub(super) fn hold(
     let refusal = match full {
         Some(why) => Refusal::new(Code::HoldsFull, why),
         None => {
-            let expires_ms = i64::from(turn.rules.safety.hold_expires_s).saturating_mul(1000);
+            let expires_ms = i64::from(*turn.rules.safety.hold_expires_s).saturating_mul(1000);
             let hold = Hold {
                 id: HoldId(turn.seq),
                 request_id: authentic.envelope.id.clone(),

@@ -168,7 +168,7 @@ pub(super) fn of_entries(
     };
     let stands = standing(rules, &state.control, strategy);
     let factor = (stands.mode == RiskMode::Reduced).then_some(rules.safety.reduced_risk_factor);
-    (stands.closed, factor)
+    (stands.closed, factor.map(|bound| bound.get()))
 }
 
 impl Turn<'_> {

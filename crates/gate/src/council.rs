@@ -208,7 +208,9 @@ impl Turn<'_> {
             request_sha256: self.payload_hash(authentic),
             answer: format!("{folder}/{}.decision.json", request.request_id),
             opened_at: self.now,
-            deadline: self.now.plus_ms(i64::from(deadline_s).saturating_mul(1000)),
+            deadline: self
+                .now
+                .plus_ms(i64::from(*deadline_s).saturating_mul(1000)),
         };
         let speaks = |role: &RoleRule| {
             computed(&self.rules.roles, role, case.change_type).is_some()

@@ -137,7 +137,7 @@ pub fn trip(
     let Some(dead_man) = &rules.safety.dead_man else {
         return Vec::new();
     };
-    if unheard_ms < u64::from(dead_man.timeout_s).saturating_mul(1000) {
+    if unheard_ms < u64::from(*dead_man.timeout_s).saturating_mul(1000) {
         return Vec::new();
     }
     let tripped = Tripped {

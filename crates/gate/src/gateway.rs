@@ -205,7 +205,7 @@ impl Turn<'_> {
                 anomalies.extend((!row.passed).then_some(anomaly));
                 rows.push(row);
             };
-        let window_ms = i64::from(limits.burst_window_s).saturating_mul(1000);
+        let window_ms = i64::from(*limits.burst_window_s).saturating_mul(1000);
         let signed_ms = envelope.timestamp.ms();
         let burst = self
             .state
@@ -218,13 +218,13 @@ impl Turn<'_> {
             "more than {most} actions of `{source}` were signed within {} s",
             limits.burst_window_s
         );
-        flag(Anomaly::Burst, burst, most, "actions", what);
+        flag(Anomaly::Burst, burst, *most, "actions", what);
         let bytes = u32::try_from(envelope.payload.len()).unwrap_or(u32::MAX);
         let most = limits.payload_bytes_max;
         flag(
             Anomaly::Payload,
             bytes,
-            most,
+            *most,
             "bytes",
             format!("the payload is larger than {most} bytes"),
         );
@@ -257,10 +257,10 @@ impl Turn<'_> {
         });
         rows.push(self.limited("action_rate", own_count, own_max, over));
         let all_count = state.all.within(second).saturating_add(1);
-        let over = (all_count > all_max).then(|| {
+        let over = (all_count > *all_max).then(|| {
             format!("all principals together may begin at most {all_max} actions within an hour")
         });
-        rows.push(self.limited("gateway_rate", all_count, all_max, over));
+        rows.push(self.limited("gateway_rate", all_count, *all_max, over));
         let open_count = u32::try_from(state.open.len())
             .unwrap_or(u32::MAX)
             .saturating_add(1);
@@ -273,8 +273,8 @@ impl Turn<'_> {
             .values()
             .filter(|other| other.name != *source);
         let has_others = others.any(|other| !other.actions.is_empty());
-        let over = state.without_room(source, bytes_of(&payload), rules.open_max, has_others);
-        rows.push(self.limited("open_actions", open_count, rules.open_max, over));
+        let over = state.without_room(source, bytes_of(&payload), *rules.open_max, has_others);
+        rows.push(self.limited("open_actions", open_count, *rules.open_max, over));
         let (flagged, anomalies) = self.flagged(authentic);
         rows.extend(flagged);
         let first = destination
@@ -351,7 +351,7 @@ impl Turn<'_> {
         let second = second_of(self.now);
         let own = state.hours.get(source).and_then(|hours| hours.get(action));
         let own_ms = own.map_or(0, |hour| hour.room_at_ms(second, rates.of(action)));
-        let at_ms = own_ms.max(state.all.room_at_ms(second, rates.all_per_hour));
+        let at_ms = own_ms.max(state.all.room_at_ms(second, *rates.all_per_hour));
         at_ms.saturating_sub(self.now.ms()).max(0)
     }
 

@@ -140,11 +140,11 @@ pub(super) fn retry_after_ms(turn: &Turn<'_>, source: &Principal) -> u64 {
     let own = rates.agents.get(source.as_str());
     let own_ms = own.map_or(0, |sent| {
         sent.ordinary
-            .room_at_ms(second, safety.max_messages_per_minute)
+            .room_at_ms(second, *safety.max_messages_per_minute)
     });
     let all_ms = rates
         .all
-        .room_at_ms(second, safety.max_messages_per_minute_all);
+        .room_at_ms(second, *safety.max_messages_per_minute_all);
     u64::try_from(own_ms.max(all_ms).saturating_sub(turn.now.ms())).unwrap_or(0)
 }
 
@@ -155,12 +155,12 @@ fn beyond(turn: &Turn<'_>, source: &Principal) -> Option<String> {
         safety.max_messages_per_minute,
         safety.max_messages_per_minute_all,
     );
-    if messages.own > own_max {
+    if messages.own > *own_max {
         return Some(format!(
             "`{source}` may send at most {own_max} messages within a minute"
         ));
     }
-    (messages.all > all_max)
+    (messages.all > *all_max)
         .then(|| format!("all agents together may send at most {all_max} messages within a minute"))
 }
 

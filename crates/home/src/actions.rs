@@ -156,10 +156,10 @@ impl Actions {
                 .iter()
                 .filter(|source| ***source == job.source)
                 .count();
-            has_room(workers, running.len(), of(&job.source), idle)
-                && has_room(rule.at_once, in_it.len(), own_in_it, idle_in_it)
+            has_room(*workers, running.len(), of(&job.source), idle)
+                && has_room(*rule.at_once, in_it.len(), own_in_it, idle_in_it)
         };
-        if running.len() >= usize::try_from(workers).unwrap_or(usize::MAX) {
+        if running.len() >= usize::try_from(*workers).unwrap_or(usize::MAX) {
             return None;
         }
         // Jobs with the same principal and adapter fit or wait together, so check each such pair

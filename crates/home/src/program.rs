@@ -31,8 +31,8 @@ pub(super) fn run(
         program: &path,
         args: &spec.args,
         dir: root,
-        time_max: Duration::from_secs(u64::from(spec.time_limit_s)),
-        output_bytes_max: usize::try_from(spec.output_bytes_max).unwrap_or(usize::MAX),
+        time_max: Duration::from_secs(u64::from(*spec.time_limit_s)),
+        output_bytes_max: usize::try_from(*spec.output_bytes_max).unwrap_or(usize::MAX),
     };
     told(spec, command::run(&program, input, stop))
 }

@@ -479,7 +479,7 @@ impl Known {
             let (value, interval, against) = metric(
                 &hypothesis.metric,
                 &all.let_through,
-                hypothesis.baseline_value,
+                *hypothesis.baseline_value,
             );
             Tested {
                 hypothesis,

@@ -1,10 +1,9 @@
 //! `rules/admission/<tenant>/<surface>/<profile>.yaml`: what may be admitted in a domain. Without a
 //! file, nothing is admitted.
 
-use std::num::{NonZeroU32, NonZeroU64};
-
 use serde::{Deserialize, Serialize};
 
+use super::bounds::{AtLeast, Bounded, Count};
 use super::command::CommandRule;
 use super::rulebook::RulebookError;
 use super::yaml;
@@ -40,39 +39,39 @@ pub struct Profile {
     #[schemars(schema_with = "spoolgate_wire::schema::short::<VERSION_BYTES_MAX>")]
     pub policy_version: Option<String>,
     /// Tasks of this depth or more are denied; roots have depth 0.
-    pub max_spawn_depth: NonZeroU32,
+    pub max_spawn_depth: AtLeast<1>,
     /// Most tasks below a root.
     #[serde(
         default,
         deserialize_with = "yaml::present",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(schema_with = "spoolgate_wire::schema::count::<0>")]
-    pub max_total_descendants: Option<u64>,
+    #[schemars(with = "Count<0>")]
+    pub max_total_descendants: Option<Count<0>>,
     /// Most tasks of one capability in a tree, including the root's.
     #[serde(
         default,
         deserialize_with = "yaml::present",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(schema_with = "spoolgate_wire::schema::count::<1>")]
-    pub max_repeats_per_capability: Option<NonZeroU64>,
+    #[schemars(with = "Count<1>")]
+    pub max_repeats_per_capability: Option<Count<1>>,
     /// How often a capability may occur among the nearest ancestors.
     #[serde(
         default,
         deserialize_with = "yaml::present",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(schema_with = "spoolgate_wire::schema::count::<1>")]
-    pub max_repeats_in_ancestor_window: Option<NonZeroU64>,
+    #[schemars(with = "Count<1>")]
+    pub max_repeats_in_ancestor_window: Option<Count<1>>,
     /// How many of the nearest ancestors are looked at.
     #[serde(
         default,
         deserialize_with = "yaml::present",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, WINDOW_MAX>")]
-    pub ancestor_window_size: Option<NonZeroU32>,
+    #[schemars(with = "Bounded<1, WINDOW_MAX>")]
+    pub ancestor_window_size: Option<Bounded<1, WINDOW_MAX>>,
     /// Tasks that may be admitted in a tree, including the root. The budget is set when the
     /// root is opened.
     #[serde(
@@ -80,8 +79,8 @@ pub struct Profile {
         deserialize_with = "yaml::present",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(schema_with = "spoolgate_wire::schema::count::<1>")]
-    pub recursion_budget: Option<NonZeroU64>,
+    #[schemars(with = "Count<1>")]
+    pub recursion_budget: Option<Count<1>>,
     /// The only capabilities that are admitted; if empty, none.
     #[serde(
         default,
@@ -115,8 +114,8 @@ pub struct Profile {
         deserialize_with = "yaml::present",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(schema_with = "spoolgate_wire::schema::count::<0>")]
-    pub max_artifact_size_bytes: Option<u64>,
+    #[schemars(with = "Count<0>")]
+    pub max_artifact_size_bytes: Option<Count<0>>,
     /// A program that delivers a second profile. Both profiles apply, so it can only be stricter.
     #[serde(
         default,
@@ -131,8 +130,8 @@ pub struct Profile {
         deserialize_with = "yaml::present",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, CACHE_TTL_S_MAX>")]
-    pub cache_ttl_seconds: Option<NonZeroU32>,
+    #[schemars(with = "Bounded<1, CACHE_TTL_S_MAX>")]
+    pub cache_ttl_seconds: Option<Bounded<1, CACHE_TTL_S_MAX>>,
     /// A program that knows more about a task's lineage than the ledger. The higher count applies.
     #[serde(
         default,
@@ -170,8 +169,8 @@ pub struct Grant {
         deserialize_with = "yaml::present",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, ROOTS_PER_HOUR_MAX>")]
-    pub roots_per_hour: Option<NonZeroU32>,
+    #[schemars(with = "Bounded<1, ROOTS_PER_HOUR_MAX>")]
+    pub roots_per_hour: Option<Bounded<1, ROOTS_PER_HOUR_MAX>>,
     /// Whether every request that admission can refuse must carry causality.
     #[serde(default)]
     pub required: bool,
@@ -186,12 +185,7 @@ impl Grant {
         if self.domains.is_empty() {
             return Err("`admission` names no domain".to_owned());
         }
-        match self.roots_per_hour {
-            Some(roots) if roots.get() > ROOTS_PER_HOUR_MAX => Err(format!(
-                "`roots_per_hour` is {roots}; it must be at most {ROOTS_PER_HOUR_MAX}"
-            )),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }
 
@@ -273,37 +267,6 @@ impl Profile {
                     .to_owned(),
             );
         }
-        if let Some(size) = self
-            .ancestor_window_size
-            .filter(|size| size.get() > WINDOW_MAX)
-        {
-            return Err(format!(
-                "`ancestor_window_size` is {size}; it must be at most {WINDOW_MAX}"
-            ));
-        }
-        // Numbers in the ledger are signed 64-bit integers.
-        let numbers = [
-            ("max_total_descendants", self.max_total_descendants),
-            (
-                "max_repeats_per_capability",
-                self.max_repeats_per_capability.map(NonZeroU64::get),
-            ),
-            (
-                "max_repeats_in_ancestor_window",
-                self.max_repeats_in_ancestor_window.map(NonZeroU64::get),
-            ),
-            (
-                "recursion_budget",
-                self.recursion_budget.map(NonZeroU64::get),
-            ),
-            ("max_artifact_size_bytes", self.max_artifact_size_bytes),
-        ];
-        if let Some((name, _)) = numbers
-            .iter()
-            .find(|(_, n)| n.is_some_and(|n| i64::try_from(n).is_err()))
-        {
-            return Err(format!("`{name}` is larger than {}", i64::MAX));
-        }
         let lists = [
             (
                 "capability_allowlist",
@@ -334,9 +297,6 @@ impl Profile {
             Some(_) if self.policy_command.is_none() => {
                 Err("`cache_ttl_seconds` is for the answer of a `policy_command`".to_owned())
             }
-            Some(ttl) if ttl.get() > CACHE_TTL_S_MAX => Err(format!(
-                "`cache_ttl_seconds` is {ttl}; it must be at most {CACHE_TTL_S_MAX}"
-            )),
             _ => Ok(()),
         }
     }
@@ -359,7 +319,7 @@ mod tests {
                 "max_total_descendants: 3\n",
                 "missing field `max_spawn_depth`",
             ),
-            ("max_spawn_depth: 0\n", "expected a nonzero"),
+            ("max_spawn_depth: 0\n", "is `0`; use a whole number from 1"),
             ("max_spawn_depth: -1\n", "max_spawn_depth"),
             (
                 "max_spawn_depth: 3\nmax_total_descendants:\n",
@@ -389,19 +349,19 @@ mod tests {
             ),
             (
                 "max_spawn_depth: 3\nancestor_window_size: 65\nmax_repeats_in_ancestor_window: 1\n",
-                "at most 64",
+                "window_size` is `65`; use a whole number from 1 to 64",
             ),
             (
                 "max_spawn_depth: 3\nrecursion_budget: 0\n",
-                "expected a nonzero",
+                "is `0`; use a whole number from 1",
             ),
             (
                 "max_spawn_depth: 3\nmax_repeats_per_capability: 0\n",
-                "expected a nonzero",
+                "is `0`; use a whole number from 1",
             ),
             (
                 "max_spawn_depth: 3\nrecursion_budget: 9223372036854775808\n",
-                "larger than",
+                "use a whole number from 1 to 9223372036854775807",
             ),
             (
                 "max_spawn_depth: 3\ncapability_denylist: ['a b']\n",

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::bounds::{AtLeast, Bounded, OutOfBounds};
+
 /// Longest time that a program may run, seconds.
 const TIME_S_MAX: u32 = 3600;
 /// Largest output of a program, bytes.
@@ -20,11 +22,11 @@ pub struct CommandRule {
     #[serde(default)]
     pub args: Vec<String>,
     /// How long it may run, seconds.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, TIME_S_MAX>")]
-    pub time_limit_s: u32,
+    #[schemars(with = "Bounded<1, TIME_S_MAX>")]
+    pub time_limit_s: AtLeast<1>,
     /// How much it may write to its standard output, bytes.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, { 8 * OUTPUT_BYTES_MAX }>")]
-    pub output_bytes_max: u32,
+    #[schemars(with = "Bounded<1, { 8 * OUTPUT_BYTES_MAX }>")]
+    pub output_bytes_max: AtLeast<1>,
 }
 
 impl CommandRule {
@@ -45,18 +47,13 @@ impl CommandRule {
         if self.program.is_empty() || !whole(&self.program) || !self.args.iter().all(whole) {
             return Err("`program` is empty, or it or its arguments hold a NUL".to_owned());
         }
-        if !(1..=time_s_max).contains(&self.time_limit_s) {
-            return Err(format!(
-                "`time_limit_s` is {}; it must be 1 to {time_s_max}",
-                self.time_limit_s
-            ));
+        let limits = [
+            ("time_limit_s", *self.time_limit_s, time_s_max),
+            ("output_bytes_max", *self.output_bytes_max, output_bytes_max),
+        ];
+        match limits.into_iter().find(|(_, value, most)| value > most) {
+            Some((key, value, most)) => Err(format!("`{key}` {}", OutOfBounds::above(value, most))),
+            None => Ok(()),
         }
-        if !(1..=output_bytes_max).contains(&self.output_bytes_max) {
-            let bytes = self.output_bytes_max;
-            return Err(format!(
-                "`output_bytes_max` is {bytes}; it must be 1 to {output_bytes_max}"
-            ));
-        }
-        Ok(())
     }
 }

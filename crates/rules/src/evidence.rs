@@ -3,7 +3,8 @@
 
 use serde::Deserialize;
 
-use spoolgate_wire::amount::{self, Amount};
+use super::bounds::{Bounded, ONE, Share, Within};
+use spoolgate_wire::amount::Amount;
 use spoolgate_wire::council::ChangeType;
 
 /// Every threshold and assumption of the evidence roles. Levels and shares are fractions (0.05 is
@@ -19,145 +20,81 @@ pub struct EvidencePolicy {
     /// [`EvidencePolicy::INPUTS`].
     pub optional_inputs: Vec<String>,
     /// Years that a track record is assumed to span if the request states none; the answer says so.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub assumed_years: Amount,
+    pub assumed_years: Within<{ ONE / 100 }, { 100 * ONE }>,
     /// Periods per year that are assumed if the request states none.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub assumed_periods_per_year: Amount,
+    pub assumed_periods_per_year: Within<ONE, { 1_000_000 * ONE }>,
     /// Skew of the returns if the request has neither the skew nor the returns.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub assumed_skew: Amount,
+    pub assumed_skew: Within<{ -50 * ONE }, { 50 * ONE }>,
     /// Non-excess kurtosis of the returns if the request has neither the kurtosis nor the returns.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub assumed_kurtosis: Amount,
+    pub assumed_kurtosis: Within<ONE, { 5000 * ONE }>,
     /// Prior mean of true annual Sharpe ratios.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub sharpe_prior_mean: Amount,
+    pub sharpe_prior_mean: Within<{ -2 * ONE }, { 5 * ONE }>,
     /// Prior standard deviation of true annual Sharpe ratios.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub sharpe_prior_sd: Amount,
+    pub sharpe_prior_sd: Within<{ ONE / 100 }, { 10 * ONE }>,
     /// RC-02: probability below which a Sharpe ratio is implausible (major).
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub implausible_p: Amount,
+    pub implausible_p: Share,
     /// RC-02: probability below which a Sharpe ratio is doubtful (minor).
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub doubtful_p: Amount,
+    pub doubtful_p: Share,
     /// RC-03: relative difference that figures which follow from each other may have.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub agreement_slack: Amount,
+    pub agreement_slack: Share,
     /// RC-03: largest annual volatility whose drag may explain a loss despite a positive Sharpe
     /// ratio, as a fraction.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub vol_drag_max: Amount,
+    pub vol_drag_max: Within<0, { 100 * ONE }>,
     /// RC-04: share by which log growth may exceed half of the squared Sharpe ratio.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub growth_slack: Amount,
+    pub growth_slack: Within<0, { 10 * ONE }>,
     /// RC-04: probability below which a drawdown is too small for the other figures.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub drawdown_p: Amount,
+    pub drawdown_p: Share,
     /// RC-05: level of Wilson's two-sided interval.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub interval_alpha: Amount,
+    pub interval_alpha: Within<{ ONE / 1_000_000 }, { ONE / 2 }>,
     /// RC-05: break-even win rate that is assumed if no payoff ratio is stated, as a fraction.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub break_even: Amount,
+    pub break_even: Within<{ ONE / 100 }, { ONE / 100 * 99 }>,
     /// RC-07: how many times the edge of a trade must exceed its cost.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub cost_multiple: Amount,
+    pub cost_multiple: Within<0, { 1000 * ONE }>,
     /// RC-08: smallest standard deviation of simulated Sharpe ratios, as a share of the
     /// sampling error.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub monte_carlo_sd_share: Amount,
+    pub monte_carlo_sd_share: Within<0, { 10 * ONE }>,
     /// RC-09: p-value below which autocorrelation counts, if the first one is positive.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub smoothing_p: Amount,
+    pub smoothing_p: Share,
     /// RC-09: smallest ratio of the adjusted to the plain Sharpe ratio.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub smoothing_share: Amount,
+    pub smoothing_share: Share,
     /// RC-10: share by which a recomputed figure may differ, beyond rounding.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub recompute_slack: Amount,
+    pub recompute_slack: Share,
     /// QR-01: t-statistic below which the check is a blocker.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub t_reject: Amount,
+    pub t_reject: Within<0, { 100 * ONE }>,
     /// QR-01: t-statistic below which the check is a major weakness.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub t_hurdle: Amount,
+    pub t_hurdle: Within<0, { 100 * ONE }>,
     /// QR-02: smallest probabilistic Sharpe ratio.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub psr_min: Amount,
+    pub psr_min: Share,
     /// QR-03: deflated Sharpe ratio below which the check is a blocker.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub dsr_reject: Amount,
+    pub dsr_reject: Share,
     /// QR-03: deflated Sharpe ratio below which the check is a major weakness.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub dsr_min: Amount,
+    pub dsr_min: Share,
     /// QR-04: level of the minimum track record length.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub track_record_alpha: Amount,
+    pub track_record_alpha: Within<{ ONE / 1_000_000 }, { ONE / 2 }>,
     /// QR-04: annual Sharpe ratio that the track record must exceed.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub benchmark_sharpe: Amount,
+    pub benchmark_sharpe: Within<{ -10 * ONE }, { 10 * ONE }>,
     /// QR-06: smallest annual Sharpe ratio after the haircut.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub haircut_min: Amount,
+    pub haircut_min: Within<{ -10 * ONE }, { 10 * ONE }>,
     /// QR-07: probability of overfitting from which on the check is a blocker.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub pbo_reject: Amount,
+    pub pbo_reject: Share,
     /// QR-07: probability of overfitting above which the check is a major weakness.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub pbo_max: Amount,
+    pub pbo_max: Share,
     /// QR-08: probability below which the drop out of sample is a blocker.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub drop_reject_p: Amount,
+    pub drop_reject_p: Share,
     /// QR-08: probability below which the drop out of sample is a major weakness.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub drop_p: Amount,
+    pub drop_p: Share,
     /// QR-10: quantile of the bootstrapped Sharpe ratios that must be above 0.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub bootstrap_quantile: Amount,
+    pub bootstrap_quantile: Within<{ ONE / 1_000 }, { ONE / 2 }>,
     /// RC-09: number of lags of the Ljung-Box test.
-    pub smoothing_lags: u32,
+    pub smoothing_lags: Bounded<1, 100>,
     /// QR-07: number of blocks of the cross-validation; even. Large matrices get fewer blocks.
-    pub pbo_blocks: u32,
+    pub pbo_blocks: Bounded<2, 16>,
     /// QR-09: number of out-of-sample trades below which the check is a blocker.
-    pub trades_reject: u32,
+    pub trades_reject: Bounded<0, 1_000_000>,
     /// QR-09: number of out-of-sample trades below which the check is a minor weakness.
-    pub trades_min: u32,
+    pub trades_min: Bounded<0, 1_000_000>,
     /// QR-10: number of samples.
-    pub bootstrap_samples: u32,
+    pub bootstrap_samples: Bounded<100, 2000>,
     /// QR-10: seed of the random number generator.
     pub bootstrap_seed: u64,
 }
@@ -199,19 +136,18 @@ impl Default for EvidencePolicy {
             drop_reject_p: exact("0.001"),
             drop_p: exact("0.05"),
             bootstrap_quantile: exact("0.05"),
-            smoothing_lags: 10,
-            pbo_blocks: 16,
-            trades_reject: 30,
-            trades_min: 100,
-            bootstrap_samples: 1000,
+            smoothing_lags: Bounded::usual::<10>(),
+            pbo_blocks: Bounded::usual::<16>(),
+            trades_reject: Bounded::usual::<30>(),
+            trades_min: Bounded::usual::<100>(),
+            bootstrap_samples: Bounded::usual::<1000>(),
             bootstrap_seed: 20_251_209,
         }
     }
 }
 
-/// Parses a literal of this file; the tests of the default values detect an invalid one.
-fn exact(text: &str) -> Amount {
-    Amount::parse_exact(text).unwrap_or(Amount::ZERO)
+fn exact<const MIN: i128, const MAX: i128>(text: &str) -> Within<MIN, MAX> {
+    Within::literal(text)
 }
 
 impl EvidencePolicy {
@@ -264,16 +200,6 @@ impl EvidencePolicy {
                 Self::INPUTS.join(", ")
             ));
         }
-        for (name, value, least, most) in self.decimals() {
-            if value < exact(least) || value > exact(most) {
-                return Err(format!("{name}: {value} is not within {least} and {most}"));
-            }
-        }
-        for (name, value, least, most) in self.counts() {
-            if !(least..=most).contains(&value) {
-                return Err(format!("{name}: {value} is not within {least} and {most}"));
-            }
-        }
         if !self.pbo_blocks.is_multiple_of(2) {
             return Err(format!(
                 "pbo_blocks: {} is odd; the blocks are halved",
@@ -283,14 +209,14 @@ impl EvidencePolicy {
         let ordered = [
             (
                 "implausible_p",
-                self.implausible_p,
+                *self.implausible_p,
                 "doubtful_p",
-                self.doubtful_p,
+                *self.doubtful_p,
             ),
-            ("t_reject", self.t_reject, "t_hurdle", self.t_hurdle),
-            ("dsr_reject", self.dsr_reject, "dsr_min", self.dsr_min),
-            ("pbo_max", self.pbo_max, "pbo_reject", self.pbo_reject),
-            ("drop_reject_p", self.drop_reject_p, "drop_p", self.drop_p),
+            ("t_reject", *self.t_reject, "t_hurdle", *self.t_hurdle),
+            ("dsr_reject", *self.dsr_reject, "dsr_min", *self.dsr_min),
+            ("pbo_max", *self.pbo_max, "pbo_reject", *self.pbo_reject),
+            ("drop_reject_p", *self.drop_reject_p, "drop_p", *self.drop_p),
         ];
         if let Some((small, a, large, b)) = ordered.into_iter().find(|(_, a, _, b)| a > b) {
             return Err(format!("{small}: {a} is above {large}, which is {b}"));
@@ -303,74 +229,12 @@ impl EvidencePolicy {
         }
         let square = self
             .assumed_skew
-            .checked_mul(self.assumed_skew)
+            .checked_mul(*self.assumed_skew)
             .and_then(|square| square.checked_add(Amount::ONE));
-        if square.is_none_or(|least| self.assumed_kurtosis < least) {
+        if square.is_none_or(|least| *self.assumed_kurtosis < least) {
             return Err("assumed_kurtosis: no returns have a kurtosis below 1 + skew^2".to_owned());
         }
         Ok(())
-    }
-
-    fn decimals(&self) -> [(&'static str, Amount, &'static str, &'static str); 32] {
-        [
-            ("assumed_years", self.assumed_years, "0.01", "100"),
-            (
-                "assumed_periods_per_year",
-                self.assumed_periods_per_year,
-                "1",
-                "1000000",
-            ),
-            ("assumed_skew", self.assumed_skew, "-50", "50"),
-            ("assumed_kurtosis", self.assumed_kurtosis, "1", "5000"),
-            ("sharpe_prior_mean", self.sharpe_prior_mean, "-2", "5"),
-            ("sharpe_prior_sd", self.sharpe_prior_sd, "0.01", "10"),
-            ("implausible_p", self.implausible_p, "0", "1"),
-            ("doubtful_p", self.doubtful_p, "0", "1"),
-            ("agreement_slack", self.agreement_slack, "0", "1"),
-            ("vol_drag_max", self.vol_drag_max, "0", "100"),
-            ("growth_slack", self.growth_slack, "0", "10"),
-            ("drawdown_p", self.drawdown_p, "0", "1"),
-            ("interval_alpha", self.interval_alpha, "0.000001", "0.5"),
-            ("break_even", self.break_even, "0.01", "0.99"),
-            ("cost_multiple", self.cost_multiple, "0", "1000"),
-            ("monte_carlo_sd_share", self.monte_carlo_sd_share, "0", "10"),
-            ("smoothing_p", self.smoothing_p, "0", "1"),
-            ("smoothing_share", self.smoothing_share, "0", "1"),
-            ("recompute_slack", self.recompute_slack, "0", "1"),
-            ("t_reject", self.t_reject, "0", "100"),
-            ("t_hurdle", self.t_hurdle, "0", "100"),
-            ("psr_min", self.psr_min, "0", "1"),
-            ("dsr_reject", self.dsr_reject, "0", "1"),
-            ("dsr_min", self.dsr_min, "0", "1"),
-            (
-                "track_record_alpha",
-                self.track_record_alpha,
-                "0.000001",
-                "0.5",
-            ),
-            ("benchmark_sharpe", self.benchmark_sharpe, "-10", "10"),
-            ("haircut_min", self.haircut_min, "-10", "10"),
-            ("pbo_reject", self.pbo_reject, "0", "1"),
-            ("pbo_max", self.pbo_max, "0", "1"),
-            ("drop_reject_p", self.drop_reject_p, "0", "1"),
-            ("drop_p", self.drop_p, "0", "1"),
-            (
-                "bootstrap_quantile",
-                self.bootstrap_quantile,
-                "0.001",
-                "0.5",
-            ),
-        ]
-    }
-
-    fn counts(&self) -> [(&'static str, u32, u32, u32); 5] {
-        [
-            ("smoothing_lags", self.smoothing_lags, 1, 100),
-            ("pbo_blocks", self.pbo_blocks, 2, 16),
-            ("trades_reject", self.trades_reject, 0, 1000000),
-            ("trades_min", self.trades_min, 0, 1000000),
-            ("bootstrap_samples", self.bootstrap_samples, 100, 2000),
-        ]
     }
 }
 
@@ -391,7 +255,7 @@ mod tests {
         let policy = EvidencePolicy::default();
         assert_eq!(policy.assumed_skew.to_string(), "-0.3");
         assert_eq!(policy.implausible_p.to_string(), "0.001");
-        assert_eq!(policy.assumed_years, Amount::ONE);
+        assert_eq!(*policy.assumed_years, Amount::ONE);
     }
 
     #[test]
@@ -399,15 +263,18 @@ mod tests {
         let refused = [
             ("t_hurdel: 3", "t_hurdel"),
             ("t_hurdle: 1", "t_reject: 2 is above t_hurdle, which is 1"),
-            ("psr_min: 1.01", "psr_min: 1.01 is not within 0 and 1"),
+            (
+                "psr_min: 1.01",
+                "`psr_min` is `1.01`; use a fraction from 0 to 1",
+            ),
             ("psr_min: .nan", "not an amount"),
             ("psr_min: 1e-1", "not an amount"),
             ("psr_min: null", "not an amount"),
             (
                 "bootstrap_samples: 99",
-                "bootstrap_samples: 99 is not within 100 and 2000",
+                "`bootstrap_samples` is `99`; use a whole number from 100 to 2000",
             ),
-            ("bootstrap_samples: 2001", "bootstrap_samples: 2001"),
+            ("bootstrap_samples: 2001", "`bootstrap_samples` is `2001`"),
             ("pbo_blocks: 15", "odd"),
             ("trades_reject: 101", "trades_reject"),
             ("assumed_kurtosis: 1.08", "kurtosis"),

@@ -7,6 +7,7 @@ use std::fmt;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
+use super::bounds::Bounded;
 use super::command::CommandRule;
 use super::rulebook::RulebookError;
 use super::yaml;
@@ -33,6 +34,10 @@ pub const WORKERS_MAX: u32 = 64;
 pub const OPEN_MAX: u32 = 10_000;
 /// Most adapters.
 const ADAPTERS_MAX: usize = 256;
+
+/// A number of actions. It cannot be 0: take what is never to be done out of `actions` of the
+/// principal.
+type Rate = Bounded<1, COUNT_MAX>;
 
 spoolgate_wire::named! {
     /// How an adapter performs an action.
@@ -68,9 +73,8 @@ pub struct AdapterRule {
     #[schemars(with = "CommandRule")]
     pub command: Option<CommandRule>,
     /// How many instances of it may run at the same time.
-    #[serde(default = "four")]
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, WORKERS_MAX>")]
-    pub at_once: u32,
+    #[serde(default = "Bounded::<1, WORKERS_MAX>::usual::<4>")]
+    pub at_once: Bounded<1, WORKERS_MAX>,
 }
 
 pub(super) fn actions_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
@@ -100,12 +104,6 @@ impl AdapterRule {
         {
             return Err(format!("service `{service}` stands twice"));
         }
-        if !(1..=WORKERS_MAX).contains(&self.at_once) {
-            return Err(format!(
-                "`at_once` is {}; it must be 1 to {WORKERS_MAX}",
-                self.at_once
-            ));
-        }
         match (&self.command, self.adapter) {
             (Some(command), AdapterKind::Exec) => {
                 command.check_within(TIME_LIMIT_S_MAX, OUTPUT_BYTES_MAX)
@@ -116,10 +114,6 @@ impl AdapterRule {
     }
 }
 
-fn four() -> u32 {
-    4
-}
-
 /// Limits on the number of actions per hour.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -127,20 +121,19 @@ pub struct ActionRates {
     /// Limits per principal for single actions; other actions have the default limit.
     #[serde(default, deserialize_with = "each_once")]
     #[schemars(schema_with = "per_hour_schema")]
-    pub per_hour: BTreeMap<String, u32>,
+    pub per_hour: BTreeMap<String, Rate>,
     /// Limit for all principals and actions together.
-    #[serde(default = "five_hundred")]
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, COUNT_MAX>")]
-    pub all_per_hour: u32,
+    #[serde(default = "Rate::usual::<500>")]
+    pub all_per_hour: Rate,
 }
 
 /// Reads a map and rejects duplicate keys, since it would not be clear which rate applies.
 fn each_once<'de, D: Deserializer<'de>>(
     deserializer: D,
-) -> Result<BTreeMap<String, u32>, D::Error> {
+) -> Result<BTreeMap<String, Rate>, D::Error> {
     struct Each;
     impl<'de> Visitor<'de> for Each {
-        type Value = BTreeMap<String, u32>;
+        type Value = BTreeMap<String, Rate>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("actions with numbers")
@@ -148,7 +141,7 @@ fn each_once<'de, D: Deserializer<'de>>(
 
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
             let mut all = BTreeMap::new();
-            while let Some((name, most)) = map.next_entry::<String, u32>()? {
+            while let Some((name, most)) = map.next_entry::<String, Rate>()? {
                 if all.insert(name.clone(), most).is_some() {
                     return Err(de::Error::custom(format!("`{name}` stands twice")));
                 }
@@ -170,15 +163,11 @@ fn per_hour_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     })
 }
 
-fn five_hundred() -> u32 {
-    500
-}
-
 impl Default for ActionRates {
     fn default() -> ActionRates {
         ActionRates {
             per_hour: BTreeMap::new(),
-            all_per_hour: five_hundred(),
+            all_per_hour: Bounded::usual::<500>(),
         }
     }
 }
@@ -186,15 +175,15 @@ impl Default for ActionRates {
 impl ActionRates {
     /// Returns the limit per principal and hour of an action.
     pub fn of(&self, action: &str) -> u32 {
-        self.per_hour
-            .get(action)
-            .copied()
-            .unwrap_or(match action.parse() {
+        self.per_hour.get(action).map_or_else(
+            || match action.parse() {
                 Ok(ActionName::EmailSend) => 20,
                 Ok(ActionName::CalendarCreate) => 30,
                 Ok(ActionName::ServiceApiCall) => 100,
                 _ => 60,
-            })
+            },
+            |rate| rate.get(),
+        )
     }
 }
 
@@ -203,22 +192,19 @@ impl ActionRates {
 #[serde(deny_unknown_fields, default)]
 pub struct AnomalyRule {
     /// More actions than this of one principal within the window are a burst.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, COUNT_MAX>")]
-    pub burst_max: u32,
+    pub burst_max: Rate,
     /// The window, seconds.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, BURST_WINDOW_S_MAX>")]
-    pub burst_window_s: u32,
+    pub burst_window_s: Bounded<1, BURST_WINDOW_S_MAX>,
     /// Payloads larger than this are held. Bytes, without insignificant white space.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, PAYLOAD_BYTES_MAX>")]
-    pub payload_bytes_max: u32,
+    pub payload_bytes_max: Bounded<1, PAYLOAD_BYTES_MAX>,
 }
 
 impl Default for AnomalyRule {
     fn default() -> AnomalyRule {
         AnomalyRule {
-            burst_max: 10,
-            burst_window_s: 5,
-            payload_bytes_max: 1_000_000,
+            burst_max: Bounded::usual::<10>(),
+            burst_window_s: Bounded::usual::<5>(),
+            payload_bytes_max: Bounded::usual::<1_000_000>(),
         }
     }
 }
@@ -231,11 +217,9 @@ pub struct Gateway {
     #[schemars(length(max = ADAPTERS_MAX))]
     pub adapters: Vec<AdapterRule>,
     /// How many adapters may run at the same time, over all adapters.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, WORKERS_MAX>")]
-    pub workers: u32,
+    pub workers: Bounded<1, WORKERS_MAX>,
     /// How many actions may wait or run, over all principals.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, OPEN_MAX>")]
-    pub open_max: u32,
+    pub open_max: Bounded<1, OPEN_MAX>,
     /// Rates.
     pub rates: ActionRates,
     /// Anomalies.
@@ -246,8 +230,8 @@ impl Default for Gateway {
     fn default() -> Gateway {
         Gateway {
             adapters: Vec::new(),
-            workers: 8,
-            open_max: 256,
+            workers: Bounded::usual::<8>(),
+            open_max: Bounded::usual::<256>(),
             rates: ActionRates::default(),
             anomalies: AnomalyRule::default(),
         }
@@ -263,16 +247,6 @@ impl Gateway {
     pub fn read(path: &str, text: &str) -> Result<Gateway, RulebookError> {
         let fail = |what: String| Err(RulebookError::new(path, None, what));
         let gateway: Gateway = yaml::read(path, text)?;
-        let limits = [
-            ("workers", gateway.workers, WORKERS_MAX),
-            ("open_max", gateway.open_max, OPEN_MAX),
-        ];
-        if let Some((name, count, most)) = limits
-            .iter()
-            .find(|(_, count, most)| !(1..=*most).contains(count))
-        {
-            return fail(format!("`{name}` is {count}; it must be 1 to {most}"));
-        }
         if gateway.adapters.len() > ADAPTERS_MAX {
             return fail(format!("more than {ADAPTERS_MAX} adapters"));
         }
@@ -298,55 +272,17 @@ impl Gateway {
                 }
             }
         }
-        gateway
-            .check_limits()
-            .map_err(|why| RulebookError::new(path, None, why))?;
-        Ok(gateway)
-    }
-
-    /// Checks that limits are in range. A limit of 0 would make clients wait for ever.
-    fn check_limits(&self) -> Result<(), String> {
-        let Gateway {
-            rates, anomalies, ..
-        } = self;
-        if let Some(name) = rates
-            .per_hour
+        let per_hour = &gateway.rates.per_hour;
+        if let Some(name) = per_hour
             .keys()
             .find(|name| !ACTIONS.contains(&name.as_str()))
         {
-            return Err(format!(
+            return fail(format!(
                 "`per_hour`: `{name}` is none of {}",
                 ACTIONS.join(", ")
             ));
         }
-        let of_actions = rates
-            .per_hour
-            .iter()
-            .map(|(name, most)| (name.as_str(), *most, COUNT_MAX));
-        let others = [
-            ("all_per_hour", rates.all_per_hour, COUNT_MAX),
-            ("burst_max", anomalies.burst_max, COUNT_MAX),
-            (
-                "burst_window_s",
-                anomalies.burst_window_s,
-                BURST_WINDOW_S_MAX,
-            ),
-            (
-                "payload_bytes_max",
-                anomalies.payload_bytes_max,
-                PAYLOAD_BYTES_MAX,
-            ),
-        ];
-        match of_actions
-            .chain(others)
-            .find(|(_, value, most)| !(1..=*most).contains(value))
-        {
-            Some((name, value, most)) => Err(format!(
-                "`{name}` is {value}; it must be 1 to {most}; what is never to be done is taken \
-                    out of `actions` of the principal"
-            )),
-            None => Ok(()),
-        }
+        Ok(gateway)
     }
 
     /// Returns the adapter for an action and a service. An adapter that names the service takes
@@ -379,10 +315,7 @@ mod tests {
             .map(|action| usual.rates.of(action))
             .collect();
         assert_eq!(rates, [60, 20, 60, 60, 30, 60, 60, 60, 100]);
-        assert_eq!(
-            (usual.rates.all_per_hour, usual.check_limits()),
-            (500, Ok(()))
-        );
+        assert_eq!(usual.rates.all_per_hour.get(), 500);
         let read = Gateway::read(
             PATH,
             "rates: {per_hour: {email.send: 3}, all_per_hour: 9}\n",
@@ -392,7 +325,7 @@ mod tests {
             (
                 read.rates.of("email.send"),
                 read.rates.of("email.fetch"),
-                read.rates.all_per_hour
+                read.rates.all_per_hour.get()
             ),
             (3, 60, 9)
         );
@@ -434,11 +367,11 @@ mod tests {
             ),
             (
                 "rates: {per_hour: {email.send: -1}}",
-                "expected a whole number, 0 or more",
+                "integer `-1`, expected a whole number from 1 to 100000",
             ),
             (
                 "rates: {per_hour: {email.send: 1.5}}",
-                "expected a whole number, 0 or more",
+                "expected a whole number from 1 to 100000",
             ),
             ("rates: {per_hour: [email.send]}", "actions with numbers"),
             ("rates: {per_minute: {}}", "per_minute"),
@@ -477,14 +410,14 @@ mod tests {
         for (text, expect) in [
             (
                 "workers: 0".to_owned(),
-                "`workers` is 0; it must be 1 to 64",
+                "workers` is `0`; use a whole number from 1 to 64",
             ),
-            ("workers: 65".to_owned(), "`workers` is 65"),
+            ("workers: 65".to_owned(), "workers` is `65`"),
             (
                 "open_max: 0".to_owned(),
-                "`open_max` is 0; it must be 1 to 10000",
+                "open_max` is `0`; use a whole number from 1 to 10000",
             ),
-            ("open_max: 10001".to_owned(), "`open_max` is 10001"),
+            ("open_max: 10001".to_owned(), "open_max` is `10001`"),
             ("worker: 1".to_owned(), "unknown field `worker`"),
             (adapter("actions: [], adapter: stub"), "`actions` is empty"),
             (
@@ -501,11 +434,11 @@ mod tests {
             ),
             (
                 adapter("actions: [email.send], adapter: stub, at_once: 0"),
-                "`at_once` is 0",
+                "at_once` is `0`",
             ),
             (
                 adapter("actions: [email.send], adapter: stub, at_once: 65"),
-                "`at_once` is 65",
+                "at_once` is `65`",
             ),
             (
                 adapter("actions: [email.send], adapter: exec"),
@@ -531,19 +464,19 @@ mod tests {
             ),
             (
                 exec("program: sh, time_limit_s: 0, output_bytes_max: 9"),
-                "`time_limit_s` is 0; it must be 1 to 600",
+                "time_limit_s` is `0`; use a whole number from 1",
             ),
             (
                 exec("program: sh, time_limit_s: 601, output_bytes_max: 9"),
-                "`time_limit_s` is 601",
+                "time_limit_s` is `601`",
             ),
             (
                 exec("program: sh, time_limit_s: 5, output_bytes_max: 0"),
-                "`output_bytes_max` is 0",
+                "output_bytes_max` is `0`",
             ),
             (
                 exec("program: sh, time_limit_s: 5, output_bytes_max: 8388609"),
-                "it must be 1 to 8388608",
+                "use a whole number from 1 to 8388608",
             ),
             (
                 exec(&format!("{program}, shell: true")),

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
+use super::rulebook::RulebookError;
 use spoolgate_wire::time::Time;
 
 const DAY_MINUTES: u32 = 24 * 60;
@@ -41,6 +42,19 @@ impl Window {
     pub fn is_ambiguous(&self) -> bool {
         self.from == self.to
     }
+}
+
+/// Checks that no window has the same beginning and end.
+///
+/// # Errors
+/// Returns [`RulebookError`] for the first such window of the file.
+pub(super) fn check(path: &str, windows: &[Window]) -> Result<(), RulebookError> {
+    let Some(window) = windows.iter().find(|window| window.is_ambiguous()) else {
+        return Ok(());
+    };
+    let message =
+        format!("`restricted` from {window}: give it another end, or pause what is not to run");
+    Err(RulebookError::new(path, None, message))
 }
 
 impl fmt::Display for Window {

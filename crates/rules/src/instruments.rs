@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
+use super::bounds::{AtLeast, Fraction, NotNegative, Positive, Slippage};
 use super::yaml;
-use spoolgate_wire::amount::{self, Amount};
 use spoolgate_wire::ids::{Principal, Symbol};
 
 /// Which market rows a value is taken from.
@@ -35,29 +35,17 @@ pub struct Instrument {
     /// Its name in requests.
     pub symbol: Symbol,
     /// Account currency per unit and price point; 1 for spot.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0")]
-    pub multiplier: Amount,
+    pub multiplier: Positive,
     /// Prices are multiples of this; 0 disables the check.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_from_0")]
-    pub tick: Amount,
+    pub tick: NotNegative,
     /// Sizes are multiples of this; 0 disables the check.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_from_0")]
-    pub lot: Amount,
+    pub lot: NotNegative,
     /// Smallest size of an order.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_from_0")]
-    pub min_size: Amount,
+    pub min_size: NotNegative,
     /// Largest size of an order.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0")]
-    pub max_size: Amount,
+    pub max_size: Positive,
     /// Smallest notional of an order, account currency.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_from_0")]
-    pub min_notional: Amount,
+    pub min_notional: NotNegative,
     /// Smallest distance of a protective stop from the worst entry, in ticks.
     pub min_stop_ticks: u32,
     /// Where bid and ask come from.
@@ -65,25 +53,15 @@ pub struct Instrument {
     /// Which rows fill paper orders.
     pub fills_from: MarketSource,
     /// Half of the spread that is assumed if there are only bars, fraction of the price.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_from_0_below_1")]
-    pub half_spread: Amount,
+    pub half_spread: Slippage,
     /// Slippage of paper market and stop orders, fraction of the price.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_from_0_below_1")]
-    pub slippage: Amount,
+    pub slippage: Slippage,
     /// Fee on resting limit fills, fraction of notional.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_from_0")]
-    pub maker_fee: Amount,
+    pub maker_fee: NotNegative,
     /// Fee on all other fills, fraction of notional.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_from_0")]
-    pub taker_fee: Amount,
+    pub taker_fee: NotNegative,
     /// Largest share of a bar's volume that paper orders may take.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0_to_1")]
-    pub volume_share: Amount,
+    pub volume_share: Fraction,
     /// Group of instruments that move together; they share `max_correlated_group`.
     #[serde(default)]
     #[schemars(schema_with = "spoolgate_wire::schema::said_or_null")]
@@ -91,17 +69,16 @@ pub struct Instrument {
     /// Largest plausible distance of an open from the previous close, fraction of that close.
     /// A larger one halts entries in the symbol until a person clears it; if absent, no gap
     /// is implausible.
-    #[serde(default, deserialize_with = "amount::yaml::optional")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0")]
-    pub max_gap: Option<Amount>,
+    #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "Positive")]
+    pub max_gap: Option<Positive>,
     /// Largest distance of a limit price or trigger from the last price when it reaches the venue,
     /// fraction of that price; if absent, any distance. The exchange filter PERCENT_PRICE.
-    #[serde(default, deserialize_with = "amount::yaml::optional")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0")]
-    pub percent_price: Option<Amount>,
+    #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "Positive")]
+    pub percent_price: Option<Positive>,
     /// Length of a bar, seconds. Market data are stale after two bars.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, { u32::MAX }>")]
-    pub bar_s: u32,
+    pub bar_s: AtLeast<1>,
     /// Where its orders go.
     #[serde(default)]
     pub venue: Venue,

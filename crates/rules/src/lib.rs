@@ -3,6 +3,7 @@
 //! into a [`Bundle`].
 
 pub mod admission;
+pub mod bounds;
 pub mod bundle;
 pub mod command;
 pub mod evidence;

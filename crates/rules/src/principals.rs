@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::admission::Grant;
+use super::bounds::AtLeast;
 use super::yaml;
 use spoolgate_wire::ids::{ConcernId, Principal, StrategyName};
 
@@ -40,8 +41,7 @@ pub struct PrincipalRule {
     pub spool: Option<Principal>,
     /// Its own bound on the age of requests, seconds; if absent, the bound of safety.yaml.
     #[serde(default)]
-    #[schemars(schema_with = "spoolgate_wire::schema::whole_or_null::<1, { u32::MAX }>")]
-    pub request_age_max_s: Option<u32>,
+    pub request_age_max_s: Option<AtLeast<1>>,
     /// Council roles it may speak for; feeds and bridges have none. After compilation, roles of the
     /// roster have their roster names. The objection of a role outside the roster counts; its
     /// approval does not.

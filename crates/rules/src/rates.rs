@@ -1,10 +1,11 @@
 //! `rules/rates.yaml`: how much each spool may submit. Without the file there are no quotas.
 
 use std::collections::BTreeMap;
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::NonZeroU64;
 
 use serde::Deserialize;
 
+use super::bounds::AtLeast;
 use super::principals::PrincipalRule;
 use super::rulebook::RulebookError;
 use super::yaml;
@@ -15,7 +16,7 @@ use spoolgate_wire::ids::Principal;
 #[serde(deny_unknown_fields)]
 pub struct Quota {
     /// Files per minute.
-    pub requests_per_minute: NonZeroU32,
+    pub requests_per_minute: AtLeast<1>,
     /// Bytes per minute, over all files.
     pub bytes_per_minute: NonZeroU64,
 }
@@ -27,7 +28,7 @@ struct PrincipalQuota {
     /// The principal; it must have its own spool.
     name: Principal,
     /// Files per minute.
-    requests_per_minute: NonZeroU32,
+    requests_per_minute: AtLeast<1>,
     /// Bytes per minute, over all files.
     bytes_per_minute: NonZeroU64,
 }
@@ -37,7 +38,7 @@ struct PrincipalQuota {
 #[serde(deny_unknown_fields)]
 struct SpoolQuotas {
     /// Files per minute for each spool without a quota of its own.
-    requests_per_minute: NonZeroU32,
+    requests_per_minute: AtLeast<1>,
     /// Bytes per minute for each such spool, over all files.
     bytes_per_minute: NonZeroU64,
     /// Quota of the flat spool, if it differs.

@@ -9,12 +9,13 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::bounds::{Bounded, Share};
 use super::command::CommandRule;
 use super::evidence::EvidencePolicy;
 use super::principals::PrincipalRule;
 use super::rulebook::RulebookError;
 use super::yaml;
-use spoolgate_wire::amount::{self, Amount};
+use spoolgate_wire::amount::Amount;
 use spoolgate_wire::council::{Artifacts, Axis, ChangeType};
 use spoolgate_wire::text;
 
@@ -58,9 +59,9 @@ pub struct RoleRule {
     #[serde(default)]
     pub command: Option<CommandRule>,
     /// Its own lower bound on the confidence of approvals.
-    #[serde(default, deserialize_with = "amount::yaml::optional")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_0_to_1")]
-    pub confidence_floor: Option<Amount>,
+    #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "Share")]
+    pub confidence_floor: Option<Share>,
     /// Questions in its brief.
     #[serde(default)]
     #[schemars(length(max = check::LINES_MAX))]
@@ -77,16 +78,20 @@ impl RoleRule {
     }
 }
 
+/// A score or a part of one, in tenths.
+pub type Tenths = Bounded<0, 100, u8>;
+
+/// The score before any deduction, in tenths.
+pub type Start = Bounded<1, 100, u8>;
+
 /// How a vote lowers a score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VoteWeight {
     /// Tenths that are deducted.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<0, 100>")]
-    pub deduct: u8,
+    pub deduct: Tenths,
     /// The highest score that is possible afterwards, tenths.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<0, 100>")]
-    pub cap: u8,
+    pub cap: Tenths,
 }
 
 /// How concerns lower a score.
@@ -94,11 +99,9 @@ pub struct VoteWeight {
 #[serde(deny_unknown_fields)]
 pub struct ConcernWeight {
     /// Tenths that each concern deducts.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<0, 100>")]
-    pub deduct: u8,
+    pub deduct: Tenths,
     /// Most concerns per role that count.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<0, 100>")]
-    pub per_role_max: u8,
+    pub per_role_max: Tenths,
 }
 
 /// How much everything lowers a score, in tenths.
@@ -106,26 +109,21 @@ pub struct ConcernWeight {
 #[serde(deny_unknown_fields)]
 pub struct Weights {
     /// The score before any deduction.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, 100>")]
-    pub start: u8,
+    pub start: Start,
     /// A role rejects; on its first primary axis.
     pub reject: VoteWeight,
     /// A role needs more information; on its first primary axis.
     pub unsure: VoteWeight,
     /// A failed major or blocker check.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<0, 100>")]
-    pub failed_check: u8,
+    pub failed_check: Tenths,
     /// A failed minor check.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<0, 100>")]
-    pub failed_minor: u8,
+    pub failed_minor: Tenths,
     /// Concerns.
     pub concern: ConcernWeight,
     /// Cap on the primary axes of a required role that did not answer.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<0, 100>")]
-    pub absent_cap: u8,
+    pub absent_cap: Tenths,
     /// Cap on axes that no required role answers for.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<0, 100>")]
-    pub not_assessed_cap: u8,
+    pub not_assessed_cap: Tenths,
 }
 
 /// What follows from a low score.
@@ -133,11 +131,9 @@ pub struct Weights {
 #[serde(deny_unknown_fields)]
 pub struct Floor {
     /// Scores below this lead to REJECT.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<0, 100>")]
-    pub reject_below: u8,
+    pub reject_below: Tenths,
     /// Scores below this lead to NEEDS_MORE_INFO.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<0, 100>")]
-    pub unsure_below: u8,
+    pub unsure_below: Tenths,
 }
 
 /// The floor of one axis.
@@ -147,11 +143,9 @@ pub struct AxisFloor {
     /// The axis.
     pub axis: Axis,
     /// Scores below this lead to REJECT.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<0, 100>")]
-    pub reject_below: u8,
+    pub reject_below: Tenths,
     /// Scores below this lead to NEEDS_MORE_INFO.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<0, 100>")]
-    pub unsure_below: u8,
+    pub unsure_below: Tenths,
 }
 
 /// Limits of the decision's text.
@@ -159,17 +153,13 @@ pub struct AxisFloor {
 #[serde(deny_unknown_fields)]
 pub struct TextRules {
     /// Longest quoted text, characters.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<20, 4000>")]
-    pub chars_max: u16,
+    pub chars_max: Bounded<20, 4000, u16>,
     /// A risk is called significant below this score.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<0, 100>")]
-    pub significant_below: u8,
+    pub significant_below: Tenths,
     /// A risk is called material below this score.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<0, 100>")]
-    pub material_below: u8,
+    pub material_below: Tenths,
     /// Code and applicability are called sound from this score on.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<0, 100>")]
-    pub sound_from: u8,
+    pub sound_from: Tenths,
 }
 
 /// Texts that count as missing.
@@ -222,8 +212,7 @@ pub struct ChangeRule {
     #[schemars(length(max = check::LINES_MAX), extend("uniqueItems" = true))]
     pub required_metrics: Vec<String>,
     /// How long roles may take to answer, seconds.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, { check::DEADLINE_S_MAX }>")]
-    pub deadline_s: u32,
+    pub deadline_s: Bounded<1, { check::DEADLINE_S_MAX }>,
     /// Floors that replace `axis_floor` for single axes.
     #[serde(default)]
     pub floors: Vec<AxisFloor>,
@@ -255,9 +244,7 @@ pub struct RolesFile {
     #[schemars(length(min = 1, max = check::ROLES_MAX))]
     roles: Vec<RoleRule>,
     /// Confidence that an approval needs, 0 to 1, unless its role has its own bound.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_0_to_1")]
-    confidence_floor: Amount,
+    confidence_floor: Share,
     /// How much everything lowers a score, tenths.
     weights: Weights,
     /// Floors of all axes, tenths.
@@ -283,7 +270,7 @@ pub struct Roles {
     /// The roles, in the order of the decision's text.
     pub roster: Vec<RoleRule>,
     /// Confidence that an approval needs, 0 to 1, unless its role has its own bound.
-    pub confidence_floor: Amount,
+    pub confidence_floor: Share,
     /// How much everything lowers a score, tenths.
     pub weights: Weights,
     /// Floors of all axes, tenths.
@@ -384,6 +371,7 @@ impl Roles {
     pub fn confidence_floor(&self, role: Option<&RoleRule>) -> Amount {
         role.and_then(|role| role.confidence_floor)
             .unwrap_or(self.confidence_floor)
+            .get()
     }
 
     /// Returns the names of the roles that a principal may speak for. Roster roles get their roster

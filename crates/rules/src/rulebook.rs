@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::admission::{self, Policy};
 use super::bundle::Bundle;
 use super::gateway::{self, Gateway};
-use super::hours::Window;
+use super::hours;
 use super::instruments::{Instrument, InstrumentsFile, Venue};
 use super::notify::{self, Notify};
 use super::principals::{PrincipalRule, PrincipalsFile, Role};
@@ -22,33 +22,10 @@ use super::theses::{self, Thesis};
 use super::yaml;
 use spoolgate_wire::admin::REASON_BYTES_MAX;
 use spoolgate_wire::admission::Domain;
-use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{ConcernId, Principal, ServiceName, StrategyName, Symbol, ThesisSlug};
-
-/// Longest duplicate window, seconds. The book remembers accepted entries for this long.
-pub const DUPLICATE_WINDOW_S_MAX: u32 = 600;
-
-/// Largest `max_executions`: the book remembers this many executions per strategy.
-pub const EXECUTIONS_MAX: u32 = 1000;
-
-/// Longest window in which executions are counted, seconds.
-pub const EXECUTIONS_WINDOW_S_MAX: u32 = 86_400;
-
-/// Longest wait after a stop-out, seconds.
-pub(super) const COOLDOWN_S_MAX: u32 = 604_800;
-
-/// Longest time that an agent may be silent before the dead man's switch trips, seconds.
-pub(super) const DEAD_MAN_TIMEOUT_S_MAX: u32 = 604_800;
 
 /// Longest message of a [`RulebookError`], characters.
 const MESSAGE_CHARS_MAX: usize = 500;
-
-/// Largest `exit_age_max_s`, seconds. Somebody who withholds request files for longer than a day
-/// must not be able to release them afterwards.
-pub const EXIT_AGE_S_MAX: u32 = 86_400;
-
-/// Longest time that a hold may wait for an approver, seconds.
-pub(super) const HOLD_S_MAX: u32 = 31 * 86_400;
 
 /// A fault in a rule file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -142,7 +119,7 @@ impl Rulebook {
         let (mut rules, mut sets) = (Vec::new(), Vec::new());
         for (path, text) in &bundle.files {
             match path.as_str() {
-                "rules/safety.yaml" => safety = Some(check_safety(path, yaml::read(path, text)?)?),
+                "rules/safety.yaml" => safety = Some(Safety::read(path, text)?),
                 "rules/principals.yaml" => principals = read_principals(path, text)?,
                 "rules/instruments.yaml" => instruments = read_instruments(path, text)?,
                 "rules/rates.yaml" => rates = Some(Rates::read(path, text)?),
@@ -450,13 +427,6 @@ fn read_principals(
     let file: PrincipalsFile = yaml::read(path, text)?;
     let mut by_name = BTreeMap::new();
     for rule in file.principals {
-        if rule.request_age_max_s == Some(0) {
-            let message = format!(
-                "principal `{}`: request_age_max_s must be above 0",
-                rule.name
-            );
-            return Err(RulebookError::new(path, None, message));
-        }
         let fail = |what: String| {
             RulebookError::new(path, None, format!("principal `{}`: {what}", rule.name))
         };
@@ -539,41 +509,6 @@ fn read_instruments(path: &str, text: &str) -> Result<BTreeMap<Symbol, Instrumen
             let message = format!("instrument `{}`: {what}", instrument.symbol);
             Err(RulebookError::new(path, None, message))
         };
-        let not_negative = [
-            ("tick", instrument.tick),
-            ("lot", instrument.lot),
-            ("min_size", instrument.min_size),
-            ("min_notional", instrument.min_notional),
-            ("half_spread", instrument.half_spread),
-            ("slippage", instrument.slippage),
-            ("maker_fee", instrument.maker_fee),
-            ("taker_fee", instrument.taker_fee),
-        ];
-        if let Some((name, _)) = not_negative.iter().find(|(_, value)| value.is_negative()) {
-            return fail(&format!("`{name}` is below 0"));
-        }
-        if instrument.max_gap.is_some_and(|gap| !gap.is_positive()) {
-            return fail("`max_gap` is not above 0; leave it out to find no gap implausible");
-        }
-        if instrument
-            .percent_price
-            .is_some_and(|share| !share.is_positive())
-        {
-            return fail("`percent_price` is not above 0; leave it out to take any price");
-        }
-        if !instrument.multiplier.is_positive()
-            || !instrument.max_size.is_positive()
-            || instrument.bar_s == 0
-        {
-            return fail("`multiplier`, `max_size` and `bar_s` must be above 0");
-        }
-        let share = instrument.volume_share;
-        if !share.is_positive() || share > Amount::ONE {
-            return fail("`volume_share` must be above 0 and at most 1");
-        }
-        if instrument.half_spread >= Amount::ONE || instrument.slippage >= Amount::ONE {
-            return fail("`half_spread` and `slippage` are fractions below 1");
-        }
         match (instrument.venue, &instrument.bridge) {
             (Venue::Outbox, None) => {
                 return fail("`venue: outbox` needs `bridge`, a principal of role bridge");
@@ -617,171 +552,11 @@ fn check_strategy(path: &str, stem: &str, strategy: &Strategy) -> Result<(), Rul
         return Err(RulebookError::new(path, None, message));
     }
     let bounds = &strategy.stop_distance;
-    if !bounds.min.is_positive() || bounds.max < bounds.min || bounds.max >= Amount::ONE {
+    if bounds.max < bounds.min {
         let message = "stop_distance needs 0 < min <= max < 1 (fractions of the entry price)";
         return Err(RulebookError::new(path, None, message));
     }
-    if let Some(share) = strategy.allocation.filter(|share| !share.is_positive()) {
-        let message =
-            format!("`allocation` is {share}; it is a fraction of the capital base above 0");
-        return Err(RulebookError::new(path, None, message));
-    }
-    check_windows(path, &strategy.restricted)?;
-    Ok(())
-}
-
-fn check_windows(path: &str, windows: &[Window]) -> Result<(), RulebookError> {
-    match windows.iter().find(|window| window.is_ambiguous()) {
-        Some(window) => {
-            let message = format!(
-                "`restricted` from {window}: give it another end, or pause what is not to run"
-            );
-            Err(RulebookError::new(path, None, message))
-        }
-        None => Ok(()),
-    }
-}
-
-/// Rejects limits that are out of range, such as a negative limit or 5% written as 5
-/// instead of 0.05.
-fn check_safety(path: &str, safety: Safety) -> Result<Safety, RulebookError> {
-    let fractions = [
-        ("max_single_position", safety.max_single_position),
-        ("max_single_trade_risk", safety.max_single_trade_risk),
-        ("max_drawdown", safety.max_drawdown),
-        ("max_portfolio_risk", safety.max_portfolio_risk),
-        ("price_collar", safety.price_collar),
-        ("price_collar_passive", safety.price_collar_passive),
-        ("slippage_to_plan", safety.slippage_to_plan),
-        ("max_spread", safety.max_spread),
-        ("max_mid_deviation", safety.max_mid_deviation),
-    ];
-    if let Some((name, value)) = fractions
-        .iter()
-        .find(|(_, v)| !v.is_positive() || *v > Amount::ONE)
-    {
-        return Err(RulebookError::new(
-            path,
-            None,
-            format!("`{name}` is {value}; it is a fraction above 0 and at most 1"),
-        ));
-    }
-    let positive = [
-        ("max_total_capital", safety.max_total_capital),
-        ("max_total_exposure", safety.max_total_exposure),
-        ("max_same_direction_exposure", safety.same_direction()),
-        ("max_correlated_group", safety.correlated_group()),
-        ("max_daily_loss", safety.max_daily_loss),
-        ("max_weekly_loss", safety.max_weekly_loss),
-        ("max_order_value", safety.max_order_value),
-    ];
-    if let Some((name, value)) = positive.iter().find(|(_, v)| !v.is_positive()) {
-        return Err(RulebookError::new(
-            path,
-            None,
-            format!("`{name}` is {value}; it must be above 0"),
-        ));
-    }
-    if let Some(share) = safety
-        .max_volume_share
-        .filter(|v| !v.is_positive() || *v > Amount::ONE)
-    {
-        let message =
-            format!("`max_volume_share` is {share}; it is a fraction above 0 and at most 1");
-        return Err(RulebookError::new(path, None, message));
-    }
-    let slips = [
-        ("entry_slippage", safety.entry_slippage),
-        ("stop_slippage", safety.stop_slippage),
-    ];
-    if let Some((name, value)) = slips
-        .iter()
-        .find(|(_, v)| v.is_negative() || *v >= Amount::ONE)
-    {
-        return Err(RulebookError::new(
-            path,
-            None,
-            format!("`{name}` is {value}; it is a fraction from 0 to below 1"),
-        ));
-    }
-    if !safety.reduced_risk_factor.is_positive() || safety.reduced_risk_factor >= Amount::ONE {
-        let factor = safety.reduced_risk_factor;
-        let message =
-            format!("`reduced_risk_factor` is {factor}; it is a fraction above 0 and below 1");
-        return Err(RulebookError::new(path, None, message));
-    }
-    if safety.control_confidence_min.is_negative() || safety.control_confidence_min > Amount::ONE {
-        let floor = safety.control_confidence_min;
-        let message = format!("`control_confidence_min` is {floor}; it is a fraction from 0 to 1");
-        return Err(RulebookError::new(path, None, message));
-    }
-    if safety.hold_expires_s == 0 || safety.hold_expires_s > HOLD_S_MAX {
-        let message = format!(
-            "`hold_expires_s` is {}; it is from 1 to {HOLD_S_MAX}",
-            safety.hold_expires_s
-        );
-        return Err(RulebookError::new(path, None, message));
-    }
-    if safety.max_executions == 0 || safety.max_executions > EXECUTIONS_MAX {
-        let most = safety.max_executions;
-        let message = format!("`max_executions` is {most}; it must be from 1 to {EXECUTIONS_MAX}");
-        return Err(RulebookError::new(path, None, message));
-    }
-    if safety.executions_window_s == 0 || safety.executions_window_s > EXECUTIONS_WINDOW_S_MAX {
-        let window = safety.executions_window_s;
-        let message = format!(
-            "`executions_window_s` is {window}; it must be from 1 to {EXECUTIONS_WINDOW_S_MAX}"
-        );
-        return Err(RulebookError::new(path, None, message));
-    }
-    if safety.max_losing_trades == 0 {
-        let message =
-            "`max_losing_trades` is 0, which no strategy begins below; it must be at least 1";
-        return Err(RulebookError::new(path, None, message));
-    }
-    if safety.cooldown_s > COOLDOWN_S_MAX {
-        let cooldown = safety.cooldown_s;
-        let message = format!("`cooldown_s` is {cooldown}; it must be at most {COOLDOWN_S_MAX}");
-        return Err(RulebookError::new(path, None, message));
-    }
-    let messages = [
-        ("max_messages_per_minute", safety.max_messages_per_minute),
-        (
-            "max_messages_per_minute_all",
-            safety.max_messages_per_minute_all,
-        ),
-    ];
-    if let Some((name, _)) = messages.iter().find(|(_, most)| *most == 0) {
-        let message = format!(
-            "`{name}` is 0, which lets no agent ask or enter anything; it must be at least 1"
-        );
-        return Err(RulebookError::new(path, None, message));
-    }
-    if let Some(dead_man) = &safety.dead_man
-        && !(1..=DEAD_MAN_TIMEOUT_S_MAX).contains(&dead_man.timeout_s)
-    {
-        let timeout = dead_man.timeout_s;
-        let message = format!(
-            "`timeout_s` of `dead_man` is {timeout}; it must be from 1 to {DEAD_MAN_TIMEOUT_S_MAX}"
-        );
-        return Err(RulebookError::new(path, None, message));
-    }
-    check_windows(path, &safety.restricted)?;
-    // The book remembers accepted entries for no longer than this, so a longer window
-    // would not work.
-    if safety.duplicate_window_s > DUPLICATE_WINDOW_S_MAX {
-        let window = safety.duplicate_window_s;
-        let message = format!(
-            "`duplicate_window_s` is {window}; it must be at most {DUPLICATE_WINDOW_S_MAX}"
-        );
-        return Err(RulebookError::new(path, None, message));
-    }
-    if safety.exit_age_max_s > EXIT_AGE_S_MAX {
-        let age = safety.exit_age_max_s;
-        let message = format!("`exit_age_max_s` is {age}; it must be at most {EXIT_AGE_S_MAX}");
-        return Err(RulebookError::new(path, None, message));
-    }
-    Ok(safety)
+    hours::check(path, &strategy.restricted)
 }
 
 #[cfg(test)]
@@ -1092,28 +867,28 @@ mod tests {
                 "status: standby",
                 "agent",
                 "reduced_risk_factor: 0",
-                "`reduced_risk_factor` is 0",
+                "reduced_risk_factor` is `0`",
             ),
             (
                 "status: active",
                 "status: standby",
                 "agent",
                 "reduced_risk_factor: 1",
-                "`reduced_risk_factor` is 1",
+                "reduced_risk_factor` is `1`",
             ),
             (
                 "status: active",
                 "status: standby",
                 "agent",
                 "control_confidence_min: 1.1",
-                "`control_confidence_min` is 1.1",
+                "control_confidence_min` is `1.1`",
             ),
             (
                 "status: active",
                 "status: standby",
                 "agent",
                 "control_confidence_min: -0.1",
-                "`control_confidence_min` is -0.1",
+                "control_confidence_min` is `-0.1`",
             ),
         ] {
             let error = compile(a, b, principal, safety).map(|_| ()).unwrap_err();

@@ -2,14 +2,34 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::hours::Window;
-use super::rulebook::{
-    COOLDOWN_S_MAX, DEAD_MAN_TIMEOUT_S_MAX, DUPLICATE_WINDOW_S_MAX, EXECUTIONS_MAX,
-    EXECUTIONS_WINDOW_S_MAX, EXIT_AGE_S_MAX, HOLD_S_MAX,
-};
+use super::bounds::{AtLeast, Bounded, Fraction, Positive, ProperFraction, Share, Slippage};
+use super::hours::{self, Window};
+use super::rulebook::RulebookError;
 use super::yaml;
-use spoolgate_wire::amount::{self, Amount};
+use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::Symbol;
+
+/// Longest duplicate window, seconds. The book remembers accepted entries for this long.
+pub const DUPLICATE_WINDOW_S_MAX: u32 = 600;
+
+/// Largest `max_executions`: the book remembers this many executions per strategy.
+pub const EXECUTIONS_MAX: u32 = 1000;
+
+/// Longest window in which executions are counted, seconds.
+pub const EXECUTIONS_WINDOW_S_MAX: u32 = 86_400;
+
+/// Longest wait after a stop-out, seconds.
+const COOLDOWN_S_MAX: u32 = 604_800;
+
+/// Longest time that an agent may be silent before the dead man's switch trips, seconds.
+const DEAD_MAN_TIMEOUT_S_MAX: u32 = 604_800;
+
+/// Largest `exit_age_max_s`, seconds. Somebody who withholds request files for longer than a day
+/// must not be able to release them afterwards.
+const EXIT_AGE_S_MAX: u32 = 86_400;
+
+/// Longest time that a hold may wait for an approver, seconds.
+const HOLD_S_MAX: u32 = 31 * 86_400;
 
 /// Every limit of a home. Fractions refer to the capital base or to a price (0.05 is 5%), money is
 /// in the account's currency, and durations are in seconds.
@@ -17,84 +37,63 @@ use spoolgate_wire::ids::Symbol;
 #[serde(deny_unknown_fields)]
 pub struct Safety {
     /// Upper bound of the capital base, however much the account holds.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0")]
-    pub max_total_capital: Amount,
+    pub max_total_capital: Positive,
     /// Worst-case notional of one symbol, fraction of the capital base.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0_to_1")]
-    pub max_single_position: Amount,
+    pub max_single_position: Fraction,
     /// Risk of one trade to its stop, fraction of the capital base.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0_to_1")]
-    pub max_single_trade_risk: Amount,
+    pub max_single_trade_risk: Fraction,
     /// Worst-case notional of all symbols, fraction of the capital base.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0")]
-    pub max_total_exposure: Amount,
+    pub max_total_exposure: Positive,
     /// Worst-case notional in one direction, fraction of the capital base; if absent,
     /// `max_total_exposure`.
-    #[serde(default, deserialize_with = "amount::yaml::optional")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0")]
-    pub max_same_direction_exposure: Option<Amount>,
+    #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "Positive")]
+    pub max_same_direction_exposure: Option<Positive>,
     /// Worst-case notional of the instruments of one `group`, fraction of the capital base; if
     /// absent, `max_total_exposure`.
-    #[serde(default, deserialize_with = "amount::yaml::optional")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0")]
-    pub max_correlated_group: Option<Amount>,
+    #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "Positive")]
+    pub max_correlated_group: Option<Positive>,
     /// Largest risk of everything that is open, down to its stops, fraction of the capital base.
-    #[serde(
-        default = "portfolio_risk",
-        deserialize_with = "amount::yaml::required"
-    )]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0_to_1")]
-    pub max_portfolio_risk: Amount,
+    #[serde(default = "portfolio_risk")]
+    pub max_portfolio_risk: Fraction,
     /// Loss within a UTC day at which entries stop.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0")]
-    pub max_daily_loss: Amount,
+    pub max_daily_loss: Positive,
     /// Loss within a week, from Monday UTC, at which entries stop.
-    #[serde(default = "weekly", deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0")]
-    pub max_weekly_loss: Amount,
+    #[serde(default = "weekly")]
+    pub max_weekly_loss: Positive,
     /// Drawdown from the peak at which entries stop until a person clears it, fraction of the peak.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0_to_1")]
-    pub max_drawdown: Amount,
+    pub max_drawdown: Fraction,
     /// Largest notional of one order.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0")]
-    pub max_order_value: Amount,
+    pub max_order_value: Positive,
     /// Largest share of the last bar's volume that one order may have; if absent, there is
     /// no such check.
-    #[serde(default, deserialize_with = "amount::yaml::optional")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0_to_1")]
-    pub max_volume_share: Option<Amount>,
+    #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "Fraction")]
+    pub max_volume_share: Option<Fraction>,
     /// Most pairs of symbol and strategy that may have a position or a working entry.
-    #[serde(default = "positions")]
+    #[serde(default = "whole::<10>")]
     pub max_open_positions: u32,
     /// Most open orders, not counting protective stops.
-    #[serde(default = "orders")]
+    #[serde(default = "whole::<50>")]
     pub max_open_orders: u32,
     /// Most entries that one agent may place within a minute.
-    #[serde(default = "entries")]
+    #[serde(default = "whole::<10>")]
     pub max_entries_per_minute: u32,
     /// Most entries that all agents together may place within a minute. The gate
     /// remembers at most 4096.
-    #[serde(default = "entries_of_all")]
+    #[serde(default = "whole::<30>")]
     pub max_entries_per_minute_all: u32,
     /// Most messages that one agent may send within a minute. Exits, cancels, tightens, halts,
     /// heartbeats and control decisions that only make things safer do not count.
-    #[serde(default = "messages")]
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, { u32::MAX }>")]
-    pub max_messages_per_minute: u32,
+    #[serde(default = "AtLeast::<1>::usual::<600>")]
+    pub max_messages_per_minute: AtLeast<1>,
     /// Most messages that all agents together may send within a minute.
-    #[serde(default = "messages_of_all")]
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, { u32::MAX }>")]
-    pub max_messages_per_minute_all: u32,
+    #[serde(default = "AtLeast::<1>::usual::<3000>")]
+    pub max_messages_per_minute_all: AtLeast<1>,
     /// Number of exits, cancels and tightens of one agent within a minute above which their check
     /// row says so. None is ever refused for it.
-    #[serde(default = "protected_messages")]
+    #[serde(default = "whole::<600>")]
     pub max_protected_per_minute: u32,
     /// What happens when the gate has not heard from an agent for a while; if absent, nothing.
     #[serde(default, deserialize_with = "yaml::present")]
@@ -105,86 +104,60 @@ pub struct Safety {
     pub restricted_instruments: Vec<Symbol>,
     /// Number of executed entries of one strategy within `executions_window_s` that closes the
     /// strategy to entries until a person clears it.
-    #[serde(default = "executions")]
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, EXECUTIONS_MAX>")]
-    pub max_executions: u32,
+    #[serde(default = "Bounded::<1, EXECUTIONS_MAX>::usual::<50>")]
+    pub max_executions: Bounded<1, EXECUTIONS_MAX>,
     /// The window of `max_executions`. Seconds.
-    #[serde(default = "hour")]
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, EXECUTIONS_WINDOW_S_MAX>")]
-    pub executions_window_s: u32,
+    #[serde(default = "Bounded::<1, EXECUTIONS_WINDOW_S_MAX>::usual::<3600>")]
+    pub executions_window_s: Bounded<1, EXECUTIONS_WINDOW_S_MAX>,
     /// Number of consecutive losing trades that closes a strategy to entries until a
     /// person clears it.
-    #[serde(default = "losing")]
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, { u32::MAX }>")]
-    pub max_losing_trades: u32,
+    #[serde(default = "AtLeast::<1>::usual::<3>")]
+    pub max_losing_trades: AtLeast<1>,
     /// Time after a strategy's last stop-out during which it may not enter. Seconds.
-    #[serde(default = "cooldown")]
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<0, COOLDOWN_S_MAX>")]
-    pub cooldown_s: u32,
+    #[serde(default = "Bounded::<0, COOLDOWN_S_MAX>::usual::<300>")]
+    pub cooldown_s: Bounded<0, COOLDOWN_S_MAX>,
     /// Times of day at which no strategy may enter.
     #[serde(default)]
     pub restricted: Vec<Window>,
     /// Largest distance of a limit price or trigger from the market on the aggressive
     /// side, fraction.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0_to_1")]
-    pub price_collar: Amount,
+    pub price_collar: Fraction,
     /// Largest distance of a limit price or trigger from the market on the passive side, fraction.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0_to_1")]
-    pub price_collar_passive: Amount,
+    pub price_collar_passive: Fraction,
     /// Largest distance of the worst entry price from the planned one, in either direction,
     /// fraction of the planned price.
-    #[serde(default = "to_plan", deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0_to_1")]
-    pub slippage_to_plan: Amount,
+    #[serde(default = "to_plan")]
+    pub slippage_to_plan: Fraction,
     /// Largest spread, fraction of the middle price.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0_to_1")]
-    pub max_spread: Amount,
+    pub max_spread: Fraction,
     /// Largest distance of the middle price from the last trade, fraction of the last trade.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0_to_1")]
-    pub max_mid_deviation: Amount,
+    pub max_mid_deviation: Fraction,
     /// Age that a quote may always have, even if two bars are shorter. Seconds.
     pub quote_age_floor_s: u32,
     /// Assumed slippage of a market entry, fraction.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_from_0_below_1")]
-    pub entry_slippage: Amount,
+    pub entry_slippage: Slippage,
     /// Assumed slippage of a protective stop, fraction of the stop price.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_from_0_below_1")]
-    pub stop_slippage: Amount,
+    pub stop_slippage: Slippage,
     /// Time within which a second entry with the same strategy, symbol, side, type, size and price
     /// is refused. Seconds.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<0, DUPLICATE_WINDOW_S_MAX>")]
-    pub duplicate_window_s: u32,
+    pub duplicate_window_s: Bounded<0, DUPLICATE_WINDOW_S_MAX>,
     /// Age above which requests are stale, unless the principal has its own bound. Seconds.
     pub request_age_max_s: u32,
     /// How far a request's timestamp may be ahead of the gate's clock. Seconds.
     pub request_ahead_max_s: u32,
     /// Age above which exits, cancels and tightens are stale. Seconds.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<0, EXIT_AGE_S_MAX>")]
-    pub exit_age_max_s: u32,
+    pub exit_age_max_s: Bounded<0, EXIT_AGE_S_MAX>,
     /// Largest forward step of the clock between two runs; a larger one closes entries. Seconds.
     pub clock_gap_max_s: u32,
     /// Factor for limits on size and risk in risk mode `reduced`. Above 0 and below 1.
-    #[serde(default = "half", deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0_below_1")]
-    pub reduced_risk_factor: Amount,
+    #[serde(default = "half")]
+    pub reduced_risk_factor: ProperFraction,
     /// Smallest confidence of a control decision that makes things riskier. From 0 to 1.
-    #[serde(default = "nothing", deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_0_to_1")]
-    pub control_confidence_min: Amount,
+    #[serde(default = "nothing")]
+    pub control_confidence_min: Share,
     /// How long an approver may grant a hold. Seconds.
-    #[serde(default = "a_day_s")]
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, HOLD_S_MAX>")]
-    pub hold_expires_s: u32,
-}
-
-fn a_day_s() -> u32 {
-    86_400
+    #[serde(default = "Bounded::<1, HOLD_S_MAX>::usual::<86_400>")]
+    pub hold_expires_s: Bounded<1, HOLD_S_MAX>,
 }
 
 /// The dead man's switch.
@@ -192,8 +165,7 @@ fn a_day_s() -> u32 {
 #[serde(deny_unknown_fields)]
 pub struct DeadMan {
     /// How long the gate must have watched without a request from the agent. Seconds.
-    #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, DEAD_MAN_TIMEOUT_S_MAX>")]
-    pub timeout_s: u32,
+    pub timeout_s: Bounded<1, DEAD_MAN_TIMEOUT_S_MAX>,
     /// What the gate does then.
     pub action: DeadManAction,
 }
@@ -210,85 +182,54 @@ spoolgate_wire::named! {
 }
 
 impl Safety {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// Returns [`RulebookError`] for unknown keys and limits out of range.
+    pub(crate) fn read(path: &str, text: &str) -> Result<Safety, RulebookError> {
+        let safety: Safety = yaml::read(path, text)?;
+        hours::check(path, &safety.restricted)?;
+        Ok(safety)
+    }
+
     /// Returns the limit on exposure in one direction.
     pub fn same_direction(&self) -> Amount {
         self.max_same_direction_exposure
             .unwrap_or(self.max_total_exposure)
+            .get()
     }
 
     /// Returns the limit on exposure of one group.
     pub fn correlated_group(&self) -> Amount {
-        self.max_correlated_group.unwrap_or(self.max_total_exposure)
+        self.max_correlated_group
+            .unwrap_or(self.max_total_exposure)
+            .get()
     }
 }
 
-/// Parses a fractional default; every caller passes a valid literal.
-fn fraction(text: &str) -> Amount {
-    Amount::parse_wire(text).unwrap_or(Amount::ZERO)
+/// Returns a default value.
+fn whole<const VALUE: u32>() -> u32 {
+    VALUE
 }
 
-fn positions() -> u32 {
-    10
+fn half() -> ProperFraction {
+    ProperFraction::literal("0.5")
 }
 
-fn orders() -> u32 {
-    50
+fn to_plan() -> Fraction {
+    Fraction::literal("0.005")
 }
 
-fn entries() -> u32 {
-    10
+fn portfolio_risk() -> Fraction {
+    Fraction::literal("0.06")
 }
 
-fn entries_of_all() -> u32 {
-    30
+fn weekly() -> Positive {
+    Positive::literal("500")
 }
 
-fn messages() -> u32 {
-    600
-}
-
-fn messages_of_all() -> u32 {
-    3000
-}
-
-fn protected_messages() -> u32 {
-    600
-}
-
-fn executions() -> u32 {
-    50
-}
-
-fn hour() -> u32 {
-    3600
-}
-
-fn losing() -> u32 {
-    3
-}
-
-fn cooldown() -> u32 {
-    300
-}
-
-fn half() -> Amount {
-    fraction("0.5")
-}
-
-fn to_plan() -> Amount {
-    fraction("0.005")
-}
-
-fn portfolio_risk() -> Amount {
-    fraction("0.06")
-}
-
-fn weekly() -> Amount {
-    Amount::from_i64(500)
-}
-
-fn nothing() -> Amount {
-    Amount::ZERO
+fn nothing() -> Share {
+    Share::literal("0")
 }
 
 #[cfg(test)]
@@ -361,11 +302,11 @@ mod tests {
             "the shipped file says all of them"
         );
         let older = read(&lines.join("\n")).unwrap();
-        assert_eq!(older.same_direction(), older.max_total_exposure);
-        assert_eq!(older.correlated_group(), older.max_total_exposure);
+        assert_eq!(older.same_direction(), *older.max_total_exposure);
+        assert_eq!(older.correlated_group(), *older.max_total_exposure);
         let mut told = older.clone();
-        told.max_same_direction_exposure = Some(fraction("0.40"));
-        told.max_correlated_group = Some(fraction("0.20"));
+        told.max_same_direction_exposure = Some(Positive::literal("0.40"));
+        told.max_correlated_group = Some(Positive::literal("0.20"));
         assert_eq!(
             read(SHIPPED).unwrap(),
             told,
@@ -457,7 +398,7 @@ mod tests {
         );
         assert_eq!(
             book.strategies.values().next().unwrap().allocation,
-            Some(fraction("0.3"))
+            Some(Positive::literal("0.3"))
         );
         for group in ["\"\"", "\" \""] {
             assert!(
@@ -467,8 +408,8 @@ mod tests {
             );
         }
         for (line, expect) in [
-            ("allocation: 0", "`allocation` is 0"),
-            ("allocation: -1", "`allocation` is -1"),
+            ("allocation: 0", "allocation` is `0`"),
+            ("allocation: -1", "allocation` is `-1`"),
             (
                 "restricted: [{from: \"01:00\", to: \"01:00\"}]",
                 "`restricted` from 01:00",

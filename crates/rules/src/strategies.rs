@@ -2,8 +2,9 @@
 
 use serde::Deserialize;
 
+use super::bounds::{Positive, ProperFraction};
 use super::hours::Window;
-use spoolgate_wire::amount::{self, Amount};
+use super::yaml;
 use spoolgate_wire::control::RiskMode;
 use spoolgate_wire::ids::{ConcernId, ConcernPart, ControlId, StrategyName, Symbol};
 use spoolgate_wire::orders::Side;
@@ -50,13 +51,9 @@ impl Direction {
 #[serde(deny_unknown_fields)]
 pub struct StopDistance {
     /// Smallest; above 0.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0_below_1")]
-    pub min: Amount,
+    pub min: ProperFraction,
     /// Largest.
-    #[serde(deserialize_with = "amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0_below_1")]
-    pub max: Amount,
+    pub max: ProperFraction,
 }
 
 /// One strategy.
@@ -91,9 +88,9 @@ pub struct Strategy {
     pub stop_distance: StopDistance,
     /// Worst-case notional of everything it holds, fraction of the capital base; if absent, it has
     /// no limit of its own.
-    #[serde(default, deserialize_with = "amount::yaml::optional")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0")]
-    pub allocation: Option<Amount>,
+    #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "Positive")]
+    pub allocation: Option<Positive>,
     /// Times of day at which it does not enter.
     #[serde(default)]
     pub restricted: Vec<Window>,

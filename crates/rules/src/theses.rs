@@ -5,10 +5,10 @@ pub mod lint;
 
 use serde::Deserialize;
 
+use super::bounds::AnyAmount;
 use super::rulebook::RulebookError;
 use super::strategies::Direction;
 use super::yaml;
-use spoolgate_wire::amount::{self, Amount};
 use spoolgate_wire::ids::{StrategyName, Symbol, ThesisSlug};
 use spoolgate_wire::time::Time;
 
@@ -32,13 +32,13 @@ pub struct Thesis {
     /// When the thesis expires. From this instant on it allows no entries.
     pub expires: Time,
     /// Refuted once the market trades at or below this.
-    #[serde(default, deserialize_with = "amount::yaml::optional")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub invalid_below: Option<Amount>,
+    #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "AnyAmount")]
+    pub invalid_below: Option<AnyAmount>,
     /// Refuted once the market trades at or above this.
-    #[serde(default, deserialize_with = "amount::yaml::optional")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub invalid_above: Option<Amount>,
+    #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "AnyAmount")]
+    pub invalid_above: Option<AnyAmount>,
 }
 
 /// Reads the front matter, which is between the first line `---` and the next one.

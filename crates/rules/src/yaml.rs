@@ -99,6 +99,12 @@ fn in_words(text: &str, line: Option<usize>, message: &str) -> (Option<usize>, S
     {
         return (line, format!("{found}, expected a whole number, 0 or more"));
     }
+    // The library writes the key before what `OutOfBounds` says.
+    if let Some((key, fault)) = message.split_once(": is `")
+        && !key.contains(char::is_whitespace)
+    {
+        return (line, format!("`{key}` is `{fault}"));
+    }
     // The library reports the first line of the mapping, so look for the second key.
     let twice = message
         .rsplit_once("duplicate field `")

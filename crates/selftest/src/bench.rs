@@ -187,7 +187,7 @@ impl<'a> Bench<'a> {
         if let Some(price) = prices.get(&case.symbol).filter(|price| price.is_positive()) {
             return at(*price);
         }
-        let step = step_of(live.instruments.get(&case.symbol)?.tick)?;
+        let step = step_of(*live.instruments.get(&case.symbol)?.tick)?;
         let step = if step == amount(STEP)? {
             amount("0.01")?
         } else {
@@ -230,12 +230,12 @@ impl<'a> Bench<'a> {
 
     /// The step of prices.
     pub(crate) fn tick(&self) -> Option<Amount> {
-        step_of(self.instrument()?.tick)
+        step_of(*self.instrument()?.tick)
     }
 
     /// The step of sizes.
     pub(crate) fn lot(&self) -> Option<Amount> {
-        step_of(self.instrument()?.lot)
+        step_of(*self.instrument()?.lot)
     }
 
     /// `price` moved by `by` in the direction that is worse for the order: up for buys.
@@ -324,9 +324,9 @@ fn build(live: &Rulebook, case: &Case, price: Amount, now: Time) -> Option<(Scra
     };
     rules.theses.insert(slug.clone(), thesis);
     let instrument = live.instruments.get(&case.symbol)?;
-    let tick = step_of(instrument.tick)?;
+    let tick = step_of(*instrument.tick)?;
     let mut state = State::default();
-    let capital = live.safety.max_total_capital;
+    let capital = *live.safety.max_total_capital;
     let begun = |start: Time| {
         Some(Baseline {
             start,
@@ -416,7 +416,7 @@ fn worst(scratch: &Scratch, order: &SubmitOrder, instrument: &Instrument) -> Opt
         order_type: order.order_type,
         own_price: order.price,
     };
-    pricing::worst_entry(&terms, &market, scratch.rules.safety.entry_slippage)
+    pricing::worst_entry(&terms, &market, *scratch.rules.safety.entry_slippage)
 }
 
 /// A stop beyond the market, at twice the smallest distance and at most the largest.
@@ -427,16 +427,16 @@ fn stop(
     market: &TwoSided,
     worst: Amount,
 ) -> Option<Amount> {
-    let tick = step_of(instrument.tick)?;
+    let tick = step_of(*instrument.tick)?;
     let bounds = &rules.strategies.get(&case.strategy)?.stop_distance;
-    let nearest = worst.checked_mul(bounds.min)?;
+    let nearest = worst.checked_mul(*bounds.min)?;
     let ticks = Amount::from(instrument.min_stop_ticks.saturating_add(3)).checked_mul(tick)?;
     let beyond = market.ask.checked_sub(market.bid)?.checked_add(ticks)?;
     let wanted = nearest
         .checked_add(nearest)?
         .max(beyond)
         .round_up_to(tick)?;
-    let most = worst.checked_mul(bounds.max)?;
+    let most = worst.checked_mul(*bounds.max)?;
     let distance = wanted.min(most);
     match case.side {
         Side::Buy => worst.checked_sub(distance)?.round_up_to(tick),
@@ -446,11 +446,13 @@ fn stop(
 
 /// The smallest size that the lot, the smallest size and the smallest notional allow at this price.
 fn smallest(instrument: &Instrument, price: Amount) -> Option<Amount> {
-    let lot = step_of(instrument.lot)?;
-    let size = instrument.min_size.max(lot).round_up_to(lot)?;
-    let each = price.checked_mul(lot)?.checked_mul(instrument.multiplier)?;
+    let lot = step_of(*instrument.lot)?;
+    let size = lot.max(*instrument.min_size).round_up_to(lot)?;
+    let each = price
+        .checked_mul(lot)?
+        .checked_mul(*instrument.multiplier)?;
     let mut lots = instrument.min_notional.div_floor_count(each)?;
-    if each.checked_mul(Amount::from_i64(i64::try_from(lots).ok()?))? < instrument.min_notional {
+    if each.checked_mul(Amount::from_i64(i64::try_from(lots).ok()?))? < *instrument.min_notional {
         lots = lots.checked_add(1)?;
     }
     Some(size.max(lot.checked_mul(Amount::from_i64(i64::try_from(lots).ok()?))?))

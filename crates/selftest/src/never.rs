@@ -84,7 +84,7 @@ fn plain(amount: Amount) -> Amount {
 /// Compares fractions of the capital base with one another and with the number of instruments.
 fn exposures(rules: &Rulebook, found: &mut Found) {
     let safety = &rules.safety;
-    let (single, total) = (safety.max_single_position, safety.max_total_exposure);
+    let (single, total) = (*safety.max_single_position, *safety.max_total_exposure);
     let count = rules.instruments.len();
     let Some(all) = single.checked_mul(whole(count)) else {
         return;
@@ -130,22 +130,22 @@ fn exposures(rules: &Rulebook, found: &mut Found) {
     if most == 0 {
         found.never(
             "max_correlated_group",
-            group,
+            *group,
             "no instrument has a `group`".to_owned(),
         );
-    } else if group >= total {
+    } else if *group >= total {
         found.never(
             "max_correlated_group",
-            group,
+            *group,
             format!("max_total_exposure is {total}"),
         );
-    } else if group > of_group {
+    } else if *group > of_group {
         let because = format!(
             "the largest group has {most} instruments, which at max_single_position {single} come \
                 to {}",
             plain(of_group)
         );
-        found.never("max_correlated_group", group, because);
+        found.never("max_correlated_group", *group, because);
     }
 }
 
@@ -155,7 +155,7 @@ fn risks(rules: &Rulebook, found: &mut Found) {
     if trade > all {
         found.never(
             "max_single_trade_risk",
-            trade,
+            *trade,
             format!("max_portfolio_risk is {all}"),
         );
     }
@@ -164,29 +164,29 @@ fn risks(rules: &Rulebook, found: &mut Found) {
         ("max_daily_loss", safety.max_daily_loss),
         ("max_weekly_loss", safety.max_weekly_loss),
     ] {
-        if capital.checked_mul(trade).is_some_and(|risk| risk > loss) {
+        if capital.checked_mul(*trade).is_some_and(|risk| risk > *loss) {
             let because = format!(
                 "one trade may risk {} of {capital}; loss_budget refuses it at {name} of {loss}",
-                plain(trade)
+                plain(*trade)
             );
             found.never(
                 "max_single_trade_risk",
-                trade,
+                *trade,
                 format!("{because}, while the capital base is whole"),
             );
         }
     }
     let value = safety.max_order_value;
     if let Some(position) = capital
-        .checked_mul(safety.max_single_position)
-        .filter(|most| value > *most)
+        .checked_mul(*safety.max_single_position)
+        .filter(|most| *value > *most)
     {
         let because = format!(
             "max_single_position {} of {capital} is {}",
             safety.max_single_position,
             plain(position)
         );
-        found.never("max_order_value", value, because);
+        found.never("max_order_value", *value, because);
     }
 }
 
@@ -200,23 +200,23 @@ fn losses(rules: &Rulebook, found: &mut Found) {
         if loss >= capital {
             found.never(
                 name,
-                loss,
+                *loss,
                 format!("max_total_capital is {capital}: all of it is lost before"),
             );
         }
     }
-    if safety.max_drawdown >= Amount::ONE {
+    if *safety.max_drawdown >= Amount::ONE {
         let because = "the whole peak is lost before".to_owned();
-        found.never("max_drawdown", safety.max_drawdown, because);
+        found.never("max_drawdown", *safety.max_drawdown, because);
     }
     let week = safety.max_daily_loss.checked_mul(Amount::from_i64(7));
-    if let Some(week) = week.filter(|week| safety.max_weekly_loss > *week) {
+    if let Some(week) = week.filter(|week| *safety.max_weekly_loss > *week) {
         let because = format!(
             "seven days at max_daily_loss {} come to {}",
             safety.max_daily_loss,
             plain(week)
         );
-        found.never("max_weekly_loss", safety.max_weekly_loss, because);
+        found.never("max_weekly_loss", *safety.max_weekly_loss, because);
     }
 }
 
@@ -230,10 +230,10 @@ fn counts(rules: &Rulebook, found: &mut Found) {
             "max_entries_per_minute_all",
             safety.max_entries_per_minute_all,
         ),
-        ("max_messages_per_minute", safety.max_messages_per_minute),
+        ("max_messages_per_minute", *safety.max_messages_per_minute),
         (
             "max_messages_per_minute_all",
-            safety.max_messages_per_minute_all,
+            *safety.max_messages_per_minute_all,
         ),
     ] {
         if most == 0 {
@@ -281,25 +281,25 @@ fn counts(rules: &Rulebook, found: &mut Found) {
     );
     if messages > of_all {
         let because = format!("max_messages_per_minute_all is {of_all}");
-        found.never("max_messages_per_minute", Amount::from(messages), because);
+        found.never("max_messages_per_minute", Amount::from(*messages), because);
     }
     // Every entry is a message.
-    if own > messages {
+    if own > *messages {
         let because = format!("max_messages_per_minute is {messages}");
         found.never("max_entries_per_minute", Amount::from(own), because);
     }
-    let minutes = u64::from(safety.executions_window_s)
+    let minutes = u64::from(*safety.executions_window_s)
         .div_ceil(60)
         .saturating_add(1);
     let within = minutes.saturating_mul(u64::from(own.min(all)));
-    if u64::from(safety.max_executions) > within {
+    if u64::from(*safety.max_executions) > within {
         let because = format!(
             "{own} entries a minute come to {within} within {} s",
             safety.executions_window_s
         );
         found.never(
             "max_executions",
-            Amount::from(safety.max_executions),
+            Amount::from(*safety.max_executions),
             because,
         );
     }
@@ -324,35 +324,36 @@ fn filters(rules: &Rulebook, instrument: &Instrument, price: Option<Amount>, fou
     let named = |field: &str| format!("{symbol}: {field}");
     let position = safety
         .max_total_capital
-        .checked_mul(safety.max_single_position);
-    let most_money = position.map(|position| position.min(safety.max_order_value));
-    let (least, most) = (instrument.min_size.max(instrument.lot), instrument.max_size);
+        .checked_mul(*safety.max_single_position);
+    let most_money = position.map(|position| position.min(*safety.max_order_value));
+    let least = instrument.min_size.max(instrument.lot).get();
+    let most = *instrument.max_size;
     if least > most {
         found.nothing(named("min_size"), least, format!("max_size is {most}"));
     }
-    if let Some(money) = most_money.filter(|money| instrument.min_notional > *money) {
+    if let Some(money) = most_money.filter(|money| *instrument.min_notional > *money) {
         let because = format!(
             "max_order_value is {}, max_single_position {} of {}",
             safety.max_order_value, safety.max_single_position, safety.max_total_capital
         );
         found.nothing(
             named("min_notional"),
-            instrument.min_notional,
+            *instrument.min_notional,
             format!("{because}: at most {}", plain(money)),
         );
     }
-    let double = instrument.half_spread.checked_add(instrument.half_spread);
+    let double = instrument.half_spread.checked_add(*instrument.half_spread);
     if instrument.quotes_from == MarketSource::Bars
-        && let Some(spread) = double.filter(|spread| *spread > safety.max_spread)
+        && let Some(spread) = double.filter(|spread| *spread > *safety.max_spread)
     {
         let because = format!(
             "max_spread is {}, twice the half_spread {}",
             safety.max_spread,
             plain(spread)
         );
-        found.nothing(named("half_spread"), instrument.half_spread, because);
+        found.nothing(named("half_spread"), *instrument.half_spread, because);
     }
-    let each = price.and_then(|price| price.checked_mul(instrument.multiplier));
+    let each = price.and_then(|price| price.checked_mul(*instrument.multiplier));
     let (Some(each), Some(money), Some(price)) = (each, most_money, price) else {
         return;
     };
@@ -372,11 +373,11 @@ fn filters(rules: &Rulebook, instrument: &Instrument, price: Option<Amount>, fou
     }
     if least
         .checked_mul(each)
-        .is_some_and(|value| value > instrument.min_notional)
+        .is_some_and(|value| value > *instrument.min_notional)
         && instrument.min_notional.is_positive()
     {
         let because = format!("at {price} the smallest size of {least} is worth more");
-        found.never(named("min_notional"), instrument.min_notional, because);
+        found.never(named("min_notional"), *instrument.min_notional, because);
     }
 }
 
@@ -393,14 +394,14 @@ fn of_strategy(
         let all = safety.max_single_position.checked_mul(whole(count));
         if allocation >= safety.max_total_exposure {
             let because = format!("max_total_exposure is {}", safety.max_total_exposure);
-            found.never(named("allocation"), allocation, because);
-        } else if let Some(all) = all.filter(|all| allocation > *all) {
+            found.never(named("allocation"), *allocation, because);
+        } else if let Some(all) = all.filter(|all| *allocation > *all) {
             let because = format!(
                 "its {count} instruments at max_single_position {} come to {}",
                 safety.max_single_position,
                 plain(all)
             );
-            found.never(named("allocation"), allocation, because);
+            found.never(named("allocation"), *allocation, because);
         }
     }
     for instrument in strategy
@@ -409,30 +410,30 @@ fn of_strategy(
         .filter_map(|symbol| rules.instruments.get(symbol))
     {
         if let Some(loss) = most_lost(rules, strategy, instrument)
-            .filter(|loss| *loss < safety.max_single_trade_risk)
+            .filter(|loss| *loss < *safety.max_single_trade_risk)
         {
             let because = format!(
                 "a new position of {} of max_single_position {} with its stop at most {} away \
                     loses {} at most",
                 instrument.symbol,
                 safety.max_single_position,
-                plain(bounds.max),
+                plain(*bounds.max),
                 plain(loss.round_dp_up(6))
             );
             found.never(
                 named("max_single_trade_risk"),
-                safety.max_single_trade_risk,
+                *safety.max_single_trade_risk,
                 because,
             );
         }
         let Some(price) = prices.get(&instrument.symbol) else {
             continue;
         };
-        let ticks = Amount::from(instrument.min_stop_ticks).checked_mul(instrument.tick);
+        let ticks = Amount::from(instrument.min_stop_ticks).checked_mul(*instrument.tick);
         let (Some(ticks), Some(least), Some(most)) = (
             ticks,
-            price.checked_mul(bounds.min),
-            price.checked_mul(bounds.max),
+            price.checked_mul(*bounds.min),
+            price.checked_mul(*bounds.max),
         ) else {
             continue;
         };
@@ -445,7 +446,7 @@ fn of_strategy(
                 bounds.max,
                 plain(most)
             );
-            found.nothing(named("stop_distance max"), bounds.max, because);
+            found.nothing(named("stop_distance max"), *bounds.max, because);
         } else if ticks > least {
             let because = format!(
                 "{}: its smallest distance of {} ticks is {} at {price}, more than {}",
@@ -454,7 +455,7 @@ fn of_strategy(
                 plain(ticks),
                 plain(least)
             );
-            found.never(named("stop_distance min"), bounds.min, because);
+            found.never(named("stop_distance min"), *bounds.min, because);
         }
     }
 }
@@ -464,16 +465,16 @@ fn of_strategy(
 /// and slippage of the stop; the stop of a short is more expensive than its entry.
 fn most_lost(rules: &Rulebook, strategy: &Strategy, instrument: &Instrument) -> Option<Amount> {
     let safety = &rules.safety;
-    let entry = Amount::ONE.checked_add(safety.entry_slippage)?;
+    let entry = Amount::ONE.checked_add(*safety.entry_slippage)?;
     let distance = strategy.stop_distance.max;
-    let stop = Amount::ONE.checked_add(distance)?;
+    let stop = Amount::ONE.checked_add(*distance)?;
     let fees = Amount::ONE
         .checked_add(stop)?
-        .checked_mul(instrument.taker_fee)?;
-    let slip = stop.checked_mul(safety.stop_slippage)?;
+        .checked_mul(*instrument.taker_fee)?;
+    let slip = stop.checked_mul(*safety.stop_slippage)?;
     let each = distance
         .checked_add(fees)?
         .checked_add(slip)?
         .checked_mul(entry)?;
-    each.checked_mul(safety.max_single_position)
+    each.checked_mul(*safety.max_single_position)
 }

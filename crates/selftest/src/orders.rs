@@ -2,6 +2,7 @@
 
 use super::Plan;
 use super::bench::{Ask, Bench, Scratch, amount};
+use spoolgate_rules::bounds::AnyAmount;
 use spoolgate_trading::order::{Order, OrderRole, Position};
 use spoolgate_trading::valuation::age_max_ms;
 use spoolgate_wire::amount::Amount;
@@ -64,7 +65,7 @@ fn held_in(bench: &Bench<'_>, world: &Scratch) -> Option<Scratch> {
     };
     let cost = size
         .checked_mul(bench.price)?
-        .checked_mul(bench.instrument()?.multiplier)?;
+        .checked_mul(*bench.instrument()?.multiplier)?;
     let entry_id = OrderId::of_line(1);
     let mut stop = resting(
         bench,
@@ -123,10 +124,10 @@ pub(super) fn thesis_valid(bench: &Bench<'_>) -> Option<Plan> {
             thesis.expires = scratch.now;
         }
     });
-    let last = bench.price;
+    let last = AnyAmount::try_from(bench.price).ok();
     let refuted = bench.with(|scratch| {
         if let Some(thesis) = scratch.rules.theses.get_mut(slug) {
-            (thesis.invalid_below, thesis.invalid_above) = (Some(last), Some(last));
+            (thesis.invalid_below, thesis.invalid_above) = (last, last);
         }
     });
     let trips = vec![
@@ -197,7 +198,7 @@ pub(super) fn stop_hostable(bench: &Bench<'_>) -> Option<Plan> {
     let instrument = bench.instrument()?;
     let (tick, ticks) = (instrument.tick, Amount::from(instrument.min_stop_ticks));
     if tick.is_positive() && instrument.min_stop_ticks > 0 {
-        let distance = ticks.checked_mul(tick)?.checked_sub(tick)?;
+        let distance = ticks.checked_mul(*tick)?.checked_sub(*tick)?;
         return one(
             bench,
             "a stop one tick nearer than the instrument allows",
@@ -231,9 +232,9 @@ pub(super) fn stop_hostable(bench: &Bench<'_>) -> Option<Plan> {
 pub(super) fn stop_distance(bench: &Bench<'_>) -> Option<Plan> {
     let bounds = &bench.strategy()?.stop_distance;
     let (worst, tick) = (bench.worst()?, bench.tick()?);
-    let far = worst.checked_mul(bounds.max)?.checked_add(tick)?;
+    let far = worst.checked_mul(*bounds.max)?.checked_add(tick)?;
     let near = worst
-        .checked_mul(bounds.min)?
+        .checked_mul(*bounds.min)?
         .checked_sub(tick)?
         .max(Amount::ZERO);
     let trips = vec![
@@ -288,8 +289,8 @@ pub(super) fn price_collar(bench: &Bench<'_>) -> Option<Plan> {
         }
     };
     let at = |price: Amount| bench.with_order(|order| order.price = Some(price));
-    let (passes, past) = edge(safety.price_collar, true)?;
-    let (_, passive) = edge(safety.price_collar_passive, false)?;
+    let (passes, past) = edge(*safety.price_collar, true)?;
+    let (_, passive) = edge(*safety.price_collar_passive, false)?;
     let mut trips = vec![("a limit one tick past the collar", at(past))];
     if passive.is_positive() {
         trips.push(("a limit one tick past the passive collar", at(passive)));
@@ -301,7 +302,7 @@ pub(super) fn slippage_to_plan(bench: &Bench<'_>) -> Option<Plan> {
     let worst = bench.worst()?;
     // The limit is a fraction of the plan, and the plan is lower than the worst entry, so this
     // fraction of the worst entry exceeds it.
-    let planned = worst.checked_sub(worst.checked_mul(bench.rules().safety.slippage_to_plan)?)?;
+    let planned = worst.checked_sub(worst.checked_mul(*bench.rules().safety.slippage_to_plan)?)?;
     one(
         bench,
         "a plan too far below the worst entry",

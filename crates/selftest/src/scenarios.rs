@@ -85,13 +85,13 @@ pub(super) const SCENARIOS: &[(&str, Scenario)] = &[
 pub(super) fn configured(check: &str, bench: &Bench<'_>) -> Option<Amount> {
     let (rules, instrument, strategy) = (bench.rules(), bench.instrument()?, bench.strategy()?);
     let safety = &rules.safety;
-    let capital = safety.max_total_capital;
+    let capital = *safety.max_total_capital;
     let of_capital = |fraction: Amount| capital.checked_mul(fraction);
     let whole = match check {
-        "min_notional" => Some(instrument.min_notional),
-        "daily_loss_halt" => Some(-safety.max_daily_loss),
-        "weekly_loss_halt" => Some(-safety.max_weekly_loss),
-        "drawdown_halt" => of_capital(safety.max_drawdown),
+        "min_notional" => Some(*instrument.min_notional),
+        "daily_loss_halt" => Some(-*safety.max_daily_loss),
+        "weekly_loss_halt" => Some(-*safety.max_weekly_loss),
+        "drawdown_halt" => of_capital(*safety.max_drawdown),
         "max_open_positions" => Some(Amount::from(safety.max_open_positions)),
         "max_open_orders" => Some(Amount::from(safety.max_open_orders)),
         "buying_power" => Some(capital),
@@ -101,14 +101,14 @@ pub(super) fn configured(check: &str, bench: &Bench<'_>) -> Option<Amount> {
                 .min(safety.max_entries_per_minute_all),
         )),
         "message_rate" => Some(Amount::from(
-            safety
+            *safety
                 .max_messages_per_minute
                 .min(safety.max_messages_per_minute_all),
         )),
-        "repeated_execution" => Some(Amount::from(safety.max_executions)),
-        "loss_streak" => Some(Amount::from(safety.max_losing_trades)),
+        "repeated_execution" => Some(Amount::from(*safety.max_executions)),
+        "loss_streak" => Some(Amount::from(*safety.max_losing_trades)),
         "cooldown" => Some(Amount::from_i64(
-            i64::from(safety.cooldown_s).checked_mul(1000)?,
+            i64::from(*safety.cooldown_s).checked_mul(1000)?,
         )),
         _ => None,
     };
@@ -116,22 +116,22 @@ pub(super) fn configured(check: &str, bench: &Bench<'_>) -> Option<Amount> {
         return whole;
     }
     let full = match check {
-        "max_order_value" => safety.max_order_value,
-        "max_order_size" => instrument.max_size,
-        "max_single_trade_risk" => of_capital(safety.max_single_trade_risk)?,
-        "max_single_position" => of_capital(safety.max_single_position)?,
-        "max_total_exposure" => of_capital(safety.max_total_exposure)?,
+        "max_order_value" => *safety.max_order_value,
+        "max_order_size" => *instrument.max_size,
+        "max_single_trade_risk" => of_capital(*safety.max_single_trade_risk)?,
+        "max_single_position" => of_capital(*safety.max_single_position)?,
+        "max_total_exposure" => of_capital(*safety.max_total_exposure)?,
         "same_direction_exposure" => of_capital(safety.same_direction())?,
         "correlated_group" => of_capital(safety.correlated_group())?,
-        "strategy_allocation" => of_capital(strategy.allocation?)?,
-        "max_portfolio_risk" => of_capital(safety.max_portfolio_risk)?,
-        "loss_budget" => safety.max_daily_loss.min(safety.max_weekly_loss),
-        "liquidity_participation" => amount(VOLUME)?.checked_mul(safety.max_volume_share?)?,
+        "strategy_allocation" => of_capital(*strategy.allocation?)?,
+        "max_portfolio_risk" => of_capital(*safety.max_portfolio_risk)?,
+        "loss_budget" => *safety.max_daily_loss.min(safety.max_weekly_loss),
+        "liquidity_participation" => amount(VOLUME)?.checked_mul(*safety.max_volume_share?)?,
         _ => return None,
     };
     let is_reduced = strategy.risk_mode == RiskMode::Reduced;
     if is_reduced {
-        full.checked_mul(safety.reduced_risk_factor)
+        full.checked_mul(*safety.reduced_risk_factor)
     } else {
         Some(full)
     }

@@ -134,13 +134,15 @@ pub(super) fn min_notional(bench: &Bench<'_>) -> Option<Plan> {
     }
     let lot = bench.lot()?;
     let price = bench.order.price?.max(bench.market()?.ask);
-    let each = price.checked_mul(lot)?.checked_mul(instrument.multiplier)?;
+    let each = price
+        .checked_mul(lot)?
+        .checked_mul(*instrument.multiplier)?;
     let lots = instrument.min_notional.div_floor_count(each)?;
     let mut size = lot.checked_mul(Amount::from_i64(i64::try_from(lots).ok()?))?;
     if size
         .checked_mul(price)?
-        .checked_mul(instrument.multiplier)?
-        >= instrument.min_notional
+        .checked_mul(*instrument.multiplier)?
+        >= *instrument.min_notional
     {
         size = size.checked_sub(lot)?;
     }

@@ -42,7 +42,7 @@ pub(super) fn request_freshness(bench: &Bench<'_>) -> Option<Plan> {
         .principals
         .get(&bench.case.source)
         .and_then(|rule| rule.request_age_max_s);
-    let age = ms(own.unwrap_or(safety.request_age_max_s));
+    let age = ms(own.map_or(safety.request_age_max_s, |own| own.get()));
     let ahead = ms(safety.request_ahead_max_s);
     let signed = |ago_ms: i64| {
         bench.with(|scratch| scratch.signed_at = scratch.now.plus_ms(ago_ms.saturating_neg()))
@@ -94,7 +94,7 @@ fn earlier(bench: &Bench<'_>, at: Time, source: Principal) -> RecentEntry {
 }
 
 pub(super) fn duplicate_order(bench: &Bench<'_>) -> Option<Plan> {
-    let window = ms(bench.rules().safety.duplicate_window_s);
+    let window = ms(*bench.rules().safety.duplicate_window_s);
     let after = |ago_ms: i64| {
         bench.with(|scratch| {
             let at = scratch.now.plus_ms(ago_ms.saturating_neg());
@@ -151,7 +151,7 @@ pub(super) fn daily_loss_halt(bench: &Bench<'_>) -> Option<Plan> {
     loss_halt(
         bench,
         "max_daily_loss",
-        bench.rules().safety.max_daily_loss,
+        *bench.rules().safety.max_daily_loss,
         true,
     )
 }
@@ -160,7 +160,7 @@ pub(super) fn weekly_loss_halt(bench: &Bench<'_>) -> Option<Plan> {
     loss_halt(
         bench,
         "max_weekly_loss",
-        bench.rules().safety.max_weekly_loss,
+        *bench.rules().safety.max_weekly_loss,
         false,
     )
 }
@@ -168,7 +168,7 @@ pub(super) fn weekly_loss_halt(bench: &Bench<'_>) -> Option<Plan> {
 /// A loss of the period equal to the limit trips; one unit less passes.
 fn loss_halt(bench: &Bench<'_>, name: &str, most: Amount, is_day: bool) -> Option<Plan> {
     let capital = bench.rules().safety.max_total_capital;
-    if most >= capital {
+    if most >= *capital {
         return Some(Plan::Cannot(format!(
             "{name} of {most} is not less than max_total_capital of {capital}: all of it is lost \
                 before"
@@ -199,12 +199,12 @@ pub(super) fn drawdown_halt(bench: &Bench<'_>) -> Option<Plan> {
         bench.rules().safety.max_total_capital,
         bench.rules().safety.max_drawdown,
     );
-    if most >= Amount::ONE {
+    if *most >= Amount::ONE {
         return Some(Plan::Cannot(format!(
             "max_drawdown of {most} is reached when nothing is left"
         )));
     }
-    let at_limit = capital.checked_sub(capital.checked_mul(most)?)?;
+    let at_limit = capital.checked_sub(capital.checked_mul(*most)?)?;
     let holding = |cash: Amount| {
         bench.with(|scratch| {
             let account = &mut scratch.state.book.account;
@@ -369,8 +369,8 @@ pub(super) fn order_rate(bench: &Bench<'_>) -> Option<Plan> {
 pub(super) fn message_rate(bench: &Bench<'_>) -> Option<Plan> {
     let safety = &bench.rules().safety;
     let (own, all) = (
-        safety.max_messages_per_minute,
-        safety.max_messages_per_minute_all,
+        *safety.max_messages_per_minute,
+        *safety.max_messages_per_minute_all,
     );
     if own.min(all) > MESSAGES_MAX {
         return Some(Plan::Cannot(format!(
@@ -429,7 +429,7 @@ pub(super) fn repeated_execution(bench: &Bench<'_>) -> Option<Plan> {
         },
     );
     let trips = vec![
-        ("as many executions as close a strategy", executed(most)),
+        ("as many executions as close a strategy", executed(*most)),
         ("a strategy closed before", latched),
     ];
     Some(Plan::Try(Box::new(executed(most.saturating_sub(1))), trips))
@@ -446,12 +446,12 @@ pub(super) fn loss_streak(bench: &Bench<'_>) -> Option<Plan> {
             },
         )
     };
-    let trips = vec![("as many losses in a row as close a strategy", lost(most))];
+    let trips = vec![("as many losses in a row as close a strategy", lost(*most))];
     Some(Plan::Try(Box::new(lost(most.saturating_sub(1))), trips))
 }
 
 pub(super) fn cooldown(bench: &Bench<'_>) -> Option<Plan> {
-    let wait = ms(bench.rules().safety.cooldown_s);
+    let wait = ms(*bench.rules().safety.cooldown_s);
     if wait == 0 {
         return Some(Plan::NotSet("cooldown_s is 0"));
     }

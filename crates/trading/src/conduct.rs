@@ -9,7 +9,7 @@ use super::book::Book;
 use super::change::Change;
 use super::order::{Fill, OrderRole};
 use spoolgate_rules::Rulebook;
-use spoolgate_rules::rulebook::{EXECUTIONS_MAX, EXECUTIONS_WINDOW_S_MAX};
+use spoolgate_rules::safety::{EXECUTIONS_MAX, EXECUTIONS_WINDOW_S_MAX};
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::StrategyName;
 use spoolgate_wire::time::Time;
@@ -88,8 +88,8 @@ pub(super) fn disabling(
         .get(name)
         .filter(|conduct| conduct.disabled_since.is_none())?;
     let safety = &rules.safety;
-    let count = conduct.executions_within(safety.executions_window_s, time);
-    let is_reached = u32::try_from(count).is_ok_and(|count| count >= safety.max_executions);
+    let count = conduct.executions_within(*safety.executions_window_s, time);
+    let is_reached = u32::try_from(count).is_ok_and(|count| count >= *safety.max_executions);
     is_reached.then(|| Change::StrategyDisabled {
         strategy: name.clone(),
         at: time,

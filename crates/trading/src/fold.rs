@@ -8,7 +8,7 @@ use rust_decimal::RoundingStrategy;
 use super::book::{Book, Doubt, Last, Market, RecentEntry, Refuted, Traded, WINDOW};
 use super::change::{Change, FundingCharge};
 use super::order::{AtVenue, Fill, HeldAt, Order, OrderRole, Position};
-use spoolgate_rules::rulebook::DUPLICATE_WINDOW_S_MAX;
+use spoolgate_rules::safety::DUPLICATE_WINDOW_S_MAX;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{Leg, OrderId, Symbol};
 use spoolgate_wire::orders::Side;

@@ -59,7 +59,7 @@ pub fn headroom_under(
     };
     let Some(lot) = subject
         .instrument
-        .and_then(|instrument| lot_of(instrument.lot))
+        .and_then(|instrument| lot_of(*instrument.lot))
     else {
         return nothing(binding);
     };
@@ -134,7 +134,7 @@ fn search(subject: &Subject) -> Option<Result<Headroom, &'static str>> {
         return Some(checks::refusal(&trial).map_or(Ok(found), Err));
     }
     let instrument = subject.instrument?;
-    let lot = lot_of(instrument.lot)?;
+    let lot = lot_of(*instrument.lot)?;
     let lots_max = instrument
         .max_size
         .div_floor_count(lot)

@@ -57,7 +57,7 @@ pub(super) fn headroom(
     let lot = if instrument.lot.is_zero() {
         Amount::parse_exact("0.00000001").unwrap()
     } else {
-        instrument.lot
+        *instrument.lot
     };
     let upper = |name: &str| checks::is_by_size(name) && !MINIMUMS.contains(&name);
     let size_of = |lots: u64| Amount::from_i64(i64::try_from(lots).unwrap()).checked_mul(lot);

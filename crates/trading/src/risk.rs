@@ -17,10 +17,12 @@ pub fn of_entry(
     safety: &Safety,
 ) -> Option<Amount> {
     let distance = entry.checked_sub(stop)?.abs();
-    let fees = entry.checked_add(stop)?.checked_mul(instrument.taker_fee)?;
-    let slip = stop.checked_mul(safety.stop_slippage)?;
+    let fees = entry
+        .checked_add(stop)?
+        .checked_mul(*instrument.taker_fee)?;
+    let slip = stop.checked_mul(*safety.stop_slippage)?;
     let each = distance.checked_add(fees)?.checked_add(slip)?;
-    each.checked_mul(size)?.checked_mul(instrument.multiplier)
+    each.checked_mul(size)?.checked_mul(*instrument.multiplier)
 }
 
 /// Computes the risk of an open position: for each protective stop (|mark - out| + (stop_slippage +
@@ -43,7 +45,7 @@ pub fn of_position(
         } else {
             stop.max(mark)
         };
-        let costs = out.checked_mul(safety.stop_slippage.checked_add(instrument.taker_fee)?)?;
+        let costs = out.checked_mul(safety.stop_slippage.checked_add(*instrument.taker_fee)?)?;
         let each = mark.checked_sub(out)?.abs().checked_add(costs)?;
         let covered = order.leaves().min(unprotected);
         each_size = each_size.checked_add(each.checked_mul(covered)?)?;
@@ -51,7 +53,7 @@ pub fn of_position(
     }
     each_size
         .checked_add(mark.checked_mul(unprotected)?)?
-        .checked_mul(instrument.multiplier)
+        .checked_mul(*instrument.multiplier)
 }
 
 /// Computes the risk of the open part of an entry, from `entry`, its worst price, down to its stop;
@@ -71,7 +73,7 @@ pub fn of_pending(
         Some(stop) => of_entry(entry, stop, order.leaves(), instrument, safety),
         None => entry
             .checked_mul(order.leaves())?
-            .checked_mul(instrument.multiplier),
+            .checked_mul(*instrument.multiplier),
     }
 }
 

@@ -137,7 +137,7 @@ fn at_venue_of(instrument: Option<&Instrument>) -> Option<AtVenue> {
     let instrument = instrument?;
     Some(AtVenue::new(
         instrument.bridge.clone()?,
-        instrument.multiplier,
+        *instrument.multiplier,
     ))
 }
 

@@ -386,17 +386,15 @@ impl World {
     pub(crate) fn shut(&mut self) {
         let nothing = a("0.0000000001");
         let safety = &mut self.rules.safety;
-        safety.slippage_to_plan = nothing;
-        safety.max_same_direction_exposure = Some(nothing);
-        safety.max_correlated_group = Some(nothing);
-        safety.max_portfolio_risk = nothing;
-        safety.max_weekly_loss = nothing;
-        safety.max_volume_share = Some(nothing);
+        safety.slippage_to_plan = nothing.try_into().unwrap();
+        safety.max_same_direction_exposure = Some(nothing.try_into().unwrap());
+        safety.max_correlated_group = Some(nothing.try_into().unwrap());
+        safety.max_portfolio_risk = nothing.try_into().unwrap();
+        safety.max_weekly_loss = nothing.try_into().unwrap();
+        safety.max_volume_share = Some(nothing.try_into().unwrap());
         safety.restricted_instruments = self.rules.instruments.keys().cloned().collect();
-        (
-            safety.max_messages_per_minute,
-            safety.max_protected_per_minute,
-        ) = (1, 1);
+        safety.max_messages_per_minute = 1.try_into().unwrap();
+        safety.max_protected_per_minute = 1;
         self.messages = Messages {
             own: 2,
             all: 2,
@@ -408,19 +406,17 @@ impl World {
             safety.max_entries_per_minute,
             safety.max_entries_per_minute_all,
         ) = (0, 0);
-        (
-            safety.max_executions,
-            safety.max_losing_trades,
-            safety.cooldown_s,
-        ) = (1, 1, 604_800);
+        safety.max_executions = 1.try_into().unwrap();
+        safety.max_losing_trades = 1.try_into().unwrap();
+        safety.cooldown_s = 604_800.try_into().unwrap();
         let all_day = "[{from: 00:00, to: 12:00}, {from: 12:00, to: 00:00}]";
         safety.restricted = serde_yaml::from_str(all_day).unwrap();
         for instrument in self.rules.instruments.values_mut() {
             instrument.group = Some("all".to_owned());
         }
         for (name, strategy) in &mut self.rules.strategies {
-            (strategy.allocation, strategy.restricted) =
-                (Some(nothing), self.rules.safety.restricted.clone());
+            strategy.allocation = Some(nothing.try_into().unwrap());
+            strategy.restricted = self.rules.safety.restricted.clone();
             let conduct = self.book.conduct.entry(name.clone()).or_default();
             (conduct.losing, conduct.stopped_out_at) = (9, Some(self.now));
             conduct.disabled_since = Some(self.now);

@@ -41,38 +41,38 @@ fn an_entry_that_breaks_nothing_passes_every_check_and_brings_its_stop() {
 #[test]
 fn every_numeric_limit_at_one_unit_below_on_and_above() {
     type Set = fn(&mut World, Amount);
-    let base: Set = |world, limit| world.rules.safety.max_total_capital = limit;
+    let base: Set = |world, limit| world.rules.safety.max_total_capital = limit.try_into().unwrap();
     let tables: [(&str, Set, bool); 4] = [
         (
             "max_order_value",
-            |world, limit| world.rules.safety.max_order_value = limit,
+            |world, limit| world.rules.safety.max_order_value = limit.try_into().unwrap(),
             true,
         ),
         (
             "max_order_size",
-            |world, limit| instrument(world).max_size = limit,
+            |world, limit| instrument(world).max_size = limit.try_into().unwrap(),
             true,
         ),
         (
             "min_notional",
-            |world, limit| instrument(world).min_notional = limit,
+            |world, limit| instrument(world).min_notional = limit.try_into().unwrap(),
             false,
         ),
         (
             "size_lot",
-            |world, limit| instrument(world).min_size = limit,
+            |world, limit| instrument(world).min_size = limit.try_into().unwrap(),
             false,
         ),
     ];
     let fractions: [(&str, Set); 3] = [
         ("max_single_trade_risk", |world, one| {
-            world.rules.safety.max_single_trade_risk = one
+            world.rules.safety.max_single_trade_risk = one.try_into().unwrap()
         }),
         ("max_single_position", |world, one| {
-            world.rules.safety.max_single_position = one
+            world.rules.safety.max_single_position = one.try_into().unwrap()
         }),
         ("max_total_exposure", |world, one| {
-            world.rules.safety.max_total_exposure = one
+            world.rules.safety.max_total_exposure = one.try_into().unwrap()
         }),
     ];
     let unit = a("0.0000000001");
@@ -383,7 +383,8 @@ fn theses_must_fit_and_are_used_once() {
         ("6800.1", "6900", false),
     ] {
         let thesis = world.rules.theses.get_mut(&slug).unwrap();
-        (thesis.invalid_below, thesis.invalid_above) = (Some(a(below)), Some(a(above)));
+        thesis.invalid_below = Some(a(below).try_into().unwrap());
+        thesis.invalid_above = Some(a(above).try_into().unwrap());
         assert_eq!(check(&mut world, &buy("0.01")), passes, "{below} {above}");
     }
     let now = world.now;
@@ -487,12 +488,12 @@ fn halts_and_faults_stop_entries_and_never_exits() {
 #[test]
 fn an_exit_is_not_blocked_by_a_minimum_or_a_missing_instrument() {
     let mut world = World::holding("0.01");
-    instrument(&mut world).min_notional = a("100000");
+    instrument(&mut world).min_notional = a("100000").try_into().unwrap();
     assert!(world.ask(&sell("0.005")).accepted);
-    instrument(&mut world).min_size = a("0.5");
+    instrument(&mut world).min_size = a("0.5").try_into().unwrap();
     assert!(world.ask(&sell("0.01")).accepted, "all that is left");
     assert_eq!(world.refused(&sell("0.005")), ["size_lot"]);
-    instrument(&mut world).lot = a("0.003");
+    instrument(&mut world).lot = a("0.003").try_into().unwrap();
     assert!(world.ask(&sell("0.01")).accepted, "all that is left");
     world.rules.instruments.clear();
     assert!(world.ask(&sell("0.01")).accepted);
@@ -540,7 +541,7 @@ fn row_limit(world: &mut World, size: &str) -> Option<Amount> {
 #[test]
 fn of_two_entries_jointly_over_exactly_one_passes() {
     let mut world = World::new();
-    world.rules.safety.max_single_position = a("0.02");
+    world.rules.safety.max_single_position = a("0.02").try_into().unwrap();
     world.accepted(&buy("0.008"));
     let second = market_order("mean", "BTC-USD", "buy", "0.007", "6700", 0);
     let verdict = world.ask(&second);
@@ -586,14 +587,14 @@ fn headroom_is_the_largest_size_that_passes() {
         (Amount::ZERO, "manual_halt")
     );
     let mut world = World::new();
-    instrument(&mut world).min_notional = a("4999");
+    instrument(&mut world).min_notional = a("4999").try_into().unwrap();
     let headroom = world.ask(&buy("0.01")).headroom.unwrap();
     assert_eq!(
         (headroom.max_size, headroom.binding_check.as_str()),
         (Amount::ZERO, "min_notional")
     );
     let mut world = World::new();
-    instrument(&mut world).lot = Amount::ZERO;
+    instrument(&mut world).lot = Amount::ZERO.try_into().unwrap();
     let headroom = world.ask(&buy("5")).headroom.unwrap();
     assert_eq!(
         (headroom.max_size, headroom.binding_check.as_str()),

@@ -93,7 +93,7 @@ fn start(order: &str) -> (World, SubmitOrder) {
         .positions
         .values_mut()
         .for_each(|held| held.increased_at = long_ago);
-    world.rules.safety.max_volume_share = Some(a("0.1"));
+    world.rules.safety.max_volume_share = Some(a("0.1").try_into().unwrap());
     world
         .rules
         .instruments
@@ -103,9 +103,10 @@ fn start(order: &str) -> (World, SubmitOrder) {
         .rules
         .strategies
         .values_mut()
-        .for_each(|found| found.allocation = Some(Amount::ONE));
+        .for_each(|found| found.allocation = Some(Amount::ONE.try_into().unwrap()));
     let safety = &mut world.rules.safety;
-    (safety.executions_window_s, safety.cooldown_s) = (3600, 300);
+    safety.executions_window_s = 3600.try_into().unwrap();
+    safety.cooldown_s = 300.try_into().unwrap();
     volume(&mut world, "1000");
     (world, order)
 }
@@ -128,7 +129,7 @@ fn whole(value: &str) -> i64 {
 
 /// Sets a limit to the whole base, and sets the base.
 fn base(world: &mut World, value: &str) -> Amount {
-    world.rules.safety.max_total_capital = a(value);
+    world.rules.safety.max_total_capital = a(value).try_into().unwrap();
     Amount::ONE
 }
 
@@ -185,21 +186,32 @@ fn put(world: &mut World, order: &mut SubmitOrder, key: &str, value: &str) {
         "price" => order.price = Some(a(value)),
         "target" => order.target_price = Some(a(value)),
         "stop" => (order.stop_price, order.planned_stop) = (Some(a(value)), a(value)),
-        "min_size" => instrument.min_size = a(value),
-        "max_size" => instrument.max_size = a(value),
-        "min_notional" => instrument.min_notional = a(value),
-        "max_order_value" => safety.max_order_value = a(value),
-        "to_plan" => safety.slippage_to_plan = a(value),
-        "daily_loss" => safety.max_daily_loss = a(value),
-        "weekly_loss" => safety.max_weekly_loss = a(value),
-        "trade_base" => world.rules.safety.max_single_trade_risk = base(world, value),
-        "position_base" => world.rules.safety.max_single_position = base(world, value),
-        "total_base" => world.rules.safety.max_total_exposure = base(world, value),
-        "direction_base" => {
-            world.rules.safety.max_same_direction_exposure = Some(base(world, value))
+        "min_size" => instrument.min_size = a(value).try_into().unwrap(),
+        "max_size" => instrument.max_size = a(value).try_into().unwrap(),
+        "min_notional" => instrument.min_notional = a(value).try_into().unwrap(),
+        "max_order_value" => safety.max_order_value = a(value).try_into().unwrap(),
+        "to_plan" => safety.slippage_to_plan = a(value).try_into().unwrap(),
+        "daily_loss" => safety.max_daily_loss = a(value).try_into().unwrap(),
+        "weekly_loss" => safety.max_weekly_loss = a(value).try_into().unwrap(),
+        "trade_base" => {
+            world.rules.safety.max_single_trade_risk = base(world, value).try_into().unwrap()
         }
-        "group_base" => world.rules.safety.max_correlated_group = Some(base(world, value)),
-        "portfolio_base" => world.rules.safety.max_portfolio_risk = base(world, value),
+        "position_base" => {
+            world.rules.safety.max_single_position = base(world, value).try_into().unwrap()
+        }
+        "total_base" => {
+            world.rules.safety.max_total_exposure = base(world, value).try_into().unwrap()
+        }
+        "direction_base" => {
+            world.rules.safety.max_same_direction_exposure =
+                Some(base(world, value).try_into().unwrap())
+        }
+        "group_base" => {
+            world.rules.safety.max_correlated_group = Some(base(world, value).try_into().unwrap())
+        }
+        "portfolio_base" => {
+            world.rules.safety.max_portfolio_risk = base(world, value).try_into().unwrap()
+        }
         "allocation_base" => drop(base(world, value)),
         "data_age_ms" => world.wait(whole(value)),
         "ask_over_399" => eth_market(world, "399", value, "400"),
@@ -222,18 +234,18 @@ fn put(world: &mut World, order: &mut SubmitOrder, key: &str, value: &str) {
             world.book.account.peak_equity = Some(a("4000"));
         }
         "losing" => {
-            safety.max_losing_trades = 3;
+            safety.max_losing_trades = 3.try_into().unwrap();
             conduct(world).losing = u32::try_from(whole(value)).unwrap();
         }
         "executions" => {
-            safety.max_executions = 3;
+            safety.max_executions = 3.try_into().unwrap();
             let now = world.now;
             conduct(world)
                 .executions
                 .extend((0..whole(value)).map(|_| now));
         }
         "executed_ago_ms" => {
-            safety.max_executions = 1;
+            safety.max_executions = 1.try_into().unwrap();
             let at = world.now.plus_ms(-whole(value));
             conduct(world).executions.push_back(at);
         }
@@ -254,10 +266,8 @@ fn put(world: &mut World, order: &mut SubmitOrder, key: &str, value: &str) {
             }
         }
         "own_messages" | "messages_of_all" => {
-            (
-                safety.max_messages_per_minute,
-                safety.max_messages_per_minute_all,
-            ) = (3, 5);
+            safety.max_messages_per_minute = 3.try_into().unwrap();
+            safety.max_messages_per_minute_all = 5.try_into().unwrap();
             let count = u32::try_from(whole(value)).unwrap();
             let own = if key == "own_messages" { count } else { 1 };
             world.messages = Messages {

@@ -69,7 +69,7 @@ fn a_strategy_that_executes_too_often_is_closed_until_a_person_clears_it() {
     let hour_ms = 3_600_000;
     for (most, closed) in [(1, true), (2, true), (3, false)] {
         let mut world = World::new();
-        world.rules.safety.max_executions = most;
+        world.rules.safety.max_executions = most.try_into().unwrap();
         world.accepted(&resting(nth("buy", 0), "6790"));
         world.accepted(&resting(nth("buy", 1), "6789"));
         // Both fill in parts; the parts of one entry count as one execution.
@@ -116,7 +116,7 @@ fn executions_count_within_their_window() {
     world.accepted(&buy("0.01"));
     world.flat("6800");
     let at = world.book.conduct[&trend()].executions[0];
-    world.rules.safety.max_executions = 1;
+    world.rules.safety.max_executions = 1.try_into().unwrap();
     for (since_ms, passes) in [(3_599_999, false), (3_600_000, true), (3_600_001, true)] {
         world.now = at.plus_ms(since_ms);
         assert_eq!(
@@ -164,20 +164,23 @@ fn losing_trades_in_a_row_are_counted_from_flat_to_flat_with_fees() {
     trade(&mut world, &["6750"]);
     assert_eq!(losing(&world), 2);
     for (most, passes) in [(1, false), (2, false), (3, true)] {
-        world.rules.safety.max_losing_trades = most;
+        world.rules.safety.max_losing_trades = most.try_into().unwrap();
         let row = world.row_of(&nth("buy", 0), "loss_streak");
         assert_eq!((row.passed, row.value), (passes, Some(a("2"))), "{most}");
         assert_eq!(row.unit, "count");
         let mean = market_order("mean", "BTC-USD", "sell", "0.01", "6900", 0);
         assert!(world.row_of(&mean, "loss_streak").passed);
     }
-    world.rules.safety.max_losing_trades = 2;
+    world.rules.safety.max_losing_trades = 2.try_into().unwrap();
     world.apply(&[Change::StrategyCleared { strategy: trend() }]);
     assert!(world.row_of(&nth("buy", 0), "loss_streak").passed);
     // A round trip without slippage: the fees lose; without fees a trade that breaks even does not
     // count as a loss.
     for found in world.rules.instruments.values_mut() {
-        (found.half_spread, found.slippage) = (Amount::ZERO, Amount::ZERO);
+        (found.half_spread, found.slippage) = (
+            spoolgate_rules::bounds::Slippage::least(),
+            spoolgate_rules::bounds::Slippage::least(),
+        );
     }
     trade(&mut world, &["6800"]);
     assert_eq!(losing(&world), 1);
@@ -185,7 +188,7 @@ fn losing_trades_in_a_row_are_counted_from_flat_to_flat_with_fees() {
         .rules
         .instruments
         .values_mut()
-        .for_each(|found| found.taker_fee = Amount::ZERO);
+        .for_each(|found| found.taker_fee = Amount::ZERO.try_into().unwrap());
     trade(&mut world, &["6800"]);
     assert_eq!(losing(&world), 0);
 }
@@ -199,7 +202,7 @@ fn a_stop_out_cools_its_strategy_down() {
         world.flat(through);
         assert_eq!(world.position(), Amount::ZERO);
         let stopped_at = world.book.conduct[&trend()].stopped_out_at.unwrap();
-        world.rules.safety.cooldown_s = 300;
+        world.rules.safety.cooldown_s = 300.try_into().unwrap();
         let order = nth(side, 1);
         for (since_ms, passes) in [
             (0, false),
@@ -223,7 +226,7 @@ fn a_stop_out_cools_its_strategy_down() {
     }
     // An exit that the agent sends is not a stop-out.
     let mut world = World::holding("0.01");
-    world.rules.safety.cooldown_s = 300;
+    world.rules.safety.cooldown_s = 300.try_into().unwrap();
     world.accepted(&sell("0.01"));
     world.flat("6700.1");
     assert_eq!(world.position(), Amount::ZERO);
@@ -394,11 +397,9 @@ fn what_shuts_entries_out_lets_everybody_out() {
 #[test]
 fn rows_that_come_late_are_counted_when_they_happened() {
     let mut world = World::new();
-    (
-        world.rules.safety.max_executions,
-        world.rules.safety.cooldown_s,
-    ) = (1, 300);
-    world.rules.safety.executions_window_s = 300;
+    world.rules.safety.max_executions = 1.try_into().unwrap();
+    world.rules.safety.cooldown_s = 300.try_into().unwrap();
+    world.rules.safety.executions_window_s = 300.try_into().unwrap();
     world.accepted(&buy("0.01"));
     let opened = world.now;
     world.wait(600_000);

@@ -82,24 +82,16 @@ fn reduced_scales_every_limit_on_size_and_risk() {
             let mut world = World::new();
             // Move every other limit out of the way.
             let safety = &mut world.rules.safety;
-            let fields = [
-                ("max_order_value", &mut safety.max_order_value),
-                ("max_single_trade_risk", &mut safety.max_single_trade_risk),
-                ("max_single_position", &mut safety.max_single_position),
-                ("max_total_exposure", &mut safety.max_total_exposure),
-            ];
-            for (name, field) in fields {
-                *field = if name == limits.0 {
-                    a(limits.1)
-                } else {
-                    a("100000")
-                };
-            }
+            let most = |name, most| a(if name == limits.0 { limits.1 } else { most });
+            safety.max_order_value = most("max_order_value", "100000").try_into().unwrap();
+            safety.max_total_exposure = most("max_total_exposure", "100000").try_into().unwrap();
+            safety.max_single_trade_risk = most("max_single_trade_risk", "1").try_into().unwrap();
+            safety.max_single_position = most("max_single_position", "1").try_into().unwrap();
             let instrument = world.rules.instruments.get_mut(&btc()).unwrap();
             instrument.max_size = if limits.0 == "max_size" {
-                a(limits.1)
+                a(limits.1).try_into().unwrap()
             } else {
-                a("10")
+                a("10").try_into().unwrap()
             };
             world.limit_factor = factor.map(a);
             let too_large = limit(buy("9.999"), "6700.1");

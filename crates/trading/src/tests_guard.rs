@@ -36,10 +36,8 @@ fn messages_are_held_back_above_their_limits_and_the_protected_lane_is_told() {
         (world.messages.own, world.messages.all) = messages;
         world.messages.protected = 1_000_000;
         let safety = &mut world.rules.safety;
-        (
-            safety.max_messages_per_minute,
-            safety.max_messages_per_minute_all,
-        ) = limits;
+        safety.max_messages_per_minute = limits.0.try_into().unwrap();
+        safety.max_messages_per_minute_all = limits.1.try_into().unwrap();
         let row = world.row_of(&buy("0.01"), "message_rate");
         assert_eq!(
             (row.passed, row.value),
@@ -178,7 +176,8 @@ fn a_thesis_is_refuted_by_what_a_bar_or_a_quote_once_reached() {
             .theses
             .get_mut(&slug("trend-btc-long-0"))
             .unwrap();
-        (thesis.invalid_below, thesis.invalid_above) = (Some(a("6500")), Some(a("7000")));
+        thesis.invalid_below = Some(a("6500").try_into().unwrap());
+        thesis.invalid_above = Some(a("7000").try_into().unwrap());
         let told = refuted(&world.bar("6800", high, low, "6800"));
         let expect: Vec<(String, String)> = expect
             .map(|price| ("trend-btc-long-0".to_owned(), price.to_owned()))
@@ -218,7 +217,8 @@ fn a_thesis_is_refuted_by_what_a_bar_or_a_quote_once_reached() {
             .theses
             .get_mut(&slug("trend-eth-long-0"))
             .unwrap();
-        (thesis.invalid_below, thesis.invalid_above) = (Some(a("190")), Some(a("210")));
+        thesis.invalid_below = Some(a("190").try_into().unwrap());
+        thesis.invalid_above = Some(a("210").try_into().unwrap());
         world.wait(1000);
         let told = refuted(&world.quote(bid, ask));
         assert_eq!(
@@ -249,7 +249,7 @@ fn a_thesis_is_refuted_only_while_it_stands() {
             .theses
             .get_mut(&slug("trend-btc-long-0"))
             .unwrap();
-        thesis.invalid_below = Some(a("6500"));
+        thesis.invalid_below = Some(a("6500").try_into().unwrap());
         set(thesis, now);
         // Known a minute from now.
         assert_eq!(
@@ -278,7 +278,13 @@ fn many_theses_fall_with_one_bar_and_steps_stay_small() {
     for n in 0..2000 {
         let mut thesis = model.clone();
         thesis.slug = slug(&format!("t-{n}"));
-        thesis.invalid_below = Some(a("6500").checked_sub(Amount::from(n)).unwrap());
+        thesis.invalid_below = Some(
+            a("6500")
+                .checked_sub(Amount::from(n))
+                .unwrap()
+                .try_into()
+                .unwrap(),
+        );
         world.rules.theses.insert(thesis.slug.clone(), thesis);
     }
     // `rows` asserts the size of each step.
@@ -299,7 +305,7 @@ fn exits_do_not_ask_what_became_of_their_thesis() {
         .theses
         .get_mut(&slug("trend-btc-long-0"))
         .unwrap()
-        .invalid_below = Some(a("6750"));
+        .invalid_below = Some(a("6750").try_into().unwrap());
     assert_eq!(refuted(&world.bar("6800", "6800", "6740", "6800")).len(), 1);
     assert!(world.ask(&sell("0.01")).accepted);
     assert!(world.tighten(OrderId::of_line(1).stop(), "6701").accepted);

@@ -148,8 +148,8 @@ fn nothing_left_is_a_capital_base_of_nothing() {
 #[test]
 fn a_book_carried_over_its_limit_takes_what_does_not_add_to_the_worst_case() {
     let mut world = World::holding("0.1");
-    world.rules.safety.max_single_position = a("0.1");
-    world.rules.safety.max_total_exposure = a("0.1");
+    world.rules.safety.max_single_position = a("0.1").try_into().unwrap();
+    world.rules.safety.max_total_exposure = a("0.1").try_into().unwrap();
     let against = market_order("mean", "BTC-USD", "sell", "0.1", "6900", 0);
     let verdict = world.ask(&against);
     assert!(verdict.accepted, "{:?}", failed(&verdict));
@@ -198,7 +198,8 @@ fn a_stale_price_keeps_the_digits_check_and_names_the_market() {
 #[test]
 fn digits_past_the_exact_range_fail_by_name() {
     let mut world = World::new();
-    world.rules.instruments.get_mut(&btc()).unwrap().multiplier = a("123456789012.1234567891");
+    world.rules.instruments.get_mut(&btc()).unwrap().multiplier =
+        a("123456789012.1234567891").try_into().unwrap();
     let failed = world.refused(&buy("0.0123456789"));
     assert_eq!(failed.first().unwrap(), "arithmetic_range");
 }

@@ -31,8 +31,8 @@ fn at(mut order: SubmitOrder, planned_entry: &str) -> SubmitOrder {
 /// `trend` and `mean` hold both symbols, long and short; `other` has working entries on both sides.
 fn busy() -> World {
     let mut world = World::new();
-    world.rules.safety.max_daily_loss = a("100000");
-    world.rules.safety.max_weekly_loss = a("100000");
+    world.rules.safety.max_daily_loss = a("100000").try_into().unwrap();
+    world.rules.safety.max_weekly_loss = a("100000").try_into().unwrap();
     world.accepted(&buy("0.01"));
     world.accepted(&market_order("mean", "BTC-USD", "sell", "0.004", "6900", 0));
     world.accepted(&market_order("trend", "ETH-USD", "buy", "0.2", "195", 0));
@@ -80,7 +80,7 @@ fn the_worst_entry_is_held_to_the_plan_either_way() {
         let order = at(order, planned);
         for (tolerance, passes) in around(a(tolerance)) {
             let mut world = World::new();
-            world.rules.safety.slippage_to_plan = tolerance;
+            world.rules.safety.slippage_to_plan = tolerance.try_into().unwrap();
             assert_eq!(
                 world.row_of(&order, "slippage_to_plan").passed,
                 passes,
@@ -97,7 +97,7 @@ fn the_worst_entry_is_held_to_the_plan_either_way() {
         );
     }
     let mut world = World::holding("0.01");
-    world.rules.safety.slippage_to_plan = a(UNIT);
+    world.rules.safety.slippage_to_plan = a(UNIT).try_into().unwrap();
     world.accepted(&at(sell("0.01"), "1"));
 }
 
@@ -109,21 +109,21 @@ type Set = fn(&mut World);
 fn every_fraction_of_the_capital_base_at_one_unit_below_on_and_above() {
     let tables: [(&str, Set); 4] = [
         ("same_direction_exposure", |world| {
-            world.rules.safety.max_same_direction_exposure = Some(Amount::ONE);
+            world.rules.safety.max_same_direction_exposure = Some(Amount::ONE.try_into().unwrap());
         }),
         ("correlated_group", |world| {
-            world.rules.safety.max_correlated_group = Some(Amount::ONE);
+            world.rules.safety.max_correlated_group = Some(Amount::ONE.try_into().unwrap());
             for instrument in world.rules.instruments.values_mut() {
                 instrument.group = Some("coins".to_owned());
             }
         }),
         ("strategy_allocation", |world| {
             for strategy in world.rules.strategies.values_mut() {
-                strategy.allocation = Some(Amount::ONE);
+                strategy.allocation = Some(Amount::ONE.try_into().unwrap());
             }
         }),
         ("max_portfolio_risk", |world| {
-            world.rules.safety.max_portfolio_risk = Amount::ONE
+            world.rules.safety.max_portfolio_risk = Amount::ONE.try_into().unwrap()
         }),
     ];
     for order in either_side() {
@@ -132,7 +132,7 @@ fn every_fraction_of_the_capital_base_at_one_unit_below_on_and_above() {
             set(&mut world);
             let value = world.row_of(&order, name).value.unwrap();
             for (base, passes) in around(value) {
-                world.rules.safety.max_total_capital = base;
+                world.rules.safety.max_total_capital = base.try_into().unwrap();
                 let row = world.row_of(&order, name);
                 assert_eq!(
                     (row.passed, row.limit),
@@ -144,7 +144,8 @@ fn every_fraction_of_the_capital_base_at_one_unit_below_on_and_above() {
             // Reduced: the same limit as with twice the base.
             world.limit_factor = Some(a("0.5"));
             for (base, passes) in around(value) {
-                world.rules.safety.max_total_capital = base.checked_add(base).unwrap();
+                world.rules.safety.max_total_capital =
+                    base.checked_add(base).unwrap().try_into().unwrap();
                 let row = world.row_of(&order, name);
                 assert_eq!(
                     (row.passed, row.limit),
@@ -169,7 +170,7 @@ fn the_exposures_by_hand() {
         .rules
         .strategies
         .values_mut()
-        .for_each(|found| found.allocation = Some(Amount::ONE));
+        .for_each(|found| found.allocation = Some(Amount::ONE.try_into().unwrap()));
     let mut value = |order: &SubmitOrder, name: &str| world.row_of(order, name).value.unwrap();
     let [buy_btc, sell_btc, buy_eth, sell_eth] = either_side();
     // BTC: net 0.006, buys 0.003, ask 6803.4. ETH: net -0.3, sells 0.1 with a limit above the ask.
@@ -236,11 +237,13 @@ fn two_entries_that_together_risk_too_much_do_not_both_pass() {
     let first = buy("0.01");
     let second = market_order("mean", "ETH-USD", "buy", "0.3", "195", 0);
     let one = world.row_of(&first, "max_portfolio_risk").value.unwrap();
-    world.rules.safety.max_portfolio_risk = Amount::ONE;
-    world.rules.safety.max_total_capital = one.checked_add(a("0.1")).unwrap();
-    world.rules.safety.max_single_position = a("1000");
-    world.rules.safety.max_total_exposure = a("1000");
-    world.rules.safety.max_single_trade_risk = a("1000");
+    let most = one.checked_add(a("0.1")).unwrap();
+    let share = most.checked_mul(a("0.001")).unwrap().round_dp_up(10);
+    world.rules.safety.max_portfolio_risk = share.try_into().unwrap();
+    world.rules.safety.max_total_capital = a("1000").try_into().unwrap();
+    world.rules.safety.max_single_position = Amount::ONE.try_into().unwrap();
+    world.rules.safety.max_total_exposure = Amount::ONE.try_into().unwrap();
+    world.rules.safety.max_single_trade_risk = Amount::ONE.try_into().unwrap();
     world.accepted(&first);
     assert_eq!(world.refused(&second), ["max_portfolio_risk"]);
 }
@@ -248,7 +251,7 @@ fn two_entries_that_together_risk_too_much_do_not_both_pass() {
 #[test]
 fn one_trade_able_to_lose_three_daily_limits() {
     let mut world = World::new();
-    world.rules.safety.max_daily_loss = a("30");
+    world.rules.safety.max_daily_loss = a("30").try_into().unwrap();
     let order = market_order("trend", "BTC-USD", "buy", "0.14", "6150", 0);
     assert_eq!(world.refused(&order), ["loss_budget"]);
     let row = world.row_of(&order, "loss_budget");
@@ -283,7 +286,7 @@ fn the_loss_budget_is_what_day_and_week_have_left() {
                     };
                     let baseline = period.as_mut().unwrap();
                     baseline.equity = baseline.equity.checked_add(lost).unwrap();
-                    *loss_max = full;
+                    *loss_max = full.try_into().unwrap();
                     let row = world.row_of(&order, "loss_budget");
                     assert_eq!(
                         (row.passed, row.limit),
@@ -467,7 +470,7 @@ fn an_order_is_a_share_of_what_the_market_trades() {
     for order in [buy("0.01"), sell("0.01")] {
         for (volume, passes) in [("0.0999", false), ("0.1", true), ("0.1001", true)] {
             let mut world = World::new();
-            world.rules.safety.max_volume_share = Some(a("0.1"));
+            world.rules.safety.max_volume_share = Some(a("0.1").try_into().unwrap());
             world.bar_of("6800", "6800", "6800", "6800", Some(volume));
             let row = world.row_of(&order, "liquidity_participation");
             assert_eq!(
@@ -479,7 +482,7 @@ fn an_order_is_a_share_of_what_the_market_trades() {
             assert!(!world.row_of(&order, "liquidity_participation").passed);
         }
         let mut world = World::new();
-        world.rules.safety.max_volume_share = Some(Amount::ONE);
+        world.rules.safety.max_volume_share = Some(Amount::ONE.try_into().unwrap());
         let row = world.row_of(&order, "liquidity_participation");
         assert_eq!(
             (row.passed, row.value),
@@ -490,7 +493,7 @@ fn an_order_is_a_share_of_what_the_market_trades() {
         assert!(!world.row_of(&order, "liquidity_participation").passed);
     }
     let mut world = World::new();
-    world.rules.safety.max_volume_share = Some(a("0.1"));
+    world.rules.safety.max_volume_share = Some(a("0.1").try_into().unwrap());
     world.bar_of("6800", "6800", "6800", "6800", Some("0.5"));
     let headroom = world.ask(&buy("0.1")).headroom.unwrap();
     assert_eq!(
@@ -518,7 +521,8 @@ fn a_price_that_is_missing_elsewhere_closes_what_counts_it() {
         ]
     );
     let mean = StrategyName::parse("mean").unwrap();
-    world.rules.strategies.get_mut(&mean).unwrap().allocation = Some(Amount::ONE);
+    world.rules.strategies.get_mut(&mean).unwrap().allocation =
+        Some(Amount::ONE.try_into().unwrap());
     let order = market_order("mean", "BTC-USD", "buy", "0.01", "6700", 0);
     assert!(!world.row_of(&order, "strategy_allocation").passed);
 }

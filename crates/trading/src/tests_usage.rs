@@ -13,7 +13,8 @@ use spoolgate_wire::orders::SubmitOrder;
 fn busy() -> World {
     let mut world = World::new();
     let safety = &mut world.rules.safety;
-    (safety.max_daily_loss, safety.max_weekly_loss) = (a("100000"), a("90000"));
+    safety.max_daily_loss = a("100000").try_into().unwrap();
+    safety.max_weekly_loss = a("90000").try_into().unwrap();
     world
         .rules
         .instruments
@@ -23,7 +24,7 @@ fn busy() -> World {
         .rules
         .strategies
         .values_mut()
-        .for_each(|found| found.allocation = Some(a("0.3")));
+        .for_each(|found| found.allocation = Some(a("0.3").try_into().unwrap()));
     world.accepted(&buy("0.01"));
     world.accepted(&market_order("trend", "ETH-USD", "buy", "0.2", "195", 0));
     world.accepted(&market_order("mean", "ETH-USD", "sell", "0.5", "206", 0));
@@ -35,7 +36,7 @@ fn busy() -> World {
         market_order("trend", "BTC-USD", "buy", "0.003", "6650", 1),
         "6750",
     ));
-    world.rules.safety.max_volume_share = Some(a("0.1"));
+    world.rules.safety.max_volume_share = Some(a("0.1").try_into().unwrap());
     world
 }
 
@@ -76,28 +77,28 @@ fn an_order_as_large_as_what_is_left_passes_and_one_lot_more_does_not() {
     type Set = fn(&mut World, Amount);
     let tables: [(&str, &str, &SubmitOrder, Set); 9] = [
         ("max_single_position", "BTC-USD", &long, |w, one| {
-            w.rules.safety.max_single_position = one
+            w.rules.safety.max_single_position = one.try_into().unwrap()
         }),
         ("max_total_exposure", "account", &long, |w, one| {
-            w.rules.safety.max_total_exposure = one
+            w.rules.safety.max_total_exposure = one.try_into().unwrap()
         }),
         ("same_direction_exposure", "long", &long, |w, one| {
-            w.rules.safety.max_same_direction_exposure = Some(one);
+            w.rules.safety.max_same_direction_exposure = Some(one.try_into().unwrap());
         }),
         ("same_direction_exposure", "short", &short, |w, one| {
-            w.rules.safety.max_same_direction_exposure = Some(one);
+            w.rules.safety.max_same_direction_exposure = Some(one.try_into().unwrap());
         }),
         ("correlated_group", "group coins", &long, |w, one| {
-            w.rules.safety.max_correlated_group = Some(one)
+            w.rules.safety.max_correlated_group = Some(one.try_into().unwrap())
         }),
         ("strategy_allocation", "strategy trend", &long, |w, one| {
             w.rules
                 .strategies
                 .values_mut()
-                .for_each(|found| found.allocation = Some(one));
+                .for_each(|found| found.allocation = Some(one.try_into().unwrap()));
         }),
         ("max_portfolio_risk", "account", &long, |w, one| {
-            w.rules.safety.max_portfolio_risk = one
+            w.rules.safety.max_portfolio_risk = one.try_into().unwrap()
         }),
         ("loss_budget", "account", &short, |_, _| {}),
         ("liquidity_participation", "BTC-USD", &long, |_, _| {}),
@@ -114,12 +115,16 @@ fn an_order_as_large_as_what_is_left_passes_and_one_lot_more_does_not() {
             // Each limit in turn has room for exactly this many lots.
             match check {
                 "loss_budget" => {
-                    world.rules.safety.max_weekly_loss = value.checked_sub(profit(&world)).unwrap()
+                    world.rules.safety.max_weekly_loss = value
+                        .checked_sub(profit(&world))
+                        .unwrap()
+                        .try_into()
+                        .unwrap()
                 }
                 "liquidity_participation" => {
                     volume(&mut world, value.checked_mul(a("10")).unwrap())
                 }
-                _ => world.rules.safety.max_total_capital = value,
+                _ => world.rules.safety.max_total_capital = value.try_into().unwrap(),
             }
             let row = used_of(&world, check, of);
             let at = row_at(&mut world, template, "0.001", check, count);
@@ -250,7 +255,7 @@ fn what_is_left_to_lose_is_shown_until_it_halts() {
     ] {
         for check in ["daily_loss_halt", "weekly_loss_halt"] {
             let mut world = World::new();
-            world.rules.safety.max_weekly_loss = a("250");
+            world.rules.safety.max_weekly_loss = a("250").try_into().unwrap();
             let account = &mut world.book.account;
             for period in [&mut account.day, &mut account.week] {
                 let begun = period.as_mut().unwrap();
@@ -288,11 +293,9 @@ fn what_is_left_to_lose_is_shown_until_it_halts() {
 #[test]
 fn what_a_strategy_has_left_is_shown() {
     let mut world = World::new();
-    (
-        world.rules.safety.max_losing_trades,
-        world.rules.safety.max_executions,
-    ) = (3, 5);
-    world.rules.safety.cooldown_s = 300;
+    world.rules.safety.max_losing_trades = 3.try_into().unwrap();
+    world.rules.safety.max_executions = 5.try_into().unwrap();
+    world.rules.safety.cooldown_s = 300.try_into().unwrap();
     let conduct = world.book.conduct.entry(trend()).or_default();
     (conduct.losing, conduct.stopped_out_at) = (2, Some(world.now));
     conduct.executions.extend([world.now; 4]);

@@ -337,7 +337,7 @@ impl<'a> Probe<'a> {
             .get(name)
             .and_then(|conduct| conduct.stopped_out_at);
         if let Some(at) = stopped_out_at.filter(|_| row.check == "cooldown") {
-            let until = at.plus_ms(i64::from(self.rules.safety.cooldown_s).saturating_mul(1000));
+            let until = at.plus_ms(i64::from(*self.rules.safety.cooldown_s).saturating_mul(1000));
             row.closed = Some(
                 format!(
                     "stopped out at {at}; entries are accepted again at \

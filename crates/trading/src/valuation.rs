@@ -31,7 +31,7 @@ enum Marks {
 /// Returns the maximum age of market data in milliseconds: two bars, and never less than
 /// `quote_age_floor_s`.
 pub fn age_max_ms(instrument: &Instrument, safety: &Safety) -> i64 {
-    let two_bars_s = i64::from(instrument.bar_s).saturating_mul(2);
+    let two_bars_s = i64::from(*instrument.bar_s).saturating_mul(2);
     two_bars_s
         .max(i64::from(safety.quote_age_floor_s))
         .saturating_mul(1000)
@@ -58,7 +58,7 @@ impl Book {
             }
             MarketSource::Bars => {
                 let last = market.last.as_ref()?;
-                let half = last.price.checked_mul(instrument.half_spread)?;
+                let half = last.price.checked_mul(*instrument.half_spread)?;
                 let (bid, ask) = (last.price.checked_sub(half)?, last.price.checked_add(half)?);
                 Some(TwoSided {
                     bid,
@@ -127,7 +127,7 @@ impl Book {
                 let value = position
                     .size
                     .checked_mul(mark)?
-                    .checked_mul(instrument.multiplier)?;
+                    .checked_mul(*instrument.multiplier)?;
                 sum.checked_add(value)
             })
     }
@@ -136,5 +136,5 @@ impl Book {
 /// Returns the amount that fractional limits refer to: min(max_total_capital, max(equity, 0)),
 /// account currency.
 pub fn capital_base(equity: Amount, safety: &Safety) -> Amount {
-    equity.max(Amount::ZERO).min(safety.max_total_capital)
+    equity.max(Amount::ZERO).min(*safety.max_total_capital)
 }

@@ -210,11 +210,11 @@ fn position_view(book: &Book, rules: &Rulebook, position: &Position, now: Time) 
         let value = position
             .size
             .checked_mul(mark)?
-            .checked_mul(instrument.multiplier)?;
+            .checked_mul(*instrument.multiplier)?;
         value.checked_sub(position.cost)
     });
     let average_price = instrument.and_then(|instrument| {
-        let units = position.size.checked_mul(instrument.multiplier)?;
+        let units = position.size.checked_mul(*instrument.multiplier)?;
         let average = position.cost.decimal().checked_div(units.decimal())?;
         Some(average.round_dp(AVERAGE_PLACES).normalize().to_string())
     });

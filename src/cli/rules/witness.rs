@@ -263,10 +263,10 @@ fn least_size(instrument: &Instrument, price: Amount) -> Amount {
     let wanted = instrument
         .min_notional
         .checked_mul(two)
-        .unwrap_or(instrument.min_notional);
-    let mut size = instrument.min_size;
+        .unwrap_or(*instrument.min_notional);
+    let mut size = *instrument.min_size;
     while let Some(next) = size.checked_mul(two)
-        && next <= instrument.max_size
+        && next <= *instrument.max_size
         && size.checked_mul(price).is_some_and(|value| value < wanted)
     {
         size = next;
@@ -393,7 +393,7 @@ fn order(rulebook: &Rulebook, prices: &Prices, witness: &Witness) -> Option<(Str
         .find(|it| it.symbol.as_str() == symbol);
     let on_tick = |price: Amount| {
         instrument
-            .and_then(|it| price.round_down_to(it.tick))
+            .and_then(|it| price.round_down_to(*it.tick))
             .unwrap_or(price)
     };
     let last = prices

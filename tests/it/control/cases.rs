@@ -677,6 +677,6 @@ fn the_shipped_rules_have_a_concern_and_a_controller() {
     );
     assert_eq!(
         rules.safety.reduced_risk_factor,
-        Amount::parse_exact("0.5").unwrap()
+        Amount::parse_exact("0.5").unwrap().try_into().unwrap()
     );
 }

@@ -1,6 +1,7 @@
 //! Every check at its limit, one unit below and one above.
 
 use super::*;
+use spoolgate_rules::bounds::Within;
 
 /// A check, what is changed, and what its row comes to.
 type Case<'a> = (&'a str, &'a [(&'a str, Value)], &'a str);
@@ -14,94 +15,115 @@ fn thresholds_at_the_limit_and_one_unit_beside_it() {
     around(
         "RC-02",
         &[("sharpe", json!(3.5))],
-        |p, limit| p.implausible_p = limit,
+        |p, limit| p.implausible_p = limit.try_into().unwrap(),
         ["minor", "minor", "major"],
     );
     around(
         "RC-02",
         &[],
-        |p, limit| (p.implausible_p, p.doubtful_p) = (Amount::ZERO, limit),
+        |p, limit| {
+            p.implausible_p = Within::least();
+            p.doubtful_p = limit.try_into().unwrap();
+        },
         ["pass", "pass", "minor"],
     );
     around(
         "RC-04",
         &[("max_dd", json!(-7.0))],
-        |p, limit| p.drawdown_p = limit,
+        |p, limit| p.drawdown_p = limit.try_into().unwrap(),
         ["pass", "pass", "major"],
     );
     around(
         "RC-09",
         &smoothed(),
-        |p, limit| p.smoothing_share = limit,
+        |p, limit| p.smoothing_share = limit.try_into().unwrap(),
         ["pass", "pass", "minor"],
     );
     around(
         "QR-01",
         &weak,
-        |p, limit| p.t_reject = limit,
+        |p, limit| p.t_reject = limit.try_into().unwrap(),
         ["major", "major", "blocker"],
     );
     around(
         "QR-01",
         &weak,
-        |p, limit| (p.t_reject, p.t_hurdle) = (Amount::ZERO, limit),
+        |p, limit| {
+            p.t_reject = Within::least();
+            p.t_hurdle = limit.try_into().unwrap();
+        },
         ["pass", "pass", "major"],
     );
     around(
         "QR-02",
         &weak,
-        |p, limit| p.psr_min = limit,
+        |p, limit| p.psr_min = limit.try_into().unwrap(),
         ["pass", "pass", "major"],
     );
     around(
         "QR-03",
         &weak,
-        |p, limit| p.dsr_reject = limit,
+        |p, limit| p.dsr_reject = limit.try_into().unwrap(),
         ["major", "major", "blocker"],
     );
     around(
         "QR-03",
         &weak,
-        |p, limit| (p.dsr_reject, p.dsr_min) = (Amount::ZERO, limit),
+        |p, limit| {
+            p.dsr_reject = Within::least();
+            p.dsr_min = limit.try_into().unwrap();
+        },
         ["pass", "pass", "major"],
     );
     around(
         "QR-06",
         &weak,
-        |p, limit| p.haircut_min = limit,
+        |p, limit| p.haircut_min = limit.try_into().unwrap(),
         ["pass", "pass", "minor"],
     );
     let noise = [("trial_returns", noise(12)), ("n_trials", json!(12))];
     around(
         "QR-07",
         &noise,
-        |p, limit| p.pbo_reject = limit,
+        |p, limit| p.pbo_reject = limit.try_into().unwrap(),
         ["blocker", "blocker", "major"],
     );
     around(
         "QR-07",
         &noise,
-        |p, limit| (p.pbo_max, p.pbo_reject) = (limit, Amount::from_i64(2)),
+        |p, limit| {
+            p.pbo_max = limit.try_into().unwrap();
+            p.pbo_reject = Amount::ONE.try_into().unwrap();
+        },
         ["major", "pass", "pass"],
     );
     let drop = [("is_win_rate", json!(64.0)), ("is_sharpe", Value::Null)];
     around(
         "QR-08",
         &drop,
-        |p, limit| (p.drop_reject_p, p.drop_p) = (Amount::ZERO, limit),
+        |p, limit| {
+            p.drop_reject_p = Within::least();
+            p.drop_p = limit.try_into().unwrap();
+        },
         ["pass", "pass", "major"],
     );
     around(
         "QR-08",
         &drop,
-        |p, limit| (p.drop_reject_p, p.drop_p) = (limit, limit),
+        |p, limit| {
+            p.drop_reject_p = limit.try_into().unwrap();
+            p.drop_p = limit.try_into().unwrap();
+        },
         ["pass", "pass", "blocker"],
     );
     let drop = [("is_win_rate", Value::Null), ("is_sharpe", json!(3.0))];
     around(
         "QR-08",
         &drop,
-        |p, limit| (p.drop_reject_p, p.drop_p) = (Amount::ZERO, limit),
+        |p, limit| {
+            p.drop_reject_p = Within::least();
+            p.drop_p = limit.try_into().unwrap();
+        },
         ["pass", "pass", "major"],
     );
 }

@@ -353,7 +353,7 @@ fn approval(council: &Council, ruling: &Ruling, _: &mut Dice, roles: &Roles) -> 
             format!("{} does not approve: {}", role.name, bytes(ruling))
         })?;
     }
-    let floor = |axis| roles.floor(change, axis).unsure_below;
+    let floor = |axis| *roles.floor(change, axis).unsure_below;
     let low = Axis::ALL
         .into_iter()
         .filter(|axis| roles.covers(change, *axis));

@@ -317,7 +317,7 @@ fn the_rule_file_is_read_strictly() {
         ),
         (
             &good.replace(": 600\n", ": 0\n"),
-            "rules/rates.yaml:2: spool.requests_per_minute: invalid value: integer `0`",
+            "rules/rates.yaml:2: `spool.requests_per_minute` is `0`; use a whole number from 1",
         ),
         (
             &good.replace(": 600\n", ": -1\n"),
@@ -329,7 +329,8 @@ fn the_rule_file_is_read_strictly() {
         ),
         (
             &good.replace(": 600\n", ": 4294967296\n"),
-            "rules/rates.yaml:2: spool.requests_per_minute: invalid value",
+            "rules/rates.yaml:2: `spool.requests_per_minute` is `4294967296`; use a whole number from \
+                1 to 4294967295",
         ),
         (
             &good.replace("name: alpha-bot", "name: Alpha"),

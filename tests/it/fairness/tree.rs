@@ -221,8 +221,10 @@ pub(super) fn scanner(agents: usize, quota: Option<Quota>) -> Scanner {
 
 /// A quota.
 pub(super) fn quota(requests: u32, bytes: u64) -> Quota {
-    let (requests_per_minute, bytes_per_minute) =
-        (requests.try_into().unwrap(), bytes.try_into().unwrap());
+    let (requests_per_minute, bytes_per_minute) = (
+        u64::from(requests).try_into().unwrap(),
+        bytes.try_into().unwrap(),
+    );
     Quota {
         requests_per_minute,
         bytes_per_minute,

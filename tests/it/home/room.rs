@@ -741,7 +741,7 @@ fn an_order_that_cannot_be_filled_is_named_in_the_answer() {
     let mut rules = Rulebook::compile(&rule_folder::load(folder).unwrap()).unwrap();
     let symbol = Symbol::parse("BTC-USD").unwrap();
     let edge = Amount::parse_exact("79228162514264337593543950335").unwrap();
-    rules.instruments.get_mut(&symbol).unwrap().multiplier = edge;
+    rules.instruments.get_mut(&symbol).unwrap().multiplier = edge.try_into().unwrap();
     let order = r#"{"order_id":"o-1","source":"trend-bot","strategy":"trend","symbol":"BTC-USD","side":"buy","role":"entry","order_type":"market","size":"0.01","filled":"0","price":null,"trigger":null,"triggered":false,"thesis_slug":null,"accepted_at":"2026-02-21T11:00:00Z"}"#;
     let order = trading::Change::OrderPlaced(serde_json::from_str(order).unwrap());
     state.apply(&Change::Book(order)).unwrap();

@@ -70,12 +70,12 @@ pub(super) fn rows(world: &mut World, listed: &Listed, is_wild: bool) -> Vec<Row
         0 => {
             half = whole(
                 Rat::of(&close.to_string())
-                    .times(&r(safety.max_spread))
+                    .times(&r(*safety.max_spread))
                     .over(&Rat::of("2")),
             ) % reach
         }
         1 | 2 => {
-            let by = whole(Rat::of(&close.to_string()).times(&r(safety.max_mid_deviation)))
+            let by = whole(Rat::of(&close.to_string()).times(&r(*safety.max_mid_deviation)))
                 % (2 * reach);
             let by = by + world.random.within(-1, 1);
             mid = if world.random.one_in(2) {
@@ -135,13 +135,13 @@ pub(super) fn pass_time(world: &mut World) {
         out.extend(
             doing
                 .stopped_out_ms
-                .map(|ms| ms + i64::from(safety.cooldown_s) * 1000),
+                .map(|ms| ms + i64::from(*safety.cooldown_s) * 1000),
         );
         executed.extend(
             doing
                 .executed_ms
                 .iter()
-                .map(|ms| ms + i64::from(safety.executions_window_s) * 1000),
+                .map(|ms| ms + i64::from(*safety.executions_window_s) * 1000),
         );
     }
     let mut edges = Vec::new();
@@ -162,7 +162,7 @@ pub(super) fn pass_time(world: &mut World) {
         .map(|thesis| thesis.expires.ms());
     let mut kinds: Vec<Vec<i64>> = vec![
         since_accepted(60),
-        since_accepted(safety.duplicate_window_s),
+        since_accepted(*safety.duplicate_window_s),
         quoted.collect(),
         out,
         executed,
@@ -385,7 +385,7 @@ fn draw_price(world: &mut World, listed: &Listed, buys: bool, seen: &Rat) -> Rat
         safety.price_collar_passive
     };
     let by = match world.random.within(0, 3) {
-        0 if r(collar) < Rat::of("0.02") => r(collar),
+        0 if r(*collar) < Rat::of("0.02") => r(*collar),
         _ => Rat::of(&steps(world.random.within(0, 40), "0.0001").to_string()),
     };
     let mut own = seen.times(&Rat::one().plus(&by.times(&sign(up))));
@@ -421,7 +421,7 @@ fn draw_plan(world: &mut World, listed: &'static Listed) -> Plan {
     let step = if tick.is_zero() {
         fine.clone()
     } else {
-        r(tick)
+        r(*tick)
     };
     let step = if world.random.one_in(25) { fine } else { step };
     let near = Rat::of(&steps(world.near[listed.symbol], listed.price_step).to_string());
@@ -466,8 +466,8 @@ fn draw_plan(world: &mut World, listed: &'static Listed) -> Plan {
         .clone();
     let ticks = i64::from(world.rules.instruments[&trial.symbol].min_stop_ticks);
     let away = match world.random.within(0, 15) {
-        0 => worst.times(&r(bounds.min)),
-        1 if r(bounds.max) < Rat::of("0.1") => worst.times(&r(bounds.max)),
+        0 => worst.times(&r(*bounds.min)),
+        1 if r(*bounds.max) < Rat::of("0.1") => worst.times(&r(*bounds.max)),
         2 => step.times(&Rat::of(&ticks.to_string())),
         _ => worst.times(&Rat::of(
             &steps(world.random.within(20, 55), "0.0001").to_string(),
@@ -483,7 +483,7 @@ fn draw_plan(world: &mut World, listed: &'static Listed) -> Plan {
         // On no side or the wrong one.
         plan.stop = stepped(world, &worst, &step);
     }
-    let tolerance = r(world.rules.safety.slippage_to_plan);
+    let tolerance = r(*world.rules.safety.slippage_to_plan);
     let planned = match world.random.within(0, 7) {
         0 if tolerance < Rat::of("0.1") => worst.over(&Rat::one().plus(&tolerance)),
         1 if tolerance < Rat::of("0.1") => worst.over(&Rat::one().minus(&tolerance)),
@@ -546,14 +546,14 @@ fn draw_size(world: &mut World, plan: &Plan, around: &Around) -> Amount {
         }
         5 => {
             let rule = &world.rules.instruments[&crate::limits_model::oracle::symbol(plan.symbol)];
-            let (least, each) = (rule.min_size, plan.own.times(&r(rule.multiplier)));
-            let least_worth = a(&r(rule.min_notional).over(&each).ceil_to(&r(lot)).text(8));
+            let (least, each) = (rule.min_size, plan.own.times(&r(*rule.multiplier)));
+            let least_worth = a(&r(*rule.min_notional).over(&each).ceil_to(&r(lot)).text(8));
             let size = if world.random.one_in(2) {
                 least
             } else {
-                least_worth
+                least_worth.try_into().unwrap()
             };
-            beside(world, size)
+            beside(world, *size)
         }
         7 if world.random.one_in(3) => few.checked_add(a("0.00001")).unwrap(),
         _ => few,
@@ -568,7 +568,7 @@ pub(super) fn submit(world: &mut World) {
     plan.size = draw_size(world, &plan, &around);
     bend(world, &mut around);
     let mut order = plan.order();
-    let window_ms = i64::from(world.rules.safety.duplicate_window_s) * 1000;
+    let window_ms = i64::from(*world.rules.safety.duplicate_window_s) * 1000;
     let same = world.memory.accepted.iter().rev().find(|it| {
         it.owner.1 == plan.strategy && (around.now_ms - it.at_ms - window_ms).abs() <= 1
     });
@@ -632,7 +632,7 @@ fn bend(world: &mut World, around: &mut Around) {
         };
         let bounds = [
             own,
-            i64::from(safety.exit_age_max_s),
+            i64::from(*safety.exit_age_max_s),
             -i64::from(safety.request_ahead_max_s),
             world.random.within(0, 4000),
         ];
@@ -698,7 +698,8 @@ pub(super) fn tighten(world: &mut World) {
         .iter()
         .find(|listed| listed.symbol == order.owner.0)
         .unwrap();
-    let tick = r(world.rules.instruments[&crate::limits_model::oracle::symbol(listed.symbol)].tick);
+    let tick =
+        r(*world.rules.instruments[&crate::limits_model::oracle::symbol(listed.symbol)].tick);
     let fine = Rat::of(listed.price_step);
     let step = if tick.is_zero() || world.random.one_in(15) {
         fine

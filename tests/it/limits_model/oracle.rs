@@ -163,14 +163,14 @@ fn freshness(around: &Around, age_max_s: i64, ahead_max_s: i64) -> Said {
 
 /// Exits, cancels and tightens may be off by `exit_age_max_s` either way.
 fn late_freshness(rules: &Rulebook, around: &Around) -> Said {
-    let most = i64::from(rules.safety.exit_age_max_s);
+    let most = i64::from(*rules.safety.exit_age_max_s);
     freshness(around, most.max(usual_age_s(rules, &around.source)), most)
 }
 
 fn usual_age_s(rules: &Rulebook, source: &str) -> i64 {
     let rule = rules.principals.get(&Principal::parse(source).unwrap());
     let own = rule.and_then(|rule| rule.request_age_max_s);
-    i64::from(own.unwrap_or(rules.safety.request_age_max_s))
+    i64::from(own.map_or(rules.safety.request_age_max_s, |own| own.get()))
 }
 
 impl<'a> Judge<'a> {
@@ -236,7 +236,7 @@ impl<'a> Judge<'a> {
     pub(super) fn worst(&self) -> Option<Rat> {
         Some(
             self.terms()
-                .worst_entry(&self.seen()?, &r(self.sums.rules.safety.entry_slippage)),
+                .worst_entry(&self.seen()?, &r(*self.sums.rules.safety.entry_slippage)),
         )
     }
 
@@ -247,7 +247,7 @@ impl<'a> Judge<'a> {
     fn step(&self) -> Rat {
         self.sums
             .rule(self.symbol())
-            .map_or_else(Rat::one, |rule| price_step(&r(rule.tick)))
+            .map_or_else(Rat::one, |rule| price_step(&r(*rule.tick)))
     }
 
     /// A fraction of the capital base in the risk mode in force, money.
@@ -379,7 +379,7 @@ impl<'a> Judge<'a> {
                 "strategy_allocation",
                 self.strategy()
                     .and_then(|it| it.allocation)
-                    .map(|of| known(self.allocation(of))),
+                    .map(|of| known(self.allocation(*of))),
             ),
             ("max_portfolio_risk", Some(known(self.max_portfolio_risk()))),
             ("loss_budget", Some(known(self.loss_budget()))),
@@ -396,7 +396,7 @@ impl<'a> Judge<'a> {
                     .rules
                     .safety
                     .max_volume_share
-                    .map(|share| known(self.participation(&r(share)))),
+                    .map(|share| known(self.participation(&r(*share)))),
             ),
             ("time_window", Some(self.time_window())),
             ("order_rate", Some(self.order_rate())),
@@ -440,7 +440,7 @@ impl<'a> Judge<'a> {
                 && (other.buys, other.kind, &other.own) == (terms.buys, terms.kind, &terms.own)
                 && other.size == self.size
         });
-        let window_ms = i64::from(self.sums.rules.safety.duplicate_window_s) * 1000;
+        let window_ms = i64::from(*self.sums.rules.safety.duplicate_window_s) * 1000;
         let ages: Vec<i64> = same.map(|other| self.around.now_ms - other.at_ms).collect();
         let passed = ages.iter().all(|age| *age > window_ms);
         let is_near = passed && ages.iter().any(|age| *age <= window_ms + 1);
@@ -492,10 +492,10 @@ impl<'a> Judge<'a> {
         said = both_of(said, plain(!prices.is_empty()));
         for price in &prices {
             if let Some(level) = thesis.invalid_below {
-                said = both_of(said, above(price, &r(level), &unit));
+                said = both_of(said, above(price, &r(*level), &unit));
             }
             if let Some(level) = thesis.invalid_above {
-                said = both_of(said, above(&price.negated(), &r(level).negated(), &unit));
+                said = both_of(said, above(&price.negated(), &r(*level).negated(), &unit));
             }
         }
         Some(said)
@@ -553,7 +553,7 @@ impl<'a> Judge<'a> {
         let mid = middle(&seen);
         let spread = at_most(
             &seen.ask.minus(&seen.bid),
-            &mid.times(&r(safety.max_spread)),
+            &mid.times(&r(*safety.max_spread)),
             &self.step(),
         );
         let sound = plain(seen.bid.is_positive() && seen.ask >= seen.bid);
@@ -567,7 +567,7 @@ impl<'a> Judge<'a> {
         });
         let near = match last.map(|last| &last.price) {
             Some(last) => {
-                let most = last.times(&r(safety.max_mid_deviation));
+                let most = last.times(&r(*safety.max_mid_deviation));
                 at_most(&mid.minus(last).abs(), &most, &self.step())
             }
             None => plain(!self.sums.fills_apart(self.symbol())),
@@ -583,12 +583,12 @@ impl<'a> Judge<'a> {
             (
                 "max_single_trade_risk",
                 self.trade_risk(),
-                self.of_base(safety.max_single_trade_risk),
+                self.of_base(*safety.max_single_trade_risk),
             ),
             (
                 "max_portfolio_risk",
                 self.all_risk(),
-                self.of_base(safety.max_portfolio_risk),
+                self.of_base(*safety.max_portfolio_risk),
             ),
             ("loss_budget", self.all_risk(), self.left_to_lose()),
             ("buying_power", takes, self.sums.free_cash()),
@@ -598,8 +598,8 @@ impl<'a> Judge<'a> {
     /// What day and week have left to lose, whichever is less.
     pub(super) fn left_to_lose(&self) -> Option<Rat> {
         let safety = &self.sums.rules.safety;
-        let day = r(safety.max_daily_loss).plus(&self.day_profit()?);
-        let week = r(safety.max_weekly_loss).plus(&self.week_profit()?);
+        let day = r(*safety.max_daily_loss).plus(&self.day_profit()?);
+        let week = r(*safety.max_weekly_loss).plus(&self.week_profit()?);
         Some(smaller(&day, &week).times(&self.around.factor))
     }
 
@@ -717,7 +717,7 @@ pub(super) fn tighten_rows(
         .paper
         .find(id)
         .and_then(|stop| sums.rule(&stop.owner.0));
-    let tick = rule.map_or_else(Rat::zero, |rule| r(rule.tick));
+    let tick = rule.map_or_else(Rat::zero, |rule| r(*rule.tick));
     let said = stop.map_or(plain(false), |stop| {
         let old = stop.trigger.as_ref().unwrap();
         let step = price_step(&tick);

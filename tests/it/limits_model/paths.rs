@@ -96,7 +96,7 @@ impl<'a> Path<'a> {
             let value = worst
                 .times(&order.leaves())
                 .times(&sums.multiplier(&order.owner.0)?);
-            let fee = value.times(&r(sums.rule(&order.owner.0)?.taker_fee));
+            let fee = value.times(&r(*sums.rule(&order.owner.0)?.taker_fee));
             cash = if order.buys {
                 cash.minus(&value)
             } else {
@@ -121,7 +121,7 @@ impl<'a> Path<'a> {
 
     fn price(sums: &Sums, order: &Working) -> Option<Rat> {
         let seen = sums.fresh(&order.owner.0)?;
-        Some(Terms::of(order).worst_entry(&seen, &r(sums.rules.safety.entry_slippage)))
+        Some(Terms::of(order).worst_entry(&seen, &r(*sums.rules.safety.entry_slippage)))
     }
 
     fn measures(&self) -> Option<Vec<(String, Rat)>> {
@@ -280,7 +280,7 @@ impl<'a> Path<'a> {
             let fee = worst
                 .times(&order.leaves())
                 .times(&sums.multiplier(&order.owner.0)?);
-            let fee = fee.times(&r(sums.rule(&order.owner.0)?.taker_fee));
+            let fee = fee.times(&r(*sums.rule(&order.owner.0)?.taker_fee));
             let out = self.leave(
                 &order.owner.0,
                 &worst,
@@ -301,13 +301,13 @@ impl<'a> Path<'a> {
         size: &Rat,
         is_long: bool,
     ) -> Option<Rat> {
-        let slipped = worse(stop, !is_long, &r(self.sums.rules.safety.stop_slippage));
+        let slipped = worse(stop, !is_long, &r(*self.sums.rules.safety.stop_slippage));
         let lost = if is_long {
             from.minus(&slipped)
         } else {
             slipped.minus(from)
         };
-        let fee = stop.times(&r(self.sums.rule(symbol)?.taker_fee));
+        let fee = stop.times(&r(*self.sums.rule(symbol)?.taker_fee));
         Some(
             lost.plus(&fee)
                 .times(size)
@@ -331,30 +331,30 @@ pub(super) fn hold(judge: &Judge, before: &Option<Worst>, context: &str) {
     let direction = if judge.buys() { "long" } else { "short" };
     let left = judge.left_to_lose().unwrap();
     let total = safety.max_total_exposure;
-    let portfolio = of_base(safety.max_portfolio_risk).unwrap();
+    let portfolio = of_base(*safety.max_portfolio_risk).unwrap();
     let limits = [
         (
             format!("position {}", owner.0),
-            of_base(safety.max_single_position),
+            of_base(*safety.max_single_position),
         ),
-        ("total".to_owned(), of_base(total)),
+        ("total".to_owned(), of_base(*total)),
         (
             direction.to_owned(),
-            of_base(safety.max_same_direction_exposure.unwrap_or(total)),
+            of_base(*safety.max_same_direction_exposure.unwrap_or(total)),
         ),
         (
             format!("group {}", rule.group.clone().unwrap_or_default()),
             rule.group
                 .as_ref()
-                .and_then(|_| of_base(safety.max_correlated_group.unwrap_or(total))),
+                .and_then(|_| of_base(*safety.max_correlated_group.unwrap_or(total))),
         ),
         (
             format!("of {}", owner.1),
-            strategy.allocation.and_then(of_base),
+            strategy.allocation.and_then(|share| of_base(*share)),
         ),
         (
             format!("trade {} {}", owner.0, owner.1),
-            of_base(safety.max_single_trade_risk),
+            of_base(*safety.max_single_trade_risk),
         ),
         ("loss".to_owned(), Some(smaller(&portfolio, &left))),
         ("cash short".to_owned(), Some(Rat::zero())),

@@ -111,7 +111,7 @@ fn exits_pass(world: &mut World, mask: u32) {
             .instruments
             .get(&position.symbol)
             .map_or((Rat::zero(), Rat::zero()), |rule| {
-                (r(rule.lot), r(rule.min_size))
+                (r(*rule.lot), r(*rule.min_size))
             });
         let lot = if lot.is_zero() {
             Rat::of(listed.size_step)
@@ -190,7 +190,7 @@ fn others_pass(world: &mut World, mask: u32) {
         }
         let (old, buys) = (order.trigger.clone().unwrap(), order.buys);
         let rule = world.rules.instruments.get(&symbol(&order.owner.0));
-        let tick = rule.map_or(Rat::zero(), |rule| r(rule.tick));
+        let tick = rule.map_or(Rat::zero(), |rule| r(*rule.tick));
         let step = if tick.is_zero() {
             Rat::of("0.01")
         } else {

@@ -148,7 +148,7 @@ impl Both {
 
 impl<'a> Sums<'a> {
     pub(super) fn multiplier(&self, symbol: &str) -> Option<Rat> {
-        Some(r(self.rule(symbol)?.multiplier))
+        Some(r(*self.rule(symbol)?.multiplier))
     }
 
     pub(super) fn rule(
@@ -163,7 +163,7 @@ impl<'a> Sums<'a> {
         let rule = self.rule(symbol)?;
         if rule.quotes_from == MarketSource::Bars {
             let last = self.memory.last.get(symbol)?;
-            let half = last.price.times(&r(rule.half_spread));
+            let half = last.price.times(&r(*rule.half_spread));
             return Some(Seen {
                 bid: last.price.minus(&half),
                 ask: last.price.plus(&half),
@@ -187,7 +187,7 @@ impl<'a> Sums<'a> {
 
     /// Two bars, at least the floor.
     pub(super) fn age_max_ms(&self, symbol: &str) -> Option<i64> {
-        let bars = i64::from(self.rule(symbol)?.bar_s) * 2;
+        let bars = i64::from(*self.rule(symbol)?.bar_s) * 2;
         Some(bars.max(i64::from(self.rules.safety.quote_age_floor_s)) * 1000)
     }
 
@@ -213,7 +213,7 @@ impl<'a> Sums<'a> {
 
     pub(super) fn base(&self) -> Option<Rat> {
         let equity = larger(&self.equity()?, &Rat::zero());
-        Some(smaller(&equity, &r(self.rules.safety.max_total_capital)))
+        Some(smaller(&equity, &r(*self.rules.safety.max_total_capital)))
     }
 
     pub(super) fn entries(&self) -> impl Iterator<Item = &'a Working> {
@@ -268,7 +268,7 @@ impl<'a> Sums<'a> {
     pub(super) fn risk_of_position(&self, owner: &Owner, mark: &Rat) -> Option<Rat> {
         let size = self.memory.paper.position(owner);
         let (is_long, mut bare) = (size.is_positive(), size.abs());
-        let costs = r(self.rules.safety.stop_slippage).plus(&r(self.rule(&owner.0)?.taker_fee));
+        let costs = r(*self.rules.safety.stop_slippage).plus(&r(*self.rule(&owner.0)?.taker_fee));
         let mut risk = Rat::zero();
         let stops = self.memory.paper.orders.iter().filter(|order| {
             order.role == Role::Stop && order.owner == *owner && order.buys != is_long
@@ -300,15 +300,15 @@ impl<'a> Sums<'a> {
         stop: &Rat,
         size: &Rat,
     ) -> Option<Rat> {
-        let fees = worst.plus(stop).times(&r(self.rule(symbol)?.taker_fee));
-        let slip = stop.times(&r(self.rules.safety.stop_slippage));
+        let fees = worst.plus(stop).times(&r(*self.rule(symbol)?.taker_fee));
+        let slip = stop.times(&r(*self.rules.safety.stop_slippage));
         let each = worst.minus(stop).abs().plus(&fees).plus(&slip);
         Some(each.times(size).times(&self.multiplier(symbol)?))
     }
 
     pub(super) fn risk_of_pending(&self, order: &Working) -> Option<Rat> {
         let seen = self.fresh(&order.owner.0)?;
-        let worst = Terms::of(order).worst_entry(&seen, &r(self.rules.safety.entry_slippage));
+        let worst = Terms::of(order).worst_entry(&seen, &r(*self.rules.safety.entry_slippage));
         let stop = self
             .memory
             .paper
@@ -335,8 +335,8 @@ impl<'a> Sums<'a> {
 
     /// What an order, or what is left of it, takes of the cash.
     pub(super) fn takes(&self, symbol: &str, terms: &Terms, size: &Rat) -> Option<Rat> {
-        let price = terms.cash_price(&self.fresh(symbol)?, &r(self.rules.safety.entry_slippage));
-        let fee = Rat::one().plus(&r(self.rule(symbol)?.taker_fee));
+        let price = terms.cash_price(&self.fresh(symbol)?, &r(*self.rules.safety.entry_slippage));
+        let fee = Rat::one().plus(&r(*self.rule(symbol)?.taker_fee));
         Some(
             size.times(&price)
                 .times(&self.multiplier(symbol)?)

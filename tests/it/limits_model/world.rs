@@ -431,7 +431,7 @@ impl World {
 
     pub(super) fn lot(&self, name: &str) -> Rat {
         match self.rules.instruments.get(&symbol(name)) {
-            Some(rule) if !rule.lot.is_zero() => r(rule.lot),
+            Some(rule) if !rule.lot.is_zero() => r(*rule.lot),
             _ => Rat::of("0.00000001"),
         }
     }
@@ -459,7 +459,7 @@ impl World {
                 .rules
                 .instruments
                 .get(&order.symbol)
-                .map_or(lot.clone(), |rule| r(rule.min_size));
+                .map_or(lot.clone(), |rule| r(*rule.min_size));
             let least = least.ceil_to(&lot);
             // Another size of a duplicate is none, yet it is not offered as a way round.
             let is_kept_back =
@@ -556,8 +556,8 @@ impl World {
             .values()
             .filter(|thesis| thesis.symbol == name)
         {
-            let is_reached = thesis.invalid_below.is_some_and(|level| low <= level)
-                || thesis.invalid_above.is_some_and(|level| high >= level);
+            let is_reached = thesis.invalid_below.is_some_and(|level| low <= *level)
+                || thesis.invalid_above.is_some_and(|level| high >= *level);
             if is_reached && row.known_ms() < thesis.expires.ms() {
                 self.memory.refuted.insert(thesis.slug.to_string());
             }
@@ -571,8 +571,11 @@ impl World {
         );
         self.memory.begin_periods(self.now.ms());
         let safety = &self.rules.safety;
-        let executions = (safety.max_executions, i64::from(safety.executions_window_s));
-        let drawdown = r(safety.max_drawdown);
+        let executions = (
+            *safety.max_executions,
+            i64::from(*safety.executions_window_s),
+        );
+        let drawdown = r(*safety.max_drawdown);
         let fills = self.memory.row(
             listed.symbol,
             &print(row),
@@ -620,7 +623,7 @@ impl World {
         );
         self.apply(&changes.unwrap());
         self.memory
-            .fund(listed.symbol, &r(rate), &r(self.rules.safety.max_drawdown));
+            .fund(listed.symbol, &r(rate), &r(*self.rules.safety.max_drawdown));
         self.tally.count("funding");
         self.compare();
     }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use spoolgate_host::rule_folder;
 use spoolgate_market::{Import, Options, Row, import};
 use spoolgate_rules::Rulebook;
+use spoolgate_rules::bounds::{NotNegative, Slippage};
 use spoolgate_trading::order::Fill;
 use spoolgate_trading::venue::on_rows;
 use spoolgate_trading::{Book, Change};
@@ -48,15 +49,12 @@ fn rules(symbol: &Symbol) -> Rulebook {
             .unwrap();
     let mut instrument = rules.instruments.values().next().unwrap().clone();
     instrument.symbol = symbol.clone();
-    (instrument.tick, instrument.lot, instrument.min_size) =
-        (Amount::ZERO, Amount::ZERO, Amount::ZERO);
-    (instrument.min_notional, instrument.half_spread) = (Amount::ZERO, Amount::ZERO);
-    (
-        instrument.slippage,
-        instrument.maker_fee,
-        instrument.taker_fee,
-    ) = (Amount::ZERO, Amount::ZERO, Amount::ZERO);
-    instrument.bar_s = 86_400;
+    let nothing = NotNegative::least();
+    (instrument.tick, instrument.lot, instrument.min_size) = (nothing, nothing, nothing);
+    (instrument.half_spread, instrument.slippage) = (Slippage::least(), Slippage::least());
+    instrument.min_notional = nothing;
+    (instrument.maker_fee, instrument.taker_fee) = (nothing, nothing);
+    instrument.bar_s = 86_400.try_into().unwrap();
     rules.instruments.insert(symbol.clone(), instrument);
     rules
 }

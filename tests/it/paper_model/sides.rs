@@ -60,17 +60,17 @@ pub(crate) fn spec(rules: &Rulebook, symbol: &str) -> Spec {
     let rule = &rules.instruments[&Symbol::parse(symbol).unwrap()];
     let is_bars = |source| source == spoolgate_rules::instruments::MarketSource::Bars;
     Spec {
-        multiplier: r(rule.multiplier),
-        tick: r(rule.tick),
-        lot: r(rule.lot),
-        half_spread: r(rule.half_spread),
-        slippage: r(rule.slippage),
-        maker: r(rule.maker_fee),
-        taker: r(rule.taker_fee),
-        share: r(rule.volume_share),
-        min_size: r(rule.min_size),
-        min_notional: r(rule.min_notional),
-        max_gap: rule.max_gap.map(r),
+        multiplier: r(*rule.multiplier),
+        tick: r(*rule.tick),
+        lot: r(*rule.lot),
+        half_spread: r(*rule.half_spread),
+        slippage: r(*rule.slippage),
+        maker: r(*rule.maker_fee),
+        taker: r(*rule.taker_fee),
+        share: r(*rule.volume_share),
+        min_size: r(*rule.min_size),
+        min_notional: r(*rule.min_notional),
+        max_gap: rule.max_gap.map(|gap| r(*gap)),
         fills_from_bars: is_bars(rule.fills_from),
         quotes_from_bars: is_bars(rule.quotes_from),
     }

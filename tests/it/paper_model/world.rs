@@ -413,7 +413,7 @@ impl World {
             Kind::Limit => order.price.map(r),
             Kind::Stop => order.stop_price.map(r),
         };
-        let slip = r(self.rules.safety.entry_slippage);
+        let slip = r(*self.rules.safety.entry_slippage);
         let crossed = self
             .model
             .crossed(order.symbol.as_str(), buys, kind, own.as_ref(), &slip);

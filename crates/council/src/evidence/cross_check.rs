@@ -116,7 +116,7 @@ fn spread(inputs: &Inputs<'_>, row: &mut Row, simulated: Simulated) {
         return;
     };
     let (sd, expected) = (rounded(sd, 4), rounded(expected, 4));
-    let Some(least) = expected.checked_mul(inputs.policy.monte_carlo_sd_share) else {
+    let Some(least) = expected.checked_mul(*inputs.policy.monte_carlo_sd_share) else {
         return;
     };
     row.say(format!(
@@ -139,7 +139,7 @@ pub(super) fn smoothing(inputs: &Inputs<'_>) -> Row {
         return row;
     };
     let periods = inputs.periods(&mut row);
-    let lags = usize::try_from(policy.smoothing_lags).unwrap_or(1);
+    let lags = usize::try_from(*policy.smoothing_lags).unwrap_or(1);
     let first = series::autocorrelations(returns, 1).and_then(|rho| rho.first().copied());
     let Some(((_, p), rho)) = series::ljung_box(returns, lags).zip(first) else {
         row.cannot_use("`returns` is too short for the lags, or all are the same.");
@@ -149,7 +149,7 @@ pub(super) fn smoothing(inputs: &Inputs<'_>) -> Row {
     row.say(format!(
         "Ljung-Box over {lags} lags has p = {p}, the first autocorrelation is {rho_shown}."
     ));
-    if p >= policy.smoothing_p || !rho_shown.is_positive() {
+    if p >= *policy.smoothing_p || !rho_shown.is_positive() {
         row.compared(p, policy.smoothing_p);
         row.pass();
         return row;
@@ -165,7 +165,7 @@ pub(super) fn smoothing(inputs: &Inputs<'_>) -> Row {
         policy.smoothing_share
     ));
     row.compared(share, policy.smoothing_share);
-    if share < policy.smoothing_share {
+    if share < *policy.smoothing_share {
         row.fail(
             Severity::Minor,
             "The Sharpe ratio is inflated by autocorrelated returns.".to_owned(),
@@ -209,7 +209,7 @@ pub(super) fn recomputed(inputs: &Inputs<'_>) -> Row {
             return;
         };
         let size = |value: f64| if name == "max_dd" { value.abs() } else { value };
-        let slack = number(inputs.policy.recompute_slack);
+        let slack = number(*inputs.policy.recompute_slack);
         let shown = rounded(size(computed), 4);
         row.say(format!(
             "`{name}` is {shown} from the returns and {} as reported.",

@@ -90,7 +90,7 @@ impl<'a> Inputs<'a> {
                 "No years are stated; {} is assumed.",
                 self.policy.assumed_years
             ));
-            number(self.policy.assumed_years)
+            number(*self.policy.assumed_years)
         })
     }
 
@@ -102,7 +102,7 @@ impl<'a> Inputs<'a> {
             .or_else(by_count)
             .unwrap_or_else(|| {
                 row.miss("periods_per_year");
-                number(self.policy.assumed_periods_per_year)
+                number(*self.policy.assumed_periods_per_year)
             })
     }
 
@@ -127,7 +127,7 @@ impl<'a> Inputs<'a> {
             let (skew, kurtosis) = (self.policy.assumed_skew, self.policy.assumed_kurtosis);
             row.miss("moments");
             row.say(format!("Skew {skew} and kurtosis {kurtosis} are assumed."));
-            (number(skew), number(kurtosis))
+            (number(*skew), number(*kurtosis))
         })
     }
 

@@ -160,7 +160,7 @@ fn t_statistic(inputs: &Inputs<'_>) -> Row {
     let (annual, years) = (inputs.figure(&mut row, "sharpe"), inputs.years(&mut row));
     let Some(annual) = annual else { return row };
     let Some(t) = years.and_then(|years| sharpe::t_statistic(annual, years)) else {
-        if let Some(needed) = units::years_to_reach(number(policy.t_hurdle), annual) {
+        if let Some(needed) = units::years_to_reach(number(*policy.t_hurdle), annual) {
             row.say(format!(
                 "A Sharpe ratio of {} reaches t = {} after {} years.",
                 rounded(annual, 2),
@@ -176,7 +176,13 @@ fn t_statistic(inputs: &Inputs<'_>) -> Row {
         policy.t_hurdle, policy.t_reject
     ));
     let message = format!("The t-statistic of the Sharpe ratio is only {t}.");
-    at_least(&mut row, t, Some(policy.t_reject), policy.t_hurdle, message);
+    at_least(
+        &mut row,
+        t,
+        Some(*policy.t_reject),
+        *policy.t_hurdle,
+        message,
+    );
     row
 }
 
@@ -223,7 +229,7 @@ fn probabilistic(inputs: &Inputs<'_>) -> Row {
         "The probability of a true Sharpe ratio above 0 is {psr}; {least} is required."
     ));
     let message = format!("The probabilistic Sharpe ratio is only {psr}.");
-    at_least(&mut row, psr, None, least, message);
+    at_least(&mut row, psr, None, *least, message);
     row
 }
 
@@ -254,8 +260,8 @@ fn deflated(inputs: &Inputs<'_>, known: u32) -> Row {
     at_least(
         &mut row,
         dsr,
-        Some(policy.dsr_reject),
-        policy.dsr_min,
+        Some(*policy.dsr_reject),
+        *policy.dsr_min,
         message,
     );
     row
@@ -269,7 +275,7 @@ fn track_record(inputs: &Inputs<'_>) -> Row {
     let years = inputs.years(&mut row);
     let periods = inputs.periods(&mut row);
     let (skew, kurtosis) = inputs.shape(&mut row);
-    let benchmark = number(policy.benchmark_sharpe);
+    let benchmark = number(*policy.benchmark_sharpe);
     let needed = units::per_period(annual, periods)
         .zip(units::per_period(benchmark, periods))
         .and_then(|(sr, benchmark)| {
@@ -278,7 +284,7 @@ fn track_record(inputs: &Inputs<'_>) -> Row {
                 benchmark,
                 skew,
                 kurtosis,
-                number(policy.track_record_alpha),
+                number(*policy.track_record_alpha),
             )
         });
     let Some(needed) = needed else {
@@ -326,7 +332,7 @@ fn backtest_length(inputs: &Inputs<'_>, known: u32) -> Row {
         return row;
     };
     let years = inputs.years(&mut row);
-    let span = years.unwrap_or_else(|| number(inputs.policy.assumed_years));
+    let span = years.unwrap_or_else(|| number(*inputs.policy.assumed_years));
     let tries =
         sharpe::trials_expected_to_show(annual, span, TRIES_MAX).filter(|tries| *tries < TRIES_MAX);
     if let Some(tries) = tries {
@@ -374,7 +380,7 @@ fn haircut(inputs: &Inputs<'_>, known: u32) -> Row {
         "After {trials} trials a Sharpe ratio of {left} is left; {least} is asked for."
     ));
     row.compared(left, least);
-    if left < least {
+    if left < *least {
         row.fail(
             Severity::Minor,
             format!("After the haircut for {trials} trials a Sharpe ratio of {left} is left."),
@@ -415,7 +421,7 @@ fn overfitting_probability(inputs: &Inputs<'_>) -> Row {
         return row;
     }
     let periods = configurations.first().map_or(0, Vec::len);
-    let wanted = usize::try_from(policy.pbo_blocks).unwrap_or(overfitting::BLOCKS_MAX);
+    let wanted = usize::try_from(*policy.pbo_blocks).unwrap_or(overfitting::BLOCKS_MAX);
     let found = overfitting::blocks_for(configurations.len(), periods, wanted)
         .and_then(|blocks| Some((blocks, overfitting::probability(configurations, blocks)?)));
     let Some((blocks, found)) = found else {
@@ -430,9 +436,9 @@ fn overfitting_probability(inputs: &Inputs<'_>) -> Row {
     ));
     row.compared(pbo, policy.pbo_max);
     let message = format!("The probability of backtest overfitting is {pbo}.");
-    if pbo >= policy.pbo_reject {
+    if pbo >= *policy.pbo_reject {
         row.fail(Severity::Blocker, message);
-    } else if pbo > policy.pbo_max {
+    } else if pbo > *policy.pbo_max {
         row.fail(Severity::Major, message);
     } else {
         row.pass();
@@ -512,10 +518,10 @@ fn compare_drop(inputs: &Inputs<'_>, row: &mut Row, p: f64, what: &str, name: &s
         row.compared(p, policy.drop_p);
     }
     let message = format!("The {name} drops out of sample beyond chance.");
-    if p < policy.drop_reject_p {
+    if p < *policy.drop_reject_p {
         row.compared(p, policy.drop_reject_p);
         row.fail(Severity::Blocker, message);
-    } else if p < policy.drop_p {
+    } else if p < *policy.drop_p {
         row.fail(Severity::Major, message);
     } else {
         row.pass();
@@ -534,9 +540,9 @@ fn trades(inputs: &Inputs<'_>) -> Row {
     ));
     row.compared(trades, policy.trades_min);
     let message = format!("There are only {trades} out-of-sample trades.");
-    if trades < u64::from(policy.trades_reject) {
+    if trades < u64::from(*policy.trades_reject) {
         row.fail(Severity::Blocker, message);
-    } else if trades < u64::from(policy.trades_min) {
+    } else if trades < u64::from(*policy.trades_min) {
         row.fail(Severity::Minor, message);
     } else {
         row.pass();
@@ -562,10 +568,10 @@ fn resampled(inputs: &Inputs<'_>) -> Row {
     let block = series::optimal_block(returns).map(|(stationary, _)| stationary.max(1.0));
     let drawn = block.and_then(|block| {
         let (samples, seed) = (policy.bootstrap_samples, policy.bootstrap_seed);
-        bootstrap::stationary_sharpes(returns, block, samples, seed)
+        bootstrap::stationary_sharpes(returns, block, *samples, seed)
     });
     let low =
-        drawn.and_then(|drawn| bootstrap::quantile(&drawn, number(policy.bootstrap_quantile)));
+        drawn.and_then(|drawn| bootstrap::quantile(&drawn, number(*policy.bootstrap_quantile)));
     let Some((low, block)) = low.zip(block) else {
         row.cannot_use("`returns` has fewer than ten values, or all are the same.");
         return row;

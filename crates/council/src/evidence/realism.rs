@@ -148,7 +148,7 @@ fn plausible(inputs: &Inputs<'_>) -> Row {
     let periods = inputs.periods(&mut row);
     let (mean, sd) = (policy.sharpe_prior_mean, policy.sharpe_prior_sd);
     let found =
-        plausibility::sharpe_plausibility(figure.value, years, periods, number(mean), number(sd));
+        plausibility::sharpe_plausibility(figure.value, years, periods, number(*mean), number(*sd));
     let Some(found) = found else {
         row.cannot_use("The years allow no comparison.");
         return row;
@@ -164,7 +164,7 @@ fn plausible(inputs: &Inputs<'_>) -> Row {
         policy.implausible_p,
         policy.doubtful_p
     ));
-    if p < policy.implausible_p {
+    if p < *policy.implausible_p {
         row.compared(p, policy.implausible_p);
         row.fail(
             Severity::Major,
@@ -173,7 +173,7 @@ fn plausible(inputs: &Inputs<'_>) -> Row {
                 figure.text
             ),
         );
-    } else if p < policy.doubtful_p {
+    } else if p < *policy.doubtful_p {
         row.compared(p, policy.doubtful_p);
         row.fail(
             Severity::Minor,
@@ -232,11 +232,11 @@ fn sign_conflict(
     if !opposite {
         return None;
     }
-    let years = years.unwrap_or_else(|| number(policy.assumed_years));
+    let years = years.unwrap_or_else(|| number(*policy.assumed_years));
     let growth = plausibility::log_growth(total.value, years);
     let drag = growth.and_then(|growth| drawdown::implied_volatility(ratio.value, growth));
     if ratio.value > 0.0
-        && drag.is_some_and(|volatility| rounded(volatility, 4) <= policy.vol_drag_max)
+        && drag.is_some_and(|volatility| rounded(volatility, 4) <= *policy.vol_drag_max)
     {
         return None;
     }
@@ -249,7 +249,7 @@ fn sign_conflict(
 /// Checks compound growth and Calmar ratio, if they are quoted.
 fn derived_conflicts(inputs: &Inputs<'_>, total: f64, years: f64) -> Vec<String> {
     let metrics = &inputs.metrics;
-    let slack = number(inputs.policy.agreement_slack);
+    let slack = number(*inputs.policy.agreement_slack);
     let mut conflicts = Vec::new();
     let Some(growth) = plausibility::cagr_pct(total, years) else {
         return conflicts;
@@ -284,7 +284,7 @@ fn span_conflict(inputs: &Inputs<'_>) -> Option<String> {
         metrics.value("periods_per_year")?,
     );
     let follows = units::ratio(n, periods)?;
-    let slack = number(inputs.policy.agreement_slack);
+    let slack = number(*inputs.policy.agreement_slack);
     let places = metrics.get("years").map_or(0, Figure::places);
     (!series::same_within(follows, years, places, slack)).then(|| {
         format!(
@@ -367,7 +367,7 @@ fn jointly_possible(inputs: &Inputs<'_>) -> Row {
         say_horizons(inputs, &mut row, &figures);
         return row;
     };
-    let slack = number(inputs.policy.growth_slack);
+    let slack = number(*inputs.policy.growth_slack);
     let Some(growth) = plausibility::log_growth(total.value, years) else {
         row.cannot_use("A total return of -100 % allows no comparison.");
         return row;
@@ -399,7 +399,7 @@ fn jointly_possible(inputs: &Inputs<'_>) -> Row {
         deepest.text
     ));
     row.compared(p, least);
-    if p < least {
+    if p < *least {
         row.fail(
             Severity::Major,
             "The drawdown is too small for the return and the Sharpe ratio.".to_owned(),
@@ -435,7 +435,7 @@ fn say_horizons(inputs: &Inputs<'_>, row: &mut Row, figures: &Joint<'_>) {
     let possible = |years: &f64| {
         figures
             .drawdown_probability(*years)
-            .is_some_and(|p| rounded(p, 6) >= least)
+            .is_some_and(|p| rounded(p, 6) >= *least)
     };
     if let Some(years) = HORIZONS.filter_map(tenths).find(possible) {
         row.say(format!(
@@ -460,7 +460,7 @@ fn win_rate(inputs: &Inputs<'_>) -> Row {
     let payoff = inputs.metrics.value("payoff_ratio");
     let even = payoff.and_then(proportions::break_even).unwrap_or_else(|| {
         row.miss("payoff_ratio");
-        number(policy.break_even)
+        number(*policy.break_even)
     });
     let Some(figure) = inputs.metrics.get("oos_win_rate") else {
         row.miss("oos_win_rate");
@@ -480,7 +480,7 @@ fn win_rate(inputs: &Inputs<'_>) -> Row {
             format!("OOS win rate is only {percent}%."),
         );
     }
-    let alpha = number(policy.interval_alpha);
+    let alpha = number(*policy.interval_alpha);
     let trades = inputs.metrics.count("oos_trades");
     if trades.is_none() {
         row.miss("oos_trades");
@@ -600,7 +600,7 @@ fn costs(inputs: &Inputs<'_>) -> Row {
     let Some(edge) = edge.map(|edge| rounded(edge, 6)) else {
         return row;
     };
-    let Some(least) = cost.checked_mul(policy.cost_multiple) else {
+    let Some(least) = cost.checked_mul(*policy.cost_multiple) else {
         row.cannot_use("The cost is out of range.");
         return row;
     };

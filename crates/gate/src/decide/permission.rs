@@ -124,7 +124,7 @@ pub(crate) fn may_do(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Res
         Freshness::ByClass | Freshness::Exit | Freshness::Never => return Ok(()),
         Freshness::Request => rule
             .request_age_max_s
-            .unwrap_or(turn.rules.safety.request_age_max_s),
+            .map_or(turn.rules.safety.request_age_max_s, |own| own.get()),
     };
     let ahead_max_s = turn.rules.safety.request_ahead_max_s;
     let age_ms = turn

@@ -106,7 +106,7 @@ impl<'a> OrderView<'a> {
                 let window_s = self.turn.rules.safety.executions_window_s;
                 size(
                     self.conduct()
-                        .map_or(0, |it| it.executions_within(window_s, self.turn.now)),
+                        .map_or(0, |it| it.executions_within(*window_s, self.turn.now)),
                 )
             }
             Id::PositionWorkingEntries => size(
@@ -217,14 +217,14 @@ impl<'a> OrderView<'a> {
         let slippage = self.turn.rules.safety.entry_slippage;
         *self
             .worst
-            .get_or_init(|| worst_entry(&Terms::asked(self.order), &self.seen()?, slippage))
+            .get_or_init(|| worst_entry(&Terms::asked(self.order), &self.seen()?, *slippage))
     }
 
     fn notional(&self) -> Option<Amount> {
         let price = notional_price(&Terms::asked(self.order), &self.seen()?);
         price
             .checked_mul(self.size)?
-            .checked_mul(self.instrument()?.multiplier)
+            .checked_mul(*self.instrument()?.multiplier)
     }
 
     fn risk(&self) -> Option<Amount> {
@@ -278,7 +278,7 @@ impl<'a> OrderView<'a> {
                 .fresh_mark(instrument, held.size.is_positive(), rules, now)?;
             held.size
                 .checked_mul(mark)?
-                .checked_mul(instrument.multiplier)
+                .checked_mul(*instrument.multiplier)
         });
         Fact::number_or_unknown(value.and_then(|value| number(held, value)), NOT_EXACT)
     }

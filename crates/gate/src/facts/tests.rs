@@ -392,7 +392,7 @@ fn facts_of_an_order_by_hand() {
     // The limit of 101 is marketable.
     let ask = a("100.2");
     let worst = ask
-        .checked_mul(Amount::ONE.checked_add(safety.entry_slippage).unwrap())
+        .checked_mul(Amount::ONE.checked_add(*safety.entry_slippage).unwrap())
         .unwrap()
         .min(a("101"));
     assert_eq!(
@@ -402,7 +402,7 @@ fn facts_of_an_order_by_hand() {
     assert_eq!(number("order.notional"), a("50.5"));
     let equity = a("1200");
     assert_eq!(number("portfolio.equity"), equity);
-    let base = equity.min(safety.max_total_capital);
+    let base = equity.min(*safety.max_total_capital);
     assert_eq!(number("portfolio.capital_base"), base);
     assert_eq!(number("order.notional_fraction"), ratio(a("50.5"), base));
     let distance = worst.checked_sub(a("90")).unwrap();
@@ -418,9 +418,9 @@ fn facts_of_an_order_by_hand() {
     let fees = worst
         .checked_add(a("90"))
         .unwrap()
-        .checked_mul(instrument.taker_fee)
+        .checked_mul(*instrument.taker_fee)
         .unwrap();
-    let slip = a("90").checked_mul(safety.stop_slippage).unwrap();
+    let slip = a("90").checked_mul(*safety.stop_slippage).unwrap();
     let each = distance
         .checked_add(fees)
         .unwrap()

@@ -246,11 +246,14 @@ fn modified(
         let what = format!("`{parameter}` of rule `{id}` is already {value}");
         return Err(Refusal::new(Code::StateConflict, what));
     }
-    let is_below = condition.min.is_some_and(|min| new_value < min);
-    if is_below || condition.max.is_some_and(|max| new_value > max) {
+    let is_below = condition.min.is_some_and(|min| new_value < *min);
+    if is_below || condition.max.is_some_and(|max| new_value > *max) {
         let show =
             |bound: Option<Amount>| bound.map_or_else(|| "open".to_owned(), |b| b.to_string());
-        let (min, max) = (show(condition.min), show(condition.max));
+        let (min, max) = (
+            show(condition.min.map(|bound| bound.get())),
+            show(condition.max.map(|bound| bound.get())),
+        );
         let what = format!(
             "{new_value} is outside the bounds of `{parameter}` of rule `{id}`, which are \
                 {min} to {max}"

@@ -88,8 +88,8 @@ impl Adapter for Exec<'_> {
             program: &path,
             args: &spec.args,
             dir: task.home,
-            time_max: Duration::from_secs(u64::from(spec.time_limit_s)),
-            output_bytes_max: usize::try_from(spec.output_bytes_max).unwrap_or(usize::MAX),
+            time_max: Duration::from_secs(u64::from(*spec.time_limit_s)),
+            output_bytes_max: usize::try_from(*spec.output_bytes_max).unwrap_or(usize::MAX),
         };
         let run = command::run(&program, &input, stop);
         let name = &spec.program;

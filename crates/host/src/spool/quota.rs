@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     fn bucket(requests: u32, bytes: u64) -> Bucket {
-        let requests_per_minute = requests.try_into().unwrap();
+        let requests_per_minute = u64::from(requests).try_into().unwrap();
         let bytes_per_minute = bytes.try_into().unwrap();
         let mut bucket = Bucket::full(Quota {
             requests_per_minute,

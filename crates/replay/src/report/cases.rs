@@ -160,8 +160,8 @@ fn decided(view: &View, docket: &Docket, line: u64) -> Result<Option<Decided>, H
         AxisRow {
             axis,
             score: decision.axis_scores.get(axis),
-            reject_below: floor.map(|floor| floor.reject_below),
-            unsure_below: floor.map(|floor| floor.unsure_below),
+            reject_below: floor.map(|floor| *floor.reject_below),
+            unsure_below: floor.map(|floor| *floor.unsure_below),
             assessed: !record.deliberation.not_assessed.contains(&axis),
         }
     });

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{
-    ChangeRule, ConcernWeight, Floor, Placeholders, RoleRule, Roles, RolesFile, TextRules, Weights,
+    ChangeRule, Floor, Placeholders, RoleRule, Roles, RolesFile, Start, TextRules, Weights,
 };
 use crate::command::CommandRule;
-use spoolgate_wire::amount::Amount;
 use spoolgate_wire::council::{Artifacts, Axis, ChangeType};
 use spoolgate_wire::text;
 
@@ -22,14 +21,8 @@ const LINE_CHARS_MAX: usize = 200;
 /// Most lines of a checklist or a list of placeholders.
 pub(super) const LINES_MAX: usize = 100;
 
-/// A score of 10.0, in tenths.
-const TENTHS_MAX: u8 = 100;
-
 /// Longest deadline, seconds: 90 days.
 pub(super) const DEADLINE_S_MAX: u32 = 90 * 86_400;
-
-/// Bounds of the length of quoted text, characters.
-const TEXT_CHARS: std::ops::RangeInclusive<u16> = 20..=4000;
 
 /// Checks the whole file and builds the index of spellings.
 pub(super) fn compile(file: RolesFile) -> Result<Roles, String> {
@@ -44,7 +37,6 @@ pub(super) fn compile(file: RolesFile) -> Result<Roles, String> {
         evidence,
     } = file;
     let by_spelling = roster_index(&roster)?;
-    fraction("confidence_floor", confidence_floor)?;
     check_weights(&weights)?;
     check_floor("axis_floor", axis_floor, weights.start)?;
     check_text(text)?;
@@ -134,9 +126,6 @@ fn check_role(role: &RoleRule) -> Result<(), String> {
             axis.as_str()
         ));
     }
-    if let Some(floor) = role.confidence_floor {
-        fraction("confidence_floor", floor).or_else(fail)?;
-    }
     check_lines("checklist", &role.checklist).or_else(fail)?;
     role.command
         .as_ref()
@@ -147,40 +136,13 @@ fn check_role(role: &RoleRule) -> Result<(), String> {
 /// Checks that values are in range and ordered so that a worse vote never helps.
 fn check_weights(weights: &Weights) -> Result<(), String> {
     let Weights {
-        start,
         reject,
         unsure,
         failed_check,
         failed_minor,
-        concern,
         absent_cap,
-        not_assessed_cap,
+        ..
     } = *weights;
-    let ConcernWeight {
-        deduct,
-        per_role_max,
-    } = concern;
-    let tenths = [
-        ("start", start),
-        ("reject.deduct", reject.deduct),
-        ("reject.cap", reject.cap),
-        ("unsure.deduct", unsure.deduct),
-        ("unsure.cap", unsure.cap),
-        ("failed_check", failed_check),
-        ("failed_minor", failed_minor),
-        ("concern.deduct", deduct),
-        ("concern.per_role_max", per_role_max),
-        ("absent_cap", absent_cap),
-        ("not_assessed_cap", not_assessed_cap),
-    ];
-    if let Some((name, value)) = tenths.iter().find(|(_, value)| *value > TENTHS_MAX) {
-        return Err(format!(
-            "weights: `{name}` is {value}; it must be at most {TENTHS_MAX}"
-        ));
-    }
-    if start == 0 {
-        return Err("weights: `start` must be above 0".to_owned());
-    }
     let ordered = [
         (
             "unsure.deduct",
@@ -198,12 +160,12 @@ fn check_weights(weights: &Weights) -> Result<(), String> {
     }
 }
 
-fn check_floor(what: &str, floor: Floor, start: u8) -> Result<(), String> {
+fn check_floor(what: &str, floor: Floor, start: Start) -> Result<(), String> {
     let Floor {
         reject_below,
         unsure_below,
     } = floor;
-    if reject_below > unsure_below || unsure_below > start {
+    if reject_below > unsure_below || *unsure_below > *start {
         return Err(format!(
             "{what}: it needs reject_below <= unsure_below <= {start} (`weights.start`)"
         ));
@@ -212,21 +174,8 @@ fn check_floor(what: &str, floor: Floor, start: u8) -> Result<(), String> {
 }
 
 fn check_text(text: TextRules) -> Result<(), String> {
-    if !TEXT_CHARS.contains(&text.chars_max) {
-        let (least, most) = TEXT_CHARS.into_inner();
-        return Err(format!(
-            "text: `chars_max` is {}; it must be {least} to {most}",
-            text.chars_max
-        ));
-    }
-    if text.significant_below > text.material_below
-        || text.material_below > TENTHS_MAX
-        || text.sound_from > TENTHS_MAX
-    {
-        return Err(format!(
-            "text: it needs significant_below <= material_below <= {TENTHS_MAX} and sound_from <= \
-                {TENTHS_MAX}"
-        ));
+    if text.significant_below > text.material_below {
+        return Err("text: it needs significant_below <= material_below".to_owned());
     }
     Ok(())
 }
@@ -307,12 +256,6 @@ fn resolve_roles(roles: &Roles, change: ChangeType) -> Result<ChangeRule, String
     if let Some(name) = twice(&rule.required_artifacts).or_else(|| twice(&rule.required_metrics)) {
         return fail(format!("`{name}` stands twice"));
     }
-    if !(1..=DEADLINE_S_MAX).contains(&rule.deadline_s) {
-        return fail(format!(
-            "`deadline_s` is {}; it must be 1 to {DEADLINE_S_MAX}",
-            rule.deadline_s
-        ));
-    }
     Ok(rule)
 }
 
@@ -334,13 +277,6 @@ fn check_floors(roles: &Roles, change: ChangeType) -> Result<(), String> {
             ));
         }
         check_floor(&what, roles.floor(change, axis), roles.weights.start)?;
-    }
-    Ok(())
-}
-
-fn fraction(name: &str, value: Amount) -> Result<(), String> {
-    if value.is_negative() || value > Amount::ONE {
-        return Err(format!("`{name}` is {value}; it must be 0 to 1"));
     }
     Ok(())
 }

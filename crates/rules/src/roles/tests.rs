@@ -86,12 +86,12 @@ fn files_that_must_not_load() {
         (
             "confidence_floor: 0.6",
             "confidence_floor: 1.01",
-            "`confidence_floor` is 1.01; it must be 0 to 1",
+            "confidence_floor` is `1.01`; use a fraction from 0 to 1",
         ),
         (
             "confidence_floor: 0.6",
             "confidence_floor: -0.1",
-            "it must be 0 to 1",
+            "confidence_floor` is `-0.1`; use a fraction from 0 to 1",
         ),
         (
             "aliases: [CA, Auditor, Code Reviewer]",
@@ -147,12 +147,12 @@ fn files_that_must_not_load() {
         (
             "computed: realism_checker",
             "command: {program: a, time_limit_s: 0, output_bytes_max: 1}",
-            "`time_limit_s` is 0",
+            "time_limit_s` is `0`",
         ),
         (
             "computed: realism_checker",
             "command: {program: a, time_limit_s: 3601, output_bytes_max: 1}",
-            "`time_limit_s` is 3601",
+            "time_limit_s` is `3601`",
         ),
         (
             "computed: realism_checker",
@@ -164,8 +164,12 @@ fn files_that_must_not_load() {
             "command: {program: a, shell: true, time_limit_s: 1, output_bytes_max: 1}",
             "unknown field `shell`",
         ),
-        ("start: 100", "start: 101", "`start` is 101"),
-        ("start: 100", "start: 0", "`start` must be above 0"),
+        ("start: 100", "start: 101", "start` is `101`"),
+        (
+            "start: 100",
+            "start: 0",
+            "start` is `0`; use a whole number from 1 to 100",
+        ),
         ("start: 100", "start: 59", "unsure_below <= 59"),
         (
             "reject: {deduct: 30, cap: 40}",
@@ -192,7 +196,7 @@ fn files_that_must_not_load() {
             "{reject_below: 61, unsure_below: 60}",
             "reject_below <= unsure_below",
         ),
-        ("chars_max: 400", "chars_max: 19", "`chars_max` is 19"),
+        ("chars_max: 400", "chars_max: 19", "chars_max` is `19`"),
         (
             "significant_below: 40",
             "significant_below: 61",
@@ -242,11 +246,11 @@ fn files_that_must_not_load() {
             "[spec_content]\n    floors: [{axis: overfitting, reject_below: 3, unsure_below: 2}]",
             "reject_below <= unsure_below",
         ),
-        ("deadline_s: 86400", "deadline_s: 0", "`deadline_s` is 0"),
+        ("deadline_s: 86400", "deadline_s: 0", "deadline_s` is `0`"),
         (
             "deadline_s: 86400",
             "deadline_s: 7776001",
-            "`deadline_s` is 7776001",
+            "deadline_s` is `7776001`",
         ),
     ];
     for (from, to, expect) in cases {
@@ -276,8 +280,8 @@ fn floors_and_confidence_of_their_own() {
     assert_eq!(
         floor(ChangeType::FreezeSpec, Axis::Overfitting),
         Floor {
-            reject_below: 40,
-            unsure_below: 70
+            reject_below: 40.try_into().unwrap(),
+            unsure_below: 70.try_into().unwrap()
         }
     );
     assert_eq!(

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::field::RULED_ACTIONS;
 use super::set::Provenance;
+use crate::bounds::AnyAmount;
 use crate::rulebook::RulebookError;
 use crate::yaml;
 use spoolgate_wire::amount::Amount;
@@ -150,19 +151,19 @@ pub struct ConditionFile {
     /// The smallest `value` that a proposal may set.
     #[serde(
         default,
-        deserialize_with = "bound",
+        deserialize_with = "yaml::present",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub min: Option<Amount>,
+    #[schemars(with = "AnyAmount")]
+    pub min: Option<AnyAmount>,
     /// The largest `value` that a proposal may set.
     #[serde(
         default,
-        deserialize_with = "bound",
+        deserialize_with = "yaml::present",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub max: Option<Amount>,
+    #[schemars(with = "AnyAmount")]
+    pub max: Option<AnyAmount>,
     /// How far `history.*` looks back, seconds.
     #[serde(
         default,
@@ -198,9 +199,7 @@ pub struct Hypothesis {
     /// The trades that it is measured on.
     pub population: String,
     /// Its value before the rule.
-    #[serde(deserialize_with = "spoolgate_wire::amount::yaml::required")]
-    #[schemars(schema_with = "spoolgate_wire::schema::amount")]
-    pub baseline_value: Amount,
+    pub baseline_value: AnyAmount,
     /// Number of trades behind that value.
     pub baseline_sample: u32,
     /// Number of further trades after which the rule is reviewed.
@@ -449,10 +448,6 @@ fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>
         }
     }
     deserializer.deserialize_any(Actions)
-}
-
-fn bound<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Amount>, D::Error> {
-    spoolgate_wire::amount::yaml::required(deserializer).map(Some)
 }
 
 /// Deserialises scalars; [`Operand`] deserialises lists.

@@ -731,8 +731,8 @@ fn check_bounds(written: &ConditionFile, threshold: Option<Amount>) -> Result<()
     let Some(threshold) = threshold else {
         return Err("`min` and `max` belong to gt, gte, lt and lte".to_owned());
     };
-    let is_within = written.min.is_none_or(|min| min <= threshold)
-        && written.max.is_none_or(|max| threshold <= max);
+    let is_within = written.min.is_none_or(|min| *min <= threshold)
+        && written.max.is_none_or(|max| threshold <= *max);
     if is_within {
         Ok(())
     } else {

@@ -139,14 +139,14 @@ pub(super) fn message_rate(subject: &Subject) -> CheckRow {
         safety.max_messages_per_minute,
         safety.max_messages_per_minute_all,
     );
-    if messages.own <= own_max && messages.all > all_max {
+    if messages.own <= *own_max && messages.all > *all_max {
         return compared(
             messages.all,
-            all_max,
+            *all_max,
             "too many messages within a minute, over all agents",
         );
     }
-    compared(messages.own, own_max, "too many messages within a minute")
+    compared(messages.own, *own_max, "too many messages within a minute")
 }
 
 /// Counts the entries accepted within the minute before `now`: those of this sender, and all.
@@ -171,12 +171,12 @@ pub(super) fn repeated_execution(subject: &Subject, facts: &OrderFacts) -> Check
     let safety = &subject.rules.safety;
     let conduct = subject.book.conduct.get(&facts.order.strategy);
     let within =
-        |conduct: &Conduct| conduct.executions_within(safety.executions_window_s, subject.ctx.now);
+        |conduct: &Conduct| conduct.executions_within(*safety.executions_window_s, subject.ctx.now);
     let (count, limit) = (conduct.map_or(0, within), safety.max_executions);
-    let is_below = !u32::try_from(count).is_ok_and(|count| count >= limit);
+    let is_below = !u32::try_from(count).is_ok_and(|count| count >= *limit);
     let row = counted(
         count,
-        limit,
+        *limit,
         is_below,
         "the strategy has executed too often; wait",
     );
@@ -197,9 +197,9 @@ pub(super) fn loss_streak(subject: &Subject, facts: &OrderFacts) -> CheckRow {
         .get(&facts.order.strategy)
         .map_or(0, |conduct| conduct.losing);
     let limit = subject.rules.safety.max_losing_trades;
-    let (value, most) = (Amount::from(losing), Amount::from(limit));
+    let (value, most) = (Amount::from(losing), Amount::from(*limit));
     CheckRow::compared(value, most, "count", SAFETY).unless(
-        losing < limit,
+        losing < *limit,
         || "too many trades in a row have lost; a person must clear it",
     )
 }
@@ -214,7 +214,7 @@ pub(super) fn cooldown(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let Some(at) = at else {
         return CheckRow::yes_no(None, SAFETY);
     };
-    let limit_ms = i64::from(subject.rules.safety.cooldown_s).saturating_mul(1000);
+    let limit_ms = i64::from(*subject.rules.safety.cooldown_s).saturating_mul(1000);
     // A time later than now dates from before the clock was set back.
     let since_ms = subject.ctx.now.since_ms(at).saturating_abs();
     let (value, limit) = (Amount::from_i64(since_ms), Amount::from_i64(limit_ms));

@@ -189,7 +189,7 @@ fn pending(subject: &Subject, facts: &OrderFacts) -> Vec<Pending> {
             Ok((instrument, market)) => {
                 let safety = &subject.rules.safety;
                 let terms = Terms::of_open(order);
-                let entry = pricing::worst_entry(&terms, market, safety.entry_slippage);
+                let entry = pricing::worst_entry(&terms, market, *safety.entry_slippage);
                 let risk = entry
                     .and_then(|entry| risk::of_pending(book, order, entry, instrument, safety));
                 let price = pricing::cost_price(&terms, market, entry);
@@ -369,7 +369,9 @@ impl Open {
         price: Amount,
     ) -> Option<Amount> {
         let price = self.highest.map_or(price, |highest| price.max(highest));
-        units.checked_mul(price)?.checked_mul(instrument.multiplier)
+        units
+            .checked_mul(price)?
+            .checked_mul(*instrument.multiplier)
     }
 }
 
@@ -496,7 +498,7 @@ fn free(subject: &Subject, facts: &OrderFacts) -> Result<Amount, Unknown> {
         let mark = mark.ok_or_else(|| no_price(&position.symbol))?;
         let owed = mark
             .checked_mul(position.size.abs())
-            .and_then(|v| v.checked_mul(instrument.multiplier));
+            .and_then(|v| v.checked_mul(*instrument.multiplier));
         let tied = owed.and_then(|owed| owed.checked_add(owed));
         left = exactly(tied.and_then(|tied| left.checked_sub(tied)))?;
     }
@@ -511,6 +513,6 @@ fn free(subject: &Subject, facts: &OrderFacts) -> Result<Amount, Unknown> {
 pub(super) fn cost(price: Amount, size: Amount, instrument: &Instrument) -> Option<Amount> {
     let notional = price
         .checked_mul(size)?
-        .checked_mul(instrument.multiplier)?;
-    notional.checked_add(notional.checked_mul(instrument.taker_fee)?)
+        .checked_mul(*instrument.multiplier)?;
+    notional.checked_add(notional.checked_mul(*instrument.taker_fee)?)
 }

@@ -16,7 +16,7 @@ pub(super) fn request_freshness(subject: &Subject) -> CheckRow {
         .get(subject.ctx.source)
         .and_then(|rule| rule.request_age_max_s);
     let (bound_s, source) = match own_bound_s {
-        Some(bound_s) => (bound_s, PRINCIPALS),
+        Some(bound_s) => (*bound_s, PRINCIPALS),
         None => (safety.request_age_max_s, SAFETY),
     };
     let age_ms = subject.ctx.now.since_ms(subject.ctx.requested_at);
@@ -24,7 +24,7 @@ pub(super) fn request_freshness(subject: &Subject) -> CheckRow {
     let ahead_max_s = if is_entry {
         safety.request_ahead_max_s
     } else {
-        safety.exit_age_max_s
+        *safety.exit_age_max_s
     };
     if age_ms < 0 {
         let ahead_ms = age_ms.saturating_neg();
@@ -39,7 +39,7 @@ pub(super) fn request_freshness(subject: &Subject) -> CheckRow {
         let row = CheckRow::compared(whole(age_ms), seconds(bound_s), "ms", source);
         return row.unless(age_ms <= ms(bound_s), stale);
     }
-    let limit_s = safety.exit_age_max_s.max(bound_s);
+    let limit_s = bound_s.max(*safety.exit_age_max_s);
     let row = CheckRow::compared(whole(age_ms), seconds(limit_s), "ms", SAFETY);
     if age_ms > ms(limit_s) {
         return row.unless(false, stale);

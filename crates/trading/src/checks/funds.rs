@@ -61,7 +61,7 @@ pub(super) fn liquidity_participation(subject: &Subject, facts: &OrderFacts) -> 
         ));
     };
     let Some(limit) = volume
-        .checked_mul(share)
+        .checked_mul(*share)
         .and_then(|limit| subject.reduced(limit))
     else {
         return Some(CheckRow::unknown("size", source, NOT_EXACT));

@@ -47,7 +47,7 @@ impl<'a> Period<'a> {
         Period {
             baseline: subject.book.account.day.as_ref(),
             start: subject.ctx.now.day_start(),
-            loss_max: subject.rules.safety.max_daily_loss,
+            loss_max: *subject.rules.safety.max_daily_loss,
             no_baseline: "today's starting equity is not recorded yet",
             inexact: "the day's profit cannot be computed exactly",
             halted: "the day's loss has reached its limit; entries are accepted again tomorrow",
@@ -58,7 +58,7 @@ impl<'a> Period<'a> {
         Period {
             baseline: subject.book.account.week.as_ref(),
             start: subject.ctx.now.week_start(),
-            loss_max: subject.rules.safety.max_weekly_loss,
+            loss_max: *subject.rules.safety.max_weekly_loss,
             no_baseline: "this week's starting equity is not recorded yet",
             inexact: "the week's profit cannot be computed exactly",
             halted: "the week's loss has reached its limit; entries are accepted again next week",
@@ -111,7 +111,7 @@ pub(super) fn drawdown_halt(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let (Some(equity), Some(peak)) = (facts.equity, account.peak_equity) else {
         return CheckRow::unknown("usd", SAFETY, "equity or its peak is unknown");
     };
-    let limit = peak.checked_mul(subject.rules.safety.max_drawdown);
+    let limit = peak.checked_mul(*subject.rules.safety.max_drawdown);
     let (Some(drawdown), Some(limit)) = (peak.checked_sub(equity), limit) else {
         return CheckRow::unknown("usd", SAFETY, "the drawdown cannot be computed exactly");
     };

@@ -12,7 +12,7 @@ use spoolgate_wire::amount::Amount;
 /// No entry with the same strategy, symbol, side, type, size and price was accepted within
 /// `duplicate_window_s`; the end of the window counts.
 pub(super) fn duplicate_order(subject: &Subject, facts: &OrderFacts) -> CheckRow {
-    let window_ms = i64::from(subject.rules.safety.duplicate_window_s).saturating_mul(1000);
+    let window_ms = i64::from(*subject.rules.safety.duplicate_window_s).saturating_mul(1000);
     let order = facts.order;
     let duplicate = subject.book.recent_entries.iter().find(|entry| {
         subject.ctx.now.since_ms(entry.at).saturating_abs() <= window_ms
@@ -236,7 +236,10 @@ fn is_refuted(subject: &Subject, thesis: &Thesis) -> Option<bool> {
         Some(level) => level.checked_add(level).map(Some),
         None => Some(None),
     };
-    let (below, above) = (twice(thesis.invalid_below)?, twice(thesis.invalid_above)?);
+    let (below, above) = (
+        twice(thesis.invalid_below.map(|bound| bound.get()))?,
+        twice(thesis.invalid_above.map(|bound| bound.get()))?,
+    );
     Some(doubled.iter().any(|price| {
         below.is_some_and(|below| *price <= below) || above.is_some_and(|above| *price >= above)
     }))

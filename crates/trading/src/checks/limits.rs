@@ -46,7 +46,7 @@ pub(super) fn max_single_trade_risk(subject: &Subject, facts: &OrderFacts) -> Ch
     let Some(instrument) = subject.instrument else {
         return CheckRow::unknown("usd", source, NO_INSTRUMENT);
     };
-    let limit = match limit_of(subject, facts, subject.rules.safety.max_single_trade_risk) {
+    let limit = match limit_of(subject, facts, *subject.rules.safety.max_single_trade_risk) {
         Ok(limit) => limit,
         Err(reason) => return CheckRow::unknown("usd", source, reason),
     };
@@ -84,7 +84,7 @@ pub(super) fn max_single_position(subject: &Subject, facts: &OrderFacts) -> Chec
     let Some(instrument) = subject.instrument else {
         return CheckRow::unknown("usd", source, NO_INSTRUMENT);
     };
-    let limit = match limit_of(subject, facts, subject.rules.safety.max_single_position) {
+    let limit = match limit_of(subject, facts, *subject.rules.safety.max_single_position) {
         Ok(limit) => limit,
         Err(reason) => return CheckRow::unknown("usd", source, reason),
     };
@@ -126,7 +126,7 @@ pub(super) fn max_total_exposure(subject: &Subject, facts: &OrderFacts) -> Check
     exposure(
         subject,
         facts,
-        subject.rules.safety.max_total_exposure,
+        *subject.rules.safety.max_total_exposure,
         reason,
         |instrument, price| {
             let others = match &facts.around.others(subject, facts).all {
@@ -224,7 +224,7 @@ pub(super) fn strategy_allocation(subject: &Subject, facts: &OrderFacts) -> Opti
     if subject.ctx.limit_factor.is_some() {
         source.push_str(" (reduced)");
     }
-    let limit = match limit_of(subject, facts, allocation) {
+    let limit = match limit_of(subject, facts, *allocation) {
         Ok(limit) => limit,
         Err(reason) => return Some(CheckRow::unknown("usd", source, reason)),
     };
@@ -253,7 +253,7 @@ pub(super) fn strategy_allocation(subject: &Subject, facts: &OrderFacts) -> Opti
 /// all pending entries, including this order: at most `max_portfolio_risk` x capital base.
 pub(super) fn max_portfolio_risk(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let source = source_of(subject);
-    let limit = match limit_of(subject, facts, subject.rules.safety.max_portfolio_risk) {
+    let limit = match limit_of(subject, facts, *subject.rules.safety.max_portfolio_risk) {
         Ok(limit) => limit,
         Err(reason) => return CheckRow::unknown("usd", source, reason),
     };

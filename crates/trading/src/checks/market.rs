@@ -36,7 +36,7 @@ pub(super) fn price_collar(subject: &Subject, facts: &OrderFacts) -> CheckRow {
         safety.price_collar_passive
     };
     let distance = own.checked_sub(reference).map(Amount::abs);
-    let (Some(distance), Some(limit)) = (distance, reference.checked_mul(collar)) else {
+    let (Some(distance), Some(limit)) = (distance, reference.checked_mul(*collar)) else {
         return CheckRow::unknown("price", SAFETY, NOT_EXACT);
     };
     let row = CheckRow::compared(distance, limit, "price", SAFETY);
@@ -63,7 +63,7 @@ pub(super) fn slippage_to_plan(subject: &Subject, facts: &OrderFacts) -> CheckRo
     };
     let planned = facts.order.planned_entry;
     let distance = worst.checked_sub(planned).map(Amount::abs);
-    let limit = planned.checked_mul(subject.rules.safety.slippage_to_plan);
+    let limit = planned.checked_mul(*subject.rules.safety.slippage_to_plan);
     let (Some(distance), Some(limit)) = (distance, limit) else {
         return CheckRow::unknown("price", SAFETY, NOT_EXACT);
     };
@@ -158,7 +158,7 @@ fn shape(subject: &Subject, instrument: &Instrument, seen: &TwoSided) -> Option<
     let safety = &subject.rules.safety;
     let double_middle = seen.bid.checked_add(seen.ask)?;
     let spread = seen.ask.checked_sub(seen.bid)?;
-    let limit = double_middle.checked_mul(safety.max_spread)?;
+    let limit = double_middle.checked_mul(*safety.max_spread)?;
     if spread.checked_add(spread)? > limit {
         let row = CheckRow::compared(spread.checked_add(spread)?, limit, "price", SAFETY);
         return Some(Some(row.unless(false, || {
@@ -176,7 +176,7 @@ fn shape(subject: &Subject, instrument: &Instrument, seen: &TwoSided) -> Option<
     };
     let double_last = last.price.checked_add(last.price)?;
     let deviation = double_middle.checked_sub(double_last)?.abs();
-    let limit = double_last.checked_mul(safety.max_mid_deviation)?;
+    let limit = double_last.checked_mul(*safety.max_mid_deviation)?;
     if deviation <= limit {
         return Some(None);
     }

@@ -30,7 +30,7 @@ pub(super) fn arithmetic_range(subject: &Subject, facts: &OrderFacts) -> CheckRo
     };
     let product = price
         .checked_mul(facts.size)
-        .and_then(|value| value.checked_mul(instrument.multiplier));
+        .and_then(|value| value.checked_mul(*instrument.multiplier));
     let fault = "price x size x multiplier has more than 28 digits; use fewer";
     CheckRow::yes_no(product.is_none().then(|| fault.to_owned()), CONTRACT)
 }
@@ -45,7 +45,7 @@ pub(super) fn price_tick(subject: &Subject) -> CheckRow {
     let off = subject
         .prices
         .iter()
-        .find(|(_, price)| !(tick.is_zero() || price.is_multiple_of(tick) == Some(true)));
+        .find(|(_, price)| !(tick.is_zero() || price.is_multiple_of(*tick) == Some(true)));
     let fault =
         off.map(|(field, price)| format!("`{field}` {price} is not a multiple of the tick {tick}"));
     CheckRow::yes_no(fault, INSTRUMENTS)
@@ -68,21 +68,21 @@ pub(super) fn size_lot(subject: &Subject, facts: &OrderFacts) -> CheckRow {
         return without_filters(subject.kind);
     };
     let (size, lot) = (facts.size, instrument.lot);
-    let row = CheckRow::compared(size, instrument.min_size, "size", INSTRUMENTS);
+    let row = CheckRow::compared(size, *instrument.min_size, "size", INSTRUMENTS);
     if !size.is_positive() {
         return row.unless(false, || "a size must be above 0");
     }
     if facts.class == Class::Exit && Some(size) == facts.capacity {
         return row;
     }
-    if !lot.is_zero() && size.is_multiple_of(lot) != Some(true) {
-        let row = CheckRow::compared(size, lot, "size", INSTRUMENTS);
+    if !lot.is_zero() && size.is_multiple_of(*lot) != Some(true) {
+        let row = CheckRow::compared(size, *lot, "size", INSTRUMENTS);
         return row.unless(false, || {
             format!("the size is not a multiple of the lot {lot}")
         });
     }
     row.unless(
-        size >= instrument.min_size,
+        size >= *instrument.min_size,
         || "the size is below the smallest size",
     )
 }
@@ -96,8 +96,8 @@ pub(super) fn min_notional(subject: &Subject, facts: &OrderFacts) -> CheckRow {
         return CheckRow::unknown("usd", INSTRUMENTS, no_notional(facts));
     };
     let limit = instrument.min_notional;
-    CheckRow::compared(notional, limit, "usd", INSTRUMENTS).unless(
-        notional >= limit,
+    CheckRow::compared(notional, *limit, "usd", INSTRUMENTS).unless(
+        notional >= *limit,
         || "the order is worth less than the smallest notional",
     )
 }
@@ -115,7 +115,7 @@ pub(super) fn max_order_value(subject: &Subject, facts: &OrderFacts) -> CheckRow
     let Some(notional) = facts.notional(instrument) else {
         return CheckRow::unknown("usd", source, no_notional(facts));
     };
-    let Some(limit) = subject.reduced(subject.rules.safety.max_order_value) else {
+    let Some(limit) = subject.reduced(*subject.rules.safety.max_order_value) else {
         return CheckRow::unknown("usd", source, NOT_EXACT);
     };
     CheckRow::compared(notional, limit, "usd", source).unless(
@@ -142,7 +142,7 @@ pub(super) fn max_order_size(subject: &Subject, facts: &OrderFacts) -> CheckRow 
     let Some(instrument) = subject.instrument else {
         return CheckRow::unknown("size", source, NO_INSTRUMENT);
     };
-    let Some(limit) = subject.reduced(instrument.max_size) else {
+    let Some(limit) = subject.reduced(*instrument.max_size) else {
         return CheckRow::unknown("size", source, NOT_EXACT);
     };
     CheckRow::compared(facts.size, limit, "size", source).unless(

@@ -69,19 +69,19 @@ pub(super) fn stop_hostable(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let ticks = Amount::from_i64(i64::from(instrument.min_stop_ticks));
     let notional = stop
         .checked_mul(facts.size)
-        .and_then(|value| value.checked_mul(instrument.multiplier));
+        .and_then(|value| value.checked_mul(*instrument.multiplier));
     let distance = worst.checked_sub(stop).map(Amount::abs);
     let (Some(notional), Some(distance), Some(least)) =
-        (notional, distance, ticks.checked_mul(instrument.tick))
+        (notional, distance, ticks.checked_mul(*instrument.tick))
     else {
         return CheckRow::unknown("price", INSTRUMENTS, NOT_EXACT);
     };
     let tick = instrument.tick;
-    let fault = if !tick.is_zero() && stop.is_multiple_of(tick) != Some(true) {
+    let fault = if !tick.is_zero() && stop.is_multiple_of(*tick) != Some(true) {
         Some(format!("the stop is not a multiple of the tick {tick}"))
-    } else if facts.size < instrument.min_size {
+    } else if facts.size < *instrument.min_size {
         Some("the stop would be below the smallest size".to_owned())
-    } else if notional < instrument.min_notional {
+    } else if notional < *instrument.min_notional {
         Some(format!(
             "the stop would be worth {notional}, less than {}",
             instrument.min_notional
@@ -118,8 +118,8 @@ pub(super) fn stop_distance(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let distance = worst.checked_sub(facts.order.planned_stop).map(Amount::abs);
     let (Some(distance), Some(least), Some(most)) = (
         distance,
-        worst.checked_mul(bounds.min),
-        worst.checked_mul(bounds.max),
+        worst.checked_mul(*bounds.min),
+        worst.checked_mul(*bounds.max),
     ) else {
         return CheckRow::unknown("price", source, NOT_EXACT);
     };
@@ -147,8 +147,8 @@ pub(super) fn target_valid(subject: &Subject, facts: &OrderFacts) -> Option<Chec
         return Some(CheckRow::unknown("price", INSTRUMENTS, NO_INSTRUMENT));
     };
     let tick = instrument.tick;
-    if !tick.is_zero() && target.is_multiple_of(tick) != Some(true) {
-        let row = CheckRow::compared(target, tick, "price", INSTRUMENTS);
+    if !tick.is_zero() && target.is_multiple_of(*tick) != Some(true) {
+        let row = CheckRow::compared(target, *tick, "price", INSTRUMENTS);
         return Some(row.unless(false, || {
             format!("`target_price` is not a multiple of the tick {tick}")
         }));

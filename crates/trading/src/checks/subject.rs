@@ -189,7 +189,7 @@ fn order_facts<'a>(
         market,
         notional_price: market.map(|market| notional_price(&terms, &market)),
         worst_entry: market
-            .and_then(|market| worst_entry(&terms, &market, rules.safety.entry_slippage)),
+            .and_then(|market| worst_entry(&terms, &market, *rules.safety.entry_slippage)),
         equity,
         capital_base: equity.map(|equity| capital_base(equity, &rules.safety)),
         around: Around::default(),
@@ -215,7 +215,7 @@ impl OrderFacts<'_> {
     pub fn notional(&self, instrument: &Instrument) -> Option<Amount> {
         self.notional_price?
             .checked_mul(self.size)?
-            .checked_mul(instrument.multiplier)
+            .checked_mul(*instrument.multiplier)
     }
 
     /// The symbol.

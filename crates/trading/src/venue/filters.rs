@@ -76,7 +76,7 @@ pub(crate) fn too_far(price: Amount, book: &Book, instrument: &Instrument) -> Op
     };
     let compared = one.checked_add(other).and_then(|last| {
         let distance = price.checked_add(price)?.checked_sub(last)?.abs();
-        Some((last, distance <= last.checked_mul(most)?))
+        Some((last, distance <= last.checked_mul(*most)?))
     });
     match compared {
         Some((_, true)) => None,
@@ -105,12 +105,12 @@ pub(super) fn refuses_stop(
     };
     let notional = trigger
         .checked_mul(whole)
-        .and_then(|value| value.checked_mul(instrument.multiplier));
-    let small = notional.is_none_or(|notional| notional < instrument.min_notional);
+        .and_then(|value| value.checked_mul(*instrument.multiplier));
+    let small = notional.is_none_or(|notional| notional < *instrument.min_notional);
     off_tick(trigger, instrument)
         .or_else(|| off_lot(whole, instrument))
         .or_else(|| {
-            (whole < instrument.min_size).then(|| {
+            (whole < *instrument.min_size).then(|| {
                 format!(
                     "its size {whole} is below the smallest size {}",
                     instrument.min_size
@@ -152,12 +152,12 @@ pub(super) fn refuses_target(
 
 fn off_tick(price: Amount, instrument: &Instrument) -> Option<String> {
     let tick = instrument.tick;
-    let is_on = tick.is_zero() || price.is_multiple_of(tick) == Some(true);
+    let is_on = tick.is_zero() || price.is_multiple_of(*tick) == Some(true);
     (!is_on).then(|| format!("its price {price} is not a multiple of the tick {tick}"))
 }
 
 fn off_lot(size: Amount, instrument: &Instrument) -> Option<String> {
     let lot = instrument.lot;
-    let is_on = lot.is_zero() || size.is_multiple_of(lot) == Some(true);
+    let is_on = lot.is_zero() || size.is_multiple_of(*lot) == Some(true);
     (!is_on).then(|| format!("its size {size} is not a multiple of the lot {lot}"))
 }

@@ -90,7 +90,7 @@ pub fn on_funding(
         let value = held
             .size
             .checked_mul(mark)
-            .and_then(|v| v.checked_mul(run.instrument.multiplier));
+            .and_then(|v| v.checked_mul(*run.instrument.multiplier));
         let amount = value
             .and_then(|value| value.checked_mul(rate))
             .and_then(|paid| paid.round_up_to(step));

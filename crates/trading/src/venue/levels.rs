@@ -25,8 +25,8 @@ pub(super) struct Levels<'a> {
 /// Returns the price in this range that refutes the thesis, if one does.
 fn crossed(thesis: &Thesis, low: Amount, high: Amount, time: Time) -> Option<Amount> {
     let stood = thesis.since.is_none_or(|since| time >= since) && time < thesis.expires;
-    let fell = thesis.invalid_below.is_some_and(|below| low <= below);
-    let rose = thesis.invalid_above.is_some_and(|above| high >= above);
+    let fell = thesis.invalid_below.is_some_and(|below| low <= *below);
+    let rose = thesis.invalid_above.is_some_and(|above| high >= *above);
     match (stood, fell, rose) {
         (true, true, _) => Some(low),
         (true, false, true) => Some(high),
@@ -53,12 +53,14 @@ impl<'a> Levels<'a> {
             .theses
             .iter()
             .filter_map(|thesis| thesis.invalid_below)
-            .max();
+            .max()
+            .map(|bound| bound.get());
         self.above = self
             .theses
             .iter()
             .filter_map(|thesis| thesis.invalid_above)
-            .min();
+            .min()
+            .map(|bound| bound.get());
         self
     }
 }

@@ -417,7 +417,7 @@ impl Run<'_> {
             // Reduce-only: without a position there is nothing to reduce.
             (None, OrderRole::Exit | OrderRole::Protective | OrderRole::Target) => Amount::ZERO,
         };
-        let size = self.room.within(order.side, wanted, self.instrument.lot);
+        let size = self.room.within(order.side, wanted, *self.instrument.lot);
         let Some(size) = size.filter(|size| size.is_positive()) else {
             return Ok(false);
         };
@@ -518,8 +518,8 @@ impl Run<'_> {
         let notional = offer
             .price
             .checked_mul(size)
-            .and_then(|v| v.checked_mul(self.instrument.multiplier));
-        let fee = notional.and_then(|notional| notional.checked_mul(rate));
+            .and_then(|v| v.checked_mul(*self.instrument.multiplier));
+        let fee = notional.and_then(|notional| notional.checked_mul(*rate));
         let fee = fee
             .ok_or(ApplyError::Arithmetic {
                 what: "the fee of the fill",
@@ -533,7 +533,7 @@ impl Run<'_> {
             role: order.role,
             price: offer.price,
             size,
-            multiplier: self.instrument.multiplier,
+            multiplier: *self.instrument.multiplier,
             fee,
             liquidity: offer.liquidity,
             realised: Amount::ZERO,

@@ -57,7 +57,7 @@ pub(super) fn answer(order: &Order, tape: &Tape, rested: bool, instrument: &Inst
             .map(|trigger| stop_base(order.side, trigger, tape))
         {
             Some(Some(base)) => taker(worse(
-                slipped(base, order.side, instrument.slippage),
+                slipped(base, order.side, *instrument.slippage),
                 order.side,
                 instrument,
             )),
@@ -77,11 +77,11 @@ fn offer(price: Option<Amount>, liquidity: Liquidity) -> Answer {
 /// Bars: open x (1 +- half_spread) x (1 +- slippage). Quotes: ask or bid x (1 +- slippage).
 fn at_market(side: Side, tape: &Tape, instrument: &Instrument) -> Option<Amount> {
     let near = match (tape, side) {
-        (Tape::Bar { open, .. }, _) => slipped(*open, side, instrument.half_spread)?,
+        (Tape::Bar { open, .. }, _) => slipped(*open, side, *instrument.half_spread)?,
         (Tape::Quote { ask, .. }, Side::Buy) => *ask,
         (Tape::Quote { bid, .. }, Side::Sell) => *bid,
     };
-    worse(slipped(near, side, instrument.slippage), side, instrument)
+    worse(slipped(near, side, *instrument.slippage), side, instrument)
 }
 
 /// For bars: if the open is at the limit or better, the price of a market order at the open, but
@@ -145,7 +145,7 @@ fn worse(price: Option<Amount>, side: Side, instrument: &Instrument) -> Option<A
     let step = if tick.is_zero() {
         Amount::parse_exact(STEP_WITHOUT_TICK).ok()?
     } else {
-        tick
+        *tick
     };
     match side {
         Side::Buy => price?.round_up_to(step),

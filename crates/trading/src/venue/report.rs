@@ -1,6 +1,8 @@
 //! Reports of a bridge on orders at its venue. What a venue did is a fact and is booked as
 //! reported; stops, targets and everything else follow by the same code as on paper.
 
+use std::fmt;
+
 use super::VenueError;
 use super::outbox::IDLE_EXITS_MAX;
 use super::paper::Run;
@@ -9,6 +11,7 @@ use crate::change::Change;
 use crate::conduct::disabling;
 use crate::order::{AtVenue, Fill, Liquidity, Order, OrderEnd, OrderRole};
 use spoolgate_rules::Rulebook;
+use spoolgate_rules::bounds::{Bounded, OutOfBounds, Within};
 use spoolgate_rules::instruments::{Instrument, MarketSource, Venue};
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::code::Code;
@@ -124,14 +127,14 @@ pub fn on_report(
         );
         return Err(differs(Code::ReportOutOfOrder, what));
     }
-    let instrument = stand_in(order, venue);
+    let unbooked = |error: &dyn fmt::Display| {
+        let what = format!("report `{exec_id}` on `{order_id}` cannot be booked: {error}");
+        differs(Code::ReportImpossible, what)
+    };
+    let instrument = stand_in(order, venue)
+        .map_err(|error| unbooked(&format_args!("its multiplier {error}")))?;
     let booked = Booking::new(book, rules, &instrument, order, by).book(report);
-    booked.map_err(|error| {
-        differs(
-            Code::ReportImpossible,
-            format!("report `{exec_id}` on `{order_id}` cannot be booked: {error}"),
-        )
-    })
+    booked.map_err(|error| unbooked(&error))
 }
 
 /// Returns why a report contradicts the instructions.
@@ -188,31 +191,30 @@ fn symbols_of<'a>(
 
 /// Builds an instrument with just the values that booking needs: the venue has filters of its own,
 /// and what it did is booked even if a person has removed the instrument from the rules since.
-fn stand_in(order: &Order, venue: &AtVenue) -> Instrument {
-    let nothing = Amount::ZERO;
-    Instrument {
+fn stand_in(order: &Order, venue: &AtVenue) -> Result<Instrument, OutOfBounds> {
+    Ok(Instrument {
         symbol: order.symbol.clone(),
-        multiplier: venue.multiplier,
-        tick: nothing,
-        lot: nothing,
-        min_size: nothing,
-        max_size: nothing,
-        min_notional: nothing,
+        multiplier: venue.multiplier.try_into()?,
+        tick: Within::least(),
+        lot: Within::least(),
+        min_size: Within::least(),
+        max_size: Within::least(),
+        min_notional: Within::least(),
         min_stop_ticks: 0,
         quotes_from: MarketSource::Quotes,
         fills_from: MarketSource::Quotes,
-        half_spread: nothing,
-        slippage: nothing,
-        maker_fee: nothing,
-        taker_fee: nothing,
-        volume_share: nothing,
+        half_spread: Within::least(),
+        slippage: Within::least(),
+        maker_fee: Within::least(),
+        taker_fee: Within::least(),
+        volume_share: Within::least(),
         group: None,
         max_gap: None,
         percent_price: None,
-        bar_s: 0,
+        bar_s: Bounded::least(),
         venue: Venue::Outbox,
         bridge: Some(venue.bridge.clone()),
-    }
+    })
 }
 
 /// One report being booked.
@@ -386,7 +388,7 @@ impl<'a> Booking<'a> {
             role: order.role,
             price: trade.price,
             size,
-            multiplier: self.run.instrument.multiplier,
+            multiplier: *self.run.instrument.multiplier,
             fee,
             liquidity: trade.liquidity,
             realised: Amount::ZERO,

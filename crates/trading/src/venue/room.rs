@@ -24,7 +24,7 @@ impl Room {
             Row::Bar { volume, .. } => {
                 // A product that is not exact caps at 0 instead of not capping at all.
                 let share = volume.map(|v| {
-                    v.checked_mul(instrument.volume_share)
+                    v.checked_mul(*instrument.volume_share)
                         .unwrap_or(Amount::ZERO)
                 });
                 Room {

@@ -336,8 +336,9 @@ fn an_entry_against_a_later_position_closes_it_first_and_opens_with_the_rest() {
 fn what_cannot_be_computed_exactly_stays_open_and_says_so() {
     let mut world = World::new();
     world.accepted(&buy("0.01"));
-    world.rules.instruments.get_mut(&btc()).unwrap().multiplier =
-        a("79228162514264337593543950335");
+    let instrument = world.rules.instruments.get_mut(&btc()).unwrap();
+    instrument.multiplier = a("999999999999.9999999999").try_into().unwrap();
+    instrument.taker_fee = a("0.1234567891").try_into().unwrap();
     let row = Row::Bar {
         open_ms: world.now.ms(),
         interval_ms: 60_000,
@@ -441,7 +442,7 @@ fn the_stop_of_a_partly_filled_entry_protects_nothing_when_flat_and_the_next_fil
 fn rounding_to_a_tick_that_was_changed_never_passes_the_limit() {
     let mut world = World::new();
     world.accepted(&limit(buy("0.01"), "6790.1"));
-    world.rules.instruments.get_mut(&btc()).unwrap().tick = a("1");
+    world.rules.instruments.get_mut(&btc()).unwrap().tick = a("1").try_into().unwrap();
     assert_eq!(
         fills(&world.bar("6790.05", "6800", "6780", "6800")),
         ["o-1 buy 0.01@6790.1 0.067901"]
@@ -637,19 +638,19 @@ fn a_refused_stop_takes_its_entry_back() {
     type Edit = fn(&mut spoolgate_rules::instruments::Instrument);
     let edits: [(Edit, &str); 4] = [
         (
-            |rule| rule.tick = a("0.7"),
+            |rule| rule.tick = a("0.7").try_into().unwrap(),
             "o-1-stop: its price 6700 is not a multiple of the tick 0.7",
         ),
         (
-            |rule| rule.lot = a("0.004"),
+            |rule| rule.lot = a("0.004").try_into().unwrap(),
             "o-1-stop: its size 0.01 is not a multiple of the lot 0.004",
         ),
         (
-            |rule| rule.min_size = a("0.02"),
+            |rule| rule.min_size = a("0.02").try_into().unwrap(),
             "o-1-stop: its size 0.01 is below the smallest size 0.02",
         ),
         (
-            |rule| rule.min_notional = a("68"),
+            |rule| rule.min_notional = a("68").try_into().unwrap(),
             "o-1-stop: it is worth less than the smallest notional 68",
         ),
     ];
@@ -686,7 +687,7 @@ fn a_refused_stop_takes_its_entry_back() {
 fn the_exit_in_place_of_a_refused_stop_uses_the_very_next_bar() {
     let mut world = World::new();
     world.accepted(&buy("0.01"));
-    world.rules.instruments.get_mut(&btc()).unwrap().tick = a("0.7");
+    world.rules.instruments.get_mut(&btc()).unwrap().tick = a("0.7").try_into().unwrap();
     let bars: Vec<Row> = (0..3)
         .map(|n| Row::Bar {
             open_ms: world.now.ms() + n * 60_000,
@@ -722,7 +723,8 @@ fn the_venue_refuses_exits_off_its_tick_or_lot_and_never_for_being_small() {
     let resting = world.accepted(&limit(sell("0.003"), "6900"));
     let market = world.accepted(&sell("0.003"));
     let instrument = world.rules.instruments.get_mut(&btc()).unwrap();
-    (instrument.tick, instrument.lot) = (a("0.7"), a("0.002"));
+    instrument.tick = a("0.7").try_into().unwrap();
+    instrument.lot = a("0.002").try_into().unwrap();
     let changes = world.flat("6800");
     assert_eq!(
         refusals(&changes),
@@ -736,8 +738,9 @@ fn the_venue_refuses_exits_off_its_tick_or_lot_and_never_for_being_small() {
     *world.rules.instruments.get_mut(&btc()).unwrap() = kept;
     world.accepted(&sell("0.01"));
     let instrument = world.rules.instruments.get_mut(&btc()).unwrap();
-    (instrument.lot, instrument.min_size, instrument.min_notional) =
-        (a("0.004"), a("1"), a("100000"));
+    instrument.lot = a("0.004").try_into().unwrap();
+    instrument.min_size = a("1").try_into().unwrap();
+    instrument.min_notional = a("100000").try_into().unwrap();
     assert_eq!(fills(&world.flat("6800")).len(), 1);
     assert!(world.book.positions.is_empty());
 }

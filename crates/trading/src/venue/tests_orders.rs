@@ -284,7 +284,7 @@ fn a_target_that_the_venue_refuses_leaves_the_stop() {
     let mut world = World::new();
     world.accepted(&aiming(buy("0.01"), "6900"));
     // 6700 is a multiple of 67 and 6900 is not.
-    world.rules.instruments.get_mut(&btc()).unwrap().tick = a("67");
+    world.rules.instruments.get_mut(&btc()).unwrap().tick = a("67").try_into().unwrap();
     let changes = world.flat("6800");
     assert!(
         ended(&changes).contains(&("o-1-target".to_owned(), OrderEnd::Refused)),
@@ -303,7 +303,8 @@ fn an_implausible_gap_fills_no_entry_and_traps_no_position() {
         ("6731.9", true),
     ] {
         let mut world = World::new();
-        world.rules.instruments.get_mut(&btc()).unwrap().max_gap = Some(a("0.01"));
+        world.rules.instruments.get_mut(&btc()).unwrap().max_gap =
+            Some(a("0.01").try_into().unwrap());
         world.accepted(&buy("0.01"));
         let changes = world.flat(open);
         assert_eq!(fills(&changes).is_empty(), is_gap, "{open}");
@@ -319,7 +320,7 @@ fn an_implausible_gap_fills_no_entry_and_traps_no_position() {
         assert_eq!(halts, usize::from(is_gap));
     }
     let mut world = World::holding("0.01");
-    world.rules.instruments.get_mut(&btc()).unwrap().max_gap = Some(a("0.01"));
+    world.rules.instruments.get_mut(&btc()).unwrap().max_gap = Some(a("0.01").try_into().unwrap());
     // Sent before the entry, because an exit sent later would cross the entry and cancel it.
     world.accepted(&sell("0.004"));
     let entry = world.accepted(&limit(
@@ -361,7 +362,8 @@ fn a_quote_gaps_by_either_side() {
         ("198", "200.2", false),
     ] {
         let mut world = World::new();
-        world.rules.instruments.get_mut(&eth()).unwrap().max_gap = Some(a("0.01"));
+        world.rules.instruments.get_mut(&eth()).unwrap().max_gap =
+            Some(a("0.01").try_into().unwrap());
         world.wait(1000);
         world.quote(bid, ask);
         assert_eq!(
@@ -449,7 +451,7 @@ fn funding_is_charged_once_per_time_and_symbol_at_the_mark() {
 #[test]
 fn funding_can_latch_the_drawdown() {
     let mut world = World::holding("0.1");
-    world.rules.safety.max_drawdown = a("0.01");
+    world.rules.safety.max_drawdown = a("0.01").try_into().unwrap();
     let time = spoolgate_wire::time::Time::parse("2026-02-21T08:00:00Z").unwrap();
     let changes = super::on_funding(
         &world.book,

@@ -342,7 +342,7 @@ fn the_paper_venues_filters_are_not_those_of_a_real_one() {
         .instruments
         .get_mut(&btc())
         .unwrap()
-        .percent_price = Some(a("0.1"));
+        .percent_price = Some(a("0.1").try_into().unwrap());
     assert_eq!(
         desk.submit(&limit(sell("0.01"), "9000")),
         ["place o-5.1 sell 0.01 at 9000"]
@@ -608,13 +608,13 @@ fn a_day_order_is_asked_to_end_once_its_day_is_over() {
 #[test]
 fn more_than_fits_a_line_is_done_in_the_next() {
     let mut desk = Desk::holding("0.05");
-    desk.world.rules.instruments.get_mut(&btc()).unwrap().lot = a("0.0001");
+    desk.world.rules.instruments.get_mut(&btc()).unwrap().lot = a("0.0001").try_into().unwrap();
     desk.world
         .rules
         .instruments
         .get_mut(&btc())
         .unwrap()
-        .min_size = a("0.0001");
+        .min_size = a("0.0001").try_into().unwrap();
     for _ in 0..240 {
         desk.submit(&limit(sell("0.0002"), "6900"));
     }

@@ -11,7 +11,7 @@ fn bound(world: &mut World, share: Option<&str>) {
             .instruments
             .get_mut(&symbol)
             .unwrap()
-            .percent_price = share.map(a);
+            .percent_price = share.map(|share| a(share).try_into().unwrap());
     }
 }
 

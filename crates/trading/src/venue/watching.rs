@@ -31,7 +31,7 @@ impl Run<'_> {
         let is_near = |(previous, open): &(Amount, Amount)| {
             let moved = open.checked_sub(*previous).map(Amount::abs);
             moved
-                .zip(previous.checked_mul(max))
+                .zip(previous.checked_mul(*max))
                 .is_some_and(|(moved, most)| moved <= most)
         };
         if let Some((previous, open)) = pairs.into_iter().find(|pair| !is_near(pair)) {
@@ -92,7 +92,7 @@ impl Run<'_> {
         if is_latched || !peak.is_positive() {
             return Ok(());
         }
-        let limit = peak.checked_mul(self.rules.safety.max_drawdown);
+        let limit = peak.checked_mul(*self.rules.safety.max_drawdown);
         let drawdown = peak.checked_sub(equity);
         // Values that cannot be compared count as reaching the limit.
         let is_within = limit

@@ -32,7 +32,7 @@ impl<'a> Judge<'a> {
 
     pub(super) fn max_single_trade_risk(&self) -> Option<Said> {
         Some(plain(
-            self.trade_risk()? <= self.of_base(self.sums.rules.safety.max_single_trade_risk)?,
+            self.trade_risk()? <= self.of_base(*self.sums.rules.safety.max_single_trade_risk)?,
         ))
     }
 
@@ -71,7 +71,7 @@ impl<'a> Judge<'a> {
         let (before, after, each) = self.own_units(None)?;
         let value = after.worst().times(&each);
         let (limit, is_worse) = (
-            self.of_base(self.sums.rules.safety.max_single_position)?,
+            self.of_base(*self.sums.rules.safety.max_single_position)?,
             after.worst() > before.worst(),
         );
         Some(plain(limit.is_positive() && (!is_worse || value <= limit)))
@@ -99,7 +99,7 @@ impl<'a> Judge<'a> {
             None,
             |_| true,
             Both::worst,
-            self.sums.rules.safety.max_total_exposure,
+            *self.sums.rules.safety.max_total_exposure,
         )
     }
 
@@ -109,7 +109,7 @@ impl<'a> Judge<'a> {
         let limit = safety
             .max_same_direction_exposure
             .unwrap_or(safety.max_total_exposure);
-        self.exposure(None, |_| true, |both| both.held(buys), limit)
+        self.exposure(None, |_| true, |both| both.held(buys), *limit)
     }
 
     pub(super) fn group(&self) -> Option<String> {
@@ -126,7 +126,7 @@ impl<'a> Judge<'a> {
                 .rule(symbol)
                 .is_some_and(|rule| rule.group.as_deref() == Some(group))
         };
-        self.exposure(None, is_of, Both::worst, limit)
+        self.exposure(None, is_of, Both::worst, *limit)
     }
 
     pub(super) fn allocation(&self, allocation: spoolgate_wire::amount::Amount) -> Option<Said> {
@@ -141,7 +141,7 @@ impl<'a> Judge<'a> {
     pub(super) fn max_portfolio_risk(&self) -> Option<Said> {
         let risk = self.all_risk()?;
         Some(plain(
-            risk <= self.of_base(self.sums.rules.safety.max_portfolio_risk)?,
+            risk <= self.of_base(*self.sums.rules.safety.max_portfolio_risk)?,
         ))
     }
 
@@ -162,12 +162,12 @@ impl<'a> Judge<'a> {
     }
 
     pub(super) fn daily_loss_halt(&self) -> Option<Said> {
-        let limit = r(self.sums.rules.safety.max_daily_loss).negated();
+        let limit = r(*self.sums.rules.safety.max_daily_loss).negated();
         Some(above(&self.day_profit()?, &limit, &Rat::of("0.01")))
     }
 
     pub(super) fn weekly_loss_halt(&self) -> Option<Said> {
-        let limit = r(self.sums.rules.safety.max_weekly_loss).negated();
+        let limit = r(*self.sums.rules.safety.max_weekly_loss).negated();
         Some(above(&self.week_profit()?, &limit, &Rat::of("0.01")))
     }
 
@@ -175,7 +175,7 @@ impl<'a> Judge<'a> {
         let memory = self.sums.memory;
         let peak = memory.peak.as_ref()?;
         let lost = peak.minus(&self.sums.equity()?);
-        let most = peak.times(&r(self.sums.rules.safety.max_drawdown));
+        let most = peak.times(&r(*self.sums.rules.safety.max_drawdown));
         Some(both_of(
             plain(!memory.is_drawn_down),
             above(&most, &lost, &Rat::of("0.01")),

@@ -55,7 +55,7 @@ impl<'a> Judge<'a> {
             return plain(true);
         };
         let safety = &self.sums.rules.safety;
-        let window_ms = i64::from(safety.executions_window_s) * 1000;
+        let window_ms = i64::from(*safety.executions_window_s) * 1000;
         let count = doing
             .executed_ms
             .iter()
@@ -63,7 +63,7 @@ impl<'a> Judge<'a> {
             .count();
         both_of(
             plain(!doing.is_closed),
-            counted(count + 1, safety.max_executions),
+            counted(count + 1, *safety.max_executions),
         )
     }
 
@@ -71,7 +71,7 @@ impl<'a> Judge<'a> {
         let lost = self.doing().map_or(0, |doing| doing.lost_in_a_row);
         counted(
             usize::try_from(lost).unwrap() + 1,
-            self.sums.rules.safety.max_losing_trades,
+            *self.sums.rules.safety.max_losing_trades,
         )
     }
 
@@ -79,7 +79,7 @@ impl<'a> Judge<'a> {
         let Some(at_ms) = self.doing().and_then(|doing| doing.stopped_out_ms) else {
             return plain(true);
         };
-        let limit_ms = i64::from(self.sums.rules.safety.cooldown_s) * 1000;
+        let limit_ms = i64::from(*self.sums.rules.safety.cooldown_s) * 1000;
         at_most(
             &whole(limit_ms),
             &whole(self.around.now_ms - at_ms),

@@ -14,7 +14,7 @@ impl<'a> Judge<'a> {
             .filter(|_| self.order.order_type == OrderType::Stop);
         let stop = Some(self.order.planned_stop).filter(|_| entry);
         let mut prices = [self.order.price, trigger, stop].into_iter().flatten();
-        plain(prices.all(|price| is_on(&r(price), &r(rule.tick))))
+        plain(prices.all(|price| is_on(&r(price), &r(*rule.tick))))
     }
 
     /// Closing all that is left asks for neither lot nor minimum.
@@ -29,25 +29,25 @@ impl<'a> Judge<'a> {
             return plain(class != Class::Entry);
         };
         let all_of_it = class == Class::Exit && self.size == capacity;
-        plain(all_of_it || (is_on(&self.size, &r(rule.lot)) && self.size >= r(rule.min_size)))
+        plain(all_of_it || (is_on(&self.size, &r(*rule.lot)) && self.size >= r(*rule.min_size)))
     }
 
     pub(super) fn min_notional(&self) -> Option<Said> {
         Some(plain(
-            self.notional()? >= r(self.sums.rule(self.symbol())?.min_notional),
+            self.notional()? >= r(*self.sums.rule(self.symbol())?.min_notional),
         ))
     }
 
     pub(super) fn max_order_value(&self) -> Option<Said> {
         Some(plain(
             self.notional()?
-                <= r(self.sums.rules.safety.max_order_value).times(&self.around.factor),
+                <= r(*self.sums.rules.safety.max_order_value).times(&self.around.factor),
         ))
     }
 
     pub(super) fn max_order_size(&self) -> Option<Said> {
         Some(plain(
-            self.size <= r(self.sums.rule(self.symbol())?.max_size).times(&self.around.factor),
+            self.size <= r(*self.sums.rule(self.symbol())?.max_size).times(&self.around.factor),
         ))
     }
 
@@ -78,10 +78,10 @@ impl<'a> Judge<'a> {
     pub(super) fn stop_hostable(&self) -> Option<Said> {
         let rule = self.sums.rule(self.symbol())?;
         let distance = self.worst()?.minus(&self.stop()).abs();
-        let least = self.least_distance(&r(rule.tick), rule.min_stop_ticks);
-        let is_valid = is_on(&self.stop(), &r(rule.tick))
-            && self.size >= r(rule.min_size)
-            && self.notional_at(&self.stop())? >= r(rule.min_notional);
+        let least = self.least_distance(&r(*rule.tick), rule.min_stop_ticks);
+        let is_valid = is_on(&self.stop(), &r(*rule.tick))
+            && self.size >= r(*rule.min_size)
+            && self.notional_at(&self.stop())? >= r(*rule.min_notional);
         Some(both_of(
             plain(is_valid),
             at_most(&least, &distance, &self.step()),
@@ -95,8 +95,8 @@ impl<'a> Judge<'a> {
     pub(super) fn stop_distance(&self) -> Option<Said> {
         let (bounds, worst) = (&self.strategy()?.stop_distance, self.worst()?);
         let distance = worst.minus(&self.stop()).abs();
-        let least = at_most(&worst.times(&r(bounds.min)), &distance, &self.step());
-        let most = at_most(&distance, &worst.times(&r(bounds.max)), &self.step());
+        let least = at_most(&worst.times(&r(*bounds.min)), &distance, &self.step());
+        let most = at_most(&distance, &worst.times(&r(*bounds.max)), &self.step());
         Some(both_of(plain(!distance.is_zero()), both_of(least, most)))
     }
 
@@ -107,7 +107,7 @@ impl<'a> Judge<'a> {
         } else {
             above(&smaller(&worst, &seen.bid), target, &self.step())
         };
-        Some(both_of(plain(is_on(target, &r(rule.tick))), won))
+        Some(both_of(plain(is_on(target, &r(*rule.tick))), won))
     }
 
     /// Aggressive is what pays more than the market; a market order has no price.
@@ -129,14 +129,14 @@ impl<'a> Judge<'a> {
         };
         Some(at_most(
             &own.minus(&reference).abs(),
-            &reference.times(&r(collar)),
+            &reference.times(&r(*collar)),
             &self.step(),
         ))
     }
 
     pub(super) fn slippage_to_plan(&self) -> Option<Said> {
         let planned = r(self.order.planned_entry);
-        let most = planned.times(&r(self.sums.rules.safety.slippage_to_plan));
+        let most = planned.times(&r(*self.sums.rules.safety.slippage_to_plan));
         Some(at_most(
             &self.worst()?.minus(&planned).abs(),
             &most,

@@ -66,19 +66,19 @@ impl World {
         match which {
             0 => {
                 rule.tick = if rule.tick.is_zero() {
-                    a("0.11")
+                    a("0.11").try_into().unwrap()
                 } else {
-                    steps(7, &rule.tick.to_string())
+                    steps(7, &rule.tick.to_string()).try_into().unwrap()
                 }
             }
             1 => {
                 rule.lot = if rule.lot.is_zero() {
-                    a("0.002")
+                    a("0.002").try_into().unwrap()
                 } else {
-                    steps(3, &rule.lot.to_string())
+                    steps(3, &rule.lot.to_string()).try_into().unwrap()
                 }
             }
-            _ => rule.min_notional = a("60"),
+            _ => rule.min_notional = a("60").try_into().unwrap(),
         }
         self.model
             .specs

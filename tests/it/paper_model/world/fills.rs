@@ -40,14 +40,14 @@ impl World {
         let step = if rule.tick.is_zero() {
             Rat::of("0.00000001")
         } else {
-            r(rule.tick)
+            r(*rule.tick)
         };
         let spread = if matches!(row, Row::Bar { .. }) {
-            r(rule.half_spread)
+            r(*rule.half_spread)
         } else {
             Rat::zero()
         };
-        let (one, slip) = (Rat::one(), r(rule.slippage));
+        let (one, slip) = (Rat::one(), r(*rule.slippage));
         let dearest = high
             .times(&one.plus(&spread))
             .times(&one.plus(&slip))
@@ -89,7 +89,7 @@ impl World {
         let (side, cap) = match row {
             Row::Bar { volume, .. } => (
                 0,
-                volume.map(|volume| r(volume).times(&r(rule.volume_share))),
+                volume.map(|volume| r(volume).times(&r(*rule.volume_share))),
             ),
             Row::Quote { ask_size, .. } if fill.side == Side::Buy => (0, ask_size.map(r)),
             Row::Quote { bid_size, .. } => (1, bid_size.map(r)),
