@@ -140,7 +140,7 @@ fn read_set(read: &mut Read, file: &File<'_>) -> bool {
     let mut from = 0;
     for entry in &set.entries {
         let value = &entry.value;
-        match set.kind.kind().fold(value) {
+        match set.kind.kind().entry(value) {
             None => {
                 let what = "cannot be compared with anything: not of the set's kind, or with \
                     look-alike letters";
@@ -286,4 +286,20 @@ fn has_name(path: &str, name: &str) -> bool {
         .next()
         .and_then(|file| file.strip_suffix(".yaml"))
         == Some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_url_in_a_set_of_hosts_is_a_fault() {
+        let text = "name: hosts\nkind: host\nentries:\n  - {value: \"https://a.example/x\", \
+                    provenance: user_established}\n  - {value: b.example, provenance: user_established}\n  - {value: \
+                    \"https://c.example\", provenance: user_established}\n";
+        let path = "rules/sets/hosts.yaml";
+        let faults = read(&[File { path, text }]).faults;
+        let lines: Vec<Option<usize>> = faults.iter().map(|fault| fault.line).collect();
+        assert_eq!(lines, [Some(4), Some(6)], "{faults:?}");
+    }
 }
