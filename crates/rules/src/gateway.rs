@@ -383,6 +383,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table of cases")]
     fn adapters_are_said_once_and_have_bounds() {
         let sh = "adapter: exec, command: {program: sh, time_limit_s: 5, output_bytes_max: 9}";
         let good = format!(

@@ -759,6 +759,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table of cases")]
     fn what_control_decides_on_is_said_once_and_by_somebody() {
         const REST: &str = "instruments: []\ndirections: [long]\nstop_distance: {min: 0.001, max: \
             0.1}\naccount: acc\nmarket: m\n";

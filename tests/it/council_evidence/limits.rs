@@ -10,6 +10,7 @@ type Case<'a> = (&'a str, &'a [(&'a str, Value)], &'a str);
 type Told<'a> = (&'a [(&'a str, Value)], &'a str, &'a str);
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn thresholds_at_the_limit_and_one_unit_beside_it() {
     let weak = [("sharpe", json!(0.9))];
     around(

@@ -76,6 +76,7 @@ fn a_role_is_found_under_every_spelling() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn files_that_must_not_load() {
     let cases = [
         (

@@ -159,6 +159,7 @@ fn addresses() {
 
 /// Texts with the hosts of their links; `?` is a host that cannot be determined.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn links() {
     for (text, expect) in [
         ("nothing here", ""),

@@ -33,6 +33,7 @@ fn told(text: &str) -> String {
 const GOOD: &str = "  - {field: order.side, op: eq, value: buy}\n";
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn what_is_not_known_is_refused_where_it_stands() {
     assert_eq!(told(&rule(GOOD)), "taken");
     for (when, expect) in [

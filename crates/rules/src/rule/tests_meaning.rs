@@ -65,6 +65,7 @@ fn many(texts: &[&'static str]) -> Fact<'static> {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn every_operator_by_hand() {
     let none = || Fact::Unknown("x".into());
     let t = |text: &'static str| Fact::text(text);
