@@ -5,6 +5,7 @@
 use std::fs;
 
 use crate::kit::gateway_home::{GOOD, GatewayHome, NOTED, SERVICES, code, exec, gateway, settle};
+use crate::kit::process::until;
 use serde_json::{Value, json};
 use spoolgate_gate::approvals::HOLDS_OF_ONE_MAX;
 use spoolgate_gate::record::{Decision, Status};
@@ -368,6 +369,11 @@ impl Mending {
         home.ask("first", "email.send", MAIL);
         while opened.round(false).unwrap().more {}
         assert_eq!(opened.state().actions.open.len(), 1);
+        // The gate does not wait for an adapter. Without the wait here, `next` might count before the
+        // first one runs.
+        until("the first adapter runs", || {
+            fs::read_to_string(home.path("ran")).is_ok_and(|noted| noted.ends_with('\n'))
+        });
         let mut mending = Mending {
             home,
             opened,

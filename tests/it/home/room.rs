@@ -736,12 +736,16 @@ fn a_lost_copy_of_the_rulebook_is_made_again() {
 fn an_order_that_cannot_be_filled_is_named_in_the_answer() {
     let mut state = State::default();
     state.apply(&key(1, None)).unwrap();
-    // A multiplier at the edge of what amounts hold: no fill can be computed exactly.
+    // The fee on the largest multiplier has more digits than an amount: no fill can be computed
+    // exactly.
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut rules = Rulebook::compile(&rule_folder::load(folder).unwrap()).unwrap();
     let symbol = Symbol::parse("BTC-USD").unwrap();
-    let edge = Amount::parse_exact("79228162514264337593543950335").unwrap();
-    rules.instruments.get_mut(&symbol).unwrap().multiplier = edge.try_into().unwrap();
+    let instrument = rules.instruments.get_mut(&symbol).unwrap();
+    let [multiplier, fee] =
+        ["999999999999.9999999999", "0.1234567891"].map(|text| Amount::parse_exact(text).unwrap());
+    instrument.multiplier = multiplier.try_into().unwrap();
+    instrument.taker_fee = fee.try_into().unwrap();
     let order = r#"{"order_id":"o-1","source":"trend-bot","strategy":"trend","symbol":"BTC-USD","side":"buy","role":"entry","order_type":"market","size":"0.01","filled":"0","price":null,"trigger":null,"triggered":false,"thesis_slug":null,"accepted_at":"2026-02-21T11:00:00Z"}"#;
     let order = trading::Change::OrderPlaced(serde_json::from_str(order).unwrap());
     state.apply(&Change::Book(order)).unwrap();
