@@ -92,13 +92,11 @@ impl<const MIN: i128, const MAX: i128> Within<MIN, MAX> {
         Within(amount_of(MIN))
     }
 
-    /// Parses a literal of the source code. An invalid one, which the tests of the default values
-    /// detect, becomes the least amount.
-    pub(crate) fn literal(text: &str) -> Self {
-        let value = Amount::parse_wire(text).ok();
-        value
-            .and_then(|value| value.try_into().ok())
-            .unwrap_or_else(Self::least)
+    /// Returns the amount of `UNITS`, which is a default value. It does not compile if it is out of
+    /// bounds.
+    pub fn usual<const UNITS: i128>() -> Self {
+        const { assert!(MIN <= UNITS && UNITS <= MAX) }
+        Within(amount_of(UNITS))
     }
 
     fn permitted() -> String {
@@ -477,6 +475,19 @@ mod tests {
             ("-999999999999.9999999999", Ok(())),
             ("0", Ok(())),
         ]);
+    }
+
+    #[test]
+    fn an_amount_one_unit_beyond_the_largest_does_not_have_the_form() {
+        for beyond in ["1000000000000", "-1000000000000"] {
+            let error = crate::yaml::read::<AnyAmount>("f", beyond).unwrap_err();
+            assert!(
+                error
+                    .to_string()
+                    .contains(&format!("`{beyond}` is not an amount")),
+                "{error}"
+            );
+        }
     }
 
     #[test]

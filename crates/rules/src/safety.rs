@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{AtLeast, Bounded, Fraction, Positive, ProperFraction, Share, Slippage};
+use super::bounds::{AtLeast, Bounded, Fraction, ONE, Positive, ProperFraction, Share, Slippage};
 use super::hours::{self, Window};
 use super::rulebook::RulebookError;
 use super::yaml;
@@ -213,23 +213,23 @@ fn whole<const VALUE: u32>() -> u32 {
 }
 
 fn half() -> ProperFraction {
-    ProperFraction::literal("0.5")
+    ProperFraction::usual::<{ ONE / 2 }>()
 }
 
 fn to_plan() -> Fraction {
-    Fraction::literal("0.005")
+    Fraction::usual::<{ ONE / 200 }>()
 }
 
 fn portfolio_risk() -> Fraction {
-    Fraction::literal("0.06")
+    Fraction::usual::<{ 6 * ONE / 100 }>()
 }
 
 fn weekly() -> Positive {
-    Positive::literal("500")
+    Positive::usual::<{ 500 * ONE }>()
 }
 
 fn nothing() -> Share {
-    Share::literal("0")
+    Share::usual::<0>()
 }
 
 #[cfg(test)]
@@ -305,8 +305,8 @@ mod tests {
         assert_eq!(older.same_direction(), *older.max_total_exposure);
         assert_eq!(older.correlated_group(), *older.max_total_exposure);
         let mut told = older.clone();
-        told.max_same_direction_exposure = Some(Positive::literal("0.40"));
-        told.max_correlated_group = Some(Positive::literal("0.20"));
+        told.max_same_direction_exposure = Some(Positive::usual::<{ 4 * ONE / 10 }>());
+        told.max_correlated_group = Some(Positive::usual::<{ 2 * ONE / 10 }>());
         assert_eq!(
             read(SHIPPED).unwrap(),
             told,
@@ -398,7 +398,7 @@ mod tests {
         );
         assert_eq!(
             book.strategies.values().next().unwrap().allocation,
-            Some(Positive::literal("0.3"))
+            Some(Positive::usual::<{ 3 * ONE / 10 }>())
         );
         for group in ["\"\"", "\" \""] {
             assert!(
