@@ -133,10 +133,6 @@ pub struct Delivered {
 }
 
 /// One change of the admission state.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a change is folded at once and not kept"
-)]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum Change {
@@ -147,7 +143,7 @@ pub enum Change {
         /// The domain, as `tenant/surface/profile`.
         domain: String,
         /// The result of the command.
-        delivered: Delivered,
+        delivered: Box<Delivered>,
     },
     /// Kept policies were dropped.
     PoliciesForgotten {

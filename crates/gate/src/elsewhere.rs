@@ -246,7 +246,7 @@ pub fn hear_policy(
     };
     let changes = vec![Change::Admission(lineage::Change::PolicyDelivered {
         domain,
-        delivered,
+        delivered: Box::new(delivered),
     })];
     taken_down(rules, about, note, text, changes, now)
 }

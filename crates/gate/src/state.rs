@@ -440,7 +440,7 @@ impl AdmissionState {
                 times.push_back(admitted.at);
             }
             admission::Change::PolicyDelivered { domain, delivered } => {
-                self.policies.insert(domain.clone(), delivered.clone());
+                self.policies.insert(domain.clone(), (**delivered).clone());
             }
             admission::Change::PoliciesForgotten { domains } => {
                 domains.iter().for_each(|domain| {
