@@ -124,7 +124,7 @@ pub(super) fn thesis_valid(bench: &Bench<'_>) -> Option<Plan> {
             thesis.expires = scratch.now;
         }
     });
-    let last = AnyAmount::try_from(bench.price).ok();
+    let last = Some(AnyAmount::try_from(bench.price).ok()?);
     let refuted = bench.with(|scratch| {
         if let Some(thesis) = scratch.rules.theses.get_mut(slug) {
             (thesis.invalid_below, thesis.invalid_above) = (last, last);
