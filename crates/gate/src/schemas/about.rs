@@ -120,8 +120,10 @@ pub(crate) const ROSTER: Condition = condition(
 /// Thresholds of evidence.
 pub(crate) const EVIDENCE: Condition = condition(
     "evidence",
-    "Thresholds of `evidence` are within the bounds of docs/council-evidence.md, the stricter of \
-        two on its side of the other.",
+    "In `evidence`, an amount in quotes has the same bounds as a number, each threshold that \
+        rejects is at least as extreme as the one that warns, `pbo_blocks` is even, \
+        `assumed_kurtosis` is at least 1 + `assumed_skew` squared, and `optional_inputs` names \
+        inputs that docs/council-evidence.md lists.",
 );
 /// Programs.
 pub(crate) const COMMAND: Condition = condition(
