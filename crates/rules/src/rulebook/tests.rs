@@ -1,0 +1,359 @@
+//! Tests of how the files of a rulebook are read together.
+
+use super::*;
+
+fn with_principal(line: &str) -> Result<Rulebook, String> {
+    let principals = format!("principals:\n  - name: somebody\n    {line}\n");
+    let safety = include_str!("../../../../rules/safety.yaml").to_owned();
+    let files = [
+        ("rules/safety.yaml".to_owned(), safety),
+        ("rules/principals.yaml".to_owned(), principals),
+    ];
+    Rulebook::compile(&Bundle {
+        files: files.into(),
+    })
+    .map_err(|error| error.to_string())
+}
+
+#[test]
+fn who_may_speak_for_a_council_role() {
+    let book = with_principal("role: agent\n    council_roles: [r.o., Compliance]").unwrap();
+    let rule = book.principals.values().next().unwrap();
+    assert_eq!(rule.council_roles, ["Risk Officer", "Compliance"]);
+    for (spelling, may) in [
+        ("Risk Officer", true),
+        ("RO", true),
+        ("risk_officer", true),
+        ("compliance!", true),
+        ("Code Auditor", false),
+        ("Risk Officers", false),
+        ("", false),
+        ("\u{200b}", false),
+    ] {
+        assert_eq!(
+            book.roles.may_speak_for(rule, spelling),
+            may,
+            "{spelling:?}"
+        );
+    }
+    for (line, expect) in [
+        (
+            "role: feed\n    council_roles: [RO]",
+            "a feed speaks for no council role",
+        ),
+        (
+            "role: bridge\n    council_roles: [RO]",
+            "a bridge speaks for no council role",
+        ),
+        (
+            "role: bridge\n    admission: {domains: [{tenant: t, surface: s, profile: p}]}",
+            "a bridge has no tasks",
+        ),
+        (
+            "role: feed\n    admission: {domains: [{tenant: t, surface: s, profile: p}]}",
+            "a feed has no tasks",
+        ),
+        (
+            "role: human\n    council_roles: [RO, Risk Officer]",
+            "`Risk Officer` stands twice",
+        ),
+        (
+            "role: human\n    council_roles: [Chair, chair]",
+            "`chair` stands twice",
+        ),
+        (
+            "role: human\n    council_roles: [\"--\"]",
+            "is no name of a role",
+        ),
+        (
+            "role: human\n    council_roles: [\"a\\u202eb\"]",
+            "is no name of a role",
+        ),
+    ] {
+        let error = with_principal(line).unwrap_err();
+        assert!(
+            error.starts_with("rules/principals.yaml: principal `somebody`:"),
+            "{error}"
+        );
+        assert!(error.contains(expect), "{line}: {error}");
+    }
+    assert!(with_principal("role: feed\n    council_roles: []").is_ok());
+}
+
+#[test]
+fn adapters_name_services_that_there_are() {
+    let compile = |service: &str| {
+        let adapter =
+            format!("adapters: [{{actions: [email.send], services: [{service}], adapter: stub}}]");
+        let services = "services: [{service: mail, host: smtp.example.com, protocol: smtp, \
+            added_at: 2026-01-01T00:00:00Z, added_by: owner, actions: [email.send], \
+            is_active: false}]";
+        let safety = include_str!("../../../../rules/safety.yaml").to_owned();
+        let files = [
+            ("safety", safety),
+            ("gateway", adapter),
+            ("services", services.to_owned()),
+        ];
+        let files = files.map(|(name, text)| (format!("rules/{name}.yaml"), text));
+        Rulebook::compile(&Bundle {
+            files: files.into(),
+        })
+        .map_err(|error| error.to_string())
+    };
+    assert!(compile("mail").is_ok());
+    let error = compile("post").unwrap_err();
+    assert_eq!(
+        error,
+        "rules/gateway.yaml: `services` names `post`, which is not in rules/services.yaml"
+    );
+}
+
+#[test]
+fn who_may_be_the_bridge_of_an_instrument() {
+    let compile = |instrument: &str, role: &str| {
+        let instruments = format!(
+            "{}{instrument}",
+            include_str!("../../../../rules/instruments.yaml")
+        );
+        let principals = format!("principals:\n  - {{name: exchange, role: {role}}}\n");
+        let safety = include_str!("../../../../rules/safety.yaml").to_owned();
+        let files = [
+            ("safety", safety),
+            ("principals", principals),
+            ("instruments", instruments),
+        ];
+        let files = files.map(|(name, text)| (format!("rules/{name}.yaml"), text));
+        Rulebook::compile(&Bundle {
+            files: files.into(),
+        })
+        .map_err(|error| error.to_string())
+    };
+    let book = compile("    venue: outbox\n    bridge: exchange\n", "bridge").unwrap();
+    assert_eq!(
+        book.instruments.values().next().unwrap().venue,
+        Venue::Outbox
+    );
+    let book = compile("    venue: paper\n", "bridge").unwrap();
+    assert_eq!(
+        book.instruments.values().next().unwrap().venue,
+        Venue::Paper
+    );
+    for (instrument, role, expect) in [
+        (
+            "    venue: outbox\n",
+            "bridge",
+            "needs `bridge`, a principal of role bridge",
+        ),
+        (
+            "    bridge: exchange\n",
+            "bridge",
+            "`bridge` belongs to `venue: outbox`",
+        ),
+        (
+            "    venue: outbox\n    bridge: exchange\n",
+            "feed",
+            "not a principal with `role: bridge`",
+        ),
+        (
+            "    venue: outbox\n    bridge: nobody\n",
+            "bridge",
+            "not a principal with `role: bridge`",
+        ),
+        (
+            "    venue: outbox\n    bridge: null\n",
+            "bridge",
+            "rules/instruments.yaml",
+        ),
+        (
+            "    venue: exchange\n",
+            "bridge",
+            "unknown variant `exchange`",
+        ),
+    ] {
+        let error = compile(instrument, role).unwrap_err();
+        assert!(
+            error.starts_with("rules/instruments.yaml") && error.contains(expect),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_home_s_own_council_counts_and_the_shipped_one_stands_in() {
+    let safety = include_str!("../../../../rules/safety.yaml").to_owned();
+    let own = roles::SHIPPED.replacen("confidence_floor: 0.6", "confidence_floor: 0.7", 1);
+    let mut files = BTreeMap::from([("rules/safety.yaml".to_owned(), safety)]);
+    let floor = |files: &BTreeMap<String, String>| {
+        Rulebook::compile(&Bundle {
+            files: files.clone(),
+        })
+        .map(|book| book.roles.confidence_floor.to_string())
+    };
+    assert_eq!(floor(&files).unwrap(), "0.6");
+    files.insert(roles::PATH.to_owned(), own);
+    assert_eq!(floor(&files).unwrap(), "0.7");
+    files.insert(roles::PATH.to_owned(), "roles: []".to_owned());
+    assert_eq!(floor(&files).unwrap_err().file, roles::PATH);
+}
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
+fn what_control_decides_on_is_said_once_and_by_somebody() {
+    const REST: &str = "instruments: []\ndirections: [long]\nstop_distance: {min: 0.001, max: \
+        0.1}\naccount: acc\nmarket: m\n";
+    let compile = |a: &str, b: &str, principal: &str, safety: &str| {
+        let text = |name: &str, own: &str| match own.contains("account") {
+            true => format!(
+                "name: {name}\n{own}\n{}",
+                REST.split("account").next().unwrap_or_default()
+            ),
+            false => format!("name: {name}\n{own}\n{REST}"),
+        };
+        let safety = format!(
+            "{}\n{safety}\n",
+            include_str!("../../../../rules/safety.yaml")
+                .split("\nreduced_risk_factor")
+                .next()
+                .unwrap()
+        );
+        let principals = format!("principals:\n  - {{name: hermes, role: {principal}}}\n");
+        let files = [
+            ("rules/safety.yaml".to_owned(), safety),
+            ("rules/principals.yaml".to_owned(), principals),
+            ("rules/strategies/a.yaml".to_owned(), text("a", a)),
+            ("rules/strategies/b.yaml".to_owned(), text("b", b)),
+        ];
+        Rulebook::compile(&Bundle {
+            files: files.into(),
+        })
+        .map_err(|error| error.to_string())
+    };
+    let good = compile(
+        "status: active",
+        "status: standby",
+        "agent, control: {concerns: [\"acc:m\"]}",
+        "",
+    )
+    .unwrap();
+    assert_eq!(good.safety.reduced_risk_factor.to_string(), "0.5");
+    assert!(good.safety.control_confidence_min.is_zero());
+    for (a, b, principal, safety, expect) in [
+        (
+            "status: active",
+            "status: active",
+            "agent",
+            "",
+            "`a` is active on `acc:m` too",
+        ),
+        (
+            "status: active",
+            "status: standby\nstrategy_id: a",
+            "agent",
+            "",
+            "strategy_id `a` is that of `a` too",
+        ),
+        (
+            "status: active\naccount: acc",
+            "status: standby",
+            "agent",
+            "",
+            "give both or none",
+        ),
+        (
+            "status: active\nrisk_mode: lax",
+            "status: standby",
+            "agent",
+            "",
+            "unknown variant `lax`",
+        ),
+        (
+            "status: active\ndegraded: ' '",
+            "status: standby",
+            "agent",
+            "",
+            "`degraded` gives a reason",
+        ),
+        (
+            "status: idle",
+            "status: standby",
+            "agent",
+            "",
+            "unknown variant `idle`",
+        ),
+        (
+            "status: active",
+            "status: standby",
+            "agent, control: {concerns: [\"acc:n\"]}",
+            "",
+            "concern `acc:n` is that of no",
+        ),
+        (
+            "status: active",
+            "status: standby",
+            "feed, control: {concerns: [\"acc:m\"]}",
+            "",
+            "a feed decides on no concern",
+        ),
+        (
+            "status: active",
+            "status: standby",
+            "agent, control: {concern: []}",
+            "",
+            "unknown field `concern`",
+        ),
+        (
+            "status: active",
+            "status: standby",
+            "agent",
+            "reduced_risk_factor: 0",
+            "reduced_risk_factor` is `0`",
+        ),
+        (
+            "status: active",
+            "status: standby",
+            "agent",
+            "reduced_risk_factor: 1",
+            "reduced_risk_factor` is `1`",
+        ),
+        (
+            "status: active",
+            "status: standby",
+            "agent",
+            "control_confidence_min: 1.1",
+            "control_confidence_min` is `1.1`",
+        ),
+        (
+            "status: active",
+            "status: standby",
+            "agent",
+            "control_confidence_min: -0.1",
+            "control_confidence_min` is `-0.1`",
+        ),
+    ] {
+        let error = compile(a, b, principal, safety).map(|_| ()).unwrap_err();
+        assert!(error.contains(expect), "{error} for {expect}");
+    }
+}
+
+#[test]
+fn exits_may_be_a_day_old_and_no_older() {
+    let shipped = include_str!("../../../../rules/safety.yaml");
+    for (age, refused) in [
+        ("0", false),
+        ("86400", false),
+        ("86401", true),
+        ("4294967295", true),
+    ] {
+        let text = shipped.replace("exit_age_max_s: 86400", &format!("exit_age_max_s: {age}"));
+        let bundle = Bundle {
+            files: BTreeMap::from([("rules/safety.yaml".to_owned(), text)]),
+        };
+        let told = Rulebook::compile(&bundle).map_err(|error| error.to_string());
+        assert_eq!(told.is_err(), refused, "{age}: {told:?}");
+        assert!(
+            told.err()
+                .is_none_or(|error| error.contains("`exit_age_max_s`")),
+            "{age}"
+        );
+    }
+}
