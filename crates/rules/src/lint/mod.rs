@@ -294,9 +294,11 @@ mod tests {
 
     #[test]
     fn every_url_in_a_set_of_hosts_is_a_fault() {
-        let text = "name: hosts\nkind: host\nentries:\n  - {value: \"https://a.example/x\", \
-                    provenance: user_established}\n  - {value: b.example, provenance: user_established}\n  - {value: \
-                    \"https://c.example\", provenance: user_established}\n";
+        let text = "name: hosts\nkind: host\nentries:
+  - {value: \"https://a.example/x\", provenance: user_established}
+  - {value: b.example, provenance: user_established}
+  - {value: \"https://c.example\", provenance: user_established}
+";
         let path = "rules/sets/hosts.yaml";
         let faults = read(&[File { path, text }]).faults;
         let lines: Vec<Option<usize>> = faults.iter().map(|fault| fault.line).collect();

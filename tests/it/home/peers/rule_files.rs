@@ -149,7 +149,7 @@ fn a_kill_switch_set_with_the_wrong_sign() {
         );
         desk.edit(&mut home, "rules/safety.yaml", |_| limits.clone());
     }
-    // A halt has no off to set: what is asked with one is no halt and no clearing.
+    // `halt.set` has no member that clears a halt: a payload with one is invalid.
     accepted(&desk.ask(&mut home, "halt.set", DRILL));
     for payload in [
         r#"{"reason":"x","on":false}"#,

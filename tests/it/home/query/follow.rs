@@ -248,7 +248,7 @@ fn a_long_reader_neither_stops_the_gate_nor_leaves_the_file_beside_the_index_lar
         "file beside the index after 150 batches: {alone} bytes alone, {with_reader} beside a \
             reader, {later} 300 batches after it"
     );
-    // What a batch adds is bounded; what is there when the reader is gone is used again.
+    // Each batch adds a bounded amount, and the space is used again after the reader has closed.
     assert!(with_reader < alone + 150 * 100_000, "{alone} {with_reader}");
     assert!(
         later <= with_reader.max(alone) + 4_200_000,

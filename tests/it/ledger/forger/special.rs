@@ -157,7 +157,7 @@ fn a_line_behind_a_rotation_that_ends_a_piece() {
     not_opened(&forged, "behind a rotation that ends a piece");
 }
 
-/// Lines that tell of keys and files are read strictly whoever asks.
+/// Every reader reads the lines about keys and files strictly.
 #[test]
 fn special_lines_that_are_no_strict_json() {
     type Spell = (&'static str, fn(&str) -> String);

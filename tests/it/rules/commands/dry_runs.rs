@@ -131,7 +131,7 @@ fn a_dry_run_takes_requests_that_nobody_signed() {
     )
     .unwrap();
     assert_eq!(dry(&scratch, &[path]).0, 0);
-    // Whoever has no key cannot ask.
+    // A sender without a key cannot ask.
     let (exit, answer) = dry(&scratch, &[path, "--as", "hermes"]);
     assert_eq!(
         (exit, &answer["error"]["code"]),

@@ -1,4 +1,4 @@
-//! Reports of bridges: what is booked, what is refused and what leaves a doubt.
+//! Reports of bridges: the gate books them, refuses them or marks the instrument as doubtful.
 
 use super::*;
 
