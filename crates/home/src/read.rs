@@ -49,9 +49,6 @@ pub struct View {
 
 impl View {
     /// Returns the fills recorded at or after `since`, oldest first.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn fills_since(&self, since: Time) -> Result<Vec<Fill>, StoreError> {
         let mut fills: BTreeMap<(u64, u32), Fill> = BTreeMap::new();
         for store in self.on_disk.iter().chain([&self.newest]) {
@@ -61,9 +58,6 @@ impl View {
     }
 
     /// Returns how an order ended; `None` if it is open or there is no such order.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn closed_order(&self, id: OrderId) -> Result<Option<ClosedOrder>, StoreError> {
         // Newer rows are in the index of the lines after the snapshot.
         for store in self.stores().into_iter().rev() {
@@ -76,9 +70,6 @@ impl View {
 
     /// Returns the lines that answered a verified request of this id, one per spool it came
     /// through.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn request_lines(&self, id: &str) -> Result<Vec<u64>, StoreError> {
         let own = self
             .rulebook
@@ -119,17 +110,11 @@ impl View {
     }
 
     /// Returns what is known of a council case.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn docket(&self, id: &RequestId) -> Result<Option<Docket>, StoreError> {
         cases::docket(&self.stores(), id)
     }
 
     /// Returns council cases, newest first.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn dockets(&self, limit: usize, only_open: bool) -> Result<Vec<Docket>, StoreError> {
         let mut ids: BTreeSet<RequestId> = BTreeSet::new();
         for store in self.stores() {
@@ -153,9 +138,6 @@ impl View {
     }
 
     /// Returns a proposal and its standing.
-    ///
-    /// # Errors
-    /// [`HomeError`].
     pub fn proposal(&self, id: ProposalId) -> Result<Option<(ProposalRow, Proposed)>, HomeError> {
         let Some(row) = proposals::proposal(&self.stores(), id)? else {
             return Ok(None);
@@ -176,9 +158,6 @@ impl View {
     }
 
     /// Returns proposals, newest first.
-    ///
-    /// # Errors
-    /// [`HomeError`].
     pub fn proposals(
         &self,
         limit: usize,
@@ -212,9 +191,6 @@ impl View {
 
     /// Returns the line of this number if it is indexed: decisions, council decisions and inputs
     /// are.
-    ///
-    /// # Errors
-    /// [`HomeError`].
     pub fn record(&self, seq: u64) -> Result<Option<Record>, HomeError> {
         for store in self.stores() {
             if let Some(location) = store.line(seq)? {
@@ -230,9 +206,6 @@ impl View {
 
     /// Returns the result of the outgoing action that a line began; `None` if it is open or the
     /// line began none.
-    ///
-    /// # Errors
-    /// [`HomeError`].
     pub fn response_to(&self, line: u64) -> Result<Option<Response>, HomeError> {
         for store in self.stores() {
             if let Some(seq) = store.response_to(line)?
@@ -246,9 +219,6 @@ impl View {
 
     /// Returns a text of a line, from its member or its blob; `None` if the blob is missing or
     /// damaged.
-    ///
-    /// # Errors
-    /// [`HomeError`].
     pub fn text(
         &self,
         member: Option<&str>,
@@ -258,9 +228,6 @@ impl View {
     }
 
     /// Returns the payload of line `seq`.
-    ///
-    /// # Errors
-    /// [`HomeError`].
     pub fn payload(&self, seq: u64) -> Result<Option<String>, HomeError> {
         match self.record(seq)? {
             Some(record) => super::cases::payload(self.disk.as_ref(), &record),
@@ -270,9 +237,6 @@ impl View {
 
     /// Returns the payload hash that was signed in the request of line `seq`; `None` unless the
     /// request has sealed members and they are disclosed.
-    ///
-    /// # Errors
-    /// [`HomeError`].
     pub fn signed_hash(&self, seq: u64) -> Result<Option<String>, HomeError> {
         super::sealed::signed_hash(self.disk.as_ref(), self.record(seq)?.as_ref())
     }
@@ -286,26 +250,17 @@ impl View {
     }
 
     /// Returns the statements made in a council case.
-    ///
-    /// # Errors
-    /// [`HomeError`].
     pub fn said(&self, docket: &Docket) -> Result<Said, HomeError> {
         super::cases::said(docket, |seq| self.payload(seq))
     }
 }
 
 /// Reads a home from its snapshot and the lines after it. Takes no lock and changes nothing.
-///
-/// # Errors
-/// [`HomeError`].
 pub fn read(root: &Path, seams: &Seams) -> Result<View, HomeError> {
     read_with(root, seams, Store::open_read_only(root).ok())
 }
 
 /// As [`read`], with this index. Without an index, folds everything from the first line.
-///
-/// # Errors
-/// [`HomeError`].
 pub(super) fn read_with(
     root: &Path,
     seams: &Seams,
@@ -348,9 +303,6 @@ pub(super) fn read_with(
 }
 
 /// Returns the keys that a log begins with, by its first line.
-///
-/// # Errors
-/// [`HomeError`].
 pub fn identity_of(genesis: &Genesis) -> Result<LogIdentity, HomeError> {
     LogIdentity::new(&genesis.origin, &genesis.log_key, &genesis.seal_key)
         .map_err(|error| HomeError::Record(format!("genesis line: {error}")))

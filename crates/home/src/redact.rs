@@ -223,9 +223,6 @@ impl Home {
 
     /// Returns the lines of verdicts on these requests that contain the hash the sender signed.
     /// That hash is not salted; such verdicts were not made from a brief.
-    ///
-    /// # Errors
-    /// [`HomeError`].
     pub fn verdicts_naming_the_hash(&self, lines: &[u64]) -> Result<Vec<u64>, HomeError> {
         let mut naming = Vec::new();
         for seq in lines {

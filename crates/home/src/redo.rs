@@ -39,9 +39,6 @@ struct Undone {
 
 impl Home {
     /// Finishes what a crash left undone. Files are published before answers here too.
-    ///
-    /// # Errors
-    /// [`HomeError`].
     pub(super) fn redo(&mut self) -> Result<(), HomeError> {
         let work = Path::new(claim::WORK_DIR);
         let claims = claim::left_behind(self.core.seams.disk.as_ref())

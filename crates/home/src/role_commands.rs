@@ -154,9 +154,6 @@ impl RoleCommands {
 
 impl Home {
     /// Has roles with a command answer from now on, in open cases and in those that open later.
-    ///
-    /// # Errors
-    /// [`HomeError`].
     pub fn let_roles_answer(&mut self) -> Result<(), HomeError> {
         let (sender, receiver) = channel();
         let waiting = self.core.store.open_cases(OPEN_CASES_MAX)?.into();

@@ -71,9 +71,6 @@ fn receipts(disk: &dyn Disk, most: usize) -> Result<Vec<Remembered>, HomeError> 
 
 /// Returns what a start checks besides the index. A command that decides one request and ends does
 /// not list the folder of all answers.
-///
-/// # Errors
-/// [`HomeError`].
 pub(super) fn beside_index(disk: &dyn Disk, store: &Store) -> Result<Vec<Remembered>, HomeError> {
     if store.is_held_briefly() {
         Ok(Vec::new())

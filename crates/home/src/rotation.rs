@@ -25,9 +25,6 @@ pub(super) struct Pairs {
 
 impl Pairs {
     /// Reads them from a keyring.
-    ///
-    /// # Errors
-    /// [`HomeError::Keyring`].
     pub(super) fn of(keyring: &SqliteKeyring) -> Result<Pairs, HomeError> {
         Ok(Pairs {
             current: keyring.log_keys()?,
@@ -53,9 +50,6 @@ impl Pairs {
     }
 
     /// Finishes an interrupted rotation durably, once it is known which keys the log ends with.
-    ///
-    /// # Errors
-    /// [`HomeError::Keyring`].
     pub(super) fn settle(&self, keyring: &SqliteKeyring, ledger: &Ledger) -> Result<(), HomeError> {
         let Some(pending) = &self.pending else {
             return Ok(());
@@ -84,9 +78,6 @@ pub struct Rotated {
 impl Core {
     /// Checks that `by` is a person who could sign a command here: a human principal with a key in
     /// the keyring.
-    ///
-    /// # Errors
-    /// [`HomeError::NotAllowed`].
     pub(super) fn check_person(&self, by: &Principal, reason: &str) -> Result<(), HomeError> {
         let now = self.ledger_now();
         let is_human = self.rulebook.role(by) == Some(Role::Human);

@@ -79,9 +79,6 @@ impl Home {
 
     /// Runs one round: processes a left-behind claim alone or up to a batch of new files, then the
     /// requests whose command has ended. With `only_local`, takes only what commands handed over.
-    ///
-    /// # Errors
-    /// [`HomeError`].
     pub fn round(&mut self, only_local: bool) -> Result<Round, HomeError> {
         let mut round = self.round_of_files(only_local)?;
         if let Some(outcomes) = self.hear_commands()? {
@@ -154,9 +151,6 @@ impl Home {
 
     /// Runs rounds until the spool is empty and no half-written file is awaited; files over a quota
     /// stay. `report` receives the outcomes of each round.
-    ///
-    /// # Errors
-    /// [`HomeError`].
     pub fn until_idle(
         &mut self,
         only_local: bool,
@@ -192,9 +186,6 @@ impl Home {
     }
 
     /// Runs until `stop`: rounds while there is work, then a wait for a hint or the heartbeat.
-    ///
-    /// # Errors
-    /// [`HomeError`].
     pub fn watch(
         &mut self,
         hints: &mut Hints,
@@ -251,18 +242,12 @@ impl Home {
 
     /// Ends a run in order: finishes outgoing actions, writes the stop line, makes answers durable
     /// and saves a snapshot.
-    ///
-    /// # Errors
-    /// [`HomeError`].
     pub fn finish(&mut self, note: &str) -> Result<(), HomeError> {
         self.finish_within(note, &AtomicBool::new(false))
     }
 
     /// As [`Home::finish`]. Clears `hurry` once it waits for actions; setting it again ends them at
     /// once.
-    ///
-    /// # Errors
-    /// [`HomeError`].
     pub fn finish_within(&mut self, note: &str, hurry: &AtomicBool) -> Result<(), HomeError> {
         self.end_actions(hurry)?;
         self.outside

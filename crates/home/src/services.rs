@@ -48,9 +48,6 @@ impl Core {
 
     /// Returns what rules/services.yaml may contain while lines of a batch are not sealed: the
     /// versions that they changed.
-    ///
-    /// # Errors
-    /// [`HomeError`].
     pub(super) fn services_before(
         &self,
         pending: &Pending,
@@ -64,9 +61,6 @@ impl Core {
 
     /// Wipes every secret of a service whose credential a line replaced or removed. At a start,
     /// secrets that were just stored for a request that is still to come stay.
-    ///
-    /// # Errors
-    /// [`HomeError::Keyring`].
     pub(super) fn wipe_credentials(
         &self,
         changes: &[Change],
@@ -92,9 +86,6 @@ impl Core {
 impl Home {
     /// Puts a rulebook in force that a change of the allowlist made. It is kept before any line
     /// names it, and the next decision of the batch uses it.
-    ///
-    /// # Errors
-    /// [`HomeError`].
     pub(super) fn put_services_in_force(
         &mut self,
         pending: &mut Pending,

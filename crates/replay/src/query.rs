@@ -169,9 +169,6 @@ impl Books {
     }
 
     /// Returns the names of the pruned segments; none of their lines can be found.
-    ///
-    /// # Errors
-    /// [`HomeError`].
     pub fn pruned(&self) -> Result<Vec<String>, HomeError> {
         let kept = kept(self.disk.as_ref(), &self.dir)?;
         let pruned = kept.into_iter().filter(|(_, kept)| kept.is_pruned());
@@ -529,9 +526,6 @@ impl Books {
     }
 
     /// Returns the place after the last sealed batch.
-    ///
-    /// # Errors
-    /// [`HomeError`].
     pub fn end(&self) -> Result<Mark, HomeError> {
         let last = self.segments()?.last().copied().unwrap_or(1);
         let start = match &self.index {

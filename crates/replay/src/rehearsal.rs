@@ -66,9 +66,6 @@ impl Rehearsal {
 /// Decides the requests among the `lines` ledger lines before line `until` again, under `before`
 /// and under `after`, each on the state of its time. The result is a function of the ledger and the
 /// two rulebooks. `progress` receives the number of bytes of lines read.
-///
-/// # Errors
-/// [`HomeError`].
 pub fn rehearse(
     root: &Path,
     seams: &Seams,

@@ -69,9 +69,6 @@ pub struct Past {
 
 impl Past {
     /// Creates an empty past. `has_ids` is whether resent requests are to be recognised.
-    ///
-    /// # Errors
-    /// [`HomeError`].
     pub(super) fn new(disk: Arc<dyn Disk>, has_ids: bool) -> Result<Past, HomeError> {
         let store = Store::temporary()?;
         store.begin()?;
@@ -310,9 +307,6 @@ impl Past {
     }
 
     /// Decides the request of `line` again from what was known then, under `rules`.
-    ///
-    /// # Errors
-    /// [`HomeError`].
     pub fn decide_again(
         &self,
         rules: &Rulebook,
@@ -339,9 +333,6 @@ impl Past {
 
     /// As [`Past::decide_again`], but as if these rules had been in force and valid, whatever the
     /// rule files were then.
-    ///
-    /// # Errors
-    /// [`HomeError`].
     pub fn decide_under(
         &mut self,
         rules: &Rulebook,

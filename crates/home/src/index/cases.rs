@@ -41,9 +41,6 @@ pub(super) const DUMP: [&str; 4] = [
 ];
 
 /// Combines what several indexes know of a case: the one on disk and the one of the lines after it.
-///
-/// # Errors
-/// [`StoreError`].
 pub fn docket(stores: &[&Store], id: &RequestId) -> Result<Option<Docket>, StoreError> {
     let mut opened = None;
     let mut votes: BTreeMap<u64, Vote> = BTreeMap::new();
@@ -68,9 +65,6 @@ pub fn docket(stores: &[&Store], id: &RequestId) -> Result<Option<Docket>, Store
 
 impl Store {
     /// Applies what line `seq` does to a case.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn apply_to_cases(&self, seq: u64, change: &Change) -> Result<(), StoreError> {
         let seq = to_sql(seq)?;
         match change {
@@ -170,18 +164,12 @@ impl Store {
     }
 
     /// Returns what is known of a case.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn docket(&self, id: &RequestId) -> Result<Option<Docket>, StoreError> {
         docket(&[self], id)
     }
 
     /// Returns open cases that are full, and those whose deadline is not after `now`, earliest
     /// first.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn due_cases(&self, now: Time, limit: usize) -> Result<Vec<RequestId>, StoreError> {
         let sql = "SELECT id FROM cases WHERE is_open = 1 AND deadline_ms <= ?1 ORDER BY \
             deadline_ms, id LIMIT ?2";
@@ -189,9 +177,6 @@ impl Store {
     }
 
     /// Returns cases by the line of their request, newest first.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn newest_cases(&self, limit: usize) -> Result<Vec<RequestId>, StoreError> {
         self.case_ids(
             "SELECT id FROM cases WHERE seq >= ?1 ORDER BY seq DESC LIMIT ?2",
@@ -201,9 +186,6 @@ impl Store {
     }
 
     /// Returns open cases by the line of their request, oldest first.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn open_cases(&self, limit: usize) -> Result<Vec<RequestId>, StoreError> {
         self.case_ids(
             "SELECT id FROM cases WHERE is_open = 1 AND seq >= ?1 ORDER BY seq LIMIT ?2",

@@ -37,9 +37,6 @@ pub struct UsedId {
 impl Store {
     /// Applies what line `seq` says about a decision. A failed decision may be retried, so the
     /// newest line counts.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn apply_to_decisions(&self, seq: u64, change: &Change) -> Result<(), StoreError> {
         if let Change::Decided {
             source,
@@ -66,9 +63,6 @@ impl Store {
     }
 
     /// Returns where this sender used this decision_id.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn used_id(
         &self,
         source: &Principal,

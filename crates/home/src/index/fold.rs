@@ -47,9 +47,6 @@ pub enum FoldFailure {
 
 /// Applies line `seq` to the state and the index, and tracks answers that are not known to be
 /// durable.
-///
-/// # Errors
-/// [`FoldFailure`].
 pub fn fold(
     state: &mut State,
     store: &Store,
@@ -110,9 +107,6 @@ pub fn fold(
 
 /// Applies line `seq` to the state, and to the index except for the ids that requests use up. A
 /// decision on a request that is not resent can read nothing else.
-///
-/// # Errors
-/// [`FoldFailure`].
 pub fn fold_known(
     state: &mut State,
     store: &Store,
@@ -165,9 +159,6 @@ pub fn fold_known(
 }
 
 /// Applies line `seq` to the state alone.
-///
-/// # Errors
-/// [`FoldFailure::State`].
 pub fn fold_state(state: &mut State, seq: u64, record: &Record) -> Result<(), FoldFailure> {
     fits(seq, record)?;
     for change in record.changes() {

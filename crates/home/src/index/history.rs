@@ -34,9 +34,6 @@ pub(super) const DUMP: [&str; 2] = [
 impl Store {
     /// Records a request that line `seq` accepted, and deletes rows that no window reaches any
     /// more.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn insert_history(
         &self,
         seq: u64,
@@ -75,9 +72,6 @@ impl Store {
     }
 
     /// Returns what the index knows of a sender's accepted requests.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn history(&self, query: &Query, now: Time) -> Result<History, StoreError> {
         let Query {
             source,

@@ -47,9 +47,6 @@ fn damaged(error: NameError) -> StoreError {
 
 impl Store {
     /// Records a task that line `seq` admitted.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn insert_task(&self, seq: u64, admitted: &Admitted) -> Result<(), StoreError> {
         let Admitted {
             tenant,
@@ -106,9 +103,6 @@ impl Store {
     }
 
     /// Returns what the ledger knows about a task that requests admission and about its tree.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn lineage(&self, query: &Query) -> Result<Lineage, StoreError> {
         let Some(tree) = self.tree(query)? else {
             return Ok(Lineage::default());

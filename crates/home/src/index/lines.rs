@@ -289,9 +289,6 @@ fn location_of(row: StoredLocation) -> Result<(u64, Location), StoreError> {
 
 impl Store {
     /// Records the place of a line and its indexed members.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn insert_line(
         &self,
         seq: u64,
@@ -344,9 +341,6 @@ impl Store {
     }
 
     /// Returns the place of a line.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn line(&self, seq: u64) -> Result<Option<Location>, StoreError> {
         let row: Option<StoredLocation> = self
             .database
@@ -360,9 +354,6 @@ impl Store {
     /// Returns a page of the lines from `from` to before `to` that match the conditions, in
     /// `order`; empty if there are no more. For the next page, call again from after the last line,
     /// or up to before it.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn lines_where(
         &self,
         conditions: &Conditions,

@@ -68,9 +68,6 @@ pub struct ProposalRow {
 
 impl Store {
     /// Applies what line `seq` does to a proposal.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn apply_to_proposals(&self, seq: u64, change: &Change) -> Result<(), StoreError> {
         let line = to_sql(seq)?;
         let (standing, record) = match change {
@@ -104,9 +101,6 @@ impl Store {
     }
 
     /// Returns what the index knows of a proposal.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn proposal(&self, id: ProposalId) -> Result<Option<ProposalRow>, StoreError> {
         let row: Option<(i64, String, Option<i64>)> = self
             .database
@@ -130,9 +124,6 @@ impl Store {
     }
 
     /// Returns the newest proposals.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn newest_proposals(&self, limit: usize) -> Result<Vec<ProposalId>, StoreError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let mut statement = self
@@ -143,9 +134,6 @@ impl Store {
     }
 
     /// Returns the proposals that wait for an approver.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn pending_proposals(&self) -> Result<Vec<ProposalId>, StoreError> {
         let mut statement = self
             .database
@@ -158,9 +146,6 @@ impl Store {
 
 /// Combines what several indexes know of a proposal: the one on disk and the one of the lines after
 /// it.
-///
-/// # Errors
-/// [`StoreError`].
 pub fn proposal(stores: &[&Store], id: ProposalId) -> Result<Option<ProposalRow>, StoreError> {
     let mut known: Option<ProposalRow> = None;
     for store in stores {

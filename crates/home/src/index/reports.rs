@@ -19,9 +19,6 @@ pub(super) const DUMP: &str = "SELECT 'report ' || bridge || ' ' || exec_id || '
 
 impl Store {
     /// Records that line `seq` booked a report.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn insert_report(
         &self,
         seq: u64,
@@ -37,9 +34,6 @@ impl Store {
     }
 
     /// Returns the line that booked this report of this bridge.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn booked_in(
         &self,
         bridge: &Principal,

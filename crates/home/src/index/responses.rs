@@ -15,9 +15,6 @@ pub(super) const DUMP: &str =
 
 impl Store {
     /// Records that line `seq` has the result of a request line.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn insert_response(&self, request_line: u64, seq: u64) -> Result<(), StoreError> {
         self.database
             .prepare_cached("INSERT OR REPLACE INTO responses (request_line, seq) VALUES (?1, ?2)")?
@@ -26,9 +23,6 @@ impl Store {
     }
 
     /// Returns the line with the result of a request line; `None` if there is no result yet.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn response_to(&self, request_line: u64) -> Result<Option<u64>, StoreError> {
         let seq: Option<i64> = self
             .database

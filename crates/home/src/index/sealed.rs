@@ -21,9 +21,6 @@ pub(super) const DUMP: &str = "SELECT 'sealed ' || seq || ' ' || digest || ' ' |
 
 impl Store {
     /// Records what line `seq` has committed to.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn insert_sealed(&self, seq: u64, fields: &[Field]) -> Result<(), StoreError> {
         for field in fields {
             self.database
@@ -34,9 +31,6 @@ impl Store {
     }
 
     /// Records what line `seq` redacts.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn redact(&self, seq: u64, line: &Redaction) -> Result<(), StoreError> {
         for field in &line.fields {
             self.database
@@ -49,9 +43,6 @@ impl Store {
     }
 
     /// Returns the line that redacted this disclosure; `None` if no line did.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn redacted_in(&self, digest: &str) -> Result<Option<u64>, StoreError> {
         let sql = "SELECT redacted_in FROM sealed WHERE digest = ?1 AND redacted_in IS NOT NULL";
         let seq: Option<i64> = self
@@ -63,9 +54,6 @@ impl Store {
     }
 
     /// Returns whether anything of line `seq` was redacted.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn has_redacted(&self, seq: u64) -> Result<bool, StoreError> {
         let sql = "SELECT count(*) FROM sealed WHERE seq = ?1 AND redacted_in IS NOT NULL";
         let count: i64 = self
@@ -76,9 +64,6 @@ impl Store {
     }
 
     /// Returns whether any line has committed to this digest.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn is_committed_to(&self, digest: &str) -> Result<bool, StoreError> {
         let sql = "SELECT count(*) FROM sealed WHERE digest = ?1";
         let count: i64 = self
@@ -89,9 +74,6 @@ impl Store {
     }
 
     /// Returns the lines that answered requests of this id, of all senders, oldest first.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn lines_of_id(&self, id: &str) -> Result<Vec<u64>, StoreError> {
         let mut statement = self
             .database

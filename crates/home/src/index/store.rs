@@ -141,9 +141,6 @@ pub(super) fn from_sql(n: i64) -> Result<u64, StoreError> {
 impl Store {
     /// Opens the index of a home; empty if it is missing, of another version or not a database. The
     /// caller must hold the lock of the home.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn open(home: &Path, hold: Hold) -> Result<Store, StoreError> {
         let (path, beside) = (
             home.join(STATE_FILE),
@@ -218,9 +215,6 @@ impl Store {
     }
 
     /// Opens the index for reading while another process may write it.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn open_read_only(home: &Path) -> Result<Store, StoreError> {
         let flags =
             rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -241,9 +235,6 @@ impl Store {
 
     /// Opens the index while nobody writes it, without creating the files that reading creates
     /// otherwise. `None` if there are rows in the WAL, which cannot be read this way.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn open_untouched(home: &Path) -> Result<Option<Store>, StoreError> {
         let beside = home.join(format!("{STATE_FILE}-wal"));
         if std::fs::metadata(beside).is_ok_and(|file| file.len() > 0) {
@@ -269,18 +260,12 @@ impl Store {
     }
 
     /// Creates an index that lives as long as this value.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn in_memory() -> Result<Store, StoreError> {
         Store::prepare(Connection::open_in_memory()?)
     }
 
     /// As [`Store::in_memory`], for a history of any length: what does not fit into the cache goes
     /// to an unnamed temporary file.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn temporary() -> Result<Store, StoreError> {
         Store::prepare(Connection::open("")?)
     }
@@ -309,9 +294,6 @@ impl Store {
     }
 
     /// Deletes everything.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn clear(&self) -> Result<(), StoreError> {
         self.begin()?;
         self.clear_within()?;
@@ -319,9 +301,6 @@ impl Store {
     }
 
     /// As [`Store::clear`], within a transaction; rolling it back restores everything.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn clear_within(&self) -> Result<(), StoreError> {
         self.database.execute_batch(
             "DROP TABLE IF EXISTS requests; DROP TABLE IF EXISTS closed_orders;
@@ -360,25 +339,16 @@ impl Store {
     }
 
     /// Begins the transaction of a batch.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn begin(&self) -> Result<(), StoreError> {
         Ok(self.database.execute_batch("BEGIN IMMEDIATE")?)
     }
 
     /// Commits the transaction of a batch.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn commit(&self) -> Result<(), StoreError> {
         Ok(self.database.execute_batch("COMMIT")?)
     }
 
     /// Checkpoints the WAL if it has grown large; a brief holder calls this last.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn rest(&self) -> Result<(), StoreError> {
         let Some(beside) = &self.beside else {
             return Ok(());
@@ -406,9 +376,6 @@ impl Store {
     }
 
     /// Rolls back the transaction of a batch.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn roll_back(&self) -> Result<(), StoreError> {
         // After some failures SQLite has already rolled it back.
         if self.database.is_autocommit() {
@@ -442,9 +409,6 @@ impl Store {
     }
 
     /// Returns the place of the ledger up to which the index goes. The snapshot may be older.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn tip(&self) -> Result<Option<StoredPosition>, StoreError> {
         let position: Option<String> = self
             .database
@@ -457,9 +421,6 @@ impl Store {
 
     /// Records the place of the ledger up to which the index goes, in the transaction that extends
     /// it to there.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn save_tip(&self, position: &StoredPosition) -> Result<(), StoreError> {
         let position = serde_json::to_string(position)?;
         self.database
@@ -469,9 +430,6 @@ impl Store {
     }
 
     /// Replaces the snapshot.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn save_snapshot(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
         let body = serde_json::to_string(snapshot)?;
         self.database.execute(
@@ -482,9 +440,6 @@ impl Store {
     }
 
     /// Records a request with a valid signature.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn insert_request(&self, id: &str, spool: &str, seen: &Seen) -> Result<(), StoreError> {
         self.database
             .prepare_cached(
@@ -502,9 +457,6 @@ impl Store {
     }
 
     /// Makes another line answer a request that was held, in every spool that it came through.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn replace_request(&self, id: &str, spool: &str, seen: &Seen) -> Result<(), StoreError> {
         let changed = self
             .database
@@ -549,9 +501,6 @@ impl Store {
     }
 
     /// Returns the request of this source and id.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn seen(&self, source: &str, id: &str) -> Result<Option<Seen>, StoreError> {
         self.seen_where(
             "SELECT source, request_hash, min(seq) FROM requests WHERE source = ?1 AND id = ?2",
@@ -561,9 +510,6 @@ impl Store {
     }
 
     /// Returns the first request under this id in this spool.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn seen_in_spool(&self, spool: &str, id: &str) -> Result<Option<Seen>, StoreError> {
         let sql =
             "SELECT source, request_hash, min(seq) FROM requests WHERE spool = ?1 AND id = ?2";
@@ -571,9 +517,6 @@ impl Store {
     }
 
     /// Records how an order ended.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn insert_closed_order(&self, order: &ClosedOrder) -> Result<(), StoreError> {
         self.database
             .prepare_cached(
@@ -587,9 +530,6 @@ impl Store {
     }
 
     /// Returns how an order ended.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn closed_order(&self, order_id: OrderId) -> Result<Option<ClosedOrder>, StoreError> {
         let body: Option<String> = self
             .database
@@ -600,9 +540,6 @@ impl Store {
     }
 
     /// Records a fill: the `ordinal`-th of line `seq`.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn insert_fill(&self, seq: u64, ordinal: u32, fill: &Fill) -> Result<(), StoreError> {
         self.database
             .prepare_cached(
@@ -619,9 +556,6 @@ impl Store {
     }
 
     /// Returns the fills recorded at or after `since`, oldest first.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn fills_since(&self, since: Time, limit: usize) -> Result<Vec<Fill>, StoreError> {
         Ok(self
             .numbered_fills_since(since, limit)?
@@ -631,9 +565,6 @@ impl Store {
     }
 
     /// As [`Store::fills_since`], with the line number of each fill and its index within the line.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn numbered_fills_since(
         &self,
         since: Time,
@@ -659,9 +590,6 @@ impl Store {
     }
 
     /// Returns all rows of all tables except the snapshot, in order, to compare two indexes.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn dump(&self) -> Result<Vec<String>, StoreError> {
         let mut rows = Vec::new();
         for sql in [
