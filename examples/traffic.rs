@@ -46,9 +46,11 @@ fn run() -> Result<()> {
             "--format" => match value()?.as_str() {
                 "json" => is_json = true,
                 "text" => is_json = false,
-                other => bail!("format `{other}` is none of text, json"),
+                other => bail!("format `{other}` is neither text nor json"),
             },
-            other => bail!("`{other}` is none of --data DIR, --policy DIR, --format text|json"),
+            other => bail!(
+                "`{other}` is not an option; use --data DIR, --policy DIR or --format text|json"
+            ),
         }
     }
     let report = traffic::report::Report::of(&data, &policy)?;

@@ -3,7 +3,7 @@
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "the program reaches the outside"
+    reason = "the program does input and output"
 )]
 
 mod cli;

@@ -94,7 +94,7 @@ impl Unit {
     }
 }
 
-/// A goal for the ratio, or for our own value where there is no peer.
+/// A goal for the ratio, or for our own value if there is no peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Goal {
     /// No less.
@@ -149,7 +149,7 @@ impl Figure {
         }
     }
 
-    /// Says what was aimed at: of the ratio, or of our value where there is no peer.
+    /// Describes the goal: for the ratio, or for our own value if there is no peer.
     pub(crate) fn aim(self, goal: Goal) -> Figure {
         let value = self.ratio.unwrap_or(self.ours).median;
         let unit = if self.ratio.is_some() {

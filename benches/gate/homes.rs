@@ -149,7 +149,7 @@ pub(crate) fn drop_into(home: &Path, requests: &[Sent]) -> Result<()> {
     Ok(())
 }
 
-/// What stands in a home after a run.
+/// The content of a home after a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Drained {
     /// Decision lines of agents.

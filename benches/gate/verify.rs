@@ -34,7 +34,8 @@ fn crate_seconds(files: &[PathBuf]) -> Result<f64> {
     Ok(started.elapsed().as_secs_f64())
 }
 
-/// How the gate is told to use so many threads: by its own option, or by the cores it may use.
+/// How the gate is limited to this number of threads: by its own option, or by the cores it may
+/// use.
 enum Threads {
     Option,
     Cores,

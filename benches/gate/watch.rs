@@ -187,7 +187,7 @@ pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     wait_for(&root.join("ready"))?;
     let ours = Client::new(place.home.join("spool/in"), place.home.join("spool/out"))?;
     let bare = Client::new(root.join("in"), root.join("out"))?;
-    // The first answers say that both are there, and are no figures.
+    // The first answers only show that both are running; they are not measured.
     for n in 0..5 {
         let sent = place
             .agent

@@ -1,4 +1,4 @@
-//! Recorded calls, and the environments that they were made in.
+//! Recorded calls, and the environments in which they were made.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,15 +11,15 @@ use serde_json::Value;
 /// One call, as requests.jsonl has it. `kind` and `class` are for the report; no policy sees them.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Call {
-    /// Where it belongs.
+    /// The suite that it belongs to.
     pub suite: String,
-    /// The task that it is of.
+    /// Its task.
     pub task_id: String,
     /// `benign` or `attack`.
     pub kind: String,
     /// Its place in the task.
     pub i: usize,
-    /// The tool that it stands for.
+    /// The tool that it represents.
     pub tool: String,
     /// `read` or `side`.
     pub class: String,
@@ -27,17 +27,17 @@ pub(crate) struct Call {
     pub action: String,
     /// Its payload.
     pub payload: Value,
-    /// What the contract's schema cannot express of it.
+    /// The parts that the contract's schema cannot express.
     pub seed_misfit: Vec<String>,
 }
 
 impl Call {
-    /// Whether it belongs to an attack.
+    /// Returns whether it belongs to an attack.
     pub(crate) fn is_attack(&self) -> bool {
         self.kind == "attack"
     }
 
-    /// Where it belongs, in one word.
+    /// Names suite, task and place in one line.
     pub(crate) fn name(&self) -> String {
         format!("{} {} #{} {}", self.suite, self.task_id, self.i, self.tool)
     }
@@ -58,10 +58,11 @@ struct Environments {
     suites: BTreeMap<String, Suite>,
 }
 
-/// Calls in the order of the file, and environments by suite.
+/// Reads calls in the order of the file, and environments by suite.
 ///
 /// # Errors
-/// Files that are missing or of another shape.
+///
+/// Returns an error if a file is missing or has another shape.
 pub(crate) fn read(data: &Path) -> Result<(Vec<Call>, BTreeMap<String, Suite>)> {
     let text = |name: &str| {
         let path = data.join(name);

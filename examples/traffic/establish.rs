@@ -1,14 +1,14 @@
-//! What of an environment its user established: whom they wrote to, paid, or keep in a list of
-//! their own. What merely arrived (mail, files, pages, reviews, invitations, money received)
-//! establishes nothing: that is where attacks are. The procedure is written down in
-//! examples/assistant/README.md; it knows names of members and no values.
+//! Finds what the user of an environment established: the recipients of their mail and payments,
+//! and the entries of their own lists. What merely arrived (mail, files, pages, reviews,
+//! invitations, money received) establishes nothing, because attacks come from there. The procedure
+//! is described in examples/assistant/README.md; it knows names of members and no values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 use spoolgate_rules::rule::host;
 
-/// Values with why they count.
+/// Values, each with the reason why it counts.
 pub(crate) type Found = BTreeMap<String, &'static str>;
 
 /// What was found.
@@ -20,9 +20,9 @@ pub(crate) struct Established {
     pub payees: Found,
     /// Names of people and channels.
     pub names: Found,
-    /// Hosts that are the user's own.
+    /// Hosts that belong to the user.
     pub hosts: Found,
-    /// Hosts of pages that the environment lists; nobody vouches for them.
+    /// Hosts of pages that the environment lists; they are not trusted.
     pub seen: Found,
 }
 
@@ -31,11 +31,11 @@ pub(crate) struct Established {
 struct Own {
     /// Addresses and accounts, lower case, and `me`.
     names: BTreeSet<String>,
-    /// Hosts of own addresses that are no mail providers.
+    /// Hosts of the user's own addresses, except mail providers.
     domains: BTreeSet<String>,
 }
 
-/// Members that hold the user, or an account of theirs.
+/// Members that contain the user, or an account of the user.
 const SELF: &[&str] = &[
     "user",
     "useraccount",
@@ -47,7 +47,7 @@ const SELF: &[&str] = &[
     "userinfo",
     "userprofile",
 ];
-/// Members that hold a list which only the user, or whoever runs the user's workspace, writes.
+/// Members with a list that only the user, or the administrator of the user's workspace, writes.
 const BOOKS: &[&str] = &[
     "contacts",
     "contactlist",
@@ -76,7 +76,7 @@ const PEOPLE: &[&str] = &[
     "organizer",
 ];
 const MAKERS: &[&str] = &["organizer", "creator", "createdby", "owner"];
-/// Providers whose addresses say nothing of each other.
+/// Mail providers, whose addresses have nothing to do with each other.
 const PROVIDERS: &[&str] = &[
     "aol.com",
     "gmail.com",
@@ -98,8 +98,7 @@ const PROVIDERS: &[&str] = &[
 ];
 /// Folders of mail that others filled.
 const ARRIVED: &[&str] = &["received", "spam", "junk", "trash"];
-/// How deep lists and accounts of the user's own stand: what is deeper belongs to some entry, and
-/// came with it.
+/// Depth of the user's own lists and accounts: deeper values belong to an entry and came with it.
 const OWN_DEPTH_MAX: usize = 3;
 /// Longest name of a person or channel, characters.
 const NAME_CHARS_MAX: usize = 64;
@@ -129,7 +128,7 @@ fn plain(name: &str) -> String {
         .collect()
 }
 
-/// Texts of a text or of an array of texts, of a map its names.
+/// Returns a text, the texts of an array, or the names of a map.
 fn texts(value: &Value) -> Vec<&str> {
     match value {
         Value::String(text) => vec![text],
@@ -146,7 +145,7 @@ fn of<'a>(members: &'a Map<String, Value>, names: &[&str]) -> Vec<&'a str> {
     named.flat_map(|(_, value)| texts(value)).collect()
 }
 
-/// The account in a text that is nothing else: an IBAN, or what is written like one.
+/// Returns the account if the text is nothing else: an IBAN, or a text in the form of one.
 fn account(text: &str) -> Option<&str> {
     let is_account = (11..=34).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
@@ -159,7 +158,7 @@ fn account(text: &str) -> Option<&str> {
     is_account.then_some(text)
 }
 
-/// Accounts in arrays are somebody's in a list.
+/// An account in an array belongs to an entry of a list.
 fn find_own(value: &Value, key: &str, depth: usize, own: &mut Own) {
     let Value::Object(members) = value else {
         return;
@@ -191,7 +190,7 @@ fn find_own(value: &Value, key: &str, depth: usize, own: &mut Own) {
 }
 
 impl Established {
-    /// Sorts a text that is one value into where it belongs; running text belongs nowhere.
+    /// Adds a text that is a single value to its collection; running text is ignored.
     fn take(&mut self, text: &str, why: &'static str) {
         if let Some(address) = host::address_of(text) {
             self.contacts.entry(address).or_insert(why);
@@ -212,7 +211,7 @@ impl Established {
         }
     }
 
-    /// Takes what stands in a list of the user's own.
+    /// Takes the entries of one of the user's own lists.
     fn book(&mut self, value: &Value, why: &'static str) {
         match value {
             Value::String(text) => self.take(text, why),
@@ -225,7 +224,7 @@ impl Established {
                 ]
                 .concat();
                 if entry.is_empty() {
-                    // A map of people to what they have: channels of users, users of channels.
+                    // A map from people to their values: channels of users, users of channels.
                     for (name, value) in members {
                         self.take(name, why);
                         self.book(value, why);
@@ -282,7 +281,7 @@ fn object(members: &Map<String, Value>, own: &Own, found: &mut Established) {
             found.take(text, "invited or shared with by the user");
         }
     }
-    // A colleague's address cannot be made by strangers, wherever it stands; only members that hold
+    // Strangers cannot create a colleague's address, wherever it occurs; only members that contain
     // nothing but addresses are read.
     for text in of(members, PEOPLE)
         .into_iter()
@@ -314,7 +313,7 @@ fn is_host(host: &str) -> bool {
     last.len() >= 2 && last.bytes().all(|byte| byte.is_ascii_alphabetic())
 }
 
-/// A name that has no scheme and no `www.` may be that of a file.
+/// A name without a scheme and without `www.` may be a file name.
 fn is_file(name: &str) -> bool {
     let ending = name.rsplit('.').next().unwrap_or_default();
     let kinds = [

@@ -1,4 +1,5 @@
-//! Calls through the gate: a home of its own, signed requests in its spool, a task after the other.
+//! Sends calls through the gate: in a home of its own, as signed requests in its spool, one task
+//! after the other.
 
 use std::fs;
 use std::path::Path;
@@ -25,18 +26,19 @@ use super::policy;
 
 /// When the first task begins.
 const START: &str = "2026-03-02T12:00:00Z";
-/// Between two tasks: longer than every window, so that no task uses up another's. Milliseconds.
+/// Time between two tasks in milliseconds: longer than every window, so that no task uses up the
+/// window of another.
 const TASK_MS: i64 = 2 * 86_400_000;
-/// Between two calls of a task: no burst. Milliseconds.
+/// Time between two calls of a task in milliseconds, so that they are not a burst.
 const CALL_MS: i64 = 2000;
-/// Longest that adapters may take for a task.
+/// Maximum time of the adapters for a task.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What became of a call.
+/// The fate of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Fate {
-    /// The contract's schema has no words for it; the gate said `MALFORMED_PAYLOAD`.
+    /// The contract's schema cannot express it; the gate answered `MALFORMED_PAYLOAD`.
     Inexpressible,
     /// Refused.
     Refused,
@@ -46,12 +48,12 @@ pub(crate) enum Fate {
     Passed,
 }
 
-/// What became of a call, and by what.
+/// The fate of a call, and what decided it.
 #[derive(Clone, Debug)]
 pub(crate) struct Told {
     /// The call, by its place in the file.
     pub call: usize,
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
     /// Checks that did not pass.
     pub by: Vec<String>,
@@ -60,7 +62,8 @@ pub(crate) struct Told {
 /// Sends all calls of a suite through a new home under a part of the policy.
 ///
 /// # Errors
-/// Homes that cannot be made, rules that cannot be read, answers that do not come.
+/// Returns an error if the home cannot be made, the rules cannot be read, or an answer does not
+/// come.
 pub(crate) fn run(
     policy: &Path,
     suite: &Suite,
@@ -71,7 +74,7 @@ pub(crate) fn run(
     let root = tempfile::tempdir()?;
     let rules = root.path().join("rules");
     fs::create_dir_all(&rules)?;
-    // What every home has, whatever it is for.
+    // Every home has these files.
     for name in ["safety.yaml", "instruments.yaml"] {
         fs::copy(
             Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -150,7 +153,7 @@ impl Gate {
         }
     }
 
-    /// Signs a request and drops it as agents do.
+    /// Signs a request and drops it as an agent does.
     fn put(
         &self,
         key: &SignKey,
@@ -211,7 +214,7 @@ impl Gate {
         Ok(told)
     }
 
-    /// Rounds until nothing is left to do.
+    /// Runs rounds until nothing is left to do.
     fn settle(&mut self) -> Result<Vec<Outcome>> {
         let begun = Instant::now();
         let mut outcomes = Vec::new();

@@ -1,5 +1,5 @@
-//! A policy made from an environment, recorded calls through the gate under it, and what came of
-//! them.
+//! Makes a policy from an environment, sends recorded calls through the gate under it, and reports
+//! their fate.
 
 pub(super) mod calls;
 pub(super) mod establish;

@@ -12,7 +12,7 @@ use spoolgate_rules::services::BY_ACTION;
 use super::calls::{Call, Suite};
 use super::establish::{Established, Found};
 
-/// How much of the policy is in force; each has all that stands before it.
+/// How much of the policy is in force; each level includes all earlier ones.
 pub(crate) const LADDER: [(&str, &[&str]); 7] = [
     ("nothing", &[]),
     ("host allowlist", &[]),
@@ -29,11 +29,11 @@ pub(crate) const LADDER: [(&str, &[&str]); 7] = [
     ),
 ];
 
-/// Writes the policy over the rules of a home. With `is_open` every service that any call names is
+/// Writes the policy over the rules of a home. With `is_open`, every service that any call names is
 /// allowed.
 ///
 /// # Errors
-/// Files that cannot be read or written.
+/// Returns an error if a file cannot be read or written.
 pub(crate) fn write(
     home: &Path,
     policy: &Path,
@@ -101,8 +101,8 @@ pub(crate) fn write(
     Ok(established)
 }
 
-/// The services that benign calls of the environment's own tools go to, with the actions that such
-/// calls have. A service whose name is a host must be known of its own right.
+/// Returns the services to which benign calls of the environment's own tools go, with the actions
+/// of these calls. A service whose name is a host must be established itself.
 fn services(
     suite: &Suite,
     calls: &[&Call],
@@ -136,7 +136,7 @@ fn services(
             } else {
                 format!("{name}.example.com")
             };
-            // What was only seen may be read.
+            // Hosts that were only seen may be read.
             let is_seen = name.contains('.') && !established.hosts.contains_key(name) && !is_open;
             let methods: &[&str] = if is_seen {
                 &["GET"]

@@ -1,4 +1,4 @@
-//! What came of the calls, as tables.
+//! The fate of the calls, as tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -22,11 +22,11 @@ pub(crate) struct Tally {
     pub held: usize,
     /// Begun.
     pub passed: usize,
-    /// Not to be said in the contract's schema; counted nowhere else.
+    /// Cannot be expressed in the contract's schema; counted nowhere else.
     pub inexpressible: usize,
 }
 
-/// A part of the policy, and what it comes to over all suites.
+/// A part of the policy, and its effect over all suites.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Rung {
     /// What is in force.
@@ -35,11 +35,11 @@ pub(crate) struct Rung {
     pub attack_stopped: usize,
     /// Those of them that change something.
     pub attack_changes_stopped: usize,
-    /// Attack tasks of which a call is refused or held.
+    /// Attack tasks with a refused or held call.
     pub attack_tasks_stopped: usize,
     /// Benign calls begun.
     pub benign_passed: usize,
-    /// Benign tasks of which nothing is refused or held.
+    /// Benign tasks without a refused or held call.
     pub benign_tasks_free: usize,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Task {
     pub task: String,
     /// Whether a call of it is refused or held.
     pub is_stopped: bool,
-    /// By what.
+    /// What refused or held it.
     pub by: BTreeSet<String>,
 }
 
@@ -71,9 +71,9 @@ pub(crate) struct Report {
     pub tasks: (usize, usize),
     /// Attack tasks under the whole policy.
     pub attacks: Vec<Task>,
-    /// Benign calls that were refused or held, with what did it.
+    /// Benign calls that were refused or held, with the checks that did it.
     pub in_the_way: Vec<String>,
-    /// Calls that the schema cannot express, with why.
+    /// Calls that the schema cannot express, with the reasons.
     pub inexpressible: Vec<String>,
 }
 
@@ -81,7 +81,7 @@ impl Report {
     /// Runs all calls under every part of the policy.
     ///
     /// # Errors
-    /// What cannot be read, or run.
+    /// Returns an error if a file cannot be read or a call cannot be made.
     pub(crate) fn of(data: &Path, policy: &Path) -> Result<Report> {
         let (all, suites) = calls::read(data)?;
         let mut report = Report::default();
@@ -289,7 +289,7 @@ impl Report {
         }
         for (title, lines) in [
             (
-                "benign calls in the way of which a rule stands",
+                "benign calls that a rule refuses or holds",
                 &self.in_the_way,
             ),
             ("calls that cannot be expressed", &self.inexpressible),
@@ -301,8 +301,7 @@ impl Report {
     }
 }
 
-/// What the gate was given of a call that its schema cannot express is not that call, whatever
-/// became of it.
+/// A call that the schema cannot express reached the gate only in part, so its fate does not count.
 fn fate(call: &Call, told: &Told) -> Fate {
     if call.seed_misfit.is_empty() {
         told.fate

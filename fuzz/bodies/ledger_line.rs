@@ -1,6 +1,5 @@
-//! Reading a ledger line and the record in it. What is read is written again as the same line; a
-//! record that is written again has one form; folding its changes and answering from it never
-//! panic.
+//! Reads a ledger line and the record in it. A line that was read is written again as the same
+//! line; a rewritten record has one form; folding its changes and answering from it never panic.
 
 use serde_json::Value;
 use spoolgate_gate::State;
@@ -40,8 +39,8 @@ pub(crate) const KINDS: [&str; 22] = [
 pub(crate) fn body(data: &[u8]) {
     match data.split_first() {
         Some((kind, body)) if *kind < 32 => {
-            // What stands in a line was read by the strict reader before; the typed one leaves raw
-            // values as they are.
+            // The strict reader has read the content of the line before; the typed reader leaves
+            // raw values unchanged.
             if let Ok(body) = json::check_object(body) {
                 check_record(KINDS[usize::from(*kind) % KINDS.len()], body);
             }
@@ -77,7 +76,7 @@ fn check_record(kind: &str, body: &str) {
             if !is_plain(&seal.root) || !is_plain(&seal.sig) {
                 return;
             }
-            // What a signature verified over is what was read, whatever stands in the text.
+            // The signature verified over exactly what was read, whatever the text contains.
             if let Ok(again) = serde_json::from_str::<Seal>(&seal.body()) {
                 check_members(&value(body), &value(&seal.body()));
                 assert_eq!(again, seal);
@@ -129,8 +128,8 @@ fn value(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// Nothing that a line says is dropped when it is read: whoever hashes the line and whoever folds
-/// it see the same. Only null and the empty list may go, and values may be spelt otherwise.
+/// Reading drops no content of a line, so hashing and folding see the same. Only null and the empty
+/// list may disappear, and values may be spelt differently.
 fn check_members(read: &Value, written: &Value) {
     match (read, written) {
         (Value::Object(read), Value::Object(written)) => {

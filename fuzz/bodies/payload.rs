@@ -131,7 +131,7 @@ fn opened() -> Lineage {
     }
 }
 
-/// Members of an object as their texts: numbers that no reader holds may stand in them.
+/// The members of an object as text, because they may contain numbers that no reader can hold.
 fn members(text: &str) -> BTreeMap<String, &RawValue> {
     serde_json::from_str(text).unwrap_or_else(|_| panic!("no object: {text}"))
 }

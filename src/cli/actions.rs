@@ -26,8 +26,8 @@ pub(super) enum Command {
     /// Show actions that have begun and have not ended.
     #[command(
         after_help = "Examples:\n  spoolgate actions open\n  spoolgate --format json actions open \
-            | jq -r .id\n\nWhether an adapter is at work on one of them only the running gate \
-            knows. Where none runs, they were left open by one that\nended: the next start closes \
+            | jq -r .id\n\nOnly the running gate knows whether an adapter is at work on one of \
+            them. If no gate is running, an earlier one left them\nopen: the next start closes \
             them as UNKNOWN_OUTCOME and never does them again."
     )]
     Open,

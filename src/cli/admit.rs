@@ -35,7 +35,7 @@ pub(super) enum Command {
             spoolgate admit evaluate - --as research-bot --key research-bot.key --id task-001 < \
             task.json\n\nThe file holds the body: {\"envelope\": {...}, \"forward\": true} \
             (docs/admission.md). The id of the request is the id of the task.\nExit codes: 0 \
-            allowed, 1 denied, 2 no request."
+            allowed, 1 denied, 2 not a request."
     )]
     Evaluate(AskArgs),
     /// Do the same, and forward an ALLOW to spool/forward/<surface>.
@@ -252,7 +252,7 @@ fn invalidate(home: &Path, args: &InvalidateArgs, output: &Output) -> Result<Exi
     handover::administer(home, &args.by.person, action, &payload, output, |answer| {
         let domains = handover::value(answer, "PoliciesForgotten", "domains");
         format!(
-            "forgotten: {domains}; rule files are read anew (ledger line {})",
+            "forgotten: {domains}; the rule files are read again (ledger line {})",
             answer.audit_ref
         )
     })
@@ -409,7 +409,7 @@ fn print_genuine(forwarded: &Forwarded, origin: &str, output: &Output) -> Result
         ("task", task),
         (
             "genuine",
-            format!("log {origin} admitted this; whether it was used before, only you know"),
+            format!("log {origin} admitted this; it cannot tell whether the file was used before"),
         ),
     ]
     .map(|(name, value)| vec![name.to_owned(), value])

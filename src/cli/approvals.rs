@@ -138,7 +138,7 @@ pub(super) struct EndArgs {
 
 fn read_id(text: &str) -> Result<HoldId> {
     HoldId::parse(text)
-        .context("a held request is named as h-42; `spoolgate approvals list` shows all")
+        .context("the id of a held request looks like h-42; `spoolgate approvals list` shows all")
 }
 
 /// Longest payload that is shown to a person in full, in bytes.
@@ -166,9 +166,9 @@ struct InSet<'a> {
 fn find(view: &View, id: HoldId) -> Result<&Hold> {
     match view.state.approvals.get(id) {
         Some(hold) => Ok(hold),
-        None => bail!(
-            "no request is held as {id}, or not any more; `spoolgate approvals list` shows all"
-        ),
+        None => {
+            bail!("no request is held as {id}; `spoolgate approvals list` shows all held requests")
+        }
     }
 }
 
@@ -227,7 +227,7 @@ fn say(
     };
     handover::administer(home, &by.person, action, &payload, output, |answer| {
         format!(
-            "{} is {done}; `spoolgate explain {}` says what came of it (ledger line {})",
+            "{} is {done}; `spoolgate explain {}` shows the result (ledger line {})",
             hold.id, hold.request_id, answer.audit_ref
         )
     })
@@ -385,7 +385,7 @@ pub(super) fn run_grants(home: &Path, command: &Grants, output: &Output) -> Resu
                 output,
                 |answer| {
                     format!(
-                        "`{value}` is out of set `{set}` (ledger line {})",
+                        "`{value}` is no longer in set `{set}` (ledger line {})",
                         answer.audit_ref
                     )
                 },

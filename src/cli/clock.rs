@@ -39,7 +39,7 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
         output,
         |answer| {
             format!(
-                "the clock is accepted, entries go on (ledger line {})",
+                "the clock is accepted; entries are allowed again (ledger line {})",
                 answer.audit_ref
             )
         },

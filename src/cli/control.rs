@@ -18,9 +18,9 @@ pub(super) enum Command {
     #[command(
         after_help = "Examples:\n  spoolgate control apply pause.json\n  spoolgate control apply \
             switch.json --as hermes --key hermes.key\n  spoolgate --format json control apply - < \
-            resume.json | jq .data.result\n\nThe file holds the payload, docs/control.md says \
-            which; `\"dry_run\": true` in it only asks what would be. The exit code is that of \
-            the answer."
+            resume.json | jq .data.result\n\nThe file holds the payload, which docs/control.md \
+            describes; with `\"dry_run\": true` nothing changes. The exit code is that\nof the \
+            answer."
     )]
     Apply(ApplyArgs),
 }

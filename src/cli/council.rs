@@ -175,8 +175,8 @@ fn record_of(view: &View, line: &CaseDecision) -> Result<CaseRecord> {
         line.record.as_deref().map(RawValue::get),
         line.record_blob.as_deref(),
     )?;
-    let text = text.context("audit/blobs lacks the record beside the decision")?;
-    serde_json::from_str(&text).context("the record beside the decision")
+    let text = text.context("audit/blobs lacks the record of the decision")?;
+    serde_json::from_str(&text).context("the record of the decision")
 }
 
 /// Prints a decision.
@@ -227,7 +227,7 @@ fn print_brief(home: &Path, case: &RequestId, role: &str, output: &Output) -> Re
             .map(|role| role.name.as_str())
             .collect();
         bail!(
-            "there is no role `{role}`; this case asks {}",
+            "role `{role}` does not exist in this case; its roles are {}",
             names.join(", ")
         );
     };
@@ -453,8 +453,8 @@ fn print_shown(shown: &Shown<'_>, output: &Output) -> Result<()> {
         print_decision(decision, output)?;
         output.line("")?;
         output.line(match shown.recomputes {
-            Some(false) => "RECOMPUTED FROM THE LEDGER IT IS ANOTHER: run `spoolgate audit verify`",
-            _ => "recomputed from the ledger: the same",
+            Some(false) => "THE LEDGER GIVES ANOTHER DECISION: run `spoolgate audit verify`",
+            _ => "recomputed from the ledger: the same decision",
         })?;
     }
     Ok(())
@@ -596,7 +596,7 @@ fn wait(
             let state = if docket.is_some() {
                 "is not decided"
             } else {
-                "is not there"
+                "does not exist"
             };
             output.remark(&format!(
                 "case `{case}` {state} after {} s; is a gate running?",

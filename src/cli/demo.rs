@@ -60,7 +60,7 @@ const WHERE_TO_LOOK: &str = "  answers             HOME/spool/out/
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  spoolgate demo\n  spoolgate demo /tmp/my-demo\n\nEvery run writes \
-        the same ledger: prices, requests, keys and clock are given. Its keys are public; use \
+        the same ledger: prices, requests, keys and clock are fixed. Its keys are public; use \
         `init` for a real home."
 )]
 pub(super) struct Args {

@@ -25,7 +25,7 @@ use super::{audit, explain_words as words, look};
 #[command(
     after_help = "Examples:\n  spoolgate explain first\n  spoolgate explain 42\n  spoolgate \
         explain o-42-stop\n  spoolgate --format json explain first | jq .failed\n\nExit codes: 0 \
-        it is explained, whatever was decided, 2 there is no such request, line or order."
+        the decision is explained, whatever it is, 2 the request, line or order does not exist."
 )]
 pub(super) struct Args {
     /// Id of a request, number of a line (an answer's auditRef), or id of an order.
@@ -79,8 +79,8 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let found = find(home, &view, &args.what)?;
     if found.is_empty() {
         bail!(
-            "there is no request, line or order `{}` in this ledger; `spoolgate audit tail` shows \
-                the newest",
+            "the ledger has no request, line or order `{}`; `spoolgate audit tail` shows the \
+                newest lines",
             plain(&args.what)
         );
     }
@@ -281,7 +281,7 @@ fn since(
             }
             None => Event {
                 time: None,
-                what: "what came of it is not known yet".to_owned(),
+                what: "its outcome is not known yet".to_owned(),
             },
         });
     }
@@ -355,7 +355,7 @@ fn of_orders(
             };
             events.push(Event {
                 time: None,
-                what: format!("{id} is open, {left} to go{moved}"),
+                what: format!("{id} is open, {left} unfilled{moved}"),
             });
         } else if let Some(closed) = view.closed_order(id)? {
             let what = format!("{id} {}", words::end(closed.end));

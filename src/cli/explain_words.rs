@@ -88,7 +88,7 @@ pub(super) fn needs(decision: &Decision, failed: &[CheckRow]) -> Vec<String> {
                     shown(headroom.max_size)
                 )
             }
-            false => format!("no size would pass while {check} says no"),
+            false => format!("no size would pass while {check} refuses"),
         });
     }
     for row in failed.iter().filter(|row| row.unit != "bool") {
@@ -109,7 +109,7 @@ pub(super) fn needs(decision: &Decision, failed: &[CheckRow]) -> Vec<String> {
         .iter()
         .filter(|row| row.unit == "bool" || row.value.is_none())
     {
-        let why = row.reason.as_deref().unwrap_or("it says no");
+        let why = row.reason.as_deref().unwrap_or("it refuses");
         needs.push(format!("{} ({}): {why}", row.name, row.source));
     }
     if let Some(code) = decision.metadata.code.filter(|_| failed.is_empty()) {
@@ -146,7 +146,7 @@ pub(super) fn end(end: OrderEnd) -> &'static str {
 fn of_proposal(step: &Step) -> String {
     match step {
         Step::Pended { proposed, .. } => format!(
-            "proposal {} on rule `{}` waits for people: it is {}",
+            "proposal {} on rule `{}` waits for an approver: it is {}",
             proposed.proposal_id,
             proposed.rule_id,
             proposed.direction.as_str()
@@ -154,7 +154,7 @@ fn of_proposal(step: &Step) -> String {
         Step::Applied {
             proposed, rulebook, ..
         } => format!(
-            "proposal {} was applied: `{}` is as it says, in rulebook {rulebook}",
+            "proposal {} was applied: rule `{}` is changed in rulebook {rulebook}",
             proposed.proposal_id, proposed.path
         ),
         Step::Declined {
@@ -178,7 +178,7 @@ fn of_services(change: &services::Change) -> String {
             credential: Some(record),
         } => {
             format!(
-                "credential {} is that of service `{service}`",
+                "service `{service}` has credential {}",
                 record.credential_id
             )
         }
@@ -200,7 +200,7 @@ pub(super) fn change(change: &Change) -> String {
         Change::KeyEnds { key_id, at } => format!("key {key_id} ends at {at}"),
         Change::KeyRevoked { key_id, at } => format!("key {key_id} was revoked at {at}"),
         Change::HaltFile { present: true } => "rules/HALT appeared: entries are halted".to_owned(),
-        Change::HaltFile { present: false } => "rules/HALT went".to_owned(),
+        Change::HaltFile { present: false } => "rules/HALT was removed".to_owned(),
         Change::HaltSet { principal, halt } => {
             let whose = principal
                 .as_ref()
@@ -241,12 +241,15 @@ fn of_actions(step: &actions::Change) -> String {
             service,
             destination,
         } => {
-            format!("nothing went to {service} ({}) before", destination.host)
+            format!(
+                "this was the first action for {service} ({})",
+                destination.host
+            )
         }
         actions::Change::AlsoAnswer { id, answer } => {
-            format!("what comes of {id} is answered in {answer} too")
+            format!("the outcome of {id} is also written to {answer}")
         }
-        actions::Change::Closed { id } => format!("{id} is over"),
+        actions::Change::Closed { id } => format!("{id} has ended"),
     }
 }
 
@@ -278,10 +281,10 @@ fn of_approvals(step: &approvals::Change) -> String {
                 .as_ref()
                 .map(|task| format!(" for task {task}"))
                 .unwrap_or_default();
-            format!("`{}` came into set `{set}`{task}", escaped(value))
+            format!("`{}` was added to set `{set}`{task}", escaped(value))
         }
         approvals::Change::EntryEnded { set, value, .. } => {
-            format!("`{}` is out of set `{set}`", escaped(value))
+            format!("`{}` was removed from set `{set}`", escaped(value))
         }
     }
 }
@@ -341,12 +344,14 @@ fn of_book(change: &trading::Change) -> String {
         trading::Change::StrategyCleared { strategy } => {
             format!("strategy `{strategy}` may enter again")
         }
-        trading::Change::SymbolCleared { symbol } => format!("entries in `{symbol}` go on"),
+        trading::Change::SymbolCleared { symbol } => {
+            format!("entries in `{symbol}` are allowed again")
+        }
         trading::Change::DrawdownCleared { peak } => {
             format!("the drawdown counts from {}", shown(*peak))
         }
         trading::Change::OrderEnding { order_id, .. } => {
-            format!("{order_id} is to end; it stays reserved until its venue says that it has")
+            format!("{order_id} is to end; its reservation stays until the venue confirms the end")
         }
         trading::Change::Instructed(told) => {
             let what = match told.instruction {
@@ -368,7 +373,10 @@ fn of_book(change: &trading::Change) -> String {
             format!("`{bridge}` reported on {order_id} ({exec_id})")
         }
         trading::Change::SymbolDoubted { symbol, doubt } => {
-            format!("entries in `{symbol}` wait for a person: {}", doubt.what)
+            format!(
+                "entries in `{symbol}` are closed until a person clears the halt: {}",
+                doubt.what
+            )
         }
         trading::Change::ThesisRefuted { slug, price, .. } => {
             format!(

@@ -123,8 +123,8 @@ pub(super) fn from_file(home: &Path, args: &FileArgs, output: &Output) -> Result
         Some(due) => charge(home, &args.whose, due.rate, due.time, output),
         None => {
             output.remark(&format!(
-                "the file has no rate of {last_due}, the last time due: nothing is charged; fetch \
-                    it again, or give the rate with `spoolgate market rate`"
+                "the file has no rate for {last_due}, the last funding time: nothing is charged; \
+                    fetch the file again, or give the rate with `spoolgate market rate`"
             ));
             Ok(Exit::Refused)
         }
@@ -183,7 +183,7 @@ fn print_report(told: &FileReport<'_>, output: &Output) -> Result<()> {
     let what = [
         (
             Fate::PassedOver,
-            "passed over, only what was due last is charged",
+            "passed over, only the rate due last is charged",
         ),
         (Fate::Due, "due"),
         (Fate::Ahead, "not due yet"),

@@ -20,7 +20,7 @@ pub(super) enum Command {
             halt set --principal trend-bot --reason drill"
     )]
     Set(SetArgs),
-    /// Clear a halt, the latched drawdown, or what keeps a strategy or a symbol closed.
+    /// Clear a halt, the latched drawdown, or the closure of a strategy or a symbol.
     #[command(
         after_help = "Examples:\n  spoolgate halt clear --reason \"exchange is back\"\n  \
             spoolgate halt clear --drawdown --reason reviewed\n  spoolgate halt clear --strategy \
@@ -33,7 +33,7 @@ pub(super) enum Command {
 /// Halts entries.
 #[derive(clap::Args)]
 pub(super) struct SetArgs {
-    /// Whose entries to halt; default: everybody's.
+    /// Whose entries to halt; default: those of all principals.
     #[arg(long)]
     principal: Option<String>,
     /// The reason; it is recorded in the ledger.
@@ -46,13 +46,13 @@ pub(super) struct SetArgs {
 /// Clears a halt.
 #[derive(clap::Args)]
 pub(super) struct ClearArgs {
-    /// The halt of one principal; default: the halt of everybody.
+    /// The halt of one principal; default: the halt of all principals.
     #[arg(long)]
     principal: Option<String>,
     /// The latched drawdown; its peak starts again at the current equity.
     #[arg(long, conflicts_with = "principal")]
     drawdown: bool,
-    /// What closes one strategy: losses in a row, or too frequent executions.
+    /// The closure of one strategy after losses in a row or too frequent executions.
     #[arg(long, conflicts_with_all = ["principal", "drawdown"])]
     strategy: Option<String>,
     /// The halt of entries in one symbol after an implausible price gap.
@@ -81,7 +81,7 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
                 output,
                 |answer| {
                     format!(
-                        "entries are halted, exits go on (ledger line {})",
+                        "entries are halted; exits are still allowed (ledger line {})",
                         answer.audit_ref
                     )
                 },
@@ -92,15 +92,15 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
             {
                 (Some(name), ..) => (
                     serde_json::json!({"principal": name}),
-                    format!("no halt of `{name}` alone is left"),
+                    format!("no halt of `{name}` alone is in force"),
                 ),
                 (None, Some(name), ..) => (
                     serde_json::json!({"strategy": name}),
-                    format!("losses in a row and executions of `{name}` count from nothing"),
+                    format!("losses in a row and executions of `{name}` count from zero again"),
                 ),
                 (None, None, Some(symbol), _) => (
                     serde_json::json!({"symbol": symbol}),
-                    format!("`{symbol}` takes entries again"),
+                    format!("entries in `{symbol}` are allowed again"),
                 ),
                 (None, None, None, true) => (
                     serde_json::json!("drawdown"),
@@ -108,7 +108,7 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
                 ),
                 (None, None, None, false) => (
                     serde_json::json!("all"),
-                    "no halt of everybody is left".to_owned(),
+                    "no halt of all principals is in force".to_owned(),
                 ),
             };
             let payload = serde_json::json!({"scope": scope, "reason": args.reason});

@@ -30,8 +30,9 @@ use super::rules::Folder;
         .data\n  spoolgate handle --dry-run r1.json\n  spoolgate handle --dry-run --as trend-bot \
         --action order.submit order.json\n  spoolgate handle --dry-run --rules my-checkout \
         witness.json\n\nA dry run writes nothing and uses up no id; a gate may be running. It \
-        takes a request without signature, and with\n--as and --action a payload alone.\n\nThe \
-        exit code is that of the answer. Beside a running watcher the file is handed to it."
+        accepts a request without a signature, and a\npayload alone with --as and \
+        --action.\n\nThe exit code is that of the answer. If a watcher is running, the command \
+        hands the file to it."
 )]
 pub(super) struct Args {
     /// The signed request; `-` for standard input.
@@ -176,7 +177,10 @@ pub(super) fn read_asked<'a>(
     let is_payload = !keys.contains_key("payload");
     let draft = if is_payload {
         if action.is_none() {
-            bail!("the request has no `payload`; if the file is the payload, name the --action");
+            bail!(
+                "the request has no `payload`; if the file itself is the payload, name its \
+                action with --action"
+            );
         }
         let payload = serde_json::from_str(text).context("the payload")?;
         Draft {
@@ -197,7 +201,7 @@ pub(super) fn read_asked<'a>(
     let source = match (source, &draft.source) {
         (Some(source), _) => source.clone(),
         (None, Some(source)) => Principal::parse(source)?,
-        (None, None) => bail!("nobody signed the request; say with --as who would"),
+        (None, None) => bail!("the request is not signed; name the sender with --as"),
     };
     let timestamp_text = draft.timestamp.unwrap_or_else(|| now.to_string());
     let id = match draft.id {

@@ -190,7 +190,7 @@ impl Patience {
 fn withdrawn(pending: &Path) -> &'static str {
     match fs::remove_file(pending) {
         Ok(()) => "withdrawn",
-        Err(_) => "begun: it is decided, or will be at the next start",
+        Err(_) => "claimed by the gate: it is decided now or at the next start",
     }
 }
 
@@ -297,7 +297,7 @@ pub(super) fn persons_key(home: &Path, person: &Principal) -> Result<SignKey> {
     match own_key(home, person)? {
         Some(key) => Ok(key),
         None => bail!(
-            "the keyring of `{}` holds no current shared key of `{person}`; say who you are with \
+            "the keyring of `{}` holds no current shared key of `{person}`; name yourself with \
                 --as; `spoolgate keys list` shows who has keys",
             home.display()
         ),

@@ -72,8 +72,8 @@ pub(super) const TEMPLATE: &[(&str, &str)] = &[
     after_help = "Examples:\n  spoolgate init my-home\n  spoolgate init my-home --person alice \
         --origin audit.example.org/gate-1\n  spoolgate init /srv/gate --agent-user \
         bot\n\ndeploy/users.sh in the home separates agent and gate, deploy/spoolgate.service and \
-        deploy/crontab run the gate;\nnothing of them is installed. Rule files that are there \
-        already are kept; edit them before or after."
+        deploy/crontab run the gate;\nnothing of them is installed. Existing rule files are kept; \
+        edit them before or after."
 )]
 pub(super) struct Args {
     /// The directory; default: the one given with --home.
@@ -97,21 +97,22 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let home = args.dir.as_deref().unwrap_or(home);
     if segment::is_log(&home.join(segment::AUDIT_DIR)) {
         bail!(
-            "`{}` has a ledger already; a home is made once",
+            "`{}` already has a ledger; name a folder without one",
             home.display()
         );
     }
     if home.join(KEYRING_FILE).exists() {
         bail!(
-            "`{}` has a keyring and no ledger: bring the ledger back, or, if an `init` ended \
-                half-way, remove `{}` and run it again",
+            "`{}` has a keyring and no ledger: restore the ledger or, if an `init` was \
+                interrupted, remove `{}` and run it again",
             home.display(),
             home.join(KEYRING_FILE).display()
         );
     }
     if args.gate_user == args.agent_user {
         bail!(
-            "`{}` for both: the same user for agent and gate separates nothing",
+            "`{}` is named for both: if the agent and the gate run as the same user, there is no \
+                boundary; name two users",
             args.gate_user
         );
     }
@@ -156,8 +157,8 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
             it.",
     )?;
     output.line(
-        "\nThe same user for agent and gate separates nothing. As root (it is deploy/users.sh, \
-            too):\n",
+        "\nIf the agent and the gate run as the same user, there is no boundary. As root \
+            (deploy/users.sh does the same):\n",
     )?;
     deploy
         .commands()
@@ -166,7 +167,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     if let Some(stranger) = strangers.first() {
         output.line(&plain(&format!(
             "\nThe folder was not empty: deploy/users.sh gives all of it to the gate's user, \
-                `{stranger}` too."
+                including `{stranger}`."
         )))?;
     }
     output.line("\nNext: edit rules/, then `spoolgate keys add trend-bot --out bot.key`.")?;
@@ -194,7 +195,7 @@ fn strangers(home: &Path) -> Result<Vec<String>> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) if error.kind() == ErrorKind::NotADirectory => {
             bail!(
-                "`{}` is a file, and a home is a folder: name another",
+                "`{}` is a file, but a home is a folder; name another",
                 home.display()
             )
         }
@@ -254,7 +255,7 @@ pub(super) fn write_template(home: &Path, person: &Principal) -> Result<()> {
                 .create(folder)
                 .with_context(|| {
                     format!(
-                        "folder `{}`; name a place for the home where you may make folders",
+                        "folder `{}`; name a place where you may create folders",
                         folder.display()
                     )
                 })?;

@@ -41,7 +41,7 @@ pub(super) enum Command {
     /// Add a key and end the principal's other keys.
     #[command(
         after_help = "Examples:\n  spoolgate keys rotate trend-bot --out new.key                   \
-            the old ones hold another hour\n  spoolgate keys rotate trend-bot --out new.key \
+            old keys stay valid an hour\n  spoolgate keys rotate trend-bot --out new.key \
             --overlap-s 0"
     )]
     Rotate(RotateArgs),
@@ -211,7 +211,7 @@ fn add(home: &Path, args: &AddArgs, others_end: Option<Time>, output: &Output) -
             .map(|out| format!(", copy in {}", out.display()))
             .unwrap_or_default();
         format!(
-            "key {key_id} of {principal} holds{copy} (ledger line {})",
+            "key {key_id} of {principal} is valid{copy} (ledger line {})",
             answer.audit_ref
         )
     })
@@ -240,7 +240,7 @@ fn list(home: &Path, output: &Output) -> Result<Exit> {
             let status = match (key.revoked_at, key.ends_at) {
                 (Some(at), _) => format!("revoked {at}"),
                 (None, None) => "holds".to_owned(),
-                (None, Some(end)) if key.is_active(now) => format!("holds until {end}"),
+                (None, Some(end)) if key.is_active(now) => format!("valid until {end}"),
                 (None, Some(end)) => format!("ended {end}"),
             };
             vec![

@@ -56,8 +56,8 @@ pub(super) fn rules_apart(home: &Path, view: &View) -> Option<String> {
     match is_same {
         Ok(true) => None,
         Ok(false) => Some(
-            "the rule files were changed and are not in force yet; `spoolgate run --until-idle` \
-                loads them, as a watcher does"
+            "the rule files were changed and are not in force yet; `spoolgate run --until-idle` or \
+                a watcher loads them"
                 .to_owned(),
         ),
         Err(_) if view.state.rulebook.fault.is_some() => None,

@@ -41,7 +41,8 @@ pub(super) enum Command {
     /// Show prices and the market facts that rules may read.
     #[command(
         after_help = "Examples:\n  spoolgate market show\n  spoolgate --format json market show \
-            BTC-USD | jq .facts\n\nA dash, or null, is what cannot be computed or is old."
+            BTC-USD | jq .facts\n\nA dash, or null, marks a value that cannot be computed or is \
+            old."
     )]
     Show(market_show::Args),
     /// Charge the due rate of a file of funding rates.
@@ -49,9 +50,9 @@ pub(super) enum Command {
         after_help = "Examples:\n  spoolgate market funding rates.csv --symbol BTC-USD \
             --dry-run\n  spoolgate market funding rates.csv --symbol BTC-USD --as \
             prices\n\nFormats: CSV of time and rate, with a header or without. Only the rate that \
-            was due last (00:00, 08:00, 16:00 UTC) is\ncharged, once, on what is held when it is \
-            decided; the report says what became of the others. Exit code 1: the file does\nnot \
-            have it."
+            was due last (00:00, 08:00, 16:00 UTC) is\ncharged, once, on the positions held when \
+            it is decided; the report shows the other rates. Exit code 1: the file has no\nrate \
+            for that time."
     )]
     Funding(funding::FileArgs),
     /// Charge one funding rate.
@@ -200,7 +201,7 @@ fn import(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
                 };
                 let news = match told("left_open").as_str() {
                     "[]" => news,
-                    left => format!("{news}, could not be filled: {left}"),
+                    left => format!("{news}, not filled: {left}"),
                 };
                 format!(
                     "{} rows of {symbol}{news} (ledger line {})",

@@ -142,7 +142,7 @@ enum Command {
             \"Risk Officer\"\n  spoolgate council decide request.json verdict-*.json"
     )]
     Council(council::Command),
-    /// Admission of tasks: may one be created, was a forwarded one admitted?
+    /// Admission of tasks: ask whether a task may be created, and check forwarded tasks.
     #[command(
         subcommand,
         after_help = "Examples:\n  spoolgate admit check task.json --as research-bot\n  spoolgate \
@@ -234,8 +234,8 @@ enum Command {
     Clock(clock::Command),
     /// Rebuild state.db from the ledger.
     #[command(
-        after_help = "Examples:\n  spoolgate rebuild\n\nNothing is lost by it: the ledger holds \
-            everything that state.db does."
+        after_help = "Examples:\n  spoolgate rebuild\n\nNothing is lost: the ledger holds \
+            everything that is in state.db."
     )]
     Rebuild,
     /// Check this machine and this home for problems, and say how to fix them.
@@ -301,7 +301,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         && !matches!(&cli.command, Command::Audit(command) if command.is_export())
     {
         bail!(
-            "`--format csv` and `jsonl` are those of `spoolgate audit export`; others know `table` \
+            "only `spoolgate audit export` prints `csv` and `jsonl`; all commands print `table` \
                 and `json`"
         );
     }

@@ -14,7 +14,7 @@ use spoolgate_wire::code::{Code, Exit};
 use super::progress::{aside, aside_of_output};
 
 /// How the message of a failed write to standard output begins.
-const STDOUT: &str = "standard output; what was asked for may be done all the same";
+const STDOUT: &str = "standard output; the command may have taken effect all the same";
 
 /// How to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

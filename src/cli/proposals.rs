@@ -36,8 +36,8 @@ pub(super) enum Command {
     #[command(
         after_help = "Examples:\n  spoolgate proposals show p-42\n  spoolgate proposals show p-42 \
             --replay 0\n\nThe requests of the last ledger lines before the proposal are decided \
-            again, without the change and with it; for that\nthe ledger is read from its first \
-            line on."
+            again, without the change and with it, which takes\nreading the ledger from its first \
+            line."
     )]
     Show(ShowArgs),
     /// Show what a proposal changes.
@@ -205,7 +205,7 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
                 |answer| {
                     let rule = handover::value(answer, "ProposalApplied", "rule_id");
                     format!(
-                        "{id} is applied: rule `{rule}` is as it says ({})",
+                        "{id} is applied: rule `{rule}` is changed ({})",
                         line_of(answer)
                     )
                 },
@@ -233,7 +233,7 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
                 output,
                 |answer| {
                     format!(
-                        "{id} is taken back, the rule's former file is in force ({})",
+                        "{id} is reverted, the rule's previous file is in force ({})",
                         line_of(answer)
                     )
                 },
@@ -281,7 +281,7 @@ fn find(home: &Path, id: ProposalId) -> Result<(View, ProposalRow, Proposed)> {
     match view.proposal(id)? {
         Some((row, proposed)) => Ok((view, row, proposed)),
         None => {
-            bail!("there is no proposal {id}; `spoolgate proposals list` shows those there are")
+            bail!("proposal {id} does not exist; `spoolgate proposals list` shows all")
         }
     }
 }
@@ -308,7 +308,7 @@ fn replayed(
     let (before, after) = match rulebooks {
         Ok(rulebooks) => rulebooks,
         Err(why) => {
-            output.remark(&format!("there is no replay: {why}"));
+            output.remark(&format!("no replay: {why}"));
             return Ok(None);
         }
     };

@@ -27,10 +27,10 @@ pub(super) fn run(home: &Path, output: &Output) -> Result<Exit> {
     let verdict = if same {
         "the same as before"
     } else {
-        "not as before: state.db was missing, damaged or stale"
+        "different: state.db was missing, damaged or stale"
     };
     output.line(&format!(
-        "state.db was made again from {} lines; it is {verdict}",
+        "state.db was rebuilt from {} lines; it is {verdict}",
         position.seq
     ))?;
     Ok(Exit::Success)

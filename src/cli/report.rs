@@ -28,8 +28,8 @@ const TITLE: &str = "What the gate decided";
     after_help = "Examples:\n  spoolgate report --html report.html\n  spoolgate report --html \
         week.html --since 2026-03-02T00:00:00Z --until 2026-03-09T00:00:00Z --title \"Week 10\"\n  \
         spoolgate --format json report | jq .told.decisions.total\n\nThe ledger is verified \
-        first; one that does not verify gives a page that says so and nothing else, and exit code \
-        5. The page\nhas private figures (mode 0600), loads nothing and runs nothing."
+        first; if it does not verify, the page says only that, and the exit code is 5. The page \
+        contains\nprivate figures (mode 0600), loads nothing and runs nothing."
 )]
 pub(super) struct Args {
     /// The file: a new one, or an earlier report.
@@ -60,7 +60,10 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     }
     let target = match (&args.html, output.is_json()) {
         (Some(_), true) => {
-            bail!("`--format json` prints the figures, `--html` writes the page: give one of them")
+            bail!(
+                "`--format json` prints the figures and `--html` writes the page; give only one \
+                of them"
+            )
         }
         (None, false) => {
             bail!("name the file with --html; `--format json` prints the figures instead")
@@ -103,9 +106,9 @@ fn exit_of(figures: &Figures, output: &Output) -> Exit {
         )
     });
     output.remark(&format!(
-        "the ledger does not verify, and nothing that it says is shown: {}; run `spoolgate audit \
+        "the ledger does not verify, so none of its content is shown: {}; run `spoolgate audit \
             verify`",
-        what.unwrap_or_else(|| "no place is named".to_owned())
+        what.unwrap_or_else(|| "the place is unknown".to_owned())
     ));
     Exit::LedgerCorrupt
 }
@@ -140,7 +143,7 @@ impl Target {
             let own = home.join(folder).canonicalize();
             if own.is_ok_and(|own| parent.starts_with(own)) {
                 bail!(
-                    "`{}` is in `{folder}`, which is the gate's own; name another place with \
+                    "`{}` is in `{folder}`, which belongs to the gate; name another place with \
                         --html",
                     path.display()
                 );
@@ -168,7 +171,10 @@ impl Target {
         match FileType::from_raw_mode(there.st_mode) {
             FileType::RegularFile => {}
             FileType::Symlink => {
-                bail!("`{shown}` is a link, and none is followed; name the file itself with --html")
+                bail!(
+                    "`{shown}` is a link, and the report follows no links; name the file itself \
+                    with --html"
+                )
             }
             _ => bail!("`{shown}` is not a regular file; name another with --html"),
         }
@@ -183,7 +189,8 @@ impl Target {
             .map_err(|error| HomeError::disk(&self.path, error))?;
         if start != MARK.as_bytes() {
             bail!(
-                "`{shown}` is there and is no report; remove it first, or name another with --html"
+                "`{shown}` exists and is not a report; remove it first, or name another file with \
+                    --html"
             );
         }
         Ok(())

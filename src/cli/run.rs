@@ -66,15 +66,15 @@ pub(super) fn open(home: &Path, output: &Output) -> Result<Home, HomeError> {
     drop(progress);
     if open.index_was_elsewhere {
         output.remark(
-            "state.db spoke of lines that this ledger does not have, or was damaged: if no older \
-                copy was restored, compare with a head noted elsewhere (`audit verify --head`). \
-                The state was made again from the ledger",
+            "state.db was damaged, or named lines that this ledger does not have, and was rebuilt \
+                from the ledger; if you did not restore an older copy, compare with a head noted \
+                elsewhere (`audit verify --head`)",
         );
     }
     if let Found::Torn(rest) = &open.found {
         output.remark(&format!(
             "the last run ended inside a batch: {} bytes at offset {} were never sealed and are \
-                kept as they are; the requests are decided again",
+                kept unchanged; their requests are decided again",
             rest.length, rest.offset
         ));
     }
@@ -113,7 +113,7 @@ fn told(outcome: &Outcome) -> String {
     let said = match (&decision.metadata.code, decision.metadata.replay_of) {
         _ if decision.status == Status::Pending => match &outcome.answer.error {
             Some(error) => format!("{}: {}", error.code, error.message),
-            None => format!("done, as begun in line {}", decision.id),
+            None => format!("done, begun in line {}", decision.id),
         },
         (Some(code), _) => format!(
             "{code}: {}",

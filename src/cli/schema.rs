@@ -17,9 +17,9 @@ const NEAR_MAX: usize = 5;
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  spoolgate schema order.submit\n  spoolgate schema --list\n  \
-        spoolgate schema --all --out schemas\n\nA payload has the name of its action, the data of \
-        its answer the same with `.answer` behind it; `request` and `answer`\nare what lies in \
-        the spool, `rules.safety`, `council.roles` and so on are the files of a home."
+        spoolgate schema --all --out schemas\n\nThe schema of a payload has the name of its \
+        action; that of the answer's data has `.answer` appended. `request` and\n`answer` are the \
+        files in the spool; `rules.safety`, `council.roles` and so on are files of a home."
 )]
 pub(super) struct Args {
     /// Name of the schema.
@@ -41,7 +41,7 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit> {
     match &args.name {
         Some(name) => match schemas::schema(name) {
             Some(schema) => print(&schema, output)?,
-            None => bail!("there is no schema `{name}`; {}", near(name)),
+            None => bail!("schema `{name}` does not exist; {}", near(name)),
         },
         None if args.list => list(output)?,
         None => match &args.out {
@@ -123,9 +123,9 @@ fn near(name: &str) -> String {
         .map(|(_, known)| format!("`{known}`"))
         .collect();
     match names.as_slice() {
-        [] => "`spoolgate schema --list` has all names".to_owned(),
+        [] => "`spoolgate schema --list` shows all names".to_owned(),
         names => format!(
-            "near it are {}; `spoolgate schema --list` has all names",
+            "similar names are {}; `spoolgate schema --list` shows all names",
             names.join(", ")
         ),
     }

@@ -19,7 +19,7 @@ use super::output::{Output, short};
     after_help = "Examples:\n  spoolgate selftest\n  spoolgate selftest --strict\n  spoolgate \
         --format json selftest | jq '.checks[]|select(.outcome==\"cannot_trip\")'\n\nExit codes: \
         0 every check trips, 1 a check lets everything pass or nothing, or the rule files are not \
-        those in\nforce (with --strict also: a limit can never bind). Nothing of the home is \
+        those in\nforce (with --strict also: a limit can never bind). Nothing in the home is \
         written; a gate may be running."
 )]
 pub(super) struct Args {
@@ -54,10 +54,10 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         look::rules_apart(home, &view),
     );
     if let Some(fault) = &fault {
-        output.remark(&format!("{fault}; the last good rules were tried"));
+        output.remark(&format!("{fault}; the last good rules were tested"));
     }
     if let Some(apart) = &apart {
-        output.remark(&format!("{apart}; those in force were tried"));
+        output.remark(&format!("{apart}; those in force were tested"));
     }
     // The rules that were tried are not the ones in the files.
     let is_apart = fault.is_some() || apart.is_some();
@@ -139,7 +139,7 @@ fn print(report: &Report, output: &Output) -> Result<()> {
     output.table(&header, &["cases", "value", "limit"], &rows(&report.checks))?;
     for name in &report.untested {
         output.line(&format!(
-            "`{name}` has no scenario: the program's fault, report it"
+            "`{name}` has no scenario, which is a fault of the program; report it"
         ))?;
     }
     let (nothing, never): (Vec<&NeverBinds>, Vec<&NeverBinds>) = report

@@ -37,7 +37,7 @@ pub(super) enum Command {
     /// Remove a destination and its credential.
     #[command(after_help = "Examples:\n  spoolgate services remove bank")]
     Remove(NameArgs),
-    /// Keep a destination in the list, but let nothing go there.
+    /// Keep a destination in the list, but allow no actions to it.
     #[command(after_help = "Examples:\n  spoolgate services deactivate bank")]
     Deactivate(NameArgs),
     /// Allow a deactivated destination again.
@@ -141,7 +141,7 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
         Command::Deactivate(args) => change(
             args,
             ActionName::ServicesDeactivate,
-            "is not active: nothing goes there",
+            "is not active: no action may go there",
         ),
         Command::Activate(args) => change(args, ActionName::ServicesActivate, "is active"),
         Command::List => list(home, output),
@@ -149,7 +149,7 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
         Command::Credential(Credential::Remove(args)) => change(
             args,
             ActionName::ServicesCredential,
-            "has no credential any more",
+            "no longer has a credential",
         ),
     }
 }

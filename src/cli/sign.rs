@@ -51,7 +51,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let source = Principal::parse(&args.source)?;
     if args.causality.as_deref() == Some(&*args.file) {
         bail!(
-            "payload and causality are both `{}`; name a file for one of them",
+            "both payload and causality are `{}`; name a file for one of them",
             args.file.display()
         );
     }
@@ -60,7 +60,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     // A key that was signed and sent would be in the ledger for every auditor to read.
     if serde_json::from_str::<KeyFile>(&payload).is_ok() {
         bail!(
-            "`{}` is a key file, which nobody else may see; name the file with the payload",
+            "`{}` is a key file, which must stay secret; name the file with the payload",
             args.file.display()
         );
     }
@@ -94,12 +94,12 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
             .map(|name| (schema::distance(&args.action, name.as_str()), name.as_str()))
             .min();
         let near = near
-            .map(|(_, name)| format!("; `{name}` is near it"))
+            .map(|(_, name)| format!(" (`{name}` is similar)"))
             .unwrap_or_default();
         let action = &args.action;
         output.remark(&format!(
-            "signed all the same: this version knows no action `{action}`{near}, and \
-                docs/contracts.md has all"
+            "signed, but this version knows no action `{action}`{near}; docs/contracts.md lists \
+                all actions"
         ));
     }
     Ok(Exit::Success)

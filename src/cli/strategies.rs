@@ -37,7 +37,7 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
         Command::List => list(&all, output)?,
         Command::Show { id } => match all.iter().find(|strategy| strategy.strategy_id == id) {
             Some(strategy) => show(strategy, output)?,
-            None => bail!("there is no strategy `{id}`; `spoolgate strategies list` shows all"),
+            None => bail!("strategy `{id}` does not exist; `spoolgate strategies list` shows all"),
         },
     }
     Ok(Exit::Success)

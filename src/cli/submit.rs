@@ -44,7 +44,10 @@ pub(super) struct Args {
 /// write instead.
 fn seconds(text: &str) -> Result<u64> {
     text.parse().map_err(|_| {
-        anyhow!("`{text}` is no number of seconds; put files before `--wait`, or say `--wait=60`")
+        anyhow!(
+            "`{text}` is not a number of seconds; put files before `--wait`, or write \
+            `--wait=60`"
+        )
     })
 }
 
@@ -75,7 +78,8 @@ fn receipt_files(args: &Args) -> Result<Vec<Option<PathBuf>>> {
     let beside = |file: &PathBuf| {
         if file == Path::new("-") {
             bail!(
-                "a request from standard input has nothing beside it; name a file with --proof=FILE"
+                "a request from standard input has no folder for a receipt; name a file with \
+                    --proof=FILE"
             );
         }
         Ok(Some(file.with_extension("tlog-proof")))
@@ -157,8 +161,8 @@ fn collect(home: &Path, sent: &[OnItsWay], deadline: Instant, output: &Output) -
     for OnItsWay { sent, receipt } in sent {
         let Some(answer) = sent.answer_by(deadline) else {
             output.remark(&format!(
-                "no answer to `{}` in time; it may still be decided: `spoolgate watch` does that, \
-                    and the same command asks for the answer again",
+                "no answer to `{}` in time; a gate (`spoolgate watch`) may still decide it; run \
+                    the same command again to wait for the answer",
                 sent.name
             ));
             return Ok(Exit::WaitTimeout);

@@ -214,7 +214,8 @@ fn report(home: &Path, paths: &[PathBuf], now: Time) -> Result<Report> {
             line,
             message,
         }) => {
-            let message = format!("{message}; until it loads no thesis is compared with the rules");
+            let message =
+                format!("{message}; no thesis is compared with the rules until they load");
             faults.push((file, Fault { line, message }));
             None
         }

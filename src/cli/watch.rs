@@ -22,7 +22,7 @@ use super::run as drain;
     after_help = "Examples:\n  spoolgate watch\n  spoolgate watch --socket gate.sock\n  spoolgate \
         watch --sandbox require --allow-write /var/mail/gate\n  spoolgate --home /srv/gate \
         --format json watch | jq -c 'select(.status != \"success\")'\n\nSIGTERM and SIGINT stop \
-        it between two batches, SIGHUP has it take changed rule files at once. Exit code 7: \
+        it between two batches, SIGHUP makes it load changed rule files at once. Exit code 7: \
         another gate is running over this home."
 )]
 pub(super) struct Args {
@@ -32,15 +32,15 @@ pub(super) struct Args {
     /// Take requests as frames on this Unix socket too; it is created, and removed at the end.
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Give up access to the rest of the file system after the start: if the kernel supports it, in
-    /// any case, or not at all.
+    /// Give up access to the rest of the file system after the start: `auto` if the kernel supports
+    /// it, `require` always, `off` never.
     #[arg(long, value_enum, default_value = "auto")]
     sandbox: Sandbox,
-    /// A folder or file that programs of the rules read, to be kept accessible in the sandbox; may
-    /// be repeated.
+    /// A folder or file that programs of the rules read; it stays readable in the sandbox. May be
+    /// repeated.
     #[arg(long, value_name = "PATH")]
     allow_read: Vec<PathBuf>,
-    /// A folder that programs of the rules write to, to be kept accessible in the sandbox; may be
+    /// A folder that programs of the rules write to; it stays writable in the sandbox. May be
     /// repeated.
     #[arg(long, value_name = "DIR")]
     allow_write: Vec<PathBuf>,
@@ -63,7 +63,7 @@ enum Sandbox {
 pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     if let Some(name) = doctor::remote(home).filter(|_| !args.allow_remote_fs) {
         bail!(
-            "`{}` is on {name}: events, locks and syncs promise less there; --allow-remote-fs \
+            "`{}` is on {name}, where events, locks and syncs are less reliable; --allow-remote-fs \
                 watches it all the same",
             home.display()
         );
@@ -115,7 +115,7 @@ fn give_up_the_rest(open: &mut Home, args: &Args, output: &Output) -> Result<Vec
             return Ok(Vec::new());
         }
         Sandbox::Off => {
-            bail!("--allow-read and --allow-write are for a sandbox, and --sandbox off is none");
+            bail!("--allow-read and --allow-write need a sandbox; leave out --sandbox off");
         }
         Sandbox::Auto => false,
         Sandbox::Require => true,
@@ -130,7 +130,7 @@ fn give_up_the_rest(open: &mut Home, args: &Args, output: &Output) -> Result<Vec
         Ok(boxed) if output.is_json() => Ok(vec![sandbox_as_json(boxed)]),
         Ok(boxed) => Ok(sandbox_in_words(boxed)),
         Err(SandboxError::Unsupported(abi)) if !insist => {
-            let note = "no sandbox: this kernel has no Landlock that the gate can work in";
+            let note = "no sandbox: this kernel lacks the Landlock support that the gate needs";
             let json = serde_json::json!({"sandbox": {"on": false, "abi": abi, "note": note}});
             Ok(vec![if output.is_json() {
                 json.to_string()
@@ -163,13 +163,14 @@ fn sandbox_in_words(boxed: &Boxed) -> Vec<String> {
         paths => format!(", reads {paths}"),
     };
     let mut told = vec![format!(
-        "sandbox (Landlock {}): writes {}{reads}, runs the system's programs, and lost the rest",
+        "sandbox (Landlock {}): writes {}{reads}, runs the system's programs, and has no other \
+            access",
         boxed.abi,
         list(&boxed.written)
     )];
     if !boxed.not_taken.is_empty() {
         told.push(format!(
-            "this kernel cannot take from it: {}",
+            "this kernel cannot restrict: {}",
             boxed.not_taken.join("; ")
         ));
     }

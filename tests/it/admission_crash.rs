@@ -281,7 +281,7 @@ fn check_receipts(lab: &Lab) {
     assert!(allowed > 10 && denied > 10 && replayed > 2 && expected.len() > 5);
 }
 
-/// Where a member stands in a text.
+/// The place of a member in a text.
 fn place_of(text: &str, pointer: &str) -> Range<usize> {
     let mut value = text.trim_end();
     for key in pointer.split('/').skip(1) {

@@ -228,7 +228,7 @@ fn only_a_new_and_whole_answer_is_one() {
         sent.answer_by(Instant::now()).unwrap().status,
         AnswerStatus::Success
     );
-    // What is no request is answered under its file's name.
+    // A file that is not a request is answered under its own name.
     let sent = spool.hand_in(b"x", "junk", None).unwrap();
     fs::write(out("junk.json.error.json"), answer("")).unwrap();
     assert!(sent.answer_by(Instant::now()).is_some());
@@ -307,9 +307,7 @@ fn a_lost_answer_says_that_the_same_bytes_are_safe_and_they_are() {
     );
     let text = error.to_string();
     assert!(
-        text.contains("`lost`")
-            && text.contains("may still be decided")
-            && text.contains("is safe"),
+        text.contains("`lost`") && text.contains("may still decide it") && text.contains("is safe"),
         "{text}"
     );
     succeed(&scratch.home(), &["run", "--until-idle"]);

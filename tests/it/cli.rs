@@ -122,7 +122,7 @@ fn messages_name_what_where_and_what_to_do() {
         (
             &format!("submit\n{order}\n--wait\n0"),
             8,
-            &["order.json", "spoolgate watch", "may still be decided"],
+            &["order.json", "spoolgate watch", "may still decide it"],
         ),
         (
             &sign(&empty, "order.submit"),
@@ -133,7 +133,7 @@ fn messages_name_what_where_and_what_to_do() {
         (
             &sign(&order, "order.sumbit"),
             0,
-            &["`order.sumbit`", "`order.submit` is near it"],
+            &["`order.sumbit`", "`order.submit` is similar"],
         ),
         (
             &sign("nowhere", "order.submit"),
@@ -365,7 +365,7 @@ fn the_watcher_tells_of_rule_files_that_broke() {
     assert!(until("HALT").contains("entries are refused"));
     let cleared = spoolgate(&home, &["halt", "clear", "--reason", "over"]);
     assert!(
-        err(&cleared).contains("rules/HALT is there"),
+        err(&cleared).contains("rules/HALT exists"),
         "{}",
         show(&cleared)
     );

@@ -187,7 +187,7 @@ impl Kept {
         replayed
     }
 
-    /// The answer to a request; where it is no request, the answer to its file.
+    /// The answer to a request or, if the file is not a request, the answer to the file.
     fn answer(&self, id: &str) -> PathBuf {
         let answer = self.path(&format!("spool/out/{id}.json"));
         if answer.exists() {
@@ -414,7 +414,7 @@ fn disclosures_of_outgoing_actions_are_checked() {
     assert!(!verified.status.success());
     let verified: Value = serde_json::from_slice(&verified.stdout).unwrap();
     let what = format!(
-        "`/subject` of line {} has no disclosure, and no line says that it was redacted",
+        "`/subject` of line {} has no disclosure, and no line records its redaction",
         mail["seq"]
     );
     assert_eq!(

@@ -1,7 +1,7 @@
 //! The table "Additions and deviations" of docs/contracts.md names every member that the program
 //! adds to the shapes of the five contracts, leaves out, or makes optional, and no other. The
-//! shapes stand here as the contracts have them; what the program has is read from its JSON
-//! Schemas, and from the ledger of its demo where there is no schema.
+//! shapes here are those of the contracts; what the program has is read from its JSON Schemas, and
+//! from the ledger of its demo where there is no schema.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -76,7 +76,7 @@ fn say(text: &str) -> String {
 
 fn is_running(pid_file: &Path) -> bool {
     let pid = fs::read_to_string(pid_file).unwrap();
-    // A zombie is gone but for its name; whoever inherits it removes that.
+    // A zombie is gone except for its name, which its new parent removes.
     fs::read_to_string(format!("/proc/{}/stat", pid.trim())).is_ok_and(|stat| {
         !stat
             .rsplit(')')
@@ -442,8 +442,7 @@ fn a_stopped_or_killed_gate_asks_again() {
     }
 }
 
-/// Whoever may speak for the role beside the program can be faster, and cannot keep its objection
-/// out.
+/// Another signer of the role can be faster than the program, but cannot keep its objection out.
 #[test]
 fn a_key_does_not_silence_a_program() {
     let chamber = manned(600);

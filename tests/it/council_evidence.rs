@@ -217,8 +217,7 @@ fn good() -> Value {
     whole
 }
 
-/// The good request with other members; a null one is left out. Names with a slash are those of
-/// members.
+/// The good request with other members; a null one is left out. Names with a slash denote members.
 fn changed(changes: &[(&str, Value)]) -> CouncilRequest {
     let mut whole = good();
     for (name, value) in changes {

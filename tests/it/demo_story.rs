@@ -1,5 +1,5 @@
-//! The demo's story: who is told what, request by request. A new check that refuses more must not
-//! change it unseen.
+//! The demo's story: the answer to each request. A new check that refuses more must not change it
+//! unseen.
 
 use std::process::Command;
 

@@ -226,7 +226,7 @@ fn a_sandboxed_gate_works_and_cannot_read_outside() {
     let socket = canary.outside.path().join("gate.sock");
     let args = ["--sandbox", "require", "--socket", socket.to_str().unwrap()];
     let mut gate = Gate::start(&home, &args);
-    // The place itself is told, not a link on the way to it.
+    // The message names the place itself, not a link on the way to it.
     let place = home.canonicalize().unwrap();
     assert!(
         gate.until("sandbox (Landlock")
@@ -246,7 +246,7 @@ fn a_sandboxed_gate_works_and_cannot_read_outside() {
     fs::remove_file(&rule).unwrap();
     symlink(&elsewhere, &rule).unwrap();
     gate.tell(Signal::HUP);
-    let remark = gate.until("out of reach of the sandbox");
+    let remark = gate.until("is not accessible in the sandbox");
     let remedy = format!("--allow-read {}", canary.outside.path().display());
     assert!(
         remark.contains("rules/services.yaml") && remark.contains(&remedy),
@@ -272,7 +272,7 @@ fn a_sandboxed_gate_works_and_cannot_read_outside() {
     gate.tell(Signal::HUP);
     let remark = gate.until("late");
     assert!(
-        remark.contains("rules/gateway.yaml") && remark.contains("out of reach"),
+        remark.contains("rules/gateway.yaml") && remark.contains("not accessible"),
         "{remark}"
     );
     assert_eq!(canary.ask("still"), ("lost".to_owned(), "lost".to_owned()));
@@ -313,7 +313,7 @@ fn folders_that_are_no_sandbox_are_refused() {
         (&["--allow-write", "/nowhere/at-all"], "/nowhere/at-all"),
         (
             &["--sandbox", "off", "--allow-read", "/opt"],
-            "--sandbox off is none",
+            "leave out --sandbox off",
         ),
     ] {
         let done = command(&scratch.home(), &["watch"])
@@ -328,7 +328,7 @@ fn folders_that_are_no_sandbox_are_refused() {
     }
 }
 
-/// Somebody whom no machine knows.
+/// A user that no machine has.
 const GATE: u32 = 61_234;
 
 fn mode(path: PathBuf, bits: u32) {

@@ -43,7 +43,7 @@ const REASONS: [&str; 5] = [
     "waits for",
     "tests of these pages do not",
 ];
-/// Programs besides this one that pages use; where one is missing, its page is told to be skipped.
+/// Other programs that pages use; if one is missing, the test reports that its page is skipped.
 const TOOLS: [&str; 5] = ["python3", "jq", "git", "ssh-keygen", "sqlite3"];
 
 /// README.md and every page of the book, by path below the root.
@@ -110,7 +110,7 @@ fn blocks(page: &str, text: &str) -> Vec<Block> {
     blocks
 }
 
-/// The commands of a page as one script; none: it has none.
+/// The commands of a page as one script; `None` if it has none.
 fn script(page: &str, text: &str) -> Option<String> {
     let mut script = String::from(
         "set -uo pipefail\n__at=start\ntrap 'jobs -p | xargs -r kill 2>/dev/null || true' \
@@ -175,7 +175,7 @@ fn is_there(tool: &str) -> bool {
     found.is_ok_and(|status| status.success())
 }
 
-/// What a page says went wrong; none: it does what it says.
+/// What went wrong on a page; `None` if it does what it says.
 fn run(page: &str, script: &str) -> Option<String> {
     let missing = TOOLS.iter().find(|tool| {
         let used = script
@@ -322,7 +322,7 @@ fn help(words: &[String], known: &mut BTreeMap<Vec<String>, Option<String>>) -> 
         .clone()
 }
 
-/// What is wrong with one command line as it stands in running text.
+/// What is wrong with one command line in running text.
 fn fault_of(line: &str, known: &mut BTreeMap<Vec<String>, Option<String>>) -> Option<String> {
     let root = help(&[], known).unwrap();
     let commands = |help: &str| -> BTreeSet<String> {

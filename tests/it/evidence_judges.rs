@@ -224,8 +224,8 @@ fn this_program_accepts_no_bit_less_either() {
     assert!(flipped(&extension).all(|changed| joined(&changed).is_none()));
 }
 
-/// A witness signs below the log. Whoever does not know it sees the same head, whatever becomes of
-/// its line.
+/// A witness signs below the log. A reader that does not know the witness sees the same head,
+/// whatever happens to its line.
 #[test]
 fn a_line_of_an_unknown_signer_changes_nothing() {
     let Evidence { key, new, .. } = evidence();

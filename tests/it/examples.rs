@@ -229,7 +229,7 @@ fn the_batch_sorts_what_came_of_its_jobs_and_does_nothing_twice() {
     jobs.add("look.market.get", r#"{"symbol":"BTC-USD"}"#);
     jobs.ends_with(0);
     assert!(jobs.is("done/look.market.get.json") && jobs.is("done/look.answer.json"));
-    // A refusal and a file that is no JSON do not stop the rest.
+    // A refusal and a file that is not JSON do not stop the rest.
     jobs.add("again.portfolio.get", "{}");
     jobs.add("broken.portfolio.get", "{");
     jobs.add("deny.safety.modify", r#"{"max_daily_loss":100000}"#);
@@ -470,8 +470,8 @@ fn a_model_s_verdict_counts_and_what_is_none_does_not() {
     );
 }
 
-/// The same through the gate: an answer that is no verdict leaves the seat empty, and the ledger
-/// says why.
+/// The same through the gate: an answer that is not a verdict leaves the seat empty, and the ledger
+/// records why.
 #[test]
 fn a_garbled_model_approves_nothing() {
     if !have(&["python3"]) {

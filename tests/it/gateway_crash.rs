@@ -1,7 +1,7 @@
-//! Outgoing actions over crashes, copies and forgers: whoever asks twice is answered twice and
-//! served once, whoever changes a line is found, and the ledger alone says again what was answered.
-//! The gate killed at each of its steps is in tests/it/simulation/outside.rs, killed by SIGKILL in
-//! tests/it/gateway_kill.rs.
+//! Outgoing actions over crashes, copies and forgers: a request sent twice is answered twice and
+//! carried out once, a changed line is detected, and the answers can be rebuilt from the ledger
+//! alone. The gate killed at each of its steps is in tests/it/simulation/outside.rs, killed by
+//! SIGKILL in tests/it/gateway_kill.rs.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,7 @@ const MAIL: (&str, &str) = (
     r#"{"to":["ann@example.com"],"subject":"hello","body":"a word"}"#,
 );
 
-/// Notes whom it serves, and waits while it is told to.
+/// Notes the actions that it carries out, and waits on request.
 #[derive(Debug, Default)]
 struct Double {
     waits: AtomicBool,
@@ -432,7 +432,7 @@ fn every_line_is_recomputed_and_every_answer_made_again() {
     assert_eq!(of("response"), 6, "{report:#?}");
     let files = report.files.unwrap();
     assert_eq!((files.changed, files.unknown), (0, 0), "{files:?}");
-    // What the ledger does not answer is told.
+    // Answers that the ledger does not give are reported.
     let mut answers = AnswerFiles::default();
     answers.insert("done.json", b"{}\n");
     let report = replayed(desk.files(), Some(answers));
@@ -552,7 +552,8 @@ fn forged_responses_are_found() {
         });
         assert!(!report.is_same(), "{id}: {from} -> {to}: {report:#?}");
     }
-    // A second one, one to nothing, and none: the lines do not fit each other.
+    // A second response, a response to nothing, and a missing response: the lines do not fit each
+    // other.
     let line = at("response", "done");
     let twice = forged(&|lines| lines.insert(line + 1, lines[line].clone()));
     assert!(twice.broken.is_some() && !twice.is_same());

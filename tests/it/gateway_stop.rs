@@ -210,7 +210,7 @@ fn a_gate_that_stops_lets_what_runs_end_and_nothing_more_begin() {
     assert!(gate.is_running());
     let told = fs::read_to_string(home.join("gate.log")).unwrap();
     assert!(
-        told.contains("2 actions are being done: the gate ends when they have"),
+        told.contains("2 actions are running: the gate stops when they have ended"),
         "{told}"
     );
     fs::write(home.join("go"), "").unwrap();

@@ -261,7 +261,7 @@ fn fault(stage: &Path, line: &str, n: usize) -> Option<String> {
         .find(|(part, _, _)| line.contains(part))
         .map_or(0, |(_, code, _)| *code);
     let code = done.status.code().unwrap_or(-1);
-    // A watcher that is told to stop ends with 0; `timeout` says that it was told.
+    // A stopped watcher ends with 0; `timeout` reports that it stopped it.
     let is_stopped = script.starts_with("timeout") && code == 124;
     let text = told(&done);
     let unclear = ["panicked", "Os {", "Some(", "Err("]

@@ -419,7 +419,7 @@ fn what_cannot_be_causality_is_not_signed() {
         assert!(done.stderr.contains(expect), "{causality}: {}", done.stderr);
     }
     for (path, expect) in [
-        ("-", "payload and causality are both `-`"),
+        ("-", "both payload and causality are `-`"),
         ("missing.json", "missing.json"),
     ] {
         let done = desk.spoolgate(&[&args[..], &["--causality", path]].concat(), "{}");
@@ -587,9 +587,9 @@ fn signed(own: bool, causality: Option<&str>) -> (Gate, String) {
     (gate, text)
 }
 
-/// A key file once stayed behind where there was no keyring to add the key to, and then stood in
-/// the way of the next try, as key files are never overwritten. And it was once removed although
-/// the key held, because the line that says so could not be printed: nobody had the key then.
+/// A key file once stayed behind when there was no keyring to add the key to, and then blocked the
+/// next try, because key files are never overwritten. And it was once removed although the key was
+/// valid, because the message could not be printed: nobody had the key then.
 #[test]
 fn a_key_file_is_left_exactly_by_a_key_that_was_added() {
     let desk = Desk {

@@ -386,7 +386,7 @@ fn a_line_of_65535_bytes_and_one_more() {
     for length in [65_536, 65_537, 200_000] {
         let over = files.with_segment(1, long_line(&files, length));
         assert!(!over.verifies(), "{length}");
-        // Sealed or not, it is no line: the log ends before it.
+        // Sealed or not, it is not a line: the log ends before it.
         assert_eq!(over.open(), Opened::Torn(whole(&files)), "{length}");
     }
     // The writer refuses it before it touches the disk, and can go on.

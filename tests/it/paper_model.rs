@@ -370,7 +370,7 @@ fn entries_are_refused(
     seen: &mut BTreeMap<String, u64>,
 ) {
     let owner = (order.symbol.to_string(), order.strategy.to_string());
-    // An order against the strategy's own position is no entry, even where working exits leave
+    // An order against the strategy's own position is not an entry, even if working exits leave
     // nothing to reduce.
     if world.model.holds_against(&owner, order.side == Side::Buy) {
         return;

@@ -414,8 +414,9 @@ impl<'a> Trial<'a> {
         if !done.status.success() {
             return Err(format!("the run after it: {}", show(&done)));
         }
-        tally.indexes +=
-            u64::from(String::from_utf8_lossy(&done.stderr).contains("state.db spoke of"));
+        tally.indexes += u64::from(
+            String::from_utf8_lossy(&done.stderr).contains("state.db was damaged, or named"),
+        );
         self.seen.lock().unwrap().extend(answers_in(&done.stdout));
         let seen: Vec<Vec<u8>> = self.seen.lock().unwrap().iter().cloned().collect();
         let settled = check_settled(&home, &self.dropped.lock().unwrap(), &seen)?;

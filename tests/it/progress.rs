@@ -180,7 +180,7 @@ fn long_work_shows_on_a_terminal_how_far_it_is_and_nowhere_else() {
     assert_eq!(code, Some(0), "{told}");
     assert!(told.contains("replaying") && told.contains('%'), "{told:?}");
     assert!(told.trim_end().ends_with(CLEARS), "the bar stays: {told:?}");
-    // Moving about and clearing is no colour; SGR, which ends in an m, would be.
+    // Moving the cursor and clearing are not colours; SGR, which ends in an m, would be.
     let is_colour = |rest: &&str| {
         rest.trim_start_matches(|c: char| c == '[' || c == ';' || c.is_ascii_digit())
             .starts_with('m')

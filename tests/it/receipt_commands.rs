@@ -370,7 +370,7 @@ fn hostile_files_are_refused_quickly_and_say_nothing() {
     )
     .unwrap();
     check(2);
-    // Whoever waits for the writer of a FIFO, or for the end of a device, waits for ever.
+    // A reader that waits for the writer of a FIFO, or for the end of a device, waits for ever.
     for path in [text(&file), "/dev/zero".to_owned()] {
         for given in [
             vec!["audit", "verify", "--head", &path],
@@ -389,7 +389,7 @@ fn hostile_files_are_refused_quickly_and_say_nothing() {
     check(2);
     fs::create_dir(&file).unwrap();
     check(2);
-    // What is no file is not replaced by one.
+    // A path that is not a regular file is not replaced by one.
     fs::remove_dir(&file).unwrap();
     rustix::fs::mknodat(
         rustix::fs::CWD,
@@ -488,8 +488,8 @@ fn submit_without_the_audit_folder_prints_the_answer_and_says_what_to_do() {
     let home = scratch.home();
     let request = scratch.beside("r.json");
     fs::write(&request, scratch.query("poor-1").bytes).unwrap();
-    // Whoever may not come through the folders above learns nothing either way; a copy in a place
-    // of its own.
+    // A user that may not enter the folders above learns nothing either way, so use a copy
+    // elsewhere.
     let open = tempfile::tempdir().unwrap();
     let program = open.path().join("spoolgate");
     fs::copy(crate::kit::PROGRAM, &program).unwrap();

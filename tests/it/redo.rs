@@ -98,7 +98,7 @@ fn lines(world: &World, file: &str) -> usize {
         .count()
 }
 
-/// Whether exactly the answer of the file's line stands in `spool/out`.
+/// Whether `spool/out` contains exactly the answer of the file's line.
 fn is_answered(world: &World, home: &Home, draft: &Draft) -> bool {
     let file = format!("{}.json", draft.id);
     let ledger = world.ledger();
@@ -228,7 +228,7 @@ fn answered_but_not_durably() {
     }
 }
 
-/// What is no request is kept, and kept once.
+/// A file that is not a request is kept once.
 #[test]
 fn refused_and_not_kept() {
     for kill in [

@@ -1,6 +1,6 @@
 //! `audit replay`: every line of a home that has every kind of line is recomputed from the audit
-//! folder alone; forgeries by whoever holds the keys of the log are found and named; what is
-//! missing is named; any number of threads says the same.
+//! folder alone; forgeries by the holder of the log's keys are detected and named; missing files
+//! are named; any number of threads says the same.
 
 mod day;
 mod forged;

@@ -261,12 +261,12 @@ fn the_page_goes_only_where_nothing_else_is() {
     fs::create_dir(beside("folder.html")).unwrap();
     let home = demo.home();
     let cases = [
-        (home.join("audit/page.html"), "the gate's own"),
-        (home.join("spool/in/page.html"), "the gate's own"),
-        (home.join("state/../rules/page.html"), "the gate's own"),
-        (home.join("state/state.db"), "the gate's own"),
-        (beside("door/page.html"), "the gate's own"),
-        (beside("notes.html"), "is no report"),
+        (home.join("audit/page.html"), "belongs to the gate"),
+        (home.join("spool/in/page.html"), "belongs to the gate"),
+        (home.join("state/../rules/page.html"), "belongs to the gate"),
+        (home.join("state/state.db"), "belongs to the gate"),
+        (beside("door/page.html"), "belongs to the gate"),
+        (beside("notes.html"), "is not a report"),
         (beside("link.html"), "is a link"),
         (beside("folder.html"), "not a regular file"),
         (beside("absent/page.html"), "absent"),
@@ -331,7 +331,7 @@ fn a_home_in_which_nothing_happened_has_a_page() {
     let page = page(&figures, "Nothing");
     demand_harmless(&page);
     for text in [
-        "No money was in the account in this time.",
+        "The account held no money in this time.",
         "No request was decided in this time.",
         "No request was refused in this time.",
         "No case was opened in this time.",

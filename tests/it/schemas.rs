@@ -736,14 +736,14 @@ fn the_command_names_what_is_near() {
         let done = program(&["schema", wrong]);
         let said = String::from_utf8(done.stderr).unwrap();
         assert!(
-            !done.status.success() && said.contains(&format!("there is no schema `{wrong}`")),
+            !done.status.success() && said.contains(&format!("schema `{wrong}` does not exist")),
             "{said}"
         );
         assert!(said.contains(near), "{said}");
     }
     let said = String::from_utf8(program(&["schema", "zzzzzzzzzz"]).stderr).unwrap();
     assert!(
-        said.contains("`spoolgate schema --list` has all names"),
+        said.contains("`spoolgate schema --list` shows all names"),
         "{said}"
     );
 }

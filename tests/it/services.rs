@@ -252,7 +252,7 @@ fn what_a_person_is_editing_is_not_overwritten() {
         "a comment among the entries would be lost",
     );
     assert_eq!(gate.read(PATH), commented);
-    // An older home has no such file: the first service makes it.
+    // An older home lacks this file: the first service creates it.
     fs::remove_file(gate.path(PATH)).unwrap();
     gate.settle(&mut home);
     is_done(&gate.owner_asks(&mut home, "services.add", &bank()));
@@ -390,7 +390,7 @@ fn a_credential_is_in_force_by_its_name_and_wiped_when_another_is() {
     fs::write(gate.path(PATH), text).unwrap();
     gate.settle(&mut home);
     assert_eq!(held(&home, "bank").as_deref(), Some("secret-number-two"));
-    // Whoever has its name next is another.
+    // The next service with its name is another one.
     is_done(&gate.owner_asks(&mut home, "services.remove", &name("bank")));
     is_done(&gate.owner_asks(&mut home, "services.add", &bank()));
     assert_eq!(held(&home, "bank"), None);
@@ -506,8 +506,7 @@ fn the_commands_say_what_they_did() {
     assert_eq!(run(&["services", "credential", "remove", "bank"]).0, 0);
     assert!(!is_anywhere(gate.root.path(), "a-long-secret"));
     assert_eq!(run(&["services", "remove", "bank"]).0, 0);
-    // What somebody has just written and is not in force is told beside what is shown, and beside
-    // what is refused.
+    // An edit that is not in force yet is reported beside results and refusals.
     let fault = "rules/gateway.yaml:1: ";
     fs::write(gate.path("rules/gateway.yaml"), "adapters: 7\n").unwrap();
     let copy = gate.path("nobody.key").display().to_string();

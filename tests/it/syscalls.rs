@@ -88,7 +88,7 @@ fn ended_well(point: &Point, struck: &Struck) -> Result<(), String> {
     Ok(())
 }
 
-/// The exit code that the last answer in what a command printed stands for; none: there is none.
+/// The exit code of the last answer that a command printed; `None` if it printed none.
 fn refused(stdout: &[u8]) -> Option<i32> {
     let answer: Answer = serde_json::from_slice(answers_in(stdout).last()?).unwrap();
     Some(answer.exit() as i32)

@@ -220,7 +220,7 @@ impl Swarm {
             let place = usize::try_from(self.dice.below(self.sent.len() as u64)).unwrap();
             let (source, id, request) = self.sent[place].clone();
             let decision = self.gate.decide(&request);
-            // Whoever waited too long is late even with a replay of nothing; a replay itself is
+            // A request that waited too long is late even with an empty replay; a replay itself is
             // never late.
             let is_replay = decision.metadata.replay_of.is_some();
             assert!(is_replay, "{source} {id}: {decision:?}");

@@ -46,12 +46,12 @@ async def converse(home, mode, version):
         # Several beside each other.
         many = await asyncio.gather(*(call("market_data", symbol="BTC-USD") for _ in range(10)))
         assert {one.structured_content["status"] for one in many} == {"success"}, many
-        await refused(client.call_tool("halt.clear", {}), "there is no tool `halt.clear`")
+        await refused(client.call_tool("halt.clear", {}), "tool `halt.clear` does not exist")
         uris = {resource.uri for resource in (await client.list_resources()).resources}
         assert {"spoolgate:///rules/safety.yaml", "spoolgate:///audit/checkpoint"} <= uris, uris
         head = await client.read_resource("spoolgate:///audit/checkpoint")
         assert head.contents[0].text.count("\n") >= 3, head
-        await refused(client.read_resource("spoolgate:///state/keyring.db"), "there is no resource")
+        await refused(client.read_resource("spoolgate:///state/keyring.db"), "does not exist")
 
 
 def main():

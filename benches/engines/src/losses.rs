@@ -21,7 +21,7 @@ pub enum Answer {
     Allows,
     /// It lets pass, having skipped a policy that could not be evaluated.
     AllowsSkipping,
-    /// It cannot say; whoever asked has to make something of that.
+    /// The engine cannot tell; the caller has to decide.
     Fails,
     /// The request cannot be put into its form.
     NoRequest,
@@ -54,7 +54,7 @@ pub struct Case {
     ours: &'static str,
     /// The fact that it reads.
     fact: Fact<'static>,
-    /// Conditions of the other languages; none where there are no words for it.
+    /// Conditions in the other languages; empty if a language cannot express it.
     cedar: Option<&'static str>,
     rego: &'static str,
     cel: &'static str,

@@ -1,5 +1,5 @@
-//! What an engine is told of one request: names by their room, and values that are not yet any
-//! engine's own.
+//! The input of an engine for one request: names by their section, and values that are not yet
+//! converted for any engine.
 
 use spoolgate_wire::amount::Amount;
 

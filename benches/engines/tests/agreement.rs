@@ -158,8 +158,8 @@ fn what_others_lose_ours_refuses() -> Result<()> {
     Ok(())
 }
 
-/// Fair is fair: who gives Cedar a schema and validates is told of three of the four policies that
-/// it would skip.
+/// To be fair: Cedar with a schema reports, on validation, three of the four policies that it would
+/// skip.
 #[test]
 fn cedar_with_a_schema_finds_all_but_the_overflow() -> Result<()> {
     let schema = "entity Principal; entity Gate; action \"order.submit\" appliesTo { principal: \

@@ -31,9 +31,9 @@ pub enum AskError {
     },
     /// The request was sent, but the answer was lost or did not come in time.
     #[error(
-        "no answer to request `{id}` within {waited_s} s: it may still be decided, or be decided \
-            already; sending the same bytes again under this id is safe, nothing is done twice \
-            and the answer is the stored one"
+        "no answer to request `{id}` within {waited_s} s: the gate may have decided it or may \
+            still decide it; it is safe to send the same bytes again under this id, because \
+            nothing is done twice and the stored answer is returned"
     )]
     NoAnswer {
         /// Id of the request.

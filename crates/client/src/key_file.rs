@@ -48,7 +48,7 @@ pub enum KeyFileError {
     },
     /// The file is not a key file.
     #[error(
-        "`{}` is no key file (line {line}, column {column}): take one that `spoolgate keys add \
+        "`{}` is not a key file (line {line}, column {column}); use one that `spoolgate keys add \
             NAME --out FILE` wrote",
         path.display()
     )]
@@ -61,7 +61,8 @@ pub enum KeyFileError {
         column: usize,
     },
     /// Other users than its owner may read or change the file.
-    #[error("key file `{}` has mode {mode:04o}: others may use it; `chmod 600` it", path.display())]
+    #[error("key file `{}` has mode {mode:04o}, so other users can read or change it; run `chmod \
+        600` on it", path.display())]
     Open {
         /// The path.
         path: PathBuf,
@@ -69,7 +70,7 @@ pub enum KeyFileError {
         mode: u32,
     },
     /// The key belongs to another principal.
-    #[error("key file `{}` is of `{holds}`, not of `{wanted}`", path.display())]
+    #[error("key file `{}` belongs to `{holds}`, not to `{wanted}`", path.display())]
     Whose {
         /// The path.
         path: PathBuf,

@@ -4,7 +4,7 @@
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "an agent reads its key file and clock and talks to the spool and the socket"
+    reason = "an agent reads its key file and the clock, and uses the spool and the socket"
 )]
 
 pub mod door;

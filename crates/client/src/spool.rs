@@ -24,8 +24,8 @@ const CONTESTED: Duration = Duration::from_secs(1);
 pub enum SpoolError {
     /// The agent has no folder of its own.
     #[error(
-        "`{agent}` has no spool of its own at `{}`: with `spool: {agent}` in rules/principals.yaml \
-            the gate makes it at its next start or look at the rules",
+        "`{agent}` has no spool of its own at `{}`; with `spool: {agent}` in rules/principals.yaml \
+            the gate creates it when it next starts or loads the rules",
         path.display()
     )]
     NoOwn {
@@ -35,7 +35,7 @@ pub enum SpoolError {
         path: PathBuf,
     },
     /// There is no spool at all.
-    #[error("there is no spool at `{}`; run `spoolgate init` first, or name the home with \
+    #[error("spool `{}` does not exist; run `spoolgate init` first, or name the home with \
         --home", path.display())]
     Missing {
         /// Where the spool should be.

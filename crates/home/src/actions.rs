@@ -293,10 +293,13 @@ impl Home {
             // The flag is set because the gate is stopping. Clear it, so that one more signal can
             // end the actions at once.
             hurry.store(false, Ordering::SeqCst);
-            self.news.tell(&self.core, format!(
-                "{running} actions are being done: the gate ends when they have; one more signal \
-                    ends them at once, and nobody will know what came of them"
-            ));
+            self.news.tell(
+                &self.core,
+                format!(
+                    "{running} actions are running: the gate stops when they have ended; one more \
+                    signal ends them at once, and their outcome will be unknown"
+                ),
+            );
         }
         while self.outside.has_actions() {
             if !self.outside.actions.ended.is_empty() {
@@ -383,8 +386,8 @@ impl Outside {
             } = open;
             format!(
                 "the gate ended while an action was open: {id} {action} of {source}, request \
-                    `{request_id}`; it is closed as UNKNOWN_OUTCOME, and whether it was done is \
-                    known at `{}` only",
+                    `{request_id}`; it is closed as UNKNOWN_OUTCOME; ask `{}` whether it was \
+                    carried out",
                 open.host
             )
         });

@@ -43,24 +43,24 @@ pub(super) fn has_approvers(disk: &dyn Disk) -> bool {
 /// Why the file of an approved proposal does not count.
 #[derive(Debug, thiserror::Error)]
 enum NotCounted {
-    #[error("it is not a plain file of 1 to {FILE_BYTES_MAX} bytes that can be read")]
+    #[error("it is not a readable plain file of 1 to {FILE_BYTES_MAX} bytes")]
     NotAFile,
-    #[error("it is not the pending file as the gate wrote it last")]
+    #[error("it differs from the pending file that the gate wrote last")]
     Edited,
     #[error("the rule files cannot be used; it is applied when they can")]
     RulesFault,
     #[error("its ledger line cannot be read")]
     NoLine,
-    #[error("`{0}` is being edited; it is applied when that is in force")]
+    #[error("`{0}` is being edited; it is applied when the edit is in force")]
     BeingEdited(String),
     #[error("{0}")]
     Refused(String),
     #[error(
-        "there is no {APPROVERS_FILE}; approve with `spoolgate proposals approve`, or list the \
-        keys of approvers there"
+        "{APPROVERS_FILE} does not exist; approve with `spoolgate proposals approve`, or list the \
+            keys of approvers there"
     )]
     NoApprovers,
-    #[error("`{}` is not there, or cannot be read", .0.display())]
+    #[error("`{}` does not exist or cannot be read", .0.display())]
     Unreadable(PathBuf),
     #[error("{APPROVERS_FILE}: {0}")]
     Approvers(SignersError),

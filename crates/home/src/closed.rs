@@ -7,7 +7,7 @@ use spoolgate_gate::state::Halt;
 pub fn rules_fault(state: &State) -> Option<String> {
     let fault = state.rulebook.fault.as_ref()?;
     Some(format!(
-        "rule file {fault}: entries are refused, exits go on"
+        "rule file {fault}: entries are refused, exits are still allowed"
     ))
 }
 
@@ -15,7 +15,7 @@ pub fn rules_fault(state: &State) -> Option<String> {
 pub fn why_closed(state: &State) -> Vec<String> {
     let mut reasons: Vec<String> = rules_fault(state).into_iter().collect();
     if state.halts.file {
-        reasons.push("rules/HALT is there: entries are halted until it is removed".to_owned());
+        reasons.push("rules/HALT exists: entries are halted until it is removed".to_owned());
     }
     let by = |halt: &Halt| format!("halted by `{}` at {}: {}", halt.by, halt.at, halt.reason);
     reasons.extend(
@@ -23,27 +23,27 @@ pub fn why_closed(state: &State) -> Vec<String> {
             .halts
             .all
             .as_ref()
-            .map(|halt| format!("entries of everybody are {}", by(halt))),
+            .map(|halt| format!("entries of all principals are {}", by(halt))),
     );
     let principals = state.halts.principals.iter();
     reasons.extend(principals.map(|(name, halt)| format!("entries of `{name}` are {}", by(halt))));
     for (name, tripped) in &state.dead_man.tripped {
         reasons.push(format!(
-            "nothing is heard of `{name}` since before {}: no entries of it until its heartbeat, \
-                or `spoolgate heartbeat {name}`",
+            "`{name}` has been silent since before {}: its entries are refused until its \
+                heartbeat, or `spoolgate heartbeat {name}`",
             tripped.at
         ));
     }
     if let Some(since) = state.book.account.drawdown_since {
         reasons.push(format!(
-            "the drawdown limit was reached at {since}: no entries until `spoolgate halt clear \
-                --drawdown`"
+            "the drawdown limit was reached at {since}: entries are refused until `spoolgate halt \
+                clear --drawdown`"
         ));
     }
     for (name, conduct) in &state.book.conduct {
         if let Some(since) = conduct.disabled_since {
             reasons.push(format!(
-                "strategy `{name}` executed too often at {since}: no entries of it until \
+                "strategy `{name}` executed too often at {since}: its entries are refused until \
                     `spoolgate halt clear --strategy {name}`"
             ));
         }
@@ -51,22 +51,23 @@ pub fn why_closed(state: &State) -> Vec<String> {
     let gaps = state.book.halted_symbols.iter();
     reasons.extend(gaps.map(|(symbol, gap)| {
         format!(
-            "`{symbol}` opened at {} after {} at {}: no entries until `spoolgate halt clear \
-                --symbol {symbol}`",
+            "`{symbol}` opened at {} after {} at {}: entries are refused until `spoolgate halt \
+                clear --symbol {symbol}`",
             gap.open, gap.previous, gap.time
         )
     }));
     let doubts = state.book.doubted_symbols.iter();
     reasons.extend(doubts.map(|(symbol, doubt)| {
         format!(
-            "book and venue may differ in `{symbol}` since {}: {}; no entries until `spoolgate \
-                halt clear --symbol {symbol}`",
+            "book and venue may differ in `{symbol}` since {}: {}; entries are refused until \
+                `spoolgate halt clear --symbol {symbol}`",
             doubt.at, doubt.what
         )
     }));
     if let Some(fault) = &state.clock.fault {
         reasons.push(format!(
-            "the machine's clock stepped from {} to {}: no entries until `spoolgate clock accept`",
+            "the machine's clock stepped from {} to {}: entries are refused until `spoolgate clock \
+                accept`",
             fault.from, fault.to
         ));
     }

@@ -108,7 +108,8 @@ impl Core {
     /// # Errors
     /// Returns [`HomeError`] if there is no such line, or it cannot be read.
     pub(super) fn record(&self, seq: u64) -> Result<(u64, Record), HomeError> {
-        let missing = || StoreError::Damaged(format!("line {seq} is not where the index has it"));
+        let missing =
+            || StoreError::Damaged(format!("line {seq} is not at its place in the index"));
         let location = self.store.line(seq)?.ok_or_else(missing)?;
         let bytes = match log::read_line(self.seams.disk.as_ref(), location) {
             Err(LedgerError::NotOnLog) => return Err(missing().into()),
@@ -152,8 +153,7 @@ impl Core {
     /// # Errors
     /// Returns [`HomeError`] if the answer is lost, or its outgoing action is still open.
     pub(super) fn answer(&self, seq: u64) -> Result<Answer, HomeError> {
-        let none =
-            || HomeError::AnswerLost(format!("line {seq}: what came of it is not known yet"));
+        let none = || HomeError::AnswerLost(format!("line {seq}: its outcome is not known yet"));
         self.answer_if_any(seq)?.ok_or_else(none)
     }
 

@@ -129,8 +129,8 @@ impl Trial {
             && (machine.since_ms(last) > gap_max_ms || machine.since_ms(last) < -2000)
         {
             self.remarks.push(format!(
-                "the last line is of {last}, the machine's clock says {machine}: a gate that \
-                    starts now lets nobody enter until a person accepts the clock"
+                "the last line was written at {last}, and the machine's clock shows {machine}: a \
+                    gate that starts now refuses all entries until a person accepts the clock"
             ));
         }
         let is_halted = !matches!(
@@ -199,7 +199,7 @@ impl Trial {
                     }),
                     None => {
                         let what = format!(
-                            "`{}` has no current key, so that it cannot sign",
+                            "`{}` has no current key, so it cannot sign",
                             envelope.source
                         );
                         let refusal = spoolgate_gate::prepare::Refusal::new(
@@ -257,13 +257,12 @@ impl Trial {
                             .answer(kept.as_deref())
                             .map_err(|error| lost(error.to_string()))?
                     }
-                    _ => return Err(lost(format!("line {seq} is no decision"))),
+                    _ => return Err(lost(format!("line {seq} is not a decision"))),
                 }
             }
             None if decided.decision.status == Status::Pending => {
                 remarks.push(
-                    "an adapter would be asked to do it, and its answer would be the answer"
-                        .to_owned(),
+                    "an adapter would carry it out, and its answer would be the answer".to_owned(),
                 );
                 begun(&decided.decision)
             }
@@ -330,7 +329,7 @@ impl Trial {
         }
         if old != Lineage::default() {
             let what = "the index is behind the ledger on this task's tree; `spoolgate run \
-                --until-idle` mends it";
+                --until-idle` updates it";
             return Err(HomeError::Unsettled(what.to_owned()));
         }
         Ok(new)

@@ -46,7 +46,7 @@ pub enum HomeError {
     #[error("ledger: {0}")]
     Record(String),
     /// An answer that cannot be made again.
-    #[error("a stored answer cannot be made again: {0}")]
+    #[error("a stored answer cannot be recomputed: {0}")]
     AnswerLost(String),
     /// An error of the disk, outside the ledger.
     #[error("`{path}`: {source}{}", way_out(source))]
@@ -58,8 +58,8 @@ pub enum HomeError {
     },
     /// Something else is in the place of a folder of the home.
     #[error(
-        "`{0}` is a file or a link, or lies below one, and must be a folder of the home itself; \
-            move it away, then start again"
+        "`{0}` is a file or a link, or is below one, but must be a folder of the home itself; move \
+            it away, then start again"
     )]
     NoFolder(PathBuf),
     /// The question cannot be answered until a gate has run.
@@ -83,10 +83,10 @@ pub enum HomeError {
 fn way_out(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "; make room there, then do it again"
+            "; free some space there, then try again"
         }
-        io::ErrorKind::ReadOnlyFilesystem => "; mount it for writing, then do it again",
-        io::ErrorKind::PermissionDenied => "; do it as the user whom it belongs to",
+        io::ErrorKind::ReadOnlyFilesystem => "; mount it writable, then try again",
+        io::ErrorKind::PermissionDenied => "; run this as the user who owns it",
         _ => "",
     }
 }

@@ -4,7 +4,7 @@
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "a home is a folder: commands look at its files without the `Disk` of the request path"
+    reason = "commands read the files of a home without the `Disk` of the request path"
 )]
 
 mod actions;

@@ -66,10 +66,15 @@ impl Outside {
             if let Some(thread) = self.notifications.running.take_if(|_| is_over) {
                 match thread.join() {
                     Ok(Some(CommandAnswer { output: None, note })) => {
-                        news.tell(core, format!("people were not told of a proposal: {note}"));
+                        news.tell(
+                            core,
+                            format!("approvers were not notified of a proposal: {note}"),
+                        );
                     }
                     Ok(_) => {}
-                    Err(_) => news.tell(core, "people were not told of a proposal".to_owned()),
+                    Err(_) => {
+                        news.tell(core, "approvers were not notified of a proposal".to_owned())
+                    }
                 }
             }
             if self.notifications.running.is_some() {
@@ -84,9 +89,10 @@ impl Outside {
                 .spawn(move || program::run(&root, &command, text.as_bytes(), &stop));
             match thread {
                 Ok(thread) => self.notifications.running = Some(thread),
-                Err(error) => {
-                    news.tell(core, format!("people were not told of a proposal: {error}"))
-                }
+                Err(error) => news.tell(
+                    core,
+                    format!("approvers were not notified of a proposal: {error}"),
+                ),
             }
         }
     }

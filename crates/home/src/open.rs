@@ -98,7 +98,7 @@ pub fn read_genesis(root: &Path, disk: &dyn Disk) -> Result<Genesis, HomeError> 
                 // Do not suggest `init` here: a new home would hide that the old ledger is lost.
                 io::ErrorKind::NotFound if matches!(disk.stat(checkpoint), Ok(Some(_))) => {
                     HomeError::Record(format!(
-                        "`{}` is gone while `{}` is there: bring it back from a copy",
+                        "`{}` is missing although `{}` exists: restore it from a copy",
                         path.display(),
                         checkpoint.display()
                     ))
@@ -113,7 +113,7 @@ pub fn read_genesis(root: &Path, disk: &dyn Disk) -> Result<Genesis, HomeError> 
         .map_err(|source| HomeError::disk(&path, source))?
     {
         spoolgate_ledger::scan::NextLine::Line(_, bytes) => bytes,
-        _ => return Err(HomeError::Record("the first line is not whole".to_owned())),
+        _ => return Err(HomeError::Record("the first line is incomplete".to_owned())),
     };
     let line = line::parse(&bytes)
         .map_err(|error| HomeError::Record(format!("the first line: {error}")))?;
@@ -237,7 +237,7 @@ impl Home {
                 io::ErrorKind::NotFound if is_log() => HomeError::disk(
                     &root.join(KEYRING_FILE),
                     io::Error::other(
-                        "is gone, and the keys of the log with it; bring it back from a copy",
+                        "is missing, and with it the keys of the log; restore it from a copy",
                     ),
                 ),
                 io::ErrorKind::NotADirectory if is_log() => HomeError::NoFolder(root.join("state")),

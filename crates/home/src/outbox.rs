@@ -62,8 +62,8 @@ impl Projection for Instructions {
     fn obstacle(&self) -> Obstacle {
         Obstacle::Retry(|File { path, .. }, error| {
             format!(
-                "the instruction `{}` cannot be put there ({error}); mend its folder, and it is \
-                    written then",
+                "the instruction `{}` cannot be written ({error}); repair its folder, and the gate \
+                    writes it then",
                 path.display()
             )
         })

@@ -82,14 +82,14 @@ impl News {
             Put::Done => return,
             Put::MovedAside(aside) => {
                 format!(
-                    "a directory stood in the way of `{}`; it is `{}` now",
+                    "a directory blocked `{}`; it is now `{}`",
                     path.display(),
                     aside.display()
                 )
             }
             Put::Blocked(error) => format!(
-                "the answer `{}` cannot be put there ({error}); mend its folder, then have the \
-                    request sent again",
+                "the answer `{}` cannot be written ({error}); repair its folder, then have the \
+                    client send the request again",
                 path.display()
             ),
         };

@@ -138,7 +138,7 @@ impl Core {
         needed.extend(self.outstanding.keys().map(|seq| {
             (
                 *seq,
-                "an answer that could not be made durable (an obstacle stands where its files go)"
+                "an answer that could not be made durable (something blocks the place of its files)"
                     .to_owned(),
             )
         }));

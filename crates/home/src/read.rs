@@ -365,7 +365,7 @@ pub fn each_sealed_line(
     }
     if let Some(size) = newest.filter(|size| position.seq < *size) {
         return Err(HomeError::Record(format!(
-            "`{}` knows {size} lines, of which only {} can be read; run `spoolgate audit verify`",
+            "`{}` covers {size} lines, but only {} can be read; run `spoolgate audit verify`",
             checkpoint.display(),
             position.seq
         )));

@@ -84,7 +84,7 @@ impl Home {
             Err(error @ HomeError::Ledger(LedgerError::Pruned(_))) => return Err(error.into()),
             Err(_) => {
                 return refused(format!(
-                    "line {seq} is no decision; only requests have sealed fields"
+                    "line {seq} is not a decision; only requests have sealed fields"
                 ));
             }
         };
@@ -125,12 +125,12 @@ impl Home {
             by_source.insert(self.core.decision(seq)?.1.source, seq);
         }
         match by_source.values().copied().collect::<Vec<u64>>().as_slice() {
-            [] => refused(format!("no request `{id}` was decided here")),
+            [] => refused(format!("this ledger has no decision on a request `{id}`")),
             [seq] => self.lines_of_request(*seq),
             several => {
                 let lines: Vec<String> = several.iter().map(u64::to_string).collect();
                 refused(format!(
-                    "several senders used the id `{id}`: name a line, of {}",
+                    "several senders used the id `{id}`: name one of the lines {}",
                     lines.join(", ")
                 ))
             }
@@ -144,7 +144,9 @@ impl Home {
     pub fn plan_redaction(&self, asked: &Asked) -> Result<Plan, RedactError> {
         let reason = asked.reason.trim();
         if reason.is_empty() || asked.reason.len() > REASON_BYTES_MAX {
-            return refused(format!("say why in 1 to {REASON_BYTES_MAX} bytes"));
+            return refused(format!(
+                "the reason must have 1 to {REASON_BYTES_MAX} bytes"
+            ));
         }
         let mut decisions: Vec<(u64, Decision)> = Vec::new();
         let mut lines = BTreeSet::new();
@@ -157,7 +159,7 @@ impl Home {
         decisions.retain(|(_, decision)| !decision.sealed.is_empty());
         if decisions.is_empty() {
             return refused(
-                "nothing of this request is sealed: it was logged in clear, as facts".to_owned(),
+                "this request has no sealed fields: it was logged in clear, as facts".to_owned(),
             );
         }
         for (seq, decision) in &decisions {
@@ -252,7 +254,7 @@ impl Core {
     fn check_is_settled(&self, seq: u64, decision: &Decision) -> Result<(), RedactError> {
         if self.state.approvals.get(HoldId(seq)).is_some() {
             return refused(format!(
-                "the request is held as {}: grant or deny it first",
+                "the request is held as {}; grant or deny it first",
                 HoldId(seq)
             ));
         }
@@ -263,7 +265,7 @@ impl Core {
             let docket = self.store.docket(&case.id).map_err(HomeError::from)?;
             if docket.is_some_and(|docket| docket.request == seq && docket.closed.is_none()) {
                 return refused(format!(
-                    "council case `{}` is open until {}: its roles need what they judge",
+                    "council case `{}` is open until {}, and its roles still need the request",
                     case.id, case.deadline
                 ));
             }
@@ -289,14 +291,14 @@ impl Core {
             let value: Option<Value> = left.and_then(|(text, _)| serde_json::from_str(&text).ok());
             if value.is_some_and(|value| value.pointer(pointer).is_some()) {
                 return refused(format!(
-                    "`{pointer}` was logged in clear: it is a fact, and lines never change; sealed \
-                        are {}",
+                    "`{pointer}` was logged in clear as a fact, and lines never change; the sealed \
+                        fields are {}",
                     known.join(", ")
                 ));
             }
         }
         refused(format!(
-            "the request has no `{pointer}`; sealed are {}",
+            "the request has no `{pointer}`; its sealed fields are {}",
             known.join(", ")
         ))
     }

@@ -143,8 +143,7 @@ impl Home {
         };
         let Some(given) = given else {
             return Err(HomeError::NotAllowed(
-                "there is no head in what --head names: a checkpoint, a receipt, or `state`"
-                    .to_owned(),
+                "--head names no head; it must be a checkpoint, a receipt, or `state`".to_owned(),
             ));
         };
         remembered.extend(receipts(disk.as_ref(), RECEIPTS_GIVEN_UP_MAX)?);
@@ -176,8 +175,8 @@ impl Home {
             .any(|remembered| (&remembered.from, &remembered.head) == (&given.from, &given.head))
         {
             return Err(HomeError::NotAllowed(format!(
-                "{} is not to be given up: it lies on this log, was given up before, or is not \
-                    signed by the key that this log had at {} lines",
+                "{} cannot be given up: it is on this log, was given up before, or is not signed \
+                    by the key that this log had at {} lines",
                 given.from, given.head.size
             )));
         }

@@ -89,7 +89,7 @@ impl Core {
             )));
         }
         if !is_reason(reason) {
-            let what = "a reason is one line of at most 500 bytes, and not empty";
+            let what = "the reason must be one line of 1 to 500 bytes";
             return Err(HomeError::NotAllowed(what.to_owned()));
         }
         Ok(())

@@ -63,8 +63,8 @@ impl Projection for RuleFiles {
     fn obstacle(&self) -> Obstacle {
         Obstacle::Retry(|File { path, line, .. }, error| {
             format!(
-                "`{}` cannot be made what ledger line {line} says ({error}); entries are refused \
-                    until it can: mend its folder",
+                "`{}` cannot be changed as ledger line {line} requires ({error}); entries are \
+                    refused until it can: repair its folder",
                 path.display()
             )
         })
@@ -154,8 +154,8 @@ impl Core {
                 Err(_) => return Ok(()),
                 Ok(()) => {
                     news.tell(self, format!(
-                        "`{}` was edited while ledger line {seq} changed it; the edit is `{}` now: \
-                            make it again on what is in force",
+                        "`{}` was edited while ledger line {seq} changed it; the edit was moved to \
+                            `{}`: repeat it on the file in force",
                         path.display(),
                         aside.display()
                     ));

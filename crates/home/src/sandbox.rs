@@ -94,8 +94,8 @@ impl Outside {
             .map(|(by, path)| {
                 let folder = path.parent().unwrap_or(&path).display();
                 format!(
-                    "`{}`, which {by} names, is out of reach of the sandbox that this gate \
-                        started with: start it again, or with --allow-read {folder}",
+                    "`{}`, which {by} names, is not accessible in the sandbox of this gate: \
+                        restart the gate, or start it with --allow-read {folder}",
                     path.display()
                 )
             })

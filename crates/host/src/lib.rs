@@ -4,7 +4,7 @@
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "the machine: whatever the gate wants of the outside is here"
+    reason = "this crate is the gate's access to the machine"
 )]
 
 pub mod adapters;

@@ -84,8 +84,8 @@ const ABI_FULL: i32 = 3;
 
 /// Rights that older versions of Landlock cannot restrict, with the first version that can.
 const NOT_TAKEN: [(i32, &str); 3] = [
-    (3, "cutting files off"),
-    (5, "speaking to devices"),
+    (3, "truncating files"),
+    (5, "commands to devices"),
     (6, "signals to other processes, and their abstract sockets"),
 ];
 
@@ -94,25 +94,25 @@ const NOT_TAKEN: [(i32, &str); 3] = [
 pub enum SandboxError {
     /// The kernel has no usable Landlock.
     #[error(
-        "this kernel has no Landlock that the gate can work in (version {0}); take Linux 6.2 or \
-            newer with `landlock` among its security modules (`lsm=` on its command line), or \
+        "this kernel lacks the Landlock support that the gate needs (version {0}); boot Linux 6.2 \
+            or newer with `landlock` among its security modules (`lsm=` on its command line), or \
             start with --sandbox off"
     )]
     Unsupported(i32),
     /// Landlock cannot restrict all rights over files.
     #[error(
-        "the Landlock of this kernel (version {0}) does not know every right over files; take \
-            Linux 6.2 or newer, or start with --sandbox auto, which gives up what it can"
+        "the Landlock of this kernel (version {0}) cannot restrict every right over files; boot \
+            Linux 6.2 or newer, or start with --sandbox auto, which restricts what it can"
     )]
     Incomplete(i32),
     /// Other threads are running, and they would keep their rights.
     #[error(
-        "{0} threads run already, and only this one would give up the rest; start with --sandbox \
-            off and tell us"
+        "{0} threads are already running and would keep their access, which is a fault of the \
+            program; report it, and start with --sandbox off"
     )]
     Threads(usize),
     /// A folder that should stay accessible cannot be opened.
-    #[error("`{path}`, which is to stay in reach: {source}")]
+    #[error("`{path}`, which must stay accessible: {source}")]
     Path {
         /// The path.
         path: PathBuf,
@@ -130,7 +130,7 @@ pub enum SandboxError {
     Landlock(#[from] RulesetError),
     /// The sandbox was set up but has no effect.
     #[error(
-        "the sandbox does not hold: `/` can still be listed; start with --sandbox off, which is as \
+        "the sandbox has no effect: `/` can still be listed; start with --sandbox off, which is as \
             safe"
     )]
     DoesNotHold,

@@ -28,8 +28,8 @@ use spoolgate_wire::envelope::REQUEST_BYTES_MAX;
 pub enum SocketError {
     /// The path does not fit into the address of a Unix socket.
     #[error(
-        "socket path {} is {bytes} bytes long, at most {bytes_max} are possible there; choose a \
-            shorter one",
+        "socket path {} is {bytes} bytes long, and at most {bytes_max} are possible there; choose \
+            a shorter one",
         path.display()
     )]
     PathTooLong {
@@ -47,7 +47,8 @@ pub enum SocketError {
         path: PathBuf,
     },
     /// There is a file that is not a socket. It is never removed.
-    #[error("{} is there and is no socket; choose another path, or remove it yourself", path.display())]
+    #[error("{} exists and is not a socket; choose another path, or remove it \
+        yourself", path.display())]
     NotASocket {
         /// The path of the socket.
         path: PathBuf,

@@ -37,7 +37,7 @@ pub(crate) fn next_header(disk: &dyn Disk, dir: &Path, number: u32) -> io::Resul
         other => other?,
     };
     let NextLine::Line(_, bytes) = LineReader::new(file.as_ref(), 0).next_line()? else {
-        return Err(bad(next, "its first line is not whole"));
+        return Err(bad(next, "its first line is incomplete"));
     };
     let header = line::parse(&bytes)
         .ok()
@@ -62,7 +62,10 @@ pub(crate) fn look_at(
     file: &dyn LogFile,
 ) -> io::Result<Stub> {
     let Some(told) = next_header(disk, dir, number)? else {
-        return Err(bad(number, "it is the last segment and still written to"));
+        return Err(bad(
+            number,
+            "it is the last segment, which is still written to",
+        ));
     };
     let end = told.previous.length;
     let length = file.len()?;
@@ -131,7 +134,7 @@ pub(crate) fn look_at(
     if !agrees {
         return Err(bad(
             number,
-            "its end is not what the next segment tells of it",
+            "its end differs from what the next segment states",
         ));
     }
     let header = StubHeader {

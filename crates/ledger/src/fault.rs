@@ -17,7 +17,7 @@ pub(crate) enum Fault {
     NotUtf8(#[from] std::string::FromUtf8Error),
     #[error("the file ends inside a line")]
     Unfinished,
-    #[error("the first line is not whole")]
+    #[error("the first line is incomplete")]
     FirstLine,
     #[error("the file does not begin with a segment line")]
     NoSegmentLine,
@@ -29,7 +29,7 @@ pub(crate) enum Fault {
         source: std::io::Error,
     },
     #[error(
-        "line {seq} of batch {batch} is where line {wanted_seq} of batch {wanted_batch} belongs"
+        "line {seq} of batch {batch} is at the place of line {wanted_seq} of batch {wanted_batch}"
     )]
     Number {
         seq: u64,
@@ -43,7 +43,7 @@ pub(crate) enum Fault {
     Order(u64),
     #[error("line {0} is of a kind that is not allowed there")]
     Place(u64),
-    #[error("line {0} rotates keys where that cannot be")]
+    #[error("line {0} rotates keys where a rotation is not allowed")]
     RotationPlace(u64),
     #[error("line {0} is between a rotation and its seal")]
     AfterRotation(u64),
@@ -52,11 +52,11 @@ pub(crate) enum Fault {
         seq: u64,
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    #[error("line {0} is not written as this kind of line is")]
+    #[error("line {0} is not in the canonical form of its kind")]
     Spelling(u64),
     #[error("seal at line {seq}: {source}")]
     Seal { seq: u64, source: serde_json::Error },
-    #[error("the seal at line {0} is not written as seals are")]
+    #[error("the seal at line {0} is not in canonical form")]
     SealSpelling(u64),
     #[error("the root of the seal at line {0} is not a hash")]
     SealHash(u64),
@@ -68,7 +68,7 @@ pub(crate) enum Fault {
     BatchLength,
     #[error("more lines than a log can have")]
     TooManyLines,
-    #[error("`{0}` holds no sealed batch")]
+    #[error("`{0}` contains no sealed batch")]
     NothingSealed(String),
     #[error("the lines from here on are not sealed")]
     Unsealed,
@@ -81,13 +81,13 @@ pub(crate) enum HeadFault {
     NoKey,
     #[error("does not verify under the log's key at its size: {0}")]
     Note(#[from] NoteError),
-    #[error("{head}: given up by line {line}, which went on from an older copy of this log")]
+    #[error("{head}: given up by line {line}, which continued from an older copy of this log")]
     GivenUp { head: super::heads::Head, line: u64 },
-    #[error("{size} lines had root {root} then, and have another now")]
+    #[error("the first {size} lines had root {root} then and have another root now")]
     Root { size: u64, root: super::tree::Hash },
     #[error(
-        "it knows {size} lines with root {root}; no seal of this log is over that many: cut or \
-        rewritten"
+        "it covers {size} lines with root {root}; no seal of this log covers that many: the log \
+            was cut or rewritten"
     )]
     Size { size: u64, root: super::tree::Hash },
 }

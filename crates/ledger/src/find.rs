@@ -224,7 +224,7 @@ impl<'a> Finder<'a> {
             if at < end && next.is_some() {
                 return Err(self.fail(
                     number,
-                    io::Error::other("it has fewer lines than the next one says"),
+                    io::Error::other("it has fewer lines than the next segment states"),
                 ));
             }
             if at < end {

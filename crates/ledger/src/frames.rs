@@ -56,7 +56,9 @@ fn damaged(what: &str) -> io::Error {
 pub fn pack(plain: &dyn LogFile, progress: &mut dyn FnMut(u64)) -> io::Result<Vec<u8>> {
     let length = plain.len()?;
     if length == 0 || length > PLAIN_BYTES_MAX {
-        return Err(io::Error::other(format!("{length} bytes are no segment")));
+        return Err(io::Error::other(format!(
+            "{length} bytes are not a segment"
+        )));
     }
     let mut compressor = Compressor::new(LEVEL)?;
     compressor.set_parameter(CParameter::ChecksumFlag(true))?;
@@ -190,7 +192,7 @@ fn read_table(file: &dyn LogFile) -> io::Result<(Vec<Frame>, u64)> {
     if head.first() != Some(&SKIPPABLE_MAGIC)
         || head.get(1).copied().map(u64::from) != Some(content)
     {
-        return Err(damaged("its seek table does not begin as one"));
+        return Err(damaged("its seek table does not begin like a seek table"));
     }
     let mut frames = Vec::new();
     let (mut offset, mut from) = (0, 0);
@@ -236,14 +238,14 @@ fn unpack(file: &dyn LogFile, frame: Frame) -> io::Result<Vec<u8>> {
         zstd_safe::find_frame_compressed_size(&packed).is_ok_and(|bytes| bytes == packed.len());
     let told = zstd_safe::get_frame_content_size(&packed).ok().flatten();
     if !known || !alone || told != Some(u64::from(frame.plain)) {
-        return Err(damaged("a frame is not what the seek table says"));
+        return Err(damaged("a frame differs from the seek table"));
     }
     let mut plain = Vec::with_capacity(frame.plain as usize);
     let written = Decompressor::new()?
         .decompress_to_buffer(&packed, &mut plain)
         .map_err(|error| damaged(&error.to_string()))?;
     if written != frame.plain as usize || plain.len() != written {
-        return Err(damaged("a frame holds fewer bytes than it says"));
+        return Err(damaged("a frame contains fewer bytes than it states"));
     }
     Ok(plain)
 }

@@ -58,7 +58,8 @@ pub enum KeyError {
     Point,
     /// The key id in the text differs from the one computed from name and key, so one of the three
     /// was mistyped.
-    #[error("verifier key says key id `{}`, but its name and key give `{expected}`", .found.escape_debug())]
+    #[error("verifier key states key id `{}`, but its name and key give \
+        `{expected}`", .found.escape_debug())]
     Id {
         /// The id as written.
         found: String,
@@ -104,7 +105,7 @@ pub enum NoteError {
         limit: usize,
     },
     /// Two different known keys have the same name and key id, so a signature cannot be assigned.
-    #[error("two known keys are called `{name}+{id}`")]
+    #[error("two known keys have the name `{name}+{id}`")]
     AmbiguousKey {
         /// Name of both keys.
         name: String,

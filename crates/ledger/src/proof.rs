@@ -37,19 +37,19 @@ pub enum ProofError {
     #[error("the proof is longer than {PROOF_BYTES_MAX} bytes")]
     TooLarge,
     /// Not UTF-8.
-    #[error("the proof is not text: byte {0} is no UTF-8")]
+    #[error("the proof is not text: byte {0} is not UTF-8")]
     NotText(usize),
     /// The first line is not `c2sp.org/tlog-proof@v1`.
-    #[error("the first line is not `{HEADER}`: no tlog-proof")]
+    #[error("the first line is not `{HEADER}`, so this is not a tlog-proof")]
     Header,
     /// The first line of a consistency proof is not `old` and a size.
-    #[error("the first line is not `old` and a size: no consistency proof")]
+    #[error("the first line is not `old` and a size, so this is not a consistency proof")]
     OldSize,
     /// The extra data is not canonical base64.
     #[error("the extra data is not base64")]
     Extra,
     /// There is no `index` line with a plain decimal number.
-    #[error("there is no `index` line with a plain decimal number")]
+    #[error("the proof has no `index` line with a plain decimal number")]
     Index,
     /// A line of the path is not the base64 of 32 bytes.
     #[error("hash {0} of the path is not the base64 of 32 bytes")]
@@ -72,13 +72,13 @@ pub enum ProofError {
         why: NoteError,
     },
     /// The tlog-proof has no extra data, so it carries no line.
-    #[error("the proof does not carry the line it is about")]
+    #[error("the proof does not contain the line it is about")]
     NoLine,
     /// The extra data is not a ledger line.
-    #[error("what the proof carries is no ledger line: {0}")]
+    #[error("the proof does not contain a ledger line: {0}")]
     Line(#[from] LineError),
     /// The line has another `seq` than the index of the proof.
-    #[error("the proof is about line {index}, and carries line {seq}")]
+    #[error("the proof is about line {index} but contains line {seq}")]
     Seq {
         /// The index of the proof.
         index: u64,
@@ -86,7 +86,7 @@ pub enum ProofError {
         seq: u64,
     },
     /// The path does not lead to the root.
-    #[error("the line is not line {index} of the {size} lines that the checkpoint is over")]
+    #[error("the line is not line {index} of the {size} lines that the checkpoint covers")]
     NotIncluded {
         /// Index of the proof.
         index: u64,
@@ -94,7 +94,7 @@ pub enum ProofError {
         size: u64,
     },
     /// The proof starts from another size than the old checkpoint.
-    #[error("the proof goes from {found} lines, the old checkpoint is over {expected}")]
+    #[error("the proof starts from {found} lines, but the old checkpoint covers {expected}")]
     OtherOld {
         /// Size in the proof.
         found: u64,
@@ -103,7 +103,7 @@ pub enum ProofError {
     },
     /// The proof leads to another head than the new checkpoint.
     #[error(
-        "the proof leads to {found_size} lines with root {found}, the new checkpoint is over \
+        "the proof leads to {found_size} lines with root {found}, but the new checkpoint covers \
             {size} with root {root}"
     )]
     OtherNew {
@@ -125,7 +125,7 @@ pub enum ProofError {
         new: String,
     },
     /// The old checkpoint is the newer one.
-    #[error("the old checkpoint is over {old} lines, the new one over {new}: exchange them")]
+    #[error("the old checkpoint covers {old} lines and the new one {new}: swap them")]
     Order {
         /// Size of the checkpoint given as the old one.
         old: u64,

@@ -34,12 +34,12 @@ pub enum ProveError {
     #[error("the checkpoint: {0}")]
     Head(NoteError),
     /// There is no such line.
-    #[error("the log has no line {0}; `spoolgate audit tail` shows the newest")]
+    #[error("the log has no line {0}; `spoolgate audit tail` shows the newest lines")]
     NoLine(u64),
     /// The checkpoint does not cover the line yet.
     #[error(
-        "line {seq} is not under this checkpoint, which is over the {size} lines before line \
-            {size}; the next one will be over it"
+        "this checkpoint covers the {size} lines before line {size} and not line {seq}; the next \
+            checkpoint will cover it"
     )]
     NotYet {
         /// The line.
@@ -49,8 +49,8 @@ pub enum ProveError {
     },
     /// No seal of this log has the checkpoint's size.
     #[error(
-        "the checkpoint is over {size} lines with root {root}; no seal of this log is over so \
-            many: the log was cut or rewritten, or is another"
+        "the checkpoint covers {size} lines with root {root}; no seal of this log covers that \
+            many: the log was cut or rewritten, or is another log"
     )]
     OffLog {
         /// Size of the checkpoint.
@@ -60,7 +60,7 @@ pub enum ProveError {
     },
     /// The log has other lines than the ones that were signed.
     #[error(
-        "FORK: a signed checkpoint is over {size} lines with root {signed}; this log seals {size} \
+        "FORK: a signed checkpoint covers {size} lines with root {signed}; this log seals {size} \
             lines with root {sealed}"
     )]
     Fork {

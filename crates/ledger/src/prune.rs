@@ -61,7 +61,7 @@ impl fmt::Display for Missing {
         };
         write!(
             f,
-            "the content of {segments} needed was pruned; bring back into the audit folder"
+            "the content of {segments} needed was pruned; restore to the audit folder"
         )?;
         for (at, missing) in self.0.iter().enumerate() {
             let comma = if at == 0 { "" } else { "," };
@@ -105,7 +105,7 @@ pub fn check(
     };
     let refuse = |what: &str| Err(fail(io::Error::other(what.to_owned())));
     if kept.plain {
-        return refuse("it is kept plain; run `spoolgate audit archive` first");
+        return refuse("it is not archived; run `spoolgate audit archive` first");
     }
     let archive = segment::open_archive(disk, dir, number).map_err(fail)?;
     let stub = closed::look_at(disk, dir, number, archive.as_ref()).map_err(fail)?;
@@ -118,11 +118,11 @@ pub fn check(
         let stat = copies.stat(Path::new(&name)).map_err(fail)?;
         found = found || stat.is_some();
         if stat.is_some_and(|stat| Some(stat.id) == here) {
-            return refuse("what is named as its copy is this very file");
+            return refuse("its copy is this same file");
         }
     }
     if !found {
-        return refuse("no copy of it lies in the folder that is named");
+        return refuse("the named folder has no copy of it");
     }
     let copy = segment::open(copies, Path::new(""), number).map_err(fail)?;
     match sums::sum_of(copy.as_ref()) {

@@ -92,11 +92,11 @@ pub fn kept(disk: &dyn Disk, dir: &Path) -> Result<Vec<(u32, Kept)>, LedgerError
         }
     }
     match found.last_key_value() {
-        None => Err(nothing_valid(1, "there is no log".to_owned())),
+        None => Err(nothing_valid(1, "the log does not exist".to_owned())),
         // Only closed segments are archived.
         Some((last, kept)) if !kept.plain => {
-            let why =
-                "this segment is missing: only closed ones are archived, and the one before it is";
+            let why = "this segment is missing, because only closed segments are archived and the \
+                    segment before it is";
             Err(nothing_valid(last.saturating_add(1), why.to_owned()))
         }
         Some(_) => Ok(found.into_iter().collect()),
@@ -162,7 +162,7 @@ pub fn first_keys(disk: &dyn Disk) -> Result<LogIdentity, LedgerError> {
         NextLine::Line(_, bytes) => {
             LogIdentity::of_first_line(&bytes).map_err(|error| error.to_string())
         }
-        NextLine::End(_) | NextLine::TooLong(_) => Err("the first line is not whole".to_owned()),
+        NextLine::End(_) | NextLine::TooLong(_) => Err("the first line is incomplete".to_owned()),
     };
     keys.map_err(|why| nothing_valid(1, why))
 }
@@ -187,7 +187,7 @@ pub fn keys_over_time(disk: &dyn Disk, dir: &Path) -> Result<Timeline, LedgerErr
                 NextLine::Line(_, bytes) => Ok(bytes),
                 _ => Err(nothing_valid(
                     number,
-                    "its first two lines are not whole".to_owned(),
+                    "its first two lines are incomplete".to_owned(),
                 )),
             }
         };
@@ -242,9 +242,9 @@ impl Known {
         let mut pairs = std::iter::once(current).chain(pending);
         pairs.find(|pair| pair.identity() == *end.keys).ok_or_else(|| {
             let why = format!(
-                "its last keys are those of {}, the keyring holds those of {held}: one of the two \
-                    is older than a rotation, or of another log; bring back a copy of both from \
-                    one moment",
+                "its last keys are those of {}, but the keyring has those of {held}: one of the \
+                    two is older than a rotation or belongs to another log; restore copies of \
+                    both from the same moment",
                 end.keys.log_key
             );
             corrupt(end, end.segment, end.offset, why)
@@ -367,14 +367,15 @@ fn judge(
     let what = match there {
         Some(there) => format!("{from} of size {size} has root {root}, the log has {there}"),
         None => format!(
-            "{from} knows {size} lines with root {root}, the log's last seal is over {} with root \
-                {}: its tail was cut or damaged, or an older copy was put in its place",
+            "{from} covers {size} lines with root {root}, but the log's last seal covers {} with \
+                root {}: its end was cut or damaged, or it was replaced by an older copy",
             end.seq.saturating_sub(1),
             end.root
         ),
     };
-    let why =
-        format!("{what} (a person who did that resumes with `spoolgate audit accept-rollback`)");
+    let why = format!(
+        "{what} (if you restored an older copy, continue with `spoolgate audit accept-rollback`)"
+    );
     Err(corrupt(end, end.segment, end.offset, why))
 }
 
@@ -459,10 +460,7 @@ fn scan_from(
         if end.position.seq == start.seq && begins {
             // If the file before ended early, the damage is there.
             if let Some(bad) = before.and_then(|before| before.bad) {
-                let why = format!(
-                    "{}; the next segment does not follow on from there",
-                    bad.why
-                );
+                let why = format!("{}; the next segment does not continue from there", bad.why);
                 return Err(corrupt(&start, number.saturating_sub(1), bad.offset, why));
             }
             let why = end
@@ -565,7 +563,7 @@ fn check_header(
         && told.file == segment::file_name(before)
         && end.is_some_and(|end| told.length == end.offset && told.lines == end.lines);
     if !names_end {
-        return bad("its segment line names another end of the file before");
+        return bad("its segment line states another end of the previous file");
     }
     let path = segment::path(before);
     let fail = |source| LedgerError::Disk {
@@ -596,7 +594,7 @@ fn check_header(
             start,
             before,
             length,
-            "its end is not what the next segment tells of it".to_owned(),
+            "its end differs from what the next segment states".to_owned(),
         ));
     }
     Ok(())

@@ -83,12 +83,12 @@ impl Redactions {
                     continue;
                 }
                 (Ok(true), true) => {
-                    "was redacted and its disclosure is still there: start the gate once, or \
-                        delete it"
+                    "was redacted, but its disclosure still exists: start the gate once, or delete \
+                        the disclosure"
                         .to_owned()
                 }
                 (Ok(false), false) => {
-                    "has no disclosure, and no line says that it was redacted".to_owned()
+                    "has no disclosure, and no line records its redaction".to_owned()
                 }
                 (Err(why), _) => format!("has a disclosure that cannot be used: {why}"),
             };

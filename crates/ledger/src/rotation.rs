@@ -58,7 +58,7 @@ pub enum IdentityError {
         origin: String,
     },
     /// The seal key is not an Ed25519 key in hex.
-    #[error("there is no seal key")]
+    #[error("the seal key is missing")]
     SealKey,
 }
 
@@ -106,7 +106,7 @@ pub enum RotationFault {
     #[error("{0}")]
     Keys(#[from] IdentityError),
     /// A new key is the old one.
-    #[error("a key stays what it was")]
+    #[error("a key does not change")]
     Unchanged,
     /// This key did not sign it.
     #[error("the signature of the {0} does not verify")]

@@ -346,7 +346,7 @@ pub fn rest_behind(
     };
     if length > BATCH_BYTES_MAX {
         return Ok(damaged(format!(
-            "{length} bytes stand behind the last valid seal, more than a batch has"
+            "{length} bytes follow the last valid seal, more than a batch has"
         )));
     }
     let bytes =
@@ -359,7 +359,7 @@ pub fn rest_behind(
             .map(|byte| char::from(*byte))
             .collect();
         if let Some(line) = line::parse_prefix(&prefix).filter(|line| line.batch > batch) {
-            let why = format!("line {} of batch {} stands behind it", line.seq, line.batch);
+            let why = format!("line {} of batch {} follows it", line.seq, line.batch);
             return Ok(damaged(why));
         }
     }

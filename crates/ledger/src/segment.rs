@@ -126,7 +126,7 @@ pub fn open_head(disk: &dyn Disk, dir: &Path, number: u32) -> io::Result<Box<dyn
 /// The content of a segment was pruned.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "its content was pruned: bring `{}` back from where it was copied to, SHA-256 in SEGMENTS",
+    "its content was pruned: restore `{}` from its copy, SHA-256 in SEGMENTS",
     archive_name(*.0)
 )]
 struct Pruned(u32);

@@ -90,14 +90,15 @@ impl Stub {
     /// # Errors
     /// Returns [`io::ErrorKind::InvalidData`] if the bytes are not a stub.
     pub fn from_bytes(bytes: &[u8]) -> io::Result<Stub> {
-        let (first, mut rest) = cut(bytes).ok_or_else(|| damaged("its first line is not whole"))?;
+        let (first, mut rest) =
+            cut(bytes).ok_or_else(|| damaged("its first line is incomplete"))?;
         let header: StubHeader = serde_json::from_slice(first)
             .map_err(|error| damaged(&format!("first line: {error}")))?;
         if header.format != FORMAT || serde_json::to_vec(&header)? != first {
-            return Err(damaged("its first line is not written as stubs have it"));
+            return Err(damaged("its first line is not in the form of stubs"));
         }
         if header.lines == 0 || header.lines > LINES_MAX || header.head_lines > header.lines {
-            return Err(damaged("it tells of an impossible number of lines"));
+            return Err(damaged("it states an impossible number of lines"));
         }
         let behind = rest;
         let mut first_leaves = Vec::new();
@@ -112,14 +113,14 @@ impl Stub {
             .to_vec();
         let (hashes, left) = rest.as_chunks::<32>();
         if !left.is_empty() || u64::try_from(hashes.len()).ok() != Some(header.lines) {
-            return Err(damaged("it has not one hash for each line"));
+            return Err(damaged("it does not have one hash per line"));
         }
         let leaves: Vec<Hash> = hashes
             .iter()
             .map(|bytes| Hash::from_bytes(*bytes))
             .collect();
         if !leaves.starts_with(&first_leaves) {
-            return Err(damaged("its lines are not those that it has hashes of"));
+            return Err(damaged("its lines do not match its hashes"));
         }
         Ok(Stub {
             header,
@@ -136,11 +137,11 @@ impl Stub {
         let limit = usize::try_from(STUB_BYTES_MAX).map_err(io::Error::other)?;
         let read = disk.read(&dir.join(segment::stub_name(number)), limit)?;
         if read.bytes.len() > limit {
-            return Err(damaged("it is longer than a stub can be"));
+            return Err(damaged("it is longer than any stub"));
         }
         let stub = Stub::from_bytes(&read.bytes)?;
         if stub.header.file != segment::file_name(number) {
-            return Err(damaged("it is that of another segment"));
+            return Err(damaged("it belongs to another segment"));
         }
         Ok(stub)
     }

@@ -24,7 +24,7 @@ enum SumsError {
     NotText(std::str::Utf8Error),
     #[error("line {0} is not `<64 hex>  log-<8 digits>.jsonl`")]
     Line(u64),
-    #[error("its lines are not in the order of the segments, one each, LF-ended")]
+    #[error("its lines are not one per segment, in order, each ended by an LF")]
     Order,
 }
 

@@ -47,7 +47,8 @@ pub enum TokenError {
     /// The log signed the text, but as something else, such as a checkpoint, or the token is
     /// another log's.
     #[error(
-        "the token begins with `{}`, not with `{expected}`: it is no admission token of this log",
+        "the token begins with `{}`, not with `{expected}`: it is not an admission token of this \
+            log",
         .found.escape_debug()
     )]
     Kind {
@@ -78,7 +79,7 @@ pub enum TokenError {
     Shape(String),
     /// A part of the file is not the part that the token was issued for.
     #[error(
-        "{part} of the file is `{}`, and the token was issued for `{signed}`; take the file from \
+        "{part} of the file is `{}`, but the token was issued for `{signed}`; take the file from \
             spool/forward again",
         .found.escape_debug()
     )]

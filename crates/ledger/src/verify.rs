@@ -151,7 +151,8 @@ pub fn verify(
                 walk.problem(
                     *number,
                     0,
-                    "the last segment is pruned, which none is that is written to".to_owned(),
+                    "the last segment is pruned, although the log is still written to it"
+                        .to_owned(),
                 );
                 false
             }
@@ -282,7 +283,7 @@ impl<'a> Walk<'a> {
             .filter(|(number, _)| **number > closed)
         {
             let what = format!(
-                "it names `{}`, which is no closed segment",
+                "it names `{}`, which is not a closed segment",
                 segment::file_name(*number)
             );
             self.note_head_problem(SEGMENTS_NAME, what);
@@ -323,7 +324,7 @@ impl<'a> Walk<'a> {
         if let Some(stub) = stub.filter(|_| goes_on)
             && closed::look_at(disk, dir, number, file.as_ref())? != *stub
         {
-            let what = "it is not what stays of this segment".to_owned();
+            let what = "it is not the stub of this segment".to_owned();
             self.problems.push(Problem {
                 file: segment::stub_name(number),
                 offset: 0,
@@ -349,7 +350,7 @@ impl<'a> Walk<'a> {
             .and_then(|archive| archive::are_same(plain.as_ref(), archive.as_ref()));
         let what = match same {
             Ok(true) => return Ok(()),
-            Ok(false) => "it holds other bytes than the plain file beside it".to_owned(),
+            Ok(false) => "its bytes differ from the plain file beside it".to_owned(),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => error.to_string(),
             // Archiving or pruning may be running at the same time.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -414,7 +415,7 @@ impl<'a> Walk<'a> {
             && told.head == self.head.to_string()
             && next.rest == header.rest;
         if !agrees {
-            let what = "it is not what the lines around it tell of the segment".to_owned();
+            let what = "it contradicts the lines around the segment".to_owned();
             self.problems.push(Problem {
                 file: segment::stub_name(number),
                 offset: 0,
@@ -452,7 +453,7 @@ impl<'a> Walk<'a> {
             }
             None if sealed_to != file_bytes => {
                 let what = format!(
-                    "{} bytes stand behind the last valid seal",
+                    "{} bytes follow the last valid seal",
                     file_bytes.saturating_sub(sealed_to)
                 );
                 self.problem(number, sealed_to, what);
@@ -619,7 +620,7 @@ impl<'a> Walk<'a> {
             self.problem(
                 number,
                 sealed_to,
-                "its end is not what the next segment tells of it".to_owned(),
+                "its end differs from what the next segment states".to_owned(),
             );
         }
         Ok(agrees)

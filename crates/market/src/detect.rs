@@ -77,7 +77,7 @@ pub(super) fn detect(file: &str, names: Names<'_>, first: Line<'_>) -> Result<La
     }
     match cells.len() {
         6 | 11 => lean::layout(file, names, time, cells.len())?.ok_or_else(|| {
-            unknown("its time or its name is not Lean's, and it is no header".to_owned())
+            unknown("its time or its name is not Lean's, and it is not a header".to_owned())
         }),
         12 => Ok(table::klines()),
         found => Err(unknown(format!(

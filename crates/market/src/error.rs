@@ -95,8 +95,8 @@ pub enum ImportError {
     },
     /// The format is not known.
     #[error(
-        "{file} line {line}: {found} starts no known format ({reason}); give the file a header \
-            line such as `time,open,high,low,close,volume` or `time,bid,ask`"
+        "{file} line {line}: {found} is not the start of a known format ({reason}); give the file \
+            a header line such as `time,open,high,low,close,volume` or `time,bid,ask`"
     )]
     UnknownFormat {
         /// The file.
@@ -120,8 +120,8 @@ pub enum ImportError {
     },
     /// The file holds funding rates.
     #[error(
-        "{file} holds funding rates, which are no rows; charge what is due with `spoolgate market \
-            funding`"
+        "{file} holds funding rates, which are not prices; charge the rate that is due with \
+            `spoolgate market funding`"
     )]
     Funding {
         /// The file.
@@ -129,8 +129,8 @@ pub enum ImportError {
     },
     /// A file of funding rates has no rate column.
     #[error(
-        "{file} line {line}: {found} starts no file of funding rates ({reason}); give it a header \
-            line such as `time,funding_rate`"
+        "{file} line {line}: {found} is not the start of a file of funding rates ({reason}); give \
+            it a header line such as `time,funding_rate`"
     )]
     NoRates {
         /// The file.
@@ -144,7 +144,7 @@ pub enum ImportError {
     },
     /// A Lean file counts from midnight and no name states the day.
     #[error(
-        "{file} counts milliseconds from midnight and its name holds no date; name it as Lean \
+        "{file} counts milliseconds from midnight, and its name contains no date; name it as Lean \
             does, `20180404_btcusd_minute_trade.csv`"
     )]
     LeanDate {
@@ -153,8 +153,8 @@ pub enum ImportError {
     },
     /// The times of this format always mean the open of a bar.
     #[error(
-        "{file} is a {format} file, whose times are always when a bar opens; leave out --at-end-of \
-            close"
+        "{file} is a {format} file, whose times are always those when a bar opens; leave out \
+            --at-end-of close"
     )]
     Edge {
         /// The file.
@@ -164,7 +164,7 @@ pub enum ImportError {
     },
     /// The interval of the bars is unknown.
     #[error(
-        "{file} does not show how long its bars last; say it with --interval, as in `--interval 1m`"
+        "{file} does not show how long its bars last; give the interval, as in `--interval 1m`"
     )]
     NeedInterval {
         /// The file.
@@ -172,8 +172,8 @@ pub enum ImportError {
     },
     /// The caller's interval is out of range.
     #[error(
-        "an interval of {interval_ms} ms is not between 1 ms and 31 days; say it as in `--interval \
-            1m`"
+        "an interval of {interval_ms} ms is not between 1 ms and 31 days; give one as in \
+            `--interval 1m`"
     )]
     IntervalRange {
         /// The interval that was requested.
@@ -181,7 +181,7 @@ pub enum ImportError {
     },
     /// The name of the file and the caller state different intervals.
     #[error(
-        "{file} is named as {} bars and --interval says {}; correct the one that is wrong",
+        "the name of {file} states bars of {}, but --interval states {}; correct the wrong one",
         write_interval(*named_ms), write_interval(*asked_ms)
     )]
     IntervalConflict {
@@ -194,7 +194,7 @@ pub enum ImportError {
     },
     /// Most rows follow each other faster than the interval.
     #[error(
-        "{file} has bars {} apart where they should last {}; say the right --interval",
+        "{file} has bars {} apart that should last {}; correct --interval",
         write_interval(*step_ms), write_interval(*interval_ms)
     )]
     IntervalTooLong {
@@ -207,7 +207,7 @@ pub enum ImportError {
     },
     /// A symbol was requested and the file has no symbol column.
     #[error(
-        "{file} has no ticker or symbol column to look for {symbol} in; leave out --symbol-in-file"
+        "{file} has no ticker or symbol column to find {symbol} in; leave out --symbol-in-file"
     )]
     NoSymbolColumn {
         /// The file.
@@ -224,7 +224,10 @@ pub enum ImportError {
         found: String,
     },
     /// The file does not hold the requested symbol.
-    #[error("{file} has no row of {symbol}, only of {found}; check --symbol-in-file, case counts")]
+    #[error(
+        "{file} has no row for {symbol}, only for {found}; check --symbol-in-file, which is \
+        case-sensitive"
+    )]
     SymbolMissing {
         /// The file.
         file: String,

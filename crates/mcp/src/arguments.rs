@@ -31,7 +31,7 @@ pub(crate) enum ArgumentsError {
         source: NameError,
     },
     /// The tool does not know a member.
-    #[error("there is no `{unknown}` here: give {known}")]
+    #[error("`{unknown}` is not a member of these arguments, which are {known}")]
     Unknown {
         /// The member, escaped and cut.
         unknown: String,

@@ -199,8 +199,8 @@ impl Desk {
             Some((request, is_first)) => self.send(request, is_first),
             None => {
                 let why = format!(
-                    "another request was sent under id `{id}` before, and that stands; `explain` \
-                        tells what was decided on it. {}",
+                    "another request was sent under id `{id}` before, and it counts; `explain` \
+                        shows the decision on it. {}",
                     Code::RequestIdConflict.remedy()
                 );
                 told(Told::refused_here(
@@ -279,8 +279,8 @@ impl Desk {
                 let note = match tools::is_query(&request.action) {
                     true => "it changes nothing: call again".to_owned(),
                     false => format!(
-                        "call again with the same arguments and the id `{id}`: this program sends \
-                            the same bytes then. Or call `explain` with that id later"
+                        "call again with the same arguments and the id `{id}`, so that the same \
+                            bytes are sent, or call `explain` with that id later"
                     ),
                 };
                 told(Told {
@@ -324,8 +324,8 @@ impl Desk {
         }
         told.note = Some(
             "a request under this id was sent before, perhaps this very one by an earlier run of \
-                this program. Look what was decided (`explain` with this id, `orders`, `fills`) \
-                before anything is sent under a fresh id: it may be done already"
+                this program. Find out what was decided (`explain` with this id, `orders`, \
+                `fills`) before you send anything under a fresh id: it may be done already"
                 .to_owned(),
         );
         let id = told
@@ -336,10 +336,7 @@ impl Desk {
             .and_then(|id| self.answer_to(&id))
             .map(|answer| Told::of(&answer));
         if let Some(stands) = stands.filter(|stands| stands.audit_ref != told.audit_ref) {
-            told.words = format!(
-                "{}\nwhat stands under this id: {}",
-                told.words, stands.words
-            );
+            told.words = format!("{}\nthe result under this id: {}", told.words, stands.words);
             told.more.push(("earlier", stands.json()));
         }
         told
@@ -426,9 +423,9 @@ impl Desk {
                 Err(error) => unreadable(format!("`{}`: {error}", path.display())),
             },
             Ok(None) => {
-                let words = format!("case `{case}` is open: there is no decision on it yet");
-                let note = "if it was never put before the council by you, there is no such case; \
-                    ask again later, roles may have hours or days"
+                let words = format!("case `{case}` has no decision yet");
+                let note = "ask again later, because roles may take hours or days; if you never \
+                    brought this case before the council, it does not exist"
                     .to_owned();
                 Told {
                     status: "open",

@@ -72,13 +72,13 @@ pub(crate) fn explain(desk: &Desk, id: &RequestId) -> Told {
 fn without_answer(desk: &Desk, id: &RequestId) -> Told {
     let words = match desk.is_unanswered(id) {
         true => format!(
-            "request `{id}` was sent and has no answer yet: it may still be decided. Call the \
-                same tool with the same arguments and this id to have the same bytes sent again; \
+            "request `{id}` was sent and has no answer yet: the gate may still decide it. Call \
+                the same tool with the same arguments and this id to send the same bytes again; \
                 nothing is done twice"
         ),
         false => format!(
-            "there is no answer to a request `{id}` here: it was not sent by this agent, or its \
-                answer was taken away"
+            "request `{id}` has no answer here: this agent did not send it, or its answer was \
+                removed"
         ),
     };
     Told {
@@ -113,13 +113,12 @@ fn what_became_of(desk: &Desk, answer: &Answer, order: &str) -> Since {
         (Ok(open), Ok(fills)) => {
             let own = open.iter().any(|row| is_exactly(row, order));
             let state = match (own, fills.is_empty()) {
-                (true, true) => "is working, nothing of it is filled",
-                (true, false) => "is working and filled in part",
+                (true, true) => "is working and unfilled",
+                (true, false) => "is working and partly filled",
                 (false, true) => {
-                    "is not open any more and was never filled: it was cancelled, expired or \
-                        refused"
+                    "is no longer open and was never filled: it was cancelled, expired or refused"
                 }
-                (false, false) => "is not open any more and was filled",
+                (false, false) => "is no longer open and was filled",
             };
             format!(
                 "order {order} {state}; {} open orders belong to it, {} executions",
@@ -128,7 +127,7 @@ fn what_became_of(desk: &Desk, answer: &Answer, order: &str) -> Since {
             )
         }
         (Err(why), _) | (_, Err(why)) => {
-            format!("what became of order {order} cannot be told now: {why}")
+            format!("the state of order {order} is unknown now: {why}")
         }
     };
     let list = |rows: Result<Vec<String>, NoRows>| rows.map_or("null".to_owned(), array);

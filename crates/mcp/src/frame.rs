@@ -42,12 +42,12 @@ pub(crate) fn incoming(line: &[u8]) -> Incoming {
         if serde_json::from_str::<Vec<IgnoredAny>>(text).is_ok() {
             return fault(
                 ErrorCode::INVALID_REQUEST,
-                "batches are not taken: send each message as a line",
+                "batches are not accepted: send each message as a line of its own",
                 None,
             );
         }
-        let what = "the message is not one JSON object: NaN and Infinity are no JSON, and no name \
-            may stand twice";
+        let what = "the message is not one JSON object: NaN and Infinity are not JSON, and no name \
+            may occur twice";
         return fault(ErrorCode::PARSE_ERROR, what, id_before_the_fault(text));
     };
     let id = frame.get("id").and_then(read_id);
@@ -58,8 +58,8 @@ pub(crate) fn incoming(line: &[u8]) -> Incoming {
     let is_call = frame.string("method").as_deref() == Some("tools/call");
     let rewritten = is_call.then(|| with_raw_arguments(&frame));
     if matches!(rewritten, Some(None)) {
-        let what = "the params of a call are one JSON object with the `name` of a tool, and no \
-            name stands twice in it";
+        let what = "the params of a call are one JSON object with the `name` of a tool, in which \
+            no name occurs twice";
         return fault(ErrorCode::INVALID_PARAMS, what, id);
     }
     let rewritten = rewritten.flatten();
@@ -68,7 +68,7 @@ pub(crate) fn incoming(line: &[u8]) -> Incoming {
         Err(_) if id.is_none() && frame.get("method").is_some() => Incoming::Fault(None),
         Err(_) => fault(
             ErrorCode::INVALID_REQUEST,
-            "the message is none of this protocol",
+            "the message does not belong to this protocol",
             id,
         ),
     }

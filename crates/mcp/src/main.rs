@@ -142,7 +142,7 @@ fn offered(names: &[String]) -> Result<Vec<&'static Tool>> {
         tools::find(name).with_context(|| {
             let known: Vec<&str> = tools::TOOLS.iter().map(|tool| tool.name).collect();
             format!(
-                "there is no tool `{}`; --allow takes: {}",
+                "tool `{}` does not exist; --allow accepts: {}",
                 name.escape_debug(),
                 known.join(", ")
             )

@@ -26,7 +26,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 pub(crate) enum ShelfError {
     /// No resource has this URI.
     #[error(
-        "there is no resource `{0}`: those there are lie below `spoolgate:///rules/` or are \
+        "resource `{0}` does not exist; resources are below `spoolgate:///rules/`, and \
             `spoolgate:///audit/checkpoint`"
     )]
     None(String),
@@ -121,7 +121,7 @@ impl Shelf<'_> {
             why,
         };
         if !meta.is_file() {
-            return Err(content("it is no regular file"));
+            return Err(content("it is not a regular file"));
         }
         let mut bytes = Vec::new();
         file.take(FILE_BYTES_MAX.saturating_add(1))

@@ -32,7 +32,7 @@ pub(crate) fn input(tool: &Tool) -> JsonObject {
         Does::Explain => an_object(json!({
             "type": "object",
             "properties": {"request_id": {"type": "string", "pattern": ID, "description": "the id \
-                of a request of yours"}},
+                of one of your requests"}},
             "required": ["request_id"],
             "additionalProperties": false,
         })),
@@ -51,13 +51,13 @@ pub(crate) fn input(tool: &Tool) -> JsonObject {
     }
     let own = schema.entry("properties").or_insert_with(|| json!({}));
     if let (Some(properties), Some(member)) = (own.as_object_mut(), tool.id_member) {
-        let about = "an id of your own for this request, used once: the same call under the same \
-            id is done once, whatever is lost on the way. Absent: a random one";
+        let about = "an id that you choose for this request and use once: the same call under the \
+            same id is done once, even if messages are lost. Absent: a random one";
         properties.insert(
             member.to_owned(),
             json!({"type": "string", "pattern": ID, "description": about}),
         );
-        let about = "the task that asks and what caused it, where admission is required";
+        let about = "the task behind the request and what caused it, where admission is required";
         properties.insert(
             CAUSALITY.to_owned(),
             json!({"type": "object", "description": about}),
@@ -154,18 +154,18 @@ pub(crate) fn output() -> JsonObject {
             "audit_ref": {"type": "string", "description": "number of the ledger line"},
             "data": {"description": "what the gate answered"},
             "refused": refused,
-            "retry_after_ms": {"type": "integer", "description": "send the same again after this \
-                long"},
+            "retry_after_ms": {"type": "integer", "description": "how long to wait before sending \
+                the same request again"},
             "note": {"type": "string"},
             "would_be": {"type": "object", "description": "the result that would be given"},
-            "decision": {"type": "string", "description": "of what is explained: its status"},
+            "decision": {"type": "string", "description": "the status of the explained request"},
             "needs": {"type": "array", "items": {"type": "string"}, "description": "what to send \
                 instead"},
-            "order": {"type": "object", "description": "what became of the order"},
+            "order": {"type": "object", "description": "what has happened to the order"},
             "earlier": {
                 "type": "object",
-                "description": "with REQUEST_ID_CONFLICT: the result that stands under this id; \
-                    what it was asked is not known here, it may have been something else",
+                "description": "with REQUEST_ID_CONFLICT: the result under this id; the request \
+                    behind it is not known here and may have been another one",
             },
         },
         "required": ["status"],

@@ -20,12 +20,12 @@ use super::told::Told;
 use super::tools::{Does, Tool};
 
 /// What the server tells a model about itself as a whole.
-const INSTRUCTIONS: &str = "These tools ask a gate that checks every request against rules which \
-    neither you nor these tools can change. A refusal names the failed checks with the measured \
-    value, the limit and, for orders, the headroom: send again within that under a fresh id, or \
-    use `explain`. What can always be done is to reduce, cancel and tighten. A result with status \
-    `unknown` may have been done: call again with the same id and arguments. Nothing here \
-    approves what is held: a person does that.";
+const INSTRUCTIONS: &str = "These tools send requests to a gate that checks each one against \
+    rules that neither you nor these tools can change. A refusal names the failed checks with the \
+    measured value, the limit and, for orders, the headroom: send again within that under a fresh \
+    id, or use `explain`. You can always reduce, cancel and tighten. A result with status \
+    `unknown` may have been done: call again with the same id and arguments. No tool approves \
+    held requests: a person does that.";
 
 /// Serves the tools over one desk.
 #[derive(Clone)]
@@ -129,7 +129,7 @@ impl ServerHandler for Server {
         else {
             let name: String = request.name.escape_debug().take(128).collect();
             return Err(ErrorData::invalid_params(
-                format!("there is no tool `{name}` here"),
+                format!("tool `{name}` does not exist"),
                 None,
             ));
         };
@@ -145,7 +145,7 @@ impl ServerHandler for Server {
             .await
             .map_err(|_| {
                 ErrorData::internal_error(
-                    "the call broke off; `explain` tells what became of it",
+                    "the call was interrupted; `explain` shows its result",
                     None,
                 )
             })?;
@@ -199,10 +199,12 @@ impl ServerHandler for Server {
     ) -> Result<CustomResult, ErrorData> {
         let method: String = request.method.escape_debug().take(128).collect();
         Err(match METHODS.contains(&request.method.as_str()) {
-            true => ErrorData::invalid_params(format!("these are no params of `{method}`"), None),
+            true => {
+                ErrorData::invalid_params(format!("these are not valid params of `{method}`"), None)
+            }
             false => ErrorData::new(
                 ErrorCode::METHOD_NOT_FOUND,
-                format!("there is no method `{method}` here"),
+                format!("method `{method}` does not exist"),
                 None,
             ),
         })

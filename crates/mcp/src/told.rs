@@ -65,7 +65,7 @@ impl Refused {
                 ("source", quoted(&row.source)),
                 (
                     "message",
-                    quoted(row.reason.as_deref().unwrap_or("it says no")),
+                    quoted(row.reason.as_deref().unwrap_or("it refuses")),
                 ),
             ])
         };
@@ -95,7 +95,7 @@ impl Refused {
                     "headroom: a size of at most {} would pass; `{check}` refuses more",
                     shown(headroom.max_size)
                 ),
-                false => format!("headroom: no size would pass while `{check}` says no"),
+                false => format!("headroom: no size would pass while `{check}` refuses"),
             });
         }
         lines
@@ -123,7 +123,7 @@ impl Refused {
                 "`{}` ({}) has to pass first: {}",
                 row.check_name,
                 row.source,
-                row.reason.as_deref().unwrap_or("it says no")
+                row.reason.as_deref().unwrap_or("it refuses")
             ));
         }
         if needs.is_empty() {
@@ -134,7 +134,7 @@ impl Refused {
 }
 
 fn row_in_words(row: &AnsweredRow<'_>) -> String {
-    let why = row.reason.as_deref().unwrap_or("it says no");
+    let why = row.reason.as_deref().unwrap_or("it refuses");
     let unit = match row.unit.as_ref() {
         "price" | "bool" => String::new(),
         unit => format!(" {unit}"),
@@ -352,8 +352,8 @@ impl Told {
             "rate_limited" => {
                 let after = self.retry_after_ms.as_deref().unwrap_or("some");
                 format!(
-                    "it {verb} not decided, too much was sent: send the same again after {after} \
-                        ms, its id is not used up; {message}"
+                    "it {verb} not decided, because too much was sent: send the same request again \
+                        after {after} ms, its id is not used up; {message}"
                 )
             }
             _ => format!("it {verb} refused: {code}: {message}"),

@@ -76,7 +76,7 @@ const OWN: [Tool; 4] = [
         does: Does::Outgoing,
         title: "Do something outside",
         description: "An action that leaves the machine: mail, calendar, transactions, health \
-            data, calls of services. Rules may refuse it, or hold it until a person approves.",
+            data, calls of services. Rules may refuse it, or hold it until a person approves it.",
         id_member: Some(ID),
         is_query: false,
     },
@@ -84,7 +84,7 @@ const OWN: [Tool; 4] = [
         "check",
         Does::Check,
         "Dry run",
-        "What would be answered to an order, a cancel, a tightened stop or an outgoing action, \
+        "What the gate would answer to an order, a cancel, a tightened stop or an outgoing action, \
             without doing it.",
     ),
     query(

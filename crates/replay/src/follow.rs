@@ -77,8 +77,8 @@ impl Follower {
             let id = self.id_now()?;
             if bytes < self.mark.offset || (id.is_some() && self.id.is_some() && id != self.id) {
                 return Err(HomeError::Record(format!(
-                    "`{}` is not the file any more that was followed; run `spoolgate audit \
-                        verify`, then follow it anew",
+                    "`{}` is no longer the followed file; run `spoolgate audit verify`, then \
+                        follow it again",
                     path.display()
                 ))
                 .into());

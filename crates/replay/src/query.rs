@@ -474,10 +474,10 @@ impl Books {
             (Some(next), _) => match self.length_before(next)? {
                 Some(length) if length == mark.offset => return Ok(()),
                 Some(length) => {
-                    format!("its valid length is {length} bytes by the segment behind it")
+                    format!("its valid length is {length} bytes according to the next segment")
                 }
                 None => format!(
-                    "`{}` does not begin as segments do",
+                    "`{}` does not begin like a segment",
                     segment::file_name(next)
                 ),
             },

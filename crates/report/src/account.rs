@@ -22,14 +22,14 @@ pub(crate) fn equity(told: &LedgerFigures) -> Markup {
             h2 { "Equity and drawdown" }
             @match &told.history {
                 None => p class="empty" {
-                    "Not here: equity over time is found by folding the ledger from its first \
+                    "Not shown: equity over time is computed by folding the ledger from its first \
                         line, and the contents of "
                     (counted(u64::try_from(told.pruned.len()).unwrap_or(u64::MAX), "segment", "segments"))
-                    " were pruned. Bring them back, as docs/evidence.md says, and make the page \
+                    " were pruned. Restore them as docs/evidence.md describes, and make the page \
                         again."
                 },
                 Some(history) if history.points.is_empty() => p class="empty" {
-                    "No money was in the account in this time."
+                    "The account held no money in this time."
                 },
                 Some(history) => { (charts(history)) }
             }
@@ -253,8 +253,8 @@ fn money(told: &LedgerFigures) -> Markup {
             h3 { "The account as of " (when(portfolio.time)) }
             (facts(&rows))
             @if portfolio.equity.is_none() {
-                p class="note" { "Unknown is what depends on a price that was missing, or too old \
-                    for the rules, at that time." }
+                p class="note" { "A value is unknown if it depends on a price that was missing, or \
+                    too old for the rules, at that time." }
             }
         }
     }

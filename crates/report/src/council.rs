@@ -64,13 +64,13 @@ fn shown_case(index: usize, case: &Case) -> Markup {
             }
             @match &case.summary {
                 Some(summary) => div class="asked" { (prose(summary)) },
-                None => p class="note" { "What it asks for cannot be read here any more: it is \
-                    sealed, or its segment was pruned." },
+                None => p class="note" { "The request can no longer be read here: it is sealed, or \
+                    its segment was pruned." },
             }
             @match &case.decided {
                 Some(decided) => { (told_of(index, case, decided)) }
-                None if case.outcome.is_some() => p class="empty" { "What the decision says cannot \
-                    be read here any more." },
+                None if case.outcome.is_some() => p class="empty" { "The decision can no longer be \
+                    read here." },
                 None => p { "Waits for " @if case.waiting_for.is_empty() { "nobody" }
                     @for role in &case.waiting_for { span class="chip" { (outside(role)) } " " } },
             }
@@ -125,7 +125,7 @@ fn seats(seats: &[SeatRow]) -> Markup {
     let columns = [
         text("Seat"),
         text("Counts as"),
-        text("For less than it says because"),
+        text("Counts for less because"),
     ];
     // If no seat has notes, the last column is dropped.
     let has_notes = seats.iter().any(|seat| !seat.notes.is_empty());

@@ -70,14 +70,14 @@ fn facts_of(report: &Report) -> Vec<(&'static str, Markup)> {
         ("Head: hash of the last line", hash(&report.head)),
         (
             "Checkpoint",
-            html! { @match &report.checkpoint { Some(told) => code { (outside(told)) }, None => "none that lies on the log" } },
+            html! { @match &report.checkpoint { Some(told) => code { (outside(told)) }, None => "none on the log" } },
         ),
         ("Log key", html! { code { (outside(&report.log_key)) } }),
         (
             "Sealed fields",
             html! {
-                (count(report.sealed.fields)) ": " (count(report.sealed.disclosed)) " disclosed as \
-                    committed to, "
+                (count(report.sealed.fields)) ": " (count(report.sealed.disclosed)) " disclosures \
+                    match their commitments, "
                 (count(report.sealed.redacted)) " redacted by a line"
             },
         ),
@@ -144,8 +144,8 @@ fn rulebook(told: &LedgerFigures) -> Markup {
                 Some(fault) => div class="closed" role="note" {
                     h4 { "The files on disk cannot be used" } (prose(fault))
                 },
-                None => p class="note" { "As the newest line has it; whether files were edited \
-                    since was not looked at." },
+                None => p class="note" { "As of the newest line; later edits of the files were not \
+                    examined." },
             }
         }
     }
@@ -169,16 +169,17 @@ pub(crate) fn broken(report: &Report) -> Markup {
         section id="ledger" {
             h2 { "The ledger does not verify" }
             div class="closed" role="alert" {
-                p { b { "Nothing that it says is shown." } " Stop the gate, keep a copy of the folder " code { "audit" } " as it is, and run "
-                    code { "spoolgate audit verify" } ". What was changed, cut or damaged stands below, the first \
-                            place first." }
+                p { b { "None of its content is \
+                    shown." } " Stop the gate, keep a copy of the folder " code { "audit" } " as it is, and run "
+                    code { "spoolgate audit verify" } ". What was changed, cut or damaged is \
+                        listed below, in the \
+                            order of the ledger." }
             }
             div class="card" {
                 h3 { "What is wrong" }
                 (super::table::table("What is wrong with the ledger", &[text("File"), number("Byte"), text("What")], &rows))
                 (facts(&facts_of(report)))
-                p class="note" { "Lines and batches are those before the first place that is \
-                    wrong." }
+                p class="note" { "Lines and batches are counted up to the first problem." }
             }
         }
     }

@@ -193,7 +193,7 @@ fn foot(figures: &Figures) -> Markup {
         p {
             "Made by spoolgate " (VERSION) " from the ledger of a home. The page loads nothing and \
                 runs nothing. It holds private "
-            "figures: give it to nobody who may not see them. What it says can be checked with "
+            "figures: give it only to people who may see them. Its content can be checked with "
             code { "spoolgate audit verify" } " and " code { "spoolgate audit replay" } "."
         }
         @if figures.told.is_some() {

@@ -241,8 +241,8 @@ fn refusals(decisions: &Decisions) -> Markup {
             } @else {
                 p class="note" {
                     (counted(refused, "request was", "requests were")) " refused. One that failed several checks counts for each of "
-                    "them, so shares may add up to more than 100 %. A code stands where it was \
-                        refused before there was anything to check."
+                    "them, so shares may add up to more than 100 %. A code is shown for a request \
+                        that was refused before any check."
                 }
                 (table("What refused requests", &columns, shown))
                 @if !rest.is_empty() {
@@ -259,8 +259,8 @@ pub(crate) fn rules(told: &LedgerFigures) -> Markup {
         section id="rules" {
             h2 { "Rules" }
             @match &told.history {
-                None => p class="empty" { "Not here: what rules did is found by folding the ledger \
-                    from its first line, and contents of it were pruned." },
+                None => p class="empty" { "Not shown: what rules did is computed by folding the \
+                    ledger from its first line, and some of its contents were pruned." },
                 Some(history) if history.efficacy.rules.is_empty() => p class="empty" {
                     "No rule has fired in this time, and none had entries in its scope."
                 },
@@ -322,22 +322,24 @@ fn efficacy(report: &Report) -> Markup {
             (table("How often each rule did what", &fired_columns, &fired))
         }
         div class="card" {
-            h3 { "What would have come of what was blocked" }
+            h3 { "How blocked trades would have ended" }
             p class="note" {
                 "Each entry that only this rule blocked is replayed by the paper venue on the rows \
                     that came after it, and held for "
-                (report.time_stop_minutes) " minutes at most. What saved money is above 0. A \
-                    verdict takes as many closed trades as the rule's "
-                "hypothesis says, or 30."
+                (report.time_stop_minutes) " minutes at most. A value above 0 saved money. A \
+                    verdict needs as many closed trades as the rule's "
+                "hypothesis states, or 30."
                 @if report.lost_entries > 0 {
-                    " " (counted(report.lost_entries, "blocked entry", "blocked entries")) " could not be made again."
+                    " " (counted(report.lost_entries, "blocked entry", "blocked entries")) " could \
+                        not be replayed."
                 }
                 @if report.lost_rows > 0 {
-                    " The rows of " (counted(report.lost_rows, "delivery", "deliveries")) " are lost, \
-                            and count as none."
+                    " The rows of " (counted(report.lost_rows, "delivery", "deliveries")) " are \
+                        lost and \
+                            are left out."
                 }
             }
-            (table("What would have come of what was blocked", &worth_columns, &worth))
+            (table("How blocked trades would have ended", &worth_columns, &worth))
         }
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn section(told: &LedgerFigures) -> Markup {
                 div class="closed" role="note" {
                     h3 { @if told.closed_to_all { "Entries are closed" } @else { "Entries are closed in part" } }
                     ul { @for reason in &told.closed { li { (prose(reason)) } } }
-                    p class="note" { "Exits, cancels and tightened stops go on." }
+                    p class="note" { "Exits, cancels and tightened stops are still allowed." }
                 }
             }
             @if count(told) == 0 {
@@ -70,7 +70,7 @@ fn holds(told: &LedgerFigures) -> Markup {
         .collect();
     list(
         "Requests held for approval",
-        "Decided with spoolgate approvals grant or deny.",
+        "Decide them with spoolgate approvals grant or deny.",
         &columns,
         &rows,
     )
@@ -104,8 +104,8 @@ fn proposals(told: &LedgerFigures) -> Markup {
             ]
         })
         .collect();
-    let note = "Decided with spoolgate proposals approve or decline. The direction is what the \
-        gate proved, not what is claimed.";
+    let note = "Decide them with spoolgate proposals approve or decline. The direction is what the \
+        gate proved, not what the proposer claims.";
     list("Proposals to change rules", note, &columns, &rows)
 }
 
@@ -169,7 +169,7 @@ fn actions(told: &LedgerFigures) -> Markup {
         })
         .collect();
     let note =
-        "Begun, with no outcome yet. Whether an adapter is at work only the running gate knows.";
+        "Begun, with no outcome yet. Only the running gate knows whether an adapter is at work.";
     list("Actions under way", note, &columns, &rows)
 }
 
@@ -199,7 +199,7 @@ pub(crate) fn strategies(told: &LedgerFigures) -> Markup {
         text("Risk mode"),
         text("Runnable"),
         text("Instruments"),
-        text("Not to be trusted because"),
+        text("Degraded because"),
     ];
     let rows: Vec<Vec<Markup>> = told
         .strategies
@@ -226,20 +226,20 @@ pub(crate) fn strategies(told: &LedgerFigures) -> Markup {
         section id="strategies" {
             h2 { "Strategies" }
             @if rows.is_empty() {
-                p class="empty" { "No strategy is in the rules." }
+                p class="empty" { "The rules contain no strategy." }
             } @else {
                 div class="card" {
                     p class="note" {
                         (counted(u64::try_from(rows.len()).unwrap_or(u64::MAX), "strategy", "strategies"))
-                        ", as the rule files and control decisions have them."
+                        ", according to the rule files and control decisions."
                     }
                     (table("Strategies", &columns, &rows))
                 }
             }
             @if !told.portfolio.unheard.is_empty() {
                 div class="card" {
-                    h3 { "Not heard of" }
-                    (table("Agents that are not heard of", &[text("Agent"), text("Since"), number("What then")],
+                    h3 { "Silent for" }
+                    (table("Silent agents", &[text("Agent"), text("Since"), number("What then")],
                         &told.portfolio.unheard.iter().map(|agent| vec![
                             outside(agent.principal.as_str()), when(agent.since), html! { (words(agent.action)) },
                         ]).collect::<Vec<_>>()))

@@ -58,7 +58,7 @@ pub(super) fn cases(rules: &Rulebook) -> (Vec<Case>, Vec<String>) {
             .find(|rule| rule.strategies.contains(name));
         let Some(owner) = owner else {
             skipped.push(format!(
-                "strategy `{name}`: no principal owns it, so nobody can send its orders"
+                "strategy `{name}`: no principal owns it, so no agent can send its orders"
             ));
             continue;
         };

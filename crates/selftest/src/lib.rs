@@ -157,7 +157,7 @@ fn run_with(rules: &Rulebook, prices: &BTreeMap<Symbol, Amount>, decide: Decide<
         .map(|bench| (bench.case.symbol.clone(), bench.price))
         .collect();
     if benches.is_empty() {
-        skipped.push("no strategy can enter anything, so no check could be tried".to_owned());
+        skipped.push("no strategy can enter a position, so no check could be tested".to_owned());
     }
     let is_fine = |tried: &Tried| matches!(tried.outcome, Outcome::Tripped | Outcome::NotSet);
     let ok = untested.is_empty() && !benches.is_empty() && tried.iter().all(is_fine);
@@ -227,7 +227,7 @@ fn try_it(check: &'static str, plan: Option<Plan>, bench: &Bench<'_>, decide: De
         let configured = limit.filter(|limit| row.limit != Some(*limit));
         if let Some(limit) = configured {
             let why = format!(
-                "it compares with another figure than the {} of the rules",
+                "it compares with a figure other than the {} of the rules",
                 limit.normalized()
             );
             return told(&row, blank(Outcome::CannotTrip, why));

@@ -440,7 +440,7 @@ fn what_nobody_can_trade_is_said() {
                 .skipped
                 .last()
                 .unwrap()
-                .contains("no strategy can enter anything")
+                .contains("no strategy can enter a position")
     );
     let all_day =
         "restricted: [{from: \"00:00\", to: \"12:00\"}, {from: \"12:00\", to: \"00:00\"}]";

@@ -89,7 +89,7 @@ codes! {
     /// The signature does not verify, or the source has no key.
     SignatureInvalid = "SIGNATURE_INVALID", Refused, "sign the signing string of docs/contracts.md \
         with a current key of the source";
-    /// No such action.
+    /// The action does not exist.
     UnknownAction = "UNKNOWN_ACTION", Malformed, "use an action of the table in docs/contracts.md";
     /// The payload does not fit the schema of its action.
     MalformedPayload = "MALFORMED_PAYLOAD", Malformed, "send exactly the fields of the action's \
@@ -108,8 +108,8 @@ codes! {
     /// A rule refuses it; the check vector is in `data`.
     RuleRefused = "RULE_REFUSED", Refused, "see data.Rejected.checks_failed: the rules that refuse \
         it, and what they say";
-    /// A rule holds it until a person approves; `data.Held` says which, until when and under what
-    /// name.
+    /// A rule holds it until a person approves it; `data.Held` names the rule, the deadline and the
+    /// hold.
     Held = "HELD", NeedsApproval, "wait: its answer is replaced when a person runs `spoolgate \
         approvals grant` or `deny`, or time is up";
     /// A rule would hold it, but too many requests are held already.
@@ -117,48 +117,48 @@ codes! {
         (`spoolgate approvals list`), then send a new request";
     /// A person denied the held request.
     ApprovalDenied = "APPROVAL_DENIED", Refused, "ask the person who denied it";
-    /// Nobody approved the held request in time.
+    /// No person approved the held request in time.
     ApprovalExpired = "APPROVAL_EXPIRED", Refused, "send a new request if it is still wanted";
     /// Admission was denied; the receipt is in `data`.
     AdmissionDenied = "ADMISSION_DENIED", Refused, "see data.receipt: reason, counters and policy \
         (docs/admission.md)";
-    /// The agent, or all together, have sent too much within a minute.
+    /// The agent, or all agents together, sent too much within a minute.
     RateLimited = "RATE_LIMITED", RateLimited, "wait, then send the same file again: its id is not \
         used up";
-    /// No active service of the allowlist is where it would go.
+    /// Its destination is not an active service of the allowlist.
     NotAllowlisted = "NOT_ALLOWLISTED", Refused, "a person may allow it: `spoolgate services add` \
         (docs/gateway.md)";
-    /// Nothing does this action.
+    /// No adapter carries out this action.
     NoAdapter = "NO_ADAPTER", Refused, "a person may name an adapter in rules/gateway.yaml \
         (docs/gateway.md)";
-    /// As many actions are open as may be.
+    /// The maximum number of actions is open.
     ActionsFull = "ACTIONS_FULL", RateLimited, "wait, then send the same file again: its id is not \
         used up";
     /// The adapter is a stub: nothing was done.
     StubAdapter = "STUB_ADAPTER", Refused, "a person may put a real adapter in its place in \
         rules/gateway.yaml";
-    /// The adapter says that it was not done.
+    /// The adapter reports that it was not done.
     AdapterFailed = "ADAPTER_FAILED", Refused, "read what the adapter reports, then send a new \
         request if it is still wanted";
-    /// The adapter was not begun: nothing was done.
+    /// The adapter was not started: nothing was done.
     AdapterNotRun = "ADAPTER_NOT_RUN", Refused, "nothing was done; send a new request if it is \
         still wanted";
-    /// The adapter took too long; whether it was done is not known.
+    /// The adapter took too long; it is unknown whether it was done.
     AdapterTimedOut = "ADAPTER_TIMED_OUT", Refused, "check at the service whether it was done, \
         then send a new request if it was not";
-    /// The adapter wrote too much, or nothing that is an answer; whether it was done is not known.
+    /// The adapter wrote too much or no valid answer; it is unknown whether it was done.
     AdapterOutput = "ADAPTER_OUTPUT", Refused, "check at the service whether it was done, then \
         send a new request if it was not";
-    /// The adapter ended by a signal or with an error; whether it was done is not known.
+    /// The adapter ended by a signal or with an error; it is unknown whether it was done.
     AdapterCrashed = "ADAPTER_CRASHED", Refused, "check at the service whether it was done, then \
         send a new request if it was not";
-    /// The gate ended while it was being done; whether it was done is not known.
+    /// The gate ended while the adapter ran; it is unknown whether it was done.
     UnknownOutcome = "UNKNOWN_OUTCOME", Refused, "check at the service whether it was done, then \
         send a new request if it was not; the gate never repeats it by itself";
     /// The rule files cannot be read as a whole.
     RulebookInvalid = "RULEBOOK_INVALID", Refused, "a person must correct the named file; exits \
         are still decided";
-    /// The thing asked for does not exist.
+    /// The requested object does not exist.
     NotFound = "NOT_FOUND", Refused, "list what exists, then send a request for that";
     /// The answer would be larger than an answer may be.
     ResultTooLarge = "RESULT_TOO_LARGE", Refused, "ask for a shorter span";
@@ -173,33 +173,33 @@ codes! {
     /// A report whose `cum_qty` does not follow from those before it.
     ReportOutOfOrder = "REPORT_OUT_OF_ORDER", Refused, "send the missing reports, then this one \
         under a fresh id; a person must clear the symbol";
-    /// A report that cannot be true of what was instructed.
+    /// A report that contradicts the instructions.
     ReportImpossible = "REPORT_IMPOSSIBLE", Refused, "compare the venue's orders with `spoolgate \
         orders`; a person must clear the symbol";
     /// The request contradicts the state it would change.
     StateConflict = "STATE_CONFLICT", Refused, "look at the current state, then decide again";
-    /// A control decision was refused; `data.errors` says for what.
+    /// A control decision was refused; `data.errors` lists the reasons.
     ControlRejected = "CONTROL_REJECTED", Refused, "see data.errors and data.validation \
         (docs/control.md), then decide again under a new decision_id";
     /// A control decision could not be completed; nothing changed.
     ControlFailed = "CONTROL_FAILED", Refused, "send the same decision again, with the same \
         decision_id and a fresh id";
-    /// A rule's id is not one: a path, look-alike letters, upper case, too long.
+    /// A rule's id is invalid: a path, look-alike letters, upper case, or too long.
     RuleIdInvalid = "RULE_ID_INVALID", Refused, "name the rule with 1 to 64 of a-z, 0-9 and `-`";
-    /// A rule of this id lies in rules/core, which no proposal changes.
+    /// A rule with this id is in rules/core, which no proposal can change.
     RuleIdTaken = "RULE_ID_TAKEN", Refused, "propose under another id; a person changes rules/core \
         by editing its files";
-    /// The proposed rule is not one: shape, operators, values, length.
+    /// The proposed rule is invalid: shape, operators, values or length.
     RuleMalformed = "RULE_MALFORMED", Refused, "see docs/rules.md and `spoolgate rules lint`";
     /// The proposed rule names a field, such as a limit of safety.yaml, that rules cannot read.
     RuleFieldUnknown = "RULE_FIELD_UNKNOWN", Refused, "`spoolgate rules fields` lists what rules \
         can read";
-    /// A regular expression that is no such or would become too large.
+    /// A regular expression that is invalid or would become too large.
     RulePatternRefused = "RULE_PATTERN_REFUSED", Refused, "write a shorter expression, without \
         large repetitions";
-    /// There are as many rules as there may be.
+    /// The maximum number of rules exists.
     RulesFull = "RULES_FULL", Refused, "change an existing rule, or have a person retire one";
-    /// The rule was retired; what was learnt from it is in the message.
+    /// The rule was retired; the message contains its lesson.
     RuleRetired = "RULE_RETIRED", Refused, "read the lesson; a person may bring the rule back by \
         editing its file";
     /// `old_value` is not the parameter's value.

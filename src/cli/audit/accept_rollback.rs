@@ -46,7 +46,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         return Ok(Exit::Success);
     }
     output.line(&format!(
-        "ledger line {} says that these heads were given up:",
+        "ledger line {} records that these heads were given up:",
         accepted.line
     ))?;
     for head in &accepted.given_up.heads {
@@ -54,9 +54,9 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     }
     output.line(&format!("resumed from {}", accepted.given_up.resumed_from))?;
     output.line(
-        "Requests that were answered after that point may be decided again, otherwise than \
-            before, if somebody sends them again. Whoever holds an older head of this log has a \
-            head of another branch: tell them.",
+        "Requests that were answered after that point may get other decisions if their clients \
+            send them again. Auditors who noted one of these heads hold a head of another branch: \
+            inform them.",
     )?;
     Ok(Exit::Success)
 }

@@ -35,19 +35,19 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let view = read::read(home, &seams)?;
     let Some(spoolgate_gate::Record::Decision(decision)) = view.record(args.seq)? else {
         bail!(
-            "line {} is no decision; only requests have sealed fields",
+            "line {} is not a decision; only requests have sealed fields",
             args.seq
         )
     };
     if decision.sealed.is_empty() {
-        bail!("nothing of line {} is sealed", args.seq)
+        bail!("line {} has no sealed fields", args.seq)
     }
     if let Some(unknown) = args
         .field
         .iter()
         .find(|pointer| !decision.sealed.iter().any(|field| field.field == **pointer))
     {
-        bail!("`{unknown}` is no sealed field of line {}", args.seq)
+        bail!("`{unknown}` is not a sealed field of line {}", args.seq)
     }
     let is_asked = |name: &str| match args.field.as_slice() {
         [] => name.is_empty() || name.starts_with('/'),
@@ -77,7 +77,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
             match &field.disclosure {
                 Some(text) => output.line(&format!("{}  {text}", field.sd))?,
                 None => output.remark(&format!(
-                    "{}: `{}` is not disclosed any more",
+                    "{}: the disclosure of `{}` is deleted",
                     field.sd, field.field
                 )),
             }

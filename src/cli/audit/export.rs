@@ -100,15 +100,12 @@ impl Hidden {
         let is_ledger = folder.canonicalize().with_context(named)? == ledger.canonicalize()?;
         if is_ledger {
             bail!(
-                "`{}` would lie in the ledger's own folder; name another with --out",
+                "`{}` is in the ledger's own folder; name another place with --out",
                 target.display()
             );
         }
         if !force && target.symlink_metadata().is_ok() {
-            bail!(
-                "`{}` is there already; --force replaces it",
-                target.display()
-            );
+            bail!("`{}` already exists; --force replaces it", target.display());
         }
         replaceable(target)?;
         let mut hidden = std::ffi::OsString::from(".");

@@ -86,15 +86,15 @@ pub(super) fn tell_missing(books: &Books, output: &Output) -> Result<()> {
     // If the end cannot be read at all, the search reports it when it gets there.
     if let Ok(Some((known, here))) = books.cut() {
         output.remark(&format!(
-            "`checkpoint` knows {known} lines, of which only {here} are here: the end was cut \
-                off, and none of it is found; run `spoolgate audit verify`"
+            "`checkpoint` covers {known} lines, but only {here} exist: the end was cut off and \
+                cannot be searched; run `spoolgate audit verify`"
         ));
     }
     let pruned = books.pruned()?;
     if let (Some(first), Some(last)) = (pruned.first(), pruned.last()) {
         output.remark(&format!(
-            "the contents of {} segments from `{first}` to `{last}` were pruned: none of their \
-                lines is found",
+            "the contents of {} segments from `{first}` to `{last}` were pruned: their lines \
+                cannot be searched",
             pruned.len()
         ));
     }
@@ -104,7 +104,7 @@ pub(super) fn tell_missing(books: &Books, output: &Output) -> Result<()> {
 fn code(text: &str) -> Result<Code> {
     let name = text.to_ascii_uppercase();
     let found = Code::ALL.iter().copied().find(|code| code.name() == name);
-    found.context("no code of answers; docs/contracts.md lists them")
+    found.context("not a code of answers; docs/contracts.md lists them")
 }
 
 /// Conditions of several kinds must all hold. A flag given twice means either value.
@@ -126,7 +126,7 @@ pub(super) struct Filters {
     /// Of requests that this principal signed, or that name it as their source.
     #[arg(long, value_name = "NAME")]
     principal: Vec<String>,
-    /// With this outcome, in the words of answers and lines; `rejected` is every refusal.
+    /// With this outcome, as answers and lines name it; `rejected` means every refusal.
     #[arg(long, value_name = "WORD", ignore_case = true, value_parser = PossibleValuesParser::new(Outcome::ALL.map(Outcome::as_str)).map(|word| outcome(&word)))]
     verdict: Vec<Outcome>,
     /// With this code, such as RULE_VIOLATION.

@@ -36,7 +36,7 @@ pub(super) fn lines(home: &Path, id: &str) -> Result<Vec<Line>> {
     let pruned = books.pruned()?;
     if found.is_empty() && !pruned.is_empty() {
         bail!(
-            "it is in no line that is here; the contents of these segments were pruned: {}",
+            "none of the lines here has it; the contents of these segments were pruned: {}",
             pruned.join(", ")
         );
     }

@@ -46,8 +46,8 @@ pub(super) enum Command {
     #[command(
         after_help = "Examples:\n  spoolgate audit tail\n  spoolgate audit tail -f --action \
             'order.*' --verdict rejected\n  spoolgate --format json audit tail -n 100 | jq \
-            'select(.kind==\"decision\")'\n\nOf batches that are sealed. Nothing is proved by it: \
-            that is `spoolgate audit verify`."
+            'select(.kind==\"decision\")'\n\nOnly sealed batches are shown, and nothing is \
+            verified: `spoolgate audit verify` does that."
     )]
     Tail(Box<tail::Args>),
     /// Search lines by their content, newest last.
@@ -55,18 +55,18 @@ pub(super) enum Command {
         after_help = "Examples:\n  spoolgate audit query --request my-request-id\n  spoolgate \
             audit query --action 'order.*' --verdict rejected --recent 20\n  spoolgate audit \
             query /evidence/audit --from 2026-03-02T00:00:00Z --to 2026-03-03T00:00:00Z\n  \
-            spoolgate --format json audit query --check-failed drawdown | jq -r .request_id\n\nIt \
-            reads what stands there, of batches that are sealed, and proves nothing: run \
-            `spoolgate audit verify` for that."
+            spoolgate --format json audit query --check-failed drawdown | jq -r \
+            .request_id\n\nOnly sealed batches are searched, and nothing is verified: `spoolgate \
+            audit verify` does that."
     )]
     Query(Box<query::Args>),
     /// Export lines for other programs.
     #[command(
         after_help = "Examples:\n  spoolgate audit export --format csv --out decisions.csv --kind \
             decision\n  spoolgate audit export --format jsonl --from 2026-03-02T00:00:00Z | jq -c \
-            .metadata\n\nIn CSV a text that a spreadsheet would take for a formula has ' before \
-            it, and control characters are written as \\n. `--format jsonl` gives the lines' own \
-            bytes."
+            .metadata\n\nIn CSV, a text that a spreadsheet would take for a formula is prefixed \
+            with ', and control characters are written as \\n. `--format jsonl` gives the lines' \
+            own bytes."
     )]
     Export(Box<export::Args>),
     /// Show one line, or the lines of a request.
@@ -87,15 +87,14 @@ pub(super) enum Command {
         after_help = "Examples:\n  spoolgate audit prune --keep 3 --copied-to /mnt/vault\n  \
             spoolgate audit prune --before log-00000007.jsonl --copied-to /mnt/vault --yes\n  cp \
             /mnt/vault/log-0000000*.jsonl.zst audit/   # brings them back\n\nNeeds the lock: stop \
-            the gate first. Without the contents state.db cannot be made again; see \
-            docs/evidence.md."
+            the gate first. Without the contents, state.db cannot be rebuilt; see docs/evidence.md."
     )]
     Prune(prune::Args),
     /// Give the log new keys: one for checkpoints, one for seals. Stop the watcher first.
     #[command(
         after_help = "Examples:\n  spoolgate audit rotate --reason \"yearly\"\n  spoolgate audit \
-            rotate --as owner --reason \"an administrator left\"\n\nThe keys of principals are \
-            another matter: see `spoolgate keys rotate`."
+            rotate --as owner --reason \"an administrator left\"\n\nFor keys of principals, see \
+            `spoolgate keys rotate`."
     )]
     Rotate(rotate::Args),
     /// Continue with an older copy of the ledger that was restored on purpose.
@@ -115,7 +114,7 @@ pub(super) enum Command {
     /// Check a receipt offline, and print what it proves.
     #[command(
         after_help = "Examples:\n  spoolgate audit check-proof 42.tlog-proof --key \
-            'example.org/log+1a2b3c4d+AZ...'\n\nExit code 5 if it proves nothing."
+            'example.org/log+1a2b3c4d+AZ...'\n\nExit code 5 if it does not hold."
     )]
     CheckProof(check_proof::Args),
     /// Print the newest checkpoint after checking that it lies on the log.
@@ -129,18 +128,18 @@ pub(super) enum Command {
         after_help = "Examples:\n  spoolgate audit consistency yesterday.checkpoint --out \
             day.consistency\n  spoolgate audit consistency yesterday.checkpoint --check \
             day.consistency --key 'example.org/log+1a2b3c4d+AZ...'\n\nThe proof is the request \
-            body that C2SP witnesses take. Exit code 5 if there is none, or it proves \
-            nothing;\ntwo checkpoints of one size with two roots are a FORK."
+            body that C2SP witnesses take. Exit code 5 if there is no proof or it does not \
+            hold;\ntwo checkpoints of the same size with different roots are a FORK."
     )]
     Consistency(consistency::Args),
     /// Recompute every decision and answer from the first line, and compare byte for byte.
     #[command(
         after_help = "Examples:\n  spoolgate audit replay\n  spoolgate audit replay \
             /evidence/audit --threads 4\n  spoolgate audit replay --answers spool/out\n  \
-            spoolgate --format json audit replay | jq .first\n\nNothing is read but the audit \
-            folder (and FILES of --answers). Every line is counted in one row of the table. Exit \
-            code\n5 if a line differs, an answer was changed, or a blob or rulebook that is \
-            needed is missing."
+            spoolgate --format json audit replay | jq .first\n\nIt reads only the audit folder \
+            (and the FILES of --answers). Every line is counted in one row of the table. Exit \
+            code 5 if\na line differs, an answer was changed, or a needed blob or rulebook is \
+            missing."
     )]
     Replay(replay::Args),
     /// Delete sealed fields of a request for good. Every proof stays valid.
@@ -155,7 +154,7 @@ pub(super) enum Command {
     #[command(
         after_help = "Examples:\n  spoolgate audit disclose 42\n  spoolgate audit disclose 42 \
             --field /body\n\nEach is printed behind its digest: base64url(SHA-256(disclosure)), \
-            as in RFC 9901. Exit code 1 if one is gone."
+            as in RFC 9901. Exit code 1 if one is deleted."
     )]
     Disclose(disclose::Args),
 }

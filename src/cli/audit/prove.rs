@@ -40,8 +40,8 @@ fn find(prover: &Prover<'_>, what: &str, size: u64) -> Result<u64> {
     }
     let nothing = || {
         anyhow::anyhow!(
-            "there is no line and no request `{}` in this ledger; `spoolgate audit tail` shows the \
-                newest",
+            "the ledger has no line and no request `{}`; `spoolgate audit tail` shows the newest \
+                lines",
             plain(what)
         )
     };
@@ -105,7 +105,7 @@ pub(crate) fn write_receipt(
             .is_some_and(|e| e.kind() == ErrorKind::PermissionDenied)
     };
     let remedy = if error.chain().any(is_denied) {
-        format!("; whoever runs the gate can make it: `spoolgate audit prove {seq}`")
+        format!("; the operator can make it with `spoolgate audit prove {seq}`")
     } else {
         format!("; try `spoolgate audit prove {seq}`")
     };

@@ -64,7 +64,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let up_to = match (args.before, args.keep) {
         (Some(number), _) => UpTo::Before(number),
         (None, Some(count)) => UpTo::Keep(count),
-        (None, None) => bail!("say --before SEGMENT or --keep N"),
+        (None, None) => bail!("name the segments with --before SEGMENT or --keep N"),
     };
     let copies = match &args.copied_to {
         Some(folder) => Some(
@@ -97,7 +97,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let verdict = if args.yes {
         "pruned"
     } else {
-        "could be pruned; nothing was removed, say --yes to do it"
+        "could be pruned; nothing was removed, --yes removes them"
     };
     output.line(&format!("{} segments {verdict}", pruned.len()))?;
     Ok(Exit::Success)

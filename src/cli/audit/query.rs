@@ -37,7 +37,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         rows.line(line)
     })?;
     if !found && !output.is_json() {
-        output.line("no such lines")?;
+        output.line("no lines match")?;
     }
     Ok(Exit::Success)
 }

@@ -25,8 +25,8 @@ pub(super) fn open_folder(home: &Path, dir: Option<&Path>) -> Result<RealDisk> {
     RealDisk::open(&dir).map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => {
             anyhow!(
-                "there is no audit folder `{}`; name a home with --home, or its audit folder with \
-                    --dir",
+                "audit folder `{}` does not exist; name a home with --home, or its audit folder \
+                    with --dir",
                 dir.display()
             )
         }
@@ -48,7 +48,7 @@ pub(super) fn told(error: ProveError) -> anyhow::Error {
                 ErrorKind::NotFound => io::Error::new(
                     ErrorKind::NotFound,
                     "is not in the audit folder; the next start of the gate writes it again, or \
-                        bring a copy back",
+                        restore a copy",
                 ),
                 _ => error,
             };
@@ -107,7 +107,7 @@ pub(super) fn read_note(path: &Path) -> Result<String> {
 pub(super) fn read_noted(path: &Path) -> Result<String> {
     String::from_utf8(read_file(path, PROOF_BYTES_MAX)?).with_context(|| {
         format!(
-            "head `{}` is neither checkpoint nor receipt",
+            "head `{}` is neither a checkpoint nor a receipt",
             path.display()
         )
     })
@@ -160,7 +160,9 @@ pub(super) fn hand_over(
     }
     // Foreign signature lines may contain control characters, and must not be changed.
     if text.split('\n').any(|line| plain(line) != line) {
-        bail!("the proof holds characters that are not for terminals; name a file with --out");
+        bail!(
+            "the proof contains control characters, which terminals obey; name a file with --out"
+        );
     }
     output.raw(text.as_bytes())
 }

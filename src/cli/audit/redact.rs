@@ -57,7 +57,10 @@ fn redact(home: &mut Home, args: &Args, output: &Output) -> Result<Exit> {
         Ok(seq) => home.lines_of_request(seq),
         Err(_) => {
             let id = RequestId::parse(&args.request).with_context(|| {
-                format!("`{}` is no line number and no request id", args.request)
+                format!(
+                    "`{}` is neither a line number nor a request id",
+                    args.request
+                )
             })?;
             home.lines_of_id(&id)
         }
@@ -129,25 +132,24 @@ fn print(home: &Home, plan: &Plan, is_done: bool, output: &Output) -> Result<Exi
     let what = format!("{} of line {}", shown.join(", "), lines_shown.join(", "));
     if !is_done {
         output.line(&output::plain(&format!(
-            "would redact {what}; for ever, so say --yes to do it"
+            "would redact {what} for ever; --yes does it"
         )))?;
         return Ok(Exit::Success);
     }
     output.line(&output::plain(&format!(
-        "redacted {what}, and the hashes it was signed with"
+        "redacted {what} and its signed hashes"
     )))?;
     let naming = home.verdicts_naming_the_hash(&lines)?;
     if !naming.is_empty() {
         let naming: Vec<String> = naming.iter().map(u64::to_string).collect();
         output.remark(&format!(
-            "verdicts in lines {} name the unsalted hash of the request: whoever guesses all of it \
-                can tell that the guess is right",
+            "verdicts in lines {} contain the unsalted hash of the request: a reader who guesses \
+                the whole request can confirm the guess",
             naming.join(", ")
         ));
     }
     output.remark(
-        "copies that others made, backups, snapshots of the disk and its freed blocks are not \
-            touched",
+        "copies that others made, backups, snapshots and freed blocks of the disk still contain it",
     );
     Ok(Exit::Success)
 }

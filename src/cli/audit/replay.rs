@@ -77,7 +77,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
 
 fn no_log(dir: &Path) -> String {
     format!(
-        "there is no log in `{}`; name a home with --home, or its audit folder",
+        "`{}` has no log; name a home with --home, or its audit folder",
         dir.display()
     )
 }
@@ -116,7 +116,7 @@ fn print(report: &Report, output: &Output) -> Result<()> {
             "lines",
             format!("{lines}, of which {decisions} are decisions"),
         ),
-        ("answers", format!("{answers} made again")),
+        ("answers", format!("{answers} recomputed")),
         ("differ", differences.to_string()),
         ("missing", missing.to_string()),
         ("replayed", verdict.to_owned()),
@@ -144,7 +144,7 @@ fn print(report: &Report, output: &Output) -> Result<()> {
         )))?;
     }
     for seq in &report.unanswered {
-        output.line(&format!("NO ANSWER  can be made from line {seq}"))?;
+        output.line(&format!("NO ANSWER  can be recomputed from line {seq}"))?;
     }
     if let Some(why) = &report.broken {
         output.line(&output::plain(&format!(
@@ -188,7 +188,7 @@ fn print_difference(first: &Difference, output: &Output) -> Result<()> {
         .map(|offset| format!(" from byte {offset} on"))
         .unwrap_or_default();
     output.line(&output::plain(&format!(
-        "DIFFERS  line {line}, a `{kind}`{of},{at} is the first"
+        "DIFFERS  line {line}, a `{kind}`{of},{at} is the first to differ"
     )))?;
     if let Some(why) = &first.why {
         output.line(&output::plain(&format!("  {why}")))?;
@@ -229,14 +229,14 @@ fn print_files(files: &AnswersReport, output: &Output) -> Result<()> {
         ..
     } = files;
     output.line(&format!(
-        "answers: {same} files are the same, {changed} were changed, {unknown} answer nothing; of \
-            {missing} lines there is none"
+        "answers: {same} files are the same, {changed} were changed, {unknown} answer no line; \
+            {missing} lines have no file"
     ))?;
     for name in &files.changed_files {
         output.line(&output::plain(&format!("CHANGED  {name}")))?;
     }
     for name in &files.unknown_files {
-        output.line(&output::plain(&format!("ANSWERS NOTHING  {name}")))?;
+        output.line(&output::plain(&format!("ANSWERS NO LINE  {name}")))?;
     }
     Ok(())
 }

@@ -34,8 +34,8 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     ))?;
     output.line(&output::plain(&format!("log key  {}", rotated.log_key)))?;
     output.line(
-        "Publish this key where you published the one before: checkpoints and receipts verify \
-        under it from now on, older ones under the old one.",
+        "Publish this key where you published the previous one: checkpoints and receipts verify \
+            under it from now on, older ones under the previous key.",
     )?;
     Ok(Exit::Success)
 }

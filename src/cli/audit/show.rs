@@ -71,8 +71,8 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let found = lines(home, &args.what)?;
     if found.is_empty() {
         bail!(
-            "there is no line and no request `{}` in this ledger; `spoolgate audit tail` shows the \
-                newest",
+            "the ledger has no line and no request `{}`; `spoolgate audit tail` shows the newest \
+                lines",
             output::plain(&args.what)
         );
     }

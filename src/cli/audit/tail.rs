@@ -102,7 +102,7 @@ fn wait_for(
     while !spoolgate_ledger::segment::is_log(&folder) {
         if !told {
             output.remark(&format!(
-                "there is no ledger in `{}` yet; waiting for it",
+                "`{}` has no ledger yet; waiting for it",
                 folder.display()
             ));
             told = true;

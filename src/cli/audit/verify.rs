@@ -111,7 +111,7 @@ pub(crate) fn print_report(report: &Report, output: &Output) -> Result<()> {
     let reached = match report.reached {
         Reached::Chain => "chain: every line names the one before it",
         Reached::Seals => {
-            "chain and seals: a cut tail would show only with --head, a checkpoint noted elsewhere"
+            "chain and seals: only --head with a checkpoint noted elsewhere detects a cut-off end"
         }
         Reached::RememberedHead => "chain, seals, and a head noted elsewhere",
     };
@@ -148,17 +148,14 @@ fn rows(report: &Report, reached: &str) -> Vec<Vec<String>> {
     rows.extend(report.heads.iter().map(|head| row("noted head", head)));
     if !is_chain_only {
         let checkpoint = report.checkpoint.as_deref();
-        rows.push(row(
-            "checkpoint",
-            checkpoint.unwrap_or("none that lies on the log"),
-        ));
+        rows.push(row("checkpoint", checkpoint.unwrap_or("none on the log")));
     }
     if report.keys.len() > 1 {
         let key = |key: &KeyReport| row(&format!("key from line {}", key.from_line), &key.log_key);
         rows.extend(report.keys.iter().map(key));
     }
     if report.ok {
-        rows.extend(report.not_shown.iter().map(|what| row("not shown", what)));
+        rows.extend(report.not_shown.iter().map(|what| row("not listed", what)));
     }
     if report.torn > 0 {
         let torn = format!(
@@ -172,7 +169,7 @@ fn rows(report: &Report, reached: &str) -> Vec<Vec<String>> {
     }
     if report.pruned > 0 {
         let pruned = format!(
-            "{} segments: of {} lines only the hashes were seen, under the seals behind them",
+            "{} segments: of {} lines only the hashes were verified, under the later seals",
             report.pruned, report.unseen_lines
         );
         rows.push(row("pruned", &pruned));
@@ -186,9 +183,11 @@ fn rows(report: &Report, reached: &str) -> Vec<Vec<String>> {
             ..
         } = &report.sealed;
         let known = if *not_seen {
-            "disclosures not seen: the folder came without `blobs`".to_owned()
+            "disclosures not verified: the folder lacks `blobs`".to_owned()
         } else {
-            format!("{disclosed} disclosed as committed to, {redacted} redacted by a line")
+            format!(
+                "{disclosed} disclosures match their commitments, {redacted} redacted by a line"
+            )
         };
         rows.push(row("sealed fields", &format!("{fields}: {known}")));
     }

@@ -59,7 +59,7 @@ fn read_document(shown: &str, text: &str) -> Result<Document> {
     let keys: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&payload)?;
     let document = if keys.contains_key("change_type") {
         let request: CouncilRequest = serde_json::from_str(&payload)
-            .with_context(|| format!("`{shown}` is no council request"))?;
+            .with_context(|| format!("`{shown}` is not a council request"))?;
         request
             .validate()
             .map_err(anyhow::Error::msg)
@@ -109,7 +109,8 @@ fn calculate_only(home: &Path, found: &[(String, String)], output: &Output) -> R
             (Document::Bound(bound), Some((request, sha256))) => {
                 if bound.request_sha256 != *sha256 || bound.request_id != request.request_id {
                     output.remark(&format!(
-                        "`{shown}` is about other bytes than this request: its seat stays empty"
+                        "`{shown}` is a verdict on other bytes than this request: its seat stays \
+                            empty"
                     ));
                 } else {
                     verdicts.push(bound.verdict);
@@ -122,7 +123,8 @@ fn calculate_only(home: &Path, found: &[(String, String)], output: &Output) -> R
         bail!("there is no request among the files")
     };
     let ruling = calculate(&roles_of(home)?, &request, &verdicts);
-    output.remark("calculated from unsigned files: nothing is recorded, nothing may cite it");
+    output
+        .remark("calculated from unsigned files: nothing is recorded, and no request can cite it");
     print_decision(&ruling.decision, output)?;
     Ok(exit_of(ruling.decision.final_outcome))
 }
@@ -201,7 +203,7 @@ fn decide_signed(home: &Path, found: &[(String, String)], output: &Output) -> Re
             let waiting = waits_for(&view.rulebook, &docket).join(", ");
             output.remark(&format!(
                 "case `{case}` waits for {waiting} until {}; `spoolgate council wait {case}` waits \
-                    with it",
+                    for the decision",
                 docket.case.deadline
             ));
             Ok(if refused {

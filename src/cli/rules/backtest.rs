@@ -22,12 +22,13 @@ use crate::cli::progress::{Progress, log_bytes};
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  spoolgate rules backtest --rules draft\n  spoolgate rules backtest \
-        --rules draft --from 2026-01-01T00:00:00Z --flips 100\n  spoolgate rules backtest                       \
+        --rules draft --from 2026-01-01T00:00:00Z --flips 100\n  spoolgate rules \
+            backtest                       \
         under the rules of the time: nothing may differ\n  spoolgate --format json rules backtest \
         --rules draft | jq .flips\n\nDIR holds rules/ as a home does, and council/ and \
-        proposals/theses/ if they are to count. Each request meets the state as\nit was: what a \
-        flip would have changed for later requests is not followed. Exit code 0 whatever flips; \
-        without --rules, 5\nif any decision comes out differently."
+        proposals/theses/ if they are to count. Each request is decided on the\nstate as it was: \
+        later effects of a flip are not followed. Exit code 0 whatever flips; without --rules, 5 \
+        if any decision\ncomes out differently."
 )]
 pub(crate) struct Args {
     /// The folder with other rules; default: the stored rulebook of each decision.
@@ -135,8 +136,8 @@ fn print(report: &Report, output: &Output) -> Result<()> {
         .try_for_each(|flipped| print_flip(flipped, output))?;
     if report.rulebook.is_some() && report.flipped() > 0 {
         output.remark(
-            "each request was decided on the state as it was; what a flip would have changed \
-            later is not followed",
+            "each request was decided on the state as it was; later effects of a flip are not \
+                followed",
         );
     }
     Ok(())

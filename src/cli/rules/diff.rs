@@ -25,12 +25,12 @@ use crate::cli::output::Output;
 #[command(
     after_help = "Examples:\n  spoolgate rules diff main-checkout my-checkout\n  spoolgate rules \
         diff main-checkout . --witness w.json; spoolgate handle --dry-run w.json\n  spoolgate \
-        --format json rules diff old new | jq -r .direction\n\nOf every direction that is not \
-        excluded a witness is shown: facts that the two treat differently, run through \
-        both.\nWith --witness the one that is treated more kindly (if there is none, the other) \
-        is written as a request for\n`handle --dry-run --rules OLD` and `--rules NEW`. Exit \
-        codes: 0 the same or tighter, 1 looser, neither, or not\nproved, 2 a fault of the rule \
-        files."
+        --format json rules diff old new | jq -r .direction\n\nFor every direction that is not \
+        excluded, a witness is shown: facts that the two treat differently, run through \
+        both.\n--witness writes one as a request for `handle --dry-run --rules OLD` and `--rules \
+        NEW`: the one that the new rulebook treats\nmore kindly or, if there is none, the other. \
+        Exit codes: 0 the same or tighter, 1 looser, neither, or not\nproved, 2 a fault of the \
+        rule files."
 )]
 pub(crate) struct Args {
     /// The old rules: a home, or a folder that is its `rules`.
@@ -250,7 +250,7 @@ fn print(
     }
     if view.direction == "not proved" {
         output.line(&format!(
-            "\nnothing is known after {} steps: people decide",
+            "\nnothing is proved after {} steps: a person has to decide",
             view.steps
         ))?;
     }
@@ -288,12 +288,12 @@ fn print_witness(how: &str, witness: &Witness, view: &WitnessView, output: &Outp
     ))?;
     if !view.feasible {
         output.line(
-            "perhaps no request has these facts together: the proof takes them for independent",
+            "perhaps no request has all these facts: the proof assumes that they are independent",
         )?;
     }
     match &view.request {
         Some(request) => output.line(&format!("request: {request}")),
-        None => output.line("request: none can be made of these facts"),
+        None => output.line("no request can have these facts"),
     }
 }
 
@@ -302,7 +302,7 @@ fn write_witness(path: &Path, witness: Option<&WitnessView>, output: &Output) ->
         Some(request) => std::fs::write(path, format!("{request}\n"))
             .with_context(|| format!("file `{}`", path.display())),
         None => {
-            output.remark("there is no witness that a request can be made of; no file was written");
+            output.remark("no witness can be written as a request; no file was written");
             Ok(())
         }
     }

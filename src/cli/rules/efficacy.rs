@@ -27,8 +27,8 @@ use crate::cli::progress::{Progress, log_bytes};
         no-entries-high-funding\n  spoolgate rules efficacy --time-stop-minutes 240 --from \
         2026-01-01T00:00:00Z\n  spoolgate --format json rules efficacy | jq '.rules[] | {rule, \
         verdict, savings}'\n\nEach blocked entry is replayed by the paper venue on the rows after \
-        it, and closed at its planned stop, its target or the\ntime stop. How figures and \
-        verdicts follow is in docs/rules.md."
+        it, and closed at its planned stop, its target or the\ntime stop. docs/rules.md explains \
+        how figures and verdicts are computed."
 )]
 pub(crate) struct Args {
     /// Only this rule.
@@ -108,13 +108,13 @@ fn print(report: &Report, output: &Output) -> Result<()> {
     }
     if report.lost_entries > 0 {
         output.remark(&format!(
-            "{} blocked entries cannot be made again: their payload is not in the ledger",
+            "{} blocked entries cannot be replayed: their payload is not in the ledger",
             report.lost_entries
         ));
     }
     if report.lost_rows > 0 {
         output.remark(&format!(
-            "the rows of {} deliveries are lost, and count as none",
+            "the rows of {} deliveries are lost and are left out",
             report.lost_rows
         ));
     }
@@ -159,13 +159,13 @@ fn told_of(rule: &RuleReport) -> Vec<String> {
     let blocked = rule.all.figures.blocked;
     if blocked.open > 0 || blocked.never_filled > 0 {
         lines.push(format!(
-            "{}: of what it blocked {} are still open where the rows end, {} never filled",
+            "{}: of the entries it blocked, {} are still open where the rows end, {} never filled",
             rule.rule, blocked.open, blocked.never_filled
         ));
     }
     if blocked.closed < rule.sample_min && rule.all.figures.tally.fired > 0 {
         lines.push(format!(
-            "{}: {} closed trades that only it blocked, a verdict takes {}",
+            "{}: only it blocked {} closed trades; a verdict needs {}",
             rule.rule, blocked.closed, rule.sample_min
         ));
     }
@@ -173,8 +173,8 @@ fn told_of(rule: &RuleReport) -> Vec<String> {
         let against = match tested.against {
             Against::Above => "above the baseline",
             Against::Below => "below the baseline",
-            Against::Unclear => "not told apart from the baseline",
-            Against::NotComputed => "not computed: win_rate and expectancy are",
+            Against::Unclear => "not distinguishable from the baseline",
+            Against::NotComputed => "not computed; only win_rate and expectancy are",
         };
         lines.push(format!(
             "{}: {} is {} over {} trades, against {} over {}: {against}",

@@ -30,9 +30,9 @@ use crate::cli::{explain, handle, look};
 #[command(
     after_help = "Examples:\n  spoolgate rules explain my-request-id\n  spoolgate rules explain \
         42\n  spoolgate rules explain r1.json\n  spoolgate rules explain order.json --as \
-        trend-bot --action order.submit\n\nOf a request in the ledger the facts are those of its \
-        line, under the rules of that time (sets with what was approved\nsince); of a file those \
-        of now, under the rules in force. Nothing is written; a gate may be running."
+        trend-bot --action order.submit\n\nFor a request in the ledger, the facts are those of \
+        its line, and the rules those of that time (sets include values\napproved since); for a \
+        file, the facts and rules are those of now. Nothing is written; a gate may be running."
 )]
 pub(crate) struct Args {
     /// A file with a request, signed or not; or the id of a request, or the number of a line.
@@ -96,7 +96,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     }
     if args.source.is_some() || args.action.is_some() || args.rules.is_some() {
         bail!(
-            "there is no file `{}`; --as, --action and --rules belong to files",
+            "file `{}` does not exist; --as, --action and --rules are for files",
             plain(&args.what)
         );
     }
@@ -129,7 +129,7 @@ fn of_file(home: &Path, args: &Args, file: &Path, output: &Output) -> Result<Exi
     }
     let lookups = trial.look_up(&prepared)?;
     if prepared.lane(&trial.view.state) == Lane::Protected {
-        output.remark("it only reduces: rules are not asked, whatever they say here");
+        output.remark("it only reduces a position: rules do not apply, whatever they show here");
     }
     let action = authentic.envelope.action.clone();
     let none = Program::default();
@@ -175,8 +175,8 @@ fn of_ledger(home: &Path, what: &str, output: &Output) -> Result<Exit> {
         .collect();
     if decisions.is_empty() {
         bail!(
-            "there is no file, request or decision line `{}`; `spoolgate audit tail` shows the \
-                newest",
+            "file, request or decision line `{}` does not exist; `spoolgate audit tail` shows the \
+                newest lines",
             plain(what)
         );
     }
@@ -189,7 +189,9 @@ fn of_ledger(home: &Path, what: &str, output: &Output) -> Result<Exit> {
         let action = decision.action.clone().unwrap_or_default();
         let member = decision.facts.as_ref().map(|raw| raw.get());
         let Some(text) = view.text(member, decision.facts_blob.as_deref())? else {
-            output.line(&format!("line {line}: no rules were asked of this request"))?;
+            output.line(&format!(
+                "line {line}: no rules were applied to this request"
+            ))?;
             continue;
         };
         let noted: Map<String, Json> =
@@ -226,9 +228,9 @@ fn noted_fact(reading: &Reading, noted: Option<&Json>) -> Fact<'static> {
         Json::Bool(flag) => Some(Value::Flag(*flag)),
         _ => None,
     };
-    let lost = || Fact::Unknown("the line has only its hash".into());
+    let lost = || Fact::Unknown("the line contains only its hash".into());
     match noted {
-        None => Fact::Unknown("the line does not have it".into()),
+        None => Fact::Unknown("the line does not contain it".into()),
         Some(Json::Null) => Fact::Absent,
         Some(Json::Array(values)) => values
             .iter()
@@ -269,7 +271,7 @@ fn tell(
         .map_or_else(|| "now".to_owned(), |line| format!("line {line}"));
     output.line(&format!("{place}: {}", plain(&found.action)))?;
     if views.is_empty() {
-        output.line("there are no rules for this action")?;
+        output.line("no rule is for this action")?;
     }
     for view in &views {
         print(view, output)?;
@@ -360,7 +362,7 @@ fn print(view: &RuleView, output: &Output) -> Result<()> {
         match view.change.is_empty() {
             true => output.line("it acts on every such request")?,
             false => output.line(&plain(&format!(
-                "it would not with {}",
+                "it would not act with {}",
                 view.change.join("; or ")
             )))?,
         }

@@ -13,9 +13,9 @@ use crate::cli::output::Output;
 #[command(
     after_help = "Examples:\n  spoolgate rules fields\n  spoolgate rules fields --action \
         order.submit\n  spoolgate --format json rules fields | jq -r \
-        'select(.kind==\"host\").field'\n\nMISSING says why a fact may be without value: `absent` \
-        where the request may leave it out (conditions on it do not\nhold then), `unknown` where \
-        its source may be missing or old (a rule that hangs on it acts then)."
+        'select(.kind==\"host\").field'\n\nMISSING shows why a fact may have no value: `absent` \
+        if the request may leave it out (conditions on it then do not\nhold), `unknown` if its \
+        source may be missing or old (a rule that depends on it then acts)."
 )]
 pub(crate) struct Args {
     /// Only fields of requests of this action.
@@ -36,7 +36,7 @@ struct FieldView {
     meaning: &'static str,
 }
 
-/// What conditions read besides the fields themselves.
+/// Values that conditions compute from fields.
 const HISTORY: [(&str, &str, &str, &str); 4] = [
     (
         "first_seen",
@@ -61,8 +61,7 @@ const HISTORY: [(&str, &str, &str, &str); 4] = [
         "history.distinct",
         "whole number",
         "",
-        "different values that `of` has in this request and those accepted within `window_s` \
-            before it",
+        "distinct values of `of` in this request and those accepted within `window_s` before it",
     ),
 ];
 
@@ -90,7 +89,7 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit> {
         && !RULED_ACTIONS.contains(&action.as_str())
     {
         bail!(
-            "rules do not apply to `{action}`, but to {}",
+            "rules do not apply to `{action}`; they apply to {}",
             RULED_ACTIONS.join(", ")
         );
     }

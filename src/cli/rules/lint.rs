@@ -20,7 +20,7 @@ use crate::cli::output::{Output, plain};
         --strict\n  spoolgate --format json rules lint | jq -r \
         'select(.kind==\"fault\").message'\n\nNeeds the files only: no ledger, no gate. Exit \
         codes: 0 no fault (with --strict also: no warning), 1 warnings, with\n--strict, 2 faults. \
-        Limits that can never bind are for `spoolgate selftest`."
+        `spoolgate selftest` finds limits that can never bind."
 )]
 pub(crate) struct Args {
     /// A home, or a folder that is its `rules`; default: the home.
@@ -76,7 +76,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         say(output, "warning", what.as_str(), &folder.shown(at.clone()))?;
     }
     if is_cut {
-        output.remark("there are too many rules to compare all with each other; some were not");
+        output.remark("too many rules to compare each with every other; some were not compared");
     }
     let (rules, sets) = (read.rules.rules.len(), read.rules.sets.len());
     output.remark(&format!(

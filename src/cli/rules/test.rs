@@ -24,7 +24,7 @@ use crate::cli::output::{Output, plain};
     after_help = "Examples:\n  spoolgate rules test\n  spoolgate rules test my-checkout \
         --coverage 100\n  spoolgate --format json rules test | jq -r \
         'select(.faults!=[]).name'\n\nNeeds the files only: no ledger, no gate. Exit codes: 0 \
-        every case holds and the coverage is reached, 1 one does\nnot, 2 the rules or the cases \
+        every case holds and the coverage is reached, 1 one\ndoes not, 2 the rules or the cases \
         cannot be read."
 )]
 pub(crate) struct Args {
@@ -92,11 +92,11 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         .filter(|tried| !tried.faults.is_empty())
         .count();
     if report.tried.is_empty() {
-        output.remark("there are no cases in rules/tests");
+        output.remark("rules/tests has no cases");
     }
     let is_short = args.coverage.filter(|least| percent < *least);
     if let Some(least) = is_short {
-        output.remark(&format!("{percent} % covered, {least} % are wanted"));
+        output.remark(&format!("{percent} % covered, {least} % required"));
     }
     Ok(if failed == 0 && is_short.is_none() {
         Exit::Success

@@ -43,7 +43,7 @@ impl Verdict {
         let of = |reading: &Reading| {
             let found = witness.facts.iter().find(|(other, _)| other == reading);
             found.map_or(
-                Fact::Unknown("the witness does not give it".into()),
+                Fact::Unknown("the witness does not contain it".into()),
                 |(_, fact)| fact.clone(),
             )
         };

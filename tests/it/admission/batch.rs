@@ -350,7 +350,7 @@ fn no_receipt_id_ends_the_gate() {
     }
 }
 
-// A payload that is read as text only: what stands in it must not change where it is forwarded to.
+// A payload that is read as text only: its content must not change its destination.
 #[test]
 fn a_payload_that_no_reader_holds_is_forwarded_as_it_is() {
     let desk = Desk::new("max_spawn_depth: 3\n");

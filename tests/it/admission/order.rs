@@ -97,7 +97,7 @@ fn failing(reasons: [Reason; 2]) -> Decision {
     decision
 }
 
-/// Why two reasons never stand in one vector; none: they can.
+/// Why two reasons never occur in one vector; `None` if they can.
 fn apart(first: Reason, second: Reason) -> Option<&'static str> {
     use Reason::*;
     Some(match (first, second) {

@@ -312,7 +312,7 @@ fn what_another_check_refuses_reserves_nothing() {
     );
     assert_eq!(reason(&child), Some(Reason::UnknownParent));
     assert!(gate.state.admission.roots.is_empty());
-    // Refused for both: admission's own reason stands in the receipt.
+    // Refused for both reasons: the receipt contains admission's own.
     let both = ask(
         &mut gate,
         "bot",
@@ -405,8 +405,8 @@ fn what_makes_things_safer_is_only_warned() {
         );
     }
     assert_eq!(gate.state.halts.principals.len(), 1);
-    // Whoever is halted can still be told so, and an exit that admission accepts is a task as any
-    // other.
+    // A halted principal still gets that answer, and an exit that admission accepts is a task like
+    // any other.
     let query = ask(
         &mut gate,
         "bot",
@@ -662,7 +662,7 @@ fn strangers_learn_nothing_of_a_policy() {
     );
 }
 
-// The index is read for whoever may ask, and for nobody else.
+// The index is read only for principals that may ask.
 #[test]
 fn nothing_is_looked_up_for_strangers() {
     let gate = market();

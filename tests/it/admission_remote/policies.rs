@@ -143,7 +143,7 @@ fn every_failure_denies_with_its_reason() {
     desk.is_settled();
 }
 
-/// A failure is no policy: it holds for those who waited and a second more.
+/// A failure is not a policy: it counts for the requests that waited, and for one more second.
 #[test]
 fn a_failure_is_kept_for_a_second() {
     let desk = with_command(&format!("{WIDE}cache_ttl_seconds: 300\n"));

@@ -268,7 +268,7 @@ fn a_killed_watcher_decides_once() {
     desk.is_settled();
 }
 
-/// Stopping in order is no attempt of what waits; dying is.
+/// Stopping in order does not count as an attempt of the waiting requests; dying does.
 #[test]
 fn how_attempts_count() {
     let desk = waiting_desk();

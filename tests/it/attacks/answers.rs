@@ -23,8 +23,8 @@ fn told(home: &mut Home) -> Arc<Mutex<Vec<String>>> {
     heard
 }
 
-/// In the flat spool the first authentic request with an id has it; whoever comes second, thief or
-/// owner, is refused by file name and the first answer stands. A forged request never takes an id.
+/// In the flat spool, the first authentic request with an id gets it; the second, by thief or
+/// owner, is refused by file name, and the first answer stays. A forged request never takes an id.
 #[test]
 fn stealing_the_first_answer_of_a_flat_spool() {
     let mut siege = Siege::new(131);
@@ -172,8 +172,8 @@ const PLANTED: [&str; 9] = [
     "full directory",
 ];
 
-/// Whoever may write in a folder of answers can plant what it likes under the names to come: every
-/// answer stands in its place as a file of its own, nothing planted is followed, written to or
+/// An agent that may write to a folder of answers can plant anything under future names: every
+/// answer still gets its place as a file of its own, and nothing planted is followed, written to or
 /// emptied.
 #[test]
 fn planted_where_answers_will_be() {
@@ -240,7 +240,7 @@ fn planted_where_answers_will_be() {
         .lock()
         .unwrap()
         .iter()
-        .filter(|note| note.contains("stood in the way"))
+        .filter(|note| note.contains("a directory blocked"))
         .count();
     assert_eq!(told, 2 * 5, "{heard:?}");
     drop(home);
@@ -294,8 +294,8 @@ fn planted_before_a_restart() {
 }
 
 /// An agent whose folder of answers is a link, a file, closed or gone costs itself its answers.
-/// They never leave through the link, the gate says so, and the same request brings them when the
-/// folder is mended.
+/// Answers never leave through the link, the gate reports it, and the same request brings them once
+/// the folder is repaired.
 #[test]
 fn a_folder_of_answers_that_is_none() {
     for what in ["link", "dangling", "file", "gone"] {
@@ -332,7 +332,7 @@ fn a_folder_of_answers_that_is_none() {
                 .lock()
                 .unwrap()
                 .iter()
-                .any(|note| note.contains("cannot be put there"));
+                .any(|note| note.contains("cannot be written"));
             assert!(is_told, "{what}: {heard:?}");
             // A restart meets the same.
             drop(home);
@@ -343,7 +343,7 @@ fn a_folder_of_answers_that_is_none() {
                     .lock()
                     .unwrap()
                     .iter()
-                    .any(|note| note.contains("cannot be put there")),
+                    .any(|note| note.contains("cannot be written")),
                 "{what}"
             );
             fs::remove_file(&folder).unwrap();

@@ -1,6 +1,6 @@
-//! What stands in a request: depth, numbers, forged times, replays. Duplicate keys, arrays for
-//! objects, lone surrogates, byte order marks and trailing data are in `a_thousand_files` of
-//! `tests/it/hostile.rs`.
+//! Attacks in the content of a request: depth, numbers, forged times, replays. Duplicate keys,
+//! arrays for objects, lone surrogates, byte order marks and trailing data are in
+//! `a_thousand_files` of `tests/it/hostile.rs`.
 
 use spoolgate_wire::code::Code;
 use spoolgate_wire::envelope::Envelope;

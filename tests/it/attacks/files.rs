@@ -1,5 +1,5 @@
-//! What is no honest file: links that come and go, devices, sparse files, forged times, writers
-//! that keep their descriptors.
+//! Dishonest files: links that come and go, devices, sparse files, forged times, writers that keep
+//! their descriptors.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -185,8 +185,8 @@ fn forged_times_of_files_change_nothing() {
     siege.stands(home);
 }
 
-/// What is kept was the file itself, so that whoever had it open could change the evidence
-/// afterwards.
+/// The gate used to keep the file itself, so a writer with an open descriptor could change the
+/// evidence afterwards.
 #[test]
 fn a_writer_that_keeps_its_descriptor_changes_nothing() {
     let mut siege = Siege::new(105);

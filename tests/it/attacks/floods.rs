@@ -122,7 +122,7 @@ fn a_thousand_agents() {
         .unwrap();
     }
     let draft = siege.query("beta-bot");
-    // What is no request waits its two seconds first.
+    // A file that is not a request waits for two seconds first.
     while home.round(false).unwrap().more {}
     siege.world.pass_ms(2100);
     let mut answered = std::collections::BTreeSet::new();

@@ -17,7 +17,7 @@ use spoolgate_wire::code::Code;
 use crate::attacks::siege::{Siege, about};
 use crate::kit::world::code_of;
 
-/// A thread that does something until it is told to stop.
+/// A thread that repeats something until it is stopped.
 struct Meanwhile {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<u64>>,
@@ -69,8 +69,8 @@ fn until_gone(siege: &Siege, home: &mut Home, path: &PathBuf) -> Vec<Outcome> {
     outcomes
 }
 
-/// Between the look and the open, and between the open and the claim: what is decided is what was
-/// read from a file of its own, whatever stands under its name by then.
+/// Swaps between look and open, and between open and claim: the decision is on the bytes read from
+/// a real file, whatever has its name by then.
 #[test]
 fn swapped_again_and_again() {
     let mut siege = Siege::new(111);
@@ -236,7 +236,7 @@ fn folders_swapped_again_and_again() {
     }
     let swaps = swapping.ends();
     println!("{swaps} swaps, {sent} sent, {answered} answered meanwhile");
-    // Mended: the folder stands under its own name again.
+    // Repaired: the folder has its own name again.
     while !fs::symlink_metadata(own.join("new")).unwrap().is_dir() {
         for other in ["link", "file"] {
             if fs::symlink_metadata(own.join(other)).unwrap().is_dir() {

@@ -16,10 +16,10 @@ use spoolgate_wire::signing::sha256_hex;
 use crate::kit::spoolgate;
 use crate::kit::world::{Draft, Meddle, World, code_of, walk};
 
-/// What stands in files outside, which nobody asked the gate to read.
+/// The content of files outside, which the gate must never read.
 pub(super) const CANARY: &str = "canary-51d0c7-of-a-file-outside";
 
-/// Whether it stands in these bytes.
+/// Whether these bytes contain it.
 pub(super) fn has_canary(bytes: &[u8]) -> bool {
     bytes
         .windows(CANARY.len())
@@ -35,8 +35,8 @@ pub(super) struct Siege {
     before: BTreeMap<PathBuf, String>,
 }
 
-/// One hostile file: the spool it went through, its name, the code it must be refused with (none:
-/// success).
+/// One hostile file: the spool it went through, its name, the code it must be refused with (`None`
+/// for success).
 pub(super) type Case<'a> = (&'a str, &'a [u8], Option<Code>);
 
 impl Siege {
@@ -94,8 +94,8 @@ impl Siege {
         }
     }
 
-    /// Every file has exactly one line, one answer and no place in the spool any more; where its
-    /// bytes were read, what is kept is what the line hashes.
+    /// Every file has exactly one line and one answer and has left the spool; if its bytes were
+    /// read, the kept copy is what the line hashes.
     pub(super) fn one_each(&self, cases: &[Case<'_>]) {
         let ledger = self.world.ledger();
         for (spool, name, code) in cases {

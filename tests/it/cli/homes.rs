@@ -137,7 +137,7 @@ fn a_folder_without_a_log_is_named() {
     let replayed = spoolgate(empty.path(), &["audit", "replay", dir]);
     assert_eq!(replayed.status.code(), Some(5));
     assert!(
-        err(&replayed).contains(&format!("there is no log in `{dir}`")),
+        err(&replayed).contains(&format!("`{dir}` has no log")),
         "{}",
         err(&replayed)
     );

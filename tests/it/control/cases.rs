@@ -321,8 +321,8 @@ impl Bench {
         self.state.apply(&change).unwrap();
     }
 
-    /// Signs, prepares, looks up, decides and folds; an answer's code if it is no authentic request
-    /// at all.
+    /// Signs, prepares, looks up, decides and folds; returns the code of the answer if the request
+    /// is not authentic.
     fn send(&mut self, source: &str, payload: &str) -> Result<Decision, Code> {
         self.seq += 1;
         let envelope = format!(

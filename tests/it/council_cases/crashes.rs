@@ -144,8 +144,8 @@ fn killed_at_every_call_of_the_disk() {
     }
 }
 
-/// Before the gate has said that its answers are durable, whatever a power cut made of the files of
-/// a case is mended; of a case that a command brought, too.
+/// As long as answers are not marked as durable, a start repairs whatever a power cut did to the
+/// files of a case, even if a command brought it.
 #[test]
 fn files_that_a_power_cut_took() {
     for by_command in [false, true] {

@@ -118,7 +118,7 @@ fn many_due_at_once() {
         Some(Code::StateConflict)
     );
     assert!(late.more, "the rest are due still");
-    // Eight a batch: whoever has an exit waits for no more than that.
+    // Eight per batch: an exit waits for no more than that.
     assert_eq!(home.state().council.open, CASES as u64 - 8);
     court.drain(&mut home);
     assert_eq!(home.state().council.open, 0);

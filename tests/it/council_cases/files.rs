@@ -1,4 +1,4 @@
-//! Five verdict files in every order, with everything between them that is no vote.
+//! Five verdict files in every order, with everything between them that is not a vote.
 
 use serde_json::json;
 use spoolgate_home::batch::Outcome;
@@ -49,7 +49,7 @@ fn opened(change: &str) -> (Court, String) {
     (court, asked)
 }
 
-/// Something that is no vote, and how it must be refused.
+/// Something that is not a vote, and how it must be refused.
 fn noise(court: &Court, kind: u64, n: usize, asked: &str) -> (String, Code) {
     let id = format!("noise-{n}-{kind}");
     let good = verdict(CASE, asked, &opinion("Code Auditor", "APPROVE"));
@@ -369,7 +369,7 @@ fn one_role_cannot_fill_a_case() {
     assert!(court.file("council/cases/req_1/record.json").unwrap().len() > 500_000);
 }
 
-/// Names of cases are used once, whoever asks, and a case brings its own proposer's folder.
+/// A case name is used once, whoever the sender is, and a case creates its own proposer's folder.
 #[test]
 fn a_case_is_opened_once() {
     let (court, _) = opened("UPDATE_CONFIG");

@@ -19,7 +19,7 @@ use spoolgate_wire::signing::{SignKey, sha256_hex};
 use super::crashes::mortal;
 use crate::kit::court::{Court, opinion, speaker, verdict};
 
-/// Stands in every artifact and nowhere else; no character of it is escaped in JSON.
+/// Occurs in every artifact and nowhere else; none of its characters is escaped in JSON.
 const SECRET: &str = "the-password-is-hunter2";
 const ROLES: [&str; 2] = ["Code Auditor", "Integration Engineer"];
 
@@ -160,7 +160,7 @@ fn counts(court: &Court) -> (u64, u64, u64) {
         ..
     } = report.sealed;
     assert!(!not_seen);
-    let told = format!("what {redacted} sealed fields held");
+    let told = format!("the former content of {redacted} sealed fields");
     let is_told = report.not_shown.iter().any(|what| what.starts_with(&told));
     assert_eq!(is_told, redacted > 0, "{:?}", report.not_shown);
     (fields, disclosed, redacted)
@@ -250,7 +250,7 @@ fn a_redacted_text_is_nowhere_in_the_home() {
     let head = String::from_utf8(court.file("audit/checkpoint").unwrap()).unwrap();
     // Facts cannot be redacted, and neither can what is not there.
     for (pointer, expect) in [
-        ("/context/summary", "was logged in clear: it is a fact"),
+        ("/context/summary", "was logged in clear as a fact"),
         ("/artifacts/monte_carlo_stats", "the request has no"),
         ("digests", "the request has no"),
     ] {
@@ -342,8 +342,8 @@ fn a_redacted_text_is_nowhere_in_the_home() {
     assert_eq!(holding(&court, &texts), Vec::<String>::new());
 }
 
-/// Sent again, a request with artifacts has its answer again, whoever made the index; another under
-/// its id has none.
+/// A request with artifacts that is sent again gets its answer again, whichever index is used;
+/// another request under its id does not.
 #[test]
 fn what_is_sent_again_is_known_again() {
     let court = Court::new();
@@ -435,10 +435,10 @@ fn what_is_open_held_or_not_sealed_stays() {
     assert_eq!(last.decision.request_hash, line.request_hash);
     assert_eq!(last.decision.sealed, line.sealed[..3]);
     assert_eq!(again(&court), [Ok(true), Ok(true)]);
-    refuse(&mut home, "its roles need what they judge");
+    refuse(&mut home, "its roles still need the request");
     for role in ROLES {
         let payload = verdict("req_1", &request("req_1"), &opinion(role, "APPROVE"));
-        // By the hash of what was signed, as whoever has no brief knows it.
+        // By the hash of the signed bytes, which a signer without a brief knows.
         let vote = court.ask(
             &mut home,
             speaker(role),
@@ -473,11 +473,11 @@ fn what_is_open_held_or_not_sealed_stays() {
     assert_eq!(holding(&court, &texts), Vec::<String>::new());
     let redacted = Err(NotAgain::Redacted);
     assert_eq!(again(&court), [redacted, redacted, Err(NotAgain::Repeated)]);
-    // Nothing is sealed of what has no such members.
+    // A request without such members has nothing sealed.
     let other = court.ask(&mut home, "trend-bot", "beat", "heartbeat", "{}");
     match home.redact(&asked(vec![other.seq], &[])) {
         Err(RedactError::Refused(why)) => {
-            assert!(why.contains("nothing of this request is sealed"), "{why}")
+            assert!(why.contains("this request has no sealed fields"), "{why}")
         }
         done => panic!("{done:?}"),
     }
@@ -546,7 +546,7 @@ fn refusals_quote_no_sealed_value() {
         assert!(!is_within(&log, text.as_bytes()), "{text}");
     }
     home.mark_published().unwrap();
-    // But for what was no request, nobody keeps it outside of the disclosures.
+    // Except for files that were not requests, it is kept only in the disclosures.
     let found = holding(&court, &texts);
     assert!(
         found
@@ -556,7 +556,7 @@ fn refusals_quote_no_sealed_value() {
     );
 }
 
-/// Disclosures that are missing, wrong or still there are told of, by name.
+/// Missing, wrong and undeleted disclosures are reported by name.
 #[test]
 fn verify_tells_what_is_missing_without_a_word() {
     let court = Court::new();
@@ -566,10 +566,7 @@ fn verify_tells_what_is_missing_without_a_word() {
     let path = sealed::path_of(&fields[0].sd);
     let good = court.file(&path).unwrap();
     for (bytes, expect) in [
-        (
-            None,
-            "has no disclosure, and no line says that it was redacted",
-        ),
+        (None, "has no disclosure, and no line records its redaction"),
         (
             Some(b"WyJ4Il0".to_vec()),
             "its bytes are not the bytes that the line commits to",
@@ -604,7 +601,7 @@ fn verify_tells_what_is_missing_without_a_word() {
     court.place.disk.put(&path, &good);
     let found = report(&court);
     assert!(
-        !found.ok && found.problems[0].what.contains("is still there"),
+        !found.ok && found.problems[0].what.contains("still exists"),
         "{:?}",
         found.problems
     );

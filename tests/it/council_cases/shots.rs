@@ -216,7 +216,10 @@ fn what_each_subcommand_says() {
         );
     }
     let (code, _, err, _) = run(&["wait", "req_1", "--timeout", "0"]);
-    assert!(code == 8 && err.contains("is not there after 0 s"), "{err}");
+    assert!(
+        code == 8 && err.contains("does not exist after 0 s"),
+        "{err}"
+    );
     let asked = request("req_1", "UPDATE_CONFIG");
     chamber.send("research-bot", "open", "council.request", &asked);
     succeed(&home, &["run", "--until-idle"]);
@@ -245,7 +248,7 @@ fn what_each_subcommand_says() {
     );
     let (code, _, err, _) = run(&["brief", "req_1", "Chairman"]);
     assert!(
-        code == 2 && err.contains("this case asks Risk Officer, Code Auditor"),
+        code == 2 && err.contains("its roles are Risk Officer, Code Auditor"),
         "{err}"
     );
     assert_eq!(run(&["dissent", "req_1"]).0, 3);
@@ -368,7 +371,7 @@ fn bad_input_is_refused_in_whole() {
         (vec![&half], "document 1"),
         (vec![&array], "document 1"),
         (vec![&double], "document 1"),
-        (vec![&unknown], "no council request"),
+        (vec![&unknown], "not a council request"),
         (vec![&nobody], "`proposer` has 1 bytes"),
         (vec![&plain_vote, &plain], "the request comes first"),
         (vec![&plain, &plain], "second request"),
@@ -399,8 +402,9 @@ fn bad_input_is_refused_in_whole() {
     );
 }
 
-/// A verdict for other bytes leaves its seat empty, one unsigned file makes all of it a
-/// calculation, and a refused verdict is told: its refusal is the exit code if the rest approves.
+/// A verdict on other bytes leaves its seat empty, one unsigned file makes the whole run a
+/// calculation, and a refused verdict is reported: its refusal is the exit code if the rest
+/// approves.
 #[test]
 fn wrong_unsigned_and_forged_verdicts_do_not_count() {
     let chamber = Chamber::new();
@@ -416,7 +420,7 @@ fn wrong_unsigned_and_forged_verdicts_do_not_count() {
     let wrong = chamber.beside("wrong", verdict("req_1", &other, &says("RO")));
     let done = spoolgate(&home, &["council", "decide", &plain, &wrong, &plain_vote]);
     assert!(
-        code(&done) == 3 && text(&done.stderr).contains("about other bytes"),
+        code(&done) == 3 && text(&done.stderr).contains("on other bytes"),
         "{}",
         show(&done)
     );

@@ -151,7 +151,7 @@ fn texts(dice: &mut Dice, most: u64) -> Vec<String> {
     (0..dice.below(most + 1)).map(|_| text(dice)).collect()
 }
 
-/// How well a council means it: the worse, the more of everything that stands in the way.
+/// How benign a council is: the less, the more obstacles it has.
 #[derive(Clone, Copy, PartialEq)]
 enum Mood {
     Good,

@@ -366,7 +366,7 @@ fn what_was_left_and_what_is_lent_is_found() {
     succeed(&home, &["run", "--until-idle"]);
     let lent = told("credential");
     assert!(
-        lent.len() == 1 && lent[0].message.contains("is no service"),
+        lent.len() == 1 && lent[0].message.contains("is not a service"),
         "{lent:?}"
     );
     assert!(
@@ -532,7 +532,7 @@ fn looking_changes_nothing_beside_a_running_gate_or_where_there_is_no_home() {
         let done = spoolgate(&nowhere, &["doctor"]);
         assert_eq!(done.status.code(), Some(1), "{}", show(&done));
         assert!(
-            String::from_utf8_lossy(&done.stdout).contains("no home"),
+            String::from_utf8_lossy(&done.stdout).contains("not a home"),
             "{}",
             show(&done)
         );

@@ -221,7 +221,7 @@ fn a_flood_is_not_gone_through_without_a_rest() {
         served += round(&mut scanner, &tree, now_ms).claimed.len();
         now_ms += 20;
     }
-    // What waits longest is claimed meanwhile, one a second.
+    // Meanwhile the files that wait longest are claimed, one per second.
     assert!(served <= 1, "{served}");
     round(&mut scanner, &tree, now_ms);
     assert!(tree.names.load(SeqCst) > names);

@@ -73,7 +73,7 @@ fn comes_out_the_same(home: &GatewayHome, opened: Home) -> Home {
     again
 }
 
-/// A home whose burst is told with three in five seconds, and what is begun is noted.
+/// A home that reports a burst of three within five seconds, and notes which actions are begun.
 fn watched() -> GatewayHome {
     let rules = json!({
         "adapters": [exec(&ACTIONS, NOTED, 10)], "anomalies": {"burst_max": 3, "payload_bytes_max": 2000},
@@ -296,7 +296,7 @@ fn the_first_use_of_what_was_allowed_is_told_and_not_held() {
         home.one(&mut opened, id, "email.fetch", "{}");
         assert_eq!(news(&home, id), None, "{id}");
     }
-    // A refused one is no use.
+    // A refused request does not count as a use.
     let delete = r#"{"service":"bank","endpoint":"https://x/","method":"GET"}"#;
     home.one(&mut opened, "refused", "service.api_call", delete);
     home.one(&mut opened, "bank", "service.api_call", GOOD[8].1);

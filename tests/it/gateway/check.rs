@@ -1,5 +1,5 @@
-//! `request.check`: asked by whoever may not read the home, told what the request itself would be
-//! told, and nothing of it done.
+//! `request.check`: a client that may not read the home learns what the request itself would be
+//! answered, and nothing is done.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -222,7 +222,7 @@ fn the_entry_is_durable_before_the_action_is_begun() {
         drop(opened);
         assert!(home.ran().is_empty());
     }
-    // And whoever is begun finds its entry, sealed, and no response yet.
+    // And an action that is begun finds its entry sealed, with no response yet.
     let slow = r#"cat >/dev/null; while [ ! -e go ]; do sleep 0.02; done; echo '{"success":true}'"#;
     let home = GatewayHome::new(slow);
     let mut opened = home.open();

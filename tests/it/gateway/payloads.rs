@@ -141,7 +141,7 @@ const SCHEMAS: [Schema; 9] = [
     },
 ];
 
-/// Stands in every value that is refused: no message may repeat it.
+/// Occurs in every refused value: no message may repeat it.
 const VALUE: &str = "hunter2";
 
 fn schema(action: &str) -> &'static Schema {
@@ -151,7 +151,7 @@ fn schema(action: &str) -> &'static Schema {
         .unwrap()
 }
 
-/// The full payload with one member replaced by this text of JSON; none: left out.
+/// The full payload with one member replaced by this JSON text, or left out if it is `None`.
 fn with(schema: &Schema, name: &str, json: Option<&str>) -> String {
     let most: Map<String, Value> =
         serde_json::from_str(&schema.most.replace("1e400", "1")).unwrap();

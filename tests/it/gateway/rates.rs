@@ -50,7 +50,7 @@ fn data(answer: &Answer) -> Value {
     serde_json::from_str(answer.data.as_ref().unwrap().get()).unwrap()
 }
 
-/// How long a rate limited one is to wait; none: it is not.
+/// How long a rate-limited request has to wait; `None` if it is not limited.
 fn retry_after_ms(answer: &Answer) -> Option<u64> {
     if answer.status != AnswerStatus::RateLimited {
         return None;
@@ -187,7 +187,7 @@ fn what_is_limited_passes_after_just_the_time_that_it_is_told_and_uses_up_no_id(
         code(&home.one(&mut opened, "late", "email.send", good("email.send"))),
         "STUB_ADAPTER"
     );
-    // The next place is that of the second, ten seconds later.
+    // The next place is freed by the second request, ten seconds later.
     let next = home.one(&mut opened, "next", "email.send", good("email.send"));
     assert_eq!(retry_after_ms(&next), Some(10_000));
     // Now its id is used up.
@@ -291,7 +291,7 @@ fn a_large_payload_that_is_to_come_again_is_not_kept() {
         );
     }
     assert_eq!(blobs(&home), before);
-    // What cannot be decided again for that is told from what differs.
+    // Requests that therefore cannot be decided again are distinguished from those that differ.
     let options = Options {
         threads: 1,
         answers: None,

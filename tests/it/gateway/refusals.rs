@@ -343,7 +343,7 @@ const ROWS: [&str; 12] = [
     "b-never",
 ];
 
-/// A gate whose faults are mended one after the other.
+/// A gate whose faults are repaired one after the other.
 struct Mending {
     home: GatewayHome,
     opened: Home,

@@ -31,7 +31,8 @@ fn a_good_request_of_each_action_is_done_once() {
 const ENVELOPE: &str = "; send exactly id, timestamp, action, payload, source, signature, and \
     causality if any (docs/contracts.md)";
 
-/// What is refused is answered with this code and these words, has its line, and no adapter runs.
+/// A refused request is answered with this code and these words and has its line, and no adapter
+/// runs.
 fn check_refused(home: &GatewayHome, name: &str, wanted: &str, message: &str) {
     let answer = home
         .answer(&format!("{name}.json.error"))
@@ -361,7 +362,7 @@ fn json_nested_50_000_deep_is_refused_and_the_gate_goes_on() {
     ] {
         home.put(name, &bytes);
         settle(&mut gate);
-        // Half a file may still be written: what is no JSON is waited for.
+        // A file that is not JSON may be half-written, so the gate waits for it.
         home.place.pass_s(60);
         settle(&mut gate);
         let answer = home.answer(&format!("{name}.json.error"));

@@ -19,7 +19,7 @@ use spoolgate_ledger::disk::Disk;
 use spoolgate_replay::replay::{Class, Options, Report, replay};
 use spoolgate_wire::signing::sha256_hex;
 
-/// Stands in every sealed member and nowhere else; no character of it is escaped in JSON.
+/// Occurs in every sealed member and nowhere else; none of its characters is escaped in JSON.
 const SECRET: &str = "the-password-is-hunter2";
 
 /// Each action with sealed members: a payload, their pointers, and the readings of rules that show
@@ -199,8 +199,7 @@ fn check_redacted(home: &GatewayHome, id: &str, payload: &str, facts: &[&str]) {
         &lines.iter().map(|(_, line)| line).collect::<Vec<_>>(),
         payload,
     );
-    // It stands in its disclosures and nowhere else; the request's file is gone, the adapter said
-    // nothing.
+    // Only the disclosures contain it; the request's file is gone, and the adapter wrote nothing.
     let before = holding(home, &texts);
     assert!(
         !before.is_empty()
@@ -344,7 +343,7 @@ fn one_member_can_be_redacted_alone() {
     let (line, _) = lines_of(&home, "r1").remove(0);
     let refused = gate.redact(&asked(line, &["/to"])).unwrap_err().to_string();
     assert!(
-        refused.contains("`/to` was logged in clear: it is a fact"),
+        refused.contains("`/to` was logged in clear as a fact"),
         "{refused}"
     );
     gate.redact(&asked(line, &["/body"])).unwrap();

@@ -311,7 +311,7 @@ fn only_time_in_which_a_gate_watched_counts() {
     assert_eq!(kept, Some(40_000));
     drop(home);
     desk.place.pass_s(7200);
-    // One-shot commands are no watch.
+    // One-shot commands do not count as watching.
     let mut home = desk.open();
     for n in 0..100 {
         desk.place.pass_s(1);
@@ -533,7 +533,7 @@ fn an_idle_watcher_trips_by_itself() {
         .unwrap();
     let begun = Instant::now();
     let shows = |what: &str| succeed(&home, &["portfolio"]).contains(what);
-    while !shows("nothing is heard of `trend-bot`") {
+    while !shows("`trend-bot` has been silent") {
         assert!(begun.elapsed() < Duration::from_secs(60), "it never trips");
         std::thread::sleep(Duration::from_millis(100));
     }
@@ -544,7 +544,7 @@ fn an_idle_watcher_trips_by_itself() {
     );
     let told = succeed(&home, &["heartbeat", "trend-bot"]);
     assert!(told.contains("armed for `trend-bot`"), "{told}");
-    assert!(!shows("nothing is heard of"));
+    assert!(!shows("has been silent"));
     watcher.kill().unwrap();
     watcher.wait().unwrap();
     succeed(&home, &["rebuild"]);

@@ -75,7 +75,7 @@ fn an_order_is_explained_from_its_request_to_its_end() {
             "`trend-bot` asked to buy 0.02 BTC-USD (limit at 6700, stop 6600",
             "ACCEPTED",
             "placed the entry",
-            "is open, 0.02 to go",
+            "is open, 0.02 unfilled",
         ],
     );
     let (exit, _) = handle(
@@ -236,7 +236,7 @@ fn what_is_not_there_ends_with_2() {
         let done = spoolgate(&scratch.home(), &["explain", what]);
         assert_eq!(done.status.code(), Some(2), "{what}: {}", show(&done));
         assert!(
-            String::from_utf8_lossy(&done.stderr).contains("there is no request, line or order"),
+            String::from_utf8_lossy(&done.stderr).contains("has no request, line or order"),
             "{}",
             show(&done)
         );

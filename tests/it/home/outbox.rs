@@ -351,7 +351,7 @@ fn what_stood_in_the_way_comes_once_it_is_gone() {
         fs::write(&folder, b"in the way").unwrap();
         let entry = desk.submit("BTC-USD", "buy", "0.02", "btc-range-long");
         let said = spoolgate(&desk.home(), &["run", "--until-idle"]);
-        let words = format!("`spool/outbox/exchange/{entry}.1.json` cannot be put there");
+        let words = format!("`spool/outbox/exchange/{entry}.1.json` cannot be written");
         assert!(
             crate::kit::show(&said).contains(&words),
             "{}",
@@ -398,7 +398,7 @@ fn what_leaves_at_the_market_is_explained_by_its_line() {
     let words = ["asked for venue.report", "placed the exit", &instructed];
     for words in words
         .into_iter()
-        .chain([format!("{id} is open, 0.02 to go").as_str()])
+        .chain([format!("{id} is open, 0.02 unfilled").as_str()])
     {
         assert!(told.contains(words), "no {words:?} in\n{told}");
     }

@@ -342,7 +342,7 @@ fn a_fault_that_quotes_a_whole_rule_file_fits_into_the_ledger() {
         "{}",
         fault.len()
     );
-    // It is told once, not at every start.
+    // It is reported once, not at every start.
     assert!(scratch_is_quiet(home));
 }
 
@@ -463,7 +463,7 @@ fn a_request_answered_again_in_another_spool_keeps_its_id_there() {
         assert_eq!(decision.metadata.code, None);
         let record = Record::Decision(Box::new(decision));
         fold(&mut state, &store, &mut outstanding, seq, &record).unwrap();
-        // Whoever else comes with this id through this spool finds it taken.
+        // Another sender with this id in this spool finds it taken.
         let seen = store.seen_in_spool(&label, "r").unwrap().unwrap();
         assert_eq!((seen.source.as_str(), seen.seq), ("owner", 5));
     }
@@ -655,7 +655,7 @@ fn a_rebuilt_index_is_there_when_it_is_opened_again() {
 }
 
 /// An older copy of the ledger under a newer index was accepted with a remark. An index that cannot
-/// show that it was at a head of this log is made again, and that is told.
+/// prove that it was at a head of this log is rebuilt, and that is reported.
 #[test]
 fn an_index_of_lines_that_are_gone_is_told() {
     let scratch = Scratch::new();

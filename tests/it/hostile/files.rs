@@ -47,7 +47,7 @@ struct Case {
     end: End,
     /// What must be kept unchanged: regular files that nobody else can write.
     bytes: Option<Vec<u8>>,
-    /// One of these must stand in the message besides the file name or id.
+    /// The message must contain one of these, besides the file name or id.
     field: &'static str,
 }
 
@@ -673,7 +673,7 @@ fn nothing_else_changed(
     );
 }
 
-/// Neither the canary nor any key stands in what the gate wrote.
+/// The gate wrote neither the canary nor any key.
 fn no_secrets(world: &World, outside: &Path) {
     let secrets = world.secrets();
     let canary_sha256 = sha256_hex(CANARY.as_bytes());

@@ -1,5 +1,5 @@
-//! Rule files that cannot be used: entries are closed with file and line, exits go on, mending
-//! reopens.
+//! Rule files that cannot be used: entries are closed, with file and line; exits are still allowed;
+//! a repair reopens entries.
 
 use spoolgate_home::Home;
 use spoolgate_wire::code::Code;

@@ -1,6 +1,5 @@
-//! What senders can do to the scan itself: files that never finish, that may not be opened or
-//! moved, and spool folders that are no folders. None of it may end the gate or cost anybody else
-//! an answer.
+//! Attacks on the scan itself: files that never finish or may not be opened or moved, and spool
+//! folders that are not folders. None of them may end the gate or cost another sender an answer.
 
 use std::fs;
 use std::io;
@@ -167,8 +166,8 @@ fn a_new_agents_folder_waits_for_its_rule() {
     assert!(world.answer_path("gamma-dir", "r.json.error.json").exists());
 }
 
-/// Directories are no requests: one under a principal's name stays, with all that is in it, because
-/// its rule may be missing for a moment only; any other is refused and kept whole.
+/// Directories are not requests: one with a principal's name stays with its content, because its
+/// rule may be missing only for a moment; any other is refused and kept whole.
 #[test]
 fn directories_are_refused_or_left_alone() {
     let world = World::new(67);

@@ -1,4 +1,4 @@
-//! A home with a council: proposers, a key for each role, and what stands in ledger and folders
+//! A home with a council: proposers, a key for each role, and the content of ledger and folders
 //! afterwards.
 
 use std::collections::BTreeMap;

@@ -326,7 +326,7 @@ pub(crate) fn code(answer: &Answer) -> String {
         .map_or_else(String::new, |error| error.code.to_string())
 }
 
-/// Payloads of the contract that are good, one an action.
+/// Valid payloads of the contract, one per action.
 pub(crate) const GOOD: [(&str, &str); 9] = [
     ("email.fetch", r#"{}"#),
     (

@@ -306,7 +306,7 @@ fn every_file_has_its_line(
         let seqs = by_file
             .remove(&(file.spool.label(), name.known_as.clone()))
             .unwrap_or_default();
-        // Whoever was not told that it is there sends it again, perhaps under the same name.
+        // A sender without confirmation sends it again, perhaps under the same name.
         if !file.is_durable {
             continue;
         }

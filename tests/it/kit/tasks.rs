@@ -230,7 +230,7 @@ impl Gate {
     }
 
     fn fold(&mut self, record: &Record) {
-        // What stands in the ledger is what is folded at the next start.
+        // The next start folds the lines of the ledger.
         let again = Record::parse(record.kind(), &record.body().unwrap())
             .unwrap()
             .unwrap();

@@ -428,7 +428,7 @@ fn the_forms_and_segments_must_agree() {
     let other = packed(plain.segment(1));
     let differing = both.with(&archive_path(2), Some(other));
     assert_eq!(problems(&differing)[0].file, "log-00000002.jsonl.zst");
-    // The plain one is what is used, and what is used is right.
+    // The plain file is used, and it is right.
     assert!(matches!(differing.open(), Opened::Clean(_)));
 
     let path = audit().join("SEGMENTS");

@@ -273,7 +273,7 @@ fn the_last_sealed_batch_damaged() {
     for at in body..log.len() - 2 {
         let mut flipped = log.clone();
         flipped[at] ^= 1 << (at % 8);
-        // A line that ends early is none: links find that.
+        // A line that ends early is not a line: the check of links detects that.
         if flipped[at] != b'\n' {
             check_damage(flipped, format!("byte {at}"));
         }
@@ -628,8 +628,8 @@ fn a_seal_moved_to_another_place() {
     }
 }
 
-/// The root in a head is that of the whole log before it: nobody can give a head other lines, key
-/// or not.
+/// The root in a head covers the whole log before it: nobody can give a head other lines, with or
+/// without the key.
 #[test]
 fn a_head_says_what_all_lines_are() {
     let (files, head) = day();

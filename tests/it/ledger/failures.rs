@@ -1,5 +1,5 @@
-//! What other ledgers failed at, performed on this one. [`FAILURES`] names the test of each; some
-//! stand in ledger_damage.rs and ledger_faults.rs, which have the tools for them.
+//! Attacks that succeeded on other ledgers, performed on this one. [`FAILURES`] names the test of
+//! each; some are in ledger_damage.rs and ledger_faults.rs, which have the tools for them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -225,8 +225,8 @@ fn a_status_flipped() {
     assert!(flipped >= 5, "{flipped}");
 }
 
-/// A chain is as good when it is shorter. Here a beginning that is no whole number of batches is
-/// none, and one that is lacks what every head over more lines shows.
+/// A shorter chain is as valid as a long one. Here a beginning must be a whole number of batches,
+/// and then it contradicts every head over more lines.
 #[test]
 fn truncated_behind_any_line() {
     let (_place, files, _) = small();
@@ -391,7 +391,7 @@ fn a_bit_flipped_between_hashing_and_the_medium() {
         match after.open() {
             Opened::Torn(kept) => assert_eq!(kept.len(), lines, "byte {at}"),
             // The number of its batch became a later one's: that is refused, as ever, not cut.
-            Opened::Corrupt(why) if why.contains("stands behind it") => later += 1,
+            Opened::Corrupt(why) if why.contains("follows it") => later += 1,
             other => panic!("byte {at}: {other:?}"),
         }
     }
@@ -474,8 +474,8 @@ fn rotated() -> (Files, LogSigner) {
     (after.without_checkpoint(), next())
 }
 
-/// Whoever has the key of today must not be able to change what was sealed with the one of
-/// yesterday (CVE-2023-31439). Neither does the old key seal anything behind the rotation.
+/// The holder of today's key must not be able to change what yesterday's key sealed
+/// (CVE-2023-31439). Nor does the old key seal anything after the rotation.
 #[test]
 fn a_later_key_seals_nothing_old() {
     let (files, next) = rotated();

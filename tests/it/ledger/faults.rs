@@ -297,8 +297,8 @@ fn change_snapshot(place: &Place, change: impl Fn(&str) -> String) {
         .unwrap();
 }
 
-/// Whatever stood in state.db: after opening, state and index are those of the ledger, looking
-/// without the lock sees the same, and the ledger goes on soundly.
+/// Whatever state.db contained: after opening, state and index match the ledger, reading without
+/// the lock sees the same, and the ledger continues correctly.
 fn check_rebuilt(place: &Place, what: &str) {
     let (state, index) = from_the_first_line(place);
     let view = read::read(place.root.path(), &place.seams())

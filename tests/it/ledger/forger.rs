@@ -36,7 +36,7 @@ struct Says {
     root: Hash,
 }
 
-/// Writes lines, each with what it should say of itself or with what it is told to say.
+/// Writes lines, each with its correct content or with the given content.
 struct Scribe {
     seal_key: ed25519_dalek::SigningKey,
     tree: Frontier,
@@ -374,7 +374,7 @@ fn a_seal_that_is_spelt_otherwise() {
     }
 }
 
-/// The limit is that of a batch with its seal, for whoever reads it.
+/// The limit is that of a batch with its seal, for every reader.
 #[test]
 fn a_batch_of_the_longest_length_and_one_byte_more() {
     let (_place, files, _) = small();
@@ -424,7 +424,7 @@ fn a_batch_of_the_longest_length_and_one_byte_more() {
     }
 }
 
-/// What is looked at in every line whoever asks, and what only strictly.
+/// What is checked in every line by every reader, and what only with `--strict`.
 #[test]
 fn lines_that_are_not_written_as_lines_are() {
     let (_place, files, _) = small();
@@ -464,7 +464,7 @@ fn lines_that_are_not_written_as_lines_are() {
     }
     let (forged, at) = log(&wide(65_536));
     refused(&forged, (1, at), "a byte too long");
-    // Good JSON of another spelling, and what is none: only the holder of the seal key can have it
+    // Valid JSON in another spelling, and invalid JSON: only the holder of the seal key can have it
     // sealed.
     let edits: [Edit; 3] = [
         ("white space", |line| {

@@ -70,8 +70,8 @@ fn published_notes_open() {
     check(&both, &[], Err(NoteError::NoKnownSignature));
     check(PETER_LINE, &[ENOCH], Err(NoteError::NoKnownSignature));
 
-    // A second line by a known key is not even looked at; a first bad one rejects the note, whoever
-    // else signed.
+    // A second line by a known key is not even examined; a first bad one rejects the note, whatever
+    // other signatures it has.
     let id = vkey(PETER).id();
     let bad_line = PETER_LINE.replace("FYC2p", "FYC2q");
     check(

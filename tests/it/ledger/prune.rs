@@ -105,7 +105,10 @@ fn a_pruned_home_verifies_and_goes_on() {
         report.unseen_lines > 300 && report.unseen_lines < report.lines,
         "{report:?}"
     );
-    let unseen = format!("what {} of {} lines say", report.unseen_lines, report.lines);
+    let unseen = format!(
+        "the content of {} of {} lines",
+        report.unseen_lines, report.lines
+    );
     assert!(
         report
             .not_shown
@@ -297,7 +300,8 @@ fn proofs_hold_over_what_was_pruned() {
     prover.check_head(&old.checkpoint).unwrap();
     assert!(old.checkpoint.size < new.checkpoint.size);
     prover.extension(&old, &new).unwrap();
-    // The line itself is not here; whoever brings it gets its receipt, and of another line none.
+    // The line itself is missing here; with a copy of the line its receipt can be made, and with
+    // another line it cannot.
     let refused = prover.receipt(early, &new).map(|_| ()).unwrap_err();
     assert!(
         matches!(refused, ProveError::Ledger(LedgerError::Pruned(_))),
@@ -354,7 +358,7 @@ fn heads_within_pruned_segments_still_count() {
     );
 }
 
-/// The hand-overs stand in the first batches, which pruning leaves: keys, heads and proofs of every
+/// The hand-overs are in the first batches, which pruning leaves: keys, heads and proofs of every
 /// time stay.
 #[test]
 fn keys_of_every_time_are_known_over_pruned_segments() {

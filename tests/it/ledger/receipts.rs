@@ -313,7 +313,7 @@ fn demand_proofs(disk: &dyn Disk, log: &Synthetic, dice: &mut Dice) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever stands in the cache, the proof is right: cut anywhere, longer, changed, gone, of
+    /// Whatever the cache contains, the proof is right: cut anywhere, longer, changed, gone, of
     /// another log.
     #[test]
     fn no_damage_to_the_cache_makes_a_wrong_proof(seed in any::<u64>()) {

@@ -185,10 +185,7 @@ fn open_cases_facts_and_running_gates_are_left_alone() {
     let would = format!("would redact /artifacts/diff_content of line {line}");
     case.redacts(&["open"], &would);
     assert_eq!(holding(home, &texts), before);
-    case.refuses(
-        &[line, "--field", "/context/summary", "--yes"],
-        "it is a fact",
-    );
+    case.refuses(&[line, "--field", "/context/summary", "--yes"], "as a fact");
     let watcher = Running::watching(home);
     let busy = case.redact(&[line]);
     assert_eq!(busy.status.code(), Some(7), "{}", text(&busy.stderr));
@@ -245,7 +242,7 @@ fn a_case_is_redacted_and_every_proof_stays() {
             .code(),
         Some(1)
     );
-    // An auditor who has the lines alone is told so.
+    // The report says so to an auditor who has only the lines.
     let copy = case.scratch.beside("copy");
     fs::create_dir(&copy).unwrap();
     fs::copy(
@@ -254,7 +251,7 @@ fn a_case_is_redacted_and_every_proof_stays() {
     )
     .unwrap();
     let alone = succeed(home, &["audit", "verify", copy.to_str().unwrap()]);
-    assert!(alone.contains("disclosures not seen"), "{alone}");
+    assert!(alone.contains("disclosures not verified"), "{alone}");
     // It is not decided again, and nothing of it comes back with it.
     fs::remove_file(home.join("spool/out/open.json")).unwrap();
     run_one(home, "open-again", case.request.clone());

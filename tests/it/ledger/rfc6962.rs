@@ -83,7 +83,7 @@ fn cases<T: DeserializeOwned>(kind: &str) -> Vec<(PathBuf, T)> {
 }
 
 /// Some values are not 32 bytes long ("don't care 1", or nothing at all as garbage), and one case
-/// with such roots must verify. A digest stands in for them, which keeps what the case is about:
+/// with such roots must verify. A digest replaces them, which preserves the point of the case:
 /// which values are equal, and how long the proof is.
 fn hash_or_stand_in(text: &str) -> Hash {
     Hash::from_base64(text).unwrap_or_else(|| leaf_hash(&STANDARD.decode(text).unwrap()))

@@ -437,7 +437,7 @@ fn the_command() {
             "a disk was lost",
         ],
     );
-    assert!(told.contains("may be decided again"), "{told}");
+    assert!(told.contains("may get other decisions"), "{told}");
     succeed(&home, &["account", "deposit", "5", "--reason", "more"]);
     succeed(&home, &["audit", "verify", "--strict"]);
     let noted = scratch.beside("noted.checkpoint");

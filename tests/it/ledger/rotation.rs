@@ -279,7 +279,7 @@ fn both_pairs_in_the_keyring() {
     .unwrap();
     let error = place.open().err().unwrap();
     assert!(
-        error.exit() == Exit::LedgerCorrupt && error.to_string().contains("the keyring holds"),
+        error.exit() == Exit::LedgerCorrupt && error.to_string().contains("the keyring has"),
         "{error}"
     );
 }
@@ -493,7 +493,7 @@ fn a_key_seals_only_its_own_lines() {
         !with_head(&files, &sign(&new, size, root)).ok,
         "a new key signs an earlier head"
     );
-    // Whoever has the ended key cannot stop the gate with a head of its own, nor hide one.
+    // The holder of the ended key can neither stop the gate with a head of its own nor hide one.
     let forged = sign(&old, 10_000, root);
     assert!(matches!(
         files.with_checkpoint(forged.as_bytes()).open(),
@@ -585,7 +585,7 @@ fn who_may_rotate() {
         .unwrap()
         .rotate_keys(&owner(), "again")
         .unwrap_err();
-    assert!(error.to_string().contains("stays what it was"), "{error}");
+    assert!(error.to_string().contains("does not change"), "{error}");
     go_on(&place, "on");
     check_sound(&place, "after keys that came twice");
 }
@@ -601,7 +601,7 @@ fn the_command() {
     );
     let shown = succeed(&home, &["audit", "verify", "--strict"]);
     assert!(
-        shown.contains("key from line 0") && shown.contains("not shown"),
+        shown.contains("key from line 0") && shown.contains("not listed"),
         "{shown}"
     );
     let lines = succeed(&home, &["audit", "tail"]);

@@ -16,7 +16,7 @@ use crate::paper_model::sides::{a, r, steps};
 /// Decimals of prices, more than any tick has.
 const PLACES: u32 = 4;
 
-/// One step to either side, or none: below the limit, at it, above it.
+/// One step to either side, or no step: below the limit, at it, above it.
 fn beside(world: &mut World, value: &Rat, step: &Rat) -> Rat {
     let count = world.random.within(-1, 1).to_string();
     value.plus(&step.times(&Rat::of(&count)))

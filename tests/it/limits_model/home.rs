@@ -71,7 +71,7 @@ const fn knob(name: &'static str, loose: &'static str, tight: &'static [&'static
     Knob { name, loose, tight }
 }
 
-/// Nothing stands in the file.
+/// The file does not contain it.
 const ABSENT: &str = "";
 
 const KNOBS: &[Knob] = &[
@@ -137,7 +137,7 @@ const KNOBS: &[Knob] = &[
     knob("status", "active", &["paused"]),
 ];
 
-/// Limits that stand in other files than safety.yaml.
+/// Limits in files other than safety.yaml.
 const ELSEWHERE: usize = 12;
 
 /// What the rule files say now.

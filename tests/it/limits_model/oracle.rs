@@ -674,8 +674,8 @@ pub(super) fn span(shown: &str) -> (i64, i64) {
     (ms(from), ms(to))
 }
 
-/// A cancel: open and the strategy's own, neither a stop nor what takes a refused one's place; an
-/// order that is no longer open, but was, is a no-op. `ended` says whose it was.
+/// A cancel: the order is open and the strategy's own, and neither a stop nor the replacement of a
+/// refused stop; cancelling an ended order is a no-op. `ended` names its owner.
 pub(super) fn cancel_rows(
     memory: &Memory,
     rules: &Rulebook,

@@ -316,8 +316,8 @@ impl<'a> Path<'a> {
     }
 }
 
-/// After an accepted entry: whatever fills, each limit holds, or that path is no worse than one
-/// there was before.
+/// After an accepted entry, whatever fills, each limit holds, or the path is no worse than an
+/// earlier one.
 pub(super) fn hold(judge: &Judge, before: &Option<Worst>, context: &str) {
     let sums = judge.sums;
     let (rules, order) = (sums.rules, judge.order);

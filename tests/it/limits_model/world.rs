@@ -234,7 +234,7 @@ impl World {
         })
     }
 
-    /// Whether the rows of the gate are those of the oracle: names, order and outcome.
+    /// Whether the rows of the gate match those of the oracle in name, order and outcome.
     fn agree(&mut self, rows: &Rows, verdict: &Verdict, is_exact: bool, what: &str) {
         let context = self.context();
         let seen = verdict
@@ -314,7 +314,7 @@ impl World {
         }
     }
 
-    /// Submits to both. The oracle says what must come of it.
+    /// Submits to both. The oracle says what the outcome must be.
     pub(super) fn submit(&mut self, order: &SubmitOrder, around: &Around) {
         self.seq += 1;
         let context = self.context();
@@ -453,8 +453,7 @@ impl World {
         let max = r(headroom.max_size);
         let binding = headroom.binding_check.as_str();
         if max.is_zero() {
-            // Either something else stands in the way of every size, or not even the smallest
-            // passes.
+            // Either something else refuses every size, or not even the smallest passes.
             let least = self
                 .rules
                 .instruments

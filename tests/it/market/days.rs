@@ -278,7 +278,7 @@ fn when_trades_stop_and_quotes_run_on_entries_are_refused_and_exits_pass() {
             Code::ChecksFailed
         );
     }
-    // What makes things safer goes on, and is told.
+    // Requests that make things safer are still accepted and reported.
     let exit = day.limit_exit("0.01", "7000", "btc-long-0");
     assert!(exit.decision.order_id.is_some(), "{:?}", exit.answer.error);
     let told = reason(&exit, "market_data");
@@ -377,7 +377,7 @@ fn check(symbol: &'static str, file: &str, date: &str, plan: &[Planned], expect:
         )
     };
     assert_eq!(book(&mut first), book(&mut third));
-    // And the state is that of the ledger.
+    // And the state matches the ledger.
     let known = second.home().state().clone();
     second.home = None;
     second.place.forget_state();

@@ -1,5 +1,5 @@
-//! Files of funding rates: what is read of them, and that only what is due is charged, with a word
-//! on every other rate.
+//! Files of funding rates: how they are read, and that only the rate that is due is charged, with a
+//! remark on every other rate.
 
 use crate::kit::{Scratch, spoolgate, succeed};
 use serde_json::Value;
@@ -98,7 +98,7 @@ fn a_file_that_is_none_is_refused() {
         ("time,rate\n", "has a header line and no row"),
         (
             "time,open,high,low,close\n2026-01-05,1,1,1,1\n",
-            "starts no file of funding rates",
+            "is not the start of a file of funding rates",
         ),
         ("rate,symbol\n0.1,A\n", "the header names no time column"),
         (
@@ -148,7 +148,7 @@ fn only_the_rate_due_last_is_charged() {
     let home = scratch.home();
     let due = last_due(SystemClock::default().now());
     let mut body = String::from("time,funding_rate\n");
-    // The next one stands in for the case that it falls due while this runs.
+    // The next rate covers the case that it falls due while this test runs.
     for n in -1000..=2_i64 {
         body.push_str(&format!("{},0.0001\n", due.plus_ms(n * 28_800_000)));
     }
@@ -173,7 +173,7 @@ fn only_the_rate_due_last_is_charged() {
     let args = ["market", "funding", path, "--symbol", "BTC-USD"];
     let text = succeed(&home, &args);
     assert!(
-        text.contains("passed over, only what was due last is charged"),
+        text.contains("passed over, only the rate due last is charged"),
         "{text}"
     );
     assert!(text.contains("0 charged to 0 positions"), "{text}");
@@ -192,7 +192,7 @@ fn only_the_rate_due_last_is_charged() {
     let late = spoolgate(&home, &args);
     assert_eq!(late.status.code(), Some(1));
     assert!(
-        String::from_utf8_lossy(&late.stderr).contains("the last time due: nothing is charged")
+        String::from_utf8_lossy(&late.stderr).contains("the last funding time: nothing is charged")
     );
 }
 

@@ -1,6 +1,6 @@
 //! Thirteen years of real daily bars through the venue's own fills: how many stops gap through,
-//! which of stop and target a bar that touches both fills; and crossed quotes, which are no market
-//! anywhere.
+//! which of stop and target a bar fills that touches both; and crossed quotes, which are not a
+//! market anywhere.
 
 use std::fs;
 use std::path::Path;

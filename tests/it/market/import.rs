@@ -167,7 +167,7 @@ fn bars_of_bid_and_ask_are_quotes_of_their_close() {
     );
     check_error(
         import("x.csv", named.as_bytes(), &Options::default()),
-        "say it with --interval",
+        "give the interval",
     );
 }
 
@@ -205,7 +205,7 @@ fn headers_that_leave_a_guess_are_refused() {
             "it names no time column",
         ),
         ("2018-04-05,1,1,1\n", "this has 4"),
-        ("2018-04-05,1,1,1,1,1\n", "it is no header"),
+        ("2018-04-05,1,1,1,1,1\n", "it is not a header"),
     ] {
         check_error(text(body), expect);
     }
@@ -231,7 +231,7 @@ fn binance_klines_are_read_in_every_packing() {
     }
     check_error(
         import("BTCUSDT-1M-2025.csv", rows.as_bytes(), &Options::default()),
-        "say it with --interval",
+        "give the interval",
     );
 }
 
@@ -269,31 +269,26 @@ fn the_interval_is_named_asked_or_agreed() {
     );
     assert_eq!(interval("x-1m.csv", &[60_000], &minute()).unwrap(), 60_000);
     for (name, steps_ms, options, expect) in [
-        (
-            "x.csv",
-            vec![60_000, 60_000],
-            &none,
-            "say it with --interval",
-        ),
-        ("x.csv", vec![], &none, "say it with --interval"),
-        ("x.csv", vec![1, 1, 1], &none, "say it with --interval"),
+        ("x.csv", vec![60_000, 60_000], &none, "give the interval"),
+        ("x.csv", vec![], &none, "give the interval"),
+        ("x.csv", vec![1, 1, 1], &none, "give the interval"),
         (
             "x.csv",
             vec![60_000, 30_000, 60_000, 60_000],
             &none,
-            "say it with --interval",
+            "give the interval",
         ),
         (
             "x-daily.csv",
             vec![86_400_000],
             &minute(),
-            "is named as 1d bars and --interval says 1m",
+            "states bars of 1d, but --interval states 1m",
         ),
         (
             "x-daily.csv",
             vec![60_000, 60_000],
             &none,
-            "has bars 1m apart where they should last 1d",
+            "has bars 1m apart that should last 1d",
         ),
     ] {
         check_error(import(name, &rows(&steps_ms), options), expect);

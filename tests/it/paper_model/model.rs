@@ -129,7 +129,7 @@ struct Fresh {
     size: Rat,
 }
 
-/// One execution, for whoever follows more than positions and cash.
+/// One execution, for tests that follow more than positions and cash.
 pub(crate) struct Filled {
     pub id: Id,
     pub owner: Owner,

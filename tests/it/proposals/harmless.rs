@@ -95,7 +95,7 @@ fn safer(home: &Home) -> Vec<(&'static str, String)> {
             "order.tighten_stop",
             json!({"order_id": stop, "new_stop": "6650"}).to_string(),
         ),
-        // Refused, by what is no rule.
+        // Refused, but not by a rule.
         (
             "order.tighten_stop",
             json!({"order_id": stop, "new_stop": "6500"}).to_string(),
@@ -236,7 +236,7 @@ fn what_applies_itself_never_touches_what_makes_safer_and_lets_no_entry_through(
             refused += usize::from(was != is);
         }
     }
-    // It is no proof of anything if nothing was applied, or nothing changed by it.
+    // The run proves nothing if nothing was applied or nothing changed.
     assert!(
         applied > 20 && refused > 5 && pointwise > 100,
         "{applied} {refused} {pointwise}"

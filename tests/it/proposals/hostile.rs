@@ -139,7 +139,7 @@ fn a_bomb_of_yaml_aliases() {
         refused(&with("when", json!("*a"))).0,
         Some(Code::RuleMalformed)
     );
-    // As YAML itself it is no request.
+    // The YAML itself is not a request.
     let gate = Gate::new();
     let mut home = gate.open();
     let text = activate(own_rule("a", "1"))
@@ -287,8 +287,8 @@ fn a_citation_that_is_false() {
     assert!(message.contains("req-1"));
 }
 
-/// A rule that refuses all, which people will take back, is no cover for loosening another; nor is
-/// a trial.
+/// A rule that refuses everything, which people will revert, does not cover the loosening of
+/// another rule; nor does a trial.
 #[test]
 fn under_cover_of_another_rule_nothing_is_loosened() {
     let gate = Gate::new();

@@ -78,7 +78,7 @@ fn seen(gate: &Gate) -> (BTreeSet<OsString>, BTreeSet<OsString>, Vec<Option<Stri
 }
 
 /// Kills the gate at every write of `ask` in turn; `good` says what must hold once it has started
-/// again. Whoever was answered before that sees what was answered.
+/// again. A client that was answered before still sees the same answer.
 fn at_every_write(base: &Gate, ask: &dyn Fn(&Gate), good: &dyn Fn(&Gate, &Home, i64)) {
     for n in 0.. {
         let gate = fork(base);
@@ -111,8 +111,8 @@ fn at_every_write(base: &Gate, ask: &dyn Fn(&Gate), good: &dyn Fn(&Gate, &Home, 
     }
 }
 
-/// A home on whose disk `rules/active` is no folder while the flag is up, from one moment to the
-/// next.
+/// A home on whose disk `rules/active` is not a folder while the flag is set, from one moment to
+/// the next.
 pub(super) fn with_a_flag(gate: &Gate) -> (Home, Arc<AtomicBool>) {
     let up = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&up);

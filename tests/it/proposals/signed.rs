@@ -192,30 +192,30 @@ fn a_file_moved_in_git_counts_with_a_signature_and_once() {
         );
         assert!(home.rulebook().ruleset.rules.is_empty(), "{why}");
     };
-    says(&gate, &mut home, "no rules/approvers");
+    says(&gate, &mut home, "rules/approvers does not exist");
     fs::rename(&approved, gate.path("aside")).unwrap();
     std::os::unix::fs::symlink(gate.path("aside"), &approved).unwrap();
-    says(&gate, &mut home, "not a plain file");
+    says(&gate, &mut home, "not a readable plain file");
     fs::remove_file(&approved).unwrap();
     fs::write(&approved, vec![b'a'; 200 * 1024]).unwrap();
     home.finish("done").unwrap();
     drop(home);
     let mut home = gate.open();
     listen(&mut home, &told);
-    says(&gate, &mut home, "not a plain file");
+    says(&gate, &mut home, "not a readable plain file");
     fs::rename(gate.path("aside"), &approved).unwrap();
     fs::write(
         gate.path("rules/approvers"),
         format!("alice@example.com {alice}"),
     )
     .unwrap();
-    says(&gate, &mut home, "is not there");
+    says(&gate, &mut home, "does not exist");
     sign(keys.path(), "mallory", &approved);
     says(&gate, &mut home, "not among the signers");
     fs::remove_file(&signature).unwrap();
     sign(keys.path(), "alice", &approved);
     fs::write(&approved, pending.replace("order.size", "order.price")).unwrap();
-    says(&gate, &mut home, "not the pending file");
+    says(&gate, &mut home, "differs from the pending file");
     // By command alone it is not approved any more.
     fs::write(&approved, &pending).unwrap();
     let sha256 = spoolgate_wire::signing::sha256_hex(pending.as_bytes());

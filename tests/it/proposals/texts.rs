@@ -1,5 +1,5 @@
-//! Texts that YAML, JSON or people may read differently: what is proved is what is in force, and
-//! what is seen.
+//! Texts that YAML, JSON or people may read differently: the proved text is the one in force and
+//! the one that people see.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

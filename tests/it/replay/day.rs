@@ -60,7 +60,7 @@ fn requests(desk: &Desk, home: &mut Home) {
     desk.ask("trend-bot", "buy-1", "order.submit", &buy("0.011", None));
     desk.ask("trend-bot", "look", "portfolio.get", "{}");
     drain(home).unwrap();
-    // What is no request.
+    // A file that is not a request.
     place.disk.put("spool/in/junk.json", b"{");
     place.disk.put("spool/in/other.json", br#"{"id":"x"}"#);
     place.disk.put("spool/in/a b.json", b"{}");

@@ -1,5 +1,5 @@
-//! Ledgers forged by whoever holds the keys: every hash, root and seal is right, and a line says
-//! what was not decided.
+//! Ledgers forged by the holder of the keys: every hash, root and seal is right, but a line records
+//! something that was not decided.
 
 use std::path::Path;
 

@@ -194,7 +194,7 @@ fn denied_and_expired_requests_end_with_their_codes() {
     assert_eq!(code(&late[0]), Some(Code::NotFound));
     let again = buy(&desk, &mut home, "a");
     assert_eq!(again.decision.metadata.replay_of, Some(denied[1].seq));
-    // A grant of the last millisecond counts, one a millisecond later finds nothing.
+    // A grant in the last millisecond counts; one a millisecond later finds no hold.
     for (ms, expect) in [
         (599_999, Code::ChecksFailed),
         (600_000, Code::ApprovalExpired),

@@ -1,5 +1,5 @@
-//! `rules backtest`: under their own rules all decisions come out as they stand in the ledger;
-//! under others, what flips.
+//! `rules backtest`: under their own rules, all decisions come out as recorded in the ledger; under
+//! other rules, some flip.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -67,7 +67,7 @@ fn nothing_differs(desk: &Desk) -> Report {
     report
 }
 
-/// Under the rules that stand in the desk's folder now.
+/// Under the rules in the desk's folder now.
 fn under_present(desk: &Desk) -> Report {
     let bundle = load(desk.place.root.path()).unwrap();
     let rules = Some(Arc::new(Rulebook::compile(&bundle).unwrap()));
@@ -112,7 +112,7 @@ fn the_demo_comes_out_as_it_was() {
     assert!(report["again"].as_u64().unwrap() > 50, "{told}");
     let not_again: BTreeMap<String, u64> =
         serde_json::from_value(report["not_again"].clone()).unwrap();
-    // What is no decision under rules is named, and nothing else is left out.
+    // Lines that are not decisions under rules are named, and nothing else is left out.
     let allowed = [
         "no good signature",
         "sent again, and answered with the earlier answer",

@@ -12,7 +12,7 @@ use crate::kit::{Scratch, command, show, spoolgate, succeed};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A folder of rules that is no home.
+/// A folder of rules that is not a home.
 struct Checkout(TempDir);
 
 impl Checkout {
@@ -36,7 +36,7 @@ impl Checkout {
         let dir = self.0.path().to_str().unwrap();
         let mut args = vec!["rules", what, dir];
         args.extend(more);
-        // The home is none: these need no ledger.
+        // The folder is not a home, because these commands need no ledger.
         spoolgate(Path::new("/nonexistent"), &args)
     }
 }
@@ -366,7 +366,7 @@ fn cases_are_tried_and_counted() {
     let done = checkout.run("test", &["--coverage", "51"]);
     ends(&done, 1);
     assert!(
-        err(&done).contains("50 % covered, 51 % are wanted"),
+        err(&done).contains("50 % covered, 51 % required"),
         "{}",
         err(&done)
     );
@@ -581,7 +581,7 @@ fn a_decision_of_the_ledger_is_explained_rule_by_rule() {
     for part in [
         "near: does not act",
         "small: acts: reject",
-        "it would not with `order.size` 0.01 or less; or",
+        "it would not act with `order.size` 0.01 or less; or",
     ] {
         assert!(words.contains(part), "no {part} in\n{words}");
     }
@@ -595,7 +595,7 @@ fn a_decision_of_the_ledger_is_explained_rule_by_rule() {
     let done = spoolgate(&scratch.home(), &["rules", "explain", "nobody"]);
     ends(&done, 2);
     assert!(
-        err(&done).contains("there is no file, request or decision line"),
+        err(&done).contains("file, request or decision line"),
         "{}",
         err(&done)
     );

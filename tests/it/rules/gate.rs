@@ -114,7 +114,7 @@ fn a_rule_refuses_behind_the_contracts_own_checks_and_leaves_nothing() {
     );
     assert!(refused.decision.changes.is_empty() && refused.decision.order_id.is_none());
     assert_eq!(home.state().book.orders, before.orders);
-    // What its rules read stands in the line, directly before the rulebook.
+    // The line contains what its rules read, directly before the rulebook.
     let body = refused.decision.body().unwrap();
     assert!(
         body.contains(r#""facts":{"order.side":"buy","order.size":"0.02"},"rulebook":"#),
@@ -498,7 +498,7 @@ fn what_was_accepted_before_a_rule_came_counts_for_it_and_survives_a_rebuild() {
     };
     assert_eq!(failed(&send(&desk, &mut home, "a", "0.002")), [""; 0]);
     let first = home.state().clock.last.unwrap();
-    // What was refused and what was cancelled are no accepted orders.
+    // Refused and cancelled orders are not accepted orders.
     assert_eq!(
         code(&send(&desk, &mut home, "refused", "50")),
         Some(Code::ChecksFailed)

@@ -203,7 +203,7 @@ impl Life {
                     .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
             );
         }
-        // A command that was not told, and waits still, is told now.
+        // A command that still waits without an answer gets it now.
         let decided = self
             .reader
             .decisions

@@ -205,7 +205,7 @@ impl Life {
     }
 }
 
-/// Rounds until nothing is left; none: the process died.
+/// Runs rounds until nothing is left; `None` if the process died.
 fn work(life: &Life) -> Option<()> {
     let mut home = life.open().ok()?;
     loop {

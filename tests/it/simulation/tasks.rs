@@ -145,7 +145,7 @@ impl Life {
             {
                 continue;
             }
-            // What is stale is no decision yet.
+            // A stale request is not decided yet.
             let Some(text) = decision.data.as_ref().map(|raw| raw.get()) else {
                 continue;
             };

@@ -190,9 +190,9 @@ pub(super) fn calls_on(script: &Script, dir: &Path, call: &str, part: &str) -> V
 
 /// How a run ended.
 pub(super) struct Struck {
-    /// Its status; none: it was ended at the time limit.
+    /// Its status; `None` if it was ended at the time limit.
     pub status: Option<ExitStatus>,
-    /// The call that was hit first, as strace shows it; none: there were fewer.
+    /// The call that was hit first, as strace shows it; `None` if there were fewer calls.
     pub hit: Option<String>,
     /// What it printed.
     pub stdout: Vec<u8>,

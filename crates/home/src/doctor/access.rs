@@ -68,7 +68,7 @@ impl Looking {
                 self.note(
                     "home",
                     path,
-                    "is not there: the next start makes it",
+                    "does not exist: the next start creates it",
                     remedy,
                 );
                 return false;
@@ -82,12 +82,12 @@ impl Looking {
             self.error(
                 "link",
                 path,
-                "is a link, over which no gate starts: put the folder itself here",
+                "is a link, so no gate starts: put the folder itself here",
                 remedy,
             );
         } else {
             let aside = quoted(&path.with_extension("aside"));
-            let message = "is no folder, and no gate starts: the folder belongs here";
+            let message = "is not a folder, so no gate starts: put the folder here";
             self.error("home", path, message, Some(format!("mv {place} {aside}")));
         }
         false
@@ -117,7 +117,7 @@ impl Looking {
                 .to_string_lossy()
                 .into_owned();
             let message = format!(
-                "`{first}` in it belongs to root: {name}, as whom the gate runs, cannot use it"
+                "`{first}` in it belongs to root: the gate runs as {name} and cannot use it"
             );
             self.error("owner", &folder, &message, remedy);
         }
@@ -139,18 +139,13 @@ impl Looking {
                 return self.note(
                     "unseen",
                     path,
-                    &format!("may not be looked at: {error}"),
+                    &format!("cannot be examined: {error}"),
                     remedy,
                 );
             }
         };
         if found.kind.is_symlink() {
-            return self.note(
-                "link",
-                path,
-                "is a link: what it leads to is not looked at here",
-                None,
-            );
+            return self.note("link", path, "is a link: its target is not examined", None);
         }
         let shown = format!("mode {:o}", found.mode);
         if mode == Mode::Private && found.mode & 0o077 != 0 {
@@ -159,7 +154,7 @@ impl Looking {
             self.error(
                 "mode",
                 path,
-                &format!("{shown}: others than the gate's user can get in"),
+                &format!("{shown}: users other than the gate's can enter"),
                 remedy,
             );
         } else if found.mode & WRITABLE_BY_OTHERS != 0 {
@@ -167,7 +162,7 @@ impl Looking {
             self.error(
                 "mode",
                 path,
-                &format!("{shown}: others can write it"),
+                &format!("{shown}: other users can write to it"),
                 remedy,
             );
         }
@@ -191,7 +186,7 @@ impl Looking {
                 level,
                 "owner",
                 path,
-                &format!("belongs to {owner}, the gate to {gate}"),
+                &format!("belongs to {owner}, but the gate's state to {gate}"),
                 remedy,
             );
         } else if self.gate.is_some_and(|gate| gate != found.uid) && mode == Mode::Private {
@@ -200,7 +195,7 @@ impl Looking {
             self.error(
                 "owner",
                 path,
-                &format!("belongs to root: {gate}, as whom the gate runs, cannot use it"),
+                &format!("belongs to root: the gate runs as {gate} and cannot use it"),
                 remedy,
             );
         }
@@ -209,7 +204,7 @@ impl Looking {
             self.warn(
                 "acl",
                 path,
-                "has an access list, which is not looked into here",
+                "has an access control list, which is not examined",
                 remedy,
             );
         }
@@ -227,7 +222,7 @@ impl Looking {
                 "mode",
                 path,
                 &format!(
-                    "mode {:o}: agents can take away each other's requests",
+                    "mode {:o}: agents can remove each other's requests",
                     found.mode
                 ),
                 remedy,
@@ -258,14 +253,14 @@ impl Looking {
             self.warn(
                 "user",
                 &home,
-                "the gate runs as root: give it a user of its own",
+                "the gate runs as root: give it its own user",
                 remedy,
             );
         }
         let Some(agent) = self.agent.clone() else {
             let message = format!(
-                "the gate runs as {name}: an agent of the same user can do all that the gate can; \
-                    name the agent's user to have that looked at"
+                "the gate runs as {name}: an agent that runs as the same user can do everything \
+                    that the gate can; name the agent's user to check that"
             );
             return self.note(
                 "user",
@@ -276,7 +271,7 @@ impl Looking {
         };
         if agent.uid == gate || agent.uid == 0 {
             let message = format!(
-                "{} is the gate's own user or root: nothing separates agent and gate",
+                "{} is the gate's own user or root: there is no boundary between agent and gate",
                 agent.name
             );
             let remedy = Some(format!("sh {}", quoted(&home.join("deploy/users.sh"))));
@@ -290,10 +285,7 @@ impl Looking {
     fn agent_cannot(&mut self, home: &Path, agent: &User) {
         if let Some(folder) = agent.can_move(home) {
             let remedy = Some(format!("chmod go-w {0} && chown root {0}", quoted(&folder)));
-            let message = format!(
-                "{} can put another home in the place of this one",
-                agent.name
-            );
+            let message = format!("{} can replace this home by another one", agent.name);
             self.error("agent", &folder, &message, remedy);
         }
         let folders = FOLDERS
@@ -317,7 +309,7 @@ impl Looking {
                 self.error(
                     "agent",
                     &path,
-                    &format!("{} can write it", agent.name),
+                    &format!("{} can write to it", agent.name),
                     remedy,
                 );
             }
@@ -394,14 +386,13 @@ impl Looking {
                     remedy,
                 );
             } else if agent.is_some_and(|agent| agent.can(&path, 4)) {
-                let message =
-                    "the agent can read it here: give it a place of its own outside of the home";
+                let message = "the agent can read it here: move it out of the home";
                 self.note("key-file", &path, message, None);
             } else {
                 self.note(
                     "key-file",
                     &path,
-                    "a key belongs to who signs with it, not into the home",
+                    "a key belongs to the principal that signs with it: move it out of the home",
                     None,
                 );
             }

@@ -27,11 +27,7 @@ impl Looking {
     pub(super) fn holder(&mut self) {
         let path = self.home.join(LOCK_FILE);
         match machine::holders(&path).as_slice() {
-            [] => self.ok(
-                "lock",
-                &path,
-                "no gate is running over this home, as far as can be seen",
-            ),
+            [] => self.ok("lock", &path, "no gate seems to be running over this home"),
             [(pid, name)] if name.starts_with("spoolgate") => {
                 self.ok("lock", &path, &format!("a gate is running: process {pid}"));
             }
@@ -44,7 +40,7 @@ impl Looking {
                 self.warn(
                     "lock",
                     &path,
-                    &format!("is held by {}, which is no gate", names.join(", ")),
+                    &format!("is held by {}, which is not a gate", names.join(", ")),
                     remedy,
                 );
             }
@@ -67,18 +63,13 @@ impl Looking {
         });
         for path in sockets.collect::<Vec<_>>() {
             let remedy = Some(format!("rm {}", quoted(&path)));
-            self.note(
-                "leftover",
-                &path,
-                "a socket that a gate left when it was killed",
-                remedy,
-            );
+            self.note("leftover", &path, "a socket left by a killed gate", remedy);
         }
         let work = home.join("spool/work");
         let claims = machine::names(&work).map_or(0, |claims| claims.len());
         if claims > 0 && !runs {
             let message = format!(
-                "{claims} requests that were begun and not ended; the next start decides them"
+                "{claims} requests were begun and not finished; the next start decides them"
             );
             self.note(
                 "leftover",
@@ -109,7 +100,8 @@ impl Looking {
             Ok(store) => store,
             Err(why) => {
                 if machine::owned(&index).is_ok() {
-                    let message = format!("cannot be read, and is a cache of the ledger: {why}");
+                    let message =
+                        format!("cannot be read; it is only a cache of the ledger: {why}");
                     self.warn("state", &index, &message, Some(self.command("rebuild")));
                 }
                 None
@@ -143,7 +135,7 @@ impl Looking {
                 self.note(
                     "unseen",
                     Path::new("audit"),
-                    &format!("the ledger may not be read: {error}"),
+                    &format!("the ledger cannot be read: {error}"),
                     remedy,
                 );
             }
@@ -166,7 +158,7 @@ impl Looking {
     fn log_keys(&mut self, home: &Path) {
         let path = home.join(KEYRING_FILE);
         match SqliteKeyring::open_read_only(home).and_then(|keyring| keyring.log_keys()) {
-            Ok(_) => self.ok("log-keys", &path, "the log's keys are there"),
+            Ok(_) => self.ok("log-keys", &path, "has the log's keys"),
             Err(KeyringError::File { source, .. })
                 if source.kind() == ErrorKind::PermissionDenied =>
             {
@@ -175,10 +167,10 @@ impl Looking {
                     self.owner(),
                     self.command("doctor")
                 ));
-                self.note("unseen", &path, "the keyring may not be read", remedy);
+                self.note("unseen", &path, "the keyring cannot be read", remedy);
             }
             Err(error) => {
-                let remedy = Some(format!("bring {} back from a copy", quoted(&path)));
+                let remedy = Some(format!("restore {} from a copy", quoted(&path)));
                 self.error("log-keys", &path, &error.to_string(), remedy);
             }
         }
@@ -189,7 +181,7 @@ impl Looking {
         let home = self.home.clone();
         for (by, spec) in programs(book) {
             if command::find(&home, &spec.program).is_none() {
-                let message = format!("`{}`, which {by} names, is not there", spec.program);
+                let message = format!("`{}`, which {by} names, does not exist", spec.program);
                 self.warn(
                     "program",
                     Path::new(&spec.program),
@@ -209,7 +201,7 @@ impl Looking {
                 for at in others {
                     let remedy = Some(format!("chmod go-w {}", quoted(&at)));
                     let message = format!(
-                        "others can change `{}`, which {by} has the gate run",
+                        "other users can change `{}`, which the gate runs for {by}",
                         path.display()
                     );
                     self.error("program", &at, &message, remedy);
@@ -221,7 +213,8 @@ impl Looking {
                 if agent.is_some_and(|agent| agent.can(&path, 2) || agent.can_move(&path).is_some())
                 {
                     let remedy = Some(format!("chown root {0} && chmod go-w {0}", quoted(&path)));
-                    let message = format!("the agent can change this, which {by} has the gate run");
+                    let message =
+                        format!("the agent can change this program, which the gate runs for {by}");
                     self.error("program", &path, &message, remedy);
                 }
             }
@@ -239,15 +232,16 @@ impl Looking {
         };
         if last.since_ms(now) > CLOCK_SLACK_MS {
             let message = format!(
-                "the ledger's last line is of {last}, and the machine says {now}: entries will be \
-                    closed; set the clock if it is wrong, accept it if it is right"
+                "the ledger's last line was written at {last}, and the machine's clock shows \
+                    {now}: entries will be closed; set the clock if it is wrong, accept it if it \
+                    is right"
             );
             self.warn("clock", place, &message, Some(accept));
         } else {
             self.ok(
                 "clock",
                 place,
-                &format!("{now}; the ledger's last line is of {last}"),
+                &format!("{now}; the ledger's last line was written at {last}"),
             );
         }
     }
@@ -257,7 +251,8 @@ impl Looking {
         if theirs.is_empty() || theirs == ours {
             self.ok("version", Path::new("audit"), ours);
         } else {
-            let message = format!("the newest lines are by version {theirs}, this is {ours}");
+            let message =
+                format!("version {theirs} wrote the newest lines; this is version {ours}");
             self.note(
                 "version",
                 Path::new("audit"),
@@ -281,7 +276,7 @@ impl Looking {
                 None => self.warn(
                     "credential",
                     place,
-                    &format!("a credential of `{name}`, which is no service"),
+                    &format!("a credential of `{name}`, which is not a service"),
                     remove,
                 ),
                 Some(service) if service.host != record.host => {
@@ -317,7 +312,7 @@ impl Looking {
                     .any(|action| calls(action, name.as_str()));
             if is_served && !view.state.credentials.contains_key(name) {
                 let message = format!(
-                    "`{name}` has an adapter and no credential; right only if none is needed"
+                    "`{name}` has an adapter but no credential; that is right only if it needs none"
                 );
                 let remedy = self.command(&format!("services credential set {name} --from FILE"));
                 self.note("credential", place, &message, Some(remedy));

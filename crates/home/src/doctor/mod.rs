@@ -89,12 +89,12 @@ pub fn examine(home: &Path, agent: Option<User>) -> Vec<Finding> {
         let (message, remedy) = if machine::owned(&place.join(KEYRING_FILE)).is_ok() {
             let audit = quoted(&place.join(segment::AUDIT_DIR));
             (
-                "the ledger is gone, and its keys are here",
-                format!("bring {audit} back from a copy"),
+                "the ledger is gone, but its keys exist",
+                format!("restore {audit} from a copy"),
             )
         } else {
             (
-                "there is no ledger here: this is no home",
+                "this is not a home: it has no ledger",
                 format!("spoolgate init {}", quoted(&place)),
             )
         };
@@ -111,7 +111,7 @@ pub fn examine(home: &Path, agent: Option<User>) -> Vec<Finding> {
     looking.note(
         "backup",
         Path::new("audit/checkpoint"),
-        "whether a head of the log is noted on another machine cannot be seen from here",
+        "this check cannot see whether a head of the log is noted on another machine",
         Some("spoolgate audit checkpoint".to_owned()),
     );
     looking.found

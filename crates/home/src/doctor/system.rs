@@ -23,7 +23,10 @@ impl Looking {
             abi @ 0..=1 => self.note(
                 "landlock",
                 Path::new("kernel"),
-                &format!("no Landlock that `watch --sandbox` can work in (version {abi})"),
+                &format!(
+                    "the Landlock of this kernel is too old for `watch --sandbox` (version \
+                    {abi})"
+                ),
                 Some("boot Linux 6.2 or newer with `landlock` in `lsm=`".to_owned()),
             ),
             2 => self.note(
@@ -71,7 +74,7 @@ impl Looking {
                 self.error(
                     "path",
                     folder,
-                    "others can put programs here that the gate runs by name",
+                    "other users can put programs here that the gate runs by name",
                     remedy,
                 );
             }
@@ -83,7 +86,7 @@ impl Looking {
         match number {
             Some(number) if number < least => {
                 let message = format!(
-                    "{number}, below {least}: where events fail the gate looks once a second \
+                    "{number}, below {least}: if events fail, the gate scans once per second \
                         instead"
                 );
                 self.warn(
@@ -111,7 +114,7 @@ impl Looking {
             self.error(
                 "read-only",
                 &home,
-                "is mounted for reading only",
+                "is mounted read-only",
                 Some(format!(
                     "mount -o remount,rw \"$(stat -c %m {})\"",
                     quoted(&home)
@@ -125,7 +128,7 @@ impl Looking {
             self.warn(
                 "file-system",
                 &home,
-                &format!("{name}: events, locks and syncs promise less there"),
+                &format!("{name}: events, locks and syncs are less reliable there"),
                 remedy,
             );
         }
@@ -165,8 +168,8 @@ impl Looking {
             // Follow links, because it matters where the files are.
             let found = machine::real(&path).and_then(|path| machine::owned(&path).ok());
             if found.is_some_and(|found| Some(found.device) != device) {
-                let message =
-                    "is on another file system than the home: files are moved in and out by rename";
+                let message = "is on another file system than the home, so files cannot be \
+                    renamed into it or out of it";
                 let remedy = Some(format!(
                     "umount {0}, and put its files into {0}",
                     quoted(&path)

@@ -155,9 +155,8 @@ impl Store {
             .query_row(params![id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
         row.map(|(seq, outcome)| {
-            let stance = Stance::parse(&outcome).ok_or_else(|| {
-                StoreError::Damaged(format!("`{outcome}` where an outcome should stand"))
-            })?;
+            let stance = Stance::parse(&outcome)
+                .ok_or_else(|| StoreError::Damaged(format!("`{outcome}` is not an outcome")))?;
             Ok((from_sql(seq)?, stance))
         })
         .transpose()

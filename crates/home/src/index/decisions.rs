@@ -79,9 +79,8 @@ impl Store {
             })
             .optional()?;
         row.map(|(seq, payload_hash, status)| {
-            let status = ControlStatus::parse(&status).ok_or_else(|| {
-                StoreError::Damaged(format!("`{status}` where a status should stand"))
-            })?;
+            let status = ControlStatus::parse(&status)
+                .ok_or_else(|| StoreError::Damaged(format!("`{status}` is not a status")))?;
             Ok(UsedId {
                 seq: from_sql(seq)?,
                 payload_hash,

@@ -277,7 +277,7 @@ type StoredLocation = (i64, u32, i64, i64, String);
 fn location_of(row: StoredLocation) -> Result<(u64, Location), StoreError> {
     let (seq, segment, offset, length, leaf) = row;
     let leaf = Hash::from_hex(&leaf)
-        .ok_or_else(|| StoreError::Damaged(format!("`{leaf}` where a hash should stand")))?;
+        .ok_or_else(|| StoreError::Damaged(format!("`{leaf}` is not a hash")))?;
     let location = Location {
         segment,
         offset: from_sql(offset)?,

@@ -110,9 +110,8 @@ impl Store {
             })
             .optional()?;
         row.map(|(seq, status, record)| {
-            let standing = Standing::parse(&status).ok_or_else(|| {
-                StoreError::Damaged(format!("`{status}` where a standing should stand"))
-            })?;
+            let standing = Standing::parse(&status)
+                .ok_or_else(|| StoreError::Damaged(format!("`{status}` is not a standing")))?;
             Ok(ProposalRow {
                 id,
                 standing,

@@ -36,10 +36,10 @@ const BUSY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// SQLite failed.
-    #[error("state.db: {0}; it is a cache: `spoolgate rebuild` makes it again from the ledger")]
+    #[error("state.db: {0}; it is a cache: `spoolgate rebuild` rebuilds it from the ledger")]
     Database(#[from] rusqlite::Error),
     /// A value that cannot be read back.
-    #[error("state.db: {0}; it is a cache: `spoolgate rebuild` makes it again from the ledger")]
+    #[error("state.db: {0}; it is a cache: `spoolgate rebuild` rebuilds it from the ledger")]
     Damaged(String),
 }
 
@@ -131,11 +131,11 @@ const TABLES: &str = "
 ";
 
 pub(super) fn to_sql(n: u64) -> Result<i64, StoreError> {
-    i64::try_from(n).map_err(|_| StoreError::Damaged(format!("{n} is beyond what SQLite counts")))
+    i64::try_from(n).map_err(|_| StoreError::Damaged(format!("{n} is too large for SQLite")))
 }
 
 pub(super) fn from_sql(n: i64) -> Result<u64, StoreError> {
-    u64::try_from(n).map_err(|_| StoreError::Damaged(format!("{n} where a count should stand")))
+    u64::try_from(n).map_err(|_| StoreError::Damaged(format!("{n} is not a count")))
 }
 
 impl Store {
@@ -402,7 +402,7 @@ impl Store {
         };
         if sha256_hex(body.as_bytes()) != sha256 {
             return Err(StoreError::Damaged(
-                "the snapshot is not what was stored".to_owned(),
+                "the snapshot differs from what was stored".to_owned(),
             ));
         }
         Ok(Some(serde_json::from_str(&body)?))

@@ -85,7 +85,7 @@ pub(super) fn take(path: &Path) -> Result<(OwnedFd, Place), SocketError> {
         std::fs::remove_file(&hidden).map_err(io)?;
     }
     Err(io(io::Error::other(
-        "others keep putting something there; look who uses this path",
+        "other processes keep creating files there; find out what uses this path",
     )))
 }
 
@@ -186,7 +186,7 @@ fn hidden(path: &Path) -> io::Result<PathBuf> {
     if path.file_name().is_none() {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            "no file name; name the socket itself",
+            "the path has no file name; name the socket itself",
         ));
     }
     let number = MADE.fetch_add(1, Ordering::Relaxed);

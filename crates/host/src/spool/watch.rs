@@ -63,7 +63,7 @@ impl Hints {
             Err(error) => (
                 None,
                 Some(format!(
-                    "no file events ({error}); looking once a second instead"
+                    "no file events ({error}); scanning once per second instead"
                 )),
             ),
         };
@@ -125,7 +125,7 @@ impl Hints {
                 && let Err(error) = watcher.watch(&home.join(&folder), RecursiveMode::NonRecursive)
             {
                 let what = format!(
-                    "no file events for `{}` ({error}); looking once a second",
+                    "no file events for `{}` ({error}); scanning once per second",
                     folder.display()
                 );
                 warning = warning.or(Some(what));

@@ -35,7 +35,7 @@ impl Walk<'_> {
                 .any(|from| from.keys.log_key == *wanted)
         {
             let what = format!(
-                "the log's key is {}, not {wanted}, which it never had either",
+                "the log's key is {}, and it never had {wanted}",
                 last.log_key
             );
             self.problem(1, 0, what);
@@ -121,66 +121,67 @@ impl Walk<'_> {
         let mut not_shown = Vec::new();
         if self.options.chain {
             not_shown.push(
-                "lines rewritten with every later hash: would show without --chain".to_owned(),
+                "lines that were rewritten with every later hash: detected without --chain"
+                    .to_owned(),
             );
         }
         not_shown.push(match newest_head {
-            None => {
-                "a tail cut at a seal: would show only with --head, a checkpoint or receipt noted \
-                    elsewhere"
-                    .to_owned()
-            }
+            None => "an end cut off at a seal: detected only with --head, a checkpoint or receipt \
+                    noted elsewhere"
+                .to_owned(),
             Some(size) => {
                 format!(
-                    "a tail cut at a seal behind line {size}: would show only with a later head"
+                    "an end cut off at a seal after line {size}: detected only with a later head"
                 )
             }
         });
         not_shown.push(match newest_head {
-            None => "a rewrite by the holder of the log's keys: would show only with a head that \
-                is older than it"
+            None => "a rewrite by the holder of the log's keys: detected only with a head from \
+                before it"
                 .to_owned(),
             Some(size) => format!(
-                "a rewrite of the lines behind line {size} by the holder of the log's keys: would \
-                    show only with a later head"
+                "a rewrite of the lines after line {size} by the holder of the log's keys: \
+                    detected only with a later head"
             ),
         });
         if self.options.key.is_none() {
             not_shown.push(
-                "whose log this is: it names its keys itself; --key compares them with one that \
-                    you were given"
+                "whose log this is, because it names its own keys: --key compares them with a key \
+                    that you were given"
                     .to_owned(),
             );
         }
         if self.options.strict.is_none() {
             not_shown.push(
-                "lines written otherwise than their kind is: would show only with --strict"
+                "lines not in the canonical form of their kind: detected only with --strict"
                     .to_owned(),
             );
         }
         if self.torn > 0 {
             not_shown.push(
-                "whether a frozen batch was answered before the medium lost its seal: would show \
+                "whether a frozen batch was answered before the medium lost its seal: detected \
                     only with a head or receipt of that batch"
                     .to_owned(),
             );
         }
         if self.pruned > 0 {
             not_shown.push(format!(
-                "what {} of {} lines say: their segments were pruned, and only their hashes are \
-                    here; would show with the archives",
+                "the content of {} of {} lines: their segments were pruned and only their hashes \
+                    remain; verified only with the archives",
                 self.unseen_lines, self.seq
             ));
         }
         if sealed.not_seen {
             not_shown.push(format!(
-                "what {} sealed fields hold: would show with the folder `blobs`, which is not here",
+                "the content of {} sealed fields: verified only with the folder `blobs`, which is \
+                    missing",
                 sealed.fields
             ));
         }
         if sealed.redacted > 0 {
             not_shown.push(format!(
-                "what {} sealed fields held: they were redacted, and lines say by whom and why",
+                "the former content of {} sealed fields: they were redacted, and lines record by \
+                    whom and why",
                 sealed.redacted
             ));
         }

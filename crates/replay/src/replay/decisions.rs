@@ -20,7 +20,7 @@ use spoolgate_rules::Rulebook;
 use spoolgate_wire::code::Code;
 
 /// Why the line of a request that may be resent cannot be recomputed.
-const FOR_LATER: &str = "its payload is not kept: it was to be sent again";
+const FOR_LATER: &str = "its payload is not kept, because the client was to send it again";
 
 /// The lines that should be there: their bodies in order, and what the decision is.
 struct Made {
@@ -324,7 +324,7 @@ impl<'a> Recompute<'a> {
     ) -> Result<Made, Should> {
         let Resolution { hold, by, verdict } = resolution;
         let Some(hold) = self.state.approvals.get(*hold) else {
-            return Err(Should::NotBe(format!("{hold} is not held any more")));
+            return Err(Should::NotBe(format!("{hold} is no longer held")));
         };
         let remember = match verdict {
             Verdict::Denied { reason } => {

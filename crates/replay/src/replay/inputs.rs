@@ -43,7 +43,9 @@ pub(super) fn should_be(
             [Change::HaltFile { present }] if *present != state.halts.file => input(
                 &Record::Event(EventKind::Halt, events::halt_file(*present, line.timestamp)),
             ),
-            _ => Should::NotBe("a `halt` line says that the halt file appeared or went".to_owned()),
+            _ => Should::NotBe(
+                "a `halt` line records that the halt file appeared or was removed".to_owned(),
+            ),
         },
         Record::Event(EventKind::ClockStep, line) => clock_step(own, line),
         Record::Event(EventKind::Quota, line) if line.changes.is_empty() => input(record),
@@ -70,7 +72,7 @@ pub(super) fn should_be(
         Record::Redact(_) => input(record),
         Record::Admin(line) => match line.changes.as_slice() {
             [Change::HeadsGivenUp(_)] => input(record),
-            _ => Should::NotBe("an `admin` line says which heads were given up".to_owned()),
+            _ => Should::NotBe("an `admin` line records which heads were given up".to_owned()),
         },
         Record::Input(line) => role(own, item, line, rules)?,
         Record::AdmissionInput(line) => admission(item, line, rules),
@@ -90,7 +92,7 @@ fn input(record: &Record) -> Should {
 /// Recomputes the result of an outgoing action.
 fn response(own: &mut Recompute<'_>, item: &Item, line: &Response, rules: &Rulebook) -> Should {
     let Known::Response(data) = &item.known else {
-        return Should::NotBe("it is no response".to_owned());
+        return Should::NotBe("it is not a response".to_owned());
     };
     let Some(open) = own.state.actions.open.get(&ActionId(line.request_line)) else {
         return Should::NotBe(format!("no action of line {} is open", line.request_line));
@@ -143,7 +145,7 @@ fn start(own: &Recompute<'_>, line: &Event) -> Should {
             input(&Record::Event(EventKind::Start, event))
         }
         _ => Should::NotBe(
-            "a `start` line tells of another version of the program, or changes nothing".to_owned(),
+            "a `start` line records another version of the program, or changes nothing".to_owned(),
         ),
     }
 }
@@ -160,9 +162,7 @@ fn stop(own: &Recompute<'_>, line: &Event, rules: &Rulebook) -> Should {
     if line.changes.iter().all(is_news) {
         input(&Record::Event(EventKind::Stop, line.clone()))
     } else {
-        Should::NotBe(
-            "a `stop` line says only how long awaited agents were not heard of".to_owned(),
-        )
+        Should::NotBe("a `stop` line records only how long expected agents were silent".to_owned())
     }
 }
 
@@ -182,7 +182,8 @@ fn rulebook(own: &Recompute<'_>, line: &Event) -> Should {
             ))
         }
         _ => Should::NotBe(
-            "a `rulebook` line says that another one is in force, or cannot be used".to_owned(),
+            "a `rulebook` line records that another rulebook is in force or cannot be used"
+                .to_owned(),
         ),
     }
 }
@@ -196,9 +197,7 @@ fn clock_step(own: &Recompute<'_>, line: &Event) -> Should {
                 events::clock_step(last, fault.to),
             ))
         }
-        _ => Should::NotBe(
-            "a `clock_step` line says where a clock that was believed has gone".to_owned(),
-        ),
+        _ => Should::NotBe("a `clock_step` line records where a trusted clock has gone".to_owned()),
     }
 }
 
@@ -261,7 +260,7 @@ fn dead_man_line(own: &mut Recompute<'_>, item: &Item, line: &Event, rules: &Rul
     });
     if let Some((agent, unheard_ms)) = tripped {
         if !dead_man::awaited(&own.state, rules).any(|other| *other == agent) {
-            return Should::NotBe(format!("nobody waits for `{agent}`"));
+            return Should::NotBe(format!("no dead man's switch waits for `{agent}`"));
         }
         let (note, parts) = events::trip(&own.state, rules, &agent, unheard_ms, now);
         return first_part(own, EventKind::DeadMan, note, parts, now);
@@ -280,7 +279,7 @@ fn dead_man_line(own: &mut Recompute<'_>, item: &Item, line: &Event, rules: &Rul
                 "dead_man",
             )
         }
-        None => Should::NotBe("the switch trips for nobody, and closes no position".to_owned()),
+        None => Should::NotBe("the switch trips for no agent and closes no position".to_owned()),
     }
 }
 
@@ -446,7 +445,7 @@ fn admission(item: &Item, line: &AdmissionInput, rules: &Rulebook) -> Should {
             let reads = |text: &String| serde_json::from_str::<lineage::Reported>(text).is_ok();
             if !line.changes.is_empty() || item.payload.as_ref().is_some_and(|text| !reads(text)) {
                 return Should::NotBe(
-                    "what was said of a lineage is counts, and changes nothing".to_owned(),
+                    "a lineage consists of counts and changes nothing".to_owned(),
                 );
             }
             AdmissionInput {
@@ -467,13 +466,14 @@ fn admission(item: &Item, line: &AdmissionInput, rules: &Rulebook) -> Should {
             ] = line.changes.as_slice()
             else {
                 return Should::NotBe(
-                    "what was said of a policy delivers it, or says why not".to_owned(),
+                    "the answer of a policy command delivers the policy, or the reason why not"
+                        .to_owned(),
                 );
             };
             let Some((domain, policy)) =
                 policy.filter(|(_, policy)| policy.profile.policy_command.is_some())
             else {
-                return Should::NotBe(format!("no policy asks a command about {domain}"));
+                return Should::NotBe(format!("no policy for {domain} comes from a command"));
             };
             let mut heard = elsewhere::hear_policy(rules, domain, policy, &answer, now).input;
             // If the output was no profile, the line has only its note and the digest of the

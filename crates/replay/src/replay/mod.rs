@@ -206,7 +206,7 @@ fn read_all(
     };
     match examine_rest(file.as_ref(), &end).map_err(fail)? {
         RestKind::Corrupt(bad) => Err(HomeError::Record(format!(
-            "`{}`: what stands behind line {seq} from byte {} on is no torn batch{}; run \
+            "`{}`: the bytes after line {seq}, from byte {} on, are not a torn batch{}; run \
                 `spoolgate audit verify`",
             path.display(),
             bad.offset,

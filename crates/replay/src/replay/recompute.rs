@@ -25,7 +25,7 @@ use spoolgate_wire::time::Time;
 /// Why a line cannot be recomputed without its rulebook.
 const RULEBOOK_LOST: &str = "its rulebook is lost";
 /// Why a line cannot be recomputed without a blob that its decision read.
-pub(super) const BLOB_LOST: &str = "a blob that it rests on is lost";
+pub(super) const BLOB_LOST: &str = "a blob that it depends on is lost";
 
 /// Result for a range.
 #[derive(Debug, Default)]
@@ -126,7 +126,7 @@ pub(super) fn recompute(
     {
         let seq = range.items.last().map_or(0, |item| item.seq);
         return Err(HomeError::Record(format!(
-            "the state behind line {seq} comes out in two ways"
+            "the state after line {seq} can be computed in two ways"
         )));
     }
     Ok(own.report)
@@ -195,7 +195,7 @@ impl<'a> Recompute<'a> {
                 for rows in std::mem::take(&mut self.held) {
                     self.note(
                         rows,
-                        Should::NotBe("no decision follows that brought these rows".to_owned()),
+                        Should::NotBe("no decision that brought these rows follows".to_owned()),
                     );
                     self.fold(rows);
                 }
@@ -255,10 +255,7 @@ impl<'a> Recompute<'a> {
     fn own_line(&mut self, item: &Item) -> Should {
         if let Some(expected) = self.next_expected(None) {
             self.expected.clear();
-            let why = format!(
-                "{} should stand in front of it, and does not",
-                expected.what()
-            );
+            let why = format!("{} should precede it, and does not", expected.what());
             return Should::NotBe(why);
         }
         let Known::Segment(previous) = &item.known else {
@@ -271,7 +268,7 @@ impl<'a> Recompute<'a> {
         let (Some(previous), Ok(read)) = (previous, serde_json::from_str::<Segment>(&item.body))
         else {
             return Should::NotBe(
-                "it is not the first line of a segment behind another one".to_owned(),
+                "it is not the first line of a segment after another segment".to_owned(),
             );
         };
         let segment = Segment {
@@ -317,13 +314,13 @@ impl<'a> Recompute<'a> {
                 }
                 self.expected.clear();
                 return Ok(Should::NotBe(format!(
-                    "a `{}` line should stand here",
+                    "a `{}` line should be here",
                     kind.name()
                 )));
             }
             Some(other) => {
                 self.expected.clear();
-                return Ok(Should::NotBe(format!("{} should stand here", other.what())));
+                return Ok(Should::NotBe(format!("{} should be here", other.what())));
             }
             None => {}
         }

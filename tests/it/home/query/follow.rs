@@ -202,7 +202,7 @@ fn a_file_is_followed_when_it_is_removed_and_another_ledger_is_noticed() {
     )
     .unwrap();
     let (told, _) = poll(&mut follower);
-    assert!(told.unwrap_err().contains("not the file any more"));
+    assert!(told.unwrap_err().contains("no longer the followed file"));
 }
 
 #[test]

@@ -349,7 +349,7 @@ fn the_program_finds_by_request_time_verdict_check_and_number() {
     assert!(!table.contains('\u{1b}'), "{table}");
     assert_eq!(
         succeed(home, &["audit", "query", "--request", "nobody"]),
-        "no such lines\n"
+        "no lines match\n"
     );
     for wrong in [
         &["--from", "yesterday"][..],

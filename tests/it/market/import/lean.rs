@@ -272,11 +272,11 @@ fn a_symbol_is_taken_out_of_a_file_of_many() {
     );
     check_error(
         import("us-stocks-daily.csv", &csv, &symbol("aapl")),
-        "no row of `aapl`, only of `AAPL`",
+        "no row for `aapl`, only for `AAPL`",
     );
     check_error(
         import("x.csv", b"time,bid,ask\n2020-01-01,1,2\n", &symbol("A")),
-        "no ticker or symbol column to look for `A`",
+        "no ticker or symbol column to find `A`",
     );
     let one = import(
         "x-1d.csv",
@@ -323,8 +323,7 @@ fn funding_rates_are_refused() {
     for name in ["lean-binance-funding-btcusd.csv", "btcusd.csv"] {
         check_error(
             import(name, &csv, &Options::default()),
-            "holds funding rates, which are no rows; charge what is due with `spoolgate market \
-                funding`",
+            "holds funding rates, which are not prices; charge the rate that is due with `spoolgate market funding`",
         );
     }
     check_error(
@@ -370,7 +369,7 @@ fn unpacked_lean_files_are_read_by_their_names() {
     );
     check_error(
         import("btcusd_minute_trade.csv", rows, &Options::default()),
-        "its name holds no date",
+        "its name contains no date",
     );
     check_error(
         import(
@@ -390,7 +389,7 @@ fn unpacked_lean_files_are_read_by_their_names() {
     );
     check_error(
         import("20180404_x_trade.csv", rows, &Options::default()),
-        "say it with --interval",
+        "give the interval",
     );
     assert_eq!(
         lines(&import("20180404_x_trade.csv", rows, &minute()).unwrap()),
@@ -402,7 +401,7 @@ fn unpacked_lean_files_are_read_by_their_names() {
     };
     check_error(
         import(day, rows, &close),
-        "a lean trade file, whose times are always when a bar opens",
+        "a lean trade file, whose times are always those when a bar opens",
     );
     let late = format!("{}86400000,1,2,1,2,5\n", "0,1,2,1,2,5\n".repeat(100));
     let got = import(day, late.as_bytes(), &Options::default()).unwrap();

@@ -115,7 +115,11 @@ fn a_dry_run_takes_requests_that_nobody_signed() {
     assert_eq!(exit, 0, "{answer}");
     let done = spoolgate(&scratch.home(), &["handle", "--dry-run", path]);
     ends(&done, 2);
-    assert!(err(&done).contains("name the --action"), "{}", err(&done));
+    assert!(
+        err(&done).contains("name its action with --action"),
+        "{}",
+        err(&done)
+    );
     let done = spoolgate(
         &scratch.home(),
         &["handle", "--dry-run", path, "--action", "order.submit"],
