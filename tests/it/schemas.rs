@@ -536,8 +536,8 @@ const SAID: &[(&str, &[&str])] = &[
     (
         "cases",
         &[
-            "a case has a name",
-            "a case of this name",
+            "`name` is empty",
+            "an earlier case has the same name",
             "there is no such field",
             "`rules` names a rule twice",
             "goes with `rules: []`",

@@ -12,7 +12,7 @@ use super::sealing::NO_DIGEST;
 use super::state::{Change, State};
 use spoolgate_admission::lineage::{self, Delivered, Reported};
 use spoolgate_rules::Rulebook;
-use spoolgate_rules::admission::{Policy, Profile};
+use spoolgate_rules::admission::{Policy, Profile, ProfileError};
 use spoolgate_rules::command::CommandRule;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::admission::{Causality, Domain};
@@ -67,8 +67,8 @@ enum OutputError {
     Json(#[from] json::JsonError),
     #[error(transparent)]
     Lineage(#[from] serde_json::Error),
-    #[error("{0}")]
-    Profile(String),
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
 }
 
 /// A recorded answer.
@@ -224,9 +224,8 @@ pub fn hear_policy(
     now: Time,
 ) -> Heard {
     let written = answer.output.as_deref().unwrap_or_default();
-    let read = read(answer, "profile", |text| match Profile::delivered(text) {
-        Ok(profile) => Ok((text.to_owned(), profile)),
-        Err(error) => Err(OutputError::Profile(error.to_string())),
+    let read = read(answer, "profile", |text| {
+        Ok((text.to_owned(), Profile::delivered(text)?))
     });
     let (note, text, profile) = match read {
         Ok((text, profile)) => (answer.note.clone(), Some(text), Some(profile)),

@@ -189,7 +189,7 @@ impl Turn<'_> {
                 Edit::Added(Box::new(Service {
                     service: add.service.clone(),
                     host: services::folded(&add.host)
-                        .map_err(|why| Refusal::new(Code::MalformedPayload, why))?,
+                        .map_err(|why| Refusal::new(Code::MalformedPayload, why.to_string()))?,
                     port: add.port,
                     protocol: add.protocol.clone(),
                     methods: add.methods.clone(),

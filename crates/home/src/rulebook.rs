@@ -115,7 +115,7 @@ pub(super) fn kept_bundle(disk: &dyn Disk, hash: &str) -> Result<Bundle, HomeErr
             path.display()
         )));
     }
-    Bundle::from_bytes(&file.bytes).map_err(HomeError::Record)
+    Bundle::from_bytes(&file.bytes).map_err(|error| HomeError::Record(error.to_string()))
 }
 
 /// Returns the rulebook kept under this hash.

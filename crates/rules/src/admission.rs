@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::bounds::{AtLeast, Bounded, Count};
-use super::command::CommandRule;
+use super::command::{CommandError, CommandRule};
 use super::rulebook::RulebookError;
 use super::yaml;
 use spoolgate_wire::admission::Domain;
@@ -24,6 +24,32 @@ const LIST_MAX: usize = 10_000;
 /// How long a delivered profile is kept if the file does not say, seconds; the
 /// specification's default.
 pub const CACHE_TTL_S: u32 = 300;
+
+/// Why a profile cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProfileError {
+    /// It cannot be parsed.
+    #[error(transparent)]
+    Form(#[from] RulebookError),
+    /// Its version is too long.
+    #[error("`policy_version` is longer than {VERSION_BYTES_MAX} bytes")]
+    LongVersion,
+    /// The limit within the ancestor window, or the window's size, is missing.
+    #[error("`max_repeats_in_ancestor_window` and `ancestor_window_size` need each other")]
+    HalfAWindow,
+    /// A list is too long.
+    #[error("`{0}` has more than {LIST_MAX} entries")]
+    LongList(&'static str),
+    /// A command cannot be started.
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    /// It limits how long the answer of a policy command is kept, and there is no such command.
+    #[error("`cache_ttl_seconds` is for the answer of a `policy_command`")]
+    NothingToCache,
+    /// A policy command delivered it, and it names commands.
+    #[error("a delivered profile may not name commands")]
+    NamesCommands,
+}
 
 /// Limits of one domain; the names are those of SPEC-IG-0000. Absent members do not limit anything;
 /// depth is always limited.
@@ -176,19 +202,6 @@ pub struct Grant {
     pub required: bool,
 }
 
-impl Grant {
-    /// Checks the members.
-    ///
-    /// # Errors
-    /// Returns a message that names the wrong member.
-    pub fn check(&self) -> Result<(), String> {
-        if self.domains.is_empty() {
-            return Err("`admission` names no domain".to_owned());
-        }
-        Ok(())
-    }
-}
-
 /// Returns the domain of a policy file by its path, or `None` if the path is not below
 /// `rules/admission`.
 ///
@@ -224,7 +237,7 @@ impl Policy {
         let profile: Profile = yaml::read(path, text)?;
         profile
             .check()
-            .map_err(|what| RulebookError::new(path, None, what))?;
+            .map_err(|fault| RulebookError::new(path, None, fault))?;
         Ok(Policy {
             profile,
             sha256: sha256_hex(text.as_bytes()),
@@ -237,35 +250,26 @@ impl Profile {
     /// the keys about commands.
     ///
     /// # Errors
-    /// Returns a message that says what is wrong.
-    pub fn delivered(text: &str) -> Result<Profile, String> {
-        let profile: Profile =
-            yaml::read("policy_command", text).map_err(|error| error.to_string())?;
+    /// Returns [`ProfileError`] if the text is not such a profile.
+    pub fn delivered(text: &str) -> Result<Profile, ProfileError> {
+        let profile: Profile = yaml::read("policy_command", text)?;
         profile.check()?;
         if profile.policy_command.is_some()
             || profile.cache_ttl_seconds.is_some()
             || profile.lineage_command.is_some()
         {
-            return Err("a delivered profile may not name commands".to_owned());
+            return Err(ProfileError::NamesCommands);
         }
         Ok(profile)
     }
 
-    fn check(&self) -> Result<(), String> {
-        if self
-            .policy_version
-            .as_ref()
-            .is_some_and(|text| text.len() > VERSION_BYTES_MAX)
-        {
-            return Err(format!(
-                "`policy_version` is longer than {VERSION_BYTES_MAX} bytes"
-            ));
+    fn check(&self) -> Result<(), ProfileError> {
+        let version = self.policy_version.as_ref();
+        if version.is_some_and(|text| text.len() > VERSION_BYTES_MAX) {
+            return Err(ProfileError::LongVersion);
         }
         if self.max_repeats_in_ancestor_window.is_some() != self.ancestor_window_size.is_some() {
-            return Err(
-                "`max_repeats_in_ancestor_window` and `ancestor_window_size` need each other"
-                    .to_owned(),
-            );
+            return Err(ProfileError::HalfAWindow);
         }
         let lists = [
             (
@@ -285,7 +289,7 @@ impl Profile {
             .iter()
             .find(|(_, length)| length.is_some_and(|n| n > LIST_MAX))
         {
-            return Err(format!("`{name}` has more than {LIST_MAX} entries"));
+            return Err(ProfileError::LongList(name));
         }
         for command in [&self.policy_command, &self.lineage_command]
             .into_iter()
@@ -294,9 +298,7 @@ impl Profile {
             command.check()?;
         }
         match self.cache_ttl_seconds {
-            Some(_) if self.policy_command.is_none() => {
-                Err("`cache_ttl_seconds` is for the answer of a `policy_command`".to_owned())
-            }
+            Some(_) if self.policy_command.is_none() => Err(ProfileError::NothingToCache),
             _ => Ok(()),
         }
     }
@@ -313,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_policy_may_say() {
+    fn policies_that_must_not_load() {
         for (text, expect) in [
             (
                 "max_total_descendants: 3\n",
@@ -390,6 +392,7 @@ mod tests {
         assert!(
             Profile::delivered(text)
                 .unwrap_err()
+                .to_string()
                 .contains("may not name commands")
         );
     }

@@ -28,9 +28,9 @@ impl Bundle {
     /// Reads the stored form back.
     ///
     /// # Errors
-    /// Returns the JSON error as text.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Bundle, String> {
-        serde_json::from_slice(bytes).map_err(|error| error.to_string())
+    /// Returns the JSON error if the bytes are not a bundle.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Bundle, serde_json::Error> {
+        serde_json::from_slice(bytes)
     }
 
     /// Returns the lower-case hex SHA-256 of the stored form, which identifies the rulebook.

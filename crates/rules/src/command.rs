@@ -10,6 +10,17 @@ const TIME_S_MAX: u32 = 3600;
 /// Largest output of a program, bytes.
 const OUTPUT_BYTES_MAX: u32 = 1024 * 1024;
 
+/// Why a program cannot be started as a rule file says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    /// The program has no path, or a NUL would end a text early.
+    #[error("`program` is empty, or it or its arguments hold a NUL")]
+    Program,
+    /// A limit is larger than it may be here.
+    #[error("`{0}` {1}")]
+    Limit(&'static str, #[source] OutOfBounds),
+}
+
 /// A program that the gate starts without a shell. It reads the request from its standard input and
 /// writes its answer to its standard output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -33,26 +44,28 @@ impl CommandRule {
     /// Checks that the program can be started and that its limits are in range.
     ///
     /// # Errors
-    /// Returns a message that names the wrong member.
-    pub fn check(&self) -> Result<(), String> {
+    /// Returns [`CommandError`] for the first wrong member.
+    pub fn check(&self) -> Result<(), CommandError> {
         self.check_within(TIME_S_MAX, OUTPUT_BYTES_MAX)
     }
 
     /// Like [`CommandRule::check`], with other upper bounds (seconds, bytes).
     ///
     /// # Errors
-    /// Returns a message that names the wrong member.
-    pub fn check_within(&self, time_s_max: u32, output_bytes_max: u32) -> Result<(), String> {
+    /// Returns [`CommandError`] for the first wrong member.
+    pub fn check_within(&self, time_s_max: u32, output_bytes_max: u32) -> Result<(), CommandError> {
         let whole = |text: &String| !text.contains('\0');
         if self.program.is_empty() || !whole(&self.program) || !self.args.iter().all(whole) {
-            return Err("`program` is empty, or it or its arguments hold a NUL".to_owned());
+            return Err(CommandError::Program);
         }
         let limits = [
             ("time_limit_s", *self.time_limit_s, time_s_max),
             ("output_bytes_max", *self.output_bytes_max, output_bytes_max),
         ];
         match limits.into_iter().find(|(_, value, most)| value > most) {
-            Some((key, value, most)) => Err(format!("`{key}` {}", OutOfBounds::above(value, most))),
+            Some((key, value, most)) => {
+                Err(CommandError::Limit(key, OutOfBounds::above(value, most)))
+            }
             None => Ok(()),
         }
     }

@@ -7,6 +7,24 @@ use super::bounds::{Bounded, ONE, Share, Within};
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::council::ChangeType;
 
+/// Why the thresholds contradict each other.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EvidenceError {
+    #[error(
+        "optional_inputs: `{}` is no input; they are {}",
+        .0,
+        EvidencePolicy::INPUTS.join(", ")
+    )]
+    UnknownInput(String),
+    #[error("pbo_blocks: {0} is odd; the blocks are halved")]
+    OddBlocks(u32),
+    /// The smaller of two thresholds is the larger one: its name and value, then the other's.
+    #[error("{0}: {1} is above {2}, which is {3}")]
+    Order(&'static str, Amount, &'static str, Amount),
+    #[error("assumed_kurtosis: no returns have a kurtosis below 1 + skew^2")]
+    Kurtosis,
+}
+
 /// Every threshold and assumption of the evidence roles. Levels and shares are fractions (0.05 is
 /// 5%), Sharpe ratios are annual, and moments are of returns per period. Members that are left out
 /// have the value of [`Default`].
@@ -181,27 +199,22 @@ impl EvidencePolicy {
         self.optional_inputs.iter().any(|name| name == input)
     }
 
-    /// Checks ranges and order of the thresholds.
+    /// Checks what the types of the members leave open, such as the order of thresholds.
     ///
     /// # Errors
-    /// Returns one line with the member, its value and what it may be.
-    pub fn check(&self) -> Result<(), String> {
+    /// Returns [`EvidenceError`] for the first members that do not fit together.
+    pub(crate) fn check(&self) -> Result<(), EvidenceError> {
         if let Some(name) = self
             .optional_inputs
             .iter()
             .find(|name| !Self::INPUTS.contains(&name.as_str()))
         {
-            return Err(format!(
-                "optional_inputs: `{name}` is no input; they are {}",
-                Self::INPUTS.join(", ")
-            ));
+            return Err(EvidenceError::UnknownInput(name.clone()));
         }
         if !self.pbo_blocks.is_multiple_of(2) {
-            return Err(format!(
-                "pbo_blocks: {} is odd; the blocks are halved",
-                self.pbo_blocks
-            ));
+            return Err(EvidenceError::OddBlocks(self.pbo_blocks.get()));
         }
+        let trades = |count: Bounded<0, 1_000_000>| Amount::from_i64(count.get().into());
         let ordered = [
             (
                 "implausible_p",
@@ -213,22 +226,22 @@ impl EvidencePolicy {
             ("dsr_reject", *self.dsr_reject, "dsr_min", *self.dsr_min),
             ("pbo_max", *self.pbo_max, "pbo_reject", *self.pbo_reject),
             ("drop_reject_p", *self.drop_reject_p, "drop_p", *self.drop_p),
+            (
+                "trades_reject",
+                trades(self.trades_reject),
+                "trades_min",
+                trades(self.trades_min),
+            ),
         ];
         if let Some((small, a, large, b)) = ordered.into_iter().find(|(_, a, _, b)| a > b) {
-            return Err(format!("{small}: {a} is above {large}, which is {b}"));
-        }
-        if self.trades_reject > self.trades_min {
-            return Err(format!(
-                "trades_reject: {} is above trades_min, which is {}",
-                self.trades_reject, self.trades_min
-            ));
+            return Err(EvidenceError::Order(small, a, large, b));
         }
         let square = self
             .assumed_skew
             .checked_mul(*self.assumed_skew)
             .and_then(|square| square.checked_add(Amount::ONE));
         if square.is_none_or(|least| *self.assumed_kurtosis < least) {
-            return Err("assumed_kurtosis: no returns have a kurtosis below 1 + skew^2".to_owned());
+            return Err(EvidenceError::Kurtosis);
         }
         Ok(())
     }
@@ -242,11 +255,12 @@ mod tests {
     fn read(text: &str) -> Result<EvidencePolicy, String> {
         let policy: EvidencePolicy =
             yaml::read("council/roles.yaml", text).map_err(|error| error.to_string())?;
-        policy.check().map(|()| policy)
+        policy.check().map_err(|error| error.to_string())?;
+        Ok(policy)
     }
 
     #[test]
-    fn nothing_written_is_the_default_and_the_default_is_in_order() {
+    fn an_empty_file_is_the_default_and_the_default_is_valid() {
         assert_eq!(read("{}").unwrap(), EvidencePolicy::default());
         let policy = EvidencePolicy::default();
         assert_eq!(policy.assumed_skew.to_string(), "-0.3");
@@ -255,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_range_or_unknown_is_refused_by_name() {
+    fn values_out_of_range_and_unknown_names_are_refused() {
         let refused = [
             ("t_hurdel: 3", "t_hurdel"),
             ("t_hurdle: 1", "t_reject: 2 is above t_hurdle, which is 1"),
@@ -277,9 +291,9 @@ mod tests {
             ("optional_inputs: [luck]", "luck"),
             ("computed_for: [MERGE]", "MERGE"),
         ];
-        for (text, told) in refused {
+        for (text, expect) in refused {
             let error = read(text).unwrap_err();
-            assert!(error.contains(told), "{text}: {error}");
+            assert!(error.contains(expect), "{text}: {error}");
         }
         let kept =
             read("pbo_max: 0.05\noptional_inputs: [returns]\nassumed_kurtosis: 1.09").unwrap();

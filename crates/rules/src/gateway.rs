@@ -8,7 +8,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::bounds::Bounded;
-use super::command::CommandRule;
+use super::command::{CommandError, CommandRule};
 use super::rulebook::RulebookError;
 use super::yaml;
 use spoolgate_wire::action_name::ActionName;
@@ -50,6 +50,23 @@ spoolgate_wire::named! {
     }
 }
 
+/// What is wrong with one adapter.
+#[derive(Debug, thiserror::Error)]
+enum AdapterError {
+    #[error("`actions` is empty")]
+    NoActions,
+    #[error("`{}` is none of {}", .0, ACTIONS.join(", "))]
+    UnknownAction(String),
+    #[error("`{0}` stands twice")]
+    ActionTwice(String),
+    #[error("service `{0}` stands twice")]
+    ServiceTwice(ServiceName),
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    #[error("`exec` has a `command`, and nothing else has one")]
+    Exec,
+}
+
 /// An adapter and its actions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -83,17 +100,17 @@ pub(super) fn actions_schema(_: &mut schemars::SchemaGenerator) -> schemars::Sch
 
 impl AdapterRule {
     /// Checks the members of one adapter.
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), AdapterError> {
         let mut actions = BTreeSet::new();
         if self.actions.is_empty() {
-            return Err("`actions` is empty".to_owned());
+            return Err(AdapterError::NoActions);
         }
         for action in &self.actions {
             if !ACTIONS.contains(&action.as_str()) {
-                return Err(format!("`{action}` is none of {}", ACTIONS.join(", ")));
+                return Err(AdapterError::UnknownAction(action.clone()));
             }
             if !actions.insert(action) {
-                return Err(format!("`{action}` stands twice"));
+                return Err(AdapterError::ActionTwice(action.clone()));
             }
         }
         let mut services = BTreeSet::new();
@@ -102,14 +119,14 @@ impl AdapterRule {
             .iter()
             .find(|service| !services.insert(*service))
         {
-            return Err(format!("service `{service}` stands twice"));
+            return Err(AdapterError::ServiceTwice(service.clone()));
         }
         match (&self.command, self.adapter) {
             (Some(command), AdapterKind::Exec) => {
-                command.check_within(TIME_LIMIT_S_MAX, OUTPUT_BYTES_MAX)
+                Ok(command.check_within(TIME_LIMIT_S_MAX, OUTPUT_BYTES_MAX)?)
             }
             (None, AdapterKind::Stub) => Ok(()),
-            _ => Err("`exec` has a `command`, and nothing else has one".to_owned()),
+            _ => Err(AdapterError::Exec),
         }
     }
 }
@@ -308,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_those_of_the_contract_unless_the_file_says_otherwise() {
+    fn rates_that_the_file_leaves_out_are_those_of_the_contract() {
         let usual = Gateway::default();
         let rates: Vec<u32> = ACTIONS
             .iter()
@@ -384,7 +401,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::too_many_lines, reason = "a table of cases")]
-    fn adapters_are_said_once_and_have_bounds() {
+    fn an_action_has_one_adapter_per_service_and_adapters_have_bounds() {
         let sh = "adapter: exec, command: {program: sh, time_limit_s: 5, output_bytes_max: 9}";
         let good = format!(
             "adapters:\n  - {{actions: [email.send], {sh}, at_once: 64}}\n  - {{actions: \

@@ -16,7 +16,7 @@ use super::rule::{
 };
 use super::rulebook::RulebookError;
 use super::yaml;
-use spoolgate_wire::amount::Amount;
+use spoolgate_wire::amount::{Amount, AmountError};
 use spoolgate_wire::ids::{Principal, RuleId};
 use spoolgate_wire::time::Time;
 
@@ -141,7 +141,39 @@ pub struct Report {
 
 /// Computes the facts that a request itself gives, in the order of the readings; `None` for a fact
 /// that it does not give.
-pub type Computed<'a> = &'a dyn Fn(&Case, &[Reading]) -> Result<Vec<Option<Fact<'static>>>, String>;
+pub type Computed<'a, E> = &'a dyn Fn(&Case, &[Reading]) -> Result<Vec<Option<Fact<'static>>>, E>;
+
+/// Why a case cannot give a fact, or not this value of it.
+#[derive(Debug, thiserror::Error)]
+enum FactError {
+    #[error(
+        "no rule reads it and requests of `{0}` have no such field; `spoolgate rules fields` \
+            lists them"
+    )]
+    NoField(String),
+    #[error("requests cannot leave it out")]
+    NeverAbsent,
+    #[error("it is always known")]
+    AlwaysKnown,
+    #[error("it is an array: write a list")]
+    Array,
+    #[error("it is not an array: write one value")]
+    NotArray,
+    #[error("a time of day is written as \"21:55\"")]
+    TimeOfDay,
+    #[error(transparent)]
+    Amount(#[from] AmountError),
+    #[error("it must be a number")]
+    Number,
+    #[error("it must be a {0}")]
+    Whole(Kind),
+    #[error("it must be true or false")]
+    Flag,
+    #[error("`{}` is not one of {}", .0, .1.join(", "))]
+    Word(String, &'static [&'static str]),
+    #[error("it is a text: put it in quotes")]
+    Text,
+}
 
 fn action_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({"type": "string", "enum": RULED_ACTIONS})
@@ -204,7 +236,7 @@ impl Report {
 /// Returns every [`RulebookError`], not only the first.
 pub fn read(path: &str, text: &str) -> Result<CaseFile, Vec<RulebookError>> {
     if let Some(line) = line_of_long_number(text) {
-        let message = "a bare number of too many digits; put it in quotes, so that none is lost";
+        let message = "a bare number has too many digits; put it in quotes, so that none is lost";
         return Err(vec![RulebookError::new(path, Some(line), message)]);
     }
     let file: CaseFile = yaml::read(path, text).map_err(|fault| vec![fault])?;
@@ -233,9 +265,9 @@ pub fn read(path: &str, text: &str) -> Result<CaseFile, Vec<RulebookError>> {
             ))
         };
         if case.name.trim().is_empty() {
-            fail("a case has a name".to_owned());
+            fail("`name` is empty".to_owned());
         } else if !names.insert(case.name.as_str()) {
-            fail("a case of this name stands above".to_owned());
+            fail("an earlier case has the same name".to_owned());
         }
         if !RULED_ACTIONS.contains(&case.action.as_str()) {
             fail(format!(
@@ -249,7 +281,7 @@ pub fn read(path: &str, text: &str) -> Result<CaseFile, Vec<RulebookError>> {
             fail("`rules` names a rule twice".to_owned());
         }
         if case.rules.is_empty() != (case.expect == Expect::Accept) {
-            fail("`expect: accept` goes with `rules: []`, and no other does".to_owned());
+            fail("`expect: accept` goes with `rules: []`, and nothing else does".to_owned());
         }
     }
     if faults.is_empty() {
@@ -293,11 +325,11 @@ pub fn nothing_seen(rules: &RuleSet) -> BTreeMap<RuleId, Covered> {
 }
 
 /// Runs the cases of a file and counts coverage.
-pub fn try_file(
+pub fn try_file<E: fmt::Display>(
     rules: &RuleSet,
     (path, text): (&str, &str),
     file: &CaseFile,
-    computed: Computed<'_>,
+    computed: Computed<'_, E>,
     report: &mut Report,
 ) {
     for (case, line) in file.cases.iter().zip(lines(text, file)) {
@@ -312,16 +344,22 @@ pub fn try_file(
             rules: Vec::new(),
             faults: Vec::new(),
         };
-        match stated(&file.facts, case, program, computed) {
-            Err(faults) => tried.faults = faults,
-            Ok(facts) => judge(
+        let facts = match computed(case, &program.readings) {
+            Ok(facts) => stated(&file.facts, case, program, facts, &mut tried.faults),
+            Err(why) => {
+                tried.faults.push(why.to_string());
+                Vec::new()
+            }
+        };
+        if tried.faults.is_empty() {
+            judge(
                 rules,
                 program,
                 case,
                 &facts,
                 &mut tried,
                 &mut report.coverage,
-            ),
+            );
         }
         report.tried.push(tried);
     }
@@ -390,7 +428,7 @@ fn judge(
     if tried.got != case.expect {
         tried
             .faults
-            .push(format!("expected {}, is {}", case.expect, tried.got));
+            .push(format!("expected {}, got {}", case.expect, tried.got));
     }
     let wants = [
         (&case.rules, &tried.rules, ""),
@@ -487,7 +525,7 @@ pub fn name_of(reading: &Reading) -> String {
     format!("{reading}{brackets}")
 }
 
-/// Formats a fact for people.
+/// Formats a fact for readers.
 pub fn show(reading: &Reading, fact: &Fact<'_>) -> String {
     let one = |value: &Value<'_>| match (reading.kind(), value) {
         (Kind::TimeOfDay, Value::Number(number)) => time_of_day(*number),
@@ -521,19 +559,15 @@ pub fn time_of_day(minutes: Amount) -> String {
     )
 }
 
-/// Returns the facts of a case in the order of the program's readings; `None` for a fact that the
-/// case does not give.
+/// Adds the facts that the case or its file states to the computed `facts`. They are in the order
+/// of the program's readings; `None` for a fact that the case does not give.
 fn stated(
     usual: &BTreeMap<String, Operand>,
     case: &Case,
     program: &Program,
-    computed: Computed<'_>,
-) -> Result<Vec<Option<Fact<'static>>>, Vec<String>> {
-    let mut faults = Vec::new();
-    let mut facts = match computed(case, &program.readings) {
-        Ok(facts) => facts,
-        Err(why) => return Err(vec![why]),
-    };
+    mut facts: Vec<Option<Fact<'static>>>,
+    faults: &mut Vec<String>,
+) -> Vec<Option<Fact<'static>>> {
     let mut given: BTreeMap<&str, Option<Fact<'static>>> = BTreeMap::new();
     let lists = [
         (&case.absent, Fact::Absent),
@@ -579,26 +613,22 @@ fn stated(
         match given.remove(name.as_str()) {
             Some(_) if fact.is_some() => {
                 faults.push(format!(
-                    "fact `{name}` comes from `request`, `as` or `at`; say it once"
+                    "fact `{name}` comes from `request`, `as` or `at`; do not give it again"
                 ));
             }
-            Some(told) => *fact = told,
+            Some(value) => *fact = value,
             None if fact.is_none() && missing(reading) == Missing::Absent => {
                 *fact = Some(Fact::Absent)
             }
             None => {}
         }
     }
-    if faults.is_empty() {
-        Ok(facts)
-    } else {
-        Err(faults)
-    }
+    facts
 }
 
 /// Returns the reading of this name: one that a rule uses, or a field that requests of
 /// the action have.
-fn known(program: &Program, case: &Case, name: &str) -> Result<Reading, String> {
+fn known(program: &Program, case: &Case, name: &str) -> Result<Reading, FactError> {
     if let Some(reading) = program
         .readings
         .iter()
@@ -609,24 +639,20 @@ fn known(program: &Program, case: &Case, name: &str) -> Result<Reading, String> 
     let field = field::find(name.strip_suffix("[]").unwrap_or(name)).filter(|field: &&Field| {
         field.is_many == name.ends_with("[]") && field.is_of(&case.action)
     });
-    field.map(Reading::Field).ok_or_else(|| {
-        format!(
-            "no rule reads it and requests of `{}` have no such field; `spoolgate rules fields` \
-                lists them",
-            case.action
-        )
-    })
+    field
+        .map(Reading::Field)
+        .ok_or_else(|| FactError::NoField(case.action.clone()))
 }
 
-fn may_be(reading: &Reading, fact: &Fact<'_>) -> Result<(), String> {
+fn may_be(reading: &Reading, fact: &Fact<'_>) -> Result<(), FactError> {
     match (fact, missing(reading)) {
         (Fact::Absent, Missing::Absent) | (Fact::Unknown(_), Missing::Unknown) => Ok(()),
-        (Fact::Absent, _) => Err("requests cannot leave it out".to_owned()),
-        _ => Err("it is always known".to_owned()),
+        (Fact::Absent, _) => Err(FactError::NeverAbsent),
+        _ => Err(FactError::AlwaysKnown),
     }
 }
 
-fn parse(reading: &Reading, value: &Operand) -> Result<Fact<'static>, String> {
+fn parse(reading: &Reading, value: &Operand) -> Result<Fact<'static>, FactError> {
     let kind = reading.kind();
     match (value, reading.is_many()) {
         (Operand::One(value), false) => one(kind, value).map(Fact::Known),
@@ -635,44 +661,42 @@ fn parse(reading: &Reading, value: &Operand) -> Result<Fact<'static>, String> {
             .map(|value| one(kind, value))
             .collect::<Result<_, _>>()
             .map(Fact::Many),
-        (Operand::One(_), true) => Err("it is an array: write a list".to_owned()),
-        (Operand::Many(_), false) => Err("it is no array: write one value".to_owned()),
+        (Operand::One(_), true) => Err(FactError::Array),
+        (Operand::Many(_), false) => Err(FactError::NotArray),
     }
 }
 
-fn one(kind: Kind, value: &Scalar) -> Result<Value<'static>, String> {
+fn one(kind: Kind, value: &Scalar) -> Result<Value<'static>, FactError> {
     match (kind, value) {
         (Kind::TimeOfDay, Scalar::Text(text)) => {
-            let minute = Minute::parse(text).ok_or("a time of day is written as \"21:55\"")?;
+            let minute = Minute::parse(text).ok_or(FactError::TimeOfDay)?;
             Ok(Value::Number(Amount::from_i64(i64::from(minute.minutes()))))
         }
-        (Kind::TimeOfDay, _) => Err("a time of day is written as \"21:55\"".to_owned()),
+        (Kind::TimeOfDay, _) => Err(FactError::TimeOfDay),
         (Kind::Number | Kind::Whole(..), value) => {
             let number = match value {
                 Scalar::Number(number) => *number,
-                Scalar::Text(text) => {
-                    Amount::parse_wire(text).map_err(|error| error.to_string())?
-                }
-                Scalar::Flag(_) => return Err("it is a number".to_owned()),
+                Scalar::Text(text) => Amount::parse_wire(text)?,
+                Scalar::Flag(_) => return Err(FactError::Number),
             };
             if let Kind::Whole(least, most) = kind {
                 let is_whole = number.is_multiple_of(Amount::ONE) == Some(true);
                 if !is_whole || number < Amount::from_i64(least) || number > Amount::from_i64(most)
                 {
-                    return Err("it is no such whole number".to_owned());
+                    return Err(FactError::Whole(kind));
                 }
             }
             Ok(Value::Number(number))
         }
         (Kind::Flag, Scalar::Flag(flag)) => Ok(Value::Flag(*flag)),
-        (Kind::Flag, _) => Err("it is true or false".to_owned()),
+        (Kind::Flag, _) => Err(FactError::Flag),
         (Kind::Word(known), Scalar::Text(text)) => {
             if !known.is_empty() && !known.contains(&text.as_str()) {
-                return Err(format!("`{text}` is none of {}", known.join(", ")));
+                return Err(FactError::Word(text.clone(), known));
             }
             Ok(Value::Text(text.clone().into()))
         }
         (_, Scalar::Text(text)) => Ok(Value::Text(text.clone().into())),
-        (_, _) => Err("it is a text: put it in quotes".to_owned()),
+        (_, _) => Err(FactError::Text),
     }
 }

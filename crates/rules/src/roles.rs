@@ -2,12 +2,15 @@
 //! decision follows from their verdicts. Scores and deductions are whole tenths.
 
 mod check;
+mod error;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+
+pub(crate) use error::RolesError;
 
 use super::bounds::{Bounded, Share};
 use super::command::CommandRule;
@@ -69,6 +72,11 @@ pub struct RoleRule {
 }
 
 impl RoleRule {
+    /// Returns all spellings of its name, aliases first.
+    fn spellings(&self) -> impl Iterator<Item = &String> {
+        self.aliases.iter().chain([&self.name])
+    }
+
     /// Returns the axis of its vote and of the checks that it files itself: its first primary axis.
     pub fn fail_axis(&self) -> Axis {
         self.primary_axes
@@ -295,7 +303,7 @@ impl Roles {
     /// with one spelling, values out of range, and weights with which a worse vote would help.
     pub fn read(path: &str, text: &str) -> Result<Roles, RulebookError> {
         let file: RolesFile = yaml::read(path, text)?;
-        check::compile(file).map_err(|message| RulebookError::new(path, None, message))
+        check::compile(file).map_err(|fault| RulebookError::new(path, None, fault))
     }
 
     /// Returns the shipped council.
@@ -378,8 +386,8 @@ impl Roles {
     /// names, others stay as written.
     ///
     /// # Errors
-    /// Returns a message for the author of the file.
-    pub(super) fn resolve_all(&self, spellings: &[String]) -> Result<Vec<String>, String> {
+    /// Returns [`RolesError`] for a text that cannot be a name, and for a role that is named twice.
+    pub(super) fn resolve_all(&self, spellings: &[String]) -> Result<Vec<String>, RolesError> {
         let mut names = Vec::new();
         for spelling in spellings {
             check::role_name(spelling)?;
@@ -388,7 +396,7 @@ impl Roles {
                 .iter()
                 .any(|other: &String| text::fold(other) == text::fold(name))
             {
-                return Err(format!("council role `{name}` stands twice"));
+                return Err(RolesError::CouncilRoleTwice(name.clone()));
             }
             names.push(name.clone());
         }

@@ -12,7 +12,7 @@ use super::instruments::{Instrument, InstrumentsFile, Venue};
 use super::notify::{self, Notify};
 use super::principals::{PrincipalRule, PrincipalsFile, Role};
 use super::rates::Rates;
-use super::roles::{self, Roles};
+use super::roles::{self, Roles, RolesError};
 use super::rule::RuleSet;
 use super::rule::ruleset::Rule;
 use super::safety::Safety;
@@ -44,14 +44,16 @@ impl RulebookError {
     pub fn new(
         file: impl Into<String>,
         line: Option<usize>,
-        message: impl Into<String>,
+        message: impl fmt::Display,
     ) -> RulebookError {
-        let message: String = message.into();
-        let message = message.chars().take(MESSAGE_CHARS_MAX).collect();
         RulebookError {
             file: file.into(),
             line,
-            message,
+            message: message
+                .to_string()
+                .chars()
+                .take(MESSAGE_CHARS_MAX)
+                .collect(),
         }
     }
 }
@@ -62,6 +64,36 @@ impl fmt::Display for RulebookError {
             Some(line) => write!(f, "{}:{}: {}", self.file, line, self.message),
             None => write!(f, "{}: {}", self.file, self.message),
         }
+    }
+}
+
+/// What is wrong with one principal.
+#[derive(Debug, thiserror::Error)]
+enum PrincipalError {
+    #[error("`admission` names no domain")]
+    NoDomain,
+    #[error("a {} asks for nothing: it has no `actions`", .0.as_str())]
+    Requests(Role),
+    #[error("`actions` has `{}`, which is none of {}", .0, gateway::ACTIONS.join(", "))]
+    UnknownAction(String),
+    #[error("`actions` has `{0}` twice")]
+    ActionTwice(String),
+    #[error("a {} has no tasks", .0.as_str())]
+    Tasks(Role),
+    #[error("a {} speaks for no council role", .0.as_str())]
+    CouncilRoles(Role),
+    #[error(transparent)]
+    Roles(RolesError),
+    #[error("a {} decides on no concern", .0.as_str())]
+    Concerns(Role),
+    #[error("concern `{0}` is that of no strategy file")]
+    UnknownConcern(ConcernId),
+}
+
+impl PrincipalError {
+    fn of(self, name: &Principal) -> RulebookError {
+        let message = format!("principal `{name}`: {self}");
+        RulebookError::new("rules/principals.yaml", None, message)
     }
 }
 
@@ -366,12 +398,8 @@ impl Rulebook {
             }
         }
         for rule in self.principals.values() {
-            let fail = |what: String| {
-                let message = format!("principal `{}`: {what}", rule.name);
-                Err(RulebookError::new("rules/principals.yaml", None, message))
-            };
             if is_machine(rule.role) && !rule.control.concerns.is_empty() {
-                return fail(format!("a {} decides on no concern", rule.role.as_str()));
+                return Err(PrincipalError::Concerns(rule.role).of(&rule.name));
             }
             if let Some(unknown) = rule
                 .control
@@ -379,7 +407,7 @@ impl Rulebook {
                 .iter()
                 .find(|id| self.strategies_of(id).next().is_none())
             {
-                return fail(format!("concern `{unknown}` is that of no strategy file"));
+                return Err(PrincipalError::UnknownConcern(unknown.clone()).of(&rule.name));
             }
         }
         Ok(())
@@ -427,14 +455,7 @@ fn read_principals(
     let file: PrincipalsFile = yaml::read(path, text)?;
     let mut by_name = BTreeMap::new();
     for rule in file.principals {
-        let fail = |what: String| {
-            RulebookError::new(path, None, format!("principal `{}`: {what}", rule.name))
-        };
-        rule.admission
-            .as_ref()
-            .map_or(Ok(()), admission::Grant::check)
-            .map_err(fail)?;
-        check_actions(&rule).map_err(fail)?;
+        check_principal(&rule).map_err(|fault| fault.of(&rule.name))?;
         let name = rule.name.clone();
         if by_name.insert(name.clone(), rule).is_some() {
             return Err(RulebookError::new(
@@ -447,25 +468,23 @@ fn read_principals(
     Ok(by_name)
 }
 
-/// Checks that `actions` names only outgoing actions, each once, and is empty for
-/// feeds and bridges.
-fn check_actions(rule: &PrincipalRule) -> Result<(), String> {
+/// Checks that a grant names a domain, and that `actions` names only outgoing actions, each once,
+/// and is empty for feeds and bridges.
+fn check_principal(rule: &PrincipalRule) -> Result<(), PrincipalError> {
+    let grant = rule.admission.as_ref();
+    if grant.is_some_and(|grant| grant.domains.is_empty()) {
+        return Err(PrincipalError::NoDomain);
+    }
     if is_machine(rule.role) && !rule.actions.is_empty() {
-        return Err(format!(
-            "a {} asks for nothing: it has no `actions`",
-            rule.role.as_str()
-        ));
+        return Err(PrincipalError::Requests(rule.role));
     }
     let mut known = BTreeSet::new();
     for action in &rule.actions {
         if !gateway::ACTIONS.contains(&action.as_str()) {
-            let names = gateway::ACTIONS.join(", ");
-            return Err(format!(
-                "`actions` has `{action}`, which is none of {names}"
-            ));
+            return Err(PrincipalError::UnknownAction(action.clone()));
         }
         if !known.insert(action) {
-            return Err(format!("`actions` has `{action}` twice"));
+            return Err(PrincipalError::ActionTwice(action.clone()));
         }
     }
     Ok(())
@@ -483,20 +502,15 @@ fn resolve_council_roles(
     roles: &Roles,
 ) -> Result<(), RulebookError> {
     for (name, rule) in principals {
-        let fail = |what: String| {
-            let message = format!("principal `{name}`: {what}");
-            RulebookError::new("rules/principals.yaml", None, message)
-        };
         if is_machine(rule.role) && rule.admission.is_some() {
-            return Err(fail(format!("a {} has no tasks", rule.role.as_str())));
+            return Err(PrincipalError::Tasks(rule.role).of(name));
         }
         if is_machine(rule.role) && !rule.council_roles.is_empty() {
-            return Err(fail(format!(
-                "a {} speaks for no council role",
-                rule.role.as_str()
-            )));
+            return Err(PrincipalError::CouncilRoles(rule.role).of(name));
         }
-        rule.council_roles = roles.resolve_all(&rule.council_roles).map_err(fail)?;
+        rule.council_roles = roles
+            .resolve_all(&rule.council_roles)
+            .map_err(|fault| PrincipalError::Roles(fault).of(name))?;
     }
     Ok(())
 }

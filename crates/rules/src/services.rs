@@ -328,36 +328,51 @@ fn is_protocol(text: &str) -> bool {
         && text.bytes().all(is_in)
 }
 
+/// Why a text, which is quoted, is not the host of a service.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HostError {
+    /// It stands for several hosts.
+    #[error("`{0}` is a wildcard; there are none: each host is an entry of its own")]
+    Wildcard(String),
+    /// It has a scheme, a user, a port or a path.
+    #[error(
+        "`{0}` is not a host alone, without scheme, user, port or path; `port` is a key of its own; \
+            an IPv6 address stands in brackets"
+    )]
+    NotAlone(String),
+    /// It is not a full host name.
+    #[error("`{0}` is not one whole host name")]
+    NotWhole(String),
+    /// It is an address in another form than the usual one, which comes second.
+    #[error("`{0}` is the address {1} in another form; write it so")]
+    OtherForm(String, String),
+    /// It is an address of no host, or of several.
+    #[error("`{0}` is the address of no single host")]
+    NoSingleHost(String),
+}
+
 /// Returns the host of an entry in the form in which hosts are compared: lower case, IDNA, without
 /// a trailing dot.
 ///
 /// # Errors
-/// Returns a message if the text is not one full host name or address.
-pub fn folded(host: &str) -> Result<String, String> {
-    let shown = host.escape_debug();
+/// Returns [`HostError`] if the text is not one full host name or address.
+pub fn folded(host: &str) -> Result<String, HostError> {
+    let shown = || host.escape_debug().to_string();
     if host.contains('*') || host.starts_with('.') {
-        return Err(format!(
-            "`{shown}` is a wildcard; there are none: each host is an entry of its own"
-        ));
+        return Err(HostError::Wildcard(shown()));
     }
     let is_address = host.starts_with('[');
     if !is_address && host.contains(['/', '\\', '@', ':', '?', '#']) {
-        let what = "a host alone, without scheme, user, port or path; `port` is a key of its own";
-        return Err(format!(
-            "`{shown}` is not {what}; an IPv6 address stands in brackets"
-        ));
+        return Err(HostError::NotAlone(shown()));
     }
-    let name =
-        host::name_of(host).ok_or_else(|| format!("`{shown}` is not one whole host name"))?;
+    let name = host::name_of(host).ok_or_else(|| HostError::NotWhole(shown()))?;
     let bare = name.trim_start_matches('[').trim_end_matches(']');
     if let Ok(address) = bare.parse::<IpAddr>() {
         if *name != *host {
-            return Err(format!(
-                "`{shown}` is the address {name} in another form; write it so"
-            ));
+            return Err(HostError::OtherForm(shown(), name.into_owned()));
         }
         if address.is_unspecified() || address.is_multicast() || bare == "255.255.255.255" {
-            return Err(format!("`{shown}` is the address of no single host"));
+            return Err(HostError::NoSingleHost(shown()));
         }
     }
     Ok(name.into_owned())

@@ -111,22 +111,18 @@ fn computed(
     rulebook: &Rulebook,
     case: &Case,
     readings: &[Reading],
-) -> Result<Vec<Option<Fact<'static>>>, String> {
-    let now = match case.at {
-        Some(at) => at,
-        None => Time::from_ms(0).map_err(|error| error.to_string())?,
-    };
-    let fail = |error: &dyn std::fmt::Display| error.to_string();
+) -> Result<Vec<Option<Fact<'static>>>> {
+    let now = case.at.unwrap_or(Time::EPOCH);
     let source = match &case.source {
         Some(source) => source.clone(),
-        None => Principal::parse("nobody").map_err(|error| fail(&error))?,
+        None => Principal::parse("nobody")?,
     };
     let payload = case
         .request
         .as_ref()
         .map_or_else(|| "{}".to_owned(), ToString::to_string);
     let envelope = Envelope {
-        id: RequestId::parse("case").map_err(|error| fail(&error))?,
+        id: RequestId::parse("case")?,
         timestamp_text: now.to_string(),
         timestamp: now,
         action: case.action.clone(),
@@ -141,19 +137,19 @@ fn computed(
         && actions::find(&case.action).is_some()
         && let Err(refusal) = &authentic.body
     {
-        return Err(refusal.message.clone());
+        bail!("{}", refusal.message);
     }
     let found = facts::alone(rulebook, &authentic, now, readings);
-    let told = readings.iter().zip(found).map(|(reading, fact)| {
-        let is_told = match name_of(reading).as_str() {
+    let facts = readings.iter().zip(found).map(|(reading, fact)| {
+        let is_given = match name_of(reading).as_str() {
             "request.source" => case.source.is_some(),
             "request.action" => true,
             _ if facts::is_of_time(reading) => case.at.is_some(),
             _ => case.request.is_some() && facts::is_of_request(reading),
         };
-        (is_told && !matches!(fact, Fact::Unknown(_))).then_some(fact)
+        (is_given && !matches!(fact, Fact::Unknown(_))).then_some(fact)
     });
-    Ok(told.collect())
+    Ok(facts.collect())
 }
 
 fn print(folder: &Folder, report: &Report, output: &Output) -> Result<()> {
@@ -210,13 +206,13 @@ fn print(folder: &Folder, report: &Report, output: &Output) -> Result<()> {
             never(covered.lets_pass),
         ]);
         for each in &covered.conditions {
-            let told = vec![
+            let row = vec![
                 String::new(),
                 each.condition.clone(),
                 never(each.held),
                 never(each.did_not),
             ];
-            rows.push(told);
+            rows.push(row);
         }
     }
     if !rows.is_empty() {

@@ -416,7 +416,11 @@ fn cases_that_do_not_hold_say_why() {
     let small = "    facts: {order.size: 1}\n";
     let held = "    expect: hold\n    rules: [dear]\n";
     for (rest, exit, what) in [
-        (big(sells, "reject", "big"), 1, "expected reject, is accept"),
+        (
+            big(sells, "reject", "big"),
+            1,
+            "expected reject, got accept",
+        ),
         (big(sells, "reject", "big"), 1, "`order.side` is \"sell\""),
         (
             big(buys, "accept", ""),
@@ -440,7 +444,11 @@ fn cases_that_do_not_hold_say_why() {
         ),
         (accepts("facts: {order.siez: 1}"), 1, "no such field"),
         (accepts("facts: {order.size: big}"), 1, "fact `order.size`"),
-        (accepts("facts: {order.side: long}"), 1, "none of buy, sell"),
+        (
+            accepts("facts: {order.side: long}"),
+            1,
+            "not one of buy, sell",
+        ),
         (accepts("unknown: [order.size]"), 1, "it is always known"),
         (accepts("absent: [market.price]"), 1, "cannot leave it out"),
         (
@@ -471,7 +479,7 @@ fn cases_that_do_not_hold_say_why() {
     let done = checkout.run("test", &[]);
     ends(&done, 2);
     assert!(
-        err(&done).contains("x.yaml:6: `twice`: a case of this name stands above"),
+        err(&done).contains("x.yaml:6: `twice`: an earlier case has the same name"),
         "{}",
         err(&done)
     );

@@ -313,7 +313,8 @@ fn check_patterns(file: &RuleFile) -> Result<(), Refusal> {
 /// The rulebook with the change, and its comparison with the rulebook without it.
 pub(super) fn judged(rules: &Rulebook, wanted: &Wanted) -> Result<Judged, Refusal> {
     let malformed = |what: String| Refusal::new(Code::RuleMalformed, what);
-    let new = wanted.file.to_yaml().map_err(malformed)?;
+    let text = wanted.file.to_yaml();
+    let new = text.map_err(|error| malformed(error.to_string()))?;
     let old_bytes = wanted.old.as_ref().map_or(0, |old| old.text.len());
     if new.len().max(old_bytes) > RULE_BYTES_MAX {
         return Err(malformed(format!(

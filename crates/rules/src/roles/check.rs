@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{
-    ChangeRule, Floor, Placeholders, RoleRule, Roles, RolesFile, Start, TextRules, Weights,
+    ChangeRule, Floor, Placeholders, RoleRule, Roles, RolesError, RolesFile, Start, TextRules,
+    Weights,
 };
-use crate::command::CommandRule;
 use spoolgate_wire::council::{Artifacts, Axis, ChangeType};
 use spoolgate_wire::text;
 
@@ -13,10 +13,10 @@ use spoolgate_wire::text;
 pub(super) const ROLES_MAX: usize = 32;
 
 /// Longest name of a role, characters.
-const NAME_CHARS_MAX: usize = 64;
+pub(super) const NAME_CHARS_MAX: usize = 64;
 
 /// Longest line of a checklist or a placeholder, characters.
-const LINE_CHARS_MAX: usize = 200;
+pub(super) const LINE_CHARS_MAX: usize = 200;
 
 /// Most lines of a checklist or a list of placeholders.
 pub(super) const LINES_MAX: usize = 100;
@@ -25,7 +25,7 @@ pub(super) const LINES_MAX: usize = 100;
 pub(super) const DEADLINE_S_MAX: u32 = 90 * 86_400;
 
 /// Checks the whole file and builds the index of spellings.
-pub(super) fn compile(file: RolesFile) -> Result<Roles, String> {
+pub(super) fn compile(file: RolesFile) -> Result<Roles, RolesError> {
     let RolesFile {
         roles: roster,
         confidence_floor,
@@ -40,7 +40,7 @@ pub(super) fn compile(file: RolesFile) -> Result<Roles, String> {
     check_weights(&weights)?;
     check_floor("axis_floor", axis_floor, weights.start)?;
     check_text(text)?;
-    evidence.check().map_err(|why| format!("evidence: {why}"))?;
+    evidence.check()?;
     let placeholders = fold_placeholders(&placeholders)?;
     let mut roles = Roles {
         roster,
@@ -54,57 +54,56 @@ pub(super) fn compile(file: RolesFile) -> Result<Roles, String> {
         by_spelling,
     };
     for change in ChangeType::ALL {
-        let rule = resolve_roles(&roles, change)?;
+        let fail = |fault| RolesError::Change(change, Box::new(fault));
+        let rule = resolve_roles(&roles, change).map_err(fail)?;
         *match change {
             ChangeType::DeclarePass => &mut roles.changes.declare_pass,
             ChangeType::FreezeSpec => &mut roles.changes.freeze_spec,
             ChangeType::UpdateConfig => &mut roles.changes.update_config,
             ChangeType::CodeRefactor => &mut roles.changes.code_refactor,
         } = rule;
-        check_floors(&roles, change)?;
+        check_floors(&roles, change).map_err(fail)?;
     }
     Ok(roles)
 }
 
 /// Checks that the text can be the name of a role, inside or outside the roster.
-pub(super) fn role_name(name: &str) -> Result<(), String> {
-    if text::clean(name, NAME_CHARS_MAX) != name || text::fold(name).is_empty() {
-        let shown = text::clean(name, NAME_CHARS_MAX);
-        return Err(format!(
-            "`{shown}` is no name of a role: 1 to {NAME_CHARS_MAX} printable characters, one of \
-                them a letter or digit, single spaces"
-        ));
+pub(super) fn role_name(name: &str) -> Result<(), RolesError> {
+    let shown = shown(name);
+    if shown != name || text::fold(name).is_empty() {
+        return Err(RolesError::Name(shown));
     }
     Ok(())
 }
 
-fn roster_index(roster: &[RoleRule]) -> Result<BTreeMap<String, usize>, String> {
+/// Returns a text in the form in which messages quote it.
+fn shown(text: &str) -> String {
+    text::clean(text, NAME_CHARS_MAX)
+}
+
+fn roster_index(roster: &[RoleRule]) -> Result<BTreeMap<String, usize>, RolesError> {
     if roster.is_empty() || roster.len() > ROLES_MAX {
-        return Err(format!(
-            "`roles` has {} entries; it needs 1 to {ROLES_MAX}",
-            roster.len()
-        ));
+        return Err(RolesError::Count(roster.len()));
     }
     let mut by_spelling = BTreeMap::new();
     let mut computed = Vec::new();
     for (place, role) in roster.iter().enumerate() {
-        check_role(role)?;
-        for spelling in role.aliases.iter().chain([&role.name]) {
+        let fail = |fault| RolesError::Role(role.name.clone(), Box::new(fault));
+        for spelling in role.spellings() {
+            role_name(spelling)?;
+        }
+        check_role(role).map_err(fail)?;
+        for spelling in role.spellings() {
             if by_spelling
                 .insert(text::fold(spelling), place)
                 .is_some_and(|other| other != place)
             {
-                return Err(format!(
-                    "two roles are called `{spelling}`; case and punctuation do not tell them apart"
-                ));
+                return Err(RolesError::SameName(spelling.clone()));
             }
         }
         if let Some(arithmetic) = role.computed {
             if computed.contains(&arithmetic) {
-                return Err(format!(
-                    "role `{}`: another role is computed in the same way",
-                    role.name
-                ));
+                return Err(fail(RolesError::SameComputed));
             }
             computed.push(arithmetic);
         }
@@ -112,29 +111,22 @@ fn roster_index(roster: &[RoleRule]) -> Result<BTreeMap<String, usize>, String> 
     Ok(by_spelling)
 }
 
-fn check_role(role: &RoleRule) -> Result<(), String> {
-    for spelling in role.aliases.iter().chain([&role.name]) {
-        role_name(spelling)?;
-    }
-    let fail = |what: String| Err(format!("role `{}`: {what}", role.name));
+fn check_role(role: &RoleRule) -> Result<(), RolesError> {
     if role.primary_axes.is_empty() {
-        return fail("`primary_axes` is empty".to_owned());
+        return Err(RolesError::NoAxes);
     }
     if let Some(axis) = twice(&role.primary_axes) {
-        return fail(format!(
-            "axis `{}` stands twice in `primary_axes`",
-            axis.as_str()
-        ));
+        return Err(RolesError::AxisTwice(*axis));
     }
-    check_lines("checklist", &role.checklist).or_else(fail)?;
-    role.command
-        .as_ref()
-        .map_or(Ok(()), CommandRule::check)
-        .or_else(fail)
+    check_lines("checklist", &role.checklist)?;
+    if let Some(command) = &role.command {
+        command.check()?;
+    }
+    Ok(())
 }
 
 /// Checks that values are in range and ordered so that a worse vote never helps.
-fn check_weights(weights: &Weights) -> Result<(), String> {
+fn check_weights(weights: &Weights) -> Result<(), RolesError> {
     let Weights {
         reject,
         unsure,
@@ -155,32 +147,30 @@ fn check_weights(weights: &Weights) -> Result<(), String> {
         ("failed_minor", failed_minor, "failed_check", failed_check),
     ];
     match ordered.iter().find(|(_, less, _, more)| less > more) {
-        Some((less, _, more, _)) => Err(format!("weights: `{less}` must be at most `{more}`")),
+        Some((less, _, more, _)) => Err(RolesError::Weights(less, more)),
         None => Ok(()),
     }
 }
 
-fn check_floor(what: &str, floor: Floor, start: Start) -> Result<(), String> {
+fn check_floor(what: &str, floor: Floor, start: Start) -> Result<(), RolesError> {
     let Floor {
         reject_below,
         unsure_below,
     } = floor;
     if reject_below > unsure_below || *unsure_below > *start {
-        return Err(format!(
-            "{what}: it needs reject_below <= unsure_below <= {start} (`weights.start`)"
-        ));
+        return Err(RolesError::Floor(what.to_owned(), start));
     }
     Ok(())
 }
 
-fn check_text(text: TextRules) -> Result<(), String> {
+fn check_text(text: TextRules) -> Result<(), RolesError> {
     if text.significant_below > text.material_below {
-        return Err("text: it needs significant_below <= material_below".to_owned());
+        return Err(RolesError::Text);
     }
     Ok(())
 }
 
-fn fold_placeholders(placeholders: &Placeholders) -> Result<Placeholders, String> {
+fn fold_placeholders(placeholders: &Placeholders) -> Result<Placeholders, RolesError> {
     check_lines("placeholders: whole", &placeholders.whole)?;
     check_lines("placeholders: line_starts", &placeholders.line_starts)?;
     let whole: Vec<String> = placeholders
@@ -189,10 +179,7 @@ fn fold_placeholders(placeholders: &Placeholders) -> Result<Placeholders, String
         .map(|word| text::fold(word))
         .collect();
     if whole.iter().any(String::is_empty) {
-        return Err(
-            "placeholders: `whole` has a word without letters; such texts are missing in any case"
-                .to_owned(),
-        );
+        return Err(RolesError::Placeholder);
     }
     let line_starts = placeholders
         .line_starts
@@ -202,9 +189,8 @@ fn fold_placeholders(placeholders: &Placeholders) -> Result<Placeholders, String
     Ok(Placeholders { whole, line_starts })
 }
 
-fn resolve_roles(roles: &Roles, change: ChangeType) -> Result<ChangeRule, String> {
+fn resolve_roles(roles: &Roles, change: ChangeType) -> Result<ChangeRule, RolesError> {
     let mut rule = roles.change(change).clone();
-    let fail = |what: String| Err(format!("changes: {}: {what}", change.as_str()));
     for (key, names) in [
         ("required_roles", &mut rule.required_roles),
         ("veto_roles", &mut rule.veto_roles),
@@ -212,13 +198,10 @@ fn resolve_roles(roles: &Roles, change: ChangeType) -> Result<ChangeRule, String
         let mut places = Vec::new();
         for name in &*names {
             let Some(place) = roles.by_spelling.get(&text::fold(name)) else {
-                return fail(format!(
-                    "`{key}` names `{}`, which is not in `roles`",
-                    text::clean(name, NAME_CHARS_MAX)
-                ));
+                return Err(RolesError::UnknownRole(key, shown(name)));
             };
             if places.contains(place) {
-                return fail(format!("`{key}` names `{name}` twice"));
+                return Err(RolesError::RoleTwice(key, name.clone()));
             }
             places.push(*place);
         }
@@ -230,75 +213,54 @@ fn resolve_roles(roles: &Roles, change: ChangeType) -> Result<ChangeRule, String
             .collect();
     }
     if rule.required_roles.is_empty() {
-        return fail("`required_roles` is empty; nobody would have to approve".to_owned());
+        return Err(RolesError::NoRoles);
     }
     if let Some(name) = rule
         .veto_roles
         .iter()
         .find(|name| !rule.required_roles.contains(name))
     {
-        return fail(format!(
-            "`veto_roles` names `{name}`, which is not required"
-        ));
+        return Err(RolesError::Veto(name.clone()));
     }
     if let Some(name) = rule
         .required_artifacts
         .iter()
         .find(|name| !Artifacts::NAMES.contains(&name.as_str()))
     {
-        let known = Artifacts::NAMES.join(", ");
-        return fail(format!(
-            "there is no artifact `{}`; there are {known}",
-            text::clean(name, NAME_CHARS_MAX)
-        ));
+        return Err(RolesError::UnknownArtifact(shown(name)));
     }
-    check_lines("required_metrics", &rule.required_metrics).or_else(|what| fail(what).map(drop))?;
+    check_lines("required_metrics", &rule.required_metrics)?;
     if let Some(name) = twice(&rule.required_artifacts).or_else(|| twice(&rule.required_metrics)) {
-        return fail(format!("`{name}` stands twice"));
+        return Err(RolesError::Twice(name.clone()));
     }
     Ok(rule)
 }
 
-fn check_floors(roles: &Roles, change: ChangeType) -> Result<(), String> {
+fn check_floors(roles: &Roles, change: ChangeType) -> Result<(), RolesError> {
     let floors = &roles.change(change).floors;
     let axes: Vec<Axis> = floors.iter().map(|floor| floor.axis).collect();
     if let Some(axis) = twice(&axes) {
-        return Err(format!(
-            "changes: {}: axis `{}` has two floors",
-            change.as_str(),
-            axis.as_str()
-        ));
+        return Err(RolesError::TwoFloors(*axis));
     }
     for axis in axes {
-        let what = format!("changes: {}: floor of `{}`", change.as_str(), axis.as_str());
         if !roles.covers(change, axis) {
-            return Err(format!(
-                "{what}: no required role has it among its `primary_axes`"
-            ));
+            return Err(RolesError::NotCovered(axis));
         }
+        let what = format!("floor of `{}`", axis.as_str());
         check_floor(&what, roles.floor(change, axis), roles.weights.start)?;
     }
     Ok(())
 }
 
-fn check_lines(what: &str, lines: &[String]) -> Result<(), String> {
+fn check_lines(what: &'static str, lines: &[String]) -> Result<(), RolesError> {
     if lines.len() > LINES_MAX {
-        return Err(format!(
-            "`{what}` has {} lines, the limit is {LINES_MAX}",
-            lines.len()
-        ));
+        return Err(RolesError::Lines(what, lines.len()));
     }
     match lines
         .iter()
         .find(|line| line.is_empty() || text::clean(line, LINE_CHARS_MAX) != **line)
     {
-        Some(line) => {
-            let shown = text::clean(line, NAME_CHARS_MAX);
-            Err(format!(
-                "`{what}`: `{shown}` must be 1 to {LINE_CHARS_MAX} printable characters, single \
-                    spaces"
-            ))
-        }
+        Some(line) => Err(RolesError::Line(what, shown(line))),
         None => Ok(()),
     }
 }

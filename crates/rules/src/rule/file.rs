@@ -258,7 +258,7 @@ pub struct RuleFile {
 }
 
 impl fmt::Display for ConditionFile {
-    /// Formats the condition on one line, for people.
+    /// Formats the condition on one line, for readers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.field)?;
         match (&self.of, self.window_s) {
@@ -307,9 +307,9 @@ impl RuleFile {
     /// Returns the rule as YAML; equal rules have equal texts.
     ///
     /// # Errors
-    /// Returns the serialiser's error as text.
-    pub fn to_yaml(&self) -> Result<String, String> {
-        serde_yaml::to_string(self).map_err(|error| error.to_string())
+    /// Returns the serialiser's error.
+    pub fn to_yaml(&self) -> Result<String, serde_yaml::Error> {
+        serde_yaml::to_string(self)
     }
 }
 

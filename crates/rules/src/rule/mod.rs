@@ -2,6 +2,7 @@
 //! list. Rules are data, not code. Decisions and proofs use the same compiled form.
 
 pub mod entries;
+pub mod error;
 pub mod evaluate;
 pub mod fact;
 pub mod field;

@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use regex::RegexBuilder;
 
+use super::error::{ConditionError, PatternError};
 use super::fact::Fact;
-use super::field::{self, Kind, Missing, RULED_ACTIONS, Reading};
+use super::field::{self, Field, Kind, Missing, RULED_ACTIONS, Reading};
 use super::file::{
     ConditionFile, Op, Operand, RuleFile, RuleStatus, Scalar, Then, line_of, line_of_condition,
 };
 use super::ranges::{End, Range, Ranges};
 use super::set::{Grows, NamedSet, Provenance};
 use super::test::{Members, Pattern, Test};
+use crate::hours::Minute;
 use crate::rulebook::RulebookError;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{RuleId, SetName};
@@ -275,9 +277,10 @@ impl RuleSet {
             ("strategy.name", strategies),
         ] {
             let Some(listed) = listed else { continue };
-            let reading = plain(name, action).map_err(|what| {
+            let field = field_of(name, action).map_err(|what| {
                 RulebookError::new(&rule.path, line_of(&rule.text, "applies_to"), what)
             })?;
+            let reading = Reading::Field(field);
             let test = Test::Member {
                 kind: reading.kind(),
                 of: Members::Listed(listed.into()),
@@ -328,7 +331,7 @@ impl RuleSet {
         &self,
         written: &ConditionFile,
         action: &str,
-    ) -> Result<(Reading, Test, Option<Amount>), String> {
+    ) -> Result<(Reading, Test, Option<Amount>), ConditionError> {
         let reading = reading(written, action)?;
         let kind = reading.kind();
         let test = match (written.op, &written.value) {
@@ -336,9 +339,9 @@ impl RuleSet {
             (Op::Absent, None) => Test::Absent,
             (Op::Present, None) => Test::Present,
             (Op::FirstSeen | Op::Absent | Op::Present, Some(_)) => {
-                return Err("this operator takes no `value`".to_owned());
+                return Err(ConditionError::NoValue);
             }
-            (_, None) => return Err("`value` is missing".to_owned()),
+            (_, None) => return Err(ConditionError::Is("value", "missing")),
             (Op::Matches | Op::NotMatches, Some(value)) => {
                 let pattern = pattern(kind, value)?;
                 Test::Matches {
@@ -350,16 +353,14 @@ impl RuleSet {
                 let is_in = written.op == Op::DomainIn;
                 let of = self.members(Kind::Host, value, written.provenance, is_in)?;
                 if !matches!(kind, Kind::Text | Kind::Host | Kind::Address) {
-                    return Err("this field has no domain".to_owned());
+                    return Err(ConditionError::NoDomain);
                 }
                 Test::Domain { of, is_in }
             }
             (Op::LinksNotIn, Some(value)) if kind == Kind::Text => {
                 Test::LinksNotIn(self.members(Kind::Host, value, written.provenance, false)?)
             }
-            (Op::LinksNotIn, Some(_)) => {
-                return Err("links are looked for in texts only".to_owned());
-            }
+            (Op::LinksNotIn, Some(_)) => return Err(ConditionError::NoLinks),
             (op, Some(value)) if kind.is_number() => Test::Number(numbers(kind, op, value)?),
             (Op::Eq | Op::Neq, Some(Operand::One(Scalar::Flag(flag)))) if kind == Kind::Flag => {
                 Test::Flag(*flag == (written.op == Op::Eq))
@@ -377,12 +378,10 @@ impl RuleSet {
                 let of = self.members(kind, value, written.provenance, is_in)?;
                 Test::Member { kind, of, is_in }
             }
-            _ => {
-                return Err("the operator does not fit the field, or the value does not".to_owned());
-            }
+            _ => return Err(ConditionError::Unfit),
         };
         if written.provenance.is_some() && !uses_a_set(&test) {
-            return Err("`provenance` belongs to conditions over a named set".to_owned());
+            return Err(ConditionError::NoSet);
         }
         let threshold = match (&test, written.op, &written.value) {
             (Test::Number(_), Op::Gt | Op::Gte | Op::Lt | Op::Lte, Some(Operand::One(value))) => {
@@ -401,7 +400,7 @@ impl RuleSet {
         value: &Operand,
         provenance: Option<Provenance>,
         is_in: bool,
-    ) -> Result<Members, String> {
+    ) -> Result<Members, ConditionError> {
         let name = match value {
             Operand::Many(values) => {
                 let texts: Option<Vec<String>> = values
@@ -411,39 +410,31 @@ impl RuleSet {
                         _ => None,
                     })
                     .collect();
-                return listed(
-                    kind,
-                    &texts.ok_or("the list is of texts: put numbers in quotes")?,
-                );
+                return listed(kind, &texts.ok_or(ConditionError::NotTexts)?);
             }
-            Operand::One(Scalar::Text(name)) => {
-                SetName::parse(name).map_err(|error| error.to_string())?
+            Operand::One(Scalar::Text(name)) => SetName::parse(name)?,
+            Operand::One(_) => {
+                return Err(ConditionError::Is("value", "a list, or the name of a set"));
             }
-            Operand::One(_) => return Err("`value` is a list, or the name of a set".to_owned()),
         };
-        let set = self
-            .sets
-            .get(&name)
-            .ok_or_else(|| format!("there is no rules/sets/{name}.yaml"))?;
+        let Some(set) = self.sets.get(&name) else {
+            return Err(ConditionError::UnknownSet(name));
+        };
         let same_kind = match (set.kind.kind(), kind) {
             (Kind::Word(_), Kind::Word(_)) => true,
             (of_set, wanted) => of_set == wanted,
         };
         if !same_kind {
-            return Err(format!("set `{name}` is of another kind than the field"));
+            return Err(ConditionError::SetKind(name));
         }
         // Otherwise an approval for one request would make rules act on other requests.
         if is_in && set.grows != Grows::Never {
-            return Err(format!(
-                "set `{name}` grows on approval; rules may only refuse what is not in it"
-            ));
+            return Err(ConditionError::SetGrows(name));
         }
         let seen_too = match provenance {
             None => false,
             Some(Provenance::Seen) => true,
-            Some(_) => {
-                return Err("`provenance` may only be `seen`; the others always count".to_owned());
-            }
+            Some(_) => return Err(ConditionError::NotSeen),
         };
         Ok(Members::Named {
             set: Arc::clone(set),
@@ -508,47 +499,39 @@ fn same_name(path: &str, name: &str) -> Result<(), RulebookError> {
 }
 
 /// Returns the field of this name if requests of this action have it.
-fn plain(name: &str, action: &str) -> Result<Reading, String> {
-    let field = field::find(name.strip_suffix("[]").unwrap_or(name))
-        .ok_or_else(|| "there is no such field; `spoolgate rules fields` lists them".to_owned())?;
-    if field.is_many != name.ends_with("[]") {
-        let what = if field.is_many {
-            "is an array: write"
-        } else {
-            "is no array: write"
-        };
-        let brackets = if field.is_many { "[]" } else { "" };
-        return Err(format!("it {what} `{}{brackets}`", field.name));
-    }
-    if !field.is_of(action) {
-        return Err(format!("requests of `{action}` have no `{}`", field.name));
-    }
-    Ok(Reading::Field(field))
-}
-
-fn field_of(name: &str, action: &str) -> Result<&'static field::Field, String> {
-    match plain(name, action)? {
-        Reading::Field(field) => Ok(field),
-        _ => Err("it is not a field".to_owned()),
+fn field_of(name: &str, action: &str) -> Result<&'static Field, ConditionError> {
+    let bare = name.strip_suffix("[]");
+    let field = field::find(bare.unwrap_or(name)).ok_or(ConditionError::NoField)?;
+    match (field.is_many, bare) {
+        (true, None) => Err(ConditionError::Array(field.name)),
+        (false, Some(_)) => Err(ConditionError::NotArray(field.name)),
+        _ if field.is_of(action) => Ok(field),
+        _ => Err(ConditionError::OtherAction {
+            action: action.to_owned(),
+            field: field.name,
+        }),
     }
 }
 
-fn reading(written: &ConditionFile, action: &str) -> Result<Reading, String> {
+fn reading(written: &ConditionFile, action: &str) -> Result<Reading, ConditionError> {
     let window = || match written.window_s {
         Some(window_s) if (1..=WINDOW_S_MAX).contains(&window_s) => Ok(window_s),
-        Some(_) => Err(format!("`window_s` is 1 to {WINDOW_S_MAX}")),
-        None => Err("`window_s` is missing".to_owned()),
+        Some(_) => Err(ConditionError::WindowLength),
+        None => Err(ConditionError::Is("window_s", "missing")),
     };
-    let of = || field_of(written.of.as_deref().ok_or("`of` is missing")?, action);
+    let of = || match &written.of {
+        Some(of) => field_of(of, action),
+        None => Err(ConditionError::Is("of", "missing")),
+    };
     let reading = match written.field.as_str() {
         "history.count" if written.of.is_none() => Reading::Count {
             window_s: window()?,
         },
-        "history.count" => return Err("`history.count` takes no `of`".to_owned()),
+        "history.count" => return Err(ConditionError::CountOf),
         "history.sum" => {
             let of = of()?;
             if of.kind != Kind::Number || of.is_many {
-                return Err("`of` is no single number".to_owned());
+                return Err(ConditionError::Is("of", "no single number"));
             }
             Reading::Sum {
                 of,
@@ -561,94 +544,92 @@ fn reading(written: &ConditionFile, action: &str) -> Result<Reading, String> {
         },
         name => {
             if written.window_s.is_some() || written.of.is_some() {
-                return Err("`window_s` and `of` belong to history.*".to_owned());
+                return Err(ConditionError::NotHistory);
             }
-            plain(name, action)?
+            Reading::Field(field_of(name, action)?)
         }
     };
     Ok(reading)
 }
 
-fn first_seen(reading: Reading) -> Result<Reading, String> {
+fn first_seen(reading: Reading) -> Result<Reading, ConditionError> {
     match reading {
         Reading::Field(field) if !field.kind.is_number() && field.kind != Kind::Flag => {
             Ok(Reading::FirstSeen(field))
         }
-        _ => Err("`first_seen` is for names, texts, hosts and addresses".to_owned()),
+        _ => Err(ConditionError::NeverFirst),
     }
 }
 
-fn listed(kind: Kind, texts: &[String]) -> Result<Members, String> {
+fn listed(kind: Kind, texts: &[String]) -> Result<Members, ConditionError> {
     let mut folded = BTreeSet::new();
     for text in texts {
         if let Kind::Word(known) = kind
             && !known.is_empty()
             && !known.contains(&text.as_str())
         {
-            return Err(format!("`{text}` is none of {}", known.join(", ")));
+            let text = text.clone();
+            return Err(ConditionError::UnknownWord { text, known });
         }
         let value = kind
             .entry(text)
-            .ok_or_else(|| format!("`{text}` cannot be compared with this field"))?;
+            .ok_or_else(|| ConditionError::NotComparable(text.clone()))?;
         if !folded.insert(value.into_owned()) {
-            return Err(format!("`{text}` stands twice"));
+            return Err(ConditionError::Twice(text.clone()));
         }
     }
     if folded.is_empty() {
-        return Err("the list is empty".to_owned());
+        return Err(ConditionError::EmptyList);
     }
     Ok(Members::Listed(folded.into()))
 }
 
-fn pattern(kind: Kind, value: &Operand) -> Result<Pattern, String> {
+fn pattern(kind: Kind, value: &Operand) -> Result<Pattern, ConditionError> {
     let Operand::One(Scalar::Text(text)) = value else {
-        return Err("`value` is a regular expression".to_owned());
+        return Err(ConditionError::Is("value", "a regular expression"));
     };
     if kind.is_number() || kind == Kind::Flag {
-        return Err("only texts are matched".to_owned());
+        return Err(ConditionError::NotMatched);
     }
-    compiled(text)
+    Ok(compiled(text)?)
 }
 
 /// Compiles a regular expression, within bounds that keep matching time and memory small.
 ///
 /// # Errors
-/// Returns a message if the expression is too long, too large or not valid.
-pub fn compiled(text: &str) -> Result<Pattern, String> {
+/// Returns [`PatternError`] if the expression is too long, too large or not valid.
+pub fn compiled(text: &str) -> Result<Pattern, PatternError> {
     if text.len() > PATTERN_BYTES_MAX {
-        return Err(format!(
-            "the expression is longer than {PATTERN_BYTES_MAX} bytes"
-        ));
+        return Err(PatternError::TooLong);
     }
     let built = RegexBuilder::new(text)
         .size_limit(PATTERN_SIZE_MAX)
         .nest_limit(32)
         .build();
-    built.map(Pattern).map_err(|error| error.to_string())
+    Ok(Pattern(built?))
 }
 
-fn number(kind: Kind, value: &Scalar) -> Result<Amount, String> {
+fn number(kind: Kind, value: &Scalar) -> Result<Amount, ConditionError> {
     let number = match (kind, value) {
         (Kind::TimeOfDay, Scalar::Text(text)) => {
-            let minute =
-                crate::hours::Minute::parse(text).ok_or("a time of day is written as 21:55")?;
+            let minute = Minute::parse(text).ok_or(ConditionError::TimeOfDay("21:55"))?;
             Amount::from_i64(i64::from(minute.minutes()))
         }
-        (Kind::TimeOfDay, _) => return Err("a time of day is written as \"21:55\"".to_owned()),
+        (Kind::TimeOfDay, _) => return Err(ConditionError::TimeOfDay("\"21:55\"")),
         (_, Scalar::Number(number)) => *number,
-        (_, Scalar::Text(text)) => Amount::parse_wire(text).map_err(|error| error.to_string())?,
-        (_, Scalar::Flag(_)) => return Err("`value` is a number".to_owned()),
+        (_, Scalar::Text(text)) => Amount::parse_wire(text)?,
+        (_, Scalar::Flag(_)) => return Err(ConditionError::Is("value", "a number")),
     };
     if matches!(kind, Kind::Whole(..)) && number.is_multiple_of(Amount::ONE) != Some(true) {
-        return Err("`value` is a whole number".to_owned());
+        return Err(ConditionError::Is("value", "a whole number"));
     }
     Ok(number)
 }
 
-fn numbers(kind: Kind, op: Op, value: &Operand) -> Result<Ranges, String> {
+fn numbers(kind: Kind, op: Op, value: &Operand) -> Result<Ranges, ConditionError> {
     let one = || match value {
         Operand::One(value) => number(kind, value),
-        Operand::Many(_) => Err("`value` is one number".to_owned()),
+        Operand::Many(_) => Err(ConditionError::Is("value", "one number")),
     };
     let ranges = match op {
         Op::Eq => Ranges::only(one()?),
@@ -659,10 +640,10 @@ fn numbers(kind: Kind, op: Op, value: &Operand) -> Result<Ranges, String> {
         Op::Lte => Ranges::between(End::Open, End::With(one()?)),
         Op::In | Op::NotIn => {
             let Operand::Many(values) = value else {
-                return Err("`value` is a list".to_owned());
+                return Err(ConditionError::Is("value", "a list"));
             };
             if values.is_empty() {
-                return Err("the list is empty".to_owned());
+                return Err(ConditionError::EmptyList);
             }
             let mut parts = Vec::new();
             for value in values {
@@ -686,24 +667,19 @@ fn numbers(kind: Kind, op: Op, value: &Operand) -> Result<Ranges, String> {
                 ranges.complement()
             }
         }
-        _ => return Err("the operator does not fit a number".to_owned()),
+        _ => return Err(ConditionError::NumberOperator),
     };
     Ok(ranges)
 }
 
 /// Parses `HH:MM-HH:MM`: from the first minute up to, but not including, the second. The window
 /// spans midnight if the second is earlier.
-fn window(text: &str) -> Result<Vec<Range>, String> {
-    let (from, to) = text
-        .split_once('-')
-        .ok_or("a window is written as 22:00-06:00")?;
+fn window(text: &str) -> Result<Vec<Range>, ConditionError> {
+    let (from, to) = text.split_once('-').ok_or(ConditionError::Window)?;
     let minute = |text: &str| number(Kind::TimeOfDay, &Scalar::Text(text.to_owned()));
     let (from, to) = (minute(from)?, minute(to)?);
     if from == to {
-        return Err(
-            "a window that ends as it begins is none, or the whole day: nobody could say which"
-                .to_owned(),
-        );
+        return Err(ConditionError::AmbiguousWindow);
     }
     let (begins, ends) = (End::With(from), End::Without(to));
     if from < to {
@@ -724,19 +700,19 @@ fn window(text: &str) -> Result<Vec<Range>, String> {
     ])
 }
 
-fn check_bounds(written: &ConditionFile, threshold: Option<Amount>) -> Result<(), String> {
+fn check_bounds(written: &ConditionFile, threshold: Option<Amount>) -> Result<(), ConditionError> {
     if written.min.is_none() && written.max.is_none() {
         return Ok(());
     }
     let Some(threshold) = threshold else {
-        return Err("`min` and `max` belong to gt, gte, lt and lte".to_owned());
+        return Err(ConditionError::NoThreshold);
     };
     let is_within = written.min.is_none_or(|min| *min <= threshold)
         && written.max.is_none_or(|max| threshold <= *max);
     if is_within {
         Ok(())
     } else {
-        Err("`value` is not between `min` and `max`".to_owned())
+        Err(ConditionError::Is("value", "not between `min` and `max`"))
     }
 }
 
