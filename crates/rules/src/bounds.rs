@@ -412,7 +412,7 @@ mod tests {
     use super::*;
     use serde::de::DeserializeOwned;
 
-    /// Asserts what the type says of each value: `Ok`, or what it permits instead.
+    /// Asserts what the type does with each value: `Ok`, or what it permits instead.
     fn check<T: DeserializeOwned + fmt::Display>(values: &[(&str, Result<(), &str>)]) {
         for (text, expected) in values {
             let read = crate::yaml::read::<std::collections::BTreeMap<String, T>>(
@@ -436,40 +436,48 @@ mod tests {
     const MOST: &str = "999999999999.9999999999";
 
     #[test]
-    fn amounts_are_held_to_a_unit() {
-        let told = "an amount above 0";
+    fn the_bounds_of_amounts_are_exact_to_one_unit() {
+        let limits = "an amount above 0";
         check::<Positive>(&[
-            ("0", Err(told)),
+            ("0", Err(limits)),
             (UNIT, Ok(())),
             (MOST, Ok(())),
-            ("-1", Err(told)),
+            ("-1", Err(limits)),
         ]);
-        let told = "an amount that is not below 0";
-        check::<NotNegative>(&[("-0.0000000001", Err(told)), ("0", Ok(())), (MOST, Ok(()))]);
-        let told = "a fraction above 0 and at most 1";
+        let limits = "an amount that is not below 0";
+        check::<NotNegative>(&[
+            ("-0.0000000001", Err(limits)),
+            ("0", Ok(())),
+            (MOST, Ok(())),
+        ]);
+        let limits = "a fraction above 0 and at most 1";
         check::<Fraction>(&[
-            ("0", Err(told)),
+            ("0", Err(limits)),
             (UNIT, Ok(())),
             ("1.0", Ok(())),
-            (ABOVE, Err(told)),
+            (ABOVE, Err(limits)),
         ]);
-        let told = "a fraction above 0 and below 1";
-        check::<ProperFraction>(&[("0", Err(told)), (UNIT, Ok(())), (BELOW, Ok(()))]);
-        check::<ProperFraction>(&[("1", Err(told)), ("-0.5", Err(told))]);
-        let told = "a fraction from 0 to below 1";
-        check::<Slippage>(&[("-0.0000000001", Err(told)), ("0", Ok(())), (BELOW, Ok(()))]);
-        check::<Slippage>(&[("1", Err(told))]);
-        let told = "a fraction from 0 to 1";
-        check::<Share>(&[("-0.0000000001", Err(told)), ("0", Ok(())), ("1", Ok(()))]);
-        check::<Share>(&[(ABOVE, Err(told))]);
-        let told = "an amount from -2 to 0.5";
+        let limits = "a fraction above 0 and below 1";
+        check::<ProperFraction>(&[("0", Err(limits)), (UNIT, Ok(())), (BELOW, Ok(()))]);
+        check::<ProperFraction>(&[("1", Err(limits)), ("-0.5", Err(limits))]);
+        let limits = "a fraction from 0 to below 1";
+        check::<Slippage>(&[
+            ("-0.0000000001", Err(limits)),
+            ("0", Ok(())),
+            (BELOW, Ok(())),
+        ]);
+        check::<Slippage>(&[("1", Err(limits))]);
+        let limits = "a fraction from 0 to 1";
+        check::<Share>(&[("-0.0000000001", Err(limits)), ("0", Ok(())), ("1", Ok(()))]);
+        check::<Share>(&[(ABOVE, Err(limits))]);
+        let limits = "an amount from -2 to 0.5";
         type Odd = Within<{ -2 * ONE }, { ONE / 2 }>;
         check::<Odd>(&[
-            ("-2.0000000001", Err(told)),
+            ("-2.0000000001", Err(limits)),
             ("-2", Ok(())),
             ("0.5", Ok(())),
         ]);
-        check::<Odd>(&[("0.5000000001", Err(told))]);
+        check::<Odd>(&[("0.5000000001", Err(limits))]);
         check::<AnyAmount>(&[
             (MOST, Ok(())),
             ("-999999999999.9999999999", Ok(())),
@@ -491,32 +499,32 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_held_to_one() {
-        let told = "a whole number from 2 to 5";
+    fn the_bounds_of_whole_numbers_are_exact() {
+        let limits = "a whole number from 2 to 5";
         check::<Bounded<2, 5>>(&[
-            ("1", Err(told)),
+            ("1", Err(limits)),
             ("2", Ok(())),
             ("5", Ok(())),
-            ("6", Err(told)),
+            ("6", Err(limits)),
         ]);
         check::<Bounded<2, 5>>(&[
-            ("4294967296", Err(told)),
-            ("18446744073709551615", Err(told)),
+            ("4294967296", Err(limits)),
+            ("18446744073709551615", Err(limits)),
         ]);
         check::<Bounded<0, 100, u8>>(&[("0", Ok(())), ("100", Ok(()))]);
-        let told = "a whole number from 0 to 100";
-        check::<Bounded<0, 100, u8>>(&[("101", Err(told)), ("256", Err(told))]);
-        let told = "a whole number from 1";
-        check::<Bounded<1, { u32::MAX }>>(&[("0", Err(told)), ("4294967295", Ok(()))]);
-        let told = "a whole number from 1 to 4294967295";
-        check::<AtLeast<1>>(&[("4294967296", Err(told))]);
-        let told = "a whole number from 1 to 9223372036854775807";
+        let limits = "a whole number from 0 to 100";
+        check::<Bounded<0, 100, u8>>(&[("101", Err(limits)), ("256", Err(limits))]);
+        let limits = "a whole number from 1";
+        check::<Bounded<1, { u32::MAX }>>(&[("0", Err(limits)), ("4294967295", Ok(()))]);
+        let limits = "a whole number from 1 to 4294967295";
+        check::<AtLeast<1>>(&[("4294967296", Err(limits))]);
+        let limits = "a whole number from 1 to 9223372036854775807";
         check::<Count<1>>(&[
-            ("0", Err(told)),
+            ("0", Err(limits)),
             ("1", Ok(())),
             ("9223372036854775807", Ok(())),
         ]);
-        check::<Count<1>>(&[("9223372036854775808", Err(told))]);
+        check::<Count<1>>(&[("9223372036854775808", Err(limits))]);
     }
 
     #[test]

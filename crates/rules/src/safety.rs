@@ -299,18 +299,18 @@ mod tests {
         assert_eq!(
             lines.len() + LATER.len(),
             SHIPPED.lines().count(),
-            "the shipped file says all of them"
+            "the shipped file has all of them"
         );
         let older = read(&lines.join("\n")).unwrap();
         assert_eq!(older.same_direction(), *older.max_total_exposure);
         assert_eq!(older.correlated_group(), *older.max_total_exposure);
-        let mut told = older.clone();
-        told.max_same_direction_exposure = Some(Positive::usual::<{ 4 * ONE / 10 }>());
-        told.max_correlated_group = Some(Positive::usual::<{ 2 * ONE / 10 }>());
+        let mut written = older.clone();
+        written.max_same_direction_exposure = Some(Positive::usual::<{ 4 * ONE / 10 }>());
+        written.max_correlated_group = Some(Positive::usual::<{ 2 * ONE / 10 }>());
         assert_eq!(
             read(SHIPPED).unwrap(),
-            told,
-            "and nothing else stands there than the defaults"
+            written,
+            "the shipped file has the defaults"
         );
         let spelled: Vec<String> = LATER
             .iter()
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_and_allocations_of_nothing_do_not_load() {
+    fn empty_groups_and_allocations_do_not_load() {
         let instruments = include_str!("../../../rules/instruments.yaml");
         let strategy = include_str!("../../../rules/strategies/trend.yaml");
         let grouped = |group: &str| format!("{}    group: {group}\n", instruments);

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_are_told_in_words_and_where_they_are() {
+    fn faults_are_reported_with_their_line_and_a_remedy() {
         #[derive(Debug, Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Limits {
@@ -186,25 +186,25 @@ mod tests {
     #[test]
     fn a_file_of_brackets_is_refused_before_the_library_reads_it() {
         let nested = |open: usize| format!("\n\n{}{}", "[".repeat(open), "]".repeat(open));
-        let told = |text: &str| {
+        let message = |text: &str| {
             read_at::<Vec<String>>("f", text, 1)
                 .unwrap_err()
                 .to_string()
         };
         assert_eq!(
-            told(&nested(OPEN_BRACKETS_MAX + 1)),
+            message(&nested(OPEN_BRACKETS_MAX + 1)),
             "f:4: more than 1000 brackets are open"
         );
         assert!(
-            told(&nested(OPEN_BRACKETS_MAX)).contains("expected a string"),
+            message(&nested(OPEN_BRACKETS_MAX)).contains("expected a string"),
             "not the library's own words"
         );
         let many = "- {a}\n".repeat(OPEN_BRACKETS_MAX + 1);
         assert!(
-            told(&many).contains("expected a string"),
+            message(&many).contains("expected a string"),
             "closed brackets count"
         );
         // Without the bound this takes 12 s.
-        assert!(told(&"[".repeat(RULE_FILE_BYTES_MAX)).contains("brackets"));
+        assert!(message(&"[".repeat(RULE_FILE_BYTES_MAX)).contains("brackets"));
     }
 }

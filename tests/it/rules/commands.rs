@@ -319,7 +319,7 @@ fn sets_that_nobody_uses_and_entries_that_have_expired_are_said() {
     let (exit, told) = lint("2026-01-01T00:00:00Z");
     assert_eq!(exit, 1);
     assert!(
-        told.contains("used.yaml:4: warning: `BTC-USD` has expired"),
+        told.contains("used.yaml:4: warning: `BTC-USD` expired"),
         "{told}"
     );
     assert!(

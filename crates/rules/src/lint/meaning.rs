@@ -330,7 +330,7 @@ impl Looking<'_> {
                 self.warn(What::RefusesAll, written, line, message);
             } else if all > 0 {
                 let message = format!(
-                    "acts on everything that it applies to{of}: its conditions say nothing"
+                    "acts on everything that it applies to{of}: its conditions have no effect"
                 );
                 self.warn(What::SaysNothing, written, line, message);
             }
@@ -341,7 +341,7 @@ impl Looking<'_> {
             let without = when(&kept, |other| other != at);
             if self.is_same(&[&kept], &[&without]) {
                 let message = format!(
-                    "{} says nothing{of}: the rule acts on the same without it",
+                    "{} has no effect{of}: the rule acts on the same requests without it",
                     named(at)
                 );
                 self.warn(What::SaysNothing, written, line_of(at), message);
@@ -465,7 +465,8 @@ impl Looking<'_> {
                         "more"
                     };
                     let message = format!(
-                        "is idle on {action}: `{}` ({}) does {then} to everything that it acts on",
+                        "is redundant on {action}: `{}` ({}) does {then} to everything that it \
+                            acts on",
                         by.file.id, by.path
                     );
                     self.warn(
@@ -534,7 +535,7 @@ impl Looking<'_> {
     }
 
     /// Warns about names in the message that no condition of the rule reads, and about names that
-    /// stand for nothing. The latter stay in the message as they are.
+    /// are not facts, which stay in the message as they are.
     fn message(&mut self, rule: &Rule) {
         let mut rest = rule.file.message.as_str();
         let line = line_of_key(&rule.text, "message");
@@ -554,7 +555,8 @@ impl Looking<'_> {
             let has_it = |action: &String| field::find(bare).is_some_and(|it| it.is_of(action));
             if !rule.file.applies_to.action.iter().all(has_it) && !readings.contains(bare) {
                 let message = format!(
-                    "the message names `{{{name}}}`, which stands for nothing and stays as it is"
+                    "the message names `{{{name}}}`, which is not a fact of its actions and stays \
+                        as it is"
                 );
                 self.warn(What::Message, rule, line, message);
             } else if !rule.file.when.iter().any(|it| names(it, bare)) {
@@ -569,7 +571,7 @@ impl Looking<'_> {
     fn hypothesis(&mut self, rule: &Rule) {
         let is_measured = !rule.is_core() || rule.file.status == RuleStatus::Shadow;
         if is_measured && is_evaluated(rule) && rule.file.hypothesis.is_none() {
-            let message = "has no hypothesis: nobody can say later whether it was any good";
+            let message = "has no hypothesis, so nothing can show later whether it works";
             self.warn(
                 What::Hypothesis,
                 rule,
@@ -611,7 +613,7 @@ impl Looking<'_> {
                     warn(
                         What::Expired,
                         line,
-                        format!("`{}` has expired at {until}", entry.value),
+                        format!("`{}` expired at {until}", entry.value),
                     );
                 }
             }

@@ -25,7 +25,7 @@ pub(super) enum Ask {
     /// Some element is in this area.
     Some(Rc<Area>),
     /// There is no element.
-    Nobody,
+    Empty,
 }
 
 /// The crowds that are still possible.
@@ -69,7 +69,7 @@ impl Crowd {
     pub(super) fn satisfying(mut self, ask: &Ask) -> Crowd {
         match ask {
             Ask::Some(area) => self.with.push(Rc::clone(area)),
-            Ask::Nobody => self.without.push(Rc::default()),
+            Ask::Empty => self.without.push(Rc::default()),
         }
         self
     }
@@ -78,7 +78,7 @@ impl Crowd {
     pub(super) fn failing(mut self, ask: &Ask) -> Crowd {
         match ask {
             Ask::Some(area) => self.without.push(Rc::clone(area)),
-            Ask::Nobody => self.with.push(Rc::default()),
+            Ask::Empty => self.with.push(Rc::default()),
         }
         self.may_be_unknown = false;
         self

@@ -325,32 +325,32 @@ mod tests {
             sides: Vec::new(),
             asks: vec![(0, ask)],
         };
-        let somebody = Area {
+        let occupied = Area {
             sides: Vec::new(),
             asks: vec![(0, Ask::Some(Rc::default()))],
         };
         let both = [asking(half(0, 2)), asking(half(2, 4))];
         assert_eq!(
-            left(Piece::all_of(&somebody), &both, 1000),
+            left(Piece::all_of(&occupied), &both, 1000),
             Ok(false),
-            "whoever is there is in a half"
+            "every element is in one of the halves"
         );
         assert_eq!(
             left(Piece::default(), &both, 1000),
             Ok(true),
-            "nobody is there"
+            "a crowd without elements is in neither"
         );
-        let three = [asking(half(0, 2)), asking(half(2, 4)), asking(Ask::Nobody)];
+        let three = [asking(half(0, 2)), asking(half(2, 4)), asking(Ask::Empty)];
         assert_eq!(left(Piece::default(), &three, 1000), Ok(false));
         assert_eq!(
             left(Piece::all_of(&asking(half(1, 3))), &both[..1], 1000),
             Ok(true),
-            "2 is in the other"
+            "an element in cell 2 is in the other half"
         );
     }
 
     #[test]
-    fn a_budget_that_is_used_up_says_so() {
+    fn an_exhausted_budget_is_an_error() {
         let areas: Vec<Area> = (0..3)
             .map(|at| Area {
                 sides: vec![side(at, 0, 2)],

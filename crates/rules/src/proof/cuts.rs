@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_of_whole_numbers_are_no_cuts() {
+    fn the_ends_of_whole_numbers_are_not_cuts() {
         let all = [
             ranges(End::With(amount("0")), End::Open),
             ranges(End::Without(amount("-1")), End::With(amount("9"))),

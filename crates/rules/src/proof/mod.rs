@@ -235,7 +235,7 @@ impl<'a> Pair<'a> {
                 .iter()
                 .map(|condition| space::texts(&condition.test));
             steps.take(texts.fold(1, |sum, texts| sum.saturating_add(texts).saturating_add(1)))?;
-            let stands = soft.get(guard.id.as_str()).is_some_and(|other| {
+            let is_kept = soft.get(guard.id.as_str()).is_some_and(|other| {
                 other.then >= guard.then
                     && other.conditions.len() == guard.conditions.len()
                     && guard
@@ -247,7 +247,7 @@ impl<'a> Pair<'a> {
                                 && one.test == two.test
                         })
             });
-            if !stands {
+            if !is_kept {
                 changed.push(guard);
             }
         }
@@ -347,7 +347,7 @@ impl<'a> Pair<'a> {
             let own = program.readings.iter().map(|reading| {
                 let at = readings.iter().position(|other| other == reading);
                 let fact = at.and_then(|at| facts.get(at)).cloned();
-                fact.unwrap_or_else(|| Fact::Unknown("nobody asked".into()))
+                fact.unwrap_or_else(|| Fact::Unknown("no rule reads it".into()))
             });
             program.act(&own.collect::<Vec<_>>(), &around)
         };

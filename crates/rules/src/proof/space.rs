@@ -510,11 +510,9 @@ impl<'s, 'a> Resolver<'s, 'a> {
                     self.there(making, reading);
                 }
             }
-            Test::Absent if is_many => making.asks.extend(
-                space
-                    .number_of(elements)
-                    .map(|number| (number, Ask::Nobody)),
-            ),
+            Test::Absent if is_many => making
+                .asks
+                .extend(space.number_of(elements).map(|number| (number, Ask::Empty))),
             Test::Present if is_many => self.ask(making, elements, Making::default()),
             _ if is_many => {
                 let mut element = Making::default();

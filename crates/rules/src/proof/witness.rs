@@ -108,7 +108,7 @@ fn many(
     let mut values = Vec::new();
     for wanted in &crowd.with {
         let Some(room) = cover.room(wanted, &crowd)? else {
-            return Ok(nobody_knows());
+            return Ok(not_known());
         };
         let element = Choosing {
             piece: &room,
@@ -117,13 +117,13 @@ fn many(
         match element.fact(example) {
             Fact::Known(value) if !values.contains(&value) => values.push(value),
             Fact::Known(_) => {}
-            _ => return Ok(nobody_knows()),
+            _ => return Ok(not_known()),
         }
     }
     Ok(Fact::Many(values))
 }
 
-fn nobody_knows() -> Fact<'static> {
+fn not_known() -> Fact<'static> {
     Fact::Unknown(Cow::Borrowed("it is not known"))
 }
 
@@ -172,7 +172,7 @@ impl Choosing<'_, '_> {
 
     fn fact(&self, example: &mut Example) -> Fact<'static> {
         let Some(plain) = self.space.dimensions.get(self.at) else {
-            return nobody_knows();
+            return not_known();
         };
         let cells = self.cells(u32::try_from(self.at).unwrap_or(u32::MAX));
         let values = cells.intersection(&Cells::span(0, plain.count));
@@ -189,7 +189,7 @@ impl Choosing<'_, '_> {
         match known {
             Some(value) => Fact::Known(value),
             None if cells.holds(plain.absent()) => Fact::Absent,
-            None => nobody_knows(),
+            None => not_known(),
         }
     }
 

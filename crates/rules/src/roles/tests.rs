@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn told(from: &str, to: &str) -> Result<Roles, String> {
+fn changed(from: &str, to: &str) -> Result<Roles, String> {
     assert!(SHIPPED.contains(from), "the shipped file has no `{from}`");
     Roles::read(PATH, &SHIPPED.replacen(from, to, 1)).map_err(|error| error.to_string())
 }
@@ -255,7 +255,7 @@ fn files_that_must_not_load() {
         ),
     ];
     for (from, to, expect) in cases {
-        let error = told(from, to).expect_err(to);
+        let error = changed(from, to).expect_err(to);
         assert!(
             error.starts_with(PATH) && error.contains(expect),
             "{to}: {error}"
@@ -265,7 +265,7 @@ fn files_that_must_not_load() {
     let error = Roles::read(PATH, missing).unwrap_err().to_string();
     assert!(error.contains("missing field `CODE_REFACTOR`"), "{error}");
     assert!(
-        told("start: 100", "start: x")
+        changed("start: 100", "start: x")
             .unwrap_err()
             .starts_with("council/roles.yaml:"),
         "no line"
@@ -276,7 +276,7 @@ fn files_that_must_not_load() {
 fn floors_and_confidence_of_their_own() {
     let own =
         "[spec_content]\n    floors: [{axis: overfitting, reject_below: 40, unsure_below: 70}]";
-    let roles = told("[spec_content]", own).unwrap();
+    let roles = changed("[spec_content]", own).unwrap();
     let floor = |change, axis| roles.floor(change, axis);
     assert_eq!(
         floor(ChangeType::FreezeSpec, Axis::Overfitting),
@@ -293,7 +293,7 @@ fn floors_and_confidence_of_their_own() {
         floor(ChangeType::DeclarePass, Axis::Overfitting),
         roles.axis_floor
     );
-    let roles = told(
+    let roles = changed(
         "name: Code Auditor",
         "name: Code Auditor\n    confidence_floor: 0.85",
     )
@@ -306,7 +306,7 @@ fn floors_and_confidence_of_their_own() {
 }
 
 #[test]
-fn what_stands_for_nothing() {
+fn texts_that_count_as_missing() {
     let placeholders = Roles::shipped().unwrap().placeholders;
     for text in [
         "",

@@ -48,9 +48,9 @@ pub struct Field {
     pub name: &'static str,
     /// What its values are.
     pub kind: Kind,
-    /// Its unit, for people.
+    /// Its unit, for readers.
     pub unit: &'static str,
-    /// Its meaning, for people.
+    /// Its meaning, for readers.
     pub meaning: &'static str,
     /// Whether it is an array. Conditions on arrays name `field[]` and hold if any element
     /// satisfies them.

@@ -256,7 +256,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sets_are_calculated_with_point_by_point(a in ranges(), b in ranges()) {
+        fn set_operations_agree_point_by_point(a in ranges(), b in ranges()) {
             let (union, both, not) = (a.union(&b), a.intersection(&b), a.complement());
             for x in probes() {
                 prop_assert_eq!(union.holds(x), a.holds(x) || b.holds(x));

@@ -60,7 +60,10 @@ const GATEWAY: &[ActionName] = &ActionName::OUTGOING;
 /// field's name in code, `one` value or `many`, its name in rules, the kind of its values, why it
 /// may be missing, its unit and its meaning.
 macro_rules! fields {
-    ($($actions:ident { $($id:ident $many:ident $name:literal, $kind:expr, $missing:ident, $unit:literal, $meaning:literal;)* })*) => {
+    ($($actions:ident {
+        $($id:ident $many:ident $name:literal, $kind:expr, $missing:ident, $unit:literal,
+            $meaning:literal;)*
+    })*) => {
         /// Names of fields in the program.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Id {
@@ -74,7 +77,8 @@ macro_rules! fields {
     };
     (one $($rest:tt)*) => { fields!(@ false, $($rest)*) };
     (many $($rest:tt)*) => { fields!(@ true, $($rest)*) };
-    (@ $is_many:literal, $actions:ident, $id:ident, $name:literal, $kind:expr, $missing:ident, $unit:literal, $meaning:literal) => {
+    (@ $is_many:literal, $actions:ident, $id:ident, $name:literal, $kind:expr, $missing:ident,
+        $unit:literal, $meaning:literal) => {
         Field {
             id: Id::$id,
             name: $name,
@@ -93,241 +97,253 @@ fields! {
         OrderSide one "order.side", Word(SIDES), Never, "", "side of the order";
         OrderSymbol one "order.symbol", Word(&[]), Never, "", "instrument";
         OrderOrderType one "order.order_type", Word(ORDER_TYPES), Never, "", "type of the order";
-        OrderTimeInForce one "order.time_in_force", Word(TIMES_IN_FORCE), Never, "", "how long it \
-            stays open";
+        OrderTimeInForce one "order.time_in_force", Word(TIMES_IN_FORCE), Never, "",
+            "how long it stays open";
         OrderThesis one "order.thesis", Word(&[]), Never, "", "the thesis that it follows";
         OrderSize one "order.size", Number, Never, "units", "size of the order";
         OrderPrice one "order.price", Number, Absent, "price", "limit price";
-        OrderStopPrice one "order.stop_price", Number, Absent, "price", "trigger of stop orders, \
-            of others the protective stop again";
-        OrderPlannedEntry one "order.planned_entry", Number, Never, "price", "the price the agent \
-            plans to enter at: a claim";
+        OrderStopPrice one "order.stop_price", Number, Absent, "price",
+            "trigger of a stop order; of other orders, the protective stop again";
+        OrderPlannedEntry one "order.planned_entry", Number, Never, "price",
+            "the price at which the agent plans to enter: a claim";
         OrderPlannedStop one "order.planned_stop", Number, Never, "price", "the protective stop";
-        OrderTargetPrice one "order.target_price", Number, Absent, "price", "where the position is \
-            to be closed again";
-        OrderWorstEntry one "order.worst_entry", Number, Unknown, "price", "the worst price that \
-            it may get, as the checks see it";
-        OrderNotional one "order.notional", Number, Unknown, "account \
-            currency", "size x price x \
-            multiplier, as the limits count it";
-        OrderNotionalFraction one "order.notional_fraction", Number, Unknown, "fraction", "notional over the capital base";
-        OrderStopDistance one "order.stop_distance", Number, Unknown, "fraction", "from worst \
-            entry to protective stop, over the worst entry";
-        OrderRisk one "order.risk", Number, Unknown, "account \
-            currency", "what it alone could lose \
-            down to its stop, with slippage and fees";
-        OrderRiskFraction one "order.risk_fraction", Number, Unknown, "fraction", "that risk over \
-            the capital base";
-        OrderRewardRatio one "order.reward_ratio", Number, Unknown, "ratio", "from worst entry to \
-            target, over the distance to the stop; unknown without a target";
-        OrderPlanSlippage one "order.plan_slippage", Number, Unknown, "fraction", "how much worse \
-            the worst entry is than the planned one, over the planned one";
-        PositionSide one "position.side", Word(HELD), Never, "", "what the strategy holds in the \
-            symbol";
+        OrderTargetPrice one "order.target_price", Number, Absent, "price",
+            "where the position is to be closed again";
+        OrderWorstEntry one "order.worst_entry", Number, Unknown, "price",
+            "the worst price that it may get, as the checks see it";
+        OrderNotional one "order.notional", Number, Unknown, "account currency",
+            "size x price x multiplier, as the limits count it";
+        OrderNotionalFraction one "order.notional_fraction", Number, Unknown, "fraction",
+            "notional over the capital base";
+        OrderStopDistance one "order.stop_distance", Number, Unknown, "fraction",
+            "from worst entry to protective stop, over the worst entry";
+        OrderRisk one "order.risk", Number, Unknown, "account currency",
+            "what it alone could lose down to its stop, with slippage and fees";
+        OrderRiskFraction one "order.risk_fraction", Number, Unknown, "fraction",
+            "that risk over the capital base";
+        OrderRewardRatio one "order.reward_ratio", Number, Unknown, "ratio",
+            "from worst entry to target, over the distance to the stop; unknown without a target";
+        OrderPlanSlippage one "order.plan_slippage", Number, Unknown, "fraction",
+            "how much worse the worst entry is than the planned one, over the planned one";
+        PositionSide one "position.side", Word(HELD), Never, "",
+            "what the strategy holds in the symbol";
         PositionSize one "position.size", Number, Never, "units", "how much of it, without sign";
-        PositionNotional one "position.notional", Number, Unknown, "account \
-            currency", "size x \
-            mark x multiplier";
-        PositionResult one "position.result", Number, Never, "account \
-            currency", "realised since \
-            it was opened, less fees; 0 if flat";
-        PositionUnrealised one "position.unrealised", Number, Unknown, "account \
-            currency", "value \
-            less cost; 0 if flat";
-        PositionMinutesSinceIncrease one "position.minutes_since_increase", Whole(0, MANY), Absent, "minutes", "since it last grew";
-        PositionWorkingEntries one "position.working_entries", Whole(0, MANY), Never, "", "working \
-            entries of the strategy in the symbol";
-        PortfolioEquity one "portfolio.equity", Number, Unknown, "account \
-            currency", "cash and \
-            positions at their last fresh price";
-        PortfolioCapitalBase one "portfolio.capital_base", Number, Unknown, "account \
-            currency", "what limits are fractions of";
+        PositionNotional one "position.notional", Number, Unknown, "account currency",
+            "size x mark x multiplier";
+        PositionResult one "position.result", Number, Never, "account currency",
+            "realised since it was opened, less fees; 0 if flat";
+        PositionUnrealised one "position.unrealised", Number, Unknown, "account currency",
+            "value less cost; 0 if flat";
+        PositionMinutesSinceIncrease one "position.minutes_since_increase", Whole(0, MANY), Absent,
+            "minutes", "since it last grew";
+        PositionWorkingEntries one "position.working_entries", Whole(0, MANY), Never, "",
+            "working entries of the strategy in the symbol";
+        PortfolioEquity one "portfolio.equity", Number, Unknown, "account currency",
+            "cash and positions at their last fresh price";
+        PortfolioCapitalBase one "portfolio.capital_base", Number, Unknown, "account currency",
+            "what limits are fractions of";
         PortfolioCash one "portfolio.cash", Number, Never, "account currency", "cash";
-        PortfolioOpenNotional one "portfolio.open_notional", Number, Unknown, "account \
-            currency", "worst-case notional of all symbols, without this order";
-        PortfolioOpenRisk one "portfolio.open_risk", Number, Unknown, "account \
-            currency", "what \
-            the open positions could lose down to their stops";
-        PortfolioDrawdown one "portfolio.drawdown", Number, Unknown, "fraction", "from the highest \
-            equity to the present one, over the highest";
-        PortfolioDayResult one "portfolio.day_result", Number, Unknown, "account \
-            currency", "profit or loss of the UTC day";
-        PortfolioWeekResult one "portfolio.week_result", Number, Unknown, "account \
-            currency", "profit or loss of the week, from Monday UTC";
-        PortfolioOpenPositions one "portfolio.open_positions", Whole(0, MANY), Never, "", "open \
-            positions, of all strategies";
-        PortfolioOpenOrders one "portfolio.open_orders", Whole(0, MANY), Never, "", "open orders \
-            of all strategies, protective stops not counted";
-        MarketPrice one "market.price", Number, Unknown, "price", "last trade, or the middle where \
-            there never was one; if fresh";
+        PortfolioOpenNotional one "portfolio.open_notional", Number, Unknown, "account currency",
+            "worst-case notional of all symbols, without this order";
+        PortfolioOpenRisk one "portfolio.open_risk", Number, Unknown, "account currency",
+            "what the open positions could lose down to their stops";
+        PortfolioDrawdown one "portfolio.drawdown", Number, Unknown, "fraction",
+            "from the highest equity to the present one, over the highest";
+        PortfolioDayResult one "portfolio.day_result", Number, Unknown, "account currency",
+            "profit or loss of the UTC day";
+        PortfolioWeekResult one "portfolio.week_result", Number, Unknown, "account currency",
+            "profit or loss of the week, from Monday UTC";
+        PortfolioOpenPositions one "portfolio.open_positions", Whole(0, MANY), Never, "",
+            "open positions, of all strategies";
+        PortfolioOpenOrders one "portfolio.open_orders", Whole(0, MANY), Never, "",
+            "open orders of all strategies, protective stops not counted";
+        MarketPrice one "market.price", Number, Unknown, "price",
+            "last trade, or the middle if there never was one; if fresh";
         MarketBid one "market.bid", Number, Unknown, "price", "bid as the checks see it, if fresh";
         MarketAsk one "market.ask", Number, Unknown, "price", "ask as the checks see it, if fresh";
-        MarketSpreadPct one "market.spread_pct", Number, Unknown, "fraction", "(ask - bid) / \
-            middle";
-        MarketVolumeRatio one "market.volume_ratio", Number, Unknown, "ratio", "volume of the last \
-            bar over the mean of the 20 before it";
-        MarketVolatility one "market.volatility", Number, Unknown, "fraction a \
-            bar", "realised \
-            volatility of the last 20 bars";
-        MarketFundingRate one "market.funding_rate", Number, Unknown, "fraction", "last funding \
-            rate, if due within 16 hours";
-        MarketFundingRateZscore one "market.funding_rate_zscore", Number, Unknown, "deviations", "how unusual it is among the 20 before it";
-        MarketRegime one "market.regime", Word(&[]), Unknown, "", "what a feed calls the state of \
-            the market";
-        MarketMinutesInRegime one "market.minutes_in_regime", Whole(0, MANY), Unknown, "minutes", "since the feed said so";
-        MarketMinutesSinceOpen one "market.minutes_since_open", Whole(0, 1439), Never, "minutes", "since 00:00 UTC, where every day of this gate begins";
+        MarketSpreadPct one "market.spread_pct", Number, Unknown, "fraction",
+            "(ask - bid) / middle";
+        MarketVolumeRatio one "market.volume_ratio", Number, Unknown, "ratio",
+            "volume of the last bar over the mean of the 20 before it";
+        MarketVolatility one "market.volatility", Number, Unknown, "fraction a bar",
+            "realised volatility of the last 20 bars";
+        MarketFundingRate one "market.funding_rate", Number, Unknown, "fraction",
+            "last funding rate, if due within 16 hours";
+        MarketFundingRateZscore one "market.funding_rate_zscore", Number, Unknown, "deviations",
+            "how unusual it is among the 20 before it";
+        MarketRegime one "market.regime", Word(&[]), Unknown, "",
+            "the state of the market, as a feed names it";
+        MarketMinutesInRegime one "market.minutes_in_regime", Whole(0, MANY), Unknown, "minutes",
+            "since the feed reported it";
+        MarketMinutesSinceOpen one "market.minutes_since_open", Whole(0, 1439), Never, "minutes",
+            "since 00:00 UTC, when every day of this gate begins";
         StrategyName one "strategy.name", Word(&[]), Never, "", "strategy of the order";
-        StrategyStatus one "strategy.status", Word(STATUSES), Unknown, "", "as things stand, by \
-            its file and by control; unknown without a file";
-        StrategyRiskMode one "strategy.risk_mode", Word(RISK_MODES), Unknown, "", "the mode in \
-            force; unknown without a file";
-        StrategyLossStreak one "strategy.loss_streak", Whole(0, MANY), Never, "", "closed trades \
-            in a row that lost";
-        StrategyMinutesSinceStopOut one "strategy.minutes_since_stop_out", Whole(0, MANY), Absent, "minutes", "since a protective stop of it last filled";
-        StrategyExecutions one "strategy.executions", Whole(0, MANY), Never, "", "entries executed \
-            within executions_window_s of safety.yaml";
+        StrategyStatus one "strategy.status", Word(STATUSES), Unknown, "",
+            "its status now, by its file and by control; unknown without a file";
+        StrategyRiskMode one "strategy.risk_mode", Word(RISK_MODES), Unknown, "",
+            "the mode in force; unknown without a file";
+        StrategyLossStreak one "strategy.loss_streak", Whole(0, MANY), Never, "",
+            "closed trades in a row that lost";
+        StrategyMinutesSinceStopOut one "strategy.minutes_since_stop_out", Whole(0, MANY), Absent,
+            "minutes", "since one of its protective stops last filled";
+        StrategyExecutions one "strategy.executions", Whole(0, MANY), Never, "",
+            "entries executed within executions_window_s of safety.yaml";
     }
     COUNCIL {
-        CouncilChangeType one "council.change_type", Word(CHANGE_TYPES), Never, "", "what kind of \
-            change is asked for";
-        CouncilProposer one "council.proposer", Text, Never, "", "who proposes, in the proposer's \
-            words";
+        CouncilChangeType one "council.change_type", Word(CHANGE_TYPES), Never, "",
+            "the type of change that is proposed";
+        CouncilProposer one "council.proposer", Text, Never, "",
+            "the proposer, in the sender's words";
         CouncilSummary one "council.summary", Text, Never, "", "the change in short";
-        CouncilFilesChanged many "council.files_changed", Text, Never, "", "files that it says it \
-            changes";
-        CouncilMetrics many "council.metrics", Text, Never, "", "names of the figures that it \
-            brings";
-        CouncilArtifacts many "council.artifacts", Word(ARTIFACTS), Never, "", "artifacts that it \
-            brings";
+        CouncilFilesChanged many "council.files_changed", Text, Never, "",
+            "files that it claims to change";
+        CouncilMetrics many "council.metrics", Text, Never, "",
+            "names of the figures that it brings";
+        CouncilArtifacts many "council.artifacts", Word(ARTIFACTS), Never, "",
+            "artifacts that it brings";
         CouncilDiff one "council.diff", Text, Absent, "", "the diff, as sent";
         CouncilHasReturns one "council.has_returns", Flag, Never, "", "whether it brings returns";
-        CouncilOpenCases one "council.open_cases", Whole(0, MANY), Never, "", "cases that are open \
-            now";
+        CouncilOpenCases one "council.open_cases", Whole(0, MANY), Never, "",
+            "cases that are open now";
     }
     CONTROL {
         ControlAction one "control.action", Word(CONTROL_ACTIONS), Never, "", "what is decided";
-        ControlConcern one "control.concern", Word(&[]), Never, "", "account:market that it is \
-            about";
+        ControlConcern one "control.concern", Word(&[]), Never, "",
+            "account:market that it is about";
         ControlAccount one "control.account", Word(&[]), Never, "", "the account";
         ControlMarket one "control.market", Word(&[]), Never, "", "the market";
         ControlTarget one "control.target", Word(&[]), Absent, "", "the strategy that it is about";
-        ControlExpected one "control.expected", Word(&[]), Absent, "", "the strategy that the \
-            sender believes is active; left out too where it believes that none is";
+        ControlExpected one "control.expected", Word(&[]), Absent, "",
+            "the strategy that the sender believes is active; also left out if it believes that \
+                none is";
         ControlRiskMode one "control.risk_mode", Word(RISK_MODES), Absent, "", "the mode to set";
-        ControlConfidence one "control.confidence", Number, Never, "", "the sender's confidence, 0 \
-            to 1: a claim";
-        ControlOverride one "control.override", Flag, Never, "", "whether it overrides expectation \
-            and degraded execution";
-        ControlDryRun one "control.dry_run", Flag, Never, "", "whether it only asks what would be";
+        ControlConfidence one "control.confidence", Number, Never, "",
+            "the sender's confidence, 0 to 1: a claim";
+        ControlOverride one "control.override", Flag, Never, "",
+            "whether it overrides expectation and degraded execution";
+        ControlDryRun one "control.dry_run", Flag, Never, "",
+            "whether it only asks what the decision would be";
         ControlReason one "control.reason", Text, Never, "", "the sender's reason";
-        ControlCurrent one "control.current", Word(&[]), Absent, "", "the strategy that is current \
-            on the concern now";
-        ControlCurrentRiskMode one "control.current_risk_mode", Word(RISK_MODES), Never, "", "the \
-            mode in force on the concern now";
-        ControlIsPaused one "control.is_paused", Flag, Never, "", "whether control has paused the \
-            concern";
+        ControlCurrent one "control.current", Word(&[]), Absent, "",
+            "the strategy that is current on the concern now";
+        ControlCurrentRiskMode one "control.current_risk_mode", Word(RISK_MODES), Never, "",
+            "the mode in force on the concern now";
+        ControlIsPaused one "control.is_paused", Flag, Never, "",
+            "whether control has paused the concern";
     }
     ADMISSION {
-        AdmissionTenant one "admission.tenant", Word(&[]), Never, "", "whose task";
-        AdmissionSurface one "admission.surface", Word(&[]), Never, "", "the boundary that it \
-            crosses";
+        AdmissionTenant one "admission.tenant", Word(&[]), Never, "", "the tenant of the task";
+        AdmissionSurface one "admission.surface", Word(&[]), Never, "",
+            "the boundary that it crosses";
         AdmissionProfile one "admission.profile", Word(&[]), Never, "", "the policy profile there";
-        AdmissionPayloadKind one "admission.payload_kind", Word(&[]), Never, "", "what kind of \
-            work it is";
-        AdmissionPayloadBytes one "admission.payload_bytes", Whole(0, MANY), Never, "bytes", "size \
-            of its payload";
-        AdmissionTarget one "admission.target", Text, Absent, "", "what its payload names as \
-            target";
-        AdmissionArtifactSizeBytes one "admission.artifact_size_bytes", Whole(0, MANY), Absent, "bytes", "what its payload declares";
+        AdmissionPayloadKind one "admission.payload_kind", Word(&[]), Never, "",
+            "what kind of work it is";
+        AdmissionPayloadBytes one "admission.payload_bytes", Whole(0, MANY), Never, "bytes",
+            "size of its payload";
+        AdmissionTarget one "admission.target", Text, Absent, "",
+            "what its payload names as target";
+        AdmissionArtifactSizeBytes one "admission.artifact_size_bytes", Whole(0, MANY), Absent,
+            "bytes", "what its payload declares";
         AdmissionForward one "admission.forward", Flag, Never, "", "whether an ALLOW is forwarded";
-        AdmissionHasCausality one "admission.has_causality", Flag, Never, "", "whether it says \
-            where it stands in a tree of tasks";
-        AdmissionIsRoot one "admission.is_root", Flag, Absent, "", "whether it opens a tree of \
-            tasks";
+        AdmissionHasCausality one "admission.has_causality", Flag, Never, "",
+            "whether it names its place in a tree of tasks";
+        AdmissionIsRoot one "admission.is_root", Flag, Absent, "",
+            "whether it opens a tree of tasks";
         AdmissionCapability one "admission.capability", Word(&[]), Absent, "", "what the task does";
-        AdmissionDepthClaimed one "admission.depth_claimed", Whole(i64::MIN, MANY), Absent, "", "its depth in the tree: a claim";
-        AdmissionBudgetClaimed one "admission.budget_claimed", Whole(i64::MIN, MANY), Absent, "", "budget left of the tree: a claim";
+        AdmissionDepthClaimed one "admission.depth_claimed", Whole(i64::MIN, MANY), Absent, "",
+            "its depth in the tree: a claim";
+        AdmissionBudgetClaimed one "admission.budget_claimed", Whole(i64::MIN, MANY), Absent, "",
+            "budget left of the tree: a claim";
     }
     MAIL {
         PayloadTo many "payload.to", Address, Never, "", "recipients";
         PayloadCc many "payload.cc", Address, Absent, "", "recipients of copies";
-        PayloadRecipients many "payload.recipients", Address, Never, "", "both of them";
+        PayloadRecipients many "payload.recipients", Address, Never, "",
+            "all of them, also those of copies";
         PayloadSubject one "payload.subject", Text, Never, "", "subject";
-        PayloadReplyTo one "payload.replyToMessageId", Word(&[]), Absent, "", "the message that it \
-            answers";
+        PayloadReplyTo one "payload.replyToMessageId", Word(&[]), Absent, "",
+            "the message that it answers";
         PayloadBody one "payload.body", Text, Never, "", "text of the mail";
     }
     FETCH {
-        PayloadFolder one "payload.folder", Word(&[]), Never, "", "mail folder, `INBOX` where it \
-            is left out";
+        PayloadFolder one "payload.folder", Word(&[]), Never, "",
+            "mail folder, `INBOX` if it is left out";
     }
     LIMITED {
-        PayloadLimit one "payload.limit", Whole(1, LIMIT_MAX), Absent, "", "how many at most; of \
-            mail 50 where it is left out";
+        PayloadLimit one "payload.limit", Whole(1, LIMIT_MAX), Absent, "",
+            "how many at most; of mail, 50 if it is left out";
     }
     BACK {
-        PayloadMinutesBack one "payload.minutes_back", Whole(i64::MIN, MANY), Absent, "minutes", "from `since` or `startDate` to now";
+        PayloadMinutesBack one "payload.minutes_back", Whole(i64::MIN, MANY), Absent, "minutes",
+            "from `since` or `startDate` to now";
     }
     CALENDAR {
-        PayloadCalendarId one "payload.calendarId", Word(&[]), Never, "", "calendar, `primary` \
-            where it is left out";
-        PayloadMinutesAhead one "payload.minutes_ahead", Whole(i64::MIN, MANY), Never, "minutes", "from now to its start";
-        PayloadMinutesLong one "payload.minutes_long", Whole(0, MANY), Never, "minutes", "from its \
-            start to its end";
+        PayloadCalendarId one "payload.calendarId", Word(&[]), Never, "",
+            "calendar, `primary` if it is left out";
+        PayloadMinutesAhead one "payload.minutes_ahead", Whole(i64::MIN, MANY), Never, "minutes",
+            "from now to its start";
+        PayloadMinutesLong one "payload.minutes_long", Whole(0, MANY), Never, "minutes",
+            "from its start to its end";
     }
     EVENT {
         PayloadTitle one "payload.title", Text, Never, "", "title of the event";
         PayloadDescription one "payload.description", Text, Absent, "", "its description";
-        PayloadAttendees many "payload.attendees", Address, Absent, "", "who is invited";
+        PayloadAttendees many "payload.attendees", Address, Absent, "",
+            "the attendees that are invited";
     }
     FINANCE {
         PayloadAccountId one "payload.accountId", Word(&[]), Absent, "", "the account";
     }
     HEALTH {
-        PayloadDataType one "payload.dataType", Word(&[]), Never, "", "what is asked for";
+        PayloadDataType one "payload.dataType", Word(&[]), Never, "", "the type of data to fetch";
     }
     CALL {
         PayloadService one "payload.service", Word(&[]), Never, "", "service";
         PayloadEndpoint one "payload.endpoint", Text, Never, "", "path below its host";
-        PayloadEndpointTo many "payload.endpoint_to", Text, Absent, "", "whom the endpoint names: \
-            what follows a part such as users or collaborators, query parameters named as in \
-                payload.body_to[], mail addresses and IBANs";
+        PayloadEndpointTo many "payload.endpoint_to", Text, Absent, "",
+            "recipients that the endpoint names: what follows a part such as users or \
+                collaborators, query parameters named as in payload.body_to[], mail addresses and \
+                IBANs";
         PayloadMethod one "payload.method", Word(METHODS), Never, "", "HTTP method";
         PayloadHeaderNames many "payload.header_names", Text, Absent, "", "names of headers";
         PayloadHeaderValues many "payload.header_values", Text, Absent, "", "their values";
-        PayloadBodyTexts many "payload.body_texts", Text, Absent, "", "every text, number and \
-            member name of the body, at any depth";
-        PayloadBodyTo many "payload.body_to", Text, Absent, "", "whom the body names: members such \
-            as recipient, to, payee, iban, user, email, channel, participants, at any depth; mail \
-                addresses and IBANs under any name but a sender's";
-        PayloadBodyHosts many "payload.body_hosts", Host, Absent, "", "where the body leads: \
-            members such as url, link, host, webhook, website, at any depth";
-        PayloadBodyAmount one "payload.body_amount", Number, Absent, "", "the body's one member \
-            with the word amount in its name, at any depth; unknown where there are several";
+        PayloadBodyTexts many "payload.body_texts", Text, Absent, "",
+            "every text, number and member name of the body, at any depth";
+        PayloadBodyTo many "payload.body_to", Text, Absent, "",
+            "recipients that the body names: members such as recipient, to, payee, iban, user, \
+                email, channel, participants, at any depth; mail addresses and IBANs under any \
+                name but a sender's";
+        PayloadBodyHosts many "payload.body_hosts", Host, Absent, "",
+            "hosts that the body names: members such as url, link, host, webhook, website, at any \
+                depth";
+        PayloadBodyAmount one "payload.body_amount", Number, Absent, "",
+            "the body's one member with the word amount in its name, at any depth; unknown if \
+                there are several";
     }
     GATEWAY {
-        PayloadHost one "payload.host", Host, Unknown, "", "host of the service that it goes to, \
-            by rules/services.yaml, whatever the payload calls it; unknown where it may go nowhere";
-        PayloadTexts many "payload.texts", Text, Never, "", "every text, number and member name of \
-            the payload, at any depth";
-        PayloadBytes one "payload.bytes", Whole(0, MANY), Never, "bytes", "size of the payload \
-            without insignificant white space";
+        PayloadHost one "payload.host", Host, Unknown, "",
+            "host of the service that it goes to, by rules/services.yaml, whatever the payload \
+                calls it; unknown if it may go nowhere";
+        PayloadTexts many "payload.texts", Text, Never, "",
+            "every text, number and member name of the payload, at any depth";
+        PayloadBytes one "payload.bytes", Whole(0, MANY), Never, "bytes",
+            "size of the payload without insignificant white space";
     }
     ALL {
-        TimeOfDay one "time.of_day", Kind::TimeOfDay, Never, "HH:MM \
-            UTC", "time of day of the \
-            decision";
-        TimeWeekday one "time.weekday", Word(WEEKDAYS), Never, "", "day of the week of the \
-            decision, UTC";
-        TimeDayOfMonth one "time.day_of_month", Whole(1, 31), Never, "", "day of the month of the \
-            decision, UTC";
-        RequestSource one "request.source", Word(&[]), Never, "", "who signed";
-        RequestRole one "request.role", Word(ROLES), Never, "", "what the signer is, by \
-            principals.yaml";
-        RequestAction one "request.action", Word(RULED_ACTIONS), Never, "", "what is asked for";
-        RequestHasCausality one "request.has_causality", Flag, Never, "", "whether it carries \
-            causality beside its payload";
-        RequestAgeMs one "request.age_ms", Whole(i64::MIN, MANY), Never, "ms", "from its timestamp \
-            to the decision, on the gate's clock";
+        TimeOfDay one "time.of_day", Kind::TimeOfDay, Never, "HH:MM UTC",
+            "time of day of the decision";
+        TimeWeekday one "time.weekday", Word(WEEKDAYS), Never, "",
+            "day of the week of the decision, UTC";
+        TimeDayOfMonth one "time.day_of_month", Whole(1, 31), Never, "",
+            "day of the month of the decision, UTC";
+        RequestSource one "request.source", Word(&[]), Never, "", "the sender";
+        RequestRole one "request.role", Word(ROLES), Never, "",
+            "the sender's role in principals.yaml";
+        RequestAction one "request.action", Word(RULED_ACTIONS), Never, "",
+            "the action of the request";
+        RequestHasCausality one "request.has_causality", Flag, Never, "",
+            "whether it carries causality beside its payload";
+        RequestAgeMs one "request.age_ms", Whole(i64::MIN, MANY), Never, "ms",
+            "from its timestamp to the decision, on the gate's clock";
     }
 }

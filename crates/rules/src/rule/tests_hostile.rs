@@ -26,7 +26,7 @@ fn rule(when: &str) -> String {
     )
 }
 
-fn told(text: &str) -> String {
+fn outcome(text: &str) -> String {
     refusal_of("rules/core/r.yaml", text)
 }
 
@@ -34,8 +34,8 @@ const GOOD: &str = "  - {field: order.side, op: eq, value: buy}\n";
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
-fn what_is_not_known_is_refused_where_it_stands() {
-    assert_eq!(told(&rule(GOOD)), "taken");
+fn unknown_names_and_values_are_refused_with_their_line() {
+    assert_eq!(outcome(&rule(GOOD)), "taken");
     for (when, expect) in [
         (
             "  - {field: order.sid, op: eq, value: buy}\n",
@@ -184,7 +184,7 @@ fn what_is_not_known_is_refused_where_it_stands() {
             "`value` is one number",
         ),
     ] {
-        let refusal = told(&rule(when));
+        let refusal = outcome(&rule(when));
         assert!(
             refusal.starts_with("rules/core/r.yaml:") && refusal.contains(expect),
             "{when}{refusal}"
@@ -201,9 +201,9 @@ fn what_is_not_known_is_refused_where_it_stands() {
         ));
         let line = bad.lines().position(|line| line.contains("bye")).unwrap() + 1;
         assert!(
-            told(&bad).starts_with(&format!("rules/core/r.yaml:{line}: ")),
+            outcome(&bad).starts_with(&format!("rules/core/r.yaml:{line}: ")),
             "{}",
-            told(&bad)
+            outcome(&bad)
         );
     }
     let head = rule(GOOD);
@@ -284,14 +284,17 @@ fn what_is_not_known_is_refused_where_it_stands() {
         ("when:", "when: &a", "taken"),
         ("when:", "when: *a\nx:", "r.yaml"),
     ] {
-        let refusal = told(&head.replacen(from, to, 1));
+        let refusal = outcome(&head.replacen(from, to, 1));
         assert!(refusal.contains(expect), "{to}: {refusal}");
     }
-    assert!(told(&format!("\u{feff}{head}")).contains("r.yaml:1: begins with a byte order mark"));
+    assert!(outcome(&format!("\u{feff}{head}")).contains(
+        "r.yaml:1: begins with a byte order \
+        mark"
+    ));
 }
 
 #[test]
-fn numbers_are_what_was_written_or_refused() {
+fn numbers_keep_their_digits_or_are_refused() {
     for (written, value) in [
         ("0.1", Some("0.1")),
         ("3", Some("3")),
@@ -335,27 +338,32 @@ fn numbers_are_what_was_written_or_refused() {
 #[test]
 fn limits_at_the_limit_and_one_beyond() {
     let conditions = |count: usize| rule(&GOOD.repeat(count));
-    assert_eq!(told(&conditions(CONDITIONS_MAX)), "taken");
-    assert!(told(&conditions(CONDITIONS_MAX + 1)).contains("more than 32 conditions"));
+    assert_eq!(outcome(&conditions(CONDITIONS_MAX)), "taken");
+    assert!(outcome(&conditions(CONDITIONS_MAX + 1)).contains("more than 32 conditions"));
     let message = |bytes: usize| {
         rule(GOOD).replace("message: no", &format!("message: {}", "x".repeat(bytes)))
     };
-    assert_eq!(told(&message(500)), "taken");
-    assert!(told(&message(501)).contains("`message` is 1 to 500 bytes"));
+    assert_eq!(outcome(&message(500)), "taken");
+    assert!(outcome(&message(501)).contains("`message` is 1 to 500 bytes"));
     let pattern = |pattern: &str| {
         rule(&format!(
             "  - {{field: order.symbol, op: matches, value: '{pattern}'}}\n"
         ))
     };
-    assert_eq!(told(&pattern(&"x".repeat(PATTERN_BYTES_MAX))), "taken");
-    assert!(told(&pattern(&"x".repeat(PATTERN_BYTES_MAX + 1))).contains("longer than 500 bytes"));
+    assert_eq!(outcome(&pattern(&"x".repeat(PATTERN_BYTES_MAX))), "taken");
+    assert!(
+        outcome(&pattern(&"x".repeat(PATTERN_BYTES_MAX + 1))).contains(
+            "longer than 500 \
+        bytes"
+        )
+    );
     let window = |s: u32| {
         rule(&format!(
             "  - {{field: history.count, window_s: {s}, op: gt, value: 1}}\n"
         ))
     };
-    assert_eq!(told(&window(WINDOW_S_MAX)), "taken");
-    assert!(told(&window(WINDOW_S_MAX + 1)).contains("`window_s` is 1 to"));
+    assert_eq!(outcome(&window(WINDOW_S_MAX)), "taken");
+    assert!(outcome(&window(WINDOW_S_MAX + 1)).contains("`window_s` is 1 to"));
     for (id, expect) in [
         ("a".repeat(64), "taken"),
         ("a".repeat(65), "is not a rule id"),
@@ -442,12 +450,12 @@ fn bombs_are_refused_at_once() {
         (regex("(a)\\1"), "r.yaml:5: "),
         (regex("(?=a)"), "r.yaml:5: "),
     ] {
-        let refusal = told(&text);
+        let refusal = outcome(&text);
         let head: String = text.chars().take(60).collect();
         assert!(refusal.contains(expect), "{head}: {refusal}");
     }
-    assert_eq!(told(""), told(""));
-    assert_ne!(told(""), "taken");
+    assert_eq!(outcome(""), outcome(""));
+    assert_ne!(outcome(""), "taken");
 }
 
 #[test]
@@ -466,7 +474,7 @@ fn patterns_take_time_that_is_linear_in_the_text() {
 }
 
 #[test]
-fn sets_are_checked_as_strictly() {
+fn sets_are_checked_as_strictly_as_rules() {
     let set = |text: &str| {
         RuleSet::compile([], [("rules/sets/s.yaml", text)])
             .map_or_else(|error| error.to_string(), |_| "taken".to_owned())

@@ -439,7 +439,7 @@ fn entries_of_sets_count_by_provenance_and_until_they_expire() {
 }
 
 #[test]
-fn status_says_whether_a_rule_acts() {
+fn the_status_decides_whether_a_rule_acts() {
     let entries = Entries::default();
     let around = Around {
         now: Time::EPOCH,
@@ -487,7 +487,7 @@ fn status_says_whether_a_rule_acts() {
 enum Seen {
     Known(i64),
     Left,
-    Nobody,
+    Unknown,
 }
 
 #[derive(Clone, Debug)]
@@ -519,7 +519,7 @@ impl Ask {
     fn says(&self, seen: &Seen) -> u8 {
         let yes = |holds: bool| if holds { 2 } else { 0 };
         match (seen, self) {
-            (Seen::Nobody, _) => 1,
+            (Seen::Unknown, _) => 1,
             (Seen::Left, Ask::Left(wanted)) => yes(*wanted),
             (Seen::Left, _) => 0,
             (Seen::Known(_), Ask::Left(wanted)) => yes(!wanted),
@@ -544,14 +544,16 @@ const FIELDS: [&str; 4] = [
 ];
 
 fn seen() -> impl Strategy<Value = Seen> {
-    prop_oneof![4 => (-3_i64..4).prop_map(Seen::Known), 1 => Just(Seen::Left), 1 => Just(Seen::Nobody)]
+    let known = (-3_i64..4).prop_map(Seen::Known);
+    prop_oneof![4 => known, 1 => Just(Seen::Left), 1 => Just(Seen::Unknown)]
 }
 
 fn ask() -> impl Strategy<Value = Ask> {
     let op = prop::sample::select(vec!["eq", "neq", "gt", "gte", "lt", "lte"]);
     prop_oneof![
         4 => (op, -3_i64..4).prop_map(|(op, value)| Ask::Compare(op, value)),
-        2 => (any::<bool>(), prop::collection::btree_set(-3_i64..4, 1..4)).prop_map(|(is_in, values)| Ask::Among(is_in, values)),
+        2 => (any::<bool>(), prop::collection::btree_set(-3_i64..4, 1..4))
+            .prop_map(|(is_in, values)| Ask::Among(is_in, values)),
         1 => any::<bool>().prop_map(Ask::Left),
     ]
 }
@@ -565,30 +567,38 @@ fn written() -> impl Strategy<Value = (Vec<(usize, Ask)>, usize)> {
 
 proptest! {
     #[test]
-    fn a_second_evaluation_says_the_same(
+    fn a_second_evaluation_agrees(
         rules in prop::collection::vec(written(), 1..5),
         facts in prop::collection::vec(seen(), FIELDS.len()),
     ) {
-        const THEN: [(&str, Then); 3] = [("warn", Then::Warn), ("hold", Then::Hold), ("reject", Then::Reject)];
+        const THEN: [(&str, Then); 3] =
+            [("warn", Then::Warn), ("hold", Then::Hold), ("reject", Then::Reject)];
         let texts: Vec<(String, String)> = rules.iter().enumerate().map(|(nth, (when, then))| {
-            let when: Vec<String> = when.iter().map(|(field, ask)| format!("{{field: {}, {}}}", FIELDS[*field], ask.yaml())).collect();
+            let when: Vec<String> = when
+                .iter()
+                .map(|(field, ask)| format!("{{field: {}, {}}}", FIELDS[*field], ask.yaml()))
+                .collect();
             let text = rule("order.submit", &when.join(", "), THEN[*then].0, "active");
             (format!("rules/core/r{nth}.yaml"), text.replace("id: r", &format!("id: r{nth}")))
         }).collect();
-        let set = RuleSet::compile(texts.iter().map(|(path, text)| (path.as_str(), text.as_str())), []).unwrap();
+        let files = texts.iter().map(|(path, text)| (path.as_str(), text.as_str()));
+        let set = RuleSet::compile(files, []).unwrap();
         let program = &set.programs["order.submit"];
-        let of = |name: &str| match &facts[FIELDS.iter().position(|field| *field == name).unwrap()] {
+        let place = |name: &str| FIELDS.iter().position(|field| *field == name).unwrap();
+        let of = |name: &str| match &facts[place(name)] {
             Seen::Known(x) => Fact::number(Amount::from_i64(*x)),
             Seen::Left => Fact::Absent,
-            Seen::Nobody => Fact::Unknown("nobody knows".into()),
+            Seen::Unknown => Fact::Unknown("a reason".into()),
         };
-        let vector: Vec<Fact> = program.readings.iter().map(|reading| of(&reading.to_string())).collect();
+        let vector: Vec<Fact> =
+            program.readings.iter().map(|reading| of(&reading.to_string())).collect();
         let entries = Entries::default();
         let around = Around { now: Time::EPOCH, entries: &entries, task: None };
         let second: Vec<u8> = rules.iter().map(|(when, _)| {
             when.iter().map(|(field, ask)| ask.says(&facts[*field])).min().unwrap_or(2)
         }).collect();
-        let acts = rules.iter().zip(&second).filter(|(_, says)| **says > 0).map(|((_, then), _)| THEN[*then].1).max();
+        let acting = rules.iter().zip(&second).filter(|(_, says)| **says > 0);
+        let acts = acting.map(|((_, then), _)| THEN[*then].1).max();
         prop_assert_eq!(program.act(&vector, &around), acts);
         for (finding, says) in program.findings(&vector, &around).iter().zip(&second) {
             let expect = [False, Unknown, True][usize::from(*says)];
@@ -598,7 +608,7 @@ proptest! {
     }
 }
 
-/// If the history is unknown, nobody can tell whether a value is new.
+/// If the history is unknown, it is unknown whether a value is new.
 #[test]
 fn whether_something_is_seen_for_the_first_time_may_be_unknown() {
     use super::field::{FIELDS, Missing, Reading};

@@ -81,7 +81,7 @@ fn who_may_speak_for_a_council_role() {
 }
 
 #[test]
-fn adapters_name_services_that_there_are() {
+fn adapters_name_existing_services() {
     let compile = |service: &str| {
         let adapter =
             format!("adapters: [{{actions: [email.send], services: [{service}], adapter: stub}}]");
@@ -179,7 +179,7 @@ fn who_may_be_the_bridge_of_an_instrument() {
 }
 
 #[test]
-fn a_home_s_own_council_counts_and_the_shipped_one_stands_in() {
+fn a_home_without_a_council_of_its_own_has_the_shipped_one() {
     let safety = include_str!("../../../../rules/safety.yaml").to_owned();
     let own = roles::SHIPPED.replacen("confidence_floor: 0.6", "confidence_floor: 0.7", 1);
     let mut files = BTreeMap::from([("rules/safety.yaml".to_owned(), safety)]);
@@ -198,7 +198,7 @@ fn a_home_s_own_council_counts_and_the_shipped_one_stands_in() {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
-fn what_control_decides_on_is_said_once_and_by_somebody() {
+fn a_concern_has_one_active_strategy_and_controllers_name_existing_concerns() {
     const REST: &str = "instruments: []\ndirections: [long]\nstop_distance: {min: 0.001, max: \
         0.1}\naccount: acc\nmarket: m\n";
     let compile = |a: &str, b: &str, principal: &str, safety: &str| {
@@ -348,10 +348,11 @@ fn exits_may_be_a_day_old_and_no_older() {
         let bundle = Bundle {
             files: BTreeMap::from([("rules/safety.yaml".to_owned(), text)]),
         };
-        let told = Rulebook::compile(&bundle).map_err(|error| error.to_string());
-        assert_eq!(told.is_err(), refused, "{age}: {told:?}");
+        let result = Rulebook::compile(&bundle).map_err(|error| error.to_string());
+        assert_eq!(result.is_err(), refused, "{age}: {result:?}");
         assert!(
-            told.err()
+            result
+                .err()
                 .is_none_or(|error| error.contains("`exit_age_max_s`")),
             "{age}"
         );

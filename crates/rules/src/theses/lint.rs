@@ -2,6 +2,7 @@
 //! see all of them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde_yaml::Value;
 
@@ -36,6 +37,11 @@ pub struct Fault {
     /// What is wrong.
     pub message: String,
 }
+
+/// A text that is not the name of a direction.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is not a direction; write `long` or `short`")]
+struct NoDirection(String);
 
 /// The result of linting one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,7 +85,7 @@ pub fn lint(path: &str, stem: &str, text: &str, rules: Option<&Rulebook>, now: T
     let direction = linter.value("direction", |text| match text {
         "long" => Ok(Direction::Long),
         "short" => Ok(Direction::Short),
-        other => Err(format!("`{other}` is no direction; say `long` or `short`")),
+        other => Err(NoDirection(other.to_owned())),
     });
     linter.times(now);
     linter.levels(direction);
@@ -188,7 +194,7 @@ impl Linter<'_> {
             if let Some(line) = self.draft.lines_of(key).nth(1) {
                 self.faults.push(Fault {
                     line: Some(line),
-                    message: format!("`{key}` stands twice"),
+                    message: format!("`{key}` appears twice"),
                 });
             }
         }
@@ -204,17 +210,18 @@ impl Linter<'_> {
     }
 
     /// Returns the parsed value of a key; reports a fault if it cannot be parsed.
-    fn value<T, E: ToString>(
+    fn value<T, E: fmt::Display>(
         &mut self,
         key: &str,
         parse: impl Fn(&str) -> Result<T, E>,
     ) -> Option<T> {
-        let read = match self.draft.values.get(key)? {
-            Some(text) => parse(text).map_err(|error| error.to_string()),
-            None => Err("a list or a map where one value should stand".to_owned()),
+        let why = match self.draft.values.get(key)?.as_deref().map(parse) {
+            Some(Ok(value)) => return Some(value),
+            Some(Err(error)) => error.to_string(),
+            None => "it is a list or a map; write one value".to_owned(),
         };
-        read.map_err(|why| self.fault(key, format!("`{key}`: {why}")))
-            .ok()
+        self.fault(key, format!("`{key}`: {why}"));
+        None
     }
 
     fn times(&mut self, now: Time) {
@@ -226,7 +233,7 @@ impl Linter<'_> {
         if expires <= now {
             self.fault(
                 "expires",
-                format!("it expired at {expires}; it carries no entry any more"),
+                format!("it expired at {expires} and allows no entries"),
             );
         }
         if since.is_some_and(|since| since >= expires) {
@@ -234,8 +241,8 @@ impl Linter<'_> {
         }
     }
 
-    /// Checks the refuting prices. A fall refutes a long idea, a rise a short one; with both
-    /// levels, the price must be able to lie between them.
+    /// Checks the refuting prices. A fall refutes a long thesis, and a rise refutes a short
+    /// thesis. If there are both levels, a price between them must be possible.
     fn levels(&mut self, direction: Option<Direction>) {
         let keys = ["invalid_below", "invalid_above"];
         let [below, above] = keys.map(|key| self.value(key, Amount::parse_wire));
@@ -262,11 +269,11 @@ impl Linter<'_> {
         let wrong = match direction {
             Some(Direction::Long) if has("invalid_above") && !has("invalid_below") => Some((
                 "invalid_above",
-                "a long idea is refuted by a fall: `invalid_below` is missing",
+                "a long thesis is refuted by a fall: `invalid_below` is missing",
             )),
             Some(Direction::Short) if has("invalid_below") && !has("invalid_above") => Some((
                 "invalid_below",
-                "a short idea is refuted by a rise: `invalid_above` is missing",
+                "a short thesis is refuted by a rise: `invalid_above` is missing",
             )),
             _ => None,
         };
@@ -356,7 +363,7 @@ mod tests {
         .unwrap()
     }
 
-    fn told(text: &str) -> Vec<String> {
+    fn faults(text: &str) -> Vec<String> {
         let linted = lint(
             "t.md",
             "idea",
@@ -398,10 +405,10 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_is_told_with_its_line() {
-        assert_eq!(told(&with(&[])), [""; 0]);
+    fn each_fault_is_reported_with_its_line() {
+        assert_eq!(faults(&with(&[])), [""; 0]);
         assert_eq!(
-            told(&with(&[
+            faults(&with(&[
                 ("since", "2026-01-01T00:00:00Z"),
                 ("invalid_above", "6000.01")
             ])),
@@ -425,7 +432,7 @@ mod tests {
             ),
             (
                 &[("direction", "up")],
-                "5:`direction`: `up` is no direction",
+                "5:`direction`: `up` is not a direction",
             ),
             (
                 &[
@@ -445,7 +452,7 @@ mod tests {
                 &[("since", "2027-01-01T00:00:00Z")],
                 "8:`since` is not before `expires`",
             ),
-            (&[("since", "[2026]")], "8:`since`: a list or a map"),
+            (&[("since", "[2026]")], "8:`since`: it is a list or a map"),
             (&[("invalid_below", "0")], "7:`invalid_below` is 0"),
             (&[("invalid_below", "-1")], "7:`invalid_below` is -1"),
             (&[("invalid_below", "1e3")], "7:`invalid_below`:"),
@@ -467,20 +474,20 @@ mod tests {
             ),
         ] {
             let text = with(changes);
-            let told = told(&text);
+            let faults = faults(&text);
             assert!(
-                told.iter().any(|fault| fault.starts_with(expect)),
-                "{expect}: {told:?}"
+                faults.iter().any(|fault| fault.starts_with(expect)),
+                "{expect}: {faults:?}"
             );
             assert!(
-                expect.contains("does not list") || told.len() <= 2,
-                "{told:?}"
+                expect.contains("does not list") || faults.len() <= 2,
+                "{faults:?}"
             );
         }
     }
 
     #[test]
-    fn all_faults_of_a_file_are_told_and_not_only_the_first() {
+    fn all_faults_of_a_file_are_reported_not_only_the_first() {
         let text = with(&[
             ("slug", "other"),
             ("strategy", "nobody"),
@@ -490,7 +497,7 @@ mod tests {
             ("invalid_below", "-6"),
             ("why", "because"),
         ]);
-        let lines: Vec<String> = told(&text)
+        let lines: Vec<String> = faults(&text)
             .iter()
             .map(|fault| fault.chars().take(2).collect())
             .collect();
@@ -498,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_front_matter_is_told_as_the_gate_tells_it() {
+    fn a_text_without_front_matter_gets_the_message_of_the_gate() {
         for text in [
             "",
             "# Idea\n",
@@ -506,10 +513,10 @@ mod tests {
             "---\n- a\n---\n",
             "---\nslug: [\n---\n",
         ] {
-            let told = told(text);
+            let faults = faults(text);
             let gate = read("t.md", text).unwrap_err();
-            assert_eq!(told.len(), 1, "{text:?}: {told:?}");
-            assert!(told[0].ends_with(&gate.message), "{told:?} {gate}");
+            assert_eq!(faults.len(), 1, "{text:?}: {faults:?}");
+            assert!(faults[0].ends_with(&gate.message), "{faults:?} {gate}");
         }
     }
 
@@ -526,12 +533,12 @@ mod tests {
         ] {
             let text = with(changes);
             assert!(
-                read("t.md", &text).is_ok() || !told(&text).is_empty(),
+                read("t.md", &text).is_ok() || !faults(&text).is_empty(),
                 "{text}"
             );
         }
-        let told = told(&with(&[("\"slug\"", "other")]));
-        assert_eq!(told[1], "8:`slug` stands twice", "{told:?}");
+        let faults = faults(&with(&[("\"slug\"", "other")]));
+        assert_eq!(faults[1], "8:`slug` appears twice", "{faults:?}");
         let shipped = include_str!("../../../../proposals/theses/btc-dip-long.md");
         assert!(
             lint(
