@@ -15,6 +15,7 @@ mod lanes;
 pub mod leaves;
 pub mod line;
 pub mod log;
+pub mod memory;
 pub mod note;
 mod pieces;
 pub mod proof;
