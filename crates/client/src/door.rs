@@ -62,18 +62,22 @@ pub enum Door {
 impl Door {
     /// Hands a signed request over and waits for its answer.
     ///
-    /// ```no_run
+    /// ```
     /// use std::time::Duration;
     ///
     /// use spoolgate_client::{Door, sign};
-    /// use spoolgate_wire::{ids::Principal, signing::SignKey};
+    /// use spoolgate_wire::{answer::AnswerStatus, ids::Principal, signing::SignKey};
+    /// # mod gate { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/gate.rs")); }
+    /// # let folder = tempfile::tempdir()?;
+    /// # let socket = gate::start(folder.path());
     ///
     /// let key = SignKey::Hmac([7; 32]);
-    /// let request = sign(&key, &Principal::parse("trend-bot")?, "orders.list", "{}", None, None, None)?;
-    /// match Door::Socket("/run/spoolgate.sock".into()).ask(&request, Duration::from_secs(10)) {
-    ///     Ok(answer) => println!("{:?}", answer.status),
+    /// let me = Principal::parse("trend-bot")?;
+    /// let request = sign(&key, &me, "orders.list", "{}", None, None, None)?;
+    /// match Door::Socket(socket).ask(&request, Duration::from_secs(10)) {
+    ///     Ok(answer) => assert_eq!(answer.status, AnswerStatus::Success),
     ///     // The same bytes may be sent again: nothing is done twice.
-    ///     Err(error) if error.may_be_decided() => println!("ask again: {error}"),
+    ///     Err(error) if error.may_be_decided() => panic!("ask again: {error}"),
     ///     Err(error) => return Err(error.into()),
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -85,6 +85,23 @@ pub enum KeyFileError {
 }
 
 /// The content of a key file.
+///
+/// ```
+/// use spoolgate_client::KeyFile;
+/// use spoolgate_wire::{admin::Algorithm, ids::Principal, signing::hex};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("trend-bot.key");
+/// let bot = Principal::parse("trend-bot")?;
+/// let (algorithm, secret) = (Algorithm::Ed25519, hex(&[7; 32]));
+/// KeyFile { principal: bot.clone(), key_id: "k-1".to_owned(), algorithm, secret }.write(&path)?;
+///
+/// let key = KeyFile::read_private(&path, &bot)?.sign_key()?;
+/// assert!(key.verify_key().verifies("a text", &key.sign("a text")));
+/// // A key file serves only the principal that it names.
+/// assert!(KeyFile::read(&path, &Principal::parse("other-bot")?).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyFile {

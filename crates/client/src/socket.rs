@@ -48,6 +48,24 @@ pub enum SocketError {
 /// connection either serves another client or has stopped. In both cases the same bytes may be sent
 /// again, because an id takes effect only once.
 ///
+/// ```
+/// use std::time::{Duration, Instant};
+///
+/// use spoolgate_client::{sign, socket};
+/// use spoolgate_wire::{ids::Principal, signing::SignKey};
+/// # mod gate { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/gate.rs")); }
+/// # let folder = tempfile::tempdir()?;
+/// # let path = gate::start(folder.path());
+///
+/// let key = SignKey::Hmac([7; 32]);
+/// let me = Principal::parse("trend-bot")?;
+/// let request = sign(&key, &me, "orders.list", "{}", None, Some("r-1"), None)?;
+/// let deadline = Instant::now() + Duration::from_secs(10);
+/// let answer = socket::ask(&path, request.to_json().as_bytes(), "r-1", deadline)?;
+/// assert_eq!((answer.request_id.as_str(), answer.audit_ref.as_str()), ("r-1", "7"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// Returns [`SocketError`], which says whether anything was sent.
 pub fn ask(

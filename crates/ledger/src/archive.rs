@@ -46,6 +46,25 @@ pub fn due(kept: &[(u32, Kept)], keep: usize) -> Vec<u32> {
 /// Archives one closed, plain segment of the log in `dir`. Reports to `progress` how many of its
 /// bytes are packed.
 ///
+/// ```
+/// # use std::{path::Path, sync::Arc};
+/// # use spoolgate_ledger::memory::Memory;
+/// use spoolgate_ledger::{archive, recover, verify};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/setup.rs")); }
+/// # let disk = Arc::new(Memory::default());
+/// # let mut ledger = setup::create(&disk);
+///
+/// ledger.cut(None)?;
+/// let dir = Path::new("audit");
+/// let due = archive::due(&recover::kept(&*disk, dir)?, 0);
+/// assert_eq!(due, [1]);
+/// archive::archive(&*disk, dir, 1, &mut |_| ())?;
+/// let (_, kept) = recover::kept(&*disk, dir)?.remove(0);
+/// assert!(kept.archived && !kept.plain);
+/// assert!(verify::verify(&*disk, dir, &verify::Options::default(), &|_| ())?.ok);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// Returns [`LedgerError`]; the plain file is then still there, unchanged.
 pub fn archive(

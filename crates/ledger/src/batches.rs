@@ -111,6 +111,23 @@ pub enum Ending {
 }
 
 /// The batches of a segment from a mark on.
+///
+/// ```
+/// use std::path::Path;
+///
+/// use spoolgate_ledger::batches::{Batches, Ending, Mark};
+/// use spoolgate_ledger::{folder::Folder, segment};
+///
+/// let folder = Folder::open("testdata/log")?;
+/// let file = segment::open(&folder, Path::new(""), 1)?;
+/// let mut batches = Batches::new(&*file, Mark::start_of(1));
+/// batches.next_batch()?;
+/// let second = batches.next_batch()?.ok_or("the log has one batch only")?;
+/// assert_eq!(Vec::from_iter(second.iter().map(|line| &*line.kind)), ["tick", "decision", "seal"]);
+/// while batches.next_batch()?.is_some() {}
+/// assert_eq!(*batches.ending(), Ending::Sealed);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Batches<'a> {
     reader: LineReader<'a>,
     mark: Mark,

@@ -24,6 +24,19 @@ const STRETCH_BYTES: u64 = 16 * 1024;
 const PREFIX_BYTES: usize = 192;
 
 /// The lines of a ledger folder.
+///
+/// ```
+/// use std::path::Path;
+///
+/// use spoolgate_ledger::{find::Finder, folder::Folder, line};
+///
+/// let folder = Folder::open("testdata/log")?;
+/// let finder = Finder::open(&folder, Path::new(""))?;
+/// let bytes = finder.line(7)?.ok_or("there is no line 7")?;
+/// assert_eq!(line::parse(&bytes)?.kind, "stop");
+/// assert!(finder.line(11)?.is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Finder<'a> {
     disk: &'a dyn Disk,
     dir: &'a Path,

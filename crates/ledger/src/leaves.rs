@@ -47,6 +47,20 @@ struct Level {
 }
 
 /// The hashes of the first lines of a log.
+///
+/// ```
+/// use std::path::Path;
+///
+/// use spoolgate_ledger::{find::Finder, folder::Folder, leaves::Leaves, note};
+///
+/// let folder = Folder::open("testdata/log")?;
+/// let checkpoint = std::fs::read_to_string("testdata/log/checkpoint")?;
+/// let head = note::claimed(&checkpoint).ok_or("it is not a checkpoint")?;
+/// let finder = Finder::open(&folder, Path::new(""))?;
+/// let mut leaves = Leaves::open(finder, head.size)?.ok_or("the log is shorter")?;
+/// assert_eq!(leaves.root(head.size)?, Some(head.root));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Leaves<'a> {
     finder: Finder<'a>,
     size: u64,

@@ -308,6 +308,29 @@ impl Ledger {
 
     /// Starts a log with its first batch, which begins with the genesis line.
     ///
+    /// ```
+    /// use std::{path::Path, sync::Arc};
+    ///
+    /// use ed25519_dalek::SigningKey;
+    /// use spoolgate_ledger::{Ledger, log::LogSigner, memory::Memory, note::SignerKey, verify};
+    ///
+    /// let origin = "example.org/log".to_owned();
+    /// let log = SignerKey::from_seed(&origin, &[1; 32])?;
+    /// let signer = LogSigner { origin, log, seal: SigningKey::from_bytes(&[2; 32]) };
+    /// let keys = signer.identity();
+    /// let genesis = serde_json::json!({
+    ///     "origin": keys.origin, "log_key": keys.log_key.to_string(),
+    ///     "seal_key": keys.seal_key_hex(), "timestamp": "2026-03-02T12:00:00.000Z", "format": 1,
+    ///     "nonce": "", "rulebook": "", "program": "example", "changes": [],
+    /// });
+    /// let disk = Arc::new(Memory::default());
+    /// Ledger::create(disk.clone(), signer, &[("genesis", genesis.to_string())])?;
+    /// let options = verify::Options::default();
+    /// let report = verify::verify(&*disk, Path::new("audit"), &options, &|_| ())?;
+    /// assert!(report.ok && report.lines == 2, "the genesis line and its seal");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// Returns [`LedgerError`]; an existing log is not touched.
     pub fn create(
@@ -358,6 +381,24 @@ impl Ledger {
     /// Appends a batch of (kind, body) and its seal: one write, one read back, one fdatasync. When
     /// this returns, the batch survives a power cut; before, nothing of it may leave the process.
     /// The caller publishes the head before the next batch.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use spoolgate_ledger::log::read_line;
+    /// # use spoolgate_ledger::memory::Memory;
+    /// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/setup.rs")); }
+    /// # let disk = Arc::new(Memory::default());
+    /// # let mut ledger = setup::create(&disk);
+    ///
+    /// let note = |text: &str| ("note", serde_json::json!({ "text": text }).to_string());
+    /// let sealed = ledger.append(&[note("one"), note("two")])?;
+    /// ledger.publish_head()?;
+    /// // Both lines and the seal follow the genesis line and its seal.
+    /// assert_eq!(ledger.position().seq, 5);
+    /// let line = String::from_utf8(read_line(&*disk, sealed.locations[1])?)?;
+    /// assert!(line.ends_with(r#""seq":3,"batch":1,"kind":"note","text":"two"}"#));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// Returns [`LedgerError`]. After a failed write or sync every further call is
@@ -463,6 +504,27 @@ impl Ledger {
     /// Begins a new segment with other keys; in its second line the old keys hand over to them.
     /// When this returns, the new keys are in force, and nothing is signed with the old ones any
     /// more.
+    ///
+    /// ```
+    /// # use std::{path::Path, sync::Arc};
+    /// # use spoolgate_ledger::memory::Memory;
+    /// use spoolgate_ledger::{recover::keys_over_time, rotation::Order};
+    /// use spoolgate_wire::{ids::Principal, time::Time};
+    /// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/setup.rs")); }
+    /// # let disk = Arc::new(Memory::default());
+    /// # let mut ledger = setup::create(&disk);
+    /// # let (next, keys) = (setup::signer(3), setup::signer(3).identity());
+    ///
+    /// let order = Order {
+    ///     timestamp: Time::parse("2026-03-02T13:00:00.000Z")?,
+    ///     by: Principal::parse("owner")?,
+    ///     reason: "a new machine".to_owned(),
+    /// };
+    /// let rotated = ledger.rotate(next, &order)?;
+    /// assert_eq!(rotated.seq, 3);
+    /// assert_eq!(keys_over_time(&*disk, Path::new("audit"))?.last(), Some(&keys));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// Returns [`LedgerError::Rotation`] for keys that cannot be handed over to. After any other

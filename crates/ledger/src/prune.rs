@@ -140,6 +140,27 @@ pub fn check(
 
 /// Prunes a segment that passed [`check`]: its stub replaces its archive.
 ///
+/// ```
+/// # use std::{path::Path, sync::Arc};
+/// # use spoolgate_ledger::memory::Memory;
+/// use spoolgate_ledger::{archive, find::Finder, prune, recover, verify};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/setup.rs")); }
+/// # let disk = Arc::new(Memory::default());
+/// # let mut ledger = setup::create(&disk);
+///
+/// ledger.append(&[("note", r#"{"text":"long ago"}"#.to_owned())])?;
+/// ledger.cut(None)?;
+/// let dir = Path::new("audit");
+/// archive::archive(&*disk, dir, 1, &mut |_| ())?;
+/// let first = recover::kept(&*disk, dir)?.remove(0);
+/// let stub = prune::check(&*disk, dir, first, None)?;
+/// prune::prune(&*disk, dir, 1, &stub)?;
+/// // The hashes that the chain needs are left; the lines are gone.
+/// assert!(verify::verify(&*disk, dir, &verify::Options::default(), &|_| ())?.ok);
+/// assert!(Finder::open(&*disk, dir)?.line(2).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// Returns [`LedgerError`]; the archive is then still there.
 pub fn prune(disk: &dyn Disk, dir: &Path, number: u32, stub: &Stub) -> Result<(), LedgerError> {

@@ -213,6 +213,32 @@ pub fn keys_over_time(disk: &dyn Disk, dir: &Path) -> Result<Timeline, LedgerErr
 }
 
 /// What is known about a log from outside of it.
+///
+/// ```
+/// # use std::{path::Path, sync::Arc};
+/// # use spoolgate_ledger::{LedgerError, disk::Disk as _, memory::Memory, note};
+/// use spoolgate_ledger::heads::{Heads, Remembered};
+/// use spoolgate_ledger::recover::{self, Known};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/setup.rs")); }
+/// # let disk = Arc::new(Memory::default());
+/// # let mut ledger = setup::create(&disk);
+/// # let copy = Arc::new(Memory::clone(&disk));
+/// # ledger.append(&[("note", r#"{"text":"later"}"#.to_owned())])?;
+/// # ledger.publish_head()?;
+/// # let signer = setup::signer(1);
+/// # let checkpoint = disk.read(Path::new("audit/checkpoint"), note::NOTE_BYTES_MAX)?.bytes;
+/// # let checkpoint = String::from_utf8(checkpoint)?;
+///
+/// // An older copy of the ledger is in place, but a later checkpoint was noted elsewhere.
+/// let remembered = Vec::from_iter(Remembered::of_file("my note", &checkpoint));
+/// let known = Known {
+///     heads: Heads { remembered, ..Heads::default() },
+///     ..Known::from(signer)
+/// };
+/// let opened = recover::open(copy, known, None, &mut |_| Ok(()));
+/// assert!(matches!(opened, Err(LedgerError::Corrupt(found)) if found.why.contains("my note")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Known {
     /// The keys in force, according to the keyring.
     pub current: LogSigner,
@@ -254,6 +280,31 @@ impl Known {
 
 /// Opens the ledger for writing. With `anchor`, a position from state.db, only the lines after it
 /// are read and passed to `visit`; without it, all lines.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use spoolgate_ledger::disk::{Access, Disk as _};
+/// # use spoolgate_ledger::memory::Memory;
+/// use spoolgate_ledger::{recover, segment};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/setup.rs")); }
+/// # let disk = Arc::new(Memory::default());
+/// # drop(setup::create(&disk));
+/// # let signer = setup::signer(1);
+///
+/// // The machine stopped while a batch was written.
+/// disk.open_log(&segment::path(1), Access::Append)?.append(b"{\"prev\":\"")?;
+/// let mut kinds = Vec::new();
+/// let (mut ledger, found) = recover::open(disk.clone(), signer, None, &mut |line| {
+///     kinds.push(line.kind.clone());
+///     Ok(())
+/// })?;
+/// assert_eq!(kinds, ["genesis", "seal"]);
+/// assert!(matches!(found, recover::Found::Torn(rest) if rest.length == 9));
+/// // The lines go on in a new segment, whose first line names the torn bytes.
+/// ledger.append(&[("note", r#"{"text":"again"}"#.to_owned())])?;
+/// assert_eq!((ledger.position().segment, ledger.position().seq), (2, 6));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// Returns [`LedgerError::Corrupt`], which is never repaired; [`LedgerError::NotOnLog`] if the

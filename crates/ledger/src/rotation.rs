@@ -152,6 +152,19 @@ impl LogIdentity {
 
     /// The keys that a log begins with, from its first line without its LF.
     ///
+    /// ```
+    /// use std::path::Path;
+    ///
+    /// use spoolgate_ledger::{find::Finder, folder::Folder, rotation::LogIdentity};
+    ///
+    /// let folder = Folder::open("testdata/log")?;
+    /// let first = Finder::open(&folder, Path::new(""))?.line(0)?.ok_or("the log is empty")?;
+    /// let keys = LogIdentity::of_first_line(&first)?;
+    /// let noted = "example.org/log+d3e49c8a+AWksKng6bXZg10G5xS93kpMNoz9Hdu4hkpWOLKnrr1xf";
+    /// assert_eq!(keys.log_key.to_string(), noted);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// Returns [`GenesisError`] if that is not a genesis line with valid keys.
     pub fn of_first_line(bytes: &[u8]) -> Result<LogIdentity, GenesisError> {

@@ -169,6 +169,24 @@ impl<'a> LineReader<'a> {
 /// `visit`. Seals are checked with the keys of `start`, or with the keys that the file's second
 /// line hands over to.
 ///
+/// ```
+/// use std::path::Path;
+///
+/// use spoolgate_ledger::rotation::LogIdentity;
+/// use spoolgate_ledger::scan::{LineReader, NextLine, scan_segment};
+/// use spoolgate_ledger::{Position, folder::Folder, segment};
+///
+/// let file = segment::open(&Folder::open("testdata/log")?, Path::new(""), 1)?;
+/// let NextLine::Line(_, genesis) = LineReader::new(&*file, 0).next_line()? else {
+///     return Err("the log is empty".into());
+/// };
+/// let start = Position::start(LogIdentity::of_first_line(&genesis)?);
+/// let mut lines = 0;
+/// let end = scan_segment(&*file, &start, &mut |_| { lines += 1; Ok(()) })?;
+/// assert_eq!((lines, end.position.batch, end.bad), (11, 5, None));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// Returns an error if reading or `visit` fails.
 pub fn scan_segment(

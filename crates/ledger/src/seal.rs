@@ -26,6 +26,18 @@ fn message(origin: &str, size: u64, root: &Hash, prev: &Hash) -> String {
 
 impl Seal {
     /// Seals `size` lines with this root; `prev` is the leaf hash of the last of them.
+    ///
+    /// ```
+    /// use ed25519_dalek::SigningKey;
+    /// use spoolgate_ledger::{seal::Seal, tree::leaf_hash};
+    ///
+    /// let key = SigningKey::from_bytes(&[1; 32]);
+    /// let only = leaf_hash(b"the only line");
+    /// let seal = Seal::sign(&key, "example.org/log", 1, &only, &only);
+    /// assert!(seal.verifies(&key.verifying_key(), "example.org/log", &only, &only));
+    /// // The seal of one log does not hold in another.
+    /// assert!(!seal.verifies(&key.verifying_key(), "example.org/other", &only, &only));
+    /// ```
     pub fn sign(key: &SigningKey, origin: &str, size: u64, root: &Hash, prev: &Hash) -> Seal {
         let signature = key.sign(message(origin, size, root, prev).as_bytes());
         Seal {

@@ -198,6 +198,24 @@ fn is_sha256(text: &str) -> bool {
 
 /// Issues a token. The same claim and key give the same token.
 ///
+/// ```
+/// use spoolgate_ledger::{note::SignerKey, token};
+/// use spoolgate_wire::signing::sha256_hex;
+///
+/// let key = SignerKey::from_seed("example.org/log", &[1; 32])?;
+/// let claim = token::Claim {
+///     receipt_id: "r-1".to_owned(),
+///     request_hash: sha256_hex(b"the signed request"),
+///     envelope_sha256: sha256_hex(br#"{"task":"count"}"#),
+///     request_id: "t-1".to_owned(),
+///     receipt_sha256: sha256_hex(b"{}"),
+/// };
+/// let text = token::issue(&key, "example.org/log", &claim)?;
+/// assert_eq!(token::verify(&text, key.verifier(), "example.org/log")?, claim);
+/// assert!(token::verify(&text.replace("t-1", "t-2"), key.verifier(), "example.org/log").is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// Returns [`NoteError::Ambiguous`] for an invalid id or hash: a log must never sign what it did
 /// not mean.
@@ -280,6 +298,23 @@ fn object(value: &RawValue, name: &str) -> Result<String, TokenError> {
 }
 
 /// Reads a file of `spool/forward` and verifies that the log `origin` admitted its contents.
+///
+/// ```
+/// use spoolgate_ledger::{note::SignerKey, token};
+/// use spoolgate_wire::signing::sha256_hex;
+///
+/// let origin = "example.org/log";
+/// let key = SignerKey::from_seed(origin, &[1; 32])?;
+/// let (task, hash) = (r#"{"task":"count"}"#, sha256_hex(b"the signed request"));
+/// let receipt = format!(r#"{{"receipt_id":"r-1","request_hash":"{hash}","phase":"accepted"}}"#);
+/// let file = token::forwarded("r-1", "t-1", &hash, task, &receipt, &key, origin)?;
+///
+/// let admitted = token::verify_forwarded(&file, key.verifier(), origin)?;
+/// assert_eq!((admitted.envelope.as_str(), admitted.claim.request_id.as_str()), (task, "t-1"));
+/// let forged = String::from_utf8(file)?.replace("count", "erase");
+/// assert!(token::verify_forwarded(forged.as_bytes(), key.verifier(), origin).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// Returns a [`TokenError`] that names what is wrong; [`TokenError::is_unreadable`] distinguishes a

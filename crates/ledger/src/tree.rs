@@ -149,6 +149,17 @@ pub fn empty_root() -> Hash {
 /// A tree of `size` leaves splits into one perfect subtree for each 1 bit of `size`. Their roots
 /// are all that is needed to append a leaf and to compute the root, so a writer holds at most 63
 /// hashes however long the ledger is.
+///
+/// ```
+/// use spoolgate_ledger::tree::{Frontier, leaf_hash, node_hash};
+///
+/// let [one, two, three] = ["one", "two", "three"].map(|line| leaf_hash(line.as_bytes()));
+/// let mut tree = Frontier::new();
+/// tree.extend([one, two, three]);
+/// assert_eq!(tree.root(), node_hash(&node_hash(&one, &two), &three));
+/// // A writer keeps only this between two runs.
+/// assert_eq!(Frontier::from_parts(tree.size(), tree.edge().to_vec()), Some(tree));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Frontier {
     size: u64,
@@ -298,6 +309,17 @@ pub fn inclusion_proof(leaves: &[Hash], index: u64) -> Option<Vec<Hash>> {
 
 /// Whether `proof` shows that `leaf` is leaf number `index` of the tree of `size` leaves with this
 /// `root` (algorithm of RFC 9162, section 2.1.3.2). A proof that is too short or too long fails.
+///
+/// ```
+/// use spoolgate_ledger::tree::{Frontier, inclusion_proof, leaf_hash, verify_inclusion};
+///
+/// let leaves = ["one", "two", "three"].map(|line| leaf_hash(line.as_bytes()));
+/// let root = Frontier::from_iter(leaves).root();
+/// let proof = inclusion_proof(&leaves, 1).ok_or("there is no such leaf")?;
+/// assert!(verify_inclusion(&leaf_hash(b"two"), 1, 3, &proof, &root));
+/// assert!(!verify_inclusion(&leaf_hash(b"2"), 1, 3, &proof, &root));
+/// # Ok::<(), &str>(())
+/// ```
 pub fn verify_inclusion(leaf: &Hash, index: u64, size: u64, proof: &[Hash], root: &Hash) -> bool {
     if index >= size {
         return false;

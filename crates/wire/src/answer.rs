@@ -69,6 +69,18 @@ impl Answer {
     }
 
     /// The exit code of a command that ends with this answer.
+    ///
+    /// ```
+    /// use spoolgate_wire::answer::Answer;
+    /// use spoolgate_wire::code::{Code, Exit};
+    ///
+    /// let file = r#"{"requestId":"r-1","timestamp":"2026-03-02T12:00:00.000Z","status":"error",
+    ///     "error":{"code":"TIMESTAMP_STALE","message":"too old"},"auditRef":"7"}"#;
+    /// let answer: Answer = serde_json::from_str(file)?;
+    /// assert_eq!(answer.error.as_ref().map(|error| error.code), Some(Code::TimestampStale));
+    /// assert_eq!(answer.exit(), Exit::Refused);
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     pub fn exit(&self) -> Exit {
         match (self.status, &self.error) {
             (AnswerStatus::Success, _) => Exit::Success,

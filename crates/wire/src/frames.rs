@@ -53,6 +53,20 @@ pub fn frame(content: &[u8]) -> Option<Vec<u8>> {
 
 /// Splits a stream into frames, in whatever pieces it arrives. After a fault it yields nothing
 /// more.
+///
+/// ```
+/// use spoolgate_wire::frames::{FrameReader, frame};
+///
+/// let stream = [frame(b"one"), frame(b"two")].map(Option::unwrap).concat();
+/// let mut reader = FrameReader::new(1024);
+/// // A stream may arrive in pieces of any length.
+/// reader.push(&stream[..5]);
+/// assert!(reader.next_frame().is_none());
+/// reader.push(&stream[5..]);
+/// assert_eq!(reader.next_frame(), Some(Ok(b"one".to_vec())));
+/// assert_eq!(reader.next_frame(), Some(Ok(b"two".to_vec())));
+/// assert_eq!(reader.finish(), None);
+/// ```
 #[derive(Debug)]
 pub struct FrameReader {
     frame_bytes_max: usize,

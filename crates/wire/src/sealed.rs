@@ -142,6 +142,21 @@ impl Disclosure {
 /// every member and every element; the empty pointer is the whole text. A pointer without a match
 /// cuts nothing, and nothing is cut inside a value that is cut itself.
 ///
+/// ```
+/// use spoolgate_wire::sealed::{Disclosure, cut, put_back};
+///
+/// let payload = r#"{"to":"ann@example.org","subject":"Hello"}"#;
+/// let sealed = cut(payload, &["/to"], &mut || Ok::<_, std::convert::Infallible>([7; 16]))?;
+/// assert!(!sealed.text.contains("ann@") && sealed.text.contains("Hello"));
+///
+/// let (field, disclosure) = (&sealed.fields[0], &sealed.disclosures[0]);
+/// let opened = Disclosure::open(&disclosure.text, &field.sd)?;
+/// assert_eq!(opened.value, r#""ann@example.org""#);
+/// let whole = put_back(&sealed.text, &[(field, Some(&opened.value))]);
+/// assert_eq!(whole.as_deref(), Some(payload));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// Returns the error of `salt`.
 pub fn cut<E>(

@@ -14,6 +14,19 @@ use serde::de::{
 /// Readers that buffer their input first (untagged and internally tagged enums, flattened members)
 /// decide themselves what they accept inside.
 ///
+/// ```
+/// #[derive(serde::Deserialize)]
+/// struct Point {
+///     x: u8,
+///     y: u8,
+/// }
+///
+/// let point: Point = spoolgate_wire::shape::from_json(r#"{"x":1,"y":2}"#)?;
+/// assert_eq!((point.x, point.y), (1, 2));
+/// assert!(spoolgate_wire::shape::from_json::<Point>("[1,2]").is_err());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+///
 /// # Errors
 /// Returns the errors of `serde_json`, and an invalid type for an array in place of an object.
 pub fn from_json<'de, T: Deserialize<'de>>(text: &'de str) -> serde_json::Result<T> {

@@ -97,6 +97,26 @@ pub enum SignatureError {
 }
 
 /// The list of keys that may sign.
+///
+/// ```
+/// use spoolgate_wire::sshsig::Signers;
+/// use spoolgate_wire::time::Time;
+///
+/// let signers = Signers::read(
+///     "ann@example.org ssh-ed25519 \
+///      AAAAC3NzaC1lZDI1NTE5AAAAICyg3PYERNsWi/Gt8LS5dZTCrLn7cm55zAqgt/KY6HCM",
+/// )?;
+/// let signature = "-----BEGIN SSH SIGNATURE-----
+/// U1NIU0lHAAAAAQAAADMAAAALc3NoLWVkMjU1MTkAAAAgLKDc9gRE2xaL8a3wtLl1lMKsuf
+/// tybnnMCqC38pjocIwAAAAJc3Bvb2xnYXRlAAAAAAAAAAZzaGE1MTIAAABTAAAAC3NzaC1l
+/// ZDI1NTE5AAAAQG269WZtt3Q3a08gEbiVImLoMOuwVNHXRcLx3USeNy38iZWTGJkI+MrCeN
+/// ia46tfkLf+r5ADdSu7EksrT0zxPAs=
+/// -----END SSH SIGNATURE-----";
+/// let signed = signers.verify(b"a limit of 5", signature, Time::EPOCH)?;
+/// assert_eq!(signed.identity, "ann@example.org");
+/// assert!(signers.verify(b"a limit of 9", signature, Time::EPOCH).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signers(Vec<Signer>);
 

@@ -96,6 +96,17 @@ impl Time {
     /// Reads `YYYY-MM-DDTHH:MM:SS[.f{1,9}]Z`. Truncates digits below the millisecond: the result is
     /// for the order and age of requests, and the signature covers the text itself.
     ///
+    /// ```
+    /// use spoolgate_wire::time::Time;
+    ///
+    /// let asked = Time::parse("2026-03-02T12:00:00.5Z")?;
+    /// assert_eq!(asked.to_string(), "2026-03-02T12:00:00.500Z");
+    /// assert_eq!(asked.since_ms(asked.day_start()), 12 * 3_600_000 + 500);
+    /// // No other zone, no other spelling.
+    /// assert!(Time::parse("2026-03-02T12:00:00+00:00").is_err());
+    /// # Ok::<(), spoolgate_wire::time::TimeError>(())
+    /// ```
+    ///
     /// # Errors
     /// Returns [`TimeError::Shape`] or [`TimeError::Calendar`].
     pub fn parse(text: &str) -> Result<Time, TimeError> {
