@@ -55,16 +55,16 @@ fn charts(history: &History) -> Markup {
             figcaption {
                 h3 { "Equity" }
                 p class="note" {
-                    "Cash and positions behind every line that moved the account, a position or a \
+                    "Cash and positions after every line that moved the account, a position or a \
                         price, at the last marks known then: "
                     (counted(history.points_seen, "such line", "such lines"))
                     @if history.points_seen > u64::try_from(points.len()).unwrap_or(u64::MAX) {
                         ", thinned to " (points.len()) " with the lowest, the highest and the deepest \
                                 drawdown of every stretch kept"
                     }
-                    ". What prices did between two lines is not in it."
+                    ". Price moves between two lines are not in it."
                     @if history.unknown > 0 {
-                        " Behind " (counted(history.unknown, "line", "lines")) " equity could not \
+                        " After " (counted(history.unknown, "line", "lines")) " equity could not \
                             be computed."
                     }
                 }
@@ -111,7 +111,7 @@ fn equity_svg(points: &[Point], range: &Range, span: &Span) -> Markup {
     );
     let last = points.last().map_or(Amount::ZERO, |point| point.equity);
     let description = format!(
-        "From {} at the lowest to {} at the highest, {} in the end.",
+        "From {} at the lowest to {} at the highest, {} at the end.",
         amount(lowest),
         amount(highest),
         amount(last)
@@ -139,7 +139,7 @@ fn drawdown(history: &History, span: &Span) -> Markup {
         .deepest
         .filter(|point| point.drawdown.is_some_and(Amount::is_positive))
     else {
-        return html! { p class="wide note" { "No drawdown: behind every line equity stood at its peak." } };
+        return html! { p class="wide note" { "No drawdown: after every line, equity was at its peak." } };
     };
     let Some(range) = range else {
         return html! { p class="wide note" { "The drawdown is too deep to be drawn." } };
@@ -160,10 +160,10 @@ fn drawdown(history: &History, span: &Span) -> Markup {
         "Deepest: " b { (amount(deepest_down)) }
         @if let Some(share) = &share { ", " (share) " of the peak" }
         @if let Some(peak) = deepest.peak { " of " (amount(peak)) }
-        ", behind line " (deepest.line) " at " (when(deepest.time)) "."
+        ", after line " (deepest.line) " at " (when(deepest.time)) "."
     };
     let description = format!(
-        "The deepest drawdown is {} behind line {}.",
+        "The deepest drawdown is {} after line {}.",
         amount(deepest_down),
         deepest.line
     );
@@ -171,9 +171,8 @@ fn drawdown(history: &History, span: &Span) -> Markup {
         div class="wide" {
             h3 { "Drawdown" }
             p class="note" {
-                (told) " It is peak less equity, where the peak is the gate's own: it looks after \
-                    every row of prices, and moves with "
-                "deposits and withdrawals."
+                (told) " It is peak less equity. The gate updates the peak after every row of prices, \
+                    and deposits and withdrawals move it."
             }
         }
         (value_axis(&range))
@@ -401,12 +400,12 @@ fn limits(limits: &[LimitUse]) -> Markup {
     html! {
         div class="card" {
             h3 { "What is left of every limit" }
-            p class="note" { "As the checks themselves find it for an entry of nothing. A limit \
-                that is closed takes no entry." }
-            @if limits.is_empty() { p class="empty" { "The rules set no limit that has a size." } }
+            p class="note" { "As the checks themselves compute it for an entry of size zero. A \
+                closed limit accepts no entry." }
+            @if limits.is_empty() { p class="empty" { "The rules set no numeric limit." } }
             @if !touched.is_empty() { (table("Limits in use", &columns, &touched)) }
             @if !idle.is_empty() {
-                (numbers(&format!("Limits of which nothing is used: {}", idle.len()), "Limits of which nothing is used", &columns, &idle))
+                (numbers(&format!("Unused limits: {}", idle.len()), "Unused limits", &columns, &idle))
             }
         }
     }

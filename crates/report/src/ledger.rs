@@ -17,12 +17,12 @@ pub(crate) fn section(report: &Report, told: &LedgerFigures) -> Markup {
                 h3 { "Verified when this page was made" }
                 (checked(report))
                 (facts(&facts_of(report)))
-                h4 { "Not shown by that" }
+                h4 { "What that does not show" }
                 ul { @for what in &report.not_shown { li { (prose(what)) } } }
                 p class="note" {
-                    "The decisions themselves were not computed again: that is " code { "spoolgate audit replay" } ". The figures above rest on the "
+                    "The decisions themselves were not recomputed; " code { "spoolgate audit replay" } " does that. The figures above rest on the "
                     (counted(told.lines, "line", "lines")) " that the ledger had when its state \
-                        was read; a gate that runs may have written more since."
+                        was read; a running gate may have written more since."
                 }
                 (keys(report))
             }
@@ -37,11 +37,11 @@ fn checked(report: &Report) -> Markup {
             "From the first byte on: every line names the hash of the one before it, every batch \
                 is sealed under the log's own key with the root "
             "of all lines up to it"
-            @if report.checkpoint.is_some() { ", and the checkpoint beside the log lies on it" }
+            @if report.checkpoint.is_some() { ", and the checkpoint beside the log is on it" }
             "."
-            @if report.checkpoint.is_none() { " No checkpoint beside the log lies on it." }
+            @if report.checkpoint.is_none() { " There is no checkpoint beside the log that is on it." }
             @if report.unseen_lines > 0 {
-                " Of " (counted(report.unseen_lines, "line", "lines")) " in pruned segments only \
+                " For " (counted(report.unseen_lines, "line", "lines")) " in pruned segments, only the \
                     hashes are here."
             }
             @if report.torn > 0 {

@@ -78,7 +78,7 @@ fn head(figures: &Figures, title: &str) -> Markup {
                 "Equity, decisions, rules and cases are those"
                 @if let Some(since) = figures.since { " from " b { (when(since)) } " on" }
                 @if let Some(until) = figures.until { " before " b { (when(until)) } }
-                ". What waits, positions, limits and strategies are as of the newest line."
+                ". Waiting requests, positions, limits and strategies are as of the newest line."
             }
         }
         @if figures.told.is_some() {
@@ -125,9 +125,9 @@ fn tiles(figures: &Figures, told: &LedgerFigures) -> Markup {
                 (count(total.accepted)) " accepted · " (count(total.refused)) " refused · " (count(total.held)) " held"
             }))
             (tile(if told.closed.is_empty() { "" } else { "alert" }, "Entries", &html! {
-                @if told.closed_to_all { "closed" } @else if told.closed.is_empty() { "open" } @else { "closed in part" }
+                @if told.closed_to_all { "closed" } @else if told.closed.is_empty() { "open" } @else { "partly closed" }
             }, &html! {
-                @if told.closed.is_empty() { "no halt on anybody" }
+                @if told.closed.is_empty() { "no halt in force" }
                 @else { (counted(u64::try_from(told.closed.len()).unwrap_or(u64::MAX), "reason", "reasons")) " below" }
             }))
             (tile(if open > 0 { "wait" } else { "" }, "Waiting for people", &html! { (count(open)) }, &html! {

@@ -55,11 +55,10 @@ fn apart(told: &LedgerFigures) -> Markup {
     let decisions = &told.decisions;
     html! {
         p class="note" {
-            "Not among them: " (counted(decisions.deliveries, "delivery of market data that was \
-                    taken", "deliveries of market data that were taken"))
-            ", and " (counted(decisions.repeated, "request that came again and was given", "requests that came again and were given"))
-            " the stored answer. A request that was held counts when it was held, and once more \
-                when that ended."
+            "Not counted: " (counted(decisions.deliveries, "accepted delivery of market data", "accepted deliveries of market data"))
+            ", and " (counted(decisions.repeated, "repeated request that got", "repeated requests that got"))
+            " the stored answer. A held request counts when it is held, and once more when the \
+                hold ends."
             @if !told.pruned.is_empty() {
                 " The lines of " (counted(u64::try_from(told.pruned.len()).unwrap_or(u64::MAX), "pruned \
                         segment", "pruned segments")) " are not in it."
@@ -317,9 +316,9 @@ fn efficacy(report: &Report) -> Markup {
     ];
     html! {
         div class="card" {
-            h3 { "How often each rule did what" }
-            p class="note" { "Requests that it fired on; blocked is refused or held." }
-            (table("How often each rule did what", &fired_columns, &fired))
+            h3 { "What each rule did" }
+            p class="note" { "Numbers of requests on which the rule fired; blocked means refused or held." }
+            (table("What each rule did", &fired_columns, &fired))
         }
         div class="card" {
             h3 { "How blocked trades would have ended" }

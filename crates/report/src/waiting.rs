@@ -26,7 +26,7 @@ pub(crate) fn section(told: &LedgerFigures) -> Markup {
             h2 { "Waiting for people" }
             @if !told.closed.is_empty() {
                 div class="closed" role="note" {
-                    h3 { @if told.closed_to_all { "Entries are closed" } @else { "Entries are closed in part" } }
+                    h3 { @if told.closed_to_all { "Entries are closed" } @else { "Some entries are closed" } }
                     ul { @for reason in &told.closed { li { (prose(reason)) } } }
                     p class="note" { "Exits, cancels and tightened stops are still allowed." }
                 }
@@ -169,7 +169,7 @@ fn actions(told: &LedgerFigures) -> Markup {
         })
         .collect();
     let note =
-        "Begun, with no outcome yet. Only the running gate knows whether an adapter is at work.";
+        "Begun, with no outcome yet. Only the running gate can tell whether an adapter is working.";
     list("Actions under way", note, &columns, &rows)
 }
 
@@ -239,7 +239,7 @@ pub(crate) fn strategies(told: &LedgerFigures) -> Markup {
             @if !told.portfolio.unheard.is_empty() {
                 div class="card" {
                     h3 { "Silent for" }
-                    (table("Silent agents", &[text("Agent"), text("Since"), number("What then")],
+                    (table("Silent agents", &[text("Agent"), text("Since"), number("Action")],
                         &told.portfolio.unheard.iter().map(|agent| vec![
                             outside(agent.principal.as_str()), when(agent.since), html! { (words(agent.action)) },
                         ]).collect::<Vec<_>>()))

@@ -54,7 +54,7 @@ impl<'a> Recompute<'a> {
             }
             Some(_) => {
                 self.expected.clear();
-                Err(Should::NotBe("another line should stand here".to_owned()))
+                Err(Should::NotBe("another line belongs here".to_owned()))
             }
             None if decision.hold.is_some() => self.expiry(item, decision, &rules),
             None => self.again(item, decision, known, &rules, held),
@@ -150,7 +150,7 @@ impl<'a> Recompute<'a> {
         }
         if markets != held.len() {
             let why = format!(
-                "its rows have {markets} lines, and {} stand in front of it",
+                "its rows have {markets} lines, but {} precede it",
                 held.len()
             );
             self.note(item, Should::NotBe(why));
@@ -251,13 +251,13 @@ impl<'a> Recompute<'a> {
         }
         if let Some(hold) = approvals::expired(&self.state, now).first() {
             return Some(format!(
-                "the end of {} should stand in front of it: its time has passed",
+                "the line that ends {} is missing before it: its time has passed",
                 hold.id
             ));
         }
         let mut parts = events::new_day(&self.state, rules, now).into_iter();
         let is_due = parts.any(|part| !outbox::of_line(&self.state.book, part, now).is_empty());
-        is_due.then(|| "a `tick` line should stand in front of it: a new day has begun".to_owned())
+        is_due.then(|| "a `tick` line is missing before it: a new day has begun".to_owned())
     }
 
     #[expect(clippy::too_many_arguments, reason = "what one decision reads")]
@@ -298,7 +298,7 @@ impl<'a> Recompute<'a> {
         let expired = approvals::expired(&self.state, decision.timestamp);
         let Some(hold) = expired.first() else {
             return Err(Should::NotBe(
-                "nobody has ended a hold, and the time of none has passed".to_owned(),
+                "no hold was granted or denied, and none has expired".to_owned(),
             ));
         };
         ended(
