@@ -1,4 +1,4 @@
-//! A council's home for the real program: keys of all speakers, files, a watcher.
+//! A home with a council for the real program: keys of all role principals, files, a watcher.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ pub(crate) struct Chamber {
     keys: BTreeMap<&'static str, SignKey>,
 }
 
-/// Writes a program.
+/// Writes an executable shell script.
 pub(crate) fn script(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
@@ -55,17 +55,17 @@ impl Chamber {
         self.scratch.home()
     }
 
-    /// Somebody's key.
+    /// Returns a principal's key.
     pub(crate) fn key(&self, source: &str) -> &SignKey {
         &self.keys[source]
     }
 
-    /// A signed request's bytes.
+    /// Returns the bytes of a signed request.
     pub(crate) fn signed(&self, source: &str, id: &str, action: &str, payload: &str) -> Vec<u8> {
         sign(self.key(source), source, id, action, payload)
     }
 
-    /// The same, dropped.
+    /// Signs a request and drops it into the spool.
     pub(crate) fn send(&self, source: &str, id: &str, action: &str, payload: &str) {
         Sent::new(
             &format!("{id}.json"),
@@ -74,7 +74,7 @@ impl Chamber {
         .drop_into(&self.home());
     }
 
-    /// A file of this content beside the home.
+    /// Writes a file beside the home.
     pub(crate) fn beside(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
         let path = self.scratch.beside(name);
         fs::write(&path, bytes).unwrap();
@@ -85,7 +85,7 @@ impl Chamber {
         Told::of(super::log_bytes(&self.home()))
     }
 
-    /// What roles' commands answered, in the order of their lines.
+    /// Returns what the commands of roles answered, in the order of their lines.
     pub(crate) fn inputs(&self) -> Vec<Input> {
         let lines = super::lines(&self.home()).unwrap().into_iter();
         lines
@@ -110,7 +110,7 @@ impl Chamber {
         serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
     }
 
-    /// `council show` of a case as JSON; its exit code is in order.
+    /// Runs `council show` on a case and returns its JSON; fails if the command fails.
     #[track_caller]
     pub(crate) fn shown(&self, case: &str) -> Value {
         serde_json::from_str(&succeed(
@@ -120,7 +120,7 @@ impl Chamber {
         .unwrap()
     }
 
-    /// That ledger, files and commands agree on a decided case, also without an index.
+    /// Checks that ledger, files and commands agree on a decided case, with and without the index.
     #[track_caller]
     pub(crate) fn agrees(&self, case: &str) {
         let home = self.home();

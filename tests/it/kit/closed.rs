@@ -14,8 +14,9 @@ use super::layered::{Fuse, Layered};
 use super::memory_disk::MemoryDisk;
 use super::place::{ORIGIN, Place, drain};
 
-/// A home of four segments: one that ends cleanly, one with a torn rest, one of several frames, and
-/// the last. The key is the agent's; its requests `l1` to `l3` are one in each closed segment.
+/// Makes a home with four segments: one that ends cleanly, one with a torn rest, one with several
+/// frames, and the last. The key is the agent's; each closed segment has one of its requests `l1`
+/// to `l3`.
 pub(crate) fn four_segments(seed: u64) -> (Place, SignKey) {
     let place = Place::new(seed);
     let bot = place.ask_for_agent_key("k1");
@@ -47,12 +48,12 @@ pub(crate) fn four_segments(seed: u64) -> (Place, SignKey) {
     (place, bot)
 }
 
-/// Has the agent ask for its orders.
+/// Has the agent request its orders.
 pub(crate) fn ask(place: &Place, key: &SignKey, id: &str) {
     place.ask(key, "trend-bot", id, "orders.list", "{}");
 }
 
-/// Begins a new segment, as a full one makes the gate do.
+/// Begins a new segment, as the gate does when a segment is full.
 pub(crate) fn cut(place: &Place) {
     let signer = layout::log_signer(ORIGIN, &place.log_keys()).unwrap();
     let disk: Arc<dyn Disk> = place.disk.clone();
@@ -61,7 +62,7 @@ pub(crate) fn cut(place: &Place) {
     ledger.publish_head().unwrap();
 }
 
-/// Archives every closed segment but the newest `keep`.
+/// Archives every closed segment except the newest `keep`.
 pub(crate) fn archive_all(
     disk: &dyn Disk,
     keep: usize,
@@ -75,7 +76,8 @@ pub(crate) fn archive_all(
     Ok(due.len())
 }
 
-/// A disk that changes so many things and is then gone; the last write leaves half of its bytes.
+/// Makes a disk that fails for good after this number of changes; half of the bytes of its last
+/// write are kept.
 pub(crate) fn dying(under: &Arc<MemoryDisk>, changes: i64) -> Layered {
     let (fuse, torn) = (Fuse::of(changes), Arc::clone(under));
     Layered::before(under.clone(), move |call| {

@@ -1,5 +1,5 @@
-//! A home with a council: proposers, a key for each role, and the content of ledger and folders
-//! afterwards.
+//! A home with a council: proposers, a key for each role, and the contents of the ledger and of
+//! folders afterwards.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ use spoolgate_wire::signing::sha256_hex;
 
 use super::place::{Keys, Place, drain};
 
-/// Principal and role of the five seats.
+/// Principal and role of each of the five seats.
 pub(crate) const SEATS: [(&str, &str); 5] = [
     ("quant-researcher", "Quant Researcher"),
     ("risk-officer", "Risk Officer"),
@@ -28,12 +28,12 @@ pub(crate) const SEATS: [(&str, &str); 5] = [
     ("integration-engineer", "Integration Engineer"),
 ];
 
-/// Who may speak for a role.
+/// Returns the principal that may speak for a role.
 pub(crate) fn speaker(role: &str) -> &'static str {
     SEATS.iter().find(|(_, name)| *name == role).unwrap().0
 }
 
-/// The payload of a request.
+/// Returns the payload of a `council.request`.
 pub(crate) fn request(id: &str, change: &str) -> String {
     json!({
         "request_id": id, "timestamp": "2026-03-02T11:59:00Z", "proposer": "QuantResearchAgent_v1",
@@ -52,7 +52,7 @@ pub(crate) fn request(id: &str, change: &str) -> String {
     .to_string()
 }
 
-/// What a role says, with its own words in it.
+/// Returns a role's verdict, with texts that name the role.
 pub(crate) fn opinion(role: &str, stance: &str) -> Value {
     json!({
         "role": role, "verdict": stance, "confidence_score": 0.9,
@@ -62,13 +62,13 @@ pub(crate) fn opinion(role: &str, stance: &str) -> Value {
     })
 }
 
-/// The payload of a verdict on this request.
+/// Returns the payload of a `council.verdict` on this request.
 pub(crate) fn verdict(id: &str, request: &str, opinion: &Value) -> String {
     let sha256 = sha256_hex(request.as_bytes());
     json!({"request_id": id, "request_sha256": sha256, "verdict": opinion}).to_string()
 }
 
-/// Everything that the ledger says of cases, by line.
+/// What the ledger says about cases, by line.
 #[derive(Default)]
 pub(crate) struct Told {
     pub decisions: BTreeMap<u64, Decision>,
@@ -104,7 +104,7 @@ impl Told {
         told
     }
 
-    /// The one ruling on a case.
+    /// Returns the only decision on a case, and its line.
     #[track_caller]
     pub(crate) fn ruling(&self, id: &str) -> (u64, &CaseDecision) {
         let of_case: Vec<_> = self
@@ -118,7 +118,7 @@ impl Told {
         (**seq, line)
     }
 
-    /// Verdicts in a case that were accepted: line, file name below `verdicts`, payload.
+    /// Returns the accepted verdicts of a case: line, file name below `verdicts`, payload.
     pub(crate) fn verdicts(&self, id: &str) -> Vec<(u64, String, String)> {
         let mut found = Vec::new();
         let roles = Roles::shipped().unwrap();
@@ -145,7 +145,7 @@ impl Told {
     }
 }
 
-/// A ruling's decision as the file that holds it.
+/// Returns the bytes of the file that holds a decision.
 pub(crate) fn decision_bytes(ruling: &CaseDecision) -> Vec<u8> {
     format!(
         "{}\n",
@@ -158,19 +158,19 @@ pub(crate) fn decision_bytes(ruling: &CaseDecision) -> Vec<u8> {
     .into_bytes()
 }
 
-/// A home in memory.
+/// A home in memory with a council.
 pub(crate) struct Court {
     pub place: Place,
     keys: Keys,
 }
 
 impl Court {
-    /// With keys for everybody of the shipped rules.
+    /// Makes a home with keys for all principals of the shipped rules.
     pub(crate) fn new() -> Court {
         Court::under(|_| ())
     }
 
-    /// The same after `edit` changed its rule files.
+    /// Makes a home whose rule files were changed by `edit`.
     pub(crate) fn under(edit: impl Fn(&Path)) -> Court {
         let place = Place::new(11);
         edit(place.root.path());
@@ -186,7 +186,7 @@ impl Court {
         court
     }
 
-    /// The same home somewhere else.
+    /// Copies the home.
     pub(crate) fn fork(&self) -> Court {
         Court {
             place: self.place.fork(),
@@ -198,18 +198,18 @@ impl Court {
         self.place.open().unwrap()
     }
 
-    /// Rounds until nothing is left.
+    /// Runs rounds until nothing is left to decide.
     pub(crate) fn drain(&self, home: &mut Home) -> Vec<Outcome> {
         drain(home).unwrap()
     }
 
-    /// Drops a request of this principal.
+    /// Drops a request of this principal into the spool.
     pub(crate) fn send(&self, source: &str, id: &str, action: &str, payload: &str) {
         self.place
             .ask(&self.keys[source], source, id, action, payload);
     }
 
-    /// The same, decided at once: how it was refused.
+    /// Drops a request, has it decided, and returns the refusal.
     pub(crate) fn ask(
         &self,
         home: &mut Home,
@@ -224,7 +224,7 @@ impl Court {
         outcomes.remove(0)
     }
 
-    /// Opens a case as `research-bot` and returns the payload that it was opened with.
+    /// Opens a case as `research-bot` and returns the payload that opened it.
     pub(crate) fn propose(&self, home: &mut Home, id: &str, change: &str) -> String {
         let payload = request(id, change);
         let done = self.ask(
@@ -238,7 +238,7 @@ impl Court {
         payload
     }
 
-    /// A role's vote.
+    /// Sends a role's verdict.
     pub(crate) fn vote(
         &self,
         home: &mut Home,
@@ -252,7 +252,7 @@ impl Court {
         self.ask(home, speaker(role), id, "council.verdict", &payload)
     }
 
-    /// What the ledger says by now.
+    /// Reads what the ledger says now.
     pub(crate) fn told(&self) -> Told {
         let files = self.place.disk.files_below("audit");
         let logs = files
@@ -265,7 +265,7 @@ impl Court {
         self.place.disk.get(path)
     }
 
-    /// Names below a case's folder, hidden ones too.
+    /// Lists the names below a case's folder, including hidden ones.
     pub(crate) fn case_files(&self, id: &str) -> Vec<String> {
         let dir = case_dir(&RequestId::parse(id).unwrap());
         let files = self.place.disk.files_below(dir.to_str().unwrap());
@@ -281,7 +281,7 @@ impl Court {
             .collect()
     }
 
-    /// What stands beside a decision, from its line or from the blob that the line names.
+    /// Returns the record of a decision, from its line or from the blob that the line names.
     pub(crate) fn record_bytes(&self, ruling: &CaseDecision) -> Vec<u8> {
         let mut bytes = match (&ruling.record, &ruling.record_blob) {
             (Some(record), None) => record.get().as_bytes().to_vec(),
@@ -292,7 +292,8 @@ impl Court {
         bytes
     }
 
-    /// That every file derived from a line is what the line says, and that nothing else lies about.
+    /// Checks that every derived file has the content that its line implies, and that there is no
+    /// other file.
     pub(crate) fn files_stand(&self, change_roles: &[&str]) -> Result<(), String> {
         let told = self.told();
         let mut rulings: BTreeMap<&str, &CaseDecision> = BTreeMap::new();
@@ -362,7 +363,7 @@ impl Court {
         Ok(())
     }
 
-    /// That ledger, look without a lock, and an index made again agree on a decided case.
+    /// Checks that the ledger, a look without a lock, and a rebuilt index agree on a decided case.
     pub(crate) fn agrees(&self, id: &str) {
         let case = RequestId::parse(id).unwrap();
         let told = self.told();
@@ -412,7 +413,8 @@ impl Court {
     }
 }
 
-/// Shortens deadlines or gives roles a command: replaces text in the home's `council/roles.yaml`.
+/// Replaces text in the home's `council/roles.yaml`, for example to shorten deadlines or to name a
+/// command.
 pub(crate) fn edit_roles(root: &Path, how: impl Fn(&str) -> String) {
     let shipped = roles::SHIPPED;
     let edited = how(shipped);

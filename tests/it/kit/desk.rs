@@ -1,5 +1,5 @@
-//! A [`Place`] with agents, an account and prices that go on minute by minute, over limits of the
-//! test's own.
+//! A [`Place`] with agents, an account and prices that advance minute by minute, under limits that
+//! the test chooses.
 
 use std::fs;
 
@@ -11,19 +11,20 @@ use spoolgate_host::clock::Clock;
 use super::place::{Keys, Place, drain, one};
 use super::prices::{kept, minute};
 
-/// Its agents.
+/// The agents of a [`Desk`].
 pub(crate) const AGENTS: [&str; 3] = ["hermes", "trend-bot", "research-bot"];
 
-/// A home with agents and prices of this minute.
+/// A home with agents and current prices.
 pub(crate) struct Desk {
     /// The home.
     pub place: Place,
-    /// Of its agents and of its feed `prices`.
+    /// Keys of the agents and of the feed `prices`.
     pub keys: Keys,
 }
 
 impl Desk {
-    /// With these lines at the end of safety.yaml, in place of those of the same keys.
+    /// Makes a home with these lines at the end of safety.yaml; they replace lines with the same
+    /// keys.
     pub(crate) fn with_limits(lines: &str) -> Desk {
         let place = Place::new(31);
         let keys = place.ask_for_keys(AGENTS.into_iter().chain(["prices"]));
@@ -45,14 +46,14 @@ impl Desk {
         desk
     }
 
-    /// Changes a file of the home; the next opening takes it.
+    /// Changes a file of the home; the next opening reads it.
     pub(crate) fn edit(&self, path: &str, change: impl Fn(&str) -> String) {
         let path = self.place.root.path().join(path);
         let text = fs::read_to_string(&path).unwrap_or_default();
         fs::write(path, change(&text)).unwrap();
     }
 
-    /// Opens it; the rule files must be good.
+    /// Opens the home, whose rule files must be valid.
     pub(crate) fn open(&self) -> Home {
         let home = self.place.open().unwrap();
         assert_eq!(home.rules_fault(), None);
@@ -64,7 +65,7 @@ impl Desk {
         self.place.ask(&self.keys[who], who, id, action, payload);
     }
 
-    /// One request alone in its batch.
+    /// Decides one request alone in its batch.
     pub(crate) fn one(
         &self,
         home: &mut Home,
@@ -77,7 +78,7 @@ impl Desk {
         one(home)
     }
 
-    /// The same by the first person.
+    /// Decides one request of the first person.
     pub(crate) fn one_as_owner(
         &self,
         home: &mut Home,
@@ -89,8 +90,8 @@ impl Desk {
         drain(home).unwrap().pop().unwrap()
     }
 
-    /// A minute later, a bar that opens and closes at `price` with this low, and a quote at its
-    /// close.
+    /// Moves the clock by a minute and sends a bar that opens and closes at `price` with this low,
+    /// and a quote at its close.
     pub(crate) fn bar(&self, home: &mut Home, price: &str, low: &str) {
         let open_ms = self.place.clock.now().ms();
         self.place.pass_s(60);
@@ -107,7 +108,7 @@ impl Desk {
     }
 }
 
-/// An order of `trend-bot` with its stop at 6600: at the market, or at a price.
+/// Returns an order of `trend-bot` with its stop at 6600: at the market, or at a price.
 pub(crate) fn order(
     strategy: &str,
     side: &str,
@@ -127,7 +128,7 @@ pub(crate) fn order(
     order.to_string()
 }
 
-/// Names of the checks that failed.
+/// Returns the names of the checks that failed.
 pub(crate) fn failed(outcome: &Outcome) -> Vec<String> {
     let rows = outcome.decision.checks.iter().filter(|row| !row.passed);
     rows.map(|row| row.name.to_string()).collect()

@@ -1,22 +1,21 @@
-//! Chance from a seed: the same seed throws the same dice on every machine.
+//! Random numbers from a seed: the same seed gives the same numbers on every machine.
 
-/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+/// The generator SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 #[derive(Clone, Debug)]
 pub(crate) struct Dice(u64);
 
 impl Dice {
-    /// From a seed.
+    /// Starts with a seed.
     pub(crate) fn new(seed: u64) -> Dice {
         Dice(seed)
     }
 
-    /// From one of many seeds side by side, which must not throw the same numbers one after the
-    /// other.
+    /// Starts with one of many neighbouring seeds, whose sequences must not overlap.
     pub(crate) fn apart(seed: u64) -> Dice {
         Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5eed)
     }
 
-    /// Any number.
+    /// Returns any number.
     pub(crate) fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -25,17 +24,17 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// A number below `n`, which is not 0.
+    /// Returns a number below `n`, which must not be 0.
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.roll() % n
     }
 
-    /// True once in `n` times.
+    /// Returns true once in `n` times.
     pub(crate) fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 
-    /// A place in something of length `n`, ends included.
+    /// Returns a position in something of length `n`, including both ends.
     pub(crate) fn up_to(&mut self, n: usize) -> usize {
         usize::try_from(self.below(n as u64 + 1)).unwrap()
     }

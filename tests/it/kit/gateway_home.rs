@@ -1,6 +1,7 @@
-//! A home of outgoing actions: a mail service by `actions`, an API by name, adapters that are `sh
-//! -c` scripts of the test or stubs, and the principal `core`, who may ask for all nine. Rules and
-//! keys are in a temporary folder, spool and ledger in memory, the clock stands.
+//! A home for outgoing actions: a mail service by `actions`, an API by name, adapters that are `sh
+//! -c` scripts of the test or stubs, and the principal `core`, which may request all nine actions.
+//! Rules and keys are in a temporary folder, spool and ledger are in memory, and the clock stands
+//! still.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +22,7 @@ use spoolgate_wire::signing::SignKey;
 
 use super::place::Place;
 
-/// Services unless a test writes others.
+/// The services, unless a test writes others.
 pub(crate) const SERVICES: &str = "\
 services:
   - service: mail
@@ -42,14 +43,15 @@ services:
     is_active: true
 ";
 
-/// A script that reads its task and says that it was done.
+/// A script that reads its task and reports success.
 pub(crate) const DONE: &str = r#"cat >/dev/null; echo '{"success":true}'"#;
-/// The same, and its data is the task: what the adapter got.
+/// A script that reports success and returns its task as data: what the adapter got.
 pub(crate) const ECHO: &str = r#"printf '{"success":true,"data":'; cat; printf '}'"#;
-/// Writes its task into the home, one line a task in `ran`, then says that it was done.
+/// A script that appends its task to the file `ran` in the home, one task per line, and reports
+/// success.
 pub(crate) const NOTED: &str = r#"t=$(cat); printf '%s\n' "$t" >>ran; echo '{"success":true}'"#;
 
-/// One adapter of rules/gateway.yaml: a script that `sh -c` runs in the home.
+/// Returns one adapter for rules/gateway.yaml: a script that `sh -c` runs in the home.
 pub(crate) fn exec(actions: &[&str], script: &str, time_limit_s: u32) -> Value {
     let command = json!({
         "program": "sh", "args": ["-c", script], "time_limit_s": time_limit_s, "output_bytes_max": 65536,
@@ -57,12 +59,12 @@ pub(crate) fn exec(actions: &[&str], script: &str, time_limit_s: u32) -> Value {
     json!({"actions": actions, "adapter": "exec", "command": command})
 }
 
-/// One adapter that does nothing, and says so.
+/// Returns one stub adapter.
 pub(crate) fn stub(actions: &[&str]) -> Value {
     json!({"actions": actions, "adapter": "stub"})
 }
 
-/// rules/gateway.yaml with these adapters and everything else left out. JSON is YAML.
+/// Returns rules/gateway.yaml with these adapters and nothing else. JSON is YAML.
 pub(crate) fn gateway(adapters: &[Value]) -> String {
     json!({"adapters": adapters}).to_string()
 }
@@ -71,27 +73,27 @@ pub(crate) fn gateway(adapters: &[Value]) -> String {
 pub(crate) struct GatewayHome {
     /// The home; spool and ledger are on its disk in memory.
     pub place: Place,
-    /// Key of `core`.
+    /// The key of `core`.
     pub core: SignKey,
 }
 
 impl GatewayHome {
-    /// All nine actions done by this script, within 10 seconds.
+    /// Makes a home in which this script does all nine actions, within 10 seconds.
     pub(crate) fn new(script: &str) -> GatewayHome {
         GatewayHome::with(SERVICES, &gateway(&[exec(&ACTIONS, script, 10)]))
     }
 
-    /// All nine actions are stubs.
+    /// Makes a home in which all nine actions are stubs.
     pub(crate) fn stubs() -> GatewayHome {
         GatewayHome::with(SERVICES, &gateway(&[stub(&ACTIONS)]))
     }
 
-    /// These files of rules.
+    /// Makes a home with these rule files.
     pub(crate) fn with(services: &str, gateway: &str) -> GatewayHome {
         GatewayHome::with_rules(services, gateway, "")
     }
 
-    /// The same with rules of their own, in rules/active/gateway.yaml.
+    /// Makes a home that also has this rule, in rules/active/gateway.yaml.
     pub(crate) fn with_rules(services: &str, gateway: &str, rules: &str) -> GatewayHome {
         let place = Place::at(9, "2026-03-02T12:00:00Z", |root| {
             fs::write(root.join("rules/services.yaml"), services).unwrap();
@@ -126,12 +128,12 @@ impl GatewayHome {
         home
     }
 
-    /// Its folder.
+    /// Returns a path in the home's folder.
     pub(crate) fn path(&self, below: &str) -> PathBuf {
         self.place.root.path().join(below)
     }
 
-    /// Changes a file of the home; the next opening takes it.
+    /// Changes a file of the home; the next opening reads it.
     pub(crate) fn edit(&self, path: &str, change: impl Fn(&str) -> String) {
         let path = self.path(path);
         let before = fs::read_to_string(&path).unwrap_or_default();
@@ -140,14 +142,14 @@ impl GatewayHome {
         fs::write(path, after).unwrap();
     }
 
-    /// Opens it; the rule files must be good.
+    /// Opens the home, whose rule files must be valid.
     pub(crate) fn open(&self) -> Home {
         let home = self.place.open().unwrap();
         assert_eq!(home.rules_fault(), None);
         home
     }
 
-    /// Signs a request of `core` of now, without putting it anywhere.
+    /// Signs a request of `core` with the current time.
     pub(crate) fn envelope(&self, id: &str, action: &str, payload: &str) -> Envelope {
         super::signed(
             &self.core,
@@ -159,7 +161,7 @@ impl GatewayHome {
         )
     }
 
-    /// Puts any bytes into the flat spool as `<name>.json`.
+    /// Puts bytes into the flat spool as `<name>.json`.
     pub(crate) fn put(&self, name: &str, bytes: &[u8]) {
         self.place.disk.put(format!("spool/in/{name}.json"), bytes);
     }
@@ -169,8 +171,8 @@ impl GatewayHome {
         self.put(id, self.envelope(id, action, payload).to_json().as_bytes());
     }
 
-    /// One request of `core`, and what came of it in the end: of one that is pending that is the
-    /// response.
+    /// Sends one request of `core` and returns its outcome; for a pending action, the outcome of
+    /// its response.
     pub(crate) fn one(&self, home: &mut Home, id: &str, action: &str, payload: &str) -> Answer {
         self.ask(id, action, payload);
         settle(home);
@@ -178,7 +180,7 @@ impl GatewayHome {
             .unwrap_or_else(|| panic!("no answer to `{id}`"))
     }
 
-    /// The same by the first person.
+    /// Sends one request of the first person and returns its outcome.
     pub(crate) fn one_as_owner(
         &self,
         home: &mut Home,
@@ -192,13 +194,13 @@ impl GatewayHome {
             .unwrap_or_else(|| panic!("no answer to `{id}`"))
     }
 
-    /// The answer to the file `<name>.json`, where there is one.
+    /// Returns the answer to the file `<name>.json`, if there is one.
     pub(crate) fn answer(&self, name: &str) -> Option<Answer> {
         let bytes = self.place.disk.get(format!("spool/out/{name}.json"))?;
         Some(serde_json::from_slice(&bytes).unwrap())
     }
 
-    /// The log's bytes, segment after segment.
+    /// Returns the log's bytes, segment after segment.
     pub(crate) fn log(&self) -> Vec<u8> {
         let files = self.place.disk.files_below("audit");
         let is_log = |path: &PathBuf| {
@@ -214,7 +216,7 @@ impl GatewayHome {
             .collect()
     }
 
-    /// Number, kind and record of every line.
+    /// Returns number, kind and record of every line.
     pub(crate) fn lines(&self) -> Vec<(u64, String, Option<Record>)> {
         let log = self.log();
         let texts = log
@@ -232,7 +234,7 @@ impl GatewayHome {
             .collect()
     }
 
-    /// Decisions by line, those that are pending among them.
+    /// Returns the decisions by line, including pending ones.
     pub(crate) fn decisions(&self) -> BTreeMap<u64, Decision> {
         let decision = |(seq, _, record)| match record {
             Some(Record::Decision(decision)) => Some((seq, *decision)),
@@ -241,7 +243,7 @@ impl GatewayHome {
         self.lines().into_iter().filter_map(decision).collect()
     }
 
-    /// The newest decision on a request.
+    /// Returns the newest decision on a request.
     pub(crate) fn decision(&self, id: &str) -> Option<Decision> {
         let decisions = self.decisions();
         decisions
@@ -250,7 +252,7 @@ impl GatewayHome {
             .find(|decision| decision.request_id.as_deref() == Some(id))
     }
 
-    /// Response lines by line.
+    /// Returns the responses by line.
     pub(crate) fn responses(&self) -> BTreeMap<u64, Response> {
         let response = |(seq, _, record)| match record {
             Some(Record::Response(response)) => Some((seq, *response)),
@@ -259,7 +261,7 @@ impl GatewayHome {
         self.lines().into_iter().filter_map(response).collect()
     }
 
-    /// The tasks that adapters of [`NOTED`] were given, oldest first.
+    /// Returns the tasks that adapters with [`NOTED`] were given, oldest first.
     pub(crate) fn ran(&self) -> Vec<Value> {
         let noted = fs::read_to_string(self.path("ran")).unwrap_or_default();
         noted
@@ -269,7 +271,8 @@ impl GatewayHome {
     }
 }
 
-/// Lets `trend-bot` of a real home ask for every action, as often as it likes, of these services.
+/// Lets `trend-bot` of a real home request every action at these services, without a limit of
+/// rates.
 pub(crate) fn let_trend_bot_act(home: &Path) {
     fs::write(home.join("rules/services.yaml"), SERVICES).unwrap();
     let edit = |name: &str, change: &dyn Fn(&str) -> String| {
@@ -296,7 +299,7 @@ pub(crate) fn let_trend_bot_act(home: &Path) {
     });
 }
 
-/// Rounds until the spool is empty and every action has its response.
+/// Runs rounds until the spool is empty and every action has its response.
 pub(crate) fn settle(home: &mut Home) -> Vec<Outcome> {
     let begun = Instant::now();
     let mut outcomes = Vec::new();
@@ -318,7 +321,7 @@ pub(crate) fn settle(home: &mut Home) -> Vec<Outcome> {
     }
 }
 
-/// Code of an answer; empty: it succeeded.
+/// Returns the code of an answer; empty for a success.
 pub(crate) fn code(answer: &Answer) -> String {
     answer
         .error
@@ -326,7 +329,7 @@ pub(crate) fn code(answer: &Answer) -> String {
         .map_or_else(String::new, |error| error.code.to_string())
 }
 
-/// Valid payloads of the contract, one per action.
+/// Valid payloads as the contract has them, one per action.
 pub(crate) const GOOD: [(&str, &str); 9] = [
     ("email.fetch", r#"{}"#),
     (

@@ -8,7 +8,7 @@ use spoolgate_wire::signing::{SignKey, unhex};
 
 use super::succeed;
 
-/// Adds a shared key for the principal, as an operator does, with its key file at `file`.
+/// Adds a shared key for the principal, as an operator does, and writes its key file to `file`.
 pub(crate) fn add_key(home: &Path, principal: &str, file: &Path) -> SignKey {
     let out = file.to_str().unwrap();
     succeed(home, &["keys", "add", principal, "--out", out]);

@@ -1,5 +1,5 @@
-//! A disk over another one. A hook sees each call before it is made and after it succeeded: it
-//! counts calls, notes them, lets them fail, or panics in the place of a killed process.
+//! A disk on top of another disk. A hook sees each call before it is made and after it succeeded:
+//! it counts calls, records them, makes them fail, or panics to act as a killed process.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,26 +12,26 @@ use spoolgate_ledger::disk::{Access, DirStream, Disk, LogFile, Mode, ReadFile, S
 pub(crate) struct Call<'a> {
     /// Name of the method.
     pub verb: &'static str,
-    /// What it is about: of a log, the path that it was opened under.
+    /// The path that the call is about; for a log, the path under which it was opened.
     pub path: &'a Path,
-    /// The new path, if it is a rename.
+    /// The new path of a rename.
     pub to: Option<&'a Path>,
-    /// What it writes.
+    /// The bytes that the call writes.
     pub bytes: &'a [u8],
-    /// Whether the file is synced with it.
+    /// Whether the call also syncs the file.
     pub durable: bool,
-    /// Whether the call was made.
+    /// Whether the call was made already.
     pub is_done: bool,
 }
 
 impl Call<'_> {
-    /// The path that the call makes or changes: of a rename, the new one.
+    /// Returns the path that the call creates or changes; for a rename, the new one.
     pub(crate) fn target(&self) -> &Path {
         self.to.unwrap_or(self.path)
     }
 
-    /// Whether a disk that dies before it is another one afterwards. Calls of logs and new folders
-    /// do not count.
+    /// Whether the disk has other contents after this call. Calls of logs and the creation of
+    /// folders do not count.
     pub(crate) fn is_change(&self) -> bool {
         [
             "rename",
@@ -45,46 +45,45 @@ impl Call<'_> {
         .contains(&self.verb)
     }
 
-    /// Whether it is a call that writes to a log.
+    /// Whether the call writes to a log.
     pub(crate) fn is_of_log(&self) -> bool {
         ["append", "sync_data"].contains(&self.verb)
     }
 }
 
-/// What is done at each call. An error before the call is the call's result, and the call is not
-/// made.
+/// What a test does at each call. If it returns an error before the call, the call is not made and
+/// has this error.
 pub(crate) trait Hook: Fn(&Call<'_>) -> io::Result<()> + Send + Sync {}
 
 impl<F: Fn(&Call<'_>) -> io::Result<()> + Send + Sync> Hook for F {}
 
-/// How many more calls a disk makes before it is gone.
+/// The number of calls that a disk still makes before it fails for good.
 pub(crate) struct Fuse(AtomicI64);
 
 impl Fuse {
-    /// One that lasts until it is set.
+    /// Makes a fuse that lasts until it is set.
     pub(crate) fn endless() -> Arc<Fuse> {
         Fuse::of(i64::MAX)
     }
 
-    /// One for so many calls.
+    /// Makes a fuse for this number of calls.
     pub(crate) fn of(calls: i64) -> Arc<Fuse> {
         Arc::new(Fuse(AtomicI64::new(calls)))
     }
 
-    /// Makes it last for so many calls from now on. Returns how many were left.
+    /// Makes the fuse last for this number of calls from now on. Returns how many were left.
     pub(crate) fn set(&self, calls: i64) -> i64 {
         self.0.swap(calls, Ordering::SeqCst)
     }
 
-    /// How many calls are left.
+    /// Returns how many calls are left.
     pub(crate) fn left(&self) -> i64 {
         self.0.load(Ordering::SeqCst)
     }
 
     /// Uses up one call.
     ///
-    /// # Errors
-    /// EIO once it is used up.
+    /// EIO once no call is left.
     pub(crate) fn burn(&self) -> io::Result<()> {
         let is_alive = self.0.fetch_sub(1, Ordering::SeqCst) > 0;
         if is_alive {
@@ -95,7 +94,7 @@ impl Fuse {
     }
 }
 
-/// The disk.
+/// A disk with a hook.
 pub(crate) struct Layered {
     disk: Arc<dyn Disk>,
     hook: Arc<dyn Hook>,
@@ -109,7 +108,7 @@ struct LayeredLog {
     hook: Arc<dyn Hook>,
 }
 
-/// Makes a call between two calls of the hook.
+/// Runs the hook, then the call, then the hook again.
 fn around<T>(
     hook: &dyn Hook,
     mut call: Call<'_>,
@@ -134,7 +133,7 @@ fn call<'a>(verb: &'static str, path: &'a Path) -> Call<'a> {
 }
 
 impl Layered {
-    /// Puts a hook over a disk that sees calls before they are made.
+    /// Puts a hook on a disk that sees calls before they are made.
     pub(crate) fn before(disk: Arc<dyn Disk>, hook: impl Hook + 'static) -> Layered {
         Layered::around(
             disk,
@@ -142,7 +141,7 @@ impl Layered {
         )
     }
 
-    /// Puts a hook over a disk that sees calls before and after they are made.
+    /// Puts a hook on a disk that sees calls before and after they are made.
     pub(crate) fn around(disk: Arc<dyn Disk>, hook: impl Hook + 'static) -> Layered {
         Layered {
             disk,
@@ -151,8 +150,8 @@ impl Layered {
         }
     }
 
-    /// Does not sync whole file systems: a killed process loses nothing by it, and a test waits for
-    /// other tests' files.
+    /// Turns syncs of whole file systems off: a killed process loses nothing without them, and they
+    /// would wait for the files of other tests.
     pub(crate) fn without_syncs(self) -> Layered {
         Layered {
             syncs: false,
@@ -170,7 +169,7 @@ impl Layered {
 }
 
 impl Disk for Layered {
-    /// In the order of names, so that every run meets files alike.
+    /// Sorts by name, so that every run sees files in the same order.
     fn read_dir(&self, dir: &Path) -> io::Result<DirStream> {
         self.with(call("read_dir", dir), |disk| {
             let mut entries = disk.read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;

@@ -1,4 +1,4 @@
-//! Ledger files as bytes: taking them apart, forging them, opening and verifying them.
+//! Ledger files as bytes: taking them apart, forging, opening and verifying them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,23 +16,23 @@ use spoolgate_ledger::{LedgerError, segment};
 use super::memory_disk::MemoryDisk;
 use super::place::{ORDER, ORIGIN, Place, drain};
 
-/// The files of a ledger and what was in them when they were whole.
+/// The files of an undamaged ledger.
 #[derive(Clone)]
 pub(crate) struct Files {
-    /// Path below the home and bytes, segments and checkpoint.
+    /// Path below the home and bytes of every segment and of the checkpoint.
     pub files: Vec<(PathBuf, Vec<u8>)>,
-    /// Keys it is written with.
+    /// The keys that the ledger is written with.
     pub keys: LogKeys,
 }
 
-/// What opening for writing came to.
+/// The result of opening a ledger for writing.
 #[derive(PartialEq, Eq)]
 pub(crate) enum Opened {
-    /// Clean, with these lines.
+    /// The ledger was clean, with these lines.
     Clean(Vec<String>),
-    /// Torn, with these lines before the rest.
+    /// The ledger was torn, with these lines before the torn rest.
     Torn(Vec<String>),
-    /// Refused.
+    /// The ledger was refused.
     Corrupt(String),
 }
 
@@ -47,7 +47,7 @@ impl std::fmt::Debug for Opened {
 }
 
 impl Files {
-    /// Of a home.
+    /// Reads the files of a home.
     pub(crate) fn of(place: &Place) -> Files {
         let all = place.disk.files_below("audit");
         let mine = |path: &Path| path.parent() == Some(Path::new("audit"));
@@ -58,18 +58,18 @@ impl Files {
         }
     }
 
-    /// A segment's bytes.
+    /// Returns a segment's bytes.
     pub(crate) fn segment(&self, number: u32) -> &[u8] {
         let path = segment::path(number);
         &self.files.iter().find(|(name, _)| *name == path).unwrap().1
     }
 
-    /// With other bytes for a segment.
+    /// Replaces the bytes of a segment.
     pub(crate) fn with_segment(&self, number: u32, bytes: Vec<u8>) -> Files {
         self.with(&segment::path(number), Some(bytes))
     }
 
-    /// With other bytes for a file, or without it.
+    /// Replaces the bytes of a file, or removes it.
     pub(crate) fn with(&self, path: &Path, bytes: Option<Vec<u8>>) -> Files {
         let mut changed = self.clone();
         changed.files.retain(|(name, _)| name != path);
@@ -80,17 +80,17 @@ impl Files {
         changed
     }
 
-    /// Without its checkpoint.
+    /// Removes the checkpoint.
     pub(crate) fn without_checkpoint(&self) -> Files {
         self.with(Path::new("audit/checkpoint"), None)
     }
 
-    /// With another checkpoint.
+    /// Replaces the checkpoint.
     pub(crate) fn with_checkpoint(&self, bytes: &[u8]) -> Files {
         self.with(Path::new("audit/checkpoint"), Some(bytes.to_vec()))
     }
 
-    /// Its checkpoint.
+    /// Returns the checkpoint.
     pub(crate) fn checkpoint(&self) -> Vec<u8> {
         self.files
             .iter()
@@ -100,7 +100,7 @@ impl Files {
             .clone()
     }
 
-    /// What it is signed with.
+    /// Returns the keys that sign the ledger.
     pub(crate) fn signer(&self) -> LogSigner {
         layout::log_signer(ORIGIN, &self.keys).unwrap()
     }
@@ -110,7 +110,7 @@ impl Files {
         self.open_on(&Arc::new(MemoryDisk::with(&self.files)))
     }
 
-    /// The same on a disk whose files can be looked at afterwards.
+    /// Opens a copy on a disk whose files the test can examine afterwards.
     pub(crate) fn open_on(&self, disk: &Arc<MemoryDisk>) -> Opened {
         let mut lines = Vec::new();
         let opened = recover::open(disk.clone(), self.signer(), None, &mut |line| {
@@ -130,7 +130,7 @@ impl Files {
         self.verify_on_threads(strict, 1)
     }
 
-    /// Verifies a copy with so many threads.
+    /// Verifies a copy with this number of threads.
     pub(crate) fn verify_on_threads(&self, strict: bool, threads: usize) -> Result<Report, String> {
         let disk = MemoryDisk::with(&self.files);
         let options = Options {
@@ -147,7 +147,7 @@ impl Files {
         self.verify(false).is_ok_and(|report| report.ok)
     }
 
-    /// Offsets behind every seal of a segment.
+    /// Returns the offset after every seal of a segment.
     pub(crate) fn seal_ends(&self, number: u32) -> Vec<usize> {
         let mut ends = Vec::new();
         let mut at = 0;
@@ -161,13 +161,13 @@ impl Files {
     }
 }
 
-/// Whether a line is a seal, by its start.
+/// Whether a line is a seal, judged by its start.
 pub(crate) fn is_seal(line: &[u8]) -> bool {
     let text = String::from_utf8_lossy(line);
     text.split(',').nth(3) == Some("\"kind\":\"seal\"")
 }
 
-/// How far a forger gets.
+/// What a forger can do.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Forger {
     /// Recomputes every hash; signatures stay as they were.
@@ -176,8 +176,8 @@ pub(crate) enum Forger {
     HoldsSealKey,
 }
 
-/// Writes the lines (without LF) again so that every `prev`, line and batch number, size and root
-/// is right.
+/// Writes the lines (without LF) again so that every `prev`, line number, batch number, size and
+/// root is right.
 pub(crate) fn forge(lines: &[Vec<u8>], keys: &LogKeys, forger: Forger) -> Vec<u8> {
     let seal_key = SigningKey::from_bytes(&keys.seal_seed);
     let mut out = Vec::new();
@@ -212,7 +212,7 @@ pub(crate) fn forge(lines: &[Vec<u8>], keys: &LogKeys, forger: Forger) -> Vec<u8
     out
 }
 
-/// The lines of a file, without LF.
+/// Returns the lines of a file, without LF.
 pub(crate) fn lines_of(bytes: &[u8]) -> Vec<Vec<u8>> {
     let text = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     text.split(|byte| *byte == b'\n')
@@ -220,11 +220,11 @@ pub(crate) fn lines_of(bytes: &[u8]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Text that would begin a line of a later batch, were it not inside a JSON string.
+/// Text that would begin a line of a later batch if it were not inside a JSON string.
 pub(crate) const HOSTILE: &str = r#"J{\"prev\":\"0000000000000000000000000000000000000000000000000000000000000000\",\"seq\":99,\"batch\":99,\"kind\":\"seal\","#;
 
-/// Genesis, a key, an order with its check vector, a halt and a look at the orders, in four
-/// batches. The second value is the checkpoint of the batch before the last.
+/// Makes a ledger of four batches: genesis, a key, an order with its check vector, a halt and a
+/// query of the orders. Also returns the checkpoint of the last batch but one.
 pub(crate) fn small() -> (Place, Files, Vec<u8>) {
     let place = Place::new(1);
     let bot = place.ask_for_agent_key("k1");
@@ -241,7 +241,7 @@ pub(crate) fn small() -> (Place, Files, Vec<u8>) {
     (place, files, older)
 }
 
-/// Three segments: the first two end in a torn rest.
+/// Makes a ledger of three segments, of which the first two end in a torn rest.
 pub(crate) fn three_segments() -> Files {
     let place = Place::new(2);
     let bot = place.ask_for_agent_key("k1");

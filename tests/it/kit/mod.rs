@@ -1,5 +1,5 @@
-//! What several test files share: scratch homes of the real binary, signed requests made in this
-//! process, the invariants of a home as one function; and a disk in memory that fails when told to,
+//! What several test files share: scratch homes of the real program, signed requests made in this
+//! process, the invariants of a home as one function, and a disk in memory that fails on demand,
 //! with a home on it.
 
 pub(crate) mod chamber;
@@ -29,7 +29,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The fuzz targets load the file `memory_disk.rs` of this folder too.
+/// The fuzz targets also load the file `memory_disk.rs` of this folder.
 pub(crate) use crate::fuzzed::bodies::memory_disk;
 pub(crate) use dice::Dice;
 use keys::add_key;
@@ -52,12 +52,12 @@ use tempfile::TempDir;
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_spoolgate");
 
-/// A number from the environment: how much a test does, or its seed.
+/// Returns a number from the environment, such as a count or a seed.
 pub(crate) fn setting(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |text| text.parse().expect(name))
 }
 
-/// How much of a campaign is done: a sample by default, the whole with `SPOOLGATE_WHOLE=1`.
+/// Returns how much of a campaign to run: a sample by default, all of it with `SPOOLGATE_WHOLE=1`.
 pub(crate) fn campaign<T>(sample: T, whole: T) -> T {
     if std::env::var_os("SPOOLGATE_WHOLE").is_some() {
         whole
@@ -71,14 +71,14 @@ pub(crate) fn spoolgate(home: &Path, args: &[&str]) -> Output {
     command(home, args).output().unwrap()
 }
 
-/// The program over a home, not started yet.
+/// Returns the command that runs the program over a home.
 pub(crate) fn command(home: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
     command.arg("--home").arg(home).args(args);
     command
 }
 
-/// Runs the program and demands success.
+/// Runs the program and fails unless it succeeds.
 #[track_caller]
 pub(crate) fn succeed(home: &Path, args: &[&str]) -> String {
     let done = spoolgate(home, args);
@@ -86,7 +86,7 @@ pub(crate) fn succeed(home: &Path, args: &[&str]) -> String {
     String::from_utf8(done.stdout).unwrap()
 }
 
-/// How a process ended, for messages.
+/// Describes how a process ended, for messages.
 pub(crate) fn show(done: &Output) -> String {
     format!(
         "{}\nstandard output: {}\nstandard error: {}",
@@ -96,18 +96,18 @@ pub(crate) fn show(done: &Output) -> String {
     )
 }
 
-/// A home in a scratch folder beside the build, which is on a disk and not in memory as `/tmp` may
-/// be.
+/// A home in a scratch folder beside the build, which is on a disk, whereas `/tmp` may be in
+/// memory.
 pub(crate) struct Scratch {
     dir: TempDir,
-    /// Its agent's key.
+    /// The key of its agent.
     pub bot: SignKey,
-    /// Its person's key.
+    /// The key of its person.
     pub owner: SignKey,
 }
 
 impl Scratch {
-    /// A new home with an account, a key of `trend-bot` and no prices.
+    /// Makes a home with an account, a key of `trend-bot` and no prices.
     pub(crate) fn new() -> Scratch {
         let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let home = dir.path().join("home");
@@ -129,7 +129,7 @@ impl Scratch {
         Scratch { dir, bot, owner }
     }
 
-    /// The same with a day of real prices that ends now.
+    /// Makes a home that also has a day of real prices that ends now.
     pub(crate) fn with_prices() -> Scratch {
         let scratch = Scratch::new();
         for kind in ["quote", "trade"] {
@@ -152,22 +152,22 @@ impl Scratch {
         scratch
     }
 
-    /// Its folder.
+    /// Returns the home's folder.
     pub(crate) fn home(&self) -> PathBuf {
         self.dir.path().join("home")
     }
 
-    /// A path beside the home.
+    /// Returns a path beside the home.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// A signed request of the agent, as a file's bytes.
+    /// Returns the bytes of a signed request of the agent.
     pub(crate) fn request(&self, id: &str, action: &str, payload: &str) -> Vec<u8> {
         sign(&self.bot, "trend-bot", id, action, payload)
     }
 
-    /// A file that asks something harmless.
+    /// Returns a file with a harmless query.
     pub(crate) fn query(&self, id: &str) -> Sent {
         Sent::new(
             &format!("{id}.json"),
@@ -176,7 +176,7 @@ impl Scratch {
     }
 }
 
-/// A request that is not signed yet.
+/// Returns a request that is not signed yet.
 pub(crate) fn unsigned(source: &str, id: &str, action: &str, payload: &str, now: Time) -> Envelope {
     Envelope {
         id: RequestId::parse(id).unwrap(),
@@ -190,7 +190,7 @@ pub(crate) fn unsigned(source: &str, id: &str, action: &str, payload: &str, now:
     }
 }
 
-/// A signed request.
+/// Returns a signed request.
 pub(crate) fn signed(
     key: &SignKey,
     source: &str,
@@ -204,7 +204,7 @@ pub(crate) fn signed(
     envelope
 }
 
-/// A request that is signed now, as a file's bytes.
+/// Returns the bytes of a request that is signed now.
 pub(crate) fn sign(key: &SignKey, source: &str, id: &str, action: &str, payload: &str) -> Vec<u8> {
     signed(
         key,
@@ -218,7 +218,7 @@ pub(crate) fn sign(key: &SignKey, source: &str, id: &str, action: &str, payload:
     .into_bytes()
 }
 
-/// A file that was dropped into the flat spool. Names are used once a home.
+/// A file that was dropped into the flat spool. A name is used only once per home.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     /// Its name.
@@ -228,7 +228,7 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// A file.
+    /// Makes a file.
     pub(crate) fn new(name: &str, bytes: Vec<u8>) -> Sent {
         Sent {
             name: OsString::from(name),
@@ -236,7 +236,8 @@ impl Sent {
         }
     }
 
-    /// Drops it into the spool as agents should: under a name that is ignored, then by rename.
+    /// Drops the file into the spool as agents should: under a name that the gate ignores, then by
+    /// rename.
     pub(crate) fn drop_into(&self, home: &Path) {
         let folder = home.join("spool/in");
         let mut hidden = OsString::from(".");
@@ -246,14 +247,14 @@ impl Sent {
     }
 }
 
-/// Names in a folder but for the ones for commands.
+/// Lists the names in a folder, except for the folders of commands.
 pub(crate) fn names(folder: &Path) -> BTreeSet<OsString> {
     let entries =
         fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     entries.map(|entry| entry.unwrap().file_name()).collect()
 }
 
-/// Files of a folder with their bytes, but for the ones for commands.
+/// Reads the files of a folder, except for the folders of commands.
 pub(crate) fn contents(folder: &Path) -> BTreeMap<OsString, Vec<u8>> {
     names(folder)
         .into_iter()
@@ -261,7 +262,7 @@ pub(crate) fn contents(folder: &Path) -> BTreeMap<OsString, Vec<u8>> {
         .collect()
 }
 
-/// The files of the log, in order.
+/// Returns the files of the log, in order.
 pub(crate) fn segments(home: &Path) -> Vec<PathBuf> {
     let audit = home.join("audit");
     let logs = names(&audit)
@@ -270,7 +271,7 @@ pub(crate) fn segments(home: &Path) -> Vec<PathBuf> {
     logs.map(|name| audit.join(name)).collect()
 }
 
-/// The log's bytes, segment by segment.
+/// Returns the log's bytes, segment by segment.
 pub(crate) fn log_bytes(home: &Path) -> Vec<Vec<u8>> {
     segments(home)
         .iter()
@@ -278,11 +279,11 @@ pub(crate) fn log_bytes(home: &Path) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Number, kind and record of every line up to the last seal.
+/// Returns number, kind and record of every line up to the last seal.
 pub(crate) fn lines(home: &Path) -> Result<Vec<(u64, String, Option<Record>)>, String> {
     let mut found = Vec::new();
     for bytes in log_bytes(home) {
-        // What follows the last whole seal of a file is a torn rest: it never happened.
+        // Bytes after the last whole seal of a file are a torn rest, which does not count.
         let mut batch = Vec::new();
         for text in bytes.split_inclusive(|byte| *byte == b'\n') {
             let Some(text) = text.strip_suffix(b"\n") else {
@@ -300,7 +301,7 @@ pub(crate) fn lines(home: &Path) -> Result<Vec<(u64, String, Option<Record>)>, S
     Ok(found)
 }
 
-/// The decisions in the log, by line.
+/// Returns the decisions in the log, by line.
 pub(crate) fn decisions(home: &Path) -> Result<BTreeMap<u64, Decision>, String> {
     Ok(lines(home)?
         .into_iter()
@@ -314,17 +315,17 @@ pub(crate) fn decisions(home: &Path) -> Result<BTreeMap<u64, Decision>, String> 
 /// What [`check_home`] counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counted {
-    /// Decision lines.
+    /// The number of decision lines.
     pub decisions: usize,
-    /// Orders accepted.
+    /// Accepted orders.
     pub accepted: usize,
-    /// Requests refused, whatever for.
+    /// Refused requests, whatever the reason.
     pub refused: usize,
-    /// Requests answered as before.
+    /// Requests that got their stored answer.
     pub replays: usize,
     /// Requests given up at the third attempt.
     pub given_up: usize,
-    /// Batches that were torn.
+    /// Torn batches.
     pub torn: usize,
 }
 
@@ -336,7 +337,7 @@ macro_rules! ensure {
     };
 }
 
-/// What holds at any moment, also right after a kill: an answer that can be seen has its sealed
+/// Checks what holds at any moment, even right after a kill: every visible answer has its sealed
 /// line, and no file that was sent is lost.
 pub(crate) fn check_killed(home: &Path, sent: &[Sent]) -> Result<(), String> {
     let decided = decisions(home)?;
@@ -383,11 +384,10 @@ pub(crate) fn check_killed(home: &Path, sent: &[Sent]) -> Result<(), String> {
     Ok(())
 }
 
-/// The invariants of a home whose last run ended in order, over all files that were sent to it
-/// since it was made, each under a name of its own.
+/// Checks the invariants of a home whose last run ended in order, over all files that were sent to
+/// it since it was made, each under a name of its own.
 ///
-/// # Errors
-/// The first invariant that does not hold, with what it does not hold for.
+/// The first invariant that does not hold, and for what.
 pub(crate) fn check_home(home: &Path, sent: &[Sent]) -> Result<Counted, String> {
     for folder in ["spool/in", "spool/work"] {
         let left = names(&home.join(folder));
@@ -421,7 +421,8 @@ pub(crate) fn check_home(home: &Path, sent: &[Sent]) -> Result<Counted, String> 
     })
 }
 
-/// A request of one signer and id has one decision; every other is a replay that names it.
+/// Checks that a request of one signer and id has one decision, and that all others are replays
+/// that name it.
 pub(crate) fn no_id_is_decided_twice(decided: &BTreeMap<u64, Decision>) -> Result<(), String> {
     let mut first: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for (seq, decision) in decided {
@@ -466,9 +467,9 @@ fn every_file_has_one_line(flat: &BTreeMap<u64, &Decision>, sent: &[Sent]) -> Re
             return Err(format!("{:?} has lines {seqs:?}", file.name));
         };
         let decision = flat[seq];
-        // What was refused unread has no hash.
+        // A file that was refused unread has no hash.
         let unread = !name.is_good || decision.metadata.code == Some(Code::Internal);
-        // Of what may have sealed members the hash would let somebody guess them.
+        // With a hash, somebody could guess sealed members.
         let unread = unread || decision.action.as_deref().is_some_and(is_sealed);
         let hash = sha256_hex(&file.bytes);
         ensure!(
@@ -549,7 +550,7 @@ fn refused_bytes_are_kept(
         let bytes = kept
             .remove(OsStr::new(path.trim_start_matches("rejected/")))
             .ok_or_else(|| format!("{path} is missing"))?;
-        // What a command handed over is known by its hash only.
+        // A file that a command handed over is known only by its hash.
         let is_it = match by_name.get(&decision.file) {
             Some(sent) => bytes == sent.bytes,
             None => decision.file_sha256 == Some(sha256_hex(&bytes)),
@@ -583,7 +584,7 @@ fn the_ledger_verifies(home: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Opening writes nothing at all; running writes that it ran.
+/// Checks that opening writes nothing, and that a run writes only that it ran.
 fn opening_again_changes_nothing(home: &Path) -> Result<(), String> {
     let look = || {
         (

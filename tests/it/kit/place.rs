@@ -1,5 +1,4 @@
-//! A home whose rules, keys and index are in a temporary folder and whose spool and ledger are in
-//! memory.
+//! A home with rules, keys and index in a temporary folder, and spool and ledger in memory.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,22 +18,22 @@ use spoolgate_wire::time::Time;
 use super::memory_disk::MemoryDisk;
 use super::signed;
 
-/// Name of the test log.
+/// The name of the test log.
 pub(crate) const ORIGIN: &str = "spoolgate.invalid/damage";
 
 /// A home.
 pub(crate) struct Place {
-    /// Rules, keyring and index.
+    /// Holds rules, keyring and index.
     pub root: tempfile::TempDir,
-    /// Spool and ledger.
+    /// Holds spool and ledger.
     pub disk: Arc<MemoryDisk>,
-    /// Stands until it is moved.
+    /// Stands still until a test moves it.
     pub clock: Arc<ManualClock>,
-    /// Key of the first person.
+    /// The key of the first person.
     pub owner: SignKey,
 }
 
-/// Copies a folder with all that is in it.
+/// Copies a folder with all its contents.
 pub(crate) fn copy_tree(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -57,12 +56,13 @@ fn seams(disk: &Arc<MemoryDisk>, clock: &Arc<ManualClock>, seed: u64) -> Seams {
 }
 
 impl Place {
-    /// A new home under this project's own rules, keys drawn from `seed`.
+    /// Makes a home under this project's own rules, with keys drawn from `seed`.
     pub(crate) fn new(seed: u64) -> Place {
         Place::at(seed, "2026-03-02T12:00:00Z", |_| {})
     }
 
-    /// The same on another day, under rules that `edit` changes in the folder that it is given.
+    /// Makes a home at another time, under rules that `edit` changes in the folder that it is
+    /// given.
     pub(crate) fn at(seed: u64, time: &str, edit: impl FnOnce(&Path)) -> Place {
         let root = tempfile::tempdir().unwrap();
         let project = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -90,7 +90,7 @@ impl Place {
         Place { owner, ..place }
     }
 
-    /// The same home somewhere else, without the faults of this one's disk.
+    /// Copies the home, without the faults of its disk.
     pub(crate) fn fork(&self) -> Place {
         let root = tempfile::tempdir().unwrap();
         copy_tree(self.root.path(), root.path());
@@ -102,22 +102,22 @@ impl Place {
         }
     }
 
-    /// Its outside.
+    /// Returns the seams to the outside.
     pub(crate) fn seams(&self) -> Seams {
         seams(&self.disk, &self.clock, 0)
     }
 
-    /// Opens it.
+    /// Opens the home.
     pub(crate) fn open(&self) -> Result<Home, HomeError> {
         self.open_with(self.seams())
     }
 
-    /// The same with other seams.
+    /// Opens the home with other seams.
     pub(crate) fn open_with(&self, seams: Seams) -> Result<Home, HomeError> {
         Home::open(self.root.path(), seams)
     }
 
-    /// The keys its log is written with.
+    /// Returns the keys that the log is written with.
     pub(crate) fn log_keys(&self) -> LogKeys {
         SqliteKeyring::open(self.root.path(), false)
             .unwrap()
@@ -125,14 +125,14 @@ impl Place {
             .unwrap()
     }
 
-    /// Forgets the index, so that everything is read from the first line on.
+    /// Removes the index, so that everything is read from the first line on.
     pub(crate) fn forget_state(&self) {
         for ending in ["", "-wal", "-shm"] {
             let _ = fs::remove_file(self.root.path().join(format!("state/state.db{ending}")));
         }
     }
 
-    /// Lets time pass.
+    /// Moves the clock.
     pub(crate) fn pass_s(&self, seconds: i64) {
         self.clock.set(self.clock.now().plus_ms(seconds * 1000));
     }
@@ -144,12 +144,12 @@ impl Place {
             .put(format!("spool/in/{id}.json"), envelope.to_json().as_bytes());
     }
 
-    /// The same by the first person.
+    /// Puts a request that the first person signed into the flat spool.
     pub(crate) fn ask_as_owner(&self, id: &str, action: &str, payload: &str) {
         self.ask(&self.owner, "owner", id, action, payload);
     }
 
-    /// Gives the agent a key: in the keyring, and asked for in the spool.
+    /// Gives the agent a key: stores it in the keyring and requests `keys.add`.
     pub(crate) fn ask_for_agent_key(&self, id: &str) -> SignKey {
         self.ask_for_key("trend-bot", 7, id)
     }
@@ -167,7 +167,7 @@ impl Place {
         key
     }
 
-    /// The same for each of these, with keys of their own.
+    /// Gives each of these principals a key of its own.
     pub(crate) fn ask_for_keys(&self, names: impl IntoIterator<Item = &'static str>) -> Keys {
         (1..)
             .zip(names)
@@ -175,7 +175,7 @@ impl Place {
             .collect()
     }
 
-    /// Asks for an account of 5000.
+    /// Requests an account of 5000.
     pub(crate) fn ask_for_funds(&self) {
         self.ask_as_owner(
             "fund",
@@ -184,7 +184,7 @@ impl Place {
         );
     }
 
-    /// Opens it and has all decided that was asked for, of which nothing may be refused.
+    /// Opens the home and decides everything that waits; nothing of it may be refused.
     pub(crate) fn settled(&self) -> Home {
         let mut home = self.open().unwrap();
         let outcomes = drain(&mut home).unwrap();
@@ -197,7 +197,7 @@ impl Place {
         home
     }
 
-    /// Names of the answers that were published.
+    /// Lists the names of the published answers.
     pub(crate) fn answers(&self) -> Vec<String> {
         let files = self.disk.files_below("spool/out");
         let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
@@ -209,7 +209,7 @@ impl Place {
     }
 }
 
-/// Keys by the names of those who sign with them.
+/// Keys by the names of the principals that sign with them.
 pub(crate) type Keys = BTreeMap<&'static str, SignKey>;
 
 /// Decides what waits, which must be one request.
@@ -220,7 +220,7 @@ pub(crate) fn one(home: &mut Home) -> Outcome {
     outcomes.remove(0)
 }
 
-/// Rounds until nothing is left.
+/// Runs rounds until nothing is left.
 pub(crate) fn drain(home: &mut Home) -> Result<Vec<Outcome>, HomeError> {
     let mut outcomes = Vec::new();
     loop {
@@ -232,5 +232,5 @@ pub(crate) fn drain(home: &mut Home) -> Result<Vec<Outcome>, HomeError> {
     }
 }
 
-/// An order of the agent, as the contract has it.
+/// An order of the agent, in the form of the contract.
 pub(crate) const ORDER: &str = r#"{"strategy":"trend","symbol":"BTC-USD","side":"buy","size":"0.01","order_type":"limit","price":"7000","stop_price":"6900","thesis_slug":"btc-range-long","planned_entry":"7000","planned_stop":"6900"}"#;

@@ -1,5 +1,5 @@
-//! A home with all sorts of principals, prices that do not grow stale, and files of every sort for
-//! it; copied as often as a test wants.
+//! A home with principals of all kinds, prices that do not become stale, and files of every kind
+//! for it; a test may copy it as often as it wants.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::spools::Dropped;
 use super::{Dice, Scratch, Sent, decisions, sign, succeed};
 
-/// Where homes are copied: in memory, where a sync costs nothing.
+/// Makes the folder for copies of homes: in memory, where a sync costs nothing.
 pub(crate) fn shelf() -> TempDir {
     let memory = Path::new("/dev/shm");
     let beside = if memory.is_dir() {
@@ -27,7 +27,7 @@ pub(crate) fn shelf() -> TempDir {
         .unwrap()
 }
 
-/// Copies a folder with everything in it.
+/// Copies a folder with all its contents.
 pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -43,22 +43,22 @@ pub(crate) fn copy(from: &Path, to: &Path) {
 
 const ORDER: &str = r#""strategy":"trend","symbol":"BTC-USD","side":"buy","order_type":"limit","price":"6740","planned_entry":"6740","planned_stop":"6600","stop_price":"6600""#;
 
-/// The payload of an entry that rests below the market.
+/// Returns the payload of an entry that rests below the market.
 pub(crate) fn order(size: &str, thesis: &str) -> String {
     format!(r#"{{{ORDER},"size":"{size}","thesis_slug":"{thesis}"}}"#)
 }
 
-/// A home with prices, an account, an agent in the flat spool and one with a spool of its own,
-/// whose prices and requests do not grow stale while its copies are used.
+/// A home with prices, an account, an agent in the flat spool and one with a spool of its own.
+/// Prices and requests do not become stale while its copies are used.
 pub(crate) struct Base {
     scratch: Scratch,
     own_key: SignKey,
-    /// What was dropped into it and decided already.
+    /// Files that were dropped into it and decided already.
     pub dropped: Vec<Dropped>,
 }
 
 impl Base {
-    /// A new one.
+    /// Makes the home.
     pub(crate) fn new() -> Base {
         let scratch = Scratch::with_prices();
         let home = scratch.home();
@@ -79,7 +79,7 @@ impl Base {
             own_key,
             dropped: Vec::new(),
         };
-        // Decided before: for replays and cancels.
+        // These are decided before the copies are made: replays and cancels need them.
         let earlier =
             base.scratch
                 .request("earlier", "order.submit", &order("0.002", "btc-dip-long"));
@@ -98,12 +98,12 @@ impl Base {
         base
     }
 
-    /// Its folder.
+    /// Returns the home's folder.
     pub(crate) fn home(&self) -> PathBuf {
         self.scratch.home()
     }
 
-    /// A request of the agent in the flat spool.
+    /// Returns a request of the agent in the flat spool.
     pub(crate) fn signed(&self, id: &str, action: &str, payload: &str) -> Dropped {
         flat(
             &format!("{id}.json"),
@@ -111,12 +111,13 @@ impl Base {
         )
     }
 
-    /// The same as a file's bytes.
+    /// Returns the bytes of a request of the agent.
     pub(crate) fn request(&self, id: &str, action: &str, payload: &str) -> Vec<u8> {
         self.scratch.request(id, action, payload)
     }
 
-    /// Files of every sort that need no waiting for, in an order and with extras drawn from `seed`.
+    /// Returns files of every kind for which the gate does not have to wait. `seed` chooses their
+    /// order and extra files.
     pub(crate) fn mixed(&self, seed: u64) -> Vec<Dropped> {
         let mut dice = Dice::new(seed);
         let mut at = || format!("{:02}", dice.below(100));
@@ -196,7 +197,7 @@ impl Base {
     }
 }
 
-/// A file for the flat spool.
+/// Makes a file for the flat spool.
 pub(crate) fn flat(name: &str, bytes: Vec<u8>) -> Dropped {
     Dropped {
         spool: Origin::Flat,
@@ -211,6 +212,6 @@ pub(crate) fn edit(path: &Path, how: impl Fn(String) -> String) {
     let after = how(before.clone());
     assert_ne!(before, after, "{}", path.display());
     fs::write(path, after).unwrap();
-    // Only its owner may write rules.
+    // Only the owner may write rules.
     fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
 }

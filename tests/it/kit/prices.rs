@@ -6,12 +6,13 @@ use spoolgate_market::{Row, write_blob};
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::signing::sha256_hex;
 
-/// An amount from its text.
+/// Parses an amount.
 pub(crate) fn amount(text: &str) -> Amount {
     Amount::parse_exact(text).unwrap()
 }
 
-/// A bar of the minute before `end_ms` that opens and closes at `price`, and a quote at its end.
+/// Returns a bar of the minute before `end_ms` that opens and closes at `price`, and a quote at its
+/// end.
 pub(crate) fn minute(end_ms: i64, price: &str, low: &str) -> [Row; 2] {
     let (price, low) = (amount(price), amount(low));
     let (open, high, close, ask) = (
@@ -40,7 +41,7 @@ pub(crate) fn minute(end_ms: i64, price: &str, low: &str) -> [Row; 2] {
     ]
 }
 
-/// Keeps rows in a home. Returns the payload of the `market.import` that names them.
+/// Stores rows in a home. Returns the payload of the `market.import` that names them.
 pub(crate) fn kept(home: &Home, symbol: &str, rows: &[Row]) -> String {
     let blob = write_blob(rows);
     let digest = sha256_hex(blob.as_bytes());

@@ -10,10 +10,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{command, lines, log_bytes};
 
-/// The longest that anything may take. It ends a test that would hang, and decides nothing else.
+/// The maximum time to wait. It only ends a test that would otherwise hang.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Looks until there is something, and returns it.
+/// Looks again and again until there is a value, and returns it.
 #[track_caller]
 pub(crate) fn find<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
@@ -29,13 +29,13 @@ pub(crate) fn find<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Waits until this is so.
+/// Waits until the condition is true.
 #[track_caller]
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     find(what, || is_so().then_some(()));
 }
 
-/// The answer of this name in the flat spool, once it is there.
+/// Waits for the answer of this name in the flat spool and returns it.
 #[track_caller]
 pub(crate) fn answered(home: &Path, name: &str) -> serde_json::Value {
     let path = home.join("spool/out").join(name);
@@ -43,8 +43,8 @@ pub(crate) fn answered(home: &Path, name: &str) -> serde_json::Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// Waits until the gate of a home has said that its answers are durable: nothing is decided after
-/// that line.
+/// Waits until the gate of a home has written that its answers are durable: it decides nothing
+/// after that line.
 #[track_caller]
 pub(crate) fn until_durable(home: &Path) {
     until("answers are durable", || {
@@ -53,7 +53,7 @@ pub(crate) fn until_durable(home: &Path) {
     });
 }
 
-/// Whether a process of this number runs.
+/// Whether a process with this number runs.
 pub(crate) fn is_alive(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     !stat.is_empty() && !stat.contains(") Z ")
@@ -63,30 +63,30 @@ pub(crate) fn is_alive(pid: &str) -> bool {
 pub(crate) struct Running(pub Child);
 
 impl Running {
-    /// Starts it.
+    /// Starts the command.
     pub(crate) fn start(mut command: Command) -> Running {
         Running(command.spawn().unwrap())
     }
 
-    /// Starts it with nobody who reads what it prints.
+    /// Starts the command and discards its output.
     pub(crate) fn silent(mut command: Command) -> Running {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         Running::start(command)
     }
 
-    /// A watcher that may not have begun yet.
+    /// Starts a watcher, which may not have begun when this returns.
     pub(crate) fn watch(home: &Path) -> Running {
         Running::silent(command(home, &["watch"]))
     }
 
-    /// A watcher that holds the lock.
+    /// Starts a watcher and waits until it holds the lock.
     pub(crate) fn watching(home: &Path) -> Running {
         let mut command = command(home, &["watch"]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         Running::begun(home, command)
     }
 
-    /// Starts this command and waits until the gate that it is has begun.
+    /// Starts a command that is a gate and waits until the gate has begun.
     pub(crate) fn begun(home: &Path, command: Command) -> Running {
         let seqs = lines(home).unwrap().len();
         let gate = Running::start(command);
@@ -98,23 +98,23 @@ impl Running {
         gate
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the process.
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.0), signal).unwrap();
     }
 
-    /// Whether it has not ended yet.
+    /// Whether the process is still running.
     pub(crate) fn is_running(&mut self) -> bool {
         self.0.try_wait().unwrap().is_none()
     }
 
-    /// How it ends by itself.
+    /// Waits until the process ends by itself.
     #[track_caller]
     pub(crate) fn end(&mut self) -> ExitStatus {
         find("it ends", || self.0.try_wait().unwrap())
     }
 
-    /// Waits for it to end, with what it said.
+    /// Waits until the process ends, and returns its output.
     pub(crate) fn output(mut self) -> Output {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         self.0
@@ -132,7 +132,7 @@ impl Running {
         }
     }
 
-    /// Ends it in order. Returns what it said on standard error, if that is a pipe.
+    /// Stops the process in order. Returns its standard error, if that is a pipe.
     #[track_caller]
     pub(crate) fn stop(self) -> String {
         self.signal(Signal::TERM);
@@ -142,20 +142,21 @@ impl Running {
         said
     }
 
-    /// Ends it without warning.
+    /// Kills the process.
     pub(crate) fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
     }
 
-    /// How many entries one of its folders in `/proc` has: of `fd`, its open files.
+    /// Returns the number of entries in one of its folders in `/proc`; in `fd`, these are its open
+    /// files.
     pub(crate) fn count(&self, folder: &str) -> usize {
         fs::read_dir(format!("/proc/{}/{folder}", self.0.id()))
             .unwrap()
             .count()
     }
 
-    /// Peak of its resident memory and what is mapped from files, KiB.
+    /// Returns the peak of its resident memory, and the memory mapped from files, in KiB.
     pub(crate) fn memory_kib(&self) -> (u64, u64) {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
         let kib = |name: &str| -> u64 {

@@ -1,5 +1,5 @@
 //! The invariants of a home over all its spools: the flat one, those of agents and that of
-//! commands. Checked in this process, so that thousands of homes can be looked at in a minute.
+//! commands. They are checked in this process, so that a minute is enough for thousands of homes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -32,14 +32,14 @@ macro_rules! ensure {
     };
 }
 
-/// A file for one of the spools. Names are used once a spool and home.
+/// A file for one of the spools. A name is used only once per spool and home.
 #[derive(Clone, Debug)]
 pub(crate) struct Dropped {
-    /// Which spool.
+    /// The spool.
     pub spool: Origin,
     /// The file.
     pub sent: Sent,
-    /// Whether it was durable before the power went: then it must not be lost.
+    /// Whether the file was durable before the power cut; then it must not be lost.
     pub is_durable: bool,
 }
 
@@ -48,7 +48,7 @@ impl Dropped {
         home.join(scan::folder(&self.spool)).join(&self.sent.name)
     }
 
-    /// Renames it in, as agents should.
+    /// Renames the file into the spool, as agents should.
     pub(crate) fn drop_into(&self, home: &Path) {
         let folder = home.join(scan::folder(&self.spool));
         let mut hidden = OsString::from(".");
@@ -58,12 +58,12 @@ impl Dropped {
     }
 }
 
-/// What ended the run before a look at its home.
+/// How the run before this check ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// It was killed, or gave up: what it wrote is there.
+    /// It was killed or gave up: everything that it wrote is there.
     Itself,
-    /// The power went: what was not synced may be there, in part or not at all.
+    /// The power was cut: what was not synced may be there completely, in part or not at all.
     PowerCut,
 }
 
@@ -72,7 +72,7 @@ fn open(home: &Path) -> Result<Home, String> {
     opened.map_err(|error| error.to_string())
 }
 
-/// Answers lying about in a home: path below `spool`, bytes.
+/// Returns the answers that are in a home: path below `spool`, and bytes.
 fn answers_there(home: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec!["out".to_owned(), "local/out".to_owned()];
@@ -95,7 +95,7 @@ fn is_hidden(path: &str) -> bool {
         .is_some_and(|name| name.starts_with('.'))
 }
 
-/// The answers in what a program printed or a client read: whole lines that parse.
+/// Returns the answers in the output of a program or in what a client read: whole lines that parse.
 pub(crate) fn answers_in(bytes: &[u8]) -> Vec<Vec<u8>> {
     let whole = bytes
         .split_inclusive(|byte| *byte == b'\n')
@@ -132,11 +132,10 @@ fn is_sealed(decided: &BTreeMap<u64, Decision>, what: &str, bytes: &[u8]) -> Res
     Ok(())
 }
 
-/// What holds at any moment: an answer that can be seen, or was (`seen`), has its sealed line, and
-/// no file that was dropped is lost.
+/// Checks what holds at any moment: every answer that is visible now or was visible before (`seen`)
+/// has its sealed line, and no file that was dropped is lost.
 ///
-/// # Errors
-/// The first that does not hold.
+/// The first check that does not hold.
 pub(crate) fn check_now(
     home: &Path,
     dropped: &[Dropped],
@@ -173,7 +172,7 @@ pub(crate) fn check_now(
     Ok(())
 }
 
-/// Blobs, rulebooks and keys are durable before a line names them.
+/// Checks that blobs, rulebooks and keys are durable before a line names them.
 fn what_lines_name_is_there(home: &Path) -> Result<(), String> {
     let keyring =
         CachedKeyring::new(SqliteKeyring::open(home, false).map_err(|error| error.to_string())?);
@@ -219,18 +218,17 @@ fn what_lines_name_is_there(home: &Path) -> Result<(), String> {
 /// What [`check_settled`] counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Settled {
-    /// Decision lines.
+    /// The number of decision lines.
     pub decisions: usize,
     /// Requests given up at the third attempt.
     pub given_up: usize,
-    /// Segments frozen with a torn batch in them.
+    /// Segments that were frozen with a torn batch in them.
     pub torn: usize,
 }
 
-/// The invariants of a home whose last run ended in order.
+/// Checks the invariants of a home whose last run ended in order.
 ///
-/// # Errors
-/// The first that does not hold.
+/// The first check that does not hold.
 pub(crate) fn check_settled(
     home: &Path,
     dropped: &[Dropped],
@@ -273,7 +271,8 @@ fn nothing_waits(home: &Path) -> Result<(), String> {
             {
                 folders.push(path);
             } else {
-                // A part of a request that somebody was writing: nothing was asked for yet.
+                // This is a part of a request that a command was still writing: nothing was
+                // requested yet.
                 let is_part = !folder.ends_with("work") && name.as_bytes().starts_with(b".");
                 ensure!(is_part, "{} was left", path.display());
             }
@@ -306,7 +305,7 @@ fn every_file_has_its_line(
         let seqs = by_file
             .remove(&(file.spool.label(), name.known_as.clone()))
             .unwrap_or_default();
-        // A sender without confirmation sends it again, perhaps under the same name.
+        // A sender without confirmation sends the file again, perhaps under the same name.
         if !file.is_durable {
             continue;
         }
@@ -315,7 +314,7 @@ fn every_file_has_its_line(
         };
         let decision = &decided[seq];
         let unread = !name.is_good || decision.metadata.code == Some(Code::Internal);
-        // Of what may have sealed members the hash would let somebody guess them.
+        // With a hash, somebody could guess sealed members.
         let unread = unread || decision.action.as_deref().is_some_and(sealing::is_sealed);
         let is_it = decision.file_sha256.as_ref() == Some(&sha256_hex(&file.sent.bytes));
         ensure!(
@@ -352,13 +351,13 @@ fn answers_are_exact(
     };
     for (path, seq) in newest {
         match there.remove(path) {
-            // After a power cut what a command had fetched can be there again, empty.
+            // After a power cut, a file that a command had fetched can be there again, empty.
             Some(bytes) if path.starts_with("local/") && answers_in(&bytes).is_empty() => {}
             Some(bytes) => ensure!(
                 bytes == answer(seq)?,
                 "spool/{path} is not the answer of line {seq}"
             ),
-            // Removed by the command that it was for.
+            // The command for which it was written removed it.
             None => ensure!(
                 path.starts_with("local/"),
                 "spool/{path}, the answer of line {seq}, is missing"
@@ -417,7 +416,7 @@ fn verifies(home: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Opening writes nothing at all; running writes that it ran.
+/// Checks that opening writes nothing, and that a run writes only that it ran.
 fn opening_again_changes_nothing(home: &Path) -> Result<(), String> {
     let look = || {
         (
@@ -443,7 +442,7 @@ fn opening_again_changes_nothing(home: &Path) -> Result<(), String> {
 /// The segments, the answers and the kept bytes of a home.
 pub(crate) type Look<A> = (Vec<Vec<u8>>, A, BTreeMap<OsString, Vec<u8>>);
 
-/// Checks that a run behind line `seqs` wrote nothing but that it ran.
+/// Checks that a run after line `seqs` wrote only that it ran.
 pub(crate) fn only_news<A: PartialEq>(
     home: &Path,
     seqs: usize,

@@ -1,5 +1,5 @@
-//! Logs of lines that say nothing, with segments and batches of any length, beside the leaf hashes
-//! they must have.
+//! Logs with meaningless lines, and with segments and batches of any length, beside the leaf hashes
+//! that they must have.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use spoolgate_ledger::{Ledger, Position, segment};
 use spoolgate_wire::signing::hex;
 use spoolgate_wire::time::Time;
 
-/// Its name.
+/// The name of the log.
 pub(crate) const ORIGIN: &str = "spoolgate.invalid/synthetic";
 
 /// A log that is being written.
 pub(crate) struct Synthetic {
-    /// Where.
+    /// The disk that holds the log.
     pub disk: Arc<dyn Disk>,
     ledger: Ledger,
     /// The leaf hash of every line, from the bytes on disk.
@@ -28,7 +28,7 @@ pub(crate) struct Synthetic {
     pub heads: Vec<String>,
 }
 
-/// What it is signed with; `seed` makes another log of the same name.
+/// Returns the keys that sign the log; another `seed` gives another log of the same name.
 pub(crate) fn signer(seed: u8) -> LogSigner {
     let log = SignerKey::from_seed(ORIGIN, &[seed; 32]).unwrap();
     LogSigner {
@@ -38,13 +38,13 @@ pub(crate) fn signer(seed: u8) -> LogSigner {
     }
 }
 
-/// What verifies its checkpoints.
+/// Returns the key that verifies its checkpoints.
 pub(crate) fn key(seed: u8) -> VerifierKey {
     signer(seed).verifier().clone()
 }
 
 impl Synthetic {
-    /// A log of one batch on a disk that has none. The genesis line differs by `nonce`.
+    /// Makes a log of one batch on an empty disk. `nonce` makes the genesis line differ.
     pub(crate) fn on(disk: Arc<dyn Disk>, nonce: u8) -> Synthetic {
         let signer = signer(1);
         let genesis = Record::Genesis(Genesis {
@@ -71,7 +71,7 @@ impl Synthetic {
         log
     }
 
-    /// Goes on with a ledger that was opened again.
+    /// Continues with a ledger that was opened again.
     pub(crate) fn go_on(&mut self, ledger: Ledger) {
         let before = self.ledger.position().clone();
         self.ledger = ledger;
@@ -80,7 +80,7 @@ impl Synthetic {
         }
     }
 
-    /// Reads what was written behind a place.
+    /// Reads the lines that were written after a position.
     fn take_over(&mut self, before: Option<&Position>) {
         let after = self.ledger.position().clone();
         let from = before
@@ -107,7 +107,7 @@ impl Synthetic {
         self.heads.push(String::from_utf8(head.bytes).unwrap());
     }
 
-    /// Appends a batch of so many lines and its seal.
+    /// Appends a batch of this number of lines and its seal.
     pub(crate) fn batch(&mut self, lines: usize, text: &str) {
         let before = self.ledger.position().clone();
         let bodies: Vec<_> = (0..lines)
@@ -126,7 +126,7 @@ impl Synthetic {
         self.take_over(Some(&before));
     }
 
-    /// Lines that the newest checkpoint is over.
+    /// Returns the number of lines that the newest checkpoint covers.
     pub(crate) fn size(&self) -> u64 {
         self.leaves.len() as u64 - 1
     }

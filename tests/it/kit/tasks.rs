@@ -1,5 +1,5 @@
-//! Admission at the level of prepare, look-ups, decide and fold, over an index in memory: no files,
-//! no clock.
+//! Admission at the level of prepare, look-ups, decide and fold, over an index in memory, without
+//! files and clock.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +21,10 @@ use spoolgate_wire::ids::{Principal, RequestId};
 use spoolgate_wire::signing::{SignKey, VerifyKey, sha256_hex, unhex};
 use spoolgate_wire::time::Time;
 
-/// When every gate begins.
+/// The time at which every gate begins.
 pub(crate) const BEGIN: &str = "2026-03-02T12:00:00Z";
 
-/// Of all principals that a rulebook names, made from their names.
+/// The keys of all principals that a rulebook names, derived from their names.
 pub(crate) struct Keys(BTreeMap<String, VerifyKey>);
 
 impl Keyring for Keys {
@@ -42,7 +42,7 @@ fn key_of(principal: &str) -> SignKey {
     )
 }
 
-/// The project's rule files but for principals and policies.
+/// Returns the project's rule files except for principals and policies.
 pub(crate) fn other_rules() -> BTreeMap<String, String> {
     let files = [
         (
@@ -78,18 +78,18 @@ pub(crate) struct Gate {
     pub state: State,
     pub store: Store,
     pub now: Time,
-    /// Number of the next line.
+    /// The number of the next line.
     pub seq: u64,
-    /// Every receipt that a line holds.
+    /// The receipts of all lines.
     pub receipts: Vec<Receipt>,
-    /// Contents by digest.
+    /// Blobs by digest.
     pub blobs: BTreeMap<String, Vec<u8>>,
     keys: Keys,
     outstanding: Outstanding,
 }
 
 impl Gate {
-    /// Under these principals and policies, `tenant/surface/profile` to text.
+    /// Makes a gate with these principals and policies, from `tenant/surface/profile` to text.
     pub(crate) fn new<'a>(
         principals: &str,
         policies: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -133,7 +133,7 @@ impl Gate {
         }
     }
 
-    /// A signed request in the spool of its source.
+    /// Prepares a signed request in the spool of its source.
     pub(crate) fn prepared(
         &self,
         from: &str,
@@ -177,7 +177,7 @@ impl Gate {
         )
     }
 
-    /// What the host looks up.
+    /// Returns the look-ups that the host would make.
     pub(crate) fn look_up(&self, request: &Prepared) -> Lookups {
         let mut lookups = Lookups::default();
         let Ok(authentic) = &request.request else {
@@ -230,7 +230,7 @@ impl Gate {
     }
 
     fn fold(&mut self, record: &Record) {
-        // The next start folds the lines of the ledger.
+        // The next start folds the lines of the ledger, so compare with what it would fold.
         let again = Record::parse(record.kind(), &record.body().unwrap())
             .unwrap()
             .unwrap();
@@ -245,7 +245,7 @@ impl Gate {
         self.seq += 1;
     }
 
-    /// Signs and decides.
+    /// Signs a request and decides it.
     pub(crate) fn ask(
         &mut self,
         from: &str,
@@ -258,7 +258,7 @@ impl Gate {
         self.decide(&request)
     }
 
-    /// A task of the usual domain, body as given.
+    /// Admits a task of the usual domain with this body.
     pub(crate) fn admit(&mut self, from: &str, task: &Task) -> Decision {
         self.ask(
             from,
@@ -270,8 +270,8 @@ impl Gate {
     }
 }
 
-/// A task in few words: `id`, `id<parent`, `id<parent:capability@tree`. The tree is `T` and the
-/// capability `c` where nothing else is said.
+/// A short form of a task: `id`, `id<parent` or `id<parent:capability@tree`. By default the tree is
+/// `T` and the capability `c`.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
     pub id: String,
@@ -335,7 +335,7 @@ impl Task {
     }
 }
 
-/// The task that a decision reserved.
+/// Returns the task that a decision reserved.
 pub(crate) fn reserved(decision: &Decision) -> Option<&Admitted> {
     let mut tasks = decision.changes.iter().filter_map(|change| match change {
         Change::Admission(Lineage::Admitted(task)) => Some(task),
@@ -346,7 +346,7 @@ pub(crate) fn reserved(decision: &Decision) -> Option<&Admitted> {
     task
 }
 
-/// What is true of every receipt, whatever was asked.
+/// Checks what is true of every receipt, whatever was requested.
 #[track_caller]
 pub(crate) fn check_receipt(decision: &Decision) {
     let Some(receipt) = decision.receipt.as_deref() else {

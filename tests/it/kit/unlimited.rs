@@ -1,10 +1,9 @@
-//! Homes whose agents may send as much as they like: how much that may be is for
-//! `tests/it/home/rates.rs`.
+//! Homes without limits on what agents may send; `tests/it/home/rates.rs` tests these limits.
 
 use std::fs;
 use std::path::Path;
 
-/// Lifts the limits on messages. Rule files are taken when a home is opened.
+/// Lifts the limits on messages. The rule files are read when a home is opened.
 pub(crate) fn lift_message_rates(home: &Path) {
     let path = home.join("rules/safety.yaml");
     let text = fs::read_to_string(&path).unwrap();

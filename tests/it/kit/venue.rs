@@ -7,8 +7,8 @@ use spoolgate_wire::signing::SignKey;
 
 use super::{Scratch, succeed};
 
-/// Puts BTC-USD behind a bridge, and ETH-USD beside it at the same prices. Gives the bridge's key,
-/// which is in `exchange.key` beside the home too.
+/// Puts BTC-USD behind a bridge, and adds ETH-USD at the same prices. Returns the bridge's key,
+/// which is also in `exchange.key` beside the home.
 pub(crate) fn enable_outbox(scratch: &Scratch) -> SignKey {
     let home = scratch.home();
     let edit = |name: &str, change: &dyn Fn(&str) -> String| {

@@ -1,4 +1,4 @@
-//! A home on a real disk under a clock that only tests move, and the people and programs around it.
+//! A home on a real disk with a clock that only tests move, and the persons and programs around it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -26,7 +26,7 @@ use spoolgate_wire::time::Time;
 use super::layered::Layered;
 use super::prices::kept;
 
-/// When the worlds begin: a Saturday.
+/// The time at which the worlds begin, a Saturday.
 pub(crate) const NOON: &str = "2026-02-21T12:00:00Z";
 
 const PRINCIPALS: &str = "principals:
@@ -40,12 +40,12 @@ const PRINCIPALS: &str = "principals:
   - {name: prices, role: feed}
 ";
 
-/// What the real disk is made to do besides: called before each verb with its name and paths, and
-/// again after it. An error from the first call is what the verb gives.
+/// A hook on the real disk: called before each verb with its name and paths, and again after it. An
+/// error from the first call is the result of the verb.
 pub(crate) type Meddle =
     Box<dyn Fn(&str, &Path, Option<&Path>, bool) -> Option<io::Error> + Send + Sync>;
 
-/// The verbs that are meddled with.
+/// The verbs for which the hook is called.
 const VERBS: [&str; 7] = [
     "read_dir",
     "stat",
@@ -63,7 +63,7 @@ pub(crate) struct Draft {
     pub source: String,
     pub action: String,
     pub payload: String,
-    /// Milliseconds from now that it is signed at.
+    /// The time of signing, in milliseconds from now.
     pub at_ms: i64,
 }
 
@@ -82,7 +82,7 @@ fn no_meddling() -> Meddle {
 }
 
 impl World {
-    /// A founded home with keys for everybody but `keyless-bot`, cash and a market.
+    /// Makes a home with keys for all principals except `keyless-bot`, with cash and a market.
     pub(crate) fn new(seed: u64) -> World {
         World::with_disk(seed, no_meddling())
     }
@@ -91,7 +91,7 @@ impl World {
         World::under(seed, meddle, |_| {})
     }
 
-    /// The same under rules that `edit` changes.
+    /// Makes a home under rules that `edit` changes.
     pub(crate) fn under(seed: u64, meddle: Meddle, edit: impl FnOnce(&Path)) -> World {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("home");
@@ -196,7 +196,7 @@ impl World {
         self.clock.set(self.now().plus_ms(ms));
     }
 
-    /// A key in the keyring, not yet in the ledger.
+    /// Makes a key that is in the keyring and not yet in the ledger.
     pub(crate) fn new_key(&self) -> (String, [u8; 32]) {
         let secret = self.seams.entropy.bytes32().unwrap();
         let keyring = SqliteKeyring::open(&self.root, false).unwrap();
@@ -226,7 +226,7 @@ impl World {
         }
     }
 
-    /// The signed envelope, under the current key of its source.
+    /// Returns the envelope, signed with the current key of its source.
     pub(crate) fn sign(&self, draft: &Draft) -> String {
         let secret = self.keys.get(&draft.source).map_or([0; 32], |key| key.1);
         self.sign_with(draft, &secret)
@@ -248,7 +248,7 @@ impl World {
         )
     }
 
-    /// Folder that the requests of this principal go to.
+    /// Returns the folder for requests of this principal.
     pub(crate) fn spool_of(source: &str) -> &'static str {
         match source {
             "alpha-bot" => "alpha-dir",
@@ -257,7 +257,7 @@ impl World {
         }
     }
 
-    /// Path of a file in a spool: flat for "".
+    /// Returns the path of a file in a spool; "" is the flat spool.
     pub(crate) fn inbox(&self, spool: &str, name: &[u8]) -> PathBuf {
         let dir = self.root.join("spool/in");
         let dir = if spool.is_empty() {
@@ -276,7 +276,7 @@ impl World {
         fs::write(self.inbox(spool, name.as_bytes()), bytes).unwrap();
     }
 
-    /// Signs a draft and drops it where its source's requests go.
+    /// Signs a draft and drops it into the spool of its source.
     pub(crate) fn send(&self, draft: &Draft) {
         self.drop_file(
             Self::spool_of(&draft.source),
@@ -285,7 +285,7 @@ impl World {
         );
     }
 
-    /// Drains the spool.
+    /// Decides everything that waits in the spool.
     pub(crate) fn drain(&self, home: &mut Home) -> Vec<Outcome> {
         let mut outcomes = Vec::new();
         home.until_idle(false, &AtomicBool::new(false), &mut |decided| {
@@ -295,7 +295,7 @@ impl World {
         outcomes
     }
 
-    /// Has one draft decided.
+    /// Sends one draft and decides it.
     pub(crate) fn decide(&self, home: &mut Home, draft: &Draft) -> Outcome {
         self.send(draft);
         let mut outcomes = self.drain(home);
@@ -331,7 +331,8 @@ impl World {
         outcome
     }
 
-    /// The draft of a market import: a quote now, and a bar that opened now and closes in a second.
+    /// Returns the draft of a market import: a quote now, and a bar that opened now and closes in a
+    /// second.
     pub(crate) fn import_draft(&mut self, home: &Home, price: &str) -> Draft {
         let amount = |text: &str| Amount::parse_exact(text).unwrap();
         let price = amount(price);
@@ -359,7 +360,7 @@ impl World {
         self.draft("prices", "market.import", &payload)
     }
 
-    /// Brings the market to this price; working market orders fill.
+    /// Moves the market to this price; working market orders fill.
     pub(crate) fn market(&mut self, home: &mut Home, price: &str) -> Outcome {
         let draft = self.import_draft(home, price);
         let outcome = self.decide(home, &draft);
@@ -368,7 +369,8 @@ impl World {
         outcome
     }
 
-    /// An entry that passes every check of the repository's own rules while its thesis is free.
+    /// Returns an entry that passes every check of the repository's own rules while its thesis is
+    /// free.
     pub(crate) fn entry(&mut self, source: &str, thesis: u8, size: &str) -> Draft {
         let strategy = strategy_of(source);
         let payload = format!(
@@ -377,7 +379,7 @@ impl World {
         self.draft(source, "order.submit", &payload)
     }
 
-    /// An entry that rests below the market.
+    /// Returns an entry that rests below the market.
     pub(crate) fn resting(&mut self, source: &str, thesis: u8, size: &str) -> Draft {
         let draft = self.entry(source, thesis, size);
         let limit = r#""order_type":"limit","price":"6790""#;
@@ -387,7 +389,7 @@ impl World {
         }
     }
 
-    /// An exit of a long position.
+    /// Returns an exit of a long position.
     pub(crate) fn exit(&mut self, source: &str, size: &str) -> Draft {
         let strategy = strategy_of(source);
         let payload = format!(
@@ -396,7 +398,7 @@ impl World {
         self.draft(source, "order.submit", &payload)
     }
 
-    /// A filled long position; returns the order id.
+    /// Opens a filled long position; returns the order id.
     pub(crate) fn position(
         &mut self,
         home: &mut Home,
@@ -411,7 +413,7 @@ impl World {
         outcome.decision.order_id.unwrap().to_string()
     }
 
-    /// Lets changed rule files settle and come into force.
+    /// Waits until changed rule files have settled and are in force.
     pub(crate) fn settle(&self, home: &mut Home) {
         for _ in 0..3 {
             self.pass_ms(1100);
@@ -419,7 +421,7 @@ impl World {
         }
     }
 
-    /// All ledger lines.
+    /// Returns all ledger lines.
     pub(crate) fn ledger(&self) -> Vec<Value> {
         let mut paths: Vec<PathBuf> = fs::read_dir(self.root.join("audit"))
             .unwrap()
@@ -437,7 +439,7 @@ impl World {
             .collect()
     }
 
-    /// Hex of every secret that must not get out.
+    /// Returns the hex form of every secret that must not leak.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let keys = SqliteKeyring::open(&self.root, false)
             .unwrap()
@@ -457,7 +459,7 @@ pub(crate) fn code_of(outcome: &Outcome) -> Option<Code> {
     outcome.answer.error.as_ref().map(|error| error.code)
 }
 
-/// Message of a refusal.
+/// Returns the message of a refusal.
 pub(crate) fn message_of(outcome: &Outcome) -> &str {
     outcome
         .answer
@@ -466,8 +468,8 @@ pub(crate) fn message_of(outcome: &Outcome) -> &str {
         .map_or("", |error| &error.message)
 }
 
-/// Every path below `top`, links not followed, with what stands there: a hash of a file's bytes, or
-/// its kind.
+/// Returns every path below `top`, without following links, with a hash of the file's bytes or the
+/// kind of the entry.
 pub(crate) fn walk(top: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     let mut folders = vec![top.to_owned()];
