@@ -1,8 +1,8 @@
-//! Damage to the ledger's files: bit flips, truncations, lost and swapped segments, forgeries. What
-//! fails here in other ledgers: immudb's chain beside its tree (CVE-2022-36111), journald's sealed
+//! Damage to the ledger's files: bit flips, truncations, lost and swapped segments, forgeries. Such
+//! damage broke other ledgers: immudb's chain beside its tree (CVE-2022-36111), journald's sealed
 //! lines that a later key can seal again (CVE-2023-31439), one flipped bit that ended CT log Yeti
-//! 2022, and recovery that takes a flipped bit in the middle for a torn tail and drops every answer
-//! behind it.
+//! 2022, and recoveries that take a flipped bit in the middle for a torn tail and drop every answer
+//! after it.
 //!
 //! The default run flips one bit of every seventh byte of a small log, and every fifth bit around
 //! the ends of its last batch, with its checkpoint and without, and cuts it at every fifth byte and
@@ -28,7 +28,7 @@ use spoolgate_ledger::verify::{self, Options, Reached};
 use spoolgate_ledger::{Ledger, LedgerError, line, recover, segment};
 use spoolgate_wire::signing::SignKey;
 
-/// The same bits every time.
+/// Gives the same bits every time.
 struct Dice(u64);
 
 impl Dice {
@@ -61,7 +61,7 @@ fn every_bit(range: std::ops::Range<usize>) -> Vec<(usize, u8)> {
         .collect()
 }
 
-/// By default one bit in five, so that every place in a byte has its turn.
+/// By default one bit in five, so that every position in a byte has its turn.
 fn most_bits(range: std::ops::Range<usize>) -> Vec<(usize, u8)> {
     every_bit(range)
         .into_iter()
@@ -69,7 +69,8 @@ fn most_bits(range: std::ops::Range<usize>) -> Vec<(usize, u8)> {
         .collect()
 }
 
-/// Lengths to which a file is cut: beside the end of every line and, by default, every fifth.
+/// Returns the lengths to which a file is cut: beside the end of every line and, by default, every
+/// fifth.
 fn lengths_of(bytes: &[u8]) -> Vec<usize> {
     let step = campaign(5, 1);
     let is_end = |at: usize| bytes.get(at) == Some(&b'\n');
@@ -92,7 +93,7 @@ fn flipped(bytes: &[u8], at: usize, bit: u8) -> Vec<u8> {
     bytes
 }
 
-/// Lines of an undamaged ledger.
+/// Returns the lines of an undamaged ledger.
 fn whole(files: &Files) -> Vec<String> {
     match files.open() {
         Opened::Clean(lines) => lines,
@@ -100,8 +101,8 @@ fn whole(files: &Files) -> Vec<String> {
     }
 }
 
-/// A flip must be reported by opening and by verifying. Behind `known_end`, the last seal that a
-/// checkpoint knows, opening may take it for a torn batch, if nothing before it is lost.
+/// Opening and verifying must both report a flip. After `known_end`, the last seal that a
+/// checkpoint covers, opening may treat it as a torn batch, if nothing before it is lost.
 fn check_flips(
     files: &Files,
     number: u32,
@@ -147,9 +148,9 @@ fn bits_of_a_log_with_its_checkpoint() {
     assert!(checked > campaign(1_500, 3_500), "{checked}");
 }
 
-/// Without the newest checkpoint the last batch has only its seal: damage there is at best told
-/// from a torn batch by `verify`, as the table in the documentation says. Everything before it is
-/// still corrupt.
+/// Without the newest checkpoint, only the seal protects the last batch: at best, `verify` can
+/// distinguish damage there from a torn batch, as the table in the documentation says. Damage
+/// before it is still corrupt.
 fn check_without_newest_checkpoint(cases: impl Fn(&[usize], usize) -> Vec<(usize, u8)>) -> usize {
     let (_place, files, older) = small();
     let ends = files.seal_ends(1);
@@ -175,7 +176,7 @@ fn check_without_newest_checkpoint(cases: impl Fn(&[usize], usize) -> Vec<(usize
 #[test]
 fn bits_of_a_log_without_its_newest_checkpoint() {
     let checked = check_without_newest_checkpoint(|ends, length| {
-        // The last batch, and the seal before it: what stands between acknowledged and torn.
+        // The last batch and the seal before it: the boundary between acknowledged and torn.
         let last = ends[ends.len() - 2];
         let mut cases = a_bit_here_and_there(0..last - 330);
         cases.extend(most_bits(last - 330..last + 100));
@@ -215,9 +216,9 @@ fn every_length_of_a_log_with_its_checkpoint() {
     });
 }
 
-/// A torn batch must never stop the gate, wherever the power went: what was acknowledged is there,
-/// the rest is frozen, the next open is clean and the whole verifies. Other logs were bricked by a
-/// torn last line.
+/// A torn batch must never stop the gate, wherever the power was cut: what was acknowledged is
+/// there, the rest is frozen, the next opening is clean and everything verifies. A torn last line
+/// made other logs unreadable.
 #[test]
 fn every_length_of_a_batch_that_no_checkpoint_knows() {
     let (_place, files, older) = small();
@@ -255,7 +256,7 @@ fn every_length_of_a_batch_that_no_checkpoint_knows() {
             Opened::Corrupt(why) => assert!(*length < known, "cut to {length} bytes: {why}"),
         }
     });
-    // Without a checkpoint a cut at a seal is the one thing that nobody can see here.
+    // Without a checkpoint, a cut at a seal is the only damage that nobody can see here.
     for end in &ends {
         let cut = files
             .without_checkpoint()
@@ -291,7 +292,7 @@ fn the_frozen_rest_and_the_segment_line_are_covered() {
         cases.extend(a_bit_here_and_there(*ends.last().unwrap()..length));
         check_flips(&files, number, length, &cases, true);
         if number < 3 {
-            // Not even without any checkpoint may a rest be another than the one that was frozen.
+            // Even without any checkpoint, a rest must be the one that was frozen.
             let rest = a_bit_here_and_there(*ends.last().unwrap()..length);
             assert!(rest.len() >= campaign(95, 230));
             check_flips(&files.without_checkpoint(), number, length, &rest, true);
@@ -332,8 +333,8 @@ fn nul_tails_and_holes() {
     }
 }
 
-/// A writer that goes on behind a torn tail in the same file: every answer behind it would be lost
-/// at the next start. This one begins a new file; a file written the other way is refused.
+/// A writer that continues after a torn tail in the same file would lose every later answer at the
+/// next start. This one begins a new file; a file written the other way is refused.
 #[test]
 fn nothing_is_appended_behind_a_torn_tail() {
     let (_place, files, _) = small();
@@ -386,10 +387,10 @@ fn a_line_of_65535_bytes_and_one_more() {
     for length in [65_536, 65_537, 200_000] {
         let over = files.with_segment(1, long_line(&files, length));
         assert!(!over.verifies(), "{length}");
-        // Sealed or not, it is not a line: the log ends before it.
+        // Sealed or not, this is not a line: the log ends before it.
         assert_eq!(over.open(), Opened::Torn(whole(&files)), "{length}");
     }
-    // The writer refuses it before it touches the disk, and can go on.
+    // The writer refuses it before it touches the disk, and can continue.
     let disk = Arc::new(MemoryDisk::with(&files.files));
     let (mut ledger, _): (Ledger, _) =
         recover::open(disk.clone(), files.signer(), None, &mut |_| Ok(())).unwrap();
@@ -410,7 +411,7 @@ fn a_line_of_65535_bytes_and_one_more() {
         files.segment(1)
     );
     ledger.append(&[("start", body(60_000))]).unwrap();
-    // Many long lines: more than one read of the file, and lines across its reads.
+    // Many long lines: more than one read of the file, and lines that cross reads.
     for _ in 0..4 {
         let bodies: Vec<(&str, String)> = (0..40).map(|n| ("start", body(60_000 + n))).collect();
         ledger.append(&bodies).unwrap();
@@ -423,7 +424,7 @@ fn a_line_of_65535_bytes_and_one_more() {
     assert_eq!(whole(&after).len(), whole(&files).len() + 2 + 4 * 41);
 }
 
-/// Sends requests whose fields, and files whose names and bytes, look like lines of a ledger.
+/// Sends requests whose fields, and files whose names and bytes, look like ledger lines.
 fn ask_with_hostile_text(place: &Place, bot: &SignKey) {
     let raw = HOSTILE.replace("\\\"", "\"");
     place.ask(
@@ -479,9 +480,9 @@ fn ask_with_hostile_text(place: &Place, bot: &SignKey) {
     );
 }
 
-/// Text of agents stands only inside JSON strings: wherever a batch is torn, or a bit of the torn
-/// batch is flipped into an LF, no text looks like a line of a later batch, which would stop the
-/// gate as corrupt.
+/// Text of agents is only inside JSON strings: wherever a batch is torn, or a bit of the torn batch
+/// is flipped into an LF, no text looks like a line of a later batch, which the gate would refuse
+/// as corrupt.
 #[test]
 fn agents_cannot_write_the_start_of_a_line() {
     let place = Place::new(3);
@@ -519,7 +520,7 @@ fn agents_cannot_write_the_start_of_a_line() {
             "cut to {length}"
         );
     });
-    // Every byte that one flipped bit makes an LF.
+    // Every byte that one flipped bit turns into an LF.
     let to_lf: Vec<(usize, u8)> = (known..log.len() - 1)
         .filter_map(|at| {
             let difference = log[at] ^ b'\n';
@@ -539,7 +540,7 @@ fn agents_cannot_write_the_start_of_a_line() {
     });
 }
 
-/// Runs the Python verifier over audit folders, all in one process. `true` is ok.
+/// Runs the Python verifier over audit folders, all in one process. `true` means ok.
 fn python(folders: &[std::path::PathBuf]) -> Vec<bool> {
     const DRIVER: &str = "
 import contextlib, io, runpy, sys
@@ -577,8 +578,8 @@ for folder in sys.stdin.read().split('\\n'):
     text.lines().map(verdict).collect()
 }
 
-/// Two readers of one format. Python checks no signatures, so it may pass what the gate reports;
-/// never the other way round.
+/// Two readers of one format. Python checks no signatures, so it may pass what the gate reports,
+/// but never the other way round.
 #[test]
 fn the_python_verifier_agrees() {
     let (_place, one, older) = small();

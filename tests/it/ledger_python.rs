@@ -1,5 +1,6 @@
-//! `examples/verify_chain.py`, twenty lines that share nothing with this program: over a sound
-//! ledger they give the size and root of its checkpoint, over one with a bit changed they fail.
+//! `examples/verify_chain.py`, twenty lines that share no code with this program: for a sound
+//! ledger they print the size and root of its checkpoint, and for a ledger with one changed bit
+//! they fail.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,8 +10,8 @@ use crate::kit::memory_disk::MemoryDisk;
 use crate::kit::place::{Place, drain};
 use spoolgate_ledger::{recover, segment};
 
-/// Runs the script over the files with one bit after the other changed, which is quicker in one
-/// process than in thousands; prints the places where it found nothing.
+/// Runs the script over the files with one bit after the other changed, in one process, because
+/// thousands of processes would be slow. Prints the places where it found nothing.
 const EVERY_BIT: &str = r"
 import contextlib, io, pathlib, runpy, sys
 script, step, *names = sys.argv[1:]
@@ -41,7 +42,7 @@ fn script() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/verify_chain.py")
 }
 
-/// The files of a ledger on a real disk.
+/// Writes the files of a ledger to a real disk.
 fn on_disk(files: &Files, dir: &Path, count: u32) -> Vec<PathBuf> {
     let write = |number: u32| {
         let path = dir.join(segment::file_name(number));
@@ -96,7 +97,7 @@ fn twenty_lines_of_python_give_the_checkpoint() {
             .collect::<Vec<_>>(),
         expected
     );
-    // The files the wrong way round, and one alone.
+    // The files in the wrong order, and one alone.
     let mut paths = on_disk(&files, dir.path(), 2);
     paths.reverse();
     for paths in [&paths[..], &paths[..1]] {
@@ -112,8 +113,8 @@ fn twenty_lines_of_python_give_the_checkpoint() {
     }
 }
 
-/// Every eighth byte, and every byte of the last line, with one bit changed. What hashes cannot see
-/// is the signature in the last line, which no line names yet.
+/// Every eighth byte, and every byte of the last line, with one bit changed. Hashes cannot see the
+/// signature in the last line, which no line names yet.
 #[test]
 fn with_one_bit_changed_the_twenty_lines_fail() {
     if !has_python() {

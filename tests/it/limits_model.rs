@@ -1,6 +1,6 @@
-//! Every check against a second, naive implementation from the documents in exact rationals, over
-//! long random histories; what each accepted entry may come to on its worst path; and that nothing
-//! keeps anybody in a position.
+//! Every check against a second, naive implementation, written from the documents in exact
+//! rationals, over long random histories; the worst result that each accepted entry can have; and
+//! that nothing traps anybody in a position.
 
 mod draw;
 mod home;
@@ -17,16 +17,16 @@ use home::LISTED;
 use tally::Tally;
 use world::World;
 
-/// Turns of a history: some requests each, then the market.
+/// Turns of a history: several requests each, then the market.
 const TURNS: usize = 40;
 
-/// Rows of the table, without those that the oracle does not know.
+/// Rows of the table, without the rows that the oracle does not know.
 const CHECKS: usize = 46;
 
-/// `loss_budget` stands before these and fails wherever they do: then nothing is left to lose.
+/// `loss_budget` comes before these and fails whenever they do, because nothing is left to lose.
 const BEHIND: [&str; 2] = ["daily_loss_halt", "weekly_loss_halt"];
 
-/// Checks without a unit to spare.
+/// Checks that have no unit.
 const YES_OR_NO: [&str; 9] = [
     "arithmetic_range",
     "cancel_ok",
@@ -103,7 +103,7 @@ fn history(seed: u64, turns: usize) -> Tally {
     world.tally
 }
 
-/// Histories of these seeds. All of them are played, and every one that fails is named.
+/// Runs the histories of these seeds, all of them, and names every one that fails.
 fn histories(from: u64, count: u64, turns: usize) -> Tally {
     let mut all = Tally::default();
     let mut failed = Vec::new();
@@ -120,7 +120,7 @@ fn histories(from: u64, count: u64, turns: usize) -> Tally {
     all
 }
 
-/// Every check had something to say both ways, and everything was probed.
+/// Checks that every check both passed and failed, and that everything was probed.
 fn nothing_is_idle(seen: &Tally) {
     assert_eq!(seen.checks.len(), CHECKS, "{}", seen.shown());
     for (name, check) in &seen.checks {
@@ -141,8 +141,9 @@ fn random_histories_are_decided_as_the_oracle_decides_them() {
     nothing_is_idle(&histories(1, campaign(40, 60), TURNS));
 }
 
-/// As many as time allows: `SPOOLGATE_SEED` is the first seed, `SPOOLGATE_HISTORIES` how many,
-/// `SPOOLGATE_TURNS` how long. A history of fewer turns is the beginning of one of more.
+/// As many histories as time allows: `SPOOLGATE_SEED` is the first seed, `SPOOLGATE_HISTORIES`
+/// their number, `SPOOLGATE_TURNS` their length. A history with fewer turns is the beginning of a
+/// longer one.
 #[test]
 #[ignore = "minutes to hours"]
 fn long_histories() {

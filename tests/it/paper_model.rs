@@ -1,5 +1,5 @@
 //! The paper venue and the accounts against a second, naive implementation in exact rationals, on a
-//! real day and on random markets; and what no book, however odd, may do to exits and headroom.
+//! real day and on random markets; and what no book, however unusual, may do to exits and headroom.
 
 pub(crate) mod model;
 pub(crate) mod rational;
@@ -126,7 +126,7 @@ fn real_rows(kind: &str) -> Vec<Row> {
     import(&name, &bytes, &Options::default()).unwrap().rows
 }
 
-/// A real day in minutes, trades and quotes as they became known, traded at random all through.
+/// A real day in minutes, trades and quotes as they became known, with random trading all day.
 #[test]
 fn a_real_day_gives_what_the_model_gives() {
     let mut rows = real_rows("trade");
@@ -164,7 +164,8 @@ fn a_real_day_gives_what_the_model_gives() {
         );
         world.now = Time::from_ms(rows[0].known_ms()).unwrap();
         for row in &rows {
-            // The gate's clock never goes back, though bar and quote of a minute are known at once.
+            // The gate's clock never goes back, although bar and quote of a minute are known at the
+            // same time.
             world.now = world.now.max(Time::from_ms(row.known_ms()).unwrap());
             world.row(listed.symbol, row);
             let close = match row {
@@ -194,14 +195,14 @@ fn a_real_day_gives_what_the_model_gives() {
     }
 }
 
-/// What an order of this size would come to.
+/// Whether an order of this size would pass.
 fn passes(world: &mut World, order: &SubmitOrder, size: Amount) -> bool {
     let mut other = order.clone();
     other.size = size;
     world.ask(&other).accepted
 }
 
-/// The largest size of a refusal against every size there is, lot by lot.
+/// Compares the largest size of a refusal with every possible size, lot by lot.
 #[test]
 fn headroom_is_the_largest_size_that_passes() {
     let mut seen: BTreeMap<String, u64> = BTreeMap::new();
@@ -227,7 +228,7 @@ fn headroom_is_the_largest_size_that_passes() {
             if turn % 4 != 0 {
                 continue;
             }
-            // Not the one without lots, whose sizes cannot all be tried.
+            // Not the instrument without lots, because not all of its sizes can be tried.
             let listed = &LISTED[usize::try_from(world.random.within(0, 1)).unwrap()];
             let mut order = world.draw(listed);
             if world.random.one_in(2) {
@@ -238,7 +239,8 @@ fn headroom_is_the_largest_size_that_passes() {
             };
             let context = format!("seed {seed} turn {turn}: {order:?}: {headroom:?}");
             *seen.entry(headroom.binding_check.clone()).or_default() += 1;
-            // A duplicate of another size is none, yet it is not offered as a way round.
+            // Another size would not be a duplicate, but it is not offered as a way round the
+            // check.
             if headroom.binding_check == "duplicate_order" {
                 assert!(headroom.max_size.is_zero(), "{context}");
                 continue;
@@ -287,7 +289,7 @@ const FAULTS: [&str; 12] = [
     "symbol_halt",
 ];
 
-/// Brings the faults of `mask` about. Gives the names of the checks that must refuse entries.
+/// Causes the faults of `mask`. Returns the names of the checks that must refuse entries.
 fn break_things(world: &mut World, mask: u64, order: &SubmitOrder) -> Vec<&'static str> {
     let mut refusing = Vec::new();
     for (bit, fault) in FAULTS.iter().enumerate() {
@@ -329,7 +331,7 @@ fn break_things(world: &mut World, mask: u64, order: &SubmitOrder) -> Vec<&'stat
     refusing
 }
 
-/// Whatever is wrong, positions can be reduced, entries cancelled and stops tightened; and nothing
+/// Whatever is wrong, positions can be reduced, entries cancelled and stops tightened, and nothing
 /// opens.
 #[test]
 fn no_fault_keeps_anybody_in_a_position() {

@@ -1,4 +1,4 @@
-//! Crashes by the thousand: the whole gate over a disk, a clock and agents that a seed decides on.
+//! Thousands of crashes: the whole gate over a disk, a clock and agents that a seed controls.
 //!
 //! One seed again: `SPOOLGATE_SIM_SEED=7 cargo test --test it simulation::one_seed -- --nocapture`.
 //! The long run: `cargo test --release --test it simulation:: -- --ignored --nocapture`, with
@@ -25,7 +25,7 @@ use crate::kit::{campaign, setting};
 use disk::Lie;
 use life::{Tally, live, tell};
 
-/// Lives seeds on all cores and adds up what happened.
+/// Runs seeds on all cores and adds up what happened.
 fn run(first: u64, seeds: u64, recoveries: u64) -> Tally {
     let began = Instant::now();
     let next = AtomicU64::new(first);
@@ -110,9 +110,9 @@ fn one_seed() {
     assert_eq!(first, again, "the same seed is the same story");
 }
 
-/// A simulation that no broken promise of the disk can upset would prove nothing. Some lies show in
-/// one story of fifty only: the search begins at a seed that was found before, and goes on to
-/// others should the gate's calls have changed since.
+/// A simulation that detects no broken promise of the disk would prove nothing. Only one story in
+/// fifty shows some of the lies: the search begins with a seed that showed the lie before, and
+/// tries others in case the gate's calls have changed since.
 #[test]
 fn every_broken_promise_is_noticed() {
     let lies = [

@@ -1,6 +1,6 @@
-//! Archived segments: a home whose closed segments are compressed verifies, opens and goes on as
-//! before; archiving that is stopped anywhere loses nothing; whatever is done to an archive is
-//! found, and never more than an error.
+//! Archived segments: a home whose closed segments are compressed verifies, opens and continues as
+//! before; archiving that is interrupted anywhere loses nothing; every change of an archive is
+//! found, and costs no more than an error.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,7 +35,7 @@ fn archive_path(number: u32) -> PathBuf {
     audit().join(segment::archive_name(number))
 }
 
-/// Everything in the audit folder but the checkpoint.
+/// Returns every file of the audit folder except the checkpoint.
 fn ledger_of(disk: &MemoryDisk) -> BTreeMap<PathBuf, Vec<u8>> {
     let all = disk.files_below("audit").into_iter();
     all.filter(|(path, _)| path.parent() == Some(audit()) && !path.ends_with("checkpoint"))
@@ -47,7 +47,7 @@ fn bytes_of(file: &dyn LogFile) -> io::Result<Vec<u8>> {
     spoolgate_ledger::disk::read_exact_at(file, 0, length)
 }
 
-/// An archive of these bytes on a disk of its own, opened as it is and read to its end.
+/// Opens an archive with these bytes on a disk of its own and reads it to its end.
 fn unpack(archive: &[u8]) -> io::Result<Vec<u8>> {
     let disk = MemoryDisk::default();
     disk.put("a", archive);
@@ -79,13 +79,13 @@ fn an_archived_home_verifies_opens_and_goes_on() {
         .map(|n| place.disk.get(format!("spool/out/l{n}.json")).unwrap())
         .collect();
 
-    // Beside a gate that is open.
+    // The gate is open meanwhile.
     let mut home = place.open().unwrap();
     assert_eq!(archive_all(place.disk.as_ref(), 0).unwrap(), 3);
     ask(&place, &bot, "beside");
     assert_eq!(drain(&mut home).unwrap().len(), 1);
     for (n, answer) in (1..4).zip(&answers) {
-        // Its stored answer lies in an archive by now.
+        // The stored answer is in an archive now.
         place.disk.drop_file(format!("spool/out/l{n}.json"));
         let seen = drain_again(&place, &mut home, &bot, &format!("l{n}"));
         assert_eq!(seen, *answer);
@@ -115,7 +115,7 @@ fn an_archived_home_verifies_opens_and_goes_on() {
         assert!(after.lines > before.lines);
     }
 
-    // The state is made from archives as it was from plain files.
+    // A state made from archives is the same as one made from plain files.
     let home = place.open().unwrap();
     let state = home.state().clone();
     drop(home);
@@ -133,7 +133,7 @@ fn an_archived_home_verifies_opens_and_goes_on() {
     assert!(check(place.disk.as_ref(), 2).ok);
 }
 
-/// Sends `id` once more, as it was sent first, and returns its answer.
+/// Sends `id` once more, exactly as before, and returns its answer.
 fn drain_again(
     place: &Place,
     home: &mut spoolgate_home::Home,
@@ -167,7 +167,7 @@ fn keep_leaves_the_newest_and_the_last_is_never_taken() {
         3,
         "one line a closed segment:\n{sums}"
     );
-    // Were the last one gone, the archive before it must not pass for the end.
+    // If the last segment were gone, the archive before it must not count as the end.
     let files = Files::of(&place);
     let cut = files
         .with(&segment::path(4), None)
@@ -250,7 +250,8 @@ fn what_is_done_to_an_archive_is_found_or_changes_nothing() {
         let path = archive_path(number);
         let archive = place.disk.get(&path).unwrap();
         let plain = unpack(&archive).unwrap();
-        // Every byte of the small ones and of the seek table, and a sample of the rest.
+        // Changes every byte of small archives and of the seek table, and a sample of the other
+        // bytes.
         let step = if archive.len() > 20_000 { 23 } else { 1 };
         let places = (0..archive.len()).filter(|at| at % step == 0 || at + 80 > archive.len());
         for at in places {
@@ -281,7 +282,7 @@ fn what_is_done_to_an_archive_is_found_or_changes_nothing() {
     }
     println!("{tried} bytes changed, {harmless} of them without effect");
     assert!(harmless * 100 <= tried, "{harmless} of {tried}");
-    // Opening for writing calls it damage, not a full disk.
+    // Opening for writing reports damage, not a full disk.
     let mut changed = place.disk.get(archive_path(2)).unwrap();
     changed[60] ^= 1;
     let damaged = files.with(&archive_path(2), Some(changed));
@@ -292,7 +293,7 @@ fn what_is_done_to_an_archive_is_found_or_changes_nothing() {
     );
 }
 
-/// The frames of `parts` under a seek table that says `told` of each.
+/// Puts the frames of `parts` under a seek table with the sizes `told`.
 fn forged(parts: &[Vec<u8>], told: &[(u32, u32)], count: u32) -> Vec<u8> {
     let mut bytes: Vec<u8> = parts.concat();
     let mut table = Vec::new();
@@ -313,7 +314,7 @@ fn size(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap()
 }
 
-/// A frame as an archive has it, at zstd's highest level.
+/// Compresses a frame as an archive has it, at zstd's highest level.
 fn frame(plain: &[u8]) -> Vec<u8> {
     let mut compressor = zstd::bulk::Compressor::new(19).unwrap();
     compressor
@@ -327,7 +328,7 @@ fn hostile_archives_end_in_errors() {
     let text = b"{\"prev\":\"x\"}\n".repeat(1000);
     let good = frame(&text);
     let (packed, plain) = (size(&good), size(&text));
-    // An archive of one frame that is said to have these sizes.
+    // An archive of one frame that claims these sizes.
     let one =
         |frame: &Vec<u8>, packed, plain| forged(std::slice::from_ref(frame), &[(packed, plain)], 1);
     assert_eq!(
@@ -428,7 +429,7 @@ fn the_forms_and_segments_must_agree() {
     let other = packed(plain.segment(1));
     let differing = both.with(&archive_path(2), Some(other));
     assert_eq!(problems(&differing)[0].file, "log-00000002.jsonl.zst");
-    // The plain file is used, and it is right.
+    // The plain file is used, and its bytes are right.
     assert!(matches!(differing.open(), Opened::Clean(_)));
 
     let path = audit().join("SEGMENTS");
@@ -474,7 +475,7 @@ fn the_forms_and_segments_must_agree() {
     );
 }
 
-/// Whether a program is there; says so if not.
+/// Whether a program is installed; prints a message if not.
 fn has(program: &str) -> bool {
     let there = Command::new(program)
         .arg("--version")

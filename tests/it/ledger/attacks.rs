@@ -1,7 +1,6 @@
 //! The table "What each layer proves" of docs/evidence.md, row by row: each attack is performed on
-//! a real ledger, and each layer must find it exactly where the table says so. That a layer does
-//! not find what it cannot is tested too: a check that finds more than it should is one that nobody
-//! understands.
+//! a real ledger, and each layer must find it exactly where the table says so. Layers must also not
+//! find what the table says they cannot: otherwise the table would be wrong.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,7 +17,7 @@ use spoolgate_ledger::tree::{Frontier, Hash, leaf_hash};
 use spoolgate_ledger::verify::{self, Options, Reached, Report};
 use spoolgate_wire::signing::hex;
 
-/// What each layer found. Each stands on the ones before it.
+/// What each layer found. Each layer includes the layers before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Finds {
     /// `audit verify --chain`.
@@ -29,25 +28,25 @@ struct Finds {
     head: bool,
 }
 
-/// Found by every layer.
+/// Every layer finds it.
 const BY_ALL: Finds = Finds {
     chain: true,
     seals: true,
     head: true,
 };
-/// Not by links.
+/// The links do not find it, the seals do.
 const BY_SEALS: Finds = Finds {
     chain: false,
     seals: true,
     head: true,
 };
-/// Only by who noted a head.
+/// Only a head that was noted finds it.
 const BY_HEAD: Finds = Finds {
     chain: false,
     seals: false,
     head: true,
 };
-/// By nobody.
+/// Nothing finds it.
 const BY_NOBODY: Finds = Finds {
     chain: false,
     seals: false,
@@ -59,7 +58,7 @@ fn verified(files: &Files, options: &Options) -> Report {
     verify::verify(&disk, Path::new("audit"), options, &|_| {}).unwrap()
 }
 
-/// Asks every layer. Whatever says yes must say what it has reached, and no more.
+/// Runs every layer. A layer that accepts the log must state exactly what it reached.
 fn found_by(files: &Files, head: &[u8]) -> Finds {
     let bare = files.without_checkpoint();
     let ask = |options: Options, reached: Reached| {
@@ -110,8 +109,8 @@ fn with_lines(files: &Files, lines: &[Vec<u8>]) -> Files {
     files.with_segment(1, [lines.join(&b'\n'), vec![b'\n']].concat())
 }
 
-/// Every line of `lines` edited in its body, doubled, taken out, and swapped with the next, and
-/// every two batches swapped. The number is that of the first line that is touched.
+/// Edits the body of every line, doubles it, removes it and swaps it with the next, and swaps every
+/// two batches. The number is that of the first changed line.
 fn edits(lines: &[Vec<u8>]) -> Vec<(String, usize, Vec<Vec<u8>>)> {
     let mut all = Vec::new();
     for (n, line) in lines.iter().enumerate() {
@@ -158,7 +157,7 @@ fn edits(lines: &[Vec<u8>]) -> Vec<(String, usize, Vec<Vec<u8>>)> {
     all
 }
 
-/// A ledger with every kind of line that a day of orders has, and its newest head.
+/// Makes a ledger with every kind of line that a day of orders has, and its newest head.
 fn day() -> (Files, Vec<u8>) {
     let place = Place::new(4);
     let bot = place.ask_for_agent_key("k1");
@@ -196,8 +195,8 @@ fn nothing_done_is_found_by_nobody() {
     );
 }
 
-/// Row 1: edit, insert, delete, reorder; hashes not recomputed. The last line alone is row 3: no
-/// link names it.
+/// Row 1: edit, insert, delete, reorder; hashes are not recomputed. The last line belongs to row 3,
+/// because no link names it.
 #[test]
 fn edited_and_nothing_recomputed() {
     let (files, head) = day();
@@ -213,7 +212,7 @@ fn edited_and_nothing_recomputed() {
     assert!(checked > 40, "{checked}");
 }
 
-/// Row 2: the same, every later hash recomputed, without the key.
+/// Row 2: the same, with every later hash recomputed, without the key.
 #[test]
 fn edited_and_every_later_hash_recomputed() {
     let (files, head) = day();
@@ -223,11 +222,11 @@ fn edited_and_every_later_hash_recomputed() {
         let same = forge(&changed, &files.keys, Forger::Keyless);
         let forged = files.with_segment(1, same.clone());
         if same == files.segment(1) {
-            // The root of an edited seal was recomputed too: nothing is left of the edit.
+            // The root of an edited seal was recomputed too, so nothing of the edit is left.
             assert!(what.contains("seal: edited"), "{what}");
         } else if kind_of(&changed[0]) != "genesis" || what.starts_with("line 0, genesis: doubled")
         {
-            // The first line names the keys, and stands nowhere else.
+            // The first line names the keys and cannot be anywhere else.
             assert_eq!(n, 0, "{what}");
             check(&forged, &head, BY_ALL, &what);
         } else {
@@ -238,9 +237,9 @@ fn edited_and_every_later_hash_recomputed() {
     assert!(checked > 30, "{checked}");
 }
 
-/// Row 3: damage to the last sealed batch, where no later line names what is damaged. Links say
-/// nothing; that the seal does not hold is flagged, but a gate that has no head can only take it
-/// for a torn batch; a head tells.
+/// Row 3: damage to the last sealed batch, where no later line names what is damaged. Links show
+/// nothing. Verify flags that the seal does not hold, but a gate without a head can only treat the
+/// batch as torn; a head decides it.
 #[test]
 fn the_last_sealed_batch_damaged() {
     let (files, head) = day();
@@ -273,19 +272,19 @@ fn the_last_sealed_batch_damaged() {
     for at in body..log.len() - 2 {
         let mut flipped = log.clone();
         flipped[at] ^= 1 << (at % 8);
-        // A line that ends early is not a line: the check of links detects that.
+        // A line that ends early is not a line, and the check of links detects that.
         if flipped[at] != b'\n' {
             check_damage(flipped, format!("byte {at}"));
         }
     }
-    // Cut behind any line of the batch that is not its seal: nothing there names what is gone.
+    // A cut after any line of the batch except its seal: nothing there names what is gone.
     let begin = ends[ends.len() - 2];
     let cuts: Vec<usize> = (begin..last_line).filter(|at| log[*at] == b'\n').collect();
     assert!(!cuts.is_empty());
     for cut in cuts {
         check_damage(log[..=cut].to_vec(), format!("cut to {} bytes", cut + 1));
     }
-    // A line of the batch that its seal names is row 1.
+    // A line of the batch that a later line names belongs to row 1.
     let mut flipped = log.clone();
     flipped[begin + 150] ^= 1;
     check(
@@ -296,7 +295,7 @@ fn the_last_sealed_batch_damaged() {
     );
 }
 
-/// Row 4: the tail cut at a seal. Only a head over more lines than are left finds it.
+/// Row 4: the tail is cut at a seal. Only a head over more lines than are left finds it.
 #[test]
 fn the_tail_cut_at_a_seal() {
     let (_place, files, older) = small();
@@ -315,7 +314,7 @@ fn the_tail_cut_at_a_seal() {
             "{end}: the gate has the newest head"
         );
     }
-    // An older head finds what reaches behind it, and no more.
+    // An older head finds only cuts before its own end.
     let known = ends[ends.len() - 2];
     check(
         &files.with_segment(1, log[..known].to_vec()),
@@ -330,7 +329,7 @@ fn the_tail_cut_at_a_seal() {
         BY_HEAD,
         "cut before the older head",
     );
-    // Whole files too.
+    // The same for whole files.
     let three = three_segments();
     let newest = three.checkpoint();
     let one = three.segment(1)[..*three.seal_ends(1).last().unwrap()].to_vec();
@@ -346,8 +345,8 @@ fn the_tail_cut_at_a_seal() {
     );
 }
 
-/// Row 5: the whole log rewritten by who holds both keys, new checkpoint included. Only holders of
-/// older heads find it, and only if what is rewritten lies before their head.
+/// Row 5: the holder of both keys rewrites the whole log, including the checkpoint. Only holders of
+/// older heads find it, and only if the change is before their head.
 #[test]
 fn rewritten_by_the_holder_of_the_keys() {
     let (_place, files, older) = small();
@@ -386,7 +385,7 @@ fn rewritten_by_the_holder_of_the_keys() {
             expected,
             &format!("{what}, by an older head"),
         );
-        // The gate itself holds the newest head in the folder.
+        // The gate itself has the newest head in the folder.
         assert!(matches!(rewritten.open(), Opened::Corrupt(_)), "{what}");
         assert!(
             matches!(rewritten.with_checkpoint(&own).open(), Opened::Clean(_)),
@@ -395,9 +394,9 @@ fn rewritten_by_the_holder_of_the_keys() {
     }
 }
 
-/// Another row that belongs to the last: who has no key at all can still write a whole new log with
-/// keys of their own. It proves itself; only the key that was noted earlier, or a head, tells that
-/// it is another.
+/// Another attack that belongs to the last row: without any key, an attacker can still write a
+/// whole new log with keys of its own. That log is sound; only the key that was noted earlier, or a
+/// head, shows that it is another log.
 #[test]
 fn another_log_with_other_keys_under_the_same_name() {
     let (_place, files, _) = small();
@@ -414,7 +413,7 @@ fn another_log_with_other_keys_under_the_same_name() {
     };
     assert!(!verified(&theirs, &own).ok, "--key tells");
     assert!(verified(&files, &own).ok);
-    // The same lines, taken over: the genesis line names their keys.
+    // The same lines under other keys: the genesis line names those keys.
     let keys: &LogKeys = &theirs.keys;
     let mut lines = lines_of(files.segment(1));
     let genesis = String::from_utf8(lines[0].clone()).unwrap();
@@ -434,9 +433,8 @@ fn another_log_with_other_keys_under_the_same_name() {
     assert!(!verified(&taken, &own).ok, "--key tells");
 }
 
-/// A copy of a home that goes on: two logs of the same keys with a common beginning. Each is sound.
-/// A head of one finds the other, whichever is the true one; this is what heads must be compared
-/// for.
+/// A copy of a home continues by itself: two logs of the same keys with a common beginning. Each is
+/// sound. A head of one finds the other, so heads must be compared.
 #[test]
 fn two_continuations_of_one_log() {
     let (place, files, older) = small();
@@ -451,8 +449,8 @@ fn two_continuations_of_one_log() {
         check(files, &other.checkpoint(), BY_HEAD, "the other's head");
         check(files, &older, BY_NOBODY, "a head from before they parted");
     }
-    // Lines of the one behind the beginning of the other: by every layer, unless they follow on as
-    // they are.
+    // Lines of one log after the beginning of the other: every layer finds them, unless they
+    // continue it unchanged.
     let ends = files.seal_ends(1);
     let before = ends[ends.len() - 2];
     let mixed = [
@@ -473,7 +471,7 @@ fn parsed(files: &Files, head: &[u8]) -> Checkpoint {
     note::open_checkpoint(&text, files.signer().verifier(), ORIGIN).unwrap()
 }
 
-/// The checkpoint that the holder of the log key would sign for these files.
+/// Returns the checkpoint that the holder of the log key would sign for these files.
 fn head_of(files: &Files) -> Vec<u8> {
     let report = verified(&files.without_checkpoint(), &Options::default());
     assert!(report.ok, "{report:?}");
@@ -487,8 +485,8 @@ fn head_of(files: &Files) -> Vec<u8> {
         .into_bytes()
 }
 
-/// The lines of some files, one after the other, with every hash and number recomputed, and what
-/// each file tells of the one before it; all of them whole, without torn rests.
+/// Joins the lines of several files and recomputes every hash and number, and what each file states
+/// about the file before it. The files are whole, without torn rests.
 fn chained_again(files: &Files, parts: &[Vec<Vec<u8>>], forger: Forger) -> Files {
     let mut lines: Vec<Vec<u8>> = Vec::new();
     let mut forged: Vec<Vec<u8>> = Vec::new();
@@ -520,7 +518,7 @@ fn sealed_lines(files: &Files, number: u32) -> Vec<Vec<u8>> {
     lines_of(&files.segment(number)[..*files.seal_ends(number).last().unwrap()])
 }
 
-/// Whole files swapped, doubled, taken out, and exchanged with those of another log of the same
+/// Swaps, doubles and removes whole files, and exchanges them with files of another log of the same
 /// name.
 #[test]
 fn segments_swapped_and_chained_again() {
@@ -542,7 +540,7 @@ fn segments_swapped_and_chained_again() {
         .with_segment(2, segment(3))
         .with(&segment::path(3), None);
     check(&gone, &head, BY_ALL, "the second taken out");
-    // Another log of this name, and keys of its own.
+    // Another log of this name, with keys of its own.
     let other = {
         let place = Place::new(5);
         place.ask_for_agent_key("k1");
@@ -559,7 +557,7 @@ fn segments_swapped_and_chained_again() {
         BY_ALL,
         "a file of another log",
     );
-    // The same with everything recomputed: what was a matter of links is one of keys.
+    // The same with everything recomputed: now the seals must find it instead of the links.
     for (what, order) in [
         (
             "swapped",
@@ -593,13 +591,13 @@ fn segments_swapped_and_chained_again() {
             &format!("{what}, chained and sealed again"),
         );
     }
-    // The tool that forges changes nothing where there is nothing to forge but torn rests.
+    // The tool that forges changes nothing if there is nothing to forge except torn rests.
     let untouched = chained_again(&files, &parts, Forger::HoldsSealKey);
     check(&untouched, &head_of(&untouched), BY_NOBODY, "chained again");
 }
 
-/// Signatures of seals are for one place in one log: size, root, the line before and the name are
-/// signed.
+/// The signature of a seal is for one place in one log: it covers size, root, the line before and
+/// the name.
 #[test]
 fn a_seal_moved_to_another_place() {
     let (_place, files, _) = small();
@@ -628,8 +626,8 @@ fn a_seal_moved_to_another_place() {
     }
 }
 
-/// The root in a head covers the whole log before it: nobody can give a head other lines, with or
-/// without the key.
+/// The root in a head covers the whole log before it: nobody can present other lines under a head,
+/// with or without the key.
 #[test]
 fn a_head_says_what_all_lines_are() {
     let (files, head) = day();

@@ -1,5 +1,5 @@
 //! Attacks that succeeded on other ledgers, performed on this one. [`FAILURES`] names the test of
-//! each; some are in ledger_damage.rs and ledger_faults.rs, which have the tools for them.
+//! each; some are in `ledger_damage.rs` and `faults.rs`, which have the tools for them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -168,8 +168,8 @@ fn with_lines(files: &Files, lines: &[Vec<u8>]) -> Files {
         .with_segment(1, [lines.join(&b'\n'), vec![b'\n']].concat())
 }
 
-/// The weak chain: each link covers what the entry before says its id, payload hash and signature
-/// are, and nothing else of it. Returns the last link; what it does not cover can be anything.
+/// A weak chain: each link covers only the id, the payload hash and the signature of the entry
+/// before. Returns the last link; everything else can be changed.
 fn weak_chain(lines: &[Vec<u8>]) -> String {
     let field = |text: &str, name: &str| {
         let found = text.split(&format!("\"{name}\":\"")).nth(1);
@@ -187,7 +187,8 @@ fn weak_chain(lines: &[Vec<u8>]) -> String {
     })
 }
 
-/// The verdict, the status, the reason: whatever the weak chain leaves out, it is in the hash here.
+/// The verdict, the status, the reason: everything that the weak chain leaves out is in the hash
+/// here.
 #[test]
 fn a_status_flipped() {
     let (_place, files, _) = small();
@@ -225,8 +226,8 @@ fn a_status_flipped() {
     assert!(flipped >= 5, "{flipped}");
 }
 
-/// A shorter chain is as valid as a long one. Here a beginning must be a whole number of batches,
-/// and then it contradicts every head over more lines.
+/// A shorter chain is as valid as a long one. Here a log must end with a whole batch, and a shorter
+/// one contradicts every head over more lines.
 #[test]
 fn truncated_behind_any_line() {
     let (_place, files, _) = small();
@@ -254,7 +255,7 @@ fn truncated_behind_any_line() {
     }
 }
 
-/// Entries that name another one before them: the one between is gone, every link holds.
+/// Each entry names an earlier entry: the entry between is deleted, and every link holds.
 #[test]
 fn deleted_and_pointed_over() {
     let (_place, files, _) = small();
@@ -267,7 +268,7 @@ fn deleted_and_pointed_over() {
             format!("{{\"prev\":\"{}\"{}", leaf_hash(&lines[n - 1]), &next[74..]).into_bytes();
         let report = verified(&with_lines(&files, &pointed), &Options::default());
         assert!(!report.ok, "line {n} pointed over");
-        // Numbers and every later link put right as well: it is the seals then.
+        // Numbers and all later links are corrected too: then the seals find it.
         let mut gone = lines.clone();
         gone.remove(n);
         let forged = files
@@ -288,8 +289,9 @@ fn deleted_and_pointed_over() {
     }
 }
 
-/// A chain kept beside a tree can be about other entries (CVE-2022-36111). Here links and tree have
-/// one hash a line; a seal, even of the true key, over a tree of other lines does not hold.
+/// A chain that is kept beside a tree can be about other entries (CVE-2022-36111). Here links and
+/// tree share one hash per line; a seal over a tree of other lines does not hold, even with the
+/// true key.
 #[test]
 fn a_chain_and_a_tree_over_different_lines() {
     let (_place, files, _) = small();
@@ -318,8 +320,8 @@ fn a_chain_and_a_tree_over_different_lines() {
             } else {
                 text.clone()
             };
-            // The file has the changed line if the chain is about it, and the line as it was
-            // otherwise.
+            // If the chain is about the changed line, the file has it; otherwise the file has the
+            // original line.
             let shown = if in_chain { &changed } else { &text };
             written.push(shown.clone().into_bytes());
             head = leaf_hash(shown.as_bytes());
@@ -346,9 +348,9 @@ fn a_chain_and_a_tree_over_different_lines() {
     }
 }
 
-/// One bit of one entry changed between its hash and its file ended a transparency log (Yeti 2022):
-/// the tree was signed, the entry could never be shown. What was written is read back before
-/// anything is signed for others.
+/// One bit of an entry that changed between hashing and writing ended a transparency log (Yeti
+/// 2022): the tree was signed, and the entry could never be shown. Here the written bytes are read
+/// back before anything is signed for others.
 #[test]
 fn a_bit_flipped_between_hashing_and_the_medium() {
     let (_place, files, _) = small();
@@ -390,7 +392,7 @@ fn a_bit_flipped_between_hashing_and_the_medium() {
         };
         match after.open() {
             Opened::Torn(kept) => assert_eq!(kept.len(), lines, "byte {at}"),
-            // The number of its batch became a later one's: that is refused, as ever, not cut.
+            // The number of its batch became that of a later batch: this is refused, not cut.
             Opened::Corrupt(why) if why.contains("follows it") => later += 1,
             other => panic!("byte {at}: {other:?}"),
         }
@@ -401,7 +403,7 @@ fn a_bit_flipped_between_hashing_and_the_medium() {
     );
 }
 
-/// No seal at all, and the right key in the auditor's hand: journald passed such files.
+/// A file without any seal, and an auditor with the right key: journald passed such files.
 #[test]
 fn an_unsealed_file_with_the_right_key() {
     let (_place, files, _) = small();
@@ -448,7 +450,7 @@ fn an_unsealed_file_with_the_right_key() {
     }
 }
 
-/// A ledger of two files, the second under other keys.
+/// Makes a ledger of two files, the second under other keys.
 fn rotated() -> (Files, LogSigner) {
     let (_place, files, _) = small();
     let disk = Arc::new(MemoryDisk::with(&files.files));
@@ -474,8 +476,8 @@ fn rotated() -> (Files, LogSigner) {
     (after.without_checkpoint(), next())
 }
 
-/// The holder of today's key must not be able to change what yesterday's key sealed
-/// (CVE-2023-31439). Nor does the old key seal anything after the rotation.
+/// The holder of the current key must not be able to change what an earlier key sealed
+/// (CVE-2023-31439). Nor may the old key seal anything after the rotation.
 #[test]
 fn a_later_key_seals_nothing_old() {
     let (files, next) = rotated();
@@ -491,8 +493,8 @@ fn a_later_key_seals_nothing_old() {
         .unwrap()
         .replacen("2026-", "2027-", 1)
         .into_bytes();
-    // The first file sealed again with the new key, as it was or edited; the second put right
-    // behind it.
+    // The first file is sealed again with the new key, unchanged or edited, and the second is
+    // corrected to follow it.
     for (what, lines) in [("as it was", &one), ("edited", &edited)] {
         let first = forge(lines, &keys_of(&next.seal), Forger::HoldsSealKey);
         let head = leaf_hash(lines_of(&first).last().unwrap());
@@ -527,7 +529,7 @@ fn a_later_key_seals_nothing_old() {
             "{what}: {report:?}"
         );
     }
-    // The second file sealed with the old key.
+    // The second file is sealed with the old key.
     let all = forge(&[one, two].concat(), &files.keys, Forger::HoldsSealKey);
     let (first, second) = all.split_at(files.segment(1).len());
     assert_eq!(first, files.segment(1));
@@ -539,8 +541,8 @@ fn a_later_key_seals_nothing_old() {
     );
 }
 
-/// A flip before the last seal, with no head at hand: a recovery that cuts there loses answered
-/// batches.
+/// A bit flips before the last seal, and no head is at hand: a recovery that cuts there loses
+/// answered batches.
 #[test]
 fn a_flip_in_the_middle_is_no_torn_tail() {
     let (_place, files, _) = small();
@@ -567,8 +569,8 @@ fn a_flip_in_the_middle_is_no_torn_tail() {
     }
 }
 
-/// Sizes in an archive are anybody's: more than there is must neither be believed nor asked of
-/// memory.
+/// Anybody can write sizes into an archive: sizes beyond the content must neither be trusted nor
+/// allocated.
 #[test]
 fn an_archive_that_declares_more_than_it_holds() {
     let files = three_segments();
@@ -578,7 +580,7 @@ fn an_archive_that_declares_more_than_it_holds() {
     let name = Path::new("audit").join(segment::archive_name(1));
     let archived = files.with(&segment::path(1), None);
     assert!(archived.with(&name, Some(packed.clone())).verifies());
-    // One frame: its packed size, its plain size, how many frames there are, and the length of the
+    // One frame: its packed size, its plain size, the number of frames, and the length of the
     // table.
     let table = packed.len() - 9 - 8;
     for (what, at) in [
@@ -608,8 +610,8 @@ fn an_archive_that_declares_more_than_it_holds() {
     }
 }
 
-/// The log key signed two histories of one length: each head proves the other log wrong, with
-/// nothing else at hand.
+/// The log key signed two histories of the same length: each head proves the other log wrong,
+/// without anything else.
 #[test]
 fn two_heads_of_one_size() {
     let (_place, files, _) = small();

@@ -1,7 +1,7 @@
-//! A disk that fails while the ledger is written, and an index that is not the ledger's. What fails
-//! here elsewhere: retrying an fsync that said EIO once and says OK the second time (Rebello et
-//! al., ATC'20), answers that leave before their line is durable, a batch decided twice after a
-//! failed write, a snapshot whose changed digit nobody notices.
+//! A disk that fails while the ledger is written, and an index that does not belong to the ledger.
+//! Elsewhere such faults broke programs that retry an fsync that failed once and succeeds the
+//! second time (Rebello et al., ATC'20), that release answers before their line is durable, that
+//! decide a batch twice after a failed write, or that do not notice a changed digit in a snapshot.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ fn agent() -> SignKey {
     SignKey::Hmac([7; 32])
 }
 
-/// A home in order, with an agent.
+/// Makes a home in order, with an agent.
 fn ready(seed: u64) -> Place {
     let place = Place::new(seed);
     place.ask_for_agent_key("k1");
@@ -43,7 +43,7 @@ fn decisions_of(place: &Place, id: &str) -> usize {
         .count()
 }
 
-/// State and index as a walk over the whole ledger makes them.
+/// Folds state and index from the whole ledger.
 fn from_the_first_line(place: &Place) -> (State, Vec<String>) {
     let place = place.fork();
     place.forget_state();
@@ -58,13 +58,13 @@ fn check_sound(place: &Place, what: &str) {
     assert!(same, "{what}: a rebuild gives another state");
 }
 
-/// Two requests wait; a fault strikes while their batch is written. Nothing is released, the
-/// process can write nothing more, and the next one decides each request once.
+/// Two requests wait, and a fault happens while their batch is written. Nothing is released, the
+/// process can write nothing more, and the next process decides each request once.
 fn check_fault(base: &Place, what: &str, arm: impl Fn(&mut Faults)) {
     check_fault_behind(base, what, &[], arm);
 }
 
-/// The same for a fault that strikes once the batch is durable and these answers of it are out.
+/// The same for a fault after the batch is durable and these answers of it are published.
 fn check_fault_behind(base: &Place, what: &str, released: &[&str], arm: impl Fn(&mut Faults)) {
     let place = base.fork();
     let mut before = place.answers();
@@ -81,7 +81,7 @@ fn check_fault_behind(base: &Place, what: &str, released: &[&str], arm: impl Fn(
         "{what}: {error}"
     );
     assert_eq!(place.answers(), before, "{what}: an answer left");
-    // The disk works again; this process must not believe it.
+    // The disk works again, but this process must not trust it.
     let log = place.disk.files_below("audit");
     place.ask(&agent(), "trend-bot", "l2", "orders.list", "{}");
     for _ in 0..2 {
@@ -137,7 +137,7 @@ fn what_nobody_knows_to_be_durable_is_synced_before_it_is_read() {
         place.disk.faults.lock().unwrap().sync_failures = 0;
         opened.is_err_and(|error| error.exit() == Exit::Storage)
     };
-    // The snapshot stands at the end of the log, and was made when all of that was durable.
+    // The snapshot is at the end of the log, and was made when all of that was durable.
     assert!(!refuses(&base.fork()));
     let place = base.fork();
     place.forget_state();
@@ -166,8 +166,8 @@ fn a_disk_that_is_full_after_any_number_of_bytes() {
         place.disk.get("audit/log-00000001.jsonl").unwrap().len() - before
     };
     assert!(length > 2000, "{length}");
-    // Every length is opened in ledger_damage.rs; here the whole way of the requests, at the ends
-    // and between.
+    // `ledger_damage.rs` opens the log at every length. Here requests go the whole way, at both
+    // ends and in between.
     let ends = [0, 1, 2, 63, length - 330, length - 2, length - 1, length];
     for room in (0..length).step_by(97).chain(ends) {
         check_fault(
@@ -202,7 +202,7 @@ fn a_checkpoint_that_cannot_be_written() {
     });
 }
 
-/// The same for an answer: its decision stands, and the next start publishes it.
+/// The same for an answer: its decision is final, and the next start publishes it.
 #[test]
 fn an_answer_that_cannot_be_written() {
     let place = ready(5);
@@ -224,7 +224,7 @@ fn an_answer_that_cannot_be_written() {
     check_sound(&place, "answer");
 }
 
-/// Opening fails while the torn rest is being frozen, at every step; the next start does it.
+/// Opening fails at every step while the torn rest is being frozen; the next start does it.
 #[test]
 fn a_disk_that_fails_during_recovery() {
     let base = ready(6);
@@ -262,7 +262,7 @@ fn a_disk_that_fails_during_recovery() {
     }
 }
 
-/// A home with a snapshot, lines behind it, and answers that are not known to be durable.
+/// Makes a home with a snapshot, lines after it, and answers that are not known to be durable.
 fn with_history(seed: u64) -> Place {
     let place = ready(seed);
     let mut home = place.open().unwrap();
@@ -298,7 +298,7 @@ fn change_snapshot(place: &Place, change: impl Fn(&str) -> String) {
 }
 
 /// Whatever state.db contained: after opening, state and index match the ledger, reading without
-/// the lock sees the same, and the ledger continues correctly.
+/// the lock shows the same, and the ledger continues correctly.
 fn check_rebuilt(place: &Place, what: &str) {
     let (state, index) = from_the_first_line(place);
     let view = read::read(place.root.path(), &place.seams())
@@ -309,7 +309,7 @@ fn check_rebuilt(place: &Place, what: &str) {
         .unwrap_or_else(|error| panic!("{what}: {error}"));
     assert_eq!(home.state(), &state, "{what}");
     assert_eq!(home.store().dump().unwrap(), index, "{what}");
-    // The next batch continues the tree, and an id that was used is known.
+    // The next batch continues the tree, and an id that was used is recognised.
     place.ask(&agent(), "trend-bot", "l1", "orders.list", "{}");
     place.ask(&agent(), "trend-bot", "l9", "orders.list", "{}");
     let outcomes = drain(&mut home).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -341,9 +341,10 @@ fn an_index_that_is_missing_or_foreign() {
     check_rebuilt(&old_version, "of an older version");
 }
 
-/// A ledger restored from a backup, checkpoint and all, under an index that has seen more. Before
-/// the index kept its own place, a snapshot older than the backup hid that: the index answered
-/// requests with lines that are not there. It is refused until a person accepts it.
+/// A ledger is restored from a backup with its checkpoint, under an index that has seen more.
+/// Before the index stored its own position, a snapshot older than the backup hid that: the index
+/// answered requests with lines that did not exist. Such a ledger is refused until a person accepts
+/// it.
 #[test]
 fn an_index_ahead_of_its_ledger() {
     for snapshot_too in [false, true] {
@@ -384,9 +385,9 @@ fn an_index_ahead_of_its_ledger() {
     }
 }
 
-/// Every field of the remembered place, a digit of the state, half of the text. A changed tree edge
-/// at the log's end would make the next seal wrong and the log unreadable for ever; a changed
-/// amount would be believed for ever.
+/// Changes every field of the stored position, a digit of the state, and half of the text. A
+/// changed tree edge at the log's end would make the next seal wrong and the log unreadable for
+/// ever; a changed amount would be trusted for ever.
 #[test]
 fn a_snapshot_that_was_changed() {
     let base = with_history(10);
@@ -422,7 +423,7 @@ fn a_snapshot_that_was_changed() {
     }
 }
 
-/// What SQLite cannot read at all is a cache like any other: it is made again.
+/// An index that SQLite cannot read at all is rebuilt like any other cache.
 #[test]
 fn an_index_that_is_no_database() {
     let place = with_history(11);
@@ -436,8 +437,8 @@ fn an_index_that_is_no_database() {
     );
 }
 
-/// An index that has lines elsewhere, or not at all. Before, this was called a corrupt ledger, and
-/// the `rebuild` that the message named refused for the same reason.
+/// An index with lines at other places, or without them. Before, this was reported as a corrupt
+/// ledger, and the `rebuild` that the message named failed for the same reason.
 #[test]
 fn an_index_that_points_elsewhere() {
     let base = with_history(17);
@@ -457,7 +458,7 @@ fn an_index_that_points_elsewhere() {
 }
 
 /// A decision before the snapshot is read again for its answer: after a crash, or when a request is
-/// sent twice. A flipped bit there that still parses must not become another answer.
+/// sent twice. A flipped bit there that still parses must not give another answer.
 #[test]
 fn a_damaged_line_gives_no_answer() {
     let place = with_history(18);
@@ -482,8 +483,8 @@ fn a_damaged_line_gives_no_answer() {
     );
 }
 
-/// Through the door that commands use: damage anywhere ends in exit code 5, also in the first line,
-/// which is read before the log is verified, and also where a snapshot hides what stands before it.
+/// For commands, damage anywhere ends in exit code 5: also in the first line, which is read before
+/// the log is verified, and also before the place of a snapshot.
 #[test]
 fn damage_ends_in_exit_code_5() {
     let base = ready(12);
@@ -511,8 +512,8 @@ fn damage_ends_in_exit_code_5() {
         checked += 1;
     }
     assert!(checked > 1000, "{checked}");
-    // The log's name as the first line has it is signed by every seal: also by the one a snapshot
-    // stands at.
+    // Every seal signs the log's name as the first line has it, and so does the seal at the place
+    // of a snapshot.
     let place = with_history(13);
     place.open().unwrap().save_snapshot().unwrap();
     let log = place.disk.get("audit/log-00000001.jsonl").unwrap();
@@ -532,8 +533,8 @@ fn damage_ends_in_exit_code_5() {
     );
 }
 
-/// A batch whose answers were lost with the last seal's damage is corrupt for a gate that has a
-/// snapshot too.
+/// A batch whose answers were lost with the last seal's damage counts as corrupt for a gate with a
+/// snapshot, too.
 #[test]
 fn damage_behind_a_snapshot() {
     let base = with_history(14);
@@ -561,7 +562,7 @@ fn damage_behind_a_snapshot() {
     check_rebuilt(&base, "whole again");
 }
 
-/// Same inputs, keys and clock: same bytes, of the log, the checkpoint and the answers.
+/// The same inputs, keys and clock give the same bytes of log, checkpoint and answers.
 #[test]
 fn the_same_inputs_give_the_same_bytes() {
     let build = |seed: u64| {

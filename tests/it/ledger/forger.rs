@@ -1,7 +1,7 @@
-//! A log that is sealed by its true keys and still wrong: a writer with a bug, or the holder of the
-//! keys who lies. Every signature holds over what its seal says, so nothing but the check itself
-//! can find it. `audit verify`, on any number of threads, strictly or not, names the very line; a
-//! gate does not open such a log.
+//! A log that is sealed with its true keys and still wrong: the writer has a bug, or the holder of
+//! the keys lies. Every signature holds over what its seal says, so only the checks themselves can
+//! find it. `audit verify`, on any number of threads, strict or not, names the exact line; a gate
+//! does not open such a log.
 
 mod special;
 
@@ -22,16 +22,16 @@ use spoolgate_ledger::verify::{self, Options, Report};
 use spoolgate_wire::ids::Principal;
 use spoolgate_wire::time::Time;
 
-/// Bytes of the pieces that `audit verify` cuts logs as small as these into.
+/// Size in bytes of the pieces into which `audit verify` cuts small logs.
 const PIECE_BYTES: usize = 65_536;
 
-/// What a line says of itself; true until somebody changes it.
+/// What a line says about itself; correct unless a test changes it.
 #[derive(Clone, Copy)]
 struct Says {
     prev: Hash,
     seq: u64,
     batch: u64,
-    /// Of seals.
+    /// Only for seals.
     size: u64,
     root: Hash,
 }
@@ -43,7 +43,7 @@ struct Scribe {
     head: Hash,
     batch: u64,
     bytes: Vec<u8>,
-    /// Offset of the line that was last written.
+    /// Offset of the last line that was written.
     at: usize,
 }
 
@@ -71,7 +71,7 @@ impl Scribe {
         }
     }
 
-    /// Puts a line there as it is, and goes on behind it.
+    /// Writes a line unchanged and continues after it.
     fn raw(&mut self, text: &str) {
         self.at = self.bytes.len();
         self.head = leaf_hash(text.as_bytes());
@@ -87,7 +87,8 @@ impl Scribe {
         )
     }
 
-    /// A line of a kind, with a body, that says this; a seal's body is made and signed.
+    /// Writes a line of a kind, with a body, that says this. The body of a seal is made and signed
+    /// here.
     fn line(&mut self, kind: &str, body: &str, says: Says) {
         let text = if kind == "seal" {
             self.batch += 1;
@@ -107,7 +108,7 @@ impl Scribe {
         self.add("seal", "{}");
     }
 
-    /// Kind and body of a line.
+    /// Returns kind and body of a line.
     fn parts(line: &[u8]) -> (String, String) {
         let text = String::from_utf8(line.to_vec()).unwrap();
         let (kind, body) = text
@@ -119,7 +120,7 @@ impl Scribe {
         (kind.to_owned(), format!("{{{body}"))
     }
 
-    /// The lines of a file, each changed by `lie`.
+    /// Writes the lines of a file, each changed by `lie`.
     fn copy(&mut self, lines: &[Vec<u8>], lie: &dyn Fn(usize, &mut Says)) {
         for (number, line) in lines.iter().enumerate() {
             let (kind, body) = Scribe::parts(line);
@@ -135,7 +136,7 @@ fn stop(length: usize) -> String {
     format!("{{\"timestamp\":\"2026-03-02T12:00:00.000Z\",\"note\":\"{note}\",\"changes\":[]}}")
 }
 
-/// A log of one file and several pieces, with seals here and there.
+/// Makes a log of one file and several pieces, with seals here and there.
 fn long() -> Files {
     let (_place, files, _) = small();
     let mut scribe = Scribe::new(&files.signer());
@@ -179,7 +180,7 @@ fn sound(files: &Files, what: &str) {
     );
 }
 
-/// Refused by all, verify names `at`: file and offset.
+/// Checks that every reader refuses the log and that verify names `at`: file and offset.
 fn refused(files: &Files, at: (u32, usize), what: &str) {
     for (strict, threads) in [(false, 1), (false, 3), (true, 2)] {
         let report = report(files, strict, false, threads);
@@ -211,8 +212,8 @@ fn offset_of(bytes: &[u8], number: usize) -> usize {
         .sum()
 }
 
-/// Lines where something may be wrong: the first, those around where pieces begin, a seal, and
-/// those near the end.
+/// Returns lines to damage: the first, those around the beginnings of pieces, a seal, and some near
+/// the end.
 fn places(bytes: &[u8]) -> Vec<usize> {
     let lines = lines_of(bytes);
     let mut places = vec![1, 2, lines.len() / 2, lines.len() - 2, lines.len() - 1];
@@ -238,7 +239,8 @@ fn a_line_that_tells_of_another_place() {
     let lines = lines_of(&bytes);
     let places = places(&bytes);
     assert!(places.len() >= 10, "{places:?}");
-    // What is said from there on agrees with itself: only the first line does not follow on.
+    // From there on the lines are consistent with each other: only the first of them does not
+    // continue the log.
     type Lie = (&'static str, bool, fn(&mut Says));
     let lies: [Lie; 9] = [
         ("a number too high", false, |says| says.seq += 1),
@@ -360,7 +362,7 @@ fn a_seal_that_is_spelt_otherwise() {
         assert_ne!(spelt, text, "{what}");
         scribe.raw(&spelt);
         let at = scribe.at;
-        // More behind it, so that it cannot be taken for a torn batch.
+        // More lines follow, so that the batch cannot be taken for a torn one.
         scribe.batch += 1;
         scribe.add("stop", &stop(10));
         scribe.seal();
@@ -374,7 +376,7 @@ fn a_seal_that_is_spelt_otherwise() {
     }
 }
 
-/// The limit is that of a batch with its seal, for every reader.
+/// The limit is the length of a batch with its seal, for every reader.
 #[test]
 fn a_batch_of_the_longest_length_and_one_byte_more() {
     let (_place, files, _) = small();
@@ -424,14 +426,14 @@ fn a_batch_of_the_longest_length_and_one_byte_more() {
     }
 }
 
-/// What is checked in every line by every reader, and what only with `--strict`.
+/// What every reader checks in every line, and what only `--strict` checks.
 #[test]
 fn lines_that_are_not_written_as_lines_are() {
     let (_place, files, _) = small();
     let log = |text: &dyn Fn(String) -> String| {
         let mut scribe = Scribe::new(&files.signer());
         scribe.copy(&lines_of(files.segment(1)), &|_, _| {});
-        // So much that pieces are longer than a line may be.
+        // The lines are long, so that pieces are longer than a line may be.
         (0..10).for_each(|_| scribe.add("stop", &stop(60_000)));
         scribe.seal();
         let line = format!(
@@ -464,8 +466,8 @@ fn lines_that_are_not_written_as_lines_are() {
     }
     let (forged, at) = log(&wide(65_536));
     refused(&forged, (1, at), "a byte too long");
-    // Valid JSON in another spelling, and invalid JSON: only the holder of the seal key can have it
-    // sealed.
+    // Valid JSON in another spelling, and invalid JSON: only the holder of the seal key can have
+    // such lines sealed.
     let edits: [Edit; 3] = [
         ("white space", |line| {
             line.replacen("\"note\":", "\"note\": ", 1)
@@ -505,7 +507,7 @@ fn new_keys() -> LogKeys {
     }
 }
 
-/// The first file of a log, and what is to be written behind it.
+/// The first file of a log, and what is to be written after it.
 struct Two {
     files: Files,
     new: LogSigner,
@@ -523,7 +525,7 @@ impl Two {
         Two { files, new, scribe }
     }
 
-    /// The body of the second file's first line.
+    /// Returns the body of the second file's first line.
     fn told(&self) -> String {
         let first = self.files.segment(1);
         let (length, lines) = (first.len(), lines_of(first).len());
@@ -550,7 +552,7 @@ impl Two {
         serde_json::to_string(&rotation).unwrap()
     }
 
-    /// A rotate line as it should be; what is sealed behind it is sealed by the new key.
+    /// Adds a correct rotate line; what follows is sealed with the new key.
     fn rotate(mut self) -> Two {
         self.scribe.add("rotate", &self.rotation());
         self.scribe.seal_key = self.new.seal.clone();
@@ -637,7 +639,7 @@ fn an_end_that_is_told_wrong() {
         }
         not_opened(&forged, what);
     }
-    // A batch that nobody sealed in front of a segment that tells of none, or of another.
+    // An unsealed batch before a segment that states no rest, or another one.
     let rest = b"{\"prev\":";
     let told = |offset: usize, length: usize, sha256: &str| {
         format!("\"rest\":{{\"offset\":{offset},\"length\":{length},\"sha256\":\"{sha256}\"}}")
@@ -674,7 +676,7 @@ fn an_end_that_is_told_wrong() {
     }
 }
 
-/// A file in the middle, and one at the end, that holds no seal.
+/// A file in the middle, and one at the end, without any seal.
 #[test]
 fn a_file_that_nothing_is_sealed_in() {
     let forged = Two::new()

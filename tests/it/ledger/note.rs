@@ -26,7 +26,8 @@ fn vkey(text: &str) -> VerifierKey {
     text.parse().unwrap()
 }
 
-/// The key and a checkpoint note that an unknown witness has signed too, its line first or last.
+/// Returns the key and a checkpoint note that an unknown witness also signed, with its line first
+/// or last.
 fn witnessed(witness_first: bool) -> (VerifierKey, Checkpoint, String) {
     let signer = SignerKey::from_seed(ORIGIN, &[1; 32]).unwrap();
     let witness = SignerKey::from_seed("witness.example", &[2; 32]).unwrap();
@@ -70,8 +71,8 @@ fn published_notes_open() {
     check(&both, &[], Err(NoteError::NoKnownSignature));
     check(PETER_LINE, &[ENOCH], Err(NoteError::NoKnownSignature));
 
-    // A second line by a known key is not even examined; a first bad one rejects the note, whatever
-    // other signatures it has.
+    // A second line by a known key is not even examined. If the first line is bad, the note is
+    // rejected, whatever other signatures it has.
     let id = vkey(PETER).id();
     let bad_line = PETER_LINE.replace("FYC2p", "FYC2q");
     check(
@@ -95,7 +96,7 @@ fn published_notes_open() {
         Ok(vec!["EnochRoot"]),
     );
 
-    // Same name with another id, or same id with another name, is an unknown key.
+    // A key with the same name and another id, or the same id and another name, is unknown.
     check(
         &PETER_LINE.replace("x08g", "xxxx"),
         &[PETER],
@@ -332,7 +333,7 @@ fn a_checkpoint_opens_only_for_its_key_and_its_log() {
         open_checkpoint(&note, namesake.verifier(), ORIGIN),
         Err(NoteError::NoKnownSignature)
     );
-    // Signed by the right key, but no checkpoint.
+    // Signed by the right key, but not a checkpoint.
     let signer = SignerKey::from_seed(ORIGIN, &[1; 32]).unwrap();
     assert_eq!(
         open_checkpoint(&sign_note("hi\n", &signer).unwrap(), &key, ORIGIN),

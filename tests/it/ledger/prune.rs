@@ -1,5 +1,5 @@
-//! Pruned segments: the gate goes on, old heads and proofs hold, what stays is checked, and nothing
-//! is ever decided again or on half a state because a line is not here any more.
+//! Pruned segments: the gate continues, old heads and proofs hold, what remains is checked, and
+//! nothing is decided again or on an incomplete state because a line is missing.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn stub_path(number: u32) -> PathBuf {
     audit().join(segment::stub_name(number))
 }
 
-/// The archives of a home, as somebody copied them elsewhere.
+/// Copies the archives of a home to another disk.
 fn copies(place: &Place) -> MemoryDisk {
     let copies = MemoryDisk::default();
     for (path, bytes) in place.disk.files_below("audit") {
@@ -70,7 +70,8 @@ fn check_with(disk: &dyn Disk, heads: Vec<(String, String)>) -> Report {
     verify::verify(disk, audit(), &options, &|_| {}).unwrap()
 }
 
-/// Four segments, the first `count` of them pruned, with the copies and the checkpoint before that.
+/// Makes four segments, of which the first `count` are pruned. Also returns the copies and the
+/// checkpoint from before.
 fn pruned(seed: u64, count: u32) -> (Place, SignKey, MemoryDisk, String) {
     let (place, bot) = four_segments(seed);
     archive_all(place.disk.as_ref(), 0).unwrap();
@@ -153,11 +154,11 @@ fn a_repeated_request_is_refused_and_never_decided_again() {
         answer,
         "the answer that stands is left alone"
     );
-    // The same id with other content is what it always was.
+    // The same id with other content has the same result as ever.
     place.ask(&bot, "trend-bot", "l1", "positions.list", "{}");
     let error = drain(&mut home).unwrap()[0].answer.error.clone().unwrap();
     assert_eq!(error.code, Code::RequestIdConflict);
-    // Brought back beside the open gate, it is answered as ever.
+    // After the archive is brought back beside the open gate, the answer is the same as ever.
     place.disk.put(
         archive_path(1),
         &copied.get(segment::archive_name(1)).unwrap(),
@@ -180,7 +181,7 @@ fn without_its_state_it_says_what_to_bring_back() {
         "log-00000001.jsonl".to_owned(),
         "log-00000002.jsonl".to_owned(),
     ];
-    // Asked to make the state anew, it leaves the one that there is.
+    // A rebuild that fails leaves the existing state.
     let Err(error) = Home::rebuild(place.root.path(), place.seams()) else {
         panic!("rebuilt from nothing")
     };
@@ -220,7 +221,7 @@ fn without_its_state_it_says_what_to_bring_back() {
         assert_eq!(missing(&error), wanted);
     }
     place.forget_state();
-    // One of two is not enough.
+    // One of two segments is not enough.
     place.disk.put(
         archive_path(2),
         &copied.get(segment::archive_name(2)).unwrap(),
@@ -232,7 +233,7 @@ fn without_its_state_it_says_what_to_bring_back() {
     );
     assert_eq!(*place.open().unwrap().state(), state);
     assert!(check_with(place.disk.as_ref(), Vec::new()).ok);
-    // Nor does the plain file's form matter.
+    // The form of the segment does not matter either.
     whole.forget_state();
     for number in 1..3 {
         let file = segment::open(&archives_only(&copied), audit(), number).unwrap();
@@ -300,7 +301,7 @@ fn proofs_hold_over_what_was_pruned() {
     prover.check_head(&old.checkpoint).unwrap();
     assert!(old.checkpoint.size < new.checkpoint.size);
     prover.extension(&old, &new).unwrap();
-    // The line itself is missing here; with a copy of the line its receipt can be made, and with
+    // The line itself is missing here. With a copy of the line its receipt can be made, and with
     // another line it cannot.
     let refused = prover.receipt(early, &new).map(|_| ()).unwrap_err();
     assert!(
@@ -314,7 +315,7 @@ fn proofs_hold_over_what_was_pruned() {
         .unwrap();
     assert!(prover.receipt_of(early + 1, Some(line), &new).is_err());
     assert!(prover.receipt_of(late, Some(b"{}".to_vec()), &new).is_err());
-    // The first batch of each segment stays.
+    // The first batch of each segment remains.
     prover.receipt(0, &new).unwrap().check(&new.key).unwrap();
 }
 
@@ -343,7 +344,7 @@ fn heads_within_pruned_segments_still_count() {
             report.problems
         );
     }
-    // Another home's head of the same log's key does not.
+    // The head of another home with the same log key does not count.
     let other = Place::new(6);
     let bot = other.ask_for_agent_key("k1");
     drain(&mut other.open().unwrap()).unwrap();
@@ -358,8 +359,8 @@ fn heads_within_pruned_segments_still_count() {
     );
 }
 
-/// The hand-overs are in the first batches, which pruning leaves: keys, heads and proofs of every
-/// time stay.
+/// The hand-overs are in the first batches, which pruning keeps: the keys, heads and proofs of
+/// every time stay valid.
 #[test]
 fn keys_of_every_time_are_known_over_pruned_segments() {
     let (place, bot) = four_segments(8);
@@ -421,7 +422,7 @@ fn keys_of_every_time_are_known_over_pruned_segments() {
     }
 }
 
-/// A stub that agrees with itself and not with the log around it.
+/// A stub that is consistent but does not match the log around it.
 #[test]
 fn a_stub_that_tells_something_else() {
     let (place, _, _, _) = pruned(9, 3);
@@ -510,7 +511,7 @@ fn what_stays_is_checked_byte_by_byte() {
         assert!(!files.with(&path, None).verifies(), "{number} gone");
     }
     println!("{tried} bytes changed");
-    // Beside the content that was brought back it is held against that.
+    // Beside the content that was brought back, the stub is compared with that content.
     let path = stub_path(2);
     let mut changed = place.disk.get(&path).unwrap();
     let last = changed.len() - 40;
@@ -522,7 +523,7 @@ fn what_stays_is_checked_byte_by_byte() {
         !files.with(Path::new("audit/SEGMENTS"), None).verifies(),
         "what was pruned must be listed"
     );
-    // From the first line on nobody can go.
+    // Reading from the first line on is impossible.
     let disk = Arc::new(MemoryDisk::with(&files.files));
     let error = spoolgate_ledger::recover::open(disk, files.signer(), None, &mut |_| Ok(()));
     assert!(matches!(error, Err(LedgerError::Pruned(_))));
@@ -615,7 +616,7 @@ fn it_refuses_without_copies_archives_or_while_lines_are_needed() {
     bytes[middle] ^= 1;
     damaged.put(segment::archive_name(2), &bytes);
     told(UpTo::Keep(1), Some(&damaged), "its copy");
-    // The copy may be plain, and what is not asked for need not be there.
+    // The copy may be plain, and segments that are not pruned need no copy.
     assert_eq!(prune(&place, UpTo::Before(1), Some(&good)).unwrap(), []);
     let first = prune(&place, UpTo::Before(2), Some(&good)).unwrap();
     assert_eq!(
@@ -629,13 +630,13 @@ fn it_refuses_without_copies_archives_or_while_lines_are_needed() {
         prune(&place, UpTo::Before(2), Some(&MemoryDisk::default())).unwrap(),
         []
     );
-    // However many are asked for, the last one stays.
+    // The last segment stays, however many are to be pruned.
     assert_eq!(
         prune(&place, UpTo::Before(99), Some(&good)).unwrap().len(),
         2
     );
     assert!(place.disk.get(segment::path(4)).is_some());
-    // A gate that runs is in the way.
+    // A running gate prevents pruning.
     let _running = place.open().unwrap();
     assert!(matches!(
         prune(&place, UpTo::Keep(0), None),

@@ -1,5 +1,5 @@
-//! Receipts and consistency proofs: every place in every small tree, the cache of leaf hashes under
-//! every damage, forks.
+//! Receipts and consistency proofs: every position in every small tree, the cache of leaf hashes
+//! with every kind of damage, and forks.
 
 mod refused;
 
@@ -33,15 +33,14 @@ fn root_of(leaves: &[Hash]) -> Hash {
     leaves.iter().copied().collect::<Frontier>().root()
 }
 
-/// Roots and paths word for word as RFC 6962, section 2.1, defines them; each subtree is hashed
-/// once.
+/// Roots and paths exactly as RFC 6962, section 2.1, defines them; each subtree is hashed once.
 struct Definition<'a> {
     leaves: &'a [Hash],
     roots: HashMap<(usize, usize), Hash>,
 }
 
 impl Definition<'_> {
-    /// The largest power of two below a number.
+    /// Returns the largest power of two below a number.
     fn split(count: usize) -> usize {
         let mut k = 1;
         while k * 2 < count {
@@ -102,12 +101,12 @@ impl Definition<'_> {
     }
 }
 
-/// The leaves of the whole of a log.
+/// Returns the leaves of a whole log.
 fn leaves_of<'a>(disk: &'a dyn Disk, size: u64) -> Option<Leaves<'a>> {
     Leaves::open(Finder::open(disk, Path::new(AUDIT)).unwrap(), size).unwrap()
 }
 
-/// A log in memory, as the dice fall: batches, long and short lines, segments.
+/// Makes a random log in memory: batches, long and short lines, segments.
 fn log_of(lines: usize, seed: u64) -> (Arc<MemoryDisk>, Synthetic) {
     let disk = Arc::new(MemoryDisk::default());
     let mut log = Synthetic::on(disk.clone(), 0);
@@ -135,7 +134,7 @@ fn every_place_in_every_tree_up_to_300_lines_has_the_proof_of_the_definition() {
         leaves: &log.leaves,
         roots: HashMap::new(),
     };
-    // Every size up to two levels and around the edge of a tile; of the others some.
+    // Every size up to two levels and around the edge of a tile, and some of the other sizes.
     for size in
         (1..=300_usize).filter(|size| *size <= 130 || (250..=262).contains(size) || size % 10 == 0)
     {
@@ -154,7 +153,7 @@ fn every_place_in_every_tree_up_to_300_lines_has_the_proof_of_the_definition() {
                 &root
             ));
         }
-        // Every pair of smaller ones; of larger ones some, and those at both ends.
+        // Every pair of small sizes; some pairs of larger sizes, and those at both ends.
         for old in
             (1..=size).filter(|old| size <= 130 || old % 11 == 0 || *old < 3 || size - old < 3)
         {
@@ -187,7 +186,7 @@ fn every_place_in_every_tree_up_to_300_lines_has_the_proof_of_the_definition() {
 #[test]
 fn lines_are_found_in_any_segment_and_beside_torn_batches() {
     let (disk, mut log) = log_of(3000, 2);
-    // A batch that was never sealed, with the very numbers that the next segment has.
+    // A batch that was never sealed, with exactly the numbers of the next segment.
     let last = Path::new(AUDIT).join(format!(
         "log-{:08}.jsonl",
         recover::segments(disk.as_ref(), Path::new(AUDIT))
@@ -224,7 +223,7 @@ fn lines_are_found_in_any_segment_and_beside_torn_batches() {
     assert_eq!(all, log.leaves);
 }
 
-/// Enough for hashes of all levels that a test can have.
+/// The log has enough lines for hashes of all levels that a test can have.
 #[test]
 fn the_cache_is_what_the_lines_give_however_it_grew() {
     let disk = Arc::new(MemoryDisk::default());
@@ -272,7 +271,7 @@ fn the_cache_is_what_the_lines_give_however_it_grew() {
         check(&log);
     }
     assert_eq!(get(2).len(), 2 * 32, "two times 65,536 lines");
-    // Each of them alone is made again out of the others.
+    // Each file is rebuilt from the others.
     for (level, name) in FILES.iter().enumerate().take(3) {
         let before = get(level);
         disk.drop_file(Path::new(AUDIT).join(name));
@@ -287,7 +286,7 @@ fn the_cache_is_what_the_lines_give_however_it_grew() {
     }
 }
 
-/// A receipt and a consistency proof of random lines must be those of the definition.
+/// Checks that a receipt and a consistency proof of random lines equal those of the definition.
 fn demand_proofs(disk: &dyn Disk, log: &Synthetic, dice: &mut Dice) {
     let prover = Prover::open(disk, Path::new(AUDIT)).unwrap();
     let head = prover.newest().unwrap();
@@ -313,8 +312,8 @@ fn demand_proofs(disk: &dyn Disk, log: &Synthetic, dice: &mut Dice) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever the cache contains, the proof is right: cut anywhere, longer, changed, gone, of
-    /// another log.
+    /// Whatever the cache contains, the proof is right: cut anywhere, longer, changed, missing, or
+    /// from another log.
     #[test]
     fn no_damage_to_the_cache_makes_a_wrong_proof(seed in any::<u64>()) {
         let mut dice = Dice::new(seed);
@@ -355,7 +354,7 @@ proptest! {
         }
     }
 
-    /// Whatever is not written exactly so is not read, and nothing that is read panics.
+    /// Only exactly this spelling is read, and reading never panics.
     #[test]
     fn what_is_read_is_written_the_same(bytes in proptest::collection::vec(any::<u8>(), 0..200), cut in any::<usize>()) {
         let _ = Receipt::parse(&bytes);
@@ -378,7 +377,7 @@ proptest! {
     }
 }
 
-/// A log of a few batches.
+/// Makes a log of a few batches.
 fn small() -> (Arc<MemoryDisk>, Synthetic) {
     let disk = Arc::new(MemoryDisk::default());
     let mut log = Synthetic::on(disk.clone(), 0);
@@ -434,7 +433,7 @@ fn a_line_behind_the_checkpoint_has_no_receipt_yet() {
     let prover = Prover::open(disk.as_ref(), Path::new(AUDIT)).unwrap();
     let head = prover.newest().unwrap();
     let size = head.checkpoint.size;
-    // The seal that the checkpoint is of stands behind what it is over.
+    // The seal of the checkpoint follows the lines that the checkpoint covers.
     assert!(
         matches!(prover.receipt(size, &head), Err(ProveError::NotYet { seq, size: s }) if (seq, s) == (size, size))
     );
@@ -444,7 +443,7 @@ fn a_line_behind_the_checkpoint_has_no_receipt_yet() {
     ));
     log.batch(1, "next");
     assert!(prover.receipt(size, &prover.newest().unwrap()).is_ok());
-    // And an older head still serves.
+    // An older head still works.
     let old = prover.receipt(size - 1, &head).unwrap();
     assert_eq!(old.check(&synthetic::key(1)).unwrap().checkpoint.size, size);
 }
@@ -463,7 +462,7 @@ fn who_may_only_read_gets_proofs_all_the_same() {
     });
     let mut dice = Dice::new(9);
     demand_proofs(&locked, &log, &mut dice);
-    // Beside a cache that ends early, and one that is wrong from some place on.
+    // Beside a cache that ends early, and one that is wrong from some position on.
     let all: Vec<u8> = log
         .leaves
         .iter()
@@ -480,8 +479,8 @@ fn who_may_only_read_gets_proofs_all_the_same() {
     assert_eq!(disk.files_below(""), before);
 }
 
-/// Provers at once, each of which may find the cache half-made or make it anew, while the log
-/// grows.
+/// Several provers at once, each of which may find the cache incomplete or rebuild it, while the
+/// log grows.
 #[test]
 fn provers_do_not_disturb_each_other_nor_the_log() {
     let dir = tempfile::tempdir().unwrap();
@@ -528,7 +527,7 @@ fn provers_do_not_disturb_each_other_nor_the_log() {
             .sum::<u64>()
     });
     assert!(made >= 60, "{made}");
-    // One more makes whatever they left whole.
+    // One more prover completes whatever the others left.
     let mut dice = Dice::new(4);
     demand_proofs(disk.as_ref(), &log, &mut dice);
     demand_proofs(disk.as_ref(), &log, &mut dice);

@@ -1,5 +1,5 @@
-//! `audit redact` and `audit disclose` by the real program on real files: what it says, what it
-//! refuses, and that no byte of the text is left anywhere below the home.
+//! `audit redact` and `audit disclose` with the real program on real files: what they print, what
+//! they refuse, and that no byte of the text is left anywhere below the home.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use spoolgate_gate::record::Decision;
 use spoolgate_wire::signing::{SignKey, sha256_hex};
 
-/// No character of it is escaped in JSON.
+/// JSON escapes no character of it.
 const SECRET: &str = "the-password-is-hunter2";
 
 fn key(scratch: &Scratch, name: &str) -> SignKey {
@@ -27,7 +27,7 @@ fn run_one(home: &Path, id: &str, bytes: Vec<u8>) {
     succeed(home, &["run", "--until-idle"]);
 }
 
-/// Files below a folder that hold one of these texts.
+/// Lists the files below a folder that contain one of these texts.
 fn holding(folder: &Path, texts: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -99,7 +99,7 @@ impl Sealed {
         }
     }
 
-    /// Decides the case by the votes of its roles.
+    /// Decides the case by the verdicts of its roles.
     fn decide(&self) {
         let answer = fs::read(self.home.join("spool/out/open.json")).unwrap();
         let answer: Value = serde_json::from_slice(&answer).unwrap();
@@ -122,9 +122,9 @@ impl Sealed {
         assert!(self.home.join("spool/out/req_1.decision.json").exists());
     }
 
-    /// The text, its disclosure and every hash that nobody salted.
+    /// Returns the text, its disclosure and every unsalted hash.
     fn texts(&self) -> Vec<String> {
-        // The disclosure is what the line commits to, as anybody can compute.
+        // The disclosure has the digest that the line commits to, as anybody can compute.
         let told = succeed(&self.home, &["audit", "disclose", &self.line]);
         let (digest, disclosure) = told.trim_end().split_once("  ").unwrap();
         assert_eq!(digest, self.opened.sealed[0].sd);
@@ -168,7 +168,7 @@ impl Sealed {
 fn open_cases_facts_and_running_gates_are_left_alone() {
     let case = Sealed::new();
     let (home, line) = (&case.home, case.line.as_str());
-    // Its roles need it still.
+    // The roles of the case still need it.
     case.refuses(&[line, "--yes"], "is open until");
     case.decide();
     let texts = case.texts();
@@ -181,7 +181,7 @@ fn open_cases_facts_and_running_gates_are_left_alone() {
         replayed["missing"], 0,
         "disclosures are blobs of another name"
     );
-    // Without --yes it only tells.
+    // Without --yes the command only prints what it would do.
     let would = format!("would redact /artifacts/diff_content of line {line}");
     case.redacts(&["open"], &would);
     assert_eq!(holding(home, &texts), before);
@@ -210,7 +210,7 @@ fn a_case_is_redacted_and_every_proof_stays() {
     case.redacts(&["open", "--yes"], "redacted /artifacts/diff_content");
     assert_eq!(holding(home, &texts), Vec::<String>::new());
     case.redacts(&[&case.line, "--yes"], "redacted already, in line ");
-    // Nothing brings it back, and nothing that was shown to anybody is less true.
+    // Nothing brings the text back, and everything that was proved before still holds.
     succeed(home, &["run", "--until-idle"]);
     succeed(home, &["rebuild"]);
     assert_eq!(holding(home, &texts), Vec::<String>::new());
@@ -242,7 +242,7 @@ fn a_case_is_redacted_and_every_proof_stays() {
             .code(),
         Some(1)
     );
-    // The report says so to an auditor who has only the lines.
+    // An auditor who has only the lines gets a report that says so.
     let copy = case.scratch.beside("copy");
     fs::create_dir(&copy).unwrap();
     fs::copy(
@@ -252,7 +252,7 @@ fn a_case_is_redacted_and_every_proof_stays() {
     .unwrap();
     let alone = succeed(home, &["audit", "verify", copy.to_str().unwrap()]);
     assert!(alone.contains("disclosures not verified"), "{alone}");
-    // It is not decided again, and nothing of it comes back with it.
+    // The request is not decided again, and nothing of the text comes back.
     fs::remove_file(home.join("spool/out/open.json")).unwrap();
     run_one(home, "open-again", case.request.clone());
     let refused: Value = serde_json::from_slice(

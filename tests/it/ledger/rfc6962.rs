@@ -1,5 +1,5 @@
-//! The proof vectors of transparency-dev/merkle, which Go's checksum database and Certificate
-//! Transparency tools are tested with. Source and licence: tests/vectors/rfc6962/README.md.
+//! The proof vectors of transparency-dev/merkle, which are used to test Go's checksum database and
+//! Certificate Transparency tools. Source and licence: tests/vectors/rfc6962/README.md.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ struct Consistency {
     want_err: bool,
 }
 
-/// How many cases of a kind there are, how many must verify, and how many hold an empty leaf or
+/// How many cases of a kind there are, how many must verify, and how many have an empty leaf or
 /// root.
 #[derive(Debug, PartialEq, Eq, Default)]
 struct Count {
@@ -82,14 +82,14 @@ fn cases<T: DeserializeOwned>(kind: &str) -> Vec<(PathBuf, T)> {
     files.into_iter().map(read).collect()
 }
 
-/// Some values are not 32 bytes long ("don't care 1", or nothing at all as garbage), and one case
-/// with such roots must verify. A digest replaces them, which preserves the point of the case:
-/// which values are equal, and how long the proof is.
+/// Some values are not 32 bytes long ("don't care 1", or empty garbage), and one case with such
+/// roots must verify. A digest replaces them, which preserves the point of the case: which values
+/// are equal, and how long the proof is.
 fn hash_or_stand_in(text: &str) -> Hash {
     Hash::from_base64(text).unwrap_or_else(|| leaf_hash(&STANDARD.decode(text).unwrap()))
 }
 
-/// An empty root or leaf has no stand-in: it can never become a `Hash`, and that is its refusal.
+/// An empty root or leaf has no replacement: it can never become a `Hash`, which is its refusal.
 fn hash(text: &str) -> Option<Hash> {
     (!text.is_empty()).then(|| hash_or_stand_in(text))
 }
@@ -155,7 +155,7 @@ fn consistency_vectors() {
     );
 }
 
-/// The leaves behind the vectors are the eight of the original Certificate Transparency tests.
+/// The leaves of the vectors are the eight of the original Certificate Transparency tests.
 #[test]
 fn frontier_reaches_the_roots_of_the_vectors() {
     let lines: [&[u8]; 8] = [

@@ -1,5 +1,5 @@
-//! An older copy of the ledger in its place: refused while anything remembers a later head of it,
-//! gone on with only by a person's word, which the ledger keeps.
+//! An older copy of the ledger is put back: the gate refuses it while anything remembers a later
+//! head of the log, and continues only when a person accepts it, which the ledger records.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ fn audit_of(place: &Place) -> Vec<(PathBuf, Vec<u8>)> {
     place.disk.files_below("audit")
 }
 
-/// Puts an older audit folder in the place of the newer one.
+/// Replaces the newer audit folder by the older one.
 fn put_back(place: &Place, audit: &[(PathBuf, Vec<u8>)]) {
     for (path, _) in audit_of(place) {
         place.disk.drop_file(path);
@@ -65,7 +65,7 @@ fn copy_state(from: &Path, to: &Path) {
     }
 }
 
-/// A home whose audit folder is older than the rest: the head that was lost, the one that is there,
+/// Makes a home whose audit folder is older than the rest. Returns the lost head, the present head,
 /// and the newer folder.
 fn rolled_back(seed: u64) -> (Place, Head, Head, Vec<(PathBuf, Vec<u8>)>) {
     let place = Place::new(seed);
@@ -122,7 +122,7 @@ fn verify_with(place: &Place, head: &str) -> Report {
 #[test]
 fn an_older_folder_beside_a_newer_index() {
     let (place, lost, there, newer) = rolled_back(1);
-    // As often as it is tried, and with `rebuild` too: the index is not made again over it.
+    // Every attempt is refused, and `rebuild` too: it does not replace the index.
     for _ in 0..3 {
         let why = refusal(&place);
         for part in [&lost.root, &there.root, "accept-rollback", "state/state.db"] {
@@ -131,11 +131,11 @@ fn an_older_folder_beside_a_newer_index() {
     }
     assert!(Home::rebuild(place.root.path(), place.seams()).is_err());
     refusal(&place);
-    // The newer folder is good as it was.
+    // The newer folder still opens.
     let whole = place.fork();
     put_back(&whole, &newer);
     go_on(&whole, "whole");
-    // A person goes on.
+    // A person accepts the rollback.
     let before_accepting = place.fork();
     let accepted = accept(&place, &Given::State).unwrap();
     assert_eq!(
@@ -172,7 +172,7 @@ fn an_older_folder_beside_a_newer_index() {
     }
     let (_, same) = Home::rebuild(place.root.path(), place.seams()).unwrap();
     assert!(same);
-    // Killed before the index was made again: the line says all that is needed.
+    // After a kill before the index was rebuilt, the line has all that is needed.
     copy_state(before_accepting.root.path(), place.root.path());
     let home = place.open().unwrap();
     assert!(home.index_was_elsewhere);
@@ -214,14 +214,14 @@ fn what_cannot_show_that_it_was_there_is_made_again() {
         let place = edit(&sql);
         assert!(place.open().unwrap().index_was_elsewhere, "{member}");
     }
-    // Either of the two places is enough.
+    // Each of the two places is enough.
     assert!(refusal(&edit("DELETE FROM snapshot")).contains("state/state.db"));
     assert!(refusal(&edit("DELETE FROM tip")).contains("state/state.db"));
-    // Without an index there is nothing to remember.
+    // Without an index, no head is remembered.
     let place = base.fork();
     place.forget_state();
     go_on(&place, "anew");
-    // The index of another log, of the same name.
+    // The index belongs to another log of the same name.
     let other = Place::new(77);
     go_on(&other, "b1");
     go_on(&other, "b2");
@@ -230,7 +230,7 @@ fn what_cannot_show_that_it_was_there_is_made_again() {
     assert!(place.open().unwrap().index_was_elsewhere);
 }
 
-/// A receipt as another tool would write it: what stands before the empty line does not matter
+/// Returns a receipt as another tool would write it: what is before the empty line does not matter
 /// here.
 fn receipt(checkpoint: &str) -> String {
     format!("c2sp.org/tlog-proof@v1\nindex 3\n\n{checkpoint}")
@@ -257,11 +257,12 @@ fn receipts_beside_the_answers_remember() {
         accept(&place, &given).unwrap().given_up.heads,
         std::slice::from_ref(&lost)
     );
-    // It still lies there, and is known to be given up, from the first line on too.
+    // The file is still there, and is known to be given up, also when everything is read from the
+    // first line on.
     go_on(&place, "a3");
     place.forget_state();
     go_on(&place, "a4");
-    // What does not count.
+    // Heads that do not count.
     let root = Hash::from_hex(&lost.root).unwrap();
     let other = layout::log_signer(
         ORIGIN,
@@ -310,7 +311,7 @@ fn who_may_accept_and_what() {
     refused("owner", " ", &Given::State);
     let file = |text: &str| Given::File("it".to_owned(), text.to_owned());
     refused("owner", "x", &file("no head"));
-    // A head that lies on the log.
+    // A head that is on the log.
     let files = Files::of(&place);
     let on_log = String::from_utf8(files.checkpoint()).unwrap();
     let why = refused("owner", "x", &file(&on_log));
@@ -318,7 +319,7 @@ fn who_may_accept_and_what() {
         why.contains(&lost.root),
         "the later head is an obstacle first: {why}"
     );
-    // One that nobody signed, and one of fewer lines than what is remembered.
+    // A head that nobody signed, and one over fewer lines than a remembered head.
     refused(
         "owner",
         "x",
@@ -338,8 +339,7 @@ fn who_may_accept_and_what() {
     go_on(&place, "a3");
 }
 
-/// A tail that was cut and an index that is older still: nothing but the checkpoint, or nothing,
-/// remembers.
+/// The tail was cut and the index is older still: only the checkpoint remembers, or nothing.
 #[test]
 fn an_older_index_is_no_obstacle() {
     let place = Place::new(5);
@@ -350,8 +350,8 @@ fn an_older_index_is_no_obstacle() {
     copy_state(older.root.path(), place.root.path());
     assert!(!place.open().unwrap().index_was_elsewhere);
     go_on(&place, "a3");
-    // All of it put back to one moment, checkpoint and index included: nothing here remembers, as
-    // documented.
+    // Everything, including checkpoint and index, is restored from one moment: nothing here
+    // remembers, as documented.
     go_on(&older, "other");
 }
 

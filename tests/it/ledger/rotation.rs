@@ -1,6 +1,6 @@
-//! The log's own keys handed over to new ones: what verifies before and after, kills at every step,
-//! and what a key that has ended, or has not begun, must not do (journald CVE-2023-31439: a later
-//! key sealed old lines again).
+//! The log's keys are rotated: what verifies before and after, kills at every step, and what a key
+//! that has ended, or is not in force yet, must not do (journald CVE-2023-31439: a later key sealed
+//! old lines again).
 
 use std::fs;
 use std::path::Path;
@@ -32,7 +32,7 @@ fn owner() -> Principal {
     Principal::parse("owner").unwrap()
 }
 
-/// A home with some lines.
+/// Makes a home with some lines.
 fn ready(seed: u64) -> Place {
     let place = Place::new(seed);
     place.ask_for_agent_key("k1");
@@ -94,7 +94,7 @@ fn with_head(files: &Files, text: &str) -> Report {
     )
 }
 
-/// The state is what a walk from the first line makes of it.
+/// Checks that the state equals the state folded from the first line.
 fn check_sound(place: &Place, what: &str) {
     let report = report(&Files::of(place), &Options::default());
     assert!(report.ok, "{what}: {:?}", report.problems);
@@ -131,7 +131,7 @@ fn old_heads_and_both_keys_verify_afterwards() {
     assert_ne!(before.log_seed, after.log_seed);
     assert_ne!(before.seal_seed, after.seal_seed);
     assert!(keyring(&place).pending_log_keys().unwrap().is_none());
-    // No byte of the old seeds is left in the file.
+    // The file contains no byte sequence of the old seeds.
     let bytes = fs::read(place.root.path().join("state/keyring.db")).unwrap();
     for seed in [before.log_seed, before.seal_seed] {
         assert!(
@@ -191,8 +191,8 @@ fn old_heads_and_both_keys_verify_afterwards() {
     assert_eq!(timeline.all().len(), 3);
 }
 
-/// Killed at every change of the disk, the home opens with the keys that its log ends with, and
-/// goes on.
+/// After a kill at any change of the disk, the home opens with the keys that its log ends with, and
+/// continues.
 #[test]
 fn a_kill_at_every_step() {
     let base = ready(2);
@@ -220,7 +220,7 @@ fn a_kill_at_every_step() {
         fuse.set(steps);
         let ended = home.rotate_keys(&owner(), "yearly").is_ok();
         drop(home);
-        // The next start settles it.
+        // The next start completes it.
         go_on(&place, &format!("next-{steps}"));
         check_sound(&place, &format!("killed after {steps} changes"));
         assert!(
@@ -245,7 +245,7 @@ fn a_kill_at_every_step() {
     );
 }
 
-/// Killed between the file's appearance and the deletion of the old keys.
+/// The gate was killed between the appearance of the file and the deletion of the old keys.
 #[test]
 fn both_pairs_in_the_keyring() {
     let base = ready(3);
@@ -255,12 +255,12 @@ fn both_pairs_in_the_keyring() {
         seal_seed: [6; 32],
     };
     keyring(&place).set_pending_log_keys(&pending).unwrap();
-    // The file never appeared: the old ones stay.
+    // The file never appeared: the old keys stay.
     let unchanged = place.fork();
     go_on(&unchanged, "kept");
     assert!(keyring(&unchanged).pending_log_keys().unwrap().is_none());
     check_sound(&unchanged, "kept");
-    // It did.
+    // The file appeared.
     let files = Files::of(&place);
     let next = layout::log_signer(ORIGIN, &pending).unwrap();
     let (mut ledger, _) =
@@ -271,7 +271,7 @@ fn both_pairs_in_the_keyring() {
     assert_eq!(seeds(&keyring(&place).log_keys().unwrap()), seeds(&pending));
     assert!(keyring(&place).pending_log_keys().unwrap().is_none());
     check_sound(&place, "went on");
-    // A keyring that is older than the rotation cannot go on.
+    // A keyring that is older than the rotation cannot continue.
     fs::copy(
         base.root.path().join("state/keyring.db"),
         place.root.path().join("state/keyring.db"),
@@ -293,7 +293,8 @@ fn order() -> Order {
     }
 }
 
-/// Rotated once, with a batch behind it; the keys before it.
+/// Makes a log that was rotated once, with a batch after the rotation. Also returns the keys from
+/// before.
 fn rotated(seed: u64) -> (Place, LogKeys) {
     let place = ready(seed);
     let old = keyring(&place).log_keys().unwrap();
@@ -345,8 +346,8 @@ fn one_bit_in_each_member_of_the_rotate_line() {
     }
 }
 
-/// The holder of the new keys, who can compute everything behind anew, cannot change what the old
-/// keys signed.
+/// The holder of the new keys, who can recompute everything after the rotation, cannot change what
+/// the old keys signed.
 #[test]
 fn a_hand_over_says_what_was_signed() {
     let signer = |log: u8, seal: u8| {
@@ -426,7 +427,7 @@ fn a_hand_over_says_what_was_signed() {
         let changed = rotation::sign(&order(), &old, &signer(log, seal), 8, &prev);
         refused(&changed, &old.identity(), 8, &prev, what);
     }
-    // The line that begins a file is the first under its keys.
+    // The first line of a file is the first under its keys.
     let mut keys = Timeline::from(0, old.identity());
     keys.extend(5, &old.identity());
     keys.extend(8, &new.identity());
@@ -436,7 +437,7 @@ fn a_hand_over_says_what_was_signed() {
     }
 }
 
-/// The file with its last seal made by another key.
+/// Replaces the last seal of a file by a seal of another key.
 fn resealed(files: &Files, number: u32, key: &SigningKey) -> Files {
     let mut lines = lines_of(files.segment(number));
     let last = String::from_utf8(lines.pop().unwrap()).unwrap();
@@ -465,7 +466,7 @@ fn a_key_seals_only_its_own_lines() {
         &resealed(&files, 2, &old.seal),
         "the old key seals later lines",
     );
-    // Of the log before the rotation: the new key has not begun.
+    // A head of the log before the rotation: the new key is not in force yet.
     let first = files
         .with(Path::new("audit/log-00000002.jsonl"), None)
         .without_checkpoint();
@@ -474,7 +475,7 @@ fn a_key_seals_only_its_own_lines() {
         "the new key seals old lines",
     );
     assert_eq!(resealed(&files, 2, &new.seal).segment(2), files.segment(2));
-    // Heads.
+    // Heads:
     let end = files.verify(false).unwrap();
     let sign = |signer: &LogSigner, size: u64, root: &str| {
         let checkpoint = Checkpoint::new(ORIGIN, size, Hash::from_hex(root).unwrap());
@@ -493,7 +494,7 @@ fn a_key_seals_only_its_own_lines() {
         !with_head(&files, &sign(&new, size, root)).ok,
         "a new key signs an earlier head"
     );
-    // The holder of the ended key can neither stop the gate with a head of its own nor hide one.
+    // The holder of the ended key can neither stop the gate with a head of its own nor hide a head.
     let forged = sign(&old, 10_000, root);
     assert!(matches!(
         files.with_checkpoint(forged.as_bytes()).open(),
@@ -545,7 +546,7 @@ fn a_rotate_line_anywhere_else_is_refused() {
         };
         refuses(&changed, what);
     }
-    // A second one in the same file.
+    // A second rotate line in the same file.
     let (place, _) = rotated(7);
     let files = Files::of(&place);
     let mut lines = lines_of(files.segment(2));
@@ -576,7 +577,7 @@ fn who_may_rotate() {
     drop(home);
     assert!(place.disk.get("audit/log-00000002.jsonl").is_none());
     assert!(keyring(&place).pending_log_keys().unwrap().is_none());
-    // Randomness that comes twice: what no reader would accept is not written.
+    // Randomness that repeats itself: a line that no reader would accept is not written.
     rotate_with(&place, 13);
     let mut seams = place.seams();
     seams.entropy = Arc::new(SeededEntropy::new(13));
@@ -609,7 +610,7 @@ fn the_command() {
         lines.contains("rotate") && lines.contains("yearly"),
         "{lines}"
     );
-    // Also where the index says which lines there are.
+    // Also when the index says which lines there are.
     let found = succeed(&home, &["audit", "query", "--kind", "rotate"]);
     let read = succeed(&home, &["audit", "query", "--kind", "rotate", "--no-index"]);
     assert!(found == read && found.contains("yearly"), "{found}{read}");

@@ -1,6 +1,5 @@
-//! `audit verify` beside a verifier that reads a file line by line and knows nothing of pieces,
-//! threads and subtrees: both must find the same, and at the same place, with any number of
-//! threads.
+//! `audit verify` beside a verifier that reads a file line by line and has no pieces, threads or
+//! subtrees: both must find the same fault at the same place, with any number of threads.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +9,9 @@ use spoolgate_ledger::rotation::LogIdentity;
 use spoolgate_ledger::seal::Seal;
 use spoolgate_ledger::tree::{Frontier, Hash, leaf_hash};
 
-/// A log of several hundred thousand bytes, so that several threads have several pieces each. It is
-/// sealed as the gate seals; the notes in its lines are of no use but to be long, most of them a
-/// little, some as long as a line may be.
+/// Makes a log of several hundred thousand bytes, so that several threads have several pieces each.
+/// It is sealed as the gate seals. The notes in its lines are only there to be long: most are
+/// short, some as long as a line may be.
 fn long_log(dice: &mut Dice) -> Files {
     let (_, files, _) = small();
     let mut lines = lines_of(files.segment(1));
@@ -35,7 +34,7 @@ fn long_log(dice: &mut Dice) -> Files {
         .without_checkpoint()
 }
 
-/// Does one of many kinds of harm to a log, up to three times.
+/// Damages a log in up to three of many ways.
 fn harm(log: &[u8], dice: &mut Dice) -> Vec<u8> {
     let mut log = log.to_vec();
     for _ in 0..=dice.below(3) {
@@ -75,11 +74,11 @@ struct Found {
     batches: u64,
     head: Hash,
     root: Hash,
-    /// Where the first thing is that is wrong.
+    /// The offset of the first fault.
     bad: Option<u64>,
 }
 
-/// One line after the other, as the documentation says.
+/// Verifies one line after the other, as the documentation describes.
 fn plainly(log: &[u8]) -> Found {
     let mut found = Found {
         lines: 0,
@@ -192,11 +191,11 @@ fn threads_find_what_one_finds() {
             .flat_map(|thread| thread.join().unwrap())
             .collect()
     });
-    // Harm of different kinds was found, and at different places.
+    // Different kinds of damage were found, at different places.
     assert!(told.iter().collect::<BTreeSet<_>>().len() > 200);
 }
 
-/// Which line of it is one too many is not the same for pieces of different lengths.
+/// With pieces of different lengths, another line could be the first that is too many.
 #[test]
 fn a_batch_that_is_too_long_is_so_on_any_number_of_threads() {
     let (_, files, _) = small();

@@ -24,7 +24,7 @@ fn lost_swapped_and_shortened_segments() {
     check_refused(&bare.with_segment(4, segment(3)), "segment 3 twice");
     check_refused(&bare.with_segment(4, Vec::new()), "an empty segment 4");
     check_refused(&bare.with_segment(5, segment(3)), "a gap before segment 5");
-    // The rest taken away, or grown.
+    // The torn rest is removed, or has grown.
     let sealed = *files.seal_ends(1).last().unwrap();
     check_refused(
         &bare.with_segment(1, segment(1)[..sealed].to_vec()),
@@ -82,14 +82,16 @@ fn a_forger_without_the_key() {
             let what = format!("line {n} {what}");
             let forged = files.with_segment(1, forge(&forged, &files.keys, Forger::Keyless));
             if forged.segment(1).starts_with(files.segment(1)) {
-                // A seal too many behind the last one: all that was acknowledged is still there.
+                // One seal too many after the last one: everything that was acknowledged is still
+                // there.
                 assert_eq!(forged.open(), Opened::Torn(whole(&files)), "{what}");
                 assert!(!forged.verifies(), "{what}");
                 continue;
             }
             check_refused(&forged, &what);
             let bare = forged.without_checkpoint();
-            // The last seal deleted is a tail cut at a line: nobody can tell it from a torn batch.
+            // The last seal is deleted, which is a tail cut at a line: nobody can distinguish it
+            // from a torn batch.
             assert!(!bare.verifies(), "{what}: verifies without a checkpoint");
             match bare.open() {
                 Opened::Corrupt(_) => {}
@@ -98,7 +100,7 @@ fn a_forger_without_the_key() {
             }
         }
     }
-    // A file whose seals are all gone: it must not pass as a log that just has none.
+    // A file without any seal must not pass as a log that has none yet.
     let unsealed: Vec<Vec<u8>> = lines
         .iter()
         .filter(|line| !is_seal(line))
@@ -109,7 +111,7 @@ fn a_forger_without_the_key() {
     check_refused(&unsealed.without_checkpoint(), "unsealed, no checkpoint");
 }
 
-/// The holder of the seal key can rewrite everything; a remembered head tells.
+/// The holder of the seal key can rewrite everything; a remembered head shows it.
 #[test]
 fn a_forger_with_the_seal_key() {
     let (_place, files, older) = small();
@@ -125,7 +127,7 @@ fn a_forger_with_the_seal_key() {
     assert!(matches!(bare.open(), Opened::Clean(_)));
     let report = bare.verify(false).unwrap();
     assert!(report.ok && report.reached == Reached::Seals, "{report:?}");
-    // The same by a head noted elsewhere.
+    // A head noted elsewhere shows the same.
     let heads = vec![("noted".to_owned(), String::from_utf8(older).unwrap())];
     let options = Options {
         heads,
@@ -140,7 +142,7 @@ fn a_forger_with_the_seal_key() {
     );
 }
 
-/// A segment line that is signed and still wrong: a writer's bug, or a key holder's lie.
+/// A segment line that is signed and still wrong: a bug of the writer, or a lie of the key holder.
 #[test]
 fn a_sealed_segment_line_must_still_be_true() {
     let files = three_segments().without_checkpoint();
@@ -209,15 +211,17 @@ fn checkpoints() {
     );
     let mut garbage = newest.clone();
     garbage.iter_mut().for_each(|byte| *byte ^= 0xff);
-    // What opening and verifying make of it: true is fine.
+    // How opening and verifying treat a checkpoint: true means accepted.
     for (what, checkpoint, opens, verifies) in [
         ("newest", newest.clone(), true, true),
         ("older", older, true, true),
-        // A power cut leaves an empty or half one: published by rename, without a sync.
+        // A power cut can leave an empty or incomplete checkpoint, because it is published by
+        // rename, without a sync.
         ("empty", Vec::new(), true, false),
         ("half", newest[..newest.len() / 2].to_vec(), true, false),
         ("garbage", garbage, true, false),
-        // Only heads under this log's key count, or anybody could stop the gate with a file.
+        // Only heads signed with this log's key count; otherwise anybody could stop the gate with a
+        // file.
         ("a stranger's", stranger, true, false),
         ("two roots for one size", other_root, false, false),
         ("no seal has this size", between, false, false),
@@ -237,7 +241,7 @@ fn checkpoints() {
         );
         assert_eq!(files.verifies(), verifies, "{what}");
     }
-    // Every bit of it: opening goes on only with the log as it is; verify reports.
+    // Flips every bit: opening accepts only the log as it is, and verify reports the rest.
     for_all(&every_bit(0..newest.len()), |(at, bit)| {
         let files = files.with_checkpoint(&flipped(&newest, *at, *bit));
         assert!(

@@ -1,4 +1,4 @@
-//! What happens next: rows, requests near the market and the limits, people, time.
+//! Draws what happens next: rows, requests near the market and the limits, persons, time.
 
 use spoolgate_trading::market_row::Row;
 use spoolgate_wire::amount::Amount;
@@ -16,13 +16,13 @@ use crate::paper_model::sides::{a, r, steps};
 /// Decimals of prices, more than any tick has.
 const PLACES: u32 = 4;
 
-/// One step to either side, or no step: below the limit, at it, above it.
+/// Moves a value by one step to either side, or not at all: below the limit, at it, above it.
 fn beside(world: &mut World, value: &Rat, step: &Rat) -> Rat {
     let count = world.random.within(-1, 1).to_string();
     value.plus(&step.times(&Rat::of(&count)))
 }
 
-/// A bar, and of what has quotes a quote too.
+/// Draws a bar and, for an instrument with quotes, a quote.
 pub(super) fn rows(world: &mut World, listed: &Listed, is_wild: bool) -> Vec<Row> {
     let near = world.near[listed.symbol];
     let reach = near / 300;
@@ -31,7 +31,7 @@ pub(super) fn rows(world: &mut World, listed: &Listed, is_wild: bool) -> Vec<Row
     let random = &mut world.random;
     let open = near + random.within(-gap, gap);
     let close = open + random.within(-reach, reach);
-    // Prices go back to where theses and limits were drawn for.
+    // Prices return to the range for which theses and limits were drawn.
     let close = close + (listed.price - close) / 40;
     let high = open.max(close) + random.within(0, reach / 2);
     let low = open.min(close) - random.within(0, reach / 2);
@@ -86,7 +86,7 @@ pub(super) fn rows(world: &mut World, listed: &Listed, is_wild: bool) -> Vec<Row
         }
         _ => {}
     }
-    // The spread may be odd.
+    // The spread may be an odd number of steps.
     let odd = world.random.within(0, 1);
     let random = &mut world.random;
     let mut size = || {
@@ -103,7 +103,7 @@ pub(super) fn rows(world: &mut World, listed: &Listed, is_wild: bool) -> Vec<Row
         bid_size,
         ask_size,
     };
-    // Now and then nothing was traded.
+    // Sometimes nothing was traded.
     if world.random.one_in(4) {
         vec![quote]
     } else {
@@ -111,7 +111,7 @@ pub(super) fn rows(world: &mut World, listed: &Listed, is_wild: bool) -> Vec<Row
     }
 }
 
-/// The time goes to where something ends or begins, a millisecond before or after it; or by hours.
+/// Moves the time to where something ends or begins, a millisecond before or after it, or by hours.
 pub(super) fn pass_time(world: &mut World) {
     let now_ms = world.now.ms();
     let safety = world.rules.safety.clone();
@@ -188,7 +188,7 @@ pub(super) fn pass_time(world: &mut World) {
     world.now = world.now.plus_ms(to_ms - now_ms);
 }
 
-/// People and faults.
+/// Draws an action of a person, or a fault.
 pub(super) fn event(world: &mut World) {
     let strategy = world.random.pick(&STRATEGIES).0;
     let agent = *world.random.pick(&["alice", "bob"]);
@@ -218,7 +218,7 @@ pub(super) fn event(world: &mut World) {
         7 | 8 => {
             let cash = world.book.account.cash;
             let amount = match world.random.within(0, 9) {
-                // Everything, or nearly.
+                // All of the cash, or nearly all.
                 0 => -cash,
                 1 => a("5000"),
                 _ => steps(world.random.within(-40_000, 50_000), "0.01"),
@@ -256,7 +256,7 @@ pub(super) fn event(world: &mut World) {
     world.compare();
 }
 
-/// A person puts everything right.
+/// A person corrects everything.
 fn calm(world: &mut World) {
     world.faults = crate::limits_model::world::Faults::default();
     clear_drawdown(world);
@@ -279,7 +279,7 @@ fn clear_drawdown(world: &mut World) {
     world.memory.clear_drawdown();
 }
 
-/// For one order a halt stands at just what was lost, a little above or below it.
+/// Sets a halt for one order to exactly what was lost, or a little above or below.
 fn aim(world: &mut World) {
     let sums = Sums {
         memory: &world.memory,
@@ -323,7 +323,7 @@ fn aim(world: &mut World) {
     }
 }
 
-/// What the agent asks for, before anything is bent.
+/// What the agent requests, before anything is changed.
 struct Plan {
     strategy: &'static str,
     symbol: &'static str,
@@ -368,13 +368,13 @@ fn text(price: &Rat) -> String {
     a(&text).to_string()
 }
 
-/// A price on the step at or beside this value.
+/// Returns a price on the step at or beside this value.
 fn stepped(world: &mut World, value: &Rat, step: &Rat) -> Rat {
     let on = value.half_even_to(step);
     beside(world, &on, step)
 }
 
-/// A price at a collar, near the market, or where another order rests.
+/// Draws a price at a collar, near the market, or where another order rests.
 fn draw_price(world: &mut World, listed: &Listed, buys: bool, seen: &Rat) -> Rat {
     let safety = world.rules.safety.clone();
     let sign = |up: bool| if up { Rat::one() } else { Rat::one().negated() };
@@ -404,7 +404,7 @@ fn draw_price(world: &mut World, listed: &Listed, buys: bool, seen: &Rat) -> Rat
     own
 }
 
-/// An order around the market, its prices often next to a limit. The size is only a beginning.
+/// Draws an order near the market, often with prices next to a limit. The size is replaced later.
 fn draw_plan(world: &mut World, listed: &'static Listed) -> Plan {
     let strategy = world.random.pick(&STRATEGIES).0;
     let owner = (listed.symbol.to_owned(), strategy.to_owned());
@@ -450,7 +450,7 @@ fn draw_plan(world: &mut World, listed: &'static Listed) -> Plan {
         ends,
     };
     if world.random.one_in(2) {
-        // Mostly one that carries nothing yet.
+        // Usually a thesis that nothing uses yet.
         let free = (2..THESES).map(|number| thesis(strategy, listed.symbol, buys, number));
         if let Some(free) = free.into_iter().find(|slug| !world.memory.is_in_use(slug)) {
             plan.thesis = free;
@@ -480,7 +480,7 @@ fn draw_plan(world: &mut World, listed: &'static Listed) -> Plan {
     };
     plan.stop = stepped(world, &stop, &step);
     if world.random.one_in(25) {
-        // On no side or the wrong one.
+        // On neither side, or on the wrong one.
         plan.stop = stepped(world, &worst, &step);
     }
     let tolerance = r(*world.rules.safety.slippage_to_plan);
@@ -505,8 +505,8 @@ fn draw_plan(world: &mut World, listed: &'static Listed) -> Plan {
     plan
 }
 
-/// Sizes at, just below and just above what the gate says is the most; whole and odd parts of what
-/// is held.
+/// Draws a size at, just below or just above the maximum that the gate names, or a whole or odd
+/// part of what is held.
 fn draw_size(world: &mut World, plan: &Plan, around: &Around) -> Amount {
     let listed = LISTED
         .iter()
@@ -560,7 +560,7 @@ fn draw_size(world: &mut World, plan: &Plan, around: &Around) -> Amount {
     }
 }
 
-/// An order, and who sends it.
+/// Draws an order and its sender, and submits it.
 pub(super) fn submit(world: &mut World) {
     let listed = world.random.pick(&LISTED);
     let mut plan = draw_plan(world, listed);
@@ -600,7 +600,7 @@ pub(super) fn submit(world: &mut World) {
     world.submit(&order, &around);
 }
 
-/// The same as an entry before: another only by its prices around.
+/// Repeats an earlier entry: only the surrounding prices differ.
 fn again(last: &Accepted, order: &mut SubmitOrder) {
     order.size = a(&last.size.text(10));
     order.symbol = crate::limits_model::oracle::symbol(&last.owner.0);
@@ -616,12 +616,12 @@ fn again(last: &Accepted, order: &mut SubmitOrder) {
     }
 }
 
-/// Another stop than the one that stands there as `stop_price`.
+/// Returns another stop than `stop_price`.
 fn plan_beside(order: &SubmitOrder) -> Amount {
     order.planned_stop.checked_add(Amount::ONE).unwrap()
 }
 
-/// Late, early, or signed by somebody else.
+/// Signs the request late, early, or by another principal.
 fn bend(world: &mut World, around: &mut Around) {
     let safety = world.rules.safety.clone();
     if world.random.one_in(14) {

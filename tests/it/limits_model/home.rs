@@ -1,5 +1,5 @@
 //! The rule files of a history: three instruments, three strategies of two agents, and limits of
-//! which a few bind.
+//! which some bind.
 
 use std::collections::BTreeMap;
 
@@ -7,26 +7,26 @@ use spoolgate_rules::{Bundle, Rulebook};
 
 use crate::paper_model::sides::Random;
 
-/// Who signs for which strategy.
+/// Which principal signs for which strategy.
 pub(super) const STRATEGIES: [(&str, &str); 3] =
     [("trend", "alice"), ("mean", "alice"), ("swing", "bob")];
 
-/// Theses of a strategy, symbol and direction: the first can be refuted, the second expires early.
+/// Theses per strategy, symbol and direction: the first can be refuted, the second expires early.
 pub(super) const THESES: i64 = 8;
 
 /// An instrument and the market that is drawn for it.
 pub(super) struct Listed {
     pub symbol: &'static str,
-    /// Size of the steps that prices and sizes are drawn in.
+    /// The step in which prices and sizes are drawn.
     pub price_step: &'static str,
     pub size_step: &'static str,
-    /// Where its price begins, in steps.
+    /// Its first price, in steps.
     pub price: i64,
     rule: &'static str,
 }
 
-/// Bars only; quotes with a multiplier below 1; quotes for checks and bars for fills, without tick
-/// and lot.
+/// One has bars only; one has quotes and a multiplier below 1; one has quotes for checks and bars
+/// for fills, and neither tick nor lot.
 pub(super) const LISTED: [Listed; 3] = [
     Listed {
         symbol: "ALPHA",
@@ -60,7 +60,7 @@ pub(super) const LISTED: [Listed; 3] = [
     },
 ];
 
-/// A limit, what it is where it hardly binds, and what it is where it does.
+/// A limit, with a value that hardly binds and values that do.
 struct Knob {
     name: &'static str,
     loose: &'static str,
@@ -113,14 +113,14 @@ const KNOBS: &[Knob] = &[
     knob("request_age_max_s", "60", &["2"]),
     knob("request_ahead_max_s", "5", &["1"]),
     knob("exit_age_max_s", "86400", &["90"]),
-    // Of instruments.
+    // Limits of instruments.
     knob("tick", "fine", &["coarse"]),
     knob("lot", "fine", &["coarse"]),
     knob("min_size", "2", &["5"]),
     knob("max_size", "3000", &["12", "40"]),
     knob("min_notional", "5", &["30"]),
     knob("min_stop_ticks", "5", &["60"]),
-    // Of strategies.
+    // Limits of strategies.
     knob("allocation", ABSENT, &["0.05", "0.15"]),
     knob(
         "stop_distance",
@@ -140,12 +140,12 @@ const KNOBS: &[Knob] = &[
 /// Limits in files other than safety.yaml.
 const ELSEWHERE: usize = 12;
 
-/// What the rule files say now.
+/// What the rule files say at the moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Files(BTreeMap<&'static str, String>);
 
 impl Files {
-    /// All loose but a few, of which every seed has another.
+    /// Draws files in which most limits are loose and a few, which depend on the seed, are tight.
     pub(super) fn draw(seed: u64, random: &mut Random) -> Files {
         let mut files = Files(
             KNOBS
@@ -162,7 +162,7 @@ impl Files {
         files
     }
 
-    /// A person changes a few limits, either way.
+    /// A person changes a few limits, in either direction.
     pub(super) fn redraw(&mut self, random: &mut Random) {
         for _ in 0..random.within(1, 3) {
             if random.one_in(3) {
@@ -222,7 +222,7 @@ impl Files {
             format!("instruments:\n{}", list.concat()),
         );
         for (name, _) in STRATEGIES {
-            // What is odd about strategies is odd about one of them.
+            // Only one of the strategies has unusual settings.
             let of = |knob: &'static str, loose: &'static str| {
                 if name == "mean" {
                     self.get(knob).to_owned()
@@ -284,7 +284,7 @@ pub(super) fn thesis(strategy: &str, symbol: &str, buys: bool, number: i64) -> S
     format!("{strategy}-{}-{direction}-{number}", symbol.to_lowercase())
 }
 
-/// All theses; the second of each kind expires `at`.
+/// Returns all theses; the second of each kind expires `at`.
 fn theses_from(at: &str) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for (strategy, _) in STRATEGIES {

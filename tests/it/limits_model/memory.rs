@@ -1,4 +1,4 @@
-//! What checks read besides positions, orders and cash: kept by the oracle itself, from what the
+//! What checks read besides positions, orders and cash: the oracle keeps it itself, from what the
 //! documents say.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use crate::paper_model::rational::Rat;
 
 const DAY_MS: i64 = 86_400_000;
 
-/// An entry that was accepted.
+/// An accepted entry.
 #[derive(Clone, Debug)]
 pub(super) struct Accepted {
     pub at_ms: i64,
@@ -29,7 +29,7 @@ pub(super) struct Trade {
     pub ms: i64,
 }
 
-/// Where a day or a week began.
+/// When a day or a week began, and with what.
 #[derive(Clone, Debug)]
 pub(super) struct Began {
     pub start_ms: i64,
@@ -37,7 +37,7 @@ pub(super) struct Began {
     pub deposits: Rat,
 }
 
-/// How a strategy has been doing.
+/// The record of a strategy.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Doing {
     pub lost_in_a_row: u32,
@@ -46,7 +46,7 @@ pub(super) struct Doing {
     pub is_closed: bool,
 }
 
-/// A position beyond its size and cost.
+/// What the oracle knows about a position besides size and cost.
 #[derive(Clone, Debug)]
 pub(super) struct Story {
     pub result: Rat,
@@ -67,11 +67,11 @@ pub(super) struct Memory {
     pub week: Option<Began>,
     pub peak: Option<Rat>,
     pub is_drawn_down: bool,
-    /// Theses whose level a row has reached while they stood: for good.
+    /// Theses that were refuted for good, because a row reached their level while they were loaded.
     pub refuted: BTreeSet<String>,
 }
 
-/// Midnight and Monday, UTC, of an instant. The first of January 1970 was a Thursday.
+/// Returns the midnight and the Monday, UTC, before an instant. 1 January 1970 was a Thursday.
 pub(super) fn periods(ms: i64) -> (i64, i64) {
     let day = ms.div_euclid(DAY_MS);
     let monday = day - (day + 3).rem_euclid(7);
@@ -83,19 +83,20 @@ impl Memory {
         self.paper.deposits.clone().unwrap_or_else(Rat::zero)
     }
 
-    /// A person moves money: never profit or loss, so the peak moves along.
+    /// A person deposits or withdraws: this is not profit or loss, so the peak moves by the same
+    /// amount.
     pub(super) fn adjust(&mut self, amount: &Rat) {
         self.paper.deposit(amount);
         self.peak = self.peak.take().map(|peak| peak.plus(amount));
     }
 
-    /// What a batch begins with.
+    /// What happens at the beginning of a batch.
     pub(super) fn begin(&mut self, now_ms: i64) {
         self.paper.end_day(now_ms);
         self.begin_periods(now_ms);
     }
 
-    /// A day and a week are counted from the equity that they began with.
+    /// Days and weeks are counted from the equity at their beginning.
     pub(super) fn begin_periods(&mut self, now_ms: i64) {
         let (day, week) = periods(now_ms);
         let Some(equity) = self.paper.equity() else {
@@ -118,14 +119,15 @@ impl Memory {
         renew(&mut self.week, week);
     }
 
-    /// Profit and loss since then: what equity grew without what people moved.
+    /// Returns the profit or loss since then: the change of equity without deposits and
+    /// withdrawals.
     pub(super) fn profit(&self, began: &Began, equity: &Rat) -> Rat {
         equity
             .minus(&began.equity)
             .minus(&self.deposits().minus(&began.deposits))
     }
 
-    /// A row, decided at `now_ms`, with the limits of that moment. Gives how much filled.
+    /// Applies a row, decided at `now_ms`, with the current limits. Returns how much filled.
     pub(super) fn row(
         &mut self,
         symbol: &str,
@@ -144,7 +146,7 @@ impl Memory {
                 Role::Entry if fill.is_first => doing.executed_ms.push(fill.ms),
                 _ => {}
             }
-            // Whatever fills, because the limit may be another by now.
+            // This applies to every fill, because the limit may have changed.
             let within = doing
                 .executed_ms
                 .iter()
@@ -191,7 +193,7 @@ impl Memory {
         count
     }
 
-    /// Funding of a symbol; peak and drawdown follow.
+    /// Charges funding in a symbol; peak and drawdown follow.
     pub(super) fn fund(&mut self, symbol: &str, rate: &Rat, max_drawdown: &Rat) {
         self.paper.fund(symbol, rate);
         self.watch(max_drawdown);
@@ -210,7 +212,7 @@ impl Memory {
         }
     }
 
-    /// A person clears what a strategy did; a cooldown runs on.
+    /// A person clears a strategy's record; a cooldown continues.
     pub(super) fn clear_strategy(&mut self, strategy: &str) {
         if let Some(doing) = self.doing.get_mut(strategy) {
             *doing = Doing {
@@ -225,7 +227,7 @@ impl Memory {
         self.is_drawn_down = false;
     }
 
-    /// Theses that a working entry or an open position stands on.
+    /// Returns the theses of working entries and open positions.
     pub(super) fn is_in_use(&self, thesis: &str) -> bool {
         let entries = self
             .paper

@@ -1,4 +1,4 @@
-//! Every check of docs/trading.md once more, naively and in exact rationals: what each says of a
+//! Every check of docs/trading.md a second time, naively and in exact rationals: its result for a
 //! request.
 
 mod account;
@@ -18,7 +18,7 @@ use crate::paper_model::model::{FLATTEN, Id, Kind, ORDER, Owner, Role, STOP, Wor
 use crate::paper_model::rational::Rat;
 use crate::paper_model::sides::r;
 
-/// What is around a request.
+/// The circumstances of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Around {
     pub now_ms: i64,
@@ -27,19 +27,19 @@ pub(super) struct Around {
     pub is_halted: bool,
     pub is_clock_wrong: bool,
     pub is_rulebook_wrong: bool,
-    /// Control lets the strategy enter nothing.
+    /// Control does not let the strategy enter.
     pub is_paused: bool,
-    /// What limits on size and risk are multiplied by.
+    /// The factor for limits on size and risk.
     pub factor: Rat,
 }
 
-/// What a check says.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Said {
     pub passed: bool,
     /// Whether it passed with no more than a unit to spare.
     pub is_near: bool,
-    /// Whether it is only told.
+    /// Whether the row only informs.
     pub is_told: bool,
 }
 
@@ -69,7 +69,7 @@ fn at_most(value: &Rat, limit: &Rat, unit: &Rat) -> Said {
     }
 }
 
-/// Whether less is left than the unit, which must not be nothing.
+/// Whether less than the unit is left; the unit must not be 0.
 fn above(value: &Rat, limit: &Rat, unit: &Rat) -> Said {
     let passed = value > limit;
     Said {
@@ -121,7 +121,7 @@ fn middle(seen: &Seen) -> Rat {
     seen.bid.plus(&seen.ask).over(&Rat::of("2"))
 }
 
-/// An order in front of the oracle.
+/// An order that the oracle judges.
 pub(super) struct Judge<'a> {
     pub sums: Sums<'a>,
     pub around: &'a Around,
@@ -151,7 +151,7 @@ fn is_ours(rules: &Rulebook, source: &str, strategy: &StrategyName) -> bool {
     rule.is_some_and(|rule| rule.strategies.contains(strategy))
 }
 
-/// Whether it was signed no longer ago than the one, and no further ahead than the other.
+/// Whether the request was signed at most this long ago and at most this far ahead.
 fn freshness(around: &Around, age_max_s: i64, ahead_max_s: i64) -> Said {
     let (age, unit) = (around.now_ms - around.asked_ms, Rat::one());
     let oldest = at_most(&whole(age), &whole(age_max_s * 1000), &unit);
@@ -161,7 +161,7 @@ fn freshness(around: &Around, age_max_s: i64, ahead_max_s: i64) -> Said {
     )
 }
 
-/// Exits, cancels and tightens may be off by `exit_age_max_s` either way.
+/// Exits, cancels and tightens may be off by `exit_age_max_s` in either direction.
 fn late_freshness(rules: &Rulebook, around: &Around) -> Said {
     let most = i64::from(*rules.safety.exit_age_max_s);
     freshness(around, most.max(usual_age_s(rules, &around.source)), most)
@@ -250,7 +250,7 @@ impl<'a> Judge<'a> {
             .map_or_else(Rat::one, |rule| price_step(&r(*rule.tick)))
     }
 
-    /// A fraction of the capital base in the risk mode in force, money.
+    /// Returns a fraction of the capital base in the current risk mode, in money.
     fn of_base(&self, fraction: spoolgate_wire::amount::Amount) -> Option<Rat> {
         Some(
             self.sums
@@ -268,7 +268,7 @@ impl<'a> Judge<'a> {
         )
     }
 
-    /// What units of the order's symbol count at least at.
+    /// Returns the minimum price at which units of the order's symbol count.
     pub(super) fn floor(&self) -> Option<(String, Rat)> {
         Some((
             self.symbol().to_owned(),
@@ -280,7 +280,7 @@ impl<'a> Judge<'a> {
         self.notional_at(&self.terms().notional_price(&self.seen()?))
     }
 
-    /// All rows in their order.
+    /// Returns all rows in their order.
     pub(super) fn rows(&self) -> Rows {
         match self.class() {
             Class::Entry => self.entry_rows(),
@@ -421,7 +421,7 @@ impl<'a> Judge<'a> {
         )
     }
 
-    /// Beyond the usual age only if the position has not grown since it was signed.
+    /// An exit beyond the usual age passes only if the position has not grown since it was signed.
     fn exit_freshness(&self) -> Said {
         let story = self.sums.memory.stories.get(&owner_of(self.order));
         let has_grown = story.is_none_or(|story| story.grown_ms >= self.around.asked_ms);
@@ -488,7 +488,7 @@ impl<'a> Judge<'a> {
         said = both_of(said, plain(!self.sums.memory.refuted.contains(slug)));
         let mid = self.sums.quoted(self.symbol()).map(|seen| middle(&seen));
         let prices: Vec<Rat> = self.last_price().into_iter().chain(mid).collect();
-        // Without any price nobody knows.
+        // Without any price, the result is unknown.
         said = both_of(said, plain(!prices.is_empty()));
         for price in &prices {
             if let Some(level) = thesis.invalid_below {
@@ -517,7 +517,7 @@ impl<'a> Judge<'a> {
             .map(|last| last.price.clone())
     }
 
-    /// At the last known price, of any age.
+    /// At the last known price, however old.
     fn arithmetic_range(&self) -> Option<Said> {
         let seen = self
             .sums
@@ -528,7 +528,7 @@ impl<'a> Judge<'a> {
         Some(plain(value.is_held() && all.is_held()))
     }
 
-    /// Whether nothing that is computed of it can be too long to be held exactly.
+    /// Whether everything computed from the order is short enough to be held exactly.
     pub(super) fn is_short(&self) -> bool {
         let digits = |amount: String| amount.bytes().filter(u8::is_ascii_digit).count();
         let prices = [
@@ -557,7 +557,7 @@ impl<'a> Judge<'a> {
             &self.step(),
         );
         let sound = plain(seen.bid.is_positive() && seen.ask >= seen.bid);
-        // A stale trade says nothing of the quote; where quotes are looked at and bars fill, it may
+        // A stale trade says nothing about the quote; if checks use quotes and bars fill, it must
         // not be stale.
         let last = self.sums.memory.last.get(self.symbol());
         let last = last.filter(|last| {
@@ -575,7 +575,7 @@ impl<'a> Judge<'a> {
         Some(both_of(both_of(fresh, spread), both_of(sound, near)))
     }
 
-    /// What the rows about risk and cash say: value and limit, money.
+    /// Returns value and limit, in money, of the rows about risk and cash.
     pub(super) fn figures(&self) -> [(&'static str, Option<Rat>, Option<Rat>); 4] {
         let safety = &self.sums.rules.safety;
         let takes = self.sums.takes(self.symbol(), &self.terms(), &self.size);
@@ -595,7 +595,7 @@ impl<'a> Judge<'a> {
         ]
     }
 
-    /// What day and week have left to lose, whichever is less.
+    /// Returns what may still be lost today or this week, whichever is less.
     pub(super) fn left_to_lose(&self) -> Option<Rat> {
         let safety = &self.sums.rules.safety;
         let day = r(*safety.max_daily_loss).plus(&self.day_profit()?);
@@ -603,13 +603,14 @@ impl<'a> Judge<'a> {
         Some(smaller(&day, &week).times(&self.around.factor))
     }
 
-    /// Resting limit orders of the same signer that it would trade with.
+    /// Returns the resting limit orders of the same signer that the order would trade with.
     pub(super) fn crossed(&self) -> Vec<Working> {
         self.crossed_at(self.terms().own)
     }
 
-    /// A limit order up to its own price, a market order up to its worst entry, a stop from its
-    /// trigger up to that; where the market is unknown everything on the other side.
+    /// A limit order reaches up to its own price, a market order up to its worst entry, a stop
+    /// order from its trigger up to its worst entry; if the market is unknown, every order on the
+    /// other side counts.
     fn crossed_at(&self, own: Option<Rat>) -> Vec<Working> {
         let (memory, buys, worst) = (self.sums.memory, self.buys(), self.worst());
         let (from, to) = match self.order.order_type {
@@ -618,7 +619,7 @@ impl<'a> Judge<'a> {
             OrderType::Stop => (own, worst),
         };
         let is_met = |price: &Rat| {
-            // Sales are seen in a mirror.
+            // Sales are mirrored.
             let up = |price: &Rat| if buys { price.clone() } else { price.negated() };
             from.as_ref().is_none_or(|from| up(price) >= up(from))
                 && to.as_ref().is_none_or(|to| up(price) <= up(to))
@@ -664,7 +665,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// First and end of a window as it is shown, `HH:MM to HH:MM UTC`, into the day.
+/// Returns begin and end of a window that is shown as `HH:MM to HH:MM UTC`, in time since midnight.
 pub(super) fn span(shown: &str) -> (i64, i64) {
     let ms = |text: &str| {
         let (hours, minutes) = text.split_once(':').unwrap();
@@ -674,8 +675,8 @@ pub(super) fn span(shown: &str) -> (i64, i64) {
     (ms(from), ms(to))
 }
 
-/// A cancel: the order is open and the strategy's own, and neither a stop nor the replacement of a
-/// refused stop; cancelling an ended order is a no-op. `ended` names its owner.
+/// A cancel: the order is open and belongs to the strategy, and it is neither a stop nor the
+/// replacement of a refused stop; cancelling an ended order is a no-op. `ended` names its owner.
 pub(super) fn cancel_rows(
     memory: &Memory,
     rules: &Rulebook,
@@ -694,7 +695,7 @@ pub(super) fn cancel_rows(
     about_order(rules, around, strategy, [("cancel_ok", plain(may))])
 }
 
-/// A tighten of an open stop, which its entry may stand for.
+/// A tighten of an open stop, which may be named by its entry.
 pub(super) fn tighten_rows(
     memory: &Memory,
     rules: &Rulebook,
@@ -721,7 +722,7 @@ pub(super) fn tighten_rows(
     let said = stop.map_or(plain(false), |stop| {
         let old = stop.trigger.as_ref().unwrap();
         let step = price_step(&tick);
-        // For a long up, for a short down.
+        // Upwards for a long position, downwards for a short one.
         let up = |price: &Rat| {
             if stop.buys {
                 price.negated()
@@ -772,7 +773,7 @@ fn about_order<const N: usize>(
     rows
 }
 
-/// A symbol as the rules spell it.
+/// Parses a symbol.
 pub(super) fn symbol(name: &str) -> Symbol {
     Symbol::parse(name).unwrap()
 }

@@ -1,5 +1,5 @@
-//! Every way in which open entries may fill, and what of it stands against the limits: the entries
-//! of each subset fill at their worst prices, none of the others do, and then every stop is hit.
+//! Every way in which open entries may fill, compared with the limits: the entries of each subset
+//! fill at their worst prices, the others do not fill, and then every stop is hit.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,16 @@ use crate::paper_model::model::{Owner, Role, STOP, Working};
 use crate::paper_model::rational::Rat;
 use crate::paper_model::sides::r;
 
-/// More open entries than this are not tried in every subset.
+/// With more open entries than this, not every subset is tried.
 const SUBSETS_OF_MAX: usize = 7;
 
-/// The most that any path comes to, by what a limit is about.
+/// The largest value over all paths, by what a limit is about.
 pub(super) type Worst = BTreeMap<String, Rat>;
 
 /// A world in which some entries have filled.
 struct Path<'a> {
-    /// What units of a symbol count at least at, so that two worlds are compared by units alone.
+    /// The minimum price at which units of a symbol count, so that two worlds differ only in their
+    /// units.
     floor: &'a Option<(String, Rat)>,
     sums: Sums<'a>,
     held: BTreeMap<Owner, Rat>,
@@ -28,7 +29,8 @@ struct Path<'a> {
     cash: Rat,
 }
 
-/// Of all paths from here. None if the price of anything open is unknown.
+/// Returns the worst values over all paths from here. `None` if the price of anything open is
+/// unknown.
 pub(super) fn worst(
     memory: &Memory,
     rules: &Rulebook,
@@ -70,7 +72,7 @@ fn subsets<'a>(open: &[&'a Working]) -> Vec<Vec<&'a Working>> {
         of(&|_, it| it.buys),
         of(&|_, it| !it.buys),
     ];
-    // One side of each symbol, whatever happens in the others.
+    // One side of each symbol at a time, whatever happens in the others.
     for symbol in open.iter().map(|order| &order.owner.0) {
         some.push(of(&|_, it| it.buys || it.owner.0 != *symbol));
         some.push(of(&|_, it| !it.buys || it.owner.0 != *symbol));
@@ -173,7 +175,7 @@ impl<'a> Path<'a> {
         Some(all)
     }
 
-    /// Whether nothing of the owner filled against the rest: that would be the next trade.
+    /// Whether no fill of the owner went against the rest; that would belong to the next trade.
     fn is_one_trade(&self, owner: &Owner) -> bool {
         let held = self
             .sums
@@ -191,7 +193,7 @@ impl<'a> Path<'a> {
         sides.windows(2).all(|pair| pair[0] == pair[1])
     }
 
-    /// Net units by symbol.
+    /// Returns net units by symbol.
     fn units(&self, strategy: Option<&str>) -> BTreeMap<String, Rat> {
         let mut all: BTreeMap<String, Rat> = BTreeMap::new();
         let held = self
@@ -205,13 +207,13 @@ impl<'a> Path<'a> {
         all
     }
 
-    /// At the ask, or at the highest price that something of it filled at.
+    /// At the ask, or at the highest price at which a part of it filled.
     fn value(&self, symbol: &str, units: &Rat, strategy: Option<&str>) -> Option<Rat> {
         let filled = self.filled.iter().filter(|order| {
             order.owner.0 == symbol && strategy.is_none_or(|name| order.owner.1 == name)
         });
         let own = filled.filter_map(|order| Terms::of(order).own);
-        // Who only sells counts at the bid.
+        // A symbol with sales only counts at the bid.
         let seen = self.sums.fresh(symbol)?;
         let near = if units.is_negative() {
             seen.bid
@@ -229,7 +231,7 @@ impl<'a> Path<'a> {
         Some(units.times(&price).times(&self.sums.multiplier(symbol)?))
     }
 
-    /// How much buying back what was sold takes beyond the cash.
+    /// Returns how far buying back what was sold exceeds the cash.
     fn cash_short(&self) -> Option<Rat> {
         let shorts = self.held.iter().filter(|(_, size)| size.is_negative());
         shorts
@@ -240,8 +242,8 @@ impl<'a> Path<'a> {
             })
     }
 
-    /// What equity falls by if every stop of everybody, or of one owner, is now hit, with slippage
-    /// and fees; what has no stop is lost.
+    /// Returns how much equity falls if every stop, of all owners or of one, is hit now, with
+    /// slippage and fees; a position without a stop is lost completely.
     fn loss(&self, of: Option<&Owner>) -> Option<Rat> {
         let (sums, paper) = (&self.sums, &self.sums.memory.paper);
         let mut loss = Rat::zero();
@@ -260,7 +262,7 @@ impl<'a> Path<'a> {
                 let covered = smaller(&stop.leaves(), &bare);
                 bare = bare.minus(&covered);
                 let trigger = stop.trigger.as_ref()?;
-                // A stop beyond the market is hit at the market.
+                // A stop that the market has passed is hit at the market.
                 let out = if is_long {
                     smaller(trigger, &mark)
                 } else {
@@ -316,7 +318,7 @@ impl<'a> Path<'a> {
     }
 }
 
-/// After an accepted entry, whatever fills, each limit holds, or the path is no worse than an
+/// After an accepted entry, whatever fills, each limit holds or the path is no worse than an
 /// earlier one.
 pub(super) fn hold(judge: &Judge, before: &Option<Worst>, context: &str) {
     let sums = judge.sums;
@@ -368,7 +370,7 @@ pub(super) fn hold(judge: &Judge, before: &Option<Worst>, context: &str) {
             continue;
         };
         let then = before.as_ref().and_then(|before| before.get(&what));
-        // What risks more is never let through, whatever stood there before.
+        // A path with more risk is never accepted, whatever was there before.
         let may_stay =
             !matches!(what.as_str(), "loss" | "cash short") && !what.starts_with("trade ");
         let is_no_worse = may_stay && then.is_some_and(|then| now <= then);

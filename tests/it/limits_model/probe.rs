@@ -12,7 +12,7 @@ use crate::paper_model::model::{FLATTEN, Role};
 use crate::paper_model::rational::Rat;
 use crate::paper_model::sides::{a, r};
 
-/// What may be wrong beyond what the history has, by its bit.
+/// What may be wrong in addition to the history, by its bit.
 pub(super) const WRONG: [&str; 14] = [
     "halted",
     "clock",
@@ -30,7 +30,7 @@ pub(super) const WRONG: [&str; 14] = [
     "theses gone",
 ];
 
-/// A copy of the world that is broken, given back as it was.
+/// Breaks the world, probes it, and restores it.
 pub(super) fn probe(world: &mut World, mask: u32) {
     let kept = (
         world.book.clone(),
@@ -94,7 +94,7 @@ fn bring_about(world: &mut World, what: &str) {
     }
 }
 
-/// Every size up to what is left: all of it, and a few in lots from the smallest on.
+/// Tries every size up to what is left: all of it, and some sizes in lots from the smallest on.
 fn exits_pass(world: &mut World, mask: u32) {
     let context = format!("{} wrong {mask:b}", world.context());
     let held: Vec<_> = world.book.positions.values().cloned().collect();
@@ -196,14 +196,14 @@ fn others_pass(world: &mut World, mask: u32) {
         } else {
             tick
         };
-        // One step on the safe side, on the tick of now.
+        // One step to the safe side, on the current tick.
         let new = if buys {
             old.minus(&step).ceil_to(&step).minus(&step)
         } else {
             old.plus(&step).floor_to(&step).plus(&step)
         };
         if !new.is_positive() {
-            // No request can say so.
+            // No request can express this.
             continue;
         }
         let mark = rule

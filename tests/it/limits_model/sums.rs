@@ -1,5 +1,5 @@
-//! What stands open, naively: worst cases, risk down to stops, free cash. Nothing is known that has
-//! no fresh price.
+//! Sums over everything open, computed naively: worst cases, risk down to stops, free cash. Without
+//! a fresh price a sum is unknown.
 
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::instruments::MarketSource;
@@ -10,7 +10,7 @@ use crate::paper_model::model::{Kind, Owner, Role, STOP, Working};
 use crate::paper_model::rational::Rat;
 use crate::paper_model::sides::r;
 
-/// Bid and ask, and when they stood.
+/// Bid and ask, and their times.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub bid: Rat,
@@ -18,7 +18,7 @@ pub(super) struct Seen {
     pub ms: i64,
 }
 
-/// Everything that sums are taken over.
+/// Everything that the sums are taken over.
 #[derive(Clone, Copy)]
 pub(super) struct Sums<'a> {
     pub memory: &'a Memory,
@@ -26,7 +26,7 @@ pub(super) struct Sums<'a> {
     pub now_ms: i64,
 }
 
-/// An order as far as prices go.
+/// The parts of an order that affect prices.
 #[derive(Clone, Debug)]
 pub(super) struct Terms {
     pub buys: bool,
@@ -42,7 +42,7 @@ pub(super) fn smaller(a: &Rat, b: &Rat) -> Rat {
     a.clone().min(b.clone())
 }
 
-/// `price` by this fraction worse for who buys or sells.
+/// Returns `price` made worse by this fraction for the buyer or seller.
 pub(super) fn worse(price: &Rat, buys: bool, by: &Rat) -> Rat {
     let factor = if buys {
         Rat::one().plus(by)
@@ -70,7 +70,7 @@ impl Terms {
         }
     }
 
-    /// Buys max(ask, limit or trigger), sells max(bid, limit or trigger).
+    /// Buys: max(ask, limit or trigger); sells: max(bid, limit or trigger).
     pub(super) fn notional_price(&self, seen: &Seen) -> Rat {
         let near = self.near(seen);
         self.own
@@ -78,8 +78,8 @@ impl Terms {
             .map_or(near.clone(), |own| larger(own, &near))
     }
 
-    /// A market buy the ask and slippage, a limit its price or that, whichever is less; stops from
-    /// their trigger.
+    /// A market buy: the ask plus slippage; a limit buy: its price or that, whichever is lower; a
+    /// stop: from its trigger.
     pub(super) fn worst_entry(&self, seen: &Seen, slip: &Rat) -> Rat {
         let near = self.near(seen);
         match (self.kind, &self.own) {
@@ -113,7 +113,7 @@ impl Terms {
     }
 }
 
-/// |position + open buys| and |position - open sells|, before the absolutes.
+/// position + open buys and position - open sells, before the absolute values are taken.
 #[derive(Clone, Debug)]
 pub(super) struct Both {
     pub long: Rat,
@@ -135,7 +135,7 @@ impl Both {
         both
     }
 
-    /// What could be held on this side.
+    /// Returns what could be held on this side.
     pub(super) fn held(&self, long: bool) -> Rat {
         let held = if long {
             self.long.clone()
@@ -158,7 +158,7 @@ impl<'a> Sums<'a> {
         self.rules.instruments.get(&Symbol::parse(symbol).unwrap())
     }
 
-    /// Bid and ask of any age.
+    /// Returns bid and ask, however old.
     pub(super) fn quoted(&self, symbol: &str) -> Option<Seen> {
         let rule = self.rule(symbol)?;
         if rule.quotes_from == MarketSource::Bars {
@@ -178,14 +178,14 @@ impl<'a> Sums<'a> {
         })
     }
 
-    /// Whether checks look at quotes and bars fill: then both must be fresh.
+    /// Whether checks use quotes and bars fill: then both must be fresh.
     pub(super) fn fills_apart(&self, symbol: &str) -> bool {
         self.rule(symbol).is_some_and(|rule| {
             (rule.quotes_from, rule.fills_from) == (MarketSource::Quotes, MarketSource::Bars)
         })
     }
 
-    /// Two bars, at least the floor.
+    /// Two bars, but at least the floor.
     pub(super) fn age_max_ms(&self, symbol: &str) -> Option<i64> {
         let bars = i64::from(*self.rule(symbol)?.bar_s) * 2;
         Some(bars.max(i64::from(self.rules.safety.quote_age_floor_s)) * 1000)
@@ -224,7 +224,7 @@ impl<'a> Sums<'a> {
             .filter(|order| order.role == Role::Entry)
     }
 
-    /// Of one symbol, over all strategies or of one.
+    /// Returns both sums of one symbol, over all strategies or for one.
     pub(super) fn both(&self, symbol: &str, strategy: Option<&str>) -> Both {
         let is_of =
             |owner: &Owner| owner.0 == symbol && strategy.is_none_or(|name| owner.1 == name);
@@ -243,8 +243,8 @@ impl<'a> Sums<'a> {
         open.fold(none, |both, order| both.and(order.buys, &order.leaves()))
     }
 
-    /// The price that units of a symbol count at where nothing new is ordered: the ask, or the
-    /// highest price among its pending entries, of the strategy if one is given.
+    /// Returns the price at which units of a symbol count if no new order is involved: the ask, or
+    /// the highest price among its pending entries, of the given strategy if any.
     pub(super) fn price_of(&self, symbol: &str, strategy: Option<&str>, at_least: &Rat) -> Rat {
         let open = self.entries().filter(|order| {
             order.owner.0 == symbol && strategy.is_none_or(|name| order.owner.1 == name)
@@ -253,7 +253,7 @@ impl<'a> Sums<'a> {
             .fold(at_least.clone(), |price, own| larger(&price, &own))
     }
 
-    /// Symbols that have anything open, of one strategy or all.
+    /// Returns the symbols with anything open, of one strategy or of all.
     pub(super) fn open_symbols(&self, strategy: Option<&str>) -> Vec<String> {
         let held = self.memory.paper.held.keys();
         let owners = held.chain(self.entries().map(|order| &order.owner));
@@ -263,8 +263,8 @@ impl<'a> Sums<'a> {
         names.into_iter().collect()
     }
 
-    /// From the mark to the stops, slippage and the fee of leaving included; without a stop the
-    /// whole notional.
+    /// Returns the loss from the mark to the stops, including slippage and the fee of closing;
+    /// without a stop, the whole notional.
     pub(super) fn risk_of_position(&self, owner: &Owner, mark: &Rat) -> Option<Rat> {
         let size = self.memory.paper.position(owner);
         let (is_long, mut bare) = (size.is_positive(), size.abs());
@@ -292,7 +292,8 @@ impl<'a> Sums<'a> {
         )
     }
 
-    /// Entering there and leaving at the stop, slippage of the stop and fees both ways included.
+    /// Returns the loss of entering there and closing at the stop, including the stop's slippage
+    /// and both fees.
     pub(super) fn risk_of_entry(
         &self,
         symbol: &str,
@@ -333,7 +334,7 @@ impl<'a> Sums<'a> {
         })
     }
 
-    /// What an order, or what is left of it, takes of the cash.
+    /// Returns the cash that an order, or its remaining size, needs.
     pub(super) fn takes(&self, symbol: &str, terms: &Terms, size: &Rat) -> Option<Rat> {
         let price = terms.cash_price(&self.fresh(symbol)?, &r(*self.rules.safety.entry_slippage));
         let fee = Rat::one().plus(&r(*self.rule(symbol)?.taker_fee));

@@ -1,15 +1,15 @@
-//! What histories saw, so that no test passes by doing nothing.
+//! Counts what histories saw, so that no test passes by doing nothing.
 
 use std::collections::BTreeMap;
 
-/// Of one check.
+/// What was seen of one check.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Seen {
     pub passed: u64,
     pub failed: u64,
-    /// It named the refusal.
+    /// Times that it named the refusal.
     pub decided: u64,
-    /// It passed with no more than a unit to spare.
+    /// Times that it passed with no more than a unit to spare.
     pub near: u64,
 }
 
@@ -45,7 +45,7 @@ impl Tally {
         }
     }
 
-    /// A table for people.
+    /// Renders a table.
     pub(super) fn shown(&self) -> String {
         let mut text = format!(
             "{:<26}{:>10}{:>10}{:>10}{:>10}\n",

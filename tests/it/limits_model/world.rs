@@ -1,4 +1,4 @@
-//! The gate's trading room and the oracle side by side through one random history.
+//! The gate's trading code and the oracle side by side through one random history.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ use crate::paper_model::sides::{self, Random, a, lasts, order_id, print, r, spec
 /// heartbeats, which are not part of a book.
 const LATER: [&str; 2] = ["message_rate", "dead_man"];
 
-/// Checks whose outcome depends on the size, so that a unit is a lot.
+/// Checks whose outcome depends on the size, so that their unit is a lot.
 const SIZED: [&str; 16] = [
     "size_lot",
     "min_notional",
@@ -47,10 +47,10 @@ const SIZED: [&str; 16] = [
     "reduce_only",
 ];
 
-/// The smaller half of a risk mode.
+/// The factor of risk mode `reduced`.
 const REDUCED: &str = "0.5";
 
-/// What is wrong, or stopped by somebody.
+/// What is wrong, and what somebody has stopped.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Faults {
     pub is_halted: bool,
@@ -73,7 +73,7 @@ pub(super) struct World {
     pub now: Time,
     pub seq: u64,
     pub faults: Faults,
-    /// Whose every order is or was.
+    /// The owner of every order, open or ended.
     pub owners: BTreeMap<Id, String>,
     /// The middle price, in steps of each instrument.
     pub near: BTreeMap<&'static str, i64>,
@@ -92,11 +92,11 @@ fn source_of(strategy: &str) -> &'static str {
 impl World {
     pub(super) fn new(seed: u64) -> World {
         let mut random = Random::of(seed);
-        // What seeds next to one another give at first is alike.
+        // The first numbers of neighbouring seeds are similar, so skip them.
         (0..20).for_each(|_| _ = random.one_in(2));
         let files = Files::draw(seed, &mut random);
         let begin = Time::parse("2018-04-06T20:30:00Z").unwrap();
-        // Mostly shortly before the restricted windows and midnight of one of four days.
+        // Usually shortly before the restricted windows and midnight of one of four days.
         let hours = if random.one_in(4) {
             random.within(0, 72)
         } else {
@@ -136,7 +136,7 @@ impl World {
         format!("seed {} turn {} at {}", self.seed, self.turn, self.now)
     }
 
-    /// The rule files as they stand are in force.
+    /// Brings the current rule files into force.
     pub(super) fn reload(&mut self) {
         self.rules = self.files.compile("");
         self.rules.theses = self.theses.clone();
@@ -159,7 +159,7 @@ impl World {
             .for_each(|change| self.book.apply(change).unwrap());
     }
 
-    /// What is around a request of this strategy signed just now by its own agent.
+    /// Returns the circumstances of a request of this strategy that its own agent signed just now.
     pub(super) fn around(&self, strategy: &str) -> Around {
         let source = source_of(strategy);
         let is_reduced = self.faults.reduced.contains(strategy);
@@ -285,8 +285,8 @@ impl World {
             );
         }
         if !is_exact {
-            // What is beyond exact arithmetic must be refused; which checks then say so is left
-            // open.
+            // What exceeds exact arithmetic must be refused; the oracle does not say by which
+            // checks.
             let lax = seen
                 .iter()
                 .filter(|row| row.1)
@@ -314,7 +314,7 @@ impl World {
         }
     }
 
-    /// Submits to both. The oracle says what the outcome must be.
+    /// Submits an order to both. The oracle says what the outcome must be.
     pub(super) fn submit(&mut self, order: &SubmitOrder, around: &Around) {
         self.seq += 1;
         let context = self.context();
@@ -408,7 +408,7 @@ impl World {
         }
     }
 
-    /// Checks that pass and would not with one lot more or less.
+    /// Returns the checks that pass and would not pass with one lot more or less.
     fn near_by_size(&self, order: &SubmitOrder, rows: &Rows, around: &Around) -> Vec<&'static str> {
         let judge = Judge::of(&self.memory, &self.rules, around, order);
         let lot = self.lot(order.symbol.as_str());
@@ -436,8 +436,7 @@ impl World {
         }
     }
 
-    /// The largest size that a refusal names passes, one lot more does not, by the check that it
-    /// names.
+    /// The largest size that a refusal names passes; one lot more fails the check that it names.
     fn headroom_is_true(&mut self, order: &SubmitOrder, verdict: &Verdict, around: &Around) {
         let context = format!("{}: {order:?} {:?}", self.context(), verdict.headroom);
         let headroom = verdict.headroom.as_ref().unwrap();
@@ -453,14 +452,15 @@ impl World {
         let max = r(headroom.max_size);
         let binding = headroom.binding_check.as_str();
         if max.is_zero() {
-            // Either something else refuses every size, or not even the smallest passes.
+            // Either something else refuses every size, or even the smallest size fails.
             let least = self
                 .rules
                 .instruments
                 .get(&order.symbol)
                 .map_or(lot.clone(), |rule| r(*rule.min_size));
             let least = least.ceil_to(&lot);
-            // Another size of a duplicate is none, yet it is not offered as a way round.
+            // Another size would not be a duplicate, but it is not offered as a way round the
+            // check.
             let is_kept_back =
                 binding == "duplicate_order" && failed(&judge.size).contains(&binding);
             assert!(
@@ -511,7 +511,7 @@ impl World {
         self.compare();
     }
 
-    /// Books must be the same after every step.
+    /// The books must be equal after every step.
     pub(super) fn compare(&mut self) {
         let context = self.context();
         for order in &self.memory.paper.orders {
@@ -531,7 +531,7 @@ impl World {
         );
     }
 
-    /// A row of a symbol into both.
+    /// Applies a row of a symbol to both.
     pub(super) fn row(&mut self, listed: &Listed, row: &Row) {
         let name = symbol(listed.symbol);
         let done = venue::on_rows(
@@ -588,7 +588,7 @@ impl World {
         self.compare();
     }
 
-    /// The market of an instrument goes on by a minute.
+    /// Moves the market of an instrument by a minute.
     pub(super) fn rows(&mut self, listed: &Listed, is_wild: bool) {
         for row in draw::rows(self, listed, is_wild) {
             self.now = self.now.max(Time::from_ms(row.known_ms()).unwrap());
@@ -627,7 +627,7 @@ impl World {
         self.compare();
     }
 
-    /// Capacity of the gate's own view, for sizes that are drawn.
+    /// Returns the capacity in the gate's own view, for drawing sizes.
     pub(super) fn capacity(&self, strategy: &str, listed: &Listed, side: Side) -> Amount {
         let name = StrategyName::parse(strategy).unwrap();
         trading::class::capacity(&self.book, &name, &symbol(listed.symbol), side)

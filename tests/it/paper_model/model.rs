@@ -1,12 +1,12 @@
-//! The paper venue and the accounts once more, naively and in exact rationals, from what docs and
-//! comments promise.
+//! The paper venue and the accounts a second time, naively and in exact rationals, from what docs
+//! and comments promise.
 //!
-//! Not said anywhere but in the code, and followed here: fees are rounded up to 8 decimals; without
-//! a tick prices are rounded to 8 decimals; a stop that triggers in a bar without volume has
-//! triggered; a stop that protects nothing does not trigger; a limit whose open is off the tick is
-//! not carried past its price by rounding; a stop of bars starts from the trade price without the
-//! half spread; the exit that takes a refused stop's place is there for every row after the one
-//! that opened.
+//! Some rules are only in the code, and are followed here: fees are rounded up to 8 decimals;
+//! without a tick prices are rounded to 8 decimals; a stop that triggers in a bar without volume
+//! counts as triggered; a stop that protects nothing does not trigger; if the open is off the tick,
+//! rounding does not carry a limit past its price; a stop of bars starts from the trade price
+//! without the half spread; the exit that replaces a refused stop is there for every row after the
+//! one that opened.
 
 mod prices;
 
@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 
 use crate::paper_model::rational::Rat;
 
-/// Strategy within symbol.
+/// Symbol, and strategy within it.
 pub(crate) type Owner = (String, String);
 
-/// Sequence number, and which of its orders.
+/// Sequence number, and which of its orders it is.
 pub(crate) type Id = (u64, u8);
 
 pub(crate) const ORDER: u8 = 0;
@@ -121,7 +121,7 @@ impl Working {
     }
 }
 
-/// What was bought or sold short in the present row.
+/// What was bought or sold short in the current row.
 struct Fresh {
     entry: u64,
     owner: Owner,
@@ -129,17 +129,17 @@ struct Fresh {
     size: Rat,
 }
 
-/// One execution, for tests that follow more than positions and cash.
+/// One execution, for tests that look at more than positions and cash.
 pub(crate) struct Filled {
     pub id: Id,
     pub owner: Owner,
     pub role: Role,
-    /// Whether nothing of the order had filled before.
+    /// Whether it was the order's first fill.
     pub is_first: bool,
-    /// Whether it reduced the position, and whether nothing of it is left.
+    /// Whether it reduced the position, and whether it closed all of it.
     pub closes: bool,
     pub is_flat: bool,
-    /// Realised less the fee.
+    /// Realised profit or loss less the fee.
     pub result: Rat,
     /// The market's clock.
     pub ms: i64,
@@ -158,18 +158,18 @@ pub(crate) struct Model {
     pub funding: Option<Rat>,
     pub last: BTreeMap<String, Rat>,
     pub quote: BTreeMap<String, (i64, Rat, Rat)>,
-    /// Of bars only: a quote is one instant.
+    /// Only for bars: a quote is one instant.
     fresh: Vec<Fresh>,
     is_bar: bool,
     known_ms: i64,
-    /// What is left for buys, and for sales.
+    /// The size left for buys, and for sales.
     budget: [Option<Rat>; 2],
-    /// How many exits the venue refused, and entries it took back.
+    /// The number of exits that the venue refused, and of entries that it took back.
     pub refused: usize,
     pub flattened: usize,
     /// Symbols without entries until a person clears them.
     pub halted: std::collections::BTreeSet<String>,
-    /// How many orders ended with their time.
+    /// The number of orders that ended because of their time in force.
     pub expired: usize,
     /// Every execution of the last row.
     pub fills: Vec<Filled>,
@@ -187,7 +187,7 @@ fn is_on(value: &Rat, step: &Rat) -> bool {
     step.is_zero() || value.floor_to(step) == *value
 }
 
-/// Whether the venue takes a stop for an entry of this size.
+/// Whether the venue accepts a stop for an entry of this size.
 fn hosts(trigger: &Rat, size: &Rat, spec: &Spec) -> bool {
     is_on(trigger, &spec.tick)
         && is_on(size, &spec.lot)
@@ -205,7 +205,7 @@ impl Model {
         self.flow(amount);
     }
 
-    /// Cash is nothing but what flowed.
+    /// Cash is the sum of all flows.
     pub(crate) fn cash(&self) -> Rat {
         self.flows
             .iter()
@@ -213,7 +213,7 @@ impl Model {
     }
 
     fn flow(&mut self, amount: &Rat) {
-        // One running sum is as naive and does not slow down.
+        // One running sum is equally naive and stays fast.
         let sum = self.cash().plus(amount);
         self.flows = vec![sum];
     }
@@ -233,7 +233,7 @@ impl Model {
             .map(|(_, bid, ask)| if is_long { bid.clone() } else { ask.clone() })
     }
 
-    /// Size x mark x multiplier - cost over all positions.
+    /// Returns size x mark x multiplier - cost over all positions.
     pub(crate) fn unrealised(&self) -> Option<Rat> {
         self.held
             .iter()
@@ -245,7 +245,7 @@ impl Model {
             })
     }
 
-    /// Cash and what closing everything at the marks would bring.
+    /// Returns cash plus what closing everything at the marks would bring.
     pub(crate) fn equity(&self) -> Option<Rat> {
         self.held
             .iter()
@@ -255,7 +255,7 @@ impl Model {
             })
     }
 
-    /// What is left to reduce on this side.
+    /// Returns what is left to reduce on this side.
     pub(crate) fn capacity(&self, owner: &Owner, buys: bool) -> Rat {
         let size = self.position(owner);
         if size.is_zero() || size.is_negative() != buys {
@@ -279,9 +279,9 @@ impl Model {
         !size.is_zero() && size.is_negative() == buys
     }
 
-    /// Limit orders of the one agent that an order would trade with: up to its limit, at the market
-    /// up to the worst entry, of a stop from its trigger up to that. Everything opposite where the
-    /// market is unknown.
+    /// Returns the limit orders of the one agent that an order would trade with: up to its limit,
+    /// at the market up to the worst entry, for a stop from its trigger up to that. If the market
+    /// is unknown, everything on the other side.
     pub(crate) fn crossed(
         &self,
         symbol: &str,
@@ -290,7 +290,7 @@ impl Model {
         own: Option<&Rat>,
         slip: &Rat,
     ) -> Vec<Working> {
-        // Sales are looked at in a mirror: prices below 0, and higher is worse for everybody.
+        // Sales are mirrored: prices below 0, and higher is worse for everybody.
         let seen = |price: &Rat| mirrored(price, buys);
         let near = if self.specs[symbol].quotes_from_bars {
             let half = &self.specs[symbol].half_spread;
@@ -330,7 +330,7 @@ impl Model {
         self.orders.iter().filter(is_met).cloned().collect()
     }
 
-    /// An accepted order; an entry brings its stop, and perhaps a target.
+    /// Adds an accepted order; an entry brings its stop, and perhaps a target.
     pub(crate) fn place(&mut self, order: Working, stop: Option<Rat>, target: Option<Rat>) {
         if let Some(price) = target {
             self.orders.push(Working {
@@ -399,7 +399,7 @@ impl Model {
             .filter(|o| o.role == Role::Stop)
             .map(|o| (o.id.0, o.leaves()))
             .collect();
-        // A target is for what its stop is for.
+        // A target covers what its stop covers.
         self.orders
             .retain(|o| o.role != Role::Target || stops.contains_key(&o.id.0));
         for target in self.orders.iter_mut().filter(|o| o.role == Role::Target) {
@@ -464,7 +464,7 @@ impl Model {
         }
     }
 
-    /// Everybody in the symbol pays its share of what it holds.
+    /// Every position in the symbol pays its share.
     pub(crate) fn fund(&mut self, symbol: &str, rate: &Rat) {
         let held = self.held.clone();
         for (owner, (size, _)) in held.iter().filter(|(owner, _)| owner.0 == symbol) {
@@ -517,7 +517,7 @@ impl Model {
         if order.kind == Kind::Stop && !order.hit {
             self.change(id).unwrap().hit = true;
             if order.role == Role::Stop {
-                // The trade is over: no more of it is opened.
+                // The trade is over: nothing more of it is opened.
                 self.drop_order((id.0, ORDER));
                 self.drop_order((id.0, TARGET));
             }
@@ -636,7 +636,7 @@ impl Model {
         self.tidy();
     }
 
-    /// Without its stop an entry is over, and what it opened is sold again at the market.
+    /// Without its stop an entry ends, and what it opened is closed at the market.
     fn flatten(&mut self, entry: &Working, size: &Rat) {
         self.drop_order((entry.id.0, STOP));
         self.drop_order((entry.id.0, TARGET));
@@ -659,7 +659,7 @@ impl Model {
         self.place(exit, None, None);
     }
 
-    /// The venue has its own look at what it is asked to work on.
+    /// The venue checks by itself what it is asked to work on.
     fn refuse_exits(&mut self, symbol: &str, start_ms: i64, spec: &Spec) {
         let held = self.held.clone();
         let before = self.orders.len();
@@ -677,7 +677,7 @@ impl Model {
         self.refused += before - self.orders.len();
     }
 
-    /// Stops protect what there is, the oldest give way first; exits end with the position.
+    /// Stops protect what is held, and the oldest shrink first; exits end with the position.
     fn follow(&mut self, owner: &Owner, size: &Rat) {
         let mut stops: Vec<&mut Working> = self
             .orders

@@ -1,4 +1,4 @@
-//! Exact rationals, as few operations as the model needs.
+//! Exact rationals with the few operations that the model needs.
 
 use std::cmp::Ordering;
 
@@ -103,7 +103,7 @@ impl Rat {
         self.n == BigInt::ZERO
     }
 
-    /// The largest multiple of `step` not above this.
+    /// Returns the largest multiple of `step` that is not above this.
     pub(crate) fn floor_to(&self, step: &Rat) -> Rat {
         let count = self.over(step);
         Rat {
@@ -112,12 +112,12 @@ impl Rat {
         }
     }
 
-    /// The smallest multiple of `step` not below this.
+    /// Returns the smallest multiple of `step` that is not below this.
     pub(crate) fn ceil_to(&self, step: &Rat) -> Rat {
         self.negated().floor_to(step).negated()
     }
 
-    /// Whether a decimal of 96 bits and 28 places can be this.
+    /// Whether a decimal of 96 bits and 28 places can hold this.
     pub(crate) fn is_held(&self) -> bool {
         let (ten, mut n, mut d) = (BigInt::from(10), self.n.clone(), self.d.clone());
         while (&n % &ten) == BigInt::ZERO && (&d % &ten) == BigInt::ZERO {
@@ -126,7 +126,7 @@ impl Rat {
         n.bits() <= 96 && d <= ten.pow(28)
     }
 
-    /// With this many decimals, the rest cut off towards below.
+    /// Renders this many decimals, rounded down.
     pub(crate) fn text(&self, places: u32) -> String {
         let scale = BigInt::from(10).pow(places);
         let count = floor_div(&(&self.n * &scale), &self.d);
@@ -139,7 +139,7 @@ impl Rat {
         format!("{sign}{whole}.{rest:0>width$}", rest = rest.to_string())
     }
 
-    /// To a multiple of `step`, halves to the even multiple.
+    /// Rounds to a multiple of `step`, halves to the even multiple.
     pub(crate) fn half_even_to(&self, step: &Rat) -> Rat {
         let low = self.floor_to(step);
         let twice = self.minus(&low).plus(&self.minus(&low));

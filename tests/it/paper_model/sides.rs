@@ -1,4 +1,4 @@
-//! The gate's values in the model's words, and where the two must be the same.
+//! The gate's values in the model's terms, and where the two must be equal.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use spoolgate_wire::orders::{OrderType, Side, TimeInForce};
 use crate::paper_model::model::{Id, Kind, Lasts, Model, Owner, Print, Role, Spec, Working};
 use crate::paper_model::rational::Rat;
 
-/// A small generator (xorshift), so that a seed says everything.
+/// A small generator (xorshift), so that a seed determines everything.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -28,7 +28,7 @@ impl Random {
         self.0 >> 11
     }
 
-    /// From `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, both included.
     pub(crate) fn within(&mut self, low: i64, high: i64) -> i64 {
         let span = u64::try_from(high - low + 1).unwrap();
         low + i64::try_from(self.next() % span).unwrap()
@@ -150,7 +150,7 @@ pub(crate) fn print(row: &Row) -> Print {
     }
 }
 
-/// Everything that the book and the model both have, and what must hold of both.
+/// Compares everything that the book and the model both have, and checks what must hold for both.
 pub(crate) fn compare(book: &Book, model: &Model, rules: &Rulebook, context: &str) {
     let account = &book.account;
     let positions: BTreeMap<Owner, (Rat, Rat)> = book

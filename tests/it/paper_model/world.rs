@@ -1,4 +1,4 @@
-//! The gate's trading room and the model side by side, driven by one random number.
+//! The gate's trading code and the model side by side, driven by one generator.
 
 mod events;
 mod fills;
@@ -20,25 +20,25 @@ use crate::paper_model::rational::Rat;
 use crate::paper_model::sides::{self, lasts, print, spec};
 pub(super) use crate::paper_model::sides::{Random, a, order_id, r, steps};
 
-/// Strategies of the one agent.
+/// The strategies of the one agent.
 pub(super) const STRATEGIES: [&str; 2] = ["trend", "mean"];
 
-/// Theses of a strategy, symbol and direction.
+/// Theses per strategy, symbol and direction.
 const THESES: u64 = 12;
 
 /// An instrument: its line in the rules, and the market that tests draw for it.
 pub(super) struct Listed {
     pub symbol: &'static str,
     pub rule: &'static str,
-    /// Size of the steps that prices and sizes are drawn in.
+    /// The step in which prices and sizes are drawn.
     pub price_step: &'static str,
     pub size_step: &'static str,
-    /// A price to begin with, in steps.
+    /// Its first price, in steps.
     pub price: i64,
 }
 
-/// Bars only; quotes only, with a multiplier below 1; quotes for checks and bars for fills, without
-/// tick and lot.
+/// One has bars only; one has quotes only and a multiplier below 1; one has quotes for checks and
+/// bars for fills, and neither tick nor lot.
 pub(super) const LISTED: [Listed; 3] = [
     Listed {
         symbol: "BARS",
@@ -75,7 +75,7 @@ pub(super) const LISTED: [Listed; 3] = [
     },
 ];
 
-/// Limits that stop little, so that much trades. What the model does not count cannot bind here.
+/// Wide limits, so that much is traded. Limits that the model does not count cannot bind here.
 pub(super) const WIDE: &str = "
 max_total_capital: 1000000
 max_single_position: 1
@@ -109,7 +109,7 @@ exit_age_max_s: 86400
 clock_gap_max_s: 604800
 ";
 
-/// Limits of an account of 5000, each of which binds now and then.
+/// Limits for an account of 5000, each of which binds sometimes.
 pub(super) const TIGHT: &str = "
 max_total_capital: 5000
 max_single_position: 0.05
@@ -211,11 +211,11 @@ pub(super) struct World {
     pub now: Time,
     pub seq: u64,
     pub faults: Faults,
-    /// Symbols and times that funding was charged for.
+    /// Symbols and times for which funding was charged.
     funded: std::collections::BTreeSet<(&'static str, i64)>,
     /// The middle price, in steps of each instrument.
     pub near: BTreeMap<&'static str, i64>,
-    /// How often what happened, so that no test passes by doing nothing.
+    /// How often each thing happened, so that no test passes by doing nothing.
     pub seen: BTreeMap<String, u64>,
 }
 
@@ -250,7 +250,7 @@ impl World {
         }
     }
 
-    /// Puts another rule in the place of an instrument's.
+    /// Replaces an instrument's rule.
     pub(super) fn relist(&mut self, symbol: &str, rule: &str) {
         let others = LISTED
             .iter()
@@ -310,7 +310,7 @@ impl World {
             .for_each(|change| self.book.apply(change).unwrap());
     }
 
-    /// An order around the market; `own` and `stop` are distances in steps.
+    /// Draws an order near the market; `own` and `stop` are distances in steps.
     pub(super) fn draw(&mut self, listed: &Listed) -> SubmitOrder {
         let strategy = *self.random.pick(&STRATEGIES);
         let owner = (listed.symbol.to_owned(), strategy.to_owned());
@@ -335,7 +335,7 @@ impl World {
         self.order(listed, strategy, buys, kind, own, stop, size)
     }
 
-    /// What is left of a position once the exits at work have filled.
+    /// Returns what is left of a position after the working exits have filled.
     fn all_of(&self, owner: &Owner) -> Amount {
         let key = (
             Symbol::parse(&owner.0).unwrap(),
@@ -397,7 +397,7 @@ impl World {
         order
     }
 
-    /// Submits to both; the model says of what class it must be.
+    /// Submits an order to both; the model says which class it must have.
     pub(super) fn submit(&mut self, order: &SubmitOrder) -> Verdict {
         let seed = self.seed;
         let owner = (order.symbol.to_string(), order.strategy.to_string());
@@ -498,7 +498,7 @@ impl World {
         verdict
     }
 
-    /// An open order of either side at random.
+    /// Returns a random open order of either side.
     fn any_order(&mut self) -> Option<Working> {
         let orders = self.model.orders.clone();
         (!orders.is_empty()).then(|| self.random.pick(&orders).clone())
@@ -533,7 +533,7 @@ impl World {
         let old = a(&format_of(&self.book, order.id));
         let near = self.near[listed.symbol];
         let new = match self.random.within(0, 3) {
-            // Close to the market, beyond whatever its entry may still fill at.
+            // Close to the market, beyond any price at which its entry may still fill.
             0 => steps(near + self.random.within(-20, 20), listed.price_step),
             _ => old
                 .checked_add(steps(self.random.within(-40, 200), listed.price_step))
@@ -562,7 +562,7 @@ impl World {
         }
     }
 
-    /// One row of a symbol, now, into both.
+    /// Applies one row of a symbol to both, at the current time.
     pub(super) fn row(&mut self, symbol: &str, row: &Row) {
         let name = Symbol::parse(symbol).unwrap();
         let done = venue::on_rows(
@@ -587,7 +587,7 @@ impl World {
         self.compare();
     }
 
-    /// Everything there is to compare, and what must hold of both.
+    /// Compares everything, and checks what must hold for both.
     pub(super) fn compare(&mut self) {
         let (seed, model) = (self.seed, &self.model);
         let context = format!("seed {seed}");
@@ -601,7 +601,7 @@ impl World {
         );
     }
 
-    /// A random row of a symbol; the clock goes on by what it takes.
+    /// Draws a row of a symbol and moves the clock accordingly.
     pub(super) fn random_rows(&mut self, listed: &Listed) {
         let near = self.near[listed.symbol];
         let reach = near / 150;
@@ -615,13 +615,13 @@ impl World {
         if spec.fills_from_bars {
             let high = open.max(close) + self.random.within(0, reach);
             let low = (open.min(close) - self.random.within(0, reach)).max(500);
-            // Now and then next to no volume, now and then none is given.
+            // Sometimes almost no volume, sometimes no volume is given.
             let volume = match self.random.within(0, 5) {
                 0 | 1 => None,
                 2 => Some(steps(self.random.within(0, 100), listed.size_step)),
                 _ => Some(steps(self.random.within(0, 2000), listed.size_step)),
             };
-            // Now and then the bar was already open when the last orders came.
+            // Sometimes the bar was already open when the last orders came.
             let open_before_ms = if self.random.one_in(4) {
                 self.random.within(1, 59_999)
             } else {
@@ -644,7 +644,7 @@ impl World {
             );
         }
         if !spec.quotes_from_bars {
-            // Now and then a quote of the very instant at which the last orders came.
+            // Sometimes the quote has exactly the time at which the last orders came.
             let is_newer = self
                 .model
                 .quote
@@ -655,7 +655,7 @@ impl World {
             let half = self.random.within(0, reach / 10);
             let (bid, ask) = (price(close - half), price(close + half));
             let time_ms = self.now.ms();
-            // Now and then with sizes, which may be small, and none at all on one side.
+            // Sometimes with sizes, which may be small, and sometimes without a size on one side.
             let mut size = || match self.random.within(0, 3) {
                 0 => Some(steps(self.random.within(0, 40), listed.size_step)),
                 _ => None,
@@ -675,7 +675,7 @@ impl World {
         self.near.insert(listed.symbol, close);
     }
 
-    /// A turn of a random walk: some requests, then the market.
+    /// One turn of a random walk: some requests, then the market.
     pub(super) fn turn(&mut self) {
         let listed = &LISTED[usize::try_from(self.random.within(0, 2)).unwrap()];
         self.requests(listed);
@@ -694,7 +694,7 @@ impl World {
         }
     }
 
-    /// None to three requests.
+    /// Sends up to three requests.
     pub(super) fn requests(&mut self, listed: &Listed) {
         for _ in 0..self.random.within(0, 3) {
             match self.random.within(0, 7) {

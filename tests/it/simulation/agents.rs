@@ -1,6 +1,5 @@
-//! Who writes into the spool: agents, a feed, the owner and commands of the gate's own user, with
-//! requests of every sort. They know the wall clock, hold keys, and never look at the gate's own
-//! files.
+//! The writers into the spool: agents, a feed, the owner and commands of the gate's own user, with
+//! requests of every kind. They have the wall clock and keys, and never read the gate's own files.
 
 use std::path::PathBuf;
 
@@ -16,37 +15,37 @@ use super::disk::SimDisk;
 use crate::kit::dice::Dice;
 use crate::kit::signed;
 
-/// Keys of everybody.
+/// The keys of all principals.
 pub(super) struct Keys {
     /// The first person.
     pub owner: SignKey,
     /// Trades through the flat spool.
     pub bot: SignKey,
-    /// Asks through a spool of its own.
+    /// Sends requests through a spool of its own.
     pub solo: SignKey,
-    /// Those around the council, by name and role: who proposes, and who speaks.
+    /// The principals around the council, by name and role: a proposer and the roles.
     pub council: [(&'static str, &'static str, SignKey); 3],
     /// Decides what runs.
     pub hermes: SignKey,
-    /// Has things done outside.
+    /// Requests outgoing actions.
     pub core: SignKey,
 }
 
 /// A file that was dropped.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
-    /// Through which spool.
+    /// The spool.
     pub origin: Origin,
     /// Its name.
     pub name: String,
-    /// Its bytes, once whole.
+    /// Its bytes when it is complete.
     pub bytes: Vec<u8>,
-    /// Whether its sender synced it: what was not may be lost or damaged by a power cut through no
-    /// fault of the gate.
+    /// Whether its sender synced it. A power cut may lose or damage a file that was not synced, and
+    /// that is not the gate's fault.
     pub durable: bool,
-    /// Whether the power was cut since it was dropped without a sync.
+    /// Whether the power was cut after it was dropped without a sync.
     pub may_be_lost: bool,
-    /// Whether the power was cut before its claim can have been made durable.
+    /// Whether the power was cut before its claim could become durable.
     pub may_return: bool,
 }
 
@@ -56,26 +55,26 @@ struct Unfinished {
     rest: Vec<u8>,
 }
 
-/// All of them.
+/// All agents.
 pub(super) struct Agents {
     keys: Keys,
     dice: Dice,
     n: u64,
     signed: Vec<Vec<u8>>,
     unfinished: Vec<Unfinished>,
-    /// Names and requests of cases that were asked for.
+    /// Names and requests of cases that were requested.
     cases: Vec<(String, String)>,
-    /// Trees that somebody wanted to open, and requests that asked for a task in them.
+    /// Trees that somebody tried to open, and requests for tasks in them.
     trees: Vec<(String, Vec<String>)>,
     /// Control decisions that were sent, by id.
     decisions: Vec<(String, String)>,
-    /// Lines of orders that were accepted, for cancels; told by the simulation.
+    /// Lines of accepted orders, for cancels; the simulation adds them.
     pub accepted: Vec<u64>,
-    /// What was dropped.
+    /// The files that were dropped.
     pub sent: Vec<Sent>,
 }
 
-/// A signed request, as a file's bytes.
+/// Returns the bytes of a signed request.
 pub(super) fn sign(
     key: &SignKey,
     source: &str,
@@ -100,7 +99,7 @@ fn amount(text: &str) -> Amount {
 }
 
 impl Agents {
-    /// Nobody has written anything yet.
+    /// Starts with nothing written.
     pub(super) fn new(keys: Keys, dice: Dice) -> Agents {
         Agents {
             keys,
@@ -136,12 +135,11 @@ impl Agents {
         });
     }
 
-    /// A row of prices near 6,780, imported by the owner as the command line does: rows first,
-    /// durably.
+    /// Imports a row of prices near 6,780, as the owner's command line does: rows first, durably.
     pub(super) fn import_prices(&mut self, disk: &SimDisk, now: Time) {
         self.n += 1;
         let minute = now.ms().div_euclid(60_000) * 60_000 - 60_000;
-        // Low enough now and then that buy limits fill, and stops.
+        // Sometimes low enough that buy limits and stops fill.
         let low = ["6775", "6735", "6735", "6590"][self.dice.up_to(3)];
         let rows = [
             Row::Bar {
@@ -182,7 +180,7 @@ impl Agents {
         self.drop_file(disk, Origin::Local, &format!("{id}.json"), bytes, true);
     }
 
-    /// A command of the gate's own user hands something over.
+    /// A command of the gate's own user hands a file over.
     pub(super) fn command(&mut self, disk: &SimDisk, now: Time) {
         self.n += 1;
         let id = format!("c{}", self.n);
@@ -205,7 +203,7 @@ impl Agents {
         bytes
     }
 
-    /// One file into the flat spool or the agent's own.
+    /// Puts one file into the flat spool or the agent's own.
     pub(super) fn one(&mut self, disk: &SimDisk, now: Time) {
         self.n += 1;
         let n = self.n;
@@ -228,7 +226,7 @@ impl Agents {
             }
             8 => self.signed(&id, "order.submit", &order("3", "btc-range-long"), now),
             9 | 10 => {
-                // Mostly the newest, which may still be open.
+                // Usually the newest one, which may still be open.
                 let back = self.dice.up_to(2);
                 let order = self
                     .accepted
@@ -255,7 +253,7 @@ impl Agents {
             ),
             13 => br#"{"no":"envelope"}"#.to_vec(),
             14 | 15 => {
-                // The same request again under another name.
+                // The same request under another file name.
                 let pick = self.dice.up_to(self.signed.len());
                 self.signed
                     .get(pick)
@@ -263,7 +261,8 @@ impl Agents {
                     .unwrap_or_else(|| b"{}".to_vec())
             }
             16 => {
-                // The id of another request: earlier, later or never used.
+                // The id of another request: an earlier one, a later one, or one that was never
+                // used.
                 name = format!("again-{id}.json");
                 let taken = format!("r{}", self.dice.below(n) + 1);
                 sign(
@@ -280,7 +279,7 @@ impl Agents {
                 id.into_bytes()
             }
             18 => {
-                // The answer is large and lies in a blob of its own.
+                // The answer is large and in a blob of its own.
                 self.signed(&id, "orders.list", "{}", now)
             }
             19 => {
@@ -299,7 +298,7 @@ impl Agents {
         self.drop_file(disk, origin, &name, bytes, durable);
     }
 
-    /// Something to be done outside.
+    /// Returns a request for an outgoing action.
     pub(super) fn outgoing(&mut self, id: &str, now: Time) -> Vec<u8> {
         let (action, payload) = match self.dice.below(3) {
             0 => (
@@ -317,7 +316,8 @@ impl Agents {
         bytes
     }
 
-    /// A new case, or a verdict on one of the last, mostly a good one.
+    /// Returns a request for a new case, or a verdict on one of the newest cases, usually a valid
+    /// one.
     fn for_the_council(&mut self, id: &str, now: Time) -> Vec<u8> {
         let n = self.cases.len();
         if n == 0 || self.dice.one_in(4) {
@@ -329,7 +329,7 @@ impl Agents {
             let (name, _, key) = &self.keys.council[0];
             return sign(key, name, id, "council.request", &payload, now);
         }
-        // Mostly the newest, which may still be open.
+        // Usually the newest one, which may still be open.
         let back = self.dice.up_to(2);
         let (case, request) = self
             .cases
@@ -342,7 +342,7 @@ impl Agents {
             true => "0".repeat(64),
             false => sha256_hex(request.as_bytes()),
         };
-        // The proposer speaks for nobody.
+        // The proposer may not speak for any role.
         let pick = if self.dice.one_in(10) {
             0
         } else {
@@ -356,8 +356,8 @@ impl Agents {
         sign(key, name, id, "council.verdict", &payload, now)
     }
 
-    /// A task that asks to be admitted: a root, or a child of one that may be there, with honest
-    /// and other claims.
+    /// Returns a request to admit a task: a root, or a child of a root that may exist, with true
+    /// and false claims.
     fn task(&mut self, id: &str, now: Time) -> Vec<u8> {
         let opens = self.trees.is_empty() || self.dice.one_in(5);
         let (root, parent) = if opens {
@@ -373,7 +373,7 @@ impl Agents {
             let index = self.trees.len() - 1 - back;
             let pick = self.dice.up_to(self.trees[index].1.len());
             let (root, asked) = &mut self.trees[index];
-            // One past the last is the tree's name.
+            // One past the last task means the tree's root.
             let parent = asked.get(pick).unwrap_or(root).clone();
             asked.push(id.to_owned());
             (root.clone(), format!("\"{parent}\""))
@@ -397,7 +397,8 @@ impl Agents {
         sign(key, name, id, action, &payload, now)
     }
 
-    /// A control decision, new or one that was sent before, as it was or with another reason.
+    /// Returns a control decision: a new one, or an earlier one again, unchanged or with another
+    /// reason.
     fn control_decision(&mut self, now: Time, id: &str) -> Vec<u8> {
         let n = self.decisions.len();
         let again = n > 0 && self.dice.one_in(3);
@@ -436,7 +437,7 @@ impl Agents {
         )
     }
 
-    /// Writes a part of a file where the gate can see it.
+    /// Writes part of a file at a place where the gate can see it.
     fn write_in_place(&mut self, disk: &SimDisk, name: &str, bytes: Vec<u8>) {
         let at = self.dice.up_to(bytes.len());
         self.drop_file(disk, Origin::Flat, name, bytes[..at].to_vec(), false);
@@ -448,7 +449,7 @@ impl Agents {
         });
     }
 
-    /// Some writers finish what they began.
+    /// Some writers complete their files.
     pub(super) fn write_on(&mut self, disk: &SimDisk) {
         for Unfinished { number, rest } in std::mem::take(&mut self.unfinished) {
             if self.dice.one_in(3) {
@@ -459,7 +460,7 @@ impl Agents {
         }
     }
 
-    /// The power went: writers died with what they had not written.
+    /// The power is cut: writers die before they write the rest.
     pub(super) fn power_cut(&mut self) {
         self.unfinished.clear();
         for sent in &mut self.sent {

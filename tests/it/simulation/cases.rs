@@ -1,4 +1,4 @@
-//! What must hold of council cases right after every recovery.
+//! The invariants of council cases right after every recovery.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,8 +16,8 @@ fn line_of(text: &str) -> Vec<u8> {
 }
 
 impl Life {
-    /// The payload of a line with its sealed members, as the disk has it: no fault is in the way of
-    /// who checks.
+    /// Returns the payload of a line with its sealed members, as the disk has it; no fault hinders
+    /// this check.
     fn whole_payload(&self, decision: &Decision) -> Result<String, String> {
         let text = decision.payload.as_deref().unwrap_or_default();
         let mut values = Vec::new();
@@ -41,8 +41,8 @@ impl Life {
         sealed::put_back(text, &values).ok_or_else(|| "its sealed members have no place".to_owned())
     }
 
-    /// No case is decided twice, every accepted verdict counts in its case, and all files of cases
-    /// are what their lines say.
+    /// Checks that no case is decided twice, that every accepted verdict counts in its case, and
+    /// that all files of cases have the content that their lines imply.
     pub(super) fn cases_stand(&self) -> Result<(), String> {
         let mut opened: BTreeMap<String, u64> = BTreeMap::new();
         let mut accepted: BTreeMap<String, Vec<u64>> = BTreeMap::new();
@@ -52,7 +52,7 @@ impl Life {
             .iter()
             .filter(|(_, decision)| decision.is_on_a_case())
         {
-            // With what is sealed in it: roles need all of it.
+            // Includes what is sealed, because roles need all of it.
             let payload = self
                 .whole_payload(decision)
                 .map_err(|error| format!("line {seq}: {error}"))?;

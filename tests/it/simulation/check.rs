@@ -1,4 +1,4 @@
-//! What must hold right after every recovery, and at the end of all.
+//! The invariants right after every recovery, and at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -56,7 +56,8 @@ impl Life {
         Ok(())
     }
 
-    /// (1) An answer that a client can have seen has its line, and is its answer.
+    /// (1) Every answer that a client may have read has its line, and equals the answer of that
+    /// line.
     pub(super) fn seen_answers_are_sealed(&self) -> Result<(), String> {
         for (path, versions) in &self.seen {
             for (bytes, seq) in versions {
@@ -131,7 +132,7 @@ impl Life {
         for decision in self.reader.decisions.values() {
             *lines.entry((&decision.spool, &decision.file)).or_default() += 1;
         }
-        // The claim of a command stays until what it waits for is answered.
+        // The claim of a command stays until the file that it waits for is answered.
         for decision in self
             .reader
             .decisions
@@ -163,8 +164,8 @@ impl Life {
                 sent.origin.label(),
                 sent.name
             );
-            // Where a sync of the log does not make a rename durable, a decided file can come back
-            // from a power cut, and is answered again.
+            // Where a sync of the log does not make a rename durable, a decided file can reappear
+            // after a power cut, and is then answered again.
             let may_come_back = self.medium == Medium::Strict && sent.may_return;
             ensure!(
                 places <= 1 || may_come_back,
@@ -176,7 +177,7 @@ impl Life {
         Ok(())
     }
 
-    /// (4) Every decision has its exact answer.
+    /// (4) Every decision has exactly its answer.
     pub(super) fn answers_stand(&self) -> Result<(), String> {
         let mut newest: BTreeMap<&str, u64> = BTreeMap::new();
         for (seq, decision) in &self.reader.decisions {
@@ -228,7 +229,7 @@ impl Life {
         Ok(())
     }
 
-    /// (6) A second recovery finds nothing to do.
+    /// (6) A second recovery changes nothing.
     pub(super) fn recovery_is_idempotent(&self) -> Result<(), String> {
         let fork = Arc::new(self.disk.fork());
         let before = fork.files();
@@ -250,7 +251,7 @@ impl Life {
         Ok(())
     }
 
-    /// (5) The chain verifies, and the state is what the ledger says.
+    /// (5) The chain verifies, and the state equals the fold of the ledger.
     pub(super) fn state_follows_from_the_ledger(&self, home: &Home) -> Result<(), String> {
         let fork = Arc::new(self.disk.fork());
         let store = Store::in_memory().map_err(|error| error.to_string())?;
@@ -302,7 +303,7 @@ impl Life {
             if sent.durable {
                 let hash = sha256_hex(&sent.bytes);
                 for (seq, decision) in lines {
-                    // What is given up, or has no good name, is not read.
+                    // A file that was given up, or that has an invalid name, is not read.
                     ensure!(
                         decision.file_sha256.as_ref() == Some(&hash)
                             || decision.file_sha256.is_none(),

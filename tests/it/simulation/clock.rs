@@ -1,4 +1,4 @@
-//! A wall clock that can jump both ways beside a monotonic one that cannot.
+//! A wall clock that can jump in both directions, and a monotonic clock that cannot.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -6,7 +6,8 @@ use std::time::Duration;
 use spoolgate_host::clock::Clock;
 use spoolgate_wire::time::Time;
 
-/// The clock. Only waiting and [`SimClock::pass`] move it, and [`SimClock::jump`] its wall half.
+/// The clock. Only waiting and [`SimClock::pass`] move both clocks; [`SimClock::jump`] moves the
+/// wall clock.
 #[derive(Debug)]
 pub(super) struct SimClock {
     wall_ms: AtomicI64,
@@ -14,7 +15,7 @@ pub(super) struct SimClock {
 }
 
 impl SimClock {
-    /// Standing at `now`.
+    /// Starts at `now`.
     pub(super) fn at(now: Time) -> SimClock {
         SimClock {
             wall_ms: AtomicI64::new(now.ms()),
@@ -22,19 +23,19 @@ impl SimClock {
         }
     }
 
-    /// Lets time pass.
+    /// Moves both clocks.
     pub(super) fn pass(&self, ms: u64) {
         self.wall_ms
             .fetch_add(i64::try_from(ms).unwrap(), Ordering::SeqCst);
         self.monotonic_ms.fetch_add(ms, Ordering::SeqCst);
     }
 
-    /// Somebody sets the wall clock.
+    /// Sets the wall clock.
     pub(super) fn jump(&self, ms: i64) {
         self.wall_ms.fetch_add(ms, Ordering::SeqCst);
     }
 
-    /// The machine starts again: the monotonic clock begins anew.
+    /// The machine restarts: the monotonic clock starts from zero.
     pub(super) fn restart(&self) {
         self.monotonic_ms.store(0, Ordering::SeqCst);
     }

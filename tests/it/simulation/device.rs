@@ -49,7 +49,7 @@ impl Disk for SimDisk {
                 entries.push((path.file_name().unwrap().to_owned(), kind));
             }
         }
-        // In no order that anybody may count on.
+        // The order of entries is random, because no caller may rely on it.
         let turn = if entries.is_empty() {
             0
         } else {
@@ -213,7 +213,7 @@ impl Disk for SimDisk {
         let mut world = self.world();
         let dying = world.call("sync_fs", dir)?;
         if world.fails() {
-            // Some page of some file could not be written.
+            // A page of some file could not be written.
             let dirty: Vec<u64> = world
                 .inodes
                 .iter()

@@ -1,17 +1,17 @@
-//! A disk that keeps apart what processes see and what is on the medium.
+//! A disk that distinguishes what processes see from what is on the medium.
 //!
-//! Contents: bytes written are seen at once and are on the medium after a sync of their file. A
-//! power cut keeps any part of the others: nothing, everything, a prefix, single sectors, or only
-//! the length with zeros in it. A failed sync drops the pages: they are still seen, never again
-//! written, and gone once the cache is dropped (Rebello et al., ATC'20).
+//! Contents: processes see written bytes at once; the bytes are on the medium after a sync of their
+//! file. A power cut keeps any part of the rest: nothing, everything, a prefix, single sectors, or
+//! only the length with zeros in it. A failed sync drops the pages: they are still seen, are never
+//! written again, and disappear when the cache is dropped (Rebello et al., ATC'20).
 //!
-//! Names: links, renames and unlinks are seen at once. On a [`Medium::Journal`] (ext4) the sync of
-//! any file makes all earlier ones durable, and a power cut keeps a prefix of the others. On a
-//! [`Medium::Strict`] one only a sync of a folder or of the file system does, and a power cut keeps
-//! any subset in which what depends on another operation has that one too.
+//! Names: processes see links, renames and unlinks at once. On a [`Medium::Journal`] (ext4), the
+//! sync of any file makes all earlier ones durable, and a power cut keeps a prefix of the rest. On
+//! a [`Medium::Strict`], only a sync of a folder or of the file system does, and a power cut keeps
+//! any subset that contains, with each operation, the operations that it needs.
 //!
-//! Every call counts. The process can be made to die at any of them, before, in the middle of or
-//! after what it does, and any can be made to fail.
+//! Every call is counted. The process can be made to die at any of them, before, in the middle of
+//! or after what it does, and any call can be made to fail.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -33,7 +33,7 @@ pub(super) fn error(code: i32) -> io::Error {
     io::Error::from_raw_os_error(code)
 }
 
-/// What a sync of one file does for names.
+/// The effect of the sync of a file on names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Medium {
     /// Commits all earlier operations on names, as ext4 and XFS do.
@@ -42,28 +42,28 @@ pub(super) enum Medium {
     Strict,
 }
 
-/// A promise that the disk breaks: each must be noticed by the simulation, or it would prove
+/// A promise that the disk breaks. The simulation must notice each; otherwise it would prove
 /// nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lie {
-    /// Syncing the log's data says OK and does nothing.
+    /// Syncing the log's data reports success and does nothing.
     SyncData,
-    /// Syncing the file system says OK and does nothing.
+    /// Syncing the file system reports success and does nothing.
     SyncFs,
-    /// Syncing a new file says OK and does nothing.
+    /// Syncing a new file reports success and does nothing.
     SyncFile,
-    /// Dropping the cache does nothing, so that dropped pages stay seen.
+    /// Dropping the cache does nothing, so that dropped pages are still seen.
     DropCache,
-    /// Writing a torn rest again says OK and does nothing.
+    /// Writing a torn rest again reports success and does nothing.
     WriteAgain,
 }
 
 /// Which calls fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
-    /// The first, counted from 1 since the process was started.
+    /// The number of the first failing call, counted from 1 since the process started.
     pub at: u64,
-    /// How many.
+    /// The number of failing calls.
     pub count: u64,
 }
 
@@ -74,13 +74,13 @@ pub(super) struct Inode {
     pub(super) seen: Vec<u8>,
     /// What a power cut leaves at least.
     medium: Vec<u8>,
-    /// Parts of `seen` that a sync would write, with how many operations on names came before each.
+    /// Parts of `seen` that a sync would write, with the number of operations on names before each.
     pub(super) dirty: Vec<(Range<usize>, u64)>,
     pub(super) modified: i128,
 }
 
 impl Inode {
-    /// Writes what is dirty to the medium.
+    /// Writes the dirty parts to the medium.
     pub(super) fn flush(&mut self) {
         for (range, _) in std::mem::take(&mut self.dirty) {
             let end = range.end.min(self.seen.len());
@@ -91,8 +91,8 @@ impl Inode {
         }
     }
 
-    /// What a read from the medium gives while the machine runs: its bytes, what is dirty, and
-    /// zeros where pages were dropped, since the length is still the one in memory.
+    /// Makes reads return what the medium has while the machine runs: its bytes, the dirty parts,
+    /// and zeros where pages were dropped, because the length is still the one in memory.
     pub(super) fn drop_cache(&mut self, from: usize) {
         let mut now = self.medium.clone();
         now.resize(self.seen.len(), 0);
@@ -104,8 +104,8 @@ impl Inode {
         self.seen = now;
     }
 
-    /// Any part of what is dirty survives, but only what was written before operation `until` on
-    /// names: a journal commits the new length of a file behind all that was done before.
+    /// Any part of what is dirty survives, but only if it was written before operation `until` on
+    /// names: a journal commits the new length of a file after everything that was done before.
     fn power_cut(&mut self, dice: &mut Dice, until: u64) {
         for (range, after) in std::mem::take(&mut self.dirty) {
             if range.is_empty() || after > until {
@@ -121,7 +121,7 @@ impl Inode {
                 }
                 4 => (bytes.len(), Vec::new()),
                 _ => {
-                    // Sectors of the file, not of the write.
+                    // These are sectors of the file, not of the write.
                     let mut kept = Vec::new();
                     let mut at = 0;
                     while at < bytes.len() {
@@ -199,7 +199,7 @@ impl NameOp {
         self.paths().iter().any(|path| path.parent() == Some(dir))
     }
 
-    /// Whether this cannot be on the medium without `earlier`.
+    /// Whether this operation cannot be on the medium without `earlier`.
     fn needs(&self, earlier: &NameOp) -> bool {
         let made = match earlier {
             NameOp::Link { path, .. } => Some(path.as_path()),
@@ -213,10 +213,10 @@ impl NameOp {
     }
 }
 
-/// What becomes of the next call of a verb.
+/// What happens to the next call of a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// It fails.
+    /// The call fails.
     Fails,
     /// The process dies before it does anything.
     Dies,
@@ -239,29 +239,29 @@ pub(super) struct World {
     pub(super) names: BTreeMap<PathBuf, u64>,
     medium: BTreeMap<PathBuf, u64>,
     pending: Vec<NameOp>,
-    /// Operations on names so far.
+    /// The number of operations on names so far.
     pub(super) ops: u64,
-    /// Calls since the process started.
+    /// The number of calls since the process started.
     calls: u64,
     dies_at: Option<u64>,
     dead: bool,
     fault: Option<Fault>,
-    /// What becomes of the next such call.
+    /// What happens to the next such call.
     next: Option<(&'static str, PathBuf, Next)>,
     fails_now: bool,
     has_failed: bool,
     /// Bytes until the disk is full.
     room: Option<usize>,
-    /// Everything that was called, for telling two runs apart.
+    /// A hash of all calls, which tells two runs apart.
     trace: u64,
-    /// The same in words, where somebody wants to read it.
+    /// All calls in words, if requested.
     story: Option<Vec<String>>,
     changes: i128,
     clock: Arc<SimClock>,
 }
 
 impl World {
-    /// Counts a call. An error is one that the call gives without doing anything.
+    /// Counts a call. An error means that the call fails without doing anything.
     pub(super) fn call(&mut self, verb: &str, path: &Path) -> io::Result<Option<Dying>> {
         if self.dead {
             return Err(error(EIO));
@@ -316,7 +316,7 @@ impl World {
         fails
     }
 
-    /// Nanoseconds that no two changes share.
+    /// Returns nanoseconds that differ for any two changes.
     fn now(&self) -> i128 {
         i128::from(self.clock.now().ms()) * 1_000_000 + self.changes % 1_000_000
     }
@@ -327,7 +327,7 @@ impl World {
         }
     }
 
-    /// A call that only reads.
+    /// Counts a call that only reads.
     pub(super) fn reads(&mut self, verb: &str, path: &Path) -> io::Result<()> {
         match self.call(verb, path)? {
             Some(_) => Err(error(EIO)),
@@ -336,7 +336,7 @@ impl World {
         }
     }
 
-    /// A call that changes names: `change` is what it does.
+    /// Counts a call that changes names; `change` does the change.
     pub(super) fn changes_names(
         &mut self,
         verb: &str,
@@ -429,7 +429,7 @@ impl World {
     ) -> io::Result<()> {
         let dying = self.call(verb, path)?;
         if self.fails() {
-            // The pages count as clean from now on, and are on the medium nowhere.
+            // From now on the pages count as clean, but the medium does not have them.
             self.inode_mut(number).dirty.clear();
             return Err(error(EIO));
         }
@@ -446,7 +446,7 @@ impl World {
         }
     }
 
-    /// Makes these operations durable, and all that they need.
+    /// Makes these operations durable, and all operations that they need.
     pub(super) fn commit_names(&mut self, chosen: impl Fn(&NameOp) -> bool) {
         let pending = std::mem::take(&mut self.pending);
         let mut wanted: Vec<bool> = pending.iter().map(chosen).collect();
@@ -495,7 +495,7 @@ impl World {
                 0 => false,
                 1 => true,
                 2 => n < kept,
-                // Each folder keeps a prefix of what was done in it.
+                // Each folder keeps a prefix of its operations.
                 3 => !dirs.iter().any(|dir| closed_dirs.contains(dir)) && !dice.one_in(4),
                 _ => dice.one_in(2),
             };
@@ -523,7 +523,7 @@ pub(super) struct SimDisk {
 }
 
 impl SimDisk {
-    /// An empty one.
+    /// Makes an empty disk.
     pub(super) fn new(
         seed: u64,
         medium_kind: Medium,
@@ -558,12 +558,12 @@ impl SimDisk {
         }
     }
 
-    /// Keeps every call from now on in words.
+    /// Records every call from now on in words.
     pub(super) fn tell_story(&self) {
         self.world().story = Some(Vec::new());
     }
 
-    /// The story so far, and an end to it.
+    /// Returns the recorded story and stops recording.
     pub(super) fn story(&self) -> Vec<String> {
         self.world().story.take().unwrap_or_default()
     }
@@ -572,7 +572,7 @@ impl SimDisk {
         self.world.lock().unwrap()
     }
 
-    /// Another disk that is as this one is now, and on which nothing goes wrong.
+    /// Returns a copy of this disk on which nothing fails.
     pub(super) fn fork(&self) -> SimDisk {
         let mut world = self.world().clone();
         (world.dies_at, world.dead, world.fault, world.room) = (None, false, None, None);
@@ -581,7 +581,7 @@ impl SimDisk {
         }
     }
 
-    /// A process starts. It dies at its call number `dies_at`, and calls fail as `fault` says.
+    /// Starts a process. It dies at call number `dies_at`, and calls fail as `fault` says.
     pub(super) fn start_process(
         &self,
         dies_at: Option<u64>,
@@ -589,7 +589,7 @@ impl SimDisk {
         room: Option<usize>,
     ) {
         let mut world = self.world();
-        // What no name leads to any more, now or after a power cut, nobody holds open either.
+        // No process has a file open that has no name, now or after a power cut.
         let pending = world.pending.iter().map(NameOp::inode);
         let there: BTreeSet<u64> = world
             .names
@@ -606,7 +606,7 @@ impl SimDisk {
         (world.dies_at, world.fault, world.room) = (dies_at, fault, room);
     }
 
-    /// Decides on the next call of a verb at or below a path.
+    /// Sets what happens to the next call of a verb at or below a path.
     pub(super) fn next(&self, verb: &'static str, path: &str, next: Next) {
         self.world().next = Some((verb, path.into(), next));
     }
@@ -616,34 +616,35 @@ impl SimDisk {
         self.world().dead
     }
 
-    /// Whether any call ever failed.
+    /// Whether any call has failed.
     pub(super) fn has_failed(&self) -> bool {
         self.world().has_failed
     }
 
-    /// Calls since the process started.
+    /// Returns the number of calls since the process started.
     pub(super) fn calls(&self) -> u64 {
         self.world().calls
     }
 
-    /// A number that differs where anything else was called.
+    /// Returns a number that differs if any other call was made.
     pub(super) fn trace(&self) -> u64 {
         self.world().trace
     }
 
-    /// The power goes.
+    /// Cuts the power.
     pub(super) fn power_cut(&self, dice: &mut Dice) {
         self.world().power_cut(dice);
     }
 
-    /// Everything on it becomes durable.
+    /// Makes everything on the disk durable.
     pub(super) fn settle(&self) {
         let mut world = self.world();
         world.inodes.values_mut().for_each(Inode::flush);
         world.commit_names(|_| true);
     }
 
-    /// Another process makes a file, by rename; `durable` as if it had synced file and folder.
+    /// Acts as another process that creates a file by rename; with `durable`, as if it had synced
+    /// file and folder.
     pub(super) fn put(&self, path: &Path, bytes: &[u8], durable: bool) {
         let mut world = self.world();
         world.changes += 1;
@@ -665,7 +666,7 @@ impl SimDisk {
         }
     }
 
-    /// Another process removes a file, if it is there.
+    /// Acts as another process that removes a file, if it exists.
     pub(super) fn take(&self, path: &Path) -> Option<Vec<u8>> {
         let mut world = self.world();
         let number = world.inode_of(path).ok()?;
@@ -677,12 +678,12 @@ impl SimDisk {
         Some(bytes)
     }
 
-    /// Which file has this name.
+    /// Returns the number of the file with this name.
     pub(super) fn number(&self, path: &Path) -> Option<u64> {
         self.world().inode_of(path).ok()
     }
 
-    /// Another process writes on at the end of a file that it holds open, whatever its name is by
+    /// Acts as another process that appends to a file that it has open, whatever name the file has
     /// now.
     pub(super) fn write_on(&self, number: u64, bytes: &[u8]) {
         let mut world = self.world();
@@ -697,21 +698,21 @@ impl SimDisk {
         inode.modified = now;
     }
 
-    /// A file's bytes, as processes see them.
+    /// Returns a file's bytes as processes see them.
     pub(super) fn get(&self, path: &Path) -> Option<Vec<u8>> {
         let world = self.world();
         let number = world.inode_of(path).ok()?;
         Some(world.inode(number).seen.clone())
     }
 
-    /// A file's bytes on the medium: those that a power cut leaves, whatever else it does.
+    /// Returns a file's bytes on the medium: those that every power cut leaves.
     pub(super) fn on_medium(&self, path: &Path) -> Option<Vec<u8>> {
         let world = self.world();
         let number = world.medium.get(path)?;
         Some(world.inodes.get(number)?.medium.clone())
     }
 
-    /// Whether a file holds exactly these bytes.
+    /// Whether a file has exactly these bytes.
     pub(super) fn holds(&self, path: &Path, bytes: &[u8]) -> bool {
         let world = self.world();
         world
@@ -719,7 +720,7 @@ impl SimDisk {
             .is_ok_and(|number| world.inode(number).seen == bytes)
     }
 
-    /// Files right below a folder, with `see` of each.
+    /// Calls `see` for each file directly below a folder.
     pub(super) fn each_in(&self, dir: &Path, mut see: impl FnMut(&str, &[u8])) {
         let world = self.world();
         for (path, number) in world.names.range(dir.to_owned()..) {
@@ -733,14 +734,14 @@ impl SimDisk {
         }
     }
 
-    /// Names of the files right below a folder.
+    /// Returns the names of the files directly below a folder.
     pub(super) fn names_in(&self, dir: &str) -> Vec<String> {
         let mut names = Vec::new();
         self.each_in(Path::new(dir), |name, _| names.push(name.to_owned()));
         names
     }
 
-    /// All files, as processes see them.
+    /// Returns all files as processes see them.
     pub(super) fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let world = self.world();
         let files = world

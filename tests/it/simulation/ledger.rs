@@ -1,5 +1,5 @@
-//! The ledger as an outsider reads it: lines, hashes, seals and nothing of the gate's own scanning.
-//! Reads on from where it was and insists that what it read before is still there.
+//! A reader of the ledger that uses nothing of the gate's own scanning: lines, hashes, seals. It
+//! continues where it stopped and checks that what it read before is still there.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,20 +17,22 @@ pub(super) struct Reader {
     /// Bytes of each segment up to its last seal.
     segments: Vec<Vec<u8>>,
     head: String,
-    /// Lines.
+    /// The number of lines.
     pub lines: u64,
     batch: u64,
     /// Decisions by line.
     pub decisions: BTreeMap<u64, Decision>,
-    /// What came of outgoing actions, by their request lines, with the line that says so.
+    /// The outcomes of outgoing actions by their request lines, with the number of the response
+    /// line.
     pub responses: BTreeMap<u64, (u64, Response)>,
     /// The council's decisions by line.
     pub rulings: BTreeMap<u64, CaseDecision>,
-    /// Answers by line; none of a request line, and of its copies while it is open.
+    /// Answers by line. A request line has no answer, and neither have its copies while the action
+    /// is open.
     pub answers: BTreeMap<u64, Vec<u8>>,
-    /// All answers up to this line are said to be durable.
+    /// All answers up to this line are reported as durable.
     pub published: Option<u64>,
-    /// Files that lines name by their digest, with what they must hold.
+    /// Files that lines name by digest, with their contents.
     pub named: BTreeMap<PathBuf, Vec<u8>>,
     /// Torn batches that were left behind.
     pub torn: u64,
@@ -49,10 +51,9 @@ struct Read {
 }
 
 impl Reader {
-    /// Reads on.
+    /// Reads the new lines.
     ///
-    /// # Errors
-    /// What is wrong.
+    /// The first fault.
     pub(super) fn read_on(&mut self, disk: &SimDisk) -> Result<(), String> {
         let mut files: Vec<(String, Vec<u8>)> = Vec::new();
         disk.each_in(Path::new("audit"), |name, bytes| {
@@ -92,8 +93,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Takes the sealed batches at the start of `bytes` and says how long they are. What follows
-    /// never happened.
+    /// Reads the sealed batches at the start of `bytes` and returns their length. Bytes after them
+    /// do not count.
     fn segment(&mut self, disk: &SimDisk, bytes: &[u8]) -> Result<usize, String> {
         let mut sealed = 0;
         let mut at = 0;
@@ -133,7 +134,7 @@ impl Reader {
         Ok(sealed)
     }
 
-    /// Notes what a line names, which must be there as soon as the line is.
+    /// Records the files that a line names, which must exist as soon as the line does.
     fn digests(&mut self, disk: &SimDisk, seq: u64, record: Option<&Record>) -> Result<(), String> {
         let mut paths: Vec<(PathBuf, &str)> = Vec::new();
         let mut rulebook = |hash| paths.push((format!("audit/rulebooks/{hash}.json").into(), hash));

@@ -1,6 +1,6 @@
-//! One seed: a home, its agents, and a gate that dies over and over, by kill, by power cut or by a
-//! disk that fails, while it works or while it recovers. After every recovery the invariants of the
-//! spool are checked.
+//! One seed: a home, its agents, and a gate that dies again and again, by a kill, a power cut or a
+//! failing disk, while it works or recovers. After every recovery the invariants of the spool are
+//! checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -37,7 +37,7 @@ use crate::kit::dice::Dice;
 
 pub(super) const ORIGIN: &str = "spoolgate.invalid/simulation";
 
-/// Decisions that no rules have a part in.
+/// Kinds of decisions that no rule can affect.
 const NOT_DECIDED: [&str; 5] = [
     "no good signature",
     "sent again, and answered with the earlier answer",
@@ -46,12 +46,12 @@ const NOT_DECIDED: [&str; 5] = [
     "the gate could not carry it out",
 ];
 
-/// What happened, over all lives.
+/// What happened in all lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// Recoveries after a crash that came to their end, each checked.
+    /// Recoveries after a crash that were completed; each was checked.
     pub recoveries: u64,
-    /// Recoveries that were themselves ended by a crash or a failing disk.
+    /// Recoveries that a crash or a failing disk interrupted.
     pub crashed_recoveries: u64,
     /// Processes killed.
     pub kills: u64,
@@ -63,11 +63,11 @@ pub(super) struct Tally {
     pub orderly: u64,
     /// Decisions.
     pub decisions: u64,
-    /// Orders accepted.
+    /// Accepted orders.
     pub accepted: u64,
-    /// Orders refused.
+    /// Refused orders.
     pub refused: u64,
-    /// Requests answered as before.
+    /// Requests that got their stored answer.
     pub replays: u64,
     /// Requests given up at the third attempt.
     pub given_up: u64,
@@ -77,20 +77,20 @@ pub(super) struct Tally {
     pub cases: u64,
     /// Outgoing actions that were begun.
     pub actions: u64,
-    /// Those of which nobody knows whether they were done.
+    /// Outgoing actions whose outcome is unknown.
     pub unknown: u64,
-    /// Batches that were torn.
+    /// Torn batches.
     pub torn: u64,
     /// Lines.
     pub lines: u64,
     /// Calls of the disk.
     pub calls: u64,
-    /// Differs where anything else happened.
+    /// Differs if anything else happened.
     pub trace: u64,
 }
 
 impl Tally {
-    /// Adds another.
+    /// Adds another tally.
     pub(super) fn add(&mut self, other: &Tally) {
         for (sum, n) in [
             (&mut self.recoveries, other.recoveries),
@@ -118,7 +118,7 @@ impl Tally {
     }
 }
 
-/// Rule files that are edited now and then, and sometimes broken.
+/// Rule files that are sometimes edited, and sometimes broken.
 struct SimRules {
     now: Mutex<Bundle>,
 }
@@ -146,21 +146,21 @@ fn rules() -> &'static Bundle {
         bundle
             .files
             .insert("rules/gateway.yaml".to_owned(), outside::GATEWAY.to_owned());
-        // Short enough that many cases come to their deadline.
+        // Short enough that many cases reach their deadline.
         let roles = bundle.files.get_mut("council/roles.yaml").unwrap();
         *roles = roles.replace("deadline_s: 86400", "deadline_s: 20");
         bundle
     })
 }
 
-/// Where temporary homes lie: in memory, where the machine has such a folder.
+/// Returns the folder for temporary homes, which is in memory if the machine has such a folder.
 fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm")
         .or_else(|_| tempfile::tempdir())
         .unwrap()
 }
 
-/// A seed's world.
+/// The world of a seed.
 pub(super) struct Life {
     pub(super) dice: Dice,
     pub(super) medium: Medium,
@@ -171,18 +171,18 @@ pub(super) struct Life {
     pub(super) agents: Agents,
     pub(super) outside: Arc<Outside>,
     pub(super) reader: Reader,
-    /// Answers that a client can have read, by path below the spool, with the line that each names.
+    /// Answers that a client may have read, by path below the spool, with the line that each names.
     pub(super) seen: BTreeMap<String, BTreeMap<Vec<u8>, String>>,
-    /// Decisions of the council that somebody can have read, by path below the spool.
+    /// Council decisions that somebody may have read, by path below the spool.
     pub(super) seen_rulings: BTreeSet<(String, Vec<u8>)>,
     /// Older states of the index, which a power cut can bring back.
     images: Vec<Option<Vec<u8>>>,
     /// Answers that commands took.
     pub(super) collected: BTreeSet<String>,
-    /// Whether nothing but power cuts and kills happens, so that nobody's attempts are used up by
-    /// others.
+    /// Whether only power cuts and kills have happened, so that no request's attempts were used up
+    /// by another.
     pub(super) power_was_cut: bool,
-    /// Whether it was since the last recovery that came to its end.
+    /// Whether there was one since the last completed recovery.
     has_crashed: bool,
     tally: Tally,
 }
@@ -195,15 +195,14 @@ enum End {
     DiskFailed,
 }
 
-/// Lives one seed through at least `recoveries` recoveries.
+/// Runs one seed through at least `recoveries` recoveries.
 ///
-/// # Errors
 /// The first invariant that does not hold.
 pub(super) fn live(seed: u64, recoveries: u64, lie: Option<Lie>) -> Result<Tally, String> {
     Life::new(seed, lie).whole(recoveries)
 }
 
-/// The same, with the last calls of the disk in words.
+/// Runs one seed and also returns the last calls of the disk in words.
 pub(super) fn tell(seed: u64, recoveries: u64) -> (Result<Tally, String>, Vec<String>) {
     let life = Life::new(seed, None);
     life.disk.tell_story();
@@ -281,7 +280,7 @@ impl Life {
                 now,
             ),
         ));
-        // Founding a home and dying at it is for the tests of `init`.
+        // The tests of `init` cover crashes while a home is made.
         disk.settle();
         let mut agents = Agents::new(keys, Dice::apart(dice.roll()));
         for (name, bytes) in first {
@@ -377,7 +376,7 @@ impl Life {
         self.open_for(Hold::Long)
     }
 
-    /// One process from its start to its end, and what the world does around it.
+    /// Runs one process from start to end, together with what happens around it.
     fn one_process(&mut self) -> Result<(), String> {
         self.world_moves();
         let dies_at = match self.dice.below(16) {
@@ -428,12 +427,12 @@ impl Life {
         Ok(())
     }
 
-    /// What the wall clock says.
+    /// Returns the time of the wall clock.
     pub(super) fn now(&self) -> Time {
         self.clock.now()
     }
 
-    /// The power goes, for everybody.
+    /// Cuts the power for everybody.
     pub(super) fn power_cut(&mut self) {
         self.power_was_cut = true;
         self.disk.power_cut(&mut self.dice);
@@ -451,7 +450,8 @@ impl Life {
             1 => {
                 self.clock
                     .jump(10_000 + i64::try_from(self.dice.below(10 * 86_400_000)).unwrap());
-                // Their answers count as abandoned when they are an hour old by the wall clock.
+                // Answers to commands count as abandoned when they are an hour old by the wall
+                // clock.
                 self.collected
                     .extend(self.agents.sent.iter().map(|sent| sent.name.clone()));
             }
@@ -487,7 +487,7 @@ impl Life {
         }
     }
 
-    /// What the gate does with its life.
+    /// What the gate does while it runs.
     fn work(&mut self, mut home: Home) -> Result<End, String> {
         let only_local = self.dice.one_in(5);
         if !only_local && self.dice.one_in(2) {
@@ -532,8 +532,8 @@ impl Life {
         }
     }
 
-    /// Whether a gate may end like this: only for what was done to it, and never with a sound
-    /// ledger called corrupt.
+    /// Checks that a gate may end like this: only because of what was done to it, and never because
+    /// it reports a sound ledger as corrupt.
     fn judge(&self, error: HomeError) -> Result<End, String> {
         match error {
             HomeError::Disk { .. } => {}
@@ -547,7 +547,7 @@ impl Life {
         })
     }
 
-    /// Every answer that stands there now can have been read.
+    /// A client may have read every answer that is there now.
     pub(super) fn clients_look(&mut self) -> Result<(), String> {
         let may_be_half = self.power_was_cut || self.disk.has_failed();
         let mut bad = None;
@@ -578,7 +578,8 @@ impl Life {
                         }
                         return;
                     }
-                    // What is empty, does not end in a line end or does not parse is not there yet.
+                    // An answer that is empty, does not end with a line feed or does not parse does
+                    // not count yet.
                     match serde_json::from_slice::<Answer>(bytes) {
                         Ok(answer) if bytes.ends_with(b"\n") => {
                             self.seen
@@ -586,7 +587,7 @@ impl Life {
                                 .or_default()
                                 .insert(bytes.to_vec(), answer.audit_ref);
                         }
-                        // Half an answer is seen only after the power went, or a sync failed.
+                        // Half an answer is seen only after a power cut or a failed sync.
                         _ if may_be_half => {}
                         _ => {
                             bad = Some(format!(
@@ -599,7 +600,7 @@ impl Life {
         bad.map_or(Ok(()), Err)
     }
 
-    /// Commands take their answers.
+    /// Commands fetch their answers.
     fn commands_look(&mut self) {
         for name in self.disk.names_in("spool/local/out") {
             if !name.starts_with('.') && self.dice.one_in(2) {
@@ -640,7 +641,7 @@ impl Life {
         }
     }
 
-    /// A last life without trouble: everything is decided, answered and kept.
+    /// Runs a last process without trouble: everything is decided, answered and kept.
     pub(super) fn end(&mut self) -> Result<(), String> {
         self.agents.write_on(&self.disk);
         self.rules
@@ -697,13 +698,13 @@ impl Life {
             "something was decided out of nothing"
         );
         drop(again);
-        // What follows reads in two threads, in whatever order they come to it.
+        // Below, two threads read in an unpredictable order.
         self.tally.trace = self.disk.trace();
         self.recomputed_it_is_the_same()?;
         self.decided_again_it_is_the_same()
     }
 
-    /// Every request decided again on what was known then comes to the bytes of its line.
+    /// Every request is decided again on the state of its time, with the same bytes of its line.
     fn decided_again_it_is_the_same(&self) -> Result<(), String> {
         let options = Options {
             flips: 3,
@@ -732,7 +733,7 @@ impl Life {
         Ok(())
     }
 
-    /// Every line recomputed from the audit folder alone comes to the same bytes, and every line is
+    /// Every line is recomputed from the audit folder alone, with the same bytes, and every line is
     /// accounted for.
     fn recomputed_it_is_the_same(&self) -> Result<(), String> {
         let options = replay::Options {

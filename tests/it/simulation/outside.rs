@@ -1,6 +1,5 @@
-//! What is done outside: an adapter that counts what it is asked to do, and looks at the medium
-//! before it does it. Then the gate killed at every step between the claim of such a request and
-//! its answer.
+//! Outgoing actions: an adapter that counts its runs and checks the medium before it acts. Then the
+//! gate is killed at every step between the claim of such a request and its answer.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,7 +28,7 @@ pub(super) const SERVICES: &str = "services:
   - {service: bank, host: api.bank.example, protocol: https, methods: [GET], added_at: \
       2026-01-01T00:00:00Z, added_by: owner, is_active: true}
 ";
-/// One worker: what runs ends in one order.
+/// One worker, so that actions end in a fixed order.
 pub(super) const GATEWAY: &str = "workers: 1
 anomalies: {burst_max: 100000}
 rates: {per_hour: {email.send: 5}}
@@ -37,18 +36,18 @@ adapters:
   - {actions: [email.send, health.fetch, service.api_call], adapter: stub}
 ";
 
-/// Counts what it is asked to do.
+/// An adapter that counts its runs.
 #[derive(Debug)]
 pub(super) struct Outside {
     disk: Arc<SimDisk>,
     runs: Mutex<BTreeMap<String, u32>>,
-    /// What was begun before its line was durable.
+    /// Actions that began before their line was durable.
     hasty: Mutex<Vec<String>>,
     waits: AtomicBool,
 }
 
 impl Outside {
-    /// Nothing was done yet.
+    /// Starts without any run.
     pub(super) fn over(disk: Arc<SimDisk>) -> Outside {
         Outside {
             disk,
@@ -58,22 +57,22 @@ impl Outside {
         }
     }
 
-    /// Whether what runs comes to no end.
+    /// Sets whether running actions wait for ever.
     pub(super) fn keep_waiting(&self, waits: bool) {
         self.waits.store(waits, Ordering::SeqCst);
     }
 
-    /// The same.
+    /// Whether running actions wait for ever.
     pub(super) fn is_waiting(&self) -> bool {
         self.waits.load(Ordering::SeqCst)
     }
 
-    /// How often this request was carried out.
+    /// Returns how often this request was carried out.
     fn runs(&self, id: &str) -> u32 {
         self.runs.lock().unwrap().get(id).copied().unwrap_or(0)
     }
 
-    /// Whether a power cut would leave the request line, with a seal behind it.
+    /// Whether the request line, with a seal after it, would survive a power cut.
     fn is_durable(&self, id: &str) -> bool {
         let name = format!("\"request_id\":\"{id}\"");
         let segments = (1..).map(|n| PathBuf::from(format!("audit/log-{n:08}.jsonl")));
@@ -140,7 +139,7 @@ impl Adapters for Outside {
 }
 
 impl Life {
-    /// Whether this line began an action of which nothing is known yet.
+    /// Whether this line began an action whose outcome is not known yet.
     pub(super) fn is_open(&self, line: u64) -> bool {
         let is_begun = |status| status == Status::Pending;
         self.reader
@@ -150,8 +149,8 @@ impl Life {
             && !self.reader.responses.contains_key(&line)
     }
 
-    /// (7) What is done outside is done at most once, behind its line, and what is not known to be
-    /// done is not said to be.
+    /// (7) An action is done at most once, after its line, and an unknown outcome is never reported
+    /// as done.
     pub(super) fn actions_stand(&self, home: &Home) -> Result<(), String> {
         let hasty = self.outside.hasty.lock().unwrap();
         ensure!(
@@ -191,7 +190,7 @@ impl Life {
         Ok(())
     }
 
-    /// Nothing is open behind a start and a batch.
+    /// No action is open after a start and a batch.
     pub(super) fn actions_are_over(&self) -> Result<(), String> {
         let mut begun = self
             .reader
@@ -218,7 +217,7 @@ fn work(life: &Life) -> Option<()> {
     home.finish("stopped").ok()
 }
 
-/// How a process is hurt at a call of the disk.
+/// What happens to a process at a call of the disk.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Hurt {
     Killed,
@@ -227,11 +226,11 @@ enum Hurt {
 }
 
 /// At every call of the disk that the gate makes from its start until it stops in order, with
-/// requests of an agent, of a command, and a copy of each.
+/// requests of an agent and of a command, and a copy of each.
 #[test]
 fn hurt_at_every_step() {
     let (mut unknown, mut known, mut steps) = (0, 0, 0);
-    // By default one call in five, another for each way to be hurt.
+    // By default one call in five, different calls for each kind of fault.
     let step = campaign(5, 1);
     for (hurt, first) in [(Hurt::Killed, 1), (Hurt::PowerCut, 2), (Hurt::Fails, 3)] {
         for at in (first.min(step as u64)..).step_by(step) {
@@ -276,7 +275,7 @@ fn hurt_at_every_step() {
                     .values()
                     .filter(|(_, response)| response.request_id == id)
                     .collect();
-                // What cannot be read is taken for the worst: a halt, for one.
+                // A file that cannot be read counts as the worst case, for example as a halt.
                 let mut lines = life.reader.decisions.values();
                 let is_refused = lines.any(|line| {
                     line.request_id.as_deref() == Some(id) && line.status == Status::Rejected

@@ -1,4 +1,4 @@
-//! What the simulated disk promises and what not.
+//! What the simulated disk promises and what it does not.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn log(disk: &SimDisk) -> Box<dyn LogFile> {
     disk.open_log(Path::new(LOG), Access::Append).unwrap()
 }
 
-/// What is under a name after a power cut, over many seeds.
+/// Returns the contents that a name can have after a power cut, over many seeds.
 fn outcomes(kind: Medium, path: &str, act: impl Fn(&SimDisk)) -> BTreeSet<Option<Vec<u8>>> {
     let outcome = |seed| {
         let disk = disk(kind, seed);

@@ -1,4 +1,4 @@
-//! What the simulation found, each as the shortest story that shows it.
+//! The faults that the simulation found, each as the shortest story that shows it.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::disk::{Medium, Next};
 use super::life::Life;
 use crate::kit::place::drain;
 
-/// A seed whose disk is of this kind.
+/// Makes the life of a seed whose disk is of this kind.
 fn life(medium: Medium, from: u64) -> Life {
     (from * 50..)
         .map(|seed| Life::new(seed, None))
@@ -16,8 +16,8 @@ fn life(medium: Medium, from: u64) -> Life {
         .unwrap()
 }
 
-/// A checkpoint is published without a sync. A power cut left it empty, and until the next batch an
-/// auditor was told that the ledger does not verify.
+/// A checkpoint is published without a sync. A power cut left it empty, and until the next batch
+/// the ledger did not verify for auditors.
 #[test]
 fn an_emptied_checkpoint_is_renewed_by_recovery() {
     let mut life = life(Medium::Journal, 0);
@@ -30,9 +30,9 @@ fn an_emptied_checkpoint_is_renewed_by_recovery() {
     life.state_follows_from_the_ledger(&home).unwrap();
 }
 
-/// The sync of a batch failed, and the machine went on showing the file as long as it was. Recovery
-/// told in the next segment how long the torn rest is; after the next power cut the file was
-/// shorter, and an honest ledger counted as corrupt.
+/// The sync of a batch failed, and the machine continued to show the file with its full length.
+/// Recovery recorded the length of the torn rest in the next segment; after the next power cut the
+/// file was shorter, and a sound ledger counted as corrupt.
 #[test]
 fn a_torn_rest_of_a_failed_sync_survives_the_next_power_cut() {
     for seed in 0..40 {
@@ -53,9 +53,9 @@ fn a_torn_rest_of_a_failed_sync_survives_the_next_power_cut() {
     }
 }
 
-/// Syncing the answers failed and dropped some of their pages. The next start saw them in memory,
-/// found nothing to do, synced without an error, and the ledger said that they were durable; a
-/// power cut later they were empty.
+/// Syncing the answers failed and dropped some of their pages. The next start saw the answers in
+/// memory, found nothing to do, synced without an error, and recorded in the ledger that they were
+/// durable; after a power cut they were empty.
 #[test]
 fn answers_of_a_failed_sync_are_written_again() {
     for seed in 0..40 {
@@ -77,9 +77,9 @@ fn answers_of_a_failed_sync_are_written_again() {
     }
 }
 
-/// A rulebook was written and renamed, and the gate killed before it synced the folder. The next
-/// start found it there and sealed a line that names it; where the log's sync does not make names
-/// durable, a power cut took it away, and nothing decided under it could be decided again.
+/// A rulebook was written and renamed, and the gate was killed before it synced the folder. The
+/// next start found it and sealed a line that names it. Where the log's sync does not make names
+/// durable, a power cut removed the rulebook, and nothing decided under it could be decided again.
 #[test]
 fn a_kept_rulebook_is_durable_before_a_line_names_it() {
     for seed in 0..40 {
@@ -101,7 +101,7 @@ fn a_kept_rulebook_is_durable_before_a_line_names_it() {
 }
 
 /// Syncing a kept copy failed and dropped its pages. The next start saw the copy in memory, synced
-/// without an error and removed the claim; a power cut later nothing was kept.
+/// without an error and removed the claim; after a power cut no copy was left.
 #[test]
 fn kept_copies_of_a_failed_sync_are_written_again() {
     for seed in 0..40 {

@@ -1,4 +1,4 @@
-//! What must hold of task trees and control decisions right after every recovery.
+//! The invariants of task trees and control decisions right after every recovery.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use spoolgate_wire::control::{ControlFault, ControlResponse, ControlStatus};
 use super::check::ensure;
 use super::life::{Life, ORIGIN};
 
-/// The policy that the simulated tasks are under.
+/// The policy of the simulated tasks.
 const POLICY: &str = include_str!("../../../rules/admission/research/agents/default.yaml");
 
 impl Life {
-    /// Every admission has one receipt, no tree grows beyond its policy, and what was forwarded is
-    /// there, genuine, and nothing else is.
+    /// Every admission has one receipt, no tree grows beyond its policy, and exactly the forwarded
+    /// files exist and are genuine.
     pub(super) fn trees_stand(&self) -> Result<(), String> {
         let log_key = &self.log_key()?;
         let policy = Policy::read("rules/admission/research/agents/default.yaml", POLICY)
@@ -119,7 +119,7 @@ impl Life {
         Ok(())
     }
 
-    /// The key in the ledger's first line.
+    /// Returns the key in the ledger's first line.
     fn log_key(&self) -> Result<VerifierKey, String> {
         let log = self
             .disk
