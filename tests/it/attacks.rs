@@ -1,8 +1,8 @@
 //! The rows of the attack table that `tests/it/hostile.rs`, `tests/it/crash.rs` and
-//! `tests/it/cli.rs` do not cover: a less trusted process against the spool. docs/testing.md points
-//! every row to its test.
+//! `tests/it/cli.rs` do not cover: a less trusted process attacks the spool. docs/testing.md names
+//! the test of every row.
 //!
-//! The heavy ones: `cargo test --release --test it attacks:: -- --ignored --nocapture`.
+//! Run the heavy tests with `cargo test --release --test it attacks:: -- --ignored --nocapture`.
 
 mod answers;
 mod contents;

@@ -1,4 +1,4 @@
-//! Actions that leave the machine.
+//! Outgoing actions.
 
 mod allowlist;
 mod anomalies;

@@ -1,4 +1,4 @@
-//! Answers: taking another's place, and what is planted where they will be.
+//! Answers: attempts to take another answer's place, and objects planted where answers will be.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
@@ -23,8 +23,9 @@ fn told(home: &mut Home) -> Arc<Mutex<Vec<String>>> {
     heard
 }
 
-/// In the flat spool, the first authentic request with an id gets it; the second, by thief or
-/// owner, is refused by file name, and the first answer stays. A forged request never takes an id.
+/// In the flat spool, the first authentic request with an id gets the id. The second, by a thief or
+/// by the owner of the first, is refused by file name, and the first answer stays. A forged request
+/// never takes an id.
 #[test]
 fn stealing_the_first_answer_of_a_flat_spool() {
     let mut siege = Siege::new(131);
@@ -35,7 +36,7 @@ fn stealing_the_first_answer_of_a_flat_spool() {
     siege.world.drain(&mut home);
     let answer = siege.world.answer_path("", &format!("{}.json", mine.id));
     assert!(!answer.exists(), "a forged request took the answer");
-    // Another source is first with the id that it saw in the forged one.
+    // Another source is first with the id that it saw in the forged request.
     let thief = Draft {
         source: "other-bot".to_owned(),
         ..mine.clone()
@@ -66,7 +67,7 @@ fn stealing_the_first_answer_of_a_flat_spool() {
     siege.stands(home);
 }
 
-/// With a spool of its own an agent's ids are its own: others can neither take nor overwrite them.
+/// In a spool of its own, an agent's ids are its own: others can neither take nor overwrite them.
 #[test]
 fn stealing_answers_of_an_agents_own_spool() {
     let mut siege = Siege::new(132);
@@ -77,8 +78,8 @@ fn stealing_answers_of_an_agents_own_spool() {
         source: source.to_owned(),
         ..mine.clone()
     };
-    // Before it: the same id by others, through their own spools and through this one, and the
-    // victim's own signed file through theirs.
+    // Before the victim's request: others use the same id, through their own spools and through
+    // this one, and send the victim's own signed file through theirs.
     siege
         .world
         .drop_file("beta-dir", &name, siege.world.sign(&same_id("beta-bot")));
@@ -109,8 +110,8 @@ fn stealing_answers_of_an_agents_own_spool() {
         .drop_file("alpha-dir", &name, siege.world.sign(&mine));
     siege.world.drain(&mut home);
     let first = fs::read(&answer).unwrap();
-    // After it: a replay by its own file under another name gives the same bytes, by anybody else
-    // nothing.
+    // After it: the victim's own file under another name is a replay with the same bytes; for
+    // anybody else there is no answer.
     siege
         .world
         .drop_file("alpha-dir", "again.json", siege.world.sign(&mine));
@@ -139,7 +140,7 @@ fn stealing_answers_of_an_agents_own_spool() {
     siege.stands(home);
 }
 
-/// Plants something at the path where an answer, or its hidden first writing, will be.
+/// Plants an object at the path where an answer, or its hidden temporary file, will be.
 fn plant(siege: &Siege, what: &str, path: &PathBuf) {
     match what {
         "link" => symlink(siege.secret(), path).unwrap(),
@@ -173,8 +174,7 @@ const PLANTED: [&str; 9] = [
 ];
 
 /// An agent that may write to a folder of answers can plant anything under future names: every
-/// answer still gets its place as a file of its own, and nothing planted is followed, written to or
-/// emptied.
+/// answer still becomes a file of its own, and nothing planted is followed, written to or emptied.
 #[test]
 fn planted_where_answers_will_be() {
     let mut siege = Siege::new(133);
@@ -196,7 +196,7 @@ fn planted_where_answers_will_be() {
                 sent.push((spool, what, name));
             }
         }
-        // Under the name of an answer by file name as well.
+        // Also under the name of an answer by file name.
         plant(
             &siege,
             "full directory",
@@ -244,7 +244,7 @@ fn planted_where_answers_will_be() {
         .count();
     assert_eq!(told, 2 * 5, "{heard:?}");
     drop(home);
-    // A start that finds everything in place again changes nothing of it.
+    // A start that finds everything in place changes nothing.
     let home = siege.world.open();
     assert_eq!(
         crate::kit::world::walk(&siege.world.root.join("spool/out")),
@@ -253,7 +253,7 @@ fn planted_where_answers_will_be() {
     siege.stands(home);
 }
 
-/// The same met by recovery: answers that were decided and not published, then planted over.
+/// The same during recovery: answers were decided and not published, and then objects were planted.
 #[test]
 fn planted_before_a_restart() {
     let dies = Arc::new(AtomicBool::new(false));
@@ -293,9 +293,9 @@ fn planted_before_a_restart() {
     siege.stands(home);
 }
 
-/// An agent whose folder of answers is a link, a file, closed or gone costs itself its answers.
-/// Answers never leave through the link, the gate reports it, and the same request brings them once
-/// the folder is repaired.
+/// An agent whose folder of answers is a link, a file, closed or gone loses only its own answers.
+/// Answers never leave through the link, the gate reports the folder, and the same request brings
+/// the answers once the folder is repaired.
 #[test]
 fn a_folder_of_answers_that_is_none() {
     for what in ["link", "dangling", "file", "gone"] {
@@ -334,7 +334,7 @@ fn a_folder_of_answers_that_is_none() {
                 .iter()
                 .any(|note| note.contains("cannot be written"));
             assert!(is_told, "{what}: {heard:?}");
-            // A restart meets the same.
+            // A restart behaves in the same way.
             drop(home);
             home = siege.world.open();
             let heard = told(&mut home);
@@ -359,8 +359,8 @@ fn a_folder_of_answers_that_is_none() {
     }
 }
 
-/// Somebody clears and plants in the folder of answers as fast as it can: the gate goes on, and
-/// once it has stopped, answers come again.
+/// An attacker clears the folder of answers and plants objects in it as fast as possible: the gate
+/// continues, and answers appear again once the attacker stops.
 #[test]
 fn planting_while_answers_are_written() {
     let mut siege = Siege::new(136);
@@ -399,7 +399,7 @@ fn planting_while_answers_are_written() {
     siege.stands(home);
 }
 
-/// Who shares no spool shares no ids.
+/// Senders that share no spool share no ids.
 #[test]
 fn the_same_id_in_two_spools_is_two_requests() {
     let mut siege = Siege::new(137);

@@ -9,13 +9,13 @@ use spoolgate_wire::signing::{SignKey, signing_string};
 use crate::attacks::siege::{Siege, about};
 use crate::kit::world::{Draft, code_of, message_of};
 
-/// 64 open containers are the most, wherever they stand; deeper ones are refused in the same time,
-/// without a stack to exhaust.
+/// At most 64 containers may be open, wherever they are; deeper documents are refused equally fast,
+/// and no stack can overflow.
 #[test]
 fn deep_json() {
     let mut siege = Siege::new(141);
     let mut home = siege.world.open();
-    // The envelope is one level and its payload another.
+    // The envelope is one level and its payload is another.
     for (inner, code) in [
         (62, Code::MalformedPayload),
         (63, Code::MalformedJson),
@@ -41,7 +41,7 @@ fn deep_json() {
                 "{what} {inner}: {}",
                 message_of(outcome)
             );
-            // Not even closed.
+            // The containers are never closed.
             let name = format!("open-{what}-{inner}.json");
             siege
                 .world
@@ -58,8 +58,8 @@ fn deep_json() {
     siege.stands(home);
 }
 
-/// Signed numbers and texts that break readers elsewhere: each is refused or taken as the text it
-/// is.
+/// Signed numbers and texts that break readers elsewhere: each is refused, or accepted as the text
+/// that it is.
 #[test]
 fn numbers_and_texts_that_break_readers() {
     let mut siege = Siege::new(142);
@@ -107,7 +107,7 @@ fn numbers_and_texts_that_break_readers() {
             Some(Code::MalformedPayload),
         )]);
     }
-    // A NUL in a text that may hold anything is kept as it was written, escaped.
+    // In a text that may contain anything, a NUL is kept as it was written, escaped.
     let halt = r#"{"reason":"a\u0000b"}"#;
     siege.world.ask_ok(&mut home, "trend-bot", "halt.set", halt);
     let ledger = siege.world.ledger();
@@ -122,8 +122,8 @@ fn numbers_and_texts_that_break_readers() {
     siege.stands(home);
 }
 
-/// What a request says of its own time counts only within the bounds, in the one form, and never
-/// moves the gate's clock.
+/// A request's own timestamp counts only within the bounds and in the one form, and never moves the
+/// gate's clock.
 #[test]
 fn forged_timestamps() {
     let mut siege = Siege::new(143);
@@ -188,8 +188,8 @@ fn forged_timestamps() {
     siege.stands(home);
 }
 
-/// Causality is part of what was asked: under a used id it can neither be changed, nor put there,
-/// nor left out.
+/// Causality is part of the request: under a used id it can be neither changed, nor added, nor left
+/// out.
 #[test]
 fn another_causality_under_a_used_id() {
     let mut siege = Siege::new(145);
@@ -234,8 +234,8 @@ fn another_causality_under_a_used_id() {
     siege.stands(home);
 }
 
-/// One signed file, again and again: by its own name, other names, other spools, after a restart,
-/// after its time. It is carried out once.
+/// One signed file is sent again and again: under its own name, under other names, through other
+/// spools, after a restart, after its time. It is executed once.
 #[test]
 fn replays_of_a_signed_file() {
     let mut siege = Siege::new(144);
@@ -277,8 +277,8 @@ fn replays_of_a_signed_file() {
             "{name}: the stored answer, byte for byte"
         );
     }
-    // Signed again by another source it is that source's own request, and alpha's book is not for
-    // it.
+    // Signed again by another source, it is that source's own request, and alpha's book is not
+    // available to it.
     let other = Draft {
         source: "beta-bot".to_owned(),
         ..order.clone()

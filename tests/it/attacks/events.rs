@@ -1,4 +1,4 @@
-//! Events that are lost, and none at all: the scan is the truth, and the heartbeat serves.
+//! Lost events, and no events at all: the scan finds every file, and the heartbeat is enough.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -17,8 +17,8 @@ fn limit(name: &str) -> u64 {
     text.trim().parse().unwrap()
 }
 
-/// The watcher stands still while more happens in its folders than the kernel's queue holds.
-/// `count` requests come among the events that are lost.
+/// The watcher is stopped while more happens in its folders than the kernel's queue holds. `count`
+/// requests are among the lost events.
 fn overflow(count: usize) {
     let scratch = Scratch::new();
     let home = scratch.home();
@@ -29,7 +29,7 @@ fn overflow(count: usize) {
     let mut sent = Vec::new();
     let half = queue / 2 + 500;
     for round in 0..2 {
-        // Names that are ignored make as many events as any.
+        // Ignored names cause as many events as others.
         fs::write(folder.join(".a"), "").unwrap();
         for _ in 0..half / 2 {
             fs::rename(folder.join(".a"), folder.join(".b")).unwrap();
@@ -49,7 +49,7 @@ fn overflow(count: usize) {
             out.join(&file.name).exists()
         });
     }
-    // And what comes afterwards is seen as ever.
+    // Later files are noticed as usual.
     let after = scratch.query("after");
     after.drop_into(&home);
     until("an answer after that", || out.join("after.json").exists());
@@ -71,8 +71,8 @@ fn more_files_than_the_queue_holds() {
     overflow(usize::try_from(limit("max_queued_events")).unwrap() + 2000);
 }
 
-/// Answers are made durable once it is quiet. Who makes events without end must not put that off
-/// for everybody.
+/// Answers are made durable once the spool is quiet. A sender that causes events without end must
+/// not delay that for everybody.
 #[test]
 fn events_without_end_do_not_put_off_durable_answers() {
     let scratch = Scratch::new();
@@ -108,8 +108,8 @@ fn events_without_end_do_not_put_off_durable_answers() {
     println!("durable after {took:?} and {count} events");
 }
 
-/// The watcher in a user namespace that may have this many inotify instances and watches, which
-/// takes no privilege and leaves everybody else's alone; none where such namespaces are off.
+/// Runs the watcher in a user namespace with this many inotify instances and watches, which needs
+/// no privilege and does not affect others. `None` where such namespaces are disabled.
 fn starved(home: &Path, instances: u32, watches: u32) -> Option<Running> {
     let user = Path::new("/proc/sys/user/max_inotify_watches");
     let probe = Command::new("unshare")
@@ -133,7 +133,7 @@ fn starved(home: &Path, instances: u32, watches: u32) -> Option<Running> {
     Some(Running::begun(home, command))
 }
 
-/// Processor time that a process took so far, in ticks of 10 ms.
+/// Returns the processor time that a process has used, in ticks of 10 ms.
 fn cpu_ticks(gate: &Running) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", gate.0.id())).unwrap();
     let fields: Vec<&str> = stat
@@ -142,12 +142,12 @@ fn cpu_ticks(gate: &Running) -> u64 {
         .unwrap()
         .split_whitespace()
         .collect();
-    // utime and stime, the 14th and 15th of all.
+    // utime and stime, the 14th and 15th fields of the whole line.
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }
 
-/// Without events every request is answered within a heartbeat or two, and the watcher says once
-/// why.
+/// Without events every request is answered within one or two heartbeats, and the watcher reports
+/// the reason once.
 #[test]
 fn no_events_at_all() {
     for (instances, watches, words) in [
@@ -170,8 +170,7 @@ fn no_events_at_all() {
             longest = longest.max(at.elapsed());
             sent.push(query);
         }
-        // It waits, and does not look without rest: two idle seconds take next to no time of a
-        // processor.
+        // The watcher waits and does not poll: two idle seconds take almost no processor time.
         let before = cpu_ticks(&gate);
         std::thread::sleep(Duration::from_secs(2));
         let used = cpu_ticks(&gate) - before;

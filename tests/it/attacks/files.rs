@@ -16,8 +16,8 @@ use crate::kit::world::code_of;
 
 const FLAT_AND_OWN: [&str; 2] = ["", "alpha-dir"];
 
-/// A sender that links and unlinks instead of renaming has two links for a moment; one that keeps
-/// the second is refused when its two seconds are over, and not before.
+/// A sender that links and unlinks instead of renaming has two links for a moment. A sender that
+/// keeps the second link is refused when its two seconds are over, and not before.
 #[test]
 fn a_second_hard_link_may_go_away_in_time() {
     let mut siege = Siege::new(101);
@@ -55,7 +55,7 @@ fn a_second_hard_link_may_go_away_in_time() {
     siege.stands(home);
 }
 
-/// Reading `/dev/zero` would never end, opening a tape could wind it.
+/// Reading `/dev/zero` would never end, and opening a tape could rewind it.
 #[test]
 fn devices_are_refused_unopened() {
     let mut siege = Siege::new(102);
@@ -94,7 +94,8 @@ fn devices_are_refused_unopened() {
     siege.stands(home);
 }
 
-/// Its size says nothing of what reading it costs: at most the cap and one byte are read.
+/// The size of a file does not determine the cost of reading it: at most the cap and one byte are
+/// read.
 #[test]
 fn a_sparse_file_of_a_terabyte() {
     let mut siege = Siege::new(103);
@@ -112,7 +113,7 @@ fn a_sparse_file_of_a_terabyte() {
         siege.one_each(&[(spool, b"sparse.json", Some(Code::TooLarge))]);
     }
     for outcome in &outcomes {
-        // Moved as it is, since it was not read to its end.
+        // The file is moved unchanged, because it was not read to its end.
         let kept = siege
             .world
             .root
@@ -123,7 +124,7 @@ fn a_sparse_file_of_a_terabyte() {
     siege.stands(home);
 }
 
-/// Patience is counted from when the gate first saw a file, whatever the file says of its age.
+/// The waiting time counts from when the gate first saw a file, whatever times the file has.
 #[test]
 fn forged_times_of_files_change_nothing() {
     let mut siege = Siege::new(104);
@@ -228,9 +229,9 @@ fn a_writer_that_keeps_its_descriptor_changes_nothing() {
     siege.stands(home);
 }
 
-/// The same when the gate dies between the seal and keeping: what still is what was decided is kept
-/// as a copy, what its writer has changed meanwhile is kept as it is, and the ledger tells them
-/// apart.
+/// The same when the gate dies between the seal and keeping: a file that is still what was decided
+/// is kept as a copy; a file that its writer has changed is kept as it is, and the ledger shows the
+/// difference.
 #[test]
 fn kept_bytes_after_a_death_between_seal_and_keeping() {
     let dies = Arc::new(AtomicBool::new(true));
@@ -284,7 +285,7 @@ fn kept_bytes_after_a_death_between_seal_and_keeping() {
     siege.stands(home);
 }
 
-/// What the sender rewrites after the claim was taken is neither decided nor kept.
+/// What the sender writes after the claim is neither decided nor kept.
 #[test]
 fn a_claimed_file_is_never_opened_again() {
     let mut siege = Siege::new(107);
@@ -300,7 +301,7 @@ fn a_claimed_file_is_never_opened_again() {
     let stop = Arc::new(AtomicBool::new(false));
     let writer = {
         let (stop, text) = (Arc::clone(&stop), text.clone());
-        // Two good requests in turn, over each other: what is read may be either or a mixture.
+        // Two good requests overwrite each other: the gate may read either, or a mixture.
         std::thread::spawn(move || {
             let other = text.replace("orders.list", "fills__list");
             while !stop.load(Ordering::SeqCst) {

@@ -9,7 +9,7 @@ use spoolgate_host::spool::scan::BATCH_ENTRIES_MAX;
 use crate::attacks::siege::Siege;
 use crate::kit::world::code_of;
 
-/// Batches until this file of a quiet spool is answered.
+/// Returns the number of batches until this file of a quiet spool is answered.
 fn batches_until(home: &mut Home, name: &str) -> usize {
     for batch in 1..=20 {
         let round = home.round(false).unwrap();
@@ -29,7 +29,7 @@ fn batches_until(home: &mut Home, name: &str) -> usize {
     panic!("{name} is not answered in 20 batches")
 }
 
-/// Fills a spool with files as fast as they can be made.
+/// Fills a spool with files as fast as possible.
 fn flood(siege: &Siege, spool: &str, count: usize, text: &str) {
     for n in 0..count {
         fs::write(
@@ -42,8 +42,8 @@ fn flood(siege: &Siege, spool: &str, count: usize, text: &str) {
     }
 }
 
-/// One agent drops thousands of files; the others' requests, which come after them, are in one of
-/// the next two batches. Half-written files are the dearest to keep waiting.
+/// One agent drops thousands of files; the requests of others, which come later, are in one of the
+/// next two batches. Half-written files cost the most to keep waiting.
 fn others_are_answered(count: usize) {
     for (flooded, text) in [("alpha-dir", "[]"), ("", r#"{"id":1}"#), ("alpha-dir", "{")] {
         let mut siege = Siege::new(151);
@@ -81,7 +81,7 @@ fn one_agents_flood_of_50_000_files() {
     others_are_answered(50_000);
 }
 
-/// Rules with this many agents that have spools of their own, all called by number.
+/// Returns rules with this many agents that have spools of their own, named by number.
 pub(super) fn thousand_agents(count: usize) -> String {
     let mut rules = "principals:\n  - {name: owner, role: human}\n".to_owned();
     for n in 0..count {
@@ -94,7 +94,7 @@ pub(super) fn thousand_agents(count: usize) -> String {
     rules
 }
 
-/// A thousand agents with spools of their own: every spool has its turn.
+/// A thousand agents have spools of their own: every spool has its turn.
 #[test]
 fn a_thousand_agents() {
     let mut siege = Siege::new(152);
@@ -111,7 +111,7 @@ fn a_thousand_agents() {
     for n in 0..1000 {
         fs::write(siege.world.inbox(&format!("agent-{n}"), b"r.json"), "[]").unwrap();
     }
-    // Agent 0 drops a flood besides.
+    // Agent 0 also drops a flood.
     for n in 0..300 {
         fs::write(
             siege
@@ -122,7 +122,7 @@ fn a_thousand_agents() {
         .unwrap();
     }
     let draft = siege.query("beta-bot");
-    // A file that is not a request waits for two seconds first.
+    // A file that is not a request first waits for two seconds.
     while home.round(false).unwrap().more {}
     siege.world.pass_ms(2100);
     let mut answered = std::collections::BTreeSet::new();

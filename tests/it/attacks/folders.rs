@@ -1,4 +1,4 @@
-//! Watched folders that are taken away, replaced and made again under the real watcher.
+//! Watched folders that are removed, replaced and created again under the real watcher.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,16 +13,16 @@ use crate::kit::process::{Running, until};
 use crate::kit::world::walk;
 use crate::kit::{Scratch, command, decisions, sign, succeed};
 
-/// A watcher whose standard error is read when it is stopped.
+/// Starts a watcher whose standard error is read when it is stopped.
 pub(super) fn watch(home: &Path) -> Running {
     let mut command = command(home, &["watch"]);
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     Running::begun(home, command)
 }
 
-/// An agent renames its watched folder away, puts a link, a file or nothing there, and makes it
-/// again. Its requests are answered whenever the folder is one; the folder behind the link is left
-/// alone; everybody else is answered throughout.
+/// An agent renames its watched folder away, puts a link, a file or nothing in its place, and
+/// creates it again. Its requests are answered whenever the folder is a folder; the folder behind
+/// the link is not touched; everybody else is answered all the time.
 #[test]
 fn an_agents_watched_folder_is_replaced() {
     let scratch = Scratch::new();
@@ -86,7 +86,7 @@ fn an_agents_watched_folder_is_replaced() {
             _ => {}
         }
         others(&format!("while-{}", what.replace(' ', "-")));
-        // A heartbeat passes over it.
+        // Wait longer than a heartbeat.
         std::thread::sleep(Duration::from_millis(1100));
         others(&format!("after-{}", what.replace(' ', "-")));
         if fs::symlink_metadata(&new).is_ok() {
@@ -96,12 +96,12 @@ fn an_agents_watched_folder_is_replaced() {
         waits.push(ask(&format!("again-{}", what.replace(' ', "-"))));
         fs::remove_dir_all(own.join("old")).unwrap();
     }
-    // The folder above it, and everything at once.
+    // The folder above it is renamed, with everything in it.
     fs::rename(&own, home.join("spool/in/own-bot.tmp")).unwrap();
     symlink(&outside, &own).unwrap();
     others("above");
     std::thread::sleep(Duration::from_millis(1100));
-    // A link in the flat spool is neither a request nor an agent's folder: it is swept away.
+    // A link in the flat spool is neither a request nor an agent's folder, so it is removed.
     until("the link to be refused", || {
         fs::symlink_metadata(&own).is_err()
     });

@@ -1,6 +1,6 @@
-//! Names and texts that aim at terminals, shells and paths, against the program itself: what it
-//! prints and writes holds no control characters, whatever senders call their files and say in
-//! them.
+//! Names and texts that target terminals, shells and paths, against the program itself: nothing
+//! that it prints or writes contains control characters, whatever senders write into file names and
+//! texts.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,7 +12,8 @@ use crate::kit::world::{Draft, code_of, walk};
 use crate::kit::{Scratch, Sent, check_home, decisions, show, spoolgate};
 use spoolgate_wire::code::Code;
 
-/// A byte that a terminal may obey: C0 but for the line feed, DEL, and the C1 controls of UTF-8.
+/// Returns the position of a byte that a terminal may obey: C0 except for the line feed, DEL, and
+/// the C1 controls of UTF-8.
 fn control(bytes: &[u8]) -> Option<usize> {
     let raw = bytes
         .iter()
@@ -83,7 +84,7 @@ fn evil_names() -> Vec<OsString> {
     names.push([&[0xff, 0xfe], &b"\x1b[31m.json"[..]].concat());
     names.push([&b"r1"[..], &[0xc0, 0xaf], b".json"].concat());
     names.push((1..=31).chain([127]).collect());
-    // What begins with a dot or ends in .tmp is left alone by rule.
+    // Names that begin with a dot or end in .tmp are left alone by rule.
     names
         .into_iter()
         .filter(|name| !name.starts_with(b"."))
@@ -91,12 +92,12 @@ fn evil_names() -> Vec<OsString> {
         .collect()
 }
 
-/// Files with evil names, and files that hold every text that a sender chooses, in every escape
-/// that JSON knows.
+/// Returns files with hostile names, and files that contain every text that a sender chooses, in
+/// every escape that JSON has.
 fn evil_files(scratch: &Scratch) -> Vec<Sent> {
     let mut sent = Vec::new();
     for (n, name) in evil_names().into_iter().enumerate() {
-        // Half of them hold a good request: its name still makes it none.
+        // Half of them contain a good request, but the name still makes them invalid.
         let bytes = if n % 2 == 0 {
             scratch.request(&format!("never-{n}"), "portfolio.get", "{}")
         } else {
@@ -186,7 +187,7 @@ fn nothing_printed_or_logged_obeys_a_sender() {
             harmless("an answer", &fs::read(&path).unwrap());
         }
     }
-    // The ledger keeps what was said, as JSON: C0 controls are escaped, so that it stays lines.
+    // The ledger keeps the text as JSON: C0 controls are escaped, so it still consists of lines.
     for line in fs::read(home.join("audit/log-00000001.jsonl"))
         .unwrap()
         .split(|byte| *byte == b'\n')
@@ -220,7 +221,7 @@ fn nothing_printed_or_logged_obeys_a_sender() {
     check_home(&home, &sent).unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Ids are never paths: nothing comes to be but one answer under the file's own name.
+/// Ids are never paths: exactly one answer appears, under the file's own name.
 #[test]
 fn ids_as_paths() {
     let mut siege = Siege::new(121);

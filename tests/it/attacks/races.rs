@@ -1,4 +1,4 @@
-//! Senders that change things while the gate looks: real threads against the real disk.
+//! Senders that change files while the gate looks: real threads against the real disk.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -53,7 +53,7 @@ impl Drop for Meanwhile {
     }
 }
 
-/// Rounds until nothing of this spool is left, under a clock that moves by itself.
+/// Runs rounds until nothing of this spool is left, while the clock moves by itself.
 fn until_gone(siege: &Siege, home: &mut Home, path: &PathBuf) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     let began = Instant::now();
@@ -69,8 +69,8 @@ fn until_gone(siege: &Siege, home: &mut Home, path: &PathBuf) -> Vec<Outcome> {
     outcomes
 }
 
-/// Swaps between look and open, and between open and claim: the decision is on the bytes read from
-/// a real file, whatever has its name by then.
+/// Swaps between look and open, and between open and claim: the decision is about the bytes that
+/// were read from a real file, whatever has its name now.
 #[test]
 fn swapped_again_and_again() {
     let mut siege = Siege::new(111);
@@ -98,7 +98,7 @@ fn swapped_again_and_again() {
                 let _ = renameat_with(CWD, &path, CWD, &evil, RenameFlags::EXCHANGE);
             })
         };
-        // The swapper is under way before the gate looks.
+        // The swapper must be running before the gate looks.
         std::thread::sleep(Duration::from_micros(300));
         let outcomes = until_gone(&siege, &mut home, &path);
         exchanges += swapping.ends();
@@ -112,7 +112,7 @@ fn swapped_again_and_again() {
         );
         *codes.entry(format!("{code:?}")).or_default() += 1;
         siege.one_each(&[("alpha-dir", name.as_bytes(), code)]);
-        // Whatever is left under the evil name goes, and stands anew.
+        // Remove whatever is left under the hostile name, and create it again.
         let _ = fs::remove_file(&evil);
         if n % 2 == 0 {
             symlink(siege.secret(), &evil)
@@ -128,7 +128,7 @@ fn swapped_again_and_again() {
     siege.stands(home);
 }
 
-/// A file that never stops growing is read to the cap at most, and once.
+/// A file that never stops growing is read only once, and at most to the cap.
 #[test]
 fn a_file_that_grows_while_it_is_read() {
     let mut siege = Siege::new(112);
@@ -138,7 +138,7 @@ fn a_file_that_grows_while_it_is_read() {
     let growing = {
         let mut file = File::options().append(true).open(&path).unwrap();
         Meanwhile::does(move |n| {
-            // To 24 MB, then it rests.
+            // It grows to 24 MB and then stops.
             if n < 2400 {
                 file.write_all(&[b' '; 10_000]).unwrap();
             } else {
@@ -157,8 +157,7 @@ fn a_file_that_grows_while_it_is_read() {
     siege.stands(home);
 }
 
-/// A file that is cut and written again while it is read (a gate that mapped it would die of
-/// SIGBUS).
+/// A file is cut and written again while it is read (a gate that mapped it would die of SIGBUS).
 #[test]
 fn a_file_that_is_truncated_while_it_is_read() {
     let mut siege = Siege::new(113);
@@ -188,7 +187,7 @@ fn a_file_that_is_truncated_while_it_is_read() {
     siege.stands(home);
 }
 
-/// An agent that puts a link, a file or nothing in its folder's place a thousand times a second.
+/// An agent puts a link, a file or nothing in the place of its folder a thousand times a second.
 #[test]
 fn folders_swapped_again_and_again() {
     let mut siege = Siege::new(114);
@@ -197,7 +196,7 @@ fn folders_swapped_again_and_again() {
     fs::create_dir(siege.outside.join("new")).unwrap();
     let bait = siege.world.draft("alpha-bot", "orders.list", "{}");
     let mut siege = {
-        // The bait is part of what must not change.
+        // The bait is among the files that must not change.
         fs::write(siege.outside.join("new/bait.json"), siege.world.sign(&bait)).unwrap();
         siege.look_again();
         siege
@@ -222,8 +221,8 @@ fn folders_swapped_again_and_again() {
         let draft = siege.world.draft("alpha-bot", "orders.list", "{}");
         let hidden = own.join(format!("{n}.tmp"));
         fs::write(&hidden, siege.world.sign(&draft)).unwrap();
-        // Into the folder that is `new` at times; through its descriptor, so that the test follows
-        // no link.
+        // Into the folder that is `new` from time to time; through its descriptor, so that the test
+        // follows no link.
         renameat(CWD, &hidden, &folder, format!("{}.json", draft.id)).unwrap();
         sent += 1;
         let query = siege.query("beta-bot");
@@ -236,7 +235,7 @@ fn folders_swapped_again_and_again() {
     }
     let swaps = swapping.ends();
     println!("{swaps} swaps, {sent} sent, {answered} answered meanwhile");
-    // Repaired: the folder has its own name again.
+    // Repair: give the folder its own name again.
     while !fs::symlink_metadata(own.join("new")).unwrap().is_dir() {
         for other in ["link", "file"] {
             if fs::symlink_metadata(own.join(other)).unwrap().is_dir() {

@@ -1,4 +1,4 @@
-//! A home with canaries around it, and what must hold whatever is done to its spool.
+//! A home with canaries around it, and what must hold whatever happens to its spool.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -16,7 +16,7 @@ use spoolgate_wire::signing::sha256_hex;
 use crate::kit::spoolgate;
 use crate::kit::world::{Draft, Meddle, World, code_of, walk};
 
-/// The content of files outside, which the gate must never read.
+/// The content of files outside the home, which the gate must never read.
 pub(super) const CANARY: &str = "canary-51d0c7-of-a-file-outside";
 
 /// Whether these bytes contain it.
@@ -28,9 +28,9 @@ pub(super) fn has_canary(bytes: &[u8]) -> bool {
 
 /// A home that is attacked.
 pub(super) struct Siege {
-    /// The home and its people.
+    /// The home and its principals.
     pub world: World,
-    /// A folder beside it, with canaries.
+    /// A folder beside the home, with canaries.
     pub outside: PathBuf,
     before: BTreeMap<PathBuf, String>,
 }
@@ -61,12 +61,12 @@ impl Siege {
         }
     }
 
-    /// What stands outside now is what must not change.
+    /// Records what is outside now, which must not change.
     pub(super) fn look_again(&mut self) {
         self.before = walk(&self.outside);
     }
 
-    /// The secret file outside.
+    /// Returns the path of the secret file outside.
     pub(super) fn secret(&self) -> PathBuf {
         self.outside.join("secret.json")
     }
@@ -78,11 +78,12 @@ impl Siege {
         draft
     }
 
-    /// A good request of everybody is answered.
+    /// Checks that a good request of every agent is answered.
     pub(super) fn goes_on(&mut self, home: &mut Home) {
         for agent in ["trend-bot", "alpha-bot", "beta-bot"] {
             let draft = self.query(agent);
-            // A batch that was full may have left the folder half read, before this file was there.
+            // A batch that was full may have read only half of the folder before this file was
+            // there.
             let mut outcomes = self.world.drain(home);
             outcomes.extend(self.world.drain(home));
             let answered = outcomes.iter().find(|o| o.answer.request_id == draft.id);
@@ -94,8 +95,8 @@ impl Siege {
         }
     }
 
-    /// Every file has exactly one line and one answer and has left the spool; if its bytes were
-    /// read, the kept copy is what the line hashes.
+    /// Checks that every file has exactly one line and one answer and has left the spool, and that
+    /// the kept copy of a file that was read has the hash of its line.
     pub(super) fn one_each(&self, cases: &[Case<'_>]) {
         let ledger = self.world.ledger();
         for (spool, name, code) in cases {
@@ -151,8 +152,8 @@ impl Siege {
         }
     }
 
-    /// Nothing outside was changed, moved or read, nothing is left half done, and the ledger
-    /// verifies.
+    /// Checks that nothing outside was changed, moved or read, that nothing is left incomplete, and
+    /// that the ledger verifies.
     pub(super) fn stands(&mut self, mut home: Home) {
         self.goes_on(&mut home);
         home.finish("the test ended").unwrap();
@@ -189,7 +190,7 @@ impl Siege {
     }
 }
 
-/// The outcome about this file, of which there must be one.
+/// Returns the only outcome for this file.
 pub(super) fn about<'a>(outcomes: &'a [Outcome], name: &str) -> &'a Outcome {
     let found: Vec<&Outcome> = outcomes
         .iter()
@@ -201,7 +202,7 @@ pub(super) fn about<'a>(outcomes: &'a [Outcome], name: &str) -> &'a Outcome {
     outcome
 }
 
-/// Whether the tests run as root; says what is skipped if not.
+/// Whether the tests run as root; prints what is skipped if not.
 pub(super) fn is_root(what: &str) -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
@@ -210,7 +211,7 @@ pub(super) fn is_root(what: &str) -> bool {
     is_root
 }
 
-/// Makes a special file with mknod(1) and says whether it is there; prints why not.
+/// Makes a special file with mknod(1). Returns whether it exists, and prints the reason if not.
 pub(super) fn mknod(path: &Path, kind: &[&str]) -> bool {
     let done = std::process::Command::new("mknod")
         .arg(path)

@@ -1,5 +1,5 @@
-//! The allowlist of outgoing actions: what its file may say, which service an action goes to, every
-//! reason why it goes nowhere, and that nothing runs then.
+//! The allowlist of outgoing actions: what its file may contain, which service an action goes to,
+//! every reason for which it goes nowhere, and that nothing runs then.
 
 use crate::kit::gateway_home::{GOOD, GatewayHome, NOTED, SERVICES, exec, gateway};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use spoolgate_rules::services::{PATH, Services};
 use spoolgate_wire::code::Code;
 use spoolgate_wire::gateway::{GatewayCall, Method, ServiceApiCall};
 
-/// An entry with these members changed; null takes one out.
+/// Returns an entry with these members changed; null removes a member.
 fn entry(changes: &Value) -> Value {
     let mut entry = json!({
         "service": "bank", "host": "api.bank.example", "protocol": "https", "methods": ["GET"],
@@ -104,7 +104,7 @@ fn entries_that_could_mean_more_than_they_say_are_refused() {
             "{changes}: {told}"
         );
     }
-    // What only looks odd.
+    // Hosts that only look unusual.
     for (host, folded) in [
         ("API.Bank.Example", "api.bank.example"),
         ("api.bank.example.", "api.bank.example"),
@@ -270,8 +270,8 @@ fn a_call_goes_to_a_whole_name_or_a_whole_host_or_nowhere() {
     }
 }
 
-/// What came of these requests under an allowlist, one after the other: the reason of each refusal,
-/// none for success. Nothing has run for one that was refused.
+/// Sends requests under an allowlist, one after the other. Returns the reason of each refusal, and
+/// `None` for a success. Checks that no adapter ran for a refused request.
 fn through_the_gate(services: &str, requests: &[(&str, &str)]) -> Vec<Option<String>> {
     let home = GatewayHome::with(services, &gateway(&[exec(&ACTIONS, NOTED, 10)]));
     let mut gate = home.open();
@@ -349,7 +349,7 @@ fn a_request_to_a_domain_that_is_not_allowlisted_is_rejected() {
         through_the_gate(SERVICES, &requests),
         vec![Some(NONE.to_owned()); 2]
     );
-    // Nothing is allowed until somebody has allowed it.
+    // Without an entry nothing is allowed.
     let reasons = through_the_gate("services: []\n", &GOOD);
     for ((action, _), reason) in GOOD.iter().zip(reasons) {
         let expect = match *action {

@@ -1,5 +1,5 @@
-//! What is out of the ordinary among outgoing actions: what holds a request and what only warns,
-//! what a person's word does to it, and what is still known after a restart and a rebuild.
+//! Anomalies of outgoing actions: which of them hold a request and which only warn, what a grant
+//! does, and what is still known after a restart and a rebuild.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ use spoolgate_wire::checks::CheckRow;
 
 const MAIL: &str = GOOD[1].1;
 
-/// Puts a mail of `core` into the spool that was signed so long before or after now.
+/// Puts a mail of `core` into the spool that was signed this long before or after now.
 fn ask_at(home: &GatewayHome, id: &str, ms: i64) {
     let mut envelope = home.envelope(id, "email.send", MAIL);
     envelope.timestamp = envelope.timestamp.plus_ms(ms);
@@ -64,7 +64,7 @@ fn row(home: &GatewayHome, id: &str, name: &str) -> CheckRow {
         .unwrap()
 }
 
-/// The state and the index come out the same from the log alone.
+/// Checks that state and index rebuilt from the log alone are the same.
 fn comes_out_the_same(home: &GatewayHome, opened: Home) -> Home {
     let before = opened.state().clone();
     drop(opened);
@@ -73,7 +73,7 @@ fn comes_out_the_same(home: &GatewayHome, opened: Home) -> Home {
     again
 }
 
-/// A home that reports a burst of three within five seconds, and notes which actions are begun.
+/// Makes a home that reports a burst of three within five seconds and records which actions begin.
 fn watched() -> GatewayHome {
     let rules = json!({
         "adapters": [exec(&ACTIONS, NOTED, 10)], "anomalies": {"burst_max": 3, "payload_bytes_max": 2000},
@@ -81,7 +81,7 @@ fn watched() -> GatewayHome {
     GatewayHome::with(SERVICES, &rules.to_string())
 }
 
-/// Has the home hold one mail for a burst.
+/// Has the home hold one mail because of a burst.
 fn held_for_a_burst(home: &GatewayHome, opened: &mut Home) -> Hold {
     ["b-1", "b-2", "b-3"]
         .iter()
@@ -106,7 +106,7 @@ fn a_burst_is_more_than_ten_within_five_seconds_by_the_times_that_were_signed() 
         (apart(500), 5000, false),
         (apart(555), 4999, true),
         (apart(556), 5004, false),
-        // Out of order: signed before the others, or far ahead.
+        // Not in order: signed before the others, or far ahead.
         (at(3000), 0, true),
         (at(4999), 0, true),
         (at(5000), 0, false),
@@ -163,7 +163,7 @@ fn what_does_not_begin_makes_no_burst_and_makes_none_longer() {
     let mut opened = home.open();
     (0..10).for_each(|n| ask_at(&home, &format!("n-{n:02}"), -20_000));
     settle(&mut opened);
-    // Held, refused and no payload at all, until the five seconds are over.
+    // Held, refused and malformed requests, until the five seconds are over.
     for n in 0..8 {
         ask_at(&home, &format!("held-{n}"), -20_000 + n * 600);
         let call = r#"{"service":"elsewhere","endpoint":"/","method":"GET"}"#;
@@ -246,7 +246,7 @@ fn a_large_payload_is_held() {
             );
         }
     }
-    // Its file tells how large it is, and not all of it.
+    // The pending file shows the size and not the whole content.
     let hold = holds(&opened)[0].clone();
     let pending = home
         .place
@@ -310,14 +310,14 @@ fn the_first_use_of_what_was_allowed_is_told_and_not_held() {
     };
     ask("d");
     assert_eq!(news(&home, "d"), None);
-    // Not active for a while: it was allowed all the time.
+    // Inactive for a while: it was allowed all the time.
     allowed(&|text| text.replacen("is_active: true", "is_active: false", 1));
     ask("e");
     assert_eq!(code(&home.answer("e").unwrap()), "NOT_ALLOWLISTED");
     allowed(&|text| text.replacen("is_active: false", "is_active: true", 1));
     ask("f");
     assert_eq!(news(&home, "f"), None);
-    // Taken off and added again, or put elsewhere, it is another.
+    // If it is removed and added again, or has another host, it is another destination.
     allowed(&|text| text.replacen("2026-01-01", "2026-02-01", 1));
     ask("g");
     assert!(news(&home, "g").is_some());
@@ -358,7 +358,7 @@ fn what_is_held_is_told_in_words_and_done_once_when_it_is_granted() {
     assert_eq!(pending["anomalies"], json!({"anomaly_burst": why}));
     assert_eq!(hold.held_by(), ["anomaly_burst"]);
     let mut opened = comes_out_the_same(&home, opened);
-    // A copy gets the interim answer, and nothing is begun.
+    // A copy gets the interim answer, and nothing begins.
     home.put(
         "held",
         &home
@@ -552,10 +552,11 @@ fn a_grant_is_of_just_this_anomaly_and_everything_else_is_looked_at_afresh() {
             "{what}"
         );
         if expect == "HELD" {
-            // Held anew for the other one, under a name of its own; with that granted it is done.
+            // Held again because of the other anomaly, under a new name; it is done once that hold
+            // is granted.
             let other = holds(&opened)[0].clone();
             assert_ne!(other.id, hold.id);
-            // Signed together with the others it is a burst as it was before.
+            // Signed together with the others, it is a burst as before.
             assert_eq!(other.held_by(), ["anomaly_payload"]);
         }
         comes_out_the_same(&home, opened);
@@ -601,7 +602,7 @@ fn a_granted_one_passes_the_rates_with_a_warning_and_counts() {
         );
         assert_eq!(row.value.unwrap().to_string(), "5");
     }
-    // It counts: when those of the first second do not any more, two are left.
+    // It counts: when those of the first second no longer count, two are left.
     home.place.pass_s(3601 - 20);
     for (id, expect) in [("f", ""), ("g", ""), ("h", "RATE_LIMITED")] {
         assert_eq!(
@@ -675,7 +676,7 @@ fn a_rule_that_refuses_comes_before_an_anomaly_and_one_that_holds_goes_with_it()
         (home.ran().len(), opened.state().actions.open.len()),
         (3, 0)
     );
-    // One grant is enough for both, and what the rule did not know is known from now on.
+    // One grant is enough for both, and the value that the rule did not know is known from now on.
     assert_eq!(
         code(&say(
             &home,

@@ -1,4 +1,4 @@
-//! What lines name by digest is durable before they are, by one sync a batch.
+//! What lines name by digest is durable before the lines are, with one sync per batch.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,8 +8,8 @@ use crate::kit::gateway_home::{DONE, GOOD, GatewayHome, settle};
 use crate::kit::layered::Layered;
 use spoolgate_home::{Home, Seams};
 
-/// An open home, a switch that makes syncs of blobs fail, and what is done below `audit/blobs` and
-/// to logs, in order.
+/// Opens a home and returns a switch that makes syncs of blobs fail, and the list of what is done
+/// below `audit/blobs` and to logs, in order.
 fn watched(home: &GatewayHome) -> (Home, Arc<AtomicBool>, Arc<Mutex<Vec<String>>>) {
     let (fails, noted) = (
         Arc::<AtomicBool>::default(),
@@ -50,7 +50,7 @@ fn watched(home: &GatewayHome) -> (Home, Arc<AtomicBool>, Arc<Mutex<Vec<String>>
     )
 }
 
-/// What was done up to the first append since the last look.
+/// Returns what was done up to the first append since the last call.
 fn until_append(noted: &Mutex<Vec<String>>) -> Vec<String> {
     let done = std::mem::take(&mut *noted.lock().unwrap());
     done.into_iter()
@@ -69,7 +69,7 @@ fn a_batch_syncs_once_whatever_it_seals() {
         }
         settle(&mut gate);
         let done = until_append(&noted);
-        // Subject, text and hashes: three a mail, each written and put in place.
+        // Subject, text and hashes: three blobs per mail, each written and renamed.
         assert_eq!(
             done.iter().filter(|what| *what == "rename").count(),
             3 * count,

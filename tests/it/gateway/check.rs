@@ -1,5 +1,5 @@
-//! `request.check`: a client that may not read the home learns what the request itself would be
-//! answered, and nothing is done.
+//! `request.check`: a client that may not read the home learns what the answer to the request would
+//! be, and nothing is done.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ fn data(answer: &Answer) -> Value {
     serde_json::from_str(answer.data.as_ref().map_or("null", |data| data.get())).unwrap()
 }
 
-/// What is asked of an action and its payload.
+/// Returns the payload of `request.check` for an action and its payload.
 fn question(action: &str, payload: &str) -> String {
     format!(r#"{{"action":"{action}","payload":{payload}}}"#)
 }
 
-/// The answer without what is the line's own: the order's name, the bytes that a rate or freshness
-/// row has measured.
+/// Removes from an answer what belongs to the line: the order's name, and the values that rate or
+/// freshness rows have measured.
 fn stripped(mut answer: Value) -> Value {
     for body in ["Accepted", "Rejected"] {
         let Some(body) = answer.get_mut(body).and_then(Value::as_object_mut) else {
@@ -33,7 +33,7 @@ fn stripped(mut answer: Value) -> Value {
         body.remove("order_id");
         for rows in ["checks_passed", "checks_failed"] {
             if let Some(rows) = body.get_mut(rows).and_then(Value::as_array_mut) {
-                // One more message has come by then.
+                // One more message has arrived by then.
                 rows.retain(|row| row["check_name"] != "message_rate");
             }
         }

@@ -1,5 +1,5 @@
-//! What the gateway document lists to be tested under rate limiter, anomaly detection, audit trail
-//! and validation pipeline: one test a line of it, through the whole gate.
+//! The tests that the gateway document lists for rate limiter, anomaly detection, audit trail and
+//! validation pipeline: one test per line of it, through the whole gate.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ fn check<'a>(line: &'a Decision, name: &str) -> Option<&'a spoolgate_wire::check
     line.checks.iter().find(|row| row.name == name)
 }
 
-/// So many mails, two seconds apart.
+/// Sends this number of mails, two seconds apart.
 fn mails(home: &GatewayHome, opened: &mut Home, stem: &str, count: usize) -> Vec<Answer> {
     let one = |n: usize| {
         home.place.pass_s(2);
@@ -30,7 +30,7 @@ fn mails(home: &GatewayHome, opened: &mut Home, stem: &str, count: usize) -> Vec
     (0..count).map(one).collect()
 }
 
-// Rate limiter.
+// The rate limiter.
 
 #[test]
 fn requests_within_the_limit_pass() {
@@ -58,7 +58,7 @@ fn a_request_beyond_the_limit_of_its_action_is_rate_limited() {
             .unwrap()
             .passed
     );
-    // Another action is not.
+    // Another action is not limited.
     assert_eq!(
         code(&home.one(&mut opened, "other", "email.draft", MAIL)),
         ""
@@ -198,7 +198,7 @@ fn ordinary_requests_are_not_flagged() {
     }
 }
 
-// Audit trail.
+// The audit trail.
 
 #[test]
 fn the_entry_is_durable_before_the_action_is_begun() {
@@ -222,7 +222,7 @@ fn the_entry_is_durable_before_the_action_is_begun() {
         drop(opened);
         assert!(home.ran().is_empty());
     }
-    // And an action that is begun finds its entry sealed, with no response yet.
+    // An action that begins finds its entry sealed, with no response yet.
     let slow = r#"cat >/dev/null; while [ ! -e go ]; do sleep 0.02; done; echo '{"success":true}'"#;
     let home = GatewayHome::new(slow);
     let mut opened = home.open();
@@ -245,8 +245,8 @@ fn the_entry_is_durable_before_the_action_is_begun() {
     assert_eq!(home.responses().len(), 1);
 }
 
-/// A home with a request that was done, one that was refused and one that was held, closed in
-/// order.
+/// Makes a home with a request that was done, one that was refused and one that was held, and
+/// closes it in order.
 fn written() -> GatewayHome {
     let home = GatewayHome::new(DONE);
     home.edit("rules/gateway.yaml", |text| {
@@ -279,7 +279,7 @@ fn no_entry_can_be_modified_or_deleted_without_being_found_out() {
     let lines: Vec<&[u8]> = log.split_inclusive(|byte| *byte == b'\n').collect();
     let joined = |lines: &[&[u8]]| lines.concat();
     for n in 0..lines.len() {
-        // One byte of it, in front, in the middle and behind.
+        // One byte of it: at the start, in the middle and at the end.
         for at in [1, lines[n].len() / 2, lines[n].len() - 3] {
             let mut changed = lines[n].to_vec();
             changed[at] ^= 1;
@@ -288,7 +288,7 @@ fn no_entry_can_be_modified_or_deleted_without_being_found_out() {
             let other = files.with_segment(1, joined(&all));
             assert!(!other.verifies(), "byte {at} of line {n}");
         }
-        // All of it, or two in another order.
+        // The whole line, or two lines in another order.
         let without: Vec<&[u8]> = lines
             .iter()
             .enumerate()
@@ -392,7 +392,7 @@ fn queries_find_what_is_there() {
     assert_eq!(find(&core, None).len(), 4);
 }
 
-// Validation pipeline.
+// The validation pipeline.
 
 #[test]
 fn a_valid_request_passes_every_step_and_succeeds() {
@@ -425,7 +425,7 @@ fn a_valid_request_passes_every_step_and_succeeds() {
     assert_eq!(home.ran().len(), 1);
 }
 
-/// What is left of a request that was stopped in front of the check vector.
+/// Checks what remains of a request that was stopped before the check vector.
 #[track_caller]
 fn is_stopped(home: &GatewayHome, expect: &str) {
     let line = home.decisions().into_values().next_back().unwrap();

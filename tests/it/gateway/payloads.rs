@@ -1,6 +1,6 @@
-//! Payloads of the nine outgoing actions: for each a good one, every field missing, null, of the
-//! wrong type, at its limit and hostile; what is refused names its field and never its value; what
-//! passes is what the adapter gets.
+//! Payloads of the nine outgoing actions: a good one for each, with every field missing, null, of
+//! the wrong type, at its limit and hostile. A refusal names the field and never its value, and the
+//! adapter gets exactly what passed.
 
 mod calls;
 mod mail;
@@ -12,7 +12,7 @@ use spoolgate_wire::gateway::{
     GatewayCall, HEADERS_MAX, LIMIT_MAX, NAME_BYTES_MAX, PEOPLE_MAX, TEXT_BYTES_MAX,
 };
 
-/// What a field takes.
+/// The kind of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Text,
@@ -34,9 +34,9 @@ struct Schema {
     action: &'static str,
     least: &'static str,
     most: &'static str,
-    /// What an adapter gets of the least.
+    /// What an adapter gets for the smallest payload.
     given: &'static str,
-    /// In the order that they are looked at; whether each must be there.
+    /// The fields in the order in which they are checked, and whether each is required.
     fields: &'static [(&'static str, Kind, bool)],
 }
 
@@ -141,7 +141,7 @@ const SCHEMAS: [Schema; 9] = [
     },
 ];
 
-/// Occurs in every refused value: no message may repeat it.
+/// Is in every refused value: no message may repeat it.
 const VALUE: &str = "hunter2";
 
 fn schema(action: &str) -> &'static Schema {
@@ -151,7 +151,8 @@ fn schema(action: &str) -> &'static Schema {
         .unwrap()
 }
 
-/// The full payload with one member replaced by this JSON text, or left out if it is `None`.
+/// Returns the full payload with one member replaced by this JSON text, or left out if it is
+/// `None`.
 fn with(schema: &Schema, name: &str, json: Option<&str>) -> String {
     let most: Map<String, Value> =
         serde_json::from_str(&schema.most.replace("1e400", "1")).unwrap();
@@ -174,7 +175,7 @@ fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// What is wanted of a field of this kind, where it is of another type.
+/// Returns the expectation in the message for a field of this kind that has another type.
 fn of_type(name: &str, kind: Kind, most: u32) -> String {
     match kind {
         Text | Line | Name | Endpoint | Method => format!("`{name}` must be a text"),
@@ -188,7 +189,7 @@ fn of_type(name: &str, kind: Kind, most: u32) -> String {
     }
 }
 
-/// Every field of every action.
+/// Runs over every field of every action.
 fn each_field(mut of: impl FnMut(&'static Schema, &'static str, Kind, bool)) {
     for schema in &SCHEMAS {
         for (name, kind, is_needed) in schema.fields {
@@ -460,7 +461,7 @@ fn what_ends_ends_after_it_begins() {
     }
 }
 
-/// What ends a line, is not seen, or turns the direction of reading.
+/// Characters that end a line, are invisible, or change the direction of writing.
 const HIDDEN: [&str; 16] = [
     "\r",
     "\n",
@@ -529,8 +530,7 @@ fn values() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
-    /// What passes is what the adapter gets: read again it is the same, nothing of it grows or is
-    /// lost.
+    /// The adapter gets what passed: read again it is the same, and nothing of it grows or is lost.
     #[test]
     fn what_passes_is_the_same_when_read_again(
         (schema, mutations) in (0..SCHEMAS.len()).prop_flat_map(|nth| {

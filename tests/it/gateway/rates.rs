@@ -1,5 +1,5 @@
-//! How many outgoing actions may begin within an hour: what counts, who waits and how long exactly,
-//! and what is still known after a restart, a rebuild and a clock that was set back.
+//! How many outgoing actions may begin within an hour: what counts, which request waits and exactly
+//! how long, and what is still known after a restart, a rebuild and a clock that was set back.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use spoolgate_rules::gateway::ACTIONS;
 use spoolgate_wire::answer::{Answer, AnswerStatus};
 use spoolgate_wire::code::{Code, Exit};
 
-/// A home of stubs with these rates, in which nothing is a burst.
+/// Makes a home of stubs with these rates, in which nothing is a burst.
 fn home_with(rates: &Value) -> GatewayHome {
     let rules =
         json!({"adapters": [stub(&ACTIONS)], "rates": rates, "anomalies": {"burst_max": 100_000}});
@@ -25,7 +25,8 @@ fn good(action: &str) -> &'static str {
     GOOD.iter().find(|(name, _)| *name == action).unwrap().1
 }
 
-/// So many of an action in one batch: how many began, and of the others how long they are to wait.
+/// Sends this number of requests in one batch. Returns how many began, and how long each of the
+/// others must wait.
 fn batch(
     home: &GatewayHome,
     opened: &mut Home,
@@ -50,7 +51,7 @@ fn data(answer: &Answer) -> Value {
     serde_json::from_str(answer.data.as_ref().unwrap().get()).unwrap()
 }
 
-/// How long a rate-limited request has to wait; `None` if it is not limited.
+/// Returns how long a rate-limited request has to wait. `None` if it is not limited.
 fn retry_after_ms(answer: &Answer) -> Option<u64> {
     if answer.status != AnswerStatus::RateLimited {
         return None;
@@ -163,7 +164,7 @@ fn what_is_limited_passes_after_just_the_time_that_it_is_told_and_uses_up_no_id(
         assert!(vector.get("headroom").is_none());
         retry_after_ms(&answer)
     };
-    // 12:00:00.400 counts until 13:00:00.999; now it is 12:00:31.150.
+    // 12:00:00.400 counts until 13:00:00.999, and it is 12:00:31.150 now.
     assert_eq!(limited(&mut opened), Some(3_569_850));
     pass_ms(&home, 3_569_849);
     assert_eq!(limited(&mut opened), Some(1));
@@ -173,7 +174,7 @@ fn what_is_limited_passes_after_just_the_time_that_it_is_told_and_uses_up_no_id(
         (Some(Code::RateLimited), None)
     );
     assert!(line.changes.is_empty());
-    // Neither a restart nor a rebuild lets it through, nor takes its id away.
+    // After a restart or a rebuild the request is still limited, and its id is still unused.
     drop(opened);
     let (again, same) = Home::rebuild(home.place.root.path(), home.place.seams()).unwrap();
     assert!(same);
@@ -187,7 +188,7 @@ fn what_is_limited_passes_after_just_the_time_that_it_is_told_and_uses_up_no_id(
         code(&home.one(&mut opened, "late", "email.send", good("email.send"))),
         "STUB_ADAPTER"
     );
-    // The next place is freed by the second request, ten seconds later.
+    // The second request frees the next place ten seconds later.
     let next = home.one(&mut opened, "next", "email.send", good("email.send"));
     assert_eq!(retry_after_ms(&next), Some(10_000));
     // Now its id is used up.
@@ -205,7 +206,7 @@ fn what_does_not_begin_does_not_count() {
     let call =
         |service: &str| json!({"service": service, "endpoint": "/", "method": "GET"}).to_string();
     for n in 0..8 {
-        // Refused.
+        // A refused request.
         let refused = home.one(
             &mut opened,
             &format!("r-{n}"),
@@ -213,9 +214,9 @@ fn what_does_not_begin_does_not_count() {
             &call("elsewhere"),
         );
         assert_eq!(code(&refused), "NOT_ALLOWLISTED");
-        // No payload of its action.
+        // A payload that does not fit its action.
         home.ask(&format!("m-{n}"), "email.send", "{}");
-        // Held.
+        // A held request.
         let large = json!({"to": ["ann@example.com"], "subject": "s", "body": "x".repeat(2000)})
             .to_string();
         assert_eq!(
@@ -227,14 +228,14 @@ fn what_does_not_begin_does_not_count() {
     home.ask("a", "email.send", good("email.send"));
     let copy = home.place.disk.get("spool/in/a.json").unwrap();
     for _ in 0..8 {
-        // Sent again.
+        // A request that is sent again.
         home.put("a", &copy);
         settle(&mut opened);
     }
     assert!(home.decision("a").unwrap().metadata.replay_of.is_some());
     let (begun, waits) = batch(&home, &mut opened, "email.send", "b", 10);
     assert_eq!((begun, waits.len()), (2, 8));
-    // What was rate limited did not count either.
+    // Rate-limited requests did not count either.
     let (begun, waits) = batch(&home, &mut opened, "service.api_call", "c", 10);
     assert_eq!((begun, waits.len()), (3, 7));
     pass_ms(&home, 3_601_000);
@@ -291,7 +292,7 @@ fn a_large_payload_that_is_to_come_again_is_not_kept() {
         );
     }
     assert_eq!(blobs(&home), before);
-    // Requests that therefore cannot be decided again are distinguished from those that differ.
+    // Requests that therefore cannot be decided again are distinguished from requests that differ.
     let options = Options {
         threads: 1,
         answers: None,
@@ -307,7 +308,7 @@ fn a_large_payload_that_is_to_come_again_is_not_kept() {
         report.rows.iter().all(|row| row.class != Class::Differs),
         "{report:?}"
     );
-    // A small one is.
+    // A small payload is kept.
     let small = good("service.api_call");
     assert!(retry_after_ms(&home.one(&mut opened, "c", "service.api_call", small)).is_some());
     opened.finish("done").unwrap();

@@ -1,5 +1,5 @@
-//! Every way in which an outgoing action is refused or held: code, status, exit code, words and the
-//! rows that failed, what comes first where much fails at once, and that no adapter runs on any of
+//! Every way in which an outgoing action is refused or held: code, status, exit code, message and
+//! the rows that failed, which row comes first if several fail, and that no adapter runs for any of
 //! them.
 
 use std::fs;
@@ -27,7 +27,7 @@ fn signed(home: &GatewayHome, id: &str, payload: &str, ms: i64, key: &SignKey) -
     envelope
 }
 
-/// A request of these words.
+/// Returns a mail request signed at this time.
 fn mail(home: &GatewayHome, id: &str, payload: &str, ms: i64) -> Vec<u8> {
     signed(home, id, payload, ms, &home.core)
         .to_json()
@@ -42,7 +42,7 @@ fn failed(line: &Decision) -> Vec<&str> {
         .collect()
 }
 
-/// The newest decision line and what its file was answered.
+/// Returns the newest decision line and the answer to its file.
 fn newest(home: &GatewayHome, name: &str) -> (Decision, Answer) {
     let line = home.decisions().into_values().next_back().unwrap();
     let answer = home
@@ -51,7 +51,7 @@ fn newest(home: &GatewayHome, name: &str) -> (Decision, Answer) {
     (line, answer)
 }
 
-/// What an answer says is what its line says, and the line says why.
+/// Checks that the answer agrees with its line, and that the line says why.
 #[track_caller]
 fn is_told(line: &Decision, answer: &Answer, expect: Code, status: AnswerStatus, what: &str) {
     let message = format!("{what}; {}", expect.remedy());
@@ -65,7 +65,7 @@ fn is_told(line: &Decision, answer: &Answer, expect: Code, status: AnswerStatus,
         (line.metadata.code, line.metadata.message.as_deref()),
         (Some(expect), Some(message.as_str()))
     );
-    // The words that the gateway's document has for the audit trail.
+    // The words that the gateway document has for the audit trail.
     let word = match expect {
         Code::Held => "requires_approval",
         Code::RateLimited | Code::ActionsFull => "rate_limited",
@@ -75,7 +75,7 @@ fn is_told(line: &Decision, answer: &Answer, expect: Code, status: AnswerStatus,
     assert_eq!(answer.audit_ref, line.id);
 }
 
-/// A gate that takes six messages per minute from an agent.
+/// Makes a gate that accepts six messages per minute from an agent.
 fn home_of_few_messages() -> GatewayHome {
     let home = GatewayHome::new(NOTED);
     home.edit("rules/safety.yaml", |text| {
@@ -100,7 +100,7 @@ fn what_is_refused_before_the_check_vector_asks_for_none() {
     let home = home_of_few_messages();
     let mut opened = home.open();
     type Make = fn(&GatewayHome, &str) -> Vec<u8>;
-    /// A good one that was changed after it was signed.
+    /// Returns a good request that was changed after it was signed.
     fn changed(home: &GatewayHome, id: &str, change: impl Fn(&mut Envelope)) -> Vec<u8> {
         let mut envelope = home.envelope(id, "email.send", MAIL);
         change(&mut envelope);
@@ -196,13 +196,13 @@ fn what_is_refused_before_the_check_vector_asks_for_none() {
         ),
     ];
     for (n, (what, make, expect, exit, words)) in cases.into_iter().enumerate() {
-        // A minute each: messages are counted, too.
+        // A minute for each, because messages are counted too.
         home.place.pass_s(70);
         let name = format!("x{n}");
         home.put(&name, &make(&home, &name));
         settle(&mut opened);
         if expect == Code::MalformedJson {
-            // It could have been half of a file that is being written.
+            // It could have been half of a file that is still being written.
             home.place.pass_s(3);
             settle(&mut opened);
         }
@@ -257,7 +257,7 @@ fn permission_ids_and_message_limits_come_before_the_check_vector_too() {
         what,
     );
     assert!(line.checks.is_empty());
-    // An id that stands for something else.
+    // An id that belongs to another request.
     home.one(&mut opened, "own", "email.send", MAIL);
     let line = home.decisions().into_values().next_back().unwrap();
     assert_eq!(line.metadata.code, Some(Code::RequestIdConflict));
@@ -296,7 +296,7 @@ fn a_request_of_the_last_moment_and_one_of_the_next_are_done() {
     assert_eq!(home.ran().len(), 2);
 }
 
-/// Lets time pass until the gate has taken changed rule files, good ones or not.
+/// Moves the clock until the gate has loaded changed rule files, whether they are valid or not.
 fn taken(home: &GatewayHome, opened: &mut Home, is_good: bool) {
     let before = opened.state().rulebook.clone();
     for _ in 0..10 {
@@ -309,7 +309,7 @@ fn taken(home: &GatewayHome, opened: &mut Home, is_good: bool) {
     panic!("the gate did not take them: {:?}", opened.rules_fault());
 }
 
-/// Files of the rulebook in which as much of an outgoing mail fails as can.
+/// Files of the rulebook in which everything that can fail for an outgoing mail fails.
 struct Files {
     services: String,
     gateway: Value,
@@ -322,7 +322,7 @@ impl Files {
     }
 }
 
-/// Notes the task, and answers once the file `go` is there.
+/// Records the task, and answers once the file `go` exists.
 const WAITS: &str = r#"t=$(cat); printf '%s\n' "$t" >>ran
 while [ ! -e go ]; do sleep 0.02; done
 echo '{"success":true}'"#;
@@ -352,7 +352,7 @@ struct Mending {
 }
 
 impl Mending {
-    /// A gate with an open action, for which everything of a second one fails.
+    /// Makes a gate with an open action, for which every row of a second action fails.
     fn new() -> Mending {
         let rates = json!({"per_hour": {"email.send": 1}, "all_per_hour": 1});
         let anomalies =
@@ -369,8 +369,8 @@ impl Mending {
         home.ask("first", "email.send", MAIL);
         while opened.round(false).unwrap().more {}
         assert_eq!(opened.state().actions.open.len(), 1);
-        // The gate does not wait for an adapter. Without the wait here, `next` might count before the
-        // first one runs.
+        // The gate does not wait for an adapter. Without this wait, `next` could count before the
+        // first adapter runs.
         until("the first adapter runs", || {
             fs::read_to_string(home.path("ran")).is_ok_and(|noted| noted.ends_with('\n'))
         });
@@ -395,14 +395,14 @@ impl Mending {
         mending
     }
 
-    /// Changes the rule files, and waits until the gate has taken them.
+    /// Changes the rule files, and waits until the gate has loaded them.
     fn mend(&mut self, change: impl FnOnce(&mut Files)) {
         change(&mut self.files);
         self.files.write(&self.home);
         taken(&self.home, &mut self.opened, true);
     }
 
-    /// Sends the next request, for which all rows from the `first` on fail, but for these.
+    /// Sends the next request, for which all rows from `first` on fail except these.
     fn next(&mut self, first: usize, without: &[&str]) -> (Decision, Answer) {
         self.requests += 1;
         let id = format!("n-{}", self.requests);
@@ -413,12 +413,12 @@ impl Mending {
         let mut expect = ROWS[first..].to_vec();
         expect.retain(|name| !without.contains(name));
         assert_eq!(failed(&line), expect);
-        // No row is missing from the vector, whatever comes first.
+        // No row is missing from the vector, whichever comes first.
         let mut names: Vec<&str> = line.checks.iter().map(|row| &*row.name).collect();
         names.retain(|name| *name != "anomaly_destination");
         let known = names.iter().filter(|name| ROWS.contains(name)).count();
         assert!(known >= ROWS.len() - 1, "{names:?}");
-        // The answer holds all of it.
+        // The answer contains all of them.
         let data: Value = serde_json::from_str(answer.data.as_ref().unwrap().get()).unwrap();
         let is_held = line.status == Status::Held;
         let body = &data[if is_held { "Held" } else { "Rejected" }];
@@ -437,7 +437,7 @@ impl Mending {
     }
 }
 
-/// The reason that the row of this name gives.
+/// Returns the reason in the row of this name.
 fn reason(line: &Decision, name: &str) -> String {
     let row = line.checks.iter().find(|row| row.name == name).unwrap();
     row.reason.clone().unwrap().to_string()
@@ -459,7 +459,7 @@ fn of_all_that_fails_at_once_the_first_names_the_reason_and_all_of_it_is_told() 
     );
     is_told(&line, &answer, Code::RulebookInvalid, error, &what);
     fs::remove_file(gate.home.path("rules/sets/broken.yaml")).unwrap();
-    // The step stays until a person has looked.
+    // The step stays until a person accepts the clock.
     gate.home.place.clock.set(before.plus_ms(1000));
     taken(&gate.home, &mut gate.opened, true);
     let (line, answer) = gate.next(1, &[]);
@@ -495,7 +495,7 @@ fn of_all_that_fails_at_once_the_first_names_the_reason_and_all_of_it_is_told() 
     let what = "check `open_actions` failed: 1 actions are already open";
     is_told(&line, &answer, Code::ActionsFull, limited, what);
     gate.mend(|files| files.gateway["open_max"] = json!(90));
-    // An anomaly only holds: what refuses comes before it.
+    // An anomaly only holds: a row that refuses comes before it.
     let (line, answer) = gate.next(7, &[]);
     let what = format!("check `adapter` failed: {}", reason(&line, "adapter"));
     is_told(&line, &answer, Code::NoAdapter, error, &what);
@@ -677,6 +677,6 @@ fn copies_of_what_was_refused_are_answered_again_and_do_nothing() {
         drop(opened);
         opened = home.open();
     }
-    // Allowed meanwhile, it stays refused under this id.
+    // Even if it is allowed later, it stays refused under this id.
     assert!(home.ran().is_empty());
 }

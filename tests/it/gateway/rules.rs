@@ -1,5 +1,5 @@
-//! Rules over outgoing actions through the whole gate: what they read of the past counts what
-//! began, whatever came of it.
+//! Rules over outgoing actions through the whole gate: facts about the past count actions that
+//! began, whatever their outcome.
 
 use std::fs;
 
@@ -8,10 +8,10 @@ use serde_json::json;
 use spoolgate_home::Home;
 use spoolgate_rules::gateway::ACTIONS;
 
-/// An adapter that fails each time, and notes what it was given.
+/// An adapter that fails each time and records its task.
 const FAILS: &str = r#"t=$(cat); printf '%s\n' "$t" >>ran; echo '{"success":false,"error":{"code":"NO","message":"no"}}'"#;
 
-/// A home with these rules: id, action, conditions, what they do.
+/// Makes a home with these rules: id, action, conditions, effect.
 fn home(rules: &[(&str, &str, &str, &str)]) -> GatewayHome {
     let home = GatewayHome::with(SERVICES, &gateway(&[exec(&ACTIONS, FAILS, 10)]));
     fs::create_dir_all(home.path("rules/core")).unwrap();

@@ -27,12 +27,12 @@ fn a_good_request_of_each_action_is_done_once() {
     assert_eq!(home.responses().len(), 9);
 }
 
-/// What to do about an envelope that is none.
+/// The advice for a malformed envelope.
 const ENVELOPE: &str = "; send exactly id, timestamp, action, payload, source, signature, and \
     causality if any (docs/contracts.md)";
 
-/// A refused request is answered with this code and these words and has its line, and no adapter
-/// runs.
+/// Checks that a refused request is answered with this code and message and has its line, and that
+/// no adapter runs.
 fn check_refused(home: &GatewayHome, name: &str, wanted: &str, message: &str) {
     let answer = home
         .answer(&format!("{name}.json.error"))
@@ -66,10 +66,10 @@ fn check_refused(home: &GatewayHome, name: &str, wanted: &str, message: &str) {
     );
 }
 
-/// The members of a good request, as JSON texts.
+/// Returns the members of a good request as JSON texts.
 fn members(home: &GatewayHome, id: &str) -> Vec<(String, String)> {
     let text = home.envelope(id, "email.send", GOOD[1].1).to_json();
-    // The payload as it was signed: in another order it is another.
+    // The payload as it was signed: in another order it would be another payload.
     let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(&text).unwrap();
     members
         .into_iter()
@@ -210,7 +210,7 @@ fn a_malformed_payload_of_each_action_is_refused_by_name() {
     }
 }
 
-/// A file with one member changed after it was signed, and its name.
+/// Writes a file with one member changed after it was signed, and returns its name.
 fn tampered(home: &GatewayHome, field: &str, value: &str) -> String {
     let name = format!("{field}-{}", home.decisions().len());
     let mut members = members(home, "tampered");
@@ -279,7 +279,7 @@ fn a_valid_signature_passes_and_nothing_signed_can_be_changed() {
         request"
     );
     check_refused(&home, &name, "SIGNATURE_INVALID", &why);
-    // The same request unchanged is done: what was forged under its id used nothing up.
+    // The same request unchanged is done: the forged request with its id used up nothing.
     let members = members(&home, "tampered");
     home.put("tampered", &object(&members));
     settle(&mut gate);
@@ -328,7 +328,7 @@ fn a_wrong_key_is_refused() {
         "email.send",
         GOOD[1].1,
     );
-    // The key of somebody else is as wrong as any.
+    // The key of another principal is as wrong as any other.
     home.place
         .ask(&home.place.owner, "core", "r2", "email.send", GOOD[1].1);
     settle(&mut gate);
@@ -375,7 +375,7 @@ fn json_nested_50_000_deep_is_refused_and_the_gate_goes_on() {
         );
         check_refused(&home, name, "MALFORMED_JSON", &error.message);
     }
-    // 64 are the document's: the payload's own 62 pass, and one more does not.
+    // 64 levels are allowed for the document: the payload's own 62 pass, and one more does not.
     for (depth, is_good) in [(62, true), (63, false)] {
         let body = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         let id = format!("d{depth}");

@@ -1,6 +1,6 @@
-//! What is sealed of outgoing actions: subjects, texts, titles, descriptions, headers and bodies.
-//! No rule that reads them and no message tells them, the adapter gets them, and once they are
-//! redacted nothing in the home tells them or lets somebody guess them.
+//! The sealed members of outgoing actions: subjects, texts, titles, descriptions, headers and
+//! bodies. No rule that reads them and no message shows them, the adapter gets them, and after a
+//! redaction nothing in the home contains them or lets somebody confirm a guess.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,11 +19,11 @@ use spoolgate_ledger::disk::Disk;
 use spoolgate_replay::replay::{Class, Options, Report, replay};
 use spoolgate_wire::signing::sha256_hex;
 
-/// Occurs in every sealed member and nowhere else; none of its characters is escaped in JSON.
+/// Is in every sealed member and nowhere else; JSON escapes none of its characters.
 const SECRET: &str = "the-password-is-hunter2";
 
-/// Each action with sealed members: a payload, their pointers, and the readings of rules that show
-/// them.
+/// Returns each action with sealed members: a payload, their pointers, and the readings of rules
+/// that show them.
 fn sealing() -> Vec<(&'static str, Value, Vec<&'static str>, Vec<&'static str>)> {
     let mail = json!({"to": ["ann@example.com"], "subject": format!("s {SECRET}"), "body": format!("b {SECRET}\n")});
     let event = json!({
@@ -66,7 +66,7 @@ fn sealing() -> Vec<(&'static str, Value, Vec<&'static str>, Vec<&'static str>)>
     ]
 }
 
-/// A rule that reads all of them and says all of them.
+/// Returns a rule that reads all of them and whose message shows all of them.
 fn rule(action: &str, readings: &[&str], then: &str) -> String {
     let when: String = readings
         .iter()
@@ -86,7 +86,7 @@ fn is_within(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// Files of the whole home, those of SQLite too, that hold one of these texts.
+/// Returns the files of the whole home, including those of SQLite, that contain one of these texts.
 fn holding(home: &GatewayHome, texts: &[String]) -> Vec<String> {
     let mut files = home.place.disk.files_below("");
     let mut folders = vec![home.place.root.path().to_owned()];
@@ -108,7 +108,7 @@ fn holding(home: &GatewayHome, texts: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// Whatever would tell the secret, or let somebody who guesses it know that the guess is right.
+/// Returns every text that would reveal the secret, or would confirm a guess.
 fn tell_tales(home: &GatewayHome, lines: &[&Decision], payload: &str) -> Vec<String> {
     let mut texts = vec![SECRET.to_owned(), sha256_hex(payload.as_bytes())];
     let members: BTreeMap<String, Value> = serde_json::from_str(payload).unwrap();
@@ -184,7 +184,7 @@ fn check_sound(home: &GatewayHome) {
     assert!(same, "a rebuild gives another state");
 }
 
-/// Lines of the request `id`.
+/// Returns the lines of the request `id`.
 fn lines_of(home: &GatewayHome, id: &str) -> Vec<(u64, Decision)> {
     let decisions = home.decisions().into_iter();
     decisions
@@ -230,7 +230,7 @@ fn check_redacted(home: &GatewayHome, id: &str, payload: &str, facts: &[&str]) {
     );
     let report = replayed(home);
     assert!(not_again(&report).values().sum::<u64>() >= 1, "{report:#?}");
-    // Sent again it is another request: nothing is done, and nothing comes back.
+    // If it is sent again, it counts as another request: nothing is done, and nothing comes back.
     let mut gate = home.open();
     let before = home.responses().len();
     home.ask(id, lines[0].1.action.as_deref().unwrap(), payload);
@@ -370,8 +370,8 @@ fn one_member_can_be_redacted_alone() {
     replayed(&home);
 }
 
-/// What a call has no headers and no body for has nothing to seal: its line tells its hashes as any
-/// other does.
+/// A call without headers and body has nothing to seal, so its line has its hashes like any other
+/// line.
 #[test]
 fn what_has_no_sealed_member_is_told_whole() {
     let home = GatewayHome::new(ECHO);
@@ -392,7 +392,7 @@ fn what_has_no_sealed_member_is_told_whole() {
     assert!(not_again(&replayed(&home)).is_empty());
 }
 
-/// Histories are kept of facts alone: a redaction has nothing to delete there.
+/// History is kept only of facts, so a redaction has nothing to delete there.
 #[test]
 fn no_history_is_kept_of_what_is_sealed() {
     for (action, payload, _, readings) in sealing() {

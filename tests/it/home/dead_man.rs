@@ -1,5 +1,5 @@
-//! The dead man's switch in a home: when it trips and when not, what it leaves alone, and what a
-//! restart knows of it.
+//! The dead man's switch in a home: when it trips and when it does not, what it leaves alone, and
+//! what it knows after a restart.
 
 use std::fs;
 use std::process::Stdio;
@@ -25,7 +25,7 @@ fn is_tripped(home: &Home) -> bool {
     home.state().dead_man.tripped.contains_key(&bot())
 }
 
-/// The gate looks every second for so long.
+/// The gate looks every second for this long.
 fn watch(desk: &Desk, home: &mut Home, ms: i64) {
     let mut left_ms = ms;
     while left_ms > 0 {
@@ -38,7 +38,7 @@ fn watch(desk: &Desk, home: &mut Home, ms: i64) {
     }
 }
 
-/// `trend-bot` has 0.02 BTC and a resting entry, and has just been heard of; the gate watches.
+/// `trend-bot` has 0.02 BTC and a resting entry and has just sent a request; the gate watches.
 fn holding(limits: &str) -> (Desk, Home) {
     let desk = Desk::with_limits(limits);
     let mut home = desk.open();
@@ -154,7 +154,7 @@ fn entries_are_closed_and_everything_else_goes_on_until_a_heartbeat() {
         json!({"Heartbeat": {"principal": "trend-bot", "armed_again": true}})
     );
     assert_eq!(entry(&desk, &mut home, "e-4"), [""; 0]);
-    // Armed again, from nothing.
+    // Armed again, and the count starts from zero.
     watch(&desk, &mut home, 59_999);
     assert!(!is_tripped(&home));
     watch(&desk, &mut home, 1);
@@ -244,7 +244,7 @@ fn without_the_key_or_with_nothing_open_there_is_no_switch() {
 #[test]
 fn any_new_request_is_a_sign_of_life_and_neither_a_copy_nor_a_stale_one_is() {
     let (desk, mut home) = holding(A_MINUTE);
-    // A refused one was signed all the same.
+    // A refused request was signed all the same.
     watch(&desk, &mut home, 50_000);
     desk.ask(
         "trend-bot",
@@ -282,7 +282,7 @@ fn any_new_request_is_a_sign_of_life_and_neither_a_copy_nor_a_stale_one_is() {
     assert!(!is_tripped(&home));
     watch(&desk, &mut home, 1);
     assert!(is_tripped(&home));
-    // A request that was held back until it is stale says nothing of today.
+    // A request that was delayed until it is stale does not count for today.
     desk.one(&mut home, "trend-bot", "beat", "heartbeat", "{}");
     desk.place.pass_s(400);
     drain(&mut home).unwrap();
@@ -290,7 +290,7 @@ fn any_new_request_is_a_sign_of_life_and_neither_a_copy_nor_a_stale_one_is() {
     desk.place.disk.put("spool/in/held.json", &held);
     let outcome = drain(&mut home).unwrap().pop().unwrap();
     assert_eq!(outcome.decision.metadata.code, Some(Code::TimestampStale));
-    // Nor does a cancel, which is carried out a day late.
+    // Neither does a cancel that is executed a day late.
     desk.place.disk.put("spool/in/late.json", &late);
     let outcome = drain(&mut home).unwrap().pop().unwrap();
     assert_eq!(outcome.decision.metadata.code, Some(Code::ChecksFailed));
@@ -302,7 +302,7 @@ fn any_new_request_is_a_sign_of_life_and_neither_a_copy_nor_a_stale_one_is() {
 fn only_time_in_which_a_gate_watched_counts() {
     let (desk, mut home) = holding(A_MINUTE);
     watch(&desk, &mut home, 30_000);
-    // Stopped for an hour, it has seen nothing of it but a little.
+    // While stopped for an hour, the gate counts only a little of it.
     desk.place.pass_s(3600);
     drain(&mut home).unwrap();
     assert!(!is_tripped(&home));
@@ -327,8 +327,8 @@ fn only_time_in_which_a_gate_watched_counts() {
     let (again, same) = Home::rebuild(desk.place.root.path(), desk.place.seams()).unwrap();
     assert!(same && again.state().dead_man.unheard_ms.get(&bot()) == Some(&40_000));
     drop(again);
-    // The next watch goes on where the one before ended; one that is killed leaves what was last
-    // written.
+    // The next watch continues the count of the previous one; after a kill it continues from the
+    // value that was last written.
     let mut home = desk.open();
     home.begin_watching();
     watch(&desk, &mut home, 15_000);
@@ -339,7 +339,7 @@ fn only_time_in_which_a_gate_watched_counts() {
     assert!(!is_tripped(&home));
     watch(&desk, &mut home, 1);
     assert!(is_tripped(&home));
-    // What it says of life in a process without a watch counts too.
+    // A sign of life counts too if it arrives in a process that does not watch.
     desk.one(&mut home, "trend-bot", "beat", "heartbeat", "{}");
     watch(&desk, &mut home, 50_000);
     home.finish("stop").unwrap();
@@ -435,8 +435,8 @@ fn liquidation_closes_each_position_by_a_line_of_its_own() {
     sizes.sort_unstable();
     assert_eq!(sizes, ["0.02", "0.03"]);
     assert_ne!(placed[0].0, placed[1].0);
-    // No other orders for the same, whatever happens; nobody can call them off; stops stay
-    // meanwhile.
+    // There are no other orders for the same position, whatever happens; nobody can cancel them;
+    // stops stay meanwhile.
     let cancel = json!({"order_id": placed[0].0}).to_string();
     assert_eq!(
         failed(&desk.one(&mut home, "trend-bot", "no", "order.cancel", &cancel)),
@@ -468,7 +468,7 @@ fn liquidation_closes_each_position_by_a_line_of_its_own() {
     assert!(same);
 }
 
-/// A strategy that somebody else still looks after is not taken out of their hands.
+/// A strategy that has another agent is not liquidated.
 #[test]
 fn a_strategy_is_liquidated_when_the_last_of_its_agents_is_gone() {
     let desk = Desk::with_limits("dead_man: {timeout_s: 60, action: liquidate_all}");
@@ -509,7 +509,8 @@ fn a_strategy_is_liquidated_when_the_last_of_its_agents_is_gone() {
     assert!(home.state().dead_man.tripped.len() == 2 && is_closing(&home));
 }
 
-/// The real program: an idle watcher trips by itself, people see it and answer for the agent.
+/// The real program: an idle watcher trips by itself; persons see it and send a heartbeat for the
+/// agent.
 #[test]
 fn an_idle_watcher_trips_by_itself() {
     let scratch = Scratch::with_prices();

@@ -1,5 +1,5 @@
-//! Folders that are replaced under the watcher: the gate hears of the new one before a file comes
-//! into it, so that the first file does not wait for a heartbeat.
+//! Folders that are replaced under the watcher: the gate watches the new folder before a file is
+//! put into it, so that the first file does not wait for a heartbeat.
 
 use std::fs;
 use std::path::Path;
@@ -10,9 +10,9 @@ use spoolgate_host::spool::scan::Scanner;
 use spoolgate_host::spool::watch::Hints;
 use spoolgate_wire::ids::Principal;
 
-/// Far longer than an event takes on a busy machine.
+/// Much longer than an event takes on a busy machine.
 const LONG: Duration = Duration::from_secs(20);
-/// How long nothing must happen to be quiet.
+/// How long nothing must happen before it counts as quiet.
 const QUIET: Duration = Duration::from_millis(200);
 
 struct Watching {
@@ -46,7 +46,7 @@ impl Watching {
         self.root.path().join("spool")
     }
 
-    /// What the loop does between two waits, until there is nothing more to hear.
+    /// Does what the loop does between two waits, until no more events come.
     fn settle(&mut self) {
         for _ in 0..1000 {
             while self.hints.arm(
@@ -83,7 +83,7 @@ fn replaced(moved: &str, made: &[&str], into: &str) {
     watching.settle();
     let spool = watching.spool();
     fs::rename(spool.join(moved), spool.join("away")).unwrap();
-    // The loop may come round while nothing is there.
+    // The loop may run once while nothing is there.
     watching.settle();
     for folder in made {
         fs::create_dir(spool.join(folder)).unwrap();

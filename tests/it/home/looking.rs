@@ -1,5 +1,5 @@
-//! `explain`, `selftest` and the limits of `portfolio` in a real home: what they say, and their
-//! exit codes.
+//! `explain`, `selftest` and the limits of `portfolio` in a real home: their output and their exit
+//! codes.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -16,7 +16,7 @@ fn order(side: &str, size: &str, price: &str, stop: &str) -> String {
     .to_string()
 }
 
-/// Hands a request of the agent over; gives the exit code and the answer.
+/// Hands over a request of the agent; returns the exit code and the answer.
 fn handle(scratch: &Scratch, id: &str, action: &str, payload: &str) -> (i32, Value) {
     handed(scratch, id, scratch.request(id, action, payload))
 }
@@ -104,7 +104,7 @@ fn an_order_is_explained_from_its_request_to_its_end() {
         &["to cancel", "was cancelled", "was retired"],
     );
     says(&scratch, "first", &["was cancelled", "was retired"]);
-    // The same bytes again are answered as before: still the first decision.
+    // The same bytes get the stored answer: it is still the first decision.
     assert_eq!(explain(&scratch, "first")["line"], told["line"]);
 }
 
@@ -139,7 +139,7 @@ fn a_refusal_is_explained_with_what_would_pass() {
             &format!("at most {fits} would pass"),
         ],
     );
-    // What is said to pass does.
+    // The size that the message names passes.
     let (exit, _) = handle(
         &scratch,
         "fits",
@@ -259,7 +259,7 @@ fn looking_goes_on_beside_a_running_gate_and_changes_nothing() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // It says so once it holds the lock.
+    // The watcher prints this once it holds the lock.
     let mut first_words = String::new();
     BufReader::new(watcher.stderr.take().unwrap())
         .read_line(&mut first_words)
@@ -300,7 +300,7 @@ fn the_self_test_ends_with_1_when_a_breaker_is_wired_to_nothing() {
             .count()
     };
     assert!(rows(&told) >= 41, "{told}");
-    // The shipped limits are made for more than one instrument: some can never bind.
+    // The shipped limits are made for more than one instrument, so some can never bind.
     assert_eq!(
         spoolgate(&home, &["selftest", "--strict"]).status.code(),
         Some(1)
@@ -312,7 +312,7 @@ fn the_self_test_ends_with_1_when_a_breaker_is_wired_to_nothing() {
         text.replace("max_weekly_loss: 500", "max_weekly_loss: 50000"),
     )
     .unwrap();
-    // A gate takes the new rules up.
+    // A gate loads the new rules.
     succeed(&home, &["run", "--until-idle"]);
     let done = spoolgate(&home, &["selftest"]);
     let told = String::from_utf8_lossy(&done.stdout).into_owned();
@@ -402,7 +402,7 @@ fn rule_files_that_no_gate_has_loaded_are_told_apart_from_the_rules_in_force() {
         let portfolio = succeed(&scratch.home(), &["portfolio"]);
         let tested = spoolgate(&scratch.home(), &["selftest"]);
         let remark = String::from_utf8(tested.stderr.clone()).unwrap();
-        // What was tried is not what people have written.
+        // The rules that were tested are not the rules in the files.
         let code = i32::from(remark.contains("rule file"));
         assert_eq!(tested.status.code(), Some(code), "{}", show(&tested));
         [portfolio, remark]
@@ -433,7 +433,7 @@ fn rule_files_that_no_gate_has_loaded_are_told_apart_from_the_rules_in_force() {
             said()
         );
     }
-    // A gate has looked: it says so itself, once.
+    // A gate has loaded them and reports it once.
     succeed(&scratch.home(), &["run", "--until-idle"]);
     assert!(
         said()

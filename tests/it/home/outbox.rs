@@ -1,5 +1,5 @@
 //! The outbox of a real home: files for a bridge, its signed reports, crashes in between, and paper
-//! beside it.
+//! trading beside it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ struct Desk {
 }
 
 impl Desk {
-    /// BTC at a venue behind `exchange`, ETH on paper at the same prices.
+    /// Makes a home with BTC at a venue behind `exchange`, and ETH on paper at the same prices.
     fn new() -> Desk {
         let scratch = Scratch::with_prices();
         let bridge = enable_outbox(&scratch);
@@ -35,7 +35,7 @@ impl Desk {
         self.scratch.home()
     }
 
-    /// Hands a request over and gives its answer.
+    /// Hands over a request and returns its answer.
     fn ask(&mut self, key: &SignKey, source: &str, action: &str, payload: &Value) -> Value {
         self.n += 1;
         let id = format!("q{}", self.n);
@@ -79,7 +79,7 @@ impl Desk {
         self.report(id, exec, rest)
     }
 
-    /// The instructions that lie there, by file name.
+    /// Returns the instructions in the outbox, by file name.
     fn told(&self) -> BTreeMap<String, Value> {
         let folder = self.home().join("spool/outbox/exchange");
         let Ok(files) = fs::read_dir(folder) else {
@@ -145,7 +145,7 @@ fn from_an_entry_to_its_stop_through_files() {
         desk.positions(),
         [("BTC-USD".to_owned(), "0.02".to_owned())]
     );
-    // The same again, under another request id and under its own.
+    // The same report again, under another request id and under its own.
     assert_eq!(
         code(&desk.trade(&entry, "T2", "0.01", "0.03")),
         "REPORT_DUPLICATE"
@@ -194,7 +194,7 @@ fn the_same_request_again_has_the_same_answer() {
         desk.positions(),
         [("BTC-USD".to_owned(), "0.01".to_owned())]
     );
-    // What did not fit has closed the symbol until a person clears it.
+    // The report that did not fit closed the symbol until a person clears it.
     let order = json!({"strategy": "trend", "symbol": "BTC-USD", "side": "buy", "size": "0.01",
         "order_type": "market", "stop_price": "6500", "thesis_slug": "btc-dip-long", "planned_entry": "6800",
         "planned_stop": "6500"});
@@ -306,7 +306,7 @@ fn instructions_of_lines_that_are_not_marked_come_again() {
     desk.trade(&entry, "T1", "0.01", "0.01");
     let before = desk.told();
     assert_eq!(before.len(), 2);
-    // A bridge took one, another was torn by a power cut, of the third only the line is there.
+    // The bridge took one, a power cut tore another, and of the third only the line exists.
     fs::remove_file(
         desk.home()
             .join(format!("spool/outbox/exchange/{entry}.1.json")),
@@ -324,7 +324,7 @@ fn instructions_of_lines_that_are_not_marked_come_again() {
     fs::remove_dir_all(desk.home().join("spool/outbox")).unwrap();
     drop(Home::open(&desk.home(), real_seams(&desk.home()).unwrap()).unwrap());
     assert_eq!(desk.told(), before);
-    // Behind a mark they are the bridge's.
+    // After a mark they belong to the bridge.
     succeed(&desk.home(), &["run", "--until-idle"]);
     fs::remove_dir_all(desk.home().join("spool/outbox/exchange")).unwrap();
     drop(Home::open(&desk.home(), real_seams(&desk.home()).unwrap()).unwrap());
@@ -360,7 +360,7 @@ fn what_stood_in_the_way_comes_once_it_is_gone() {
         let open =
             |desk: &Desk| Home::open(&desk.home(), real_seams(&desk.home()).unwrap()).unwrap();
         let mut home = open(&desk);
-        // An idle gate marks what it has published, and nothing behind a mark is written again.
+        // An idle gate marks what it has published, and nothing before a mark is written again.
         home.mark_published().unwrap();
         if restarts {
             drop(home);

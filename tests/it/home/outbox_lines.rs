@@ -1,6 +1,6 @@
-//! Lines that instruct bridges without being about an order of theirs: a day that ends, a strategy
-//! that is paused, what had no room in its line. Over a home in memory, with a clock that stands
-//! and a disk that fails.
+//! Lines that instruct bridges without being about one of their orders: a day that ends, a strategy
+//! that is paused, instructions that did not fit into their line. Over a home in memory, with a
+//! clock that stands still and a disk that fails.
 
 use std::fs;
 
@@ -26,7 +26,7 @@ fn a(text: &str) -> Amount {
 }
 
 impl Desk {
-    /// BTC-USD behind the bridge `exchange`, quoted at 6800.
+    /// Makes a home with BTC-USD behind the bridge `exchange`, quoted at 6800.
     fn new() -> Desk {
         let place = Place::new(1);
         let edit = |name: &str, from: &str, to: &str| {
@@ -105,7 +105,7 @@ impl Desk {
         assert!(drain(&mut home).unwrap()[0].answer.error.is_none());
     }
 
-    /// Asks for a limit order; gives its id.
+    /// Sends a limit order; returns its id.
     fn order(&self, home: &mut Home, id: &str, side: &str, size: &str, more: Value) -> String {
         let mut order = json!({"strategy": "trend", "symbol": "BTC-USD", "side": side, "size": size,
             "order_type": "limit", "price": "6790", "planned_entry": "6790", "stop_price": "6600",
@@ -141,7 +141,7 @@ impl Desk {
         assert!(done[0].answer.error.is_none(), "{done:#?}");
     }
 
-    /// The instructions that lie there: `order.version verb line`, sorted.
+    /// Returns the instructions in the outbox: `order.version verb line`, sorted.
     fn told(&self) -> Vec<String> {
         let files = self.place.disk.files_below("spool/outbox/exchange");
         let read = |bytes: Vec<u8>| {
@@ -185,12 +185,12 @@ fn the_end_of_a_day_and_the_next_start() {
     home.write_news().unwrap();
     let expect = [format!("{id}.2 cancel")];
     assert_eq!(desk.told(), expect);
-    // Only the tick line tells of it.
+    // Only the tick line contains it.
     drop(home);
     desk.forget_files();
     drop(desk.open());
     assert_eq!(desk.told(), expect);
-    // The same from the ledger alone, and once the mark is there no more.
+    // The same from the ledger alone, also when the mark is gone.
     desk.forget_files();
     desk.place.forget_state();
     let mut home = desk.open();

@@ -63,7 +63,7 @@ impl Desk {
         format!("n{:04}", self.next.get())
     }
 
-    /// One request of the agent alone in its batch.
+    /// Decides one request of the agent alone in its batch.
     fn ask(&self, home: &mut Home, action: &str, payload: &str) -> Outcome {
         self.place
             .ask(&self.bot, "trend-bot", &self.name(), action, payload);
@@ -78,7 +78,7 @@ impl Desk {
     fn one(&self, home: &mut Home) -> Outcome {
         let mut outcomes = drain(home).unwrap();
         if outcomes.is_empty() {
-            // What does not parse may still be being written.
+            // A file that does not parse may still be incomplete.
             self.place.pass_s(3);
             outcomes = drain(home).unwrap();
         }
@@ -86,7 +86,7 @@ impl Desk {
         outcomes.pop().unwrap()
     }
 
-    /// A minute later, a bar and a quote at its close.
+    /// A minute later, sends a bar and a quote at its close.
     fn bar(&self, home: &mut Home, [open, high, low, close]: [&str; 4]) {
         let open_ms = self.place.clock.now().ms();
         self.place.pass_s(60);
@@ -123,7 +123,7 @@ impl Desk {
         self.bar(home, [price; 4]);
     }
 
-    /// An accepted entry that has filled.
+    /// Opens a position by an entry that fills.
     fn hold(&self, home: &mut Home, side: &str, size: &str, stop: &str) {
         let outcome = self.ask(home, "order.submit", &order(side, size, stop, thesis(side)));
         assert!(outcome.answer.error.is_none(), "{:?}", failed(&outcome));
@@ -139,7 +139,7 @@ impl Desk {
         self.place.root.path().join(file)
     }
 
-    /// Changes a rule file, and lets the gate take it up.
+    /// Changes a rule file, and lets the gate load it.
     fn edit(&self, home: &mut Home, file: &str, change: impl FnOnce(&str) -> String) {
         let text = fs::read_to_string(self.path(file)).unwrap();
         let changed = change(&text);
@@ -221,7 +221,7 @@ fn refused(outcome: &Outcome, check: &str) {
     );
 }
 
-/// A small entry of the other thesis.
+/// Returns a small entry with the other thesis.
 fn another() -> String {
     order("buy", "0.002", "6400", "btc-dip-long")
 }
@@ -273,7 +273,7 @@ fn exit_blocked_by_the_smallest_notional() {
         &desk.ask(&mut home, "order.submit", &another()),
         "min_notional",
     );
-    // Worth less than the minimum; then a rest below the smallest size.
+    // Its value is below the minimum; then a rest below the smallest size.
     accepted(&desk.ask(&mut home, "order.submit", &exit("sell", "0.019")));
     desk.flat(&mut home, "6800");
     accepted(&desk.ask(&mut home, "order.submit", &exit("sell", "0.001")));
@@ -363,7 +363,7 @@ fn a_stop_moved_away_by_modify() {
         .unwrap();
     let to = |price: &str| json!({"order_id": stop.to_string(), "new_stop": price}).to_string();
     accepted(&desk.ask(&mut home, "order.tighten_stop", &to("6700")));
-    // Nearer to the entry than before, and yet away from the market.
+    // Nearer to the entry than before, but farther from the market.
     for price in ["6699.99", "6600", "1"] {
         refused(
             &desk.ask(&mut home, "order.tighten_stop", &to(price)),
@@ -381,7 +381,7 @@ fn a_stop_moved_away_by_modify() {
     assert_eq!(home.state().book.orders[&stop].trigger, Some(a("6700")));
 }
 
-/// Long 0.03, 20 of it lost at the market and nothing realised, where 20 a day may be lost.
+/// Long 0.03, with an unrealised loss of 20, where 20 per day may be lost.
 fn twenty_lost() -> (Desk, Home) {
     let (desk, mut home) = Desk::new();
     desk.hold(&mut home, "buy", "0.03", "6130");
@@ -434,7 +434,7 @@ fn deposits_read_as_profit() {
         &desk.ask(&mut home, "order.submit", &another()),
         "daily_loss_halt",
     );
-    // Nor is a withdrawal a loss, of the day or from the peak.
+    // Nor does a withdrawal count as a loss, of the day or from the peak.
     let (desk, mut home) = Desk::new();
     accepted(&desk.ask_as_owner(
         &mut home,
@@ -454,7 +454,7 @@ fn deposits_read_as_profit() {
 fn a_missing_price_that_disables_a_check() {
     let (desk, mut home) = Desk::new();
     desk.hold(&mut home, "buy", "0.02", "6600");
-    // Two minutes and a millisecond later nobody knows what anything is worth.
+    // Two minutes and a millisecond later, no value is known.
     desk.place.pass_s(121);
     let outcome = desk.ask(&mut home, "order.submit", &another());
     refused(&outcome, "market_data");
@@ -499,7 +499,7 @@ fn a_nan_that_disables_a_check() {
             "{to}: {code}"
         );
     }
-    // Nor does one get in with the rows of a market, or with a rule file.
+    // Nor can one get in through market rows or a rule file.
     let (bid, ask) = (a("6789.5"), a("6790.5"));
     let blob = write_blob(&[Row::Quote {
         time_ms: 0,
@@ -585,7 +585,7 @@ fn a_resting_exit_that_fills_after_the_position_shrank() {
     let mut resting: Value = serde_json::from_str(&exit("sell", "0.02")).unwrap();
     (resting["order_type"], resting["price"]) = (json!("limit"), json!("7000"));
     accepted(&desk.ask(&mut home, "order.submit", &resting.to_string()));
-    // The stop takes the position; the market then comes to where the exit rested.
+    // The stop closes the position; then the market reaches the resting exit.
     desk.bar(&mut home, ["6700", "6700", "6500", "6600"]);
     assert!(desk.view(&home).positions.is_empty());
     desk.bar(&mut home, ["6800", "7100", "6800", "7050"]);

@@ -1,5 +1,6 @@
-//! Lines looked up, exported, followed: the same with the index, without it and by a naive reading;
-//! nothing that was not sealed; nothing that a terminal or a spreadsheet would obey.
+//! Lines are looked up, exported and followed: the result is the same with the index, without it
+//! and by a naive reading; unsealed lines are never shown; and no output can control a terminal or
+//! a spreadsheet.
 
 mod follow;
 mod output;
@@ -38,7 +39,7 @@ fn shelf() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// The demo's home: orders, refusals, a council, admission, control. Nobody changes it.
+/// Returns the demo's home, which no test changes: orders, refusals, a council, admission, control.
 fn demo() -> &'static Path {
     static DEMO: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, home) = DEMO.get_or_init(|| {
@@ -194,7 +195,7 @@ fn pick(dice: &mut Dice, n: usize) -> usize {
     usize::try_from(dice.below(u64::try_from(n).unwrap())).unwrap()
 }
 
-/// A filter of values that lines have, and of some that none has.
+/// Draws a filter of values that lines have, and of some that no line has.
 fn random_filter(dice: &mut Dice, lines: &Lines) -> Filter {
     let mut filter = Filter::default();
     let records: Vec<&Record> = lines
@@ -260,7 +261,7 @@ fn random_filter(dice: &mut Dice, lines: &Lines) -> Filter {
     filter
 }
 
-/// Compares what is found with, without and beside an index with a naive reading.
+/// Compares the results with, without and beside an index with a naive reading.
 fn check(books: &[(&str, Books)], lines: &Lines, seed: u64, rounds: usize) -> usize {
     let mut dice = Dice::new(seed);
     let mut hits = 0;
@@ -337,7 +338,7 @@ fn an_index_that_is_behind_damaged_or_of_another_log_changes_nothing() {
         );
     }
     let lines = crate::kit::lines(&home).unwrap();
-    // What a killed gate left behind: nothing of it was ever sealed.
+    // The unsealed lines that a killed gate left behind.
     let mut log = fs::OpenOptions::new()
         .append(true)
         .open(home.join("audit/log-00000001.jsonl"))
@@ -364,8 +365,8 @@ fn an_index_that_is_behind_damaged_or_of_another_log_changes_nothing() {
     compare("none", false);
 }
 
-// Ledgers by hand: chained and sealed, with a seal that nobody vouches for, which looking things up
-// does not ask.
+// Ledgers made by hand: chained and sealed with a seal that nobody signed, because look-ups do not
+// check signatures.
 
 struct Hand {
     seq: u64,
@@ -432,7 +433,7 @@ fn hostile_decision(id: &str) -> (&'static str, String) {
     ("decision", body.to_string())
 }
 
-/// An audit folder with these files.
+/// Makes an audit folder with these files.
 fn folder(files: &[(u32, Vec<u8>)]) -> TempDir {
     let dir = shelf();
     for (number, bytes) in files {
@@ -451,7 +452,7 @@ fn over(dir: &TempDir, args: &[&str]) -> std::process::Output {
 
 // SQL over the index.
 
-/// The blocks of SQL in the section of that name.
+/// Returns the blocks of SQL in the section of that name.
 fn documented() -> Vec<String> {
     let text = include_str!("../../../docs/evidence.md");
     let section = text
@@ -502,7 +503,7 @@ fn every_documented_query_says_something_of_the_demo() {
             .collect();
         assert!(!rows.is_empty(), "nothing: {sql}");
         if program {
-            // Other tests read the same file meanwhile, and the program waits for nobody by itself.
+            // Other tests read the same file meanwhile, and the program does not wait by itself.
             let patient = ["-readonly", "-json", "-cmd", ".timeout 20000"];
             let done = Command::new("sqlite3")
                 .args(patient)
@@ -527,7 +528,7 @@ fn every_documented_query_says_something_of_the_demo() {
             all.join("\n")
         );
     }
-    // What views say is what the ledger says.
+    // The views agree with the ledger.
     let counted: i64 = database
         .query_row("SELECT count(*) FROM decisions", [], |row| row.get(0))
         .unwrap();

@@ -1,5 +1,5 @@
-//! Rates of messages in a home: who is held back and who is not, what that leaves of a request's
-//! id, and what is still known after a restart, a rebuild and a kill.
+//! Rates of messages in a home: whose requests are limited and whose are not, what happens to the
+//! id of a limited request, and what is still known after a restart, a rebuild and a kill.
 
 use std::fs;
 use std::process::Stdio;
@@ -27,7 +27,7 @@ fn query(desk: &Desk, home: &mut Home, who: &str, id: &str) -> Outcome {
     desk.one(home, who, id, "market.get", r#"{"symbol":"BTC-USD"}"#)
 }
 
-/// How many of so many queries in one batch are answered.
+/// Sends this number of queries in one batch and returns how many are answered.
 fn answered(desk: &Desk, home: &mut Home, who: &str, stem: &str, count: usize) -> usize {
     (0..count).for_each(|n| {
         desk.ask(
@@ -86,7 +86,7 @@ fn what_is_held_back_uses_up_no_id_and_is_decided_afresh_later() {
         );
         assert_eq!(answer["data"], json!({"retryAfterMs": 61_000}));
     }
-    // Neither a restart nor a rebuild lets it through, nor takes its id away.
+    // After a restart or a rebuild the request is still limited, and its id is still unused.
     drop(home);
     let (again, same) = Home::rebuild(desk.place.root.path(), desk.place.seams()).unwrap();
     assert!(same);
@@ -112,7 +112,7 @@ fn what_is_held_back_uses_up_no_id_and_is_decided_afresh_later() {
     let again = send(&mut home);
     assert_eq!(again.decision.metadata.replay_of, Some(done.seq));
     assert_eq!(desk.place.disk.get("spool/out/late.json").unwrap(), answer);
-    // After a crash the newest answer stands, not the refusals before it.
+    // After a crash the newest answer is there, not the refusals before it.
     desk.place.disk.put("spool/out/late.json", b"torn");
     drop(home);
     drop(desk.open());
@@ -123,11 +123,11 @@ fn what_is_held_back_uses_up_no_id_and_is_decided_afresh_later() {
 fn an_agent_in_a_loop_takes_its_own_limit_of_what_all_share_and_no_more() {
     let desk = Desk::with_limits(LIMITS);
     let mut home = desk.open();
-    // Eight for all: five of the one in the loop, three that anybody else can still have.
+    // Eight for all agents: five for the agent in the loop, and three for all others.
     assert_eq!(answered(&desk, &mut home, "research-bot", "loop", 100), 5);
     assert_eq!(answered(&desk, &mut home, "hermes", "other", 5), 3);
     assert_eq!(answered(&desk, &mut home, "trend-bot", "third", 1), 0);
-    // People and feeds are asked for nothing.
+    // Persons and feeds are not limited.
     for n in 0..20 {
         let outcome = desk.one_as_owner(&mut home, &format!("p-{n}"), "portfolio.get", "{}");
         assert_eq!((code(&outcome), outcome.decision.rate), (None, None));
@@ -170,7 +170,7 @@ fn copies_take_nothing_of_a_limit() {
             .all(|outcome| outcome.decision.rate.is_none())
     );
     assert_eq!(answered(&desk, &mut home, "trend-bot", "rest", 10), 3);
-    // And beyond the limit what was answered is answered again as it was.
+    // Beyond the limit, a request that was answered still gets its stored answer.
     desk.place.disk.put("spool/in/copy-last.json", &copy);
     let again = drain(&mut home).unwrap().pop().unwrap();
     assert_eq!(
@@ -272,7 +272,7 @@ fn what_makes_safer_is_heard_however_much_was_said() {
         Some(Code::RateLimited),
         "what makes riskier waits as everything else"
     );
-    // And all of that has used up nothing of the other bucket.
+    // All of that has used up nothing of the other count.
     desk.place.pass_s(61);
     assert_eq!(answered(&desk, &mut home, "trend-bot", "u", 20), 5);
 }
@@ -349,7 +349,7 @@ fn what_is_held_back_again_and_again_fills_no_disk() {
             "{:?}",
             metadata.message
         );
-        // Nor does its line tell a hash that nobody salted.
+        // Its line contains no unsalted hash either.
         assert!(
             payload.is_none()
                 && payload_blob.is_none()
@@ -360,7 +360,7 @@ fn what_is_held_back_again_and_again_fills_no_disk() {
     assert_eq!(desk.place.disk.files_below("audit/blobs").len(), blobs);
 }
 
-/// Killed without warning, the next gate counts what the one before has answered.
+/// After a kill, the next gate counts what the previous one has answered.
 #[test]
 fn a_kill_gives_nobody_a_new_minute() {
     let scratch = Scratch::new();

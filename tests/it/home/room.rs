@@ -1,6 +1,6 @@
-//! What one sender does with the files it may make must never cost everybody the gate; what a
-//! person does to the home must never cost a request. One test an accident, over a real home with a
-//! disk that answers as the system would.
+//! What one sender does with the files that it may make must never stop the gate for everybody;
+//! what a person does to the home must never cost a request. One test per accident, over a real
+//! home with a disk that answers as the system would.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -50,7 +50,7 @@ const ENOSPC: i32 = 28;
 struct Scratch {
     folder: tempfile::TempDir,
     clock: Arc<ManualClock>,
-    /// Calls that are answered with an error, as `verb path` or `verb folder/`.
+    /// Calls that fail, as `verb path` or `verb folder/`, with their error.
     errors: BTreeMap<String, i32>,
 }
 
@@ -133,7 +133,7 @@ impl Scratch {
         Ok(outcomes)
     }
 
-    /// What was decided, by file.
+    /// Returns what was decided, by file.
     fn codes(&self) -> BTreeMap<String, Option<Code>> {
         let outcomes = self.run().unwrap();
         outcomes
@@ -153,7 +153,7 @@ fn owner() -> Principal {
 
 #[test]
 fn what_the_gate_may_not_move_stays_and_everything_else_is_decided() {
-    // A directory of another user, one that somebody mounted, a file in a sticky folder.
+    // A directory of another user, a mount point, a file in a sticky folder.
     for error in [EACCES, EBUSY, EPERM] {
         let mut scratch = Scratch::new();
         for name in ["foreign", "foreign.json"] {
@@ -172,7 +172,7 @@ fn what_the_gate_may_not_move_stays_and_everything_else_is_decided() {
         }
         assert!(scratch.at("spool/out/other.json.error.json").exists());
     }
-    // That the gate may not write its own folders is not the sender's doing.
+    // If the gate may not write its own folders, that is not the sender's fault.
     let mut scratch = Scratch::new();
     fs::write(scratch.at("spool/in/r.json"), "{}").unwrap();
     scratch
@@ -237,7 +237,7 @@ fn the_spool_of_an_agent_without_a_rule_keeps_what_waits_in_it() {
     fs::write(scratch.at("spool/in/bot/new/exit.json"), "{}").unwrap();
     assert!(scratch.codes().is_empty());
     assert!(scratch.at("spool/in/bot/new/exit.json").exists());
-    // A directory that can be nobody's spool is refused.
+    // A directory that cannot be anybody's spool is refused.
     fs::create_dir(scratch.at("spool/in/folder.json")).unwrap();
     assert_eq!(scratch.codes().len(), 1);
 }
@@ -304,7 +304,7 @@ fn a_snapshot_that_does_not_fit_the_ledger_is_made_again() {
     assert_eq!(again.state().keys, before.keys);
 }
 
-/// A request of the owner, signed with the key made with the home.
+/// Returns a request of the owner, signed with the key that was made with the home.
 fn signed(home: &Home, action: &str, payload: &str) -> String {
     let key_id = home.state().keys.keys().next().unwrap().clone();
     let key = home.keyring().sign_key(&key_id).unwrap().unwrap();
@@ -352,7 +352,7 @@ fn scratch_is_quiet(mut home: Home) -> bool {
     *home.position() == before
 }
 
-/// A request of `source` as it comes out of authentication.
+/// Returns a request of `source` as authentication returns it.
 fn prepared(source: &str, body: Body) -> Prepared {
     let key = SignKey::Hmac([7; 32]);
     let mut envelope = envelope(body.rule.name.as_str(), "{}", &key);
@@ -463,7 +463,7 @@ fn a_request_answered_again_in_another_spool_keeps_its_id_there() {
         assert_eq!(decision.metadata.code, None);
         let record = Record::Decision(Box::new(decision));
         fold(&mut state, &store, &mut outstanding, seq, &record).unwrap();
-        // Another sender with this id in this spool finds it taken.
+        // For another sender in this spool, the id is taken.
         let seen = store.seen_in_spool(&label, "r").unwrap().unwrap();
         assert_eq!((seen.source.as_str(), seen.seq), ("owner", 5));
     }
@@ -478,7 +478,7 @@ fn refusals_hold_nothing_that_a_terminal_obeys() {
     );
 }
 
-/// Orders that fill `orders.list` with more than a ledger line holds, so that its answer lies in a
+/// Makes so many orders that the answer to `orders.list` exceeds a ledger line, so that it is in a
 /// blob.
 fn with_an_answer_in_a_blob(scratch: &Scratch) -> (Vec<u8>, PathBuf) {
     let mut home = Home::open(scratch.home(), scratch.seams()).unwrap();
@@ -495,7 +495,7 @@ fn with_an_answer_in_a_blob(scratch: &Scratch) -> (Vec<u8>, PathBuf) {
         causality: None,
     };
     envelope.signature = key.sign(&envelope.signing_string());
-    // Fills in the index alone are enough: the answer is what counts here.
+    // Fills in the index alone are enough, because only the answer matters here.
     let fill = r#"{"order_id":"o-1","strategy":"trend","symbol":"BTC-USD","side":"buy","role":"entry","price":"1","size":"1","multiplier":"1","fee":"0","liquidity":"maker","realised":"0","market_time":"2026-02-21T12:00:00Z","recorded_at":"2026-02-21T12:00:00Z"}"#;
     for n in 0..60 {
         home.store()
@@ -515,8 +515,8 @@ fn with_an_answer_in_a_blob(scratch: &Scratch) -> (Vec<u8>, PathBuf) {
     (bytes, blobs[0].clone())
 }
 
-/// A replay whose stored answer needs a blob that is gone was sealed first and could then not be
-/// answered, now and at every later start: one agent's file ended the gate for good.
+/// A replay whose stored answer needs a lost blob was sealed first and could then not be answered,
+/// now and at every later start: one agent's file stopped the gate for good.
 #[test]
 fn a_lost_blob_costs_its_own_request_only() {
     let scratch = Scratch::new();
@@ -545,8 +545,8 @@ fn a_lost_blob_costs_its_own_request_only() {
     assert!(scratch.codes().is_empty());
 }
 
-/// A full disk under a restarting service counted as an attempt of every request that waited: after
-/// three of them healthy requests, exits among them, were refused as poisoned.
+/// With a full disk and a service that restarts, every start counted as an attempt of every waiting
+/// request: after three of them good requests, exits among them, were refused as poisoned.
 #[test]
 fn a_failing_disk_is_no_attempt_of_the_request() {
     let mut scratch = Scratch::new();
@@ -604,14 +604,15 @@ fn a_link_on_the_way_to_an_agents_files_leads_nowhere() {
     assert!(scratch.at("elsewhere/secret.json").exists());
 }
 
-/// A file that was refused unread, because it was linked twice, was matched by its bytes after a
-/// crash: unlinked meanwhile, it had other ones than its decision and was decided again.
+/// A file that was refused unread, because it was linked twice, was recognised by its bytes after a
+/// crash: once it was unlinked, its bytes differed from those of its decision, and it was decided
+/// again.
 #[test]
 fn a_claim_is_known_by_its_place_not_by_what_it_holds_now() {
     let mut scratch = Scratch::new();
     fs::write(scratch.at("elsewhere"), "{}").unwrap();
     fs::hard_link(scratch.at("elsewhere"), scratch.at("spool/in/r.json")).unwrap();
-    // Killed, as it were, between the answer and the retirement of the claim.
+    // As if killed between the answer and the retirement of the claim.
     scratch
         .errors
         .insert("rename to spool/rejected/".to_owned(), ENOSPC);
@@ -632,7 +633,7 @@ fn a_claim_is_known_by_its_place_not_by_what_it_holds_now() {
     );
 }
 
-/// What `rebuild` makes is what the next start finds, whether there was an index before or not.
+/// The next start uses what `rebuild` made, whether there was an index before or not.
 #[test]
 fn a_rebuilt_index_is_there_when_it_is_opened_again() {
     let scratch = Scratch::new();
@@ -697,7 +698,8 @@ fn an_index_of_lines_that_are_gone_is_told() {
     );
 }
 
-/// A lost copy of the rulebook ended the gate, exits and all, though the rule files were there.
+/// A lost copy of the rulebook stopped the gate, including exits, although the rule files were
+/// there.
 #[test]
 fn a_lost_copy_of_the_rulebook_is_made_again() {
     let scratch = Scratch::new();
@@ -716,7 +718,7 @@ fn a_lost_copy_of_the_rulebook_is_made_again() {
         hash
     );
     assert!(copy.exists());
-    // With other rules in their place those come into force, and the ledger says so.
+    // If other rules are in their place, those come into force, and the ledger says so.
     fs::remove_file(&copy).unwrap();
     let safety = scratch.at("rules/safety.yaml");
     let text = fs::read_to_string(&safety).unwrap();
@@ -731,12 +733,12 @@ fn a_lost_copy_of_the_rulebook_is_made_again() {
     assert_eq!(home.state().rulebook.hash, home.rulebook().hash);
 }
 
-/// The venue said of which order it could not compute a fill, and the gate dropped it.
+/// The venue reported for which order it could not compute a fill, and the gate dropped that.
 #[test]
 fn an_order_that_cannot_be_filled_is_named_in_the_answer() {
     let mut state = State::default();
     state.apply(&key(1, None)).unwrap();
-    // The fee on the largest multiplier has more digits than an amount: no fill can be computed
+    // The fee with the largest multiplier has more digits than an amount: no fill can be computed
     // exactly.
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut rules = Rulebook::compile(&rule_folder::load(folder).unwrap()).unwrap();

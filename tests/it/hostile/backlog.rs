@@ -1,4 +1,4 @@
-//! A large backlog drains in batches. What it takes in memory is measured in `tests/it/bounds.rs`.
+//! A large backlog drains in batches. Its memory is measured in `tests/it/bounds.rs`.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use spoolgate_wire::signing::{SignKey, signing_string};
 use crate::kit::unlimited::lift_message_rates;
 use crate::kit::world::{World, code_of};
 
-/// Half forged signatures, half good queries.
+/// Half of the files have forged signatures, half are good queries.
 fn fill(
     count: usize,
     timestamp: &str,

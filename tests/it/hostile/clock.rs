@@ -1,4 +1,4 @@
-//! Time: how old a request may be, what a stepped clock closes, and when keys end.
+//! Time: how old a request may be, what a clock step closes, and when keys end.
 
 use spoolgate_home::Home;
 use spoolgate_wire::code::Code;
@@ -69,7 +69,7 @@ fn late_exits_pass_until_a_day_old() {
     }
 }
 
-/// Entries are closed by the row `clock`, exits are not; people reopen entries, agents cannot.
+/// The row `clock` refuses entries and not exits; persons reopen entries, agents cannot.
 fn closed_until_accepted(world: &mut World, home: &mut Home) {
     world.market(home, "6800");
     let entry = world.entry("trend-bot", 2, "0.003");
@@ -239,12 +239,12 @@ fn a_revoked_key_stops_at_once_and_a_rotated_one_at_its_end() {
     world.clock.set(end);
     assert_eq!(with(&mut world, &old_secret), Some(Code::SignatureInvalid));
     assert_eq!(with(&mut world, &new_secret), None);
-    // A step back of the clock does not bring an ended key back.
+    // A step back of the clock does not revive an ended key.
     world.clock.set(end.plus_ms(-30_000));
     assert_eq!(with(&mut world, &old_secret), Some(Code::SignatureInvalid));
     world.clock.set(end.plus_ms(1000));
 
-    // A revocation counts for requests of its own batch, prepared before it was decided.
+    // A revocation counts for requests of its own batch that were prepared before it was decided.
     world
         .keys
         .insert("trend-bot".to_owned(), (new_id.clone(), new_secret));
@@ -257,7 +257,7 @@ fn a_revoked_key_stops_at_once_and_a_rotated_one_at_its_end() {
         );
         if n == 0 {
             draft.payload = r#"{"reason":"zz"}"#.to_owned();
-            // Behind the revocation in the same lane.
+            // This one is decided after the revocation, in the same lane.
             draft.id = "zzzz".to_owned();
         }
         world.send(&draft);
@@ -293,7 +293,7 @@ fn a_revoked_key_stops_at_once_and_a_rotated_one_at_its_end() {
         code_of(&world.decide(&mut home, &after)),
         Some(Code::SignatureInvalid)
     );
-    // The last key of the last person stays, or nobody could lift a halt again.
+    // The last key of the last person stays; otherwise nobody could lift a halt.
     let second = world.keys["second"].0.clone();
     let first = world.keys["owner"].0.clone();
     let payload = |id: &str| format!(r#"{{"key_id":"{id}","reason":"r"}}"#);
@@ -302,7 +302,7 @@ fn a_revoked_key_stops_at_once_and_a_rotated_one_at_its_end() {
     assert_eq!(code_of(&outcome), Some(Code::StateConflict));
 }
 
-/// What was signed after a wide step back looked as old as the step: exits were refused, and so was
+/// After a large step back, new requests looked as old as the step: exits were refused, and so was
 /// the request that accepts the clock.
 #[test]
 fn exits_and_people_are_heard_after_any_step_back() {
@@ -330,7 +330,7 @@ fn exits_and_people_are_heard_after_any_step_back() {
         }
         let entry = world.entry("trend-bot", 2, "0.003");
         assert!(code_of(&world.decide(&mut home, &entry)).is_some());
-        // What is older than the step is as old as ever.
+        // A request that is older than the step is as old as before.
         let mut query = world.draft("trend-bot", "orders.list", "{}");
         query.at_ms = -302_000;
         assert_eq!(
@@ -342,8 +342,8 @@ fn exits_and_people_are_heard_after_any_step_back() {
 }
 
 /// The ledger's clock never went back, so the batch after `clock.accept` found the same step again:
-/// entries stayed closed until the machine's clock had caught up. And a key that a person had
-/// revoked must not come back with the earlier time.
+/// entries stayed closed until the machine's clock had caught up. Also, a key that a person had
+/// revoked must not become valid with the earlier time.
 #[test]
 fn an_accepted_clock_counts_from_the_next_batch_on() {
     let mut world = World::new(48);
@@ -369,7 +369,7 @@ fn an_accepted_clock_counts_from_the_next_batch_on() {
         code_of(&world.decide(&mut home, &revoked)),
         Some(Code::SignatureInvalid)
     );
-    // From here on a step back is one again.
+    // From here on, a step back counts again.
     world.clock.set(after.last.unwrap().plus_ms(-3000));
     home.write_news().unwrap();
     assert!(home.state().clock.fault.is_some());

@@ -1,5 +1,5 @@
-//! A thousand good, bad and hostile files: each ends with one answer and one ledger line, and
-//! nothing else comes of them.
+//! A thousand good, bad and hostile files: each ends with one answer and one ledger line, and has
+//! no other effect.
 
 mod malformed;
 mod names;
@@ -21,21 +21,21 @@ use spoolgate_wire::signing::sha256_hex;
 use crate::kit::world::{Draft, Meddle, World, code_of, message_of, walk};
 
 const CANARY: &str = "canary-7f3a91c2-of-a-file-outside";
-/// Spool directory and an agent that belongs to it.
+/// Spool directory, and an agent that belongs to it.
 const SPOOLS: [(&str, &str); 3] = [
     ("", "trend-bot"),
     ("alpha-dir", "alpha-bot"),
     ("beta-dir", "beta-bot"),
 ];
 
-/// How a file ends.
+/// What happens to a file.
 #[derive(Clone, Debug, PartialEq)]
 enum End {
-    /// Answered under its request's id; none of these codes means success.
+    /// Answered under its request's id with one of these codes; `None` is success.
     ById(String, Vec<Option<Code>>),
-    /// Answered under its file name, its bytes kept.
+    /// Answered under its file name, and its bytes are kept.
     Kept(Code),
-    /// Answered under its file name, its signature having been good.
+    /// Answered under its file name, because its signature was good.
     ByFile(Code),
     /// Left alone.
     Ignored,
@@ -45,9 +45,9 @@ struct Case {
     spool: &'static str,
     name: Vec<u8>,
     end: End,
-    /// What must be kept unchanged: regular files that nobody else can write.
+    /// The bytes that must be kept unchanged, for regular files that nobody else can write.
     bytes: Option<Vec<u8>>,
-    /// The message must contain one of these, besides the file name or id.
+    /// A text that the message must contain besides the file name or id.
     field: &'static str,
 }
 
@@ -84,7 +84,7 @@ impl Cases<'_> {
         });
     }
 
-    /// A request of this spool's agent under an id of its own.
+    /// Makes a request of this spool's agent with an id of its own.
     fn draft(&mut self, what: &str, action: &str, payload: &str) -> Draft {
         let id = self.name(what);
         Draft {
@@ -93,7 +93,7 @@ impl Cases<'_> {
         }
     }
 
-    /// Properly signed: answered by id.
+    /// Adds a properly signed request, which is answered by id.
     fn signed(
         &mut self,
         what: &str,
@@ -117,7 +117,7 @@ impl Cases<'_> {
         );
     }
 
-    /// A good query whose text is then changed: refused without its signature counting.
+    /// Adds a good query whose text is then changed: it is refused before its signature counts.
     fn broken(
         &mut self,
         what: &str,
@@ -175,7 +175,7 @@ impl Cases<'_> {
             ..self.draft("", "orders.list", "{}")
         };
         self.signed_draft(&draft, &ok, "");
-        // The name of the file says nothing; only the id does.
+        // The name of the file does not matter, only the id does.
         for name in ["{}.error.json", "{}.json.json", "{}.tmp.json"] {
             let draft = self.draft(&name[2..5].replace('.', "n"), "orders.list", "{}");
             let bytes = self.world.sign(&draft);
@@ -270,7 +270,7 @@ impl Cases<'_> {
             };
             self.signed_draft(&draft, &stale, "request_freshness");
         }
-        // Somebody else's spool, with a good signature.
+        // Another agent's spool, with a good signature.
         let stranger = if self.spool == "alpha-dir" {
             "beta-bot"
         } else {
@@ -288,7 +288,7 @@ impl Cases<'_> {
             End::ByFile(Code::WrongSpool),
             stranger_field(stranger),
         );
-        // Too large for its action, with a good signature; and too large for anything.
+        // Too large for its action, with a good signature; and too large for any action.
         let draft = self.draft("fat", "orders.list", "{}");
         let mut bytes = self.world.sign(&draft);
         bytes += &" ".repeat(64 * 1024 + 1 - bytes.len());
@@ -315,7 +315,7 @@ impl Cases<'_> {
     }
 
     fn about_the_victim(&mut self, victim: &Draft) {
-        // A replay under another name, then others who want the same id.
+        // A replay under another name, then other senders that want the same id.
         let replay = self.world.sign(victim);
         let name = format!("{}.json", self.name("replay"));
         self.add(
@@ -357,7 +357,7 @@ impl Cases<'_> {
     }
 
     fn changing(&mut self) {
-        // The test's disk rewrites the one after its claim and swaps the other before.
+        // The test's disk rewrites one file after its claim, and swaps the other before.
         let draft = self.draft("rewritten", "orders.list", "{}");
         self.signed_draft(&draft, &[None], "");
         let draft = self.draft("swapped", "orders.list", "{}");
@@ -385,12 +385,12 @@ fn stranger_field(stranger: &str) -> &'static str {
     }
 }
 
-/// The envelope with another signature.
+/// Replaces the signature of an envelope.
 fn forge(text: &str, signature: &str) -> String {
     swap_value(text, "signature", &format!("\"{signature}\""))
 }
 
-/// The envelope with another value of this field, whose value holds no comma.
+/// Replaces the value of this field in an envelope; the value must not contain a comma.
 fn swap_value(text: &str, field: &str, value: &str) -> String {
     let start = text.find(&format!("\"{field}\":")).unwrap() + field.len() + 3;
     let length = text[start..].find([',', '}']).unwrap();
@@ -402,8 +402,8 @@ fn swap_value(text: &str, field: &str, value: &str) -> String {
     format!("{}{value}{}", &text[..start], &text[start + length..])
 }
 
-/// Rewrites `rewritten-*` in place after its claim, and puts another file in the place of
-/// `swapped-*` between its reading and its claim.
+/// Rewrites `rewritten-*` in place after its claim, and replaces `swapped-*` between its reading
+/// and its claim.
 fn meddling(root: std::sync::Arc<std::sync::OnceLock<PathBuf>>) -> Meddle {
     Box::new(
         move |verb: &str, from: &Path, to: Option<&Path>, is_after: bool| {
@@ -444,7 +444,7 @@ fn answer_name(case: &Case) -> String {
     }
 }
 
-/// One answer in the right place that says what to do.
+/// Checks that there is one answer in the right place, which says what to do.
 fn check_answer(world: &World, case: &Case, outcome: &Outcome, wrong: &mut Vec<String>) {
     let shown = FileName::of(OsStr::from_bytes(&case.name)).shown;
     let expect = world.answer_path(case.spool, &answer_name(case));
@@ -498,7 +498,7 @@ fn check_answer(world: &World, case: &Case, outcome: &Outcome, wrong: &mut Vec<S
     }
 }
 
-/// Files of every kind in every spool, three rounds of them.
+/// Sends files of every kind through every spool, in three rounds.
 fn every_case(
     world: &mut World,
     victims: &[(Draft, Vec<u8>, PathBuf)],
@@ -542,7 +542,7 @@ fn a_thousand_files() {
     fs::write(outside.join("secret.txt"), CANARY).unwrap();
     let mut home = world.open();
 
-    // Answers that nobody may touch.
+    // These answers must not be touched.
     let mut victims = Vec::new();
     for (spool, agent) in SPOOLS {
         let victim = world.draft(agent, "orders.list", "{}");
@@ -550,7 +550,7 @@ fn a_thousand_files() {
         let path = world.answer_path(spool, &format!("{}.json", victim.id));
         victims.push((victim, fs::read(&path).unwrap(), path));
     }
-    // A replay carries the very timestamp, so the clock must not move before these are signed
+    // A replay has the same timestamp, so the clock must not move before the requests are signed
     // again.
     let before = walk(&world.root);
     let outside_before = walk(&outside);
@@ -562,7 +562,7 @@ fn a_thousand_files() {
     home.finish("the test ended").unwrap();
     drop(home);
 
-    // One decision a file.
+    // One decision per file.
     let mut by_file: BTreeMap<(String, String), Vec<&Outcome>> = BTreeMap::new();
     for outcome in &outcomes {
         let decision = &outcome.decision;
@@ -642,7 +642,7 @@ fn a_thousand_files() {
     no_secrets(&world, &outside);
 }
 
-/// Checks that the gate wrote where it may and answered at the expected paths alone.
+/// Checks that the gate wrote only where it may and answered only at the expected paths.
 fn nothing_else_changed(
     world: &World,
     before: &BTreeMap<PathBuf, String>,
@@ -673,7 +673,7 @@ fn nothing_else_changed(
     );
 }
 
-/// The gate wrote neither the canary nor any key.
+/// Checks that the gate wrote neither the canary nor any key.
 fn no_secrets(world: &World, outside: &Path) {
     let secrets = world.secrets();
     let canary_sha256 = sha256_hex(CANARY.as_bytes());

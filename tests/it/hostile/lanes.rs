@@ -1,4 +1,5 @@
-//! The order of work in a batch, what exits go on under, and agents that take nobody else's turn.
+//! The order of work in a batch, the conditions under which exits still pass, and agents that take
+//! nobody else's turn.
 
 use spoolgate_gate::actions::Lane;
 use spoolgate_home::Home;
@@ -14,7 +15,7 @@ fn place(outcomes: &[Outcome], draft: &Draft) -> usize {
         .unwrap()
 }
 
-/// A position with a stop, and a resting entry of the same agent.
+/// Opens a position with a stop, and a resting entry of the same agent.
 fn position_and_resting(world: &mut World, home: &mut Home) -> (String, String) {
     let position = world.position(home, "trend-bot", 0, "0.02");
     let draft = world.resting(home_bot(), 1, "0.002");
@@ -37,7 +38,7 @@ fn protected_lane() {
     let mut world = World::new(31);
     let mut home = world.open();
     let (position, resting) = position_and_resting(&mut world, &mut home);
-    // File names are ids: everything that should come late gets a name that sorts first.
+    // File names are ids: requests that must be decided late get names that sort first.
     let mut entry = world.entry("trend-bot", 2, "0.003");
     entry.id = "aaa-entry".to_owned();
     let mut query = world.draft("trend-bot", "portfolio.get", "{}");
@@ -113,7 +114,7 @@ fn a_halt_in_the_batch_stops_its_entries_and_no_exit() {
     );
 }
 
-/// An entry is refused by this check; exit, cancel and tighten pass.
+/// Checks that this check refuses an entry, and that exit, cancel and tighten pass.
 fn only_exits(
     world: &mut World,
     home: &mut Home,
@@ -200,7 +201,7 @@ fn exits_go_on_under_every_halt_and_limit() {
     world.settle(&mut home);
     only_exits(&mut world, &mut home, "rulebook", &orders, "6714");
 
-    // Over every limit at once: the position is far too large for these.
+    // Over every limit at once: the position is much too large for these limits.
     let mut strict = good.clone();
     for (from, to) in [
         ("max_single_position: 0.05", "max_single_position: 0.00001"),
@@ -305,7 +306,7 @@ fn fairness() {
         "both in the first batch"
     );
 
-    // Again while the many keep coming, and with files so large that one closes a batch.
+    // The same while more files arrive, some so large that one closes a batch.
     let mut rounds = 0;
     for n in 0..4 {
         let padded = |text: String| text + &" ".repeat(1_000_000);
@@ -332,8 +333,8 @@ fn fairness() {
     assert!(world.drain(&mut home).is_empty() && !rest.is_empty());
 }
 
-/// A gap that the rules call implausible waits for a person, by symbol; funding comes from feeds,
-/// once, and tells.
+/// A gap that the rules call implausible waits for a person, per symbol. Funding comes from feeds,
+/// once per time, and is reported.
 #[test]
 fn gaps_wait_for_people_and_funding_comes_from_feeds() {
     let mut world = World::new(37);
@@ -384,7 +385,7 @@ fn gaps_wait_for_people_and_funding_comes_from_feeds() {
     let again = world.ask(&mut home, "prices", "funding.update", &rate("0.0001", "08"));
     assert_eq!(code_of(&again), Some(Code::MarketRefused));
     assert_eq!(home.state().book.account, account);
-    // The ledger alone gives the same book back.
+    // The ledger alone gives the same book.
     let book = home.state().book.clone();
     drop(home);
     assert_eq!(world.open().state().book, book);

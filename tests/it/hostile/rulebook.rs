@@ -1,12 +1,12 @@
-//! Rule files that cannot be used: entries are closed, with file and line; exits are still allowed;
-//! a repair reopens entries.
+//! Rule files that cannot be used: entries are refused, with file and line; exits are still
+//! allowed; a repair reopens entries.
 
 use spoolgate_home::Home;
 use spoolgate_wire::code::Code;
 
 use crate::kit::world::{World, code_of, message_of};
 
-/// Entries are refused naming this place; exits pass.
+/// Checks that entries are refused with this place in the message, and that exits pass.
 fn closed(world: &mut World, home: &mut Home, place: &str) {
     world.market(home, "6800");
     let entry = world.entry("trend-bot", 2, "0.003");
@@ -146,8 +146,8 @@ fn a_key_is_revoked_under_broken_rules_too() {
     assert_eq!(code_of(&outcome), Some(Code::SignatureInvalid));
 }
 
-/// A fault that quotes a very long text must still fit its ledger line, or a bad file would stop
-/// exits.
+/// A fault that quotes a very long text must still fit its ledger line; otherwise a bad file would
+/// stop exits.
 #[test]
 fn a_fault_of_any_length_leaves_the_gate_running() {
     let mut world = World::new(53);

@@ -1,5 +1,6 @@
-//! Attacks on the scan itself: files that never finish or may not be opened or moved, and spool
-//! folders that are not folders. None of them may end the gate or cost another sender an answer.
+//! Attacks on the scan itself: files that are never completed or may not be opened or moved, and
+//! spool folders that are not folders. None of them may end the gate or cost another sender an
+//! answer.
 
 use std::fs;
 use std::io;
@@ -10,8 +11,8 @@ use spoolgate_wire::code::Code;
 
 use crate::kit::world::{World, code_of};
 
-/// Files in a full batch used to hide the unfinished ones before them: their first sight was
-/// forgotten, and a run ended with them unanswered.
+/// Files in a full batch used to hide the unfinished ones before them: the time of their first
+/// sight was lost, and a run ended without answering them.
 #[test]
 fn unfinished_files_before_a_full_batch_are_answered() {
     let world = World::new(61);
@@ -30,7 +31,7 @@ fn unfinished_files_before_a_full_batch_are_answered() {
     assert_eq!((outcomes.len(), unfinished), (276, 20));
 }
 
-/// The same under a load that never ends: patience is two seconds, whatever else comes in.
+/// The same under a load that never ends: the waiting time is two seconds, whatever else arrives.
 #[test]
 fn patience_ends_under_steady_load() {
     let world = World::new(62);
@@ -53,7 +54,8 @@ fn patience_ends_under_steady_load() {
     assert_eq!(refused, 20, "after 8 s");
 }
 
-/// More unfinished files than are remembered: nothing is refused early, everything is in the end.
+/// More unfinished files than the gate remembers: nothing is refused early, and in the end
+/// everything is refused.
 #[test]
 fn more_unfinished_files_than_are_remembered() {
     let world = World::new(63);
@@ -75,7 +77,7 @@ fn more_unfinished_files_than_are_remembered() {
     );
 }
 
-/// A disk on which a verb fails for paths that hold `part`.
+/// Makes a disk on which a verb fails for paths that contain `part`.
 fn failing(verb: &'static str, part: &'static str, errno: Errno) -> World {
     World::with_disk(
         64,
@@ -88,8 +90,8 @@ fn failing(verb: &'static str, part: &'static str, errno: Errno) -> World {
     )
 }
 
-/// A writer may hold a lease on its file, and opening it without waiting then fails: that ended the
-/// gate.
+/// A writer may hold a lease on its file, and opening the file without blocking then fails: that
+/// used to end the gate.
 #[test]
 fn a_leased_file_ends_nothing() {
     let mut world = failing("read", "leased", Errno::AGAIN);
@@ -106,7 +108,7 @@ fn a_leased_file_ends_nothing() {
 }
 
 /// A directory that its owner closed may not be moved to another folder, nor may a mount point:
-/// that ended the gate. It stays, and everything else is answered.
+/// that used to end the gate. It stays, and everything else is answered.
 #[test]
 fn what_may_not_be_moved_ends_nothing() {
     for errno in [Errno::ACCESS, Errno::PERM, Errno::BUSY, Errno::XDEV] {
@@ -125,7 +127,7 @@ fn what_may_not_be_moved_ends_nothing() {
     }
 }
 
-/// An agent's folder that is a file, a link or gone costs that agent its answers, and nobody else.
+/// If an agent's folder is a file, a link or gone, only that agent loses its answers.
 #[test]
 fn a_spool_that_is_no_folder_ends_nothing() {
     for what in ["file", "link", "gone"] {
@@ -145,7 +147,7 @@ fn a_spool_that_is_no_folder_ends_nothing() {
     }
 }
 
-/// A folder that a person makes for a new agent waits for its rule: it was swept away at once.
+/// A folder that a person makes for a new agent waits for its rule: it used to be removed at once.
 #[test]
 fn a_new_agents_folder_waits_for_its_rule() {
     let world = World::new(66);
@@ -166,8 +168,8 @@ fn a_new_agents_folder_waits_for_its_rule() {
     assert!(world.answer_path("gamma-dir", "r.json.error.json").exists());
 }
 
-/// Directories are not requests: one with a principal's name stays with its content, because its
-/// rule may be missing only for a moment; any other is refused and kept whole.
+/// Directories are not requests: a directory with a principal's name stays with its content,
+/// because its rule may be missing only for a moment; any other is refused and kept whole.
 #[test]
 fn directories_are_refused_or_left_alone() {
     let world = World::new(67);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Bare, and the same for everybody who reads it.
+/// An address is bare, and the same for every reader.
 #[test]
 fn addresses_are_bare() {
     let good = [
@@ -155,7 +155,7 @@ fn one_line_is_one_line_and_names_are_seen() {
             }
         }
         for text in ["Grüße aus 東京 👩\u{200d}", "a  b"] {
-            // A joiner is seen in a line by what it joins; a name has no need of it.
+            // In a line, a joiner is visible through what it joins; a name does not need it.
             let is_good = kind == Line || !text.contains('\u{200d}');
             assert_eq!(
                 read(schema, name, &quoted(text)).is_ok(),

@@ -27,7 +27,7 @@ fn an_unknown_field_of_a_rule_that_never_fires() {
         "proposals/theses/btc-dip-long.md",
         |text| text.replace("slug:", "no_such_rule: 1\nslug:"),
     );
-    // Within lists and nested members too.
+    // Also inside lists and nested members.
     unknown(&desk, &mut home, "rules/instruments.yaml", |text| {
         text.replace("    bar_s: 60", "    bar_s: 60\n    no_such_rule: 1")
     });
@@ -36,7 +36,8 @@ fn an_unknown_field_of_a_rule_that_never_fires() {
     });
 }
 
-/// The file is refused by name and key, entries with it; then it is as before.
+/// Checks that the file is refused with name and key, that entries are refused, and that everything
+/// is as before after a repair.
 fn unknown(desk: &Desk, home: &mut Home, file: &str, change: impl FnOnce(&str) -> String) {
     let good = fs::read_to_string(desk.path(file)).unwrap();
     desk.edit(home, file, change);
@@ -59,7 +60,7 @@ fn unknown(desk: &Desk, home: &mut Home, file: &str, change: impl FnOnce(&str) -
 fn an_unparsable_rule_file_that_is_skipped() {
     let (desk, mut home) = Desk::new();
     desk.hold(&mut home, "buy", "0.02", "6600");
-    // Of a strategy that has nothing to do with the orders that come.
+    // The file of a strategy that has nothing to do with the orders.
     let file = "rules/strategies/range.yaml";
     let good = fs::read_to_string(desk.path(file)).unwrap();
     desk.edit(&mut home, file, |text| format!("{text}instruments: ["));
@@ -76,7 +77,7 @@ fn an_unparsable_rule_file_that_is_skipped() {
             .contains("rules/strategies/range.yaml:")
     );
     accepted(&desk.ask(&mut home, "order.submit", &exit("sell", "0.01")));
-    // Not after a restart either; mended, it goes on.
+    // Nor after a restart; once repaired, it continues.
     let mut home = desk.restart(home);
     assert_eq!(
         code(&desk.ask(&mut home, "order.submit", &another())),
@@ -211,7 +212,7 @@ fn a_kill_switch_that_cannot_be_read() {
     }
 }
 
-/// A rule that refuses every order, with this status and id.
+/// Returns a rule that refuses every order, with this status and id.
 fn rule_text(id: &str, status: &str) -> String {
     format!(
         "id: {id}\nstatus: {status}\napplies_to: {{action: order.submit}}\nwhen: []\nthen: \
@@ -273,7 +274,7 @@ fn an_id_used_as_a_path() {
             let mut order: Value = serde_json::from_str(&another()).unwrap();
             order[field] = serde_json::from_str(&format!("\"{name}\"")).unwrap();
             let code = code(&desk.ask(&mut home, "order.submit", &order.to_string()));
-            // `BTC/USD` is how many write a pair, so a slash alone may be no fault of a symbol: it
+            // Many write a pair as `BTC/USD`, so a slash alone may be valid in a symbol: the symbol
             // is refused as unknown.
             let is_refused = matches!(
                 code,
@@ -294,7 +295,7 @@ fn an_id_used_as_a_path() {
             );
         }
     }
-    // A rule is what its file is called; what proposals say is in `proposals`.
+    // A rule must have the name of its file; files of proposals are in `proposals`.
     let file = desk.path("rules/active/nothing-goes.yaml");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     for id in [
@@ -315,7 +316,7 @@ fn an_id_used_as_a_path() {
         );
     }
     fs::remove_file(&file).unwrap();
-    // A rule file is what its name says, or the whole rulebook is refused.
+    // A rule file must contain what its name says; otherwise the whole rulebook is refused.
     desk.edit(&mut home, "rules/strategies/range.yaml", |text| {
         text.replace("name: range", "name: trend")
     });

@@ -2,7 +2,7 @@
 
 use super::*;
 
-// Following.
+// A process that follows a ledger.
 
 struct Followed {
     child: Child,
@@ -27,7 +27,7 @@ impl Followed {
         Followed { child, lines }
     }
 
-    /// The request of the next line.
+    /// Returns the request of the next line.
     fn next(&self) -> Option<String> {
         let line = self.lines.recv_timeout(Duration::from_secs(30)).ok()?;
         let line: serde_json::Value = serde_json::from_str(&line).unwrap();
@@ -66,7 +66,7 @@ fn what_comes_is_followed_over_a_killed_gate_and_a_new_segment() {
     assert_eq!(followed.next().as_deref(), Some("before"));
     ask("one");
     assert_eq!(followed.next().as_deref(), Some("one"));
-    // A gate that was killed inside its batch: a whole line of it, and the start of another.
+    // A gate was killed inside its batch: a whole line of it, and the start of another.
     let log = home.join("audit/log-00000001.jsonl");
     let bytes = fs::read(&log).unwrap();
     let last = bytes.split(|byte| *byte == b'\n').rev().nth(1).unwrap();
@@ -110,7 +110,7 @@ fn a_ledger_is_waited_for_and_nobody_follows_for_a_reader_who_left() {
     assert!(done.status.success(), "{}", show(&done));
     assert_eq!(followed.next().as_deref(), Some("genesis"));
     assert_eq!(followed.end(), Some(0));
-    // It is there as well when its first segment is archived.
+    // The lines are found even if the first segment is archived.
     for args in [
         &["audit", "rotate", "--reason", "r"][..],
         &["audit", "archive"],
@@ -175,15 +175,15 @@ fn a_file_is_followed_when_it_is_removed_and_another_ledger_is_noticed() {
             .write_all(bytes)
             .unwrap()
     };
-    // Bit by bit, as a reader may meet it.
+    // In small parts, as a reader may see it.
     for part in second[..second.len() - 1].chunks(37) {
         append(part);
         assert_eq!(poll(&mut follower), nothing);
     }
     append(b"\n");
     assert_eq!(poll(&mut follower), (Ok(Vec::new()), vec![2, 3]));
-    // Archived: the plain file goes away when there is a next one. What it still got is read from
-    // what is held open.
+    // Archived: the plain file is removed when there is a next one. What was still appended is read
+    // through the open file.
     let third = hand.batch(&[note("d")]);
     append(&third);
     let length = first.len() + second.len() + third.len();
@@ -194,7 +194,7 @@ fn a_file_is_followed_when_it_is_removed_and_another_ledger_is_noticed() {
     let next = hand.batch(&[("segment", body.to_string()), note("e")]);
     fs::write(dir.path().join("log-00000002.jsonl"), &next).unwrap();
     assert_eq!(poll(&mut follower), (Ok(Vec::new()), vec![5, 7, 8]));
-    // Somebody puts another file there.
+    // Another file replaces it.
     fs::write(dir.path().join("other"), &first).unwrap();
     fs::rename(
         dir.path().join("other"),
@@ -248,7 +248,7 @@ fn a_long_reader_neither_stops_the_gate_nor_leaves_the_file_beside_the_index_lar
         "file beside the index after 150 batches: {alone} bytes alone, {with_reader} beside a \
             reader, {later} 300 batches after it"
     );
-    // Each batch adds a bounded amount, and the space is used again after the reader has closed.
+    // Each batch adds a bounded amount, and the space is reused after the reader has closed.
     assert!(with_reader < alone + 150 * 100_000, "{alone} {with_reader}");
     assert!(
         later <= with_reader.max(alone) + 4_200_000,

@@ -1,4 +1,4 @@
-//! What queries print and export, also of hostile texts.
+//! What queries print and export, including hostile texts.
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn nothing_that_agents_wrote_is_obeyed_by_a_terminal() {
             show(&done)
         );
     }
-    // Colours are ours, and only where they are asked for.
+    // Colours come only from the program, and only if they are requested.
     let done = over(&dir, &["audit", "query", "--color", "always"]);
     assert!(
         done.stdout.windows(5).any(|part| part == b"\x1b[31m"),
@@ -49,7 +49,7 @@ fn nothing_that_agents_wrote_is_obeyed_by_a_terminal() {
     );
 }
 
-/// Rows of CSV by RFC 4180.
+/// Parses CSV rows by RFC 4180.
 fn csv(text: &str) -> Vec<Vec<String>> {
     let (mut rows, mut row, mut cell, mut quoted) = (Vec::new(), Vec::new(), String::new(), false);
     let mut rest = text.chars().peekable();
@@ -186,7 +186,7 @@ fn an_export_is_whole_or_not_there_and_knows_both_orders_of_its_format() {
     ] {
         assert_eq!(spoolgate(demo(), args).status.code(), Some(2), "{args:?}");
     }
-    // A ledger that cannot be read to its end leaves what was there, and nothing beside it.
+    // If a ledger cannot be read to its end, the old file stays, with nothing beside it.
     let before = fs::read(&out).unwrap();
     let mut hand = Hand::new();
     let bytes = [
@@ -245,13 +245,13 @@ fn what_is_not_sealed_is_not_shown_and_what_is_cut_off_is_not_passed_over() {
         );
     }
     assert_eq!(seqs(&folder(&[(1, whole.clone())])), (0, vec![0, 1, 3]));
-    // Pages of the torn batch that never reached the medium, with the seal behind them.
+    // Pages of the torn batch never reached the medium, but the seal after them did.
     let mut torn = whole.clone();
     let middle = first.len() + 120;
     torn[middle..middle + 20].fill(0);
     assert_eq!(seqs(&folder(&[(1, torn)])), (0, vec![0, 1]));
 
-    // The next segment says where this one ended.
+    // The next segment states where this one ended.
     let segment = |length: usize| {
         let body = serde_json::json!({
             "previous": {"file": "log-00000001.jsonl", "length": length, "lines": 5, "head": "00"}, "rest": null,

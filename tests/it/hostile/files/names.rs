@@ -1,4 +1,4 @@
-//! Files with hostile names, and what is not a file.
+//! Files with hostile names, and entries that are not files.
 
 use super::*;
 
@@ -71,7 +71,7 @@ impl Cases<'_> {
         );
         self.note(name.as_bytes(), None, end.clone(), "FIFO");
         let name = format!("{}.json", self.name("sock"));
-        // Paths of sockets are short, so it is bound elsewhere and moved in.
+        // Paths of sockets must be short, so it is bound elsewhere and moved.
         let short = self.outside.join("s");
         let _socket = UnixListener::bind(&short).unwrap();
         fs::rename(&short, self.world.inbox(self.spool, name.as_bytes())).unwrap();
