@@ -1,5 +1,5 @@
 //! Council cases from the request to the decision: by files in every order, by one-shot commands,
-//! at their deadlines, through crashes and by the thousand.
+//! at their deadlines, through crashes, and thousands at a time.
 
 mod burden;
 mod crashes;

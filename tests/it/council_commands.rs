@@ -1,5 +1,5 @@
-//! Roles that a program answers: whatever the program does, its case is decided, the gate goes on,
-//! and nothing of it is left running.
+//! Roles that a program answers: whatever the program does, its case is decided, the gate
+//! continues, and no process of it is left running.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,8 @@ use crate::kit::court::{edit_roles, opinion, request, verdict};
 use crate::kit::process::{Running, until};
 use crate::kit::{spoolgate, succeed};
 
-/// A home in which the two roles of CODE_REFACTOR are answered by `bin/auditor` and `bin/engineer`.
+/// Makes a home in which `bin/auditor` and `bin/engineer` answer for the two roles of
+/// CODE_REFACTOR.
 fn manned(time_limit_s: u32) -> Chamber {
     let chamber = Chamber::new();
     give_commands(&chamber, time_limit_s);
@@ -40,7 +41,7 @@ fn answer(role: &str, stance: &str) -> String {
     opinion(role, stance).to_string()
 }
 
-/// A program that reads its brief and approves or not.
+/// Writes a program that reads its brief and answers with this verdict.
 fn answers(chamber: &Chamber, program: &str, role: &str, stance: &str) {
     let text = format!(
         "cat > /dev/null\ncat <<'END'\n{}\nEND",
@@ -49,7 +50,7 @@ fn answers(chamber: &Chamber, program: &str, role: &str, stance: &str) {
     script(&chamber.home().join("bin").join(program), &text);
 }
 
-/// The auditor does what the script of the case says; it learns from its brief which that is.
+/// The auditor runs the script of the case; its brief says which case it is.
 fn auditor_by_case(chamber: &Chamber, scripts: &[(&str, String)]) {
     let home = chamber.home();
     let dispatch = "id=$(sed -n 's/^Case `\\([^`]*\\)`.*/\\1/p')\n. bin/cases/$id";
@@ -76,7 +77,7 @@ fn say(text: &str) -> String {
 
 fn is_running(pid_file: &Path) -> bool {
     let pid = fs::read_to_string(pid_file).unwrap();
-    // A zombie is gone except for its name, which its new parent removes.
+    // A zombie has ended; only its name remains until its new parent removes it.
     fs::read_to_string(format!("/proc/{}/stat", pid.trim())).is_ok_and(|stat| {
         !stat
             .rsplit(')')
@@ -260,7 +261,7 @@ fn every_behaviour(chamber: &Chamber) {
             "it was handed {line}"
         );
     }
-    // The harness may have handed the gate something; of the home it hands nothing on.
+    // The test harness may have passed descriptors to the gate; none of the home's are passed on.
     let fds = fs::read_to_string(home.join("bin/fds.txt")).unwrap();
     let home = home.canonicalize().unwrap();
     let own = home.join("bin").to_str().unwrap().to_owned();
@@ -302,7 +303,7 @@ fn whatever_a_program_does() {
 fn no_program_no_input_and_no_reader() {
     let chamber = manned(30);
     let home = chamber.home();
-    // It never reads; the brief is larger than a pipe holds.
+    // It never reads, and the brief is larger than a pipe's buffer.
     script(
         &home.join("bin/auditor"),
         &say(&answer("Code Auditor", "APPROVE")),
@@ -329,7 +330,7 @@ fn no_program_no_input_and_no_reader() {
         .unwrap()
         .note;
     assert!(note.contains("could not be run"), "{note}");
-    // A one-shot command runs no programs; the next run asks.
+    // A one-shot command runs no programs; the next run does.
     answers(&chamber, "auditor", "Code Auditor", "APPROVE");
     let file = chamber.beside(
         "r.json",
@@ -349,7 +350,7 @@ fn no_program_no_input_and_no_reader() {
     );
 }
 
-/// While programs take their time, the gate decides; and asks for no more than two at a time.
+/// While programs run, the gate decides; at most two of them run at a time.
 #[test]
 fn the_gate_goes_on_and_programs_take_turns() {
     let chamber = manned(60);
@@ -396,7 +397,7 @@ fn the_gate_goes_on_and_programs_take_turns() {
     assert_eq!((most, turns.lines().count()), (Some(2), 20));
 }
 
-/// A program that hangs the first time it is asked.
+/// Writes a program that hangs the first time it runs.
 fn hangs_once(chamber: &Chamber) {
     let text = format!(
         "cat > /dev/null\nif [ ! -e bin/begun ]; then echo $$ > bin/pid; mv bin/pid bin/begun; \
@@ -418,7 +419,7 @@ fn a_stopped_or_killed_gate_asks_again() {
         until("the program runs", || begun.exists());
         if killed {
             watcher.kill();
-            // Nobody is left who could end it.
+            // No process is left that could end it.
             let pid = fs::read_to_string(&begun).unwrap();
             let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
             rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
@@ -442,7 +443,7 @@ fn a_stopped_or_killed_gate_asks_again() {
     }
 }
 
-/// Another signer of the role can be faster than the program, but cannot keep its objection out.
+/// Another signer of the role can be faster than the program, but cannot suppress its objection.
 #[test]
 fn a_key_does_not_silence_a_program() {
     let chamber = manned(600);
@@ -481,8 +482,8 @@ fn a_key_does_not_silence_a_program() {
     chamber.agrees("req_1");
 }
 
-/// A case ends at its deadline though a program is still running, and what that says later changes
-/// nothing.
+/// A case ends at its deadline although a program is still running, and what the program says later
+/// changes nothing.
 #[test]
 fn a_deadline_does_not_wait_for_a_program() {
     let chamber = manned(600);

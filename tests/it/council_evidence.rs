@@ -16,7 +16,7 @@ fn request(metrics: Value) -> CouncilRequest {
     from(json!({"context": {"summary": "s", "key_metrics": metrics}}))
 }
 
-/// A request with these members beside the usual ones.
+/// Returns a request with these members beside the usual ones.
 fn from(members: Value) -> CouncilRequest {
     let mut whole = json!({
         "request_id": "req_1", "timestamp": "2025-12-09T12:00:00Z", "proposer": "p", "change_type": "DECLARE_PASS",
@@ -153,7 +153,7 @@ fn the_decision_of_the_contracts_example() {
     ];
     assert_eq!(failed, expected);
     assert_eq!(evidence.required_actions, ["Re-run backtest."]);
-    // The metrics the request really states do not come out so.
+    // The metrics that the request really states do not give this result.
     assert_eq!(realism_of(&[]).verdict, Stance::Approve);
     assert_ne!(self::realism(&seed()).verdict, Stance::Reject);
 }
@@ -175,8 +175,8 @@ fn returns(n: usize, mean: f64, sd: f64, seed: u64) -> Vec<f64> {
         .collect()
 }
 
-/// A request that both roles approve: six years of daily returns, an honest Sharpe ratio of 2, four
-/// trials.
+/// Returns a request that both roles approve: six years of daily returns, an honest Sharpe ratio of
+/// 2, four trials.
 fn good() -> Value {
     let best = returns(1512, 0.00126, 0.01, 3);
     let (mut equity, mut peak, mut deepest) = (1.0_f64, 1.0_f64, 0.0_f64);
@@ -217,7 +217,8 @@ fn good() -> Value {
     whole
 }
 
-/// The good request with other members; a null one is left out. Names with a slash denote members.
+/// Returns the good request with other members; a null member is left out. Names with a slash
+/// denote members.
 fn changed(changes: &[(&str, Value)]) -> CouncilRequest {
     let mut whole = good();
     for (name, value) in changes {
@@ -277,7 +278,7 @@ fn a_request_with_all_of_it_in_order_is_approved() {
     }
 }
 
-/// `pass`, `null`, or how badly it failed.
+/// Returns `pass`, `null`, or how badly the check failed.
 fn outcome(evidence: &Evidence, id: &str) -> &'static str {
     let row = row(evidence, id);
     match (row.pass, row.severity) {

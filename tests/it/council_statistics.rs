@@ -15,7 +15,7 @@ use crate::kit::dice::Dice;
 
 const REFERENCE: &str = include_str!("../data/council/reference_public.json");
 
-/// Differences below this are none; the file says so.
+/// Smaller differences do not count, as the file says.
 const ABSOLUTE: f64 = 1e-12;
 
 /// The families this file knows. A new one must be added here and in [`compute`].
@@ -449,7 +449,7 @@ fn every_reference_case_within_its_tolerance() {
     );
 }
 
-/// Checks that a value is the one a paper prints: to half a unit of its last decimal.
+/// Checks that a value is the one that a paper prints, to half a unit of its last decimal.
 fn printed(what: &str, value: Option<f64>, text: &str) {
     let value = value.unwrap_or_else(|| panic!("{what} was not computed"));
     let decimals = text
@@ -663,7 +663,7 @@ fn examples_of_plausibility_and_drawdown() {
     assert!(sharpe::expected_max_z(6.0).unwrap() > 1.2);
 }
 
-/// Relative difference, where the values are not both below the floor.
+/// Returns the relative difference if the values are not both below the floor.
 fn apart(a: f64, b: f64, floor: f64) -> f64 {
     (a - b).abs() / a.abs().max(b.abs()).max(floor)
 }

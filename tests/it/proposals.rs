@@ -1,5 +1,5 @@
-//! Proposals from agents: what applies itself, what waits for people, what people say of it, and
-//! what is hostile.
+//! Proposals from agents: which apply themselves, which wait for approvers, what approvers decide,
+//! and hostile proposals.
 
 mod blocked;
 mod cited;
@@ -50,7 +50,7 @@ fn a_rule_of_its_own_is_in_force_with_the_next_decision() {
         gate.path(&format!("audit/rulebooks/{rulebook}.json"))
             .exists()
     );
-    // Looking at the files changes nothing, now or after a start.
+    // Reading the files changes nothing, now or after a start.
     gate.settle(&mut home);
     home.finish("done").unwrap();
     drop(home);
@@ -104,7 +104,7 @@ fn two_proposals_of_one_batch_are_decided_one_on_the_other() {
     let hash = home.rulebook().hash.clone();
     gate.settle(&mut home);
     assert_eq!(home.rulebook().hash, hash);
-    // The books are those that the files make, to the bit.
+    // The rulebook in force is exactly the one that the files give.
     let files = spoolgate_host::rule_folder::load(gate.root.path()).unwrap();
     assert_eq!(
         spoolgate_rules::Rulebook::compile(&files).unwrap(),
@@ -234,7 +234,7 @@ fn a_persons_edit_that_has_not_settled_and_a_proposal_lose_neither() {
     let mut home = gate.open();
     assert!(acknowledged(&gate.propose(&mut home, &activate(own_rule("cap", "5")))).1);
     gate.settle(&mut home);
-    // Another file, and the same.
+    // Another file, and the same file again.
     let edit = gate
         .read("rules/active/cap.yaml")
         .replace("too large", "far too large");
@@ -289,6 +289,6 @@ fn too_many_that_wait_and_the_same_twice_are_refused() {
         code(&gate.propose(&mut home, &all(16))),
         Some(Code::ProposalsFull)
     );
-    // What applies itself needs no room.
+    // A proposal that applies itself does not need room.
     assert!(acknowledged(&gate.propose(&mut home, &activate(own_rule("own", "5")))).1);
 }

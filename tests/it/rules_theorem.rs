@@ -1,7 +1,7 @@
-//! What a proof claims, tried out: random rulebooks, random changes, random facts. Where a change
-//! is proved to tighten, no fact vector may be treated more kindly after it; where it is not, the
-//! witness must show why; and on small finite worlds the prover agrees with the enumeration of
-//! everything, in both directions.
+//! Tests what a proof claims with random rulebooks, changes and facts. If a change is proved to
+//! tighten, no fact vector may be treated more leniently afterwards; if not, the witness must show
+//! why; and on small finite worlds the prover agrees with the enumeration of everything, in both
+//! directions.
 
 mod books;
 mod brute;
@@ -20,7 +20,7 @@ use spoolgate_rules::rule::entries::Entry;
 use spoolgate_rules::rule::{Around, Entries, Fact, Reading, RuleSet, Then};
 use spoolgate_wire::ids::Principal;
 
-/// What came of many comparisons.
+/// The results of many comparisons.
 #[derive(Default)]
 struct Tally {
     pairs: u64,
@@ -53,7 +53,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// As tallies call it.
+/// The name of a direction in tallies.
 pub(crate) fn name(direction: Direction) -> &'static str {
     match direction {
         Direction::Same => "same",
@@ -64,7 +64,7 @@ pub(crate) fn name(direction: Direction) -> &'static str {
     }
 }
 
-/// What a rulebook does to facts of these readings.
+/// Returns what a rulebook does with facts of these readings.
 pub(crate) fn act(
     book: &RuleSet,
     readings: &[Reading],
@@ -82,7 +82,7 @@ pub(crate) fn act(
     program.act(&own, around).unwrap_or(Then::Warn)
 }
 
-/// The witness again, by other means than the prover's.
+/// Checks a witness without the prover.
 fn check_witness(witness: &Witness, before: &RuleSet, after: &RuleSet, loosens: bool) {
     let (readings, facts): (Vec<Reading>, Vec<Fact>) = witness.facts.iter().cloned().unzip();
     let mut entries = Entries::default();
@@ -121,7 +121,7 @@ fn check_form(found: &Comparison) {
     let (loosens, tightens) = (found.loosens.is_some(), found.tightens.is_some());
     match found.direction {
         Direction::Same => assert!(!loosens && !tightens),
-        // Where the budget is used up, it is not said what is refused that was not.
+        // If the budget is used up, the proof does not say what is newly refused.
         Direction::Tightening => assert!(!loosens && (tightens || found.steps > STEPS_MAX)),
         Direction::Loosening => assert!(loosens && !tightens),
         Direction::Incomparable => assert!(loosens && tightens),
@@ -136,7 +136,7 @@ fn check_form(found: &Comparison) {
 fn story(seed: u64, tally: &mut Tally, vectors: u64) {
     let dice = &mut Dice::apart(seed);
     let all = fields::readings();
-    // Few readings a story, so that rules meet.
+    // Few readings per story, so that rules overlap.
     let readings: Vec<Reading> = (0..2 + dice.below(4))
         .map(|_| books::pick(dice, &all))
         .collect();
@@ -211,7 +211,7 @@ fn what_is_proved_is_so() {
     let mut tally = Tally::default();
     (0..6_000).for_each(|seed| story(seed, &mut tally, 30));
     println!("{tally}");
-    // A prover that never proves anything would pass the rest.
+    // A prover that never proves anything would pass all other checks.
     let share = |name: &str| tally.directions.get(name).copied().unwrap_or(0) * 100 / tally.pairs;
     for (name, least) in [
         ("same", 5),
@@ -287,7 +287,7 @@ fn what_is_proved_stays_proved_where_the_budget_does_not_suffice_to_tell_whether
         (none.direction, none.may_apply_itself()),
         (Direction::Unproved, false)
     );
-    // The other way round it is the proof that the budget does not suffice for.
+    // In the other direction, the budget is not enough for the proof.
     let back = compare(&after, &before, STEPS_MAX);
     assert_eq!(
         (back.direction, back.loosens.is_some()),

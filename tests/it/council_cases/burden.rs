@@ -1,6 +1,5 @@
-//! Thousands of open cases: what they take of memory, and what a verdict takes of time. The
-//! measured one: `cargo test --release --test it council_cases::burden::measured -- --ignored
-//! --nocapture`.
+//! Thousands of open cases: the memory that they need, and the time of a verdict. The measured test
+//! is `cargo test --release --test it council_cases::burden::measured -- --ignored --nocapture`.
 
 use std::fs;
 use std::path::Path;
@@ -11,10 +10,10 @@ use crate::kit::court::{opinion, request, speaker, verdict};
 use crate::kit::process::{Running, until_durable};
 use crate::kit::{Sent, names, succeed};
 
-/// What the watcher may take, KiB.
+/// The memory that the watcher may use, in KiB.
 const BUDGET_KIB: u64 = 64 * 1024;
 
-/// Drops the files, has a watcher decide them and returns its peak, KiB.
+/// Drops the files, has a watcher decide them and returns its peak memory in KiB.
 fn decided(what: &str, home: &Path, files: Vec<Sent>) -> u64 {
     let count = files.len();
     files

@@ -1,5 +1,5 @@
-//! A gate that is killed at every call of the disk while a case opens, is voted on and is decided;
-//! and files of cases that somebody removes, empties or replaces.
+//! A gate is killed at every call of the disk while a case opens, gets verdicts and is decided; and
+//! files of cases are removed, emptied or replaced.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -14,8 +14,8 @@ use crate::kit::place::drain;
 
 const ROLES: [&str; 3] = ["Risk Officer", "Code Auditor", "Integration Engineer"];
 
-/// What a home needs to die at a call of the disk, before or after it is made; the fuse counts the
-/// calls.
+/// Returns seams with which a home dies at a call of the disk, before or after the call is made;
+/// the fuse counts the calls.
 pub(super) fn mortal(court: &Court, calls: i64, after: bool) -> (Seams, Arc<Fuse>) {
     let fuse = Fuse::of(calls);
     let burns = Arc::clone(&fuse);
@@ -42,7 +42,8 @@ pub(super) fn mortal(court: &Court, calls: i64, after: bool) -> (Seams, Arc<Fuse
     )
 }
 
-/// Everything for one case, in the spool at once; and in spools of commands, one of the verdicts.
+/// Drops everything for one case into the spool at once; one of the verdicts comes through the
+/// spool of commands.
 fn drop_all(court: &Court) -> String {
     let asked = request("req_1", "UPDATE_CONFIG");
     court.send("research-bot", "a-open", "council.request", &asked);
@@ -117,8 +118,8 @@ fn killed_at_every_call_of_the_disk() {
                     .files_stand(&ROLES)
                     .unwrap_or_else(|why| panic!("{what}: {why}"));
                 let (_, ruling) = told.ruling("req_1");
-                // Which of the files is left behind, and so comes last, is for the kill to say: the
-                // correction may then meet a decided case, never the other votes.
+                // The kill decides which of the files is left behind and so comes last: the
+                // correction may then meet a decided case, the other verdicts never do.
                 let votes = told.verdicts("req_1").len();
                 assert!(
                     votes == 4 || (votes == 3 && one_by_one),
@@ -145,7 +146,7 @@ fn killed_at_every_call_of_the_disk() {
 }
 
 /// As long as answers are not marked as durable, a start repairs whatever a power cut did to the
-/// files of a case, even if a command brought it.
+/// files of a case, even if a command sent the case.
 #[test]
 fn files_that_a_power_cut_took() {
     for by_command in [false, true] {
@@ -191,7 +192,7 @@ fn files_that_a_power_cut_took() {
         let mut home = court.open();
         home.mark_published().unwrap();
         drop(home);
-        // From then on they are for their readers to keep.
+        // From then on, their readers must keep them.
         court
             .place
             .disk

@@ -1,4 +1,4 @@
-//! Deadlines to the millisecond, many at once, and clocks that are wrong.
+//! Deadlines to the millisecond, many at once, and wrong clocks.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ fn pass_ms(court: &Court, ms: i64) {
 #[test]
 fn before_at_and_after_by_one_millisecond() {
     for (ms, in_time) in [(-1, true), (0, false), (1, false)] {
-        // The last vote that is waited for; and a vote beside which another is missing.
+        // The last verdict that the case waits for; and a verdict while another is missing.
         for has_other in [true, false] {
             let court = Court::new();
             let mut home = court.open();
@@ -79,8 +79,8 @@ fn before_at_and_after_by_one_millisecond() {
     }
 }
 
-/// More cases than one batch decides are due: none is forgotten, none is decided twice, and no vote
-/// gets into one whose turn has not come yet.
+/// More cases are due than one batch decides: none is forgotten, none is decided twice, and no
+/// verdict enters a case whose turn has not come yet.
 #[test]
 fn many_due_at_once() {
     const CASES: usize = 150;
@@ -138,8 +138,8 @@ fn many_due_at_once() {
     court.agrees(&last);
 }
 
-/// A clock that stepped back holds deadlines up and decides nothing; one that leapt ahead while
-/// nobody looked can only end cases without an approval. Either way each is decided once.
+/// A clock that stepped back delays deadlines and decides nothing; one that jumped ahead between
+/// two runs can only end cases without an approval. In both cases each is decided once.
 #[test]
 fn a_clock_that_is_wrong() {
     for step_ms in [-3_600_000, 9 * DAY_MS] {
@@ -153,7 +153,7 @@ fn a_clock_that_is_wrong() {
         let mut home = court.open();
         home.write_news().unwrap();
         assert!(home.state().clock.fault.is_some(), "{step_ms}");
-        // Until somebody has looked, no deadline has passed.
+        // Until a person accepts the clock, no deadline has passed.
         assert_eq!(home.state().council.open, 1);
         court
             .place
@@ -188,7 +188,7 @@ fn a_clock_that_is_wrong() {
     }
 }
 
-/// The rules that hold are those at the moment of the decision, and its line names them.
+/// The rules at the moment of the decision apply, and its line names them.
 #[test]
 fn rules_that_change_meanwhile() {
     let court = Court::new();
@@ -232,8 +232,7 @@ fn rules_that_change_meanwhile() {
     court.agrees("req_1");
 }
 
-/// Nobody may speak for a role but its proposer: the case waits for its deadline and is not
-/// approved.
+/// Only the proposer may speak for a role: the case waits for its deadline and is not approved.
 #[test]
 fn nobody_is_there_to_speak() {
     let court = Court::under(|root| {
@@ -294,8 +293,8 @@ fn nobody_is_there_to_speak() {
     assert_eq!(SEATS.len(), 5);
 }
 
-/// Verdicts that would decide more cases in one batch than one may decide are filed all the same;
-/// the cases they fill are decided with the next batches, by their seats.
+/// Verdicts that would decide more cases in one batch than allowed are filed all the same; the next
+/// batches decide the cases that they complete, by their seats.
 #[test]
 fn many_filled_at_once() {
     const CASES: usize = 30;
@@ -366,8 +365,8 @@ fn many_filled_at_once() {
     court.agrees("req_029");
 }
 
-/// What a role's command says counts until the deadline and not at it, whichever comes first in a
-/// batch.
+/// The verdict of a role's command counts until the deadline and not at it, whichever comes first
+/// in a batch.
 #[test]
 fn a_command_before_and_at_the_deadline() {
     use spoolgate_gate::council::{RoleAnswer, hear};

@@ -1,4 +1,4 @@
-//! Five verdict files in every order, with everything between them that is not a vote.
+//! Five verdict files in every order, with all kinds of files between them that are not verdicts.
 
 use serde_json::json;
 use spoolgate_home::batch::Outcome;
@@ -11,7 +11,7 @@ use crate::kit::court::{Court, SEATS, decision_bytes, opinion, request, speaker,
 const CASE: &str = "req_1";
 const OUT: &str = "spool/out/req_1.decision.json";
 
-/// All orders of `n` things.
+/// Returns all orders of `n` elements.
 fn orders(n: usize) -> Vec<Vec<usize>> {
     if n == 0 {
         return vec![Vec::new()];
@@ -39,7 +39,7 @@ fn stance(role: &str) -> &'static str {
     }
 }
 
-/// A home with the case open and the payload it was opened with.
+/// Makes a home with an open case. Returns the payload that opened it.
 fn opened(change: &str) -> (Court, String) {
     let court = Court::new();
     let mut home = court.open();
@@ -49,7 +49,7 @@ fn opened(change: &str) -> (Court, String) {
     (court, asked)
 }
 
-/// Something that is not a vote, and how it must be refused.
+/// Drops a file that is not a verdict. Returns how it must be refused.
 fn noise(court: &Court, kind: u64, n: usize, asked: &str) -> (String, Code) {
     let id = format!("noise-{n}-{kind}");
     let good = verdict(CASE, asked, &opinion("Code Auditor", "APPROVE"));
@@ -96,7 +96,7 @@ fn noise(court: &Court, kind: u64, n: usize, asked: &str) -> (String, Code) {
     (id, code)
 }
 
-/// A vote and, after it, the same file again.
+/// Sends a verdict and, after it, the same file again.
 fn send_vote(court: &Court, n: usize, role: &str, asked: &str) {
     let payload = verdict(CASE, asked, &opinion(role, stance(role)));
     court.send(
@@ -132,7 +132,7 @@ fn every_order_of_five_files_gives_the_same_decision() {
                         .iter()
                         .find(|(noise, _)| *noise == id)
                         .map(|(_, code)| *code);
-                    // A file behind the last vote of its batch meets a decided case.
+                    // A file after the last verdict of its batch meets a decided case.
                     let late =
                         code(&outcome) == Some(Code::StateConflict) && refused.is_some() && n == 4;
                     assert!(
@@ -143,8 +143,8 @@ fn every_order_of_five_files_gives_the_same_decision() {
                 }
             }
         }
-        // The file that came first, once more; and the role once more, with a change of heart that
-        // comes too late.
+        // The first file once more; and the same role once more, with a change of mind that comes
+        // too late.
         send_vote(&court, 0, SEATS[order[0]].1, &asked);
         let again = court.drain(&mut home).remove(0);
         assert!(again.decision.metadata.replay_of.is_some() && code(&again).is_none());
@@ -192,12 +192,11 @@ fn every_order_of_five_files_gives_the_same_decision() {
     assert_eq!(keys, contract);
 }
 
-/// Votes may come twice and be corrected: what counts is the worst of each role, whichever came
-/// first.
+/// Verdicts may come twice and be corrected: the worst of each role counts, whichever came first.
 #[test]
 fn corrections_and_copies_in_every_order() {
     let (base, asked) = opened("UPDATE_CONFIG");
-    // The first four belong to one role; the last vote decides, and is another role's.
+    // The first four belong to one role; the last verdict decides, and belongs to another role.
     let says = |n: usize| match n {
         0 => opinion("Risk Officer", "APPROVE"),
         1 => opinion("risk officer", "NEEDS_MORE_INFO"),
@@ -232,7 +231,7 @@ fn corrections_and_copies_in_every_order() {
             );
             assert_eq!(code(&done), None, "{order:?}: {:?}", done.answer.error);
             if *place < 3 {
-                // The same words under another id are another line and no other vote.
+                // The same verdict under another id is another line, but not another vote.
                 let done = court.ask(
                     &mut home,
                     by[*place],
@@ -295,8 +294,8 @@ fn what_everybody_approves_is_approved_and_nothing_less_is() {
     }
 }
 
-/// A role that this change does not ask: its approval is worth nothing, its objection is, and
-/// nobody waits for it.
+/// A role that this change does not require: its approval has no effect, its objection has, and the
+/// case does not wait for it.
 #[test]
 fn a_role_that_is_not_asked() {
     let (base, asked) = opened("UPDATE_CONFIG");
@@ -323,7 +322,7 @@ fn a_role_that_is_not_asked() {
     }
 }
 
-/// A role cannot write so much that its case no longer fits the line that decides it.
+/// A role cannot write so much that its case no longer fits the line of its decision.
 #[test]
 fn one_role_cannot_fill_a_case() {
     let (court, asked) = opened("UPDATE_CONFIG");
@@ -364,12 +363,12 @@ fn one_role_cannot_fill_a_case() {
     let told = court.told();
     let (_, ruling) = told.ruling(CASE);
     assert!(court.file(OUT).is_some() && ruling.verdict_lines.len() == most + 2);
-    // What it rests on is too large for a line, and stands beside it all the same.
+    // The record is too large for a line, and is kept beside it all the same.
     assert!(ruling.record.is_none() && ruling.record_blob.is_some());
     assert!(court.file("council/cases/req_1/record.json").unwrap().len() > 500_000);
 }
 
-/// A case name is used once, whoever the sender is, and a case creates its own proposer's folder.
+/// A case name is used once, whichever sender it is, and a case creates its own proposer's folder.
 #[test]
 fn a_case_is_opened_once() {
     let (court, _) = opened("UPDATE_CONFIG");

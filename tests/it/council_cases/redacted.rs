@@ -1,5 +1,5 @@
-//! Sealed artifacts of a case: logged by salted digest, put together byte for byte wherever
-//! somebody needs them, gone for good once they are redacted, whenever the gate is killed.
+//! Sealed artifacts of a case: logged as salted digests, restored byte for byte wherever they are
+//! needed, gone for good once they are redacted, whenever the gate is killed.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +19,7 @@ use spoolgate_wire::signing::{SignKey, sha256_hex};
 use super::crashes::mortal;
 use crate::kit::court::{Court, opinion, speaker, verdict};
 
-/// Occurs in every artifact and nowhere else; none of its characters is escaped in JSON.
+/// Is in every artifact and nowhere else; JSON escapes none of its characters.
 const SECRET: &str = "the-password-is-hunter2";
 const ROLES: [&str; 2] = ["Code Auditor", "Integration Engineer"];
 
@@ -44,7 +44,7 @@ fn asked(lines: Vec<u64>, fields: &[&str]) -> Asked {
     }
 }
 
-/// Opens a case and has it decided; by what the answer calls its request. Its line.
+/// Opens a case and has it decided, with the request named as in the answer. Returns its line.
 fn decided(court: &Court, home: &mut Home, id: &str) -> u64 {
     let opened = court.ask(
         home,
@@ -80,7 +80,7 @@ fn is_within(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// Files of the whole home, those of SQLite too, that hold one of these texts.
+/// Returns the files of the whole home, including those of SQLite, that contain one of these texts.
 fn holding(court: &Court, texts: &[String]) -> Vec<String> {
     let mut files = court.place.disk.files_below("");
     let mut folders = vec![court.place.root.path().to_owned()];
@@ -103,7 +103,7 @@ fn holding(court: &Court, texts: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// Whatever would tell the secret, or let somebody who guesses it know that the guess is right.
+/// Returns every text that would reveal the secret, or would confirm a guess.
 fn tell_tales(court: &Court, home: &Home, line: u64, id: &str) -> Vec<String> {
     let decision = decision(home, line);
     let payload = request(id);
@@ -166,8 +166,8 @@ fn counts(court: &Court) -> (u64, u64, u64) {
     (fields, disclosed, redacted)
 }
 
-/// What replay can say of each decision on a request with artifacts: the same line again, or why
-/// not.
+/// Decides each request with artifacts again, as replay does: whether the line is the same, or why
+/// it cannot be decided.
 fn again(court: &Court) -> Vec<Result<bool, NotAgain>> {
     let mut found = Vec::new();
     let mut visit = |past: &mut spoolgate_replay::replay_state::Past,
@@ -248,7 +248,7 @@ fn a_redacted_text_is_nowhere_in_the_home() {
     let answer = home.answer(line).unwrap().to_bytes();
     let log = court.file("audit/log-00000001.jsonl").unwrap();
     let head = String::from_utf8(court.file("audit/checkpoint").unwrap()).unwrap();
-    // Facts cannot be redacted, and neither can what is not there.
+    // Facts cannot be redacted, and neither can fields that do not exist.
     for (pointer, expect) in [
         ("/context/summary", "was logged in clear as a fact"),
         ("/artifacts/monte_carlo_stats", "the request has no"),
@@ -259,7 +259,7 @@ fn a_redacted_text_is_nowhere_in_the_home() {
             other => panic!("{other:?}"),
         }
     }
-    // One field, and with it the hashes of all of the request.
+    // One field, together with the hashes of the whole request.
     let Plan::Delete(fields) = home
         .redact(&asked(vec![line], &["/artifacts/diff_content"]))
         .unwrap()
@@ -283,13 +283,13 @@ fn a_redacted_text_is_nowhere_in_the_home() {
     assert!(matches!(again_one, Ok(Plan::Done(_))));
     assert!(matches!(redact(line, &[]), Ok(Plan::Delete(_))));
     assert!(matches!(redact(line, &[]), Ok(Plan::Done(_))));
-    // The other case is not part of it: only its own copy of the text is left.
+    // The other case is not affected: only its own copy of the text is left.
     let others: Vec<String> = holding(&court, &texts);
     let may = |path: &String| path.contains("req_2") || path.starts_with("audit/blobs/sd-");
     assert!(others.iter().all(may), "{others:?}");
     assert!(matches!(redact(kept, &[]), Ok(Plan::Delete(_))));
     assert_eq!(holding(&court, &texts), Vec::<String>::new());
-    // Neither a start nor an index made anew brings anything back.
+    // Neither a start nor a rebuilt index brings anything back.
     home.finish("redacted").unwrap();
     drop(home);
     drop(court.open());
@@ -299,7 +299,7 @@ fn a_redacted_text_is_nowhere_in_the_home() {
     assert_eq!(counts(&court), (6, 0, 6));
     let redacted = Err(NotAgain::Redacted);
     assert_eq!(again(&court), [redacted, redacted]);
-    // Every proof holds: no byte of the log changed, the old head lies on it.
+    // Every proof holds: no byte of the log changed, and the old head is on it.
     let now = court.file("audit/log-00000001.jsonl").unwrap();
     assert!(now.starts_with(&log));
     let options = Options {
@@ -320,7 +320,7 @@ fn a_redacted_text_is_nowhere_in_the_home() {
         home.redact(&asked(vec![line], &[])),
         Ok(Plan::Done(_))
     ));
-    // The same again is not decided again: nobody can tell any more that it is the same.
+    // The same request is not decided again: nobody can tell any more that it is the same.
     let sent = court.ask(
         &mut home,
         "research-bot",
@@ -342,7 +342,7 @@ fn a_redacted_text_is_nowhere_in_the_home() {
     assert_eq!(holding(&court, &texts), Vec::<String>::new());
 }
 
-/// A request with artifacts that is sent again gets its answer again, whichever index is used;
+/// A request with artifacts that is sent again gets its stored answer, whichever index is used;
 /// another request under its id does not.
 #[test]
 fn what_is_sent_again_is_known_again() {
@@ -359,7 +359,7 @@ fn what_is_sent_again_is_known_again() {
         )
     };
     let first = send(&court, &mut home, "A cleaner loader.");
-    // Two of one id in one batch, too.
+    // Also two with one id in one batch.
     court.send(
         "research-bot",
         "open-req_3",
@@ -431,7 +431,7 @@ fn what_is_open_held_or_not_sealed_stays() {
         (Some(hold.id), None),
         "{done:?}"
     );
-    // It is the same request under the same salts.
+    // It is the same request with the same salts.
     assert_eq!(last.decision.request_hash, line.request_hash);
     assert_eq!(last.decision.sealed, line.sealed[..3]);
     assert_eq!(again(&court), [Ok(true), Ok(true)]);
@@ -464,7 +464,7 @@ fn what_is_open_held_or_not_sealed_stays() {
     };
     assert_eq!(fields.len(), 2);
     assert_eq!(home.verdicts_naming_the_hash(&lines).unwrap().len(), 2);
-    // Those verdicts name the one hash that nobody salted; nothing else tells anything.
+    // Those verdicts name the one unsalted hash; nothing else reveals anything.
     let payload_hash = sha256_hex(request("req_1").as_bytes());
     let texts: Vec<String> = texts
         .into_iter()
@@ -483,7 +483,7 @@ fn what_is_open_held_or_not_sealed_stays() {
     }
 }
 
-/// A refusal tells nothing of what was sealed, whatever was wrong.
+/// A refusal quotes nothing of what was sealed, whatever was wrong.
 #[test]
 fn refusals_quote_no_sealed_value() {
     let court = Court::new();
@@ -610,8 +610,8 @@ fn verify_tells_what_is_missing_without_a_word() {
     assert_eq!(counts(&court), (3, 0, 3));
 }
 
-/// Killed at every call of the disk, a redaction has its line and is finished by the next start, or
-/// has none and deleted nothing.
+/// After a kill at any call of the disk, a redaction either has its line and is completed by the
+/// next start, or has no line and deleted nothing.
 #[test]
 fn a_redaction_is_finished_or_was_never_begun() {
     let base = Court::new();
@@ -619,7 +619,7 @@ fn a_redaction_is_finished_or_was_never_begun() {
     let line = decided(&base, &mut home, "req_1");
     home.mark_published().unwrap();
     let texts = tell_tales(&base, &home, line, "req_1");
-    // What a killed process leaves: a disclosure that no line names, and one that was being
+    // What a killed process leaves behind: a disclosure that no line names, and one that was being
     // written.
     let litter = spoolgate_wire::sealed::Disclosure::new(
         [9; 16],
@@ -674,7 +674,7 @@ fn a_redaction_is_finished_or_was_never_begun() {
     assert!(begun > 4 && never > 0, "{begun} {never}");
 }
 
-/// The line that stands for a redaction says who, why and what, and changes nothing else.
+/// The line of a redaction says who, why and what, and changes nothing else.
 #[test]
 fn a_redaction_is_a_line_of_its_own() {
     let court = Court::new();

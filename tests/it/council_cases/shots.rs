@@ -1,5 +1,5 @@
 //! The same case through commands: one-shots, `council decide` over signed and unsigned files, and
-//! what each prints.
+//! their output.
 
 use std::fs;
 use std::io::Write;
@@ -24,7 +24,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Runs it with this on standard input.
+/// Runs the command with this on standard input.
 fn fed(chamber: &Chamber, args: &[&str], input: &[u8]) -> Output {
     let mut child = command(&chamber.home(), args)
         .stdin(Stdio::piped())
@@ -45,7 +45,7 @@ const WAYS: [(&str, bool); 5] = [
     ("bare", false),
 ];
 
-/// What the roles say in every way: one of them rejects.
+/// The verdicts of the roles in every way: one of them rejects.
 fn says(role: &str) -> Value {
     let is_auditor = role == "Code Auditor";
     opinion(role, if is_auditor { "REJECT" } else { "APPROVE" })
@@ -55,7 +55,7 @@ fn json_of(done: &Output) -> Value {
     serde_json::from_slice(&done.stdout).unwrap()
 }
 
-/// Through the spool, with a watcher; the roles speak in the `n`th order.
+/// Through the spool, with a watcher; the roles answer in the `n`th order.
 fn by_watcher(chamber: &Chamber, n: usize, case: &str) -> Value {
     let home = chamber.home();
     let watcher = Running::watch(&home);
@@ -79,7 +79,7 @@ fn by_watcher(chamber: &Chamber, n: usize, case: &str) -> Value {
     decision
 }
 
-/// In one-shots. The last answer holds the decision.
+/// By one-shots. The last answer contains the decision.
 fn by_one_shots(chamber: &Chamber, case: &str) -> Value {
     let home = chamber.home();
     let asked = request(case, "UPDATE_CONFIG");
@@ -145,7 +145,7 @@ fn by_decide(chamber: &Chamber, way: &str, is_signed: bool, case: &str) -> Value
     json_of(&done)
 }
 
-/// One case in all the ways there are: the decision is the same.
+/// Runs one case in all ways: the decision is the same.
 #[test]
 fn every_way_gives_the_same_decision() {
     let chamber = Chamber::new();
@@ -179,8 +179,8 @@ fn every_way_gives_the_same_decision() {
     }
 }
 
-/// Runs the subcommand of `council` as people and as programs do. Returns the exit code, both
-/// outputs and the JSON.
+/// Runs a subcommand of `council` in both formats. Returns the exit code, both outputs and the
+/// JSON.
 fn in_both_formats(home: &Path, args: &[&str]) -> (i32, String, String, String) {
     let args: Vec<&str> = ["council"].iter().chain(args).copied().collect();
     let done = spoolgate(home, &args);
@@ -197,7 +197,8 @@ fn in_both_formats(home: &Path, args: &[&str]) -> (i32, String, String, String) 
     (code(&done), out, err, json)
 }
 
-/// Exit codes and words of every subcommand, from before there is a case until after it is decided.
+/// Exit codes and output of every subcommand, from before there is a case until after it is
+/// decided.
 #[test]
 fn what_each_subcommand_says() {
     let chamber = Chamber::new();
@@ -302,7 +303,7 @@ fn the_three_outcomes_have_three_exit_codes() {
             .into_iter()
             .chain(files.iter().map(String::as_str))
             .collect();
-        // The first time it waits for the rest.
+        // The first time the case waits for the other verdicts.
         let done = spoolgate(&home, &args[..3]);
         assert!(
             code(&done) == 3 && text(&done.stderr).contains("waits for Risk Officer"),
@@ -312,7 +313,7 @@ fn the_three_outcomes_have_three_exit_codes() {
         assert_eq!(code(&spoolgate(&home, &args)), exit, "{stance}");
         let (waited, ..) = in_both_formats(&home, &["wait", &case]);
         assert_eq!(waited, exit, "{stance}");
-        // And once more: everything is answered as before.
+        // The second time, every file gets its stored answer.
         assert_eq!(code(&spoolgate(&home, &args)), exit, "{stance}");
     }
     let (code, out, ..) = in_both_formats(&home, &["dissent", "req_APPROVE"]);
@@ -449,7 +450,7 @@ fn wrong_unsigned_and_forged_verdicts_do_not_count() {
     );
 }
 
-/// Characters that a terminal obeys, in every member that anybody may fill.
+/// Characters that a terminal obeys, in every member that a sender can fill.
 const HOSTILE: &str = "\u{1b}[31mred\u{7}\u{9b}2J\u{202e}abc\u{2066}x\u{200f}\r\u{8}\u{0}\u{85}";
 
 fn poison(value: &mut Value, keep: &[&str]) {
@@ -533,7 +534,7 @@ fn hostile_text_in_every_member() {
         ));
         says["role"] = json!(format!("role {n}{HOSTILE}"));
         plain.push(chamber.beside(&format!("p{n}"), says.to_string()));
-        // A role that nobody has: refused, and told.
+        // A role that nobody has: it is refused, and the message says so.
         let payload = verdict("req_1", &asked, &says);
         files.push(chamber.beside(
             &format!("r{n}"),
@@ -562,12 +563,12 @@ fn hostile_text_in_every_member() {
         let file = chamber.beside("bad", bad);
         assert_eq!(code(&check(&["council", "decide", &file])), 2);
     }
-    // Neither the watcher's own words.
+    // Nor does the watcher's own output.
     let done = check(&["run", "--until-idle"]);
     assert!(done.status.success());
 }
 
-/// A home's own rules are used, and broken ones are said.
+/// A home's own rules are used, and invalid ones are reported.
 #[test]
 fn unsigned_files_are_judged_by_the_rules_of_the_home() {
     let chamber = Chamber::new();
@@ -590,7 +591,7 @@ fn unsigned_files_are_judged_by_the_rules_of_the_home() {
         "{}",
         show(&done)
     );
-    // Away from any home the shipped rules hold.
+    // Outside of any home the shipped rules apply.
     let nowhere = home.join("nowhere");
     assert_eq!(code(&spoolgate(&nowhere, &args)), 0);
     assert!(!nowhere.exists() && !names(&home).contains(std::ffi::OsStr::new("nowhere")));

@@ -1,5 +1,5 @@
-//! The real program: a watcher that has nothing to do but close a case, and what somebody does to
-//! the folders of cases while it runs.
+//! The real program: an idle watcher that decides a case at its deadline, and changes to the
+//! folders of cases while it runs.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -48,7 +48,7 @@ fn an_idle_watcher_closes_a_case_at_its_deadline() {
         (0..20_000).contains(&late_ms),
         "{late_ms} ms after its deadline"
     );
-    // Nobody was there when this one was due: the next run decides it first.
+    // No gate ran when this one was due: the next run decides it first.
     chamber.send(
         "research-bot",
         "again",
@@ -71,10 +71,11 @@ fn an_idle_watcher_closes_a_case_at_its_deadline() {
     chamber.agrees("req_1");
 }
 
-/// What somebody does: in words, and to the folder of a case with another folder beside the home.
+/// A change that somebody makes: its description, and a function over the folder of a case and a
+/// folder beside the home.
 type Damage = (&'static str, fn(&Path, &Path));
 
-/// What is done to the files of a case, in its folder.
+/// Changes to the files of a case, in its folder.
 const DAMAGES: [Damage; 9] = [
     ("the case is gone", |case, _| {
         fs::remove_dir_all(case).unwrap()
@@ -165,8 +166,8 @@ fn what_is_planted_among_cases_costs_no_gate() {
     succeed(&home, &["audit", "verify", "--strict"]);
 }
 
-/// The same while the gate is down after a kill, so that the next start meets it when it makes the
-/// files again.
+/// The same while the gate is down after a kill, so that the next start finds it when it rebuilds
+/// the files.
 #[test]
 fn what_is_planted_among_cases_costs_no_start() {
     for (what, damage) in DAMAGES {

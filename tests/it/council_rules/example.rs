@@ -1,4 +1,4 @@
-//! The contract's example decision, from plausible verdicts; and the same votes over what its
+//! The contract's example decision, from plausible verdicts; and the same verdicts over what its
 //! request states.
 
 use spoolgate_council::aggregate::{Ruling, decide};
@@ -24,7 +24,7 @@ pub(crate) fn request() -> CouncilRequest {
     .unwrap()
 }
 
-/// Four filed verdicts; the Risk Officer's is the contract document's.
+/// Four filed verdicts; that of the Risk Officer is from the contract document.
 pub(crate) fn votes() -> Vec<RoleVerdict> {
     serde_json::from_str(
         r#"[

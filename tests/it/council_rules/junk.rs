@@ -10,7 +10,7 @@ use spoolgate_wire::text::is_printable;
 use super::{example, properties, random};
 use crate::kit::dice::Dice;
 
-/// Pieces that a broken text is likely to be made of.
+/// Pieces that a broken text may consist of.
 const PIECES: [&str; 16] = [
     "null",
     "true",
@@ -30,7 +30,7 @@ const PIECES: [&str; 16] = [
     "\"`````\\n```\"",
 ];
 
-/// Replaces some of a JSON text's values, or bytes, by others.
+/// Replaces some values or bytes of a JSON text.
 fn broken(dice: &mut Dice, text: &str) -> String {
     let mut text = text.to_owned();
     for _ in 0..=dice.below(3) {
@@ -111,7 +111,7 @@ fn whatever_parses_is_decided() {
     );
 }
 
-/// The shipped rules with other numbers, where they still load.
+/// Returns the shipped rules with other numbers, if they still load.
 fn strange_rules(dice: &mut Dice) -> Option<Roles> {
     let numbers = ["0", "1", "20", "50", "100"];
     let mut text = SHIPPED.to_owned();

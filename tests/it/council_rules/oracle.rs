@@ -1,5 +1,5 @@
-//! The aggregation a second time, written from the specification alone: slow, with its numbers in
-//! the text, over JSON values, and without any of the program's own helpers.
+//! A second implementation of the aggregation, written from the specification alone: slow, with its
+//! numbers in the text, over JSON values, and without any of the program's own helpers.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::random::Council;
 
-/// What a case comes to.
+/// The decision on a case.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub outcome: String,
@@ -157,7 +157,7 @@ fn word(rank: i64) -> String {
     ["REJECT", "NEEDS_MORE_INFO", "APPROVE"][usize::try_from(rank).unwrap()].to_owned()
 }
 
-/// Floats are good enough for an oracle whose councils stay away from the last digit of a double.
+/// Floats are good enough for an oracle whose councils avoid the last digit of a double.
 fn confident(text: Option<&str>) -> bool {
     let exactly_below = text == Some("0.5999999999999999999");
     let value = text.and_then(|text| text.parse::<f64>().ok());
@@ -169,7 +169,7 @@ struct Seat {
     filled: bool,
     rank: i64,
     concerns: Vec<String>,
-    /// With the rank of the evidence that asks for them; of filed votes none.
+    /// With the rank of the evidence that requests them; filed votes have none.
     actions: Vec<(Option<i64>, Vec<String>)>,
     /// Check, axis, whether it is minor.
     failed: Vec<(String, String, bool)>,
@@ -185,7 +185,8 @@ impl Seat {
         self.filled = true;
     }
 
-    /// Evidence asks for something only where the seat is no worse than what it found itself.
+    /// Evidence requests something only if the seat is no worse than what the evidence itself
+    /// found.
     fn wanted(&self) -> Vec<String> {
         let mut all = Vec::new();
         let counts = |of: &Option<i64>| of.is_none_or(|rank| rank == self.rank);
@@ -225,7 +226,7 @@ fn sorted(values: Vec<String>) -> Vec<String> {
         .collect()
 }
 
-/// Fills the seats with what the computed evidence says.
+/// Fills the seats with the computed evidence.
 fn weigh_evidence(council: &Council, seats: &mut [Seat]) {
     for text in sorted(
         council
@@ -262,7 +263,7 @@ fn weigh_evidence(council: &Council, seats: &mut [Seat]) {
     }
 }
 
-/// Fills the seats with what the votes say. Returns whether somebody without a seat objects.
+/// Fills the seats with the votes. Returns whether a role without a seat objects.
 fn weigh_votes(council: &Council, needed: &[usize], seats: &mut [Seat]) -> bool {
     let mut objection = false;
     for text in sorted(
@@ -461,7 +462,7 @@ fn nothing(text: &str) -> bool {
     ["", "todo", "na", "tbd", "null"].contains(&key(text).as_str()) || text.starts_with("[MISSING")
 }
 
-/// The placeholders that the random councils use, no more.
+/// Only the placeholders that the random councils use.
 fn missing(request: &Value, change: &str) -> Vec<String> {
     let artifacts: &[&str] = match change {
         "DECLARE_PASS" => &["validation_report", "monte_carlo_stats"],

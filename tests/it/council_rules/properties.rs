@@ -1,4 +1,4 @@
-//! What holds of every council. Each property is one function; it changes a council at random and
+//! What holds for every council. Each property is one function; it changes a council at random and
 //! compares.
 
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use super::oracle;
 use super::random::{self, Council, pick, shuffle};
 use crate::kit::dice::Dice;
 
-/// What is wrong, if anything is.
+/// Returns what is wrong, if anything.
 pub(super) type Check = fn(&Council, &Ruling, &mut Dice, &Roles) -> Result<(), String>;
 
 /// The comparison with the second implementation.
@@ -77,7 +77,7 @@ fn same(before: &Ruling, after: &Ruling) -> Result<(), String> {
     }
 }
 
-/// Outcome and every score are as before or worse.
+/// Checks that outcome and every score are as before or worse.
 fn no_better(before: &Ruling, after: &Ruling) -> Result<(), String> {
     let (was, is) = (&before.decision, &after.decision);
     let better = is.final_outcome > was.final_outcome
@@ -180,7 +180,8 @@ fn added_failed_item(
     dice: &mut Dice,
     roles: &Roles,
 ) -> Result<(), String> {
-    // To an empty checklist this adds the looking, too; but the item's failure weakens as much.
+    // If the checklist was empty, this also removes that fault; but the item's failure weakens as
+    // much.
     let after = with_vote(council, dice, roles, |vote, dice| {
         let item = random::item(dice, Some(false));
         let place = dice.up_to(vote.checklist_results.len());
@@ -321,8 +322,8 @@ fn missing_is_no_approval(
     )
 }
 
-/// Every required role filed or computed nothing but approvals that nothing weakens, and every
-/// covered axis is good.
+/// Every required role filed or computed only approvals that nothing weakens, and every covered
+/// axis is good.
 fn approval(council: &Council, ruling: &Ruling, _: &mut Dice, roles: &Roles) -> Result<(), String> {
     let change = council.request.change_type;
     if ruling.decision.final_outcome != Stance::Approve {
@@ -400,7 +401,7 @@ fn passing_items(
         }
     });
     let Some(after) = after else { return Ok(()) };
-    // Two votes of one seat may change places, and with them the spelling of what both say.
+    // Two votes of one seat may change places, and so the spelling of what both say may change.
     let spoken: BTreeSet<String> = council
         .votes
         .iter()
@@ -424,7 +425,7 @@ fn half_confidence(
             .confidence_score
             .as_ref()
             .and_then(|score| score.as_str().parse::<f64>().ok());
-        // What is invalid may become valid by halving: 2 becomes 1.
+        // An invalid value may become valid by halving: 2 becomes 1.
         if let Some(value) = value.filter(|value| (0.0..=1.0).contains(value)) {
             vote.confidence_score = Some(random::json(&(value.midpoint(0.0)).to_string()));
         }
@@ -501,7 +502,7 @@ fn proposer_text(
     same(ruling, &run(&other, roles))
 }
 
-/// Every text of the ruling, keys apart.
+/// Returns every text of the ruling except keys.
 fn texts(value: &serde_json::Value, found: &mut Vec<String>) {
     match value {
         serde_json::Value::String(text) => found.push(text.clone()),

@@ -21,7 +21,7 @@ pub(super) fn pick<'a, T>(dice: &mut Dice, of: &'a [T]) -> &'a T {
     &of[usize::try_from(dice.below(of.len() as u64)).unwrap()]
 }
 
-/// Spellings of the roster's roles, role by role.
+/// Spellings of the roster's roles, by role.
 pub(super) const SPELLINGS: [(&str, &[&str]); 5] = [
     (
         "Quant Researcher",
@@ -132,7 +132,7 @@ const CHECK_IDS: [&str; 8] = [
     "RC-01", "RC-02", "rc 05", "RC-05", "QR-01", "QR-09", "", "…",
 ];
 
-/// A JSON value as it would arrive.
+/// Returns a JSON value as it would arrive.
 pub(super) fn json(text: &str) -> JsonText {
     serde_json::from_str(text).unwrap()
 }
@@ -151,7 +151,7 @@ fn texts(dice: &mut Dice, most: u64) -> Vec<String> {
     (0..dice.below(most + 1)).map(|_| text(dice)).collect()
 }
 
-/// How benign a council is: the less, the more obstacles it has.
+/// How benign a council is: the less benign, the more obstacles it has.
 #[derive(Clone, Copy, PartialEq)]
 enum Mood {
     Good,
@@ -169,12 +169,12 @@ pub(super) fn item(dice: &mut Dice, pass: Option<bool>) -> ChecklistItem {
     }
 }
 
-/// Any vote for a role under one of its spellings.
+/// Returns any vote for a role under one of its spellings.
 pub(super) fn vote(dice: &mut Dice, role: &str) -> RoleVerdict {
     vote_in(dice, role, Mood::Wild)
 }
 
-/// An approval that nothing weakens.
+/// Returns an approval that nothing weakens.
 pub(super) fn approval(dice: &mut Dice, role: &str) -> RoleVerdict {
     let mut vote = vote_in(dice, role, Mood::Good);
     vote.verdict = "APPROVE".to_owned();
@@ -245,7 +245,7 @@ pub(super) fn finding(dice: &mut Dice, pass: Option<bool>) -> Finding {
     }
 }
 
-/// Computed rows whose verdict does not always follow from them.
+/// Returns computed rows whose verdict does not always follow from them.
 pub(super) fn evidence(dice: &mut Dice, role: &str) -> Evidence {
     let calm = !dice.one_in(3);
     let findings: Vec<Finding> = (0..dice.below(5) + u64::from(calm))
@@ -336,13 +336,13 @@ fn request(dice: &mut Dice, mood: Mood) -> CouncilRequest {
     serde_json::from_str(&whole.to_string()).unwrap()
 }
 
-/// Any spelling of one of the roster's roles.
+/// Returns any spelling of one of the roster's roles.
 pub(super) fn spelling(dice: &mut Dice, role: &str) -> String {
     let (_, spellings) = SPELLINGS.iter().find(|(name, _)| *name == role).unwrap();
     (*pick(dice, spellings)).to_owned()
 }
 
-/// The name of a role that nobody knows, or that this change does not ask for.
+/// Returns the name of an unknown role, or of a role that this change does not require.
 pub(super) fn foreign(dice: &mut Dice, change: ChangeType, roles: &Roles) -> String {
     let (role, spellings) = pick(dice, &SPELLINGS);
     let required = roles.required(change).any(|rule| rule.name == *role);
@@ -353,7 +353,7 @@ pub(super) fn foreign(dice: &mut Dice, change: ChangeType, roles: &Roles) -> Str
     }
 }
 
-/// Any council.
+/// Returns any council.
 pub(super) fn council(dice: &mut Dice, roles: &Roles) -> Council {
     let mood = *pick(
         dice,
@@ -400,7 +400,7 @@ pub(super) fn council(dice: &mut Dice, roles: &Roles) -> Council {
     council
 }
 
-/// Any order.
+/// Shuffles the values.
 pub(super) fn shuffle<T>(dice: &mut Dice, values: &mut [T]) {
     for last in (1..values.len()).rev() {
         values.swap(last, dice.up_to(last));

@@ -223,7 +223,7 @@ fn what_weakens_an_approval() {
             "{word:?}"
         );
     }
-    // A rejection is never weakened into anything.
+    // A rejection is never weakened.
     let mut case = Case::pass();
     case.votes[QR] = RoleVerdict {
         verdict: NO.to_owned(),
@@ -251,7 +251,7 @@ fn a_role_s_own_floor_of_confidence() {
 
 #[test]
 fn vetoes_and_seats() {
-    // Who alone rejects: the outcome by change type and seat.
+    // Which role alone rejects: the outcome by change type and seat.
     for (change, expect) in [
         ("DECLARE_PASS", vec![NO, NO, OPEN, NO, OPEN]),
         ("FREEZE_SPEC", vec![OPEN, NO, OPEN]),
@@ -295,7 +295,7 @@ fn what_votes_cost() {
         (absent.score(Axis::CodeCorrectness), absent.outcome()),
         (100, OPEN)
     );
-    // Where more is taken off than the cap allows, the smaller counts.
+    // If more is subtracted than the cap allows, the smaller value counts.
     for (failed, expect) in [(0, 40), (1, 40), (2, 30), (3, 10), (4, 0), (5, 0)] {
         let mut case = Case::pass();
         case.votes[CA].verdict = NO.to_owned();
@@ -385,7 +385,7 @@ fn what_concerns_cost() {
 
 #[test]
 fn the_floor_of_an_axis() {
-    // Tenths are whole weights here, so that every score can be hit.
+    // Tenths are whole weights here, so that every score can be reached.
     let fine = shipped_but("failed_minor: 10", "failed_minor: 1");
     let score = |roles: &Roles, minors: usize| {
         let mut case = Case::with("DECLARE_PASS", roles.clone());
@@ -440,7 +440,7 @@ fn the_floor_of_an_axis() {
             "own floor, {minors}"
         );
     }
-    // An axis that nobody answers for has no floor.
+    // An axis that no role covers has no floor.
     let mut case = Case::of("CODE_REFACTOR");
     case.votes[0].concerns = Vec::new();
     assert_eq!((case.score(Axis::Overfitting), case.outcome()), (50, YES));
@@ -515,13 +515,13 @@ fn one_check_counts_once_an_axis_and_in_its_worst_form() {
         scores(vec![on(newness, Minor), on(newness, Minor)], &[]),
         (90, 100, Some(Minor))
     );
-    // The same check on another axis counts there as well; it does not move.
+    // The same check on another axis also counts there; it does not move.
     assert_eq!(
         scores(vec![on(newness, Minor), on(fit, Minor)], &[]),
         (90, 90, Some(Minor))
     );
-    // What is filed under the check's name is major, on the role's own axis, and weakens the vote:
-    // -20, -10, cap 60.
+    // An item that is filed under the check's name is major, on the role's own axis, and weakens
+    // the vote: -20, -10, cap 60.
     assert_eq!(
         scores(vec![on(newness, Minor)], &["rc05"]),
         (60, 100, Some(Major))
@@ -534,7 +534,7 @@ fn one_check_counts_once_an_axis_and_in_its_worst_form() {
         scores(vec![on(fit, Blocker)], &["RC-05"]),
         (40, 80, Some(Blocker))
     );
-    // A passing blocker does not lend its severity to a filed copy.
+    // A passing blocker does not give its severity to a filed copy.
     let passed = row("RC-05", Blocker, newness, Some(true));
     assert_eq!(
         scores(vec![passed.clone()], &["RC-05"]),

@@ -1,6 +1,6 @@
-//! Real days through a home: prices as they were, minute by minute, with orders among them. What
-//! the data do that examples never do: trades stop while quotes run on, stops gap through, quotes
-//! cross. Where the files come from is in tests/fixtures/market/README.md.
+//! Real days through a home: prices as they were, minute by minute, with orders among them. Real
+//! data do what examples never do: trades stop while quotes continue, stops gap through, quotes
+//! cross. tests/fixtures/market/README.md names the source of the files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,14 +30,14 @@ enum Way {
     Update,
 }
 
-/// One real day of one symbol in a home, a trader and a feed.
+/// One real day of one symbol in a home, with a trader and a feed.
 struct Day {
     place: Place,
     home: Option<Home>,
     keys: Keys,
     symbol: &'static str,
     way: Way,
-    /// Trades, then quotes: those not delivered yet.
+    /// The trades, then the quotes, that are not delivered yet.
     rows: [Vec<Row>; 2],
     requests: u64,
 }
@@ -109,7 +109,7 @@ impl Day {
         one(self.home())
     }
 
-    /// Everything that is known by this minute of the day, and the clock there.
+    /// Delivers everything that is known by this minute of the day, and sets the clock.
     fn until(&mut self, minute: &str) {
         let date = self.place.clock.now().to_string()[..10].to_owned();
         let now = Time::parse(&format!("{date}T{minute}:00Z")).unwrap();
@@ -170,7 +170,7 @@ impl Day {
         self.ask("prices", "market.update", &payload)
     }
 
-    /// An order at the market: the thesis names instrument, direction and number.
+    /// Sends an order at the market: the thesis names instrument, direction and number.
     fn order(&mut self, side: &str, size: &str, entry: &str, stop: &str, thesis: &str) -> Outcome {
         let order = json!({
             "strategy": "trend", "symbol": self.symbol, "side": side, "size": size, "order_type": "market",
@@ -179,7 +179,7 @@ impl Day {
         self.ask("trend-bot", "order.submit", &order)
     }
 
-    /// A resting exit.
+    /// Sends a resting exit.
     fn limit_exit(&mut self, size: &str, price: &str, thesis: &str) -> Outcome {
         let order = json!({
             "strategy": "trend", "symbol": self.symbol, "side": "sell", "size": size, "order_type": "limit",
@@ -202,7 +202,7 @@ impl Day {
         fills.iter().map(told).collect()
     }
 
-    /// The bytes of the ledger and everything beside it.
+    /// Returns the bytes of the ledger and of everything beside it.
     fn ledger(&mut self) -> Vec<(PathBuf, Vec<u8>)> {
         self.home().finish("the day is over").unwrap();
         self.place.disk.files_below("audit")
@@ -229,7 +229,7 @@ fn reason<'a>(outcome: &'a Outcome, check: &str) -> &'a str {
     row.reason.as_deref().unwrap_or_default()
 }
 
-/// The trades of 2018-04-04 end with the bar of 16:47; quotes go on until midnight.
+/// The trades of 2018-04-04 end with the bar of 16:47; quotes continue until midnight.
 #[test]
 fn when_trades_stop_and_quotes_run_on_entries_are_refused_and_exits_pass() {
     let mut day = Day::new("BTC-USD", "btcusd", "2018-04-04", Way::Import);
@@ -240,7 +240,7 @@ fn when_trades_stop_and_quotes_run_on_entries_are_refused_and_exits_pass() {
         "{:?}",
         first.answer.error
     );
-    // Two bars after the last one closed the trade still counts as fresh.
+    // Two bars after the last bar closed, the trade still counts as fresh.
     day.until("16:50");
     assert_eq!(day.fills(), ["16:41 buy 0.02@6867.26"]);
     let second = day.order("buy", "0.005", "6890", "6600", "btc-long-1");
@@ -306,12 +306,11 @@ fn when_trades_stop_and_quotes_run_on_entries_are_refused_and_exits_pass() {
             .error
             .is_none()
     );
-    // Bars fill, and none came: the entry of 16:50 and the exit wait, nothing was invented from
-    // quotes.
+    // Bars fill, and none came: the entry of 16:50 and the exit wait, and quotes filled nothing.
     assert_eq!(day.fills().len(), 1);
 }
 
-/// What a day did, for comparison: fills and the ledger.
+/// Returns the result of a day, for comparison: fills and the ledger.
 fn replay(
     symbol: &'static str,
     file: &str,
@@ -343,8 +342,8 @@ type Planned = (
     &'static str,
 );
 
-/// A day with orders, whose fills were computed from the file by a separate Python script; twice by
-/// imports and once by updates: the same fills, and of the two the same bytes.
+/// A day with orders, whose fills a separate Python script computed from the file; twice by imports
+/// and once by updates: the same fills, and the same bytes for the two imports.
 #[track_caller]
 fn check(symbol: &'static str, file: &str, date: &str, plan: &[Planned], expect: &[&str]) {
     let (fills, mut first) = replay(symbol, file, date, Way::Import, plan);
@@ -363,8 +362,8 @@ fn check(symbol: &'static str, file: &str, date: &str, plan: &[Planned], expect:
     );
     let (updated, mut third) = replay(symbol, file, date, Way::Update, plan);
     assert_eq!(fills, updated, "updates fill as imports do");
-    // Orders are numbered by lines, of which an update writes fewer: all but the orders is the
-    // same.
+    // Orders are numbered by lines, of which an update writes fewer: everything except the orders
+    // is the same.
     let book = |day: &mut Day| {
         let book = &day.home().state().book;
         (

@@ -141,14 +141,14 @@ fn the_last_time_due_is_one_of_three_a_day() {
     }
 }
 
-/// A file of a year: one is charged, once, and the rest is accounted for.
+/// A file of a year: one rate is charged, once, and the others are accounted for.
 #[test]
 fn only_the_rate_due_last_is_charged() {
     let scratch = Scratch::with_prices();
     let home = scratch.home();
     let due = last_due(SystemClock::default().now());
     let mut body = String::from("time,funding_rate\n");
-    // The next rate covers the case that it falls due while this test runs.
+    // The next rate covers the case that it becomes due while this test runs.
     for n in -1000..=2_i64 {
         body.push_str(&format!("{},0.0001\n", due.plus_ms(n * 28_800_000)));
     }
@@ -187,7 +187,7 @@ fn only_the_rate_due_last_is_charged() {
     let shown = succeed(&home, &["--format", "json", "market", "show", "BTC-USD"]);
     let shown: Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(shown["facts"]["funding_rate"], "0.0001");
-    // A file that lags behind charges nothing and says so.
+    // A file that is out of date charges nothing and says so.
     std::fs::write(&file, "time,funding_rate\n2020-01-01,0.0001\n").unwrap();
     let late = spoolgate(&home, &args);
     assert_eq!(late.status.code(), Some(1));

@@ -1,6 +1,6 @@
 //! Thirteen years of real daily bars through the venue's own fills: how many stops gap through,
-//! which of stop and target a bar fills that touches both; and crossed quotes, which are not a
-//! market anywhere.
+//! which of stop and target fills if a bar touches both; and crossed quotes, which are not a valid
+//! market.
 
 use std::fs;
 use std::path::Path;
@@ -41,8 +41,8 @@ fn stocks(ticker: &str) -> Vec<Row> {
     import(name, &fixture(name), &options).unwrap().rows
 }
 
-/// The project's own rules with one more instrument, which costs nothing to trade and takes any
-/// price and size.
+/// Returns the project's own rules with one more instrument, which costs nothing to trade and
+/// allows any price and size.
 fn rules(symbol: &Symbol) -> Rulebook {
     let mut rules =
         Rulebook::compile(&rule_folder::load(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap())
@@ -59,7 +59,7 @@ fn rules(symbol: &Symbol) -> Rulebook {
     rules
 }
 
-/// One share bought at `price` before the bar, with a stop and a target.
+/// Holds one share bought at `price` before the bar, with a stop and a target.
 fn holding(symbol: &Symbol, price: Amount, stop: Amount, target: Amount) -> Book {
     let mut book = Book::default();
     let order = |id: &str, side: &str, role: &str, kind: &str, size: &str| {
@@ -90,7 +90,7 @@ fn holding(symbol: &Symbol, price: Amount, stop: Amount, target: Amount) -> Book
     book
 }
 
-/// What a bar fills of it.
+/// Returns what a bar fills of it.
 fn fill(book: &Book, rules: &Rulebook, symbol: &Symbol, row: Row) -> Option<Fill> {
     let now = Time::from_ms(row.known_ms()).unwrap();
     let steps = on_rows(book, rules, symbol, &[row], now).unwrap();
@@ -104,8 +104,8 @@ fn fill(book: &Book, rules: &Rulebook, symbol: &Symbol, row: Row) -> Option<Fill
     fill
 }
 
-/// Where a stop stands 2% below yesterday's close, one hit in seven or eight is a bar that opens
-/// beyond it.
+/// If a stop is 2% below yesterday's close, one hit in seven or eight is a bar that opens beyond
+/// it.
 #[test]
 fn stops_that_gap_through_fill_at_the_open_and_worse_than_the_stop() {
     let (mut hits, mut gaps, mut worse) = (0, 0, 0);
@@ -127,7 +127,7 @@ fn stops_that_gap_through_fill_at_the_open_and_worse_than_the_stop() {
             if *open <= stop {
                 gaps += 1;
                 worse += u32::from(fill.price < stop);
-                // Prices of these files have at most four decimals, and the venue rounds at eight.
+                // Prices of these files have at most four decimals, and the venue rounds to eight.
                 assert_eq!(fill.price, *open, "{ticker}: {:?}", pair[1]);
             } else {
                 assert_eq!(
@@ -167,7 +167,7 @@ fn a_bar_that_touches_stop_and_target_is_stopped_out() {
             both += u32::from(is_stop && is_target);
             match (is_stop, is_target) {
                 (true, _) => assert_eq!(leg.as_deref(), Some("o-1-stop"), "{ticker}: {row:?}"),
-                // A resting limit fills when the bar goes beyond it, not when it only touches it.
+                // A resting limit fills if the bar goes beyond it, not if it only touches it.
                 (false, true) if high > target => {
                     assert_eq!(leg.as_deref(), Some("o-1-target"), "{ticker}: {row:?}");
                     targets += 1;
@@ -184,8 +184,8 @@ fn a_bar_that_touches_stop_and_target_is_stopped_out() {
     assert!(targets > 1000);
 }
 
-/// The real quotes of 2018-04-04 as a CSV, one in 42 crossed (in a month of real FXCM minutes it
-/// was 683 of 28,761).
+/// Returns the real quotes of 2018-04-04 as a CSV, with one in 42 crossed (in a month of real FXCM
+/// minutes it was 683 of 28,761).
 fn crossed() -> (String, u64) {
     let name = "lean-coinbase-minute-btcusd_20180404_quote.zip";
     let Import { rows, .. } = import(name, &fixture(name), &Options::default()).unwrap();
@@ -221,7 +221,7 @@ fn crossed_quotes_are_counted_and_never_a_market() {
             .iter()
             .all(|row| matches!(row, Row::Quote { bid, ask, .. } if bid <= ask))
     );
-    // What gets past a reader is refused by the venue.
+    // The venue refuses what a reader does not notice.
     let symbol = Symbol::parse("BTC-USD").unwrap();
     let time_ms = Time::parse("2018-04-04T12:00:00Z").unwrap().ms();
     let row = Row::Quote {
@@ -239,7 +239,7 @@ fn crossed_quotes_are_counted_and_never_a_market() {
     );
 }
 
-/// The report of a file needs no home and is the same for programs.
+/// The report of a file needs no home, and has the same content as JSON.
 #[test]
 fn a_file_is_checked_without_a_home() {
     let folder = tempfile::tempdir().unwrap();
@@ -277,7 +277,7 @@ fn a_file_is_checked_without_a_home() {
     );
     assert!(succeed(&nowhere, &args).contains("crossed quotes dropped"));
     assert!(!nowhere.exists());
-    // In a home they are left out of the book.
+    // In a home they are not added to the book.
     let scratch = Scratch::new();
     fs::write(
         &file,

@@ -1,4 +1,4 @@
-//! The market file reader against real files, every format and malformed input.
+//! The market file reader with real files, every format and malformed input.
 //!
 //! The expectations for real files were computed by a separate Python script from the same files.
 
@@ -133,7 +133,7 @@ fn headers_are_read_in_any_common_spelling() {
     assert_eq!(got.rows[0].kind(), RowKind::Quote);
 }
 
-/// Minutes of a currency broker: bars of both sides, of which some are crossed.
+/// Minutes of a currency broker: bars of both sides, some of them crossed.
 #[test]
 fn bars_of_bid_and_ask_are_quotes_of_their_close() {
     let body = "DateTime,BidOpen,BidHigh,BidLow,BidClose,AskOpen,AskHigh,AskLow,AskClose\n\
@@ -153,7 +153,7 @@ fn bars_of_bid_and_ask_are_quotes_of_their_close() {
         (Format::QuoteBarTable, 1, 1)
     );
     assert_eq!((report.gaps, report.longest_gap_ms), (1, 180_000));
-    // Stamped at their end, they are known then.
+    // If the time is the end of the bar, the bar is known at that time.
     let close = Options {
         at_end_of: Some(Edge::Close),
         ..minute()
@@ -423,7 +423,7 @@ fn one_unreadable_row_in_a_hundred_is_dropped_and_more_refuse_the_file() {
             .unreadable,
         1
     );
-    // A stray quote spoils its own row and swallows nothing.
+    // A stray quote only invalidates its own row.
     let body = format!(
         "{header}{}\"1522880000,1,1,1,1\n{}",
         good(50),

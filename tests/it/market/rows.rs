@@ -93,7 +93,7 @@ fn blobs_are_read_strictly() {
             b"quote,2,1,1,,\nbar,0,1,1,1,1,1,\nquote,1,1,1,,\n",
             "line 3 of the market blob is not later",
         ),
-        // The bars open in order and close in disorder: what counts is when they are known.
+        // The bars open in order and close in disorder: the time at which they are known counts.
         (
             b"bar,0,9,1,1,1,1,\nbar,1,2,1,1,1,1,\n",
             "line 2 of the market blob is not later",
@@ -123,7 +123,7 @@ fn blobs_are_read_strictly() {
     );
 }
 
-/// What holds for every import that succeeds.
+/// Checks what holds for every import that succeeds.
 #[track_caller]
 fn check_invariants(got: &Import) {
     let report = &got.report;
@@ -289,7 +289,7 @@ proptest! {
         let path = format!("{}/tests/fixtures/market/{name}", env!("CARGO_MANIFEST_DIR"));
         let mut bytes = fs::read(path).unwrap();
         for (at, byte) in edits {
-            // The directory at the end is where a reader believes what it should not.
+            // Readers trust the directory at the end, although they should not.
             let at = if byte % 2 == 0 { at.index(bytes.len()) } else { bytes.len() - 1 - at.index(150) };
             bytes[at] = byte;
         }

@@ -1,5 +1,5 @@
-//! `market.update`: rows in the request itself do what imported rows do, are kept where the request
-//! is, and cost one line.
+//! `market.update`: rows in a request have the effect of imported rows, are stored where the
+//! request is, and need one line.
 
 use std::collections::BTreeMap;
 
@@ -49,14 +49,14 @@ impl Desk {
         self.place.clock.now()
     }
 
-    /// One request alone in its batch.
+    /// Decides one request alone in its batch.
     #[track_caller]
     fn one(&self, home: &mut Home, who: &str, id: &str, action: &str, payload: &str) -> Outcome {
         self.place.ask(&self.keys[who], who, id, action, payload);
         one(home)
     }
 
-    /// A bar that opened a minute ago and a quote of now.
+    /// Returns a bar that opened a minute ago and a current quote.
     fn rows(&self, low: &str, close: &str) -> Value {
         json!({
             "symbol": "BTC-USD",
@@ -77,7 +77,7 @@ fn data(outcome: &Outcome, tag: &str) -> BTreeMap<String, Value> {
     serde_json::from_value(body[tag].clone()).unwrap()
 }
 
-/// What rows do is the same whichever way they come; in the request they cost one line and no file.
+/// Rows have the same effect whichever way they come; in a request they need one line and no file.
 #[test]
 fn rows_in_a_request_do_what_imported_rows_do() {
     let desk = Desk::new();
@@ -157,7 +157,7 @@ fn rows_in_a_request_do_what_imported_rows_do() {
     assert_eq!(data(&outcome, "MarketImported")["fills"], json!(1));
     assert_eq!(home.state().book, other.state().book);
 
-    // The ledger alone gives it back.
+    // The ledger alone gives the same state.
     let known = home.state().clone();
     drop(home);
     desk.place.forget_state();
@@ -339,7 +339,7 @@ fn bad_rows_are_refused_whole_and_say_which() {
             .message
             .contains("is not in rules/instruments.yaml")
     );
-    // A trader brings no prices.
+    // A trader may not send prices.
     let outcome = desk.one(
         &mut home,
         "trend-bot",
@@ -371,7 +371,7 @@ fn prepared(body: Body, now: Time) -> Prepared {
     }
 }
 
-/// A bar that fills so many orders that one line does not hold it is cut as an import is.
+/// A bar that fills more orders than one line holds is split, as an import is.
 #[test]
 fn what_does_not_fit_the_line_of_the_decision_gets_lines_of_its_own() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));

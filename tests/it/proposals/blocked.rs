@@ -1,4 +1,4 @@
-//! Something stands where a rule's file goes.
+//! An object is in the place of a rule's file.
 
 use std::fs;
 use std::sync::atomic::Ordering;
@@ -42,7 +42,7 @@ fn a_folder_where_a_new_rule_would_lie_has_it_wait_until_it_is_gone() {
     assert!(gate.read(CAP).contains("id: cap"));
 }
 
-/// A gate that died when a rule was applied and not written.
+/// Makes a gate that died when a rule was applied and its file was not written.
 fn died() -> Gate {
     let base = Gate::new();
     base.open().finish("ready").unwrap();
@@ -98,7 +98,7 @@ fn where_a_rule_cannot_be_written_entries_are_refused_until_it_can() {
     else {
         panic!()
     };
-    // What was applied is in force all the same, and the files without it do not undo it.
+    // The applied change is in force all the same, and the files without it do not undo it.
     gate.settle(&mut home);
     assert_eq!(home.rulebook().hash, rulebook);
     assert!(home.state().rulebook.fault.as_ref().unwrap().contains(CAP));

@@ -9,7 +9,7 @@ use spoolgate_wire::signing::sha256_hex;
 
 use super::gate::{Gate, acknowledged, activate, code, message, own_rule, step};
 
-/// A case on `named`, and what the auditor and the engineer say of it.
+/// Opens a case on `named`, with verdicts of the auditor and the engineer.
 fn case(gate: &Gate, home: &mut Home, n: u8, named: &str, stance: &str) -> String {
     let id = format!("req-{n}");
     let request = json!({
@@ -55,7 +55,7 @@ fn a_case_that_approved_this_very_payload_counts_and_people_still_decide() {
     let mut home = gate.open();
     let proposal = citing("req-1");
     let named = format!("proposal:{}", sha256_hex(proposal.to_string().as_bytes()));
-    // Before there is such a case, and while nobody has decided it.
+    // Before the case exists, and while it is not decided.
     assert_eq!(
         code(&gate.propose(&mut home, &proposal)),
         Some(Code::CitationFalse)

@@ -1,5 +1,5 @@
-//! A home on a real disk with a clock that stands: rule files that the gate writes are read again
-//! by it.
+//! A home on a real disk with a clock that stands still: the gate reads the rule files that it
+//! writes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use crate::kit::place::{drain, one};
 use crate::kit::prices::{kept, minute};
 use crate::kit::signed;
 
-/// Theses that nothing is entered on.
+/// Theses that no entry uses.
 pub(crate) const SPARE: [&str; 3] = ["spare-a", "spare-b", "spare-c"];
 
 pub(crate) struct Gate {
@@ -54,14 +54,14 @@ impl Gate {
         Gate::under(|_| {})
     }
 
-    /// Under rules that `edit` changes.
+    /// Makes a gate under rules that `edit` changes.
     pub(crate) fn under(edit: impl FnOnce(&Path)) -> Gate {
         let root = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let project = Path::new(env!("CARGO_MANIFEST_DIR"));
         for folder in ["rules", "proposals/theses"] {
             copy_tree(&project.join(folder), &root.path().join(folder));
         }
-        // Without the rules that are shipped.
+        // Remove the shipped rules.
         for folder in [
             "rules/active",
             "rules/core",
@@ -107,7 +107,7 @@ impl Gate {
         gate
     }
 
-    /// The same over a copy of its folder.
+    /// Makes the same gate over a copy of its folder.
     pub(crate) fn elsewhere(&self, root: TempDir) -> Gate {
         let clock = Arc::new(ManualClock::at(self.clock.now()));
         let (owner, bot) = (self.owner.clone(), self.bot.clone());
@@ -148,7 +148,7 @@ impl Gate {
         self.clock.set(self.clock.now().plus_ms(seconds * 1000));
     }
 
-    /// Has files be looked at, twice, as a watcher does.
+    /// Has the gate look at the files twice, as a watcher does.
     pub(crate) fn settle(&self, home: &mut Home) {
         for _ in 0..3 {
             self.pass_s(2);
@@ -173,7 +173,7 @@ impl Gate {
         id
     }
 
-    /// One request alone in its batch, a minute after the one before it.
+    /// Decides one request alone in its batch, a minute after the one before it.
     pub(crate) fn asks(
         &self,
         home: &mut Home,
@@ -182,13 +182,13 @@ impl Gate {
         action: &str,
         payload: &str,
     ) -> Outcome {
-        // Messages of a minute are limited.
+        // The number of messages per minute is limited.
         self.pass_s(61);
         self.drop_in(key, source, action, payload);
         one(home)
     }
 
-    /// A key of somebody else.
+    /// Adds a key for another principal.
     pub(crate) fn key_of(&self, home: &mut Home, name: &str, n: u8) -> SignKey {
         let key = SignKey::Hmac([n; 32]);
         SqliteKeyring::open(self.root.path(), false)
@@ -220,7 +220,7 @@ impl Gate {
 }
 
 impl Gate {
-    /// A bar that opens and closes at `price`, and a quote at its end, which is now.
+    /// Sends a bar that opens and closes at `price`, and a quote at its end, which is now.
     pub(crate) fn bar(&self, home: &mut Home, price: &str) {
         self.pass_s(60);
         for row in minute(self.clock.now().ms(), price, price) {
@@ -231,14 +231,15 @@ impl Gate {
         }
     }
 
-    /// One order of `trend-bot` behind a new bar.
+    /// Sends one order of `trend-bot` after a new bar.
     pub(crate) fn order(&self, home: &mut Home, order: &str) -> Outcome {
         self.bar(home, "6800");
         self.drop_in(&self.bot, "trend-bot", "order.submit", order);
         drain(home).unwrap().pop().unwrap()
     }
 
-    /// With money and prices; `trend-bot` holds 0.02 BTC with a stop and has an entry at rest.
+    /// Makes a gate with money and prices, in which `trend-bot` holds 0.02 BTC with a stop and has
+    /// a resting entry.
     pub(crate) fn holding() -> (Gate, Home) {
         let gate = Gate::under(|root| {
             // A thesis serves one entry at a time.
@@ -273,7 +274,7 @@ impl Gate {
     }
 }
 
-/// `(proposal_id, auto_approved)` of an answer, which has no other keys.
+/// Returns `(proposal_id, auto_approved)` of an answer, which must have no other keys.
 pub(crate) fn acknowledged(outcome: &Outcome) -> (String, bool) {
     assert!(outcome.answer.error.is_none(), "{:?}", outcome.answer);
     let data: Value = serde_json::from_str(outcome.answer.data.as_ref().unwrap().get()).unwrap();
@@ -298,7 +299,7 @@ pub(crate) fn message(outcome: &Outcome) -> &str {
         .unwrap_or_default()
 }
 
-/// The step in the line of an outcome.
+/// Returns the step in the line of an outcome.
 pub(crate) fn step(outcome: &Outcome) -> Step {
     let mut steps = outcome
         .decision
@@ -313,7 +314,8 @@ pub(crate) fn step(outcome: &Outcome) -> Step {
         .unwrap_or_else(|| panic!("no step: {outcome:?}"))
 }
 
-/// Steps in the whole ledger, by line, and hashes of rulebooks that came into force.
+/// Returns the steps in the whole ledger, by line, and the hashes of rulebooks that came into
+/// force.
 pub(crate) fn ledger(gate: &Gate) -> (Vec<(u64, Step)>, Vec<String>) {
     let (mut steps, mut hashes) = (Vec::new(), Vec::new());
     for (seq, _, record) in crate::kit::lines(gate.root.path()).unwrap() {
@@ -332,7 +334,7 @@ pub(crate) fn evidence() -> Value {
     json!({"summary": "seen", "sample_size": 0, "ledger_seqs": []})
 }
 
-/// A rule of the agent's own.
+/// Returns a rule that affects only the agent.
 pub(crate) fn own_rule(id: &str, value: &str) -> Value {
     json!({
         "id": id, "status": "active",

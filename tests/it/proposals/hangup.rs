@@ -1,4 +1,4 @@
-//! SIGHUP: a watcher takes changed rule files at once, also while they do not come to rest.
+//! SIGHUP: a watcher loads changed rule files at once, even while they keep changing.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use spoolgate_gate::{Change, Record};
 
 use crate::kit::{Scratch, command, lines};
 
-/// Hashes of the rulebooks that came into force.
+/// Returns the hashes of the rulebooks that came into force.
 fn rulebooks(home: &Path) -> Vec<String> {
     let lines = lines(home).unwrap();
     let changes = lines
@@ -24,7 +24,7 @@ fn rulebooks(home: &Path) -> Vec<String> {
         .collect()
 }
 
-/// The rule with another message each time, in one piece.
+/// Replaces the rule atomically, with another message each time.
 fn edit(home: &Path, n: u32) {
     let text = format!(
         "id: cap\nstatus: active\napplies_to: {{action: order.submit}}\nwhen: []\nthen: \
@@ -45,7 +45,7 @@ fn sighup_takes_what_is_still_being_edited() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // It is ready once it answers.
+    // The watcher is ready once it answers.
     scratch.query("ready").drop_into(&home);
     let begun = Instant::now();
     while !home.join("spool/out/ready.json").exists() {

@@ -1,5 +1,5 @@
-//! Whatever proposals an agent has applied by the proof alone: what makes things safer is decided
-//! as without them, and no entry is accepted that was refused or held.
+//! Whatever proposals an agent has applied by proof alone: requests that make things safer are
+//! decided as without them, and no entry is accepted that was refused or held before.
 
 use std::collections::BTreeMap;
 
@@ -68,7 +68,7 @@ fn proposal(dice: &mut Dice) -> Value {
     }
 }
 
-/// A request of `trend-bot` under a rulebook, on the state that there is now.
+/// Decides a request of `trend-bot` under a rulebook, on the current state.
 fn tried(gate: &Gate, rules: &Rulebook, action: &str, payload: &str) -> Decision {
     let mut trial = Trial::of(gate.root.path(), &gate.seams()).unwrap();
     trial.under(rules.clone());
@@ -76,7 +76,7 @@ fn tried(gate: &Gate, rules: &Rulebook, action: &str, payload: &str) -> Decision
     trial.decide(&Asked::Unsigned(envelope)).unwrap().decision
 }
 
-/// Exits, cancels and tightens.
+/// Returns exits, cancels and tightens.
 fn safer(home: &Home) -> Vec<(&'static str, String)> {
     let orders = &home.state().book.orders;
     let stop = orders.keys().find(|id| id.leg == Leg::Stop).unwrap();
@@ -172,7 +172,7 @@ fn fact(reading: &Reading, dice: &mut Dice) -> Fact<'static> {
     }
 }
 
-/// What differs by the rulebook's hash alone is the same.
+/// Removes the differences that come only from the rulebook's hash.
 fn told(decision: &Decision) -> String {
     Decision {
         rulebook: String::new(),
@@ -236,7 +236,7 @@ fn what_applies_itself_never_touches_what_makes_safer_and_lets_no_entry_through(
             refused += usize::from(was != is);
         }
     }
-    // The run proves nothing if nothing was applied or nothing changed.
+    // The run proves nothing if no proposal was applied or nothing changed.
     assert!(
         applied > 20 && refused > 5 && pointwise > 100,
         "{applied} {refused} {pointwise}"

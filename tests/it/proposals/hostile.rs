@@ -1,4 +1,4 @@
-//! Hostile proposals: each has its code, in the ledger, and changes nothing.
+//! Hostile proposals: each is refused with its code, in the ledger, and changes nothing.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use spoolgate_wire::code::Code;
 
 use super::gate::{Gate, acknowledged, activate, code, message, modify, own_rule, step, suspend};
 
-/// Proposes over a home with the rule `cap` and says with which code it was refused, and why.
+/// Proposes over a home with the rule `cap`. Returns the code of the refusal and its reason.
 fn refused(proposal: &Value) -> (Option<Code>, String) {
     let gate = Gate::new();
     let mut home = gate.open();
@@ -139,7 +139,7 @@ fn a_bomb_of_yaml_aliases() {
         refused(&with("when", json!("*a"))).0,
         Some(Code::RuleMalformed)
     );
-    // The YAML itself is not a request.
+    // YAML itself is not a request.
     let gate = Gate::new();
     let mut home = gate.open();
     let text = activate(own_rule("a", "1"))
@@ -147,7 +147,7 @@ fn a_bomb_of_yaml_aliases() {
         .replace("\"too large\"", "&a \"too large\"");
     gate.drop_in(&gate.bot, "trend-bot", "rule.propose", &text);
     let mut outcomes = crate::kit::place::drain(&mut home).unwrap();
-    // What does not parse is given time to become whole.
+    // A file that does not parse is given time to become complete.
     while outcomes.is_empty() {
         gate.pass_s(3);
         outcomes = crate::kit::place::drain(&mut home).unwrap();
@@ -155,8 +155,8 @@ fn a_bomb_of_yaml_aliases() {
     assert_eq!(code(&outcomes[0]), Some(Code::MalformedJson));
 }
 
-/// An agent's own rules are read with each of its requests, and exits of others wait in the same
-/// batch: what costs time is for people to allow.
+/// An agent's own rules are evaluated with each of its requests, while exits of others wait in the
+/// same batch: approvers must allow what costs time.
 #[test]
 fn rules_that_make_every_decision_slow() {
     let gate = Gate::new();
@@ -185,7 +185,7 @@ fn ten_thousand_rules() {
     // At once.
     let many: Vec<Value> = (0..10_000).map(|n| json!(format!("r{n}"))).collect();
     assert_eq!(refused(&activate(json!(many))).0, Some(Code::TooLarge));
-    // On top of as many as there may be.
+    // In addition to as many as there may be.
     let gate = Gate::under(|root| {
         for n in 0..2000 {
             let mut rule = own_rule(&format!("r{n}"), "5");
@@ -271,7 +271,7 @@ fn what_is_ambiguous_or_out_of_bounds() {
             assert!(message(&outcome).contains("more winners than losers"));
         }
     }
-    // Bounds are people's: a rule with others waits.
+    // Only operators set bounds: a rule with other bounds waits.
     let mut rule = own_rule("two", "5");
     rule["when"] = json!([{"field": "order.size", "op": "gt", "value": "5"}]);
     let outcome = gate.propose(&mut home, &activate(rule));
@@ -287,8 +287,8 @@ fn a_citation_that_is_false() {
     assert!(message.contains("req-1"));
 }
 
-/// A rule that refuses everything, which people will revert, does not cover the loosening of
-/// another rule; nor does a trial.
+/// A rule that refuses everything, which approvers will revert, must not hide the loosening of
+/// another rule; nor must a trial.
 #[test]
 fn under_cover_of_another_rule_nothing_is_loosened() {
     let gate = Gate::new();

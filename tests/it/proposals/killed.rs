@@ -1,5 +1,5 @@
-//! A gate that is killed at any write between a proposal and its files: it is applied once, and the
-//! old rule file never undoes it.
+//! A gate that is killed at any write between a proposal and its files: the proposal is applied
+//! once, and the old rule file never undoes it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -18,7 +18,7 @@ use crate::kit::layered::{Fuse, Hook, Layered};
 
 use super::gate::{Gate, acknowledged, activate, copy_tree, ledger, modify, own_rule};
 
-/// A home that dies once it made so many more changes as its fuse has.
+/// Opens a home that dies after as many more changes as its fuse allows.
 fn dying(gate: &Gate) -> (Home, Arc<Fuse>) {
     let fuse = Fuse::endless();
     let burns = Arc::clone(&fuse);
@@ -38,14 +38,14 @@ fn over(gate: &Gate, hook: impl Hook + 'static) -> Home {
     Home::open(gate.root.path(), gate.seams_with(Arc::new(disk))).unwrap()
 }
 
-/// The same home somewhere else.
+/// Copies the home.
 fn fork(gate: &Gate) -> Gate {
     let root = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     copy_tree(gate.root.path(), root.path());
     gate.elsewhere(root)
 }
 
-/// How often proposals and the allowlist have taken a step.
+/// Returns the number of steps of proposals and of the allowlist.
 fn steps(gate: &Gate) -> usize {
     let lines = crate::kit::lines(gate.root.path()).unwrap();
     let changes = lines
@@ -56,13 +56,13 @@ fn steps(gate: &Gate) -> usize {
         .count()
 }
 
-/// The names in a folder of a home.
+/// Returns the names in a folder of a home.
 fn names(gate: &Gate, folder: &str) -> BTreeSet<OsString> {
     let entries = std::fs::read_dir(gate.path(folder)).into_iter().flatten();
     entries.map(|entry| entry.unwrap().file_name()).collect()
 }
 
-/// What a person sees of rules and of what waits: names and texts.
+/// Returns what a person sees of rules and of waiting proposals: names and texts.
 fn seen(gate: &Gate) -> (BTreeSet<OsString>, BTreeSet<OsString>, Vec<Option<String>>) {
     let text = |path: &str| std::fs::read_to_string(gate.path(path)).ok();
     let texts = [
@@ -77,7 +77,7 @@ fn seen(gate: &Gate) -> (BTreeSet<OsString>, BTreeSet<OsString>, Vec<Option<Stri
     )
 }
 
-/// Kills the gate at every write of `ask` in turn; `good` says what must hold once it has started
+/// Kills the gate at every write of `ask` in turn; `good` checks what must hold once it has started
 /// again. A client that was answered before still sees the same answer.
 fn at_every_write(base: &Gate, ask: &dyn Fn(&Gate), good: &dyn Fn(&Gate, &Home, i64)) {
     for n in 0.. {
@@ -111,8 +111,7 @@ fn at_every_write(base: &Gate, ask: &dyn Fn(&Gate), good: &dyn Fn(&Gate, &Home, 
     }
 }
 
-/// A home on whose disk `rules/active` is not a folder while the flag is set, from one moment to
-/// the next.
+/// Opens a home on whose disk `rules/active` is not a folder while the flag is set.
 pub(super) fn with_a_flag(gate: &Gate) -> (Home, Arc<AtomicBool>) {
     let up = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&up);
@@ -129,7 +128,7 @@ pub(super) fn with_a_flag(gate: &Gate) -> (Home, Arc<AtomicBool>) {
     (home, up)
 }
 
-/// A gate that died with what `ask` applies in the ledger, and `path` as it was.
+/// Makes a gate that died with the effect of `ask` in the ledger and with the old `path`.
 pub(super) fn before_its_file(base: &Gate, path: &str, ask: &dyn Fn(&Gate)) -> Gate {
     let before = std::fs::read(base.path(path)).ok();
     for n in 0..200 {
@@ -322,7 +321,7 @@ fn a_change_of_the_allowlist_by_a_command_is_made_again_where_its_file_is_lost()
         if steps(&gate) == before || is_synced {
             continue;
         }
-        // What nothing has synced, a power cut may take; the claim may have gone for good.
+        // A power cut may remove what was not synced; the claim may be gone for good.
         std::fs::write(gate.path("rules/services.yaml"), &old).unwrap();
         without_claim += u32::from(
             std::fs::read_dir(gate.path("spool/work"))

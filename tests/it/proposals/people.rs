@@ -1,4 +1,4 @@
-//! What people say of proposals.
+//! What approvers decide about proposals.
 
 use std::fs;
 
@@ -100,11 +100,11 @@ fn what_a_person_declines_ends() {
     assert_eq!(code(&again), Some(Code::StateConflict));
     assert!(message(&again).contains("too few trades"));
     assert!(home.rulebook().ruleset.rules.is_empty());
-    // The same may be asked for again: people said no to it then.
+    // The same proposal may be sent again after it was declined.
     waiting(&gate, &mut home);
 }
 
-/// What it proposes is then only in a line of the same batch, which the index does not know yet.
+/// Its change is then only in a line of the same batch, which the index does not have yet.
 #[test]
 fn what_comes_back_and_is_declined_in_one_batch_has_its_file() {
     let gate = Gate::new();
@@ -141,7 +141,7 @@ fn reverting_restores_the_former_file_and_is_for_people() {
         code(&gate.bot_asks(&mut home, "proposal.revert", &revert(&moved))),
         Some(Code::NotPermitted)
     );
-    // What came later first.
+    // The later change first.
     let early = gate.owner_asks(&mut home, "proposal.revert", &revert(&made));
     assert_eq!(code(&early), Some(Code::StateConflict));
     let outcome = gate.owner_asks(&mut home, "proposal.revert", &revert(&moved));
@@ -172,7 +172,7 @@ fn a_base_that_moved_brings_it_back_to_people() {
     acknowledged(&gate.propose(&mut home, &activate(own_rule("cap", "5"))));
     let (id, _) = acknowledged(&gate.propose(&mut home, &suspend("cap")));
     let seen = sha256(&gate, &id);
-    // The rule's own bytes move.
+    // The rule's own bytes change.
     assert!(acknowledged(&gate.propose(&mut home, &modify("cap", "5", "4", true))).1);
     let approve = json!({"id": id, "sha256": seen});
     let outcome = gate.owner_asks(&mut home, "proposal.approve", &approve);
@@ -197,7 +197,7 @@ fn a_base_that_moved_brings_it_back_to_people() {
         gate.read("rules/active/cap.yaml")
             .contains("status: suspended")
     );
-    // Only the direction moves: a person's rule makes a loosening none.
+    // Only the direction changes: with a person's rule, the change is no longer a loosening.
     acknowledged(&gate.propose(&mut home, &activate(own_rule("two", "5"))));
     let (id, _) = acknowledged(&gate.propose(&mut home, &suspend("two")));
     let core = gate
@@ -212,7 +212,7 @@ fn a_base_that_moved_brings_it_back_to_people() {
         panic!()
     };
     assert_eq!(proposed.direction, Found::Same);
-    // What moves elsewhere is none of its business.
+    // Changes elsewhere do not affect it.
     acknowledged(&gate.propose(&mut home, &activate(own_rule("three", "5"))));
     let approve = json!({"id": id, "sha256": sha256(&gate, &id)});
     assert!(

@@ -42,7 +42,7 @@ fn it_counts_the_requests_before_it_that_would_flip() {
         &mut home,
         &[("0.002", SPARE[0]), ("0.003", SPARE[1])],
     );
-    // Held, by the size.
+    // Held because of the size.
     let mut rule = own_rule("all", "0.002");
     (rule["applies_to"], rule["then"]) = (json!({"action": "order.submit"}), json!("hold"));
     let outcome = gate.propose(&mut home, &activate(rule));
@@ -62,7 +62,7 @@ fn it_counts_the_requests_before_it_that_would_flip() {
         told.in_words()
             .starts_with(&format!("2 of {} decisions would flip (", told.again))
     );
-    // What comes later is nothing to it, and what lies too far back neither.
+    // Later requests do not matter, and neither do requests too far back.
     buys(&gate, &mut home, &[("0.004", SPARE[2])]);
     assert_eq!(over(&gate, outcome.seq, &proposed, 1000), told);
     let last = over(&gate, outcome.seq, &proposed, 3);
@@ -70,7 +70,7 @@ fn it_counts_the_requests_before_it_that_would_flip() {
         last.requests < told.requests && last.newly_held == 1,
         "{last:?}"
     );
-    // The command says the same, and writes nothing.
+    // The command prints the same, and writes nothing.
     home.finish("done").unwrap();
     drop(home);
     let shown = |args: &[&str]| {
@@ -100,7 +100,7 @@ fn a_loosening_would_have_accepted_what_was_refused() {
         panic!()
     };
     let told = over(&gate, outcome.seq, &proposed, 1000);
-    // Under the rule as it was, also what came before it: the first entry is refused by both.
+    // Under the rule as it was, also for requests before it: both refuse the first entry.
     assert_eq!(
         (told.newly_accepted, told.newly_refused, told.newly_held),
         (1, 0, 0),

@@ -23,7 +23,8 @@ fn now() -> Time {
     Time::parse("2026-03-02T12:00:00Z").unwrap()
 }
 
-/// Verifies the fixture's signature `file` over `message` under a list that says `line` of its key.
+/// Verifies the fixture's signature `file` over `message` under a list that says `line` about its
+/// key.
 fn verify(line: &str, message: &str, file: &str) -> Result<Signed, String> {
     let key = fixture("key.pub");
     let line = line.replace("KEY", key.trim_end());
@@ -120,7 +121,7 @@ fn a_damaged_signature_counts_for_nothing() {
     }
 }
 
-/// A key made by the real ssh-keygen; none where there is none.
+/// Returns a key made by the real ssh-keygen. `None` if the program is not installed.
 fn key(folder: &Path, name: &str) -> Option<String> {
     let path = folder.join(name);
     let made = Command::new("ssh-keygen")
@@ -146,7 +147,7 @@ fn sign(folder: &Path, name: &str, file: &Path) {
 
 type Notes = std::sync::Arc<std::sync::Mutex<Vec<String>>>;
 
-/// Keeps the notes of the gate's events.
+/// Records the gate's events.
 fn listen(home: &mut spoolgate_home::Home, notes: &Notes) {
     let notes = notes.clone();
     home.tell_events(Box::new(move |event| {
@@ -216,7 +217,7 @@ fn a_file_moved_in_git_counts_with_a_signature_and_once() {
     sign(keys.path(), "alice", &approved);
     fs::write(&approved, pending.replace("order.size", "order.price")).unwrap();
     says(&gate, &mut home, "differs from the pending file");
-    // By command alone it is not approved any more.
+    // The command alone no longer approves it.
     fs::write(&approved, &pending).unwrap();
     let sha256 = spoolgate_wire::signing::sha256_hex(pending.as_bytes());
     fs::rename(&signature, gate.path("aside")).unwrap();
@@ -279,7 +280,7 @@ fn git(repo: &Path, args: &[&str]) {
     );
 }
 
-/// The example's script in a scratch repository.
+/// Runs the example's script in a scratch repository.
 #[test]
 fn the_script_of_the_example_fails_what_loosens_unsigned() {
     let keys = tempfile::tempdir().unwrap();
@@ -365,7 +366,7 @@ fn the_script_of_the_example_fails_what_loosens_unsigned() {
         code == 1 && told.contains("not among the signers"),
         "{told}"
     );
-    // Who brings an approver along, or touches what no proof is about, needs one too.
+    // A change that adds an approver, or that concerns what no proof covers, needs an approver too.
     let mallory = fs::read_to_string(keys.path().join("mallory.pub")).unwrap();
     branch(
         "own-approver",

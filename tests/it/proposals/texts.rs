@@ -1,5 +1,5 @@
-//! Texts that YAML, JSON or people may read differently: the proved text is the one in force and
-//! the one that people see.
+//! Texts that YAML, JSON or readers may understand differently: the proved text is the one in force
+//! and the one that approvers see.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use spoolgate_rules::rule::{RuleFile, RuleSet};
 
 use super::gate::{Gate, acknowledged, activate, own_rule, suspend};
 
-/// Texts that YAML takes for something else where they are not quoted.
+/// Texts that YAML reads as another type if they are not quoted.
 const TEXTS: &[&str] = &[
     "no",
     "yes",
@@ -97,8 +97,8 @@ fn text() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A rule that is taken, written and read again is the same rule, compiled, and is written the
-    /// same again.
+    /// A rule that is accepted, written and read again is the same rule when compiled, and is
+    /// written the same again.
     #[test]
     fn what_is_written_reads_back_as_what_was_sent(
         (message, word, listed) in (text(), text(), vec(text(), 1..4)),
@@ -127,7 +127,7 @@ proptest! {
         let Ok(file) = RuleFile::read("rule", &sent) else { return Ok(()) };
         let written = file.to_yaml().unwrap();
         let Ok(before) = RuleSet::compile([(path, sent.as_str())], []) else { return Ok(()) };
-        // A text with a long number is refused where it stands without quotes; nothing else may be.
+        // A text with a long number is refused if it is not quoted; nothing else may be refused.
         let after = match RuleSet::compile([(path, written.as_str())], []) {
             Err(error) if error.to_string().contains("digits") => return Ok(()),
             other => other.unwrap(),
@@ -163,7 +163,7 @@ fn a_long_number_below_0_counts_in_quotes() {
     );
 }
 
-/// Writers of JSON that keep to ASCII write characters beyond 16 bits as two escapes.
+/// Writers of JSON that use only ASCII write characters beyond 16 bits as two escapes.
 #[test]
 fn a_message_in_the_escapes_of_json() {
     let gate = Gate::new();
@@ -177,7 +177,7 @@ fn a_message_in_the_escapes_of_json() {
     assert_eq!(rule.message, "\u{1f600} \\ud83d\\ude00 é\u{416}");
 }
 
-/// People sign the pending file: nothing in it is hidden from them.
+/// Approvers sign the pending file, so it must hide nothing from them.
 #[test]
 fn what_is_not_seen_is_escaped_in_a_pending_file() {
     let gate = Gate::new();
@@ -200,7 +200,7 @@ fn what_is_not_seen_is_escaped_in_a_pending_file() {
     assert_eq!(read["status"], "pending");
 }
 
-/// The files of pending proposals come first however many others there are.
+/// The files of pending proposals come first, however many others there are.
 #[test]
 fn all_that_wait_are_listed() {
     let gate = Gate::new();

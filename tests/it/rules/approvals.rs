@@ -1,5 +1,5 @@
-//! Held requests in a home: granted, denied, expired; decided again as things stand; answered once
-//! more and never done twice, whatever is killed in between.
+//! Held requests in a home: granted, denied, expired; decided again in the current state; answered
+//! once more and never done twice, whatever is killed in between.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ use spoolgate_host::clock::Clock;
 use spoolgate_wire::answer::AnswerStatus;
 use spoolgate_wire::code::{Code, Exit};
 
-/// A desk whose buys a rule holds, with these lines in safety.yaml.
+/// Makes a desk with a rule that holds its buys, and with these lines in safety.yaml.
 fn desk(limits: &str) -> Desk {
     let desk = Desk::with_limits(limits);
     put_rule(
@@ -104,8 +104,8 @@ fn a_held_request_waits_and_is_done_once_when_it_is_granted() {
         file.contains("action: \"order.submit\"") && file.contains("look-first: 0.01"),
         "{file}"
     );
-    // The same again has the interim answer, another under its id none, and neither is a second
-    // request.
+    // The same request gets the interim answer, another request under its id gets none, and neither
+    // is a second request.
     let again = buy(&desk, &mut home, "a");
     assert_eq!(again.decision.metadata.replay_of, Some(interim.seq));
     assert_eq!(again.answer.to_bytes(), interim.answer.to_bytes());
@@ -138,13 +138,13 @@ fn a_held_request_waits_and_is_done_once_when_it_is_granted() {
             .get(format!("proposals/pending/{}.yaml", hold.id))
             .is_none()
     );
-    // Now the final answer is what is said again, and nothing is done again.
+    // Now the same request gets the final answer, and nothing is done again.
     let replayed = buy(&desk, &mut home, "a");
     assert_eq!(replayed.decision.metadata.replay_of, Some(last.seq));
     assert_eq!(orders(&home), 2);
     let twice = say(&desk, &mut home, "twice", "approval.grant", &hold);
     assert_eq!((twice.len(), code(&twice[0])), (1, Some(Code::NotFound)));
-    // A rebuild finds the same.
+    // A rebuild gives the same state.
     home.finish("done").unwrap();
     drop(home);
     let (home, same) = Home::rebuild(desk.place.root.path(), desk.place.seams()).unwrap();
@@ -219,15 +219,15 @@ fn denied_and_expired_requests_end_with_their_codes() {
         desk.bar(&mut home, "6800", "6800");
     }
     assert_eq!(orders(&home), 0);
-    // Their lines have no key, no signature and no payload, and are written as their kind is all
-    // the same.
+    // Their lines have no key, no signature and no payload, but are still written in the form of
+    // their kind.
     let report = Files::of(&desk.place).verify(true).unwrap();
     assert!(report.ok, "{:?}", report.problems);
 }
 
 #[test]
 fn a_grant_satisfies_what_held_it_and_nothing_else() {
-    // The market of the moment: stale by now.
+    // The current market, which is stale by now.
     let desk = desk("");
     let mut home = desk.open();
     buy(&desk, &mut home, "a");
@@ -242,7 +242,7 @@ fn a_grant_satisfies_what_held_it_and_nothing_else() {
     );
     assert!(!failed(&done[1]).contains(&"request_freshness".to_owned()));
     assert_eq!(answer(&desk, "a")["status"], "error");
-    // A rule that came meanwhile refuses, another holds again.
+    // A rule that was added meanwhile refuses; another holds again.
     for (then, expect) in [("reject", Code::RuleRefused), ("hold", Code::Held)] {
         let desk = self::desk("");
         let mut home = desk.open();
@@ -274,7 +274,7 @@ fn a_grant_satisfies_what_held_it_and_nothing_else() {
             );
         }
     }
-    // Who may not any more, may not.
+    // A sender that lost its permission is refused.
     let desk = self::desk("");
     let mut home = desk.open();
     buy(&desk, &mut home, "a");
@@ -301,8 +301,8 @@ fn a_grant_satisfies_what_held_it_and_nothing_else() {
     );
 }
 
-/// A rule of the same id that says something else is another: what was approved under the first may
-/// be what the second is there to stop.
+/// A rule of the same id with other content is another rule: it may exist to stop what was approved
+/// under the first.
 #[test]
 fn a_grant_is_of_what_the_rule_said_when_it_held() {
     let desk = desk("");
@@ -374,7 +374,7 @@ fn there_is_room_for_so_many() {
     assert_eq!(code(&buy(&desk, &mut home, "room")), Some(Code::Held));
 }
 
-/// What may fail while a batch is written down.
+/// The faults that may happen while a batch is written.
 fn faults() -> Vec<(&'static str, Faults)> {
     let write = |path: &str| Faults {
         write_fails_for: Some(path.to_owned()),
@@ -515,7 +515,7 @@ fn what_is_remembered_comes_into_the_set_until_somebody_ends_it() {
     desk.bar(&mut home, "6800", "6800");
     let free = buy(&desk, &mut home, "c");
     assert_eq!((code(&free), failed(&free)), (None, vec![]));
-    // A restart and a rebuild remember it too.
+    // The same after a restart and a rebuild.
     drop(home);
     let (home, same) = Home::rebuild(desk.place.root.path(), desk.place.seams()).unwrap();
     assert!(same);
@@ -533,7 +533,7 @@ fn what_is_remembered_comes_into_the_set_until_somebody_ends_it() {
     assert_eq!(home.state().entries.iter().count(), 0);
 }
 
-/// The whole host would be granted where a person wrote one page of it.
+/// Granting the host would allow all of it where a person wrote one page of it.
 #[test]
 fn what_is_granted_is_an_entry_as_set_files_have_them() {
     let desk = Desk::with_limits("");
@@ -560,7 +560,8 @@ fn what_is_granted_is_an_entry_as_set_files_have_them() {
         .map(|(_, value, _)| value)
         .collect();
     assert_eq!(values, ["example.org"]);
-    // Whatever kind the set is of by now, what came in can be taken out, in the form it has.
+    // Whatever kind the set has now, a value that was added can be removed, in the form that it
+    // has.
     drop(home);
     put_set(&desk, "hosts", "address", "on_approval");
     let mut home = desk.open();
@@ -570,7 +571,7 @@ fn what_is_granted_is_an_entry_as_set_files_have_them() {
         None
     );
     assert_eq!(home.state().entries.iter().count(), 0);
-    // Folding makes of what stands there another value.
+    // Folding turns the entry into another value.
     drop(home);
     put_set(&desk, "hosts", "word", "on_approval");
     let mut home = desk.open();
@@ -592,7 +593,7 @@ fn what_is_granted_is_an_entry_as_set_files_have_them() {
     assert_eq!(home.state().entries.iter().count(), 0);
 }
 
-/// A task of the tree `root`: its root, or a child of it.
+/// Returns a task of the tree `root`: its root, or a child of it.
 fn task_of(root: &str, parent: Option<&str>) -> String {
     let depth = u32::from(parent.is_some());
     json!({"envelope": {
@@ -682,7 +683,7 @@ fn a_value_granted_for_a_task_counts_for_that_task_alone_and_in_time() {
         Some(Code::RuleRefused),
         "another task"
     );
-    // Anybody may call a root as another tenant's is called.
+    // Anybody may give a root the same name as another tenant's root.
     let elsewhere =
         grant("capabilities", &until.to_string()).replace("research/t-1", "elsewhere/t-3");
     assert_eq!(
@@ -696,7 +697,7 @@ fn a_value_granted_for_a_task_counts_for_that_task_alone_and_in_time() {
     );
     let allowed = task(&desk, &mut home, "t-1");
     assert_eq!((code(&allowed), failed(&allowed)), (None, vec![]));
-    // At its very end it counts no more.
+    // At exactly its end, it no longer counts.
     desk.place.clock.set(until);
     let child = task_of("t-1", Some("t-1"));
     let later = desk.one(

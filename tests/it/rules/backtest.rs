@@ -47,7 +47,7 @@ fn over(desk: &Desk, options: &Options) -> Report {
     .unwrap()
 }
 
-/// Under the rules of the time, nothing may differ by a byte.
+/// Checks that under the rules of the time no byte differs.
 fn nothing_differs(desk: &Desk) -> Report {
     let report = over(
         desk,
@@ -67,7 +67,7 @@ fn nothing_differs(desk: &Desk) -> Report {
     report
 }
 
-/// Under the rules in the desk's folder now.
+/// Runs a backtest under the rules that are in the desk's folder now.
 fn under_present(desk: &Desk) -> Report {
     let bundle = load(desk.place.root.path()).unwrap();
     let rules = Some(Arc::new(Rulebook::compile(&bundle).unwrap()));
@@ -112,7 +112,7 @@ fn the_demo_comes_out_as_it_was() {
     assert!(report["again"].as_u64().unwrap() > 50, "{told}");
     let not_again: BTreeMap<String, u64> =
         serde_json::from_value(report["not_again"].clone()).unwrap();
-    // Lines that are not decisions under rules are named, and nothing else is left out.
+    // Lines that are not decisions under rules are named, and no other line is left out.
     let allowed = [
         "no good signature",
         "sent again, and answered with the earlier answer",
@@ -127,7 +127,7 @@ fn the_demo_comes_out_as_it_was() {
         report["decisions"].as_u64().unwrap(),
         report["again"].as_u64().unwrap() + left_out
     );
-    // Rules that let nothing be ordered refuse every order that was accepted, and nothing else.
+    // Rules that refuse every order refuse all accepted orders, and nothing else.
     let draft = folder.path().join("draft");
     for part in ["rules", "proposals", "council"] {
         copy(&home.join(part), &draft.join(part));
@@ -169,7 +169,7 @@ fn the_demo_comes_out_as_it_was() {
             "{flip}"
         );
     }
-    // For people, and with a faulty folder.
+    // As a table, and with a faulty folder.
     let table = succeed(
         &home,
         &[
@@ -217,7 +217,7 @@ fn rules_that_come_and_go_flip_what_they_say_and_nothing_else() {
     );
     drop(home);
     rule(&desk, "no-big", "active", BIG, "reject");
-    // Not a duplicate of the first.
+    // It is not a duplicate of the first.
     desk.place.pass_s(40);
     let mut home = desk.open();
     assert_eq!(
@@ -228,7 +228,7 @@ fn rules_that_come_and_go_flip_what_they_say_and_nothing_else() {
         buy(&desk, &mut home, "c", "0.003", "btc-dip-long"),
         Fate::Accepted
     );
-    // Too large for a limit too: refused by either.
+    // It also exceeds a limit, so both refuse it.
     assert_eq!(
         buy(&desk, &mut home, "d", "9", "btc-dip-long"),
         Fate::Refused
@@ -246,7 +246,7 @@ fn rules_that_come_and_go_flip_what_they_say_and_nothing_else() {
         }
     );
 
-    // The present rules, over all of it: `a` would have been refused as well.
+    // The present rules, over the whole ledger: `a` would have been refused as well.
     let present = under_present(&desk);
     assert_eq!(flips(&present), [("a".to_owned(), Flip::NewlyRefused)]);
     let flip = &present.flips[0];
@@ -287,7 +287,7 @@ fn rules_that_come_and_go_flip_what_they_say_and_nothing_else() {
     );
     assert_eq!(without.backtest.rules.get(&id), None);
 
-    // In shadow it says in the same form what it would do.
+    // In shadow, the rule reports in the same form what it would do.
     rule(&desk, "no-big", "shadow", BIG, "reject");
     let shadow = under_present(&desk);
     let tally = Tally {
@@ -298,7 +298,7 @@ fn rules_that_come_and_go_flip_what_they_say_and_nothing_else() {
     };
     assert_eq!(shadow.backtest.rules[&id], tally);
 
-    // Times select decisions; flips are listed as far as asked for and all counted.
+    // Times select decisions; only as many flips as requested are listed, and all are counted.
     let rules = Some(Arc::new(
         Rulebook::compile(&load(desk.place.root.path()).unwrap()).unwrap(),
     ));
@@ -361,8 +361,8 @@ fn what_cannot_be_decided_again_is_counted_and_named() {
         report.decisions,
         report.again + report.not_again.values().sum::<u64>()
     );
-    // A rulebook that is lost takes with it the decisions under it, and says so; under other rules
-    // they are there.
+    // If a rulebook is lost, its decisions cannot be made again, and the report says so; under
+    // other rules they can.
     let kept = desk.place.disk.files_below("audit/rulebooks");
     assert_eq!(kept.len(), 2);
     for (path, _) in &kept {
@@ -425,7 +425,7 @@ fn held_requests_and_what_was_accepted_before_come_out_as_they_were() {
         desk.place.pass_s(40);
         desk.bar(&mut home, "6800", "6800");
     }
-    // Granted and taken: 2 orders by then, so the fourth and fifth are one too many.
+    // Granted and accepted: there are 2 orders by then, so the fourth and fifth are one too many.
     assert_eq!(
         fates,
         [
@@ -444,8 +444,8 @@ fn held_requests_and_what_was_accepted_before_come_out_as_they_were() {
     );
     let hold = RuleId::parse("look-first").unwrap();
     assert_eq!((own.recorded.held, own.recorded.rules[&hold].joint), (2, 1));
-    // Without the rule that holds, both are accepted at once; their ends are the requests again,
-    // and accepted still.
+    // Without the rule that holds, both are accepted at once; the ends of the holds are the
+    // requests again, and are accepted too.
     rule(&desk, "look-first", "suspended", held, "hold");
     let without = under_present(&desk);
     let newly: Vec<_> = flips(&without)
@@ -459,7 +459,7 @@ fn held_requests_and_what_was_accepted_before_come_out_as_they_were() {
             ("r1".to_owned(), Flip::NewlyAccepted)
         ]
     );
-    // Holding everything large, what was accepted is held.
+    // If everything large is held, orders that were accepted are held.
     rule(
         &desk,
         "look-first",

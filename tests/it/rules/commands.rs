@@ -1,5 +1,5 @@
-//! `rules fields`, `lint`, `test` and `explain`, and `handle --dry-run`, as processes: what they
-//! say of good files and bad ones, their exit codes, and that they leave nothing behind.
+//! `rules fields`, `lint`, `test` and `explain`, and `handle --dry-run`, as processes: their output
+//! for good and bad files, their exit codes, and that they leave nothing behind.
 
 mod dry_runs;
 
@@ -31,7 +31,7 @@ impl Checkout {
         fs::write(path, text).unwrap();
     }
 
-    /// Runs `rules <what> <this folder>` and more.
+    /// Runs `rules <what> <this folder>` with more arguments.
     fn run(&self, what: &str, more: &[&str]) -> Output {
         let dir = self.0.path().to_str().unwrap();
         let mut args = vec!["rules", what, dir];
@@ -191,7 +191,7 @@ fn every_fault_is_said_with_its_line() {
     let json = checkout.run("lint", &["--format", "json"]);
     let first: Value = serde_json::from_str(out(&json).lines().next().unwrap()).unwrap();
     assert_eq!(first["kind"], "fault");
-    // Nothing is tried over rules that cannot be read, and the first fault is named.
+    // Nothing is tested with rules that cannot be read, and the first fault is named.
     let done = checkout.run("test", &[]);
     ends(&done, 2);
     assert!(err(&done).contains(".yaml"), "{}", err(&done));
@@ -214,12 +214,12 @@ fn what_is_no_folder_of_rules_is_refused() {
     }
 }
 
-/// A condition on the size.
+/// Returns a condition on the size.
 fn size(op: &str, value: &str) -> String {
     format!("  - {{field: order.size, op: {op}, value: {value}}}\n")
 }
 
-/// One warning each, and the exit code that asks for them.
+/// One warning each, and the exit code that requests them.
 #[test]
 fn what_means_nothing_is_said() {
     let acts = |name: &str, then: &str, when: &str| (name.to_owned(), rule(name, then, when));
@@ -357,7 +357,7 @@ fn cases_are_tried_and_counted() {
     cases(std::slice::from_ref(&acts));
     let done = checkout.run("test", &[]);
     ends(&done, 0);
-    // Three of six: it acted, and both conditions held.
+    // Three of six: the rule acted, and both conditions were true.
     assert!(
         out(&done).contains("1 cases, 0 failed; 50 % covered"),
         "{}",
@@ -378,7 +378,7 @@ fn cases_are_tried_and_counted() {
         last,
         serde_json::json!({"cases": 3, "failed": 0, "coverage": 100})
     );
-    // The cases are not part of the rulebook: a home with such a file has no unknown rule file.
+    // The cases are not part of the rulebook: in a home, such a file is not an unknown rule file.
     let home = Scratch::new();
     fs::create_dir_all(home.home().join("rules/tests")).unwrap();
     fs::write(home.home().join("rules/tests/notes.txt"), "anything").unwrap();
@@ -593,7 +593,7 @@ fn a_decision_of_the_ledger_is_explained_rule_by_rule() {
     ] {
         assert!(words.contains(part), "no {part} in\n{words}");
     }
-    // What it says would pass does.
+    // The size that the message names passes.
     fs::write(
         &file,
         scratch.request("second", "order.submit", &order("0.01")),

@@ -29,7 +29,7 @@ impl Pair {
         self.0.path().join(name)
     }
 
-    /// The exit code and the comparison.
+    /// Returns the exit code and the comparison.
     fn diff(&self) -> (i32, Value) {
         let (old, new) = (self.path("old"), self.path("new"));
         let args = [
@@ -106,7 +106,7 @@ fn directions_and_their_exit_codes() {
             !matches!(direction, "tightening" | "incomparable"),
             "{told}"
         );
-        // What the witness claims was evaluated, and differs the way it says.
+        // The witness was evaluated, and differs as it claims.
         let rank = |side: &Value| {
             ["accept", "warn", "hold", "reject"]
                 .iter()
@@ -177,7 +177,7 @@ fn what_changed_is_named_and_what_is_not_compared_too() {
     );
     assert_eq!(told["loosens"]["facts"]["order.symbol"], "ETH-USD");
     assert_eq!(told["tightens"]["facts"]["order.symbol"], "BTC-USD");
-    // For people, the same in words.
+    // The same as text.
     let (old, new) = (pair.path("old"), pair.path("new"));
     let done = spoolgate(
         Path::new("."),
@@ -229,7 +229,7 @@ fn a_witness_goes_through_a_dry_run_under_both_rulebooks() {
         &[("core/small.yaml", &of("0.001"))],
         &[("core/small.yaml", &of("0.002"))],
     );
-    // The rest of the rulebook, theses too: a witness follows one.
+    // The rest of the rulebook, including theses, because a witness names one.
     for name in ["old", "new"] {
         for path in [
             "rules/safety.yaml",
@@ -274,7 +274,7 @@ fn a_witness_goes_through_a_dry_run_under_both_rulebooks() {
     };
     assert!(refuses(old), "the old rules let the witness pass");
     assert!(!refuses(new), "the new rules refuse the witness");
-    // No witness, no file.
+    // Without a witness there is no file.
     let none = scratch.beside("none.json");
     let done = spoolgate(
         &scratch.home(),

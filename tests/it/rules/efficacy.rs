@@ -1,5 +1,5 @@
-//! `rules efficacy`: a small case computed by hand, and a real day against a replay that knows
-//! nothing of the venue.
+//! `rules efficacy`: a small case computed by hand, and a real day against a replay that does not
+//! use the venue.
 
 use std::fs;
 use std::path::Path;
@@ -64,7 +64,7 @@ fn of<'a>(report: &'a Report, id: &str) -> &'a RuleReport {
         .unwrap()
 }
 
-/// One minute of trades, and a quote at its end.
+/// Sends one minute of trades, and a quote at its end.
 fn minute(desk: &Desk, home: &mut Home, [open, high, low, close]: [&str; 4]) {
     let open_ms = desk.place.clock.now().ms();
     desk.place.pass_s(60);
@@ -101,7 +101,8 @@ fn buy(
     desk.one(home, "trend-bot", id, "order.submit", &order.to_string())
 }
 
-/// A home in which rules block five small buys and one large one, with the prices that follow.
+/// Makes a home in which rules block five small buys and one large one, with the prices that
+/// follow.
 fn blocked_by_hand() -> Desk {
     let desk = Desk::with_limits("cooldown_s: 0");
     for folder in ["rules/core", "rules/active"] {
@@ -130,21 +131,22 @@ fn blocked_by_hand() -> Desk {
         "",
     );
     let mut home = desk.open();
-    // What the venue takes: 0.0001 of half spread and 0.0005 of slippage at the market, rounded up
-    // to 0.01 for buys and down for sells; 0.002 of what takes and 0.001 of what rests.
+    // The costs of the venue: 0.0001 of half spread and 0.0005 of slippage at the market, rounded
+    // up to 0.01 for buys and down for sells; a fee of 0.002 for orders that take and 0.001 for
+    // orders that rest.
     let regime = json!({"symbol": "BTC-USD", "bars": [], "quotes": [], "regime": "calm"});
     let given = desk.one_as_owner(&mut home, "regime", "market.update", &regime.to_string());
     assert!(given.answer.error.is_none(), "{:?}", given.answer.error);
-    // At 6800: two are let through (g; h only in shadow), one is blocked.
+    // At 6800: two pass (g; h only in shadow), one is blocked.
     for (id, size) in [("g", "0.003"), ("h", "0.004")] {
         let taken = buy(&desk, &mut home, id, size, ["6800", "6600"], None);
         assert_eq!(failed(&taken), Vec::<String>::new());
     }
     let blocked = buy(&desk, &mut home, "a", "0.01", ["6800", "6600"], None);
     assert_eq!(failed(&blocked), ["no-big"]);
-    // a: buys 0.01 at 6800 x 1.0001 x 1.0005 = 6804.08034, so 6804.09, for 0.1360818.
+    // a: buys 0.01 at 6800 x 1.0001 x 1.0005 = 6804.08034, so 6804.09, with a fee of 0.1360818.
     minute(&desk, &mut home, ["6800", "6810", "6790", "6805"]);
-    // Its stop at 6600 is met inside the bar: 6600 x 0.9995 = 6596.70, for 0.131934.
+    // Its stop at 6600 is reached inside the bar: 6600 x 0.9995 = 6596.70, with a fee of 0.131934.
     // (6596.70 - 6804.09) x 0.01 = -2.0739; less fees: -2.3419158. g has 0.3 of it, -0.70257474, h
     // 0.4, -0.93676632.
     minute(&desk, &mut home, ["6700", "6720", "6590", "6610"]);
@@ -159,9 +161,9 @@ fn blocked_by_hand() -> Desk {
         )),
         ["no-big"]
     );
-    // b: buys at 6610 x 1.0001 x 1.0005 = 6613.9663305, so 6613.97, for 0.1322794.
+    // b: buys at 6610 x 1.0001 x 1.0005 = 6613.9663305, so 6613.97, with a fee of 0.1322794.
     minute(&desk, &mut home, ["6610", "6650", "6605", "6640"]);
-    // Its target of 6700 is gone through: at 6700, for 0.067. 0.8603 less fees: 0.6610206.
+    // Its target of 6700 is passed: at 6700, with a fee of 0.067. 0.8603 less fees: 0.6610206.
     minute(&desk, &mut home, ["6650", "6710", "6640", "6705"]);
     assert_eq!(
         failed(&buy(
@@ -174,10 +176,10 @@ fn blocked_by_hand() -> Desk {
         )),
         ["no-big"]
     );
-    // c: buys at 6705 x 1.0001 x 1.0005 = 6709.02333525, so 6709.03, for 0.1341806.
+    // c: buys at 6705 x 1.0001 x 1.0005 = 6709.02333525, so 6709.03, with a fee of 0.1341806.
     minute(&desk, &mut home, ["6705", "6710", "6700", "6705"]);
-    // Its stop of 6650 is gapped through: at the open, 6600 x 0.9995 = 6596.70, for 0.131934.
-    // (6596.70 - 6709.03) x 0.01 = -1.1233; less fees: -1.3894146.
+    // Its stop of 6650 is gapped through: at the open, 6600 x 0.9995 = 6596.70, with a fee of
+    // 0.131934. (6596.70 - 6709.03) x 0.01 = -1.1233; less fees: -1.3894146.
     minute(&desk, &mut home, ["6600", "6610", "6590", "6600"]);
     desk.one_as_owner(
         &mut home,
@@ -192,10 +194,10 @@ fn blocked_by_hand() -> Desk {
     // f is too large for other checks as well.
     let joint = buy(&desk, &mut home, "f", "0.5", ["6600", "6500"], None);
     assert!(failed(&joint).len() > 1 && failed(&joint).contains(&"no-big".to_owned()));
-    // d: buys at 6600 x 1.0001 x 1.0005 = 6603.96033, so 6603.97, for 0.1320794.
+    // d: buys at 6600 x 1.0001 x 1.0005 = 6603.96033, so 6603.97, with a fee of 0.1320794.
     minute(&desk, &mut home, ["6600", "6620", "6590", "6610"]);
-    // An hour after that bar it is sold: 6650 x 0.9999 x 0.9995 = 6646.0103325, so 6646.01, for
-    // 0.1329202. 0.4204 less fees: 0.1554004. f is 50 times as large: 7.77002.
+    // An hour after that bar it is sold: 6650 x 0.9999 x 0.9995 = 6646.0103325, so 6646.01, with a
+    // fee of 0.1329202. 0.4204 less fees: 0.1554004. f is 50 times as large: 7.77002.
     desk.place.pass_s(3600);
     minute(&desk, &mut home, ["6650", "6660", "6640", "6650"]);
     assert_eq!(
@@ -252,7 +254,7 @@ fn a_small_case_by_hand() {
         (low - 0.15004).abs() < 1e-5 && (high - 0.84996).abs() < 1e-5,
         "{low} {high}"
     );
-    // As many won as lost: 3.7313304 / (3.7313304 + 0.816421).
+    // The break-even share: 3.7313304 / (3.7313304 + 0.816421).
     assert_eq!(big.all.break_even, Some(a("0.82047809")));
     // Enough trades, but 0.82 is within the interval.
     assert_eq!(
@@ -288,7 +290,7 @@ fn a_small_case_by_hand() {
 fn rules_in_shadow_longer_stops_and_parts_of_a_day_by_hand() {
     let desk = blocked_by_hand();
     let report = study(&desk.place, &options(60));
-    // In shadow, the report says the same of what would have been.
+    // In shadow, the report has the same figures for what would have happened.
     let medium = of(&report, "no-medium");
     assert_eq!(
         medium.all.figures.tally,
@@ -308,7 +310,7 @@ fn rules_in_shadow_longer_stops_and_parts_of_a_day_by_hand() {
         (Verdict::Inconclusive, 30)
     );
 
-    // Without the hour d waits for the rows to end; one rule alone; nothing after its time.
+    // Without the hour d stays open until the rows end; one rule alone; nothing after its time.
     let day = Options {
         rule: Some(RuleId::parse("no-big").unwrap()),
         ..options(1440)
@@ -350,8 +352,8 @@ struct Blocked {
     target: Decimal,
 }
 
-/// Computes the result of a blocked buy, bar by bar, by the words of docs/trading.md and nothing
-/// else. Returns `None` if it is still open when the bars end.
+/// Computes the result of a blocked buy, bar by bar, from the words of docs/trading.md alone.
+/// Returns `None` if it is still open when the bars end.
 fn naive(bars: &[[Decimal; 4]], times: &[i64], blocked: &Blocked, hold_ms: i64) -> Option<Decimal> {
     let &Blocked {
         sent_ms,
@@ -389,8 +391,8 @@ fn naive(bars: &[[Decimal; 4]], times: &[i64], blocked: &Blocked, hold_ms: i64) 
     None
 }
 
-/// Asks for an entry every six minutes of a day, each of which a rule blocks. Returns the entries,
-/// and how many of the trades are known in the end.
+/// Sends an entry every six minutes of a day, each of which a rule blocks. Returns the entries, and
+/// how many of the trades have ended.
 fn send_for_a_day(place: &Place, trades: &[Row]) -> (Vec<Blocked>, usize) {
     let keys = place.ask_for_keys(["prices", "trend-bot"]);
     place.ask_for_funds();
@@ -400,7 +402,7 @@ fn send_for_a_day(place: &Place, trades: &[Row]) -> (Vec<Blocked>, usize) {
     let (mut waiting, mut sent) = ([trades, quotes.as_slice()], Vec::new());
     let mut blocks = 0;
     for n in 1..=230_i64 {
-        // Every six minutes: what is known by then, then an entry.
+        // Every six minutes: the rows known by then, then an entry.
         place.clock.set(Time::from_ms(start + n * 360_000).unwrap());
         let now = place.clock.now();
         for rows in &mut waiting {
@@ -462,7 +464,8 @@ fn send_for_a_day(place: &Place, trades: &[Row]) -> (Vec<Blocked>, usize) {
 #[test]
 fn a_real_day_against_a_replay_that_knows_nothing_of_the_venue() {
     let place = Place::at(505, "2018-04-05T00:00:00Z", |root| {
-        // Real bars are thin at times; how much of them may be taken is the venue's own matter.
+        // Real bars are sometimes thin; how much of them an order may take is tested with the
+        // venue.
         let path = root.join("rules/instruments.yaml");
         let text = fs::read_to_string(&path).unwrap();
         fs::write(&path, text.replace("volume_share: 0.10", "volume_share: 1")).unwrap();

@@ -1,5 +1,5 @@
-//! Rules at the gate: what they refuse, hold and only warn of, what they never touch, and what an
-//! answer and a line say.
+//! Rules at the gate: what they refuse, hold or only warn about, what they never affect, and what
+//! an answer and a line contain.
 
 use std::fs;
 
@@ -13,8 +13,8 @@ use spoolgate_wire::checks::CheckRow;
 use spoolgate_wire::code::Code;
 use spoolgate_wire::ids::Leg;
 
-/// A desk with these rules and not those that a home begins with: id, status, action, conditions,
-/// what they do.
+/// Makes a desk with these rules instead of the rules of a new home: id, status, action,
+/// conditions, effect.
 fn desk(rules: &[(&str, &str, &str, &str, &str)]) -> Desk {
     let desk = Desk::with_limits("");
     for folder in ["rules/core", "rules/active"] {
@@ -120,7 +120,7 @@ fn a_rule_refuses_behind_the_contracts_own_checks_and_leaves_nothing() {
         body.contains(r#""facts":{"order.side":"buy","order.size":"0.02"},"rulebook":"#),
         "{body}"
     );
-    // What the answer offers is accepted.
+    // The size that the answer offers is accepted.
     let headroom = refused.decision.headroom.clone().unwrap();
     assert_eq!(
         (headroom.max_size.to_string(), &*headroom.binding_check),
@@ -129,7 +129,7 @@ fn a_rule_refuses_behind_the_contracts_own_checks_and_leaves_nothing() {
     let taken = buy(&desk, &mut home, "b", "0.01");
     assert_eq!((code(&taken), failed(&taken)), (None, vec![]));
     assert!(of_rules(&taken)[0].passed && of_rules(&taken)[0].reason.is_none());
-    // A check that fails comes first and names the code; the rule stands behind it.
+    // A check that fails comes first and names the code; the rule's row follows.
     let both = buy(&desk, &mut home, "c", "9");
     assert_eq!(code(&both), Some(Code::ChecksFailed));
     assert_eq!(failed(&both).last().unwrap(), "too-big");
@@ -201,7 +201,7 @@ fn what_nobody_knows_refuses_and_the_reason_says_what_is_missing() {
     );
 }
 
-/// Every ruled action refused, by so many rules.
+/// Adds this number of rules that refuse every action to which rules apply.
 fn refuse_everything(desk: &Desk, count: usize) {
     let actions =
         "[order.submit, council.request, control.apply, admission.evaluate, admission.admit]";
@@ -215,7 +215,7 @@ fn refuse_everything(desk: &Desk, count: usize) {
     }
 }
 
-/// Everything that no rule may refuse.
+/// Checks that no rule refuses the requests that no rule may refuse.
 fn leaves(desk: &Desk, home: &mut Home, stem: &str) {
     let passes = |outcome: &Outcome| {
         assert_eq!((code(outcome), failed(outcome)), (None, vec![]), "{stem}");
@@ -288,7 +288,7 @@ fn leaves(desk: &Desk, home: &mut Home, stem: &str) {
     ));
 }
 
-/// `trend-bot` holds 0.02 BTC and has an entry at rest.
+/// `trend-bot` holds 0.02 BTC and has a resting entry.
 fn holding(desk: &Desk, home: &mut Home) {
     assert_eq!(failed(&buy(desk, home, "hold", "0.02")), [""; 0]);
     desk.bar(home, "6800", "6800");
@@ -322,7 +322,7 @@ fn no_rulebook_refuses_what_makes_things_safer() {
         }
         leaves(&desk, &mut home, "under");
     }
-    // Rule files that cannot be read: the same.
+    // The same if the rule files cannot be read.
     let desk = desk(&[]);
     let mut home = desk.open();
     holding(&desk, &mut home);
@@ -464,14 +464,14 @@ fn no_rule_file_leads_outside_of_its_folder() {
     }
 }
 
-/// The facts of a line, by name.
+/// Returns a fact of a line, by name.
 fn fact(outcome: &Outcome, name: &str) -> Value {
     let facts: Value =
         serde_json::from_str(outcome.decision.facts.as_ref().unwrap().get()).unwrap();
     facts[name].clone()
 }
 
-/// Cancels the entry that rests.
+/// Cancels the resting entry.
 fn cancel_resting(desk: &Desk, home: &mut Home, id: &str) {
     let orders = home.state().book.orders.values();
     let rest = orders
@@ -537,7 +537,7 @@ fn what_was_accepted_before_a_rule_came_counts_for_it_and_survives_a_rebuild() {
         assert_eq!(fact(&second, name), *value, "{name}");
     }
     cancel_resting(&desk, &mut home, "cancel-2");
-    // The headroom counts the sum with the size that it offers.
+    // The headroom includes the offered size in the sum.
     desk.bar(&mut home, "6800", "6800");
     let third = send(&desk, &mut home, "c", "0.004");
     assert_eq!(
@@ -552,7 +552,7 @@ fn what_was_accepted_before_a_rule_came_counts_for_it_and_survives_a_rebuild() {
     let mut rows = third.decision.checks.iter();
     let sum = rows.find(|row| row.name == "b-sum").unwrap();
     assert_eq!(sum.value.unwrap().to_string(), "0.009");
-    // A restart and a rebuild know the same.
+    // The same after a restart and a rebuild.
     drop(home);
     let (home, same) = Home::rebuild(desk.place.root.path(), desk.place.seams()).unwrap();
     assert!(same);
@@ -569,7 +569,7 @@ fn what_was_accepted_before_a_rule_came_counts_for_it_and_survives_a_rebuild() {
             "{ms}"
         );
     }
-    // What nobody had accepted before is seen for the first time.
+    // A value that was never accepted counts as seen for the first time.
     let other = order("trend", "buy", "0.002", Some("6700"), "btc-range-long");
     let other = desk.one(&mut home, "trend-bot", "other", "order.submit", &other);
     assert_eq!(fact(&other, "first_seen(order.thesis)"), json!(true));
@@ -610,8 +610,8 @@ fn requests_of_the_same_batch_count() {
     assert_eq!(counts, [json!("0"), json!("1"), json!("1")]);
 }
 
-/// A pause is refused by no rule, and a dry run changes nothing: neither makes known what a rule
-/// wants looked at.
+/// No rule refuses a pause, and a dry run changes nothing: neither makes a value known that a rule
+/// wants checked.
 #[test]
 fn what_no_rule_is_asked_about_makes_nothing_known() {
     let desk = Desk::with_limits("");

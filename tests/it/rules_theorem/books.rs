@@ -1,4 +1,4 @@
-//! Random rulebooks, and random changes of them. Knows what conditions mean, and nothing of the
+//! Random rulebooks, and random changes of them. Uses the meaning of conditions, and nothing of the
 //! prover.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,12 +18,12 @@ use spoolgate_wire::time::Time;
 
 use crate::kit::dice::Dice;
 
-/// Instants at which entries end, and some beside them.
+/// Instants at which entries expire, and some beside them.
 pub(super) const ENDINGS: [i64; 3] = [1_000_000, 2_000_000, 3_000_000];
 
 pub(super) type Sets = BTreeMap<SetName, Arc<NamedSet>>;
 
-/// A rule that is not bound to a program yet.
+/// A rule that is not compiled yet.
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
     pub id: String,
@@ -44,7 +44,7 @@ pub(super) fn pick<T: Clone>(dice: &mut Dice, of: &[T]) -> T {
 }
 
 impl Book {
-    /// As it decides.
+    /// Compiles the rulebook.
     pub(super) fn compiled(&self) -> RuleSet {
         let mut program = Program::default();
         for rule in &self.rules {
@@ -83,7 +83,7 @@ impl Book {
         }
     }
 
-    /// After a set was changed.
+    /// Replaces a set.
     fn use_set(&mut self, set: NamedSet) {
         let set = Arc::new(set);
         for rule in &mut self.rules {
@@ -104,7 +104,7 @@ impl Book {
     }
 }
 
-/// Texts of a kind, as they are compared.
+/// Returns texts of a kind, in the form in which they are compared.
 pub(super) fn texts(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::Word(known) if !known.is_empty() => known,
@@ -193,10 +193,10 @@ fn values(dice: &mut Dice, texts: &[&str]) -> BTreeMap<String, (Provenance, Opti
     values
 }
 
-/// Two sets of a kind, one that never grows and one that does.
+/// Makes two sets of a kind, one that never grows and one that does.
 pub(super) fn set(dice: &mut Dice, sets: &mut Sets, kind: Kind, grows: Grows) -> Arc<NamedSet> {
     let kind = set_kind(kind);
-    // Words of closed lists and of open ones share sets, as they do in files.
+    // Words of closed and of open lists share sets, as they do in files.
     let texts: &[&str] = match kind {
         SetKind::Word => &["a", "b", "x", "y", "buy", "mon"],
         other => texts(other.kind()),
@@ -307,7 +307,7 @@ pub(super) fn book(dice: &mut Dice, readings: &[Reading], rules_max: u64) -> Boo
     Book { rules, sets }
 }
 
-/// The condition's contrary, of what is known and can be compared.
+/// Returns the negation of a condition, for facts that are known and can be compared.
 fn contrary(test: &Test) -> Option<Test> {
     Some(match test {
         Test::Number(ranges) => Test::Number(ranges.complement()),
@@ -338,7 +338,7 @@ fn grows(test: &Test) -> bool {
     matches!(of, Members::Named { set, .. } if set.grows != Grows::Never)
 }
 
-/// Names of the changes that [`change`] makes.
+/// The names of the changes that [`change`] makes.
 pub(super) const CHANGES: [&str; 15] = [
     "add a rule",
     "remove a rule",
@@ -357,7 +357,7 @@ pub(super) const CHANGES: [&str; 15] = [
     "whether a set grows",
 ];
 
-/// A set of this name with other values, fewer, or more.
+/// Returns a set of this name with other values, fewer, or more.
 fn other_values(dice: &mut Dice, set: &NamedSet) -> NamedSet {
     let mut set = set.clone();
     let texts: Vec<String> = set.values.keys().cloned().collect();
@@ -370,7 +370,7 @@ fn other_values(dice: &mut Dice, set: &NamedSet) -> NamedSet {
     set
 }
 
-/// The values of a named set in a list, and those of a list in a named set.
+/// Turns a named set into a list with the same values, or a list into a named set.
 fn other_form(list: &Members, fresh: usize) -> Members {
     match list {
         Members::Named { set, .. } => {
@@ -441,8 +441,7 @@ pub(super) fn change(
         5 => drop(book.rules[at].when.remove(of)),
         6 => book.rules[at].then = pick(dice, &[Then::Warn, Then::Hold, Then::Reject]),
         7 => {
-            // Two rules that do what one did, by a condition of one of them and its contrary; or
-            // almost.
+            // Splits a rule into two, by a condition of one of them and its negation; or almost.
             let reading = pick(dice, readings);
             let one = test(dice, &mut book.sets, &reading);
             let Some(two) = contrary(&one).filter(|_| !grows(&one)) else {

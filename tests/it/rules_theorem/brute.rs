@@ -17,7 +17,7 @@ use super::{act, fields, name};
 use crate::kit::dice::Dice;
 use crate::rules_theorem::books::{self, Book, CHANGES, ENDINGS, amount};
 
-/// Every value that conditions of the generator could tell apart.
+/// Returns every value that conditions of the generator can distinguish.
 fn values(kind: Kind) -> Vec<Value<'static>> {
     let text = |text: &str| Value::Text(text.to_owned().into());
     let whole = |range: Range<i64>| {
@@ -102,7 +102,7 @@ fn all_facts(reading: &Reading) -> Vec<Fact<'static>> {
     facts
 }
 
-/// Readings whose every fact can be listed.
+/// Returns the readings whose facts can all be listed.
 fn listable() -> Vec<Reading> {
     let is_text =
         |reading: &Reading| reading.kind() == Kind::Text || books::is_of(reading, &fields::TO);
@@ -112,8 +112,8 @@ fn listable() -> Vec<Reading> {
         .collect()
 }
 
-/// Leaves out conditions on what hangs together with the plain value: of those the prover only says
-/// what is sure.
+/// Whether a book has conditions that depend on the plain value of another: about those the prover
+/// only says what is certain.
 fn has_derived(book: &Book) -> bool {
     let is_derived = |test: &Test| {
         matches!(
@@ -137,7 +137,7 @@ fn growing(books: [&Book; 2]) -> Vec<SetName> {
     names
 }
 
-/// Every set of values that may have been approved: none, each alone, all.
+/// Returns every set of values that may have been approved: none, each alone, all.
 fn grown(names: &[SetName], readings: &[Reading]) -> Vec<Entries> {
     let mut values: Vec<String> = Vec::new();
     for reading in readings {
@@ -218,7 +218,7 @@ fn enumerate(before: &Book, after: &Book, readings: &[Reading]) -> (bool, bool) 
     (loosens, tightens)
 }
 
-/// Compares prover and enumeration on a pair for every seed, in worlds of at most so many fact
+/// Compares prover and enumeration on a pair for every seed, in worlds with at most this many fact
 /// vectors.
 pub(super) fn compared(seeds: Range<u64>, vectors_max: usize) {
     let mut directions: BTreeMap<&str, u64> = BTreeMap::new();
@@ -229,7 +229,7 @@ pub(super) fn compared(seeds: Range<u64>, vectors_max: usize) {
         let mut readings: Vec<Reading> = Vec::new();
         for _ in 0..1 + dice.below(3) {
             let reading = books::pick(dice, &all);
-            // A set that two fields ask for grows for both at once; the prover takes that for
+            // A set that two fields use grows for both at once; the prover treats these as
             // independent.
             let is_first_of_kind = !readings.iter().any(|other| other.kind() == reading.kind());
             readings.push(reading);

@@ -1,4 +1,4 @@
-//! Random facts: beside thresholds, on lists and off them, odd, absent and unknown.
+//! Random facts: beside thresholds, on lists and off them, unusual, absent and unknown.
 
 use spoolgate_rules::rule::entries::Entry;
 use spoolgate_rules::rule::field::{Kind, Missing};
@@ -139,7 +139,7 @@ pub(super) fn value(dice: &mut Dice, kind: Kind) -> Value<'static> {
     }
 }
 
-/// A fact that the reading may have.
+/// Draws a fact that the reading may have.
 pub(super) fn fact(dice: &mut Dice, reading: &Reading) -> Fact<'static> {
     let kind = reading.kind();
     if dice.one_in(14) {
@@ -154,7 +154,7 @@ pub(super) fn fact(dice: &mut Dice, reading: &Reading) -> Fact<'static> {
     Fact::Known(value(dice, kind))
 }
 
-/// Facts of every reading; most of them such that one of the rules acts, or nearly.
+/// Draws facts for every reading, usually such that one of the rules acts, or nearly.
 pub(super) fn facts(
     dice: &mut Dice,
     books: &[&Book],

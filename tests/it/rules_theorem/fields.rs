@@ -4,7 +4,7 @@ use spoolgate_rules::rule::Reading;
 use spoolgate_rules::rule::field::{Field, Id, Kind, Missing};
 
 const fn field(name: &'static str, kind: Kind, missing: Missing, is_many: bool) -> Field {
-    // Nothing that rules are compared or evaluated by asks for the id.
+    // Nothing that compares or evaluates rules uses the id.
     Field {
         id: Id::OrderSide,
         name,
@@ -42,7 +42,7 @@ pub(super) static TAGS: Field = field("tags", Kind::Word(&["x", "y", "z"]), Miss
 pub(super) static COUNTS: Field = field("counts", Kind::Whole(0, 4), Missing::Absent, true);
 pub(super) static NOTES: Field = field("notes", Kind::Text, Missing::Absent, true);
 
-/// Everything that may be read.
+/// Returns all readings.
 pub(super) fn readings() -> Vec<Reading> {
     let fields = [
         &SIDE, &DAY, &REGIME, &NAME, &SIZE, &PRICE, &SCORE, &FEW, &LOTS, &CLOCK, &FLAG, &MAYBE,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What a file should give: rows, first and last line, gaps, longest gap, rounded values.
+/// The expected result for a file: rows, first and last line, gaps, longest gap, rounded values.
 struct Expect {
     rows: u64,
     first: &'static str,
@@ -350,7 +350,7 @@ fn unpacked_lean_files_are_read_by_their_names() {
         lines(&import(&format!("/a/b/{day}"), rows, &Options::default()).unwrap()),
         expect
     );
-    // Lean names its zips by the day alone; the inner name says the rest.
+    // Lean names its zips only by the day; the inner name has the rest.
     assert_eq!(
         lines(
             &import(
@@ -362,7 +362,7 @@ fn unpacked_lean_files_are_read_by_their_names() {
         ),
         expect
     );
-    // And the outer name says what the inner does not.
+    // And the outer name has what the inner name lacks.
     assert_eq!(
         lines(&import(day, &zip_of(&[("a.csv", rows)]), &Options::default()).unwrap()),
         expect

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Every file of a home with its bytes, but for what SQLite keeps beside its databases.
+/// Returns every file of a home with its bytes, except for the files that SQLite keeps beside its
+/// databases.
 fn bytes_of(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut left = vec![root.to_owned()];
@@ -40,7 +41,7 @@ fn a_dry_run_is_answered_as_the_request_would_be_and_leaves_nothing() {
             (exit, &Value::Bool(true)),
             "{dry}"
         );
-        // Twice: no id is used up. Then really: the same answer.
+        // Twice, so no id is used up; then for real, with the same answer.
         let done = spoolgate(&scratch.home(), &["handle", path]);
         ends(&done, exit);
         let real: Value = serde_json::from_slice(&done.stdout).unwrap();
@@ -57,12 +58,12 @@ fn a_dry_run_is_answered_as_the_request_would_be_and_leaves_nothing() {
             real["data"][kind]["headroom"]
         );
     }
-    // What was decided is answered as then.
+    // A decided request gets its stored answer.
     let (exit, dry) = dry(&scratch, &[path]);
     assert_eq!((exit, &dry["requestId"]), (1, &"big".into()));
 }
 
-/// It was told as a storage failure, because an action that begins has no answer yet.
+/// It was reported as a storage failure, because an action that begins has no answer yet.
 #[test]
 fn a_dry_run_of_an_outgoing_action_says_that_it_would_begin_and_has_nothing_done() {
     let scratch = Scratch::new();
@@ -142,7 +143,7 @@ fn a_dry_run_takes_requests_that_nobody_signed() {
         (1, &"SIGNATURE_INVALID".into()),
         "{answer}"
     );
-    // Without --dry-run nothing of the kind is taken.
+    // Without --dry-run such a file is not accepted.
     ends(
         &spoolgate(&scratch.home(), &["handle", path, "--as", "trend-bot"]),
         2,
@@ -193,7 +194,7 @@ fn a_dry_run_works_beside_a_running_gate_and_under_other_rules() {
     let (exit, under) = dry(&scratch, &[path, "--rules", rules]);
     assert_eq!(exit, 1, "{under}");
     assert!(under.to_string().contains("small"), "{under}");
-    // The same through `rules explain`, with what would pass.
+    // The same through `rules explain`, with the size that would pass.
     let args = [
         "--format", "json", "rules", "explain", path, "--rules", rules,
     ];
