@@ -1,7 +1,7 @@
-//! Watchers fed with admission requests and killed at random moments; and forwarded files of the
-//! real gate, changed.
+//! Watchers that get admission requests are killed at random moments; and changed files that the
+//! real gate forwarded.
 //!
-//! More kills, or others: `SPOOLGATE_KILLS=500 SPOOLGATE_SEED=7 cargo test --test it
+//! For more kills, or other ones: `SPOOLGATE_KILLS=500 SPOOLGATE_SEED=7 cargo test --test it
 //! admission_crash:: -- --nocapture`
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,7 @@ const DOMAIN: &str = "research/agents/default";
 const POLICY: &str = "{max_spawn_depth: 4, max_total_descendants: 6, recursion_budget: 5, \
     capability_denylist: [shell], allowed_targets: [a]}";
 
-/// A home in which `research-bot` may open as many roots as it likes.
+/// A home in which `research-bot` may open any number of roots.
 struct Lab {
     scratch: Scratch,
     bot: SignKey,
@@ -89,7 +89,7 @@ fn task(text: &str) -> Task {
     }
 }
 
-/// Requests of every sort, some of them children of what came before.
+/// Sends requests of every kind, some of them children of earlier ones.
 struct Feeder<'a> {
     lab: &'a Lab,
     dice: Dice,
@@ -121,7 +121,7 @@ impl Feeder<'_> {
             5 => task.budget = Some(json!(self.dice.below(3))),
             6 => task.payload = json!({"target": "b"}),
             7 if !self.sent.is_empty() => {
-                // The same request again under another name.
+                // The same request under another file name.
                 let place = usize::try_from(self.dice.below(self.sent.len() as u64)).unwrap();
                 let bytes = self.sent[place].bytes.clone();
                 self.sent
@@ -158,7 +158,7 @@ fn forwarded_files(home: &Path) -> BTreeSet<String> {
         .collect()
 }
 
-/// What was forwarded has its ALLOW, also right after a kill.
+/// Every forwarded file has its ALLOW, even right after a kill.
 fn nothing_is_forwarded_unsealed(lab: &Lab) {
     let decided = decisions(&lab.home()).unwrap();
     let (key, origin) = lab.key();
@@ -232,8 +232,8 @@ fn killed_at_random_moments() {
     nothing_is_forwarded_unsealed(&lab);
 }
 
-/// One decision and one receipt a request, replays apart; forwarded is exactly what was allowed to
-/// be.
+/// Checks that each request except replays has one decision and one receipt, and that exactly the
+/// allowed tasks were forwarded.
 fn check_receipts(lab: &Lab) {
     let decided = decisions(&lab.home()).unwrap();
     let mut receipts: BTreeMap<&str, u64> = BTreeMap::new();
@@ -277,11 +277,11 @@ fn check_receipts(lab: &Lab) {
         "{allowed} allowed, {denied} denied, {replayed} replayed, {} forwarded",
         expected.len()
     );
-    // Each kind came up. How often is left to the random moments.
+    // Each kind occurred. How often depends on the random moments.
     assert!(allowed > 10 && denied > 10 && replayed > 2 && expected.len() > 5);
 }
 
-/// The place of a member in a text.
+/// Returns the place of a member in a text.
 fn place_of(text: &str, pointer: &str) -> Range<usize> {
     let mut value = text.trim_end();
     for key in pointer.split('/').skip(1) {

@@ -1,5 +1,5 @@
-//! Policies and lineage from commands: whatever a command does, what needs it is denied or waits,
-//! everything else is answered meanwhile, and each request is decided once.
+//! Policies and lineage from commands: whatever a command does, requests that need it are denied or
+//! wait, everything else is answered meanwhile, and each request is decided once.
 
 mod desk;
 mod lineage;

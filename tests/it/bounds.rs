@@ -1,8 +1,8 @@
 //! Peak memory of the real watcher, measured: backlogs, 10 MB requests, deep JSON, a thousand
 //! agents, all of it at once, and a long history. The budget of the architecture is 64 MiB.
 //!
-//! Small versions run by default. The measured ones of docs/testing.md:
-//! `cargo test --release --test it bounds:: -- --ignored --nocapture --test-threads 1`.
+//! Small versions run by default. Those measured for docs/testing.md: `cargo test --release --test
+//! it bounds:: -- --ignored --nocapture --test-threads 1`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,12 +15,12 @@ use crate::kit::{Scratch, names, sign, succeed};
 use spoolgate_host::keyring::SqliteKeyring;
 use spoolgate_wire::signing::{SignKey, sha256_hex, unhex};
 
-/// What the watcher may take, KiB.
+/// The memory that the watcher may use, in KiB.
 const BUDGET_KIB: u64 = 64 * 1024;
-/// The largest request, bytes.
+/// The largest request, in bytes.
 const LARGEST: usize = 10_000_000;
 
-/// A watcher whose peak can be read while it lives.
+/// A watcher whose peak memory can be read while it runs.
 struct Watched {
     gate: Running,
     began: Instant,
@@ -34,9 +34,9 @@ impl Watched {
         }
     }
 
-    /// Peak of resident memory so far, KiB. A program built for debugging has 30 MB of code,
-    /// several times that of the one that the budget is for: of such a one the pages that are
-    /// mapped from files are left out.
+    /// Returns the peak of resident memory so far, in KiB. A debug build has 30 MB of code, several
+    /// times as much as the release build that the budget is for; so for a debug build, pages that
+    /// are mapped from files are left out.
     fn peak_kib(&self) -> u64 {
         let (peak, of_files) = self.gate.memory_kib();
         if cfg!(debug_assertions) {
@@ -46,7 +46,8 @@ impl Watched {
         }
     }
 
-    /// Waits until no request is left in these folders, nor half done, and returns the peak.
+    /// Waits until no request is left in these folders, not even a partial one, and returns the
+    /// peak.
     fn drains(mut self, what: &str, home: &Path, folders: &[PathBuf], requests: usize) -> u64 {
         let work = home.join("spool/work");
         let is_request = |name: &std::ffi::OsString| name.to_string_lossy().ends_with(".json");
@@ -96,7 +97,7 @@ fn answers(home: &Path) -> usize {
         .count()
 }
 
-/// Half good queries, half forged ones.
+/// Half of the requests are good queries, half are forged.
 fn backlog(scratch: &Scratch, count: usize) {
     lift_message_rates(&scratch.home());
     let forger = SignKey::Hmac([9; 32]);
@@ -108,8 +109,8 @@ fn backlog(scratch: &Scratch, count: usize) {
     }
 }
 
-/// Requests of 10 MB that are each the worst for another part of reading: what they are and their
-/// text.
+/// Returns requests of 10 MB, each the worst case for another part of reading: a description and
+/// the text.
 fn large(scratch: &Scratch, n: usize) -> (&'static str, String) {
     let id = format!("large-{n}");
     let signed = |payload: &str| {
@@ -186,13 +187,13 @@ fn send_large(scratch: &Scratch, numbers: std::ops::Range<usize>) {
     }
 }
 
-/// JSON at the limit of 64 levels, in every shape, and beyond it.
+/// Sends JSON at the limit of 64 levels, in every shape, and beyond it.
 fn send_deep(scratch: &Scratch, count: usize) {
     for n in 0..count {
         let levels = [62, 63, 200, 100_000][n % 4];
         let (open, close) = [("[", "]"), ("{\"a\":", "}")][n / 4 % 2];
         let core = if open == "[" { "" } else { "0" };
-        // As wide as it is deep: the same again and again.
+        // As wide as it is deep: the same structure again and again.
         let deep = format!("{}{core}{}", open.repeat(levels), close.repeat(levels));
         let times = (60_000 / deep.len()).max(1);
         let payload = format!(r#"{{"deep":[{}]}}"#, vec![deep; times].join(","));
@@ -207,7 +208,7 @@ fn send_deep(scratch: &Scratch, count: usize) {
     }
 }
 
-/// Keys of agents that have spools of their own.
+/// Keys of agents with spools of their own.
 struct Agents(Vec<SignKey>);
 
 impl Agents {
@@ -348,7 +349,7 @@ fn all_at_once(files: usize, larges: usize, deeps: usize, count: usize, each: us
     within_budget("all at once", peak);
 }
 
-/// Opening and running over this many lines takes what it takes over a few.
+/// Opening and running over this many lines needs as much as over a few.
 fn long_history(count: usize, grows_kib: u64) {
     let scratch = Scratch::new();
     let home = scratch.home();
@@ -374,7 +375,7 @@ fn long_history(count: usize, grows_kib: u64) {
         "memory grows with history: {fresh} KiB, {old} KiB"
     );
     within_budget("a long history", old);
-    // The same where everything is folded from the first line on.
+    // The same if everything is folded from the first line on.
     fs::remove_file(home.join("state/state.db")).unwrap();
     let rebuilt = step(1, "rebuilt");
     within_budget("folding all of it", rebuilt);
@@ -452,7 +453,7 @@ fn measured_a_history_of_200_000_lines() {
     long_history(200_000, 8 * 1024);
 }
 
-/// Which kind of 10 MB request takes what.
+/// Measures each kind of 10 MB request.
 #[test]
 #[ignore = "measured for docs/testing.md"]
 fn measured_one_request_of_10_mb_of_each_kind() {

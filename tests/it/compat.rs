@@ -1,5 +1,5 @@
-//! What version 0.1.0 wrote opens for ever. The homes, proofs and answers in `tests/compat/v1` are
-//! never changed; the README beside them says what they are.
+//! What version 0.1.0 wrote can always be opened. The homes, proofs and answers in
+//! `tests/compat/v1` are never changed; the README beside them describes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Permissions};
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 const KINDS: &str = "genesis segment rotate admin seal start stop rulebook tick halt clock_step \
     dead_man quota proposal published market input council decision request response redact";
 
-/// Every change of state but `ProgramChanged`, which only a later version writes.
+/// Every change of state except `ProgramChanged`, which only a later version writes.
 const CHANGES: &str = "\
     Book.OrderPlaced Book.OrderFilled Book.OrderTriggered Book.StopResized Book.StopMoved \
         Book.OrderClosed \
@@ -36,7 +36,7 @@ const CHANGES: &str = "\
         KeyRevoked HaltFile \
     HaltSet HaltCleared ClockFaulted ClockAccepted RulebookLoaded RulebookFaulted HeadsGivenUp";
 
-/// Changes that hold those of a part of the program.
+/// Changes that contain the changes of a part of the program.
 const PARTS: [&str; 9] = [
     "Book",
     "Council",
@@ -49,7 +49,7 @@ const PARTS: [&str; 9] = [
     "Proposal",
 ];
 
-/// Files and folders that the homes hold besides the ledger.
+/// Files and folders of the homes besides the ledger.
 const FILES: &str = "\
     audit/checkpoint audit/SEGMENTS audit/blobs audit/rulebooks audit/log-00000001.jsonl.zst \
         state/state.db \
@@ -60,7 +60,7 @@ const FILES: &str = "\
         proposals/declined \
     rules/active rules/services.yaml rules/approvers";
 
-/// Commands that print what the state holds.
+/// Commands that print parts of the state.
 const VIEWS: [&str; 12] = [
     "orders",
     "fills",
@@ -104,7 +104,7 @@ impl Kept {
         command.output().unwrap()
     }
 
-    /// What a command prints that succeeds.
+    /// Returns the output of a command that must succeed.
     fn gate(&self, line: &[&str]) -> String {
         let output = self.ends(line);
         let (out, err) = (
@@ -119,7 +119,7 @@ impl Kept {
         out
     }
 
-    /// The same as JSON.
+    /// Returns the JSON output of a command.
     fn json(&self, line: &[&str]) -> Value {
         serde_json::from_str(&self.gate(&[&["--format", "json"], line].concat())).unwrap()
     }
@@ -128,7 +128,7 @@ impl Kept {
         self.gate(&["run", "--until-idle"]);
     }
 
-    /// Every line of the ledger.
+    /// Returns every line of the ledger.
     fn lines(&self) -> Vec<Value> {
         let all = self.gate(&[
             "audit",
@@ -143,7 +143,7 @@ impl Kept {
             .collect()
     }
 
-    /// What the state says, by command.
+    /// Returns the state as the commands print it.
     fn state(&self) -> BTreeMap<&'static str, String> {
         let view = |line: &'static str| {
             let words: Vec<&str> = ["--format", "json"]
@@ -151,7 +151,7 @@ impl Kept {
                 .chain(line.split(' '))
                 .collect();
             let shown = self.gate(&words);
-            // The portfolio begins with the time that it is asked at.
+            // The portfolio begins with the time of the query.
             (
                 line,
                 shown
@@ -168,7 +168,7 @@ impl Kept {
         verified
     }
 
-    /// Replays the ledger, and compares the answers.
+    /// Replays the ledger and compares the answers.
     fn replays(&self) -> Value {
         let replayed = self.json(&["audit", "replay", "--answers", "spool/out"]);
         for nothing in [
@@ -187,7 +187,8 @@ impl Kept {
         replayed
     }
 
-    /// The answer to a request or, if the file is not a request, the answer to the file.
+    /// Returns the path of the answer to a request or, if the file is not a request, of the answer
+    /// to the file.
     fn answer(&self, id: &str) -> PathBuf {
         let answer = self.path(&format!("spool/out/{id}.json"));
         if answer.exists() {
@@ -201,7 +202,7 @@ impl Kept {
         serde_json::from_slice(&fs::read(self.answer(id)).unwrap()).unwrap()
     }
 
-    /// Signs a request by a key that lies in the home, has it decided, and reads the answer.
+    /// Signs a request with a key in the home, has it decided, and reads the answer.
     fn ask(&self, id: &str, who: &str, action: &str, payload: &str) -> Value {
         fs::write(self.path("payload.json"), payload).unwrap();
         let key = format!("{who}.key");
@@ -240,7 +241,7 @@ fn unpack(mut archive: &[u8], into: &Path) {
         match header[156] {
             b'5' => fs::create_dir_all(&path).unwrap(),
             b'0' => fs::write(&path, &rest[..size]).unwrap(),
-            // One that an agent of the demo planted: a name, wherever it leads.
+            // A link that an agent of the demo planted: a name, wherever it leads.
             b'2' => symlink(text(&header[157..257]), &path).unwrap(),
             other => panic!("{} is neither file nor folder: {other}", path.display()),
         }
@@ -251,7 +252,7 @@ fn unpack(mut archive: &[u8], into: &Path) {
     }
 }
 
-/// Every file below a folder, with what it holds.
+/// Returns every file below a folder with its content.
 fn files(below: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(below).unwrap() {
@@ -268,7 +269,7 @@ fn files(below: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// Ids of the kept requests.
+/// Returns the ids of the kept requests.
 fn answered_ids() -> Vec<String> {
     let folder = fs::read_dir(fixtures().join("answers")).unwrap();
     let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -370,8 +371,8 @@ fn the_ledgers_verify_to_the_letter() {
     }
 }
 
-/// Outgoing actions commit to sealed fields in their `request` lines. A held one does so in its
-/// decision before.
+/// Outgoing actions commit to sealed fields in their `request` lines. A held action does so in its
+/// earlier decision.
 #[test]
 fn disclosures_of_outgoing_actions_are_checked() {
     let home = Kept::home("full");
@@ -473,7 +474,7 @@ fn every_shape_of_answer_is_the_one_that_was_given() {
 #[test]
 fn a_request_of_then_that_comes_again_is_answered_as_then() {
     let home = Kept::home("full");
-    // The first three used up no id, what was redacted cannot be compared, and the key of the last
+    // The first three used up no id, the redacted one cannot be compared, and the key of the last
     // two has ended.
     let others = ["call-3", "forged", "half", "mail-1", "pause", "pause-again"];
     let ids: Vec<String> = answered_ids()

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Where the program's form of a shape is found.
+/// The place of the program's form of a shape.
 enum Place {
     /// In the schemas of these names, below this path: members, and `[]` for the elements of a
     /// list.
@@ -347,7 +347,7 @@ fn words(text: &str) -> Names {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// How a shape of the program differs from that of its contract.
+/// The differences between a shape of the program and that of its contract.
 #[derive(Debug, Default, PartialEq)]
 struct Differences {
     added: Names,
@@ -355,7 +355,7 @@ struct Differences {
     made_optional: Names,
 }
 
-/// The objects that a schema describes, each alternative by itself.
+/// Collects the objects that a schema describes, each alternative by itself.
 fn objects<'a>(schema: &'a Value, found: &mut Vec<&'a Value>) {
     if schema.get("properties").is_some() {
         found.push(schema);
@@ -370,7 +370,7 @@ fn objects<'a>(schema: &'a Value, found: &mut Vec<&'a Value>) {
     }
 }
 
-/// The objects at a path below a schema.
+/// Returns the objects at a path below a schema.
 fn at<'a>(schema: &'a Value, path: &str) -> Vec<&'a Value> {
     let mut places = vec![schema];
     for step in path.split_whitespace() {
@@ -394,7 +394,7 @@ fn at<'a>(schema: &'a Value, path: &str) -> Vec<&'a Value> {
     found
 }
 
-/// All members, and those that are always there.
+/// Returns all members, and those that are always there.
 fn in_schemas(shape: &Shape, names: &[&str], path: &str, folder: &Path) -> (Names, Names) {
     let members = words(shape.members);
     let (mut all, mut always) = (Names::new(), None::<Names>);
@@ -409,7 +409,7 @@ fn in_schemas(shape: &Shape, names: &[&str], path: &str, folder: &Path) -> (Name
                 .cloned()
                 .collect();
             // An answer has alternatives for every contract; those without any member of this shape
-            // are of others.
+            // belong to others.
             if names.len() == 1 && !members.is_empty() && here.is_disjoint(&members) {
                 continue;
             }
@@ -429,7 +429,7 @@ fn in_schemas(shape: &Shape, names: &[&str], path: &str, folder: &Path) -> (Name
     (all, always.unwrap_or_default())
 }
 
-/// The same of ledger lines.
+/// Returns the same for ledger lines.
 fn in_ledger(lines: &[Value], path: &str) -> (Names, Names) {
     let (mut all, mut always) = (Names::new(), None::<Names>);
     for line in lines {
@@ -465,7 +465,7 @@ fn differences(shape: &Shape, schemas: &Path, lines: &[Value]) -> Differences {
     }
 }
 
-/// What the table says of each shape.
+/// Reads what the table says about each shape.
 fn told(page: &str) -> BTreeMap<String, Differences> {
     let (_, section) = page
         .split_once("\n## Additions and deviations\n")
@@ -524,7 +524,7 @@ fn told(page: &str) -> BTreeMap<String, Differences> {
     told
 }
 
-/// Where the table and the program disagree.
+/// Returns where the table and the program disagree.
 fn disagreements(page: &str, schemas: &Path, lines: &[Value]) -> Vec<String> {
     let mut told = told(page);
     let mut faults = Vec::new();
@@ -553,7 +553,7 @@ fn spoolgate(args: &[&str]) {
     );
 }
 
-/// The lines of decisions on orders in the demo's ledger.
+/// Returns the lines of decisions on orders in the demo's ledger.
 fn decided_orders(home: &Path) -> Vec<Value> {
     let text = fs::read_to_string(home.join("audit/log-00000001.jsonl")).unwrap();
     let lines = text
@@ -576,7 +576,7 @@ fn the_table_names_every_addition_and_deviation_of_members_and_no_other() {
     let faults = disagreements(page, &schemas, &lines);
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 
-    // A member that the table forgets, and one that it makes up, are found.
+    // A member that the table forgets, and one that it invents, are found.
     for (from, to) in [
         (
             "Adds `target_price` and `time_in_force`",
@@ -594,7 +594,7 @@ fn the_table_names_every_addition_and_deviation_of_members_and_no_other() {
         );
     }
 
-    // Numbers are texts in every row of every vector, and a profile has no depth by default.
+    // Numbers are texts in every row of every vector, and a profile has no default depth.
     for row in lines
         .iter()
         .flat_map(|line| line["checks"].as_array().unwrap())

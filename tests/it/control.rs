@@ -6,7 +6,7 @@ mod home;
 
 use serde_json::{Value, json};
 
-/// A decision on the shipped concern.
+/// Returns a decision on the shipped concern.
 fn decision(id: &str, more: Value) -> String {
     let mut body = json!({
         "decision_id": id, "concern_id": "paper:btc-usd", "account_id": "paper", "market_symbol": "btc-usd",

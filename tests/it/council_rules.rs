@@ -16,14 +16,14 @@ use spoolgate_council::aggregate::decide;
 use spoolgate_rules::roles::{PATH, Roles, SHIPPED};
 use spoolgate_wire::council::Stance;
 
-/// Councils of a plain test run.
+/// The number of councils in a normal run.
 const FEW: u64 = 500;
 
-/// Councils of the long one.
+/// The number of councils in the long run.
 const MANY: u64 = 100_000;
 
-/// Another council: axes that roles share, an axis that nobody has, other weights, floors of a
-/// change's own.
+/// Another council: axes that several roles share, an axis without a role, other weights, and own
+/// floors for one change type.
 fn other_rules() -> Roles {
     let mut text = SHIPPED.to_owned();
     for (from, to) in [
@@ -66,7 +66,7 @@ fn every_property(councils: u64) {
         let ruling = decide(&council.request, &council.votes, &council.evidence, roles);
         *outcomes.entry(ruling.decision.final_outcome).or_default() += 1;
         for (name, check) in properties::ALL {
-            // The second implementation knows the shipped numbers only.
+            // The second implementation knows only the shipped numbers.
             if name == properties::SECOND_TIME && *roles == other {
                 continue;
             }
@@ -79,7 +79,7 @@ fn every_property(councils: u64) {
         "{councils} councils, {} properties each: {outcomes:?}",
         properties::ALL.len()
     );
-    // Properties of approvals would say little over councils that never approve.
+    // Properties of approvals would prove little if no council approved.
     for stance in [Stance::Reject, Stance::NeedsMoreInfo, Stance::Approve] {
         let share = outcomes.get(&stance).copied().unwrap_or_default();
         assert!(

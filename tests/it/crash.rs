@@ -1,7 +1,7 @@
-//! The program killed, starved of disk, doubled and fed half-written files, over homes on a real
-//! disk.
+//! The program is killed, runs out of disk space, runs twice and gets half-written files, over
+//! homes on a real disk.
 //!
-//! `killed_at_random_moments` lands 20 kills. More, or the same again:
+//! `killed_at_random_moments` makes 20 kills. For more, or for the same again:
 //! `SPOOLGATE_KILLS=1000 SPOOLGATE_SEED=7 cargo test --test it crash::killed_at_random --
 //! --nocapture`
 
@@ -37,12 +37,12 @@ fn stderr(done: &Output) -> String {
 
 // --- killed at random moments ---
 
-/// Requests in one load of the spool.
+/// The number of requests in one load of the spool.
 const LOAD: u64 = 40;
-/// Kills in one home.
+/// The number of kills in one home.
 const KILLS_PER_HOME: u64 = 15;
 
-/// Makes files of every sort for one home.
+/// Makes files of every kind for one home.
 struct Mixer<'a> {
     scratch: &'a Scratch,
     dice: Dice,
@@ -56,7 +56,7 @@ struct Mixer<'a> {
 
 impl Mixer<'_> {
     fn order(&mut self, size: &str, thesis: &str) -> String {
-        // A buy limit some way below the market, which stands near 6,780.
+        // A buy limit below the market, which is near 6,780.
         format!(
             r#"{{"strategy":"trend","symbol":"BTC-USD","side":"buy","size":"{size}","order_type":"limit","price":"6740","thesis_slug":"{thesis}","planned_entry":"6740","planned_stop":"6600","stop_price":"6600"}}"#
         )
@@ -72,7 +72,7 @@ impl Mixer<'_> {
         self.add(id, bytes);
     }
 
-    /// One file; `torn_json` allows files that do not parse, for which a run waits 2 s.
+    /// Makes one file; `torn_json` allows files that do not parse, for which a run waits 2 s.
     fn one(&mut self, torn_json: bool) {
         self.n += 1;
         let id = format!("r{}", self.n);
@@ -94,7 +94,7 @@ impl Mixer<'_> {
                 self.add_signed(&id, "order.submit", &order);
             }
             9 | 10 => {
-                // Mostly the newest, which may still be open.
+                // Usually the newest one, which may still be open.
                 let back = usize::try_from(self.dice.below(3)).unwrap();
                 let order = self
                     .accepted
@@ -123,7 +123,7 @@ impl Mixer<'_> {
             }
             14 => self.add(&id, br#"{"no":"envelope"}"#.to_vec()),
             15 => {
-                // The same request again under another name.
+                // The same request under another file name.
                 let pick = usize::try_from(self.dice.roll()).unwrap() % self.signed.len().max(1);
                 let bytes = self
                     .signed
@@ -133,7 +133,8 @@ impl Mixer<'_> {
                 self.add(&id, bytes);
             }
             16 => {
-                // The id of another request: earlier, later or never used.
+                // The id of another request: an earlier one, a later one, or one that was never
+                // used.
                 let taken = format!("r{}", self.dice.below(self.n) + 1);
                 let bytes = self
                     .scratch
@@ -175,7 +176,7 @@ impl Mixer<'_> {
     }
 }
 
-/// What can be seen of a drain's progress.
+/// The visible progress of a drain.
 #[derive(PartialEq, Eq)]
 struct Seen {
     waiting: usize,
@@ -194,7 +195,7 @@ fn look(home: &Path) -> Seen {
     }
 }
 
-/// Where kills landed.
+/// When the kills happened.
 #[derive(Debug, Default)]
 struct Landed {
     before: u64,
@@ -203,8 +204,8 @@ struct Landed {
     after: u64,
 }
 
-/// Kills a run after `delay`, counted from its start or from the first file that it claimed.
-/// Returns whether that was too late.
+/// Kills a run after `delay`, counted from its start or from its first claim. Returns whether that
+/// was too late.
 fn kill_a_run(home: &Path, delay: Duration, from_first_claim: bool, landed: &mut Landed) -> bool {
     let before = look(home);
     let mut command = command(home, &["run", "--until-idle"]);
@@ -251,8 +252,8 @@ fn killed_at_random_moments() {
     let mut landed = Landed::default();
     let mut total = Counted::default();
     let mut round = 0;
-    // Delays are drawn from these windows, from the start and from the first claim on. A drain
-    // takes as long as the disk of the moment wants, so each window follows what its kills came to.
+    // Delays are drawn from these windows, from the start and from the first claim on. The time of
+    // a drain depends on the disk, so each window is adjusted to the results of its kills.
     let mut windows_us = [0, 0];
     while landed.before + landed.inside + landed.closing < kills {
         let context = format!("SPOOLGATE_SEED={seed}, home {round}");
@@ -267,7 +268,7 @@ fn killed_at_random_moments() {
             signed: Vec::new(),
             accepted: Vec::new(),
         };
-        // How long a drain takes here and now.
+        // Measures how long a drain takes here and now.
         mixer.load(false);
         let at = Instant::now();
         succeed(&home, &["run", "--until-idle"]);
@@ -279,7 +280,7 @@ fn killed_at_random_moments() {
         for kill in 0..KILLS_PER_HOME {
             let left = look(&home);
             if left.waiting + left.begun.len() < 8 {
-                // Files that do not parse are waited for 2 s, so only some homes have them.
+                // A run waits 2 s for files that do not parse, so only some homes have them.
                 mixer.load(round % 5 == 4 && kill % 5 == 0);
             }
             let from_first_claim = mixer.dice.below(2) == 0;
@@ -321,8 +322,8 @@ fn killed_at_random_moments() {
     );
 }
 
-// A replay writes an answer that stands already once more. Killed between write and rename, the
-// gate left `.r1.json.tmp` in spool/out for ever, because the next start found the answer standing.
+// A replay writes an existing answer once more. If it was killed between write and rename, the gate
+// left `.r1.json.tmp` in spool/out for ever, because the next start found the answer in place.
 #[test]
 fn a_half_written_answer_is_cleared_away() {
     let scratch = Scratch::new();
@@ -330,7 +331,7 @@ fn a_half_written_answer_is_cleared_away() {
     let sent = [scratch.query("r1")];
     sent[0].drop_into(&home);
     let open = || Home::open(&home, real_seams(&home).unwrap()).unwrap();
-    // Ended without a word, as if killed.
+    // Ended without any further call, as if killed.
     open().round(false).unwrap();
     fs::write(home.join("spool/out/.r1.json.tmp"), "{\"requestId\"").unwrap();
     drop(open());
@@ -342,9 +343,9 @@ fn a_half_written_answer_is_cleared_away() {
     check(&home, &sent);
 }
 
-// A command killed while it kept market rows left `audit/blobs/.<digest>.tmp`, one killed while it
-// handed its request over a part of it in spool/local/in, one killed while it waited its answer in
-// spool/local/out: for ever.
+// A command that was killed while it kept market rows left `audit/blobs/.<digest>.tmp`; one that
+// was killed while it handed its request over left a part of it in spool/local/in; one that was
+// killed while it waited left its answer in spool/local/out: for ever.
 #[test]
 fn what_killed_commands_leave_is_swept_away() {
     let scratch = Scratch::new();
@@ -377,7 +378,7 @@ fn what_killed_commands_leave_is_swept_away() {
 
 // --- two gates ---
 
-/// A command whose output is kept.
+/// Runs a command and keeps its output.
 fn piped(mut command: Command) -> Running {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     Running::start(command)
@@ -387,14 +388,14 @@ fn handle(home: &Path, file: &Path) -> Output {
     spoolgate(home, &["handle", file.to_str().unwrap()])
 }
 
-/// A file beside the home, to be handed to `handle`.
+/// Writes a file beside the home, to be handed to `handle`.
 fn file(scratch: &Scratch, name: &str, bytes: &[u8]) -> PathBuf {
     let path = scratch.beside(name);
     fs::write(&path, bytes).unwrap();
     path
 }
 
-/// A copy of a home whose lock nobody holds.
+/// Copies a home whose lock nobody holds.
 fn copy(from: &Path, to: &Path) {
     let done = Command::new("cp")
         .arg("-a")
@@ -405,7 +406,7 @@ fn copy(from: &Path, to: &Path) {
     assert!(done.success());
 }
 
-/// An answer without what hangs on when and where it was decided.
+/// Returns an answer without the parts that depend on when and where it was decided.
 fn comparable(answer: &Output) -> serde_json::Value {
     let mut value: serde_json::Value = serde_json::from_slice(&answer.stdout).unwrap();
     let fields = value.as_object_mut().unwrap();
@@ -421,7 +422,7 @@ fn comparable(answer: &Output) -> serde_json::Value {
             .for_each(|row| row["value"] = serde_json::Value::Null);
     }
     if let Some(accepted) = value.pointer_mut("/data/Accepted") {
-        // Derived from the number of its line.
+        // This is derived from the number of its line.
         assert!(
             accepted
                 .as_object_mut()
@@ -529,7 +530,7 @@ fn handle_outlives_the_watcher() {
             &scratch.request(&format!("r{n}"), "portfolio.get", "{}"),
         );
         let mut watcher = Running::watching(&home);
-        // Every third watcher holds the lock and does nothing; the others may be anywhere in the
+        // Every third watcher holds the lock and does nothing; the others may be at any step of the
         // request.
         let is_stuck = n % 3 == 0;
         if is_stuck {
@@ -612,7 +613,7 @@ fn watch_latency_smoke() {
     };
     let renamed_in = drop_in(&mut sent, "renamed-in");
 
-    // Left alone as long as it is called .tmp.
+    // Ignored as long as its name ends in .tmp.
     let query = scratch.query("tmp");
     let unfinished = home.join("spool/in/tmp.json.tmp");
     fs::write(&unfinished, &query.bytes).unwrap();
@@ -626,7 +627,7 @@ fn watch_latency_smoke() {
     fs::rename(home.join("spool/in"), home.join("spool/in.old")).unwrap();
     fs::create_dir_all(home.join("spool/in")).unwrap();
     let new_folder = drop_in(&mut sent, "new-folder");
-    // The watch is on the new folder by now, or the heartbeat serves.
+    // By now the watch is on the new folder; otherwise the heartbeat finds the file.
     let and_again = drop_in(&mut sent, "and-again");
     fs::remove_dir_all(home.join("spool/in.old")).unwrap();
     println!("answered after: {renamed_in:?}, new folder {new_folder:?}, again {and_again:?}");
@@ -650,7 +651,7 @@ fn half_written() {
     let began = Instant::now();
     let mut file = File::create_new(home.join("spool/in").join(&query.name)).unwrap();
     file.write_all(first).unwrap();
-    // What comes later is answered meanwhile.
+    // A later file is answered meanwhile.
     let beside = scratch.query("beside");
     beside.drop_into(&home);
     answered(&home, "beside.json");
@@ -681,9 +682,9 @@ fn half_written() {
     check(&home, &sent);
 }
 
-// Without spool/work every file in the spool was taken for gone and never answered; without
-// spool/rejected refused files stayed in spool/work and were decided again at a later start;
-// without spool/local/in `handle` took the home for none.
+// Without spool/work, every file in the spool was treated as gone and never answered; without
+// spool/rejected, refused files stayed in spool/work and were decided again at a later start;
+// without spool/local/in, `handle` did not recognise the home.
 #[test]
 fn folders_that_are_gone_are_made_again() {
     let scratch = Scratch::new();

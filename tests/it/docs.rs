@@ -2,9 +2,9 @@
 //! every command named in running text exists, every link leads somewhere, and the book's table of
 //! contents names every page.
 //!
-//! A block marked `sh` runs, page by page, in one shell in a scratch checkout; `# exit 1` at the
-//! end of a line is what its command must end with. `<!-- setup` begins commands that readers need
-//! not see. `sh,ignore` is not run: the sentence before it says why.
+//! Blocks marked `sh` run, page by page, in one shell in a scratch checkout; `# exit 1` at the end
+//! of a line is the expected exit code of its command. `<!-- setup` begins commands that readers do
+//! not need to see. `sh,ignore` is not run: the sentence before it says why.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const PROGRAM: &str = env!("CARGO_BIN_EXE_spoolgate");
-/// What a fence may hold.
+/// The allowed languages of a fence.
 const LANGUAGES: [&str; 13] = [
     "sh",
     "sh,ignore",
@@ -35,7 +35,7 @@ const LANGUAGES: [&str; 13] = [
     "mermaid",
     "console",
 ];
-/// Words without which a paragraph does not say why its commands are not run.
+/// A paragraph must contain one of these words to explain why its commands are not run.
 const REASONS: [&str; 5] = [
     "not run",
     "minutes",
@@ -46,7 +46,7 @@ const REASONS: [&str; 5] = [
 /// Other programs that pages use; if one is missing, the test reports that its page is skipped.
 const TOOLS: [&str; 5] = ["python3", "jq", "git", "ssh-keygen", "sqlite3"];
 
-/// README.md and every page of the book, by path below the root.
+/// Returns README.md and every page of the book, by path below the root.
 fn pages() -> BTreeMap<String, String> {
     fn collect(dir: &Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(dir).unwrap() {
@@ -75,7 +75,7 @@ fn pages() -> BTreeMap<String, String> {
 
 /// A fenced block or a hidden set-up.
 struct Block {
-    /// Number of its first line of content.
+    /// The number of its first line of content.
     line: usize,
     language: String,
     text: String,
@@ -110,7 +110,7 @@ fn blocks(page: &str, text: &str) -> Vec<Block> {
     blocks
 }
 
-/// The commands of a page as one script; `None` if it has none.
+/// Returns the commands of a page as one script. `None` if it has none.
 fn script(page: &str, text: &str) -> Option<String> {
     let mut script = String::from(
         "set -uo pipefail\n__at=start\ntrap 'jobs -p | xargs -r kill 2>/dev/null || true' \
@@ -140,8 +140,8 @@ fn script(page: &str, text: &str) -> Option<String> {
     runs.then_some(script)
 }
 
-/// A checkout to run a page in: links to what pages read, and programs under the names that pages
-/// call.
+/// Makes a checkout to run a page in: links to what pages read, and programs under the names that
+/// pages call.
 fn checkout(dir: &Path) {
     for name in [
         "examples",
@@ -158,8 +158,8 @@ fn checkout(dir: &Path) {
     let bin = dir.join("target/release");
     fs::create_dir_all(&bin).unwrap();
     symlink(PROGRAM, bin.join("spoolgate")).unwrap();
-    // What cargo builds and tests is built and tested by who runs this test; what it runs is this
-    // program.
+    // This test was built by cargo already, so `cargo build` and `cargo test` do nothing, and
+    // `cargo run` runs this program.
     let cargo = "#!/bin/sh\ncase \"$1\" in\n  run) while [ \"$1\" != -- ]; do shift; done; shift; \
         exec spoolgate \"$@\" ;;\n  build|test|install) exit 0 ;;\n  *) echo \"cargo $1\" >&2; \
         exit 98 ;;\nesac\n";
@@ -175,7 +175,7 @@ fn is_there(tool: &str) -> bool {
     found.is_ok_and(|status| status.success())
 }
 
-/// What went wrong on a page; `None` if it does what it says.
+/// Returns what went wrong on a page. `None` if the page does what it says.
 fn run(page: &str, script: &str) -> Option<String> {
     let missing = TOOLS.iter().find(|tool| {
         let used = script
@@ -212,7 +212,7 @@ fn run(page: &str, script: &str) -> Option<String> {
         .spawn()
         .unwrap();
     let group = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
-    // A page that hangs is one that does not do what it says.
+    // A page that hangs fails.
     let (ended, wait) = std::sync::mpsc::channel::<()>();
     let watchdog = std::thread::spawn(move || {
         let hangs = wait
@@ -304,7 +304,7 @@ fn every_fence_says_what_it_holds_and_every_block_that_is_not_run_why() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// What `--help` of a command prints.
+/// Returns what `--help` of a command prints.
 fn help(words: &[String], known: &mut BTreeMap<Vec<String>, Option<String>>) -> Option<String> {
     let ask = |words: &[String]| {
         let done = Command::new(PROGRAM)
@@ -322,7 +322,7 @@ fn help(words: &[String], known: &mut BTreeMap<Vec<String>, Option<String>>) -> 
         .clone()
 }
 
-/// What is wrong with one command line in running text.
+/// Returns what is wrong with one command line in running text.
 fn fault_of(line: &str, known: &mut BTreeMap<Vec<String>, Option<String>>) -> Option<String> {
     let root = help(&[], known).unwrap();
     let commands = |help: &str| -> BTreeSet<String> {
@@ -352,7 +352,7 @@ fn fault_of(line: &str, known: &mut BTreeMap<Vec<String>, Option<String>>) -> Op
         if names.is_empty() {
             continue;
         }
-        // `audit archive|prune` names two of a group.
+        // `audit archive|prune` names two commands of a group.
         for name in word.split('|') {
             if !names.contains(name) {
                 let is_command = name.chars().all(|c| c.is_ascii_lowercase() || c == '-');
@@ -375,8 +375,8 @@ fn fault_of(line: &str, known: &mut BTreeMap<Vec<String>, Option<String>>) -> Op
         .map(|flag| format!("`--{flag}` is no option in `{line}`"))
 }
 
-/// Paragraphs of running text, each with the line it begins in. Code and links go over the end of a
-/// line, not of these.
+/// Returns paragraphs of running text, each with the line in which it begins. Code and links may
+/// continue on the next line, but not in the next paragraph.
 fn paragraphs(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut in_fence = false;
@@ -396,7 +396,7 @@ fn paragraphs(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// What stands between backticks in running text, with the line it begins in.
+/// Returns the text between backticks in running text, with the line in which it begins.
 fn code_spans(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (mut line, paragraph) in paragraphs(text) {
@@ -420,7 +420,7 @@ fn code_is_found_over_the_end_of_a_line() {
     );
 }
 
-/// Files of this repository that pages send people to, and test programs that they start.
+/// Checks the files of this repository that pages name, and the test programs that they start.
 #[test]
 fn every_file_and_test_that_a_page_names_is_there() {
     let root = Path::new(ROOT);
@@ -491,7 +491,7 @@ fn every_command_that_is_named_in_running_text_exists() {
     }
 }
 
-/// The name that a heading is linked to by, as GitHub and mdBook make it.
+/// Returns the anchor of a heading, as GitHub and mdBook make it.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().to_lowercase();
     let kept = kept

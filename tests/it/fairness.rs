@@ -1,4 +1,5 @@
-//! Turns and quotas between spools, what no quota holds back, and requests that kill the gate.
+//! Turns and quotas between spools, requests that no quota holds back, and requests that crash the
+//! gate.
 
 mod exits;
 mod poison;

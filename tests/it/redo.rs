@@ -1,5 +1,5 @@
 //! Every state that a crash can leave behind, made by killing the gate at that place, and what the
-//! next start makes of it: the table of docs/spool.md, row by row.
+//! next start does with it: the table of docs/spool.md, row by row.
 
 mod files;
 
@@ -13,7 +13,7 @@ use spoolgate_wire::code::Code;
 
 use crate::kit::world::{Draft, World, code_of};
 
-/// Where the gate dies: a verb on a path with this in it, before or after it is done.
+/// Where the gate dies: at a verb on a path that contains this, before or after the verb is done.
 #[derive(Clone, Copy)]
 struct Kill {
     verb: &'static str,
@@ -89,7 +89,7 @@ fn names(world: &World, folder: &str) -> Vec<String> {
     names
 }
 
-/// How many decision lines there are about a file.
+/// Returns the number of decision lines about a file.
 fn lines(world: &World, file: &str) -> usize {
     world
         .ledger()
@@ -114,7 +114,7 @@ fn query(world: &mut World) -> Draft {
     world.draft("trend-bot", "orders.list", "{}")
 }
 
-/// Rule files that nobody can use must not keep back what was decided before.
+/// Rule files that cannot be used must not delay what was decided before.
 fn break_rules(world: &World) {
     fs::write(world.root.join("rules/safety.yaml"), "?").unwrap();
 }
@@ -180,7 +180,7 @@ fn decided_and_not_answered() {
     }
 }
 
-/// The start that repairs dies as well, wherever it may.
+/// The start that repairs dies as well, at every possible place.
 #[test]
 fn dying_again_while_it_is_redone() {
     for kill in [
@@ -201,7 +201,7 @@ fn dying_again_while_it_is_redone() {
     }
 }
 
-/// After a power cut an answer can be empty, half, or gone, and its claim with it.
+/// After a power cut an answer can be empty, incomplete or gone, and its claim too.
 #[test]
 fn answered_but_not_durably() {
     for broken in [None, Some(&b""[..]), Some(b"{\"requ"), Some(b"{}\n")] {
@@ -218,7 +218,7 @@ fn answered_but_not_durably() {
         }
         let mut home = world.open();
         assert!(is_answered(&world, &home, &draft), "{broken:?}");
-        // Behind the `published` line nothing is compared any more: clients may remove what they
+        // After the `published` line nothing is compared any more: clients may remove what they
         // have read.
         home.mark_published().unwrap();
         drop(home);
@@ -251,7 +251,7 @@ fn refused_and_not_kept() {
     }
 }
 
-/// An answer that a command took is not made again; one that it cannot have taken is.
+/// An answer that a command has taken is not written again; one that it cannot have taken is.
 #[test]
 fn answers_to_commands() {
     for (kill, again) in [
@@ -283,7 +283,7 @@ fn answers_to_commands() {
     }
 }
 
-/// A request that came again is answered again, whichever of the two the gate died with.
+/// A request that came twice is answered twice, whichever of the two the gate died with.
 #[test]
 fn the_same_request_again() {
     let (mut world, armed) = mortal(96);

@@ -1,6 +1,6 @@
 //! `audit replay`: every line of a home that has every kind of line is recomputed from the audit
 //! folder alone; forgeries by the holder of the log's keys are detected and named; missing files
-//! are named; any number of threads says the same.
+//! are named; the report is the same with any number of threads.
 
 mod day;
 mod forged;
@@ -35,7 +35,8 @@ fn over(files: &Files, threads: usize) -> Result<Report, HomeError> {
     )
 }
 
-/// The same with any number of threads, and every line in one row of the table.
+/// Replays with several numbers of threads, which must agree, and checks that every line is in one
+/// row of the table.
 #[track_caller]
 fn replayed(files: &Files) -> Report {
     let report = over(files, 1).unwrap();
@@ -170,8 +171,8 @@ fn the_demo_is_the_same_with_its_answers() {
         report["decisions"].as_u64().unwrap() > 100
             && report["files"]["same"].as_u64().unwrap() > 100
     );
-    // What the council's case rested on is redacted: counted by name, every answer is still what it
-    // was.
+    // Artifacts of the council's case are redacted: they are counted by name, and every answer is
+    // unchanged.
     let same = report["files"]["same"].clone();
     let asked = succeed(
         &home,
@@ -320,7 +321,7 @@ fn a_lost_rulebook_or_blob_is_named_and_no_success() {
             .collect();
         let report = over(&rest, 1).unwrap();
         assert_eq!(report.differences, 0, "{}: {report:#?}", path.display());
-        // The bytes of a held request that was never granted are read by nothing.
+        // Nothing reads the bytes of a held request that was never granted.
         named += usize::from(
             report
                 .missing_files
@@ -383,7 +384,7 @@ fn a_log_that_does_not_verify_is_not_replayed() {
                 let last_batch = at > bytes.len() - 1000;
                 match over(&damaged, threads) {
                     Err(error) => assert_eq!(error.exit(), Exit::LedgerCorrupt, "{error}"),
-                    // Without a head noted elsewhere the last batch may have been torn.
+                    // Without a head noted elsewhere, the last batch may have been torn.
                     Ok(_) => assert!(last_batch && !with_checkpoint, "byte {at}"),
                 }
             }

@@ -1,10 +1,10 @@
-//! The program killed, and failed, at every system call that it makes: strace is the injector, so
-//! SQLite's calls are among them.
+//! The program is killed, or its call fails, at every system call that it makes: strace injects the
+//! faults, so SQLite's calls are included.
 //!
-//! `cargo test` tries a sample. Every call, with figures:
-//! `cargo test --release --test it syscalls:: -- --ignored --nocapture`
-//! `SPOOLGATE_SEED` draws the files, and the sample; `SPOOLGATE_POINTS` bounds the points of each
-//! script; `SPOOLGATE_SCRIPT` takes only those with this in their name.
+//! `cargo test` tries a sample. For every call, with figures: `cargo test --release --test it
+//! syscalls:: -- --ignored --nocapture`. `SPOOLGATE_SEED` draws the files and the sample;
+//! `SPOOLGATE_POINTS` limits the points of each script; `SPOOLGATE_SCRIPT` selects scripts by a
+//! part of their name.
 
 mod script;
 mod strace;
@@ -25,25 +25,25 @@ use spoolgate_wire::answer::Answer;
 use spoolgate_wire::code::Code;
 use strace::{Blow, Point, Struck, calls, calls_on, missing, strike};
 
-/// Homes that are worked on at a time.
+/// The number of homes that are worked on at the same time.
 const THREADS: usize = 2;
 
-/// What points came to.
+/// The results of points.
 #[derive(Debug, Default)]
 struct Tally {
-    /// By what was done and the call: how many were hit, how many of these runs came through all
-    /// the same.
+    /// By fault and call: how many calls were hit, and how many of these runs succeeded all the
+    /// same.
     by_call: BTreeMap<(Blow, String), (u64, u64)>,
     /// Points that a run did not reach.
     missed: u64,
     settled: Settled,
-    /// Messages of runs that gave up, with how many said so.
+    /// Messages of runs that gave up, with their counts.
     said: BTreeMap<String, u64>,
     failures: Vec<String>,
 }
 
-/// How a spoilt run must end: killed, through, or with the code of a failed disk and what and
-/// where.
+/// Checks how a disturbed run ended: killed, successfully, or with the code of a failed disk and a
+/// message that names what and where.
 fn ended_well(point: &Point, struck: &Struck) -> Result<(), String> {
     let Some(status) = struck.status else {
         return Err("still running after 20 s".to_owned());
@@ -52,20 +52,20 @@ fn ended_well(point: &Point, struck: &Struck) -> Result<(), String> {
         return Ok(());
     }
     let said = struck.stderr.lines().last().unwrap_or_default();
-    // A lost look at a rule or halt file closes entries: an answer like any other.
+    // If a rule or halt file could not be looked at, entries are closed: an answer like any other.
     if status.code() == refused(&struck.stdout) {
         return Ok(());
     }
-    // The standard library panics where closing a folder fails, which walkdir leaves to it.
+    // The standard library panics if closing a folder fails, which walkdir leaves to it.
     if point.call == "close" && struck.stderr.contains("unexpected error during closedir") {
         return Ok(());
     }
-    // Standard error is written by the same call.
+    // The same call writes to standard error.
     let is_mute = point.call == "write" && matches!(point.blow, Blow::FromThenOn(_));
     if is_mute && status.code() == Some(6) {
         return Ok(());
     }
-    // The file that was named on the command line is the caller's.
+    // The file that was named on the command line belongs to the caller.
     if status.code() == Some(2)
         && ["`r.json`", "`bars.csv`"]
             .iter()
@@ -88,13 +88,14 @@ fn ended_well(point: &Point, struck: &Struck) -> Result<(), String> {
     Ok(())
 }
 
-/// The exit code of the last answer that a command printed; `None` if it printed none.
+/// Returns the exit code of the last answer that a command printed. `None` if it printed none.
 fn refused(stdout: &[u8]) -> Option<i32> {
     let answer: Answer = serde_json::from_slice(answers_in(stdout).last()?).unwrap();
     Some(answer.exit() as i32)
 }
 
-/// One point: the spoilt run, a look, the next run in order, and, for a command, the command again.
+/// Runs one point: the disturbed run, a check, the next run without a fault, and, for a command,
+/// the command again.
 fn one(script: &Script, dir: &Path, point: &Point) -> Result<(Struck, Settled), String> {
     let struck = strike(script, dir, point);
     ended_well(point, &struck)?;
@@ -117,7 +118,7 @@ fn one(script: &Script, dir: &Path, point: &Point) -> Result<(Struck, Settled), 
             return Err(format!("the same command again: {}", show(&done)));
         }
         seen.extend(answers_in(&done.stdout));
-        // What it submitted is for a gate to decide.
+        // A gate must decide what it submitted.
         let done = recover(dir).output().unwrap();
         if !done.status.success() {
             return Err(format!(
@@ -146,7 +147,7 @@ fn points(script: &Script, dir: &Path, blows: &[Blow], most: usize, seed: u64) -
         .iter()
         .flat_map(|blow| {
             calls.iter().flat_map(|(call, (first, last))| {
-                // Where no lock can be had any more, SQLite asks for 5 s or 10 s whether it can.
+                // If no lock can be obtained any more, SQLite tries again for 5 s or 10 s.
                 let is_slow = matches!(blow, Blow::FromThenOn(_)) && call == "fcntl";
                 (*first..=*last)
                     .step_by(if is_slow { 15 } else { 1 })
@@ -278,7 +279,7 @@ impl Tally {
     }
 }
 
-/// Whether nothing can be tried here, having said so.
+/// Whether nothing can be tried here; prints the reason.
 fn skipped() -> bool {
     let why = missing();
     why.iter().for_each(|why| eprintln!("skipped: {why}"));
@@ -314,7 +315,8 @@ fn a_sample_of_calls() {
     );
 }
 
-// A keyring that could not be read held no key, so good requests were refused as forged, for good.
+// A keyring that could not be read counted as empty, so good requests were refused as forged, for
+// good.
 #[test]
 fn a_keyring_that_cannot_be_read_makes_nobody_a_forger() {
     if skipped() {

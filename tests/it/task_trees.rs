@@ -1,8 +1,8 @@
 //! Trees of tasks under agents that claim what they like: wrong depths, inflated budgets, parents
-//! and receipts of others, ids used again, roots opened again, many keys and profiles. A second,
-//! naive model decides the same.
+//! and receipts of others, used ids, roots opened again, many keys and profiles. A second, naive
+//! model decides the same.
 //!
-//! `cargo test --release --test it task_trees:: -- --ignored --nocapture` asks for 100,000 tasks.
+//! `cargo test --release --test it task_trees:: -- --ignored --nocapture` requests 100,000 tasks.
 
 mod naive;
 
@@ -39,11 +39,11 @@ pub(crate) const PROFILES: [(&str, &str); 6] = [
         "{max_spawn_depth: 6, recursion_budget: 400, capability_allowlist: [plan, read, write, \
             test]}",
     ),
-    // Where nobody lowers the budget: these trees become large.
+    // Nobody lowers the budget here, so these trees become large.
     (LARGE, "{max_spawn_depth: 25}"),
 ];
 
-/// A key: name, domains, roots an hour.
+/// A key: name, domains, roots per hour.
 pub(crate) const AGENTS: [(&str, &[&str], u64); 11] = [
     ("a1", &["t/s/tight", "t/s/open"], 60),
     ("a2", &["t/s/tight"], 40),
@@ -87,9 +87,9 @@ struct Swarm {
     gate: Gate,
     dice: Dice,
     n: u64,
-    /// Tasks that were admitted, with the profile under which.
+    /// Admitted tasks, with their profiles.
     admitted: Vec<(Admitted, String)>,
-    /// Names of trees that were asked for.
+    /// Names of trees that were requested.
     trees: Vec<String>,
     /// Requests that were sent, by source, for replays.
     sent: Vec<(String, String, Prepared)>,
@@ -115,7 +115,7 @@ impl Swarm {
         &from[usize::try_from(self.dice.below(from.len() as u64)).unwrap()]
     }
 
-    /// A task that was admitted: any, so that large trees grow, or a late one.
+    /// Returns an admitted task: any, so that large trees grow, or a late one.
     fn known(&mut self) -> Option<Admitted> {
         let among = if self.dice.below(3) > 0 {
             self.admitted.len()
@@ -130,7 +130,8 @@ impl Swarm {
             .map(|(task, _)| task.clone())
     }
 
-    /// What an agent asks for, and how: sober in three of five, otherwise with one lie or more.
+    /// Draws what an agent requests, and how: truthfully in three of five cases, otherwise with one
+    /// lie or more.
     fn draw(&mut self) -> (Asked, Task) {
         self.n += 1;
         let (name, domains, _) = *self.pick(&AGENTS);
@@ -177,7 +178,7 @@ impl Swarm {
             0 => task.depth = Some(json!(self.dice.below(6) as i64 - 1)),
             1 => task.depth = Some(json!(*self.pick(&[i64::MIN, -1, 1 << 32, i64::MAX]))),
             2 => task.budget = Some(json!(*self.pick(&[i64::MAX, 1_000_000]))),
-            // A low claim ends a tree, so there are few of them.
+            // A low claim ends a tree, so they are rare.
             3 if self.dice.one_in(8) && task.domain != LARGE => {
                 task.budget = Some(json!(*self.pick(&[1, 2, 7, 50])))
             }
@@ -189,12 +190,12 @@ impl Swarm {
                     .map_or_else(|| "stolen".to_owned(), |other| other.root.to_string())
             }
             6 => task.parent = Some(format!("x{}", self.dice.below(self.n + 5))),
-            // An id that somebody used before, and the name of a tree.
+            // An id that was used before, and the name of a tree.
             7 => task.id = format!("x{}", self.dice.below(self.n)),
             8 => task.id = task.root.clone(),
             9 => task.cause = Some(json!(format!("r-{}", self.dice.below(self.gate.seq + 3)))),
             10 => {
-                // Opens what may be open.
+                // Opens a tree that may be open already.
                 task.parent = None;
                 let place =
                     usize::try_from(self.dice.below(self.trees.len().max(1) as u64)).unwrap();
@@ -210,7 +211,7 @@ impl Swarm {
         }
     }
 
-    /// Asks once; the naive model, if there is one, has to say the same.
+    /// Sends one request; the naive model, if there is one, must agree.
     fn step(&mut self, naive: Option<&mut Naive>) {
         self.gate.now = self
             .gate
@@ -220,8 +221,7 @@ impl Swarm {
             let place = usize::try_from(self.dice.below(self.sent.len() as u64)).unwrap();
             let (source, id, request) = self.sent[place].clone();
             let decision = self.gate.decide(&request);
-            // A request that waited too long is late even with an empty replay; a replay itself is
-            // never late.
+            // A request that waited too long is late; a replay never is.
             let is_replay = decision.metadata.replay_of.is_some();
             assert!(is_replay, "{source} {id}: {decision:?}");
             assert!(decision.changes.is_empty() && decision.receipt.is_none());
@@ -265,7 +265,7 @@ impl Swarm {
             self.sent
                 .push((asked.source.clone(), task.id.clone(), request));
         }
-        // Replays come soon or not at all: what is kept of them must not grow.
+        // Replays come soon or not at all, so that the list does not grow.
         if self.sent.len() > 500 {
             self.sent.swap_remove(0);
         }
@@ -273,7 +273,7 @@ impl Swarm {
             .extend(reserved(&decision).map(|admitted| (admitted.clone(), task.domain.clone())));
     }
 
-    /// What holds of all trees together, counted anew from what was admitted.
+    /// Checks what holds for all trees together, counted anew from the admitted tasks.
     fn check(&self) {
         let limits: HashMap<&str, Value> = PROFILES
             .iter()
@@ -355,7 +355,8 @@ impl Swarm {
         );
     }
 
-    /// Every admitted task has exactly one receipt, and every receipt of a task its task.
+    /// Checks that every admitted task has exactly one receipt, and every receipt of a task its
+    /// task.
     fn check_receipts(&self) {
         let ids: BTreeSet<&str> = self
             .gate

@@ -1,4 +1,4 @@
-//! Tasks side by side in one batch of a home: who gets the last unit, which files are forwarded,
+//! Several tasks in one batch of a home: which one gets the last unit, which files are forwarded,
 //! and what a crash between seal and `published` leaves.
 
 use std::collections::BTreeMap;
@@ -115,7 +115,7 @@ impl Desk {
         log_signer(ORIGIN, &keys).unwrap().log.verifier().clone()
     }
 
-    /// That files and index are what the ledger says.
+    /// Checks that files and index agree with the ledger.
     fn agrees(&self, home: Home, outcomes: &[Outcome]) {
         let expected: BTreeMap<PathBuf, &Outcome> = outcomes
             .iter()
@@ -206,7 +206,8 @@ fn siblings_of_one_batch_share_the_last_unit() {
 
 #[test]
 fn a_tree_of_one_batch() {
-    // A root and what hangs on it may come together: files of one spool are decided by name.
+    // A root and its children may come together, because the files of one spool are decided by
+    // name.
     let desk = Desk::new("max_spawn_depth: 3\nrecursion_budget: 4\n");
     let mut home = desk.open();
     for task in ["a", "b<a", "c<b", "d<c", "e<a", "f<a"] {
@@ -292,8 +293,8 @@ fn one_id_several_times_in_one_batch() {
     desk.agrees(home, &all);
 }
 
-// Killed between seal and `published`, or its file taken by its consumer meanwhile: it comes back,
-// byte for byte, once.
+// After a kill between seal and `published`, or after its consumer has taken it, the file comes
+// back once, byte for byte.
 #[test]
 fn a_forwarded_file_comes_back_until_it_is_published() {
     let desk = Desk::new("max_spawn_depth: 3\n");
@@ -310,7 +311,7 @@ fn a_forwarded_file_comes_back_until_it_is_published() {
     assert_eq!(desk.forwarded().len(), 1);
     drop(desk.open());
     assert_eq!(desk.forwarded(), forwarded, "at least once");
-    // Changed by somebody: it is made good again.
+    // Somebody changed it: it is restored.
     desk.place.disk.put(first, b"{}");
     let mut home = desk.open();
     assert_eq!(desk.forwarded(), forwarded);
@@ -325,7 +326,7 @@ fn a_forwarded_file_comes_back_until_it_is_published() {
     );
 }
 
-// A number that SQLite does not count ended the gate, at every start again.
+// A number that SQLite cannot hold ended the gate, again at every start.
 #[test]
 fn no_receipt_id_ends_the_gate() {
     let desk = Desk::new("max_spawn_depth: 3\n");
@@ -350,7 +351,7 @@ fn no_receipt_id_ends_the_gate() {
     }
 }
 
-// A payload that is read as text only: its content must not change its destination.
+// A payload that is only read as text: its content must not change its destination.
 #[test]
 fn a_payload_that_no_reader_holds_is_forwarded_as_it_is() {
     let desk = Desk::new("max_spawn_depth: 3\n");

@@ -1,14 +1,14 @@
-//! Admission case by case: `tests/data/admission_cases.jsonl`, one line a case, each through
-//! prepare, look-ups, decide and fold over an index in memory.
+//! Admission case by case: `tests/data/admission_cases.jsonl` has one case per line, and each runs
+//! through prepare, look-ups, decide and fold over an index in memory.
 //!
-//! The first line of the file names principals and policies. A case is `policy` (of the domain
-//! t/s/p; null: no file), `setup` (requests before), `ask` (the request under test) and `expect`. A
-//! request is a task as in [`crate::kit::tasks::Task`], or an object with it as `task` and more
-//! besides: `from`, `do`, `in`, `kind`, `payload`, `bytes` (size of the payload), `depth`,
+//! The first line of the file names principals and policies. A case has `policy` (of the domain
+//! t/s/p; null: no file), `setup` (earlier requests), `ask` (the request under test) and `expect`.
+//! A request is a task as in [`crate::kit::tasks::Task`], or an object with it as `task` and
+//! further members: `from`, `do`, `in`, `kind`, `payload`, `bytes` (size of the payload), `depth`,
 //! `budget`, `cause` (`@id`: the receipt of that request), `forward`, `set` and `drop` (JSON
 //! pointers into the body), `replace` (of the body's text), `carries` (causality of the envelope),
-//! `wait_ms`, `fault` (of the rule files), `expect`. What is expected: `ALLOW`, `DENY <reason>`,
-//! `REPLAY` or `REFUSED <code>`, then `reserved` and `forwarded` where that is so, counters as
+//! `wait_ms`, `fault` (of the rule files), `expect`. The expectation is `ALLOW`, `DENY <reason>`,
+//! `REPLAY` or `REFUSED <code>`, then `reserved` and `forwarded` if that applies, counters as
 //! `depth=1`, and all failed rows as `failed=a,b`.
 
 use std::collections::BTreeMap;
@@ -94,7 +94,7 @@ impl Request {
     }
 }
 
-/// The object that holds what the pointer names, and its key.
+/// Returns the object that contains what the pointer names, and its key.
 fn holder<'a>(
     body: &'a mut Value,
     pointer: &'a str,
@@ -108,7 +108,7 @@ fn holder<'a>(
 
 struct Play {
     gate: Gate,
-    /// Line of each request.
+    /// The line of each request.
     lines: BTreeMap<String, u64>,
 }
 
@@ -164,7 +164,7 @@ impl Play {
     }
 }
 
-/// What came of it, in the words of `expect` and as far as they go.
+/// Describes the outcome in the words of `expect`, as far as these go.
 fn told(decision: &Decision, expect: &str) -> String {
     let mut words = Vec::new();
     match (&decision.receipt, &decision.metadata.code) {

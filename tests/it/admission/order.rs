@@ -1,4 +1,4 @@
-//! Every two reasons that can fail at the same time: the earlier one is the reason, and the vector
+//! Every two reasons that can apply at the same time: the earlier one is the reason, and the vector
 //! shows both.
 
 use std::collections::BTreeSet;
@@ -22,7 +22,8 @@ const PRINCIPALS: &str = "principals:
   - {name: plain, role: agent}
 ";
 
-/// A request that fails just these, as far as that can be had, after a root `a` of the tree `T`.
+/// Sends a request that fails exactly these checks, as far as possible, after a root `a` of the
+/// tree `T`.
 fn failing(reasons: [Reason; 2]) -> Decision {
     let has = |reason| reasons.contains(&reason);
     let mut policy = vec![if has(Reason::DepthExceeded) {
@@ -97,7 +98,7 @@ fn failing(reasons: [Reason; 2]) -> Decision {
     decision
 }
 
-/// Why two reasons never occur in one vector; `None` if they can.
+/// Returns why two reasons never occur in one vector. `None` if they can.
 fn apart(first: Reason, second: Reason) -> Option<&'static str> {
     use Reason::*;
     Some(match (first, second) {
@@ -127,7 +128,7 @@ fn of_any_two_the_earlier_is_the_reason() {
     let (mut together, mut never) = (0, 0);
     for (place, first) in Reason::ALL.iter().enumerate() {
         for second in &Reason::ALL[place + 1..] {
-            // No body fails with it: tests/it/admission/step.rs has it beside others.
+            // No body fails with it: tests/it/admission/step.rs tests it together with others.
             if *second == Reason::RequestRefused {
                 never += 1;
                 continue;
@@ -151,7 +152,7 @@ fn of_any_two_the_earlier_is_the_reason() {
             together += 1;
             let mut expected = BTreeSet::from(both);
             if *first == Reason::UnknownParent {
-                // A limit on what is not known has failed.
+                // A limit on an unknown value counts as failed.
                 expected.insert(Reason::DepthExceeded.name());
             }
             assert_eq!(failed, expected);

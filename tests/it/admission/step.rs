@@ -1,4 +1,4 @@
-//! Admission as a step of other requests' pipelines: what carries causality, or has to.
+//! Admission as a step in the pipelines of other requests: those that carry causality, or must.
 
 use crate::kit::tasks::{Gate, Task, check_receipt, reserved};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ const PRINCIPALS: &str = "principals:
 ";
 const POLICY: &str = "max_spawn_depth: 3\nrecursion_budget: 5\n";
 
-/// A gate with money and a market.
+/// Makes a gate with money and a market.
 fn market() -> Gate {
     let mut gate = Gate::new(
         PRINCIPALS,
@@ -42,7 +42,7 @@ fn market() -> Gate {
     gate
 }
 
-/// A minute of market at 6,800.
+/// Sends a minute of market data at 6,800.
 fn minute(gate: &mut Gate, id: &str) {
     let amount = |text: &str| Amount::parse_exact(text).unwrap();
     let (open_ms, interval_ms) = (gate.now.ms(), 60_000);
@@ -81,7 +81,7 @@ fn minute(gate: &mut Gate, id: &str) {
     assert!(done.metadata.code.is_none(), "{done:?}");
 }
 
-/// An entry of this size far enough below the market to rest.
+/// Returns an entry of this size far enough below the market to rest.
 fn entry(size: &str) -> String {
     json!({
         "strategy": "trend", "symbol": "BTC-USD", "side": "buy", "size": size, "order_type": "limit", "price": "6740",
@@ -90,7 +90,7 @@ fn entry(size: &str) -> String {
     .to_string()
 }
 
-/// An entry that the next minute fills.
+/// Returns an entry that the next minute fills.
 fn buys() -> String {
     json!({
         "strategy": "trend", "symbol": "BTC-USD", "side": "buy", "size": "0.01", "order_type": "market",
@@ -99,7 +99,7 @@ fn buys() -> String {
     .to_string()
 }
 
-/// What closes it.
+/// Returns the exit that closes it.
 fn sells() -> String {
     json!({
         "strategy": "trend", "symbol": "BTC-USD", "side": "sell", "size": "0.01", "order_type": "market",
@@ -198,7 +198,7 @@ fn an_accepted_entry_is_a_task() {
     );
     assert!(is_accepted(&child), "{:?}", child.metadata);
     assert_eq!(reserved(&child).unwrap().depth, 1);
-    // The trees of orders and of envelopes are the same.
+    // Orders and envelopes belong to the same trees.
     let admitted = gate.admit("bot", &Task::parse("a<e2"));
     assert_eq!(
         admitted.receipt.unwrap().effective_counters.spawn_depth,
@@ -262,7 +262,7 @@ fn a_denied_entry_is_refused_by_the_row_and_changes_nothing() {
         );
         let failed = decision.checks.iter().filter(|row| !row.passed).count();
         assert_eq!(failed, 1, "the other rows are computed and pass");
-        // The order would have passed on its own.
+        // The order would have passed without it.
         assert!(decision.checks.len() > 5);
     }
     let mut after = gate.state.clone();
@@ -301,7 +301,7 @@ fn what_another_check_refuses_reserves_nothing() {
             .contains("check `"),
         "{receipt:?}"
     );
-    // The tree is not open, no root was counted, nothing can follow from it.
+    // The tree is not open, no root was counted, and nothing can follow from it.
     let child = ask(
         &mut gate,
         "bot",
@@ -405,7 +405,7 @@ fn what_makes_things_safer_is_only_warned() {
         );
     }
     assert_eq!(gate.state.halts.principals.len(), 1);
-    // A halted principal still gets that answer, and an exit that admission accepts is a task like
+    // A halted principal still gets an answer, and an exit that admission accepts is a task like
     // any other.
     let query = ask(
         &mut gate,
@@ -495,7 +495,7 @@ fn a_council_request_is_refused_by_admission_alone() {
         (reserved(&good).unwrap().depth, gate.state.council.open),
         (0, 1)
     );
-    // The case is there already.
+    // The case exists already.
     let twice = ask(
         &mut gate,
         "bot",
@@ -557,7 +557,7 @@ fn required_causality_holds_up_entries_only() {
             "{id}"
         );
     }
-    // People with `required` are not held up: `market` deposits without causality.
+    // Persons with `required` are not held up: `market` deposits without causality.
 }
 
 #[test]
@@ -598,7 +598,7 @@ fn a_request_may_only_speak_in_its_keys_first_domain() {
     );
     assert!(query.metadata.code.is_none());
     assert_eq!(reason(&query), Some(Reason::DomainDenied));
-    // What only warns says so in a row, of whatever request.
+    // If admission only warns, a row says so, whatever the request is.
     let row = query
         .checks
         .iter()
@@ -613,7 +613,7 @@ fn a_request_may_only_speak_in_its_keys_first_domain() {
                 .starts_with("exempt: domain_denied"),
         "{row:?}"
     );
-    // Rule files that cannot be used: entries are closed anyway, and admission says why as well.
+    // Rule files that cannot be used: entries are closed anyway, and admission also says why.
     gate.state.rulebook.fault = Some("rules/safety.yaml:1: broken".to_owned());
     let query = ask(
         &mut gate,
@@ -627,7 +627,7 @@ fn a_request_may_only_speak_in_its_keys_first_domain() {
     assert_eq!(reason(&query), Some(Reason::PolicyUnavailable));
 }
 
-// Limits and their hashes are for who may speak there, and for people.
+// Limits and their hashes are shown only to principals that may speak there, and to persons.
 #[test]
 fn strangers_learn_nothing_of_a_policy() {
     let mut gate = market();
@@ -662,7 +662,7 @@ fn strangers_learn_nothing_of_a_policy() {
     );
 }
 
-// The index is read only for principals that may ask.
+// The index is read only for principals that may send such requests.
 #[test]
 fn nothing_is_looked_up_for_strangers() {
     let gate = market();
@@ -741,7 +741,7 @@ fn a_replay_reserves_nothing_twice_and_other_causality_is_another_request() {
     }
     assert_eq!(gate.store.dump().unwrap(), index);
     assert_eq!(gate.state.admission, roots);
-    // Stale requests never come to the step.
+    // Stale requests never reach the step.
     let late = gate.prepared(
         "bot",
         "q9",

@@ -1,5 +1,5 @@
-//! Admission tokens and forwarded files: genuine ones, every changed bit, tokens of something else,
-//! and `spoolgate admit verify`.
+//! Admission tokens and forwarded files: genuine ones, every changed bit, other notes in place of a
+//! token, and `spoolgate admit verify`.
 
 use std::fs;
 use std::io::Write;
@@ -69,7 +69,7 @@ fn claim() -> Claim {
     check(&good()).unwrap().claim
 }
 
-/// The file with its token replaced.
+/// Returns the file with its token replaced.
 fn with_token(token: &str) -> Vec<u8> {
     let text = String::from_utf8(good()).unwrap();
     let at = text.find(r#""token":"#).unwrap();
@@ -112,7 +112,7 @@ fn a_genuine_file_says_what_was_admitted() {
         sha256_hex(found.receipt.as_bytes())
     );
     assert!(found.receipt.contains(r#""policy":["1",null]"#));
-    // White space between tokens and the order of the members are nobody's business.
+    // White space between JSON tokens and the order of the members do not matter.
     let text = String::from_utf8(bytes).unwrap();
     let (head, tail) = text.split_at(text.find(r#""request_id""#).unwrap());
     let (first, rest) = tail.split_once(',').unwrap();
@@ -120,7 +120,7 @@ fn a_genuine_file_says_what_was_admitted() {
     assert_eq!(check(turned.as_bytes()).as_ref(), Ok(&found));
 }
 
-/// There is none that is harmless.
+/// No bit is harmless.
 #[test]
 fn every_changed_bit_is_refused() {
     let good = good();
@@ -197,7 +197,8 @@ fn a_token_of_anything_else_is_refused() {
     };
     mismatch(check(&with_token(&of(&other))), "the SHA-256 of `receipt`");
 
-    // Of another log: another key, another key under this log's name, this key for another origin.
+    // Tokens of another log: another key, another key under this log's name, this key for another
+    // origin.
     for (name, seed) in [("other.example/desk", 2), (ORIGIN, 2)] {
         let other = SignerKey::from_seed(name, &[seed; 32]).unwrap();
         let found = check(&with_token(&issue(&other, ORIGIN, &claim()).unwrap()));
@@ -420,7 +421,7 @@ fn what_is_no_forwarded_file_is_unreadable() {
             ..
         }
     ));
-    // Not even the log can forward what it refused.
+    // Even the log cannot forward what it refused.
     let (rejected, hash) = (
         receipt(RECEIPT, &request_hash(), "rejected"),
         request_hash(),
@@ -479,7 +480,7 @@ proptest! {
     }
 }
 
-/// The signature by a program that knows neither notes nor this gate.
+/// The signature is verified by a program that knows neither notes nor this gate.
 #[test]
 fn openssl_verifies_the_signature() {
     if !Command::new("openssl")
@@ -537,7 +538,7 @@ fn spoolgate(folder: &Path, args: &[&str], stdin: &[u8]) -> Output {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = pipes.spawn().unwrap();
-    // What refuses its arguments does not read on.
+    // A program that refuses its arguments does not read its input.
     let _ = child.stdin.take().unwrap().write_all(stdin);
     child.wait_with_output().unwrap()
 }

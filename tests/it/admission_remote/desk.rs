@@ -1,4 +1,4 @@
-//! A home whose policy names commands, a clock that stands, and requests with causality.
+//! A home whose policy names commands, a clock that stands still, and requests with causality.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,13 +21,13 @@ use crate::kit::{Sent, decisions, lines, names, place, succeed};
 
 /// The policy file of the domain.
 pub(super) const POLICY: &str = "rules/admission/research/agents/default.yaml";
-/// A policy command with bounds that no test reaches by being slow.
+/// A policy command with limits that no test reaches.
 pub(super) const COMMAND: &str =
     "policy_command: {program: bin/policy, time_limit_s: 60, output_bytes_max: 4096}\n";
-/// The same for lineage.
+/// The same for a lineage command.
 pub(super) const LINEAGE: &str =
     "lineage_command: {program: bin/lineage, time_limit_s: 60, output_bytes_max: 4096}\n";
-/// A policy that allows what the tests ask for.
+/// A policy that allows what the tests request.
 pub(super) const WIDE: &str = "max_spawn_depth: 4\ncapability_denylist: [shell]\n";
 
 pub(super) struct Desk {
@@ -36,8 +36,8 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    /// A home in which `trend-bot`, `research-bot` and the council's agents may open roots under
-    /// this policy.
+    /// Makes a home in which `trend-bot`, `research-bot` and the council's agents may open roots
+    /// under this policy.
     pub(super) fn new(policy: &str) -> Desk {
         let chamber = Chamber::new();
         let desk = Desk {
@@ -80,7 +80,7 @@ impl Desk {
         self.home().join(path).exists()
     }
 
-    /// A program that notes what it was asked and that it ran, and then does this.
+    /// Writes a program that records its input and the fact that it ran, and then does this.
     pub(super) fn program(&self, name: &str, text: &str) {
         let noting = format!(
             "cat >> bin/{name}.asked; echo >> bin/{name}.asked; echo $$ >> bin/{name}.runs\n{text}"
@@ -88,12 +88,12 @@ impl Desk {
         crate::kit::chamber::script(&self.home().join("bin").join(name), &noting);
     }
 
-    /// A program that writes `text`.
+    /// Writes a program that prints `text`.
     pub(super) fn says(&self, name: &str, text: &str) {
         self.program(name, &say(text));
     }
 
-    /// A program that waits for the file `bin/go` and then writes `text`.
+    /// Writes a program that waits for the file `bin/go` and then prints `text`.
     pub(super) fn says_late(&self, name: &str, text: &str) {
         self.program(
             name,
@@ -109,7 +109,7 @@ impl Desk {
         self.clock.set(self.clock.now().plus_ms(seconds * 1000));
     }
 
-    /// Opens the home under the clock that stands.
+    /// Opens the home with the clock that stands still.
     pub(super) fn open(&self) -> Home {
         let seams = real_seams(&self.home()).unwrap();
         Home::open(
@@ -130,7 +130,7 @@ impl Desk {
         }
     }
 
-    /// A signed request of now.
+    /// Returns a request that is signed now.
     pub(super) fn signed(
         &self,
         source: &str,
@@ -154,7 +154,7 @@ impl Desk {
         envelope.to_json().into_bytes()
     }
 
-    /// The same, dropped under a name of its own.
+    /// Signs a request and drops it under a name of its own.
     pub(super) fn send(
         &self,
         source: &str,
@@ -167,12 +167,12 @@ impl Desk {
         Sent::new(&format!("{id}.json"), bytes).drop_into(&self.home());
     }
 
-    /// Asks for a task to be admitted.
+    /// Sends a request to admit a task.
     pub(super) fn evaluate(&self, source: &str, id: &str, causality: &str) {
         self.send(source, id, "admission.evaluate", &body(causality), None);
     }
 
-    /// Asks for one root, and runs until it is decided.
+    /// Sends a request for one root, and runs until it is decided.
     pub(super) fn root(&self, home: &mut Home, id: &str) -> Decision {
         self.evaluate("research-bot", id, &root(id, "reader"));
         drain(home);
@@ -185,7 +185,7 @@ impl Desk {
         found
     }
 
-    /// The one decision on each request, with its line.
+    /// Returns the one decision on each request, with its line.
     #[track_caller]
     pub(super) fn decided(&self) -> BTreeMap<String, (u64, Decision)> {
         let mut found = BTreeMap::new();
@@ -199,7 +199,7 @@ impl Desk {
         found
     }
 
-    /// The one decision on a request.
+    /// Returns the one decision on a request.
     #[track_caller]
     pub(super) fn decision(&self, id: &str) -> Decision {
         self.line_of(id).1
@@ -212,7 +212,7 @@ impl Desk {
         found.remove(0)
     }
 
-    /// What commands answered, by line.
+    /// Returns what commands answered, by line.
     pub(super) fn inputs(&self) -> Vec<(u64, AdmissionInput)> {
         let found = lines(&self.home()).unwrap().into_iter();
         found
@@ -226,7 +226,7 @@ impl Desk {
             .collect()
     }
 
-    /// The code in the answer under a request's id or its file's name.
+    /// Returns the code in the answer under a request's id or its file's name.
     pub(super) fn answer_code(&self, id: &str) -> String {
         let paths = [
             format!("spool/out/{id}.json"),
@@ -243,7 +243,7 @@ impl Desk {
             .to_owned()
     }
 
-    /// The claims in `spool/work`.
+    /// Returns the claims in `spool/work`.
     pub(super) fn claims(&self) -> Vec<String> {
         names(&self.home().join("spool/work"))
             .into_iter()
@@ -251,7 +251,8 @@ impl Desk {
             .collect()
     }
 
-    /// That nothing is left over, the ledger is in order and the state follows from it.
+    /// Checks that nothing is left over, that the ledger verifies and that the state follows from
+    /// it.
     #[track_caller]
     pub(super) fn is_settled(&self) {
         assert_eq!(
@@ -283,33 +284,33 @@ pub(super) fn drain(home: &mut Home) -> Vec<Outcome> {
     outcomes
 }
 
-/// Takes in what there is, without waiting for any command.
+/// Runs rounds without waiting for any command.
 pub(super) fn rounds(home: &mut Home) -> Vec<Outcome> {
     place::drain(home).unwrap()
 }
 
-/// Causality of a root.
+/// Returns causality of a root.
 pub(super) fn root(tree: &str, capability: &str) -> String {
     format!(
         r#"{{"root_task_id":"tree-{tree}","parent_task_id":null,"spawn_depth":0,"capability_id":"{capability}"}}"#
     )
 }
 
-/// Causality of a child.
+/// Returns causality of a child.
 pub(super) fn child(tree: &str, parent: &str, capability: &str) -> String {
     format!(
         r#"{{"root_task_id":"tree-{tree}","parent_task_id":"{parent}","capability_id":"{capability}"}}"#
     )
 }
 
-/// An InterroGate envelope.
+/// Returns an InterroGate envelope.
 pub(super) fn body(causality: &str) -> String {
     format!(
         r#"{{"envelope":{{"tenant_id":"research","surface_id":"agents","policy_profile_id":"default","payload_kind":"work_order","payload":{{"what":"read"}},"causality":{causality}}}}}"#
     )
 }
 
-/// ALLOW, or the reason of a DENY with its detail.
+/// Returns ALLOW, or the reason of a DENY with its detail.
 pub(super) fn said(decision: &Decision) -> String {
     let receipt = decision
         .receipt
@@ -327,7 +328,7 @@ pub(super) fn said(decision: &Decision) -> String {
     }
 }
 
-/// What is answered to a query.
+/// Returns the answer to a query.
 pub(super) fn data(decision: &Decision) -> Value {
     serde_json::from_str(decision.data.as_ref().unwrap().get()).unwrap()
 }

@@ -123,7 +123,7 @@ fn a_failure_denies_that_request_alone() {
         "{told}"
     );
     assert_eq!(said(&desk.root(&mut home, "good")), "ALLOW");
-    // A lease has no lineage, nor has what carries no causality.
+    // A lease has no lineage, and neither has a request without causality.
     let lease = body("null")
         .replace("work_order", "lease")
         .replace(",\"causality\":null", "");
@@ -159,9 +159,9 @@ fn a_large_report_is_kept_apart() {
     );
 }
 
-/// Both: lineage is asked for each request, the policy once, and the policy is fresh when lineage
-/// took its time.
-// Its children would have been denied for the depth that they were told.
+/// Both commands: lineage is requested for each request, the policy once, and the policy is still
+/// fresh when lineage took long.
+// Otherwise its children would be denied because of the depth in the forwarded file.
 #[test]
 fn what_is_forwarded_has_the_depth_of_the_ledger() {
     let desk = Desk::new(&format!(

@@ -1,4 +1,4 @@
-//! What a policy command delivers, how long it is kept, and every way in which it fails.
+//! What a policy command delivers, how long it is kept, and every way in which it can fail.
 
 use std::fs;
 
@@ -43,7 +43,7 @@ fn the_stricter_of_both_holds() {
         said(&desk.decision("c1"))
     );
     assert_eq!(desk.runs("policy"), 1);
-    // Laxer than the file in every respect: nothing changes.
+    // If it is laxer than the file in every respect, nothing changes.
     desk.says("policy", "max_spawn_depth: 90\ncapability_denylist: []\n");
     desk.pass_s(301);
     desk.evaluate("research-bot", "s1", &root("s1", "shell"));
@@ -199,7 +199,7 @@ fn a_policy_is_kept_for_its_time() {
     };
     ask(&mut home, 1, "the first");
     ask(&mut home, 1, "the second");
-    // Killed: it is in the ledger.
+    // After a kill, it is in the ledger.
     drop(home);
     let mut home = desk.open();
     ask(&mut home, 1, "after a restart");
@@ -235,7 +235,7 @@ fn a_policy_is_kept_for_its_time() {
     desk.write(POLICY, &format!("# another file\n{}", desk.read(POLICY)));
     let mut home = desk.open();
     ask(&mut home, runs + 1, "another policy file");
-    // A clock that was set back, and believed.
+    // The clock was set back, and a person accepted it.
     desk.clock.set(desk.clock.now().plus_ms(-5_000));
     rounds(&mut home);
     desk.send(
@@ -275,7 +275,7 @@ fn those_of_one_domain_share_a_run() {
     desk.is_settled();
 }
 
-/// What was asked before the policies were forgotten may be what was to be forgotten.
+/// An answer that was requested before the policies were dropped may be one that was to be dropped.
 #[test]
 fn forgotten_while_the_command_runs() {
     let desk = with_command(WIDE);
@@ -301,7 +301,7 @@ fn forgotten_while_the_command_runs() {
         "what was forgotten is not taken down: {inputs:?}"
     );
     assert_eq!(inputs[0].1.payload.as_deref(), Some("max_spawn_depth: 3\n"));
-    // Again and again is not waited out.
+    // If they are dropped again and again, the gate stops waiting.
     fs::remove_file(desk.home().join("bin/new")).unwrap();
     fs::remove_file(desk.home().join("bin/go")).unwrap();
     fs::remove_file(desk.home().join("bin/begun")).unwrap();
@@ -330,7 +330,7 @@ fn forgotten_while_the_command_runs() {
     assert_eq!(desk.runs("policy"), 4);
 }
 
-/// What would be refused anyway, or is only answered again, starts nothing.
+/// A request that would be refused anyway, or that gets its stored answer, starts no command.
 #[test]
 fn what_needs_no_policy_asks_nobody() {
     let desk = with_command(&format!("{WIDE}cache_ttl_seconds: 10\n"));
@@ -364,7 +364,7 @@ fn what_needs_no_policy_asks_nobody() {
         Some("domain_denied")
     );
     assert_eq!(desk.runs("policy"), 0);
-    // Answered again.
+    // It gets its stored answer.
     let bytes = desk.signed(
         "research-bot",
         "r1",

@@ -1,5 +1,5 @@
-//! Requests that wait: what goes on meanwhile, how many there may be, and that each is decided
-//! once, whatever ends the gate.
+//! Requests that wait: what happens meanwhile, how many may wait, and that each is decided once,
+//! whatever ends the gate.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ fn waiting_desk() -> Desk {
     desk
 }
 
-/// A market order near 6,780.
+/// Returns a market order near 6,780.
 fn order(side: &str) -> String {
     let stop = if side == "buy" { "6600" } else { "6900" };
     format!(
@@ -29,7 +29,7 @@ fn order(side: &str) -> String {
     )
 }
 
-/// A day of prices that ends now.
+/// Imports a day of prices that ends now.
 fn import_prices(desk: &Desk) {
     for kind in ["quote", "trade"] {
         let file = format!(
@@ -51,7 +51,7 @@ fn import_prices(desk: &Desk) {
     desk.clock.set(SystemClock::default().now());
 }
 
-/// A quote and a bar that closes in a second.
+/// Imports a quote and a bar that closes in a second.
 fn next_prices(desk: &Desk, home: &Home) {
     let opened_ms = desk.clock.now().ms();
     let price = Amount::parse_exact("6780").unwrap();
@@ -79,7 +79,8 @@ fn next_prices(desk: &Desk, home: &Home) {
     desk.send("owner", "prices", "market.import", &payload, None);
 }
 
-/// Exits, cancels, queries, halts and people never wait, though they carry causality; entries do.
+/// Exits, cancels, queries, halts and requests of persons never wait, even with causality; entries
+/// do.
 #[test]
 fn what_makes_safer_never_waits() {
     let desk = waiting_desk();
@@ -172,7 +173,7 @@ fn what_makes_safer_never_waits() {
     desk.is_settled();
 }
 
-/// More than have room are answered at once: denied.
+/// Requests beyond the limit are answered at once: denied.
 #[test]
 fn a_flood_is_answered() {
     let desk = waiting_desk();
@@ -212,7 +213,7 @@ fn a_flood_is_answered() {
     desk.is_settled();
 }
 
-/// Nor does one take all the room, or all the commands.
+/// Nor can one principal take all the places, or all the commands.
 #[test]
 fn one_principals_flood_leaves_room() {
     let desk = Desk::new(&format!("{WIDE}{LINEAGE}"));
@@ -268,7 +269,7 @@ fn a_killed_watcher_decides_once() {
     desk.is_settled();
 }
 
-/// Stopping in order does not count as an attempt of the waiting requests; dying does.
+/// An orderly stop does not count as an attempt of the waiting requests; a crash does.
 #[test]
 fn how_attempts_count() {
     let desk = waiting_desk();
@@ -305,8 +306,8 @@ fn how_attempts_count() {
     desk.is_settled();
 }
 
-/// A file of the same name is another request: it neither waits nor is the first taken for decided
-/// with it.
+/// A file of the same name is another request: it does not wait, and the first is not treated as
+/// decided with it.
 #[test]
 fn a_name_that_is_used_again_meanwhile() {
     for dies in [false, true] {
@@ -356,7 +357,7 @@ fn one_shot_commands_wait_for_their_own() {
     assert!(done.status.success(), "{}", show(&done));
     assert_eq!(said(&desk.decision("r1")), "ALLOW");
     assert!(desk.decision("r1").receipt.unwrap().forwarded_to.is_some());
-    // What an earlier gate left behind is waited for as well.
+    // What an earlier gate left behind waits too.
     desk.program("policy", "exec sleep 300");
     desk.write(POLICY, &format!("# changed\n{}", desk.read(POLICY)));
     desk.pass_s(5);
@@ -373,8 +374,8 @@ fn one_shot_commands_wait_for_their_own() {
     assert_eq!(said(&desk.decision("r2")), "ALLOW");
 }
 
-/// A key that must carry causality waits for the policy like everybody, and is then told what is
-/// missing; its exits need neither.
+/// A key that must carry causality also waits for the policy, and is then told what is missing; its
+/// exits need neither.
 #[test]
 fn what_requires_causality_waits_too() {
     let desk = waiting_desk();

@@ -1,10 +1,10 @@
-//! The truth table of control decisions: `tests/data/control_cases.jsonl`, one case a line, through
-//! the gate's own preparing, deciding and folding. A failure names the line.
+//! The truth table of control decisions: `tests/data/control_cases.jsonl` has one case per line,
+//! and each runs through the gate's own preparing, deciding and folding. A failure names the line.
 //!
-//! A case has `name`, `source`, `edit` (texts replaced in the rule files), `setup` (steps before),
+//! A case has `name`, `source`, `edit` (texts replaced in the rule files), `setup` (earlier steps),
 //! `send` (members that differ from a pause of `paper:btc-usd`, as written), `drop` (members left
-//! out) or `raw` (the whole payload), and `expect`: of the answer what is named; what must hold of
-//! every answer is in `Bench::check_always`.
+//! out) or `raw` (the whole payload), and `expect`: the members that the answer must have. What
+//! holds for every answer is in `Bench::check_always`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,7 +34,7 @@ use spoolgate_wire::time::Time;
 const NOW: &str = "2026-03-02T12:00:00Z";
 const CASES: &str = include_str!("../../data/control_cases.jsonl");
 
-/// Controllers with and without the right to override, owners of strategies, people with and
+/// Controllers with and without the right to override, owners of strategies, persons with and
 /// without grants.
 const PRINCIPALS: &str = "principals:
   - {name: owner, role: human}
@@ -104,7 +104,7 @@ fn principal(name: &str) -> Principal {
     Principal::parse(name).unwrap()
 }
 
-/// A payload: a pause, with what differs.
+/// Returns a payload: a pause with these differences.
 fn payload(case: &BTreeMap<String, Box<RawValue>>) -> String {
     let read = |name: &str| case.get(name).map(|raw| raw.get());
     if let Some(raw) = read("raw") {
@@ -195,7 +195,7 @@ impl Bench {
         self.book(json!({"MarketMoved": {"symbol": "BTC-USD", "last": last, "quote": quote}}));
     }
 
-    /// An entry of 0.03 with its stop; so much of it fills.
+    /// Enters 0.03 with a stop; this much of it fills.
     fn entry(&mut self, strategy: &str, filled: &str) -> u64 {
         self.seq += 1;
         let (id, at) = (self.seq, self.now);
@@ -271,8 +271,7 @@ impl Bench {
                 let at = self.now;
                 return self.book(json!({"OrderClosed": {"order_id": format!("o-{id}-stop"), "end": "cancelled", "at": at}}));
             }
-            // An order that stands under another id than its own: no line that the gate writes
-            // makes one.
+            // An order under another id than its own, which no line of the gate creates.
             "broken_book" => {
                 let id = OrderId::of_line(self.entry(&named, "0"));
                 let order = self.state.book.orders.remove(&id).unwrap();
@@ -321,7 +320,7 @@ impl Bench {
         self.state.apply(&change).unwrap();
     }
 
-    /// Signs, prepares, looks up, decides and folds; returns the code of the answer if the request
+    /// Signs, prepares, looks up, decides and folds. Returns the code of the answer if the request
     /// is not authentic.
     fn send(&mut self, source: &str, payload: &str) -> Result<Decision, Code> {
         self.seq += 1;
@@ -410,7 +409,7 @@ impl Bench {
         })
     }
 
-    /// What holds of every answer.
+    /// Checks what holds for every answer.
     fn check_always(
         &self,
         before: &State,
@@ -477,7 +476,7 @@ fn response(decision: &Decision) -> Option<ControlResponse> {
         .map(|data| serde_json::from_str(data.get()).expect("exactly the contract's members"))
 }
 
-/// Whether `found` has everything that `wanted` names.
+/// Checks that `found` has everything that `wanted` names.
 fn check_subset(wanted: &Value, found: &Value, path: &str) {
     match (wanted, found) {
         (Value::Object(wanted), Value::Object(found)) => {
@@ -492,7 +491,7 @@ fn check_subset(wanted: &Value, found: &Value, path: &str) {
 
 fn run(line: &str) {
     let case: BTreeMap<String, Box<RawValue>> = serde_json::from_str(line).unwrap();
-    // Member by member: what is sent holds numbers that no float does.
+    // Member by member, because it contains numbers that no float can hold.
     let value = |name: &str| -> Value {
         case.get(name)
             .map_or(Value::Null, |raw| serde_json::from_str(raw.get()).unwrap())
@@ -573,7 +572,7 @@ fn run(line: &str) {
     }
 }
 
-/// Compares what the case expects of the answer, the rows and the state.
+/// Compares answer, rows and state with what the case expects.
 fn check_expected(bench: &Bench, expect: &Value, answer: &Value, decision: &Decision) {
     if let Some(count) = expect["warnings"].as_u64() {
         assert_eq!(
@@ -648,7 +647,7 @@ fn every_line_of_the_table_holds() {
     );
 }
 
-/// Every code that a decision can be refused with is in the table.
+/// The table contains every code with which a decision can be refused.
 #[test]
 fn every_code_is_met() {
     for fault in ControlFault::ALL {
@@ -657,7 +656,7 @@ fn every_code_is_met() {
     }
 }
 
-/// The rules that ship: `hermes` may decide on `trend`, and may not override.
+/// The shipped rules: `hermes` may decide on `trend`, and may not override.
 #[test]
 fn the_shipped_rules_have_a_concern_and_a_controller() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

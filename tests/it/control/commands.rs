@@ -1,4 +1,4 @@
-//! `spoolgate control apply` and `spoolgate strategies`: what they print and how they end; and the
+//! `spoolgate control apply` and `spoolgate strategies`: their output and exit codes; and the
 //! demo's controller.
 
 use std::fs;
@@ -10,7 +10,7 @@ use crate::kit::{PROGRAM, Scratch, command, show, spoolgate, succeed};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Applies a decision; exit code and answer.
+/// Applies a decision; returns exit code and answer.
 fn apply(home: &Path, file: &Path, payload: &str, by: &[&str]) -> (Option<i32>, Value) {
     fs::write(file, payload).unwrap();
     let mut args = vec![
@@ -69,7 +69,7 @@ fn a_decision_from_the_command_line() {
         (exit, &answer["data"]["errors"]),
         (Some(2), &json!(["action_not_supported"]))
     );
-    // There are no prices, so nothing that may enter more is trusted; a person without a grant may
+    // There are no prices, so nothing that may enter more is allowed; a person without a grant may
     // pause all the same.
     let (exit, answer) = apply(
         &home,
@@ -106,7 +106,7 @@ fn a_decision_from_the_command_line() {
     );
     let none = spoolgate(&home, &["strategies", "show", "nobody"]);
     assert_eq!(none.status.code(), Some(2));
-    // For people: the decision as a table, why it was refused on standard error.
+    // As text: the decision as a table, and the reason of the refusal on standard error.
     let table = command(
         &home,
         &["control", "apply", file.to_str().unwrap(), "--as", "hermes"],

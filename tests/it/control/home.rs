@@ -1,5 +1,5 @@
-//! Control decisions in a home: racing ones in a batch, the index made again, what they do to a
-//! strategy's orders, and who passes a quota.
+//! Control decisions in a home: racing decisions in a batch, a rebuilt index, their effect on a
+//! strategy's orders, and which of them pass a quota.
 
 use super::decision;
 use crate::kit::desk::{Desk, failed, order};
@@ -106,7 +106,7 @@ fn the_second_of_a_batch_sees_the_first() {
         (home.store().dump().unwrap(), state(&home)),
         (index, before)
     );
-    // Sealed long ago, the first answer is given again.
+    // Although it was sealed long ago, the first answer is returned again.
     desk.place.pass_s(3600);
     let again = desk.one(
         &mut home,
@@ -171,7 +171,7 @@ fn what_is_no_decision_is_answered_and_taken_down() {
     assert!(home.state().control.concerns.is_empty());
 }
 
-/// A home with trades on BTC-USD under control decisions of `hermes`.
+/// A home that trades BTC-USD under control decisions of `hermes`.
 struct Floor<'a> {
     desk: &'a Desk,
     home: Home,
@@ -183,7 +183,7 @@ impl Floor<'_> {
             .one(&mut self.home, "trend-bot", id, "order.submit", payload)
     }
 
-    /// Submits an entry of this size, at rest below the market.
+    /// Submits an entry of this size that rests below the market.
     fn entry(&mut self, id: &str, strategy: &str, size: &str) -> Outcome {
         self.trade(
             id,
@@ -237,7 +237,7 @@ fn control_closes_entries_and_nothing_else() {
     let tightened = desk.one(&mut floor.home, "trend-bot", "tighten", action, &tighter);
     assert_eq!(failed(&tightened), [""; 0]);
     desk.bar(&mut floor.home, "6790", "6790");
-    // Resumed in mode reduced: half of what is allowed otherwise.
+    // Resumed in mode reduced: half of the usual limit.
     floor.control(
         "d2",
         json!({"action": "set_risk_mode", "risk_mode": "reduced"}),
@@ -257,7 +257,7 @@ fn control_closes_entries_and_nothing_else() {
         json!({"action": "set_risk_mode", "risk_mode": "exits_only"}),
     );
     assert!(Floor::is_inactive(&floor.entry("buy-5", "trend", "0.005")));
-    // Switched away: it stands by, and the other one does not.
+    // Switched away: it is on standby, and the other one is active.
     floor.control(
         "d5",
         json!({"action": "set_risk_mode", "risk_mode": "normal"}),

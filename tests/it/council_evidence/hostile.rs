@@ -1,4 +1,4 @@
-//! Figures, artifacts and series that were made to break readers.
+//! Figures, artifacts and series made to break readers.
 
 use super::*;
 
@@ -90,7 +90,7 @@ fn hostile_figures_end_in_rows() {
     assert_eq!(outcome(&quant(&constant), "QR-10"), "null");
 }
 
-/// The good request's figures without series, with a place for one more.
+/// Returns the good request's figures without series, with a place for one more.
 fn from_fast() -> String {
     let mut whole = serde_json::to_value(changed(&[
         ("returns", Value::Null),
@@ -101,7 +101,8 @@ fn from_fast() -> String {
     whole.to_string()
 }
 
-/// All rows, in order, no approval, nothing unprintable.
+/// Checks that all rows are there, in order, that nothing is approved, and that everything is
+/// printable.
 fn assert_in_order(request: &CouncilRequest) {
     let (realism, quant) = (realism(request), quant(request));
     for (evidence, prefix, rows) in [(&realism, "RC", 10), (&quant, "QR", 11)] {

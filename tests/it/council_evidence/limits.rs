@@ -3,10 +3,10 @@
 use super::*;
 use spoolgate_rules::bounds::Within;
 
-/// A check, what is changed, and what its row comes to.
+/// A check, the changed members, and the outcome of its row.
 type Case<'a> = (&'a str, &'a [(&'a str, Value)], &'a str);
 
-/// What is changed, what RC-03 comes to, and what its answer says.
+/// The changed members, the outcome of RC-03, and what its answer says.
 type Told<'a> = (&'a [(&'a str, Value)], &'a str, &'a str);
 
 #[test]
@@ -471,7 +471,7 @@ fn figures_that_contradict_each_other_or_the_report() {
 
 #[test]
 fn the_group_of_sharpe_checks_counts_once_and_the_gate_s_count_of_trials_counts() {
-    // t between 2 and 3 is a major of QR-01; QR-02 to QR-05 fail with it and add nothing.
+    // A t between 2 and 3 is a major of QR-01; QR-02 to QR-05 fail with it and add nothing.
     let weak = quant_of(&[
         ("sharpe", json!(1.0)),
         ("n_trials", json!(40)),
@@ -493,7 +493,7 @@ fn the_group_of_sharpe_checks_counts_once_and_the_gate_s_count_of_trials_counts(
         shown(&weak)
     );
     assert_eq!(weak.verdict, Stance::NeedsMoreInfo);
-    // Two majors of different weaknesses do reject.
+    // Two majors of different weaknesses reject.
     let both = quant_of(&[
         ("sharpe", json!(1.0)),
         ("n_trials", json!(40)),
@@ -513,7 +513,7 @@ fn the_group_of_sharpe_checks_counts_once_and_the_gate_s_count_of_trials_counts(
     assert_ne!(counted.verdict, Stance::Approve);
 }
 
-/// A hundred copies of one try must not make the best of a hundred look like skill.
+/// A hundred copies of one trial must not make the best of a hundred look like skill.
 #[test]
 fn tries_without_any_spread_count_as_worthless_ones() {
     let tries = |sharpes: Value| {

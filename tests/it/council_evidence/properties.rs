@@ -1,8 +1,8 @@
-//! What holds for every request: nothing gets better by being worse or by being left out.
+//! What holds for every request: a worse or missing figure never improves anything.
 
 use super::*;
 
-/// A request with some of the figures made bad at random, and the ones that were changed.
+/// Makes some of the figures bad at random. Returns the changed figures.
 fn bad(dice: &mut crate::kit::Dice) -> Vec<(&'static str, Value)> {
     let menu: [(&'static str, Value); 14] = [
         ("sharpe", json!(4.9)),
@@ -37,7 +37,7 @@ fn leaving_an_input_out_never_makes_an_approval() {
         changes.extend(bad(&mut dice));
         let before = [realism_of(&changes).verdict, quant_of(&changes).verdict];
         for name in inputs_of(&whole) {
-            // One in three: the rest come up in other rounds.
+            // One in three; the others have their turn in other rounds.
             if !dice.one_in(3) {
                 continue;
             }
@@ -57,7 +57,7 @@ fn leaving_an_input_out_never_makes_an_approval() {
 
 #[test]
 fn each_input_of_a_good_request_is_needed() {
-    // What is left out says how the missing figure follows from the others.
+    // For some missing figures, the row says how they follow from others.
     let follows = ["years", "periods_per_year"];
     for name in inputs_of(&good())
         .iter()
@@ -112,7 +112,7 @@ fn an_optional_input_may_be_missing_and_an_unusable_one_may_not() {
     );
 }
 
-/// One figure made worse, the others kept: neither the row nor the vote gets better.
+/// One figure is worse and the others are unchanged: neither the row nor the vote improves.
 #[test]
 fn a_worse_figure_never_makes_a_better_vote() {
     let ladders: [(&str, &str, Vec<Value>); 9] = [

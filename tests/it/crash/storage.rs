@@ -1,10 +1,10 @@
-//! Disks that are full, and places that are taken.
+//! Full disks, and paths where another object is in the way.
 
 use super::*;
 
 // --- storage ---
 
-/// The program under a limit on the size of files it writes, in KiB.
+/// Runs the program with a limit on the size of the files that it writes, in KiB.
 fn limited(home: &Path, kib: u64, args: &str) -> Output {
     let script = format!("ulimit -c 0; ulimit -f {kib}; exec \"$0\" --home \"$1\" {args}");
     Command::new("bash")
@@ -14,8 +14,8 @@ fn limited(home: &Path, kib: u64, args: &str) -> Output {
         .unwrap()
 }
 
-/// Runs a script with a small file system of its own over `$folder`, which has what the folder had
-/// and leaves there what it ends with; none where that is not allowed.
+/// Runs a script with a small file system mounted over `$folder`, which starts with the folder's
+/// content and whose final content is copied back. `None` where that is not allowed.
 fn on_small_disk(home: &Path, folder: &str, kib: u64, script: &str) -> Option<Output> {
     let script = format!(
         "set -eu\nfolder=\"$1/{folder}\"\nmkdir \"$1/copy\"\ncp -a \"$folder/.\" \"$1/copy\"\n\
@@ -47,8 +47,8 @@ fn queries(scratch: &Scratch, sent: &mut Vec<Sent>, n: usize) {
     }
 }
 
-/// A home whose log is longer than the files of its index, so that a limit on file size meets the
-/// log first.
+/// Makes a home whose log is longer than the files of its index, so that a limit on file size
+/// affects the log first.
 fn home_with_a_long_log() -> (Scratch, Vec<Sent>) {
     let scratch = Scratch::new();
     let mut sent = Vec::new();
@@ -74,7 +74,8 @@ fn check_nothing_was_released(home: &Path, sent: &[Sent], new: usize, done: &Out
     check_killed(home, sent).unwrap();
 }
 
-// Beyond the limit on file sizes the kernel sends SIGXFSZ, which ended the gate without a word.
+// Beyond the limit on file sizes the kernel sends SIGXFSZ, which used to end the gate without a
+// message.
 #[test]
 fn storage_the_log_reaches_the_file_size_limit() {
     for args in ["run --until-idle", "watch"] {
@@ -99,7 +100,7 @@ fn storage_handle_meets_the_file_size_limit() {
     let (scratch, mut sent) = home_with_a_long_log();
     let home = scratch.home();
     queries(&scratch, &mut sent, 30);
-    // Less than a KiB is left, and a line with its seal takes more.
+    // Less than a KiB is left, and a line with its seal needs more.
     let request = file(
         &scratch,
         "r.json",
@@ -165,7 +166,7 @@ fn storage_the_disk_of_the_answers_is_full() {
     }
 }
 
-// It used to end the gate at every start, and with it everybody else's answers.
+// It used to end the gate at every start, so that nobody got an answer.
 #[test]
 fn a_directory_in_an_answers_place_is_moved_aside() {
     let scratch = Scratch::new();
@@ -181,14 +182,14 @@ fn a_directory_in_an_answers_place_is_moved_aside() {
         "spool/out/.aside-0-.q8.json.tmp",
     ] {
         assert!(stderr(&done).contains(aside), "{}", show(&done));
-        // Neither entered nor removed.
+        // The directory is neither entered nor removed.
         assert!(home.join(aside).join("inside").is_dir());
         fs::remove_dir_all(home.join(aside)).unwrap();
     }
     check(&home, &sent);
 }
 
-// `handle` and `submit` ended with exit code 2, as if the request were to blame.
+// `handle` and `submit` used to end with exit code 2, as if the request were wrong.
 #[test]
 fn storage_the_disk_of_the_spool_is_full() {
     let scratch = Scratch::new();

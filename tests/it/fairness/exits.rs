@@ -1,4 +1,4 @@
-//! What comes through a spool that is over its quota, and what does not: the whole gate on a real
+//! What passes through a spool that is over its quota, and what does not: the whole gate on a real
 //! disk.
 
 use std::fs;
@@ -13,7 +13,8 @@ use spoolgate_home::batch::Outcome;
 
 use crate::kit::world::{Draft, World, code_of, message_of};
 
-/// The flat spool has room for all that the tests themselves do; agents have ten requests a minute.
+/// The flat spool has room for everything that the tests themselves do; agents have ten requests
+/// per minute.
 const RATES: &str = "spool:
   requests_per_minute: 10
   bytes_per_minute: 1000000
@@ -28,7 +29,7 @@ fn with_rates(world: &World, rates: &str) -> Home {
     home
 }
 
-/// Drops so many harmless requests of `source`, with names in front of all others.
+/// Drops this number of harmless requests of `source`, with names that sort before all others.
 fn flood(world: &mut World, source: &str, count: usize) {
     for _ in 0..count {
         let mut draft = world.draft(source, "orders.list", "{}");
@@ -60,8 +61,8 @@ fn waiting(world: &World, spool: &str) -> Vec<String> {
     names
 }
 
-/// An alpha-bot with a position, a resting entry, and a spool over its quota in which nothing waits
-/// that passes.
+/// An alpha-bot with a position, a resting entry, and a spool over its quota in which nothing that
+/// waits may pass.
 fn flooded(world: &mut World, home: &mut Home) -> (String, String) {
     let position = world.position(home, "alpha-bot", 0, "0.02");
     let draft = world.resting("alpha-bot", 1, "0.002");
@@ -131,7 +132,7 @@ fn what_makes_safer_comes_through_and_is_told() {
         "and nothing that waits is answered"
     );
 
-    // What passed was paid for: four requests of a minute's ten.
+    // What passed was charged: four of the minute's ten requests.
     world.pass_ms(60_000);
     assert_eq!(world.drain(&mut home).len(), 6);
     for _ in 0..30 {
@@ -178,7 +179,7 @@ fn nothing_else_comes_through() {
         .order_id
         .unwrap()
         .to_string();
-    // One that was answered before, to be sent again.
+    // This one was answered before, and is sent again.
     let first = named(cancel(&mut world, &resting), "zz-cancel");
     assert_eq!(code_of(&world.decide(&mut home, &first)), None);
 
@@ -230,7 +231,7 @@ fn nothing_else_comes_through() {
     };
     drop_file("zz-large.json", world.sign(&good) + &" ".repeat(64 * 1024));
     drop_file("zz-half.json", world.sign(&good).split_at(100).0.to_owned());
-    // Somebody else's request in this spool.
+    // A request of another principal in this spool.
     let owners = Draft {
         source: "owner".to_owned(),
         id: "zz-owner".to_owned(),
@@ -276,7 +277,8 @@ fn people_come_through_the_flat_spool() {
     );
 }
 
-/// An order that opens when it is first looked at, and reduces as soon as there is a position.
+/// An order that opens a position when it is first looked at, and reduces one as soon as there is a
+/// position.
 #[test]
 fn an_order_that_comes_to_reduce_comes_through() {
     static EXIT_READS: AtomicU64 = AtomicU64::new(0);
@@ -314,7 +316,7 @@ fn an_order_that_comes_to_reduce_comes_through() {
     assert_eq!((code_of(exit), exit.decision.lane), (None, Lane::Protected));
 }
 
-/// A file that is put in the place of one that passes, between the look and the claim.
+/// A file that replaces one that passes, between the look and the claim.
 #[test]
 fn a_file_swapped_in_does_not_come_through() {
     let root: Arc<OnceLock<PathBuf>> = Arc::default();
@@ -361,7 +363,7 @@ fn quotas_change_with_the_rulebook() {
     fs::write(&path, format!("{RATES}{own}")).unwrap();
     world.settle(&mut home);
     let more = world.drain(&mut home).len();
-    // What was used stays used; settling took some seconds.
+    // What was used stays used, and settling took some seconds.
     assert!((30..34).contains(&more), "{more}");
     fs::write(&path, format!("{RATES}  typo: 1\n")).unwrap();
     world.settle(&mut home);

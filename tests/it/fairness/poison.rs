@@ -1,5 +1,5 @@
-//! Requests that kill the gate whenever it takes them up: the third attempt refuses them unread,
-//! keeps their bytes, and costs nobody else more than one attempt.
+//! Requests that crash the gate whenever it reads them: the third attempt refuses them unread,
+//! keeps their bytes, and costs no other request more than one attempt.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,8 +11,8 @@ use spoolgate_wire::code::Code;
 
 use crate::kit::world::World;
 
-/// A disk on which the gate dies with every claim of a file named `poison`: when it was just made,
-/// and when it is read again.
+/// Makes a disk on which the gate dies at every claim of a file named `poison`: when the claim is
+/// made, and when it is read again.
 fn poisoned(seed: u64) -> World {
     World::with_disk(
         seed,
@@ -29,7 +29,7 @@ fn poisoned(seed: u64) -> World {
     )
 }
 
-/// Starts the gate until it survives; how often it died.
+/// Starts the gate until it survives; returns how often it died.
 fn run(world: &World) -> usize {
     for deaths in 0..20 {
         let lived = catch_unwind(AssertUnwindSafe(|| {
@@ -43,7 +43,7 @@ fn run(world: &World) -> usize {
     panic!("it never comes to rest");
 }
 
-/// Code, kept bytes and batch of every decision about these files.
+/// Returns code, kept bytes and batch of every decision about these files.
 fn decided(world: &World) -> BTreeMap<String, (Option<Code>, Option<String>, u64)> {
     let home = world.open();
     let mut by_file = BTreeMap::new();
@@ -119,8 +119,8 @@ fn a_poisoned_request_is_given_up_and_all_others_are_decided() {
     }
 }
 
-/// Claims that died beside a poisoned one are decided one a batch, before it is taken up a third
-/// time, and at their second attempt.
+/// Claims that died beside a poisoned one are decided one per batch, before the poisoned one is
+/// tried a third time, and at their second attempt.
 #[test]
 fn who_died_beside_it_is_decided_at_the_second_attempt() {
     let mut world = poisoned(84);
@@ -143,11 +143,11 @@ fn who_died_beside_it_is_decided_at_the_second_attempt() {
         claims
     };
     let names = |numbers: std::ops::Range<u32>| numbers.map(|n| format!("f-{n:02}.json"));
-    // Claimed in name order: the poison comes after f-04 and before f-05.
+    // They are claimed in the order of names: the poison comes after f-04 and before f-05.
     let mut first: Vec<(String, u32)> = names(0..5).map(|name| (name, 1)).collect();
     first.push(("f-05-poison.json".to_owned(), 1));
     assert_eq!(die(&world), first);
-    // All before it were decided, each alone; the poison took nobody with it.
+    // All before it were decided, each alone; the poison took no other claim with it.
     assert_eq!(die(&world), [("f-05-poison.json".to_owned(), 2)]);
     assert_eq!(run(&world), 0, "the third attempt is not one");
     let decided = decided(&world);
@@ -159,7 +159,7 @@ fn who_died_beside_it_is_decided_at_the_second_attempt() {
     assert_eq!(decided.len(), 11);
 }
 
-/// The same where the spool is over its quota, and files are looked at without being claimed.
+/// The same if the spool is over its quota, and files are read without being claimed.
 #[test]
 fn a_poisoned_request_over_quota_takes_the_same_way() {
     let mut world = poisoned(85);
@@ -172,7 +172,7 @@ fn a_poisoned_request_over_quota_takes_the_same_way() {
         send(&mut world, &format!("f-{n:02}"));
     }
     send(&mut world, "f-05-poison");
-    // Each start begins with a full bucket, so three new files a start; the poison is the sixth.
+    // Each start begins with a full bucket, so it takes three new files; the poison is the sixth.
     let mut deaths = 0;
     for _ in 0..20 {
         deaths += run(&world);

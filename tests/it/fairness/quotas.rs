@@ -88,7 +88,7 @@ fn a_large_file_is_not_starved_by_small_ones() {
     let mut bytes = 0;
     for second in 0..300 {
         for spool in [0, 1] {
-            // In front of everything, and more than there is room for.
+            // These sort before all others, and there are more than fit.
             (0..5)
                 .for_each(|n| tree.put(&agent(spool), &format!("a{second:03}{n}.json"), 100, true));
         }
@@ -98,7 +98,7 @@ fn a_large_file_is_not_starved_by_small_ones() {
         }
     }
     let at = |spool: usize| at[&(agent(spool), "large.json".to_owned())];
-    // Two minutes' worth and more waited before the first, of which one came in advance.
+    // More than two minutes' worth waited before the first, of which one came in advance.
     assert!(at(0) <= 180 && at(1) <= 240, "{} s, {} s", at(0), at(1));
     assert!(
         (5_000..=10_000).contains(&bytes),
@@ -106,8 +106,7 @@ fn a_large_file_is_not_starved_by_small_ones() {
     );
 }
 
-/// A file that waits first and is then taken away, or that its sender changes, holds nobody up for
-/// ever.
+/// A file that waits first and is then removed, or changed by its sender, delays nobody for ever.
 #[test]
 fn a_file_that_goes_away_holds_nothing_up() {
     let tree = Tree::default();
@@ -115,13 +114,13 @@ fn a_file_that_goes_away_holds_nothing_up() {
     tree.put(&agent(0), "large.json", 1000, true);
     let mut scanner = scanner(1, Some(quota(1000, 1000)));
     assert_eq!(drain(&mut scanner, &tree, 0).0.len(), 1);
-    // Smaller by now, and there is room for that.
+    // It is smaller now, and there is room for it.
     tree.put(&agent(0), "large.json", 100, true);
     tree.put(&agent(0), "other.json", 100, true);
     drain(&mut scanner, &tree, 1);
     drain(&mut scanner, &tree, 2);
     assert_eq!(tree.left(&agent(0)), 0);
-    // Gone before there is room for it.
+    // It is gone before there is room for it.
     tree.put(&agent(0), "larger.json", 10_000, true);
     drain(&mut scanner, &tree, 3);
     assert!(scanner.has_waiting());
@@ -151,25 +150,24 @@ fn a_thousand_agents_over_their_quotas() {
         (AGENTS * 11, AGENTS, AGENTS)
     );
     let reads = tree.reads.load(SeqCst);
-    // What was left is not read again.
+    // Files that were left are not read again.
     let (served, news) = drain(&mut scanner, &tree, 10);
     assert_eq!(
         (served.len(), news.len(), tree.reads.load(SeqCst)),
         (0, 0, reads)
     );
-    // A minute later: what passed anyway was paid for too, so one less.
+    // A minute later: what passed anyway was charged too, so one fewer is claimed.
     let (served, _) = drain(&mut scanner, &tree, 60_000);
     assert_eq!(served.len(), AGENTS * 9);
 }
 
-/// More spools with more names than are held open: each file is read once, and the scan comes to
-/// rest.
+/// More spools with more names than stay open: each file is read once, and the scan ends.
 #[test]
 fn more_floods_than_folders_are_held_open() {
     const AGENTS: usize = 270;
     let tree = Tree::default();
     for n in 0..AGENTS {
-        // More than one turn looks at, in front of everything.
+        // More than one turn looks at, sorted before everything else.
         (0..1100).for_each(|k| tree.put(&agent(n), &format!("a{k:04}.tmp"), 100, true));
         (0..69).for_each(|k| tree.put(&agent(n), &format!("f{k:04}.json"), 100, true));
         tree.put(&agent(n), "z-exit.json", 100, true);
@@ -185,7 +183,7 @@ fn more_floods_than_folders_are_held_open() {
     assert_eq!(tree.reads.load(SeqCst), u64::try_from(AGENTS).unwrap() * 70);
 }
 
-/// Nothing that passes is as large, so it is not worth reading.
+/// No request that passes is as large, so it is not worth reading.
 #[test]
 fn large_files_over_a_quota_are_not_read() {
     for (size, reads) in [(64 * 1024 - 1, 2), (64 * 1024, 2), (64 * 1024 + 1, 1)] {
@@ -202,7 +200,7 @@ fn large_files_over_a_quota_are_not_read() {
     }
 }
 
-/// Going through what waits is at most half of the gate's time.
+/// Going through waiting files takes at most half of the gate's time.
 #[test]
 fn a_flood_is_not_gone_through_without_a_rest() {
     let tree = Tree::default();
@@ -221,7 +219,7 @@ fn a_flood_is_not_gone_through_without_a_rest() {
         served += round(&mut scanner, &tree, now_ms).claimed.len();
         now_ms += 20;
     }
-    // Meanwhile the files that wait longest are claimed, one per second.
+    // Meanwhile the files that have waited longest are claimed, one per second.
     assert!(served <= 1, "{served}");
     round(&mut scanner, &tree, now_ms);
     assert!(tree.names.load(SeqCst) > names);

@@ -1,6 +1,5 @@
-//! Folders in memory under a scanner alone: files are a size, their content is made when they are
-//! read, and every name and read is counted. Nothing is decided; what is claimed is seen in the
-//! order it was claimed.
+//! Folders in memory under a scanner alone: a file is only a size, its content is made when it is
+//! read, and every name and read is counted. Nothing is decided; claims are listed in their order.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -19,7 +18,7 @@ use spoolgate_ledger::disk::{
 use spoolgate_rules::rates::Quota;
 use spoolgate_wire::ids::Principal;
 
-/// A file: how large, and whether it is whole.
+/// A file: its size, and whether it is complete.
 #[derive(Clone, Copy)]
 struct File {
     size: u64,
@@ -31,17 +30,17 @@ struct File {
 #[derive(Default)]
 pub(super) struct Tree {
     folders: Mutex<BTreeMap<PathBuf, BTreeMap<OsString, File>>>,
-    /// Names that were handed out.
+    /// The number of names that were handed out.
     pub names: Arc<AtomicU64>,
-    /// Files that were read.
+    /// The number of files that were read.
     pub reads: AtomicU64,
-    /// Folders that are open, and how many were at most.
+    /// The number of open folders, and its maximum.
     pub open: Arc<(AtomicU64, AtomicU64)>,
     inodes: AtomicU64,
 }
 
 impl Tree {
-    /// Puts a file there.
+    /// Adds a file.
     pub(super) fn put(&self, origin: &Origin, name: &str, size: u64, whole: bool) {
         let file = File {
             size,
@@ -55,7 +54,7 @@ impl Tree {
             .insert(name.into(), file);
     }
 
-    /// Takes a file away.
+    /// Removes a file.
     pub(super) fn remove(&self, origin: &Origin, name: &str) {
         self.folders
             .lock()
@@ -66,7 +65,7 @@ impl Tree {
             .unwrap();
     }
 
-    /// How many files are in a spool.
+    /// Returns the number of files in a spool.
     pub(super) fn left(&self, origin: &Origin) -> usize {
         self.folders
             .lock()
@@ -81,7 +80,7 @@ impl Tree {
     }
 }
 
-/// A folder that is open as long as this is there.
+/// A folder that counts as open while this exists.
 struct Opened(Arc<(AtomicU64, AtomicU64)>);
 
 impl Opened {
@@ -186,7 +185,7 @@ impl Disk for Tree {
     }
 }
 
-/// Passes files by name: those with `exit` in it.
+/// Lets files pass by name: those with `exit` in it.
 pub(super) struct ByName;
 
 impl Judge for ByName {
@@ -202,7 +201,7 @@ impl Judge for ByName {
     }
 }
 
-/// Agent number `n`.
+/// Returns agent number `n`.
 pub(super) fn agent(n: usize) -> Origin {
     Origin::Agent(name_of(n))
 }
@@ -211,7 +210,7 @@ fn name_of(n: usize) -> Principal {
     Principal::parse(&format!("agent-{n:04}")).unwrap()
 }
 
-/// A scanner over so many agents, each with this quota, the flat spool too.
+/// Makes a scanner over this number of agents, each with this quota; the flat spool has it too.
 pub(super) fn scanner(agents: usize, quota: Option<Quota>) -> Scanner {
     let names: Vec<Principal> = (0..agents).map(name_of).collect();
     let mut scanner = Scanner::default();
@@ -219,7 +218,7 @@ pub(super) fn scanner(agents: usize, quota: Option<Quota>) -> Scanner {
     scanner
 }
 
-/// A quota.
+/// Makes a quota.
 pub(super) fn quota(requests: u32, bytes: u64) -> Quota {
     let (requests_per_minute, bytes_per_minute) = (
         u64::from(requests).try_into().unwrap(),
@@ -231,12 +230,12 @@ pub(super) fn quota(requests: u32, bytes: u64) -> Quota {
     }
 }
 
-/// One round.
+/// Runs one round.
 pub(super) fn round(scanner: &mut Scanner, tree: &Tree, now_ms: u64) -> Found {
     scanner.round(tree, &ByName, now_ms, 1, false).unwrap()
 }
 
-/// Spool, name and size of what a round claimed.
+/// Returns spool, name and size of what a round claimed.
 pub(super) fn claims(found: &Found) -> Vec<(Origin, String, u64)> {
     let claims = found.claimed.iter().map(|claimed| {
         (
@@ -248,7 +247,7 @@ pub(super) fn claims(found: &Found) -> Vec<(Origin, String, u64)> {
     claims.collect()
 }
 
-/// Rounds until nothing more is found at this moment; all that was claimed, and all that was told.
+/// Runs rounds until nothing more is found at this moment. Returns all claims and all reports.
 pub(super) fn drain(
     scanner: &mut Scanner,
     tree: &Tree,

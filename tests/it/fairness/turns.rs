@@ -1,5 +1,5 @@
-//! Who is served when: bytes are shared, small files do not wait for large ones, nobody waits for
-//! nobody, and a round does a bounded amount of work.
+//! The order in which spools are served: bytes are shared, small files do not wait for large ones,
+//! no spool waits for another, and a round does a bounded amount of work.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::SeqCst;
@@ -10,12 +10,12 @@ use spoolgate_wire::envelope::REQUEST_BYTES_MAX;
 
 use crate::fairness::tree::{Tree, agent, claims, drain, round, scanner};
 
-/// Bytes of a turn, as docs/spool.md says.
+/// The bytes of a turn, as docs/spool.md states them.
 const TURN: u64 = 64 * 1024;
-/// What a file costs at least.
+/// The minimum cost of a file.
 const LEAST: u64 = 1024;
 
-/// Deficit round robin as the book has it: the order in which whole lists of files are served.
+/// Deficit round robin as in the literature: the order in which whole lists of files are served.
 fn model(files: &[Vec<u64>]) -> Vec<(usize, u64)> {
     let (mut next, mut saved) = (vec![0; files.len()], vec![0; files.len()]);
     let mut order = Vec::new();
@@ -65,7 +65,7 @@ proptest! {
         let number: BTreeMap<Origin, usize> = (0..files.len()).map(|n| (agent(n), n)).collect();
         let served: Vec<(usize, u64)> = served.iter().map(|(origin, _, size)| (number[origin], *size)).collect();
 
-        // As long as everybody has something waiting.
+        // As long as every spool has something waiting.
         let mut left: Vec<usize> = files.iter().map(Vec::len).collect();
         let mut bytes = vec![0_u64; files.len()];
         let largest = *files.iter().flatten().max().unwrap();
@@ -130,7 +130,7 @@ fn who_is_alone_waits_for_nobody() {
         [(agent(500), "large.json".to_owned(), 10_000_000)],
         "in the first round"
     );
-    // And one that is larger than any request may be.
+    // Also one that is larger than any request may be.
     let over = u64::try_from(REQUEST_BYTES_MAX).unwrap() * 1000;
     tree.put(&Origin::Flat, "huge.json", over, true);
     assert_eq!(claims(&round(&mut scanner, &tree, 0)).len(), 1);

@@ -8,17 +8,17 @@ use std::process::{Child, Command, Output, Stdio};
 
 use crate::kit::show;
 
-/// What the journal has when the power goes.
+/// What the journal has when the power is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cut {
     /// Only what was committed.
     Plain,
-    /// Every change of names and sizes, but not all data: files are there and empty.
+    /// Every change of names and sizes, but not all data: files exist and are empty.
     NamesSurvive,
 }
 
-/// `EXT4_IOC_SHUTDOWN`: from then on nothing reaches the disk. Unsafe code is not for this crate,
-/// so Python calls it.
+/// `EXT4_IOC_SHUTDOWN`: afterwards nothing reaches the disk. This crate may not use unsafe code, so
+/// Python calls it.
 const SHUTDOWN: &str = "
 import fcntl, os, struct, sys
 fd = os.open(sys.argv[1], os.O_RDONLY)
@@ -44,7 +44,8 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A mounted image. Dropping it unmounts, whatever happened; the kernel then frees the loop device.
+/// A mounted image. Dropping it unmounts it, whatever happened; the kernel then frees the loop
+/// device.
 pub(super) struct Disk {
     image: PathBuf,
     at: PathBuf,
@@ -52,10 +53,9 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// An empty file system in `folder`.
+    /// Makes an empty file system in `folder`.
     ///
-    /// # Errors
-    /// Why there can be none here.
+    /// Why there cannot be one here.
     pub(super) fn format(folder: &Path) -> Result<Disk, String> {
         if !rustix::process::geteuid().is_root() {
             return Err("only root mounts images".to_owned());
@@ -79,7 +79,7 @@ impl Disk {
         Ok(disk)
     }
 
-    /// A copy of an unmounted image, in `folder`.
+    /// Copies an unmounted image to `folder`.
     pub(super) fn copy_to(&self, folder: &Path) -> Disk {
         assert!(!self.is_mounted);
         let (image, at) = (folder.join("disk.img"), folder.join("disk"));
@@ -92,15 +92,14 @@ impl Disk {
         }
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point.
     pub(super) fn path(&self) -> &Path {
         &self.at
     }
 
-    /// Mounts it, which replays its journal.
+    /// Mounts the image, which replays its journal.
     ///
-    /// # Errors
-    /// What the system says.
+    /// The message of the system.
     pub(super) fn mount(&mut self, options: &str) -> Result<(), String> {
         run(
             "mount",
@@ -117,9 +116,9 @@ impl Disk {
         Ok(())
     }
 
-    /// Unmounts it.
+    /// Unmounts the image.
     pub(super) fn unmount(&mut self) {
-        // A process that was killed may take a moment to let go.
+        // A process that was killed may take a moment to release its files.
         for _ in 0..200 {
             if run("umount", &[text(&self.at)]).is_ok() {
                 self.is_mounted = false;
@@ -130,7 +129,7 @@ impl Disk {
         panic!("{} cannot be unmounted", self.at.display());
     }
 
-    /// A switch for its power.
+    /// Returns a switch for the power.
     pub(super) fn switch(&self, cut: Cut) -> Switch {
         let flag = match cut {
             Cut::NamesSurvive => "1",
@@ -153,20 +152,20 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         if self.is_mounted {
-            // Also where somebody still works in it.
+            // Also if a process still uses it.
             let _ = run("umount", &["-l", text(&self.at)]);
         }
     }
 }
 
-/// Cuts the power when told to.
+/// Cuts the power on demand.
 pub(super) struct Switch {
     child: Child,
     says: BufReader<std::process::ChildStdout>,
 }
 
 impl Switch {
-    /// Cuts it.
+    /// Cuts the power.
     pub(super) fn cut(mut self) {
         self.child.stdin.take().unwrap().write_all(b"\n").unwrap();
         let mut line = String::new();

@@ -1,5 +1,5 @@
-//! Derived files of every kind: they are there when the answer of their line is, they come again
-//! after a crash, and those of an entry keep no exit waiting.
+//! Derived files of every kind: they exist before the answer of their line does, they come back
+//! after a crash, and those of an entry delay no exit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +13,7 @@ use spoolgate_wire::code::Code;
 
 use crate::kit::world::{Draft, World, code_of};
 
-/// What was put in its place or removed, in this order.
+/// The paths that were replaced or removed, in order.
 type Log = Arc<Mutex<Vec<PathBuf>>>;
 
 const BRIDGE: &str = "spool/outbox/exchange";
@@ -22,8 +22,8 @@ const REVIEWERS: [(&str, &str); 2] = [
     ("integration-engineer", "Integration Engineer"),
 ];
 
-/// A home whose requests make files of every kind: BTC-USD at a venue, a council, admission, a rule
-/// that holds orders.
+/// Makes a home whose requests create files of every kind: BTC-USD at a venue, a council,
+/// admission, a rule that holds orders.
 fn world(seed: u64) -> (World, Log) {
     let log = Log::default();
     let hear = Arc::clone(&log);
@@ -111,7 +111,8 @@ fn rule(id: &str, principals: &str) -> String {
     json!({"Activate": {"rule": rule, "evidence": evidence}}).to_string()
 }
 
-/// Requests that together make files of every kind, each of them carried out, held or acknowledged.
+/// Sends requests that together create files of every kind, each of them executed, held or
+/// acknowledged.
 fn send_everything(world: &mut World, home: &mut Home) {
     let task = json!({"envelope": {
         "tenant_id": "research", "surface_id": "agents", "policy_profile_id": "default", "payload_kind": "task",
@@ -146,7 +147,7 @@ fn send_everything(world: &mut World, home: &mut Home) {
     }
 }
 
-/// The lines from `first` on that the index knows, with their batches.
+/// Returns the lines from `first` on that the index has, with their batches.
 fn lines(home: &Home, first: u64) -> Vec<(u64, u64, Record)> {
     let known = |seq| {
         home.record(seq)
@@ -156,7 +157,7 @@ fn lines(home: &Home, first: u64) -> Vec<(u64, u64, Record)> {
     (first..home.position().seq).filter_map(known).collect()
 }
 
-/// Where a line answers, below the home.
+/// Returns the path of a line's answer below the home.
 fn answer_of(record: &Record) -> Option<PathBuf> {
     let place = match record {
         Record::Decision(decision) => &decision.answer,
@@ -191,7 +192,7 @@ fn files_of_every_kind_are_there_when_their_answer_is() {
                 continue;
             };
             let answered = index_of(&log, &answer);
-            // The last answer of a batch comes behind the files of all its lines.
+            // The last answer of a batch comes after the files of all its lines.
             let before = if last == Some(index) {
                 batch
             } else {
@@ -251,7 +252,7 @@ fn files_of_every_kind_come_again_after_a_crash() {
         .enumerate()
     {
         // What a power cut leaves: nothing, or a file without its bytes. An empty rule file would
-        // be a person's edit.
+        // count as a person's edit.
         match n % 2 {
             0 if !path.starts_with("rules") => fs::write(world.root.join(path), "").unwrap(),
             _ => fs::remove_file(world.root.join(path)).unwrap(),
@@ -268,7 +269,7 @@ fn files_of_every_kind_come_again_after_a_crash() {
         );
     }
     assert!(!world.root.join("proposals/edited").exists());
-    // Behind the mark they belong to those who take them.
+    // After the mark they belong to their readers.
     home.mark_published().unwrap();
     drop(home);
     files

@@ -18,7 +18,7 @@ fn buy(size: &str, price: Option<&str>) -> String {
     order("trend", "buy", size, price, "btc-range-long")
 }
 
-/// An order that a rule holds.
+/// Sends an order that a rule holds.
 fn hold(desk: &Desk, home: &mut Home, id: &str) -> Hold {
     let order = order("trend", "buy", "0.003", Some("6750"), "btc-dip-long");
     let outcome = desk.one(home, "trend-bot", id, "order.submit", &order);
@@ -44,7 +44,7 @@ fn rule(desk: &Desk, id: &str, size: &str, then: &str) {
 
 fn requests(desk: &Desk, home: &mut Home) {
     let place = &desk.place;
-    // Accepted, sent again, its id taken by another, and sent where it does not belong.
+    // Accepted, sent again, its id used by another request, and sent to the wrong spool.
     let bought = desk.one(
         home,
         "trend-bot",
@@ -72,7 +72,7 @@ fn requests(desk: &Desk, home: &mut Home) {
         "order.submit",
         &buy("0.01", None),
     );
-    // No payload of its action, small and large; an action that there is not.
+    // Payloads that do not fit their action, small and large; and an action that does not exist.
     desk.ask("trend-bot", "odd", "order.submit", r#"{"a":1}"#);
     desk.ask(
         "trend-bot",
@@ -88,7 +88,7 @@ fn requests(desk: &Desk, home: &mut Home) {
     );
     desk.ask("trend-bot", "unknown", "order.dream", "{}");
     desk.ask("trend-bot", "not-mine", "halt.clear", r#"{"reason":"x"}"#);
-    // What may be half-written is waited for.
+    // The gate waits for what may be half-written.
     for _ in 0..3 {
         drain(home).unwrap();
         place.pass_s(3);
@@ -121,7 +121,7 @@ fn holds(desk: &Desk, home: &mut Home) {
     for (id, action) in [("held-2", "approval.deny"), ("held-1", "approval.grant")] {
         let held = hold(desk, home, id);
         end(desk, home, &held, &format!("{id}-end"), action);
-        // Asked again, the final answer stands.
+        // Sent again, it gets the final answer.
         let order = order("trend", "buy", "0.003", Some("6750"), "btc-dip-long");
         desk.ask("trend-bot", id, "order.submit", &order);
         drain(home).unwrap();
@@ -156,7 +156,7 @@ fn council(desk: &Desk, home: &mut Home) {
     desk.ask("hermes", "c1", "control.apply", &control("d1"));
     desk.ask("hermes", "c2", "control.apply", &control("d1"));
     drain(home).unwrap();
-    // Nobody speaks: it is decided at its deadline.
+    // No role answers: the case is decided at its deadline.
     desk.place.pass_s(8 * 86_400);
     drain(home).unwrap();
     drain(home).unwrap();
@@ -179,7 +179,7 @@ fn rules(desk: &Desk, home: &mut Home) {
     desk.one(home, "trend-bot", "p2", "rule.propose", &loosen.to_string());
     desk.one(home, "trend-bot", "p3", "rule.propose", &loosen.to_string());
     drain(home).unwrap();
-    // Files that cannot be used, then again.
+    // Rule files that cannot be used, and then can be used again.
     desk.edit("rules/core/broken.yaml", |_| "no rule\n".to_owned());
     for _ in 0..4 {
         desk.place.pass_s(2);
@@ -192,8 +192,7 @@ fn rules(desk: &Desk, home: &mut Home) {
     }
 }
 
-/// Nothing is heard of the agent, and its position is closed; then the halt file, the clock, a
-/// quota.
+/// The agent is silent, and its position is closed; then the halt file, the clock, a quota.
 fn absent(desk: &Desk, home: &mut Home) {
     let place = &desk.place;
     home.begin_watching();
@@ -240,7 +239,7 @@ fn live() -> Desk {
     desk
 }
 
-/// Everything that the day left on the disk.
+/// Returns everything that the day left on the disk.
 pub(super) fn home() -> Files {
     let desk = live();
     [
@@ -250,18 +249,18 @@ pub(super) fn home() -> Files {
     .concat()
 }
 
-/// Its audit folder.
+/// Returns the audit folder.
 pub(super) fn audit() -> Files {
     live().place.disk.files_below("audit")
 }
 
-/// The same, and the keys that its log is written with.
+/// Returns the audit folder, and the keys that its log is written with.
 pub(super) fn audit_with_keys() -> (Files, spoolgate_host::keyring::LogKeys) {
     let desk = live();
     (desk.place.disk.files_below("audit"), desk.place.log_keys())
 }
 
-/// Lines by what their texts hold.
+/// Returns the index of the line whose text contains these parts.
 pub(super) fn line_with(lines: &[Vec<u8>], parts: &[&str]) -> usize {
     let holds = |line: &&Vec<u8>| {
         let text = String::from_utf8_lossy(line);

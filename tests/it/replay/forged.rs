@@ -12,7 +12,7 @@ use spoolgate_replay::replay::{Class, Difference};
 
 const LOG: &str = "audit/log-00000001.jsonl";
 
-/// The day with its lines changed by `change`, sealed again.
+/// Returns the day with its lines changed by `change`, sealed again.
 fn forged(files: &Files, keys: &LogKeys, change: impl FnOnce(&mut Vec<Vec<u8>>)) -> Files {
     let mut forged = files.clone();
     forged.retain(|(path, _)| path != Path::new("audit/checkpoint"));
@@ -32,8 +32,8 @@ fn replace(line: &mut Vec<u8>, from: &str, to: &str) {
     *line = text.replacen(from, to, 1).into_bytes();
 }
 
-/// What is found if the first line that holds these parts has one text changed to another; the
-/// replay has to find it in this line first, or says what it found.
+/// In the first line that contains these parts, changes one text to another and replays. The replay
+/// must find the forgery in this line first; returns what it found.
 fn found(
     files: &Files,
     keys: &LogKeys,
@@ -53,7 +53,7 @@ fn found(
     if first.line != at as u64 || report.is_same() || report.differences == 0 {
         return Err(format!("{from} -> {to} in line {at}: {report:#?}"));
     }
-    // The byte that differs is where it says.
+    // The byte at the reported place differs.
     if let Some(offset) = first.offset {
         let log = &forged
             .iter()
@@ -70,7 +70,7 @@ fn found(
     Ok(first)
 }
 
-/// The member in which each of these is found: parts of the line, what is changed, and the member.
+/// Checks in which member each forgery is found: parts of the line, the change, and the member.
 #[track_caller]
 fn each_is_found(cases: &[(&[&str], &str, &str, Option<&str>)]) {
     let (files, keys) = audit_with_keys();
@@ -237,7 +237,7 @@ fn forged_events_are_found() {
     ]);
 }
 
-/// A harmless line at the time of another one, so that no number behind it changes.
+/// Returns a harmless line with the time of another one, so that no later number changes.
 fn harmless(line: &[u8]) -> Vec<u8> {
     let value: serde_json::Value = serde_json::from_slice(line).unwrap();
     let zeros = "0".repeat(64);
@@ -253,7 +253,7 @@ fn harmless(line: &[u8]) -> Vec<u8> {
 fn a_line_that_is_left_out_or_put_in_is_found() {
     let (files, keys) = audit_with_keys();
     let mut at = 0;
-    // The end of a hold that somebody denied.
+    // The end of a hold that an approver denied is removed.
     let without = forged(&files, &keys, |lines| {
         at = line_with(lines, &["\"request_id\":\"held-2\"", "\"end\":\"denied\""]);
         lines[at] = harmless(&lines[at]);
@@ -264,7 +264,7 @@ fn a_line_that_is_left_out_or_put_in_is_found() {
         at as u64,
         "{report:#?}"
     );
-    // The end of one whose time had passed, and a new day: the next decision tells.
+    // The end of an expired hold, and a new day, are removed: the next decision shows it.
     for parts in [
         ["\"request_id\":\"held-3\"", "\"end\":\"expired\""],
         ["\"kind\":\"tick\"", "a new day"],
@@ -285,7 +285,7 @@ fn a_line_that_is_left_out_or_put_in_is_found() {
             "{parts:?} at {at}: {first:?}"
         );
     }
-    // A rulebook line that no proposal and no file brought.
+    // A rulebook line without a proposal or a file.
     let twice = forged(&files, &keys, |lines| {
         at = line_with(lines, &["\"kind\":\"rulebook\""]);
         let again = lines[at].clone();
@@ -377,7 +377,7 @@ fn program_changes(line: &mut Vec<u8>, semantics: u32) {
     .into_bytes();
 }
 
-/// Puts a decision into another lane than it was decided in.
+/// Puts a decision into another lane than the one in which it was decided.
 fn other_lane(line: &mut Vec<u8>) {
     let lanes =
         ["ordinary", "feed", "protected", "control"].map(|lane| format!("\"lane\":\"{lane}\""));
@@ -406,7 +406,7 @@ fn lines_of_other_semantics_are_folded_and_not_recomputed() {
             .filter(|row| row.what.contains("other semantics"));
         let other: u64 = of_others.map(|row| row.lines).sum();
         assert_eq!(other > 0, is_other, "{semantics}: {report:#?}");
-        // A forgery behind that line is beyond a program of other semantics; one before it is
+        // A program of other semantics cannot find a forgery after that line; one before it is
         // found.
         let behind = forged(&files, &keys, |lines| {
             let at = changed(lines);

@@ -1,4 +1,4 @@
-//! Homes prepared once, and what is run over copies of them.
+//! Homes prepared once, and commands that run over copies of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use crate::syscalls::strace::Point;
 
 /// A home with files, and a command over it.
 pub(super) struct Script {
-    /// For messages.
+    /// The name, for messages.
     pub name: String,
     dir: TempDir,
-    /// What follows the program's name.
+    /// The arguments.
     pub args: Vec<String>,
     /// What was dropped into its spools since it was made.
     pub dropped: Vec<Dropped>,
-    /// Whether a person who saw it fail would simply do it again: a command, not a run.
+    /// Whether a person would simply repeat it after a failure: a command, not a run.
     pub is_repeated: bool,
 }
 
@@ -63,12 +63,12 @@ impl Script {
         script
     }
 
-    /// A run over a home whose last run died while it published a batch: answers half there, claims
-    /// decided.
+    /// A run over a home whose last run died while it published a batch: half of the answers are
+    /// there, and the claims are decided.
     pub(super) fn run_after_publishing(base: &Base, seed: u64) -> Script {
         let mut script = Script::run(base, seed);
         script.name = format!("run after a run over files {seed} died publishing");
-        // The answers' renames come first, the checkpoint's last.
+        // The renames of the answers come first, the rename of the checkpoint last.
         script.die_at(&Point::kill("renameat", 5));
         let begun = names(&script.home().join("spool/work")).len();
         let there = names(&script.home().join("spool/out")).len();
@@ -118,7 +118,7 @@ impl Script {
         script
     }
 
-    /// A one-shot that first has to clear up after such a run.
+    /// A one-shot that first has to clean up after such a run.
     pub(super) fn handle_after_a_torn_batch(base: &Base, seed: u64) -> Script {
         let mut script = Script::run_after_a_torn_batch(base, seed);
         script.name = "handle after a torn batch".to_owned();
@@ -162,7 +162,7 @@ impl Script {
         fs::write(script.dir.path().join("r.json"), &request).unwrap();
         for name in ["submitted.json", "submitted.1.json"] {
             let mut file = flat(name, request.clone());
-            // Where it was not said to be submitted, it need not be.
+            // A file that was not reported as submitted need not be there.
             file.is_durable = false;
             script.dropped.push(file);
         }
@@ -170,7 +170,7 @@ impl Script {
         script
     }
 
-    /// A person's command.
+    /// A command of a person.
     pub(super) fn halt(base: &Base) -> Script {
         let mut script = Script::new(
             base,
@@ -181,7 +181,7 @@ impl Script {
         script
     }
 
-    /// A key, which goes into the keyring and a file before the ledger.
+    /// A key, which goes into the keyring and a file before it goes into the ledger.
     pub(super) fn keys_add(base: &Base) -> Script {
         let mut script = Script::new(
             base,
@@ -192,7 +192,7 @@ impl Script {
         script
     }
 
-    /// The index made again.
+    /// A rebuild of the index.
     pub(super) fn rebuild(base: &Base) -> Script {
         let mut script = Script::new(base, "rebuild".to_owned(), &["rebuild"]);
         script.is_repeated = true;
@@ -220,7 +220,7 @@ impl Script {
         assert!(!done.status.success(), "{}", show(&done));
     }
 
-    /// A copy of home and files, for one go.
+    /// Copies home and files for one run.
     pub(super) fn copy_to(&self, to: &Path) {
         if to.exists() {
             fs::remove_dir_all(to).unwrap();
@@ -229,7 +229,7 @@ impl Script {
     }
 }
 
-/// The program's command over the home in `dir` that clears up after whatever happened there.
+/// Returns the command that cleans up the home in `dir` after whatever happened there.
 pub(super) fn recover(dir: &Path) -> Command {
     let mut command = command(
         &dir.join("home"),

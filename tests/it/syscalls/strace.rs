@@ -1,4 +1,5 @@
-//! strace as a fault injector: the system calls of a run, and the same run with one of them spoilt.
+//! strace as a fault injector: the system calls of a run, and the same run with one of them
+//! disturbed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::kit::{PROGRAM, show};
 use crate::syscalls::script::Script;
 
-/// How long a run may take. It takes a few ms; waiting for locks, up to 5 s.
+/// The longest time for a run. A run takes a few ms, and up to 5 s if it waits for locks.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// Calls that do nothing to a file or descriptor.
@@ -40,16 +41,16 @@ const NOT_ABOUT_FILES: &[&str] = &[
 /// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Blow {
-    /// The process is killed instead of it.
+    /// The process is killed instead.
     Kill,
-    /// It fails once with this error.
+    /// The call fails once with this error.
     Once(&'static str),
-    /// It and every later one of its name fail with this error.
+    /// This call and every later one of its name fail with this error.
     FromThenOn(&'static str),
 }
 
 impl Blow {
-    /// All of them.
+    /// All kinds.
     pub(super) const ALL: [Blow; 6] = [
         Blow::Kill,
         Blow::Once("EIO"),
@@ -70,14 +71,14 @@ impl fmt::Display for Blow {
     }
 }
 
-/// The `nth` call of a name in a process, from 1, and what happens to it.
+/// The `nth` call of a name in a process, counted from 1, and what happens to it.
 #[derive(Clone, Debug)]
 pub(super) struct Point {
     /// The call's name.
     pub call: String,
-    /// Which of that name.
+    /// Which call of that name.
     pub nth: u32,
-    /// What happens.
+    /// What happens to it.
     pub blow: Blow,
 }
 
@@ -88,7 +89,7 @@ impl fmt::Display for Point {
 }
 
 impl Point {
-    /// A kill.
+    /// A kill at this call.
     pub(super) fn kill(call: &str, nth: u32) -> Point {
         Point {
             call: call.to_owned(),
@@ -97,7 +98,7 @@ impl Point {
         }
     }
 
-    /// As strace wants it.
+    /// Returns the arguments for strace.
     pub(super) fn to_args(&self) -> Vec<String> {
         let (call, nth) = (&self.call, self.nth);
         let what = match self.blow {
@@ -112,7 +113,7 @@ impl Point {
     }
 }
 
-/// Why points cannot be tried here, if so.
+/// Returns why points cannot be tried here, if so.
 pub(super) fn missing() -> Option<String> {
     match Command::new("strace")
         .args(["-f", "-qq", "-e", "trace=close", "true"])
@@ -127,8 +128,8 @@ pub(super) fn missing() -> Option<String> {
     }
 }
 
-/// The calls of a script's run that are about files, from where it opens its home: name, first and
-/// last number.
+/// Returns the calls of a script's run that are about files, from where it opens its home: name,
+/// first and last number.
 pub(super) fn calls(script: &Script, dir: &Path) -> BTreeMap<String, (u32, u32)> {
     script.copy_to(dir);
     let trace = dir.join("trace");
@@ -167,7 +168,7 @@ pub(super) fn calls(script: &Script, dir: &Path) -> BTreeMap<String, (u32, u32)>
     found
 }
 
-/// Which calls of this name in a script's run are on a file whose path has `part` in it.
+/// Returns which calls of this name in a script's run are on a file whose path contains `part`.
 pub(super) fn calls_on(script: &Script, dir: &Path, call: &str, part: &str) -> Vec<u32> {
     script.copy_to(dir);
     let trace = dir.join("trace");
@@ -190,17 +191,17 @@ pub(super) fn calls_on(script: &Script, dir: &Path, call: &str, part: &str) -> V
 
 /// How a run ended.
 pub(super) struct Struck {
-    /// Its status; `None` if it was ended at the time limit.
+    /// Its status. `None` if it was ended at the time limit.
     pub status: Option<ExitStatus>,
-    /// The call that was hit first, as strace shows it; `None` if there were fewer calls.
+    /// The call that was hit first, as strace shows it. `None` if there were fewer calls.
     pub hit: Option<String>,
-    /// What it printed.
+    /// Its standard output.
     pub stdout: Vec<u8>,
-    /// What it said.
+    /// Its standard error.
     pub stderr: String,
 }
 
-/// Runs a script over a fresh copy in `dir` with one call spoilt.
+/// Runs a script over a fresh copy in `dir` with one call disturbed.
 pub(super) fn strike(script: &Script, dir: &Path, point: &Point) -> Struck {
     script.copy_to(dir);
     let [trace, stdout, stderr] = ["trace", "stdout", "stderr"].map(|name| dir.join(name));
@@ -231,7 +232,7 @@ pub(super) fn strike(script: &Script, dir: &Path, point: &Point) -> Struck {
     let trace = fs::read_to_string(&trace).unwrap_or_default();
     let killed = status.is_some_and(|status| status.signal() == Some(9));
     let hit = match point.blow {
-        // A call that is killed is never shown to its end.
+        // strace does not show the end of a call at which the process is killed.
         Blow::Kill => trace
             .lines()
             .rfind(|line| line.contains(&point.call))

@@ -1,5 +1,5 @@
-//! Admission once more, from docs/admission.md alone: flat lists, depths by walking parents, counts
-//! by scanning all tasks.
+//! Admission a second time, from docs/admission.md alone: flat lists, depths by walking parents,
+//! counts by scanning all tasks.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{AGENTS, PROFILES};
 use crate::kit::tasks::Task;
 
-/// What the naive model gives as a reason, besides allowing.
+/// The reasons that the naive model knows.
 pub(super) const REASONS: &[&str] = &[
     "domain_denied",
     "policy_unavailable",
@@ -25,17 +25,17 @@ pub(super) const REASONS: &[&str] = &[
     "capability_denied",
 ];
 
-/// Who asks, and how.
+/// Which principal sends a request, and how.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub source: String,
     /// `admit`, `evaluate` or `check`.
     pub way: String,
-    /// A lease may do without.
+    /// A lease may come without causality.
     pub has_causality: bool,
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     Allowed,
@@ -58,7 +58,7 @@ struct Node {
     tenant: String,
     root: String,
     id: String,
-    /// Place of its parent.
+    /// The index of its parent.
     parent: Option<usize>,
     capability: String,
     claim: Option<i64>,
@@ -92,7 +92,7 @@ impl Naive {
             .collect()
     }
 
-    /// Played through from the first task.
+    /// Computes the budget from the first task on.
     fn budget(&self, tenant: &str, root: &str) -> Option<i64> {
         let mut left: Option<i64> = None;
         for node in self.tree(tenant, root) {
@@ -110,7 +110,7 @@ impl Naive {
         left
     }
 
-    /// What is left after the task of this line.
+    /// Returns what is left after the task of this line.
     pub(super) fn reserved_budget(&self, line: u64) -> Option<Option<i64>> {
         let node = self.nodes.last().filter(|node| node.line == line)?;
         Some(self.budget(&node.tenant, &node.root))
