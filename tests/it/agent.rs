@@ -1,5 +1,5 @@
-//! The agent's side as a library: key files, signing, the spool, the socket, and what is said when
-//! no answer comes.
+//! The agent's side as a library: key files, signing, the spool, the socket, and the report if no
+//! answer comes.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -37,7 +37,7 @@ fn answer(id: &str) -> String {
         .to_string()
 }
 
-/// The folders of a flat spool and one of `own`, without a gate.
+/// Makes the folders of a flat spool and of the spool of `own`, without a gate.
 fn spools() -> TempDir {
     let home = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     for folder in ["spool/in/own/tmp", "spool/in/own/new", "spool/out/own"] {
@@ -234,8 +234,8 @@ fn only_a_new_and_whole_answer_is_one() {
     assert!(sent.answer_by(Instant::now()).is_some());
 }
 
-/// An answer does not say what was asked. Told as the answer to another question, a refused order
-/// would look like a done one.
+/// An answer does not say what was requested. Returned as the answer to another request, it would
+/// make a refused order look like an accepted one.
 #[test]
 fn the_answer_to_another_request_of_the_same_id_is_none_to_this_one() {
     let home = spools();
@@ -250,8 +250,8 @@ fn the_answer_to_another_request_of_the_same_id_is_none_to_this_one() {
         json!({"requestId": id, "timestamp": "2026-02-20T14:42:00Z", "status": "error", "error": error, "auditRef": "2"})
             .to_string()
     };
-    // While this one waits, it cannot be the one that was answered; nor is that answer its own once
-    // it is claimed.
+    // While this request waits, it cannot be the one that was answered; nor is that answer its own
+    // once it is claimed.
     let sent = spool.hand_in(b"this", "r1", Some("r1")).unwrap();
     publish("r1.json", &answer("r1"));
     assert!(sent.answer_by(Instant::now()).is_none());
@@ -261,7 +261,7 @@ fn the_answer_to_another_request_of_the_same_id_is_none_to_this_one() {
         sent.answer_by(Instant::now() + LONG).unwrap().status,
         AnswerStatus::Error
     );
-    // Where both wait, both may be claimed before either is answered.
+    // If both wait, both may be claimed before either is answered.
     let first = spool.hand_in(b"the first", "r2", Some("r2")).unwrap();
     let second = spool.hand_in(b"the second", "r2", Some("r2")).unwrap();
     assert_eq!(
@@ -281,7 +281,7 @@ fn the_answer_to_another_request_of_the_same_id_is_none_to_this_one() {
         first.answer_by(Instant::now() + LONG).unwrap().status,
         AnswerStatus::Success
     );
-    // Junk under the file's name takes no answer away.
+    // Junk under the file's name does not hide an answer.
     let sent = spool.hand_in(b"this", "r3", Some("r3")).unwrap();
     fs::remove_file(at("in/r3.json")).unwrap();
     publish("r3.json", &answer("r3"));
@@ -314,7 +314,7 @@ fn a_lost_answer_says_that_the_same_bytes_are_safe_and_they_are() {
     let stored = fs::read(scratch.home().join("spool/out/lost.json")).unwrap();
     std::thread::scope(|scope| {
         let again = scope.spawn(|| door.ask(&envelope, LONG).unwrap());
-        // Whichever comes first: a gate that has nothing to do yet, or the file.
+        // Either may come first: a gate that has nothing to do yet, or the file.
         while !again.is_finished() {
             succeed(&scratch.home(), &["run", "--until-idle"]);
         }
@@ -354,11 +354,11 @@ fn the_socket_is_asked_with_the_same_bytes_until_it_answers() {
     );
     let listener = UnixListener::bind(&path).unwrap();
     let gate = std::thread::spawn(move || {
-        // Closed unread, as where another client is connected.
+        // Closed unread, as when another client is connected.
         drop(listener.accept().unwrap());
-        // Read and not answered, as where a gate ends.
+        // Read and not answered, as when a gate ends.
         let first = frame_of(&mut listener.accept().unwrap().0);
-        // Answered: first to somebody else, then in pieces.
+        // Answered: first to another client, then in pieces.
         let (mut stream, _) = listener.accept().unwrap();
         let second = frame_of(&mut stream);
         stream
@@ -379,7 +379,7 @@ fn the_socket_is_asked_with_the_same_bytes_until_it_answers() {
 fn a_socket_that_says_nothing_leaves_it_open_what_was_decided() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("gate.sock");
-    // It takes connections and never reads.
+    // It accepts connections and never reads.
     let _listener = UnixListener::bind(&path).unwrap();
     let error = Door::Socket(path)
         .ask(&request(&KEY, "r1"), AT_ONCE)

@@ -1,4 +1,4 @@
-//! The command line as people meet it: help, exit codes, messages, and what is shown of events.
+//! The command line as users meet it: help, exit codes, messages, and the display of events.
 
 mod help;
 mod homes;
@@ -45,8 +45,8 @@ fn one_shots_leave_the_index_right_and_little_beside_it() {
             fs::metadata(home.join("state/state.db-wal")).unwrap().len()
         })
         .collect();
-    // It grows over some commands, without which each would pay for syncs, and is put away in
-    // between.
+    // It grows over several commands, each of which would otherwise need syncs, and is merged from
+    // time to time.
     assert!(beside.iter().any(|bytes| *bytes > 100_000), "{beside:?}");
     assert!(beside.iter().all(|bytes| *bytes < 300_000), "{beside:?}");
     assert!(!beside.is_sorted(), "{beside:?}");
@@ -56,8 +56,8 @@ fn one_shots_leave_the_index_right_and_little_beside_it() {
     assert_eq!(ask(&request), first);
 }
 
-/// One-shots leave rows beside state.db. Under them an older state.db, brought back alone from a
-/// copy, made SQLite read both as one index, and a request that was decided long ago was decided
+/// One-shots leave rows beside state.db. Under them, an older state.db that was restored alone from
+/// a copy made SQLite read both as one index, and a request that was decided long ago was decided
 /// again.
 #[test]
 fn an_older_index_under_newer_rows_is_made_again() {
@@ -94,7 +94,8 @@ fn an_older_index_under_newer_rows_is_made_again() {
     assert!(same, "a rebuild gives another state");
 }
 
-/// What people mistype, mistake and misplace: what it is, where, and what to do, in one line each.
+/// What users mistype, confuse and misplace: the message says what, where, and what to do, in one
+/// line.
 #[test]
 fn messages_name_what_where_and_what_to_do() {
     let scratch = Scratch::new();
@@ -175,7 +176,7 @@ fn messages_name_what_where_and_what_to_do() {
                 show(&done)
             );
         }
-        // The key was not repeated either.
+        // Nor does the message repeat the key.
         let secret = fs::read_to_string(key).unwrap();
         let secret = secret.split("\"secret\":\"").nth(1).map(|rest| &rest[..64]);
         assert!(
@@ -197,7 +198,7 @@ fn programs_read_one_value_per_line() {
     assert_eq!(said["error"]["exit"], 2);
 }
 
-/// Lines that were cut off are not found, and their absence would look like an answer.
+/// Lines that were cut off are not found, and their absence would look like a result.
 #[test]
 fn a_search_in_a_ledger_without_its_end_says_so() {
     let scratch = Scratch::new();
@@ -232,7 +233,8 @@ fn a_search_in_a_ledger_without_its_end_says_so() {
     }
 }
 
-/// A watcher, and what looks for the next line that holds something in what it says.
+/// Starts a watcher. Also returns a function that waits for the next line of its output that
+/// contains a text.
 fn watch(home: &Path) -> (Running, impl FnMut(&str) -> String) {
     let mut command = command(home, &["watch"]);
     command.stdout(Stdio::null()).stderr(Stdio::piped());
@@ -407,7 +409,7 @@ fn the_checkpoint_beside_the_log_is_no_head_noted_elsewhere() {
     let head = ["--head", noted.to_str().unwrap()];
     assert_eq!(reached(&[]), (Some(0), "seals".to_owned()));
     assert_eq!(reached(&head), (Some(0), "remembered_head".to_owned()));
-    // The tail is cut at a seal, and the checkpoint of that time is put back.
+    // The tail is cut at a seal, and the checkpoint of that time is restored.
     fs::write(&log, short).unwrap();
     assert_eq!(reached(&[]).0, Some(5));
     fs::write(home.join("audit/checkpoint"), old).unwrap();

@@ -15,7 +15,7 @@ fn is_source(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "rs")
 }
 
-/// Demands that each file of a folder is a module of `parent`, and so on below.
+/// Checks that each file of a folder is a module of `parent`, and so on below.
 fn demand_modules(folder: &Path, parent: &Path) {
     let modules = fs::read_to_string(parent).unwrap();
     for path in entries(folder).into_iter().filter(|path| path != parent) {

@@ -1,5 +1,5 @@
 //! The demo's story: the answer to each request. A new check that refuses more must not change it
-//! unseen.
+//! unnoticed.
 
 use std::process::Command;
 

@@ -1,8 +1,8 @@
-//! Setting a gate up: the sandbox holds and what the gate does goes on in it; `doctor` finds each
-//! broken thing, and only that; what `init` writes can be installed.
+//! Setting up a gate: the sandbox holds and the gate still works in it; `doctor` finds each fault,
+//! and nothing else; and what `init` writes can be installed.
 //!
-//! Separating agent and gate for real makes users on this machine: `cargo test --test it deploy::
-//! -- --ignored`, as root.
+//! The test that really separates agent and gate makes users on this machine: `cargo test --test it
+//! deploy:: -- --ignored`, as root.
 
 mod doctor;
 mod users;
@@ -36,7 +36,7 @@ use tempfile::TempDir;
 
 const MAIL: &str = r#"{"to":["ann@example.com"],"subject":"hello","body":"a word"}"#;
 
-/// Whether this kernel can be tested on.
+/// Whether this kernel supports the test.
 fn has_landlock() -> bool {
     let abi = kernel_abi();
     if abi < 3 {
@@ -45,7 +45,7 @@ fn has_landlock() -> bool {
     abi >= 3
 }
 
-/// A watcher, and what it says.
+/// A watcher and its output.
 struct Gate {
     child: Child,
     said: Receiver<String>,
@@ -76,7 +76,7 @@ impl Gate {
         Gate { child, said }
     }
 
-    /// The next line that holds this. That it ends, or says nothing for long, is a failure.
+    /// Waits for the next line that contains this. Fails if the output ends or stops for long.
     #[track_caller]
     fn until(&mut self, part: &str) -> String {
         let mut before = Vec::new();
@@ -110,7 +110,7 @@ impl Drop for Gate {
     }
 }
 
-/// A home whose adapter says whether it could read a file outside, and write beside it.
+/// A home whose adapter reports whether it could read a file outside and write beside it.
 struct Canary {
     scratch: Scratch,
     core: SignKey,
@@ -121,7 +121,7 @@ impl Canary {
     fn new() -> Canary {
         let scratch = Scratch::new();
         let home = scratch.home();
-        // Not beside the home only: somewhere that nothing of the home leads to.
+        // Not just beside the home, but at a place that no path of the home leads to.
         let outside = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         fs::write(outside.path().join("canary"), "a secret").unwrap();
         let folder = outside.path().display();
@@ -152,7 +152,7 @@ impl Canary {
         }
     }
 
-    /// What the adapter of a gate started with these arguments can do outside: read, write.
+    /// Returns what the adapter of a gate started with these arguments can do outside: read, write.
     fn tries(&self, id: &str, args: &[&str]) -> (String, String) {
         let home = self.scratch.home();
         let gate = Gate::start(&home, args);
@@ -214,7 +214,7 @@ fn programs_of_a_sandboxed_gate_reach_what_they_were_left() {
     assert_eq!(noted.lines().count(), 5, "each wrote below the home");
 }
 
-/// The rule files are read by the watcher itself: one that leads outside shows what that can still
+/// The watcher itself reads the rule files: one that leads outside shows what the watcher can still
 /// read.
 #[test]
 fn a_sandboxed_gate_works_and_cannot_read_outside() {
@@ -255,7 +255,7 @@ fn a_sandboxed_gate_works_and_cannot_read_outside() {
     let fault = gate.until("cannot be used");
     assert!(fault.contains("rules/services.yaml"), "{fault}");
 
-    // A good file again, which names another program outside.
+    // A valid file again, which names another program outside.
     fs::remove_file(&rule).unwrap();
     fs::write(&rule, SERVICES).unwrap();
     let program = canary.outside.path().join("late");
@@ -282,7 +282,7 @@ fn a_sandboxed_gate_works_and_cannot_read_outside() {
         "the socket outside is taken away at the end"
     );
 
-    // Started again it reaches what the rules name now; and everything is as it was left.
+    // After a restart it reaches what the rules name now, and everything else is unchanged.
     let mut gate = Gate::start(&home, &args);
     assert!(
         gate.until("sandbox (Landlock")
@@ -298,7 +298,7 @@ fn a_sandboxed_gate_works_and_cannot_read_outside() {
     let rebuilt: Value =
         serde_json::from_str(&succeed(&home, &["--format", "json", "rebuild"])).unwrap();
     assert_eq!(rebuilt["same_as_before"], Value::Bool(true));
-    // As JSON, for programs.
+    // As JSON.
     let mut gate = Gate::of(command(&home, &["--format", "json", "watch"]));
     let told: Value = serde_json::from_str(&gate.until("\"sandbox\"")).unwrap();
     assert_eq!(told["sandbox"]["on"], Value::Bool(true));

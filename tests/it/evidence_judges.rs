@@ -1,6 +1,6 @@
-//! What this log gives out, judged by programs of other authors: crates that implement C2SP notes,
-//! checkpoints and RFC 6962 proofs, stock openssl, and a Python script. Each must accept it as it
-//! is, and with any one bit of it changed refuse it.
+//! Everything that this log gives out, judged by programs of other authors: crates that implement
+//! C2SP notes, checkpoints and RFC 6962 proofs, stock openssl, and a Python script. Each must
+//! accept it unchanged, and refuse it when any one bit is changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,21 +19,21 @@ use spoolgate_ledger::seal::Seal;
 use tempfile::TempDir;
 use tlog_tiles::{Checkpoint, Hash, HashReader, check_record, check_tree, record_hash};
 
-/// What a home of some decisions gives out.
+/// What a home with some decisions gives out.
 struct Evidence {
-    /// Verifies it.
+    /// The key that verifies it.
     key: VerifierKey,
-    /// Its lines, without LF.
+    /// The lines, without LF.
     lines: Vec<Vec<u8>>,
     /// An earlier head.
     old: String,
-    /// The newest.
+    /// The newest head.
     new: String,
-    /// Receipt of a decision under the newest.
+    /// The receipt of a decision under the newest head.
     receipt: String,
-    /// Which line that is.
+    /// The line of that decision.
     seq: u64,
-    /// Proof from the one to the other.
+    /// The proof from the earlier head to the newest.
     extension: String,
 }
 
@@ -73,13 +73,13 @@ fn evidence() -> Evidence {
     }
 }
 
-/// One bit in this many is changed. Seven has no divisor in common with eight: every place in a
+/// One bit in this many is changed. Seven and eight have no common divisor, so every position in a
 /// byte has its turn.
 fn step() -> usize {
     campaign(7, 1)
 }
 
-/// Every text that differs in one bit.
+/// Returns every text that differs in one bit.
 fn flipped(text: &str) -> impl Iterator<Item = Vec<u8>> + '_ {
     (0..text.len() * 8).map(|bit| {
         let mut bytes = text.as_bytes().to_vec();
@@ -88,7 +88,7 @@ fn flipped(text: &str) -> impl Iterator<Item = Vec<u8>> + '_ {
     })
 }
 
-/// A checkpoint as the two crates read it, if they accept it.
+/// Returns a checkpoint as the two crates read it, if they accept it.
 fn judge_head(note: &[u8], key: &VerifierKey) -> Option<Checkpoint> {
     let verifier: Box<dyn Verifier> = Box::new(StandardVerifier::new(&key.to_string()).ok()?);
     let note = Note::from_bytes(note).ok()?;
@@ -108,14 +108,14 @@ fn number(text: &str) -> Option<u64> {
         .filter(|number: &u64| number.to_string() == text)
 }
 
-/// Path and checkpoint.
+/// Returns path and checkpoint.
 fn split(proof: &str) -> Option<(Vec<&str>, &str)> {
     let (lines, note) = proof.split_once("\n\n")?;
     Some((lines.split('\n').collect(), note))
 }
 
-/// The line and its number, if the crates accept the receipt. Only the taking apart is done here:
-/// no crate of another author reads this format.
+/// Returns the line and its number, if the crates accept the receipt. Only the parsing is done
+/// here, because no crate of another author reads this format.
 fn judge_receipt(receipt: &[u8], key: &VerifierKey) -> Option<(u64, Vec<u8>)> {
     let (lines, note) = split(std::str::from_utf8(receipt).ok()?)?;
     let [header, extra, index, path @ ..] = lines.as_slice() else {
@@ -133,7 +133,7 @@ fn judge_receipt(receipt: &[u8], key: &VerifierKey) -> Option<(u64, Vec<u8>)> {
     Some((index, line))
 }
 
-/// Old and new size, if the crates accept the proof.
+/// Returns old and new size, if the crates accept the proof.
 fn judge_extension(proof: &[u8], old: &Checkpoint, key: &VerifierKey) -> Option<(u64, u64)> {
     let (lines, note) = split(std::str::from_utf8(proof).ok()?)?;
     let (first, path) = lines.split_first()?;
@@ -193,7 +193,7 @@ fn crates_of_another_author_accept_it_and_no_bit_less() {
     }
 }
 
-/// This program's own judgement of the same bits.
+/// This program refuses the same changed bits.
 #[test]
 fn this_program_accepts_no_bit_less_either() {
     use spoolgate_ledger::note::open_checkpoint;
@@ -224,7 +224,7 @@ fn this_program_accepts_no_bit_less_either() {
     assert!(flipped(&extension).all(|changed| joined(&changed).is_none()));
 }
 
-/// A witness signs below the log. A reader that does not know the witness sees the same head,
+/// A witness signs after the log. A reader that does not know the witness sees the same head,
 /// whatever happens to its line.
 #[test]
 fn a_line_of_an_unknown_signer_changes_nothing() {
@@ -264,7 +264,7 @@ impl HashReader for Tree {
     }
 }
 
-/// Not only does it accept what we made: it makes the same.
+/// The crate not only accepts what this program made, but makes the same.
 #[test]
 fn the_crate_computes_the_same_root_and_the_same_proofs() {
     let Evidence {
@@ -345,7 +345,7 @@ impl Openssl {
             .success()
     }
 
-    /// Demands that it accepts this, and with a bit changed not: every thirteenth one.
+    /// Checks that openssl accepts this, and refuses it with every thirteenth bit changed.
     fn demand(&self, text: &[u8], signature: &[u8]) {
         assert!(self.accepts(text, signature));
         let mut looked = 0;
@@ -374,7 +374,7 @@ fn openssl_accepts_the_signatures_of_checkpoint_and_seal() {
         .unwrap();
     Openssl::new(key.public_key()).demand(text.as_bytes(), &signature[4..]);
 
-    // A seal by what docs/ledger.md says of it, from the last line.
+    // A seal as docs/ledger.md describes it, from the last line.
     let genesis: serde_json::Value = serde_json::from_slice(&lines[0]).unwrap();
     let seal_key = spoolgate_wire::signing::unhex(genesis["seal_key"].as_str().unwrap()).unwrap();
     let last = line::parse(lines.last().unwrap()).unwrap();
@@ -429,8 +429,8 @@ fn a_script_of_a_page_accepts_the_receipt() {
     }
 }
 
-/// Asks the script's own function about every bit: what it lets pass must be for openssl to refuse,
-/// as text or signature are others.
+/// Calls the script's own function with every bit changed: a change that it lets pass must be for
+/// openssl to refuse, because text or signature differ.
 const EVERY_BIT: &str = r#"
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -479,7 +479,7 @@ fn the_script_lets_no_changed_bit_pass() {
         counts.iter().sum::<usize>(),
         (receipt.len() * 8).div_ceil(step())
     );
-    // Only changes of the checkpoint can get as far as openssl.
+    // Only changes of the checkpoint reach openssl.
     let checkpoint = receipt.len() - receipt.find("\n\n").unwrap();
     assert!(counts[0] < checkpoint * 8, "{told}");
 }

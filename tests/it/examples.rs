@@ -1,6 +1,6 @@
 //! Every script of `examples/` as its reader runs it: in a scratch folder, with the program on
-//! `PATH`, and judged by what the ledger says afterwards. What no test here runs is run by the test
-//! that `examples/README.md` names.
+//! `PATH`, judged by the ledger afterwards. Scripts that no test here runs are run by the test that
+//! `examples/README.md` names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -19,7 +19,7 @@ fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")
 }
 
-/// Whether the programs are here; says what is missing.
+/// Whether the programs are installed; prints what is missing.
 fn have(programs: &[&str]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let missing = programs
@@ -31,7 +31,7 @@ fn have(programs: &[&str]) -> bool {
     missing.is_none()
 }
 
-/// A program of the system with ours first on its `PATH`.
+/// Returns a command of the system with this program first on its `PATH`.
 fn with_program(name: &str) -> Command {
     let ours = Path::new(PROGRAM).parent().unwrap().to_owned();
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -55,7 +55,7 @@ fn scratch() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// Runs a walk that takes a folder and demands exit code 0.
+/// Runs a script that takes a folder; its exit code must be 0.
 #[track_caller]
 fn walk(script: &str, dir: &TempDir, args: &[&str]) -> Output {
     let done = shell(script)
@@ -92,8 +92,8 @@ fn the_agent_corrects_itself_tightens_and_leaves() {
             .iter()
             .all(|order| order.source.as_deref() == Some("trend-bot"))
     );
-    // Each entry that was too large is followed by one of exactly what would have passed, to the
-    // agent's lot.
+    // After each entry that was too large comes one of exactly the size that would have passed,
+    // rounded to the agent's lot.
     let mut corrected = 0;
     for (first, second) in orders.iter().zip(orders.iter().skip(1)) {
         let Some(room) = first
@@ -146,7 +146,7 @@ fn the_agent_corrects_itself_tightens_and_leaves() {
     let portfolio: Value =
         serde_json::from_str(&succeed(&home, &["--format", "json", "portfolio"])).unwrap();
     assert_eq!(portfolio["positions"], serde_json::json!([]));
-    // The day came from the feed, whole: 1,436 quotes and the last span once more.
+    // The feed delivered the whole day: 1,436 quotes and the last span once more.
     let fed = of_action(&home, "market.update");
     assert!(
         fed.len() > 140
@@ -229,7 +229,7 @@ fn the_batch_sorts_what_came_of_its_jobs_and_does_nothing_twice() {
     jobs.add("look.market.get", r#"{"symbol":"BTC-USD"}"#);
     jobs.ends_with(0);
     assert!(jobs.is("done/look.market.get.json") && jobs.is("done/look.answer.json"));
-    // A refusal and a file that is not JSON do not stop the rest.
+    // A refusal and a file that is not JSON do not stop the other jobs.
     jobs.add("again.portfolio.get", "{}");
     jobs.add("broken.portfolio.get", "{");
     jobs.add("deny.safety.modify", r#"{"max_daily_loss":100000}"#);
@@ -257,8 +257,8 @@ fn the_batch_sorts_what_came_of_its_jobs_and_does_nothing_twice() {
         (1, 1, 1, 0)
     );
     assert_eq!(of_action(&home, "market.get").len(), 1);
-    // Killed between the decision and the sorting: the same bytes again, the same answer, one
-    // decision.
+    // Killed between the decision and the sorting: the same bytes again give the same answer and
+    // one decision.
     jobs.add("killed.portfolio.get", "{}");
     let signed = [
         "sign",
@@ -348,7 +348,7 @@ fn one_batch_at_a_time_and_beside_a_watcher() {
             "the watcher ended"
         );
     }
-    // A slow machine may leave it to the next run, which is what 75 says.
+    // A slow machine may leave it to the next run, as exit code 75 says.
     let done = (0..20)
         .map(|_| jobs.run())
         .find(|done| done.status.code() != Some(75))
@@ -384,7 +384,7 @@ fn decision_of(home: &Path, case: &str) -> Option<String> {
     Some(body["final_outcome"].as_str().unwrap().to_owned())
 }
 
-/// One role with a brief, and a model in one mode.
+/// Runs one role with a brief, and a model in one mode.
 fn ask(brief: &str, by_variable: bool, mode: &str) -> Output {
     let roles = examples().join("roles");
     let model = [
@@ -553,7 +553,7 @@ fn the_bridge_and_its_exchange_end_flat() {
         .iter()
         .filter(|one| one.metadata.code.is_none())
         .count();
-    // Four trades at least, and what the exchange says of orders that it took.
+    // At least four trades, and the exchange's reports on the orders that it accepted.
     assert!(booked >= 6, "{booked} of {}", reports.len());
 }
 
@@ -606,7 +606,7 @@ fn an_auditor_needs_the_ledger_and_a_key() {
         "{}",
         show(&done)
     );
-    // A stranger's log is sound in itself, and vouched for by its own key only.
+    // The log of a stranger is consistent, and only its own key vouches for it.
     let other = Scratch::new();
     let theirs: Value = serde_json::from_str(&succeed(
         &other.home(),
@@ -631,7 +631,7 @@ fn an_auditor_needs_the_ledger_and_a_key() {
     fresh();
     refuses(another, &copy, theirs["log_key"].as_str().unwrap(), &early);
     refuses(another, &copy, vkey, &their_audit.join("checkpoint"));
-    // What the key did not sign, under a signature that it made.
+    // A text that the key did not sign, under a signature that it made.
     let forged = scratch.beside("forged");
     let told = fs::read_to_string(&early).unwrap();
     let size = told.lines().nth(1).unwrap();
@@ -639,7 +639,7 @@ fn an_auditor_needs_the_ledger_and_a_key() {
     refuses("VKEY did not make", &copy, vkey, &forged);
     change("5000", "9000");
     refuses("not consistent", &copy, vkey, &early);
-    // Cut at a seal it is consistent: the checkpoint in it tells.
+    // Cut at a seal, it is consistent: its checkpoint shows the cut.
     fresh();
     let text = fs::read_to_string(&log).unwrap();
     let seal = text
@@ -650,12 +650,12 @@ fn an_auditor_needs_the_ledger_and_a_key() {
     let end = seal + text[seal..].find('\n').unwrap() + 1;
     fs::write(&log, &text[..end]).unwrap();
     refuses("not consistent", &copy, vkey, &early);
-    // With an older checkpoint beside it nothing in it does, but a newer one that somebody holds.
+    // With an older checkpoint beside it, nothing in it shows the cut; a newer head elsewhere does.
     fs::copy(&early, copy.join("checkpoint")).unwrap();
     refuses("or is missing", &copy, vkey, &home.join("audit/checkpoint"));
 }
 
-/// Files below a folder, as paths from there.
+/// Lists the files below a folder, as paths relative to it.
 fn files(root: &Path, folder: &Path, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -673,7 +673,7 @@ fn files(root: &Path, folder: &Path, found: &mut Vec<String>) {
     }
 }
 
-/// The sources of a test: its file, its folder and what all share.
+/// Returns the sources of a test: its file, its folder and the shared files.
 fn sources(test: &str) -> String {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
     let mut paths = vec![format!("{test}.rs")];
@@ -688,7 +688,8 @@ fn sources(test: &str) -> String {
         .collect()
 }
 
-/// Whether a test runs a file: it names it, or what it runs does, by its file name or as a module.
+/// Whether a test runs a file: the test, or a file that it runs, names it by its file name or as a
+/// module.
 fn is_run_by(test: &str, file: &str, all: &BTreeMap<String, Vec<String>>) -> bool {
     let own = sources(test);
     let mut run: BTreeSet<&str> = all
@@ -719,7 +720,7 @@ fn is_run_by(test: &str, file: &str, all: &BTreeMap<String, Vec<String>>) -> boo
 #[test]
 fn every_example_is_listed_and_run_by_a_test() {
     let readme = fs::read_to_string(examples().join("README.md")).unwrap();
-    // A row's first cell names files in backquotes, its last one tests.
+    // A row's first cell names files in backticks, and its last cell names tests.
     let quoted = |cell: &str| -> Vec<String> {
         cell.split('`')
             .skip(1)

@@ -1,6 +1,6 @@
 //! The bodies of the fuzz targets (`fuzz/bodies`) on a stable compiler: every kept input, every
-//! input that once failed, and some thousands made from them by mutation. Story of each regression:
-//! `fuzz/regressions/README.md`.
+//! input that once failed, and some thousands made from them by mutation.
+//! `fuzz/regressions/README.md` describes each regression.
 //!
 //! `FUZZED_SEED=n` starts from another seed, `FUZZED_CASES=n` makes n times as many. The ignored
 //! test writes the seeds of the corpora.
@@ -59,7 +59,7 @@ impl Dice {
     }
 }
 
-/// Bytes that mean something in one format or another.
+/// Bytes that have a meaning in one format or another.
 const TOKENS: [&str; 24] = [
     "\"",
     "\\u0000",
@@ -130,7 +130,7 @@ fn run(body: Body, input: &[u8], what: &str) {
     }
 }
 
-/// All kept inputs of a target, then `cases` more.
+/// Runs all kept inputs of a target, then `cases` more.
 fn check(target: &str, cases: u64) {
     let body = TARGETS.iter().find(|(name, _)| *name == target).unwrap().1;
     let mut inputs = files("corpus", target);

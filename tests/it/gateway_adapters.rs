@@ -1,6 +1,6 @@
-//! Adapters that do everything but what they should: each ends in one outcome line and one answer
-//! that say what is known, and the next action is done. Nothing that a credential could be read
-//! from comes back.
+//! Adapters that misbehave in every way: each run ends in one outcome line and one answer that say
+//! what is known, and the next action is done. Nothing from which a credential could be read comes
+//! back.
 
 mod credentials;
 mod sharing;
@@ -32,7 +32,7 @@ const OUTPUT_BYTES_MAX: usize = 65536;
 const DONE: &str = r#"cat >/dev/null; echo '{"success":true}'"#;
 const FETCH: &str = "email.fetch";
 
-/// rules/gateway.yaml of one adapter for all nine, without rates to speak of.
+/// Returns rules/gateway.yaml with one adapter for all nine actions and very high rates.
 fn rules(
     program: &str,
     args: &[&str],
@@ -59,7 +59,7 @@ fn rules(
     rules.to_string()
 }
 
-/// A home whose adapter is the file `act`, run by `sh`.
+/// Makes a home whose adapter is the file `act`, run by `sh`.
 fn home_of_act(time_limit_s: u32) -> GatewayHome {
     GatewayHome::with(
         SERVICES,
@@ -71,7 +71,8 @@ fn payload_of(action: &str) -> &'static str {
     GOOD.iter().find(|(name, _)| *name == action).unwrap().1
 }
 
-/// One action by this script: its line and its answer. Then one by a good script: the pool goes on.
+/// Runs one action with this script and returns its line and its answer. Then runs one with a good
+/// script, to show that the pool continues.
 fn act(gateway: &GatewayHome, home: &mut Home, name: &str, script: &str) -> Response {
     fs::write(gateway.path("act"), script).unwrap();
     let line = one(gateway, home, name, FETCH, payload_of(FETCH));
@@ -87,7 +88,7 @@ fn act(gateway: &GatewayHome, home: &mut Home, name: &str, script: &str) -> Resp
     line
 }
 
-/// One action: the one response line that it has, after its answer was found to say the same.
+/// Runs one action and returns its only response line, after checking that its answer agrees.
 fn one(gateway: &GatewayHome, home: &mut Home, id: &str, action: &str, payload: &str) -> Response {
     let answer = gateway.one(home, id, action, payload);
     let lines: Vec<(u64, Response)> = gateway
@@ -128,8 +129,8 @@ fn one(gateway: &GatewayHome, home: &mut Home, id: &str, action: &str, payload: 
     line.clone()
 }
 
-/// Code, note and message of a line; a message without what every one of its code begins and ends
-/// with.
+/// Returns code, note and message of a line; the message without the text that every message of the
+/// code begins and ends with.
 fn said(line: &Response) -> (String, String, String) {
     let code = line
         .metadata
@@ -160,7 +161,7 @@ fn whatever_an_adapter_does_one_line_and_one_answer_say_it() {
     let deep = r#"printf '{"success":true,"data":'; head -c 50000 /dev/zero | tr '\0' '['"#;
     let no_answer = "`sh` answered; its output is not an answer: ";
     let large = format!("{}1", "9".repeat(400));
-    // Name, script, code, note, message (its beginning).
+    // Name, script, code, note, beginning of the message.
     let cases: &[(&str, &str, &str, &str, &str)] = &[
         (
             "hangs",
@@ -439,7 +440,7 @@ fn whatever_an_adapter_does_one_line_and_one_answer_say_it() {
 fn an_answer_behind_the_time_limit_is_never_taken() {
     let gateway = home_of_act(1);
     let mut home = gateway.open();
-    // It goes on behind its end, as far as its group lets it.
+    // It continues after its end, as far as its process group allows.
     fs::write(
         gateway.path("act"),
         "trap '' TERM; sh -c 'echo $$ >left; sleep 2; echo x >late' & wait",
@@ -457,7 +458,7 @@ fn an_answer_behind_the_time_limit_is_never_taken() {
         !gateway.path("late").exists(),
         "what it started outlived it"
     );
-    // Exactly at the limit is either, once.
+    // At exactly the limit, either result is possible, once.
     fs::write(gateway.path("act"), "sleep 0.98; echo '{\"success\":true}'").unwrap();
     let line = one(&gateway, &mut home, "just", FETCH, "{}");
     assert!(
@@ -503,7 +504,7 @@ fn what_an_adapter_fails_with_is_cut() {
 
 #[test]
 fn an_adapter_that_cannot_be_run_did_nothing() {
-    /// A program, what is made of it first, and the note.
+    /// A program, how it is changed first, and the note.
     type Case = (&'static str, fn(&Path), &'static str);
     let cases: [Case; 6] = [
         (
@@ -565,7 +566,7 @@ fn script(path: &Path, text: &str) {
 fn an_adapter_gets_its_task_and_nothing_else() {
     let gateway = home_of_act(10);
     let mut home = gateway.open();
-    // Answers what it reads, its environment, its open files, its folder and its group.
+    // Answers with its input, its environment, its open files, its folder and its group.
     let script = r#"task=$(cat); printf '{"success":true,"data":{"task":%s,"env":"%s","files":"%s","dir":"%s","leads":%s}}' \
         "$task" "$(env | grep -v -e ^PWD= -e ^_= -e ^SHLVL= -e ^OLDPWD= | sort | tr '\n' ' ')" \
         "$(for f in /proc/$$/fd/*; do readlink $f; done | tr '\n' ' ')" "$(pwd)" \
@@ -601,7 +602,7 @@ fn an_adapter_gets_its_task_and_nothing_else() {
     );
     assert_eq!(Path::new(data["dir"].as_str().unwrap()), root);
     assert_eq!(data["leads"], true);
-    // Payloads come with their defaults, also large ones.
+    // Payloads come with their defaults, including large ones.
     one(&gateway, &mut home, "defaults", FETCH, "{}");
     let data: Value =
         serde_json::from_str(gateway.answer("defaults").unwrap().data.unwrap().get()).unwrap();

@@ -1,7 +1,7 @@
-//! Outgoing actions over crashes, copies and forgers: a request sent twice is answered twice and
+//! Outgoing actions with crashes, copies and forgers: a request sent twice is answered twice and
 //! carried out once, a changed line is detected, and the answers can be rebuilt from the ledger
-//! alone. The gate killed at each of its steps is in tests/it/simulation/outside.rs, killed by
-//! SIGKILL in tests/it/gateway_kill.rs.
+//! alone. tests/it/simulation/outside.rs kills the gate at each of its steps, and
+//! tests/it/gateway_kill.rs kills it with SIGKILL.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,7 @@ const MAIL: (&str, &str) = (
     r#"{"to":["ann@example.com"],"subject":"hello","body":"a word"}"#,
 );
 
-/// Notes the actions that it carries out, and waits on request.
+/// Records the actions that it carries out, and waits on request.
 #[derive(Debug, Default)]
 struct Double {
     waits: AtomicBool,
@@ -116,7 +116,7 @@ impl Desk {
             .into_bytes()
     }
 
-    /// As `spoolgate handle` hands it over.
+    /// Hands a request over as `spoolgate handle` does.
     fn hand(&self, name: &str, bytes: &[u8]) {
         self.home
             .place
@@ -139,8 +139,8 @@ impl Desk {
         self.home.place.disk.files_below("audit")
     }
 
-    /// The ledger alone says all of it again: state, index, every line, and the answers that lie
-    /// there.
+    /// Checks that the ledger alone gives everything again: state, index, every line, and the
+    /// existing answers.
     fn comes_out_the_same(&self) -> Report {
         let (again, same) =
             Home::rebuild(self.home.place.root.path(), self.home.place.seams()).unwrap();
@@ -179,11 +179,11 @@ fn copies_of_what_is_open_are_answered_with_it_and_nothing_is_done_twice() {
     desk.waits(true);
     let bytes = desk.bytes("one");
     desk.home.put("one", &bytes);
-    // In the batch of the request line, by another name and another door.
+    // In the batch of the request line, with another name and through another door.
     desk.home.put("one-again", &bytes);
     desk.hand("c1", &bytes);
     drain(&mut home).unwrap();
-    // Behind it.
+    // After it.
     desk.home.put("one", &bytes);
     desk.hand("c2", &bytes);
     drain(&mut home).unwrap();
@@ -205,7 +205,7 @@ fn copies_of_what_is_open_are_answered_with_it_and_nothing_is_done_twice() {
     assert_eq!(code(&answer(&refused.unwrap().1)), "REQUEST_ID_CONFLICT");
     desk.waits(false);
     home.until_actions_end();
-    // In the batch of the response, and behind that.
+    // In the batch of the response, and after it.
     desk.hand("c3", &bytes);
     settle(&mut home);
     desk.hand("c4", &bytes);
@@ -249,7 +249,7 @@ fn a_copy_for_which_there_is_no_room_is_refused_and_uses_nothing_up() {
         )
     );
     assert!(desk.told("c000").is_none());
-    // Who is waited for already needs no room.
+    // A copy at a place that waits already needs no further place.
     desk.home.put("one", &bytes);
     drain(&mut home).unwrap();
     desk.waits(false);
@@ -353,15 +353,15 @@ fn what_is_not_durable_is_not_begun() {
         assert_eq!(desk.served("one"), 0, "{what}");
         let mut home = desk.open();
         settle(&mut home);
-        // A line whose sync failed can be there all the same: then nobody knows, and nothing is
-        // begun.
+        // A line whose sync failed can be there all the same: then the outcome is unknown, and
+        // nothing begins.
         let is_there = code(&answer(&desk.out("one").unwrap())) == "UNKNOWN_OUTCOME";
         assert_eq!(desk.served("one"), usize::from(!is_there), "{what}");
     }
 }
 
-/// A home with a line of each sort: done, failed, garbage, large, too slow, left open, refused,
-/// held.
+/// Makes a home with a line of each kind: done, failed, garbage, large, too slow, left open,
+/// refused, held.
 fn day() -> Desk {
     let rule = "id: gateway\nstatus: active\napplies_to: {action: email.draft}\nthen: \
         hold\nmessage: a person looks\n\
@@ -432,7 +432,7 @@ fn every_line_is_recomputed_and_every_answer_made_again() {
     assert_eq!(of("response"), 6, "{report:#?}");
     let files = report.files.unwrap();
     assert_eq!((files.changed, files.unknown), (0, 0), "{files:?}");
-    // Answers that the ledger does not give are reported.
+    // Answers that do not follow from the ledger are reported.
     let mut answers = AnswerFiles::default();
     answers.insert("done.json", b"{}\n");
     let report = replayed(desk.files(), Some(answers));
@@ -507,7 +507,7 @@ const FORGERIES: [(&str, &str, &str); 20] = [
     ("large", "\"data_blob\":\"", "\"data_blob\":\"00"),
 ];
 
-/// Who holds the keys and writes the whole log again is found by replaying it.
+/// Replay finds the forgery of a holder of the keys who writes the whole log again.
 #[test]
 fn forged_responses_are_found() {
     let desk = day();
@@ -552,8 +552,7 @@ fn forged_responses_are_found() {
         });
         assert!(!report.is_same(), "{id}: {from} -> {to}: {report:#?}");
     }
-    // A second response, a response to nothing, and a missing response: the lines do not fit each
-    // other.
+    // A second response, a response to nothing, and a missing response do not fit the other lines.
     let line = at("response", "done");
     let twice = forged(&|lines| lines.insert(line + 1, lines[line].clone()));
     assert!(twice.broken.is_some() && !twice.is_same());
@@ -568,7 +567,7 @@ fn forged_responses_are_found() {
     assert!(opens_none.broken.is_some());
 }
 
-/// Where each JSON string, number and literal of a line stands.
+/// Returns the ranges of all JSON strings, numbers and literals of a line.
 fn tokens(line: &[u8]) -> Vec<std::ops::Range<usize>> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -594,8 +593,8 @@ fn tokens(line: &[u8]) -> Vec<std::ops::Range<usize>> {
     found
 }
 
-/// Every key and every value of a request line, a response line, a refusal and a hold, changed:
-/// verifying finds it, also where every later hash is recomputed.
+/// Changes every key and every value of a request line, a response line, a refusal and a hold:
+/// verifying finds it, even if every later hash is recomputed.
 #[test]
 fn tampering_with_each_field_of_each_line_is_found() {
     let desk = day();
@@ -628,7 +627,7 @@ fn tampering_with_each_field_of_each_line_is_found() {
             );
             let plain = files.with_segment(1, [changed.join(&b'\n'), vec![b'\n']].concat());
             assert!(!plain.verifies(), "{what}");
-            // The forger writes what stands before `kind` himself.
+            // The forger writes what comes before `kind`.
             let own = String::from_utf8_lossy(&lines[n])
                 .find(",\"kind\":")
                 .unwrap();
@@ -678,7 +677,7 @@ fn segments_that_an_open_action_needs_are_not_pruned() {
     assert_eq!(code(&answer(&desk.out("one").unwrap())), "UNKNOWN_OUTCOME");
     drop(home);
     assert_eq!(prune().unwrap().len(), 1);
-    // Its request line is gone, and with it what a copy would be compared with.
+    // Its request line is gone, so there is nothing to compare a copy with.
     let mut home = desk.open();
     for (name, bytes) in [("c1", &bytes), ("c2", &done)] {
         desk.hand(name, bytes);

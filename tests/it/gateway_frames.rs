@@ -1,5 +1,5 @@
-//! The gate's Unix socket: framing, limits, one client at a time, where it stands, and who does not
-//! keep to it.
+//! The gate's Unix socket: framing, limits, one client at a time, its path, and clients that break
+//! the rules.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::Shutdown;
@@ -64,7 +64,7 @@ fn receive(stream: &mut UnixStream) -> Vec<u8> {
     content
 }
 
-/// Whether the other end closes, and sends nothing before.
+/// Whether the other end closes without sending anything.
 fn is_closed(stream: &mut UnixStream) -> bool {
     match stream.read(&mut [0; 16]) {
         Ok(bytes) => bytes == 0,
@@ -79,8 +79,8 @@ fn one(socket: &mut Socket) -> Arrived {
     find("it comes", || socket.take(1, usize::MAX).pop())
 }
 
-/// Sends a frame until it is taken. A test beside this one that starts a program holds the client
-/// before open for a moment, between fork and exec, and the socket closes the next one meanwhile.
+/// Sends a frame until it is accepted. Another test that starts a program keeps the client before
+/// open for a moment, between fork and exec, and the socket closes the next client meanwhile.
 fn taken(socket: &mut Socket, path: &Path) -> (UnixStream, Arrived) {
     find("a client is taken", || {
         let mut stream = call(path);
@@ -163,7 +163,7 @@ fn others_are_closed_while_one_is_there_and_nothing_leaks() {
     for _ in 0..10_000 {
         assert!(is_closed(&mut call(&place.path())));
     }
-    // Tests that run beside it in this process open and close files too.
+    // Other tests in this process also open and close files meanwhile.
     assert!(
         descriptors() < before + 5_000,
         "{before} before, {} after",
@@ -206,7 +206,7 @@ fn a_frame_that_is_too_long_ends_it_after_the_answers() {
     assert_eq!(receive(&mut client), b"done");
     assert_eq!(receive(&mut client), b"too long");
     assert!(is_closed(&mut client));
-    // A fault that is not answered does not keep the line either.
+    // A fault that is not answered does not keep the connection open either.
     let mut client = call(&place.path());
     client.write_all(&[255; 4]).unwrap();
     assert_eq!(
@@ -247,7 +247,7 @@ fn a_byte_now_and_then_does_not_extend_the_time_of_a_frame() {
         ..Limits::default()
     });
     let mut client = call(&place.path());
-    // Idle is not late.
+    // An idle client is not late.
     std::thread::sleep(Duration::from_millis(500));
     send(&mut client, b"fine");
     assert!(one(&mut socket).content.is_ok());
@@ -379,7 +379,7 @@ fn who_does_not_read_is_disconnected() {
     call_again(&place, &mut socket);
 }
 
-/// The next client, once the one before is gone.
+/// Connects the next client, once the one before is gone.
 fn call_again(place: &Place, socket: &mut Socket) -> (UnixStream, u64) {
     find("it comes", || {
         let mut client = call(&place.path());
@@ -438,7 +438,7 @@ fn a_live_gate_keeps_its_socket_and_a_stale_one_is_replaced() {
     let socket = place.serve(Limits::default());
     assert_eq!(place.names(), ["gate.sock"]);
     drop(call(&place.path()));
-    // Somebody else's socket in its place stays.
+    // A socket of another process in its place stays.
     std::fs::rename(place.path(), place.folder.path().join("aside")).unwrap();
     let _other = UnixListener::bind(place.path()).unwrap();
     drop(socket);

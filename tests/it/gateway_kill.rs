@@ -1,8 +1,8 @@
-//! The gate killed by SIGKILL at random moments while adapters are at work: each request is done at
-//! most once, has one final answer, and nothing is done before its line can be read.
+//! The gate is killed by SIGKILL at random moments while adapters are at work: each request is done
+//! at most once and has one final answer, and nothing is done before its line can be read.
 //!
-//! 12 kills. More, or the same again: `SPOOLGATE_KILLS=200 SPOOLGATE_SEED=7 cargo test --test it
-//! gateway_kill:: -- --nocapture`
+//! It makes 12 kills. For more, or for the same again: `SPOOLGATE_KILLS=200 SPOOLGATE_SEED=7 cargo
+//! test --test it gateway_kill:: -- --nocapture`
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,8 +22,9 @@ use spoolgate_home::read::real_seams;
 use spoolgate_rules::gateway::ACTIONS;
 use spoolgate_wire::signing::SignKey;
 
-/// Ends where the gate died before it had its task. Looks for the line of that (1: it is not there;
-/// a look that was ended with the gate says nothing), takes the task down, and needs a moment.
+/// Ends if the gate died before the script had its task. Looks for the line of the task (1: it is
+/// not there; a look that ended with the gate does not count), records the task, and needs a
+/// moment.
 const SCRIPT: &str = r#"t=$(cat); [ -n "$t" ] || exit 1; id=${t#*\"id\":\"}; id=${id%%\"*}
 grep -q "\"kind\":\"request\".*\"request_id\":\"$id\"" audit/log-*.jsonl
 [ $? -eq 1 ] && echo "$id" >>hasty
@@ -33,7 +34,7 @@ echo '{"success":true}'"#;
 
 const MAIL: &str = r#"{"to":["ann@example.com"],"subject":"hello","body":"a word"}"#;
 
-/// A home on a real disk with `core` and this script as its adapter.
+/// Makes a home on a real disk with `core` and this script as its adapter.
 fn home(script: &str) -> (Scratch, SignKey) {
     let scratch = Scratch::new();
     let home = scratch.home();
@@ -100,7 +101,7 @@ fn killed_at_random_moments() {
     let mut outcomes: BTreeMap<String, u32> = BTreeMap::new();
     for id in &sent {
         let out = |name: String| fs::read(home.join("spool/out").join(name));
-        // What two gates ended over is given up and was never begun.
+        // A request over which two gates ended is given up and was never begun.
         let given_up = || out(format!("{id}.json.error.json"));
         let answer = out(format!("{id}.json")).or_else(|_| given_up()).unwrap();
         let answer: Value = serde_json::from_slice(&answer).unwrap();
@@ -154,8 +155,8 @@ fn killed_at_random_moments() {
     );
 }
 
-/// A command that is killed while its adapter is at work: the next one closes what it left open,
-/// says so, and leaves nothing.
+/// A command is killed while its adapter is at work: the next one closes what was left open,
+/// reports it, and leaves nothing behind.
 #[test]
 fn a_command_killed_midway_is_closed_by_the_next() {
     let (scratch, core) = home("cat >/dev/null; echo x >>begun; exec sleep 30");
@@ -239,7 +240,7 @@ fn a_command_killed_midway_is_closed_by_the_next() {
     drop(database);
     for folder in ["spool/work", "spool/local/out", "spool/local/in"] {
         let left: Vec<_> = names(&home.join(folder)).into_iter().collect();
-        // What the command that was killed would have fetched is swept away an hour later.
+        // What the killed command would have fetched is removed an hour later.
         assert!(
             left.len() <= usize::from(folder == "spool/local/out"),
             "{folder}: {left:?}"

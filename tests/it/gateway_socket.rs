@@ -1,5 +1,5 @@
 //! `watch --socket` through the program itself: the same decisions and answers as through files,
-//! one client, limits of frames, and what a gate that ends leaves.
+//! one client, limits of frames, and what a gate leaves behind when it ends.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -19,11 +19,12 @@ use spoolgate_gate::record::{Decision, Record};
 use spoolgate_rules::gateway::ACTIONS;
 
 const MAIL: &str = r#"{"to":["ann@example.com"],"subject":"hello","body":"a word"}"#;
-/// Begins, and ends once the file `go` is there.
+/// Begins, and ends once the file `go` exists.
 const WAITS: &str = r#"cat >/dev/null; echo x >>begun; while ! test -e go; do sleep 0.02; done; echo '{"success":true,"data":"in time"}'"#;
 const DONE: &str = r#"cat >/dev/null; echo x >>begun; echo '{"success":true,"data":"sent"}'"#;
 
-/// A home where `trend-bot` may ask for all nine, done by a script, with a gate that listens.
+/// A home in which `trend-bot` may request all nine actions, which a script does, with a gate that
+/// listens on a socket.
 struct Lab {
     scratch: Scratch,
     gate: Option<Running>,
@@ -70,7 +71,7 @@ impl Lab {
         self.gate = Some(listening(&self.home(), &self.path()));
     }
 
-    /// Ends the gate; its exit code.
+    /// Ends the gate; returns its exit code.
     fn end(&mut self, signal: Signal) -> Option<i32> {
         let mut gate = self.gate.take()?;
         gate.signal(signal);
@@ -101,7 +102,7 @@ impl Lab {
     }
 }
 
-/// A gate over this home, once it listens.
+/// Starts a gate over this home and waits until it listens.
 fn listening(home: &Path, path: &Path) -> Running {
     let log = fs::File::create(home.join("gate.log")).unwrap();
     let mut command = command(home, &["watch", "--socket", path.to_str().unwrap()]);
@@ -137,7 +138,7 @@ impl Client {
         self.0.write_all(&[&length, body].concat()).unwrap();
     }
 
-    /// The next frame; none at the end.
+    /// Returns the next frame. `None` at the end.
     fn bytes(&mut self) -> Option<Vec<u8>> {
         let mut length = [0; 4];
         match self.0.read_exact(&mut length) {
@@ -165,7 +166,7 @@ impl Client {
         self.answer()
     }
 
-    /// Nothing more comes, and the connection is closed.
+    /// Whether nothing more comes and the connection is closed.
     fn is_closed(&mut self) -> bool {
         self.bytes().is_none()
     }
@@ -187,7 +188,7 @@ fn frames_and_files_are_one_pipeline() {
         (&answer["requestId"], &answer["status"]),
         (&json!("q-1"), &json!("success"))
     );
-    // Signed once, sent again through another door: the same answer, byte for byte.
+    // Signed once and sent again through another door: the same answer, byte for byte.
     let mail = lab.request("mail-1", "email.send", MAIL);
     client.send(&mail);
     let first = client.bytes().unwrap();
@@ -198,7 +199,7 @@ fn frames_and_files_are_one_pipeline() {
     let through_file = find("the file is answered", || fs::read(&file).ok());
     assert_eq!(through_file, [&first[..], b"\n"].concat());
     assert_eq!(lab.begun(), 1);
-    // And the other way round.
+    // And in the other direction.
     let other = lab.request("mail-2", "email.send", MAIL);
     Sent::new("mail-2.json", other.clone()).drop_into(&lab.home());
     let file = lab.home().join("spool/out/mail-2.json");
@@ -308,13 +309,14 @@ fn what_is_no_request_is_answered_and_told() {
         "SIGNATURE_INVALID"
     );
     assert_eq!(client.ask(&lab.query("q-1"))["status"], "success");
-    // Longer than any request may be: told, then closed, whatever would have followed.
+    // Longer than any request may be: it is answered, then the connection is closed, whatever would
+    // have followed.
     client.0.write_all(&u32::MAX.to_be_bytes()).unwrap();
     assert_eq!(code(&client.answer()), "TOO_LARGE");
     assert!(client.is_closed());
     let mut client = lab.client();
     assert_eq!(client.ask(&lab.query("q-2"))["status"], "success");
-    // The end in the middle of a frame.
+    // The connection ends in the middle of a frame.
     client.0.write_all(b"\x00\x00\x00\x09{\"id").unwrap();
     client.0.shutdown(Shutdown::Write).unwrap();
     assert_eq!(code(&client.answer()), "FRAME_INCOMPLETE");
@@ -334,14 +336,14 @@ fn what_is_no_request_is_answered_and_told() {
         "FRAME_INCOMPLETE",
     ];
     assert_eq!(counts.map(of), [4, 1, 1, 1, 1]);
-    // None of them is one that nobody could have been told.
+    // None of them is a request whose sender could not be answered.
     let replayed = spoolgate(&lab.home(), &["audit", "replay"]);
     assert!(
         replayed.status.success(),
         "{}",
         String::from_utf8_lossy(&replayed.stdout)
     );
-    // What was whole is kept, as of files.
+    // Complete frames are kept like files.
     for line in found.iter().filter(|line| line.metadata.code.is_some()) {
         let kept = line
             .kept
@@ -359,7 +361,7 @@ fn one_client_and_nothing_for_others() {
     let before = lab.open_files();
     for _ in 0..500 {
         let mut other = lab.client();
-        // It may be closed before this is written.
+        // The connection may be closed before this is written.
         let _ = other.0.write_all(b"\x00\x00\x00\x02{}");
         assert!(other.is_closed());
     }

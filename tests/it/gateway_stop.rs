@@ -1,6 +1,6 @@
 //! Outgoing actions through the program itself: every way to hand one in ends with its final
-//! answer, a gate that stops lets what runs end or ends it when told twice, and neither files,
-//! threads nor processes pile up.
+//! answer; a gate that stops lets running adapters end, or ends them after a second signal; and
+//! neither files, threads nor processes accumulate.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,10 +18,10 @@ use spoolgate_wire::answer::Answer;
 
 const MAIL: &str = r#"{"to":["ann@example.com"],"subject":"hello","body":"a word"}"#;
 const DONE: &str = r#"cat >/dev/null; echo '{"success":true}'"#;
-/// Begins, and ends once the file `go` is there.
+/// Begins, and ends once the file `go` exists.
 const WAITS: &str = r#"cat >/dev/null; echo x >>begun; while ! test -e go; do sleep 0.02; done; echo '{"success":true,"data":"in time"}'"#;
 
-/// A home where `trend-bot` may ask for all nine, done by this script.
+/// A home in which `trend-bot` may request all nine actions, and this script does them.
 struct Lab {
     scratch: Scratch,
 }
@@ -51,7 +51,7 @@ impl Lab {
         lab
     }
 
-    /// A gate that starts takes the rule files as they are.
+    /// Starts a gate, which loads the rule files as they are.
     fn take_rules(&self) {
         succeed(&self.home(), &["run", "--until-idle"]);
     }
@@ -67,7 +67,7 @@ impl Lab {
         )
     }
 
-    /// A signed request in a file beside the home.
+    /// Writes a signed request into a file beside the home.
     fn file(&self, id: &str) -> String {
         let path = self.scratch.beside(&format!("{id}.json"));
         fs::write(&path, self.scratch.request(id, "email.send", MAIL)).unwrap();
@@ -79,7 +79,7 @@ impl Lab {
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// Outcome lines by request, with their code, empty where it was done.
+    /// Returns outcome lines by request, with their code, which is empty for a success.
     fn outcomes(&self) -> BTreeMap<String, (String, Response)> {
         let response = |(_, _, record)| match record {
             Some(Record::Response(line)) => {
@@ -106,7 +106,7 @@ impl Lab {
     }
 }
 
-/// A gate that keeps what it says in `gate.log` of its home.
+/// Starts a gate that writes its output to `gate.log` of its home.
 fn start(home: &Path, args: &[&str]) -> Running {
     let log = fs::File::create(home.join("gate.log")).unwrap();
     let mut command = command(home, args);
@@ -199,7 +199,7 @@ fn a_gate_that_stops_lets_what_runs_end_and_nothing_more_begin() {
             .then_some(())
     });
     gate.signal(Signal::TERM);
-    // Those that never began are answered while the others run.
+    // Actions that never began are answered while the others run.
     find("three are answered", || {
         ((0..5)
             .filter(|n| lab.answer(&format!("n-{n}")).is_some())
@@ -320,7 +320,7 @@ fn what_an_adapter_leaves_behind_ends_with_it() {
         eprintln!("skipped: setsid is not installed");
         return;
     }
-    // In a session of its own, without a parent, with standard output open; and so its child.
+    // In a session of its own, without a parent, with standard output open, and its child too.
     let script = r#"cat >/dev/null
 setsid sh -c '(echo $$ >>left; sleep 300 & echo $! >>left; wait) & exit' &
 setsid sh -c 'setsid sh -c "echo \$\$ >>left; exec sleep 300" & exit' &
@@ -398,7 +398,7 @@ fn hundreds_of_actions_leave_no_file_no_thread_and_no_process_open() {
     );
 }
 
-/// A home with the maildir example as its adapter, as the header of the example says.
+/// Makes a home with the maildir example as its adapter, as the header of the example describes.
 fn lab_with_maildir() -> Lab {
     let lab = Lab::new(DONE, json!({}));
     let home = lab.home();
@@ -482,8 +482,8 @@ fn mail_goes_into_a_maildir_and_comes_back() {
         let refused = ask(id, "email.fetch", &json!({"folder": folder}).to_string()).unwrap_err();
         assert!(refused.contains("FOLDER"), "{refused}");
     }
-    // The same task once more, as a person would run it by hand: it is there already, also once it
-    // was read.
+    // The same task once more, as a person would run it by hand: the message is there already, even
+    // after it was read.
     let task = json!({
         "id": "mail-1", "source": "trend-bot", "action": "email.send", "host": "smtp.example.com",
         "payload": {"to": ["x@example.com"], "subject": "s", "body": ""},
@@ -505,11 +505,11 @@ fn mail_goes_into_a_maildir_and_comes_back() {
     let name = files[0].file_name().unwrap().to_str().unwrap().to_owned();
     fs::rename(&files[0], home.join(format!("mail/.Sent/cur/{name}:2,S"))).unwrap();
     assert_eq!(again(&task)["data"]["again"], true);
-    // Another's task of the same id is another.
+    // A task of another principal with the same id is another task.
     let mut others = task.clone();
     others["source"] = json!("hermes");
     assert_eq!(again(&others)["data"].get("again"), None);
-    // A line break in a header is refused, should it ever get so far.
+    // A line break in a header is refused, even though no request with one can get so far.
     let mut injected = task;
     injected["id"] = json!("mail-2");
     injected["payload"]["subject"] = json!("a\nBcc: eve@example.com");

@@ -1,5 +1,5 @@
 //! The assistant's policy: recorded attack traffic through the gate under it, as `cargo run
-//! --example traffic` prints it; what of environments of other shapes counts as the user's own; the
+//! --example traffic` prints it; what counts as the user's own in environments of other shapes; the
 //! sample's golden cases.
 
 use std::fs;
@@ -63,7 +63,7 @@ fn environment(suite: &str) -> Value {
 #[test]
 fn of_the_bank_only_whom_the_user_paid_counts() {
     let found = established(&environment("banking"));
-    // GB29 was paid and paid back; the account in the bill of the files never was.
+    // GB29 was paid and paid back; the account in the bill of the files was never paid.
     let paid = [
         "ch9300762011623852957",
         "de89370400440532013000",
@@ -97,7 +97,7 @@ fn of_travels_no_hotel_and_no_invitation_counts() {
     assert!(found.payees.is_empty() && found.seen.is_empty());
 }
 
-/// A chat of its own making: users, channels, messages, pages.
+/// Returns an invented chat: users, channels, messages, pages.
 fn chat() -> Value {
     json!({
         "chat": {
@@ -126,7 +126,7 @@ fn of_a_chat_its_members_and_channels_count_and_pages_are_only_seen() {
     );
 }
 
-/// An office: mail sent and received, a calendar, shared files.
+/// Returns an office: mail sent and received, a calendar, shared files.
 fn office() -> Value {
     json!({
         "inbox": {
@@ -173,7 +173,7 @@ fn of_an_office_what_arrived_establishes_nothing() {
     assert!(found.payees.is_empty(), "{found:?}");
 }
 
-/// A recorded call; `u` tasks are benign, `a` tasks are attacks.
+/// Returns a recorded call; `u` tasks are benign, `a` tasks are attacks.
 fn call(task: &str, i: usize, tool: &str, action: &str, payload: Value) -> Value {
     let is_chat = action == "service.api_call" && payload["service"] != "drive";
     let suite = if is_chat { "chat" } else { "office" };

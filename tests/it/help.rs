@@ -1,9 +1,9 @@
-//! Every example of every `--help` is run, each in a copy of one prepared home, and ends as it
-//! should.
+//! Every example of every `--help` runs in a copy of one prepared home, and has the expected exit
+//! code.
 //!
-//! Names in examples stand for what the home holds: numbers such as `h-42` and `42`, keys and paths
-//! of other machines are replaced by those of the copy. `SPOOLGATE_EXAMPLE=text` runs those with
-//! `text` in them and prints what they say.
+//! Names in examples are replaced by names in the copy: numbers such as `h-42` and `42`, keys and
+//! paths of other machines. `SPOOLGATE_EXAMPLE=text` runs the examples that contain `text` and
+//! prints their output.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,8 +18,8 @@ use tempfile::TempDir;
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const PROGRAM: &str = env!("CARGO_BIN_EXE_spoolgate");
 
-/// How examples end that do not end with 0: a part of the line, the exit code, and why. The first
-/// that fits counts.
+/// The examples that do not end with 0: a part of the line, the exit code, and why. The first match
+/// counts.
 const ENDS: &[(&str, i32, &str)] = &[
     ("halt clear --symbol", 1, "no gap has halted the symbol"),
     ("council wait", 8, "the case stays open"),
@@ -58,7 +58,7 @@ const ENDS: &[(&str, i32, &str)] = &[
     ("rules diff", 1, "the other checkout is looser"),
 ];
 
-/// What is not run: a part of the line, and why.
+/// The examples that are not run: a part of the line, and why.
 const NOT_RUN: &[(&str, &str)] = &[
     ("spoolgate demo", "`.ci/run` runs it"),
     (
@@ -90,7 +90,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ),
 ];
 
-/// Makes the home that all examples are run in copies of.
+/// Makes the home; all examples run in copies of it.
 const STAGE: &str = include_str!("../help/stage.sh");
 
 fn run(dir: &Path, script: &str) -> Output {
@@ -130,7 +130,7 @@ fn help(words: &[String]) -> String {
     String::from_utf8(done.stdout).unwrap()
 }
 
-/// Every command, groups and the program itself included.
+/// Collects every command, including groups and the program itself.
 fn commands(words: &[String], found: &mut Vec<Vec<String>>) {
     found.push(words.to_vec());
     let help = help(words);
@@ -149,7 +149,7 @@ fn commands(words: &[String], found: &mut Vec<Vec<String>>) {
     }
 }
 
-/// The examples in a help text: lines that were wrapped put together again, words beside them left
+/// Returns the examples in a help text: wrapped lines are joined, and remarks beside them are left
 /// out.
 fn examples(help: &str) -> Vec<String> {
     let begins = |line: &str| {
@@ -181,10 +181,10 @@ fn examples(help: &str) -> Vec<String> {
     found
 }
 
-/// The names of a copy in place of those of the help.
+/// Replaces the names in a help text by names in the copy.
 fn in_copy(line: &str, names: &[(String, String)]) -> String {
     names.iter().fold(line.to_owned(), |line, (shown, here)| {
-        // Digits and letters around a number make another word of it.
+        // With digits and letters around it, a number is part of another word.
         let mut out = String::new();
         let mut rest = line.as_str();
         while let Some(at) = rest.find(shown.as_str()) {
@@ -218,7 +218,7 @@ fn is_there(tool: &str) -> bool {
     found.is_ok_and(|status| status.success())
 }
 
-/// One example in a copy of its own; what is wrong with how it ends.
+/// Runs one example in a copy of its own. Returns what is wrong with its end, if anything.
 fn fault(stage: &Path, line: &str, n: usize) -> Option<String> {
     if let Some((_, why)) = NOT_RUN.iter().find(|(part, _)| line.contains(part)) {
         assert!(!why.is_empty());
@@ -245,7 +245,7 @@ fn fault(stage: &Path, line: &str, n: usize) -> Option<String> {
         })
         .collect();
     let mut script = in_copy(line, &names);
-    // What goes on until it is stopped is stopped.
+    // An example that runs until it is stopped is stopped.
     if script.contains("watch") || script.contains("tail -f") {
         script = format!("timeout -s TERM 1 {script}");
     }
@@ -274,8 +274,7 @@ fn fault(stage: &Path, line: &str, n: usize) -> Option<String> {
 
 #[test]
 fn every_example_of_every_help_ends_as_it_should() {
-    // In memory where that is to be had: hundreds of homes are copied, and nothing here is about
-    // disks.
+    // In memory if possible: hundreds of homes are copied, and no example is about disks.
     let in_memory = TempDir::new_in("/dev/shm");
     let scratch = in_memory
         .or_else(|_| TempDir::new_in(env!("CARGO_TARGET_TMPDIR")))

@@ -1,6 +1,6 @@
-//! Requests signed by the example programs, which share no code with the gate, and what happens to
-//! a signed request that is changed afterwards: white space between tokens may come and go, any
-//! other byte may not.
+//! Requests signed by the example programs, which share no code with the gate, and what happens if
+//! a signed request is changed afterwards: white space between tokens may change, any other byte
+//! may not.
 
 mod changed;
 
@@ -27,14 +27,14 @@ use tempfile::TempDir;
 
 const NOW: &str = "2026-02-20T14:42:00Z";
 
-/// Every field of an order, in no particular order, numbers as numbers and as text, much white
-/// space.
+/// Every field of an order, in no particular order, with numbers as numbers and as text, and much
+/// white space.
 const ORDER: &str = " {\r\n\t\"planned_stop\" : 6700.00 , \"size\":0.0010000000,\n  \"symbol\": \
     \"BTC-USD\", \"side\":\"b\\u0075y\", \"order_type\" :\"limit\", \"price\": \
     \"6800.10\",\n\n\"stop_price\" :6700, \"thesis_slug\":\"btc-range-long\", \
     \"planned_entry\":6800.1 , \"strategy\": \"trend\" }\n";
 
-/// Payloads that another program may well write down differently once it has read them.
+/// Payloads that another program may write differently once it has read them.
 const PAYLOADS: &[&str] = &[
     "{}",
     " { \t\r\n } \n",
@@ -79,7 +79,7 @@ impl Desk {
         )
     }
 
-    /// Exit code and answer to an envelope.
+    /// Returns exit code and answer for an envelope.
     fn handle(&self, envelope: &str) -> (i32, Value) {
         let done = self.spoolgate(&["handle", "-"], envelope);
         let answer = serde_json::from_str(&done.stdout);
@@ -89,7 +89,7 @@ impl Desk {
         )
     }
 
-    /// A gate that knows the keys in this home's key files.
+    /// Returns a gate with the keys in this home's key files.
     fn gate(&self) -> Gate {
         let mut gate = Gate::default();
         for file in ["shared.key", "own.key"] {
@@ -118,7 +118,7 @@ fn run(command: &mut Command, stdin: &str) -> Done {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = pipes.spawn().unwrap();
-    // A program that refuses its arguments does not read on; that is its right.
+    // A program that refuses its arguments does not read its input.
     let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
     let output = child.wait_with_output().unwrap();
     Done {
@@ -153,7 +153,7 @@ const EXAMPLES: &[Example] = &[
     },
 ];
 
-/// Whether a program is there. Where it is not, that is said past the test's captured output.
+/// Whether a program is installed. If not, prints this past the test's captured output.
 fn is_there(program: &str) -> bool {
     match Command::new(program).arg("--version").output() {
         Ok(output) if output.status.success() => true,
@@ -288,7 +288,7 @@ fn examples_sign_the_payload_as_it_was_written() {
             let authentic = gate.authentic(&line);
             assert_eq!(authentic.envelope.payload, minify(payload), "{shown}");
 
-            // The same id and time give the gate's own command the very same line.
+            // With the same id and time, the gate's own command gives exactly the same line.
             let (id, time) = (
                 authentic.envelope.id.as_str(),
                 authentic.envelope.timestamp_text.as_str(),
@@ -312,8 +312,7 @@ fn examples_sign_the_payload_as_it_was_written() {
     }
 }
 
-/// Every payload is signed with every other text that can be causality, in the file that is named
-/// for it.
+/// Signs every payload with every other text that can be causality, in the file for it.
 #[test]
 fn examples_sign_causality_as_it_was_written() {
     let desk = Desk::new();
@@ -359,7 +358,7 @@ fn examples_sign_causality_as_it_was_written() {
             let own = desk.spoolgate(&[&args[..], &more].concat(), payload);
             assert_eq!(own.stdout, line, "{shown}");
 
-            // Neither can it be taken away, nor put where none was signed.
+            // It can neither be removed, nor added to a request that was signed without it.
             let taken = Envelope {
                 causality: None,
                 ..envelope.clone()
@@ -439,7 +438,7 @@ fn what_python_and_javascript_write_is_what_is_hashed() {
         if !is_there(program) {
             continue;
         }
-        // Without the line with infinity in binary floats, which Python does not write as JSON.
+        // Without the line that has infinity in binary floats, which Python does not write as JSON.
         for payload in PAYLOADS.iter().filter(|payload| !payload.contains("e400")) {
             let done = run(
                 Command::new(program)
@@ -467,8 +466,8 @@ fn the_gate_accepts_what_the_examples_sign() {
             "{shown}"
         );
 
-        // There is neither money nor a price in this home: the checks refuse, and they only see
-        // orders whose signature and payload were good.
+        // This home has neither money nor a price: the checks refuse, and they only see orders with
+        // a good signature and payload.
         let (exit, answer) = desk.handle(&example.sign(&desk, "order.submit", ORDER, &[]));
         assert_eq!(
             (exit, &answer["error"]["code"]),
@@ -476,7 +475,7 @@ fn the_gate_accepts_what_the_examples_sign() {
             "{shown}: {answer}"
         );
 
-        // A payload that no action takes is refused after its signature, not for it.
+        // A payload that fits no action is refused after its signature was verified.
         let (exit, answer) = desk.handle(&example.sign(&desk, "portfolio.get", PAYLOADS[3], &[]));
         assert_eq!(
             (exit, &answer["error"]["code"]),
@@ -484,7 +483,7 @@ fn the_gate_accepts_what_the_examples_sign() {
             "{shown}: {answer}"
         );
 
-        // Free text in every spelling: the halt holds, and its reason is what was meant.
+        // Free text in every spelling: the halt is in force, and its reason is the intended text.
         let reason = r#"{ "reason" : "caf\u00e9 é \ud83d\ude00 😀 \"quoted\" \\ \/ two  spaces" }"#;
         let (exit, answer) = desk.handle(&example.sign(&desk, "halt.set", reason, &[]));
         assert_eq!(
@@ -564,8 +563,8 @@ fn examples_refuse_wrong_arguments() {
     }
 }
 
-/// A request with every kind of token, signed by a key of either kind, and the gate that knows the
-/// key.
+/// Returns a request with every kind of token, signed with a key of either kind, and a gate that
+/// has the key.
 fn signed(own: bool, causality: Option<&str>) -> (Gate, String) {
     let key = sign_key(own, [7; 32]);
     let mut gate = Gate::default();
@@ -588,8 +587,8 @@ fn signed(own: bool, causality: Option<&str>) -> (Gate, String) {
 }
 
 /// A key file once stayed behind when there was no keyring to add the key to, and then blocked the
-/// next try, because key files are never overwritten. And it was once removed although the key was
-/// valid, because the message could not be printed: nobody had the key then.
+/// next attempt, because key files are never overwritten. And once it was removed although the key
+/// was valid, because the message could not be printed: then nobody had the key.
 #[test]
 fn a_key_file_is_left_exactly_by_a_key_that_was_added() {
     let desk = Desk {

@@ -1,9 +1,9 @@
-//! Gate and sample bridge, each killed at random moments while orders go to a simulated exchange:
-//! at the end the exchange has executed each version of each order at most once, nothing is lost,
-//! and both hold the same.
+//! Gate and sample bridge are each killed at random moments while orders go to a simulated
+//! exchange: in the end the exchange has executed each version of each order at most once, nothing
+//! is lost, and both hold the same.
 //!
-//! 12 kills of each. More, or the same again:
-//! `SPOOLGATE_KILLS=200 SPOOLGATE_SEED=7 cargo test --test it outbox_kill:: -- --nocapture`
+//! It makes 12 kills of each. For more, or for the same again: `SPOOLGATE_KILLS=200
+//! SPOOLGATE_SEED=7 cargo test --test it outbox_kill:: -- --nocapture`
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -76,7 +76,7 @@ impl Desk {
         self.drop("order.submit", &order);
     }
 
-    /// What an agent may ask next, sensible or not.
+    /// Sends any request that an agent may send, sensible or not.
     fn request(&mut self) {
         let size = format!("0.0{:02}", 5 + self.dice.below(20));
         match self.dice.below(6) {
@@ -115,8 +115,8 @@ impl Desk {
     }
 }
 
-/// Limits that would soon close everything, and theses that carry one entry at a time, are not what
-/// this is about.
+/// Lifts limits that would soon close everything, and adds theses, because each carries only one
+/// entry at a time.
 fn let_it_trade(home: &Path) {
     let path = home.join("rules/safety.yaml");
     let mut text = fs::read_to_string(&path).unwrap();
@@ -164,7 +164,7 @@ fn gate_and_bridge_killed_at_random_moments() {
     let scratch = Scratch::with_prices();
     enable_outbox(&scratch);
     let_it_trade(&scratch.home());
-    // A market that falls through the stops now and then.
+    // A market that sometimes falls through the stops.
     let prices: Vec<String> = (0..900_i64)
         .map(|n| (6800 + 25 * ((n % 9) - 4) - if n % 70 > 62 { 180 } else { 0 }).to_string())
         .collect();
@@ -195,7 +195,7 @@ fn gate_and_bridge_killed_at_random_moments() {
     }
     drop(bridge);
     drop(gate);
-    // Both go on until neither has anything to say; what was claimed is decided first.
+    // Both run until neither has anything to do; what was claimed is decided first.
     let gate = desk.gate();
     let done = desk.bridge_command().arg("--until-idle").output().unwrap();
     assert!(
@@ -237,8 +237,8 @@ fn amount(value: &Value) -> Amount {
     Amount::parse_exact(value.as_str().unwrap()).unwrap()
 }
 
-/// Checks that every report was booked, or told of what the gate knew already, and that none was
-/// lost or booked twice. Returns how many trades and reports there were, the position and the cash.
+/// Checks that every report was booked, or reported what the ledger had already, and that none was
+/// lost or booked twice. Returns the number of trades and of reports, the position and the cash.
 fn check_reports(exchange: &Path, journal: &Path) -> (usize, usize, Amount, Amount) {
     let answers = rows(
         journal,
@@ -287,8 +287,8 @@ fn check_reports(exchange: &Path, journal: &Path) -> (usize, usize, Amount, Amou
     (trades, events.len(), position, cash)
 }
 
-/// Checks that everything that was instructed was taken, and that the exchange was asked for what
-/// was instructed. Returns how much that was.
+/// Checks that every instruction was taken, and that the exchange was asked for exactly what was
+/// instructed. Returns their number.
 fn check_instructions(home: &Path, exchange: &Path, journal: &Path) -> usize {
     let mut instructed: BTreeMap<(String, String), u32> = BTreeMap::new();
     for (_, _, record) in lines(home).unwrap() {
@@ -324,7 +324,7 @@ fn check_instructions(home: &Path, exchange: &Path, journal: &Path) -> usize {
     instructed.len()
 }
 
-/// What must hold once both are at rest.
+/// Checks what must hold once both are idle.
 fn check(desk: &Desk) -> String {
     let home = desk.home();
     succeed(&home, &["audit", "verify", "--strict"]);

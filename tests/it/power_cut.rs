@@ -1,9 +1,9 @@
-//! The power goes while the program works: homes on an ext4 image of their own, which loses
+//! The power is cut while the program works: homes are on an ext4 image of their own, which loses
 //! everything that its journal has not committed (`EXT4_IOC_SHUTDOWN`). Needs root, loop devices,
 //! `mkfs.ext4` and Python.
 //!
-//! `cargo test` cuts a few times. More, or the same again:
-//! `SPOOLGATE_CUTS=200 SPOOLGATE_SEED=1 cargo test --release --test it power_cut:: -- --nocapture`
+//! `cargo test` makes a few cuts. For more, or for the same again: `SPOOLGATE_CUTS=200
+//! SPOOLGATE_SEED=1 cargo test --release --test it power_cut:: -- --nocapture`
 
 mod image;
 
@@ -24,26 +24,26 @@ use crate::kit::spools::{Dropped, Ended, Settled, answers_in, check_now, check_s
 use crate::kit::{Dice, PROGRAM, decisions, setting, show, succeed};
 use image::{Cut, Disk};
 
-/// A run that is not over by then hangs.
+/// A run that takes longer hangs.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
-/// What cuts came to.
+/// The results of the cuts.
 #[derive(Debug, Default)]
 struct Tally {
     cuts: u64,
-    /// Of these, of a recovery from another.
+    /// Cuts during the recovery from another cut.
     in_recovery: u64,
     /// Cuts after which the program had work left.
     in_work: u64,
     /// Answers that clients had read before a cut.
     seen: usize,
-    /// Answers that were there and empty or in part after a cut, and were made whole.
+    /// Answers that were empty or incomplete after a cut, and were completed.
     mended: u64,
     /// Answers of sealed lines that were gone after a cut, and were written again.
     missing: u64,
     /// Torn batches.
     torn: usize,
-    /// Indexes that had to be made again.
+    /// Indexes that had to be rebuilt.
     indexes: u64,
     decisions: usize,
     /// How runs ended that met the cut.
@@ -67,7 +67,8 @@ fn start(home: &Path, beside: &Path, name: &str, args: &[&str]) -> Running {
     Running::start(command)
 }
 
-/// How it ended by itself; `None` if it was still running when `limit` was over, and was killed.
+/// Waits until the process ends by itself. `None` if it was still running after `limit` and was
+/// killed.
 fn end(running: &mut Running, limit: Duration) -> Option<ExitStatus> {
     let deadline = Instant::now() + limit;
     while Instant::now() < deadline {
@@ -85,19 +86,19 @@ fn end(running: &mut Running, limit: Duration) -> Option<ExitStatus> {
 struct Trial<'a> {
     base: &'a Base,
     disk: Disk,
-    /// For what the program prints.
+    /// Holds the output of the program.
     beside: PathBuf,
     options: &'static str,
     dice: Dice,
     dropped: Mutex<Vec<Dropped>>,
-    /// Answers that clients hold in their hands.
+    /// Answers that clients have read.
     seen: Mutex<BTreeSet<Vec<u8>>>,
     seen_count: AtomicUsize,
-    /// Key files that a command said are there.
+    /// Key files that a command has reported.
     keys_told: Mutex<Vec<PathBuf>>,
 }
 
-/// What the program is doing when the power goes.
+/// What the program does when the power is cut.
 #[derive(Clone, Copy, Debug)]
 enum Work {
     Run,
@@ -110,7 +111,7 @@ impl Trial<'_> {
         self.disk.path().join("home")
     }
 
-    /// Files that are durable before anything begins.
+    /// Drops files that are durable before anything begins.
     fn fill(&mut self, n: u64) {
         let home = self.home();
         let mut files = self.base.mixed(self.dice.roll());
@@ -163,7 +164,7 @@ impl Trial<'_> {
         }
     }
 
-    /// A client that drops files while the gate works, each of them durable when it is in.
+    /// A client that drops files while the gate works, each of them durable once it is in.
     fn drop_more(&self, stop: &AtomicBool, from: u64) {
         let folder = self.home().join("spool/in");
         for n in from.. {
@@ -186,7 +187,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Commands one after the other, until the disk is gone.
+    /// Runs commands one after the other, until the disk is gone.
     fn give_commands(&self, stop: &AtomicBool, round: u64) -> Vec<String> {
         let mut ends = Vec::new();
         for n in 0.. {
@@ -229,7 +230,7 @@ impl Trial<'_> {
                 self.dropped.lock().unwrap().push(file);
             }
             if status.is_some_and(|status| status.success()) && args[0] == "keys" {
-                // What the command said is there is there.
+                // The key file that the command reported exists.
                 self.keys_told.lock().unwrap().push(key);
             } else if !status.is_some_and(|status| status.success()) {
                 ends.push(self.ended(args[0], status));
@@ -238,15 +239,15 @@ impl Trial<'_> {
         ends
     }
 
-    /// How a run that met the cut ended. It may notice, or be killed; it must not panic, hang or
-    /// take a disk that is gone for a ledger that is damaged.
+    /// Checks how a run that met the cut ended. It may notice the cut, or be killed; it must not
+    /// panic, hang or report a damaged ledger because the disk is gone.
     fn ended(&self, what: &str, status: Option<ExitStatus>) -> String {
         let said = fs::read_to_string(self.beside.join("stderr")).unwrap();
         match status.map(|status| (status.code(), status.signal())) {
             None => format!("{what}: killed"),
             Some((Some(code), _)) if code == 0 || code == 6 => format!("{what}: exit {code}"),
-            // SQLite maps a file beside the index: a page of it that the disk no longer gives is a
-            // signal, no error.
+            // SQLite maps a file beside the index: if the disk no longer gives a page of it, that
+            // is a signal, not an error.
             Some((None, Some(SIGBUS))) => format!("{what}: SIGBUS"),
             other => panic!("{what} ended with {other:?} when its disk was gone: {said}"),
         }
@@ -256,7 +257,7 @@ impl Trial<'_> {
 impl<'a> Trial<'a> {
     fn new(base: &'a Base, template: &Disk, folder: &Path, seed: u64) -> Trial<'a> {
         let mut dice = Dice::new(seed);
-        // What may be lost hangs on when the file system writes data, and when names.
+        // What may be lost depends on when the file system writes data, and when names.
         let all = [
             "data=ordered",
             "data=writeback",
@@ -278,12 +279,12 @@ impl<'a> Trial<'a> {
             seen_count: AtomicUsize::new(0),
             keys_told: Mutex::default(),
         };
-        // Its earlier answers were seen long ago.
+        // Its earlier answers were read long ago.
         File::create(trial.beside.join("stdout")).unwrap();
         trial
     }
 
-    /// Cuts the power while `work` is done, and looks at what is left.
+    /// Cuts the power while `work` is done, and checks what is left.
     fn cut_during(&mut self, work: Work, round: u64, tally: &mut Tally) -> Result<(), String> {
         let cut = if self.dice.below(4) == 0 {
             Cut::NamesSurvive
@@ -341,7 +342,7 @@ impl<'a> Trial<'a> {
             tally.in_work += u64::from(in_work);
             match (&mut running, commands) {
                 (Some(running), _) => {
-                    // A watcher at rest need not notice.
+                    // An idle watcher need not notice.
                     let is_watch = matches!(work, Work::Watch);
                     let limit = if is_watch {
                         Duration::from_millis(300)
@@ -375,7 +376,7 @@ impl<'a> Trial<'a> {
         self.seen.lock().unwrap().extend(printed);
     }
 
-    /// What holds right after a cut.
+    /// Checks what holds right after a cut.
     fn look(&self, tally: &mut Tally) -> Result<(), String> {
         let home = self.home();
         let seen: Vec<Vec<u8>> = self.seen.lock().unwrap().iter().cloned().collect();
@@ -402,7 +403,7 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// The run that clears up, and the invariants after it.
+    /// Runs the program to clean up, and checks the invariants afterwards.
     fn settle(&self, tally: &mut Tally) -> Result<Settled, String> {
         let home = self.home();
         let done = Command::new(PROGRAM)
@@ -427,7 +428,7 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// Cuts once, perhaps again while the first cut is recovered from, and checks everything after
+/// Cuts once, and perhaps again during the recovery from the first cut, and checks everything after
 /// each.
 fn one(
     base: &Base,
@@ -497,8 +498,8 @@ fn the_power_goes() {
     assert!(tally.in_work * 3 >= tally.cuts, "too few cuts met any work");
 }
 
-// `init` said that a home was made while its rule files were not on disk: after a power cut they
-// were empty.
+// `init` reported that a home was made while its rule files were not on disk: after a power cut
+// they were empty.
 #[test]
 fn what_init_made_is_there_after_a_cut() {
     let shelf = shelf();
@@ -522,7 +523,7 @@ fn what_init_made_is_there_after_a_cut() {
             fs::read_to_string(home.join(file)).unwrap(),
             fs::read_to_string(ours).unwrap(),
         );
-        // The first line names the schema, which lies elsewhere in a home.
+        // The first line names the schema, which has another path in a home.
         let body = |text: &str| {
             text.lines()
                 .filter(|line| !line.contains("$schema="))

@@ -1,5 +1,4 @@
-//! Long work shows on a terminal how far it is, and nothing of it anywhere else. `script` makes the
-//! terminal.
+//! Long work shows its progress on a terminal, and nowhere else. `script` makes the terminal.
 
 use std::fs;
 use std::io::Read;
@@ -9,21 +8,21 @@ use std::time::{Duration, Instant};
 use crate::kit::process::Running;
 use crate::kit::{PROGRAM, Scratch, Sent, show, spoolgate};
 
-/// Clears the line that a bar stood on.
+/// Clears the line of a progress bar.
 const CLEARS: &str = "\u{1b}[2K";
 
 /// How fast a program may work.
 #[derive(Clone, Copy)]
 enum Pace {
     Full,
-    /// It stands still for about two seconds in all.
+    /// It is stopped for about two seconds in total.
     Slow,
-    /// It stands still nearly all of the time until it has written this, so that its work takes
-    /// long on any machine.
+    /// It is stopped nearly all of the time until it has written this, so that its work takes long
+    /// on any machine.
     SlowUntil(&'static str),
 }
 
-/// What the program writes to a terminal, standard output apart, and how it ended.
+/// Returns what the program writes to a terminal, except for standard output, and how it ended.
 fn on_terminal(
     scratch: &Scratch,
     settings: &[&str],
@@ -102,7 +101,7 @@ fn has_script() -> bool {
     there
 }
 
-/// Puts so many queries into the spool.
+/// Puts this number of queries into the spool.
 fn fill(scratch: &Scratch, round: usize, count: usize) {
     for n in 0..count {
         let id = format!("q{round}-{n}");
@@ -136,7 +135,7 @@ fn long_work_shows_on_a_terminal_how_far_it_is_and_nowhere_else() {
         told.trim_end().ends_with(CLEARS),
         "the counter stays: {told:?}"
     );
-    // With its lines on the same terminal: none stands behind what the counter says.
+    // With its lines on the same terminal: no line is after the counter's text.
     fill(&scratch, 1, 450);
     let (told, _) = on_terminals(
         &scratch,
@@ -154,7 +153,7 @@ fn long_work_shows_on_a_terminal_how_far_it_is_and_nowhere_else() {
         None
     );
     assert_eq!(told.matches("portfolio.get").count(), 450);
-    // The same in a pipe: its lines, and on standard error nothing.
+    // The same in a pipe: its lines, and nothing on standard error.
     fill(&scratch, 2, 150);
     let done = spoolgate(&home, &run);
     assert!(
@@ -194,7 +193,7 @@ fn long_work_shows_on_a_terminal_how_far_it_is_and_nowhere_else() {
     an_error_stands_by_itself(&scratch);
 }
 
-/// What fails half-way leaves no bar behind.
+/// Work that fails half-way leaves no progress bar behind.
 fn an_error_stands_by_itself(scratch: &Scratch) {
     let log = scratch.home().join("audit/log-00000001.jsonl");
     let mut bytes = fs::read(&log).unwrap();
@@ -238,7 +237,7 @@ fn what_is_over_at_once_shows_nothing() {
             "{args:?}: {told:?}"
         );
     }
-    // A remark stands there by itself.
+    // A remark is on a line by itself.
     let (told, _) = on_terminal(&scratch, &[], &["rules", "efficacy"], Pace::Full);
     assert_eq!(
         told,

@@ -11,7 +11,7 @@ use crate::kit::{Scratch, Sent, command, show, spoolgate, succeed};
 use spoolgate_ledger::note::{Checkpoint, SignerKey, claimed, sign_checkpoint};
 use spoolgate_ledger::tree::leaf_hash;
 
-/// A home, its verifier key, and a place for files beside it.
+/// Makes a home, with a place for files beside it. Also returns its verifier key.
 fn home() -> (Scratch, String) {
     let scratch = Scratch::new();
     let report = succeed(&scratch.home(), &["--format", "json", "audit", "verify"]);
@@ -79,7 +79,7 @@ fn the_commands_make_and_check_receipts() {
     let again = scratch.beside("again");
     succeed(&home, &["audit", "prove", &seq, "--out", &text(&again)]);
     assert_eq!(fs::read_to_string(&again).unwrap(), by_id);
-    // Under an older head only what was there then.
+    // Under an older head, only lines that existed then.
     succeed(
         &home,
         &[
@@ -103,7 +103,7 @@ fn the_commands_make_and_check_receipts() {
         assert!(none.stdout.is_empty());
     }
 
-    // An auditor with nothing but the folder, which may not be written.
+    // An auditor with nothing but a read-only folder.
     let copy = scratch.beside("evidence");
     crate::kit::prepared::copy(&home.join("audit"), &copy);
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o500)).unwrap();
@@ -149,7 +149,7 @@ fn the_commands_prove_that_a_head_continues_an_older_one() {
     );
     let newest = home.join("audit/checkpoint");
     assert_eq!(check(&newest, &proof).status.code(), Some(5));
-    // The wrong way round.
+    // In the wrong order.
     let back = spoolgate(
         &home,
         &["audit", "consistency", &text(&newest), &text(&old)],
@@ -157,8 +157,8 @@ fn the_commands_prove_that_a_head_continues_an_older_one() {
     assert_eq!(back.status.code(), Some(5), "{}", show(&back));
 }
 
-/// A head before a rotation and one behind it: each counts under its own key only, and a proof
-/// needs both.
+/// A head before a rotation and one after it: each counts only under its own key, and a proof needs
+/// both.
 #[test]
 fn a_proof_across_a_rotation_needs_both_keys() {
     let (scratch, old_key) = home();
@@ -222,7 +222,7 @@ fn a_proof_across_a_rotation_needs_both_keys() {
             show(&refused)
         );
     }
-    // A key of another log signs for another log, whatever it signed.
+    // A key of another log signs only for that log.
     let other = SignerKey::from_seed("example.org/other", &[8; 32]).unwrap();
     let claimed = claimed(&fs::read_to_string(&old).unwrap()).unwrap();
     let elsewhere = Checkpoint::new("example.org/other", claimed.size, leaf_hash(b"elsewhere"));
@@ -356,7 +356,7 @@ fn hostile_files_are_refused_quickly_and_say_nothing() {
         fs::write(&file, bytes).unwrap();
         check(5);
     }
-    // Larger than anything that is a proof: not read to its end.
+    // Larger than any proof: it is not read to its end.
     fs::remove_file(&file).unwrap();
     fs::File::create(&file).unwrap().set_len(1 << 40).unwrap();
     check(2);
@@ -389,7 +389,7 @@ fn hostile_files_are_refused_quickly_and_say_nothing() {
     check(2);
     fs::create_dir(&file).unwrap();
     check(2);
-    // A path that is not a regular file is not replaced by one.
+    // A path that is not a regular file is not replaced.
     fs::remove_dir(&file).unwrap();
     rustix::fs::mknodat(
         rustix::fs::CWD,
@@ -411,7 +411,7 @@ fn hostile_files_are_refused_quickly_and_say_nothing() {
             show(&done)
         );
     }
-    // Standard input is as good as a file.
+    // Standard input works like a file.
     let mut child = Command::new(crate::kit::PROGRAM)
         .args(["audit", "check-proof", "-", "--key", &key])
         .stdin(Stdio::piped())
@@ -422,7 +422,7 @@ fn hostile_files_are_refused_quickly_and_say_nothing() {
     assert!(child.wait().unwrap().success());
 }
 
-/// The gate running, an agent asks and holds its receipt when the command ends.
+/// With the gate running, an agent sends a request and has its receipt when the command ends.
 #[test]
 fn submit_gives_the_receipt_of_the_answer() {
     let (scratch, key) = home();
@@ -477,7 +477,7 @@ fn submit_gives_the_receipt_of_the_answer() {
     }
 }
 
-/// An agent that may use the spool and not look at the ledger.
+/// An agent that may use the spool but not read the ledger.
 #[test]
 fn submit_without_the_audit_folder_prints_the_answer_and_says_what_to_do() {
     if !rustix::process::geteuid().is_root() {
@@ -488,8 +488,7 @@ fn submit_without_the_audit_folder_prints_the_answer_and_says_what_to_do() {
     let home = scratch.home();
     let request = scratch.beside("r.json");
     fs::write(&request, scratch.query("poor-1").bytes).unwrap();
-    // A user that may not enter the folders above learns nothing either way, so use a copy
-    // elsewhere.
+    // A user that may not enter the folders above can read neither, so use a copy elsewhere.
     let open = tempfile::tempdir().unwrap();
     let program = open.path().join("spoolgate");
     fs::copy(crate::kit::PROGRAM, &program).unwrap();

@@ -1,6 +1,6 @@
-//! `spoolgate report`: the figures of the demo's page computed a second way from the ledger's
-//! lines; pages of homes with nothing, with pruned segments, and with a ledger that was changed;
-//! hostile texts in everything that others write; and where the page may be put.
+//! `spoolgate report`: the figures of the demo's page are computed a second time from the ledger's
+//! lines; pages of homes without content, with pruned segments, and with a changed ledger; hostile
+//! texts in everything that others write; and where the page may be written.
 
 mod demo;
 
@@ -89,8 +89,7 @@ struct Tag {
     attributes: Vec<(String, String)>,
 }
 
-/// Reads a page as a browser does that takes nothing for granted: every `<` begins a tag, and none
-/// is within another.
+/// Parses a page as strictly as possible: every `<` begins a tag, and no tag is within another.
 fn tags(page: &str) -> Vec<Tag> {
     let mut tags = Vec::new();
     let mut rest = page;
@@ -128,7 +127,7 @@ fn tags(page: &str) -> Vec<Tag> {
     tags
 }
 
-/// Everything that the page may consist of: whatever else is found was not written by it.
+/// Everything that the page may consist of: anything else was not written by it.
 const NAMES: &str = "!DOCTYPE html head meta title link style body a header p h1 h2 h3 h4 b nav \
     ul li main dl div dt dd span section article footer code bdi time table caption thead tbody \
     tr th td details summary svg desc g line path rect circle polygon text tspan figure \
@@ -137,7 +136,7 @@ const ATTRIBUTES: &str = "lang data-made-by charset http-equiv content name rel 
     role aria-label aria-hidden aria-labelledby tabindex scope data-name datetime style viewBox \
     preserveAspectRatio x y x1 y1 x2 y2 cx cy r dy d width height points text-anchor html";
 
-/// Demands that every row of every table has a cell for each of its columns.
+/// Checks that every row of every table has a cell for each of its columns.
 #[track_caller]
 fn demand_full_rows(page: &str) {
     for table in page.split("<table").skip(1) {
@@ -160,8 +159,7 @@ fn demand_full_rows(page: &str) {
     }
 }
 
-/// Demands that a page holds nothing but what it may, loads nothing, and that its tags close each
-/// other.
+/// Checks that a page contains only what it may, loads nothing, and closes its tags correctly.
 #[track_caller]
 fn demand_harmless(page: &str) {
     let (names, known): (BTreeSet<&str>, BTreeSet<&str>) = (
@@ -376,8 +374,7 @@ fn pruned_segments_are_told_of() {
     assert!(page.contains("The lines of 2 pruned segments are not in it."));
 }
 
-/// What somebody would write who wants to be obeyed: by the browser, by the terminal, or by the
-/// reader's eye.
+/// Returns a text that tries to control the browser, the terminal, or what the reader sees.
 fn bait() -> String {
     let long = "A".repeat(100_000);
     format!(
@@ -386,7 +383,7 @@ fn bait() -> String {
     )
 }
 
-/// A desk at which a rule holds buys, with a case before the council whose words are bait.
+/// Makes a desk at which a rule holds buys, with a case before the council whose texts are bait.
 fn busy() -> Desk {
     let desk = Desk::with_limits("cooldown_s: 0");
     let rule = "id: look-first\nstatus: active\napplies_to: {action: order.submit}\nwhen: [{field: \
@@ -566,7 +563,7 @@ fn spoil(figures: &mut Figures) {
 
 #[test]
 fn no_text_of_others_is_obeyed() {
-    // The demo has a decided case, the desk has what waits.
+    // The demo has a decided case, the desk has waiting requests.
     let demo = Demo::new();
     let seams = spoolgate_home::read::real_seams(&demo.home()).unwrap();
     let decided = collect(&demo.home(), &seams, &Options::default(), &mut |_| {}).unwrap();

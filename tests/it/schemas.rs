@@ -1,6 +1,6 @@
-//! JSON Schemas against what really reads: a judge of another make, over every kept payload, over
+//! JSON Schemas against the real readers: an independent validator, over every kept payload, over
 //! mutations of them, over the demo's answers and over the rule files. What a schema refuses, the
-//! reader refuses; what the reader refuses besides is on the short list of the schema's own
+//! reader refuses; what the reader refuses in addition is on the short list in the schema's own
 //! description.
 
 mod answers;
@@ -40,7 +40,7 @@ fn judge(name: &str) -> Validator {
     jsonschema::validator_for(&schema).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// What the gate makes of a payload.
+/// Returns whether the gate accepts a payload.
 fn reader(action: &str, payload: &str) -> Result<(), String> {
     let file = format!(
         r#"{{"id":"r","timestamp":"2018-04-05T12:00:00Z","action":"{action}","payload":{payload},"source":"s","signature":"0"}}"#
@@ -60,8 +60,8 @@ fn reader(action: &str, payload: &str) -> Result<(), String> {
     read.map_err(|error| error.to_string())
 }
 
-/// Payloads that were kept because they were found to matter: the fuzzer's, and those that it
-/// started from.
+/// Returns payloads that were kept because they matter: those that the fuzzer found, and those that
+/// it started from.
 fn kept() -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(root("fuzz/corpus/payload")).unwrap() {
@@ -81,7 +81,7 @@ fn kept() -> Vec<(&'static str, String)> {
     found
 }
 
-/// Payloads besides, so that every action has one.
+/// Further payloads, so that every action has one.
 const MORE: &[(&str, &str)] = &[
     (
         "request.check",
@@ -204,7 +204,7 @@ const MORE: &[(&str, &str)] = &[
     ("strategies.get", r#"{"strategy_id":"s"}"#),
 ];
 
-/// Payloads that their readers take, each once, by action.
+/// Returns payloads that their readers accept, each once, by action.
 fn taken() -> BTreeMap<&'static str, Vec<Value>> {
     let mut taken: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
     let more = MORE
@@ -227,7 +227,7 @@ fn taken() -> BTreeMap<&'static str, Vec<Value>> {
     taken
 }
 
-/// What every place of a payload is replaced by.
+/// Returns the replacements for every place of a payload.
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn others() -> Vec<Value> {
     let texts = [
@@ -345,7 +345,7 @@ fn others() -> Vec<Value> {
     others
 }
 
-/// Every value that differs from this one in one place.
+/// Returns every value that differs from this one in one place.
 fn mutants(value: &Value) -> Vec<Value> {
     let mut found = others();
     match value {
@@ -393,7 +393,7 @@ fn mutants(value: &Value) -> Vec<Value> {
     found
 }
 
-/// Beginnings of what readers say where a condition that no schema has is not met.
+/// Beginnings of the readers' messages for conditions that no schema has.
 const SAID: &[(&str, &[&str])] = &[
     ("digits", &["is not an amount"]),
     (
@@ -559,7 +559,7 @@ const SAID: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The condition of this schema that a refusal is about.
+/// Returns the condition of this schema that a refusal is about.
 fn condition(name: &str, why: &str) -> Option<&'static str> {
     let of = schemas::conditions(name);
     SAID.iter()
@@ -628,7 +628,7 @@ fn program(args: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Every schema below this one, with its place.
+/// Visits every schema below this one, with its place.
 fn each(schema: &Value, place: &str, visit: &mut dyn FnMut(&str, &Map<String, Value>)) {
     match schema {
         Value::Object(members) => {
@@ -648,7 +648,7 @@ fn each(schema: &Value, place: &str, visit: &mut dyn FnMut(&str, &Map<String, Va
     }
 }
 
-/// Objects of which others say what is in them.
+/// Objects whose content is defined elsewhere.
 const OPEN: [(&str, &str); 4] = [
     (
         "admission.evaluate",
@@ -688,7 +688,7 @@ fn schemas_are_sound_closed_and_described() {
                 .is_some_and(|text| text.len() > 20),
             "{name}"
         );
-        // Hosts of tools refuse choices at the top of an input schema.
+        // Hosts of tools refuse alternatives at the top of an input schema.
         if name.parse::<ActionName>().is_ok() {
             for key in ["oneOf", "anyOf", "allOf", "not", "$ref", "$defs"] {
                 assert!(schema.get(key).is_none(), "{name} has `{key}` at its top");
@@ -748,7 +748,7 @@ fn the_command_names_what_is_near() {
     );
 }
 
-/// All files below a folder.
+/// Returns all files below a folder.
 fn below(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {

@@ -1,4 +1,4 @@
-//! People change the allowlist by signed requests: what the gate writes, what it refuses, and
+//! Persons change the allowlist with signed requests: what the gate writes, what it refuses, and
 //! credentials of services.
 
 use std::fs;
@@ -117,13 +117,13 @@ fn a_service_comes_goes_and_rests_by_signed_requests() {
             words,
         );
     }
-    // No agent says where it may go.
+    // No agent decides where it may go.
     is_refused(
         &gate.bot_asks(&mut home, "services.add", &bank()),
         Code::NotPermitted,
         "",
     );
-    // The files are what is in force: nothing is loaded once more.
+    // The files have what is in force, so nothing is loaded again.
     let loaded = ledger(&gate).1.len();
     gate.settle(&mut home);
     assert_eq!((ledger(&gate).1.len(), home.rules_fault()), (loaded, None));
@@ -200,7 +200,7 @@ fn a_service_that_an_adapter_names_stays_until_it_does_not() {
     is_done(&gate.owner_asks(&mut home, "services.deactivate", &name("bank")));
     is_done(&gate.owner_asks(&mut home, "services.activate", &name("bank")));
     is_done(&gate.owner_asks(&mut home, "services.deactivate", &name("bank")));
-    // Once it names it no longer, it goes.
+    // Once the adapter no longer names it, it can be removed.
     let rules = gate
         .read("rules/gateway.yaml")
         .replace(&format!("{named}, "), "");
@@ -221,7 +221,7 @@ fn what_a_person_is_editing_is_not_overwritten() {
     let edited = gate
         .read(PATH)
         .replace("methods: [GET, POST]", "methods: [GET]");
-    // Not settled yet: it is not the file that is in force.
+    // It has not settled yet: the file is not the one in force.
     gate.pass_s(61);
     let id = gate.drop_in(
         &gate.owner,
@@ -295,7 +295,7 @@ fn changes_of_one_batch_build_on_each_other() {
         .collect();
     assert_eq!(known, [("bank", false), ("other", true)]);
     assert_eq!(home.rulebook().files.files[PATH], gate.read(PATH));
-    // Adapters that name a service keep it.
+    // Adapters that name a service prevent its removal.
     let adapters = "adapters: [{actions: [service.api_call], services: [other], adapter: stub}]\n";
     fs::write(gate.path("rules/gateway.yaml"), adapters).unwrap();
     gate.settle(&mut home);
@@ -307,7 +307,7 @@ fn changes_of_one_batch_build_on_each_other() {
     );
     home.finish("done").unwrap();
     drop(home);
-    // Every line is made again from the ledger, and so is the state.
+    // Every line can be rebuilt from the ledger, and so can the state.
     let replayed = spoolgate(gate.root.path(), &["audit", "replay"]);
     assert!(replayed.status.success(), "{replayed:?}");
     assert!(spoolgate(gate.root.path(), &["rebuild"]).status.success());
@@ -323,7 +323,7 @@ fn held(home: &Home, service: &str) -> Option<String> {
     })
 }
 
-/// Whether these bytes are anywhere in a file below the home.
+/// Whether these bytes are in any file below the home.
 fn is_anywhere(folder: &std::path::Path, secret: &str) -> bool {
     fs::read_dir(folder)
         .unwrap()
@@ -378,7 +378,7 @@ fn a_credential_is_in_force_by_its_name_and_wiped_when_another_is() {
     is_done(&gate.owner_asks(&mut home, "services.credential", &set(json!(TWO))));
     assert_eq!(held(&home, "bank").as_deref(), Some("secret-number-two"));
     assert!(!is_anywhere(gate.root.path(), "secret-number-one"));
-    // At another host nobody gets it.
+    // At another host, no adapter gets it.
     let text = gate.read(PATH);
     fs::write(
         gate.path(PATH),
@@ -399,7 +399,7 @@ fn a_credential_is_in_force_by_its_name_and_wiped_when_another_is() {
         .insert_credential(&bank_name, ONE, "secret-number-one")
         .unwrap();
     is_done(&gate.owner_asks(&mut home, "services.credential", &set(json!(ONE))));
-    // Lost, not forgotten: what needs it must not go out without.
+    // The credential is lost, but not forgotten: an action that needs it must not run without it.
     keyring.remove_credential(ONE).unwrap();
     let service = home.rulebook().services.named("bank").unwrap();
     assert!(

@@ -59,7 +59,7 @@ struct EddsaCase {
     result: Verdict,
 }
 
-/// There is no third verdict ("acceptable") in these two files.
+/// These two files have no third verdict ("acceptable").
 #[derive(Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 enum Verdict {
@@ -67,14 +67,14 @@ enum Verdict {
     Invalid,
 }
 
-/// What was run, so that no vector is ever skipped silently.
+/// What was run, so that no vector is ever skipped unnoticed.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Count {
     valid: usize,
     invalid: usize,
-    /// Messages that are text were also verified, and with HMAC made, as text.
+    /// Messages that are text were also verified as text and, with HMAC, signed as text.
     text: usize,
-    /// Does not fit: another key size, or a tag that is cut short.
+    /// Vectors that do not fit: another key size, or a truncated tag.
     unfit: usize,
 }
 
@@ -111,7 +111,7 @@ fn hmac_sha256_vectors() {
             let (message, verify_key) = (unhex(&case.msg).unwrap(), VerifyKey::Hmac(key));
             let verified = verify_key.verifies_bytes(&message, &case.tag);
             if group.tag_size != 256 {
-                // The envelope knows no tags that are cut short, not even right ones.
+                // The envelope accepts no truncated tags, not even correct ones.
                 assert!(!verified, "{shown}");
                 count.unfit += 1;
                 continue;
@@ -141,7 +141,7 @@ fn hmac_sha256_vectors() {
     assert_eq!(count.total(), file.number_of_tests);
 }
 
-/// Strict verification refuses none of the valid vectors.
+/// Strict verification accepts all valid vectors.
 #[test]
 fn ed25519_vectors() {
     let file = file::<EddsaGroup>("ed25519.json");
@@ -180,9 +180,9 @@ fn ed25519_vectors() {
     assert_eq!(count.total(), file.number_of_tests);
 }
 
-/// No vector tells strict verification from the plain one. Under a key of small order, which nobody
-/// has to have made, one signature is good for every message: here the key and R are the neutral
-/// element and S is 0.
+/// No vector distinguishes strict verification from the plain one. Under a key of small order, for
+/// which nobody needs a private key, one signature is valid for every message: here the key and R
+/// are the neutral element and S is 0.
 #[test]
 fn a_key_of_small_order_verifies_nothing() {
     let mut neutral = [0; 32];

@@ -1,5 +1,5 @@
-//! Theses: the lint as a check of pull requests would run it, the list, and a thesis that the
-//! market refutes in a home, with what a restart, a rebuild and a kill leave of that.
+//! Theses: the lint as a check of pull requests runs it, the list, and a thesis that the market
+//! refutes in a home, with what a restart, a rebuild and a kill leave of the refutation.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ use spoolgate_trading::venue::on_rows;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{Symbol, ThesisSlug};
 
-/// Rule files alone, as a checkout has them: no ledger, no keys.
+/// Makes rule files alone, as a checkout has them: no ledger, no keys.
 fn checkout() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let project = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -126,7 +126,7 @@ fn named_files_are_compared_with_all_that_are_there() {
         lines[0].contains("elsewhere/btc-dip-long.md:2: `btc-dip-long` is the slug of"),
         "{lines:?}"
     );
-    // As of another time it has expired.
+    // At another time it has expired.
     let (code, lines) = lint(
         home,
         &["--at", "2030-01-01T00:00:00Z", good.to_str().unwrap()],
@@ -139,7 +139,7 @@ fn named_files_are_compared_with_all_that_are_there() {
         "{lines:?}"
     );
     assert_eq!(lint(home, &["--at", "2029-12-31T23:59:59.999Z"]).0, Some(0));
-    // Rule files that do not load are said, and what can be looked at without them is.
+    // Rule files that do not load are reported, and what can be checked without them is checked.
     fs::write(home.join("rules/instruments.yaml"), "instrument: []\n").unwrap();
     fs::write(folder.join("b.md"), thesis("c").replace("trend", "nobody")).unwrap();
     let (code, lines) = lint(home, &[]);
@@ -174,7 +174,7 @@ fn a_thesis_that_the_market_refuted_stays_refuted() {
     );
     assert_eq!(failed(&held), [""; 0]);
     desk.bar(&mut home, "6800", "6800");
-    // For a moment it was at 6000; the stop at 6600 is gone with it, and the price is back.
+    // For a moment the price was at 6000; the stop at 6600 is gone with it, and the price is back.
     desk.bar(&mut home, "6800", "6000");
     desk.place.pass_s(1);
     let refused = buy(&desk, &mut home, "r-1", "btc-dip-long");
@@ -197,7 +197,7 @@ fn a_thesis_that_the_market_refuted_stays_refuted() {
         told.contains("was refuted at 2026-03-02T12:") && told.contains("reached 6000"),
         "{told}"
     );
-    // One line said so for each thesis, and no other one does.
+    // One line recorded it for each thesis, and no other line does.
     assert_eq!(home.state().book.refuted.len(), 2);
     desk.bar(&mut home, "6800", "5900");
     assert!(
@@ -258,12 +258,12 @@ fn a_restricted_instrument_is_refused_where_it_is_named_and_a_typo_refuses_the_r
     );
 }
 
-/// The real program: killed right after the import, the next one knows what the market did.
+/// The real program is killed right after the import; the next one knows what the market did.
 #[test]
 fn a_kill_forgets_no_refutation() {
     let scratch = Scratch::with_prices();
     let home = scratch.home();
-    // Of a real day that ends near 6,785; the level lies above its low.
+    // From a real day that ends near 6,785; the level is above its low.
     let path = home.join("proposals/theses/btc-dip-long.md");
     fs::write(
         &path,
@@ -273,7 +273,7 @@ fn a_kill_forgets_no_refutation() {
     )
     .unwrap();
     let watcher = Running::watch(&home);
-    // The rule files settle before they are taken.
+    // The rule files settle before they are loaded.
     until("the thesis is taken", || {
         succeed(&home, &["theses", "list"]).contains("6740")
     });
@@ -321,7 +321,7 @@ fn a_kill_forgets_no_refutation() {
     assert!(succeed(&home, &["theses", "list"]).contains("by 6739.99"));
 }
 
-/// What the levels of theses cost a large import: 100,000 bars that cross nothing, in requests of
+/// The cost of thesis levels for a large import: 100,000 bars that cross nothing, in requests of
 /// 2,000 rows.
 #[test]
 #[ignore = "prints figures"]

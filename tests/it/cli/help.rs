@@ -134,7 +134,7 @@ fn every_command_has_help_with_examples() {
             out(&help).contains("Examples:"),
             "`{name} --help` has no examples"
         );
-        // A command that is not in the list above must not go unseen.
+        // A command that is missing from the list above must be noticed.
         let listed = out(&help);
         let listed = listed
             .split("Commands:\n")
@@ -143,7 +143,7 @@ fn every_command_has_help_with_examples() {
             .split("\n\n")
             .next()
             .unwrap();
-        // What is indented further goes on with the line above.
+        // A line that is indented further continues the line above.
         let names = listed.lines().filter(|line| !line.starts_with("   "));
         for sub in names.filter_map(|line| line.split_whitespace().next()) {
             let full = format!("{name} {sub}").trim().to_owned();
@@ -200,7 +200,7 @@ fn there_is_a_man_page_of_every_command_and_no_other() {
     for name in found {
         let page = fs::read_to_string(dir.path().join(&name)).unwrap();
         assert!(page.contains(".SH SYNOPSIS"), "{name}");
-        // Commands stay lines of their own, and nothing of them is left over elsewhere.
+        // Commands stay lines of their own, and no part of them is left elsewhere.
         let examples = page
             .split(".SH EXAMPLES\n.nf\n")
             .nth(1)
@@ -216,7 +216,7 @@ fn there_is_a_man_page_of_every_command_and_no_other() {
     }
 }
 
-/// Whether the completions are good to their shell is for the shell to say, where there is one.
+/// Whether completions are valid is for their shell to say, if it is installed.
 #[test]
 fn completions_are_read_by_their_shells_and_offer_commands() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
@@ -229,7 +229,7 @@ fn completions_are_read_by_their_shells_and_offer_commands() {
             "{shell}: {}",
             show(&made)
         );
-        // Where a folder is asked for, files are not offered.
+        // If a folder is expected, files are not offered.
         let only_folders = match shell {
             "bash" => "compopt -o plusdirs",
             "zsh" => ":DIR:_files -/'",

@@ -1,4 +1,4 @@
-//! Homes that are not as they should be.
+//! Homes with faults.
 
 use super::*;
 
@@ -29,8 +29,8 @@ fn init_says_that_its_folder_holds_other_things() {
     );
 }
 
-/// A gate starts over folders of its own only. What lies in the place of one is named, and so is
-/// what is gone.
+/// A gate starts only over folders of its own. The message names what is in the place of one, and
+/// what is missing.
 #[test]
 fn what_lies_where_a_folder_belongs_is_named() {
     let scratch = Scratch::new();
@@ -60,7 +60,7 @@ fn what_lies_where_a_folder_belongs_is_named() {
         fs::remove_file(&path).unwrap();
         fs::rename(&aside, &path).unwrap();
     }
-    // A disk that is full: files of no bytes are all that this process may write.
+    // A full disk: this process may only write empty files.
     let full = "ulimit -f 0; trap '' XFSZ; exec \"$0\" init \"$1\"";
     let fresh = scratch.beside("fresh");
     let done = Command::new("sh")
@@ -87,7 +87,7 @@ fn what_lies_where_a_folder_belongs_is_named() {
     );
 }
 
-/// A home without limits refuses every entry: `rules lint` may not find it without fault.
+/// A home without limits refuses every entry, so `rules lint` must report a fault.
 #[test]
 fn rules_without_their_limits_are_a_fault() {
     let scratch = Scratch::new();
@@ -108,7 +108,7 @@ fn rules_without_their_limits_are_a_fault() {
             show(&done)
         );
     }
-    // Rules alone, to be put into a home some day, have none.
+    // Rules alone, which will be put into a home later, have none.
     let alone = scratch.beside("alone");
     fs::create_dir_all(alone.join("rules/core")).unwrap();
     succeed(&home, &["rules", "lint", alone.to_str().unwrap()]);
@@ -175,7 +175,7 @@ fn an_init_that_fails_can_be_made_again() {
     assert_eq!(again.status.code(), Some(2), "{}", show(&again));
 }
 
-/// With a umask of 0 the rules and the whole home could be written by every agent on the machine.
+/// With a umask of 0, every agent on the machine could write the rules and the whole home.
 #[test]
 fn only_the_owner_may_write_a_home_whatever_the_umask_is() {
     let scratch = scratch();
@@ -195,7 +195,7 @@ fn only_the_owner_may_write_a_home_whatever_the_umask_is() {
                 folders.push(entry.path());
             }
             let mode = entry.metadata().unwrap().permissions().mode();
-            // The lock holds nothing and lies in a folder of mode 0700.
+            // The lock contains nothing and is in a folder of mode 0700.
             if entry.file_name() != "lock" {
                 assert_eq!(
                     mode & 0o022,

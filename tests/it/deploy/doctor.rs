@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A home as it should be. As root it belongs to somebody else, as it should.
+/// A home without faults. As root it belongs to another user, as it should.
 struct Sound {
     dir: TempDir,
 }
@@ -17,7 +17,7 @@ impl Sound {
         sound
     }
 
-    /// As root: to somebody who is not.
+    /// As root: gives it to a user who is not root.
     fn give_away(&self) {
         if geteuid().is_root() {
             let all = walk(&self.home());
@@ -56,7 +56,7 @@ fn walk(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// What is worse than a note, as level, what and place.
+/// Returns findings worse than a note, as level, what and place.
 fn bad(found: &[Finding]) -> Vec<(Level, &'static str, String)> {
     let bad = found.iter().filter(|finding| finding.level > Level::Note);
     for finding in bad.clone() {
@@ -258,7 +258,7 @@ fn each_broken_thing_is_found_alone() {
         ),
     ];
     let model = Sound::new();
-    // An index, and a lock file, are there from the first run on.
+    // An index and a lock file exist from the first run on.
     succeed(&model.home(), &["run", "--until-idle"]);
     model.give_away();
     for (name, breaks, level, what, place) in cases {
@@ -276,7 +276,7 @@ fn each_broken_thing_is_found_alone() {
         let exit = if level == Level::Error { 1 } else { 0 };
         let done = spoolgate(&home, &["doctor"]);
         assert_eq!(done.status.code(), Some(exit), "{name}: {}", show(&done));
-        // What it says to do is typed as it stands, and helps.
+        // The advice is run exactly as it is printed, and helps.
         if ["mode", "link", "home", "key-file"].contains(&what) {
             let found = examine(&home, None);
             let remedies = found.iter().filter(|found| found.level > Level::Note);
@@ -289,7 +289,7 @@ fn each_broken_thing_is_found_alone() {
     }
 }
 
-/// What earlier runs left, and credentials that fit no service any more.
+/// Leftovers of earlier runs, and credentials that fit no service any more.
 #[test]
 fn what_was_left_and_what_is_lent_is_found() {
     let sound = Sound::new();
@@ -328,7 +328,7 @@ fn what_was_left_and_what_is_lent_is_found() {
             .collect()
     };
     assert_eq!(told("leftover"), []);
-    // No process has this number, and none of these requests was ended.
+    // No process has this number, and none of these requests was completed.
     let socket = home.join(".s7ffffff0.1");
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     fs::write(home.join("spool/work/torn"), "{").unwrap();
@@ -378,8 +378,8 @@ fn what_was_left_and_what_is_lent_is_found() {
         "{lent:?}"
     );
 
-    // Those two runs were root's, in the home of another user, which cannot go on with what they
-    // left.
+    // Those two runs were root's, in the home of another user, whose gate cannot continue with what
+    // they left.
     if geteuid().is_root() {
         let roots = told("owner");
         let places: BTreeSet<&str> = roots.iter().map(|found| found.place.as_str()).collect();
@@ -400,7 +400,7 @@ fn a_clock_behind_the_ledger_is_found() {
     let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let home = dir.path().join("home");
     succeed(&home, &["init", home.to_str().unwrap()]);
-    // The same home, founded far from now.
+    // The same home, made at a time far from now.
     fs::remove_dir_all(home.join("audit")).unwrap();
     fs::remove_dir_all(home.join("state")).unwrap();
     let mut seams = real_seams(&home).unwrap();

@@ -73,7 +73,7 @@ fn as_user(name: &str, home: &Path, args: &[&str]) -> Output {
     command.current_dir("/").output().unwrap()
 }
 
-/// Users that do not outlive their test, nor their group, unless that was there before.
+/// Users, and their group unless it existed before, that are removed after their test.
 struct Users {
     has_group: bool,
 }
@@ -152,14 +152,14 @@ fn separate_users_can_submit_and_nothing_else() {
     }
     let read = as_bot(&["cat"], &home.join("state/keyring.db"));
     assert!(!read.status.success(), "the keyring was read");
-    // runuser hands the signal on.
+    // runuser passes the signal on.
     gate.tell(Signal::TERM);
     gate.child.wait().unwrap();
     let verified = as_user("sg-test-gate", &home, &["audit", "verify"]);
     assert!(verified.status.success(), "{}", show(&verified));
 }
 
-/// Makes a home and its users by the script, as an operator does. Returns the key file of the
+/// Makes a home and its users with the script, as an operator does. Returns the key file of the
 /// agent's user.
 fn home_for_users(dir: &Path, home: &Path) -> String {
     let names = ["--gate-user", "sg-test-gate", "--agent-user", "sg-test-bot"];

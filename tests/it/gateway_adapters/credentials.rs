@@ -4,8 +4,8 @@ use super::*;
 
 const SECRET: &str = "pa$$\"w/örd\\7%41";
 
-/// The line, with its contents by digest, of one task with a credential done by this script. The
-/// script finds the credential in `$secret`, as JSON has it, and in the file `secret` as it is.
+/// Runs one task with a credential and this script. Returns the line, with its contents by digest.
+/// The script has the credential in `$secret`, as JSON, and in the file `secret`, as it is.
 fn with_credential(secret: &str, script: &str) -> (String, Response) {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("secret"), secret).unwrap();
@@ -57,7 +57,7 @@ fn with_credential(secret: &str, script: &str) -> (String, Response) {
     (everything, line)
 }
 
-/// Python that has the credential as `secret` and writes JSON.
+/// Returns Python code that has the credential as `secret` and writes JSON.
 fn python(body: &str) -> String {
     format!(
         "exec python3 -c '\nimport base64, json, sys, urllib.parse\ntask = \
@@ -138,7 +138,7 @@ fn short_and_long_credentials() {
         "",
         "of short ones only themselves are looked for"
     );
-    // A part of a long one could be all that is kept of a complaint.
+    // Part of a long credential could be all that is kept of a complaint.
     let long: String = ('a'..='z').cycle().take(4000).collect();
     let (everything, line) = with_credential(&long, "head -c 3000 secret >&2; exit 1");
     assert_eq!(
@@ -151,7 +151,7 @@ fn short_and_long_credentials() {
 #[test]
 fn a_credential_is_in_no_argument_and_no_environment() {
     let look = r#"cat >/dev/null; if grep -q -a -e 'örd' /proc/$$/cmdline /proc/$$/environ; then echo no; else echo '{"success":true}'; fi"#;
-    // The script itself names a part of it, which is not where it would be looked for.
+    // The script itself names a part of it, which would otherwise be found in the script.
     let look = look.replace("örd", "[ö]rd");
     let (_, line) = with_credential(SECRET, &look);
     assert_eq!(said(&line).0, "", "{line:?}");

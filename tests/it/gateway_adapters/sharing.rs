@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A home with the principals `core` and `other`, whose adapter hangs where the subject says so. It
-/// writes down what begins.
+/// Makes a home with the principals `core` and `other`, whose adapter hangs if the subject says so.
+/// It records what begins.
 fn two_principals(more: Value) -> (GatewayHome, SignKey) {
     const SCRIPT: &str = r#"t=$(cat); case "$t" in *hang*) echo x >>begun; sleep 300;; esac; echo '{"success":true}'"#;
     let gateway = GatewayHome::with(SERVICES, &rules("sh", &["-c", SCRIPT], 600, 1000, more));
@@ -29,7 +29,7 @@ const HANGING: &str = r#"{"to":["ann@example.com"],"subject":"hang","body":""}"#
 
 const QUICK: &str = r#"{"to":["ann@example.com"],"subject":"quick","body":""}"#;
 
-/// Rounds until there is an answer.
+/// Runs rounds until there is an answer.
 fn until_answered(gateway: &GatewayHome, home: &mut Home, id: &str) -> String {
     let answer = find(&format!("`{id}` is answered"), || {
         home.round(false).unwrap();
@@ -47,7 +47,7 @@ fn nobody_s_flood_keeps_another_s_action_waiting_nor_any_decision() {
     }
     while home.round(false).unwrap().more {}
     assert_eq!(home.state().actions.open.len(), 29);
-    // One of the three places stays for the other, again and again.
+    // One of the three places stays free for the other principal, again and again.
     for n in 0..3 {
         let id = format!("other-{n}");
         gateway.place.ask(&other, "other", &id, "email.send", QUICK);
@@ -62,7 +62,7 @@ fn nobody_s_flood_keeps_another_s_action_waiting_nor_any_decision() {
     until("two of them hang", || begun() >= 2);
     assert_eq!(begun(), 2, "of three places, one is kept");
     assert_eq!(home.state().actions.open.len(), 29);
-    // Now all three hang, and decisions go on.
+    // Now all three hang, and the gate still decides.
     gateway
         .place
         .ask(&other, "other", "other-hangs", "email.send", HANGING);
@@ -82,7 +82,7 @@ fn nobody_s_flood_keeps_another_s_action_waiting_nor_any_decision() {
         .unwrap()
         .message;
     assert!(message.contains("manual_halt"), "{message}");
-    // Ending the gate ends them all, soon.
+    // When the gate ends, they all end soon.
     let dropped = Instant::now();
     drop(home);
     assert!(

@@ -14,7 +14,7 @@ fn every_changed_byte_is_refused() {
     ] {
         let (gate, text) = signed(own, causality);
         let mut refused: BTreeMap<&str, u32> = BTreeMap::new();
-        // By default every byte becomes one in five of the others.
+        // By default every byte becomes one in five of the other values.
         let (step, mut changed) = (campaign(5, 1), 0);
         for at in 0..text.len() {
             let mut bytes = text.clone().into_bytes();
@@ -32,7 +32,7 @@ fn every_changed_byte_is_refused() {
             bytes.drain(at..at + 2);
             gate.refused(&bytes);
         }
-        // Each kind of refusal is reached, so the changes get as far as they can.
+        // Each kind of refusal occurs, so the changes get as far as they can.
         let kinds: Vec<&str> = refused.keys().copied().collect();
         assert_eq!(
             kinds,
@@ -74,8 +74,8 @@ fn every_field_of_another_request_is_refused() {
             "{to}"
         );
     }
-    // Of the envelope itself only the meaning is signed: order of the fields, spelling of the
-    // action.
+    // Only the meaning of the envelope itself is signed: not the order of its fields, nor the
+    // spelling of the action.
     for (from, to) in [
         (r#""order.submit""#, r#""\u006frder.submit""#),
         (r#""source""#, r#""s\u006furce""#),
@@ -86,7 +86,7 @@ fn every_field_of_another_request_is_refused() {
     }
 }
 
-/// Whether `at` lies between two tokens, told by another way than the gate's reader.
+/// Whether `at` is between two tokens, found without the gate's reader.
 fn is_between_tokens(text: &str, at: usize) -> bool {
     let bytes = text.as_bytes();
     let (mut in_string, mut escaped) = (false, false);
@@ -136,7 +136,7 @@ fn white_space_may_stand_between_tokens_and_nowhere_else() {
         }
         assert_eq!(gate.authentic(&everywhere).request_hash, hash);
         assert_eq!(allowed, places);
-        // What JSON does not call white space is none.
+        // JSON does not count these as white space.
         for space in ["\u{b}", "\u{c}", "\0", "\u{a0}", "\u{feff}", "\u{2028}"] {
             gate.refused(format!("{text}{space}").as_bytes());
             gate.refused(format!("{space}{text}").as_bytes());

@@ -106,7 +106,7 @@ fn decisions_are_those_of_the_lines(demo: &Demo, told: &Value, lines: &[Value]) 
     );
 }
 
-/// Computes the equity behind every line: money in, fills, and the bid of the last quote.
+/// Computes the equity after every line: deposits, fills, and the bid of the last quote.
 fn equity_is_that_of_the_lines(told: &Value, lines: &[Value]) {
     let by_line = equity_by_line(lines);
     let points = told["history"]["points"].as_array().unwrap();
@@ -200,7 +200,7 @@ fn ledger_and_council_are_shown(demo: &Demo, figures: &Value, page: &str) {
         .for_each(|id| assert!(page.contains(&format!("<section id=\"{id}\">")), "{id}"));
 }
 
-/// Every drawing that is not a mere ornament is named, and its numbers stand beside it.
+/// Every drawing that is not just an ornament has a name, and its numbers are beside it.
 fn drawings_are_named(page: &str) {
     let drawings: Vec<Tag> = tags(page)
         .into_iter()
@@ -221,7 +221,7 @@ fn drawings_are_named(page: &str) {
     assert!(page.matches("<details class=\"numbers\">").count() >= 5);
 }
 
-/// A part of the day counts its own lines, and shows what stands now as before.
+/// A part of the day counts its own lines, and shows the present state as before.
 fn a_part_counts_its_own_lines(demo: &Demo, told: &Value) {
     let total = &told["decisions"]["total"];
     let points = told["history"]["points"].as_array().unwrap();
@@ -248,7 +248,7 @@ fn a_part_counts_its_own_lines(demo: &Demo, told: &Value) {
     assert!(part["told"]["decisions"]["total"]["refused"].as_u64() < total["refused"].as_u64());
 }
 
-/// Equity behind every line, folded by hand: money that came in, fills, and the newest quote.
+/// Returns the equity after every line, folded by hand: deposits, fills, and the newest quote.
 fn equity_by_line(lines: &[Value]) -> BTreeMap<u64, Decimal> {
     let (mut cash, mut bid, mut ask) = (Decimal::ZERO, Decimal::ZERO, Decimal::ZERO);
     let mut sizes: BTreeMap<&str, Decimal> = BTreeMap::new();
@@ -273,7 +273,7 @@ fn equity_by_line(lines: &[Value]) -> BTreeMap<u64, Decimal> {
                 (bid, ask) = (decimal(&quote["bid"]), decimal(&quote["ask"]));
             }
         }
-        // What a position would be closed at: longs at the bid, shorts at the ask.
+        // The price at which a position would be closed: longs at the bid, shorts at the ask.
         let worth = sizes
             .values()
             .map(|size| *size * if *size > Decimal::ZERO { bid } else { ask });

@@ -1,4 +1,4 @@
-//! Payloads of requests: schemas and readers take and refuse the same.
+//! Payloads of requests: schemas and readers accept and refuse the same.
 
 use super::*;
 
@@ -20,8 +20,8 @@ fn what_is_taken_is_valid() {
     }
 }
 
-/// What no change in one place makes: it is valid, and what it lacks is a matter of several
-/// members.
+/// Returns payloads that no change in one place makes: each is valid except for a condition over
+/// several members.
 fn crossed() -> Vec<(&'static str, Value)> {
     let people = vec!["ann@example.com"; 150];
     let mail = json!({"to": people, "cc": people, "subject": "s", "body": "b"});
@@ -95,7 +95,7 @@ fn schemas_refuse_nothing_that_is_taken_and_name_what_they_let_pass() {
         faults.into_iter().collect::<Vec<_>>().join("\n")
     );
     assert!(tried > 20_000, "only {tried} payloads were tried");
-    // A condition that nothing is ever refused for would be a promise about nothing.
+    // A condition for which nothing is ever refused would be an empty promise.
     let named = ActionName::ALL
         .into_iter()
         .map(ActionName::as_str)

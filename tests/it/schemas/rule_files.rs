@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The schema that the first line of a YAML file names.
+/// Returns the schema that the first line of a YAML file names.
 fn header(path: &Path) -> Option<PathBuf> {
     let text = fs::read_to_string(path).unwrap();
     let named = text
@@ -93,7 +93,7 @@ fn theses() -> Vec<(String, String)> {
         .collect()
 }
 
-/// The rule files of this repository, by their path in a home.
+/// Returns the rule files of this repository, by their path in a home.
 fn bundle() -> BTreeMap<String, String> {
     let mut files: BTreeMap<String, String> = theses().into_iter().collect();
     for folder in ["rules", "council"] {
@@ -115,9 +115,9 @@ fn bundle() -> BTreeMap<String, String> {
     files
 }
 
-/// What the gate makes of a rule file among the others.
+/// Returns whether the gate accepts a rule file among the others.
 fn file_reader(files: &BTreeMap<String, String>, path: &str, text: String) -> Result<(), String> {
-    // Those with a reader of their own need no others; together they are far slower.
+    // Files with a reader of their own do not need the others, with which reading is much slower.
     let read = match path {
         _ if path.starts_with("rules/tests/") => {
             return golden::read(path, &text)
@@ -144,7 +144,7 @@ fn compiled(files: &BTreeMap<String, String>, path: &str, text: String) -> Resul
         .map_err(|error| error.to_string())
 }
 
-/// Rule files that the repository has none of, or none that says everything.
+/// Rule files that the repository does not have, or not with every member.
 const FILES: &[(&str, &str, &str)] = &[
     (
         "rules.rates",
@@ -188,7 +188,7 @@ const FILES: &[(&str, &str, &str)] = &[
     ("council.roles", "council/roles.yaml", ""),
 ];
 
-/// The value with its fractions as texts: JSON would write small ones with an exponent.
+/// Returns the value with its fractions as texts: JSON would write small ones with an exponent.
 fn in_digits(value: Value) -> Value {
     match value {
         Value::Number(number) if number.is_f64() => json!(number.as_f64().unwrap().to_string()),
@@ -201,11 +201,11 @@ fn in_digits(value: Value) -> Value {
     }
 }
 
-/// How many changes of each file are tried, about.
+/// The approximate number of changes that are tried for each file.
 const TRIES: usize = 250;
 
-/// Whether all that is wrong is that YAML's bare 7 or true stands where a text belongs: the reader
-/// takes its letters.
+/// Whether the only fault is that a bare YAML 7 or true is in the place of a text: the reader takes
+/// its letters.
 fn is_bare(judge: &Validator, value: &Value) -> bool {
     judge.iter_errors(value).all(|error| {
         let is_scalar = matches!(
@@ -241,8 +241,8 @@ fn rule_files_are_refused_by_their_reader_where_their_schema_refuses_them() {
             "{path}"
         );
         let all = mutants(&value);
-        // Every file has as many tries: the step is odd, so that no kind of change is always passed
-        // over.
+        // Every file has as many tries: the step is odd, so that no kind of change is always
+        // skipped.
         let step = (all.len() / TRIES) | 1;
         for mutant in all.into_iter().step_by(step) {
             let is_valid = judge.is_valid(&mutant);
