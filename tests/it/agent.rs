@@ -237,7 +237,7 @@ fn only_a_new_and_whole_answer_is_one() {
 /// An answer does not say what was requested. Returned as the answer to another request, it would
 /// make a refused order look like an accepted one.
 #[test]
-fn the_answer_to_another_request_of_the_same_id_is_none_to_this_one() {
+fn an_answer_to_another_request_with_the_same_id_is_not_returned() {
     let home = spools();
     let spool = Spool::of(home.path(), None).unwrap();
     let at = |name: &str| home.path().join("spool").join(name);

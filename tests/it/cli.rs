@@ -60,7 +60,7 @@ fn one_shots_leave_the_index_right_and_little_beside_it() {
 /// a copy made SQLite read both as one index, and a request that was decided long ago was decided
 /// again.
 #[test]
-fn an_older_index_under_newer_rows_is_made_again() {
+fn an_older_index_under_newer_rows_is_rebuilt() {
     let scratch = Scratch::new();
     let home = scratch.home();
     let file = scratch.beside("r.json");
@@ -341,7 +341,7 @@ fn exit_codes_are_those_of_the_readme() {
 }
 
 #[test]
-fn the_watcher_tells_of_rule_files_that_broke() {
+fn the_watcher_reports_rule_files_that_broke() {
     let scratch = Scratch::new();
     let home = scratch.home();
     let path = home.join("rules/safety.yaml");
@@ -386,7 +386,7 @@ fn the_watcher_tells_of_rule_files_that_broke() {
 }
 
 #[test]
-fn the_checkpoint_beside_the_log_is_no_head_noted_elsewhere() {
+fn the_checkpoint_beside_the_log_is_not_a_head_noted_elsewhere() {
     let scratch = Scratch::new();
     let home = scratch.home();
     let noted = scratch.beside("noted");
@@ -438,7 +438,7 @@ fn files_with_any_name_are_submitted_and_answered() {
 }
 
 #[test]
-fn batches_are_no_larger_than_asked_for() {
+fn batches_are_not_larger_than_requested() {
     let scratch = Scratch::new();
     let home = scratch.home();
     for n in 0..5 {

@@ -472,7 +472,7 @@ fn every_shape_of_answer_is_the_one_that_was_given() {
 }
 
 #[test]
-fn a_request_of_then_that_comes_again_is_answered_as_then() {
+fn an_old_request_sent_again_gets_its_old_answer() {
     let home = Kept::home("full");
     // The first three used up no id, the redacted one cannot be compared, and the key of the last
     // two has ended.
@@ -577,7 +577,7 @@ fn agents_and_bridges_of_then_go_on_with_their_keys() {
 }
 
 #[test]
-fn files_that_the_last_lines_imply_are_made_again_as_they_were() {
+fn files_that_the_last_lines_imply_are_written_again_unchanged() {
     let home = Kept::home("full");
     let folders = [
         "spool/outbox",
@@ -600,7 +600,7 @@ fn files_that_the_last_lines_imply_are_made_again_as_they_were() {
 }
 
 #[test]
-fn a_lost_index_is_made_again() {
+fn a_lost_index_is_rebuilt() {
     for name in ["demo", "full"] {
         let home = Kept::home(name);
         let then = home.state();

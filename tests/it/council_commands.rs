@@ -535,7 +535,7 @@ fn a_deadline_does_not_wait_for_a_program() {
 
 /// A role that gets its program while cases are open answers in those too.
 #[test]
-fn a_program_that_comes_later() {
+fn a_program_that_is_configured_later() {
     let chamber = Chamber::new();
     let home = chamber.home();
     let watcher = Running::watch(&home);

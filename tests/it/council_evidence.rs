@@ -61,7 +61,7 @@ fn the_seeds_request_is_neither_approved_nor_rejected() {
 }
 
 #[test]
-fn the_seeds_request_is_told_what_its_figures_would_take() {
+fn the_seeds_request_learns_what_its_figures_would_need() {
     let (realism, quant) = (realism(&seed()), quant(&seed()));
     let told = [
         (&realism, "RC-02", "probability 0.287770"),

@@ -710,7 +710,7 @@ fn distribution_functions_agree_with_another_library() {
 /// Every function at the edge of its domain and far beyond it: `None` or a number, never NaN and
 /// never a panic.
 #[test]
-fn nothing_outside_of_its_domain_comes_out_as_a_number() {
+fn no_function_returns_nan_outside_of_its_domain() {
     let hostile = [
         f64::NAN,
         f64::INFINITY,

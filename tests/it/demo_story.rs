@@ -8,7 +8,7 @@ use serde_json::Value;
 const STORY: &str = include_str!("../data/demo_story.txt");
 
 #[test]
-fn every_request_of_the_demo_is_answered_as_told() {
+fn every_request_of_the_demo_has_the_answer_of_the_story() {
     let folder = tempfile::tempdir().unwrap();
     let done = Command::new(env!("CARGO_BIN_EXE_spoolgate"))
         .args(["--format", "json", "demo"])

@@ -306,7 +306,7 @@ fn a_sandboxed_gate_works_and_cannot_read_outside() {
 }
 
 #[test]
-fn folders_that_are_no_sandbox_are_refused() {
+fn folders_that_cannot_be_a_sandbox_are_refused() {
     let scratch = Scratch::new();
     for (args, says) in [
         (&["--allow-read", "/"][..], "whole file system"),

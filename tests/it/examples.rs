@@ -419,7 +419,7 @@ fn ask(brief: &str, by_variable: bool, mode: &str) -> Output {
 }
 
 #[test]
-fn a_model_s_verdict_counts_and_what_is_none_does_not() {
+fn a_models_verdict_counts_and_other_text_does_not() {
     if !have(&["python3"]) {
         return;
     }

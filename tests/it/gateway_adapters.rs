@@ -437,7 +437,7 @@ fn whatever_an_adapter_does_one_line_and_one_answer_say_it() {
 }
 
 #[test]
-fn an_answer_behind_the_time_limit_is_never_taken() {
+fn an_answer_after_the_time_limit_is_never_accepted() {
     let gateway = home_of_act(1);
     let mut home = gateway.open();
     // It continues after its end, as far as its process group allows.

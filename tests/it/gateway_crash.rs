@@ -229,7 +229,7 @@ fn copies_of_what_is_open_are_answered_with_it_and_nothing_is_done_twice() {
 }
 
 #[test]
-fn a_copy_for_which_there_is_no_room_is_refused_and_uses_nothing_up() {
+fn a_copy_beyond_the_limit_is_refused_and_uses_up_nothing() {
     let desk = Desk::new();
     let mut home = desk.open();
     desk.waits(true);
@@ -418,7 +418,7 @@ fn day() -> Desk {
 }
 
 #[test]
-fn every_line_is_recomputed_and_every_answer_made_again() {
+fn every_line_and_every_answer_is_recomputed() {
     let desk = day();
     let report = desk.comes_out_the_same();
     let of = |what: &str| {

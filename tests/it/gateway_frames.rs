@@ -219,7 +219,7 @@ fn a_frame_that_is_too_long_ends_it_after_the_answers() {
 }
 
 #[test]
-fn an_end_inside_a_frame_is_told() {
+fn an_end_inside_a_frame_is_reported() {
     let place = Place::new();
     let mut socket = place.serve(Limits::default());
     let mut client = call(&place.path());
@@ -446,7 +446,7 @@ fn a_live_gate_keeps_its_socket_and_a_stale_one_is_replaced() {
 }
 
 #[test]
-fn what_is_no_socket_is_never_removed() {
+fn a_path_that_is_not_a_socket_is_never_removed() {
     let place = Place::new();
     std::fs::write(place.path(), b"mine").unwrap();
     let refused = Socket::bind(&place.path(), Limits::default());
@@ -466,7 +466,7 @@ fn what_is_no_socket_is_never_removed() {
 }
 
 #[test]
-fn a_path_without_room_is_told() {
+fn a_path_that_is_too_long_is_reported() {
     let place = Place::new();
     let long = place.folder.path().join("x".repeat(108));
     let refused = Socket::bind(&long, Limits::default()).unwrap_err();

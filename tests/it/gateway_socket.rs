@@ -246,7 +246,7 @@ fn an_open_action_is_answered_later_and_its_copies_with_it() {
 }
 
 #[test]
-fn a_client_that_leaves_finds_its_answer_when_it_comes_again() {
+fn a_client_that_disconnects_gets_its_answer_when_it_returns() {
     let lab = Lab::new(WAITS);
     let mail = lab.request("mail-1", "email.send", MAIL);
     let mut client = lab.client();
@@ -288,7 +288,7 @@ fn what_is_held_is_answered_twice() {
 }
 
 #[test]
-fn what_is_no_request_is_answered_and_told() {
+fn bytes_that_are_not_a_request_are_answered_and_recorded() {
     let lab = Lab::new(DONE);
     let mut client = lab.client();
     let deep = [vec![b'['; 50_000], vec![b']'; 50_000]].concat();

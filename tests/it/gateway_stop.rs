@@ -315,7 +315,7 @@ fn a_second_signal_ends_what_runs_at_once() {
 }
 
 #[test]
-fn what_an_adapter_leaves_behind_ends_with_it() {
+fn processes_that_an_adapter_leaves_behind_end_with_it() {
     if Command::new("setsid").arg("true").status().is_err() {
         eprintln!("skipped: setsid is not installed");
         return;
@@ -417,7 +417,7 @@ fn lab_with_maildir() -> Lab {
 
 /// The maildir example through the gate.
 #[test]
-fn mail_goes_into_a_maildir_and_comes_back() {
+fn mail_is_written_to_a_maildir_and_read_back() {
     if Command::new("python3").arg("--version").output().is_err() {
         eprintln!("skipped: python3 is not installed");
         return;

@@ -341,7 +341,7 @@ fn a_home_in_which_nothing_happened_has_a_page() {
 }
 
 #[test]
-fn pruned_segments_are_told_of() {
+fn pruned_segments_are_reported() {
     let (place, _) = four_segments(3);
     let whole = figures(&place).told.unwrap();
     archive_all(place.disk.as_ref(), 0).unwrap();
@@ -428,7 +428,7 @@ fn busy() -> Desk {
 }
 
 #[test]
-fn what_waits_stands_on_the_page() {
+fn waiting_requests_are_on_the_page() {
     let desk = busy();
     let figures = figures(&desk.place);
     let told = figures.told.as_ref().unwrap();

@@ -52,7 +52,7 @@ fn is_done(outcome: &Outcome) {
 }
 
 #[test]
-fn a_service_comes_goes_and_rests_by_signed_requests() {
+fn a_service_is_added_removed_and_deactivated_by_signed_requests() {
     let gate = Gate::new();
     let mut home = gate.open();
     let head = gate.read(PATH).replace("services: []\n", "");
@@ -130,7 +130,7 @@ fn a_service_comes_goes_and_rests_by_signed_requests() {
 }
 
 #[test]
-fn what_is_no_service_is_refused_in_words() {
+fn an_invalid_service_is_refused_with_a_reason() {
     let gate = Gate::new();
     let mut home = gate.open();
     let text = gate.read(PATH);

@@ -318,7 +318,7 @@ fn a_sample_of_calls() {
 // A keyring that could not be read counted as empty, so good requests were refused as forged, for
 // good.
 #[test]
-fn a_keyring_that_cannot_be_read_makes_nobody_a_forger() {
+fn an_unreadable_keyring_makes_no_request_forged() {
     if skipped() {
         return;
     }

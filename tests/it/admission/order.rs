@@ -169,7 +169,7 @@ fn of_any_two_the_earlier_is_the_reason() {
 }
 
 #[test]
-fn rows_stand_in_the_order_of_the_reasons() {
+fn rows_are_in_the_order_of_the_reasons() {
     let place = |name: &str| {
         Reason::ALL
             .iter()

@@ -335,7 +335,7 @@ fn what_another_check_refuses_reserves_nothing() {
 }
 
 #[test]
-fn what_makes_things_safer_is_only_warned() {
+fn requests_that_make_things_safer_only_get_a_warning() {
     let mut gate = market();
     let bought = gate.ask("bot", "buy", "order.submit", &buys(), None);
     assert!(is_accepted(&bought), "{:?}", bought.metadata);
@@ -430,7 +430,7 @@ fn what_makes_things_safer_is_only_warned() {
 }
 
 #[test]
-fn an_exit_that_is_refused_is_no_task_either() {
+fn a_refused_exit_is_not_a_task_either() {
     let mut gate = market();
     let decision = ask(
         &mut gate,

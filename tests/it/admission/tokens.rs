@@ -369,7 +369,7 @@ fn what_was_not_meant_is_not_signed() {
 }
 
 #[test]
-fn what_is_no_forwarded_file_is_unreadable() {
+fn a_file_that_is_not_a_forwarded_file_is_unreadable() {
     let text = String::from_utf8(good()).unwrap();
     for (from, to, expect) in [
         ("{", "[", "not an object"),
@@ -593,7 +593,7 @@ impl Desk {
 }
 
 #[test]
-fn the_command_tells_genuine_from_forged_and_unreadable() {
+fn the_command_distinguishes_genuine_forged_and_unreadable_files() {
     let desk = Desk::new();
     let of_home = ["--home", "home", "admit", "verify"];
     let by_key = ["admit", "verify", "--log-key", &desk.log_key];

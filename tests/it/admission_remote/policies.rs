@@ -332,7 +332,7 @@ fn forgotten_while_the_command_runs() {
 
 /// A request that would be refused anyway, or that gets its stored answer, starts no command.
 #[test]
-fn what_needs_no_policy_asks_nobody() {
+fn a_request_that_needs_no_policy_starts_no_command() {
     let desk = with_command(&format!("{WIDE}cache_ttl_seconds: 10\n"));
     let mut home = desk.open();
     desk.says("policy", "max_spawn_depth: 3");

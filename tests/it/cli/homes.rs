@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_lost_checkpoint_is_named_and_comes_back_at_the_next_start() {
+fn a_lost_checkpoint_is_named_and_renewed_by_the_next_start() {
     let scratch = Scratch::new();
     let home = scratch.home();
     fs::remove_file(home.join("audit/checkpoint")).unwrap();
@@ -17,7 +17,7 @@ fn a_lost_checkpoint_is_named_and_comes_back_at_the_next_start() {
 }
 
 #[test]
-fn init_says_that_its_folder_holds_other_things() {
+fn init_reports_that_its_folder_is_not_empty() {
     let scratch = Scratch::new();
     let full = scratch.beside("full");
     fs::create_dir(&full).unwrap();
@@ -32,7 +32,7 @@ fn init_says_that_its_folder_holds_other_things() {
 /// A gate starts only over folders of its own. The message names what is in the place of one, and
 /// what is missing.
 #[test]
-fn what_lies_where_a_folder_belongs_is_named() {
+fn an_object_in_the_place_of_a_folder_is_named() {
     let scratch = Scratch::new();
     let home = scratch.home();
     for (folder, program) in [
@@ -151,7 +151,7 @@ fn a_folder_without_a_log_is_named() {
 }
 
 #[test]
-fn an_init_that_fails_can_be_made_again() {
+fn a_failed_init_can_be_repeated() {
     let dir = scratch();
     let home = dir.path().join("home");
     let path = home.to_str().unwrap();

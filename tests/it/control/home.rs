@@ -126,7 +126,7 @@ fn the_second_of_a_batch_sees_the_first() {
 }
 
 #[test]
-fn what_is_no_decision_is_answered_and_taken_down() {
+fn a_malformed_decision_is_answered_and_recorded() {
     let desk = Desk::with_limits("");
     let mut home = desk.place.open().unwrap();
     for (n, (payload, errors)) in [

@@ -234,7 +234,7 @@ fn rules_that_change_meanwhile() {
 
 /// Only the proposer may speak for a role: the case waits for its deadline and is not approved.
 #[test]
-fn nobody_is_there_to_speak() {
+fn no_principal_may_give_a_verdict() {
     let court = Court::under(|root| {
         let path = root.join("rules/principals.yaml");
         let text = std::fs::read_to_string(&path).unwrap();

@@ -200,7 +200,7 @@ fn again(court: &Court) -> Vec<Result<bool, NotAgain>> {
 }
 
 #[test]
-fn what_is_sealed_stands_in_disclosures_and_the_folder_of_the_case_alone() {
+fn sealed_text_is_only_in_disclosures_and_the_folder_of_the_case() {
     let court = Court::new();
     let mut home = court.open();
     let line = decided(&court, &mut home, "req_1");
@@ -558,7 +558,7 @@ fn refusals_quote_no_sealed_value() {
 
 /// Missing, wrong and undeleted disclosures are reported by name.
 #[test]
-fn verify_tells_what_is_missing_without_a_word() {
+fn verify_reports_disclosures_that_no_line_redacted() {
     let court = Court::new();
     let mut home = court.open();
     let line = decided(&court, &mut home, "req_1");

@@ -148,7 +148,7 @@ const DECISION: &str = r#"{
 }"#;
 
 #[test]
-fn the_contract_s_decision_comes_out_field_by_field() {
+fn the_contracts_decision_is_reproduced_field_by_field() {
     let ruling = ruling(implausible());
     let expect: CouncilDecision = serde_json::from_str(DECISION).unwrap();
     assert_eq!(ruling.decision, expect);

@@ -396,7 +396,7 @@ fn what_was_left_and_what_is_lent_is_found() {
 }
 
 #[test]
-fn a_clock_behind_the_ledger_is_found() {
+fn a_clock_that_is_older_than_the_ledger_is_found() {
     let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let home = dir.path().join("home");
     succeed(&home, &["init", home.to_str().unwrap()]);
@@ -495,7 +495,7 @@ fn what_an_agent_could_do_is_found() {
 }
 
 #[test]
-fn looking_changes_nothing_beside_a_running_gate_or_where_there_is_no_home() {
+fn doctor_changes_nothing_beside_a_gate_or_without_a_home() {
     let shape = |folder: &Path| -> BTreeMap<PathBuf, (u32, u64, i64, i64)> {
         let of = |path: &PathBuf| path.symlink_metadata().unwrap();
         let all = walk(folder).into_iter().map(|path| (of(&path), path));

@@ -90,7 +90,7 @@ fn tighten(world: &mut World, order: &str, stop: &str) -> Draft {
 }
 
 #[test]
-fn what_makes_safer_comes_through_and_is_told() {
+fn requests_that_make_things_safer_pass_a_reported_quota() {
     let mut world = World::new(71);
     let mut home = with_rates(&world, RATES);
     let heard = Arc::new(Mutex::new(Vec::new()));
@@ -167,7 +167,7 @@ fn what_makes_safer_comes_through_and_is_told() {
 }
 
 #[test]
-fn nothing_else_comes_through() {
+fn no_other_request_passes_a_quota() {
     let mut world = World::new(72);
     let mut home = with_rates(&world, RATES);
     let (position, resting) = flooded(&mut world, &mut home);
@@ -280,7 +280,7 @@ fn people_come_through_the_flat_spool() {
 /// An order that opens a position when it is first looked at, and reduces one as soon as there is a
 /// position.
 #[test]
-fn an_order_that_comes_to_reduce_comes_through() {
+fn an_order_that_begins_to_reduce_passes_the_quota() {
     static EXIT_READS: AtomicU64 = AtomicU64::new(0);
     let mut world = World::with_disk(
         74,

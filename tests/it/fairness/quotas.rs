@@ -48,7 +48,7 @@ fn what_commands_hand_over_has_no_quota() {
 }
 
 #[test]
-fn quotas_come_back_evenly_and_are_told_of_twice() {
+fn quotas_refill_evenly_and_are_reported_twice() {
     let tree = Tree::default();
     (0..40).for_each(|n| tree.put(&agent(0), &format!("f{n:02}.json"), 100, true));
     let mut scanner = scanner(1, Some(quota(10, 1_000_000)));
@@ -226,7 +226,7 @@ fn a_flood_is_not_gone_through_without_a_rest() {
 }
 
 #[test]
-fn an_exit_comes_through_a_flood_of_any_size() {
+fn an_exit_passes_a_flood_of_any_size() {
     let tree = Tree::default();
     for n in 0..100_000 {
         tree.put(&agent(0), &format!("f{n:06}.json"), 300, true);

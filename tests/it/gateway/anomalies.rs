@@ -147,7 +147,7 @@ fn a_burst_is_more_than_ten_within_five_seconds_by_the_times_that_were_signed() 
 }
 
 #[test]
-fn a_backlog_that_is_worked_off_at_once_is_no_burst() {
+fn a_backlog_that_is_drained_at_once_is_not_a_burst() {
     let home = GatewayHome::stubs();
     home.place.pass_s(200);
     let mut opened = home.open();
@@ -157,7 +157,7 @@ fn a_backlog_that_is_worked_off_at_once_is_no_burst() {
 }
 
 #[test]
-fn what_does_not_begin_makes_no_burst_and_makes_none_longer() {
+fn actions_that_do_not_begin_neither_cause_nor_prolong_a_burst() {
     let home = GatewayHome::stubs();
     home.place.pass_s(60);
     let mut opened = home.open();
@@ -184,7 +184,7 @@ fn what_does_not_begin_makes_no_burst_and_makes_none_longer() {
 }
 
 #[test]
-fn bursts_are_told_for_each_principal_and_after_restarts() {
+fn bursts_are_counted_per_principal_and_survive_restarts() {
     let home = watched();
     home.edit("rules/principals.yaml", |text| {
         text.replacen(
@@ -272,7 +272,7 @@ fn a_large_payload_is_held() {
 }
 
 #[test]
-fn the_first_use_of_what_was_allowed_is_told_and_not_held() {
+fn the_first_use_of_a_destination_warns_and_does_not_hold() {
     let home = GatewayHome::stubs();
     let mut opened = home.open();
     let news = |home: &GatewayHome, id: &str| {
@@ -330,7 +330,7 @@ fn the_first_use_of_what_was_allowed_is_told_and_not_held() {
 }
 
 #[test]
-fn what_is_held_is_told_in_words_and_done_once_when_it_is_granted() {
+fn a_held_action_is_described_and_done_once_when_it_is_granted() {
     let home = watched();
     let mut opened = home.open();
     let hold = held_for_a_burst(&home, &mut opened);
@@ -622,7 +622,7 @@ fn rule(id: &str, when: &str, then: &str) -> String {
 }
 
 #[test]
-fn a_rule_that_refuses_comes_before_an_anomaly_and_one_that_holds_goes_with_it() {
+fn a_refusing_rule_precedes_an_anomaly_and_a_holding_rule_joins_it() {
     let home = watched();
     fs::create_dir_all(home.path("rules/core")).unwrap();
     let stranger = "[{field: payload.recipients, op: not_in, value: friends}]"

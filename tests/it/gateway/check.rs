@@ -49,7 +49,7 @@ fn check_rebuilt(desk: &Desk, home: Home) {
 }
 
 #[test]
-fn a_check_tells_what_the_order_is_told_then_and_leaves_the_book_alone() {
+fn a_check_predicts_the_answer_and_leaves_the_book_alone() {
     let desk = Desk::with_limits("");
     let mut home = desk.open();
     let limit = |size| order("trend", "buy", size, Some("6790"), "btc-range-long");

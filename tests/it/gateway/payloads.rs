@@ -486,7 +486,7 @@ fn headers(json: Value) -> Result<(), String> {
 }
 
 #[test]
-fn what_is_no_object_or_no_action_is_refused() {
+fn a_payload_is_an_object_of_a_known_action() {
     for schema in &SCHEMAS {
         for payload in ["[]", "7", "null", "\"hunter2\"", ""] {
             let why = GatewayCall::read(schema.action, payload)

@@ -131,7 +131,7 @@ fn all_together_have_a_limit_of_their_own() {
 }
 
 #[test]
-fn what_is_limited_passes_after_just_the_time_that_it_is_told_and_uses_up_no_id() {
+fn a_limited_request_passes_after_exactly_the_stated_time_and_uses_up_no_id() {
     let home = home_with(&json!({"per_hour": {"email.send": 3}}));
     pass_ms(&home, 400);
     let mut opened = home.open();

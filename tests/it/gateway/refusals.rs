@@ -96,7 +96,7 @@ fn home_of_few_messages() -> GatewayHome {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
-fn what_is_refused_before_the_check_vector_asks_for_none() {
+fn a_request_refused_before_the_check_vector_has_no_rows() {
     let home = home_of_few_messages();
     let mut opened = home.open();
     type Make = fn(&GatewayHome, &str) -> Vec<u8>;
@@ -444,7 +444,7 @@ fn reason(line: &Decision, name: &str) -> String {
 }
 
 #[test]
-fn of_all_that_fails_at_once_the_first_names_the_reason_and_all_of_it_is_told() {
+fn the_first_failure_names_the_reason_and_all_failures_are_listed() {
     let mut gate = Mending::new();
     fs::write(gate.home.path("rules/sets/broken.yaml"), "name: [").unwrap();
     taken(&gate.home, &mut gate.opened, false);

@@ -222,7 +222,7 @@ fn tampered(home: &GatewayHome, field: &str, value: &str) -> String {
 }
 
 #[test]
-fn a_timestamp_that_is_none_is_refused() {
+fn an_invalid_timestamp_is_refused() {
     let home = GatewayHome::new(NOTED);
     let mut gate = home.open();
     for text in [
@@ -295,7 +295,7 @@ fn a_valid_signature_passes_and_nothing_signed_can_be_changed() {
 }
 
 #[test]
-fn what_is_no_signature_and_what_is_no_name_of_an_action_is_no_envelope() {
+fn an_invalid_signature_or_action_name_makes_the_envelope_malformed() {
     let home = GatewayHome::new(NOTED);
     let mut gate = home.open();
     let of_signature = "`signature` is neither 64 hex digits nor `ed25519:` and base64";

@@ -246,7 +246,7 @@ fn check_redacted(home: &GatewayHome, id: &str, payload: &str, facts: &[&str]) {
 }
 
 #[test]
-fn what_is_sealed_is_told_to_the_adapter_alone_and_can_be_redacted() {
+fn only_the_adapter_gets_sealed_members_and_they_can_be_redacted() {
     for (action, payload, pointers, readings) in sealing() {
         let home = GatewayHome::new(DONE);
         home.edit("rules/active/tells.yaml", |_| {
@@ -373,7 +373,7 @@ fn one_member_can_be_redacted_alone() {
 /// A call without headers and body has nothing to seal, so its line has its hashes like any other
 /// line.
 #[test]
-fn what_has_no_sealed_member_is_told_whole() {
+fn a_request_without_sealed_members_keeps_its_hashes() {
     let home = GatewayHome::new(ECHO);
     let mut gate = home.open();
     let payload = r#"{"service":"bank","endpoint":"/v1/balance","method":"GET"}"#;

@@ -39,7 +39,7 @@ fn until_answered(gateway: &GatewayHome, home: &mut Home, id: &str) -> String {
 }
 
 #[test]
-fn nobody_s_flood_keeps_another_s_action_waiting_nor_any_decision() {
+fn a_flood_delays_neither_other_principals_nor_decisions() {
     let (gateway, other) = two_principals(json!({"workers": 3, "open_max": 40}));
     let mut home = gateway.open();
     for n in 0..29 {

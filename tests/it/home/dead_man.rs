@@ -223,7 +223,7 @@ fn who_may_answer_for_whom() {
 }
 
 #[test]
-fn without_the_key_or_with_nothing_open_there_is_no_switch() {
+fn without_a_setting_or_an_open_position_the_switch_never_trips() {
     let (desk, mut home) = holding("");
     watch(&desk, &mut home, 200_000);
     assert!(home.state().dead_man.tripped.is_empty());
@@ -353,7 +353,7 @@ fn only_time_in_which_a_gate_watched_counts() {
 }
 
 #[test]
-fn a_busy_gate_looks_as_well_and_what_comes_in_at_the_last_moment_counts() {
+fn a_busy_gate_watches_too_and_a_request_at_the_last_moment_counts() {
     let (desk, mut home) = holding(A_MINUTE);
     for n in 0..59 {
         desk.place.pass_s(1);

@@ -396,7 +396,7 @@ fn the_portfolio_shows_every_limit_and_what_is_left() {
 }
 
 #[test]
-fn rule_files_that_no_gate_has_loaded_are_told_apart_from_the_rules_in_force() {
+fn rule_files_that_no_gate_has_loaded_are_not_taken_for_the_rules_in_force() {
     let scratch = Scratch::with_prices();
     let said = || {
         let portfolio = succeed(&scratch.home(), &["portfolio"]);

@@ -218,7 +218,7 @@ fn the_same_request_again_has_the_same_answer() {
 }
 
 #[test]
-fn nobody_but_the_bridge_reports() {
+fn only_the_bridge_may_report() {
     let mut desk = Desk::new();
     let entry = desk.submit("BTC-USD", "buy", "0.02", "btc-range-long");
     let report = json!({"order_id": entry, "exec_id": "T1", "exec_type": "canceled",
@@ -333,7 +333,7 @@ fn instructions_of_lines_that_are_not_marked_come_again() {
 }
 
 #[test]
-fn what_stands_in_the_way_costs_that_file_only() {
+fn an_obstacle_costs_only_the_file_that_it_blocks() {
     let mut desk = Desk::new();
     fs::write(desk.home().join("spool/outbox/exchange"), b"in the way").unwrap();
     let entry = desk.submit("BTC-USD", "buy", "0.02", "btc-range-long");
@@ -344,7 +344,7 @@ fn what_stands_in_the_way_costs_that_file_only() {
 }
 
 #[test]
-fn what_stood_in_the_way_comes_once_it_is_gone() {
+fn a_blocked_file_is_written_once_the_obstacle_is_gone() {
     for restarts in [false, true] {
         let mut desk = Desk::new();
         let folder = desk.home().join("spool/outbox/exchange");

@@ -232,7 +232,7 @@ fn a_pause_takes_working_entries_out_of_the_venue() {
 }
 
 #[test]
-fn what_has_no_room_in_its_line_stands_in_the_next_of_the_same_batch() {
+fn instructions_that_do_not_fit_are_in_the_next_line_of_the_same_batch() {
     let desk = Desk::new();
     let mut home = desk.open();
     let entry = desk.order(&mut home, "r1", "buy", "0.036", json!({}));

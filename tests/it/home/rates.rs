@@ -362,7 +362,7 @@ fn what_is_held_back_again_and_again_fills_no_disk() {
 
 /// After a kill, the next gate counts what the previous one has answered.
 #[test]
-fn a_kill_gives_nobody_a_new_minute() {
+fn a_kill_does_not_reset_the_message_rates() {
     let scratch = Scratch::new();
     let home = scratch.home();
     let safety = home.join("rules/safety.yaml");

@@ -214,7 +214,7 @@ fn a_file_under_a_lease_is_refused_and_the_gate_goes_on() {
 }
 
 #[test]
-fn an_agents_folder_that_is_none_is_empty() {
+fn an_agents_folder_that_is_not_a_folder_counts_as_empty() {
     let mut scratch = Scratch::new();
     let principals = scratch.at("rules/principals.yaml");
     let text = fs::read_to_string(&principals).unwrap();
@@ -266,7 +266,7 @@ fn answers_are_written_into_files_of_their_own() {
 }
 
 #[test]
-fn an_index_that_is_no_database_is_made_again() {
+fn an_index_that_is_not_a_database_is_rebuilt() {
     let scratch = Scratch::new();
     fs::write(scratch.at("spool/in/a.json"), "{}").unwrap();
     assert_eq!(scratch.codes().len(), 1);
@@ -280,7 +280,7 @@ fn an_index_that_is_no_database_is_made_again() {
 }
 
 #[test]
-fn a_snapshot_that_does_not_fit_the_ledger_is_made_again() {
+fn a_snapshot_that_does_not_fit_the_ledger_is_rebuilt() {
     let scratch = Scratch::new();
     let mut home = Home::open(scratch.home(), scratch.seams()).unwrap();
     home.write_news().unwrap();
@@ -548,7 +548,7 @@ fn a_lost_blob_costs_its_own_request_only() {
 /// With a full disk and a service that restarts, every start counted as an attempt of every waiting
 /// request: after three of them good requests, exits among them, were refused as poisoned.
 #[test]
-fn a_failing_disk_is_no_attempt_of_the_request() {
+fn a_failing_disk_is_not_an_attempt_of_the_request() {
     let mut scratch = Scratch::new();
     fs::write(scratch.at("spool/work/1~1~flat~r.json"), "{}").unwrap();
     scratch
@@ -658,7 +658,7 @@ fn a_rebuilt_index_is_there_when_it_is_opened_again() {
 /// An older copy of the ledger under a newer index was accepted with a remark. An index that cannot
 /// prove that it was at a head of this log is rebuilt, and that is reported.
 #[test]
-fn an_index_of_lines_that_are_gone_is_told() {
+fn an_index_of_missing_lines_is_reported() {
     let scratch = Scratch::new();
     let log = scratch.at("audit/log-00000001.jsonl");
     let checkpoint = scratch.at("audit/checkpoint");
@@ -701,7 +701,7 @@ fn an_index_of_lines_that_are_gone_is_told() {
 /// A lost copy of the rulebook stopped the gate, including exits, although the rule files were
 /// there.
 #[test]
-fn a_lost_copy_of_the_rulebook_is_made_again() {
+fn a_lost_copy_of_the_rulebook_is_written_again() {
     let scratch = Scratch::new();
     let hash = Home::open(scratch.home(), scratch.seams())
         .unwrap()

@@ -336,7 +336,7 @@ fn fairness() {
 /// A gap that the rules call implausible waits for a person, per symbol. Funding comes from feeds,
 /// once per time, and is reported.
 #[test]
-fn gaps_wait_for_people_and_funding_comes_from_feeds() {
+fn gaps_wait_for_persons_and_funding_comes_from_feeds() {
     let mut world = World::new(37);
     let mut home = world.open();
     let orders = position_and_resting(&mut world, &mut home);

@@ -106,7 +106,7 @@ fn is_between_tokens(text: &str, at: usize) -> bool {
 }
 
 #[test]
-fn white_space_may_stand_between_tokens_and_nowhere_else() {
+fn white_space_is_allowed_between_tokens_and_nowhere_else() {
     // Tokens: 50, and 16 more.
     for (own, causality, places) in [
         (false, None, 51),

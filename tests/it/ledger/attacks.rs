@@ -184,7 +184,7 @@ fn day() -> (Files, Vec<u8>) {
 }
 
 #[test]
-fn nothing_done_is_found_by_nobody() {
+fn an_unchanged_ledger_passes_every_layer() {
     let (files, head) = day();
     check(&files, &head, BY_NOBODY, "untouched");
     check(

@@ -129,7 +129,7 @@ fn a_sync_that_fails_once() {
 }
 
 #[test]
-fn what_nobody_knows_to_be_durable_is_synced_before_it_is_read() {
+fn files_that_may_not_be_durable_are_synced_before_they_are_read() {
     let base = ready(4);
     let refuses = |place: &Place| {
         place.disk.faults.lock().unwrap().sync_failures = 1;
@@ -425,7 +425,7 @@ fn a_snapshot_that_was_changed() {
 
 /// An index that SQLite cannot read at all is rebuilt like any other cache.
 #[test]
-fn an_index_that_is_no_database() {
+fn an_index_that_is_not_a_database() {
     let place = with_history(11);
     place.forget_state();
     fs::write(place.root.path().join("state/state.db"), vec![b'x'; 8192]).unwrap();
@@ -536,7 +536,7 @@ fn damage_ends_in_exit_code_5() {
 /// A batch whose answers were lost with the last seal's damage counts as corrupt for a gate with a
 /// snapshot, too.
 #[test]
-fn damage_behind_a_snapshot() {
+fn damage_after_a_snapshot() {
     let base = with_history(14);
     let log = base.disk.get("audit/log-00000001.jsonl").unwrap();
     let from: i64 = {

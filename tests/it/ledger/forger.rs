@@ -232,7 +232,7 @@ fn places(bytes: &[u8]) -> Vec<usize> {
 }
 
 #[test]
-fn a_line_that_tells_of_another_place() {
+fn a_line_that_states_another_place() {
     let files = long();
     sound(&files, "nothing wrong");
     let bytes = files.segment(1).to_vec();
@@ -577,7 +577,7 @@ impl Two {
 }
 
 #[test]
-fn an_end_that_is_told_wrong() {
+fn a_segment_end_that_is_stated_wrong() {
     let base = Two::new();
     let first = base.files.segment(1).to_vec();
     let ends = base.files.seal_ends(1);

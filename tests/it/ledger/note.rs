@@ -301,7 +301,7 @@ fn empty_lines_belong_to_the_text() {
 }
 
 #[test]
-fn texts_that_are_no_note_texts_are_not_signed() {
+fn invalid_note_texts_are_not_signed() {
     let signer = SignerKey::from_seed(ORIGIN, &[1; 32]).unwrap();
     let large = "x\n".repeat(NOTE_BYTES_MAX / 2);
     assert_eq!(sign_note("", &signer), Err(NoteError::NoFinalNewline));

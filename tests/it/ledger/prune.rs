@@ -424,7 +424,7 @@ fn keys_of_every_time_are_known_over_pruned_segments() {
 
 /// A stub that is consistent but does not match the log around it.
 #[test]
-fn a_stub_that_tells_something_else() {
+fn a_stub_that_states_something_else() {
     let (place, _, _, _) = pruned(9, 3);
     let files = Files::of(&place);
     assert!(files.verifies());

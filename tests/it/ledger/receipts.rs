@@ -428,7 +428,7 @@ fn the_empty_log_is_the_beginning_of_every_log() {
 }
 
 #[test]
-fn a_line_behind_the_checkpoint_has_no_receipt_yet() {
+fn a_line_after_the_checkpoint_has_no_receipt_yet() {
     let (disk, mut log) = small();
     let prover = Prover::open(disk.as_ref(), Path::new(AUDIT)).unwrap();
     let head = prover.newest().unwrap();

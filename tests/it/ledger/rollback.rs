@@ -186,7 +186,7 @@ fn an_older_folder_beside_a_newer_index() {
 }
 
 #[test]
-fn what_cannot_show_that_it_was_there_is_made_again() {
+fn an_index_that_cannot_prove_its_place_is_rebuilt() {
     let (base, ..) = rolled_back(2);
     let edit = |sql: &str| {
         let place = base.fork();

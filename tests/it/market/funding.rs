@@ -92,7 +92,7 @@ fn what_is_dropped_is_counted() {
 }
 
 #[test]
-fn a_file_that_is_none_is_refused() {
+fn a_path_that_is_not_a_file_is_refused() {
     for (body, expect) in [
         ("", "is empty"),
         ("time,rate\n", "has a header line and no row"),

@@ -204,7 +204,7 @@ fn what_is_known_already_is_passed_over() {
 }
 
 #[test]
-fn a_regime_stands_until_another_one_is_given() {
+fn a_regime_holds_until_another_is_given() {
     let desk = Desk::new();
     let mut home = desk.open();
     let facts = |home: &mut Home, id: &str| {

@@ -289,7 +289,7 @@ fn the_allowlist_is_what_the_ledger_says_wherever_the_gate_dies() {
 }
 
 #[test]
-fn a_change_of_the_allowlist_by_a_command_is_made_again_where_its_file_is_lost() {
+fn a_lost_file_of_an_allowlist_change_is_written_again() {
     let base = Gate::new();
     base.open().finish("ready").unwrap();
     base.pass_s(61);

@@ -106,7 +106,7 @@ fn what_a_person_declines_ends() {
 
 /// Its change is then only in a line of the same batch, which the index does not have yet.
 #[test]
-fn what_comes_back_and_is_declined_in_one_batch_has_its_file() {
+fn a_proposal_that_returns_and_is_declined_in_one_batch_has_its_file() {
     let gate = Gate::new();
     let mut home = gate.open();
     acknowledged(&gate.propose(&mut home, &activate(own_rule("cap", "5"))));
@@ -224,7 +224,7 @@ fn a_base_that_moved_brings_it_back_to_people() {
 }
 
 #[test]
-fn people_are_told_of_what_waits_by_a_command() {
+fn a_command_notifies_people_of_waiting_proposals() {
     let gate = Gate::under(|root| {
         let command = "command: {program: sh, args: [-c, \"cat > told.$$\"], time_limit_s: 20, \
             output_bytes_max: 10}\n";

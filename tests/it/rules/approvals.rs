@@ -470,7 +470,7 @@ fn put_set(desk: &Desk, name: &str, kind: &str, grows: &str) {
 }
 
 #[test]
-fn what_is_remembered_comes_into_the_set_until_somebody_ends_it() {
+fn remembered_values_are_in_the_set_until_they_are_ended() {
     let desk = Desk::with_limits("");
     put_set(&desk, "symbols", "word", "on_approval");
     put_rule(

@@ -92,7 +92,7 @@ fn flips(report: &Report) -> Vec<(String, Flip)> {
 const BIG: &str = "{field: order.size, op: gt, value: 0.004}";
 
 #[test]
-fn the_demo_comes_out_as_it_was() {
+fn the_demo_has_no_difference() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
     let done = Command::new(PROGRAM)

@@ -198,7 +198,7 @@ fn every_fault_is_said_with_its_line() {
 }
 
 #[test]
-fn what_is_no_folder_of_rules_is_refused() {
+fn a_folder_that_is_not_a_rule_folder_is_refused() {
     let empty = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let dir = empty.path().to_str().unwrap();
     for what in ["lint", "test"] {
@@ -294,7 +294,7 @@ fn conditions_that_differ_in_their_values_are_not_warned_of() {
 }
 
 #[test]
-fn sets_that_nobody_uses_and_entries_that_have_expired_are_said() {
+fn unused_sets_and_expired_entries_are_reported() {
     let checkout = Checkout::new(&[
         (
             "core/a.yaml",

@@ -292,7 +292,7 @@ fn a_witness_goes_through_a_dry_run_under_both_rulebooks() {
 }
 
 #[test]
-fn faults_are_no_comparison() {
+fn a_faulty_rulebook_is_not_compared() {
     let good = rule("a", "reject", &size("gt", "3"));
     let pair = Pair::new(&[("core/a.yaml", &good)], &[("core/a.yaml", "id: a\n")]);
     let (old, new) = (pair.path("old"), pair.path("new"));

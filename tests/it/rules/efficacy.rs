@@ -536,7 +536,7 @@ fn a_real_day_against_a_replay_that_knows_nothing_of_the_venue() {
 }
 
 #[test]
-fn people_and_programs_are_told_the_same() {
+fn the_command_prints_text_and_json() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
     let demo = std::process::Command::new(crate::kit::PROGRAM)

@@ -80,7 +80,7 @@ fn more(desk: &Desk, home: &mut Home) -> Outcome {
 const EVERYTHING: &str = "[]";
 
 #[test]
-fn a_rule_refuses_behind_the_contracts_own_checks_and_leaves_nothing() {
+fn a_rule_refuses_after_the_contracts_own_checks_and_has_no_effect() {
     let big = "[{field: order.size, op: gt, value: 0.01}, {field: order.side, op: eq, value: buy}]";
     let desk = desk(&[("too-big", "active", "order.submit", big, "reject")]);
     let mut home = desk.open();
@@ -169,7 +169,7 @@ fn warnings_and_shadows_block_nothing_and_say_so_and_what_is_not_in_force_says_n
 }
 
 #[test]
-fn what_nobody_knows_refuses_and_the_reason_says_what_is_missing() {
+fn an_unknown_fact_refuses_and_the_reason_says_what_is_missing() {
     let funding = "[{field: market.funding_rate, op: gt, value: 0.001}]";
     let desk = desk(&[("funding", "active", "order.submit", funding, "reject")]);
     let mut home = desk.open();
@@ -300,7 +300,7 @@ fn holding(desk: &Desk, home: &mut Home) {
 }
 
 #[test]
-fn no_rulebook_refuses_what_makes_things_safer() {
+fn no_rulebook_refuses_requests_that_make_things_safer() {
     for count in [1, 2000] {
         let desk = desk(&[]);
         let mut home = desk.open();

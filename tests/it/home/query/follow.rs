@@ -53,7 +53,7 @@ impl Followed {
 }
 
 #[test]
-fn what_comes_is_followed_over_a_killed_gate_and_a_new_segment() {
+fn new_lines_are_followed_over_a_killed_gate_and_a_new_segment() {
     let scratch = Scratch::new();
     let home = scratch.home();
     let ask = |id: &str| {
@@ -97,7 +97,7 @@ fn what_comes_is_followed_over_a_killed_gate_and_a_new_segment() {
 }
 
 #[test]
-fn a_ledger_is_waited_for_and_nobody_follows_for_a_reader_who_left() {
+fn tail_waits_for_a_ledger_and_ends_when_its_reader_leaves() {
     let dir = shelf();
     let home = dir.path().join("later");
     let followed = Followed::over(&home, &[]);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_line_that_does_not_stand_where_its_kind_does() {
+fn a_line_in_a_place_where_its_kind_cannot_be() {
     let old = || small().1.keys;
     sound(
         &Two::new().segment().seal().end(old()),
@@ -87,7 +87,7 @@ fn a_line_that_does_not_stand_where_its_kind_does() {
 
 /// Reading the records finds these; opening the file alone does not read what lines say.
 #[test]
-fn the_line_that_begins_a_file_stands_nowhere_else() {
+fn the_line_that_begins_a_file_is_nowhere_else() {
     let lines = lines_of(small().1.segment(1));
     let genesis = Scribe::parts(&lines[0]).1;
     for (what, kind, body) in [
@@ -118,7 +118,7 @@ fn the_line_that_begins_a_file_stands_nowhere_else() {
 /// A rotate line at the very end of a piece: the line behind it is looked at without knowing what
 /// stands before.
 #[test]
-fn a_line_behind_a_rotation_that_ends_a_piece() {
+fn a_line_after_a_rotation_that_ends_a_piece() {
     let padded = |what: &str, seal_at_once: bool| {
         let mut two = Two::new();
         let told = two.told();
@@ -159,7 +159,7 @@ fn a_line_behind_a_rotation_that_ends_a_piece() {
 
 /// Every reader reads the lines about keys and files strictly.
 #[test]
-fn special_lines_that_are_no_strict_json() {
+fn special_lines_that_are_not_strict_json() {
     type Spell = (&'static str, fn(&str) -> String);
     let spellings: [Spell; 4] = [
         ("a member twice", |body| {

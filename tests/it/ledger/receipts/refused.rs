@@ -4,7 +4,7 @@ use super::*;
 
 /// The text of a proof whose form is wrong in one way, and what is said of it.
 #[test]
-fn another_spelling_of_a_proof_is_none() {
+fn another_spelling_of_a_proof_is_refused() {
     let (disk, log) = small();
     let (receipt, extension) = proofs(disk.as_ref(), &log, 5);
     let text = receipt.text();
@@ -109,7 +109,7 @@ fn another_spelling_of_a_proof_is_none() {
 
 /// A line that a log signed under another number than it says must not pass for that number.
 #[test]
-fn a_line_that_says_another_number_is_no_line() {
+fn a_line_with_a_wrong_number_is_not_accepted() {
     let signer = synthetic::signer(1);
     let line = format!(
         r#"{{"prev":"{}","seq":7,"batch":0,"kind":"stop","note":"n"}}"#,
