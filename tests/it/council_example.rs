@@ -1,6 +1,6 @@
 //! The contract's example decision through the whole gate: five filed verdicts and the gate's own
-//! computation, in the demo. Over the figures that the contract's request really states, the same
-//! verdicts do not give it.
+//! computation, in the demo. With the figures that the contract's request really states, the same
+//! verdicts do not give that decision.
 
 use std::process::Command;
 
@@ -39,7 +39,7 @@ fn the_demo_s_case_is_decided_as_the_contract_shows() {
         "next_steps": ["Refactor validation script to enforce strict Train/Test split.", "Re-run backtest."],
     });
     assert_eq!(told["council"], expected);
-    // Beside it lies the same, and the ledger alone gives it again.
+    // The record beside it has the same content, and the ledger alone gives it again.
     let mut show = program();
     show.arg("--home").arg(&home).args([
         "--format",

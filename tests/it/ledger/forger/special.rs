@@ -85,7 +85,7 @@ fn a_line_in_a_place_where_its_kind_cannot_be() {
     }
 }
 
-/// Reading the records finds these; opening the file alone does not read what lines say.
+/// Reading the records finds these; opening the file alone does not read the content of lines.
 #[test]
 fn the_line_that_begins_a_file_is_nowhere_else() {
     let lines = lines_of(small().1.segment(1));
@@ -115,14 +115,13 @@ fn the_line_that_begins_a_file_is_nowhere_else() {
     }
 }
 
-/// A rotate line at the very end of a piece: the line behind it is looked at without knowing what
-/// stands before.
+/// A rotate line at the very end of a piece: the thread that checks the next line has not read it.
 #[test]
 fn a_line_after_a_rotation_that_ends_a_piece() {
     let padded = |what: &str, seal_at_once: bool| {
         let mut two = Two::new();
         let told = two.told();
-        // White space is good JSON, and where nobody asks for the spelling the line counts.
+        // White space is valid JSON, and where the spelling is not checked the line counts.
         let wide = told.replacen("\"rest\"", &format!("{}\"rest\"", " ".repeat(64_700)), 1);
         two.scribe.add("segment", &wide);
         two = two.rotate();
@@ -201,7 +200,8 @@ fn special_lines_that_are_not_strict_json() {
         }
         not_opened(&forged, &format!("segment, {what}"));
 
-        // Sealed by either key: who reads it as no rotation goes on with the old one.
+        // Sealed with either key: a reader that does not recognise the rotation continues with the
+        // old key.
         for by_new in [false, true] {
             let mut two = Two::new().segment();
             let rotation = spell(&two.rotation());

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The text of a proof whose form is wrong in one way, and what is said of it.
+/// The text of a proof with one error in its form, and the message about it.
 #[test]
 fn another_spelling_of_a_proof_is_refused() {
     let (disk, log) = small();
@@ -48,7 +48,7 @@ fn another_spelling_of_a_proof_is_refused() {
     );
     assert_eq!(Receipt::parse(text.as_bytes()), Ok(receipt.clone()));
 
-    // Read well, and proves nothing.
+    // It parses, and proves nothing.
     let key = synthetic::key(1);
     let fails = |changed: Receipt, error: ProofError| {
         assert_eq!(
@@ -107,7 +107,8 @@ fn another_spelling_of_a_proof_is_refused() {
     assert_eq!(Extension::parse(text.as_bytes()), Ok(extension));
 }
 
-/// A line that a log signed under another number than it says must not pass for that number.
+/// A line that a log signed at another number than the one in the line must not pass for that
+/// number.
 #[test]
 fn a_line_with_a_wrong_number_is_not_accepted() {
     let signer = synthetic::signer(1);
@@ -143,7 +144,7 @@ fn heads_of_one_size_and_two_roots_are_a_fork() {
     let (size, root) = (newest.checkpoint.size, newest.checkpoint.root);
     let other = leaf_hash(b"another history");
     let forked = prover.head(&sign(size, other)).unwrap();
-    // Both are at hand: nothing else is looked at.
+    // Both heads are at hand, so nothing else is read.
     let fork = ProofError::Fork {
         size,
         one: other,
@@ -182,7 +183,7 @@ fn heads_of_one_size_and_two_roots_are_a_fork() {
         Err(ProveError::Fork { .. })
     ));
 
-    // Between two seals, and behind the end.
+    // Between two seals, and after the end.
     for size in [old.size + 1, size + 5] {
         let head = prover.head(&sign(size, other)).unwrap();
         assert!(
@@ -208,9 +209,8 @@ fn heads_of_one_size_and_two_roots_are_a_fork() {
     );
 }
 
-/// What a witness is sent first: everything continues nothing.
-/// Whatever of a consistency proof is changed, it shows nothing any more; as long a path as there
-/// can be is read.
+/// The first proof for a witness: every log continues the empty one. A consistency proof with any
+/// change proves nothing; the longest possible path is read.
 #[test]
 fn a_changed_path_or_size_shows_nothing() {
     let (disk, log) = small();

@@ -3,7 +3,7 @@
 use super::*;
 
 impl<'a> Judge<'a> {
-    /// This order's own, entering at its worst.
+    /// Returns the risk of this order alone at its worst entry.
     pub(super) fn own_risk(&self) -> Option<Rat> {
         self.sums
             .risk_of_entry(self.symbol(), &self.worst()?, &self.stop(), &self.size)
@@ -36,7 +36,7 @@ impl<'a> Judge<'a> {
         ))
     }
 
-    /// Units and price of the order's symbol, without and with it.
+    /// Returns units and price of the order's symbol, without the order and with it.
     pub(super) fn own_units(&self, strategy: Option<&str>) -> Option<(Both, Both, Rat)> {
         let before = self.sums.both(self.symbol(), strategy);
         let after = before.and(self.buys(), &self.size);
@@ -49,7 +49,7 @@ impl<'a> Judge<'a> {
         ))
     }
 
-    /// Sum over other symbols.
+    /// Returns the sum over all other symbols.
     pub(super) fn others(
         &self,
         strategy: Option<&str>,
@@ -85,12 +85,12 @@ impl<'a> Judge<'a> {
         limit: spoolgate_wire::amount::Amount,
     ) -> Option<Said> {
         let (before, after, each) = self.own_units(strategy)?;
-        // What cannot be computed has failed, also where nothing gets worse.
+        // A sum that cannot be computed fails, even if nothing gets worse.
         let sum = self
             .others(strategy, counts, &units)?
             .plus(&units(&after).times(&each));
         let (limit, is_worse) = (self.of_base(limit)?, units(&after) > units(&before));
-        // At a base of 0 nothing is harmless.
+        // With a base of 0, every order fails.
         Some(plain(limit.is_positive() && (!is_worse || sum <= limit)))
     }
 
@@ -182,7 +182,7 @@ impl<'a> Judge<'a> {
         ))
     }
 
-    /// What adds to a pair that is open already opens nothing.
+    /// An order that adds to a pair that is open already opens nothing.
     pub(super) fn max_open_positions(&self) -> Said {
         let mut pairs: std::collections::BTreeSet<Owner> =
             self.sums.memory.paper.held.keys().cloned().collect();

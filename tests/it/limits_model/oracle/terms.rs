@@ -17,7 +17,7 @@ impl<'a> Judge<'a> {
         plain(prices.all(|price| is_on(&r(price), &r(*rule.tick))))
     }
 
-    /// Closing all that is left asks for neither lot nor minimum.
+    /// Closing all that is left is exempt from lot and minimum.
     pub(super) fn size_lot(&self) -> Said {
         let class = self.class();
         let capacity = self
@@ -51,7 +51,8 @@ impl<'a> Judge<'a> {
         ))
     }
 
-    /// How far the stop lies on the losing side of price; below 0 it lies on the other.
+    /// Returns how far the stop is on the losing side of the price; below 0 it is on the other
+    /// side.
     pub(super) fn loses(&self, price: &Rat) -> Rat {
         if self.buys() {
             price.minus(&self.stop())
@@ -68,7 +69,7 @@ impl<'a> Judge<'a> {
         if !is_told || !self.stop().is_positive() {
             return Some(plain(false));
         }
-        // The stop of a long triggers by the bid, of a short by the ask.
+        // The bid triggers the stop of a long position, the ask that of a short one.
         let seen = self.seen()?;
         let market = if self.buys() { seen.bid } else { seen.ask };
         let least = smaller(&self.loses(&market), &self.loses(&self.worst()?));
@@ -110,7 +111,7 @@ impl<'a> Judge<'a> {
         Some(both_of(plain(is_on(target, &r(*rule.tick))), won))
     }
 
-    /// Aggressive is what pays more than the market; a market order has no price.
+    /// A price is aggressive if it pays more than the market; a market order has no price.
     pub(super) fn price_collar(&self) -> Option<Said> {
         let (safety, seen, terms) = (&self.sums.rules.safety, self.seen()?, self.terms());
         let Some(own) = terms.own else {

@@ -1,10 +1,10 @@
-//! What an order pays, and how much of it fills.
+//! The price that an order pays, and the size that fills.
 
 use super::*;
 
 impl Model {
     pub(super) fn price(&self, order: &Working, print: &Print, spec: &Spec) -> Option<(Rat, bool)> {
-        // Everything is thought as a purchase; for sales prices are mirrored at 0.
+        // Everything is computed as a purchase; for sales, prices are mirrored at 0.
         let sign = |price: &Rat| mirrored(price, order.buys);
         let slip = |price: &Rat, by: &Rat| price.plus(&price.abs().times(by));
         let step = if spec.tick.is_zero() {
@@ -13,7 +13,7 @@ impl Model {
             spec.tick.clone()
         };
         let taker = |price: Rat| Some((sign(&price.ceil_to(&step)), false));
-        // First price, dearest and cheapest of the row.
+        // The first, the highest and the lowest price of the row.
         let (first, dearest, cheapest) = match (print, order.buys) {
             (
                 Print::Bar {
@@ -34,7 +34,7 @@ impl Model {
         match order.kind {
             Kind::Stop if !order.hit => {
                 let trigger = sign(order.trigger.as_ref().unwrap());
-                // What the row itself opened was opened at its price, not at the open before.
+                // What the row itself opened was opened at its fill price, not at the open before.
                 let fresh = self
                     .fresh
                     .iter()
@@ -92,7 +92,7 @@ impl Model {
         let closes = !size.is_zero() && size.is_negative() == order.buys;
         let mut want = match (closes, order.role) {
             (true, Role::Exit) => {
-                // What the row itself opened cannot have been there for an exit to reduce.
+                // What the row itself opened was not there yet for an exit to reduce.
                 let fresh = self.fresh.iter().filter(|fresh| fresh.owner == order.owner);
                 let old = fresh.fold(size.abs(), |old, fresh| old.minus(&fresh.size));
                 order.leaves().min(old)
@@ -124,7 +124,7 @@ impl Model {
         want
     }
 
-    /// Takes the size from what the venue still fills on this side.
+    /// Subtracts the size from what the venue still fills on this side.
     pub(super) fn use_budget(&mut self, buys: bool, size: &Rat) {
         let is_bar = self.is_bar;
         for (side, budget) in self.budget.iter_mut().enumerate() {

@@ -1,9 +1,9 @@
-//! What changes beside orders and rows: time, funding and filters.
+//! Changes besides orders and rows: time, funding and filters.
 
 use super::*;
 
 impl World {
-    /// Now and then hours pass, the day ends, and a person looks at gaps.
+    /// Sometimes hours pass, the day ends, or a person clears gaps.
     pub(super) fn pass_time(&mut self) {
         if self.random.one_in(15) {
             self.now = self.now.plus_ms(self.random.within(1, 16) * 3_600_000);
@@ -31,7 +31,7 @@ impl World {
         self.compare();
     }
 
-    /// The rate of the last time due, which may have been charged before.
+    /// Charges the rate of the last time due, which may have been charged before.
     pub(super) fn fund(&mut self, listed: &'static str) {
         let time = Time::from_ms(self.now.ms().div_euclid(28_800_000) * 28_800_000).unwrap();
         let rate = steps(self.random.within(-75, 75), "0.0000137");

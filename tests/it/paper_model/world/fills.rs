@@ -3,7 +3,7 @@
 use super::*;
 
 impl World {
-    /// What must hold of every single fill; the book is as it was just before.
+    /// Checks what must hold for every single fill; the book is as it was just before.
     pub(super) fn look_at(&mut self, fill: &Fill, row: &Row, taken: &mut [Rat; 2]) {
         let context = format!("seed {}: {fill:?} of {row:?}", self.seed);
         let order = self.book.orders[&fill.order_id].clone();
