@@ -206,7 +206,7 @@ fn a_file_that_waits_is_never_replaced() {
 }
 
 #[test]
-fn only_a_new_and_whole_answer_is_one() {
+fn only_a_new_and_complete_answer_counts() {
     let home = spools();
     let spool = Spool::of(home.path(), None).unwrap();
     let out = |name: &str| home.path().join("spool/out").join(name);
@@ -376,7 +376,7 @@ fn the_socket_is_asked_with_the_same_bytes_until_it_answers() {
 }
 
 #[test]
-fn a_socket_that_says_nothing_leaves_it_open_what_was_decided() {
+fn a_silent_socket_leaves_the_decision_unknown() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("gate.sock");
     // It accepts connections and never reads.

@@ -528,7 +528,7 @@ fn a_home_goes_on_where_it_ended() {
 }
 
 #[test]
-fn what_was_open_ends_as_it_should() {
+fn open_actions_and_holds_end_correctly() {
     let home = Kept::home("full");
     home.idle();
     assert_eq!(home.answered("fetch")["error"]["code"], "UNKNOWN_OUTCOME");
@@ -551,7 +551,7 @@ fn what_was_open_ends_as_it_should() {
 }
 
 #[test]
-fn agents_and_bridges_of_then_go_on_with_their_keys() {
+fn old_agents_and_bridges_continue_with_their_keys() {
     let home = Kept::home("full");
     let asked = home.ask("now-1", "trend-bot", "portfolio.get", "{}");
     assert_eq!(asked["status"], "success", "{asked}");

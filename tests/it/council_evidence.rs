@@ -395,7 +395,7 @@ fn fast() -> Vec<(&'static str, Value)> {
 }
 
 #[test]
-fn the_same_request_gives_the_same_bytes_as_ever() {
+fn the_same_request_still_gives_the_same_bytes() {
     let cases = [
         ("seed", seed()),
         (

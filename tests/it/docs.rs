@@ -269,7 +269,7 @@ fn every_command_of_every_page_does_what_the_page_says() {
 }
 
 #[test]
-fn every_fence_says_what_it_holds_and_every_block_that_is_not_run_why() {
+fn every_fence_names_its_language_and_every_block_that_is_not_run_says_why() {
     let mut faults = Vec::new();
     for (page, text) in pages() {
         let lines: Vec<&str> = text.lines().collect();

@@ -160,7 +160,7 @@ fn the_agent_corrects_itself_tightens_and_leaves() {
 }
 
 #[test]
-fn the_pipeline_asks_for_what_would_pass() {
+fn the_pipeline_requests_the_size_that_would_pass() {
     if !have(&["jq"]) {
         return;
     }

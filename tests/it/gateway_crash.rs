@@ -324,7 +324,7 @@ fn a_held_request_that_is_granted_ends_with_what_came_of_it() {
 }
 
 #[test]
-fn what_is_not_durable_is_not_begun() {
+fn an_action_whose_line_is_not_durable_never_begins() {
     for faults in [
         Faults {
             append_room: Some(300),

@@ -133,7 +133,7 @@ fn frames_come_in_order_and_answers_go_back() {
 }
 
 #[test]
-fn what_is_taken_at_once_is_bounded_and_the_waker_is_called() {
+fn pending_frames_are_bounded_and_the_waker_is_called() {
     let place = Place::new();
     let (woken, wakes) = std::sync::mpsc::channel();
     let mut socket = Socket::bind(&place.path(), Limits::default()).unwrap();
@@ -297,7 +297,7 @@ fn a_client_that_sends_no_more_gets_its_answers() {
 }
 
 #[test]
-fn what_a_client_sent_before_it_went_away_is_taken() {
+fn frames_sent_before_a_disconnect_are_accepted() {
     let place = Place::new();
     let mut socket = place.serve(Limits {
         waiting_frames_max: 3,
@@ -355,7 +355,7 @@ fn nothing_is_read_while_too_much_waits() {
 }
 
 #[test]
-fn who_does_not_read_is_disconnected() {
+fn a_client_that_does_not_read_is_disconnected() {
     let place = Place::new();
     let limits = Limits {
         unsent_bytes_max: 2_000_000,
@@ -407,7 +407,7 @@ fn unsent_answers_go_out_when_the_gate_stops() {
 }
 
 #[test]
-fn it_is_its_owners_alone_and_goes_with_the_gate() {
+fn the_socket_is_private_and_removed_with_the_gate() {
     let place = Place::new();
     let socket = place.serve(Limits::default());
     assert_eq!(

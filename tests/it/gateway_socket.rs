@@ -268,7 +268,7 @@ fn a_client_that_disconnects_gets_its_answer_when_it_returns() {
 }
 
 #[test]
-fn what_is_held_is_answered_twice() {
+fn a_held_request_is_answered_twice() {
     let lab = Lab::new(DONE);
     let mut client = lab.client();
     let large = json!({"to": ["ann@example.com"], "subject": "hello", "body": "x".repeat(2000)})
@@ -354,7 +354,7 @@ fn bytes_that_are_not_a_request_are_answered_and_recorded() {
 }
 
 #[test]
-fn one_client_and_nothing_for_others() {
+fn one_client_is_served_and_others_get_nothing() {
     let lab = Lab::new(DONE);
     let mut client = lab.client();
     assert_eq!(client.ask(&lab.query("q-1"))["status"], "success");
@@ -445,7 +445,7 @@ fn a_second_gate_takes_neither_socket_nor_file() {
 }
 
 #[test]
-fn who_has_a_spool_of_its_own_uses_that() {
+fn an_agent_with_its_own_spool_must_use_it() {
     let mut lab = Lab::without_gate(DONE);
     let path = lab.home().join("rules/principals.yaml");
     let principals = fs::read_to_string(&path).unwrap();

@@ -157,7 +157,7 @@ fn every_way_in_ends_with_the_final_answer() {
 }
 
 #[test]
-fn what_was_held_is_done_once_it_is_granted() {
+fn a_held_request_is_done_once_it_is_granted() {
     let anomalies = json!({"burst_max": 1000, "burst_window_s": 5, "payload_bytes_max": 20});
     let lab = Lab::new(
         r#"cat >>ran; echo '{"success":true,"data":"sent"}'"#,

@@ -220,7 +220,7 @@ fn an_error_stands_by_itself(scratch: &Scratch) {
 }
 
 #[test]
-fn what_is_over_at_once_shows_nothing() {
+fn short_work_shows_no_progress() {
     if !has_script() {
         return;
     }

@@ -113,7 +113,7 @@ fn two_proposals_of_one_batch_are_decided_one_on_the_other() {
 }
 
 #[test]
-fn what_is_not_wholly_the_proposers_waits() {
+fn a_change_that_affects_others_waits() {
     let gate = Gate::new();
     let mut home = gate.open();
     let rule = |id: &str, applies_to: serde_json::Value| {
@@ -160,7 +160,7 @@ fn what_is_not_wholly_the_proposers_waits() {
 }
 
 #[test]
-fn what_loosens_waits_with_a_witness_whatever_is_claimed() {
+fn a_loosening_waits_with_a_witness_whatever_is_claimed() {
     let gate = Gate::new();
     let mut home = gate.open();
     assert!(acknowledged(&gate.propose(&mut home, &activate(own_rule("cap", "5")))).1);

@@ -207,7 +207,7 @@ fn story(seed: u64, tally: &mut Tally, vectors: u64) {
 }
 
 #[test]
-fn what_is_proved_is_so() {
+fn proofs_hold() {
     let mut tally = Tally::default();
     (0..6_000).for_each(|seed| story(seed, &mut tally, 30));
     println!("{tally}");
@@ -229,7 +229,7 @@ fn what_is_proved_is_so() {
 /// --nocapture`
 #[test]
 #[ignore = "long: SPOOLGATE_PROOFS says how many pairs"]
-fn what_is_proved_is_so_at_length() {
+fn proofs_hold_at_length() {
     let pairs = setting("SPOOLGATE_PROOFS", 100_000);
     let mut tally = Tally::default();
     (1_000_000..1_000_000 + pairs).for_each(|seed| story(seed, &mut tally, 40));

@@ -124,7 +124,7 @@ fn apart(first: Reason, second: Reason) -> Option<&'static str> {
 }
 
 #[test]
-fn of_any_two_the_earlier_is_the_reason() {
+fn the_earlier_of_two_reasons_is_the_reason() {
     let (mut together, mut never) = (0, 0);
     for (place, first) in Reason::ALL.iter().enumerate() {
         for second in &Reason::ALL[place + 1..] {

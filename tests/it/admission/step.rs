@@ -273,7 +273,7 @@ fn a_denied_entry_is_refused_by_the_row_and_changes_nothing() {
 }
 
 #[test]
-fn what_another_check_refuses_reserves_nothing() {
+fn a_request_that_another_check_refuses_reserves_nothing() {
     let mut gate = market();
     let first = ask(
         &mut gate,

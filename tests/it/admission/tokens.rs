@@ -310,7 +310,7 @@ fn a_token_has_one_form() {
 }
 
 #[test]
-fn what_was_not_meant_is_not_signed() {
+fn ambiguous_texts_are_not_signed() {
     for (receipt_id, request_hash) in [
         ("r-1\nr-2", request_hash()),
         ("", request_hash()),

@@ -163,7 +163,7 @@ fn a_large_report_is_kept_apart() {
 /// fresh when lineage took long.
 // Otherwise its children would be denied because of the depth in the forwarded file.
 #[test]
-fn what_is_forwarded_has_the_depth_of_the_ledger() {
+fn a_forwarded_task_has_the_depth_of_the_ledger() {
     let desk = Desk::new(&format!(
         "max_spawn_depth: 4\nrecursion_budget: 9\n{LINEAGE}"
     ));

@@ -82,7 +82,7 @@ fn next_prices(desk: &Desk, home: &Home) {
 /// Exits, cancels, queries, halts and requests of persons never wait, even with causality; entries
 /// do.
 #[test]
-fn what_makes_safer_never_waits() {
+fn requests_that_make_things_safer_never_wait() {
     let desk = waiting_desk();
     import_prices(&desk);
     let mut home = desk.open();
@@ -377,7 +377,7 @@ fn one_shot_commands_wait_for_their_own() {
 /// A key that must carry causality also waits for the policy, and is then told what is missing; its
 /// exits need neither.
 #[test]
-fn what_requires_causality_waits_too() {
+fn a_key_that_requires_causality_waits_too() {
     let desk = waiting_desk();
     let path = "rules/principals.yaml";
     let required = desk.read(path).replace(

@@ -649,7 +649,7 @@ fn every_line_of_the_table_holds() {
 
 /// The table contains every code with which a decision can be refused.
 #[test]
-fn every_code_is_met() {
+fn every_code_occurs() {
     for fault in ControlFault::ALL {
         let quoted = format!("\"{}\"", fault.as_str());
         assert!(CASES.contains(&quoted), "no case of {quoted}");

@@ -279,7 +279,7 @@ fn control_closes_entries_and_nothing_else() {
 }
 
 #[test]
-fn every_agent_may_look_at_the_strategies() {
+fn every_agent_may_read_the_strategies() {
     let desk = Desk::with_limits("");
     let home = desk.place.open().unwrap();
     let mut floor = Floor { desk: &desk, home };
@@ -310,7 +310,7 @@ fn every_agent_may_look_at_the_strategies() {
 }
 
 #[test]
-fn only_what_makes_safer_passes_a_quota() {
+fn only_requests_that_make_things_safer_pass_a_quota() {
     let desk = Desk::with_limits("");
     let mut home = desk.place.open().unwrap();
     let passes = |home: &Home, who: &str, payload: &str| {

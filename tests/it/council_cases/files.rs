@@ -263,7 +263,7 @@ fn corrections_and_copies_in_every_order() {
 }
 
 #[test]
-fn what_everybody_approves_is_approved_and_nothing_less_is() {
+fn only_unanimous_approval_approves() {
     let roles = ["Risk Officer", "Code Auditor", "Integration Engineer"];
     let (base, asked) = opened("UPDATE_CONFIG");
     for missing in [None, Some(0), Some(1), Some(2)] {

@@ -345,7 +345,7 @@ fn a_redacted_text_is_nowhere_in_the_home() {
 /// A request with artifacts that is sent again gets its stored answer, whichever index is used;
 /// another request under its id does not.
 #[test]
-fn what_is_sent_again_is_known_again() {
+fn a_request_sent_again_is_recognised() {
     let court = Court::new();
     let mut home = court.open();
     let send = |court: &Court, home: &mut Home, summary: &str| {

@@ -109,7 +109,7 @@ const DAMAGES: [Damage; 9] = [
 ];
 
 #[test]
-fn what_is_planted_among_cases_costs_no_gate() {
+fn objects_planted_among_cases_never_stop_the_gate() {
     let chamber = Chamber::new();
     let home = chamber.home();
     let beside = chamber.scratch.beside("elsewhere");
@@ -169,7 +169,7 @@ fn what_is_planted_among_cases_costs_no_gate() {
 /// The same while the gate is down after a kill, so that the next start finds it when it rebuilds
 /// the files.
 #[test]
-fn what_is_planted_among_cases_costs_no_start() {
+fn objects_planted_among_cases_never_stop_a_start() {
     for (what, damage) in DAMAGES {
         let chamber = Chamber::new();
         let home = chamber.home();

@@ -311,7 +311,7 @@ fn what_votes_cost() {
 }
 
 #[test]
-fn of_several_caps_the_least_counts() {
+fn the_lowest_of_several_caps_counts() {
     let shared = |from: &str, to: &str, away: usize, voting: usize, verdict: &str, axis: Axis| {
         let mut case = Case::with("DECLARE_PASS", shipped_but(from, to));
         case.votes[voting].verdict = verdict.to_owned();

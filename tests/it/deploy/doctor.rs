@@ -81,7 +81,7 @@ type Breaks = fn(&Path);
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
-fn each_broken_thing_is_found_alone() {
+fn each_fault_is_found_and_nothing_else() {
     let cases: [(&str, Breaks, Level, &str, &str); 23] = [
         (
             "scripts of everybody",
@@ -291,7 +291,7 @@ fn each_broken_thing_is_found_alone() {
 
 /// Leftovers of earlier runs, and credentials that fit no service any more.
 #[test]
-fn what_was_left_and_what_is_lent_is_found() {
+fn leftovers_and_stale_credentials_are_found() {
     let sound = Sound::new();
     let home = sound.home();
     let token = sound.dir.path().join("token");

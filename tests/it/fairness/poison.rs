@@ -122,7 +122,7 @@ fn a_poisoned_request_is_given_up_and_all_others_are_decided() {
 /// Claims that died beside a poisoned one are decided one per batch, before the poisoned one is
 /// tried a third time, and at their second attempt.
 #[test]
-fn who_died_beside_it_is_decided_at_the_second_attempt() {
+fn claims_beside_a_poisoned_one_are_decided_at_the_second_attempt() {
     let mut world = poisoned(84);
     for n in 0..10 {
         send(&mut world, &format!("f-{n:02}"));

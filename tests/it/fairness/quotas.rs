@@ -40,7 +40,7 @@ fn a_spool_gets_its_quota_and_the_rest_stays() {
 }
 
 #[test]
-fn what_commands_hand_over_has_no_quota() {
+fn commands_have_no_quota() {
     let tree = Tree::default();
     (0..50).for_each(|n| tree.put(&Origin::Local, &format!("f{n:02}.json"), 100, true));
     let mut scanner = scanner(1, Some(quota(1, 1)));

@@ -120,7 +120,7 @@ fn a_small_file_waits_for_one_round_of_the_ring_at_most() {
 }
 
 #[test]
-fn a_spool_that_is_alone_waits_for_no_other() {
+fn a_lone_spool_waits_for_no_other() {
     let tree = Tree::default();
     tree.put(&agent(500), "large.json", 10_000_000, true);
     let mut scanner = scanner(1000, None);

@@ -221,7 +221,7 @@ fn an_outgoing_action_that_is_asked_about_is_neither_done_nor_held_nor_counted()
 }
 
 #[test]
-fn what_has_a_dry_run_of_its_own_or_belongs_to_people_is_not_asked_about() {
+fn actions_with_their_own_dry_run_or_for_persons_cannot_be_checked() {
     let desk = Desk::with_limits("");
     let mut home = desk.open();
     for (n, action) in [

@@ -271,7 +271,7 @@ fn written() -> GatewayHome {
 }
 
 #[test]
-fn no_entry_can_be_modified_or_deleted_without_being_found_out() {
+fn no_entry_can_be_modified_or_deleted_unnoticed() {
     let home = written();
     let files = Files::of(&home.place);
     let log = files.segment(1).to_vec();

@@ -327,7 +327,7 @@ fn long(bytes: usize) -> String {
 }
 
 #[test]
-fn lengths_are_taken_to_the_byte() {
+fn lengths_are_exact_to_the_byte() {
     each_field(|schema, name, kind, _| {
         let most = match kind {
             Line => TEXT_BYTES_MAX,
@@ -423,7 +423,7 @@ fn times_have_one_form() {
 }
 
 #[test]
-fn what_ends_ends_after_it_begins() {
+fn an_end_must_be_after_its_begin() {
     for (action, start, end) in [
         ("calendar.fetch", "startDate", "endDate"),
         ("calendar.create", "startTime", "endTime"),

@@ -68,7 +68,7 @@ fn pass_ms(home: &GatewayHome, ms: i64) {
 }
 
 #[test]
-fn each_action_has_the_limit_of_the_contract_and_the_next_is_to_come_again() {
+fn each_action_has_the_contracts_limit_and_the_next_request_waits() {
     let home = home_with(&json!({"all_per_hour": 10_000}));
     let mut opened = home.open();
     for (action, most) in [
@@ -92,7 +92,7 @@ fn each_action_has_the_limit_of_the_contract_and_the_next_is_to_come_again() {
 }
 
 #[test]
-fn all_together_have_a_limit_of_their_own() {
+fn all_principals_together_have_a_limit() {
     let home = home_with(&json!({}));
     let mut opened = home.open();
     let mut begun = 0;
@@ -197,7 +197,7 @@ fn a_limited_request_passes_after_exactly_the_stated_time_and_uses_up_no_id() {
 }
 
 #[test]
-fn what_does_not_begin_does_not_count() {
+fn actions_that_do_not_begin_do_not_count() {
     let home = home_with(&json!({"per_hour": {"email.send": 3, "service.api_call": 3}}));
     home.edit("rules/gateway.yaml", |text| {
         text.replace("\"burst_max\"", "\"payload_bytes_max\":2000,\"burst_max\"")

@@ -31,7 +31,7 @@ fn mail(home: &GatewayHome, opened: &mut Home, id: &str, to: &[&str]) -> String 
 }
 
 #[test]
-fn what_began_counts_whatever_came_of_it_and_what_did_not_begin_does_not() {
+fn actions_that_began_count_whatever_their_outcome_and_others_do_not() {
     let when = "[{field: history.count, window_s: 3600, op: gt, value: 1}]";
     let home = home(&[("often", "email.send", when, "reject")]);
     let mut opened = home.open();

@@ -118,7 +118,7 @@ fn a_missing_field_of_the_envelope_is_refused() {
 }
 
 #[test]
-fn an_action_that_there_is_not_is_refused() {
+fn an_unknown_action_is_refused() {
     let home = GatewayHome::new(NOTED);
     let mut gate = home.open();
     for (nth, action) in ["email.delete", "email.send_all", "email"]

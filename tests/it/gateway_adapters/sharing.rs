@@ -128,7 +128,7 @@ fn one_principal_cannot_take_all_that_may_be_open() {
 }
 
 #[test]
-fn no_more_run_at_once_than_may() {
+fn no_more_run_at_once_than_allowed() {
     const SCRIPT: &str = r#"cat >/dev/null; mkdir -p at; touch at/$$; ls at | wc -l >>seen; while ! test -e go; do sleep 0.02; done; rm at/$$; echo '{"success":true}'"#;
     for (workers, at_once, most) in [(2, 4, 2), (8, 3, 3), (1, 1, 1)] {
         let text = rules("sh", &["-c", SCRIPT], 60, 1000, json!({"workers": workers}));

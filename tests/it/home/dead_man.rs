@@ -165,7 +165,7 @@ fn entries_are_closed_and_everything_else_goes_on_until_a_heartbeat() {
 }
 
 #[test]
-fn who_may_answer_for_whom() {
+fn which_principals_may_send_a_heartbeat_for_which() {
     let (desk, mut home) = holding(A_MINUTE);
     watch(&desk, &mut home, 60_000);
     for (n, (who, payload, expect)) in [

@@ -222,7 +222,7 @@ fn every_kind_of_request_is_explained() {
 }
 
 #[test]
-fn what_is_not_there_ends_with_2() {
+fn missing_requests_lines_and_orders_end_with_2() {
     let scratch = Scratch::new();
     for what in [
         "no-such-request",

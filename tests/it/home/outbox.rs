@@ -378,7 +378,7 @@ fn a_blocked_file_is_written_once_the_obstacle_is_gone() {
 }
 
 #[test]
-fn what_leaves_at_the_market_is_explained_by_its_line() {
+fn an_order_that_closes_a_position_is_explained_by_its_line() {
     let mut desk = Desk::new();
     let entry = desk.submit("BTC-USD", "buy", "0.02", "btc-range-long");
     assert_eq!(code(&desk.trade(&entry, "E1", "0.02", "0.02")), "none");

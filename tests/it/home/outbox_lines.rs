@@ -314,7 +314,7 @@ fn a_report_is_booked_however_old_it_is() {
 }
 
 #[test]
-fn what_a_venue_does_not_let_the_dead_mans_switch_close_is_not_asked_of_it_forever() {
+fn a_venue_that_rejects_a_liquidation_is_not_asked_for_ever() {
     let desk = Desk::new();
     let path = desk.place.root.path().join("rules/safety.yaml");
     let limits = fs::read_to_string(&path).unwrap();

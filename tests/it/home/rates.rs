@@ -58,7 +58,7 @@ fn answer_in_spool(desk: &Desk, id: &str) -> Value {
 }
 
 #[test]
-fn what_is_held_back_uses_up_no_id_and_is_decided_afresh_later() {
+fn a_limited_request_uses_up_no_id_and_is_decided_afresh_later() {
     let desk = Desk::with_limits(LIMITS);
     let mut home = desk.open();
     assert_eq!(answered(&desk, &mut home, "research-bot", "a", 5), 5);
@@ -120,7 +120,7 @@ fn what_is_held_back_uses_up_no_id_and_is_decided_afresh_later() {
 }
 
 #[test]
-fn an_agent_in_a_loop_takes_its_own_limit_of_what_all_share_and_no_more() {
+fn an_agent_in_a_loop_uses_only_its_own_limit() {
     let desk = Desk::with_limits(LIMITS);
     let mut home = desk.open();
     // Eight for all agents: five for the agent in the loop, and three for all others.
@@ -141,7 +141,7 @@ fn an_agent_in_a_loop_takes_its_own_limit_of_what_all_share_and_no_more() {
 }
 
 #[test]
-fn copies_take_nothing_of_a_limit() {
+fn copies_use_up_nothing_of_a_limit() {
     let desk = Desk::with_limits(LIMITS);
     let mut home = desk.open();
     query(&desk, &mut home, "trend-bot", "first");
@@ -180,7 +180,7 @@ fn copies_take_nothing_of_a_limit() {
 }
 
 #[test]
-fn what_makes_safer_is_heard_however_much_was_said() {
+fn requests_that_make_things_safer_are_never_limited() {
     let desk = Desk::with_limits(LIMITS);
     let mut home = desk.open();
     let entry =
@@ -317,7 +317,7 @@ fn an_entry_beyond_the_limit_is_decided_afresh_under_its_id() {
 }
 
 #[test]
-fn what_is_held_back_again_and_again_fills_no_disk() {
+fn a_request_limited_again_and_again_fills_no_disk() {
     let desk = Desk::with_limits(LIMITS);
     let mut home = desk.open();
     assert_eq!(answered(&desk, &mut home, "research-bot", "a", 5), 5);

@@ -432,7 +432,7 @@ fn the_last_key_of_a_person_that_does_not_end_cannot_be_revoked() {
 }
 
 #[test]
-fn nothing_is_looked_up_for_who_may_not_ask() {
+fn nothing_is_looked_up_without_permission() {
     let import = ImportMarket {
         symbol: Symbol::parse("BTC-USD").unwrap(),
         rows_sha256: "0".repeat(64),

@@ -133,7 +133,7 @@ fn a_start_after_eight_days_closes_entries() {
 }
 
 #[test]
-fn agents_get_no_powers_of_people() {
+fn agents_get_no_rights_of_persons() {
     let mut world = World::new(45);
     let mut home = world.open();
     let (key_id, _) = world.new_key();
@@ -305,7 +305,7 @@ fn a_revoked_key_stops_at_once_and_a_rotated_one_at_its_end() {
 /// After a large step back, new requests looked as old as the step: exits were refused, and so was
 /// the request that accepts the clock.
 #[test]
-fn exits_and_people_are_heard_after_any_step_back() {
+fn exits_and_persons_are_accepted_after_any_step_back() {
     for hours in [1, 20, 25, 24 * 400] {
         let mut world = World::new(47);
         let mut home = world.open();

@@ -159,7 +159,7 @@ fn only_exits(
 }
 
 #[test]
-fn exits_go_on_under_every_halt_and_limit() {
+fn exits_pass_under_every_halt_and_limit() {
     let mut world = World::new(33);
     let mut home = world.open();
     let orders = position_and_resting(&mut world, &mut home);

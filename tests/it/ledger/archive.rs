@@ -151,7 +151,7 @@ fn drain_again(
 }
 
 #[test]
-fn keep_leaves_the_newest_and_the_last_is_never_taken() {
+fn keep_spares_the_newest_and_the_last_is_never_archived() {
     let (place, _) = four_segments(2);
     assert_eq!(archive_all(place.disk.as_ref(), 2).unwrap(), 1);
     assert!(
@@ -240,7 +240,7 @@ fn a_damaged_segment_is_not_archived() {
 }
 
 #[test]
-fn what_is_done_to_an_archive_is_found_or_changes_nothing() {
+fn damage_to_an_archive_is_found_or_harmless() {
     let (place, _) = four_segments(5);
     archive_all(place.disk.as_ref(), 0).unwrap();
     let files = Files::of(&place);

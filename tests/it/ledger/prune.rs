@@ -254,7 +254,7 @@ fn archives_only(copies: &MemoryDisk) -> MemoryDisk {
 }
 
 #[test]
-fn what_reads_everything_says_what_is_missing() {
+fn readers_of_everything_report_what_is_missing() {
     let (place, _, _, _) = pruned(4, 2);
     let replayed = spoolgate_replay::history::each_decision(
         place.root.path(),

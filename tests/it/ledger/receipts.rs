@@ -449,7 +449,7 @@ fn a_line_after_the_checkpoint_has_no_receipt_yet() {
 }
 
 #[test]
-fn who_may_only_read_gets_proofs_all_the_same() {
+fn a_reader_without_write_access_gets_proofs() {
     let (disk, log) = log_of(3000, 9);
     let before = disk.files_below("");
     let locked = Layered::before(disk.clone(), |call| {

@@ -296,7 +296,7 @@ fn receipts_beside_the_answers_remember() {
 }
 
 #[test]
-fn who_may_accept_and_what() {
+fn which_principals_may_accept_which_heads() {
     let (place, lost, there, newer) = rolled_back(4);
     let disk = audit_of(&place);
     let refused = |by: &str, reason: &str, given: &Given| {
@@ -356,7 +356,7 @@ fn an_older_index_is_no_obstacle() {
 }
 
 #[test]
-fn what_verify_says_it_did_not_show() {
+fn verify_lists_what_it_did_not_show() {
     let place = Place::new(6);
     go_on(&place, "a1");
     let files = Files::of(&place);

@@ -557,7 +557,7 @@ fn a_rotate_line_anywhere_else_is_refused() {
 }
 
 #[test]
-fn who_may_rotate() {
+fn which_principals_may_rotate() {
     let place = ready(8);
     let mut home = place.open().unwrap();
     for (by, reason) in [

@@ -52,7 +52,7 @@ fn rates_are_read_in_every_common_form() {
 }
 
 #[test]
-fn what_is_dropped_is_counted() {
+fn dropped_rows_are_counted() {
     let mut body = "time,rate\n2026-01-05T08:00:00Z,0.0001\n2026-01-05T08:00:00.5Z,0.0002\n2026-01-05T08:00:01Z,0.0002\n\
                     2026-01-05T09:00:00Z,0.0001\n2026-01-05T16:00:00Z,1\n2026-01-05T16:00:00Z,-1\nnever,0.1\n"
         .to_owned();

@@ -236,7 +236,7 @@ fn binance_klines_are_read_in_every_packing() {
 }
 
 #[test]
-fn the_interval_is_named_asked_or_agreed() {
+fn the_interval_is_named_given_or_inferred() {
     let rows = |steps_ms: &[i64]| {
         let mut time_ms = 1_522_886_400_000;
         let mut body = format!("time,open,high,low,close\n{time_ms},1,1,1,1\n");

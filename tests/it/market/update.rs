@@ -165,7 +165,7 @@ fn rows_in_a_request_do_what_imported_rows_do() {
 }
 
 #[test]
-fn what_is_known_already_is_passed_over() {
+fn known_rows_are_skipped() {
     let desk = Desk::new();
     let mut home = desk.open();
     let rows = desk.rows("6980", "6990");

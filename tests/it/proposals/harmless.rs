@@ -183,7 +183,7 @@ fn told(decision: &Decision) -> String {
 }
 
 #[test]
-fn what_applies_itself_never_touches_what_makes_safer_and_lets_no_entry_through() {
+fn self_applied_proposals_spare_safer_requests_and_admit_no_entry() {
     let (mut applied, mut refused, mut pointwise) = (0, 0, 0);
     for seed in 0..6 {
         let mut dice = Dice::new(seed);

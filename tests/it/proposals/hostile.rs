@@ -221,7 +221,7 @@ fn a_rule_on_limits_of_safety_yaml() {
 }
 
 #[test]
-fn what_is_ambiguous_or_out_of_bounds() {
+fn ambiguous_or_out_of_bounds_changes_are_refused() {
     let gate = Gate::under(|root| {
         let mut two = own_rule("two", "5");
         two["when"] = json!([

@@ -189,7 +189,7 @@ fn what_applies_itself_is_applied_once_wherever_the_gate_dies() {
 }
 
 #[test]
-fn what_waits_has_its_file_wherever_the_gate_dies() {
+fn a_waiting_proposal_has_its_file_wherever_the_gate_dies() {
     let base = Gate::new();
     base.open().finish("ready").unwrap();
     base.pass_s(61);

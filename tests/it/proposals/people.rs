@@ -83,7 +83,7 @@ fn what_a_person_approves_is_applied_once() {
 }
 
 #[test]
-fn what_a_person_declines_ends() {
+fn a_declined_proposal_ends() {
     let gate = Gate::new();
     let mut home = gate.open();
     let id = waiting(&gate, &mut home);
@@ -166,7 +166,7 @@ fn reverting_restores_the_former_file_and_is_for_people() {
 }
 
 #[test]
-fn a_base_that_moved_brings_it_back_to_people() {
+fn a_proposal_whose_base_moved_waits_again() {
     let gate = Gate::new();
     let mut home = gate.open();
     acknowledged(&gate.propose(&mut home, &activate(own_rule("cap", "5"))));

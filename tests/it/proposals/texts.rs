@@ -179,7 +179,7 @@ fn a_message_in_the_escapes_of_json() {
 
 /// Approvers sign the pending file, so it must hide nothing from them.
 #[test]
-fn what_is_not_seen_is_escaped_in_a_pending_file() {
+fn invisible_characters_are_escaped_in_a_pending_file() {
     let gate = Gate::new();
     let mut home = gate.open();
     let mut rule = own_rule("cap", "5");

@@ -91,7 +91,7 @@ fn each_is_found(cases: &[(&[&str], &str, &str, Option<&str>)]) {
 }
 
 #[test]
-fn what_was_not_changed_is_the_same() {
+fn unchanged_lines_are_the_same() {
     let (files, keys) = audit_with_keys();
     let again = forged(&files, &keys, |_| {});
     let same = files
@@ -301,7 +301,7 @@ fn a_line_that_is_left_out_or_put_in_is_found() {
 }
 
 #[test]
-fn what_does_not_fit_ends_the_way_and_is_counted() {
+fn a_line_that_does_not_fit_ends_the_replay_and_the_rest_is_counted() {
     let (files, keys) = audit_with_keys();
     let mut at = 0;
     let ends =

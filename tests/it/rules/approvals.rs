@@ -158,7 +158,7 @@ fn a_held_request_waits_and_is_done_once_when_it_is_granted() {
 }
 
 #[test]
-fn what_is_granted_is_what_was_looked_at_by_a_person() {
+fn a_grant_covers_exactly_what_a_person_saw() {
     let desk = desk("");
     let mut home = desk.open();
     buy(&desk, &mut home, "a");

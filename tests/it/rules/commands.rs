@@ -123,7 +123,7 @@ fn the_rules_of_this_project_are_without_fault() {
 }
 
 #[test]
-fn every_fault_is_said_with_its_line() {
+fn every_fault_is_reported_with_its_line() {
     let checkout = Checkout::new(&[
         (
             "core/two.yaml",
@@ -221,7 +221,7 @@ fn size(op: &str, value: &str) -> String {
 
 /// One warning each, and the exit code that requests them.
 #[test]
-fn what_means_nothing_is_said() {
+fn rules_without_effect_are_reported() {
     let acts = |name: &str, then: &str, when: &str| (name.to_owned(), rule(name, then, when));
     let rejects = |when: &str| vec![acts("a", "reject", when)];
     let edited = |from: &str, to: &str| {

@@ -131,7 +131,7 @@ fn directions_and_their_exit_codes() {
 }
 
 #[test]
-fn what_changed_is_named_and_what_is_not_compared_too() {
+fn changed_and_uncompared_files_are_named() {
     let set = |value: &str| {
         format!(
             "name: s\nkind: word\nentries:\n  - {{value: {value}, provenance: user_established}}\n"

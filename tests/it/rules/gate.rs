@@ -417,7 +417,7 @@ fn an_order_sent_again_with_the_size_offered_is_accepted() {
 }
 
 #[test]
-fn what_a_rule_refuses_of_other_contracts_is_not_done() {
+fn requests_of_other_contracts_that_a_rule_refuses_are_not_done() {
     let mut rules = Vec::new();
     for (id, action) in [("c", "council.request"), ("s", "control.apply")] {
         rules.push((id, "active", action, EVERYTHING, "reject"));
@@ -484,7 +484,7 @@ fn cancel_resting(desk: &Desk, home: &mut Home, id: &str) {
 }
 
 #[test]
-fn what_was_accepted_before_a_rule_came_counts_for_it_and_survives_a_rebuild() {
+fn a_rule_counts_earlier_requests_even_after_a_rebuild() {
     let desk = Desk::with_limits("cooldown_s: 0\nduplicate_window_s: 1");
     let mut home = desk.open();
     let send = |desk: &Desk, home: &mut Home, id: &str, size: &str| {
@@ -613,7 +613,7 @@ fn requests_of_the_same_batch_count() {
 /// No rule refuses a pause, and a dry run changes nothing: neither makes a value known that a rule
 /// wants checked.
 #[test]
-fn what_no_rule_is_asked_about_makes_nothing_known() {
+fn requests_outside_of_rules_make_no_value_known() {
     let desk = Desk::with_limits("");
     put(
         &desk,
@@ -660,7 +660,7 @@ fn what_no_rule_is_asked_about_makes_nothing_known() {
 }
 
 #[test]
-fn rules_without_what_is_open_are_not_taken_until_it_is_closed() {
+fn rules_without_an_open_instrument_are_refused_until_it_is_closed() {
     type Edit<'a> = &'a dyn Fn(&str) -> String;
     let files: [(&str, Edit<'_>, &str); 2] = [
         (

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_is_taken_is_valid() {
+fn every_accepted_payload_is_valid() {
     let taken = taken();
     for rule in rows() {
         let judge = judge(rule.name.as_str());

@@ -141,7 +141,7 @@ fn csv_has_a_fixed_header_numbers_that_are_numbers_and_no_formulas() {
 }
 
 #[test]
-fn an_export_is_whole_or_not_there_and_knows_both_orders_of_its_format() {
+fn an_export_is_complete_or_absent_and_accepts_both_orders_of_its_format() {
     let dir = shelf();
     let out = dir.path().join("lines");
     let path = out.to_str().unwrap();
@@ -216,7 +216,7 @@ fn an_export_is_whole_or_not_there_and_knows_both_orders_of_its_format() {
 }
 
 #[test]
-fn what_is_not_sealed_is_not_shown_and_what_is_cut_off_is_not_passed_over() {
+fn unsealed_lines_are_not_shown_and_missing_lines_are_reported() {
     let seqs = |dir: &TempDir| {
         let done = over(dir, &["--format", "json", "audit", "query"]);
         let lines = String::from_utf8(done.stdout).unwrap();

@@ -104,7 +104,7 @@ fn a_dry_run_of_an_outgoing_action_says_that_it_would_begin_and_has_nothing_done
 }
 
 #[test]
-fn a_dry_run_takes_requests_that_nobody_signed() {
+fn a_dry_run_accepts_unsigned_requests() {
     let scratch = Scratch::with_prices();
     let file = scratch.beside("order.json");
     let path = file.to_str().unwrap();
