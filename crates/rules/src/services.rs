@@ -336,8 +336,8 @@ pub enum HostError {
     Wildcard(String),
     /// It has a scheme, a user, a port or a path.
     #[error(
-        "`{0}` is not a host alone, without scheme, user, port or path; `port` is a key of its own; \
-            an IPv6 address stands in brackets"
+        "`{0}` is not a host alone, without scheme, user, port or path; `port` is a key of its \
+            own; an IPv6 address stands in brackets"
     )]
     NotAlone(String),
     /// It is not a full host name.
