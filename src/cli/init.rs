@@ -214,24 +214,20 @@ fn strangers(home: &Path) -> Result<Vec<String>> {
 const SCHEMAS: [&str; 2] = ["/examples/schemas/", "/schemas/"];
 
 /// Returns the files of a new home: rule files, and the schemas that editors check them against.
-fn files() -> Result<Vec<(String, String)>> {
+fn files() -> Vec<(String, String)> {
     let [here, there] = SCHEMAS;
     let mut files: Vec<(String, String)> = TEMPLATE
         .iter()
         .map(|(path, text)| ((*path).to_owned(), text.replacen(here, there, 1)))
         .collect();
-    for name in schemas::names()
-        .into_iter()
-        .filter(|name| schemas::is_of_file(name))
-    {
-        if let Some(schema) = schemas::schema(&name) {
-            files.push((
-                format!("schemas/{name}.json"),
-                super::schema::text(&schema)?,
-            ));
-        }
-    }
-    Ok(files)
+    let of_files = schemas::names().filter(|name| schemas::is_of_file(name));
+    files.extend(of_files.filter_map(|name| {
+        Some((
+            format!("schemas/{name}.json"),
+            schemas::text(name)?.to_owned(),
+        ))
+    }));
+    files
 }
 
 /// The rule file that names the first person, and its line to replace.
@@ -240,7 +236,7 @@ const OWNER: &str = "  - name: owner\n";
 
 /// Writes the rule files that do not exist yet, with this name for the first person.
 pub(super) fn write_template(home: &Path, person: &Principal) -> Result<()> {
-    for (path, text) in files()? {
+    for (path, text) in files() {
         let text = if path == PRINCIPALS {
             text.replacen(OWNER, &format!("  - name: {person}\n"), 1)
         } else {

@@ -39,16 +39,18 @@ pub(super) struct Args {
 /// Runs the command.
 pub(super) fn run(args: &Args, output: &Output) -> Result<Exit> {
     match &args.name {
-        Some(name) => match schemas::schema(name) {
-            Some(schema) => print(&schema, output)?,
+        Some(name) => match schemas::text(name) {
+            Some(text) => print(text, output)?,
             None => bail!("schema `{name}` does not exist; {}", near(name)),
         },
         None if args.list => list(output)?,
         None => match &args.out {
             Some(out) => write_all(out, output)?,
             None => {
-                let all: Map<String, Value> = all().collect();
-                print(&Value::Object(all), output)?;
+                let all: Map<String, Value> = schemas::names()
+                    .filter_map(|name| Some((name.to_owned(), schemas::schema(name)?)))
+                    .collect();
+                print(&format!("{:#}", Value::Object(all)), output)?;
             }
         },
     }
@@ -56,41 +58,31 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit> {
 }
 
 /// Prints a schema on many lines for people, or on a single line for programs.
-fn print(schema: &Value, output: &Output) -> Result<()> {
+fn print(schema: &str, output: &Output) -> Result<()> {
     if output.is_json() {
-        return output.json(schema);
+        return output.json(&serde_json::from_str::<Value>(schema)?);
     }
-    output.line(text(schema)?.trim_end())
+    output.line(schema.trim_end())
 }
 
 fn list(output: &Output) -> Result<()> {
     if output.is_json() {
-        return output.json(&schemas::names());
+        return output.json(&schemas::names().collect::<Vec<_>>());
     }
     for name in schemas::names() {
-        output.line(&name)?;
+        output.line(name)?;
     }
     Ok(())
-}
-
-fn all() -> impl Iterator<Item = (String, Value)> {
-    schemas::names()
-        .into_iter()
-        .filter_map(|name| schemas::schema(&name).map(|schema| (name, schema)))
-}
-
-/// Returns the text of a schema file, which is the same for the same schema.
-pub(super) fn text(schema: &Value) -> Result<String> {
-    Ok(format!("{}\n", serde_json::to_string_pretty(schema)?))
 }
 
 /// Writes every schema to a folder, with the same layout as `examples/schemas`.
 fn write_all(out: &Path, output: &Output) -> Result<()> {
     fs::create_dir_all(out).with_context(|| format!("folder `{}`", out.display()))?;
     let mut written = 0_usize;
-    for (name, schema) in all() {
+    for name in schemas::names() {
         let path = out.join(format!("{name}.json"));
-        fs::write(&path, text(&schema)?).with_context(|| format!("file `{}`", path.display()))?;
+        fs::write(&path, schemas::text(name).unwrap_or_default())
+            .with_context(|| format!("file `{}`", path.display()))?;
         written = written.saturating_add(1);
     }
     if output.is_json() {
@@ -102,15 +94,14 @@ fn write_all(out: &Path, output: &Output) -> Result<()> {
 /// Suggests names similar to an unknown one.
 fn near(name: &str) -> String {
     let wanted = name.trim_end_matches(".json").to_lowercase();
-    let mut by_distance: Vec<(usize, String)> = schemas::names()
-        .into_iter()
+    let mut by_distance: Vec<(usize, &str)> = schemas::names()
         .map(|known| {
             let holds = known.contains(&wanted)
                 || known
                     .split('.')
                     .any(|part| part.len() > 2 && wanted.contains(part));
             (
-                distance(&wanted, &known).saturating_sub(if holds { wanted.len() } else { 0 }),
+                distance(&wanted, known).saturating_sub(if holds { wanted.len() } else { 0 }),
                 known,
             )
         })

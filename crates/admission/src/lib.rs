@@ -1,6 +1,9 @@
 //! Contract 4: decides whether a task may come into being. This crate is pure; lineage, policy and
 //! clock are passed in.
 
+#[cfg(not(feature = "schema"))]
+extern crate spoolgate_no_schema as schemars;
+
 pub mod evaluate;
 pub mod lineage;
 pub mod receipt;

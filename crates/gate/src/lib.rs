@@ -2,6 +2,9 @@
 //! clock, no file, no randomness, no environment: a decision's inputs are passed in and recorded in
 //! its line.
 
+#[cfg(not(feature = "schema"))]
+extern crate spoolgate_no_schema as schemars;
+
 pub mod actions;
 pub mod admission;
 pub mod again;

@@ -3,7 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{AtLeast, Bounded, OutOfBounds};
+#[cfg(feature = "schema")]
+use super::bounds::Bounded;
+use super::bounds::{AtLeast, OutOfBounds};
 
 /// Longest time that a program may run, seconds.
 const TIME_S_MAX: u32 = 3600;

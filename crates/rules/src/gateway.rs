@@ -94,6 +94,7 @@ pub struct AdapterRule {
     pub at_once: Bounded<1, WORKERS_MAX>,
 }
 
+#[cfg(feature = "schema")]
 pub(super) fn actions_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     spoolgate_wire::schema::words(&ACTIONS)
 }
@@ -169,6 +170,7 @@ fn each_once<'de, D: Deserializer<'de>>(
     deserializer.deserialize_map(Each)
 }
 
+#[cfg(feature = "schema")]
 fn per_hour_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "type": "object",

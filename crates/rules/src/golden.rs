@@ -175,6 +175,7 @@ enum FactError {
     Text,
 }
 
+#[cfg(feature = "schema")]
 fn action_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({"type": "string", "enum": RULED_ACTIONS})
 }

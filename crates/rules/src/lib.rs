@@ -2,6 +2,9 @@
 //! compiled all or nothing and identified by one hash. This crate is pure: `host` reads the folder
 //! into a [`Bundle`].
 
+#[cfg(not(feature = "schema"))]
+extern crate spoolgate_no_schema as schemars;
+
 pub mod admission;
 pub mod bounds;
 pub mod bundle;

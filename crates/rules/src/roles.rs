@@ -19,7 +19,9 @@ use super::principals::PrincipalRule;
 use super::rulebook::RulebookError;
 use super::yaml;
 use spoolgate_wire::amount::Amount;
-use spoolgate_wire::council::{Artifacts, Axis, ChangeType};
+#[cfg(feature = "schema")]
+use spoolgate_wire::council::Artifacts;
+use spoolgate_wire::council::{Axis, ChangeType};
 use spoolgate_wire::text;
 
 /// Path of the file below a home.
@@ -268,6 +270,7 @@ pub struct RolesFile {
     evidence: EvidencePolicy,
 }
 
+#[cfg(feature = "schema")]
 fn artifacts_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     spoolgate_wire::schema::words(&Artifacts::NAMES)
 }

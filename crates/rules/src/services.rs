@@ -70,6 +70,7 @@ pub struct ServicesFile {
     services: Vec<Service>,
 }
 
+#[cfg(feature = "schema")]
 pub(crate) fn by_action_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     spoolgate_wire::schema::words(BY_ACTION)
 }

@@ -2,6 +2,9 @@
 //! result is a function of the book, the rulebook, the request and the given time. It generates no
 //! signals and judges no trades.
 
+#[cfg(not(feature = "schema"))]
+extern crate spoolgate_no_schema as schemars;
+
 pub mod absent;
 pub mod book;
 pub mod cancel;

@@ -61,6 +61,7 @@ crate::text_schema!(
     ]})
 );
 
+#[cfg(feature = "schema")]
 fn scope_schema(name: &str, description: &str, mut of: schemars::Schema) -> serde_json::Value {
     of.remove("$schema");
     of.remove("title");

@@ -242,10 +242,12 @@ fn readable<T: for<'de> Deserialize<'de>>(members: &Members<'_>, key: &str) -> O
 }
 
 /// Schema of a task id or null.
+#[cfg(feature = "schema")]
 fn parent_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
     <Option<RequestId> as schemars::JsonSchema>::json_schema(generator)
 }
 
+#[cfg(feature = "schema")]
 fn kind_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({"type": "string", "pattern": format!("^[a-z_]{{1,{KIND_BYTES_MAX}}}$")})
 }

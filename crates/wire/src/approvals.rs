@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+#[cfg(feature = "schema")]
 use super::admin::REASON_BYTES_MAX;
 use super::ids::{SetName, TaskName};
 use super::time::Time;

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+#[cfg(feature = "schema")]
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -85,10 +86,12 @@ pub struct Fields<'a> {
     causality: Option<&'a RawValue>,
 }
 
+#[cfg(feature = "schema")]
 fn action_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "pattern": format!("^[a-z._]{{1,{ACTION_BYTES_MAX}}}$")})
 }
 
+#[cfg(feature = "schema")]
 fn signature_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "minLength": 1, "maxLength": SIGNATURE_BYTES_MAX, "pattern": r"^[\u0000-\u007f]*$"})
 }

@@ -141,6 +141,7 @@ names! {
 
 /// The schema of a name. A pattern could exclude the gate's own endings of request ids only with
 /// look-ahead, which not every validator supports, so `not` does that.
+#[cfg(feature = "schema")]
 fn name_schema(what: &str, rule: &str, pattern: &str) -> schemars::Schema {
     let mut schema = schemars::json_schema!({
         "type": "string",

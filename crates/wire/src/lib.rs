@@ -2,6 +2,9 @@
 //!
 #![doc = include_str!("../README.md")]
 
+#[cfg(not(feature = "schema"))]
+extern crate spoolgate_no_schema as schemars;
+
 pub mod action_name;
 pub mod admin;
 pub mod admission;

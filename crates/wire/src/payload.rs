@@ -3,17 +3,16 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-use super::admission::{AdmissionAttempt, BodyFields};
+use super::admission::AdmissionAttempt;
 use super::amount::Amount;
-use super::control::{ControlAttempt, ControlDecision};
+use super::control::ControlAttempt;
 use super::gateway::HeaderError;
 use super::market::MarketError;
 use super::orders::OrderError;
+use super::schema::HasSchema;
 use super::shape;
-use super::venue::{Sent, VenueReport};
 
 /// Why a payload is invalid. The message is for the sender: it names the member and what is
 /// expected there.
@@ -226,7 +225,7 @@ fn quoted(names: &[&str]) -> String {
 }
 
 /// What an action takes.
-pub trait Payload: Debug + JsonSchema + Send + Sync + Sized + 'static {
+pub trait Payload: Debug + HasSchema + Send + Sync + Sized + 'static {
     /// Reads strict JSON without insignificant white space.
     ///
     /// # Errors
@@ -234,7 +233,7 @@ pub trait Payload: Debug + JsonSchema + Send + Sync + Sized + 'static {
     fn read(text: &str) -> Result<Self, PayloadError>;
 }
 
-impl<T: DeserializeOwned + Debug + JsonSchema + Send + Sync + 'static> Payload for T {
+impl<T: DeserializeOwned + Debug + HasSchema + Send + Sync + 'static> Payload for T {
     fn read(text: &str) -> Result<T, PayloadError> {
         Ok(shape::from_json(text)?)
     }
@@ -253,6 +252,6 @@ impl Payload for ControlAttempt {
     }
 }
 
-crate::schema_of!(AdmissionAttempt, BodyFields<'_>);
-crate::schema_of!(ControlAttempt, ControlDecision);
-crate::schema_of!(VenueReport, Sent);
+crate::schema_of!(AdmissionAttempt, super::admission::BodyFields<'_>);
+crate::schema_of!(ControlAttempt, super::control::ControlDecision);
+crate::schema_of!(super::venue::VenueReport, super::venue::Sent);

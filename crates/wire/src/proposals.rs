@@ -1,9 +1,8 @@
 //! The rule proposals of contract 1, and the requests by which people decide them. Shapes and names
 //! follow the contract. The rule itself is kept as text for the reader of rule files.
 
-use std::borrow::Cow;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+#[cfg(feature = "schema")]
+use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 
 use super::admin::{REASON_BYTES_MAX, is_digest};
@@ -31,8 +30,9 @@ pub enum RuleProposal {
     ModifyParameter(ModifyParameter),
 }
 
-impl JsonSchema for RuleProposal {
-    fn schema_name() -> Cow<'static, str> {
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for RuleProposal {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
         "RuleProposal".into()
     }
 

@@ -101,7 +101,7 @@ fn schemas_refuse_nothing_that_is_taken_and_name_what_they_let_pass() {
         .map(ActionName::as_str)
         .flat_map(|action| {
             schemas::conditions(action)
-                .into_iter()
+                .iter()
                 .map(move |condition| (action, condition.name))
         });
     let unsaid: Vec<(&str, &str)> = named.filter(|named| !seen.contains(named)).collect();

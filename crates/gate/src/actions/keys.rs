@@ -1,5 +1,6 @@
 //! `keys.add`, `keys.rotate` and `keys.revoke`: the keys that principals sign with.
 
+#[cfg(feature = "schema")]
 use serde_json::{Value, json};
 
 use super::prelude::*;
@@ -55,6 +56,7 @@ impl Action for KeysAdd {
     .lane(Lane::Control);
 
     /// Removes `others_end`, which only a rotation takes: adding a key does not end others.
+    #[cfg(feature = "schema")]
     fn schema() -> Schema {
         let mut schema = schemas::read::<AddKey>();
         if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
@@ -97,6 +99,7 @@ impl Action for KeysRotate {
     )
     .lane(Lane::Control);
 
+    #[cfg(feature = "schema")]
     fn schema() -> Schema {
         let mut schema = schemas::read::<AddKey>();
         if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {

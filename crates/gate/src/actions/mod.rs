@@ -43,7 +43,8 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use schemars::{JsonSchema, Schema};
+#[cfg(feature = "schema")]
+use schemars::Schema;
 
 pub use self::row::{
     AGENT, ANYBODY, Admission, FEEDS, Freshness, HUMAN, Lane, Rate, Row, Rules, SPEAKERS, Tool,
@@ -51,17 +52,22 @@ pub use self::row::{
 use super::decide::Needs;
 use super::handle::{Outcome, Turn};
 use super::prepare::{Authentic, Refusal};
-use super::schemas::{self, Condition};
+#[cfg(feature = "schema")]
+use super::schemas;
+use super::schemas::Condition;
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::principals::Role;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::admin::REASON_BYTES_MAX;
 use spoolgate_wire::orders::Empty;
 use spoolgate_wire::payload::{Payload, PayloadError};
+use spoolgate_wire::schema::HasSchema;
 
 /// Imports that most action files need.
 mod prelude {
-    pub(super) use schemars::{JsonSchema, Schema};
+    pub(super) use schemars::JsonSchema;
+    #[cfg(feature = "schema")]
+    pub(super) use schemars::Schema;
     pub(super) use serde::Serialize;
 
     pub(super) use super::row::*;
@@ -69,8 +75,10 @@ mod prelude {
     pub(super) use crate::decide::Needs;
     pub(super) use crate::handle::{Outcome, Turn, answer, data};
     pub(super) use crate::prepare::{Authentic, Refusal};
+    #[cfg(feature = "schema")]
+    pub(super) use crate::schemas;
+    pub(super) use crate::schemas::Condition;
     pub(super) use crate::schemas::about::*;
-    pub(super) use crate::schemas::{self, Condition};
     pub(super) use crate::state::Change;
     pub(super) use spoolgate_rules::Rulebook;
     pub(super) use spoolgate_rules::principals::Role;
@@ -85,7 +93,7 @@ pub trait Action: 'static {
     /// The payload.
     type Payload: Payload;
     /// The `data` of the answer to a request that is carried out. A refusal has other bodies.
-    type Answer: JsonSchema;
+    type Answer: HasSchema;
     /// Its row in the table of docs/contracts.md.
     const ROW: Row;
     /// The effect of a request, as the schemas describe it.
@@ -94,11 +102,13 @@ pub trait Action: 'static {
     const CONDITIONS: &'static [Condition] = &[];
 
     /// The schema of the payload.
+    #[cfg(feature = "schema")]
     fn schema() -> Schema {
         schemas::read::<Self::Payload>()
     }
 
     /// The schema of [`Action::Answer`].
+    #[cfg(feature = "schema")]
     fn answer_schema() -> Schema {
         schemas::written::<Self::Answer>()
     }
@@ -135,8 +145,10 @@ pub trait ErasedAction: Sync {
     /// What the reader refuses although the schema allows it.
     fn conditions(&self) -> &'static [Condition];
     /// The schema of its payload.
+    #[cfg(feature = "schema")]
     fn schema(&self) -> Schema;
     /// The schema of the `data` in the answer to a request that is carried out.
+    #[cfg(feature = "schema")]
     fn answer_schema(&self) -> Schema;
     /// Reads a payload, given as JSON text without insignificant white space.
     ///
@@ -232,10 +244,12 @@ impl<A: Action + Sync> ErasedAction for A {
         A::CONDITIONS
     }
 
+    #[cfg(feature = "schema")]
     fn schema(&self) -> Schema {
         A::schema()
     }
 
+    #[cfg(feature = "schema")]
     fn answer_schema(&self) -> Schema {
         A::answer_schema()
     }
@@ -373,6 +387,7 @@ pub fn markdown() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schemas;
 
     #[test]
     fn every_name_has_its_entry_and_every_entry_says_what_it_is() {

@@ -10,6 +10,7 @@ use spoolgate_wire::gateway::{
     CalendarCreate, CalendarFetch, EmailFetch, EmailSend, FetchHealth, FetchTransactions,
     GatewayCall, ServiceApiCall,
 };
+use spoolgate_wire::schema::HasSchema;
 
 /// Largest file, bytes: a payload may be as large as a request. Large payloads are held.
 const BYTES_MAX: usize = 10 * 1024 * 1024;
@@ -19,121 +20,135 @@ pub struct Outgoing {
     row: Row,
     about: &'static str,
     conditions: &'static [Condition],
+    #[cfg(feature = "schema")]
     schema: fn() -> Schema,
 }
 
+/// An outgoing action whose payload the type `P` describes.
+#[cfg_attr(
+    not(feature = "schema"),
+    expect(
+        clippy::extra_unused_type_parameters,
+        reason = "only a schema needs it"
+    )
+)]
+const fn outgoing<P: HasSchema>(
+    row: Row,
+    about: &'static str,
+    conditions: &'static [Condition],
+) -> Outgoing {
+    Outgoing {
+        row,
+        about,
+        conditions,
+        #[cfg(feature = "schema")]
+        schema: schemas::read::<P>,
+    }
+}
+
 /// `email.fetch`.
-pub static EMAIL_FETCH: Outgoing = Outgoing {
-    row: row(
+pub static EMAIL_FETCH: Outgoing = outgoing::<EmailFetch>(
+    row(
         ActionName::EmailFetch,
         "EmailFetch",
         "folder?, limit?, since?",
     ),
-    about: "Reads mails of a folder.",
-    conditions: &[SEEN, BYTES, WHOLE, CALENDAR],
-    schema: schemas::read::<EmailFetch>,
-};
+    "Reads mails of a folder.",
+    &[SEEN, BYTES, WHOLE, CALENDAR],
+);
 
 /// `email.send`.
-pub static EMAIL_SEND: Outgoing = Outgoing {
-    row: row(
+pub static EMAIL_SEND: Outgoing = outgoing::<EmailSend>(
+    row(
         ActionName::EmailSend,
         "EmailSend",
         "to, cc?, subject, body, replyToMessageId?",
     )
     .sealed(&["/subject", "/body"]),
-    about: "Sends a mail.",
-    conditions: &[RECIPIENT, RECIPIENTS, ADDRESS, SEEN, BYTES],
-    schema: schemas::read::<EmailSend>,
-};
+    "Sends a mail.",
+    &[RECIPIENT, RECIPIENTS, ADDRESS, SEEN, BYTES],
+);
 
 /// `email.draft`.
-pub static EMAIL_DRAFT: Outgoing = Outgoing {
-    row: row(
+pub static EMAIL_DRAFT: Outgoing = outgoing::<EmailSend>(
+    row(
         ActionName::EmailDraft,
         "EmailSend",
         "to, cc?, subject, body, replyToMessageId?",
     )
     .sealed(&["/subject", "/body"]),
-    about: "Saves a mail as a draft.",
-    conditions: &[RECIPIENTS, ADDRESS, SEEN, BYTES],
-    schema: schemas::read::<EmailSend>,
-};
+    "Saves a mail as a draft.",
+    &[RECIPIENTS, ADDRESS, SEEN, BYTES],
+);
 
 /// `calendar.fetch`.
-pub static CALENDAR_FETCH: Outgoing = Outgoing {
-    row: row(
+pub static CALENDAR_FETCH: Outgoing = outgoing::<CalendarFetch>(
+    row(
         ActionName::CalendarFetch,
         "CalendarFetch",
         "calendarId?, startDate, endDate",
     ),
-    about: "Reads events of a period.",
-    conditions: &[PERIOD, SEEN, BYTES, CALENDAR],
-    schema: schemas::read::<CalendarFetch>,
-};
+    "Reads events of a period.",
+    &[PERIOD, SEEN, BYTES, CALENDAR],
+);
 
 /// `calendar.create`.
-pub static CALENDAR_CREATE: Outgoing = Outgoing {
-    row: row(
+pub static CALENDAR_CREATE: Outgoing = outgoing::<CalendarCreate>(
+    row(
         ActionName::CalendarCreate,
         "CalendarCreate",
         "calendarId?, title, startTime, endTime, description?, attendees?",
     )
     .sealed(&["/title", "/description"]),
-    about: "Creates an event.",
-    conditions: &[PERIOD, ADDRESS, SEEN, BYTES, CALENDAR],
-    schema: schemas::read::<CalendarCreate>,
-};
+    "Creates an event.",
+    &[PERIOD, ADDRESS, SEEN, BYTES, CALENDAR],
+);
 
 /// `calendar.update`.
-pub static CALENDAR_UPDATE: Outgoing = Outgoing {
-    row: row(
+pub static CALENDAR_UPDATE: Outgoing = outgoing::<CalendarCreate>(
+    row(
         ActionName::CalendarUpdate,
         "CalendarCreate",
         "calendarId?, title, startTime, endTime, description?, attendees?",
     )
     .sealed(&["/title", "/description"]),
-    about: "Changes an event.",
-    conditions: &[PERIOD, ADDRESS, SEEN, BYTES, CALENDAR],
-    schema: schemas::read::<CalendarCreate>,
-};
+    "Changes an event.",
+    &[PERIOD, ADDRESS, SEEN, BYTES, CALENDAR],
+);
 
 /// `finance.fetch_transactions`.
-pub static FINANCE_FETCH_TRANSACTIONS: Outgoing = Outgoing {
-    row: row(
+pub static FINANCE_FETCH_TRANSACTIONS: Outgoing = outgoing::<FetchTransactions>(
+    row(
         ActionName::FinanceFetchTransactions,
         "FetchTransactions",
         "accountId?, limit?",
     ),
-    about: "Reads transactions of an account.",
-    conditions: &[SEEN, BYTES, WHOLE],
-    schema: schemas::read::<FetchTransactions>,
-};
+    "Reads transactions of an account.",
+    &[SEEN, BYTES, WHOLE],
+);
 
 /// `health.fetch`.
-pub static HEALTH_FETCH: Outgoing = Outgoing {
-    row: row(
+pub static HEALTH_FETCH: Outgoing = outgoing::<FetchHealth>(
+    row(
         ActionName::HealthFetch,
         "FetchHealth",
         "dataType, startDate?",
     ),
-    about: "Reads health data of one kind.",
-    conditions: &[SEEN, BYTES, CALENDAR],
-    schema: schemas::read::<FetchHealth>,
-};
+    "Reads health data of one kind.",
+    &[SEEN, BYTES, CALENDAR],
+);
 
 /// `service.api_call`.
-pub static SERVICE_API_CALL: Outgoing = Outgoing {
-    row: row(
+pub static SERVICE_API_CALL: Outgoing = outgoing::<ServiceApiCall>(
+    row(
         ActionName::ServiceApiCall,
         "ServiceApiCall",
         "service, endpoint, method, headers?, body?",
     )
     .sealed(&["/headers", "/body"]),
-    about: "Calls a service of the allowlist.",
-    conditions: &[ENDPOINT, HEADERS, SEEN, BYTES],
-    schema: schemas::read::<ServiceApiCall>,
-};
+    "Calls a service of the allowlist.",
+    &[ENDPOINT, HEADERS, SEEN, BYTES],
+);
 
 /// The common row: rules, anomalies and admission can refuse outgoing actions.
 const fn row(name: ActionName, request_type: &'static str, payload: &'static str) -> Row {
@@ -156,10 +171,12 @@ impl ErasedAction for Outgoing {
         self.conditions
     }
 
+    #[cfg(feature = "schema")]
     fn schema(&self) -> Schema {
         (self.schema)()
     }
 
+    #[cfg(feature = "schema")]
     fn answer_schema(&self) -> Schema {
         schemars::json_schema!({"description": "The data of the adapter: any JSON, in the form of \
             the service."})

@@ -27,6 +27,7 @@ impl Action for ProposalApprove {
     )
     .lane(Lane::Control);
 
+    #[cfg(feature = "schema")]
     fn answer_schema() -> Schema {
         schemas::variant::<Answered<'_>>("ProposalApplied")
     }
@@ -61,6 +62,7 @@ impl Action for ProposalDecline {
     )
     .lane(Lane::Control);
 
+    #[cfg(feature = "schema")]
     fn answer_schema() -> Schema {
         schemas::variant::<Answered<'_>>("ProposalDeclined")
     }
@@ -91,6 +93,7 @@ impl Action for ProposalRevert {
     )
     .lane(Lane::Control);
 
+    #[cfg(feature = "schema")]
     fn answer_schema() -> Schema {
         schemas::variant::<Answered<'_>>("ProposalReverted")
     }

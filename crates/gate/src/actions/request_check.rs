@@ -1,10 +1,8 @@
 //! `request.check`: tries out a request, for senders that may not read the home. It is decided by
 //! the same function over the same state as the request itself, but nothing is carried out.
 
-use std::borrow::Cow;
-
-use schemars::SchemaGenerator;
 use serde_json::value::RawValue;
+#[cfg(feature = "schema")]
 use serde_json::{Value, json};
 
 use super::prelude::*;
@@ -66,12 +64,13 @@ pub struct Checked {
     would_be: Told,
 }
 
-impl JsonSchema for Checked {
-    fn schema_name() -> Cow<'static, str> {
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Checked {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
         "Checked".into()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> Schema {
         schemars::json_schema!({
             "type": "object",
             "properties": {
@@ -152,6 +151,7 @@ impl Action for RequestCheck {
     ]);
 
     /// The payload depends on the action, which this schema does not express; the answer does.
+    #[cfg(feature = "schema")]
     fn schema() -> Schema {
         let mut schema = schemas::read::<CheckRequest>();
         schema.remove("title");

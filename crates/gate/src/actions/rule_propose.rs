@@ -28,6 +28,7 @@ impl Action for RulePropose {
             change that makes rules laxer waits for an approver; an agent cannot approve it.",
     );
 
+    #[cfg(feature = "schema")]
     fn answer_schema() -> Schema {
         schemas::variant::<Answered<'_>>("ProposalAcknowledged")
     }

@@ -1,11 +1,14 @@
 //! `services.add`, `services.remove`, `services.deactivate` and `services.activate`: how a person
 //! changes the allowlist.
 
+#[cfg(feature = "schema")]
 use serde_json::{Value, json};
 
 use super::prelude::*;
 use crate::services::{Asked, Changed as Answer, check_added};
-use spoolgate_rules::services::{BY_ACTION, PATH};
+#[cfg(feature = "schema")]
+use spoolgate_rules::services::BY_ACTION;
+use spoolgate_rules::services::PATH;
 use spoolgate_wire::services::{AddService, NameService};
 
 /// Adds a service to the allowlist.
@@ -34,6 +37,7 @@ impl Action for ServicesAdd {
     .lane(Lane::Control);
 
     /// Lists the actions that an entry can name; they are defined with the rule files.
+    #[cfg(feature = "schema")]
     fn schema() -> Schema {
         let mut schema = schemas::read::<AddService>();
         if let Some(actions) = schema

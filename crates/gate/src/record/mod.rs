@@ -11,6 +11,7 @@ mod inputs;
 mod response;
 
 pub use answers::{AdmissionAnswer, OrderAnswer};
+#[cfg(feature = "schema")]
 pub(crate) use answers::{HeldAnswer, LimitedAnswer};
 pub use case::{CaseDecision, ClosedBy};
 pub use decision::{Decision, Flow, Metadata, Ruling, Status};

@@ -89,17 +89,17 @@ pub(crate) const SERVICE: Condition = condition(
         `actions`, each once.",
 );
 /// Causality.
-pub(crate) const CAUSALITY: Condition = condition(
+const CAUSALITY: Condition = condition(
     "causality",
     "`causality` is at most 8192 bytes without white space, and an object as admission reads it.",
 );
 /// Signatures.
-pub(crate) const SIGNATURE: Condition = condition(
+const SIGNATURE: Condition = condition(
     "signature",
     "The signature is good, and one of a current key of `source`.",
 );
 /// Payloads.
-pub(crate) const PAYLOAD: Condition = condition(
+const PAYLOAD: Condition = condition(
     "payload",
     "What the description of the payload's own schema says. Keys stand once, nesting ends at 64, \
         and numbers are those of strict JSON.",
@@ -184,3 +184,6 @@ pub(crate) const CASES: Condition = condition(
     "No two cases have the same name, facts are named as conditions name them, and `expect: \
         accept` goes with `rules: []` and nothing else.",
 );
+
+/// What the schema of a request cannot say.
+pub(crate) const REQUEST: &[Condition] = &[CALENDAR, CAUSALITY, SIGNATURE, PAYLOAD];

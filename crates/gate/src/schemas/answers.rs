@@ -3,7 +3,8 @@
 use schemars::Schema;
 use serde_json::Value;
 
-use super::{Body, tidy, variant, written};
+use super::derive::{Body, variant, written};
+use super::tidy;
 use crate::actions::{Admission, ErasedAction, Rules};
 use crate::record::{AdmissionAnswer, HeldAnswer, LimitedAnswer, OrderAnswer};
 use spoolgate_wire::answer::Answer;
@@ -15,7 +16,7 @@ pub(super) fn answer() -> Body {
         about: "The answer to a request, as it lies in `spool/out`. The schema of `data` is named \
             after the action, as `order.submit.answer`."
             .to_owned(),
-        conditions: Vec::new(),
+        conditions: &[],
     }
 }
 
@@ -44,7 +45,7 @@ pub(super) fn body(action: &'static dyn ErasedAction) -> Body {
     Body {
         schema,
         about,
-        conditions: Vec::new(),
+        conditions: &[],
     }
 }
 

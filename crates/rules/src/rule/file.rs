@@ -5,6 +5,7 @@ use std::fmt;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "schema")]
 use super::field::RULED_ACTIONS;
 use super::set::Provenance;
 use crate::bounds::AnyAmount;
@@ -411,6 +412,7 @@ fn has_long_number(line: &str) -> bool {
     false
 }
 
+#[cfg(feature = "schema")]
 fn one_or_many_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({"anyOf": [
         {"type": "string", "enum": RULED_ACTIONS},

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::read::{Fields, addresses};
+use super::read::Fields;
+#[cfg(feature = "schema")]
 use super::{NAME_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::payload::PayloadError;
 use crate::time::Time;
@@ -64,7 +65,7 @@ pub struct CalendarCreate {
     pub description: Option<String>,
     /// Invited people as bare addresses, at most [`super::PEOPLE_MAX`].
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(default, schema_with = "addresses")]
+    #[schemars(default, schema_with = "super::read::addresses")]
     pub attendees: Option<Vec<String>>,
 }
 

@@ -3,12 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+#[cfg(feature = "schema")]
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+#[cfg(feature = "schema")]
+use super::NAME_BYTES_MAX;
 use super::read::{Fields, text_of};
-use super::{HEADERS_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX};
+use super::{HEADERS_MAX, TEXT_BYTES_MAX};
 use crate::payload::PayloadError;
 
 /// Longest name of a header, in bytes.
@@ -128,6 +131,7 @@ pub struct ServiceApiCall {
 }
 
 /// A path, and optionally a query, of the characters that RFC 3986 allows.
+#[cfg(feature = "schema")]
 fn endpoint_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "string",
@@ -138,6 +142,7 @@ fn endpoint_schema(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// Names are tokens of RFC 9110, values are visible ASCII.
+#[cfg(feature = "schema")]
 fn headers_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",

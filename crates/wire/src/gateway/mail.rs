@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
-use super::read::{Fields, addresses};
-use super::{LIMIT_MAX, NAME_BYTES_MAX, PEOPLE_MAX, TEXT_BYTES_MAX};
+use super::read::Fields;
+use super::{LIMIT_MAX, PEOPLE_MAX};
+#[cfg(feature = "schema")]
+use super::{NAME_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::payload::PayloadError;
 use crate::time::Time;
 
@@ -17,11 +19,11 @@ pub const LIMIT: u32 = 50;
 #[schemars(deny_unknown_fields)]
 pub struct EmailSend {
     /// Recipients as bare addresses. With `cc` at most [`PEOPLE_MAX`]; a draft may have none.
-    #[schemars(schema_with = "addresses")]
+    #[schemars(schema_with = "super::read::addresses")]
     pub to: Vec<String>,
     /// Recipients of copies.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(default, schema_with = "addresses")]
+    #[schemars(default, schema_with = "super::read::addresses")]
     pub cc: Option<Vec<String>>,
     /// Subject, one line.
     #[schemars(schema_with = "crate::schema::line::<TEXT_BYTES_MAX>")]
@@ -94,6 +96,7 @@ fn folder() -> String {
     FOLDER.to_owned()
 }
 
+#[cfg(feature = "schema")]
 fn limit() -> u32 {
     LIMIT
 }

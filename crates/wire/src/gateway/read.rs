@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(feature = "schema")]
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::value::RawValue;
 
@@ -17,6 +18,7 @@ const KEY_PRINTED_BYTES_MAX: usize = 64;
 const ADDRESS_BYTES_MAX: usize = 254;
 
 /// Schema of a list of bare mail addresses.
+#[cfg(feature = "schema")]
 pub(super) fn addresses(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",

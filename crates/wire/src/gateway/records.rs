@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
+use super::LIMIT_MAX;
+#[cfg(feature = "schema")]
+use super::NAME_BYTES_MAX;
 use super::read::Fields;
-use super::{LIMIT_MAX, NAME_BYTES_MAX};
 use crate::payload::PayloadError;
 use crate::time::Time;
 
