@@ -31,7 +31,8 @@ pub enum Phase {
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])* $variant:ident = $name:literal;)*) => {
         /// Why a task was denied, in the order of the checks: the first that fails is the reason.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize,
+            schemars::JsonSchema)]
         pub enum Reason {
             $($(#[doc = $doc])* #[serde(rename = $name)] $variant,)*
         }
@@ -54,24 +55,25 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// The body or the causality lacks something, or holds what does not belong there.
+    /// The body or the causality lacks a member, or has one that does not belong there.
     MissingFields = "missing_fields";
     /// Every payload kind but `lease` needs causality.
     MissingCausality = "missing_causality";
     /// The key may not speak for this tenant, surface and profile.
     DomainDenied = "domain_denied";
-    /// There is no such policy, it cannot be read, or a command that it names gave no usable
-    /// answer.
+    /// There is no such policy, it cannot be read, or a command that it names returned no
+    /// usable answer.
     PolicyUnavailable = "policy_unavailable";
     /// The parent is not recorded in the tree.
     UnknownParent = "unknown_parent";
-    /// The receipt is not that of a task of the tree, or a root names one.
+    /// The receipt does not belong to a task of the tree, or a root names a receipt.
     UnknownReceipt = "unknown_receipt";
     /// The tree was opened before, or the id is taken in it.
     TaskExists = "task_exists";
     /// More roots within an hour than the key may open.
     RootsExceeded = "roots_exceeded";
-    /// The claimed depth is not the parent's recorded depth + 1; that of a root is not 0.
+    /// The claimed depth is not the parent's recorded depth + 1, or a root claims a depth other
+    /// than 0.
     DepthMismatch = "depth_mismatch";
     /// The tree's budget, or the claim, is 0 or less.
     BudgetExhausted = "budget_exhausted";
@@ -81,7 +83,7 @@ reasons! {
     DescendantsExceeded = "descendants_exceeded";
     /// Tasks of the capability in the tree >= max_repeats_per_capability.
     RepeatsExceeded = "repeats_exceeded";
-    /// The capability stands max_repeats_in_ancestor_window times or more among the nearest
+    /// The capability occurs max_repeats_in_ancestor_window times or more among the nearest
     /// ancestors.
     AncestorWindowViolated = "ancestor_window_violated";
     /// On the denylist, or not on the allowlist.
@@ -90,10 +92,10 @@ reasons! {
     TargetDenied = "target_denied";
     /// Larger than max_artifact_size_bytes.
     ArtifactTooLarge = "artifact_too_large";
-    /// can_spawn is false, and the payload is no lease.
+    /// can_spawn is false, and the payload is not a lease.
     InvariantViolation = "invariant_violation";
-    /// Only of requests that carry causality: another check refused the request, so no task came of
-    /// it.
+    /// Only for requests that carry causality: another check refused the request, so no task was
+    /// created.
     RequestRefused = "request_refused";
 }
 

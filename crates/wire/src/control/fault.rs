@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 macro_rules! faults {
     ($($(#[doc = $doc:literal])* $variant:ident = $name:literal;)*) => {
         /// A code in `errors`.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize,
+            schemars::JsonSchema)]
         pub enum ControlFault {
             $($(#[doc = $doc])* #[serde(rename = $name)] $variant,)*
         }
@@ -38,7 +39,7 @@ faults! {
     DecisionIdConflict = "decision_id_conflict";
     /// `concern_id` is not `account_id:market_symbol`.
     ConcernMismatch = "concern_mismatch";
-    /// No strategy file is of this concern.
+    /// No strategy file names this concern.
     ConcernUnknown = "concern_unknown";
     /// The key may not decide this on this concern.
     NotAuthorised = "not_authorised";
@@ -52,7 +53,7 @@ faults! {
     NoStrategy = "no_strategy";
     /// Resume: another strategy is active; switch to the target instead.
     AnotherActive = "another_active";
-    /// Something else is active than the decision expects.
+    /// The active strategy is not the one that the decision expects.
     ExpectationFailed = "expectation_failed";
     /// The decision overrides, and its key may not.
     OverrideNotPermitted = "override_not_permitted";
@@ -60,7 +61,7 @@ faults! {
     ConfidenceTooLow = "confidence_too_low";
     /// The strategy's file pauses it, or it lists no instrument.
     TargetNotRunnable = "target_not_runnable";
-    /// The strategy's execution is not to be trusted: see `degraded` in `strategies.get`.
+    /// The strategy's execution cannot be trusted: see `degraded` in `strategies.get`.
     ExecutionDegraded = "execution_degraded";
     /// With another action than set_risk_mode: `risk_mode` is not what would be in force
     /// afterwards.
