@@ -1,5 +1,5 @@
-//! The names of the published schemas. `UPDATE_DOCS=1 cargo test -p spoolgate-gate --features schema
-//! --test schemas` writes this file and the schemas.
+//! The names of the published schemas. This command writes this file and the schemas:
+//! `UPDATE_DOCS=1 cargo test -p spoolgate-gate --features schema --test schemas`.
 
 published! {
     "account.adjust",
