@@ -314,7 +314,8 @@ impl Report {
             .iter()
             .map(|(title, figures)| serde_json::json!({"title": title, "figures": figures}))
             .collect();
-        let report = serde_json::json!({"conditions": conditions, "sections": sections, "notes": self.notes});
+        let report = serde_json::json!({"conditions": conditions, "sections": sections,
+            "notes": self.notes});
         Ok(serde_json::to_string_pretty(&report)?)
     }
 }

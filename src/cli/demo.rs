@@ -362,7 +362,8 @@ impl Demo {
             serde_json::from_slice(&decided).context("the council's decision")?;
         if output.is_json() {
             let body = serde_json::json!({
-                "home": root, "decisions": told.iter().map(|told| &told.outcome.answer).collect::<Vec<_>>(),
+                "home": root,
+                "decisions": told.iter().map(|told| &told.outcome.answer).collect::<Vec<_>>(),
                 "council": decided,
                 "portfolio": portfolio, "fills": fills, "ledger": report, "rebuild_same": same,
             });

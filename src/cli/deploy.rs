@@ -165,21 +165,58 @@ impl Deploy {
             "yes"
         };
         format!(
-            "# To install, as root: cp {} /etc/systemd/system/ && systemctl enable --now \
-                spoolgate\n[Unit]\nDescription=spoolgate, the gate between agents and money, mail \
-                and rules\nAfter=local-fs.target time-sync.target network.target\n# A gate that \
-                cannot start needs a person, not another thousand \
-                tries.\nStartLimitIntervalSec=300\nStartLimitBurst=5\n\n[Service]\nType=simple\nUser={gate}\nUMask=0022\nExecStart={exec_program} \
-                --home {exec_home} watch --sandbox require\nExecReload=/bin/kill -HUP $MAINPID\n# \
-                The gate waits for outgoing actions; the longest may take 600 \
-                s.\nTimeoutStopSec=660\nKillMode=mixed\nRestart=on-failure\nRestartSec=2\n# \
-                Usage, a ledger that does not verify, another gate: trying again cures none of \
-                them.\nRestartPreventExitStatus=2 5 7\nLimitNOFILE=4096\n# All of this also holds \
-                for programs of the rules. If one of them must write elsewhere, add the folder \
-                to\n# ReadWritePaths= here, and to ExecStart above with \
-                --allow-write.\nReadWritePaths={home}\nProtectSystem=strict\nProtectHome={protect_home}\nPrivateTmp={private_tmp}\nPrivateDevices=yes\nProtectProc=invisible\nProtectClock=yes\nProtectControlGroups=yes\nProtectHostname=yes\nProtectKernelLogs=yes\nProtectKernelModules=yes\nProtectKernelTunables=yes\nNoNewPrivileges=yes\nCapabilityBoundingSet=\nAmbientCapabilities=\nRestrictAddressFamilies=AF_UNIX \
-                AF_INET \
-                AF_INET6\nRestrictNamespaces=yes\nRestrictRealtime=yes\nRestrictSUIDSGID=yes\nLockPersonality=yes\nRemoveIPC=yes\nSystemCallArchitectures=native\n\n[Install]\nWantedBy=multi-user.target\n",
+            "# To install, as root: cp {} /etc/systemd/system/ && systemctl enable --now spoolgate\n\
+            [Unit]\n\
+            Description=spoolgate, the gate between agents and money, mail and rules\n\
+            After=local-fs.target time-sync.target network.target\n\
+            # A gate that cannot start needs a person, not another thousand tries.\n\
+            StartLimitIntervalSec=300\n\
+            StartLimitBurst=5\n\
+            \n\
+            [Service]\n\
+            Type=simple\n\
+            User={gate}\n\
+            UMask=0022\n\
+            ExecStart={exec_program} --home {exec_home} watch --sandbox require\n\
+            ExecReload=/bin/kill -HUP $MAINPID\n\
+            # The gate waits for outgoing actions; the longest may take 600 s.\n\
+            TimeoutStopSec=660\n\
+            KillMode=mixed\n\
+            Restart=on-failure\n\
+            RestartSec=2\n\
+            # Usage, a ledger that does not verify, another gate: trying again cures none of \
+            them.\n\
+            RestartPreventExitStatus=2 5 7\n\
+            LimitNOFILE=4096\n\
+            # All of this also holds for programs of the rules. If one of them must write \
+            elsewhere, add the folder to\n\
+            # ReadWritePaths= here, and to ExecStart above with --allow-write.\n\
+            ReadWritePaths={home}\n\
+            ProtectSystem=strict\n\
+            ProtectHome={protect_home}\n\
+            PrivateTmp={private_tmp}\n\
+            PrivateDevices=yes\n\
+            ProtectProc=invisible\n\
+            ProtectClock=yes\n\
+            ProtectControlGroups=yes\n\
+            ProtectHostname=yes\n\
+            ProtectKernelLogs=yes\n\
+            ProtectKernelModules=yes\n\
+            ProtectKernelTunables=yes\n\
+            NoNewPrivileges=yes\n\
+            CapabilityBoundingSet=\n\
+            AmbientCapabilities=\n\
+            RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\n\
+            RestrictNamespaces=yes\n\
+            RestrictRealtime=yes\n\
+            RestrictSUIDSGID=yes\n\
+            LockPersonality=yes\n\
+            RemoveIPC=yes\n\
+            SystemCallArchitectures=native\n\
+            \n\
+            [Install]\n\
+            WantedBy=multi-user.target\n\
+            ",
             quoted(&self.home.join("deploy/spoolgate.service")),
         )
     }

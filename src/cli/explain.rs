@@ -145,7 +145,10 @@ pub(super) fn find(home: &Path, view: &View, what: &str) -> Result<Vec<(u64, Rec
 fn is_of_order(record: &Record, id: OrderId) -> bool {
     let is_about = matches!(record, Record::Decision(decision)
         if decision.order_id.is_some_and(|order| order.entry() == id.entry()));
-    let places = |change: &Change| matches!(change, Change::Book(spoolgate_trading::Change::OrderPlaced(order)) if order.order_id == id);
+    let places = |change: &Change| {
+        matches!(change, Change::Book(spoolgate_trading::Change::OrderPlaced(order))
+            if order.order_id == id)
+    };
     is_about || record.changes().iter().any(places)
 }
 

@@ -52,7 +52,8 @@ struct Whose {
     #[arg(long, value_parser = Symbol::parse)]
     symbol: Symbol,
     /// The principal that charges: a person or feed with a key in the keyring.
-    #[arg(long = "as", default_value = "owner", value_name = "PRINCIPAL", value_parser = Principal::parse)]
+    #[arg(long = "as", default_value = "owner", value_name = "PRINCIPAL",
+        value_parser = Principal::parse)]
     principal: Principal,
 }
 

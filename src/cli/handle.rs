@@ -44,7 +44,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "DIR", requires = "dry_run")]
     rules: Option<PathBuf>,
     /// The principal that would sign it; default: the one that the file names.
-    #[arg(long = "as", value_name = "PRINCIPAL", requires = "dry_run", value_parser = Principal::parse)]
+    #[arg(long = "as", value_name = "PRINCIPAL", requires = "dry_run",
+        value_parser = Principal::parse)]
     source: Option<Principal>,
     /// The action, if the file holds only the payload.
     #[arg(long, requires = "dry_run")]

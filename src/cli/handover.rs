@@ -36,7 +36,8 @@ pub(super) const WAIT: Duration = Duration::from_secs(60);
 #[derive(clap::Args)]
 pub(super) struct Person {
     /// The person who gives the command.
-    #[arg(long = "as", default_value = "owner", value_name = "PERSON", value_parser = Principal::parse)]
+    #[arg(long = "as", default_value = "owner", value_name = "PERSON",
+        value_parser = Principal::parse)]
     pub person: Principal,
 }
 

@@ -167,7 +167,8 @@ impl Output {
                 None => writeln!(io::stderr(), "spoolgate: {message}"),
             },
             Format::Json | Format::Jsonl => {
-                let body = serde_json::json!({"error": {"code": code, "message": message, "exit": exit as u8}});
+                let body = serde_json::json!({"error": {"code": code, "message": message,
+                    "exit": exit as u8}});
                 writeln!(io::stderr(), "{body}")
             }
         };

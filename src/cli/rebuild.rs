@@ -20,7 +20,8 @@ pub(super) fn run(home: &Path, output: &Output) -> Result<Exit> {
     again.save_snapshot()?;
     let position = again.position();
     if output.is_json() {
-        let told = serde_json::json!({"lines": position.seq, "batches": position.batch, "same_as_before": same});
+        let told = serde_json::json!({"lines": position.seq, "batches": position.batch,
+            "same_as_before": same});
         output.json(&told)?;
         return Ok(Exit::Success);
     }

@@ -39,7 +39,8 @@ pub(super) struct Args {
 #[derive(clap::Args)]
 pub(super) struct Batches {
     /// Maximum number of requests that share one disk sync, 1 to 1024.
-    #[arg(long, value_name = "N", default_value_t = BATCH_ENTRIES_MAX, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = BATCH_ENTRIES_MAX,
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     batch: usize,
 }
 

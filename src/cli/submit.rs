@@ -32,7 +32,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
     /// Wait for the answers, at most this many seconds.
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "60", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "60",
+        value_parser = seconds)]
     wait: Option<u64>,
     /// Wait, and write the receipt of each answer's ledger line beside its request or to FILE.
     /// Needs the audit folder.

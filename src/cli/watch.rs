@@ -144,7 +144,8 @@ fn give_up_the_rest(open: &mut Home, args: &Args, output: &Output) -> Result<Vec
 
 fn sandbox_as_json(boxed: &Boxed) -> String {
     let told = serde_json::json!({"sandbox": {
-        "on": true, "abi": boxed.abi, "writes": boxed.written, "reads": boxed.read, "not_taken": boxed.not_taken,
+        "on": true, "abi": boxed.abi, "writes": boxed.written, "reads": boxed.read,
+        "not_taken": boxed.not_taken,
     }});
     // Escape here as JSON does: a remark would escape in its own way and break the JSON.
     plain_json(&told.to_string())

@@ -33,8 +33,9 @@ fn request(key: &SignKey, id: &str) -> Envelope {
 }
 
 fn answer(id: &str) -> String {
-    json!({"requestId": id, "timestamp": "2026-02-20T14:42:00Z", "status": "success", "auditRef": "1"})
-        .to_string()
+    json!({"requestId": id, "timestamp": "2026-02-20T14:42:00Z", "status": "success",
+        "auditRef": "1"})
+    .to_string()
 }
 
 /// Makes the folders of a flat spool and of the spool of `own`, without a gate.
@@ -247,8 +248,9 @@ fn an_answer_to_another_request_with_the_same_id_is_not_returned() {
     };
     let conflict = |id: &str| {
         let error = json!({"code": "REQUEST_ID_CONFLICT", "message": "the id was used before"});
-        json!({"requestId": id, "timestamp": "2026-02-20T14:42:00Z", "status": "error", "error": error, "auditRef": "2"})
-            .to_string()
+        json!({"requestId": id, "timestamp": "2026-02-20T14:42:00Z", "status": "error",
+            "error": error, "auditRef": "2"})
+        .to_string()
     };
     // While this request waits, it cannot be the one that was answered; nor is that answer its own
     // once it is claimed.

@@ -19,7 +19,8 @@ fn request(metrics: Value) -> CouncilRequest {
 /// Returns a request with these members beside the usual ones.
 fn from(members: Value) -> CouncilRequest {
     let mut whole = json!({
-        "request_id": "req_1", "timestamp": "2025-12-09T12:00:00Z", "proposer": "p", "change_type": "DECLARE_PASS",
+        "request_id": "req_1", "timestamp": "2025-12-09T12:00:00Z", "proposer": "p",
+            "change_type": "DECLARE_PASS",
         "context": {"summary": "s"}
     });
     for (name, member) in members.as_object().unwrap() {
@@ -203,9 +204,12 @@ fn good() -> Value {
     );
     let mut whole = json!({
         "context": {"summary": "s", "key_metrics": {
-            "sharpe": 2.00, "oos_win_rate": 58.0, "years": 6, "periods_per_year": 252, "n_obs": 1512,
-            "payoff_ratio": 1.1, "oos_trades": 400, "is_win_rate": 60.0, "is_trades": 800, "n_trials": 4,
-            "cost_per_trade": 0.05, "edge_per_trade": 0.2, "is_sharpe": 2.2, "oos_sharpe": 1.9, "is_years": 4,
+            "sharpe": 2.00, "oos_win_rate": 58.0, "years": 6, "periods_per_year": 252,
+                "n_obs": 1512,
+            "payoff_ratio": 1.1, "oos_trades": 400, "is_win_rate": 60.0, "is_trades": 800,
+                "n_trials": 4,
+            "cost_per_trade": 0.05, "edge_per_trade": 0.2, "is_sharpe": 2.2, "oos_sharpe": 1.9,
+                "is_years": 4,
             "oos_years": 2, "train_end": "2023-12-29", "test_start": "2024-01-15", "embargo": 10
         }},
         "artifacts": {"validation_report": report, "monte_carlo_stats":

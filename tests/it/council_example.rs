@@ -35,8 +35,10 @@ fn the_demo_s_case_is_decided_as_the_contract_shows() {
         "summary_reasoning": "The council REJECTS this proposal. While the code is correct and \
             applicable, the Quant Researcher and Realism Checker flagged significant overfitting \
             risks (Axis 5 score: 2.0). The reported Sharpe of 5.0 is statistically implausible.",
-        "blocking_issues": ["In-Sample data leakage detected by Quant Researcher.", "OOS win rate is only 39%."],
-        "next_steps": ["Refactor validation script to enforce strict Train/Test split.", "Re-run backtest."],
+        "blocking_issues": ["In-Sample data leakage detected by Quant Researcher.",
+            "OOS win rate is only 39%."],
+        "next_steps": ["Refactor validation script to enforce strict Train/Test split.",
+            "Re-run backtest."],
     });
     assert_eq!(told["council"], expected);
     // The record beside it has the same content, and the ledger alone gives it again.

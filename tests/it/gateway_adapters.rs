@@ -45,7 +45,8 @@ fn rules(
         .map(|action| ((*action).to_owned(), json!(100_000)))
         .collect();
     let command = json!({
-        "program": program, "args": args, "time_limit_s": time_limit_s, "output_bytes_max": output_bytes_max,
+        "program": program, "args": args, "time_limit_s": time_limit_s,
+            "output_bytes_max": output_bytes_max,
     });
     let mut rules = json!({
         "adapters": [{"actions": ACTIONS, "adapter": "exec", "command": command, "at_once": 4}],
@@ -584,7 +585,8 @@ fn an_adapter_gets_its_task_and_nothing_else() {
     let task = json!({
         "id": "looks", "source": "core", "action": "service.api_call",
         "payload": {"service": "bank", "endpoint": "/v1/balance", "method": "GET"},
-        "service": "bank", "host": "api.bank.example", "port": null, "protocol": "https", "credential": null,
+        "service": "bank", "host": "api.bank.example", "port": null, "protocol": "https",
+            "credential": null,
     });
     assert_eq!(data["task"], task);
     assert_eq!(

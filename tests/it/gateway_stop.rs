@@ -38,7 +38,8 @@ impl Lab {
         let mut rules = json!({
             "adapters": [{"actions": ACTIONS, "adapter": "exec", "command": command}],
             "rates": {"per_hour": per_hour, "all_per_hour": 100_000},
-            "anomalies": {"burst_max": 100_000, "burst_window_s": 5, "payload_bytes_max": 10_000_000},
+            "anomalies": {"burst_max": 100_000, "burst_window_s": 5,
+                "payload_bytes_max": 10_000_000},
         });
         rules
             .as_object_mut()

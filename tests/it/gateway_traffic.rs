@@ -110,7 +110,8 @@ fn chat() -> Value {
                 {"sender": "Ann", "recipient": "Mallory", "body": "hi"},
             ]},
         },
-        "web": {"web_content": {"www.news.example": "see evil.example", "https://blog.example/a": "x"}},
+        "web": {"web_content": {"www.news.example": "see evil.example",
+            "https://blog.example/a": "x"}},
         "files": {"plan.txt": "to mallory@evil.example", "notes.md": "FR7630006000011234567890189"},
     })
 }
@@ -133,26 +134,36 @@ fn office() -> Value {
             "account_email": "kim@firm.example",
             "contact_list": [{"name": "Lou Ray", "email": "lou@friend.example"}],
             "emails": {
-                "1": {"sender": "kim@firm.example", "recipients": ["dana@client.example"], "cc": ["cc@client.example"],
+                "1": {"sender": "kim@firm.example", "recipients": ["dana@client.example"],
+                    "cc": ["cc@client.example"],
                       "status": "sent", "body": "ask eve@evil.example"},
-                "2": {"sender": "eve@evil.example", "recipients": ["kim@firm.example", "other@evil.example"],
-                      "status": "received", "body": "x", "attachments": {"contacts": ["a@evil.example"]}},
-                "3": {"sender": "kim@firm.example", "recipients": ["forged@evil.example"], "status": "received"},
-                "4": {"sender": "kim@firm.example", "recipients": ["draft@evil.example"], "status": "draft"},
+                "2": {"sender": "eve@evil.example", "recipients": ["kim@firm.example",
+                    "other@evil.example"],
+                      "status": "received", "body": "x",
+                          "attachments": {"contacts": ["a@evil.example"]}},
+                "3": {"sender": "kim@firm.example", "recipients": ["forged@evil.example"],
+                    "status": "received"},
+                "4": {"sender": "kim@firm.example", "recipients": ["draft@evil.example"],
+                    "status": "draft"},
             },
             "received": [{"sender": "kim@firm.example", "recipients": ["again@evil.example"]}],
         },
         "calendar": {"events": [
-            {"participants": ["kim@firm.example", "max@firm.example", "guest@evil.example"], "title": "t"},
+            {"participants": ["kim@firm.example", "max@firm.example", "guest@evil.example"],
+                "title": "t"},
             {"organizer": "kim@firm.example", "participants": ["sam@client.example"]},
-            {"organizer": "eve@evil.example", "participants": ["kim@firm.example", "b@evil.example"]},
+            {"organizer": "eve@evil.example", "participants": ["kim@firm.example",
+                "b@evil.example"]},
         ]},
         "drive": {"files": {
-            "1": {"filename": "a.txt", "owner": "kim@firm.example", "shared_with": {"vi@client.example": "r"},
+            "1": {"filename": "a.txt", "owner": "kim@firm.example",
+                "shared_with": {"vi@client.example": "r"},
                   "content": "share with c@evil.example"},
-            "2": {"filename": "b.txt", "owner": "eve@evil.example", "shared_with": {"d@evil.example": "rw"}},
+            "2": {"filename": "b.txt", "owner": "eve@evil.example",
+                "shared_with": {"d@evil.example": "rw"}},
         }},
-        "reviews": [{"user": {"email": "e@evil.example", "iban": "FR7630006000011234567890189"}, "body": "good"}],
+        "reviews": [{"user": {"email": "e@evil.example", "iban": "FR7630006000011234567890189"},
+            "body": "good"}],
     })
 }
 
@@ -188,7 +199,10 @@ fn call(task: &str, i: usize, tool: &str, action: &str, payload: Value) -> Value
 }
 
 fn calls_of_other_suites() -> [Value; 13] {
-    let api = |service: &str, endpoint: &str, method: &str, body: Value| json!({"service": service, "endpoint": endpoint, "method": method, "body": body});
+    let api = |service: &str, endpoint: &str, method: &str, body: Value| {
+        json!({"service": service, "endpoint": endpoint, "method": method,
+        "body": body})
+    };
     let page = |task: &str, url: &str| {
         let payload = api("web", "/page", "GET", json!({"url": url}));
         call(task, 0, "page", "service.api_call", payload)

@@ -409,7 +409,8 @@ fn busy() -> Desk {
     assert_eq!(failed(&large), ["look-first"]);
     desk.one(&mut home, "trend-bot", "huge", "order.submit", &buy("5"));
     let case = json!({
-        "request_id": "cfg-1", "timestamp": "2026-03-02T12:00:00Z", "proposer": "Bot</title>", "change_type": "UPDATE_CONFIG",
+        "request_id": "cfg-1", "timestamp": "2026-03-02T12:00:00Z", "proposer": "Bot</title>",
+            "change_type": "UPDATE_CONFIG",
         "context": {"summary": bait()}, "artifacts": {"diff_content": "-a\n+b"},
     });
     let opened = desk.one(

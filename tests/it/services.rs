@@ -20,7 +20,8 @@ const ONE: &str = "11111111111111111111111111111111";
 const TWO: &str = "22222222222222222222222222222222";
 
 fn bank() -> Value {
-    json!({"service": "bank", "host": "API.bank.example", "protocol": "https", "methods": ["GET", "POST"]})
+    json!({"service": "bank", "host": "API.bank.example", "protocol": "https", "methods": ["GET",
+        "POST"]})
 }
 
 fn name(name: &str) -> Value {

@@ -6,7 +6,8 @@ use crate::Result;
 
 macro_rules! files {
     ($($id:literal),* $(,)?) => {
-        &[$((concat!("rules/core/", $id, ".yaml"), include_str!(concat!("../rules/", $id, ".yaml")))),*]
+        &[$((concat!("rules/core/", $id, ".yaml"),
+            include_str!(concat!("../rules/", $id, ".yaml")))),*]
     };
 }
 

@@ -67,7 +67,8 @@ fn now() -> Time {
 /// use spoolgate_wire::{ids::Principal, signing::SignKey};
 ///
 /// let key = SignKey::Hmac([7; 32]);
-/// let request = sign(&key, &Principal::parse("trend-bot")?, "orders.list", "{ }", None, None, None)?;
+/// let by = Principal::parse("trend-bot")?;
+/// let request = sign(&key, &by, "orders.list", "{ }", None, None, None)?;
 /// assert_eq!(request.payload, "{}");
 /// assert!(key.verify_key().verifies(&request.signing_string(), &request.signature));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

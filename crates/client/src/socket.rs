@@ -22,7 +22,8 @@ const LEAST: Duration = Duration::from_millis(1);
 #[non_exhaustive]
 pub enum SocketError {
     /// There is no gate: nothing was sent.
-    #[error("no gate answers at `{}` ({source}); start one with `spoolgate watch --socket`", path.display())]
+    #[error("no gate answers at `{}` ({source}); start one with `spoolgate watch --socket`",
+        path.display())]
     NoGate {
         /// The path of the socket.
         path: PathBuf,

@@ -269,7 +269,11 @@ impl Turn<'_> {
 
 /// Repeats the original response without looking anything up or changing anything.
 fn said_before(earlier: &control::Earlier) -> Result<Outcome, Refusal> {
-    let data = earlier.data.clone().and_then(|data| RawValue::from_string(data).ok()).ok_or_else(|| {
+    let data = earlier
+        .data
+        .clone()
+        .and_then(|data| RawValue::from_string(data).ok());
+    let data = data.ok_or_else(|| {
         let what = format!(
             "the response stored in ledger line {} cannot be rebuilt: `audit/blobs` lacks a part \
                 of it",

@@ -10,7 +10,10 @@ use spoolgate_wire::time::Time;
 /// The changes of a line over `book`, with orders at venues handed over (see
 /// [`outbox::hand_over`]).
 pub fn of_line(book: &Book, changes: Vec<Change>, at: Time) -> Vec<Change> {
-    let places = |change: &Change| matches!(change, Change::Book(trading::Change::OrderPlaced(order)) if order.at_venue.is_some());
+    let places = |change: &Change| {
+        matches!(change, Change::Book(trading::Change::OrderPlaced(order))
+            if order.at_venue.is_some())
+    };
     if !book.orders.values().any(|order| order.at_venue.is_some()) && !changes.iter().any(places) {
         return changes;
     }

@@ -102,7 +102,8 @@ impl Refusal {
 pub fn escaped(text: &str) -> String {
     let obeyed = |c: char| {
         c.is_control()
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}'
+                | '\u{2066}'..='\u{2069}')
     };
     if text.len() <= REFUSAL_CHARS_MAX && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         return text.to_owned();

@@ -761,7 +761,8 @@ mod tests {
             "history.count(60s)": "-1.50",
             "request.has_causality": true,
             "council.proposer": {"sha256": sha256_hex(long.as_bytes()), "bytes": long.len()},
-            "council.metrics": {"sha256": sha256_hex(of_many.as_bytes()), "elements": ELEMENTS_MAX + 1},
+            "council.metrics": {"sha256": sha256_hex(of_many.as_bytes()),
+                "elements": ELEMENTS_MAX + 1},
             "council.change_type": {"unknown": "\"why\""},
             "council.diff": {"sealed": "/artifacts/diff_content"},
         });

@@ -186,9 +186,11 @@ mod tests {
 
         #[test]
         fn two_at_a_time_are_the_hashes_of_one_at_a_time(
-            lines in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..400), 0..12),
+            lines in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..400),
+                0..12),
         ) {
-            let messages: Vec<Vec<u8>> = lines.iter().map(|line| [&[0], line.as_slice()].concat()).collect();
+            let messages: Vec<Vec<u8>> = lines.iter()
+                .map(|line| [&[0], line.as_slice()].concat()).collect();
             let mut hashes = vec![Hash::ZERO; 3];
             hash_all(messages.iter().map(Vec::as_slice), &mut hashes);
             prop_assert_eq!(hashes, lines.iter().map(|line| leaf_hash(line)).collect::<Vec<_>>());

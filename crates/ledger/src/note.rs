@@ -33,7 +33,8 @@ pub const SIGNATURE_LINES_MAX: usize = 100;
 #[non_exhaustive]
 pub enum KeyError {
     /// The name is empty or holds a space, a plus sign or a control character.
-    #[error("key name `{}` is empty or holds a space, a plus sign or a control character", .name.escape_debug())]
+    #[error("key name `{}` is empty or holds a space, a plus sign or a control character",
+        .name.escape_debug())]
     Name {
         /// The name as given.
         name: String,
@@ -600,7 +601,8 @@ pub fn sign_checkpoint(checkpoint: &Checkpoint, signer: &SignerKey) -> Result<St
 /// ```
 /// use spoolgate_ledger::note::{VerifierKey, open_checkpoint};
 ///
-/// let key: VerifierKey = "example.org/log+d3e49c8a+AWksKng6bXZg10G5xS93kpMNoz9Hdu4hkpWOLKnrr1xf".parse()?;
+/// let key = "example.org/log+d3e49c8a+AWksKng6bXZg10G5xS93kpMNoz9Hdu4hkpWOLKnrr1xf";
+/// let key: VerifierKey = key.parse()?;
 /// let note = std::fs::read_to_string("testdata/log/checkpoint")?;
 /// let head = open_checkpoint(&note, &key, "example.org/log")?;
 /// assert_eq!(head.size, 10);

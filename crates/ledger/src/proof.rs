@@ -243,7 +243,8 @@ impl Receipt {
     /// let key = "example.org/log+d3e49c8a+AWksKng6bXZg10G5xS93kpMNoz9Hdu4hkpWOLKnrr1xf".parse()?;
     /// let receipt = Receipt::parse(&std::fs::read("testdata/line-3.tlog-proof")?)?;
     /// let proved = receipt.check(&key)?;
-    /// assert_eq!((proved.line.seq, proved.line.kind, proved.checkpoint.size), (3, "decision", 10));
+    /// assert_eq!((proved.line.seq, proved.line.kind), (3, "decision"));
+    /// assert_eq!(proved.checkpoint.size, 10);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

@@ -92,7 +92,8 @@ pub enum TokenError {
         signed: String,
     },
     /// The receipt in the file is not the receipt of an admission.
-    #[error("the receipt's phase is `{}`, not `{PHASE_ACCEPTED}`: nothing was admitted", .found.escape_debug())]
+    #[error("the receipt's phase is `{}`, not `{PHASE_ACCEPTED}`: nothing was admitted",
+        .found.escape_debug())]
     Phase {
         /// The phase in the receipt.
         found: String,

@@ -21,7 +21,8 @@ pub(super) enum FieldError {
     Missing(usize),
     #[error("the row has {fields} fields, expected {expected}")]
     Width { fields: usize, expected: usize },
-    #[error("the line is {0} bytes long, the limit is {limit}", limit = super::text::LINE_BYTES_MAX)]
+    #[error("the line is {0} bytes long, the limit is {limit}",
+        limit = super::text::LINE_BYTES_MAX)]
     LineLength(usize),
     #[error("the line is not UTF-8 text")]
     NotUtf8,

@@ -71,7 +71,8 @@ struct Args {
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// How long to wait for an answer.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(0..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60,
+        value_parser = clap::value_parser!(u64).range(0..=3600))]
     wait: u64,
     /// Offer only this tool; may be repeated. Absent: all tools.
     #[arg(long, value_name = "TOOL")]

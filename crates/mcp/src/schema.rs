@@ -130,7 +130,8 @@ pub(crate) fn output() -> JsonObject {
             "failed_checks": {"type": "array", "items": {
                 "type": "object",
                 "properties": {
-                    "check": {"type": "string"}, "measured": amount, "limit": amount, "unit": {"type": "string"},
+                    "check": {"type": "string"}, "measured": amount, "limit": amount,
+                    "unit": {"type": "string"},
                     "source": {"type": "string"}, "message": {"type": "string"},
                 },
                 "required": ["check", "measured", "limit", "message"],
@@ -148,7 +149,8 @@ pub(crate) fn output() -> JsonObject {
         "type": "object",
         "properties": {
             "status": {"enum": [
-                "success", "error", "requires_approval", "rate_limited", "not_sent", "unknown", "open",
+                "success", "error", "requires_approval", "rate_limited", "not_sent", "unknown",
+                "open",
             ]},
             "request_id": {"type": "string", "description": "the id of the request"},
             "audit_ref": {"type": "string", "description": "number of the ledger line"},

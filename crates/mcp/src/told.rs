@@ -495,8 +495,10 @@ mod tests {
     fn what_would_be_answered_is_told_in_the_same_shape() {
         let refused: Value = serde_json::from_str(REJECTED).unwrap();
         let answer = serde_json::json!({
-            "requestId": "r2", "timestamp": "2026-02-20T14:42:00Z", "status": "success", "auditRef": "14",
-            "data": {"would_be": {"status": "error", "data": refused["data"], "error": refused["error"]}},
+            "requestId": "r2", "timestamp": "2026-02-20T14:42:00Z", "status": "success",
+            "auditRef": "14",
+            "data": {"would_be": {"status": "error", "data": refused["data"],
+                "error": refused["error"]}},
         });
         let told = Told::of(&serde_json::from_str(&answer.to_string()).unwrap()).checked();
         assert!(!told.is_error());

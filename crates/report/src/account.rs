@@ -24,7 +24,8 @@ pub(crate) fn equity(told: &LedgerFigures) -> Markup {
                 None => p class="empty" {
                     "Not shown: equity over time is computed by folding the ledger from its first \
                         line, and the contents of "
-                    (counted(u64::try_from(told.pruned.len()).unwrap_or(u64::MAX), "segment", "segments"))
+                    (counted(u64::try_from(told.pruned.len()).unwrap_or(u64::MAX), "segment",
+                        "segments"))
                     " were pruned. Restore them as docs/evidence.md describes, and make the page \
                         again."
                 },
@@ -48,7 +49,9 @@ fn charts(history: &History) -> Markup {
         .iter()
         .flat_map(|point| [point.equity.decimal(), point.net_deposits.decimal()]);
     let Some(range) = Range::of(values) else {
-        return html! { p class="empty" { "The amounts are too far apart to be drawn." } (points_table(history)) };
+        return html! {
+            p class="empty" { "The amounts are too far apart to be drawn." } (points_table(history))
+        };
     };
     html! {
         figure class="card" {
@@ -59,7 +62,8 @@ fn charts(history: &History) -> Markup {
                         price, at the last marks known then: "
                     (counted(history.points_seen, "such line", "such lines"))
                     @if history.points_seen > u64::try_from(points.len()).unwrap_or(u64::MAX) {
-                        ", thinned to " (points.len()) " with the lowest, the highest and the deepest \
+                        ", thinned to " (points.len())
+                            " with the lowest, the highest and the deepest \
                                 drawdown of every stretch kept"
                     }
                     ". Price moves between two lines are not in it."
@@ -86,7 +90,10 @@ fn charts(history: &History) -> Markup {
 
 /// Draws a dot as HTML, outside the stretched SVG, so that it stays round at any chart width.
 fn dot(class: &str, x: i64, y: i64) -> Markup {
-    html! { i class=(format!("dot {class}")) aria-hidden="true" style=(format!("left:{};top:{}", css(x), css(y))) {} }
+    html! {
+        i class=(format!("dot {class}")) aria-hidden="true"
+            style=(format!("left:{};top:{}", css(x), css(y))) {}
+    }
 }
 
 fn equity_svg(points: &[Point], range: &Range, span: &Span) -> Markup {
@@ -139,7 +146,9 @@ fn drawdown(history: &History, span: &Span) -> Markup {
         .deepest
         .filter(|point| point.drawdown.is_some_and(Amount::is_positive))
     else {
-        return html! { p class="wide note" { "No drawdown: after every line, equity was at its peak." } };
+        return html! {
+            p class="wide note" { "No drawdown: after every line, equity was at its peak." }
+        };
     };
     let Some(range) = range else {
         return html! { p class="wide note" { "The drawdown is too deep to be drawn." } };
@@ -171,8 +180,8 @@ fn drawdown(history: &History, span: &Span) -> Markup {
         div class="wide" {
             h3 { "Drawdown" }
             p class="note" {
-                (told) " It is peak less equity. The gate updates the peak after every row of prices, \
-                    and deposits and withdrawals move it."
+                (told) " It is peak less equity. The gate updates the peak after every row of \
+                    prices, and deposits and withdrawals move it."
             }
         }
         (value_axis(&range))
@@ -221,10 +230,12 @@ fn points_table(history: &History) -> Markup {
         })
         .collect();
     html! {
-        (numbers(&format!("Numbers: {} points", rows.len()), "Equity and drawdown", &columns, &rows))
+        (numbers(&format!("Numbers: {} points", rows.len()), "Equity and drawdown", &columns,
+            &rows))
         @if !flows.is_empty() {
             @let summary = format!("Deposits and withdrawals: {}", count(history.flow_count));
-            (numbers(&summary, "Deposits and withdrawals, the newest 100 at most", &[text("Time"), number("Line"), number("Amount")], &flows))
+            (numbers(&summary, "Deposits and withdrawals, the newest 100 at most", &[text("Time"),
+                number("Line"), number("Amount")], &flows))
         }
     }
 }
@@ -304,7 +315,8 @@ fn positions_table(positions: &[PositionView]) -> Markup {
                 html! {
                     @if position.stops.is_empty() { b { "none" } }
                     @for stop in &position.stops {
-                        div { (amount(stop.size)) " at " (amount_or(stop.trigger)) " (" (stop.order_id) ")" }
+                        div { (amount(stop.size)) " at " (amount_or(stop.trigger)) " ("
+                            (stop.order_id) ")" }
                     }
                 },
             ]
@@ -376,7 +388,8 @@ fn limits(limits: &[LimitUse]) -> Markup {
                 @if let Some(share) = share { (cell_bar(if is_full { "full" } else { "" }, share)) }
             },
             html! {
-                @if is_counted { (amount_or(row.used)) " of " (amount_or(row.limit)) @if row.unit != "count" { " " (row.unit) } } @else { "-" }
+                @if is_counted { (amount_or(row.used)) " of " (amount_or(row.limit))
+                    @if row.unit != "count" { " " (row.unit) } } @else { "-" }
             },
             html! { @if is_counted { b { (amount_or(row.left)) } } @else { "-" } },
             html! {
@@ -405,7 +418,8 @@ fn limits(limits: &[LimitUse]) -> Markup {
             @if limits.is_empty() { p class="empty" { "The rules set no numeric limit." } }
             @if !touched.is_empty() { (table("Limits in use", &columns, &touched)) }
             @if !idle.is_empty() {
-                (numbers(&format!("Unused limits: {}", idle.len()), "Unused limits", &columns, &idle))
+                (numbers(&format!("Unused limits: {}", idle.len()), "Unused limits", &columns,
+                    &idle))
             }
         }
     }

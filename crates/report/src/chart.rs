@@ -289,7 +289,8 @@ pub(crate) fn steps(points: impl IntoIterator<Item = (i64, i64)>) -> String {
 pub(crate) fn cell_bar(class: &str, part: i64) -> Markup {
     let part = part.clamp(0, FULL);
     html! {
-        svg class=(format!("cell {class}")) viewBox=(format!("0 0 {FULL} 10")) preserveAspectRatio="none" aria-hidden="true" {
+        svg class=(format!("cell {class}")) viewBox=(format!("0 0 {FULL} 10"))
+            preserveAspectRatio="none" aria-hidden="true" {
             rect class="rail" x="0" y="0" width=(FULL) height="10" {}
             rect class="fill" x="0" y="0" width=(part) height="10" {}
         }

@@ -38,7 +38,9 @@ fn outcome(stance: Option<Stance>) -> Markup {
         Some(Stance::Reject) => ("reject", "\u{2715}", "reject"),
         None => ("open", "\u{2026}", "open"),
     };
-    html! { span class=(format!("outcome {class}")) { span aria-hidden="true" { (mark) } " " (name) } }
+    html! {
+        span class=(format!("outcome {class}")) { span aria-hidden="true" { (mark) } " " (name) }
+    }
 }
 
 fn shown_case(index: usize, case: &Case) -> Markup {
@@ -57,7 +59,8 @@ fn shown_case(index: usize, case: &Case) -> Markup {
                         @if decided.closed_by == "seats" { "every seat that could be filled \
                             was" } @else { "its deadline had passed" }
                     }
-                    None if case.outcome.is_none() => { ", decided by " (when(case.deadline)) " at the latest" }
+                    None if case.outcome.is_none() => { ", decided by " (when(case.deadline))
+                        " at the latest" }
                     None => {}
                 }
                 "."
@@ -83,9 +86,11 @@ fn told_of(index: usize, case: &Case, decided: &Decided) -> Markup {
     html! {
         div class="split" {
             figure {
-                (radar(&format!("radar-{index}"), &super::text::plain(&case.case, super::text::SHORT), &decided.axes))
+                (radar(&format!("radar-{index}"), &super::text::plain(&case.case,
+                    super::text::SHORT), &decided.axes))
                 figcaption {
-                    (legend(&[("score", "score"), ("floor-reject", "rejects below"), ("floor-unsure", "not approved below")]))
+                    (legend(&[("score", "score"), ("floor-reject", "rejects below"),
+                        ("floor-unsure", "not approved below")]))
                 }
             }
             div {

@@ -20,7 +20,9 @@ pub(crate) fn section(report: &Report, told: &LedgerFigures) -> Markup {
                 h4 { "What that does not show" }
                 ul { @for what in &report.not_shown { li { (prose(what)) } } }
                 p class="note" {
-                    "The decisions themselves were not recomputed; " code { "spoolgate audit replay" } " does that. The figures above rest on the "
+                    "The decisions themselves were not recomputed; "
+                        code { "spoolgate audit replay" }
+                        " does that. The figures above rest on the "
                     (counted(told.lines, "line", "lines")) " that the ledger had when its state \
                         was read; a running gate may have written more since."
                 }
@@ -39,13 +41,16 @@ fn checked(report: &Report) -> Markup {
             "of all lines up to it"
             @if report.checkpoint.is_some() { ", and the checkpoint beside the log is on it" }
             "."
-            @if report.checkpoint.is_none() { " There is no checkpoint beside the log that is on it." }
+            @if report.checkpoint.is_none() {
+                " There is no checkpoint beside the log that is on it." }
             @if report.unseen_lines > 0 {
-                " For " (counted(report.unseen_lines, "line", "lines")) " in pruned segments, only the \
+                " For " (counted(report.unseen_lines, "line", "lines"))
+                    " in pruned segments, only the \
                     hashes are here."
             }
             @if report.torn > 0 {
-                " " (counted(report.torn, "torn batch was", "torn batches were")) " frozen and accounted for."
+                " " (counted(report.torn, "torn batch was", "torn batches were"))
+                    " frozen and accounted for."
             }
         }
     }
@@ -70,7 +75,10 @@ fn facts_of(report: &Report) -> Vec<(&'static str, Markup)> {
         ("Head: hash of the last line", hash(&report.head)),
         (
             "Checkpoint",
-            html! { @match &report.checkpoint { Some(told) => code { (outside(told)) }, None => "none on the log" } },
+            html! {
+                @match &report.checkpoint { Some(told) => code { (outside(told)) },
+                    None => "none on the log" }
+            },
         ),
         ("Log key", html! { code { (outside(&report.log_key)) } }),
         (
@@ -97,7 +105,8 @@ fn keys(report: &Report) -> Markup {
         .collect();
     html! {
         @if rows.len() > 1 {
-            (numbers(&format!("Keys that the log had: {}", rows.len()), "Keys of the log", &[number("From line"), text("Key")], &rows))
+            (numbers(&format!("Keys that the log had: {}", rows.len()), "Keys of the log",
+                &[number("From line"), text("Key")], &rows))
         }
     }
 }
@@ -170,14 +179,16 @@ pub(crate) fn broken(report: &Report) -> Markup {
             h2 { "The ledger does not verify" }
             div class="closed" role="alert" {
                 p { b { "None of its content is \
-                    shown." } " Stop the gate, keep a copy of the folder " code { "audit" } " as it is, and run "
+                    shown." } " Stop the gate, keep a copy of the folder " code { "audit" }
+                        " as it is, and run "
                     code { "spoolgate audit verify" } ". What was changed, cut or damaged is \
                         listed below, in the \
                             order of the ledger." }
             }
             div class="card" {
                 h3 { "What is wrong" }
-                (super::table::table("What is wrong with the ledger", &[text("File"), number("Byte"), text("What")], &rows))
+                (super::table::table("What is wrong with the ledger", &[text("File"),
+                    number("Byte"), text("What")], &rows))
                 (facts(&facts_of(report)))
                 p class="note" { "Lines and batches are counted up to the first problem." }
             }

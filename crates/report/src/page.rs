@@ -69,7 +69,8 @@ fn head(figures: &Figures, title: &str) -> Markup {
         p class="about" {
             "Log " b { (super::text::outside(&figures.ledger.origin)) }
             @if let Some(told) = &figures.told {
-                " · as of " b { (when(told.as_of)) } ", the newest of " (counted(told.lines, "line", "lines"))
+                " · as of " b { (when(told.as_of)) } ", the newest of "
+                    (counted(told.lines, "line", "lines"))
             }
             " · made " (when(figures.made_at)) " · all times UTC"
         }
@@ -83,7 +84,9 @@ fn head(figures: &Figures, title: &str) -> Markup {
         }
         @if figures.told.is_some() {
             nav aria-label="Sections" {
-                ul { @for (anchor, name) in SECTIONS { li { a href=(format!("#{anchor}")) { (name) } } } }
+                ul { @for (anchor, name) in SECTIONS {
+                    li { a href=(format!("#{anchor}")) { (name) } }
+                } }
             }
         }
     }
@@ -122,15 +125,19 @@ fn tiles(figures: &Figures, told: &LedgerFigures) -> Markup {
             (equity_tile(told))
             (drawdown_tile(told))
             (tile("", "Decisions", &html! { (count(total.all())) }, &html! {
-                (count(total.accepted)) " accepted · " (count(total.refused)) " refused · " (count(total.held)) " held"
+                (count(total.accepted)) " accepted · " (count(total.refused)) " refused · "
+                    (count(total.held)) " held"
             }))
             (tile(if told.closed.is_empty() { "" } else { "alert" }, "Entries", &html! {
-                @if told.closed_to_all { "closed" } @else if told.closed.is_empty() { "open" } @else { "partly closed" }
+                @if told.closed_to_all { "closed" } @else if told.closed.is_empty() { "open" }
+                    @else { "partly closed" }
             }, &html! {
                 @if told.closed.is_empty() { "no halt in force" }
-                @else { (counted(u64::try_from(told.closed.len()).unwrap_or(u64::MAX), "reason", "reasons")) " below" }
+                @else { (counted(u64::try_from(told.closed.len()).unwrap_or(u64::MAX), "reason",
+                    "reasons")) " below" }
             }))
-            (tile(if open > 0 { "wait" } else { "" }, "Waiting for people", &html! { (count(open)) }, &html! {
+            (tile(if open > 0 { "wait" } else { "" }, "Waiting for people",
+                &html! { (count(open)) }, &html! {
                 (told.holds.len()) " held · " (told.proposals.len()) " proposed · "
                 (told.open_cases.len()) " before the council · " (told.actions.len()) " under way"
             }))
@@ -178,7 +185,8 @@ fn drawdown_tile(told: &LedgerFigures) -> Markup {
         "Drawdown from peak",
         &html! { @match down { Some(down) => (amount(down)), None => "none yet" } },
         &html! {
-            @if let Some((down, peak)) = down.zip(peak) && let Some(share) = percent_of(down, peak) {
+            @if let Some((down, peak)) = down.zip(peak) && let Some(share)
+                = percent_of(down, peak) {
                 (share) " of " (amount(peak))
             }
             @if let Some(deepest) = deepest && let Some(down) = deepest.drawdown {

@@ -67,7 +67,8 @@ pub(crate) fn radar(id: &str, case: &str, axes: &[AxisRow]) -> Markup {
         .map(|row| format!("{} {}", row.axis.as_str().replace('_', " "), row.score))
         .collect();
     html! {
-        svg class="radar" role="img" aria-labelledby=(format!("{id}-t {id}-d")) viewBox="-206 -126 412 252" {
+        svg class="radar" role="img" aria-labelledby=(format!("{id}-t {id}-d"))
+            viewBox="-206 -126 412 252" {
             title id=(format!("{id}-t")) { "Scores of case " (case) }
             desc id=(format!("{id}-d")) { (described.join(", ")) ", each of 10.0." }
             @for ring in RINGS {

@@ -55,12 +55,15 @@ fn apart(told: &LedgerFigures) -> Markup {
     let decisions = &told.decisions;
     html! {
         p class="note" {
-            "Not counted: " (counted(decisions.deliveries, "accepted delivery of market data", "accepted deliveries of market data"))
-            ", and " (counted(decisions.repeated, "repeated request that got", "repeated requests that got"))
+            "Not counted: " (counted(decisions.deliveries, "accepted delivery of market data",
+                "accepted deliveries of market data"))
+            ", and " (counted(decisions.repeated, "repeated request that got",
+                "repeated requests that got"))
             " the stored answer. A held request counts when it is held, and once more when the \
                 hold ends."
             @if !told.pruned.is_empty() {
-                " The lines of " (counted(u64::try_from(told.pruned.len()).unwrap_or(u64::MAX), "pruned \
+                " The lines of " (counted(u64::try_from(told.pruned.len()).unwrap_or(u64::MAX),
+                    "pruned \
                         segment", "pruned segments")) " are not in it."
             }
         }
@@ -129,7 +132,8 @@ fn over_time(decisions: &Decisions) -> Markup {
         figure class="card" {
             figcaption {
                 h3 { "Decisions by " (per) }
-                p class="note" { "All three lanes have the same scale: the full height is " (count(top)) " in one " (per) "." }
+                p class="note" { "All three lanes have the same scale: the full height is "
+                    (count(top)) " in one " (per) "." }
             }
             div class="lanes" {
                 @for (class, name, of, all) in lanes {
@@ -186,7 +190,8 @@ fn bars(
                     @let place = start.ms().saturating_sub(first) / decisions.stretch_ms.max(1);
                     // A minimum height keeps a single request visible beside very many.
                     @let height = share(value, top).max(400);
-                    rect class=(format!("bar {class}")) x=(place.saturating_mul(FULL) / places.max(1) + gap / 2) y=(FULL - height)
+                    rect class=(format!("bar {class}"))
+                        x=(place.saturating_mul(FULL) / places.max(1) + gap / 2) y=(FULL - height)
                         width=((wide - gap).max(1)) height=(height) {
                         title { (seconds(*start)) ": " (count(value)) " " (class) }
                     }
@@ -215,7 +220,8 @@ fn refusals(decisions: &Decisions) -> Markup {
         };
         vec![
             html! {
-                (if *by == By::Code { outside(name) } else { outside(&words(name)) }) " " span class="chip" { (kind) }
+                (if *by == By::Code { outside(name) } else { outside(&words(name)) }) " "
+                    span class="chip" { (kind) }
             },
             cell_bar("refused", share(*requests, most)),
             html! { (count(*requests)) },
@@ -239,13 +245,15 @@ fn refusals(decisions: &Decisions) -> Markup {
                 p class="empty" { "No request was refused in this time." }
             } @else {
                 p class="note" {
-                    (counted(refused, "request was", "requests were")) " refused. One that failed several checks counts for each of "
+                    (counted(refused, "request was", "requests were"))
+                        " refused. One that failed several checks counts for each of "
                     "them, so shares may add up to more than 100 %. A code is shown for a request \
                         that was refused before any check."
                 }
                 (table("What refused requests", &columns, shown))
                 @if !rest.is_empty() {
-                    (numbers(&format!("The rest: {}", rest.len()), "What else refused requests", &columns, rest))
+                    (numbers(&format!("The rest: {}", rest.len()), "What else refused requests",
+                        &columns, rest))
                 }
             }
         }
@@ -317,7 +325,9 @@ fn efficacy(report: &Report) -> Markup {
     html! {
         div class="card" {
             h3 { "What each rule did" }
-            p class="note" { "Numbers of requests on which the rule fired; blocked means refused or held." }
+            p class="note" {
+                "Numbers of requests on which the rule fired; blocked means refused or held."
+            }
             (table("What each rule did", &fired_columns, &fired))
         }
         div class="card" {
@@ -366,14 +376,18 @@ fn worth_row(rule: &RuleReport) -> Vec<Markup> {
         html! {
             span class="chip" { (rule.verdict.as_str().to_lowercase()) }
             @if let Some((low, high)) = rule.all.interval {
-                div class="note" { "winners " (format!("{low:.3}")) " to " (format!("{high:.3}")) " at 95 %" }
+                div class="note" { "winners " (format!("{low:.3}")) " to " (format!("{high:.3}"))
+                    " at 95 %" }
             }
-            @if let Some(even) = rule.all.break_even { div class="note" { "even at " (amount(even)) } }
+            @if let Some(even) = rule.all.break_even {
+                div class="note" { "even at " (amount(even)) }
+            }
         },
         html! {
             (count(blocked.closed)) " of " (count(rule.sample_min))
             @if blocked.open > 0 || blocked.never_filled > 0 {
-                div class="note" { (count(blocked.open)) " open, " (count(blocked.never_filled)) " never filled" }
+                div class="note" { (count(blocked.open)) " open, " (count(blocked.never_filled))
+                    " never filled" }
             }
         },
         html! { (count(blocked.winners)) },

@@ -27,11 +27,14 @@ pub(crate) fn table(caption: &str, columns: &[Column], rows: &[Vec<Markup>]) -> 
                     th role="columnheader" scope="col" class=[is_number.then_some("n")] { (name) }
                 } } }
                 tbody role="rowgroup" { @for row in rows { tr role="row" {
-                    @for (index, (cell, Column(name, is_number))) in row.iter().zip(columns).enumerate() {
+                    @for (index, (cell, Column(name,
+                        is_number))) in row.iter().zip(columns).enumerate() {
                         @if index == 0 {
-                            th role="rowheader" scope="row" class=[is_number.then_some("n")] { (cell) }
+                            th role="rowheader" scope="row" class=[is_number.then_some("n")] {
+                                (cell) }
                         } @else {
-                            td role="cell" data-name=(name) class=[is_number.then_some("n")] { div { (cell) } }
+                            td role="cell" data-name=(name) class=[is_number.then_some("n")] {
+                                div { (cell) } }
                         }
                     }
                 } } }
@@ -58,7 +61,8 @@ pub(crate) fn numbers(
                         th scope="col" class=[is_number.then_some("n")] { (name) }
                     } } }
                     tbody { @for row in rows { tr {
-                        @for (index, (cell, Column(_, is_number))) in row.iter().zip(columns).enumerate() {
+                        @for (index, (cell, Column(_,
+                            is_number))) in row.iter().zip(columns).enumerate() {
                             @if index == 0 {
                                 th scope="row" class=[is_number.then_some("n")] { (cell) }
                             } @else {

@@ -26,7 +26,8 @@ pub(crate) fn section(told: &LedgerFigures) -> Markup {
             h2 { "Waiting for people" }
             @if !told.closed.is_empty() {
                 div class="closed" role="note" {
-                    h3 { @if told.closed_to_all { "Entries are closed" } @else { "Some entries are closed" } }
+                    h3 { @if told.closed_to_all { "Entries are closed" }
+                        @else { "Some entries are closed" } }
                     ul { @for reason in &told.closed { li { (prose(reason)) } } }
                     p class="note" { "Exits, cancels and tightened stops are still allowed." }
                 }
@@ -61,7 +62,8 @@ fn holds(told: &LedgerFigures) -> Markup {
                 outside(hold.request_id.as_str()),
                 html! {
                     @for rule in &hold.rules { span class="chip" { (rule) } " " }
-                    @for anomaly in &hold.anomalies { span class="chip" { (words(anomaly.check_name())) } " " }
+                    @for anomaly in &hold.anomalies { span class="chip" {
+                        (words(anomaly.check_name())) } " " }
                 },
                 when(hold.held_at),
                 when(hold.expires_at),
@@ -208,9 +210,13 @@ pub(crate) fn strategies(told: &LedgerFigures) -> Markup {
             vec![
                 html! {
                     (outside(&strategy.name))
-                    @if strategy.strategy_id != strategy.name { " (" (outside(&strategy.strategy_id)) ")" }
+                    @if strategy.strategy_id != strategy.name { " ("
+                        (outside(&strategy.strategy_id)) ")" }
                 },
-                strategy.concern.as_deref().map_or_else(|| html! { "-" }, outside),
+                strategy
+                    .concern
+                    .as_deref()
+                    .map_or_else(|| html! { "-" }, outside),
                 html! { span class="chip" { (words(strategy.status)) } },
                 html! { (words(strategy.risk_mode)) },
                 html! { @if strategy.runnable { "yes" } @else { "no" } },
@@ -230,7 +236,8 @@ pub(crate) fn strategies(told: &LedgerFigures) -> Markup {
             } @else {
                 div class="card" {
                     p class="note" {
-                        (counted(u64::try_from(rows.len()).unwrap_or(u64::MAX), "strategy", "strategies"))
+                        (counted(u64::try_from(rows.len()).unwrap_or(u64::MAX), "strategy",
+                            "strategies"))
                         ", according to the rule files and control decisions."
                     }
                     (table("Strategies", &columns, &rows))
@@ -241,7 +248,9 @@ pub(crate) fn strategies(told: &LedgerFigures) -> Markup {
                     h3 { "Silent for" }
                     (table("Silent agents", &[text("Agent"), text("Since"), number("Action")],
                         &told.portfolio.unheard.iter().map(|agent| vec![
-                            outside(agent.principal.as_str()), when(agent.since), html! { (words(agent.action)) },
+                            outside(agent.principal.as_str()), when(agent.since), html! {
+                                (words(agent.action))
+                            },
                         ]).collect::<Vec<_>>()))
                 }
             }

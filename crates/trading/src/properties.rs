@@ -189,7 +189,10 @@ impl Walk {
         let order = self.order(draw);
         let verdict = self.world.submit(&order);
         let places = |role| {
-            let of = |change: &Change| matches!(change, Change::OrderPlaced(order) if order.role == role);
+            let of = |change: &Change| {
+                matches!(change,
+                Change::OrderPlaced(order) if order.role == role)
+            };
             verdict.changes.iter().any(of)
         };
         if places(OrderRole::Entry) {
@@ -474,7 +477,8 @@ fn check_reductions(mut book: Book, steps: &[venue::Step]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None,
+        ..ProptestConfig::default() })]
 
     #[test]
     fn the_book_stays_whole(ops in prop::collection::vec(op(), 1..60)) {

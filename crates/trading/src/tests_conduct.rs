@@ -78,7 +78,10 @@ fn a_strategy_that_executes_too_often_is_closed_until_a_person_clears_it() {
             changes.extend(world.bar_of("6700.1", "6700.1", "6700.1", "6700.1", Some("0.06")));
         }
         assert_eq!(world.position(), a("0.02"));
-        let entered = |change: &&Change| matches!(change, Change::OrderFilled(fill) if fill.role == OrderRole::Entry);
+        let entered = |change: &&Change| {
+            matches!(change,
+            Change::OrderFilled(fill) if fill.role == OrderRole::Entry)
+        };
         assert!(changes.iter().filter(entered).count() > 2, "in parts");
         assert_eq!(world.book.conduct[&trend()].executions.len(), 2);
         let latches = changes
@@ -300,11 +303,16 @@ fn an_exit_takes_the_own_resting_entry_away_instead() {
     let verdict = world.ask(&exit);
     let row = row(&verdict, "self_cross");
     assert!(row.passed && row.reason.unwrap().starts_with("exempt: "));
-    let closed = |id: OrderId, end: OrderEnd| matches!(&verdict.changes[..], changes if changes.iter().any(|change| matches!(change, Change::OrderClosed { order_id, end: how, .. } if *order_id == id && *how == end)));
+    let closed = |id: OrderId, end: OrderEnd| {
+        matches!(&verdict.changes[..],
+        changes if changes.iter().any(|change| matches!(change, Change::OrderClosed { order_id,
+        end: how, .. } if *order_id == id && *how == end)))
+    };
     assert!(closed(reached, OrderEnd::Cancelled) && closed(reached.stop(), OrderEnd::Retired));
     assert_eq!(verdict.changes.len(), 3);
     assert!(
-        matches!(verdict.changes.last(), Some(Change::OrderPlaced(order)) if order.role == OrderRole::Exit)
+        matches!(verdict.changes.last(), Some(Change::OrderPlaced(order)) if order.role
+            == OrderRole::Exit)
     );
     world.apply(&verdict.changes);
     assert!(world.book.orders.contains_key(&below) && !world.book.orders.contains_key(&reached));

@@ -67,7 +67,8 @@ fn scope_schema(name: &str, description: &str, mut of: schemars::Schema) -> serd
     of.remove("title");
     of.insert("description".to_owned(), description.into());
     serde_json::json!({
-        "type": "object", "properties": {name: of}, "required": [name], "additionalProperties": false,
+        "type": "object", "properties": {name: of}, "required": [name],
+        "additionalProperties": false,
     })
 }
 

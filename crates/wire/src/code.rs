@@ -29,9 +29,11 @@ pub enum Exit {
 }
 
 macro_rules! codes {
-    ($($(#[doc = $doc:literal])* $variant:ident = $name:literal, $exit:ident, $remedy:literal;)*) => {
+    ($($(#[doc = $doc:literal])* $variant:ident = $name:literal, $exit:ident,
+        $remedy:literal;)*) => {
         /// Every code that an answer can carry in `error.code`.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize,
+            schemars::JsonSchema)]
         pub enum Code {
             $($(#[doc = $doc])* #[serde(rename = $name)] $variant,)*
         }

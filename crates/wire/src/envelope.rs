@@ -93,7 +93,8 @@ fn action_schema(_: &mut SchemaGenerator) -> Schema {
 
 #[cfg(feature = "schema")]
 fn signature_schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "minLength": 1, "maxLength": SIGNATURE_BYTES_MAX, "pattern": r"^[\u0000-\u007f]*$"})
+    json_schema!({"type": "string", "minLength": 1, "maxLength": SIGNATURE_BYTES_MAX,
+        "pattern": r"^[\u0000-\u007f]*$"})
 }
 
 /// Reads a member that is present, whatever it is: `null` is not the same as an absent member.
@@ -120,7 +121,8 @@ impl Envelope {
     /// let request = Envelope::parse(text.as_bytes())?;
     /// assert_eq!((request.id.as_str(), request.payload.as_str()), ("r-1", "{}"));
     /// let more = text.replace("{ }", "{},\"note\":1");
-    /// assert!(Envelope::parse(more.as_bytes()).unwrap_err().to_string().contains("unknown field `note`"));
+    /// let error = Envelope::parse(more.as_bytes()).unwrap_err().to_string();
+    /// assert!(error.contains("unknown field `note`"));
     /// # Ok::<(), spoolgate_wire::envelope::EnvelopeError>(())
     /// ```
     ///
@@ -210,7 +212,8 @@ impl Envelope {
             None => String::new(),
         };
         format!(
-            "{{\"id\":{},\"timestamp\":{},\"action\":{},\"payload\":{},\"source\":{},\"signature\":{}{causality}}}",
+            "{{\"id\":{},\"timestamp\":{},\"action\":{},\"payload\":{},\"source\":{},\
+                \"signature\":{}{causality}}}",
             quoted(self.id.as_str()),
             quoted(&self.timestamp_text),
             quoted(&self.action),

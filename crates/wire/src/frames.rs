@@ -214,7 +214,8 @@ mod tests {
             cuts in prop::collection::vec(1_usize..30, 1..40),
             tail in 0_usize..8,
         ) {
-            let mut stream: Vec<u8> = contents.iter().flat_map(|content| frame(content).unwrap()).collect();
+            let mut stream: Vec<u8> = contents.iter()
+                .flat_map(|content| frame(content).unwrap()).collect();
             stream.extend(frame(b"last").unwrap().iter().take(tail));
             let mut reader = FrameReader::new(40);
             let (mut rest, mut got) = (stream.as_slice(), Vec::new());

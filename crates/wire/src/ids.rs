@@ -16,7 +16,8 @@ pub struct NameError {
 }
 
 macro_rules! names {
-    ($($(#[$doc:meta])* $name:ident, $what:literal, $rule:literal, $pattern:literal, $valid:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident, $what:literal, $rule:literal, $pattern:literal,
+        $valid:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
         #[serde(transparent)]
@@ -73,13 +74,15 @@ names! {
     Principal, "principal", "1 to 64 of a-z, 0-9, `_` and `-`, starting with a letter or digit",
         r"^[a-z0-9][a-z0-9_-]{0,63}$",
         |t| starts_alphanumeric(t) && t.len() <= 64
-            && t.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_');
+            && t.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'
+                || b == b'_');
     /// A service of the allowlist.
     ServiceName, "service", "1 to 64 of a-z, 0-9, `.`, `_` and `-`, starting with a letter or \
         digit",
         r"^[a-z0-9][a-z0-9._-]{0,63}$",
         |t| starts_alphanumeric(t) && t.len() <= 64
-            && t.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.'));
+            && t.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()
+                || matches!(b, b'-' | b'_' | b'.'));
     /// A strategy.
     StrategyName, "strategy", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit",
         r"^[a-z0-9][a-z0-9-]{0,63}$", slug;
@@ -93,7 +96,8 @@ names! {
     SetName, "set name", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit",
         r"^[a-z0-9][a-z0-9-]{0,63}$", slug;
     /// A tenant, surface or policy profile of admission: exactly one component of a path.
-    DomainPart, "tenant, surface or profile", "1 to 64 of letters, digits and `._-`, starting with a letter or digit",
+    DomainPart, "tenant, surface or profile",
+        "1 to 64 of letters, digits and `._-`, starting with a letter or digit",
         r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
         |t| starts_alphanumeric(t) && t.len() <= 64
             && t.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
@@ -113,30 +117,35 @@ names! {
     Symbol, "symbol", "1 to 32 of letters, digits and `._/-`, starting with a letter or digit",
         r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,31}$",
         |t| starts_alphanumeric(t) && t.len() <= 32
-            && t.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'/' | b'-'));
+            && t.bytes().all(|b| b.is_ascii_alphanumeric()
+                || matches!(b, b'.' | b'_' | b'/' | b'-'));
     /// A feed's name for the state of a market, such as `trend-up`.
     Regime, "regime", "1 to 32 of a-z, 0-9, `_` and `-`, starting with a letter or digit",
         r"^[a-z0-9][a-z0-9_-]{0,31}$",
         |t| starts_alphanumeric(t) && t.len() <= 32
-            && t.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_');
+            && t.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'
+                || b == b'_');
     /// The id that a venue gives to a report (FIX ExecID).
     ExecId, "exec id", "1 to 128 of letters, digits and `._:/+=-`, starting with a letter or digit",
         r"^[A-Za-z0-9][A-Za-z0-9._:/+=-]{0,127}$",
         |t| starts_alphanumeric(t) && t.len() <= 128
             && t.bytes().all(|b| id_byte(b) || matches!(b, b'/' | b'+' | b'='));
     /// The id of a control decision, or the id of a strategy that controllers use (a uuid will do).
-    ControlId, "control id", "1 to 128 of letters, digits and `._:-`, starting with a letter or digit",
+    ControlId, "control id",
+        "1 to 128 of letters, digits and `._:-`, starting with a letter or digit",
         r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$",
         |t| starts_alphanumeric(t) && t.len() <= 128 && t.bytes().all(id_byte);
     /// An account or a market of a concern, such as `paper` or `btc-usd`.
-    ConcernPart, "account or market", "1 to 64 of letters, digits and `._/-`, starting with a letter or digit",
+    ConcernPart, "account or market",
+        "1 to 64 of letters, digits and `._/-`, starting with a letter or digit",
         r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,63}$",
         |t| starts_alphanumeric(t) && t.len() <= 64 && t.bytes().all(part_byte);
     /// A concern, `account:market`; only its characters are checked here.
     ConcernId, "concern", "1 to 129 of letters, digits and `._:/-`, starting with a letter or \
         digit",
         r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,128}$",
-        |t| starts_alphanumeric(t) && t.len() <= 129 && t.bytes().all(|b| part_byte(b) || b == b':');
+        |t| starts_alphanumeric(t) && t.len() <= 129
+            && t.bytes().all(|b| part_byte(b) || b == b':');
 }
 
 /// The schema of a name. A pattern could exclude the gate's own endings of request ids only with
@@ -298,7 +307,8 @@ impl OrderId {
 
 crate::text_schema!(
     OrderId,
-    schemars::json_schema!({"type": "string", "pattern": "^o-(0|[1-9][0-9]{0,19})(-stop|-target|-flatten)?$"})
+    schemars::json_schema!({"type": "string",
+        "pattern": "^o-(0|[1-9][0-9]{0,19})(-stop|-target|-flatten)?$"})
 );
 
 impl fmt::Display for OrderId {

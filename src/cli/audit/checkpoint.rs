@@ -30,7 +30,8 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         let key = head.key.to_string();
         let origin = &head.checkpoint.origin;
         output.json(
-            &serde_json::json!({"origin": origin, "size": size, "root": root, "key": key, "checkpoint": head.note}),
+            &serde_json::json!({"origin": origin, "size": size, "root": root, "key": key,
+                "checkpoint": head.note}),
         )?;
         return Ok(Exit::Success);
     }

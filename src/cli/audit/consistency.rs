@@ -151,7 +151,8 @@ fn shown(old: &Checkpoint, new: &Checkpoint, output: &Output) -> Result<Exit> {
     if output.is_json() {
         let head = |head: &Checkpoint| serde_json::json!({"size": head.size, "root": head.root.to_string()});
         output.json(
-            &serde_json::json!({"ok": true, "origin": new.origin, "old": head(old), "new": head(new)}),
+            &serde_json::json!({"ok": true, "origin": new.origin, "old": head(old),
+                "new": head(new)}),
         )?;
         return Ok(Exit::Success);
     }

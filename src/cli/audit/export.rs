@@ -47,7 +47,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     place: Place,
     /// CSV with a header, or JSON lines exactly as in the ledger (`json` is the same).
-    #[arg(long, value_enum, value_name = "FORMAT", default_value = "csv", hide_possible_values = true,
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "csv",
+        hide_possible_values = true,
         value_parser = clap::builder::EnumValueParser::<Format>::new())]
     format: Format,
     /// Write to this file, as a whole or not at all; default: standard output.

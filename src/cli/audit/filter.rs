@@ -127,7 +127,9 @@ pub(super) struct Filters {
     #[arg(long, value_name = "NAME")]
     principal: Vec<String>,
     /// With this outcome, as answers and lines name it; `rejected` means every refusal.
-    #[arg(long, value_name = "WORD", ignore_case = true, value_parser = PossibleValuesParser::new(Outcome::ALL.map(Outcome::as_str)).map(|word| outcome(&word)))]
+    #[arg(long, value_name = "WORD", ignore_case = true,
+        value_parser = PossibleValuesParser::new(Outcome::ALL.map(Outcome::as_str))
+            .map(|word| outcome(&word)))]
     verdict: Vec<Outcome>,
     /// With this code, such as RULE_VIOLATION.
     #[arg(long, value_name = "CODE", value_parser = code)]

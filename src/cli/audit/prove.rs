@@ -166,7 +166,8 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         let root = head.checkpoint.root.to_string();
         let key = head.key.to_string();
         output.json(
-            &serde_json::json!({"seq": seq, "size": size, "root": root, "key": key, "receipt": text}),
+            &serde_json::json!({"seq": seq, "size": size, "root": root, "key": key,
+                "receipt": text}),
         )?;
         return Ok(Exit::Success);
     }

@@ -42,7 +42,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
     /// Maximum time that a trade waits to fill, and that it is held.
-    #[arg(long, value_name = "MINUTES", default_value_t = TIME_STOP_MINUTES, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "MINUTES", default_value_t = TIME_STOP_MINUTES,
+        value_parser = clap::value_parser!(u32).range(1..))]
     time_stop_minutes: u32,
 }
 

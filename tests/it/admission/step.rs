@@ -76,7 +76,8 @@ fn minute(gate: &mut Gate, id: &str) {
     let blob = write_blob(&rows).into_bytes();
     let digest = sha256_hex(&blob);
     gate.blobs.insert(digest.clone(), blob);
-    let payload = json!({"symbol": "BTC-USD", "rows_sha256": digest, "row_count": 2, "file_sha256": digest, "file_name": "f"});
+    let payload = json!({"symbol": "BTC-USD", "rows_sha256": digest, "row_count": 2,
+        "file_sha256": digest, "file_name": "f"});
     let done = gate.ask("prices", id, "market.import", &payload.to_string(), None);
     assert!(done.metadata.code.is_none(), "{done:?}");
 }
@@ -84,8 +85,10 @@ fn minute(gate: &mut Gate, id: &str) {
 /// Returns an entry of this size far enough below the market to rest.
 fn entry(size: &str) -> String {
     json!({
-        "strategy": "trend", "symbol": "BTC-USD", "side": "buy", "size": size, "order_type": "limit", "price": "6740",
-        "stop_price": "6600", "thesis_slug": "btc-range-long", "planned_entry": "6740", "planned_stop": "6600",
+        "strategy": "trend", "symbol": "BTC-USD", "side": "buy", "size": size,
+            "order_type": "limit", "price": "6740",
+        "stop_price": "6600", "thesis_slug": "btc-range-long", "planned_entry": "6740",
+            "planned_stop": "6600",
     })
     .to_string()
 }
@@ -93,8 +96,10 @@ fn entry(size: &str) -> String {
 /// Returns an entry that the next minute fills.
 fn buys() -> String {
     json!({
-        "strategy": "trend", "symbol": "BTC-USD", "side": "buy", "size": "0.01", "order_type": "market",
-        "stop_price": "6600", "thesis_slug": "btc-range-long", "planned_entry": "6800", "planned_stop": "6600",
+        "strategy": "trend", "symbol": "BTC-USD", "side": "buy", "size": "0.01",
+            "order_type": "market",
+        "stop_price": "6600", "thesis_slug": "btc-range-long", "planned_entry": "6800",
+            "planned_stop": "6600",
     })
     .to_string()
 }
@@ -102,15 +107,18 @@ fn buys() -> String {
 /// Returns the exit that closes it.
 fn sells() -> String {
     json!({
-        "strategy": "trend", "symbol": "BTC-USD", "side": "sell", "size": "0.01", "order_type": "market",
-        "thesis_slug": "btc-range-long", "planned_entry": "6800", "planned_stop": "6900", "stop_price": "6900",
+        "strategy": "trend", "symbol": "BTC-USD", "side": "sell", "size": "0.01",
+            "order_type": "market",
+        "thesis_slug": "btc-range-long", "planned_entry": "6800", "planned_stop": "6900",
+            "stop_price": "6900",
     })
     .to_string()
 }
 
 fn council_request(id: &str) -> String {
     json!({
-        "request_id": id, "timestamp": "2026-03-02T11:59:00Z", "proposer": "A", "change_type": "CODE_REFACTOR",
+        "request_id": id, "timestamp": "2026-03-02T11:59:00Z", "proposer": "A",
+            "change_type": "CODE_REFACTOR",
         "context": {"summary": "s", "files_changed": [], "key_metrics": {}},
     })
     .to_string()

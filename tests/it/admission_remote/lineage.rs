@@ -15,7 +15,8 @@ fn higher_counts_deny_and_lower_ones_change_nothing() {
     desk.says("lineage", "{}");
     assert_eq!(said(&desk.root(&mut home, "r1")), "ALLOW");
     let asked: Value = serde_json::from_str(desk.read("bin/lineage.asked").trim()).unwrap();
-    let expect = serde_json::json!({"tenant_id": "research", "root_task_id": "tree-r1", "parent_task_id": null,
+    let expect = serde_json::json!({"tenant_id": "research", "root_task_id": "tree-r1",
+        "parent_task_id": null,
         "capability_id": "reader", "task_id": "r1", "spawn_depth": 0});
     assert_eq!(asked, expect);
     let mut runs = 1;

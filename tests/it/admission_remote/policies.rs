@@ -33,7 +33,8 @@ fn the_stricter_of_both_holds() {
     let sha256 = first.receipt.unwrap().delivered_policy_hash.unwrap();
     assert_eq!(sha256, sha256_hex(text.as_bytes()));
     assert!(matches!(&input.about, AskedFor::Policy { domain, policy }
-        if domain == "research/agents/default" && *policy == sha256_hex(desk.read(POLICY).as_bytes())));
+        if domain == "research/agents/default" && *policy
+            == sha256_hex(desk.read(POLICY).as_bytes())));
     assert!(matches!(input.changes.as_slice(), [Change::Admission(_)]));
     desk.evaluate("research-bot", "c1", &child("r1", "r1", "reader"));
     drain(&mut home);

@@ -205,8 +205,10 @@ impl Bench {
             } else {
                 (Value::Null, json!("6700"))
             };
-            json!({"OrderPlaced": {"order_id": id, "source": "trend-bot", "strategy": strategy, "symbol": "BTC-USD",
-                "side": side, "role": role, "order_type": kind, "size": size, "filled": "0", "price": price,
+            json!({"OrderPlaced": {"order_id": id, "source": "trend-bot", "strategy": strategy,
+                "symbol": "BTC-USD",
+                "side": side, "role": role, "order_type": kind, "size": size, "filled": "0",
+                    "price": price,
                 "trigger": trigger, "triggered": false, "thesis_slug": null, "accepted_at": at}})
         };
         self.book(order(format!("o-{id}"), "entry", "buy", "limit", "0.03"));
@@ -218,9 +220,13 @@ impl Bench {
             "0",
         ));
         if filled != "0" {
-            self.book(json!({"OrderFilled": {"order_id": format!("o-{id}"), "strategy": strategy, "symbol": "BTC-USD",
-                "side": "buy", "role": "entry", "price": "6800", "size": filled, "multiplier": "1", "fee": "0",
-                "liquidity": "maker", "realised": "0", "market_time": at, "recorded_at": at}}));
+            self.book(
+                json!({"OrderFilled": {"order_id": format!("o-{id}"), "strategy": strategy,
+                "symbol": "BTC-USD",
+                "side": "buy", "role": "entry", "price": "6800", "size": filled, "multiplier": "1",
+                    "fee": "0",
+                "liquidity": "maker", "realised": "0", "market_time": at, "recorded_at": at}}),
+            );
             self.book(json!({"StopResized": {"order_id": format!("o-{id}-stop"), "size": filled}}));
         }
         if filled == "0.03" {
@@ -269,7 +275,8 @@ impl Bench {
             "uncovered" => {
                 let id = self.entry(&named, "0.03");
                 let at = self.now;
-                return self.book(json!({"OrderClosed": {"order_id": format!("o-{id}-stop"), "end": "cancelled", "at": at}}));
+                return self.book(json!({"OrderClosed": {"order_id": format!("o-{id}-stop"),
+                    "end": "cancelled", "at": at}}));
             }
             // An order under another id than its own, which no line of the gate creates.
             "broken_book" => {

@@ -44,7 +44,8 @@ fn the_second_of_a_batch_sees_the_first() {
     let desk = Desk::with_limits("");
     let mut home = desk.place.open().unwrap();
     let believes = json!({"expected_active_strategy_id": "trend"});
-    let switch = json!({"action": "switch", "target_strategy_id": "range", "expected_active_strategy_id": "trend"});
+    let switch = json!({"action": "switch", "target_strategy_id": "range",
+        "expected_active_strategy_id": "trend"});
     desk.ask("hermes", "r1", "control.apply", &decision("d1", switch));
     desk.ask("hermes", "r2", "control.apply", &decision("d2", believes));
     // The same decision under other request ids, and other bytes under its id.
@@ -86,7 +87,8 @@ fn the_second_of_a_batch_sees_the_first() {
         "nothing is done twice"
     );
     let state = |home: &Home| serde_json::to_value(&home.state().control).unwrap();
-    let expect = json!({"concerns": {"paper:btc-usd": {"current": "range", "paused": true, "risk_mode": "normal"}}});
+    let expect = json!({"concerns": {"paper:btc-usd": {"current": "range", "paused": true,
+        "risk_mode": "normal"}}});
     assert_eq!(state(&home), expect);
     let (index, before) = (home.store().dump().unwrap(), state(&home));
     assert_eq!(

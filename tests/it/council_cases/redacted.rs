@@ -27,9 +27,11 @@ fn request(id: &str) -> String {
     json!({
         "request_id": id, "timestamp": "2026-03-02T11:59:00Z", "proposer": "QuantResearchAgent_v1",
         "change_type": "CODE_REFACTOR",
-        "context": {"summary": "A cleaner loader.", "files_changed": ["loader.rs"], "key_metrics": {}},
+        "context": {"summary": "A cleaner loader.", "files_changed": ["loader.rs"],
+            "key_metrics": {}},
         "artifacts": {
-            "spec_content": format!("# Spec\n{SECRET} \"quoted\" é"), "diff_content": format!("+ {SECRET}\n"),
+            "spec_content": format!("# Spec\n{SECRET} \"quoted\" é"),
+                "diff_content": format!("+ {SECRET}\n"),
         },
     })
     .to_string()
@@ -493,8 +495,9 @@ fn refusals_quote_no_sealed_value() {
         json!({"artifacts": SECRET}).to_string(),
         json!({"artifacts": {"other": SECRET}}).to_string(),
         json!({"request_id": "req_1", "artifacts": [{"a": SECRET}], "more": SECRET}).to_string(),
-        json!({"artifacts": {"spec_content": format!("{SECRET}{}", "x".repeat(9000))}, "context": 1})
-            .to_string(),
+        json!({"artifacts": {"spec_content": format!("{SECRET}{}", "x".repeat(9000))},
+            "context": 1})
+        .to_string(),
     ];
     for (n, payload) in wrong.iter().enumerate() {
         let done = court.ask(

@@ -473,7 +473,8 @@ fn is_harmless(args: &[&str], done: &Output) {
         let text = String::from_utf8(bytes.clone()).unwrap();
         let bad = text.chars().find(|c| {
             (c.is_control() && *c != '\n')
-                || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+                || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}'
+                    | '\u{2066}'..='\u{2069}')
         });
         assert!(bad.is_none(), "{args:?}: {bad:?} in {text:?}");
     }

@@ -517,9 +517,12 @@ fn printable(_: &Council, ruling: &Ruling, _: &mut Dice, _: &Roles) -> Result<()
     texts(&serde_json::to_value(ruling).unwrap(), &mut all);
     for text in all {
         let hidden = text.chars().find(|c| {
-            let bidi =
-                matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}');
-            let other = matches!(c, '\u{feff}' | '\u{ad}' | '\u{61c}' | '\u{e0000}'..='\u{e007f}');
+            let bidi = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+                    | '\u{2060}'..='\u{206f}');
+            let other = matches!(
+                c,
+                '\u{feff}' | '\u{ad}' | '\u{61c}' | '\u{e0000}'..='\u{e007f}'
+            );
             bidi || other || c.is_control() || (c.is_whitespace() && *c != ' ')
         });
         let spaced = text.contains("  ") || text.trim() != text;

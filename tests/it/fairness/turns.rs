@@ -63,7 +63,8 @@ proptest! {
         let (served, _) = drain(&mut scanner, &tree, 0);
         prop_assert_eq!(served.len(), files.iter().map(Vec::len).sum::<usize>(), "each file once");
         let number: BTreeMap<Origin, usize> = (0..files.len()).map(|n| (agent(n), n)).collect();
-        let served: Vec<(usize, u64)> = served.iter().map(|(origin, _, size)| (number[origin], *size)).collect();
+        let served: Vec<(usize, u64)> = served.iter().map(|(origin, _, size)| (number[origin],
+            *size)).collect();
 
         // As long as every spool has something waiting.
         let mut left: Vec<usize> = files.iter().map(Vec::len).collect();
@@ -71,7 +72,8 @@ proptest! {
         let largest = *files.iter().flatten().max().unwrap();
         let expected = model(&files);
         for (n, (spool, size)) in served.iter().enumerate() {
-            prop_assert_eq!((spool, size), (&expected[n].0, &expected[n].1), "file {} of {:?}", n, &served);
+            prop_assert_eq!((spool, size), (&expected[n].0, &expected[n].1), "file {} of {:?}", n,
+                &served);
             bytes[*spool] += size.max(&LEAST);
             let (least, most) = (*bytes.iter().min().unwrap(), *bytes.iter().max().unwrap());
             prop_assert!(most - least <= largest + 2 * TURN, "after file {}: {:?}", n, bytes);

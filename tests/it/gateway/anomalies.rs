@@ -76,7 +76,8 @@ fn comes_out_the_same(home: &GatewayHome, opened: Home) -> Home {
 /// Makes a home that reports a burst of three within five seconds and records which actions begin.
 fn watched() -> GatewayHome {
     let rules = json!({
-        "adapters": [exec(&ACTIONS, NOTED, 10)], "anomalies": {"burst_max": 3, "payload_bytes_max": 2000},
+        "adapters": [exec(&ACTIONS, NOTED, 10)], "anomalies": {"burst_max": 3,
+            "payload_bytes_max": 2000},
     });
     GatewayHome::with(SERVICES, &rules.to_string())
 }

@@ -524,7 +524,8 @@ fn values() -> impl Strategy<Value = Value> {
         1 => Just(Value::Null),
         1 => prop::collection::vec(texts(), 0..3).prop_map(Value::from),
     ];
-    prop_oneof![4 => leaf.clone(), 1 => prop::collection::btree_map("[A-Za-z-]{1,6}", leaf, 0..3).prop_map(|map| json!(map))]
+    prop_oneof![4 => leaf.clone(), 1 => prop::collection::btree_map("[A-Za-z-]{1,6}", leaf,
+        0..3).prop_map(|map| json!(map))]
 }
 
 proptest! {
@@ -538,13 +539,16 @@ proptest! {
             (Just(&SCHEMAS[nth]), prop::collection::vec((0..fields, values()), 0..3))
         }),
     ) {
-        let mut payload: Map<String, Value> = serde_json::from_str(&schema.most.replace("1e400", "1")).unwrap();
+        let mut payload: Map<String,
+            Value> = serde_json::from_str(&schema.most.replace("1e400", "1")).unwrap();
         for (field, value) in mutations {
             payload.insert(schema.fields[field].0.to_owned(), value);
         }
-        let Ok(call) = GatewayCall::read(schema.action, &Value::from(payload.clone()).to_string()) else { return Ok(()) };
+        let Ok(call) = GatewayCall::read(schema.action,
+            &Value::from(payload.clone()).to_string()) else { return Ok(()) };
         let once = call.to_json().unwrap();
-        let again = GatewayCall::read(schema.action, &once).map_err(|why| TestCaseError::fail(why.to_string()))?.to_json().unwrap();
+        let again = GatewayCall::read(schema.action,
+            &once).map_err(|why| TestCaseError::fail(why.to_string()))?.to_json().unwrap();
         prop_assert_eq!(&once, &again);
         let given: Map<String, Value> = serde_json::from_str(&once).unwrap();
         for key in payload.keys() {

@@ -25,9 +25,11 @@ const SECRET: &str = "the-password-is-hunter2";
 /// Returns each action with sealed members: a payload, their pointers, and the readings of rules
 /// that show them.
 fn sealing() -> Vec<(&'static str, Value, Vec<&'static str>, Vec<&'static str>)> {
-    let mail = json!({"to": ["ann@example.com"], "subject": format!("s {SECRET}"), "body": format!("b {SECRET}\n")});
+    let mail = json!({"to": ["ann@example.com"], "subject": format!("s {SECRET}"),
+        "body": format!("b {SECRET}\n")});
     let event = json!({
-        "title": format!("t {SECRET}"), "startTime": "2026-03-03T10:00:00Z", "endTime": "2026-03-03T11:00:00Z",
+        "title": format!("t {SECRET}"), "startTime": "2026-03-03T10:00:00Z",
+            "endTime": "2026-03-03T11:00:00Z",
         "description": format!("d {SECRET}"),
     });
     let call = json!({
@@ -299,7 +301,8 @@ fn a_held_action_is_sealed_in_both_of_its_lines() {
             refused.to_string().contains("grant or deny it first"),
             "{refused}"
         );
-        let grant = json!({"id": told["Held"]["hold_id"], "request_sha256": told["Held"]["request_sha256"]});
+        let grant = json!({"id": told["Held"]["hold_id"],
+            "request_sha256": told["Held"]["request_sha256"]});
         let granted = home.one_as_owner(&mut gate, "g1", "approval.grant", &grant.to_string());
         assert_eq!(code(&granted), "", "{granted:?} {told}");
         assert_eq!(home.responses().len(), 1, "{action}");

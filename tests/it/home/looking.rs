@@ -10,8 +10,10 @@ use serde_json::Value;
 
 fn order(side: &str, size: &str, price: &str, stop: &str) -> String {
     serde_json::json!({
-        "strategy": "trend", "symbol": "BTC-USD", "side": side, "size": size, "order_type": "limit", "price": price,
-        "stop_price": stop, "thesis_slug": "btc-range-long", "planned_entry": price, "planned_stop": stop,
+        "strategy": "trend", "symbol": "BTC-USD", "side": side, "size": size, "order_type": "limit",
+            "price": price,
+        "stop_price": stop, "thesis_slug": "btc-range-long", "planned_entry": price,
+            "planned_stop": stop,
     })
     .to_string()
 }

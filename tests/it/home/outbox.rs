@@ -52,8 +52,10 @@ impl Desk {
 
     fn submit(&mut self, symbol: &str, side: &str, size: &str, slug: &str) -> String {
         let stop = if side == "buy" { "6500" } else { "7100" };
-        let order = json!({"strategy": "trend", "symbol": symbol, "side": side, "size": size, "order_type": "market",
-            "stop_price": stop, "thesis_slug": slug, "planned_entry": "6800", "planned_stop": stop});
+        let order = json!({"strategy": "trend", "symbol": symbol, "side": side, "size": size,
+            "order_type": "market",
+            "stop_price": stop, "thesis_slug": slug, "planned_entry": "6800",
+                "planned_stop": stop});
         let bot = self.scratch.bot.clone();
         let answer = self.ask(&bot, "trend-bot", "order.submit", &order);
         answer["data"]["Accepted"]["order_id"]
@@ -125,8 +127,10 @@ fn from_an_entry_to_its_stop_through_files() {
     let line = entry.trim_start_matches("o-");
     assert_eq!(
         desk.told()[&first],
-        json!({"order_id": entry, "version": 1, "instruction": "place", "symbol": "BTC-USD", "side": "buy",
-            "order_type": "market", "size": "0.02", "price": null, "trigger": null, "time_in_force": "gtc",
+        json!({"order_id": entry, "version": 1, "instruction": "place", "symbol": "BTC-USD",
+            "side": "buy",
+            "order_type": "market", "size": "0.02", "price": null, "trigger": null,
+                "time_in_force": "gtc",
             "reduce_only": false, "line": line})
     );
     let answer = desk.trade(&entry, "T1", "0.01", "0.01");
@@ -196,7 +200,8 @@ fn the_same_request_again_has_the_same_answer() {
     );
     // The report that did not fit closed the symbol until a person clears it.
     let order = json!({"strategy": "trend", "symbol": "BTC-USD", "side": "buy", "size": "0.01",
-        "order_type": "market", "stop_price": "6500", "thesis_slug": "btc-dip-long", "planned_entry": "6800",
+        "order_type": "market", "stop_price": "6500", "thesis_slug": "btc-dip-long",
+            "planned_entry": "6800",
         "planned_stop": "6500"});
     let bot = desk.scratch.bot.clone();
     let answer = desk.ask(&bot, "trend-bot", "order.submit", &order);

@@ -95,7 +95,8 @@ impl Desk {
         let blob = write_blob(&[bar, row]);
         let digest = sha256_hex(blob.as_bytes());
         home.keep_blob(&digest, blob.as_bytes()).unwrap();
-        let payload = json!({"symbol": "BTC-USD", "rows_sha256": digest, "row_count": 2, "file_sha256": digest,
+        let payload = json!({"symbol": "BTC-USD", "rows_sha256": digest, "row_count": 2,
+            "file_sha256": digest,
             "file_name": "f"});
         self.place.ask_as_owner(
             &format!("rows-{time_ms}"),

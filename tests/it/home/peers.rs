@@ -113,7 +113,8 @@ impl Desk {
             let blob = write_blob(&[row]);
             let digest = sha256_hex(blob.as_bytes());
             home.keep_blob(&digest, blob.as_bytes()).unwrap();
-            let payload = json!({"symbol": "BTC-USD", "rows_sha256": digest, "row_count": 1, "file_sha256": digest, "file_name": "f"});
+            let payload = json!({"symbol": "BTC-USD", "rows_sha256": digest, "row_count": 1,
+                "file_sha256": digest, "file_name": "f"});
             let outcome = self.ask_as_owner(home, "market.import", &payload.to_string());
             assert!(outcome.answer.error.is_none(), "{outcome:?}");
         }
@@ -168,7 +169,8 @@ fn thesis(side: &str) -> &'static str {
 
 fn order(side: &str, size: &str, stop: &str, thesis: &str) -> String {
     json!({
-        "strategy": "trend", "symbol": "BTC-USD", "side": side, "size": size, "order_type": "market",
+        "strategy": "trend", "symbol": "BTC-USD", "side": side, "size": size,
+            "order_type": "market",
         "stop_price": stop, "thesis_slug": thesis, "planned_entry": "6800", "planned_stop": stop,
     })
     .to_string()
@@ -512,7 +514,8 @@ fn a_nan_that_disables_a_check() {
     assert!(blob.contains("NaN"), "{blob}");
     let digest = sha256_hex(blob.as_bytes());
     home.keep_blob(&digest, blob.as_bytes()).unwrap();
-    let payload = json!({"symbol": "BTC-USD", "rows_sha256": digest, "row_count": 1, "file_sha256": digest, "file_name": "f"});
+    let payload = json!({"symbol": "BTC-USD", "rows_sha256": digest, "row_count": 1,
+        "file_sha256": digest, "file_name": "f"});
     let outcome = desk.ask_as_owner(&mut home, "market.import", &payload.to_string());
     assert_eq!(code(&outcome), Some(Code::MarketRefused));
     for number in [".nan", ".inf", "~", "\"\""] {

@@ -422,11 +422,14 @@ fn note(text: &str) -> (&'static str, String) {
 
 fn hostile_decision(id: &str) -> (&'static str, String) {
     let body = serde_json::json!({
-        "timestamp": "2026-03-02T12:00:01.000Z", "id": "1", "request_id": id, "action": HOSTILE, "source": HOSTILE,
-        "direction": "response", "status": "rejected", "spool": "flat", "file": HOSTILE, "lane": "ordinary",
+        "timestamp": "2026-03-02T12:00:01.000Z", "id": "1", "request_id": id, "action": HOSTILE,
+            "source": HOSTILE,
+        "direction": "response", "status": "rejected", "spool": "flat", "file": HOSTILE,
+            "lane": "ordinary",
         "strategy": HOSTILE, "symbol": HOSTILE, "side": HOSTILE, "size": "-12.50",
         "payload": format!("{{\"price\":{}}}", serde_json::Value::from(HOSTILE)),
-        "checks": [{"name": HOSTILE, "passed": false, "value": "-3", "limit": "2", "source": HOSTILE, "unit": HOSTILE}],
+        "checks": [{"name": HOSTILE, "passed": false, "value": "-3", "limit": "2",
+            "source": HOSTILE, "unit": HOSTILE}],
         "decision": "REJECTED", "metadata": {"code": "CHECKS_FAILED", "message": HOSTILE},
         "answer": "out/x.json", "rulebook": HOSTILE, "changes": [],
     });

@@ -242,7 +242,8 @@ fn requests_that_make_things_safer_are_never_limited() {
         "from the third on they are told"
     );
     let decision = json!({
-        "decision_id": "d1", "concern_id": "paper:btc-usd", "account_id": "paper", "market_symbol": "btc-usd",
+        "decision_id": "d1", "concern_id": "paper:btc-usd", "account_id": "paper",
+            "market_symbol": "btc-usd",
         "action": "pause", "reason": "why", "confidence": 0.9,
     });
     let others = [
@@ -324,7 +325,8 @@ fn a_request_limited_again_and_again_fills_no_disk() {
     let blobs = desk.place.disk.files_below("audit/blobs").len();
     for n in 0..5 {
         let request = json!({
-            "request_id": format!("case-{n}"), "timestamp": "2026-03-02T12:00:00Z", "proposer": "research-bot",
+            "request_id": format!("case-{n}"), "timestamp": "2026-03-02T12:00:00Z",
+                "proposer": "research-bot",
             "change_type": "CODE_REFACTOR", "context": {"summary": "why"},
             "artifacts": {"diff_content": "+ a line\n".repeat(2000 + n)},
         });

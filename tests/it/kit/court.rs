@@ -41,7 +41,8 @@ pub(crate) fn request(id: &str, change: &str) -> String {
         "context": {
             "summary": "Strategy v2.1 has passed validation on new data.",
             "files_changed": ["notes/strategy_evaluation_checklist.md"],
-            "key_metrics": {"total_return": 15.4, "sharpe": 1.2, "max_dd": -4.5, "oos_win_rate": 55.0},
+            "key_metrics": {"total_return": 15.4, "sharpe": 1.2, "max_dd": -4.5,
+                "oos_win_rate": 55.0},
         },
         "artifacts": {
             "spec_content": "# Spec", "diff_content": "diff --git a b",

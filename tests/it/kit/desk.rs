@@ -117,8 +117,10 @@ pub(crate) fn order(
     thesis: &str,
 ) -> String {
     let mut order = json!({
-        "strategy": strategy, "symbol": "BTC-USD", "side": side, "size": size, "order_type": "market",
-        "stop_price": "6600", "thesis_slug": thesis, "planned_entry": "6800", "planned_stop": "6600",
+        "strategy": strategy, "symbol": "BTC-USD", "side": side, "size": size,
+            "order_type": "market",
+        "stop_price": "6600", "thesis_slug": thesis, "planned_entry": "6800",
+            "planned_stop": "6600",
     });
     if let Some(price) = price {
         order["order_type"] = json!("limit");

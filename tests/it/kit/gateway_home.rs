@@ -54,7 +54,8 @@ pub(crate) const NOTED: &str = r#"t=$(cat); printf '%s\n' "$t" >>ran; echo '{"su
 /// Returns one adapter for rules/gateway.yaml: a script that `sh -c` runs in the home.
 pub(crate) fn exec(actions: &[&str], script: &str, time_limit_s: u32) -> Value {
     let command = json!({
-        "program": "sh", "args": ["-c", script], "time_limit_s": time_limit_s, "output_bytes_max": 65536,
+        "program": "sh", "args": ["-c", script], "time_limit_s": time_limit_s,
+            "output_bytes_max": 65536,
     });
     json!({"actions": actions, "adapter": "exec", "command": command})
 }

@@ -47,7 +47,8 @@ pub(crate) fn kept(home: &Home, symbol: &str, rows: &[Row]) -> String {
     let digest = sha256_hex(blob.as_bytes());
     home.keep_blob(&digest, blob.as_bytes()).unwrap();
     json!({
-        "symbol": symbol, "rows_sha256": digest, "row_count": rows.len(), "file_sha256": digest, "file_name": "f",
+        "symbol": symbol, "rows_sha256": digest, "row_count": rows.len(), "file_sha256": digest,
+            "file_name": "f",
     })
     .to_string()
 }

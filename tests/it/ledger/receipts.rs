@@ -356,7 +356,8 @@ proptest! {
 
     /// Only exactly this spelling is read, and reading never panics.
     #[test]
-    fn what_is_read_is_written_the_same(bytes in proptest::collection::vec(any::<u8>(), 0..200), cut in any::<usize>()) {
+    fn what_is_read_is_written_the_same(bytes in proptest::collection::vec(any::<u8>(), 0..200),
+        cut in any::<usize>()) {
         let _ = Receipt::parse(&bytes);
         let _ = Extension::parse(&bytes);
         let (disk, log) = small();
@@ -435,7 +436,8 @@ fn a_line_after_the_checkpoint_has_no_receipt_yet() {
     let size = head.checkpoint.size;
     // The seal of the checkpoint follows the lines that the checkpoint covers.
     assert!(
-        matches!(prover.receipt(size, &head), Err(ProveError::NotYet { seq, size: s }) if (seq, s) == (size, size))
+        matches!(prover.receipt(size, &head), Err(ProveError::NotYet { seq, size: s }) if (seq,
+            s) == (size, size))
     );
     assert!(matches!(
         prover.receipt(size + 1, &head),

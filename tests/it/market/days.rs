@@ -147,7 +147,8 @@ impl Day {
                     volume,
                 } => (
                     "bars",
-                    json!({"open_time": time(open_ms), "interval_s": interval_ms / 1000, "open": open, "high": high,
+                    json!({"open_time": time(open_ms), "interval_s": interval_ms / 1000,
+                        "open": open, "high": high,
                            "low": low, "close": close, "volume": volume}),
                 ),
                 Row::Quote {
@@ -158,7 +159,8 @@ impl Day {
                     ask_size,
                 } => (
                     "quotes",
-                    json!({"time": time(time_ms), "bid": bid, "ask": ask, "bid_size": bid_size, "ask_size": ask_size}),
+                    json!({"time": time(time_ms), "bid": bid, "ask": ask, "bid_size": bid_size,
+                        "ask_size": ask_size}),
                 ),
             };
             object
@@ -173,7 +175,8 @@ impl Day {
     /// Sends an order at the market: the thesis names instrument, direction and number.
     fn order(&mut self, side: &str, size: &str, entry: &str, stop: &str, thesis: &str) -> Outcome {
         let order = json!({
-            "strategy": "trend", "symbol": self.symbol, "side": side, "size": size, "order_type": "market",
+            "strategy": "trend", "symbol": self.symbol, "side": side, "size": size,
+                "order_type": "market",
             "stop_price": stop, "thesis_slug": thesis, "planned_entry": entry, "planned_stop": stop,
         });
         self.ask("trend-bot", "order.submit", &order)
@@ -182,8 +185,10 @@ impl Day {
     /// Sends a resting exit.
     fn limit_exit(&mut self, size: &str, price: &str, thesis: &str) -> Outcome {
         let order = json!({
-            "strategy": "trend", "symbol": self.symbol, "side": "sell", "size": size, "order_type": "limit",
-            "price": price, "stop_price": "1", "thesis_slug": thesis, "planned_entry": price, "planned_stop": "1",
+            "strategy": "trend", "symbol": self.symbol, "side": "sell", "size": size,
+                "order_type": "limit",
+            "price": price, "stop_price": "1", "thesis_slug": thesis, "planned_entry": price,
+                "planned_stop": "1",
         });
         self.ask("trend-bot", "order.submit", &order)
     }

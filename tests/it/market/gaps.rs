@@ -63,8 +63,10 @@ fn rules(symbol: &Symbol) -> Rulebook {
 fn holding(symbol: &Symbol, price: Amount, stop: Amount, target: Amount) -> Book {
     let mut book = Book::default();
     let order = |id: &str, side: &str, role: &str, kind: &str, size: &str| {
-        json!({"order_id": id, "source": "trend-bot", "strategy": "trend", "symbol": symbol, "side": side, "role": role,
-               "order_type": kind, "size": size, "filled": "0", "price": null, "trigger": null, "triggered": false,
+        json!({"order_id": id, "source": "trend-bot", "strategy": "trend", "symbol": symbol,
+            "side": side, "role": role,
+               "order_type": kind, "size": size, "filled": "0", "price": null, "trigger": null,
+                   "triggered": false,
                "thesis_slug": null, "accepted_at": "1999-12-31T00:00:00Z"})
     };
     let mut protective = order("o-1-stop", "sell", "protective", "stop", "0");
@@ -77,8 +79,10 @@ fn holding(symbol: &Symbol, price: Amount, stop: Amount, target: Amount) -> Book
         {"OrderPlaced": order("o-1", "buy", "entry", "market", "1")},
         {"OrderPlaced": protective},
         {"OrderPlaced": aim},
-        {"OrderFilled": {"order_id": "o-1", "strategy": "trend", "symbol": symbol, "side": "buy", "role": "entry",
-                         "price": price, "size": "1", "multiplier": "1", "fee": "0", "liquidity": "taker", "realised": "0",
+        {"OrderFilled": {"order_id": "o-1", "strategy": "trend", "symbol": symbol, "side": "buy",
+            "role": "entry",
+                         "price": price, "size": "1", "multiplier": "1", "fee": "0",
+                             "liquidity": "taker", "realised": "0",
                          "market_time": at, "recorded_at": at}},
         {"StopResized": {"order_id": "o-1-stop", "size": "1"}},
         {"StopResized": {"order_id": "o-1-target", "size": "1"}},

@@ -228,7 +228,8 @@ fn row() -> impl Strategy<Value = Row> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None,
+        ..ProptestConfig::default() })]
 
     #[test]
     fn rows_round_trip(row in row()) {
@@ -248,7 +249,8 @@ proptest! {
     #[test]
     fn random_bytes_do_not_panic(
         name in "[a-z0-9_./-]{0,20}",
-        magic in prop::sample::select(vec![&b""[..], b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"time,bid,ask\n"]),
+        magic in prop::sample::select(vec![&b""[..], b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b",
+            b"time,bid,ask\n"]),
         tail in proptest::collection::vec(any::<u8>(), 0..300),
     ) {
         let bytes = [magic, &tail].concat();
@@ -260,7 +262,8 @@ proptest! {
     fn mutated_files_do_not_panic_and_lose_nothing(
         seed in 0..SEEDS.len(),
         repeat in prop::sample::select(vec![1usize, 1, 120]),
-        edits in proptest::collection::vec((any::<prop::sample::Index>(), 0u8..4, any::<u8>()), 0..6),
+        edits in proptest::collection::vec((any::<prop::sample::Index>(), 0u8..4, any::<u8>()),
+            0..6),
     ) {
         let (name, text) = SEEDS[seed];
         let mut bytes = text.repeat(repeat).into_bytes();
@@ -290,7 +293,8 @@ proptest! {
         let mut bytes = fs::read(path).unwrap();
         for (at, byte) in edits {
             // Readers trust the directory at the end, although they should not.
-            let at = if byte % 2 == 0 { at.index(bytes.len()) } else { bytes.len() - 1 - at.index(150) };
+            let at = if byte % 2 == 0 { at.index(bytes.len()) }
+                else { bytes.len() - 1 - at.index(150) };
             bytes[at] = byte;
         }
         if is_cut {

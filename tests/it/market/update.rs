@@ -60,7 +60,8 @@ impl Desk {
     fn rows(&self, low: &str, close: &str) -> Value {
         json!({
             "symbol": "BTC-USD",
-            "bars": [{"open_time": self.now().plus_ms(-60_000), "interval_s": 60, "open": "6990", "high": "7000",
+            "bars": [{"open_time": self.now().plus_ms(-60_000), "interval_s": 60, "open": "6990",
+                "high": "7000",
                       "low": low, "close": close, "volume": "12.5"}],
             "quotes": [{"time": self.now(), "bid": close, "ask": "6990.01", "bid_size": 1}],
         })
@@ -146,7 +147,8 @@ fn rows_in_a_request_do_what_imported_rows_do() {
     let blob = rows.concat();
     let digest = sha256_hex(blob.as_bytes());
     other.keep_blob(&digest, blob.as_bytes()).unwrap();
-    let payload = json!({"symbol": "BTC-USD", "rows_sha256": digest, "row_count": 2, "file_sha256": digest, "file_name": "f"});
+    let payload = json!({"symbol": "BTC-USD", "rows_sha256": digest, "row_count": 2,
+        "file_sha256": digest, "file_name": "f"});
     let outcome = twin.one(
         &mut other,
         "prices",
@@ -258,7 +260,10 @@ fn bad_rows_are_refused_whole_and_say_which() {
     let desk = Desk::new();
     let mut home = desk.open();
     let now = desk.now();
-    let bar = |at: i64, high: &str| json!({"open_time": now.plus_ms(at), "interval_s": 60, "open": 2, "high": high, "low": 1, "close": 2});
+    let bar = |at: i64, high: &str| {
+        json!({"open_time": now.plus_ms(at), "interval_s": 60,
+        "open": 2, "high": high, "low": 1, "close": 2})
+    };
     let quote =
         |at: i64, bid: &str, ask: &str| json!({"time": now.plus_ms(at), "bid": bid, "ask": ask});
     let cases = [

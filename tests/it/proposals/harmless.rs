@@ -33,14 +33,17 @@ fn condition(dice: &mut Dice) -> Value {
         }
         2 => json!({"field": "order.side", "op": "eq", "value": one(dice, &["buy", "sell"])}),
         3 => {
-            json!({"field": "order.order_type", "op": one(dice, &["in", "not_in"]), "value": ["limit", "stop"]})
+            json!({"field": "order.order_type", "op": one(dice, &["in", "not_in"]),
+                "value": ["limit", "stop"]})
         }
         4 => json!({"field": "order.price", "op": one(dice, &["absent", "present"])}),
         5 => {
-            json!({"field": "order.price", "op": one(dice, &ordered), "value": one(dice, &["6600", "6700", "6800"])})
+            json!({"field": "order.price", "op": one(dice, &ordered), "value": one(dice,
+                &["6600", "6700", "6800"])})
         }
         _ => {
-            json!({"field": "market.spread_pct", "op": one(dice, &ordered), "value": one(dice, &["0.0001", "0.1"])})
+            json!({"field": "market.spread_pct", "op": one(dice, &ordered), "value": one(dice,
+                &["0.0001", "0.1"])})
         }
     }
 }
@@ -54,7 +57,8 @@ fn rule(dice: &mut Dice, id: &str) -> Value {
     };
     let when: Vec<Value> = (0..1 + dice.below(2)).map(|_| condition(dice)).collect();
     json!({
-        "id": id, "status": one(dice, &["active", "active", "active", "shadow"]), "applies_to": scope,
+        "id": id, "status": one(dice, &["active", "active", "active", "shadow"]),
+            "applies_to": scope,
         "when": when, "then": one(dice, &["reject", "reject", "hold", "warn"]), "message": "no",
     })
 }

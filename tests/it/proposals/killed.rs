@@ -264,7 +264,8 @@ fn the_allowlist_is_what_the_ledger_says_wherever_the_gate_dies() {
     base.pass_s(61);
     let before = steps(&base);
     let ask = |gate: &Gate| {
-        let add = json!({"service": "bank", "host": "bank.example", "protocol": "https", "methods": ["GET"]});
+        let add = json!({"service": "bank", "host": "bank.example", "protocol": "https",
+            "methods": ["GET"]});
         gate.drop_in(&gate.owner, "owner", "services.add", &add.to_string());
     };
     at_every_write(&base, &ask, &|gate, home, n| {
@@ -302,7 +303,8 @@ fn a_lost_file_of_an_allowlist_change_is_written_again() {
     for n in 0.. {
         let gate = fork(&base);
         let (mut home, fuse) = dying(&gate);
-        let add = json!({"service": "bank", "host": "bank.example", "protocol": "https", "methods": ["GET"]});
+        let add = json!({"service": "bank", "host": "bank.example", "protocol": "https",
+            "methods": ["GET"]});
         let id = gate.drop_in(&gate.owner, "owner", "services.add", &add.to_string());
         let [from, to] =
             ["spool/in", "spool/local/in"].map(|folder| gate.path(&format!("{folder}/{id}.json")));

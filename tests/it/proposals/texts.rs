@@ -89,13 +89,15 @@ fn text() -> impl Strategy<Value = String> {
         5 => proptest::sample::select(TEXTS).prop_map(str::to_owned),
         2 => "[ -~]{0,12}",
         1 => "\\PC{0,6}",
-        1 => proptest::collection::vec(any::<char>(), 0..4).prop_map(|chars| chars.into_iter().collect::<String>()),
+        1 => proptest::collection::vec(any::<char>(),
+            0..4).prop_map(|chars| chars.into_iter().collect::<String>()),
     ];
     vec(piece, 1..3).prop_map(|pieces| pieces.concat())
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None,
+        ..ProptestConfig::default() })]
 
     /// A rule that is accepted, written and read again is the same rule when compiled, and is
     /// written the same again.
@@ -137,7 +139,8 @@ proptest! {
         prop_assert_eq!(&read.created_from, &file.created_from);
         prop_assert_eq!(&read.hypothesis, &file.hypothesis);
         prop_assert_eq!(&read.applies_to, &file.applies_to);
-        prop_assert_eq!((read.status, read.then, &read.message), (file.status, file.then, &file.message));
+        prop_assert_eq!((read.status, read.then, &read.message), (file.status, file.then,
+            &file.message));
         prop_assert_eq!(read.to_yaml().unwrap(), written);
     }
 }

@@ -81,7 +81,8 @@ fn case() -> String {
         "change_type": "CODE_REFACTOR",
         "context": {
             "summary": "Simpler code.", "files_changed": ["a.rs"],
-            "key_metrics": {"total_return": 15.4, "sharpe": 1.2, "max_dd": -4.5, "oos_win_rate": 55.0},
+            "key_metrics": {"total_return": 15.4, "sharpe": 1.2, "max_dd": -4.5,
+                "oos_win_rate": 55.0},
         },
         "artifacts": {
             "spec_content": "# Spec", "diff_content": "diff --git a b", "validation_report": "fine",
@@ -105,7 +106,8 @@ fn rule(id: &str, principals: &str) -> String {
     let rule = json!({
         "id": id, "status": "active",
         "applies_to": {"action": "order.submit", "principal": [principals]},
-        "when": [{"field": "order.size", "op": "gt", "value": "5"}], "then": "reject", "message": "too large",
+        "when": [{"field": "order.size", "op": "gt", "value": "5"}], "then": "reject",
+            "message": "too large",
     });
     let evidence = json!({"summary": "seen", "sample_size": 0, "ledger_seqs": []});
     json!({"Activate": {"rule": rule, "evidence": evidence}}).to_string()
@@ -115,10 +117,13 @@ fn rule(id: &str, principals: &str) -> String {
 /// acknowledged.
 fn send_everything(world: &mut World, home: &mut Home) {
     let task = json!({"envelope": {
-        "tenant_id": "research", "surface_id": "agents", "policy_profile_id": "default", "payload_kind": "task",
-        "payload": {}, "causality": {"root_task_id": "T", "parent_task_id": null, "capability_id": "c"},
+        "tenant_id": "research", "surface_id": "agents", "policy_profile_id": "default",
+            "payload_kind": "task",
+        "payload": {}, "causality": {"root_task_id": "T", "parent_task_id": null,
+            "capability_id": "c"},
     }});
-    let bank = json!({"service": "bank", "host": "api.bank.example", "protocol": "https", "methods": ["GET"]});
+    let bank = json!({"service": "bank", "host": "api.bank.example", "protocol": "https",
+        "methods": ["GET"]});
     let drafts = [
         world.entry("trend-bot", 0, "0.002"),
         world.entry("other-bot", 0, "0.003"),

@@ -106,7 +106,8 @@ fn requests(desk: &Desk, home: &mut Home) {
 
 fn control(id: &str) -> String {
     json!({
-        "decision_id": id, "concern_id": "paper:btc-usd", "account_id": "paper", "market_symbol": "btc-usd",
+        "decision_id": id, "concern_id": "paper:btc-usd", "account_id": "paper",
+            "market_symbol": "btc-usd",
         "action": "pause", "reason": "why", "confidence": 0.9,
     })
     .to_string()
@@ -165,8 +166,10 @@ fn council(desk: &Desk, home: &mut Home) {
 fn rules(desk: &Desk, home: &mut Home) {
     let evidence = json!({"summary": "s", "sample_size": 2, "ledger_seqs": [4, 5]});
     let proposed: Value = json!({"Activate": {"rule": {
-        "id": "no-more", "status": "active", "applies_to": {"action": "order.submit", "principal": ["trend-bot"]},
-        "when": [{"field": "order.size", "op": "gt", "value": "0.5"}], "then": "reject", "message": "no more",
+        "id": "no-more", "status": "active", "applies_to": {"action": "order.submit",
+            "principal": ["trend-bot"]},
+        "when": [{"field": "order.size", "op": "gt", "value": "0.5"}], "then": "reject",
+            "message": "no more",
     }, "evidence": evidence}});
     desk.one(
         home,

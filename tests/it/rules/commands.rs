@@ -521,8 +521,10 @@ fn a_request_gives_its_own_facts_and_no_others() {
 
 fn order(size: &str) -> String {
     serde_json::json!({
-        "strategy": "trend", "symbol": "BTC-USD", "side": "buy", "size": size, "order_type": "limit", "price": "6700",
-        "stop_price": "6600", "thesis_slug": "btc-range-long", "planned_entry": "6700", "planned_stop": "6600",
+        "strategy": "trend", "symbol": "BTC-USD", "side": "buy", "size": size,
+            "order_type": "limit", "price": "6700",
+        "stop_price": "6600", "thesis_slug": "btc-range-long", "planned_entry": "6700",
+            "planned_stop": "6600",
     })
     .to_string()
 }

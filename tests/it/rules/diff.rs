@@ -165,7 +165,8 @@ fn changed_and_uncompared_files_are_named() {
     );
     assert_eq!(
         told["changed_rules"],
-        serde_json::json!([{"name": "come", "change": "added"}, {"name": "gone", "change": "removed"}])
+        serde_json::json!([{"name": "come", "change": "added"}, {"name": "gone",
+            "change": "removed"}])
     );
     assert_eq!(
         told["changed_sets"],

@@ -70,9 +70,11 @@ fn minute(desk: &Desk, home: &mut Home, [open, high, low, close]: [&str; 4]) {
     desk.place.pass_s(60);
     let rows = json!({
         "symbol": "BTC-USD",
-        "bars": [{"open_time": Time::from_ms(open_ms).unwrap(), "interval_s": 60, "open": open, "high": high,
+        "bars": [{"open_time": Time::from_ms(open_ms).unwrap(), "interval_s": 60, "open": open,
+            "high": high,
                   "low": low, "close": close}],
-        "quotes": [{"time": desk.place.clock.now(), "bid": close, "ask": a(close).checked_add(a("0.01")).unwrap()}],
+        "quotes": [{"time": desk.place.clock.now(), "bid": close,
+            "ask": a(close).checked_add(a("0.01")).unwrap()}],
     });
     let outcome = desk.one_as_owner(
         home,
@@ -92,8 +94,10 @@ fn buy(
     target: Option<&str>,
 ) -> Outcome {
     let mut order = json!({
-        "strategy": "trend", "symbol": "BTC-USD", "side": "buy", "size": size, "order_type": "market",
-        "stop_price": stop, "thesis_slug": format!("by-hand-{id}"), "planned_entry": at, "planned_stop": stop,
+        "strategy": "trend", "symbol": "BTC-USD", "side": "buy", "size": size,
+            "order_type": "market",
+        "stop_price": stop, "thesis_slug": format!("by-hand-{id}"), "planned_entry": at,
+            "planned_stop": stop,
     });
     if let Some(target) = target {
         order["target_price"] = json!(target);
@@ -434,7 +438,8 @@ fn send_for_a_day(place: &Place, trades: &[Row]) -> (Vec<Blocked>, usize) {
         );
         let size = d("0.002") + Decimal::new(n % 7, 3);
         let order = json!({
-            "strategy": "trend", "symbol": "BTC-USD", "side": "buy", "size": size.to_string(), "order_type": "market",
+            "strategy": "trend", "symbol": "BTC-USD", "side": "buy", "size": size.to_string(),
+                "order_type": "market",
             "stop_price": stop.to_string(), "thesis_slug": "day", "planned_entry": ask.to_string(),
             "planned_stop": stop.to_string(), "target_price": target.to_string(),
         });

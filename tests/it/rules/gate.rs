@@ -425,7 +425,8 @@ fn requests_of_other_contracts_that_a_rule_refuses_are_not_done() {
     let desk = desk(&rules);
     let mut home = desk.open();
     let resume = json!({
-        "decision_id": "d-1", "concern_id": "paper:btc-usd", "account_id": "paper", "market_symbol": "btc-usd",
+        "decision_id": "d-1", "concern_id": "paper:btc-usd", "account_id": "paper",
+            "market_symbol": "btc-usd",
         "action": "resume", "reason": "r", "confidence": 0.9,
     });
     let before = home.state().control.clone();
@@ -592,7 +593,8 @@ fn requests_of_the_same_batch_count() {
     for n in 0..3 {
         let resume = json!({
             "decision_id": format!("d-{n}"), "concern_id": "paper:btc-usd", "account_id": "paper",
-            "market_symbol": "btc-usd", "action": "switch", "target_strategy_id": "range", "reason": "r",
+            "market_symbol": "btc-usd", "action": "switch", "target_strategy_id": "range",
+                "reason": "r",
             "confidence": 0.9, "dry_run": true,
         });
         desk.ask(
@@ -631,7 +633,8 @@ fn requests_outside_of_rules_make_no_value_known() {
         n += 1;
         let mut payload = json!({
             "decision_id": format!("d-{n}"), "concern_id": "paper:btc-usd", "account_id": "paper",
-            "market_symbol": "btc-usd", "action": action, "reason": "r", "confidence": 0.9, "dry_run": is_dry,
+            "market_symbol": "btc-usd", "action": action, "reason": "r", "confidence": 0.9,
+                "dry_run": is_dry,
         });
         if let Some(mode) = mode {
             payload["risk_mode"] = json!(mode);

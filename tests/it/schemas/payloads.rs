@@ -25,8 +25,10 @@ fn every_accepted_payload_is_valid() {
 fn crossed() -> Vec<(&'static str, Value)> {
     let people = vec!["ann@example.com"; 150];
     let mail = json!({"to": people, "cc": people, "subject": "s", "body": "b"});
-    let event = json!({"title": "t", "startTime": "2018-04-06T00:00:00Z", "endTime": "2018-04-05T00:00:00Z"});
-    let bar = json!({"open_time": "2018-04-05T00:00:00Z", "interval_s": 60, "open": 1, "high": 1, "low": 1, "close": 1});
+    let event = json!({"title": "t", "startTime": "2018-04-06T00:00:00Z",
+        "endTime": "2018-04-05T00:00:00Z"});
+    let bar = json!({"open_time": "2018-04-05T00:00:00Z", "interval_s": 60, "open": 1, "high": 1,
+        "low": 1, "close": 1});
     let quote = json!({"time": "2018-04-05T00:00:00Z", "bid": 1, "ask": 2});
     vec![
         ("email.send", json!({"to": [], "subject": "s", "body": "b"})),

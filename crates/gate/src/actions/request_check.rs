@@ -80,7 +80,8 @@ impl schemars::JsonSchema for Checked {
                     "properties": {
                         "status": {
                             "type": "string",
-                            "enum": ["success", "error", "requires_approval", "rate_limited", "pending"],
+                            "enum": ["success", "error", "requires_approval", "rate_limited",
+                                "pending"],
                             "description": "Its status; `pending` if an adapter would carry it out \
                                 and give the answer.",
                         },

@@ -258,7 +258,8 @@ fn is_iban(text: &str) -> bool {
         return false;
     };
     let has_form = matches!(head, [a, b, c, d]
-            if a.is_ascii_uppercase() && b.is_ascii_uppercase() && c.is_ascii_digit() && d.is_ascii_digit())
+            if a.is_ascii_uppercase() && b.is_ascii_uppercase() && c.is_ascii_digit()
+                && d.is_ascii_digit())
         && (11..=30).contains(&account.len());
     let rest = account.iter().chain(head).try_fold(0_u32, |rest, byte| {
         let value = char::from(*byte).to_digit(36)?;

@@ -207,7 +207,8 @@ proptest! {
     }
 
     #[test]
-    fn nothing_read_makes_it_panic(note in "[\n\n\n— a+=/\0é]{0,60}", vkey in "[a+0-9A-Z=/]{0,60}") {
+    fn nothing_read_makes_it_panic(note in "[\n\n\n— a+=/\0é]{0,60}",
+        vkey in "[a+0-9A-Z=/]{0,60}") {
         let key = signer("a").verifier().clone();
         prop_assert!(open_note(&note, &[key]).is_err());
         prop_assert!(vkey.parse::<VerifierKey>().is_err());

@@ -276,7 +276,8 @@ mod tests {
             } else {
                 "safety.yaml".into()
             };
-            serde_json::json!({"name": name, "passed": false, "value": null, "limit": null, "source": source, "unit": "usd"})
+            serde_json::json!({"name": name, "passed": false, "value": null, "limit": null,
+                "source": source, "unit": "usd"})
         };
         let rows: Vec<_> = checks.iter().map(row).collect();
         CountedLine {

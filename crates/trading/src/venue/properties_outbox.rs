@@ -369,7 +369,8 @@ impl Both {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None,
+        ..ProptestConfig::default() })]
 
     #[test]
     fn book_and_venue_never_part(ops in prop::collection::vec(any::<(u8, u8, u8)>(), 1..80)) {

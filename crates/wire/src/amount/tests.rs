@@ -628,7 +628,8 @@ proptest! {
     }
 
     #[test]
-    fn rounding_matches_the_oracle(value in arb_amount(), step in arb_amount(), places in 0..32_u32) {
+    fn rounding_matches_the_oracle(value in arb_amount(), step in arb_amount(),
+        places in 0..32_u32) {
         let (value_big, step_big, scale) = aligned(value, step.abs());
         if step.is_zero() {
             prop_assert_eq!(value.round_down_to(step), None);
@@ -720,7 +721,8 @@ proptest! {
         let matches_form = |text: &str| {
             let digits = text.strip_prefix('-').unwrap_or(text);
             let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
-            [whole, fraction].iter().all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
+            [whole, fraction].iter().all(|part| !part.is_empty()
+                && part.bytes().all(|b| b.is_ascii_digit()))
                 && (whole == "0" || !whole.starts_with('0'))
         };
         prop_assert_eq!(Amount::parse_wire(&text).is_ok(), matches_form(&text));
@@ -728,7 +730,8 @@ proptest! {
     }
 
     #[test]
-    fn short_bare_yaml_numbers_keep_their_value(whole in 0..1_000_000_000_u64, cents in 0..1_000_000_u32) {
+    fn short_bare_yaml_numbers_keep_their_value(whole in 0..1_000_000_000_u64,
+        cents in 0..1_000_000_u32) {
         let text = format!("{whole}.{cents:06}");
         prop_assert_eq!(rule(&text).map(|shown| amount(&shown)), Ok(amount(&text)));
     }

@@ -81,7 +81,8 @@ pub enum HeaderError {
 crate::named! {
     /// An HTTP method.
     #[derive(
-        Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+        Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize,
+        schemars::JsonSchema,
     )]
     pub enum Method {
         /// Reads a resource.

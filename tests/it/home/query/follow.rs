@@ -189,7 +189,8 @@ fn a_file_is_followed_when_it_is_removed_and_another_ledger_is_noticed() {
     let length = first.len() + second.len() + third.len();
     fs::remove_file(&log).unwrap();
     let body = serde_json::json!({
-        "previous": {"file": "log-00000001.jsonl", "length": length, "lines": 7, "head": "00"}, "rest": null,
+        "previous": {"file": "log-00000001.jsonl", "length": length, "lines": 7, "head": "00"},
+            "rest": null,
     });
     let next = hand.batch(&[("segment", body.to_string()), note("e")]);
     fs::write(dir.path().join("log-00000002.jsonl"), &next).unwrap();

@@ -254,7 +254,8 @@ fn unsealed_lines_are_not_shown_and_missing_lines_are_reported() {
     // The next segment states where this one ended.
     let segment = |length: usize| {
         let body = serde_json::json!({
-            "previous": {"file": "log-00000001.jsonl", "length": length, "lines": 5, "head": "00"}, "rest": null,
+            "previous": {"file": "log-00000001.jsonl", "length": length, "lines": 5, "head": "00"},
+                "rest": null,
         });
         ("segment", body.to_string())
     };

@@ -169,7 +169,8 @@ fn heads_of_one_size_and_two_roots_are_a_fork() {
     let forked = prover.head(&sign(old.size, other)).unwrap();
     let said = prover.extension(&forked, &newest).unwrap_err();
     assert!(
-        matches!(said, ProveError::Fork { size, signed, sealed } if (size, signed, sealed) == (old.size, other, old.root)),
+        matches!(said, ProveError::Fork { size, signed, sealed } if (size, signed,
+            sealed) == (old.size, other, old.root)),
         "{said}"
     );
     assert!(said.to_string().starts_with("FORK"));
