@@ -1,4 +1,5 @@
-//! A disk in memory, for tests and examples, and as a model for a storage of your own.
+//! A disk in memory, for tests and examples. It ignores modes and access, and syncs do nothing: it
+//! shows what a log reads and writes, not what survives a crash.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
