@@ -1,5 +1,5 @@
-//! Checkpoints, notes and keys as text: what is read is written again byte for byte, and only text
-//! signed by a known key is accepted.
+//! Checkpoints, notes and keys as text: each is written again as it was read, byte for byte, and only
+//! text signed by a known key is accepted.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -48,7 +48,7 @@ fn spools() -> TempDir {
 }
 
 #[test]
-fn what_is_signed_keeps_its_text() {
+fn signing_keeps_the_text_of_the_payload() {
     let signed = agent::sign(
         &KEY,
         &bot(),

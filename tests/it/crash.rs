@@ -347,7 +347,7 @@ fn a_half_written_answer_is_cleared_away() {
 // was killed while it handed its request over left a part of it in spool/local/in; one that was
 // killed while it waited left its answer in spool/local/out: for ever.
 #[test]
-fn what_killed_commands_leave_is_swept_away() {
+fn remains_of_killed_commands_are_removed() {
     let scratch = Scratch::new();
     let home = scratch.home();
     let now = std::time::SystemTime::now();

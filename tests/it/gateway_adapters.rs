@@ -493,7 +493,7 @@ fn an_adapter_may_write_as_much_as_its_limit_and_no_byte_more() {
 }
 
 #[test]
-fn what_an_adapter_fails_with_is_cut() {
+fn the_error_text_of_an_adapter_is_cut() {
     let gateway = home_of_act(10);
     let mut home = gateway.open();
     let script = "printf '{\"success\":false,\"error\":{\"code\":\"E\",\"message\":\"'; head -c \

@@ -294,7 +294,7 @@ fn a_held_request_that_is_granted_ends_with_what_came_of_it() {
     assert_eq!(
         desk.out("one").as_ref(),
         Some(&interim),
-        "until it is known what came of it"
+        "until the outcome is known"
     );
     desk.hand("meanwhile", &bytes);
     drain(&mut home).unwrap();

@@ -240,7 +240,7 @@ fn a_gate_that_stops_lets_what_runs_end_and_nothing_more_begin() {
         let note = if code.is_empty() {
             "`sh` answered"
         } else {
-            "the gate stopped before it was begun"
+            "the gate stopped before it began"
         };
         assert_eq!(line.note, note);
     }

@@ -385,7 +385,7 @@ fn examples_sign_causality_as_it_was_written() {
 }
 
 #[test]
-fn what_cannot_be_causality_is_not_signed() {
+fn an_invalid_causality_is_not_signed() {
     let desk = Desk::new();
     let args = [
         "sign",
@@ -429,7 +429,7 @@ fn what_cannot_be_causality_is_not_signed() {
 
 /// docs/contracts.md promises this to agents that do not keep the text of their payloads.
 #[test]
-fn what_python_and_javascript_write_is_what_is_hashed() {
+fn json_from_python_and_javascript_is_hashed_as_written() {
     let python = "import json, sys; value = json.load(sys.stdin); print(json.dumps(value, \
         indent=3)); print(json.dumps(value, separators=(',', ':')))";
     let node = "const value = JSON.parse(require('fs').readFileSync(0, 'utf8')); \

@@ -501,7 +501,7 @@ fn the_power_goes() {
 // `init` reported that a home was made while its rule files were not on disk: after a power cut
 // they were empty.
 #[test]
-fn what_init_made_is_there_after_a_cut() {
+fn a_new_home_survives_a_power_cut() {
     let shelf = shelf();
     let mut disk = match Disk::format(shelf.path()) {
         Ok(disk) => disk,

@@ -243,7 +243,7 @@ fn small_worlds_are_decided_as_their_enumeration_says() {
 }
 
 #[test]
-fn what_is_proved_stays_proved_where_the_budget_does_not_suffice_to_tell_whether_anything_changes()
+fn a_proof_stands_even_if_the_budget_ends_before_a_difference_is_found()
 {
     let rule = |id: &str, when: &str| {
         let text = format!(

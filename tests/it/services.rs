@@ -215,7 +215,7 @@ fn a_service_that_an_adapter_names_stays_until_it_does_not() {
 }
 
 #[test]
-fn what_a_person_is_editing_is_not_overwritten() {
+fn a_file_that_a_person_edits_is_not_overwritten() {
     let gate = Gate::new();
     let mut home = gate.open();
     is_done(&gate.owner_asks(&mut home, "services.add", &bank()));

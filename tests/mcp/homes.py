@@ -10,9 +10,9 @@ BIN = pathlib.Path(os.environ["SPOOLGATE_BIN"])
 GATE, SERVER = str(BIN / "spoolgate"), str(BIN / "spoolgate-mcp")
 OUTGOING = ("email.fetch email.send email.draft calendar.fetch calendar.create calendar.update "
             "finance.fetch_transactions health.fetch service.api_call").split()
-# The adapter answers with its whole task: what reached it is what comes back.
+# The adapter answers with its whole task, so a test sees what reached it.
 ECHO = """printf '{"success":true,"data":'; cat; printf '}'"""
-# Everything that any server wrote, to be searched for keys at the end.
+# The output of all servers; at the end it is searched for keys.
 WRITTEN = []
 
 SERVICES = """services:
@@ -145,10 +145,10 @@ class Caller:
         told = result.structuredContent
         WRITTEN.append(json.dumps(told).encode())
         assert isinstance(told, dict), result
-        # Clients that know no structure have the same as text.
+        # A client without structured content reads the same value as text.
         assert json.loads(result.content[1].text) == told
         if told["status"] == "success":
-            # What the gate takes, the schema lets a client send.
+            # The schema permits whatever the gate accepts.
             self.schemas[tool].validate(arguments)
         assert result.isError == (told["status"] not in ("success", "requires_approval", "open")), told
         return Told(told, result.content[0].text, result.isError)

@@ -6,7 +6,7 @@ from mcp import Client, MCPError, StdioServerParameters, stdio_client
 
 from homes import SERVER, Home, order
 
-# How the client begins, and what is spoken then. `auto` asks for the newest and falls back to a handshake.
+# How the client begins, and the resulting protocol version. `auto` asks for the newest and falls back to a handshake.
 MODES = [("legacy", "2025-11-25"), ("auto", "2026-07-28"), ("2026-07-28", "2026-07-28")]
 
 
@@ -33,7 +33,7 @@ async def converse(home, mode, version):
 
         held = (await call("portfolio")).structured_content
         assert held["data"]["Portfolio"]["cash"] == "5000", held
-        # A refusal is a result that says what would pass, and that passes.
+        # A refusal names a request that would pass, and that request passes.
         large = await call("submit_order", **order("0.3"))
         assert large.is_error and large.structured_content["refused"]["failed_checks"], large
         size = large.structured_content["refused"]["headroom"]["max_size"]
@@ -43,7 +43,7 @@ async def converse(home, mode, version):
         assert again.structured_content == small.structured_content, again
         gone = await call("cancel_order", order_id=small.structured_content["data"]["Accepted"]["order_id"])
         assert gone.structured_content["status"] == "success", gone
-        # Several beside each other.
+        # Several calls at the same time.
         many = await asyncio.gather(*(call("market_data", symbol="BTC-USD") for _ in range(10)))
         assert {one.structured_content["status"] for one in many} == {"success"}, many
         await refused(client.call_tool("halt.clear", {}), "tool `halt.clear` does not exist")

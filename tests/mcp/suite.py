@@ -31,7 +31,7 @@ async def tools_are_these_and_no_others(home):
             for schema in (tool.inputSchema, tool.outputSchema):
                 Draft202012Validator.check_schema(schema)
                 assert schema["type"] == "object", tool.name
-        # Nothing else can be asked for, by whatever name.
+        # No other name can be called.
         for name in ["halt.clear", "approval.grant", "submit_orders", "", "../explain"]:
             try:
                 await call.session.call_tool(name, {})
@@ -73,7 +73,7 @@ async def a_model_corrects_itself(home):
             size = refused["headroom"]["max_size"]
         assert len(sent) == 2, sent
         accepted = sent[1]["data"]["Accepted"]
-        # What was decided, why, and what to do; and what has happened to the order.
+        # The decision, its reasons and remedies, and the present state of the order.
         why = await call("explain", request_id=sent[0]["request_id"])
         assert why["decision"] == "error" and why["refused"] == sent[0]["refused"], why
         assert any(f"at most {size}" in need for need in why["needs"]), why
@@ -118,9 +118,9 @@ async def the_same_id_is_done_once(home):
         other = await call("submit_order", request_id="once", **order(0.02))
         assert other["refused"]["code"] == "REQUEST_ID_CONFLICT", other
         assert sum(row["role"] == "entry" for row in (await call("orders"))["data"]["Orders"]) == 1
-        # What was refused under the id takes no place from what stands.
+        # A refusal under the same id does not replace the accepted request.
         assert (await call("submit_order", request_id="once", **order(0.01)))["data"] == first["data"]
-    # Another run of the program signs anew: the gate refuses that, and what stands is told beside it, not as the answer.
+    # Another run of the program signs afresh. The gate refuses that; the earlier answer is shown beside the refusal.
     async with home.session() as call:
         anew = await call("submit_order", request_id="once", **order(0.01))
         assert (anew["status"], anew["refused"]["code"]) == ("error", "REQUEST_ID_CONFLICT"), anew
@@ -140,7 +140,7 @@ async def actions_that_leave_the_machine(home):
         stranger = await call("submit_action", action="service.api_call",
                               payload={"service": "nobody", "endpoint": "/x", "method": "GET"})
         assert stranger["refused"]["code"] == "NOT_ALLOWLISTED", stranger
-        # Larger than what goes without a person looking: held, which is no refusal.
+        # Larger than what passes without approval: it is held, not refused.
         held = await call("submit_action", action="email.draft", payload={**mail, "body": "x" * 1_000_001})
         assert held["status"] == "requires_approval" and not held.is_error and "person" in held.text, held
         assert held["refused"]["code"] == "HELD"
@@ -201,7 +201,7 @@ async def admitting(home):
         for tool in ["check", "evaluate"]:
             told = await call(f"interrogate.{tool}", envelope=task("t-1"))
             assert (told["status"], told["data"]["decision"]) == ("success", "allow"), told
-        # The tree has its root: another one is refused, and the failed check says so; its child is admitted.
+        # The tree has a root. A second root is refused by a named check; a child of the first is admitted.
         twice = await call("interrogate.admit", envelope=task("t-1"))
         assert [row["check"] for row in twice["refused"]["failed_checks"]] == ["task_exists"], twice
         assert "task_exists" in twice.text and twice["data"]["receipt"]["decision"] == "deny"
@@ -286,11 +286,11 @@ async def hostile_arguments(home):
             told = answer["result"]["structuredContent"]
             assert answer["result"]["isError"] and told["status"] == "not_sent", told
             assert told["refused"]["code"] == code, (arguments[:80], told)
-        # No number is rounded on its way into a message either.
+        # Numbers in messages are not rounded either.
         exact = "0.1000000000000000055511151231257827"
         answer = lines.call("submit_order", json.dumps(order(0)).replace('"size": 0', f'"size": {exact}'))
         assert exact[:30] in answer, answer
-        # What is no JSON at all is answered under its id where that stands before the fault.
+        # Invalid JSON is answered under its id if the id comes before the fault.
         for arguments in ['{"size":NaN}', '{"strategy":"a\x01b"}', '{"size":01}', "{"]:
             wrong = json.loads(lines.call("submit_order", arguments, id=41))
             assert (wrong["error"]["code"], wrong["id"]) == (-32700, 41), wrong
@@ -300,7 +300,7 @@ async def hostile_arguments(home):
         assert json.loads(lines.hear())["error"]["code"] == -32700
         lines.say(b" " * ((24 << 20) + 1))
         assert "longer than" in lines.hear()
-        # And it goes on as before.
+        # The server continues as before.
         told = json.loads(lines.call("portfolio", "{}"))["result"]["structuredContent"]
         assert told["status"] == "success"
         assert json.loads(lines.call("portfolio", '{"a":1}'))["result"]["structuredContent"]["status"] == "not_sent"
@@ -316,7 +316,7 @@ async def numbers_keep_their_digits_both_ways(home):
         answer = lines.call("submit_action", call)
         assert '"status":"success"' in answer, answer
         assert f'"n":{body}' in answer, answer
-        # An order's decimals, beyond what a binary float holds, as the ledger has them.
+        # Decimals of an order that no binary float can hold: the ledger has them unchanged.
         large = json.dumps(order(0.01)).replace('"price": 6760', '"price": 123456789012.1234567891')
         told = json.loads(lines.call("submit_order", large, id=2))["result"]["structuredContent"]
         assert told["refused"]["code"] == "CHECKS_FAILED", told
@@ -336,7 +336,7 @@ async def both_handshakes(home):
             assert "resultType" not in told["result"]
     with Lines(home) as lines:
         assert lines.handshake("1999-01-01")["protocolVersion"] in {"2025-11-25", "2025-06-18"}
-    # The newest protocol has no handshake: each request says what it speaks.
+    # The newest protocol has no handshake: each request names its version.
     name = "io.modelcontextprotocol"
     meta = {f"{name}/protocolVersion": "2026-07-28", f"{name}/clientInfo": {"name": "lines", "version": "1"},
             f"{name}/clientCapabilities": {}}
@@ -363,7 +363,7 @@ async def strays_end_nothing(home):
         assert wrong["error"]["code"] == -32602, wrong
         lines.say({"jsonrpc": "2.0", "method": "notifications/initialized"})
         lines.handshake()
-        # Whoever asks under an id that cannot be answered hears that, and so does one with the wrong params.
+        # A request with an invalid id gets an error, and so does one with wrong params.
         for id in [None, True, {}, 2**70]:
             assert lines.ask({"jsonrpc": "2.0", "id": id, "method": "ping"})["error"]["code"] == -32600, id
         assert lines.ask([{"jsonrpc": "2.0", "id": 3, "method": "ping"}])["error"]["code"] == -32600
@@ -406,7 +406,7 @@ async def an_agent_with_a_spool_of_its_own(home):
         assert told["refused"]["failed_checks"], told
         assert (home.path / "spool/out/own-bot/mine.json").is_file()
         assert (await call("explain", request_id="mine"))["decision"] == "error"
-        # Another session knows nothing but the file.
+        # Another session only has the file.
     async with home.session("own-bot", "--agent", "own-bot") as call:
         assert (await call("explain", request_id="mine"))["refused"] == told["refused"]
     async with home.session("own-bot") as call:
@@ -498,10 +498,10 @@ async def through_the_socket(home):
         told = await call("submit_order", request_id="s-1", **order(0.3))
         assert told["refused"]["headroom"], told
         assert (await call("explain", request_id="s-1"))["refused"] == told["refused"]
-        # Several at a time, though the gate talks to one client at a time.
+        # Several calls at a time, although the gate serves one client at a time.
         many = await asyncio.gather(*(call("market_data", symbol="BTC-USD") for _ in range(5)))
         assert all(one["status"] == "success" for one in many), many
-        # Somebody else holds the only place: nobody knows then, and the same bytes find out.
+        # Another client has the only connection: the outcome is unknown, and sending the same bytes again reveals it.
         import socket
         with socket.socket(socket.AF_UNIX) as other:
             other.connect(path)
@@ -512,7 +512,7 @@ async def through_the_socket(home):
         assert done["status"] == "success", done
 
 
-# By home: those with a gate that runs share one, in this order.
+# Tests by home. Those that need a running gate share one, in this order.
 SHARED = [
     tools_are_these_and_no_others, looking, a_model_corrects_itself, checking_does_nothing, the_same_id_is_done_once,
     actions_that_leave_the_machine, controlling, proposing, admitting, a_case_before_the_council, resources,

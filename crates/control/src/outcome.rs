@@ -227,7 +227,7 @@ mod tests {
 
     /// This cannot happen with a book that the gate wrote: the market refuses to cancel an entry.
     #[test]
-    fn what_cannot_be_reconciled_fails_and_changes_nothing_but_the_record() {
+    fn an_irreconcilable_outcome_fails_and_changes_only_the_record() {
         let files = [
             (
                 "rules/safety.yaml",

@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_close_is_counted_apart() {
+    fn trades_that_stay_open_are_counted_separately() {
         let mut some = trades(1, 3, 2, 1);
         some.count(Progress::Open).unwrap();
         some.count(Progress::NeverFilled).unwrap();

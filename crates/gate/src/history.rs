@@ -555,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_is_unknown() {
+    fn an_undecidable_fact_is_unknown() {
         let sum = Reading::Sum {
             of: size(),
             window_s: 100,

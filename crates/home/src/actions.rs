@@ -394,7 +394,7 @@ impl Outside {
         self.left_open = told.collect();
         let left = core.state.actions.open.keys().copied();
         let lost = |id| {
-            let note = "the gate ended before it was known what came of it".to_owned();
+            let note = "the gate ended before the outcome was known".to_owned();
             (id, Ran::new(Ending::Lost, note))
         };
         self.actions.ended.extend(left.map(lost));
@@ -402,7 +402,7 @@ impl Outside {
 
     fn close_waiting(&mut self) {
         for job in std::mem::take(&mut self.actions.waiting) {
-            let ran = Ran::new(Ending::NotRun, "the gate stopped before it was begun");
+            let ran = Ran::new(Ending::NotRun, "the gate stopped before it began");
             self.actions.ended.push((job.begins.id, ran));
         }
     }

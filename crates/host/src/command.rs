@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_reads_is_what_it_was_given_and_what_it_writes_is_what_is_read() {
+    fn input_and_output_are_passed_unchanged() {
         let input: Vec<u8> = (0..1_000_000_u32)
             .map(|n| b'a' + u8::try_from(n % 26).unwrap())
             .collect();

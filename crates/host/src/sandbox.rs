@@ -423,7 +423,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_kernel_knows_decides() {
+    fn the_kernels_version_decides() {
         let judged = |abi, insist| match is_enough(abi, insist) {
             Ok(()) => "goes",
             Err(SandboxError::Unsupported(_)) => "none",

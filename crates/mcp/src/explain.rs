@@ -37,7 +37,7 @@ pub(crate) fn explain(desk: &Desk, id: &RequestId) -> Told {
     if told.status == "success"
         && let Some(order) = told.data.as_deref().and_then(order_of)
     {
-        let since = what_became_of(desk, &answer, &order);
+        let since = state_since(desk, &answer, &order);
         words.push(since.words);
         told.more.push(("order", since.json));
     }
@@ -99,7 +99,7 @@ struct Since {
 }
 
 /// Asks the gate for open orders and executions of an order.
-fn what_became_of(desk: &Desk, answer: &Answer, order: &str) -> Since {
+fn state_since(desk: &Desk, answer: &Answer, order: &str) -> Since {
     let since = object([("since", quoted(&answer.timestamp.to_string()))]);
     let open = rows(
         desk,

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_answered_under_its_id_where_it_has_one() {
+    fn an_invalid_message_is_answered_under_its_id_if_it_has_one() {
         let deep = format!("{}{}", "[".repeat(50_000), "]".repeat(50_000));
         for (line, id, code) in [
             (

@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_among_all_checks_is_told_as_failed() {
+    fn failed_checks_are_reported_as_failed() {
         let row = |name: &str, passed: bool| {
             format!(
                 r#"{{"check_name":"{name}","passed":{passed},"value":"3","limit":"2","source":"s","unit":"count","reason":"r"}}"#
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_answered_is_told_in_the_same_shape() {
+    fn a_dry_run_has_the_shape_of_the_answer() {
         let refused: Value = serde_json::from_str(REJECTED).unwrap();
         let answer = serde_json::json!({
             "requestId": "r2", "timestamp": "2026-02-20T14:42:00Z", "status": "success",

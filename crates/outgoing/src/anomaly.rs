@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded_and_the_last_that_began_is() {
+    fn memory_is_bounded_and_new_times_are_kept() {
         let mut signed = Signed::default();
         (0..5000).for_each(|n| signed.note(n * 1000, n));
         assert_eq!(signed.times.len(), KEPT_MAX);

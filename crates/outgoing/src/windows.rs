@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_does_so_for_its_span_and_less_than_a_second_more() {
+    fn an_event_counts_for_its_window_and_less_than_a_second_more() {
         let mut hour = Hour::default();
         hour.count(100);
         for (second, expect) in [(100, 1), (3699, 1), (3700, 1), (3701, 0), (99, 0)] {

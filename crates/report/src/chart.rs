@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_seen() {
+    fn every_share_above_zero_is_visible() {
         assert_eq!(share(0, 10), 0);
         assert_eq!(share(1, 1_000_000), 60);
         assert_eq!(share(5, 10), 5000);

@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_from_outside_is_escaped_and_cut() {
+    fn text_from_outside_is_escaped_and_cut() {
         let cases = [
             ("plain", "plain"),
             ("a\u{202e}b", "a\\u{202e}b"),

@@ -277,7 +277,7 @@ fn a_breaker_that_blocks_exits_is_found() {
 /// A limit that the program moves by one unit or reads from the wrong place changes what passes or
 /// trips.
 #[test]
-fn what_trips_is_one_unit_past_what_passes() {
+fn each_check_trips_one_unit_past_its_limit() {
     let report = run(&rules(&ALL_SET), &BTreeMap::new());
     for (check, value, limit) in [
         ("request_freshness", "300001", "300000"),
@@ -417,7 +417,7 @@ fn halts_that_come_after_everything_is_lost_cannot_trip() {
 }
 
 #[test]
-fn what_nobody_can_trade_is_said() {
+fn a_strategy_that_nobody_may_trade_is_reported() {
     let report = run(
         &rules(&[("strategies: [trend, range]", "strategies: [trend]")]),
         &BTreeMap::new(),

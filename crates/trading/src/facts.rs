@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_absent() {
+    fn unknown_facts_are_absent() {
         let mut world = World::new();
         world.book.markets.clear();
         let nothing = now(&world);

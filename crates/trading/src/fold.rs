@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_and_leaves_the_book_as_it_was() {
+    fn an_event_that_does_not_fit_is_refused_and_leaves_the_book_unchanged() {
         let mut world = World::holding("0.01");
         world.accepted(&limit(
             market_order("trend", "BTC-USD", "buy", "0.02", "6690", 1),

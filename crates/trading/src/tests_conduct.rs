@@ -378,7 +378,7 @@ fn nothing_is_entered_in_a_restricted_window() {
 }
 
 #[test]
-fn what_shuts_entries_out_lets_everybody_out() {
+fn checks_that_refuse_entries_pass_all_exits() {
     let mut world = World::holding("0.01");
     let entry = world.accepted(&limit(nth("buy", 1), "6750"));
     world.shut();

@@ -111,7 +111,7 @@ fn a_restricted_instrument_is_left_and_not_entered() {
 }
 
 #[test]
-fn what_an_absent_agent_has_working_goes_and_its_stops_stay() {
+fn entries_of_an_absent_agent_are_cancelled_and_its_stops_stay() {
     let mut world = World::holding("0.01");
     let entry = world.accepted(&limit(
         market_order("trend", "BTC-USD", "buy", "0.01", "6600", 1),

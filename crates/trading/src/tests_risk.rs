@@ -187,7 +187,7 @@ fn the_exposures_by_hand() {
 }
 
 #[test]
-fn what_nobody_has_set_has_no_row() {
+fn a_limit_that_is_not_set_has_no_row() {
     let verdict = World::new().ask(&buy("0.01"));
     let names: Vec<_> = verdict.checks.iter().map(|row| row.name.as_ref()).collect();
     for name in [

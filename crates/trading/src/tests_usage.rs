@@ -246,7 +246,7 @@ fn count(n: u8) -> Amount {
 }
 
 #[test]
-fn what_is_left_to_lose_is_shown_until_it_halts() {
+fn the_remaining_loss_is_shown_until_the_halt() {
     let order = buy("0.002");
     for (lost, left, is_open) in [
         ("0", "250", true),
@@ -291,7 +291,7 @@ fn what_is_left_to_lose_is_shown_until_it_halts() {
 }
 
 #[test]
-fn what_a_strategy_has_left_is_shown() {
+fn the_headroom_of_a_strategy_is_shown() {
     let mut world = World::new();
     world.rules.safety.max_losing_trades = 3.try_into().unwrap();
     world.rules.safety.max_executions = 5.try_into().unwrap();

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told() {
+    fn missing_bytes_are_counted() {
         for (bytes, got_bytes, declared_bytes) in [
             (&[0][..], 1, None),
             (&[0, 0, 0, 2], 0, Some(2)),

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_types_cannot_say_is_refused_by_name() {
+    fn members_beyond_their_bounds_are_refused_by_name() {
         for (from, to, expect) in [
             ("0.5", "0", "`size` is 0"),
             ("0.5", "-1", "`size` is -1"),

@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_cut_value_is_text_like_any_other() {
+    fn text_that_looks_like_a_cut_value_is_ordinary_text() {
         let digest = "A".repeat(DIGEST_CHARS);
         let text =
             format!(r#"{{"s":{{"_sd":"{digest}"}},"t":{{"_sd":"{digest}"}},"*":{{"_sd":1}}}}"#);
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_cut_is_seen() {
+    fn a_member_that_stays_cut_shows_its_hash() {
         let cut = cut_at(r#"{"a":1,"b":2}"#, &["/a", "/b"]);
         let left = put_back(
             &cut.text,

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_seen_becomes_one_space() {
+    fn invisible_characters_become_one_space() {
         let hidden = [
             '\0',
             '\t',

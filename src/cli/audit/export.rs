@@ -289,7 +289,7 @@ mod tests {
     use super::text;
 
     #[test]
-    fn what_agents_write_is_no_formula() {
+    fn text_of_agents_is_not_a_formula() {
         for (value, cell) in [
             ("", ""),
             ("plain", "\"plain\""),

@@ -28,7 +28,7 @@ use crate::cli::output::Output;
         --format json rules diff old new | jq -r .direction\n\nFor every direction that is not \
         excluded, a witness is shown: facts that the two treat differently, run through \
         both.\n--witness writes one as a request for `handle --dry-run --rules OLD` and `--rules \
-        NEW`: the one that the new rulebook treats\nmore kindly or, if there is none, the other. \
+        NEW`: the one that the new rulebook treats\nmore leniently or, if there is none, the other. \
         Exit codes: 0 the same or tighter, 1 looser, neither, or not\nproved, 2 a fault of the \
         rule files."
 )]

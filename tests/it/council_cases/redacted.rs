@@ -393,7 +393,7 @@ fn a_request_sent_again_is_recognised() {
 }
 
 #[test]
-fn what_is_open_held_or_not_sealed_stays() {
+fn redaction_leaves_open_held_and_unsealed_cases() {
     let hold = "id: look-first\nstatus: active\napplies_to: {action: council.request}\nwhen: \
         [{field: council.diff, op: matches, value: hunter2}]\nthen: hold\nmessage: \"it says \
         {council.diff}\"\n";

@@ -200,7 +200,7 @@ fn in_both_formats(home: &Path, args: &[&str]) -> (i32, String, String, String) 
 /// Exit codes and output of every subcommand, from before there is a case until after it is
 /// decided.
 #[test]
-fn what_each_subcommand_says() {
+fn messages_of_each_subcommand() {
     let chamber = Chamber::new();
     let home = chamber.home();
     let run = |args: &[&str]| in_both_formats(&home, args);

@@ -170,7 +170,7 @@ fn a_sound_case_is_approved_and_uncovered_axes_say_so() {
 }
 
 #[test]
-fn what_weakens_an_approval() {
+fn weaknesses_of_an_approval() {
     let weak = |change: &dyn Fn(&mut RoleVerdict)| {
         let mut case = Case::pass();
         change(&mut case.votes[CA]);
@@ -275,7 +275,7 @@ fn vetoes_and_seats() {
 }
 
 #[test]
-fn what_votes_cost() {
+fn the_effect_of_votes_on_scores() {
     let cost = |verdict: &str| {
         let mut case = Case::pass();
         case.votes[CA].verdict = verdict.to_owned();
@@ -336,7 +336,7 @@ fn the_lowest_of_several_caps_counts() {
 }
 
 #[test]
-fn what_concerns_cost() {
+fn the_effect_of_concerns_on_scores() {
     for (concerns, expect) in [(0, 100), (1, 90), (2, 80), (3, 70), (4, 70), (9, 70)] {
         let mut case = Case::pass();
         case.worry(IE, concerns);
@@ -597,7 +597,7 @@ fn roles_without_a_seat() {
 }
 
 #[test]
-fn what_a_change_needs() {
+fn the_votes_that_a_change_needs() {
     let without = |change: &str, artifact: &str| {
         let mut case = Case::of(change);
         let artifacts = &mut case.request.artifacts;

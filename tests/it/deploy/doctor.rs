@@ -422,7 +422,7 @@ fn a_clock_that_is_older_than_the_ledger_is_found() {
 }
 
 #[test]
-fn what_an_agent_could_do_is_found() {
+fn doctor_finds_what_an_agent_could_do() {
     let stranger = || User {
         name: "stranger".to_owned(),
         uid: 61_999,

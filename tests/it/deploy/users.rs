@@ -14,7 +14,7 @@ fn there_is(program: &str) -> bool {
 }
 
 #[test]
-fn what_init_writes_can_be_installed() {
+fn the_deployment_files_of_init_can_be_installed() {
     let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let home = dir.path().join("a home of 100%");
     let made = Command::new(PROGRAM)

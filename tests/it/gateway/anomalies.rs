@@ -436,7 +436,7 @@ fn a_held_action_is_described_and_done_once_when_it_is_granted() {
 }
 
 #[test]
-fn what_is_denied_or_not_granted_in_time_is_not_done() {
+fn a_request_denied_or_not_granted_in_time_is_not_executed() {
     let home = watched();
     let mut opened = home.open();
     let hold = held_for_a_burst(&home, &mut opened);

@@ -533,7 +533,7 @@ proptest! {
 
     /// The adapter gets what passed: read again it is the same, and nothing of it grows or is lost.
     #[test]
-    fn what_passes_is_the_same_when_read_again(
+    fn a_valid_payload_reads_back_the_same(
         (schema, mutations) in (0..SCHEMAS.len()).prop_flat_map(|nth| {
             let fields = SCHEMAS[nth].fields.len();
             (Just(&SCHEMAS[nth]), prop::collection::vec((0..fields, values()), 0..3))

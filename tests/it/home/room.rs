@@ -152,7 +152,7 @@ fn owner() -> Principal {
 }
 
 #[test]
-fn what_the_gate_may_not_move_stays_and_everything_else_is_decided() {
+fn a_file_that_cannot_be_moved_stays_and_all_others_are_decided() {
     // A directory of another user, a mount point, a file in a sticky folder.
     for error in [EACCES, EBUSY, EPERM] {
         let mut scratch = Scratch::new();

@@ -110,7 +110,7 @@ fn a_leased_file_ends_nothing() {
 /// A directory that its owner closed may not be moved to another folder, nor may a mount point:
 /// that used to end the gate. It stays, and everything else is answered.
 #[test]
-fn what_may_not_be_moved_ends_nothing() {
+fn a_file_that_may_not_be_moved_stops_nothing() {
     for errno in [Errno::ACCESS, Errno::PERM, Errno::BUSY, Errno::XDEV] {
         let mut world = failing("rename_new", "stuck", errno);
         let mut home = world.open();

@@ -152,7 +152,7 @@ pub(crate) fn check_now(
     for bytes in seen {
         is_sealed(&decided, "an answer that was seen", bytes)?;
     }
-    what_lines_name_is_there(home)?;
+    files_named_by_lines_exist(home)?;
     let begun: BTreeSet<(String, String)> = names(&home.join("spool/work"))
         .iter()
         .filter_map(|name| ClaimName::parse(name))
@@ -173,7 +173,7 @@ pub(crate) fn check_now(
 }
 
 /// Checks that blobs, rulebooks and keys are durable before a line names them.
-fn what_lines_name_is_there(home: &Path) -> Result<(), String> {
+fn files_named_by_lines_exist(home: &Path) -> Result<(), String> {
     let keyring =
         CachedKeyring::new(SqliteKeyring::open(home, false).map_err(|error| error.to_string())?);
     let has = |path: String, hash: &str| {

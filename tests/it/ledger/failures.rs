@@ -55,7 +55,7 @@ const FAILURES: &[(&str, &str, &str)] = &[
     (
         "bit flip between hash and tree",
         "faults",
-        "what_reads_back_differently",
+        "lines_that_read_back_differently",
     ),
     (
         "an unsealed file passing with a key",

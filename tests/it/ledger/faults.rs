@@ -181,7 +181,7 @@ fn a_disk_that_is_full_after_any_number_of_bytes() {
 }
 
 #[test]
-fn what_reads_back_differently() {
+fn lines_that_read_back_differently() {
     let base = ready(3);
     for at in [0, 80, 700, 1500] {
         check_fault(&base, &format!("byte {at} stored wrong"), |faults| {

@@ -478,7 +478,7 @@ fn a_stub_that_states_something_else() {
 }
 
 #[test]
-fn what_stays_is_checked_byte_by_byte() {
+fn segments_left_by_pruning_are_checked_byte_by_byte() {
     let (place, _, copied, _) = pruned(7, 3);
     let files = Files::of(&place);
     assert!(files.verifies(), "{:?}", files.verify(false));

@@ -356,7 +356,7 @@ proptest! {
 
     /// Only exactly this spelling is read, and reading never panics.
     #[test]
-    fn what_is_read_is_written_the_same(bytes in proptest::collection::vec(any::<u8>(), 0..200),
+    fn a_receipt_is_written_as_it_was_read(bytes in proptest::collection::vec(any::<u8>(), 0..200),
         cut in any::<usize>()) {
         let _ = Receipt::parse(&bytes);
         let _ = Extension::parse(&bytes);

@@ -378,7 +378,7 @@ fn prepared(body: Body, now: Time) -> Prepared {
 
 /// A bar that fills more orders than one line holds is split, as an import is.
 #[test]
-fn what_does_not_fit_the_line_of_the_decision_gets_lines_of_its_own() {
+fn changes_that_do_not_fit_the_line_of_the_decision_get_lines_of_their_own() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let rules = Rulebook::compile(&rule_folder::load(folder).unwrap()).unwrap();
     let now = Time::parse("2026-02-21T12:00:00Z").unwrap();

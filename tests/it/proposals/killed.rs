@@ -150,7 +150,7 @@ pub(super) fn before_its_file(base: &Gate, path: &str, ask: &dyn Fn(&Gate)) -> G
 }
 
 #[test]
-fn what_applies_itself_is_applied_once_wherever_the_gate_dies() {
+fn an_automatic_proposal_is_applied_once_wherever_the_gate_dies() {
     let base = Gate::new();
     let mut home = base.open();
     assert!(acknowledged(&base.propose(&mut home, &activate(own_rule("cap", "5")))).1);
@@ -218,7 +218,7 @@ fn a_waiting_proposal_has_its_file_wherever_the_gate_dies() {
 }
 
 #[test]
-fn what_a_person_approves_is_applied_once_wherever_the_gate_dies() {
+fn an_approved_proposal_is_applied_once_wherever_the_gate_dies() {
     let base = Gate::new();
     let mut home = base.open();
     let mut rule = own_rule("all", "5");

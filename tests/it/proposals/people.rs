@@ -29,7 +29,7 @@ fn waiting(gate: &Gate, home: &mut spoolgate_home::Home) -> String {
 }
 
 #[test]
-fn what_a_person_approves_is_applied_once() {
+fn an_approved_proposal_is_applied_once() {
     let gate = Gate::new();
     let mut home = gate.open();
     let id = waiting(&gate, &mut home);

@@ -102,7 +102,7 @@ proptest! {
     /// A rule that is accepted, written and read again is the same rule when compiled, and is
     /// written the same again.
     #[test]
-    fn what_is_written_reads_back_as_what_was_sent(
+    fn a_proposal_reads_back_as_it_was_sent(
         (message, word, listed) in (text(), text(), vec(text(), 1..4)),
         (from, metric) in (text(), text()),
         (whole, cents) in (-9_999_999_i64..9_999_999, 0_u32..100),

@@ -535,7 +535,7 @@ fn remembered_values_are_in_the_set_until_they_are_ended() {
 
 /// Granting the host would allow all of it where a person wrote one page of it.
 #[test]
-fn what_is_granted_is_an_entry_as_set_files_have_them() {
+fn a_granted_entry_has_the_form_of_a_set_file() {
     let desk = Desk::with_limits("");
     put_set(&desk, "hosts", "host", "on_approval");
     let mut home = desk.open();

@@ -322,7 +322,7 @@ fn rules_that_come_and_go_flip_what_they_say_and_nothing_else() {
 }
 
 #[test]
-fn what_cannot_be_decided_again_is_counted_and_named() {
+fn lines_that_cannot_be_decided_again_are_counted_and_named() {
     let desk = Desk::with_limits("");
     let mut home = desk.open();
     assert_eq!(

@@ -36,7 +36,7 @@ fn outcomes(kind: Medium, path: &str, act: impl Fn(&SimDisk)) -> BTreeSet<Option
 }
 
 #[test]
-fn what_is_synced_stays_and_what_is_not_may_go() {
+fn synced_bytes_stay_and_others_may_be_lost() {
     for kind in [Medium::Journal, Medium::Strict] {
         let synced = outcomes(kind, LOG, |disk| {
             log(disk).append(b"new").unwrap();

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_of_numbers_is_told() {
+    fn anything_but_an_object_of_numbers_is_reported() {
         let deep = format!("{}1{}", "{\"a\":".repeat(100), "}".repeat(100));
         for text in [
             "",

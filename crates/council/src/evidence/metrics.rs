@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_told_and_not_used() {
+    fn unusable_metrics_are_reported_and_ignored() {
         let cases = [
             (r#"{"sharpe":"NaN"}"#, "`sharpe` is not a number."),
             (r#"{"sharpe":"inf"}"#, "`sharpe` is not a number."),

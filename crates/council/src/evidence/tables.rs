@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_told() {
+    fn unusable_tables_are_reported() {
         let bad = [
             "[]",
             "{}",

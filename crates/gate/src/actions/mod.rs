@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_safer_is_in_the_protected_lane() {
+    fn protective_actions_are_in_the_protected_lane() {
         assert_eq!(find("order.cancel").unwrap().lane, Lane::Protected);
         assert_eq!(find("order.tighten_stop").unwrap().lane, Lane::Protected);
     }

@@ -361,7 +361,7 @@ fn every_field_has_an_extractor_for_each_of_its_actions() {
 }
 
 #[test]
-fn what_makes_safer_and_what_is_only_asked_has_no_rules() {
+fn protective_actions_and_queries_have_no_rules() {
     for (name, expect) in [
         ("order.submit", Rules::Entries),
         ("control.apply", Rules::UnlessSafer),
@@ -579,7 +579,7 @@ fn payloads_are_read_by_path() {
 }
 
 #[test]
-fn what_is_of_the_wrong_type_or_lacks_what_must_be_there_is_unknown() {
+fn a_fact_with_a_wrong_type_or_a_missing_member_is_unknown() {
     let (rules, state) = (rulebook(), State::default());
     for (action, payload, name) in [
         ("email.send", r#"{"to":"a@b.com"}"#, "payload.to"),

@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nothing_but_addresses_is_found() {
+    fn text_of_addresses_alone_is_found() {
         for (text, expect) in [
             ("a@b.com", vec!["a@b.com"]),
             (

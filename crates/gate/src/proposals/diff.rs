@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_patch_would_take() {
+    fn patch_accepts_the_diff() {
         let old = "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n";
         let new = old.replace("b\n", "B\n").replace("j\n", "");
         let told = unified("f", Some(old), Some(&new));

@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_scarce_is_said_with_a_remedy() {
+    fn scarce_resources_are_reported_with_a_remedy() {
         for (free, level) in [
             (0, Level::Error),
             ((64 << 20) - 1, Level::Error),

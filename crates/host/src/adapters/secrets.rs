@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_secret_is_not_found() {
+    fn other_text_is_not_taken_for_the_secret() {
         for text in [
             "",
             "\\",

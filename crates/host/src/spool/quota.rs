@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_anyway_leaves_a_minutes_debt_at_most() {
+    fn exempt_requests_leave_at_most_a_minutes_debt() {
         let mut bucket = bucket(10, 1000);
         (0..1000).for_each(|_| bucket.owe(100));
         for (at_ms, passes) in [(65_999, false), (66_000, true)] {

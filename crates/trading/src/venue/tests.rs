@@ -333,7 +333,7 @@ fn an_entry_against_a_later_position_closes_it_first_and_opens_with_the_rest() {
 }
 
 #[test]
-fn what_cannot_be_computed_exactly_stays_open_and_says_so() {
+fn an_inexact_amount_leaves_the_order_open_and_is_reported() {
     let mut world = World::new();
     world.accepted(&buy("0.01"));
     let instrument = world.rules.instruments.get_mut(&btc()).unwrap();

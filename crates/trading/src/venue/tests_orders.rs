@@ -35,7 +35,7 @@ fn left(world: &World) -> Vec<(String, Amount)> {
 }
 
 #[test]
-fn what_the_next_row_does_not_fill_of_an_ioc_order_is_cancelled() {
+fn the_unfilled_rest_of_an_ioc_order_is_cancelled() {
     let mut world = World::new();
     let entry = world.accepted(&lasting(buy("0.01"), TimeInForce::Ioc));
     let changes = world.bar_of("6800", "6800", "6800", "6800", Some("0.04"));

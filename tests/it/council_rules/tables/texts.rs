@@ -9,7 +9,7 @@ fn said(change: &dyn Fn(&mut Case)) -> CouncilDecision {
 }
 
 #[test]
-fn what_is_said() {
+fn messages() {
     let approved = said(&|case| {
         case.worry(IE, 1);
         case.votes[IE].required_actions = vec!["Tell the desk.".to_owned()];
@@ -59,7 +59,7 @@ fn what_is_said() {
 }
 
 #[test]
-fn what_is_said_against_a_proposal() {
+fn objections_to_a_proposal() {
     let rejected = said(&|case| {
         for seat in [QR, RO, CA] {
             case.votes[seat].verdict = NO.to_owned();

@@ -40,7 +40,7 @@ fn a_stop_and_an_exit_that_cross_are_booked_in_two_parts() {
 }
 
 #[test]
-fn what_the_old_position_had_working_goes_when_it_turns_around() {
+fn working_orders_of_a_position_are_cancelled_when_it_reverses() {
     let mut desk = Desk::holding("0.01");
     desk.submit(&limit(sell("0.006"), "6900"));
     desk.submit(&sell("0.004"));

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_a_venue_refuses_or_drops() {
+fn orders_that_a_venue_rejects_or_drops() {
     // An entry is refused or dropped.
     for how in ["rejected", "canceled", "expired"] {
         let mut desk = Desk::new();
