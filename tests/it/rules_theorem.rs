@@ -243,8 +243,7 @@ fn small_worlds_are_decided_as_their_enumeration_says() {
 }
 
 #[test]
-fn a_proof_stands_even_if_the_budget_ends_before_a_difference_is_found()
-{
+fn a_proof_stands_even_if_the_budget_ends_before_a_difference_is_found() {
     let rule = |id: &str, when: &str| {
         let text = format!(
             "id: {id}\nstatus: active\napplies_to: {{action: order.submit}}\nwhen: [{when}]\nthen: \
