@@ -2,7 +2,7 @@
 //! exchange: in the end the exchange has executed each version of each order at most once, nothing
 //! is lost, and both hold the same.
 //!
-//! It makes 12 kills of each. For more, or for the same again: `SPOOLGATE_KILLS=200
+//! It makes 5 kills of each. For more, or for the same again: `SPOOLGATE_KILLS=200
 //! SPOOLGATE_SEED=7 cargo test --test it outbox_kill:: -- --nocapture`
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::kit::process::Running;
 use crate::kit::venue::enable_outbox;
-use crate::kit::{Dice, Scratch, Sent, decisions, lines, setting, succeed};
+use crate::kit::{Dice, Scratch, Sent, campaign, decisions, lines, setting, succeed};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use spoolgate_gate::Change;
@@ -160,7 +160,10 @@ fn gate_and_bridge_killed_at_random_moments() {
         eprintln!("skipped: there is no python3");
         return;
     }
-    let (kills, seed) = (setting("SPOOLGATE_KILLS", 12), setting("SPOOLGATE_SEED", 1));
+    let (kills, seed) = (
+        setting("SPOOLGATE_KILLS", campaign(5, 12)),
+        setting("SPOOLGATE_SEED", 1),
+    );
     let scratch = Scratch::with_prices();
     enable_outbox(&scratch);
     let_it_trade(&scratch.home());

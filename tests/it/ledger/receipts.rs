@@ -9,10 +9,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::kit::Dice;
 use crate::kit::layered::Layered;
 use crate::kit::memory_disk::MemoryDisk;
 use crate::kit::synthetic::{self, Synthetic};
+use crate::kit::{Dice, campaign};
 use proptest::prelude::*;
 use spoolgate_host::real_disk::RealDisk;
 use spoolgate_ledger::disk::Disk;
@@ -134,9 +134,10 @@ fn every_place_in_every_tree_up_to_300_lines_has_the_proof_of_the_definition() {
         leaves: &log.leaves,
         roots: HashMap::new(),
     };
-    // Every size up to two levels and around the edge of a tile, and some of the other sizes.
-    for size in
-        (1..=300_usize).filter(|size| *size <= 130 || (250..=262).contains(size) || size % 10 == 0)
+    // Every small size, every size around the edge of a tile, and some of the other sizes.
+    let (small, step) = campaign((68, 50), (130, 10));
+    for size in (1..=300_usize)
+        .filter(|size| *size <= small || (254..=259).contains(size) || size % step == 0)
     {
         let root = definition.root(0, size);
         let count = size as u64;
@@ -155,7 +156,7 @@ fn every_place_in_every_tree_up_to_300_lines_has_the_proof_of_the_definition() {
         }
         // Every pair of small sizes; some pairs of larger sizes, and those at both ends.
         for old in
-            (1..=size).filter(|old| size <= 130 || old % 11 == 0 || *old < 3 || size - old < 3)
+            (1..=size).filter(|old| size <= small || old % 11 == 0 || *old < 3 || size - old < 3)
         {
             let path = leaves.consistency(old as u64, count).unwrap().unwrap();
             assert_eq!(
@@ -310,7 +311,7 @@ fn demand_proofs(disk: &dyn Disk, log: &Synthetic, dice: &mut Dice) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(campaign(6, 24)))]
 
     /// Whatever the cache contains, the proof is right: cut anywhere, longer, changed, missing, or
     /// from another log.
