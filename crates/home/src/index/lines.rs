@@ -4,7 +4,7 @@
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, params, params_from_iter};
 
-use super::store::{Store, StoreError, from_sql, to_sql};
+use super::store::{Store, StoreError, from_sql, sought, to_sql};
 use spoolgate_admission::receipt::Verdict;
 use spoolgate_gate::Record;
 use spoolgate_gate::record::{AskedFor, Decision, Ruling, Status};
@@ -345,7 +345,7 @@ impl Store {
         let row: Option<StoredLocation> = self
             .database
             .prepare_cached("SELECT seq, segment, start, length, leaf FROM lines WHERE seq = ?1")?
-            .query_row(params![to_sql(seq)?], |row| row.try_into())
+            .query_row(params![sought(seq)], |row| row.try_into())
             .optional()?;
         row.map(|row| location_of(row).map(|(_, location)| location))
             .transpose()
@@ -369,8 +369,7 @@ impl Store {
                 ORDER BY seq {direction} LIMIT {PAGE_ROWS}",
             conditions.sql
         );
-        let to = i64::try_from(to).unwrap_or(i64::MAX);
-        let bounds = [Value::Integer(to_sql(from)?), Value::Integer(to)];
+        let bounds = [from, to].map(|n| Value::Integer(i64::try_from(n).unwrap_or(i64::MAX)));
         let mut statement = self.database.prepare_cached(&sql)?;
         let rows = statement.query_map(
             params_from_iter(bounds.into_iter().chain(conditions.values.iter().cloned())),

@@ -2,7 +2,7 @@
 
 use rusqlite::{OptionalExtension, params};
 
-use super::store::{Store, StoreError, from_sql, to_sql};
+use super::store::{Store, StoreError, from_sql, sought, to_sql};
 use spoolgate_gate::proposals::{Change, Kind};
 use spoolgate_wire::ids::ProposalId;
 
@@ -105,7 +105,7 @@ impl Store {
         let row: Option<(i64, String, Option<i64>)> = self
             .database
             .prepare_cached("SELECT seq, status, record FROM proposals WHERE id = ?1")?
-            .query_row(params![to_sql(id.0)?], |row| {
+            .query_row(params![sought(id.0)], |row| {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?))
             })
             .optional()?;

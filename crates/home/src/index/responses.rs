@@ -2,7 +2,7 @@
 
 use rusqlite::{OptionalExtension, params};
 
-use super::store::{Store, StoreError, from_sql, to_sql};
+use super::store::{Store, StoreError, from_sql, sought, to_sql};
 
 pub(super) const TABLES: &str = "
     CREATE TABLE responses (request_line INTEGER PRIMARY KEY, seq INTEGER NOT NULL) STRICT;
@@ -27,7 +27,7 @@ impl Store {
         let seq: Option<i64> = self
             .database
             .prepare_cached("SELECT seq FROM responses WHERE request_line = ?1")?
-            .query_row(params![to_sql(request_line)?], |row| row.get(0))
+            .query_row(params![sought(request_line)], |row| row.get(0))
             .optional()?;
         seq.map(from_sql).transpose()
     }

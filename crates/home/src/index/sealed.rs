@@ -3,7 +3,7 @@
 
 use rusqlite::{OptionalExtension, params};
 
-use super::store::{Store, StoreError, from_sql, to_sql};
+use super::store::{Store, StoreError, from_sql, sought, to_sql};
 use spoolgate_gate::record::Redaction;
 use spoolgate_wire::sealed::Field;
 
@@ -59,7 +59,7 @@ impl Store {
         let count: i64 = self
             .database
             .prepare_cached(sql)?
-            .query_row(params![to_sql(seq)?], |row| row.get(0))?;
+            .query_row(params![sought(seq)], |row| row.get(0))?;
         Ok(count > 0)
     }
 

@@ -134,6 +134,12 @@ pub(super) fn to_sql(n: u64) -> Result<i64, StoreError> {
     i64::try_from(n).map_err(|_| StoreError::Damaged(format!("{n} is too large for SQLite")))
 }
 
+/// Returns the key under which a row is looked for. A number that no row can have, which a sender may
+/// name, becomes a key that no row has.
+pub(super) fn sought(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(-1)
+}
+
 pub(super) fn from_sql(n: i64) -> Result<u64, StoreError> {
     u64::try_from(n).map_err(|_| StoreError::Damaged(format!("{n} is not a count")))
 }
