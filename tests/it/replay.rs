@@ -4,6 +4,7 @@
 
 mod day;
 mod forged;
+mod honest;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use super::actions::{self, Body, Lane, Rate, Row};
 use super::approvals;
-use super::decide::{ANSWER_LOST, Lookups, MEMBER_BYTES_MAX, Untold};
+use super::decide::{ANSWER_LOST, Lookups, MEMBER_BYTES_MAX, PRUNED_WITH, Untold};
 use super::gateway;
 use super::prepare::{Authentic, Origin, Prepared, Refusal, Unverified, read_body};
 use super::proposals;
@@ -355,6 +355,7 @@ fn unread(
         | Code::WrongSpool
         | Code::RequestIdConflict
         | Code::ActionsFull
+        | Code::Pruned
         | Code::Internal => {
             let by_class = rule.rate == Rate::ByClass && decision.lane == Lane::Protected;
             let may_be = by_class || decision.lane == rule.lane || decision.lane == Lane::Ordinary;
@@ -531,8 +532,8 @@ pub fn response(
 }
 
 /// Reads back the look-ups that only the line itself records: whether the council had room for a
-/// case, whether a key was held, whether rule files were edited, and whether an earlier answer was
-/// lost.
+/// case, whether a key was held, whether rule files were edited, whether an earlier answer was lost,
+/// and which pruned segments had a line that was needed.
 pub fn recorded(decision: &Decision) -> Lookups {
     let was_full =
         |change: &Change| matches!(change, Change::Council(case::Change::CaseFull { .. }));
@@ -556,9 +557,19 @@ pub fn recorded(decision: &Decision) -> Lookups {
         answer_is_lost: is_lost && decision.payload.is_none() && decision.payload_blob.is_none(),
         rule_file_differs: decision.changes.iter().any(edited)
             || message.contains(proposals::EDITED),
+        pruned: pruned(decision.metadata.code, message),
         only_signatures_approve: message.starts_with(proposals::ONLY_SIGNATURES),
         ..Lookups::default()
     }
+}
+
+/// The pruned segments that a refusal names.
+fn pruned(code: Option<Code>, message: &str) -> Option<String> {
+    let (_, named) = message.rsplit_once(PRUNED_WITH)?;
+    let files = named
+        .strip_suffix(Code::Pruned.remedy())?
+        .strip_suffix("; ")?;
+    (code == Some(Code::Pruned)).then(|| files.to_owned())
 }
 
 /// The request hash that an accepted verdict names for its case. If the case's request was redacted

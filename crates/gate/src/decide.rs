@@ -37,6 +37,8 @@ pub const MEMBER_BYTES_MAX: usize = 8 * 1024;
 
 /// Part of the message used when a blob of an earlier answer is missing.
 pub(super) const ANSWER_LOST: &str = "cannot be rebuilt";
+/// Precedes the names of pruned segments in the message of a refusal.
+pub(super) const PRUNED_WITH: &str = "was pruned with ";
 
 /// The lines and effects of a decision.
 #[derive(Clone, Debug)]

@@ -155,6 +155,16 @@ pub fn seal<E>(
 }
 
 impl Sealing {
+    /// The sealing with the request hash of its line, for a request whose causality the ledger does
+    /// not hold: what was hashed cannot be restored.
+    pub fn with_request_hash(self, of_line: &Decision) -> Sealing {
+        let request_hash = of_line.request_hash.clone();
+        Sealing {
+            request_hash: request_hash.unwrap_or(self.request_hash),
+            ..self
+        }
+    }
+
     /// The name by which a hold refers to the file's bytes.
     pub(super) fn file_name(&self) -> Option<String> {
         self.file.as_ref().map(|file| blob_name(&file.digest))

@@ -167,6 +167,20 @@ pub struct RulebookState {
 /// semantics: it folds and verifies all others and reports them as not recomputed.
 pub const SEMANTICS: u32 = 2;
 
+/// The semantics of each earlier version, oldest first.
+const EARLIER: &[(&str, u32)] = &[("0.1.0", 1)];
+
+/// Whether a version of this program can have written lines with these semantics, as far as this
+/// version knows. Before its release, a version may have had several.
+pub fn may_have_written(version: &str, semantics: u32) -> bool {
+    if version == spoolgate_wire::VERSION {
+        let newest = EARLIER.last().map_or(0, |(_, semantics)| *semantics);
+        return newest < semantics && semantics <= SEMANTICS;
+    }
+    let mut earlier = EARLIER.iter();
+    earlier.all(|(known, own)| *known != version || *own == semantics)
+}
+
 /// The semantics of logs that name none.
 const FIRST_SEMANTICS: u32 = 1;
 

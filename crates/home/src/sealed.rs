@@ -215,14 +215,24 @@ pub fn sealing(
     let again = sealing::seal(request, file.as_deref().map(str::as_bytes), &mut || {
         salts.next().ok_or(())
     });
-    Ok(again.ok().flatten())
+    // A request that was refused before its causality counted has none here.
+    let is_whole = request
+        .request
+        .as_ref()
+        .is_ok_and(|authentic| authentic.envelope.request_hash() == authentic.request_hash);
+    let again = again.ok().flatten();
+    Ok(if is_whole {
+        again
+    } else {
+        again.map(|sealing| sealing.with_request_hash(decision))
+    })
 }
 
 /// Returns the bytes that a hold names, whether or not they are sealed.
 ///
 /// # Errors
 /// Returns the disk's error.
-pub(super) fn held_bytes(disk: &dyn Disk, name: &str) -> Result<Option<Vec<u8>>, HomeError> {
+pub fn held_bytes(disk: &dyn Disk, name: &str) -> Result<Option<Vec<u8>>, HomeError> {
     let Some(digest) = digest_of_blob(name) else {
         return blob(disk, name);
     };

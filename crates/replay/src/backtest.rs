@@ -7,9 +7,11 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::history::{Line, each_decision};
+use crate::replay::OTHER_SEMANTICS;
 use crate::replay_state::Past;
 use spoolgate_gate::Decision;
 use spoolgate_gate::fired::{Effects, Fate};
+use spoolgate_gate::state::SEMANTICS;
 use spoolgate_home::error::HomeError;
 use spoolgate_home::open::Seams;
 use spoolgate_rules::Rulebook;
@@ -170,6 +172,7 @@ impl Report {
             Err(why) => return self.not_again(why.as_str()),
         };
         let after = match &options.rules {
+            None if past.state.semantics() != SEMANTICS => return self.not_again(OTHER_SEMANTICS),
             None => {
                 let Some(rules) = past.rulebook(&line.decision.rulebook) else {
                     return self.not_again(RULEBOOK_LOST);

@@ -284,6 +284,15 @@ impl Past {
         sealed::disclosed(self.disk.as_ref(), line)
     }
 
+    /// Returns the bytes that a hold names, whether or not they are sealed.
+    pub(super) fn held_bytes(&self, name: &str) -> Result<Option<Vec<u8>>, HomeError> {
+        let bytes = sealed::held_bytes(self.disk.as_ref(), name)?;
+        if bytes.is_none() {
+            self.note_lost(format!("{BLOBS_DIR}/{name}"));
+        }
+        Ok(bytes)
+    }
+
     /// Returns what is known of a council case.
     pub(super) fn docket(&self, id: &RequestId) -> Result<Option<Docket>, HomeError> {
         Ok(self.store.docket(id)?)

@@ -103,12 +103,16 @@ fn print(report: &Report, output: &Output) -> Result<()> {
         answers,
         differences,
         missing,
+        of_other_semantics: others,
         ..
     } = report;
-    let verdict = if report.is_same() {
-        "the same, byte for byte"
-    } else {
-        "NO"
+    let verdict = match (report.is_same(), *others) {
+        (false, _) => "NO".to_owned(),
+        (true, 0) => "the same, byte for byte".to_owned(),
+        (true, others) => format!(
+            "the same, byte for byte, except {others} lines of other versions, which were NOT \
+                recomputed"
+        ),
     };
     let rows = [
         ("log", report.origin.clone()),
@@ -116,10 +120,10 @@ fn print(report: &Report, output: &Output) -> Result<()> {
             "lines",
             format!("{lines}, of which {decisions} are decisions"),
         ),
-        ("answers", format!("{answers} recomputed")),
+        ("answers", format!("{answers} restored")),
         ("differ", differences.to_string()),
         ("missing", missing.to_string()),
-        ("replayed", verdict.to_owned()),
+        ("replayed", verdict),
     ];
     let rows: Vec<Vec<String>> = rows
         .into_iter()

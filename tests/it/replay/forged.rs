@@ -357,8 +357,8 @@ fn another_version_of_the_program_is_named() {
     assert_eq!(report.written_by[0].program, "0.0.9");
 }
 
-/// Turns a line into one that says that version 9.0.0 writes from here on, with these semantics.
-fn program_changes(line: &mut Vec<u8>, semantics: u32) {
+/// Turns a line into one that says that this version writes from here on, with these semantics.
+fn program_changes(line: &mut Vec<u8>, version: &str, semantics: u32) {
     let text = String::from_utf8(line.clone()).unwrap();
     let head = &text[..text.find(",\"kind\":").unwrap()];
     let at = text.find("\"timestamp\":\"").unwrap() + "\"timestamp\":\"".len();
@@ -369,9 +369,9 @@ fn program_changes(line: &mut Vec<u8>, semantics: u32) {
         format!(",\"semantics\":{semantics}")
     };
     *line = format!(
-        "{head},\"kind\":\"start\",\"timestamp\":\"{time}\",\"note\":\"spoolgate 9.0.0 continues \
+        "{head},\"kind\":\"start\",\"timestamp\":\"{time}\",\"note\":\"spoolgate {version} continues \
             the log that {} \
-                wrote\",\"changes\":[{{\"ProgramChanged\":{{\"version\":\"9.0.0\"{semantics}}}}}]}}",
+                wrote\",\"changes\":[{{\"ProgramChanged\":{{\"version\":\"{version}\"{semantics}}}}}]}}",
         spoolgate_wire::VERSION
     )
     .into_bytes();
@@ -394,7 +394,7 @@ fn lines_of_other_semantics_are_folded_and_not_recomputed() {
     for (semantics, is_other) in [(SEMANTICS, false), (1, true), (0, true), (u32::MAX, true)] {
         let changed = |lines: &mut Vec<Vec<u8>>| {
             let at = line_with(lines, &["\"kind\":\"published\""]);
-            program_changes(&mut lines[at], semantics);
+            program_changes(&mut lines[at], "9.0.0", semantics);
             at
         };
         let upgraded = forged(&files, &keys, |lines| _ = changed(lines));
@@ -424,6 +424,45 @@ fn lines_of_other_semantics_are_folded_and_not_recomputed() {
             replayed(&before).first.unwrap().line,
             place as u64,
             "{semantics}"
+        );
+    }
+}
+
+/// Lines of other semantics are not recomputed, so a forger must not be able to name any.
+#[test]
+fn a_version_known_here_has_its_own_semantics_only() {
+    let (files, keys) = audit_with_keys();
+    let own = format!(",\"semantics\":{SEMANTICS}");
+    for (from, to) in [
+        (own.as_str(), ""),
+        (&own, ",\"semantics\":9"),
+        (&own, ",\"semantics\":0"),
+    ] {
+        let other = forged(&files, &keys, |lines| replace(&mut lines[0], from, to));
+        let report = replayed(&other);
+        assert_eq!(
+            (report.first.clone().unwrap().line, report.is_same()),
+            (0, false),
+            "{to}"
+        );
+    }
+    for (version, semantics) in [
+        (spoolgate_wire::VERSION, SEMANTICS + 1),
+        (spoolgate_wire::VERSION, 1),
+        ("0.1.0", 2),
+    ] {
+        let mut at = 0;
+        let other = forged(&files, &keys, |lines| {
+            at = line_with(lines, &["\"kind\":\"published\""]);
+            program_changes(&mut lines[at], version, semantics);
+        });
+        let first = replayed(&other).first.unwrap();
+        assert_eq!(first.line, at as u64, "{version}, {semantics}");
+        assert!(
+            first
+                .why
+                .unwrap()
+                .contains("did not write lines with semantics")
         );
     }
 }

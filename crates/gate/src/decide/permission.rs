@@ -1,7 +1,7 @@
 //! The checks between authentication and the action's own checks: whether the answer may go under
 //! the request's id, and whether the sender may do this now.
 
-use super::ANSWER_LOST;
+use super::{ANSWER_LOST, PRUNED_WITH};
 use crate::actions::{Body, Freshness};
 use crate::handle::Turn;
 use crate::prepare::{Authentic, Origin, Prepared, Refusal};
@@ -77,12 +77,12 @@ pub(crate) fn may_answer_by_id(
         Some(files) => {
             let what = match &turn.lookups.seen {
                 Some(seen) => format!(
-                    "file `{}`: the decision in ledger line {} stands, but its answer was pruned \
-                        with {files}",
+                    "file `{}`: the decision in ledger line {} stands, but its answer {PRUNED_WITH}\
+                        {files}",
                     request.file, seen.seq
                 ),
                 None => format!(
-                    "file `{}`: what the request refers to was pruned with {files}",
+                    "file `{}`: what the request refers to {PRUNED_WITH}{files}",
                     request.file
                 ),
             };

@@ -128,6 +128,7 @@ impl<'a> Recompute<'a> {
                 _ => None,
             });
         if let Some(why) = lacks.filter(|_| !is_same) {
+            self.recorded_answer(item, decision, known)?;
             held.iter().chain([&item]).for_each(|line| {
                 self.note(line, Should::Unknown(why.into()));
             });

@@ -24,6 +24,7 @@ use serde::Serialize;
 pub use self::answers::{AnswerFiles, AnswersReport};
 pub use self::difference::Difference;
 use self::folder::AuditFolder;
+pub(crate) use self::recompute::OTHER_SEMANTICS;
 use self::recompute::{RangeReport, recompute};
 use self::scout::{Parsed, Range, Scout};
 use spoolgate_home::error::HomeError;
@@ -122,6 +123,9 @@ pub struct Report {
     pub answers: u64,
     /// The results for the lines. Their numbers add up to `lines`.
     pub rows: Vec<Row>,
+    /// Number of lines that were not recomputed because a version of the program with other
+    /// semantics decided them.
+    pub of_other_semantics: u64,
     /// Number of lines that differ.
     pub differences: u64,
     /// The first line that differs.
@@ -433,6 +437,9 @@ impl Total {
         sum.answered.merge(report.answered);
         sum.missing.extend(report.missing);
         sum.unanswered.extend(report.unanswered);
+        sum.of_other_semantics = sum
+            .of_other_semantics
+            .saturating_add(report.of_other_semantics);
         sum.programs.extend(report.programs);
         sum.bytes = sum.bytes.saturating_add(report.bytes);
         progress(sum.bytes);
@@ -447,6 +454,7 @@ impl Total {
             answered,
             missing,
             unanswered,
+            of_other_semantics,
             programs,
             ..
         } = self.sum;
@@ -470,6 +478,7 @@ impl Total {
             decisions,
             answers,
             rows,
+            of_other_semantics,
             differences,
             first,
             broken: self.broken,

@@ -12,7 +12,7 @@ use super::{Class, Counts};
 use spoolgate_gate::again::NotAgain;
 use spoolgate_gate::approvals::Resolution;
 use spoolgate_gate::record::{Event, EventKind, Record};
-use spoolgate_gate::state::SEMANTICS;
+use spoolgate_gate::state::{SEMANTICS, may_have_written};
 use spoolgate_gate::{Change, State, events, outbox, services};
 use spoolgate_home::error::HomeError;
 use spoolgate_home::index::fold::fold_state;
@@ -40,6 +40,8 @@ pub(super) struct RangeReport {
     pub missing: BTreeSet<String>,
     /// Lines whose answer cannot be restored.
     pub unanswered: BTreeSet<u64>,
+    /// Number of lines of other semantics.
+    pub of_other_semantics: u64,
     /// Bytes of its lines.
     pub bytes: u64,
     /// Version of the program, by the first line that it wrote.
@@ -80,7 +82,7 @@ pub(super) enum Should {
 }
 
 /// Why a line of another [`SEMANTICS`] is not recomputed.
-const OTHER_SEMANTICS: &str = "decided by a version of the program with other semantics";
+pub(crate) const OTHER_SEMANTICS: &str = "decided by a version of the program with other semantics";
 
 pub(super) struct Recompute<'a> {
     pub state: State,
@@ -132,33 +134,41 @@ pub(super) fn recompute(
     Ok(own.report)
 }
 
+/// Returns the version of the program, and its semantics, that write from this line on, if the line
+/// names them.
+fn named_program(record: &Record) -> Option<(&str, u32)> {
+    if let Record::Genesis(genesis) = record {
+        return Some((&genesis.program, genesis.semantics));
+    }
+    record.changes().iter().find_map(|change| match change {
+        Change::ProgramChanged { version, semantics } => Some((version.as_str(), *semantics)),
+        _ => None,
+    })
+}
+
+fn impossible((version, semantics): (&str, u32)) -> Option<String> {
+    let why = || format!("version {version} did not write lines with semantics {semantics}");
+    (!may_have_written(version, semantics)).then(why)
+}
+
 impl<'a> Recompute<'a> {
     fn item(&mut self, item: &'a Item) -> Result<(), HomeError> {
-        let semantics = match item.record.as_deref() {
-            Some(Record::Genesis(genesis)) => genesis.semantics,
+        let named = item.record.as_deref().and_then(named_program);
+        let semantics = match (item.record.as_deref(), named) {
+            (Some(Record::Genesis(_)), Some((_, semantics))) => semantics,
             _ => self.state.semantics(),
         };
-        if item.record.is_some() && semantics != SEMANTICS {
+        if let Some(why) = named.and_then(impossible) {
+            self.note(item, Should::NotBe(why));
+        } else if item.record.is_some() && semantics != SEMANTICS {
             self.of_other_semantics(item)?;
         } else if !self.check(item)? {
             return Ok(());
         }
         self.fold(item);
         self.is_first = item.kind == "seal";
-        if let Some(Record::Genesis(_)) = item.record.as_deref() {
-            self.report
-                .programs
-                .insert(item.seq, self.state.program.clone());
-        }
-        if let Some(record) = item.record.as_deref()
-            && record
-                .changes()
-                .iter()
-                .any(|change| matches!(change, Change::ProgramChanged { .. }))
-        {
-            self.report
-                .programs
-                .insert(item.seq, self.state.program.clone());
+        if let Some((version, _)) = named {
+            self.report.programs.insert(item.seq, version.to_owned());
         }
         Ok(())
     }
@@ -166,6 +176,7 @@ impl<'a> Recompute<'a> {
     /// Counts a line of other semantics, and restores its answer from the line alone.
     fn of_other_semantics(&mut self, item: &Item) -> Result<(), HomeError> {
         self.report.counts.add(Class::NotAgain, OTHER_SEMANTICS);
+        self.report.of_other_semantics = self.report.of_other_semantics.saturating_add(1);
         match (item.record.as_deref(), &item.known) {
             (Some(Record::Decision(decision)), Known::Decision(known)) => {
                 self.report.decisions = self.report.decisions.saturating_add(1);

@@ -470,12 +470,13 @@ impl Scout {
     }
 
     fn unverified(&self, decision: &Decision) -> Result<Option<Prepared>, HomeError> {
-        let (Some(digest), Some(origin)) =
-            (&decision.file_sha256, Origin::from_label(&decision.spool))
-        else {
+        let hold = decision
+            .hold
+            .and_then(|hold| self.past.state.approvals.get(hold));
+        let (Some(hold), Some(origin)) = (hold, Origin::from_label(&decision.spool)) else {
             return Ok(None);
         };
-        let Some(bytes) = self.past.blob(digest)? else {
+        let Some(bytes) = self.past.held_bytes(&hold.file_sha256)? else {
             return Ok(None);
         };
         let name = decision.file.clone();
