@@ -97,10 +97,16 @@ impl Deploy {
                     "audit",
                     "spool/local",
                     "spool/work",
-                    "spool/rejected"
+                    "spool/rejected",
+                    "council/cases"
                 ])
             ),
             format!("chmod 0600 {}", of(&["state/keyring.db"])),
+            // The files of held requests; other files there are for reviewers of rules.
+            format!(
+                "find {} -name 'h-*.yaml' -exec chmod 0600 {{}} +",
+                of(&["proposals/pending"])
+            ),
             format!("chgrp {DOOR} {}", of(&["spool/in"])),
             format!("chmod 3770 {}", of(&["spool/in"])),
             // Root may run this script again, so no other user may change it.

@@ -14,6 +14,7 @@ use spoolgate_gate::approvals::{self, Change, End, Granted, Hold, Resolution, Ve
 use spoolgate_gate::decide::{Decided, MEMBER_BYTES_MAX, decide_granted};
 use spoolgate_gate::prepare::{Origin, Refusal};
 use spoolgate_gate::{Decision, Delivery, Lookups, Record, prepare};
+use spoolgate_ledger::disk::Mode;
 use spoolgate_wire::approvals::HoldId;
 use spoolgate_wire::time::Time;
 
@@ -35,6 +36,12 @@ impl Projection for Holds {
 
     fn folders(&self) -> &'static [&'static str] {
         &[PENDING_DIR]
+    }
+
+    /// Members that the ledger holds sealed are in these files in clear. The folder must stay open
+    /// for those who review proposals of rules.
+    fn mode(&self) -> Mode {
+        Mode::Private
     }
 
     fn files(&self, source: &Source<'_>, (line, record): Line<'_>) -> Result<Vec<File>, HomeError> {

@@ -22,6 +22,7 @@ use spoolgate_host::spool::name::ClaimName;
 use spoolgate_host::spool::publish;
 use spoolgate_host::spool::retire::{self, Done, Keep};
 use spoolgate_ledger::LedgerError;
+use spoolgate_ledger::disk::Mode;
 use spoolgate_ledger::log::Location;
 use spoolgate_wire::answer::Answer;
 use spoolgate_wire::signing::sha256_hex;
@@ -211,7 +212,7 @@ impl Home {
         } else {
             publish::publish
         };
-        let put = put(self.core.seams.disk.as_ref(), &path, bytes)
+        let put = put(self.core.seams.disk.as_ref(), &path, bytes, Mode::Shared)
             .map_err(|source| HomeError::disk(&path, source))?;
         self.news.tell_put(&self.core, &path, &put);
         Ok(())

@@ -18,6 +18,7 @@ use super::cases::Cases;
 use super::core::Core;
 use super::error::HomeError;
 use super::forward::Forwarded;
+use super::layout;
 use super::open::Home;
 use super::outbox::Instructions;
 use super::parts::News;
@@ -55,6 +56,11 @@ pub(super) trait Projection: Sync {
     /// # Errors
     /// Returns [`HomeError`] if the ledger, the index or a blob cannot be read.
     fn files(&self, source: &Source<'_>, line: Line<'_>) -> Result<Vec<File>, HomeError>;
+
+    /// Returns who may read the files, if their folders allow it.
+    fn mode(&self) -> Mode {
+        Mode::Shared
+    }
 
     /// Returns what to do about a file that is blocked by something else at its path.
     fn obstacle(&self) -> Obstacle {
@@ -192,7 +198,7 @@ impl Derived {
     ) -> Result<(), HomeError> {
         self.dirty.extend(row.folders());
         let put = match &file.want {
-            Want::Bytes(bytes) => core.try_derived(&file.path, bytes, again)?,
+            Want::Bytes(bytes) => core.try_derived(&file.path, bytes, row.mode(), again)?,
             Want::Nothing => core.remove_derived(&file.path)?,
             Want::Rule { text, known } => {
                 core.put_rule(news, &file.path, file.line, text.as_deref(), known, again)?
@@ -289,6 +295,7 @@ impl Core {
         &self,
         path: &Path,
         bytes: &[u8],
+        mode: Mode,
         again: bool,
     ) -> Result<Put, HomeError> {
         let put = if again {
@@ -297,15 +304,15 @@ impl Core {
             publish::publish
         };
         let disk = self.seams.disk.as_ref();
-        let done = match put(disk, path, bytes) {
+        let done = match put(disk, path, bytes, mode) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let mut folders: Vec<&Path> = path.ancestors().skip(1).collect();
                 folders.retain(|folder| !folder.as_os_str().is_empty());
                 folders
                     .iter()
                     .rev()
-                    .try_for_each(|folder| disk.create_dir(folder, Mode::Shared))
-                    .and_then(|()| put(disk, path, bytes))
+                    .try_for_each(|folder| disk.create_dir(folder, layout::mode_of(folder)))
+                    .and_then(|()| put(disk, path, bytes, mode))
             }
             other => other,
         };

@@ -38,7 +38,8 @@ pub const FOLDERS: &[(&str, Mode)] = &[
     ("proposals/applied", Mode::Shared),
     ("proposals/theses", Mode::Shared),
     ("council", Mode::Shared),
-    ("council/cases", Mode::Shared),
+    // Artifacts, which the ledger holds sealed, are in these files in clear.
+    ("council/cases", Mode::Private),
     ("spool", Mode::Shared),
     ("spool/in", Mode::Shared),
     // Beside `in` and not below it: a user who may write to `in` could move it away.
@@ -56,6 +57,14 @@ pub const FOLDERS: &[(&str, Mode)] = &[
     ("audit/rulebooks", Mode::Private),
     ("state", Mode::Private),
 ];
+
+/// Returns who may read a folder that the gate creates below the home.
+pub(super) fn mode_of(folder: &Path) -> Mode {
+    FOLDERS
+        .iter()
+        .find(|(known, _)| Path::new(known) == folder)
+        .map_or(Mode::Shared, |(_, mode)| *mode)
+}
 
 /// Creates missing folders; a clone of a repository lacks the empty ones.
 ///

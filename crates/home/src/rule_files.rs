@@ -128,7 +128,7 @@ impl Core {
                 _ => Put::Done,
             });
         };
-        self.try_derived(path, text.as_bytes(), false)
+        self.try_derived(path, text.as_bytes(), Mode::Shared, false)
     }
 
     /// Moves a person's edit out of the way, and reports it.

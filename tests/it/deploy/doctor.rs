@@ -539,3 +539,57 @@ fn doctor_changes_nothing_beside_a_gate_or_without_a_home() {
     }
     assert_eq!(walk(&empty).len(), 1);
 }
+
+/// Members that the ledger holds sealed are in clear in the files of held requests and of cases.
+#[test]
+fn files_with_sealed_members_are_kept_from_other_users() {
+    let sound = Sound::new();
+    let home = sound.home();
+    let cases = home.join("council/cases");
+    let pending = home.join("proposals/pending");
+    let of = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
+    assert_eq!((of(&cases), of(&pending)), (0o700, 0o755));
+    let error = |place: &str| [(Level::Error, "mode", place.to_owned())];
+    // As an older version made it; then opened for a group by its operator.
+    mode(cases.clone(), 0o755);
+    assert_eq!(bad(&examine(&home, None)), error("council/cases"));
+    mode(cases.clone(), 0o2750);
+    assert_eq!(bad(&examine(&home, None)), []);
+    for name in ["h-7.yaml", "p-7.yaml", "h-7.md"] {
+        fs::write(pending.join(name), "subject: \"x\"\n").unwrap();
+        mode(pending.join(name), 0o644);
+    }
+    sound.give_away();
+    let found = examine(&home, None);
+    assert_eq!(bad(&found), error("proposals/pending"));
+    let remedy = found
+        .iter()
+        .find_map(|row| row.remedy.as_ref().filter(|_| row.what == "mode"));
+    let typed = Command::new("sh")
+        .args(["-c", remedy.unwrap()])
+        .output()
+        .unwrap();
+    assert!(typed.status.success(), "{}", show(&typed));
+    assert_eq!(bad(&examine(&home, None)), []);
+    let modes = ["h-7.yaml", "p-7.yaml"].map(|name| of(&pending.join(name)));
+    assert_eq!(modes, [0o600, 0o644]);
+}
+
+#[test]
+fn a_held_request_is_written_for_the_gate_alone() {
+    let canary = Canary::new();
+    let home = canary.scratch.home();
+    fs::create_dir_all(home.join("rules/core")).unwrap();
+    let rule = "id: ask-first\nstatus: active\napplies_to: {action: email.send}\nwhen:\n  - {field: \
+        payload.subject, op: eq, value: hello}\nthen: hold\nmessage: \"ask first\"\n";
+    fs::write(home.join("rules/core/ask-first.yaml"), rule).unwrap();
+    let request = sign(&canary.core, "core", "held", "email.send", MAIL);
+    Sent::new("held.json", request).drop_into(&home);
+    succeed(&home, &["run", "--until-idle"]);
+    let files = walk(&home.join("proposals/pending"));
+    let [_, held] = files.as_slice() else {
+        panic!("{files:?}");
+    };
+    assert!(fs::read_to_string(held).unwrap().contains("a word"));
+    assert_eq!(fs::metadata(held).unwrap().mode() & 0o7777, 0o600);
+}

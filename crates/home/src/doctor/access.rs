@@ -4,15 +4,20 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::{Level, Looking, quoted};
+use crate::approvals::PENDING_DIR;
+use crate::cases::CASES_DIR;
 use crate::index::store::STATE_FILE;
 use crate::layout::FOLDERS;
-use spoolgate_host::doctor::{self as machine, STICKY, User, WRITABLE_BY_OTHERS};
+use spoolgate_host::doctor::{self as machine, Owned, STICKY, User, WRITABLE_BY_OTHERS};
 use spoolgate_host::keyring::KEYRING_FILE;
 use spoolgate_ledger::disk::Mode;
 use spoolgate_ledger::segment;
+use spoolgate_wire::approvals::HoldId;
 
 /// How many folders deep the home is searched for key files.
 const KEY_FILE_DEPTH: usize = 3;
+/// Bits of a folder's mode that let users outside of its group read or enter it.
+const ENTERED_BY_EVERYBODY: u32 = 0o005;
 
 impl Looking {
     /// Checks modes and owners of everything that the gate depends on.
@@ -27,10 +32,14 @@ impl Looking {
             }
             if is_door {
                 self.door(&path)
+            } else if *folder == CASES_DIR {
+                self.mode_of(&path, Mode::Shared);
+                self.cases(&path);
             } else {
                 self.mode_of(&path, *mode)
             }
         }
+        self.held();
         // The gate does not work in these, but root runs scripts from one and editors trust the
         // other.
         for folder in ["deploy", "schemas"] {
@@ -210,6 +219,47 @@ impl Looking {
         }
     }
 
+    /// Checks the folder of council cases. An operator may open it for a group, because a role may
+    /// be held by an agent of another user.
+    fn cases(&mut self, path: &Path) {
+        let Ok(found) = machine::owned(path) else {
+            return;
+        };
+        if found.mode & ENTERED_BY_EVERYBODY != 0 {
+            let remedy = Some(format!("chmod 0700 {}", quoted(path)));
+            let message = format!(
+                "mode {:o}: every user can read the artifacts of council cases, which the ledger \
+                    holds sealed",
+                found.mode
+            );
+            self.error("mode", path, &message, remedy);
+        }
+    }
+
+    /// Checks the files of held requests, which older versions wrote for everybody to read.
+    fn held(&mut self) {
+        let folder = self.home.join(PENDING_DIR);
+        let is_hold = |path: &Path| {
+            let stem = path.file_stem().and_then(|stem| stem.to_str());
+            stem.is_some_and(|stem| HoldId::parse(stem).is_some())
+        };
+        let names = machine::names(&folder).unwrap_or_default();
+        let open = names.into_iter().filter(|path| {
+            let is_open = |found: Owned| found.kind.is_file() && found.mode & 0o007 != 0;
+            is_hold(path) && machine::owned(path).is_ok_and(is_open)
+        });
+        let open: Vec<String> = open.map(|path| quoted(&path)).collect();
+        if open.is_empty() {
+            return;
+        }
+        let message = format!(
+            "every user can read {} held requests, with members that the ledger holds sealed",
+            open.len()
+        );
+        let remedy = Some(format!("chmod 0600 {}", open.join(" ")));
+        self.error("mode", &folder, &message, remedy);
+    }
+
     /// Checks the folder where requests come in. Others may write there, as long as nobody can
     /// remove the requests of another user.
     fn door(&mut self, path: &Path) {
@@ -243,13 +293,26 @@ impl Looking {
         }
     }
 
+    /// Says how to give agent and gate users of their own.
+    fn separates(&self) -> String {
+        let script = self.home.join("deploy/users.sh");
+        if machine::owned(&script).is_ok() {
+            return format!("sh {}", quoted(&script));
+        }
+        format!(
+            "take deploy/users.sh of a new home (`spoolgate init DIR`), put {} in the place of its \
+                path, and run it as root",
+            quoted(&self.home)
+        )
+    }
+
     /// Checks which user the gate runs as, and what an agent's user could do.
     pub(super) fn users(&mut self) {
         let home = self.home.clone();
         let Some(gate) = self.gate else { return };
         let name = machine::user_name(gate);
         if gate == 0 {
-            let remedy = Some(format!("sh {}", quoted(&home.join("deploy/users.sh"))));
+            let remedy = Some(self.separates());
             self.warn(
                 "user",
                 &home,
@@ -274,7 +337,7 @@ impl Looking {
                 "{} is the gate's own user or root: there is no boundary between agent and gate",
                 agent.name
             );
-            let remedy = Some(format!("sh {}", quoted(&home.join("deploy/users.sh"))));
+            let remedy = Some(self.separates());
             return self.error("agent", &home, &message, remedy);
         }
         self.agent_cannot(&home, &agent);
@@ -336,7 +399,7 @@ impl Looking {
         let own = machine::below(&door, 2).filter(|path| path.ends_with("new"));
         let doors: Vec<PathBuf> = std::iter::once(door.clone()).chain(own).collect();
         if !doors.iter().any(|door| agent.can(door, 3)) {
-            let remedy = format!("sh {}", quoted(&home.join("deploy/users.sh")));
+            let remedy = self.separates();
             self.warn(
                 "agent",
                 &door,

@@ -40,7 +40,7 @@ const ASIDE_NAMES: u32 = 64;
 ///
 /// # Errors
 /// Returns the disk's error, unless it counts as [`Published::Blocked`].
-pub fn publish(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<Published> {
+pub fn publish(disk: &dyn Disk, path: &Path, bytes: &[u8], mode: Mode) -> io::Result<Published> {
     let is_agents = path
         .parent()
         .and_then(Path::parent)
@@ -49,7 +49,7 @@ pub fn publish(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<Publish
     let mut tries = 0;
     loop {
         tries += 1;
-        let error = match disk::replace(disk, path, bytes, Mode::Shared, false) {
+        let error = match disk::replace(disk, path, bytes, mode, false) {
             Ok(()) => return Ok(moved.map_or(Published::Done, Published::MovedAside)),
             Err(error) => error,
         };
@@ -149,9 +149,14 @@ pub fn stands(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<bool> {
 ///
 /// # Errors
 /// As [`publish`].
-pub fn publish_again(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<Published> {
+pub fn publish_again(
+    disk: &dyn Disk,
+    path: &Path,
+    bytes: &[u8],
+    mode: Mode,
+) -> io::Result<Published> {
     if !stands(disk, path, bytes)? {
-        return publish(disk, path, bytes);
+        return publish(disk, path, bytes, mode);
     }
     let Some(temporary) = disk::temporary(path) else {
         return Ok(Published::Done);
