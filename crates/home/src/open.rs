@@ -128,7 +128,7 @@ pub fn read_genesis(root: &Path, disk: &dyn Disk) -> Result<Genesis, HomeError> 
 
 /// The state folded from the lines that were read so far.
 pub(super) struct Folded {
-    state: State,
+    pub(super) state: State,
     outstanding: Outstanding,
     /// Why a line could not be folded.
     pub(super) failure: Option<HomeError>,

@@ -75,8 +75,13 @@ pub(super) fn beside_index(disk: &dyn Disk, store: &Store) -> Result<Vec<Remembe
     if store.is_held_briefly() {
         Ok(Vec::new())
     } else {
-        receipts(disk, RECEIPTS_AT_START_MAX)
+        newest_receipts(disk)
     }
+}
+
+/// Returns the heads in the receipts that a start reads.
+pub(super) fn newest_receipts(disk: &dyn Disk) -> Result<Vec<Remembered>, HomeError> {
+    receipts(disk, RECEIPTS_AT_START_MAX)
 }
 
 /// Returns the heads that an index had reached. Each batch is durable before the index is

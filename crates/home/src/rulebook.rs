@@ -126,9 +126,9 @@ pub fn kept(disk: &dyn Disk, hash: &str) -> Result<Rulebook, HomeError> {
     Ok(Rulebook::compile(&kept_bundle(disk, hash)?)?)
 }
 
-/// Returns the rulebook kept under this hash. If it was lost, compiles the present rule files:
-/// exits must not wait for a copy that may never come back. If they differ, the next batch reports
-/// it.
+/// Returns the rulebook kept under this hash. If it was lost, compiles the present rule files and
+/// keeps them: exits must not wait for a copy that may never come back. If they differ, the next
+/// batch reports it.
 ///
 /// # Errors
 /// Returns what is wrong with the kept rulebook if the present files cannot be used either.
@@ -137,16 +137,34 @@ pub(super) fn kept_or_present(
     hash: &str,
     rules: &dyn RuleSource,
 ) -> Result<Rulebook, HomeError> {
-    kept(disk, hash).or_else(|lost| {
-        let Ok(bundle) = rules.load() else {
-            return Err(lost);
-        };
-        let Ok(book) = Rulebook::compile(&bundle) else {
-            return Err(lost);
-        };
+    let (book, present) = kept_or_read(disk, hash, rules)?;
+    if let Some(bundle) = present {
         keep(disk, &bundle)?;
-        Ok(book)
-    })
+    }
+    Ok(book)
+}
+
+/// As [`kept_or_present`], but keeps nothing. Returns also the present rule files, if the rulebook
+/// is of them.
+///
+/// # Errors
+/// As [`kept_or_present`].
+pub(super) fn kept_or_read(
+    disk: &dyn Disk,
+    hash: &str,
+    rules: &dyn RuleSource,
+) -> Result<(Rulebook, Option<Bundle>), HomeError> {
+    let lost = match kept(disk, hash) {
+        Ok(book) => return Ok((book, None)),
+        Err(lost) => lost,
+    };
+    let Ok(bundle) = rules.load() else {
+        return Err(lost);
+    };
+    match Rulebook::compile(&bundle) {
+        Ok(book) => Ok((book, Some(bundle))),
+        Err(_) => Err(lost),
+    }
 }
 
 impl Home {

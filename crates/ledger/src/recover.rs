@@ -341,38 +341,20 @@ pub struct OpenedBeside {
 /// As [`open`].
 pub fn open_beside(
     disk: Arc<dyn Disk>,
-    mut known: Known,
+    known: Known,
     anchor: Option<Position>,
     give_up: Option<&Head>,
     visit: &mut dyn FnMut(&SealedLine) -> io::Result<()>,
 ) -> Result<OpenedBeside, LedgerError> {
-    let kept = kept(disk.as_ref(), Path::new(AUDIT_DIR))?;
-    let last = kept.last().map_or(1, |(number, _)| *number);
-    let first = anchor.as_ref().map_or(1, |anchor| anchor.segment);
-    demand_contents(disk.as_ref(), Path::new(AUDIT_DIR), &kept, first)?;
-    settle(disk.as_ref(), last, anchor.as_ref())?;
-    let start = match anchor {
-        Some(anchor) => {
-            check_anchor(disk.as_ref(), &anchor)?;
-            anchor
-        }
-        None => Position::start(first_keys(disk.as_ref())?),
-    };
-    let published = read_checkpoint(disk.as_ref())?;
-    let mut heads = std::mem::take(&mut known.heads);
-    heads
-        .remembered
-        .extend(Remembered::of_file("the checkpoint", &published));
-    let mut heads = Beside::new(heads, &start);
-    let mut keys = Timeline::from(start.seq, start.keys.as_ref().clone());
-    let (end, file) = scan_from(disk.as_ref(), start, last, &mut keys, &mut |line| {
-        heads.see(line);
-        visit(line)
-    })?;
+    let Looked {
+        end,
+        last,
+        file,
+        signer,
+        missing,
+        published,
+    } = look(disk.as_ref(), known, anchor, give_up, Access::Append, visit)?;
     let position = end.position.clone();
-    let signer = known.signer_for(&position)?;
-    let missing = heads.missing(&keys, &position);
-    judge(&missing, give_up, &position)?;
     let rest = scan::examine_rest(file.as_ref(), &end).map_err(|source| LedgerError::Disk {
         path: segment::path(last),
         source,
@@ -389,13 +371,99 @@ pub fn open_beside(
         }
         RestKind::Corrupt(bad) => return Err(corrupt(&position, last, bad.offset, bad.why)),
     };
+    Ok(OpenedBeside {
+        ledger,
+        found,
+        missing,
+        published,
+    })
+}
+
+/// Checks what [`open`] checks, and passes the same lines to `visit`, but changes nothing. Other
+/// than [`open`], it may run beside a gate, which may be writing a batch: with `is_written`, what
+/// follows the last seal is not judged. Returns the end of the log.
+///
+/// # Errors
+/// As [`open`].
+pub fn inspect(
+    disk: &dyn Disk,
+    known: impl Into<Known>,
+    anchor: Option<Position>,
+    is_written: bool,
+    visit: &mut dyn FnMut(&SealedLine) -> io::Result<()>,
+) -> Result<Position, LedgerError> {
+    let Looked {
+        end, last, file, ..
+    } = look(disk, known.into(), anchor, None, Access::Read, visit)?;
+    if !is_written {
+        let rest = scan::examine_rest(file.as_ref(), &end).map_err(|source| LedgerError::Disk {
+            path: segment::path(last),
+            source,
+        })?;
+        if let RestKind::Corrupt(bad) = rest {
+            return Err(corrupt(&end.position, last, bad.offset, bad.why));
+        }
+    }
+    Ok(end.position)
+}
+
+/// A log that was read up to its last seal and is not refused by any head.
+struct Looked {
+    end: SegmentEnd,
+    /// Number of the last segment.
+    last: u32,
+    file: Box<dyn LogFile>,
+    signer: LogSigner,
+    missing: Vec<Remembered>,
+    published: String,
+}
+
+fn look(
+    disk: &dyn Disk,
+    mut known: Known,
+    anchor: Option<Position>,
+    give_up: Option<&Head>,
+    access: Access,
+    visit: &mut dyn FnMut(&SealedLine) -> io::Result<()>,
+) -> Result<Looked, LedgerError> {
+    // Read before the log: beside a running gate, the log must include this head.
+    let published = read_checkpoint(disk)?;
+    let kept = kept(disk, Path::new(AUDIT_DIR))?;
+    let last = kept.last().map_or(1, |(number, _)| *number);
+    let first = anchor.as_ref().map_or(1, |anchor| anchor.segment);
+    demand_contents(disk, Path::new(AUDIT_DIR), &kept, first)?;
+    if access == Access::Append {
+        settle(disk, last, anchor.as_ref())?;
+    }
+    let start = match anchor {
+        Some(anchor) => {
+            check_anchor(disk, &anchor)?;
+            anchor
+        }
+        None => Position::start(first_keys(disk)?),
+    };
+    let mut heads = std::mem::take(&mut known.heads);
+    heads
+        .remembered
+        .extend(Remembered::of_file("the checkpoint", &published));
+    let mut heads = Beside::new(heads, &start);
+    let mut keys = Timeline::from(start.seq, start.keys.as_ref().clone());
+    let (end, file) = scan_from(disk, start, (last, access), &mut keys, &mut |line| {
+        heads.see(line);
+        visit(line)
+    })?;
+    let signer = known.signer_for(&end.position)?;
+    let missing = heads.missing(&keys, &end.position);
+    judge(&missing, give_up, &end.position)?;
     let missing = missing
         .into_iter()
         .map(|(remembered, _)| remembered)
         .collect();
-    Ok(OpenedBeside {
-        ledger,
-        found,
+    Ok(Looked {
+        end,
+        last,
+        file,
+        signer,
         missing,
         published,
     })
@@ -474,7 +542,7 @@ fn keep(disk: &dyn Disk, number: u32, file: &dyn LogFile, rest: &Rest) -> Result
 fn scan_from(
     disk: &dyn Disk,
     mut start: Position,
-    last: u32,
+    (last, access): (u32, Access),
     keys: &mut Timeline,
     visit: &mut dyn FnMut(&SealedLine) -> io::Result<()>,
 ) -> Result<(SegmentEnd, Box<dyn LogFile>), LedgerError> {
@@ -492,7 +560,7 @@ fn scan_from(
         };
         // Only the last segment is written to.
         let file = if number == last {
-            disk.open_log(&segment::path(number), Access::Append)
+            disk.open_log(&segment::path(number), access)
         } else {
             segment::open(disk, Path::new(AUDIT_DIR), number)
         };

@@ -540,6 +540,95 @@ fn doctor_changes_nothing_beside_a_gate_or_without_a_home() {
     assert_eq!(walk(&empty).len(), 1);
 }
 
+/// Everything in a folder: modes and times, and bytes.
+fn whole(folder: &Path) -> BTreeMap<PathBuf, ([i64; 3], Option<Vec<u8>>)> {
+    let of = |path: PathBuf| {
+        let meta = path.symlink_metadata().unwrap();
+        let shape = [i64::from(meta.mode()), meta.mtime(), meta.mtime_nsec()];
+        let bytes = meta.is_file().then(|| fs::read(&path).unwrap());
+        (path, (shape, bytes))
+    };
+    walk(folder).into_iter().map(of).collect()
+}
+
+fn deposit(home: &Path) {
+    let words = ["account", "deposit", "5", "--reason", "more"];
+    succeed(home, &words);
+}
+
+#[test]
+fn a_ledger_that_no_gate_starts_from_is_found_with_the_words_of_the_start() {
+    for is_merged in [false, true] {
+        let sound = Sound::new();
+        let (home, older) = (sound.home(), sound.dir.path().join("older"));
+        deposit(&home);
+        fs::create_dir(&older).unwrap();
+        for path in walk(&home.join("audit"))
+            .iter()
+            .filter(|path| path.is_file())
+        {
+            fs::copy(path, older.join(path.file_name().unwrap())).unwrap();
+        }
+        deposit(&home);
+        if is_merged {
+            succeed(&home, &["run", "--until-idle"]);
+        }
+        assert_eq!(home.join("state/state.db-wal").exists(), !is_merged);
+        sound.give_away();
+        assert_eq!(bad(&examine(&home, None)), []);
+        for path in walk(&older).iter().filter(|path| path.is_file()) {
+            fs::copy(path, home.join("audit").join(path.file_name().unwrap())).unwrap();
+        }
+        sound.give_away();
+        let before = whole(&home);
+        let found = examine(&home, None);
+        assert!(whole(&home) == before, "doctor changed the home");
+        let ledger = (Level::Error, "ledger", "audit".to_owned());
+        assert_eq!(bad(&found), [ledger], "{found:?}");
+        let row = found.iter().find(|row| row.what == "ledger").unwrap();
+        assert!(
+            row.remedy.as_ref().unwrap().contains("accept-rollback"),
+            "{row:?}"
+        );
+        let start = spoolgate(&home, &["run", "--until-idle"]);
+        assert_eq!(start.status.code(), Some(5), "{}", show(&start));
+        let said = String::from_utf8_lossy(&start.stderr).into_owned();
+        let (_, why) = row.message.split_once("no gate starts from it: ").unwrap();
+        assert!(said.contains(why), "{why}\n{said}");
+    }
+}
+
+#[test]
+fn a_pruned_home_that_opens_is_sound_also_with_rows_beside_its_index() {
+    let sound = Sound::new();
+    let home = sound.home();
+    succeed(&home, &["audit", "rotate", "--reason", "a test"]);
+    succeed(&home, &["audit", "archive"]);
+    succeed(
+        &home,
+        &["audit", "prune", "--before", "2", "--no-copy", "--yes"],
+    );
+    for has_rows_beside in [false, true] {
+        if has_rows_beside {
+            deposit(&home);
+        }
+        let beside = fs::metadata(home.join("state/state.db-wal"));
+        assert_eq!(beside.is_ok_and(|file| file.len() > 0), has_rows_beside);
+        sound.give_away();
+        let before = whole(&home);
+        let found = examine(&home, None);
+        assert!(whole(&home) == before, "doctor changed the home");
+        assert_eq!(bad(&found), [], "{found:?}");
+    }
+    // Without its index, such a home cannot start.
+    for name in ["state.db", "state.db-wal", "state.db-shm"] {
+        let _ = fs::remove_file(home.join("state").join(name));
+    }
+    let found = examine(&home, None);
+    assert_eq!(bad(&found), [(Level::Error, "ledger", "audit".to_owned())]);
+    assert!(!spoolgate(&home, &["run", "--until-idle"]).status.success());
+}
+
 /// Members that the ledger holds sealed are in clear in the files of held requests and of cases.
 #[test]
 fn files_with_sealed_members_are_kept_from_other_users() {

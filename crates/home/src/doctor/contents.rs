@@ -3,10 +3,10 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use super::opening::{self, Opened};
 use super::{Looking, is_open, quoted};
 use crate::index::Store;
 use crate::index::store::STATE_FILE;
-use crate::read::{self, View, real_seams};
 use crate::sandbox::programs;
 use spoolgate_host::clock::{Clock, SystemClock};
 use spoolgate_host::command;
@@ -88,25 +88,18 @@ impl Looking {
         // Reading an index that no process has open would create files beside it.
         let runs = !machine::holders(&home.join(LOCK_FILE)).is_empty();
         let opened = if runs {
-            Store::open_read_only(&home).map(Some)
+            Store::open_read_only(&home)
         } else {
             Store::open_untouched(&home)
         };
-        let opened = opened.and_then(|store| {
-            store.as_ref().map_or(Ok(None), Store::snapshot)?;
-            Ok(store)
-        });
-        let store = match opened {
-            Ok(store) => store,
-            Err(why) => {
-                if machine::owned(&index).is_ok() {
-                    let message =
-                        format!("cannot be read; it is only a cache of the ledger: {why}");
-                    self.warn("state", &index, &message, Some(self.command("rebuild")));
-                }
-                None
-            }
+        let fault = match &opened {
+            Ok(store) => store.snapshot().err().map(|why| why.to_string()),
+            Err(why) => Some(why.to_string()),
         };
+        if let Some(why) = fault.filter(|_| machine::owned(&index).is_ok()) {
+            let message = format!("cannot be read; it is only a cache of the ledger: {why}");
+            self.warn("state", &index, &message, Some(self.command("rebuild")));
+        }
         match rule_folder::load(&home).and_then(|bundle| Rulebook::compile(&bundle)) {
             Ok(book) => self.programs(&book),
             Err(fault) => {
@@ -119,12 +112,12 @@ impl Looking {
                 );
             }
         }
-        let view = real_seams(&home).and_then(|seams| read::read_with(&home, &seams, store));
-        match view {
-            Ok(view) => {
-                self.clock(&view);
-                self.version(view.state.program.as_str());
-                self.credentials(&view);
+        match opening::look(&home, opened.ok(), runs) {
+            Ok(opened) => {
+                self.ok("ledger", Path::new("audit"), "a gate can start from it");
+                self.clock(&opened);
+                self.version(opened.state.program.as_str());
+                self.credentials(&opened);
             }
             Err(error) if machine::names(&home.join(segment::AUDIT_DIR)).is_err() => {
                 let remedy = Some(format!(
@@ -144,13 +137,19 @@ impl Looking {
                 if machine::owned(&home.join(segment::AUDIT_DIR))
                     .is_ok_and(|it| it.kind.is_symlink()) => {}
             Err(error) => {
-                let remedy = Some(self.command("audit verify"));
-                self.error(
-                    "ledger",
-                    Path::new("audit"),
-                    &format!("cannot be read: {error}"),
-                    remedy,
-                );
+                let why = error.to_string();
+                // `audit verify` knows nothing of the heads that the home remembers.
+                let remedy = if why.contains("accept-rollback") {
+                    let audit = quoted(&home.join(segment::AUDIT_DIR));
+                    format!(
+                        "restore the newest copy of {audit}, or: {}",
+                        self.command("audit accept-rollback --help")
+                    )
+                } else {
+                    self.command("audit verify")
+                };
+                let message = format!("no gate starts from it: {why}");
+                self.error("ledger", Path::new("audit"), &message, Some(remedy));
             }
         }
     }
@@ -221,13 +220,13 @@ impl Looking {
         }
     }
 
-    fn clock(&mut self, view: &View) {
+    fn clock(&mut self, opened: &Opened) {
         let place = Path::new("clock");
         let accept = self.command("clock accept --reason \"looked at it\"");
-        if let Some(why) = view.state.clock_fault() {
+        if let Some(why) = opened.state.clock_fault() {
             return self.warn("clock", place, &why, Some(accept));
         }
-        let (Some(last), now) = (view.state.clock.last, SystemClock::default().now()) else {
+        let (Some(last), now) = (opened.state.clock.last, SystemClock::default().now()) else {
             return;
         };
         if last.since_ms(now) > CLOCK_SLACK_MS {
@@ -262,10 +261,10 @@ impl Looking {
         }
     }
 
-    fn credentials(&mut self, view: &View) {
+    fn credentials(&mut self, opened: &Opened) {
         let place = Path::new("rules/services.yaml");
-        for (name, record) in &view.state.credentials {
-            let service = view
+        for (name, record) in &opened.state.credentials {
+            let service = opened
                 .rulebook
                 .services
                 .services
@@ -292,12 +291,13 @@ impl Looking {
             }
         }
         let calls = |action: &str, name| {
-            view.rulebook
+            opened
+                .rulebook
                 .gateway
                 .adapter(action, name)
                 .is_some_and(|adapter| adapter.command.is_some())
         };
-        for service in view
+        for service in opened
             .rulebook
             .services
             .services
@@ -310,7 +310,7 @@ impl Looking {
                     .actions
                     .iter()
                     .any(|action| calls(action, name.as_str()));
-            if is_served && !view.state.credentials.contains_key(name) {
+            if is_served && !opened.state.credentials.contains_key(name) {
                 let message = format!(
                     "`{name}` has an adapter but no credential; that is right only if it needs none"
                 );

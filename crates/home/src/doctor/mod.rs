@@ -5,6 +5,7 @@
 
 mod access;
 mod contents;
+mod opening;
 mod system;
 
 use std::path::{Path, PathBuf};

@@ -108,6 +108,12 @@ fn is_same(one: &str, other: &str) -> bool {
     without_inode(one) == without_inode(other)
 }
 
+/// Writes a path as a part of a URI.
+fn in_uri(path: &Path) -> String {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    bytes.iter().map(|byte| format!("%{byte:02x}")).collect()
+}
+
 const TABLES: &str = "
     CREATE TABLE requests (
         source TEXT NOT NULL, id TEXT NOT NULL, spool TEXT NOT NULL, request_hash TEXT NOT NULL, \
@@ -226,6 +232,49 @@ impl Store {
             rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let database = Connection::open_with_flags(home.join(STATE_FILE), flags)?;
         database.busy_timeout(BUSY_TIMEOUT)?;
+        Store::of_this_version(database)
+    }
+
+    /// Opens the index while nobody writes it, without creating the files that reading creates
+    /// otherwise.
+    ///
+    /// # Errors
+    /// Returns [`StoreError`] if it cannot be read, also if the rows in the WAL belong to another
+    /// index file: a gate would build the index anew.
+    pub fn open_untouched(home: &Path) -> Result<Store, StoreError> {
+        let (path, beside) = (
+            home.join(STATE_FILE),
+            home.join(format!("{STATE_FILE}-wal")),
+        );
+        let has_rows_beside = std::fs::metadata(beside).is_ok_and(|file| file.len() > 0);
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY
+            | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | rusqlite::OpenFlags::SQLITE_OPEN_URI;
+        let database = if has_rows_beside {
+            // SQLite deletes the WAL of an empty file.
+            if std::fs::metadata(&path).is_ok_and(|file| file.len() == 0) {
+                return Err(StoreError::Damaged("the file is empty".to_owned()));
+            }
+            let uri = format!("file:{}?mode=ro", in_uri(&path));
+            // Without locks, and with the WAL's index in memory instead of in a file beside it.
+            let database = Connection::open_with_flags_and_vfs(uri, flags, c"unix-none")?;
+            database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+            database.execute_batch("PRAGMA locking_mode=EXCLUSIVE")?;
+            database
+        } else {
+            let uri = format!("file:{}?immutable=1", in_uri(&path));
+            Connection::open_with_flags(uri, flags)?
+        };
+        let store = Store::of_this_version(database)?;
+        if has_rows_beside && !store.is_on(state_of(&path).as_deref()) {
+            return Err(StoreError::Damaged(
+                "the rows in `state.db-wal` belong to another state.db".to_owned(),
+            ));
+        }
+        Ok(store)
+    }
+
+    fn of_this_version(database: Connection) -> Result<Store, StoreError> {
         let version: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
         if version != STORE_VERSION {
             return Err(StoreError::Damaged(format!(
@@ -237,32 +286,6 @@ impl Store {
             beside: None,
             base: None,
         })
-    }
-
-    /// Opens the index while nobody writes it, without creating the files that reading creates
-    /// otherwise. `None` if there are rows in the WAL, which cannot be read this way.
-    pub fn open_untouched(home: &Path) -> Result<Option<Store>, StoreError> {
-        let beside = home.join(format!("{STATE_FILE}-wal"));
-        if std::fs::metadata(beside).is_ok_and(|file| file.len() > 0) {
-            return Ok(None);
-        }
-        let bytes = home.join(STATE_FILE).into_os_string().into_encoded_bytes();
-        let path: String = bytes.iter().map(|byte| format!("%{byte:02x}")).collect();
-        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY
-            | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX
-            | rusqlite::OpenFlags::SQLITE_OPEN_URI;
-        let database = Connection::open_with_flags(format!("file:{path}?immutable=1"), flags)?;
-        let version: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        if version != STORE_VERSION {
-            return Err(StoreError::Damaged(format!(
-                "version {version} where {STORE_VERSION} is wanted"
-            )));
-        }
-        Ok(Some(Store {
-            database,
-            beside: None,
-            base: None,
-        }))
     }
 
     /// Creates an index that lives as long as this value.
