@@ -114,6 +114,7 @@ spoolgate audit consistency yesterday.checkpoint --out day.consistency > ../out 
 cp -r audit ../evidence
 mkdir -p ../vault ../.local/share/bash-completion/completions verdicts
 echo archived > ../vault/log-00000001.jsonl.zst
+name log-00000007.jsonl log-00000001.jsonl
 cp change.json request.json
 verdict() {
   printf '{"role":"%s","verdict":"APPROVE","confidence_score":0.9,"checklist_results":[{"question":"q","answer":"Yes","pass":true}],"concerns":[],"required_actions":[]}' "$1"

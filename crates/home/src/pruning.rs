@@ -96,6 +96,15 @@ impl Home {
         home.core.save_snapshot()?;
         let dir = Path::new(AUDIT_DIR);
         let kept = recover::kept(disk.as_ref(), dir)?;
+        if let (UpTo::Before(number), Some((newest, _))) = (up_to, kept.last())
+            && number > *newest
+        {
+            return Err(HomeError::NotAllowed(format!(
+                "the log has no segment `{}`: its newest is `{}`",
+                segment::file_name(number),
+                segment::file_name(*newest)
+            )));
+        }
         let last = match up_to {
             UpTo::Before(number) => number.saturating_sub(1),
             UpTo::Keep(count) => {

@@ -67,6 +67,15 @@ fn case_of(change: &Change) -> Option<&Case> {
     }
 }
 
+/// Says that a ledger of so many lines does not have this one.
+pub fn no_line(seq: u64, lines: u64) -> String {
+    format!("the ledger has no line {seq}: it has {lines} lines, counted from 0")
+}
+
+fn unsettled<T>(what: String) -> Result<T, RedactError> {
+    Err(HomeError::Unsettled(what).into())
+}
+
 fn refused<T>(what: String) -> Result<T, RedactError> {
     Err(RedactError::Refused(what))
 }
@@ -78,6 +87,10 @@ impl Home {
     /// # Errors
     /// Returns [`RedactError`] if there is no such line or it is not a decision.
     pub fn lines_of_request(&self, seq: u64) -> Result<Vec<u64>, RedactError> {
+        let lines = self.core.ledger.position().seq;
+        if seq >= lines {
+            return refused(no_line(seq, lines));
+        }
         let decision = match self.core.decision(seq) {
             Ok((_, decision)) => decision,
             // The operator has to bring the segment back.
@@ -253,7 +266,7 @@ impl Core {
     /// Refuses while somebody may still need what would be deleted.
     fn check_is_settled(&self, seq: u64, decision: &Decision) -> Result<(), RedactError> {
         if self.state.approvals.get(HoldId(seq)).is_some() {
-            return refused(format!(
+            return unsettled(format!(
                 "the request is held as {}; grant or deny it first",
                 HoldId(seq)
             ));
@@ -264,7 +277,7 @@ impl Core {
             };
             let docket = self.store.docket(&case.id).map_err(HomeError::from)?;
             if docket.is_some_and(|docket| docket.request == seq && docket.closed.is_none()) {
-                return refused(format!(
+                return unsettled(format!(
                     "council case `{}` is open until {}, and its roles still need the request",
                     case.id, case.deadline
                 ));

@@ -47,6 +47,9 @@ pub enum ProveError {
         /// Size of the checkpoint.
         size: u64,
     },
+    /// The line that the caller provided is not that line of the log.
+    #[error("the given line is not line {0} of this log")]
+    OtherLine(u64),
     /// No seal of this log has the checkpoint's size.
     #[error(
         "the checkpoint covers {size} lines with root {root}; no seal of this log covers that \
@@ -207,15 +210,25 @@ impl<'a> Prover<'a> {
     /// # Errors
     /// Returns [`ProveError`] if there is no such line under the checkpoint.
     pub fn receipt(&self, seq: u64, head: &Head) -> Result<Receipt, ProveError> {
-        self.receipt_of(seq, self.finder()?.line(seq)?, head)
+        self.receipt_under(seq, self.finder()?.line(seq)?, head)
     }
 
     /// Makes the receipt of a line that the caller provides, without its LF, because the content of
     /// its segment may have been pruned.
     ///
     /// # Errors
-    /// Returns [`ProveError`]; [`ProveError::Damaged`] if the text is not that line.
-    pub fn receipt_of(
+    /// Returns [`ProveError`]; [`ProveError::OtherLine`] if the text is not that line.
+    pub fn receipt_of(&self, seq: u64, line: Vec<u8>, head: &Head) -> Result<Receipt, ProveError> {
+        match self.receipt_under(seq, Some(line), head) {
+            // The head was found on the log, so the hashes of the log's own lines are right.
+            Err(ProveError::Damaged { .. }) if self.check_head(&head.checkpoint).is_ok() => {
+                Err(ProveError::OtherLine(seq))
+            }
+            other => other,
+        }
+    }
+
+    fn receipt_under(
         &self,
         seq: u64,
         line: Option<Vec<u8>>,

@@ -423,11 +423,21 @@ impl<'a> Walk<'a> {
             });
             return Ok(false);
         }
-        if sum.map(Hash::to_string).as_deref() != Some(header.sha256.as_str()) {
-            self.note_sum_problem(number);
-            return Ok(false);
+        match sum {
+            Some(sum) if sum.to_string() == header.sha256 => Ok(true),
+            Some(_) => {
+                self.note_sum_problem(number);
+                Ok(false)
+            }
+            None => {
+                let what = format!(
+                    "it does not name `{}`, whose content is pruned: restore a copy of this file",
+                    segment::file_name(number)
+                );
+                self.note_head_problem(SEGMENTS_NAME, what);
+                Ok(false)
+            }
         }
-        Ok(true)
     }
 
     /// Verifies one segment of `file_bytes` bytes. Returns whether to continue.

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use spoolgate_home::read;
+use spoolgate_home::redact::no_line;
 use spoolgate_home::sealed::{Standing, disclosure, text_of};
 use spoolgate_wire::code::Exit;
 
@@ -33,6 +34,9 @@ struct Disclosed {
 pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let seams = read::real_seams(home)?;
     let view = read::read(home, &seams)?;
+    if args.seq >= view.position.seq {
+        bail!(no_line(args.seq, view.position.seq))
+    }
     let Some(spoolgate_gate::Record::Decision(decision)) = view.record(args.seq)? else {
         bail!(
             "line {} is not a decision; only requests have sealed fields",

@@ -150,10 +150,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
                 .what
                 .parse()
                 .context("with --line, name the line by its number")?;
-            (
-                seq,
-                prover.receipt_of(seq, Some(line), &head).map_err(told)?,
-            )
+            (seq, prover.receipt_of(seq, line, &head).map_err(told)?)
         }
         None => {
             let seq = find(&prover, &args.what, head.checkpoint.size)?;

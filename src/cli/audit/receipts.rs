@@ -54,7 +54,9 @@ pub(super) fn told(error: ProveError) -> anyhow::Error {
             };
             HomeError::disk(Path::new("checkpoint"), error).into()
         }
-        ProveError::NoLine(_) | ProveError::NotYet { .. } => anyhow!("{error}"),
+        ProveError::NoLine(_) | ProveError::NotYet { .. } | ProveError::OtherLine(_) => {
+            anyhow!("{error}")
+        }
         other => HomeError::Record(other.to_string()).into(),
     }
 }

@@ -132,6 +132,16 @@ fn a_pruned_home_verifies_and_goes_on() {
     assert!(place.open().is_ok());
     assert!(read::read(place.root.path(), &place.seams()).is_ok());
     assert!(check_with(place.disk.as_ref(), Vec::new()).ok);
+    // A segment that the log does not have is a mistake, not a segment that needs no pruning.
+    match prune(&place, UpTo::Before(9), None) {
+        Err(HomeError::NotAllowed(why)) => assert!(why.contains("log-00000009"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    place.disk.drop_file(audit().join("SEGMENTS"));
+    let report = check_with(place.disk.as_ref(), Vec::new());
+    let problem = &report.problems[0];
+    let names_it = problem.what.contains("does not name `log-00000001.jsonl`");
+    assert!(problem.file == "SEGMENTS" && names_it, "{report:?}");
 }
 
 #[test]
@@ -309,12 +319,18 @@ fn proofs_hold_over_what_was_pruned() {
         "{refused}"
     );
     prover
-        .receipt_of(early, Some(line.clone()), &new)
+        .receipt_of(early, line.clone(), &new)
         .unwrap()
         .check(&new.key)
         .unwrap();
-    assert!(prover.receipt_of(early + 1, Some(line), &new).is_err());
-    assert!(prover.receipt_of(late, Some(b"{}".to_vec()), &new).is_err());
+    // The log is sound, so only the question was wrong.
+    for (seq, line) in [(early + 1, line), (late, b"{}".to_vec())] {
+        let refused = prover.receipt_of(seq, line, &new);
+        assert!(
+            matches!(refused, Err(ProveError::OtherLine(n)) if n == seq),
+            "{refused:?}"
+        );
+    }
     // The first batch of each segment remains.
     prover.receipt(0, &new).unwrap().check(&new.key).unwrap();
 }
@@ -631,10 +647,7 @@ fn it_refuses_without_copies_archives_or_while_lines_are_needed() {
         []
     );
     // The last segment stays, however many are to be pruned.
-    assert_eq!(
-        prune(&place, UpTo::Before(99), Some(&good)).unwrap().len(),
-        2
-    );
+    assert_eq!(prune(&place, UpTo::Keep(0), Some(&good)).unwrap().len(), 2);
     assert!(place.disk.get(segment::path(4)).is_some());
     // A running gate prevents pruning.
     let _running = place.open().unwrap();

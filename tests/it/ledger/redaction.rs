@@ -170,6 +170,18 @@ fn open_cases_facts_and_running_gates_are_left_alone() {
     let (home, line) = (&case.home, case.line.as_str());
     // The roles of the case still need it.
     case.refuses(&[line, "--yes"], "is open until");
+    assert_eq!(case.redact(&[line, "--yes"]).status.code(), Some(7));
+    // There is no such line.
+    let nothing = "the ledger has no line 99999";
+    case.refuses(&["99999"], nothing);
+    let disclosed = spoolgate(home, &["audit", "disclose", "99999"]);
+    assert!(
+        text(&disclosed.stderr).contains(nothing),
+        "{}",
+        show(&disclosed)
+    );
+    let exits = [case.redact(&["99999"]), disclosed].map(|done| done.status.code());
+    assert_eq!(exits, [Some(2); 2]);
     case.decide();
     let texts = case.texts();
     let before = holding(home, &texts);
