@@ -24,6 +24,9 @@ use super::look;
 use super::output::Output;
 use super::progress::{Progress, log_bytes};
 
+/// The file that lists the approvers' keys, below the home.
+const APPROVERS_FILE: &str = "rules/approvers";
+
 /// The commands.
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
@@ -196,7 +199,7 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
                 ),
             };
             let payload = serde_json::json!({"id": id, "sha256": sha256});
-            handover::administer(
+            let exit = handover::administer(
                 home,
                 &by.person,
                 ActionName::ProposalApprove,
@@ -209,7 +212,14 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
                         line_of(answer)
                     )
                 },
-            )
+            )?;
+            if exit == Exit::Refused && home.join(APPROVERS_FILE).exists() {
+                output.remark(&format!(
+                    "with `{APPROVERS_FILE}`, no right in rules/principals.yaml approves {id}: sign \
+                        its pending file with a key of that list (docs/rules.md)"
+                ));
+            }
+            Ok(exit)
         }
         Command::Decline(EndArgs { id, reason, by }) => {
             let payload = serde_json::json!({"id": id, "reason": reason});

@@ -11,6 +11,7 @@ use spoolgate_wire::sshsig::{Signed, Signers};
 use spoolgate_wire::time::Time;
 
 use super::gate::{Gate, acknowledged, activate, code, ledger, own_rule};
+use crate::kit::{self, Scratch, Sent, show, spoolgate, succeed};
 
 fn fixture(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -380,4 +381,30 @@ fn the_script_of_the_example_fails_what_loosens_unsigned() {
     assert_eq!(check().0, 1);
     branch("broken", &cap, "id: [");
     assert_eq!(check().0, 2);
+}
+
+/// The refusal itself, which is in the ledger, ends with the advice to grant a right.
+#[test]
+fn the_command_says_that_no_right_replaces_a_signature() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let proposal = r#"{"Activate":{"rule":{"id":"no-large","status":"active","applies_to":{"action":"order.submit"},"when":[{"field":"order.size","op":"gt","value":"0.02"}],"then":"reject","message":"more than 0.02"},"evidence":{"summary":"s","sample_size":18,"ledger_seqs":[]}}}"#;
+    let request = kit::sign(&scratch.bot, "trend-bot", "p", "rule.propose", proposal);
+    Sent::new("p.json", request).drop_into(&home);
+    succeed(&home, &["run", "--until-idle"]);
+    let listed = succeed(&home, &["proposals", "list", "--pending"]);
+    let id = listed
+        .split_whitespace()
+        .find(|word| word.starts_with("p-"))
+        .unwrap();
+    let approvers = format!("alice@example.com {}", fixture("key.pub"));
+    fs::write(home.join("rules/approvers"), approvers).unwrap();
+    let done = spoolgate(&home, &["proposals", "approve", id]);
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{}", show(&done));
+    let advice = format!("no right in rules/principals.yaml approves {id}");
+    assert!(
+        said.contains("NOT_PERMITTED") && said.contains(&advice),
+        "{said}"
+    );
 }
