@@ -101,6 +101,7 @@ pub struct Safety {
     pub dead_man: Option<DeadMan>,
     /// Instruments that no strategy may enter, even if its file lists them.
     #[serde(default)]
+    #[schemars(extend("uniqueItems" = true))]
     pub restricted_instruments: Vec<Symbol>,
     /// Number of executed entries of one strategy within `executions_window_s` that closes the
     /// strategy to entries until a person clears it.

@@ -24,6 +24,7 @@ impl Action for Heartbeat {
     type Payload = admin::Heartbeat;
     type Answer = Answer<'static>;
     const ABOUT: &'static str = "Reports that an agent is alive.";
+    const CONDITIONS: &'static [Condition] = &[PERSON];
     const ROW: Row = Row::new(ActionName::Heartbeat, "Heartbeat", "principal?", SPEAKERS)
         .lane(Lane::Control)
         .rate(Rate::Free);

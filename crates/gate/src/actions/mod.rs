@@ -59,6 +59,7 @@ use spoolgate_rules::Rulebook;
 use spoolgate_rules::principals::Role;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::admin::REASON_BYTES_MAX;
+use spoolgate_wire::envelope::REQUEST_BYTES_MAX;
 use spoolgate_wire::orders::Empty;
 use spoolgate_wire::payload::{Payload, PayloadError};
 use spoolgate_wire::schema::HasSchema;
@@ -357,12 +358,16 @@ pub fn markdown() -> String {
     for row in rows() {
         let senders: Vec<&str> = row.senders.iter().map(|role| role.as_str()).collect();
         table.push_str(&format!(
-            "| `{}` | {} | {} | {} | {} KiB | {} | {} | {} | {} | {} |\n",
+            "| `{}` | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
             row.name,
             row.payload,
             senders.join(", "),
             row.lane.as_str(),
-            row.bytes_max / 1024,
+            if row.bytes_max == REQUEST_BYTES_MAX {
+                format!("{},000,000 bytes", row.bytes_max / 1_000_000)
+            } else {
+                format!("{} KiB", row.bytes_max / 1024)
+            },
             row.freshness.as_str(),
             if row.senders.contains(&Role::Agent) {
                 row.rate.as_str()

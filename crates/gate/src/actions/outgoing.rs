@@ -6,14 +6,12 @@ use std::sync::Arc;
 
 use super::prelude::*;
 use super::{Body, ErasedAction, ErasedPayload};
+use spoolgate_wire::envelope::REQUEST_BYTES_MAX;
 use spoolgate_wire::gateway::{
     CalendarCreate, CalendarFetch, EmailFetch, EmailSend, FetchHealth, FetchTransactions,
     GatewayCall, ServiceApiCall,
 };
 use spoolgate_wire::schema::HasSchema;
-
-/// Largest file, bytes: a payload may be as large as a request. Large payloads are held.
-const BYTES_MAX: usize = 10 * 1024 * 1024;
 
 /// One of the nine outgoing actions.
 pub struct Outgoing {
@@ -153,7 +151,8 @@ pub static SERVICE_API_CALL: Outgoing = outgoing::<ServiceApiCall>(
 /// The common row: rules, anomalies and admission can refuse outgoing actions.
 const fn row(name: ActionName, request_type: &'static str, payload: &'static str) -> Row {
     Row::new(name, request_type, payload, SPEAKERS)
-        .bytes_max(BYTES_MAX)
+        // Large payloads are held.
+        .bytes_max(REQUEST_BYTES_MAX)
         .rules_apply(Rules::Refuses)
         .admission(Admission::Refuses)
 }

@@ -47,6 +47,11 @@ pub(crate) const REPORT: Condition = condition(
     "`new` and `replaced` have `version`; `trade` has `last_qty`, `last_px`, `fee` and \
         `liquidity`; `rejected` has `text`; none has a member of another.",
 );
+/// Whose heartbeat it is.
+pub(crate) const PERSON: Condition = condition(
+    "person",
+    "A person names in `principal` the agent that the heartbeat is for.",
+);
 /// Recipients.
 pub(crate) const RECIPIENTS: Condition = condition(
     "recipients",
@@ -73,8 +78,9 @@ pub(crate) const PERIOD: Condition = condition("period", "The end is after the b
 /// Endpoints.
 pub(crate) const ENDPOINT: Condition = condition(
     "endpoint",
-    "`endpoint` has no empty, `.` or `..` segments, and no percent-encoded slash, backslash, `%` \
-        or control character in its path.",
+    "In `endpoint`, two hex digits follow each `%`. Its path has no empty, `.` or `..` segments, \
+        and no percent-encoded slash, backslash, `%`, control character or ASCII character in a \
+        longer form of UTF-8; its query has no percent-encoded NUL.",
 );
 /// Headers.
 pub(crate) const HEADERS: Condition = condition(
@@ -153,7 +159,8 @@ pub(crate) const ONCE: Condition = condition("once", "No two entries have the sa
 pub(crate) const ROLE: Condition = condition(
     "role",
     "Only agents have `strategies`; feeds and bridges have no `actions`, `council_roles`, \
-        `control` or `admission`.",
+        `control` or `admission`. An entry of `council_roles` is printable and has a letter or a \
+        digit, and no two mean the same role.",
 );
 /// What a rule means.
 pub(crate) const MEANING: Condition = condition(

@@ -71,7 +71,9 @@ pub static FILES: [HomeFile; 14] = [
     file::<Thesis>(
         "proposals.thesis",
         "The front matter of `proposals/theses/<slug>.md`: which trades a thesis carries, and \
-                what refutes it.",
+                what refutes it. `spoolgate theses lint` also reports what no entry could use: \
+                levels that are not above 0 or are on the wrong side, an end before the \
+                beginning, a thesis that has expired.",
         &[FILE, DIGITS, CALENDAR],
     ),
     file::<Profile>(
