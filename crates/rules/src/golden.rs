@@ -241,6 +241,8 @@ pub fn read(path: &str, text: &str) -> Result<CaseFile, Vec<RulebookError>> {
         return Err(vec![RulebookError::new(path, Some(line), message)]);
     }
     let file: CaseFile = yaml::read(path, text).map_err(|fault| vec![fault])?;
+    // Maps take the last of two values of one key, so read the file once more as what does not.
+    yaml::read::<serde_yaml::Value>(path, text).map_err(|fault| vec![fault])?;
     let mut faults = Vec::new();
     let is_field = |name: &str| {
         field::find(name.strip_suffix("[]").unwrap_or(name))
@@ -699,5 +701,34 @@ fn one(kind: Kind, value: &Scalar) -> Result<Value<'static>, FactError> {
         }
         (_, Scalar::Text(text)) => Ok(Value::Text(text.clone().into())),
         (_, _) => Err(FactError::Text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_stands_twice_is_refused_wherever_it_stands() {
+        let of = |facts: &str, own: &str, side: &str| {
+            format!(
+                "facts:\n  order.size: 1\n{facts}cases:\n- name: a\n  action: order.submit\n  \
+                    request: {{symbol: S{side}}}\n  facts:\n    order.side: buy\n{own}  expect: \
+                    accept\n  rules: []\n"
+            )
+        };
+        assert!(read("f", &of("", "", "")).is_ok());
+        for (text, key) in [
+            (of("  order.size: 2\n", "", ""), "order.size"),
+            (of("", "    order.side: sell\n", ""), "order.side"),
+            (of("", "", ", symbol: T"), "symbol"),
+        ] {
+            let faults = read("f", &text).unwrap_err();
+            let [fault] = faults.as_slice() else {
+                panic!("{faults:?}");
+            };
+            let names_it = fault.message.contains("duplicate") && fault.message.contains(key);
+            assert!(names_it && fault.line.is_some(), "{fault}");
+        }
     }
 }
