@@ -110,6 +110,8 @@ for_each_version!(
     files_that_the_last_lines_imply_are_written_again_unchanged,
     a_lost_index_is_rebuilt,
     a_pruned_home_replays_once_its_segments_are_back,
+    a_proof_by_id_says_that_the_first_line_may_be_pruned,
+    a_pruned_home_is_sound_for_doctor_too,
     receipts_and_checkpoints_hold,
     an_approver_signature_of_then_verifies,
     lines_are_found_with_and_without_the_index,
@@ -650,6 +652,39 @@ fn a_pruned_home_replays_once_its_segments_are_back(then: Then) {
     home.verifies();
     let said = home.gate(&["rebuild"]);
     assert!(said.contains("it is the same as before"), "{said}");
+}
+
+fn a_proof_by_id_says_that_the_first_line_may_be_pruned(then: Then) {
+    let home = then.home("pruned");
+    // Its first line is pruned, so it is refused, in a line that names it too.
+    let request = then.fixtures().join("answers/entry-1.request.json");
+    fs::copy(request, home.path("spool/in/entry-1.json")).unwrap();
+    home.idle();
+    let done = home.ends(&["audit", "prove", "entry-1"]);
+    let said = String::from_utf8_lossy(&done.stderr);
+    let warns = said.contains("they may hold other lines of `entry-1`");
+    assert!(done.status.success() && warns, "{said}");
+}
+
+fn a_pruned_home_is_sound_for_doctor_too(then: Then) {
+    let home = then.home("pruned");
+    home.gate(&[
+        "account",
+        "deposit",
+        "1",
+        "--reason",
+        "rows beside the index",
+    ]);
+    assert!(fs::metadata(home.path("state/state.db-wal")).unwrap().len() > 0);
+    let told = home.ends(&["--format", "json", "doctor"]);
+    let told = String::from_utf8(told.stdout).unwrap();
+    let rows: Vec<Value> = told
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|row: &Value| ["ledger", "state"].contains(&row["what"].as_str().unwrap()))
+        .collect();
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert_eq!(rows[0]["level"], "ok", "{rows:?}");
 }
 
 fn receipts_and_checkpoints_hold(then: Then) {

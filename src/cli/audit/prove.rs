@@ -34,7 +34,7 @@ pub(crate) struct Args {
 }
 
 /// Finds the line with this number, or the line of this request.
-fn find(prover: &Prover<'_>, what: &str, size: u64) -> Result<u64> {
+fn find(prover: &Prover<'_>, what: &str, size: u64, output: &Output) -> Result<u64> {
     if let Ok(seq) = what.parse() {
         return Ok(seq);
     }
@@ -59,7 +59,11 @@ fn find(prover: &Prover<'_>, what: &str, size: u64) -> Result<u64> {
     });
     match looked {
         // Lines that were found stay found, even if others were pruned.
-        Err(LedgerError::Pruned(_)) if !found.is_empty() => {}
+        Err(LedgerError::Pruned(_)) if !found.is_empty() => output.remark(&format!(
+            "segments of this log are pruned: they may hold other lines of `{}`, such as the line \
+                that first answered it; to prove one, name its number",
+            plain(what)
+        )),
         other => other.map_err(|error| told(error.into()))?,
     }
     match found.as_slice() {
@@ -153,7 +157,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
             (seq, prover.receipt_of(seq, line, &head).map_err(told)?)
         }
         None => {
-            let seq = find(&prover, &args.what, head.checkpoint.size)?;
+            let seq = find(&prover, &args.what, head.checkpoint.size, output)?;
             (seq, prover.receipt(seq, &head).map_err(told)?)
         }
     };
