@@ -165,10 +165,10 @@ pub struct RulebookState {
 /// line or answer come out otherwise than before raises it by one; the `genesis` line of a new log
 /// names it, and in an older log the first `start` line. A replay recomputes only lines of its own
 /// semantics: it folds and verifies all others and reports them as not recomputed.
-pub const SEMANTICS: u32 = 2;
+pub const SEMANTICS: u32 = 3;
 
 /// The semantics of each earlier version, oldest first.
-const EARLIER: &[(&str, u32)] = &[("0.1.0", 1)];
+const EARLIER: &[(&str, u32)] = &[("0.1.0", 1), ("0.2.0", 2)];
 
 /// Whether a version of this program can have written lines with these semantics, as far as this
 /// version knows. Before its release, a version may have had several.
