@@ -21,6 +21,7 @@ use spoolgate_rules::rule::entries::Entry;
 use spoolgate_rules::rule::evaluate::{Around, Finding, Truth};
 use spoolgate_rules::rule::field::{self, Field, Reading};
 use spoolgate_rules::rule::links::links_of;
+use spoolgate_rules::rule::ruleset::Rule;
 use spoolgate_rules::rule::set::Grows;
 use spoolgate_rules::rule::{Fact, Guard, Members, Program, RuleStatus, Test, Then, Value, host};
 use spoolgate_trading::checks::Subject;
@@ -200,7 +201,8 @@ pub(super) fn carry_out(
 }
 
 /// The values that satisfied rules missed in their sets, as new entries of the sets that grow on
-/// approval.
+/// approval. Only rules of the operator count: an agent may propose a rule that is applied by itself
+/// and holds any request of the agent's, and would choose by it which set grows, and by what.
 fn remembered(
     turn: &Turn<'_>,
     granted: Granted<'_>,
@@ -209,11 +211,12 @@ fn remembered(
     facts: &[Fact<'_>],
     around: &Around<'_>,
 ) -> Vec<Change> {
+    let is_core = |id| turn.rules.ruleset.rules.get(id).is_some_and(Rule::is_core);
     let mut found: BTreeSet<(SetName, String)> = BTreeSet::new();
     for guard in program
         .guards
         .iter()
-        .filter(|guard| satisfied.contains(&guard.id))
+        .filter(|guard| satisfied.contains(&guard.id) && is_core(&guard.id))
     {
         for condition in &guard.conditions {
             let (kind, of) = match &condition.test {

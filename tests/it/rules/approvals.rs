@@ -533,6 +533,38 @@ fn remembered_values_are_in_the_set_until_they_are_ended() {
     assert_eq!(home.state().entries.iter().count(), 0);
 }
 
+/// An agent may have proposed the rule, which only held the agent's own requests and so was applied by
+/// itself: nothing that the agent chose is added to a set of the operator.
+#[test]
+fn only_rules_of_the_operator_add_remembered_values() {
+    for (folder, added) in [("core", 1), ("active", 0)] {
+        let desk = Desk::with_limits("");
+        put_set(&desk, "symbols", "word", "on_approval");
+        let rule = "id: new-symbol\nstatus: active\napplies_to: {action: order.submit}\nwhen: \
+            [{field: order.symbol, op: not_in, value: symbols}]\nthen: hold\nmessage: m\n";
+        fs::create_dir_all(desk.place.root.path().join("rules").join(folder)).unwrap();
+        let path = desk
+            .place
+            .root
+            .path()
+            .join(format!("rules/{folder}/new-symbol.yaml"));
+        fs::write(path, rule).unwrap();
+        let mut home = desk.open();
+        assert_eq!(code(&buy(&desk, &mut home, "a")), Some(Code::Held));
+        let hold = held(&home);
+        let payload =
+            json!({"id": hold.id, "request_sha256": hold.request_sha256, "remember": true});
+        desk.place
+            .ask_as_owner("g", "approval.grant", &payload.to_string());
+        let done = drain(&mut home).unwrap();
+        assert_eq!(
+            (code(&done[1]), home.state().entries.iter().count()),
+            (None, added),
+            "{folder}"
+        );
+    }
+}
+
 /// Granting the host would allow all of it where a person wrote one page of it.
 #[test]
 fn a_granted_entry_has_the_form_of_a_set_file() {
