@@ -449,7 +449,7 @@ const SAID: &[(&str, &[&str])] = &[
             "letters",
             "a host alone",
             "neither methods nor actions",
-            "stands twice",
+            "appears twice",
             "xxxxxxxxxx",
             "éééééééééé",
         ],
@@ -459,7 +459,7 @@ const SAID: &[(&str, &[&str])] = &[
     (
         "roster",
         &[
-            "is no name of a role",
+            "is not the name of a role",
             "printable characters",
             "which is not in `roles`",
             "which is not required",
@@ -467,7 +467,7 @@ const SAID: &[(&str, &[&str])] = &[
             "weights: ",
             "axis_floor: ",
             "text: it needs",
-            "stands twice",
+            "appears twice",
             "a word without letters",
             "has two floors",
             "no required role has it",
@@ -499,7 +499,7 @@ const SAID: &[(&str, &[&str])] = &[
     (
         "once",
         &[
-            "stands twice",
+            "appears twice",
             "stand twice",
             "twice",
             "is the host of service",
@@ -521,7 +521,7 @@ const SAID: &[(&str, &[&str])] = &[
     ("window", &["`restricted` from"]),
     (
         "entries",
-        &["cannot be compared with anything", "stands twice"],
+        &["cannot be compared with anything", "appears twice"],
     ),
     (
         "strategy",

@@ -150,7 +150,7 @@ fn an_invalid_service_is_refused_with_a_reason() {
         ("port", json!(0), "`port` is 0"),
         ("protocol", json!("HTTPS"), "`protocol` is 1 to 16"),
         ("methods", json!([]), "neither methods nor actions"),
-        ("methods", json!(["GET", "GET"]), "GET stands twice"),
+        ("methods", json!(["GET", "GET"]), "GET appears twice"),
         ("actions", json!(["order.submit"]), "is none of"),
         ("service", json!(""), "service"),
         ("is_active", json!(true), "is_active"),

@@ -61,7 +61,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
                 let mut seen = std::collections::BTreeSet::new();
                 while let Some((name, value)) = map.next_entry::<String, &'de RawValue>()? {
                     if !seen.insert(name.clone()) {
-                        return Err(A::Error::custom("a name stands twice"));
+                        return Err(A::Error::custom("a name appears twice"));
                     }
                     members.push((name, value));
                 }

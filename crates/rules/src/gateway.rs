@@ -57,9 +57,9 @@ enum AdapterError {
     NoActions,
     #[error("`{}` is none of {}", .0, ACTIONS.join(", "))]
     UnknownAction(String),
-    #[error("`{0}` stands twice")]
+    #[error("`{0}` appears twice")]
     ActionTwice(String),
-    #[error("service `{0}` stands twice")]
+    #[error("service `{0}` appears twice")]
     ServiceTwice(ServiceName),
     #[error(transparent)]
     Command(#[from] CommandError),
@@ -161,7 +161,7 @@ fn each_once<'de, D: Deserializer<'de>>(
             let mut all = BTreeMap::new();
             while let Some((name, most)) = map.next_entry::<String, Rate>()? {
                 if all.insert(name.clone(), most).is_some() {
-                    return Err(de::Error::custom(format!("`{name}` stands twice")));
+                    return Err(de::Error::custom(format!("`{name}` appears twice")));
                 }
             }
             Ok(all)
@@ -382,7 +382,7 @@ mod tests {
             ),
             (
                 "rates: {per_hour: {email.send: 3, email.send: 300}}",
-                "`email.send` stands twice",
+                "`email.send` appears twice",
             ),
             (
                 "rates: {per_hour: {email.send: -1}}",
@@ -446,11 +446,11 @@ mod tests {
             ),
             (
                 adapter("actions: [email.send, email.send], adapter: stub"),
-                "`email.send` stands twice",
+                "`email.send` appears twice",
             ),
             (
                 adapter("actions: [email.send], services: [a, a], adapter: stub"),
-                "service `a` stands twice",
+                "service `a` appears twice",
             ),
             (
                 adapter("actions: [email.send], adapter: stub, at_once: 0"),

@@ -104,7 +104,7 @@ impl Rates {
                 return Err(RulebookError::new(
                     path,
                     None,
-                    format!("principal `{name}` stands twice"),
+                    format!("principal `{name}` appears twice"),
                 ));
             }
         }

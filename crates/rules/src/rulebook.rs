@@ -276,7 +276,7 @@ impl Rulebook {
             let what = if !self.instruments.contains_key(symbol) {
                 "is not in rules/instruments.yaml"
             } else if !seen.insert(symbol) {
-                "stands twice"
+                "appears twice"
             } else {
                 continue;
             };
@@ -461,7 +461,7 @@ fn read_principals(
             return Err(RulebookError::new(
                 path,
                 None,
-                format!("principal `{name}` stands twice"),
+                format!("principal `{name}` appears twice"),
             ));
         }
     }
@@ -544,7 +544,7 @@ fn read_instruments(path: &str, text: &str) -> Result<BTreeMap<Symbol, Instrumen
             return Err(RulebookError::new(
                 path,
                 None,
-                format!("instrument `{symbol}` stands twice"),
+                format!("instrument `{symbol}` appears twice"),
             ));
         }
     }

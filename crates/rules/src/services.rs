@@ -121,7 +121,7 @@ impl Services {
         for service in &self.services {
             let name = &service.service;
             if !names.insert(name) {
-                return Some(format!("service `{name}` stands twice"));
+                return Some(format!("service `{name}` appears twice"));
             }
             if let Some(fault) = service.fault() {
                 return Some(format!("service `{name}`: {fault}"));
@@ -199,7 +199,7 @@ pub fn fault_of(
     }
     let mut seen = BTreeSet::new();
     if let Some(twice) = methods.iter().find(|method| !seen.insert(method.as_str())) {
-        return Some(format!("method {} stands twice", twice.as_str()));
+        return Some(format!("method {} appears twice", twice.as_str()));
     }
     for action in actions {
         if !BY_ACTION.contains(&action.as_str()) {
@@ -210,7 +210,7 @@ pub fn fault_of(
             ));
         }
         if !seen.insert(action) {
-            return Some(format!("`{action}` stands twice"));
+            return Some(format!("`{action}` appears twice"));
         }
     }
     if seen.is_empty() {

@@ -220,7 +220,7 @@ fn every_case_of_the_file() {
             serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         assert!(
             names.insert(case.case.clone()),
-            "`{}` stands twice",
+            "`{}` appears twice",
             case.case
         );
         let mut policies = head.policies.clone();

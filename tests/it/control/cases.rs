@@ -639,7 +639,7 @@ fn every_line_of_the_table_holds() {
         let name = case["name"].get().to_owned();
         assert!(
             names.insert(name.clone()),
-            "line {}: {name} stands twice",
+            "line {}: {name} appears twice",
             number + 1
         );
         if catch_unwind(AssertUnwindSafe(|| run(line))).is_err() {

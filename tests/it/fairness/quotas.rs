@@ -350,7 +350,7 @@ fn the_rule_file_is_read_strictly() {
             &format!(
                 "{good}    - {{name: alpha-bot, requests_per_minute: 60, bytes_per_minute: 1}}\n"
             ),
-            "rules/rates.yaml: principal `alpha-bot` stands twice",
+            "rules/rates.yaml: principal `alpha-bot` appears twice",
         ),
         (
             &format!(

@@ -79,14 +79,14 @@ fn entries_that_could_mean_more_than_they_say_are_refused() {
         (json!({"protocol": "https://"}), "`protocol` is 1 to 16"),
         (
             json!({"methods": ["GET", "GET"]}),
-            "method GET stands twice",
+            "method GET appears twice",
         ),
         (json!({"methods": ["get"]}), "get"),
         (json!({"methods": []}), "neither methods nor actions"),
         (json!({"methods": null}), "neither methods nor actions"),
         (
             json!({"actions": ["email.send", "email.send"]}),
-            "`email.send` stands twice",
+            "`email.send` appears twice",
         ),
         (json!({"actions": ["service.api_call"]}), "is none of"),
         (json!({"actions": ["order.submit"]}), "is none of"),
@@ -138,7 +138,7 @@ fn entries_that_contradict_each_other_are_refused() {
         (
             json!({}),
             json!({"service": "bank"}),
-            "service `bank` stands twice",
+            "service `bank` appears twice",
         ),
         (
             json!({}),

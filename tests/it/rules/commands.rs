@@ -178,7 +178,7 @@ fn every_fault_is_reported_with_its_line() {
         ("core/two.yaml:1:", "is in `rules/active/two.yaml` too"),
         ("core/lost.yaml:5:", "there is no rules/sets/nowhere.yaml"),
         ("sets/bad.yaml:5:", "`not a host`"),
-        ("sets/bad.yaml:6:", "`A.example` stands twice"),
+        ("sets/bad.yaml:6:", "`A.example` appears twice"),
         ("core/readme.txt:", "end in .yaml"),
     ] {
         assert!(

@@ -86,7 +86,7 @@ pub(crate) const ENDPOINT: Condition = condition(
 pub(crate) const HEADERS: Condition = condition(
     "headers",
     "Headers that frame or direct a call are the adapter's own (`Host`, `Content-Length`, \
-        `X-Forwarded-...`), and no name stands twice but for case or `_`.",
+        `X-Forwarded-...`), and no name appears twice but for case or `_`.",
 );
 /// Services.
 pub(crate) const SERVICE: Condition = condition(
@@ -177,7 +177,7 @@ pub(crate) const WINDOW: Condition = condition(
 /// Entries of sets.
 pub(crate) const ENTRIES: Condition = condition(
     "entries",
-    "A value is one of the set's kind, and none stands twice.",
+    "A value is one of the set's kind, and none appears twice.",
 );
 /// Strategies.
 pub(crate) const STRATEGY: Condition = condition(

@@ -148,7 +148,7 @@ fn read_set(read: &mut Read, file: &File<'_>) -> bool {
             }
             Some(text) => {
                 if !folded.insert(text.into_owned()) {
-                    fail(value, from, format!("`{value}` stands twice"));
+                    fail(value, from, format!("`{value}` appears twice"));
                 }
             }
         }

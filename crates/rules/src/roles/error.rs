@@ -10,11 +10,11 @@ use spoolgate_wire::council::{Artifacts, Axis, ChangeType};
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RolesError {
     #[error(
-        "`{0}` is no name of a role: 1 to {NAME_CHARS_MAX} printable characters, one of them a \
+        "`{0}` is not the name of a role: 1 to {NAME_CHARS_MAX} printable characters, one of them a \
             letter or digit, single spaces"
     )]
     Name(String),
-    #[error("council role `{0}` stands twice")]
+    #[error("council role `{0}` appears twice")]
     CouncilRoleTwice(String),
     #[error("`roles` has {0} entries; it needs 1 to {ROLES_MAX}")]
     Count(usize),
@@ -27,7 +27,7 @@ pub(crate) enum RolesError {
     SameComputed,
     #[error("`primary_axes` is empty")]
     NoAxes,
-    #[error("axis `{}` stands twice in `primary_axes`", .0.as_str())]
+    #[error("axis `{}` appears twice in `primary_axes`", .0.as_str())]
     AxisTwice(Axis),
     #[error(transparent)]
     Command(#[from] CommandError),
@@ -58,7 +58,7 @@ pub(crate) enum RolesError {
     Veto(String),
     #[error("there is no artifact `{}`; there are {}", .0, Artifacts::NAMES.join(", "))]
     UnknownArtifact(String),
-    #[error("`{0}` stands twice")]
+    #[error("`{0}` appears twice")]
     Twice(String),
     #[error("axis `{}` has two floors", .0.as_str())]
     TwoFloors(Axis),

@@ -112,9 +112,13 @@ fn files_that_must_not_load() {
         (
             "name: Code Auditor",
             "name: \"Code\\u202eAuditor\"",
-            "is no name of a role",
+            "is not the name of a role",
         ),
-        ("name: Code Auditor", "name: \"--\"", "is no name of a role"),
+        (
+            "name: Code Auditor",
+            "name: \"--\"",
+            "is not the name of a role",
+        ),
         (
             "primary_axes: [code_correctness]",
             "primary_axes: []",
@@ -128,7 +132,7 @@ fn files_that_must_not_load() {
         (
             "primary_axes: [code_correctness]",
             "primary_axes: [implications, implications]",
-            "stands twice",
+            "appears twice",
         ),
         (
             "computed: realism_checker",
@@ -235,7 +239,7 @@ fn files_that_must_not_load() {
         (
             "[spec_content]",
             "[spec_content, spec_content]",
-            "`spec_content` stands twice",
+            "`spec_content` appears twice",
         ),
         (
             "[spec_content]",

@@ -73,7 +73,7 @@ pub(crate) enum ConditionError {
     },
     #[error("`{0}` cannot be compared with this field")]
     NotComparable(String),
-    #[error("`{0}` stands twice")]
+    #[error("`{0}` appears twice")]
     Twice(String),
     #[error(transparent)]
     Pattern(#[from] PatternError),

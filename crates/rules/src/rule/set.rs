@@ -142,7 +142,7 @@ impl NamedSet {
                 .insert(folded.into_owned(), (provenance, expires))
                 .is_some()
             {
-                return fail("stands twice");
+                return fail("appears twice");
             }
         }
         Ok(NamedSet {

@@ -116,7 +116,7 @@ fn unknown_names_and_values_are_refused_with_their_line() {
         ),
         (
             "  - {field: order.side, op: in, value: [buy, buy]}\n",
-            "`buy` stands twice",
+            "`buy` appears twice",
         ),
         (
             "  - {field: order.symbol, op: in, value: nowhere}\n",
@@ -494,7 +494,7 @@ fn sets_are_checked_as_strictly_as_rules() {
                 "host",
                 "[{value: A.com., provenance: seen}, {value: a.com, provenance: seen}]",
             ),
-            "stands twice",
+            "appears twice",
         ),
         (
             of("host", "[{value: 'https://a.com/x', provenance: seen}]"),

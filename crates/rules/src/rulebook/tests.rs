@@ -55,19 +55,19 @@ fn who_may_speak_for_a_council_role() {
         ),
         (
             "role: human\n    council_roles: [RO, Risk Officer]",
-            "`Risk Officer` stands twice",
+            "`Risk Officer` appears twice",
         ),
         (
             "role: human\n    council_roles: [Chair, chair]",
-            "`chair` stands twice",
+            "`chair` appears twice",
         ),
         (
             "role: human\n    council_roles: [\"--\"]",
-            "is no name of a role",
+            "is not the name of a role",
         ),
         (
             "role: human\n    council_roles: [\"a\\u202eb\"]",
-            "is no name of a role",
+            "is not the name of a role",
         ),
     ] {
         let error = with_principal(line).unwrap_err();
