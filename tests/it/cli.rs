@@ -272,7 +272,7 @@ fn exit_codes_are_those_of_the_readme() {
     let cases: [(i32, &[&str]); 16] = [
         (0, &["handle", &good]),
         (0, &["portfolio"]),
-        (0, &["audit", "verify", "--strict"]),
+        (0, &["audit", "verify"]),
         (1, &["handle", &refused]),
         (1, &["account", "withdraw", "999999", "--reason", "all"]),
         (1, &["keys", "add", "stranger", "--out", nobody]),

@@ -13,3 +13,4 @@ mod rfc6962;
 mod rollback;
 mod rotation;
 mod threads;
+mod unreadable;

@@ -274,8 +274,11 @@ pub(crate) fn look_at_all<E: From<io::Error>>(
                     {
                     }
                 };
-                (arriving, scope.spawn(run))
+                let running = thread::Builder::new().spawn_scoped(scope, run)?;
+                Ok((arriving, running))
             })
+            .collect::<io::Result<Vec<_>>>()?
+            .into_iter()
             .unzip();
         let ended_early = || io::Error::other("a verifying thread ended early");
         let joined = lanes

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-use super::verify::Problem;
+use super::verify::{Problem, VerifyError, is_damage};
 use crate::disk::Disk;
 use spoolgate_wire::sealed::{Disclosure, DisclosureError, Field, blob_name, is_digest};
 
@@ -54,7 +54,14 @@ impl Redactions {
     }
 
     /// Checks the disclosures below `dir`.
-    pub fn check(&self, disk: &dyn Disk, dir: &Path) -> (Sealed, Vec<Problem>) {
+    ///
+    /// # Errors
+    /// Returns [`VerifyError::Disk`] if a disclosure cannot be read.
+    pub fn check(
+        &self,
+        disk: &dyn Disk,
+        dir: &Path,
+    ) -> Result<(Sealed, Vec<Problem>), VerifyError> {
         let fields = u64::try_from(self.committed.len()).unwrap_or(u64::MAX);
         let mut sealed = Sealed {
             fields,
@@ -62,14 +69,26 @@ impl Redactions {
         };
         let mut problems = Vec::new();
         let blobs = dir.join(BLOBS_NAME);
-        if fields > 0 && !matches!(disk.stat(&blobs), Ok(Some(_))) {
+        let has_blobs = || disk.stat(&blobs).map(|stat| stat.is_some());
+        if fields > 0
+            && !has_blobs().map_err(|source| VerifyError::Disk {
+                path: blobs.clone(),
+                source,
+            })?
+        {
             sealed.not_seen = true;
-            return (sealed, problems);
+            return Ok((sealed, problems));
         }
         for (digest, (seq, field)) in &self.committed {
             let name = blob_name(digest);
             let standing = if is_digest(digest) {
-                look(disk, &blobs.join(&name), digest)
+                match look(disk, &blobs.join(&name), digest) {
+                    Err(Unusable::Disk(source)) if !is_damage(&source) => {
+                        let path = blobs.join(&name);
+                        return Err(VerifyError::Disk { path, source });
+                    }
+                    found => found,
+                }
             } else {
                 Ok(false)
             };
@@ -104,7 +123,7 @@ impl Redactions {
                 what: format!("`{shown}` of line {seq} {what}"),
             });
         }
-        (sealed, problems)
+        Ok((sealed, problems))
     }
 }
 

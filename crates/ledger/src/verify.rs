@@ -81,7 +81,8 @@ pub const CHECKPOINT_NAME: &str = "checkpoint";
 /// ```
 ///
 /// # Errors
-/// Returns [`VerifyError`] if the log cannot be read at all; all other problems are in the report.
+/// Returns [`VerifyError`] if the log, or a file of it, cannot be read: that says nothing about the
+/// log. All other problems are in the report.
 pub fn verify(
     disk: &dyn Disk,
     dir: &Path,
@@ -94,6 +95,13 @@ pub fn verify(
         true => Err(io::ErrorKind::NotFound.into()),
         false => disk.read(&dir.join(CHECKPOINT_NAME), note::NOTE_BYTES_MAX),
     };
+    if let Err(source) = &newest
+        && !is_damage(source)
+    {
+        let source = io::Error::new(source.kind(), source.to_string());
+        let path = dir.join(CHECKPOINT_NAME);
+        return Err(VerifyError::Disk { path, source });
+    }
     let kept = recover::kept(disk, dir).map_err(|error| match error {
         LedgerError::Corrupt(corruption) => VerifyError::NoLog(corruption),
         other => VerifyError::Ledger(other),
@@ -110,7 +118,7 @@ pub fn verify(
             .iter()
             .filter_map(|file| size_told(str::from_utf8(&file.bytes).ok()?)),
     );
-    let sums = walk.sums(disk, dir, kept.len());
+    let sums = walk.sums(disk, dir, kept.len())?;
     for (index, (number, kept_as)) in kept.iter().enumerate() {
         let path = dir.join(segment::file_name(*number));
         let fail = |source: io::Error| VerifyError::Disk {
@@ -120,9 +128,13 @@ pub fn verify(
         let header = match kept.get(index + 1) {
             Some((next, _)) => match read_header(disk, dir, *next) {
                 Ok(header) => Some(header),
+                Err(Fault::Disk { source, .. }) if !is_damage(&source) => {
+                    let path = dir.join(segment::file_name(*next));
+                    return Err(VerifyError::Disk { path, source });
+                }
                 Err(fault) => {
                     walk.problem(*next, 0, fault.to_string());
-                    return Ok(walk.finish(newest, disk, dir));
+                    return walk.finish(newest, disk, dir);
                 }
             },
             None => None,
@@ -133,6 +145,10 @@ pub fn verify(
             .transpose()
         {
             Ok(stub) => stub,
+            Err(source) if !is_damage(&source) => {
+                let path = dir.join(segment::stub_name(*number));
+                return Err(VerifyError::Disk { path, source });
+            }
             Err(error) => {
                 walk.problems.push(Problem {
                     file: segment::stub_name(*number),
@@ -177,8 +193,27 @@ pub fn verify(
         }
         progress(walk.bytes);
     }
-    Ok(walk.finish(newest, disk, dir))
+    walk.finish(newest, disk, dir)
 }
+
+/// Whether an error says something about the bytes of the log, or only about reading them: a failing
+/// disk, or too little memory or too few descriptors.
+pub(crate) fn is_damage(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    matches!(
+        error.kind(),
+        Kind::InvalidData
+            | Kind::UnexpectedEof
+            | Kind::Unsupported
+            | Kind::NotFound
+            | Kind::IsADirectory
+            | Kind::NotADirectory
+            | Kind::InvalidInput
+    ) || error.raw_os_error() == Some(ELOOP)
+}
+
+/// A link where a file should be. Its kind, `FilesystemLoop`, is not stable in the standard library.
+const ELOOP: i32 = 40;
 
 /// The size that a checkpoint's text states. No signature is checked.
 fn size_told(text: &str) -> Option<u64> {
@@ -268,9 +303,13 @@ impl<'a> Walk<'a> {
     }
 
     /// Reads `SEGMENTS`, which may name only closed segments.
-    fn sums(&mut self, disk: &dyn Disk, dir: &Path, segments: usize) -> Sums {
+    fn sums(&mut self, disk: &dyn Disk, dir: &Path, segments: usize) -> Result<Sums, VerifyError> {
         let told = match Sums::read(disk, dir) {
             Ok(sums) => sums,
+            Err(source) if !is_damage(&source) => {
+                let path = dir.join(SEGMENTS_NAME);
+                return Err(VerifyError::Disk { path, source });
+            }
             Err(error) => {
                 self.note_head_problem(SEGMENTS_NAME, error.to_string());
                 Sums::default()
@@ -288,7 +327,7 @@ impl<'a> Walk<'a> {
             );
             self.note_head_problem(SEGMENTS_NAME, what);
         }
-        told
+        Ok(told)
     }
 
     /// Verifies a segment whose content is present. Returns whether to continue.
@@ -305,7 +344,8 @@ impl<'a> Walk<'a> {
             let file = file.as_ref();
             let beside = sum
                 .filter(|_| self.options.threads > 1)
-                .map(|_| scope.spawn(|| sums::sum_of(file)));
+                .map(|_| thread::Builder::new().spawn_scoped(scope, || sums::sum_of(file)))
+                .transpose()?;
             let goes_on = self.segment(number, file, length, next)?;
             let found = match beside {
                 Some(beside) => Some(

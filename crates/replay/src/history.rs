@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
 
 use crate::replay_state::Past;
 use spoolgate_gate::again::NotAgain;
@@ -17,6 +18,7 @@ use spoolgate_home::sealed;
 use spoolgate_ledger::disk::Disk;
 use spoolgate_ledger::log::{Location, Position};
 use spoolgate_ledger::scan::SealedLine;
+use spoolgate_ledger::segment::AUDIT_DIR;
 
 /// Maximum number of lines handed over at once.
 const LINES_AT_ONCE: usize = 64;
@@ -85,8 +87,8 @@ pub fn each_step(
     let disk = Arc::clone(&seams.disk);
     let identity = identity_of(&read_genesis(root, disk.as_ref())?)?;
     let (sender, receiver) = sync_channel::<Vec<Parsed>>(WAITING_MAX);
-    std::thread::scope(|scope| {
-        let reader = scope.spawn(|| {
+    thread::scope(|scope| {
+        let reader = thread::Builder::new().spawn_scoped(scope, || {
             let sender = sender;
             let mut reading = Reading {
                 disk: disk.as_ref(),
@@ -98,6 +100,7 @@ pub fn each_step(
             let read = each_sealed_line(disk.as_ref(), Position::start(identity), &mut take);
             reading.hand_over().and(read.map(drop))
         });
+        let reader = reader.map_err(|source| HomeError::disk(Path::new(AUDIT_DIR), source))?;
         let folded = fold_all(
             Past::new(Arc::clone(&disk), false)?,
             receiver.into_iter().flatten(),

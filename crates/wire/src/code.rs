@@ -229,7 +229,7 @@ codes! {
         requests are kept";
     /// The ledger does not verify.
     LedgerCorrupt = "LEDGER_CORRUPT", LedgerCorrupt, "stop, keep a copy, run `spoolgate audit \
-        verify --strict`";
+        verify`";
     /// Another gate holds the lock.
     Busy = "BUSY", Busy, "wait for the running gate or stop it";
 }

@@ -38,8 +38,9 @@ pub(super) enum Command {
     /// Verify the whole ledger.
     #[command(
         after_help = "Examples:\n  spoolgate audit verify\n  spoolgate audit verify \
-            /evidence/audit --strict --key 'example.org/log+1a2b3c4d+AZ...'\n  spoolgate audit \
-            verify --head yesterday.checkpoint\n\nExit code 5 if anything does not verify."
+            /evidence/audit --key 'example.org/log+1a2b3c4d+AZ...'\n  spoolgate audit verify \
+            --head yesterday.checkpoint\n\nExit codes: 0 it verifies, 5 it does not, 6 something \
+            could not be read."
     )]
     Verify(verify::Args),
     /// Show the last lines, and with -f new ones as they come.

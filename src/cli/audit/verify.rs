@@ -8,7 +8,7 @@ use spoolgate_home::HomeError;
 use spoolgate_host::real_disk::RealDisk;
 use spoolgate_ledger::redacted::Sealed;
 use spoolgate_ledger::segment;
-use spoolgate_ledger::verify::{self, KeyReport, Options, Reached, Report};
+use spoolgate_ledger::verify::{self, KeyReport, Options, Reached, Report, VerifyError};
 use spoolgate_wire::code::Exit;
 
 use super::receipts;
@@ -20,8 +20,12 @@ use crate::cli::progress::{Progress, log_bytes};
 pub(crate) struct Args {
     /// The audit folder; default: the home's.
     dir: Option<PathBuf>,
-    /// Parse every line, serialize it again and demand the same bytes.
+    /// Do not parse every line: only the start of a line, its hash and its seal are checked. Whoever
+    /// holds the seal key could have sealed lines that are not JSON.
     #[arg(long)]
+    fast: bool,
+    /// Parse every line, serialize it again and demand the same bytes. This is the default.
+    #[arg(long, conflicts_with_all = ["fast", "chain"])]
     strict: bool,
     /// Check only that each line names the hash of the line before it, without roots, seals and
     /// heads. This does not detect a line that was edited with all later hashes recomputed.
@@ -52,7 +56,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         .clone()
         .unwrap_or_else(|| home.join(segment::AUDIT_DIR));
     let mut options = Options {
-        strict: args.strict.then_some(canonical),
+        strict: (args.strict || !(args.fast || args.chain)).then_some(canonical),
         chain: args.chain,
         key: args
             .key
@@ -100,7 +104,13 @@ pub(crate) fn verify_folder(dir: &Path, options: &Options, output: &Output) -> R
     })?;
     let progress = Progress::bytes(output, "verifying", log_bytes(dir));
     let report = verify::verify(&disk, Path::new(""), options, &|done| progress.at(done));
-    report.map_err(|error| anyhow::anyhow!(HomeError::Record(error.to_string())))
+    report.map_err(|error| {
+        anyhow::anyhow!(match error {
+            VerifyError::Disk { path, source } => HomeError::disk(&dir.join(path), source),
+            VerifyError::Ledger(error) => HomeError::Ledger(error),
+            other => HomeError::Record(other.to_string()),
+        })
+    })
 }
 
 /// Prints a report.

@@ -99,6 +99,7 @@ pub(crate) struct Layered {
     disk: Arc<dyn Disk>,
     hook: Arc<dyn Hook>,
     syncs: bool,
+    reads: bool,
 }
 
 /// A log on it.
@@ -106,6 +107,7 @@ struct LayeredLog {
     file: Box<dyn LogFile>,
     path: PathBuf,
     hook: Arc<dyn Hook>,
+    reads: bool,
 }
 
 /// Runs the hook, then the call, then the hook again.
@@ -147,6 +149,7 @@ impl Layered {
             disk,
             hook: Arc::new(hook),
             syncs: true,
+            reads: false,
         }
     }
 
@@ -155,6 +158,14 @@ impl Layered {
     pub(crate) fn without_syncs(self) -> Layered {
         Layered {
             syncs: false,
+            ..self
+        }
+    }
+
+    /// Shows the hook also each read of a log, as `read_at`.
+    pub(crate) fn with_reads(self) -> Layered {
+        Layered {
+            reads: true,
             ..self
         }
     }
@@ -247,6 +258,7 @@ impl Disk for Layered {
             file,
             path: path.to_owned(),
             hook: Arc::clone(&self.hook),
+            reads: self.reads,
         }))
     }
 }
@@ -266,7 +278,13 @@ impl LogFile for LayeredLog {
         )
     }
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.file.read_at(offset, buffer)
+        if self.reads {
+            around(&*self.hook, call("read_at", &self.path), || {
+                self.file.read_at(offset, buffer)
+            })
+        } else {
+            self.file.read_at(offset, buffer)
+        }
     }
     fn sync_data(&self) -> io::Result<()> {
         around(&*self.hook, call("sync_data", &self.path), || {

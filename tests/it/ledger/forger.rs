@@ -426,7 +426,7 @@ fn a_batch_of_the_longest_length_and_one_byte_more() {
     }
 }
 
-/// What every reader checks in every line, and what only `--strict` checks.
+/// What every reader checks in every line, and what is not checked with `--fast`.
 #[test]
 fn lines_that_are_not_written_as_lines_are() {
     let (_place, files, _) = small();

@@ -233,7 +233,6 @@ fn a_case_is_redacted_and_every_proof_stays() {
             "json",
             "audit",
             "verify",
-            "--strict",
             "--head",
             head.to_str().unwrap(),
         ],

@@ -374,7 +374,7 @@ fn verify_lists_what_it_did_not_show() {
     let has = |report: &Report, part: &str| report.not_shown.iter().any(|what| what.contains(part));
     let plain = run(Options::default());
     assert_eq!(plain.reached, Reached::Seals);
-    for part in ["--head", "holder of the log's keys", "--key", "--strict"] {
+    for part in ["--head", "holder of the log's keys", "--key", "--fast"] {
         assert!(has(&plain, part), "{part}: {:?}", plain.not_shown);
     }
     for noted in [head.clone(), receipt(&head)] {
@@ -387,7 +387,7 @@ fn verify_lists_what_it_did_not_show() {
         });
         assert_eq!((full.ok, full.reached), (true, Reached::RememberedHead));
         assert!(
-            !has(&full, "--head") && !has(&full, "--key") && !has(&full, "--strict"),
+            !has(&full, "--head") && !has(&full, "--key") && !has(&full, "--fast"),
             "{:?}",
             full.not_shown
         );
@@ -439,7 +439,7 @@ fn the_command() {
     );
     assert!(told.contains("may get other decisions"), "{told}");
     succeed(&home, &["account", "deposit", "5", "--reason", "more"]);
-    succeed(&home, &["audit", "verify", "--strict"]);
+    succeed(&home, &["audit", "verify"]);
     let noted = scratch.beside("noted.checkpoint");
     let given_up = spoolgate(
         &home,

@@ -187,8 +187,7 @@ impl Record {
     }
 }
 
-/// The body of a line of this kind, read and written again: `audit verify --strict` compares the
-/// two. Empty for a kind that this program does not know.
+/// The body of a line of this kind, read and written again: `audit verify` compares the two. Empty for a kind that this program does not know.
 ///
 /// # Errors
 /// Describes what is wrong with the body.

@@ -6,7 +6,7 @@ use super::super::fault::HeadFault;
 use super::super::heads::{self, Head};
 use super::super::note::{self, Checkpoint};
 use super::super::redacted::Sealed;
-use super::{CHECKPOINT_NAME, KeyReport, Problem, Reached, Report, Walk};
+use super::{CHECKPOINT_NAME, KeyReport, Problem, Reached, Report, VerifyError, Walk};
 use crate::disk::{Disk, ReadFile};
 use std::path::Path;
 
@@ -16,8 +16,8 @@ impl Walk<'_> {
         newest: io::Result<ReadFile>,
         disk: &dyn Disk,
         dir: &Path,
-    ) -> Report {
-        let (sealed, missing) = self.redactions.check(disk, dir);
+    ) -> Result<Report, VerifyError> {
+        let (sealed, missing) = self.redactions.check(disk, dir)?;
         self.problems.extend(missing);
         let mut reached = if self.seals.is_empty() {
             Reached::Chain
@@ -63,7 +63,7 @@ impl Walk<'_> {
             reached = Reached::Chain;
         }
         let not_shown = self.not_shown(newest_head, &sealed);
-        Report {
+        Ok(Report {
             ok: self.problems.is_empty(),
             reached,
             origin: self
@@ -104,7 +104,7 @@ impl Walk<'_> {
             not_shown,
             sealed,
             problems: self.problems,
-        }
+        })
     }
 
     pub(super) fn note_head_problem(&mut self, from: &str, what: String) {
@@ -153,7 +153,7 @@ impl Walk<'_> {
         }
         if self.options.strict.is_none() {
             not_shown.push(
-                "lines not in the canonical form of their kind: detected only with --strict"
+                "lines that are not JSON, or not in the canonical form of their kind: not detected with --fast"
                     .to_owned(),
             );
         }

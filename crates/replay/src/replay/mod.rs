@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex};
+use std::thread;
 
 use serde::Serialize;
 
@@ -257,8 +258,9 @@ fn at_once(
     let (ranges, queue) = sync_channel::<Range>(workers.max(1));
     let (results, done) = channel::<Result<RangeReport, HomeError>>();
     let queue = Mutex::new(queue);
-    std::thread::scope(|scope| {
-        let reader = scope.spawn(|| {
+    thread::scope(|scope| {
+        let fail = |source| HomeError::disk(Path::new(segment::AUDIT_DIR), source);
+        let reader = thread::Builder::new().spawn_scoped(scope, || {
             let mut reading = Reading {
                 disk: disk.as_ref(),
                 sender,
@@ -268,9 +270,13 @@ fn at_once(
             let read = read_all(disk.as_ref(), identity, &mut |line| reading.line(line));
             reading.hand_over().and(read)
         });
+        let reader = reader.map_err(fail)?;
         for _ in 0..workers {
             let (queue, results) = (&queue, results.clone());
-            scope.spawn(move || work(queue, &results, disk.as_ref(), options.answers.as_ref()));
+            let work = move || work(queue, &results, disk.as_ref(), options.answers.as_ref());
+            thread::Builder::new()
+                .spawn_scoped(scope, work)
+                .map_err(fail)?;
         }
         drop(results);
         let mut ahead = Ahead {

@@ -17,13 +17,14 @@ use crate::history::{Step, each_step};
 use crate::query::{Books, Filter};
 use spoolgate_gate::approvals::Hold;
 use spoolgate_gate::proposals::Proposed;
+use spoolgate_gate::record::canonical;
 use spoolgate_gate::{Change, Record, control, portfolio};
 use spoolgate_home::closed::why_closed;
 use spoolgate_home::error::HomeError;
 use spoolgate_home::open::Seams;
 use spoolgate_home::read::{self, View};
 use spoolgate_ledger::segment::AUDIT_DIR;
-use spoolgate_ledger::verify::{self, Report};
+use spoolgate_ledger::verify::{self, Report, VerifyError};
 use spoolgate_outgoing::OpenAction;
 use spoolgate_rules::rule::RuleStatus;
 use spoolgate_trading as trading;
@@ -253,12 +254,17 @@ pub fn collect(
 )]
 fn verified(seams: &Seams) -> Result<Report, HomeError> {
     let options = verify::Options {
+        strict: Some(canonical),
         threads: THREADS,
         ..verify::Options::default()
     };
     let once = || {
-        verify::verify(seams.disk.as_ref(), Path::new(AUDIT_DIR), &options, &|_| ())
-            .map_err(|error| HomeError::Record(error.to_string()))
+        verify::verify(seams.disk.as_ref(), Path::new(AUDIT_DIR), &options, &|_| ()).map_err(
+            |error| match error {
+                VerifyError::Disk { path, source } => HomeError::disk(&path, source),
+                other => HomeError::Record(other.to_string()),
+            },
+        )
     };
     let mut report = once()?;
     for _ in 0..LIVE_TRIES {

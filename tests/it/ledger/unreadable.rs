@@ -1,0 +1,63 @@
+//! A log that cannot be read is not called damaged: every call of the disk fails in turn.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use crate::compat::Then;
+use crate::kit::layered::Layered;
+use spoolgate_gate::record::canonical;
+use spoolgate_host::real_disk::RealDisk;
+use spoolgate_ledger::disk::Disk;
+use spoolgate_ledger::verify::{self, Options};
+
+/// EIO, ENOMEM, EMFILE and EACCES.
+const ERRORS: [i32; 4] = [5, 12, 24, 13];
+
+#[test]
+fn an_error_of_the_disk_is_never_a_problem_of_the_log() {
+    for (name, threads) in [("full", 1), ("full", 2), ("pruned", 1)] {
+        let kept = Then::V2.home(name);
+        let plain: Arc<dyn Disk> = Arc::new(RealDisk::open(&kept.path("audit")).unwrap());
+        let options = Options {
+            strict: Some(canonical),
+            threads,
+            ..Options::default()
+        };
+        let verified = |disk: &Layered| verify::verify(disk, Path::new(""), &options, &|_| {});
+        let calls = Arc::new(AtomicI64::new(0));
+        let counts = Arc::clone(&calls);
+        let counting = Layered::before(plain.clone(), move |_| {
+            counts.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        })
+        .with_reads();
+        assert!(verified(&counting).unwrap().ok, "{name}");
+        let calls = calls.load(Ordering::SeqCst);
+        assert!(calls > 20, "{name}: {calls}");
+        let mut failed = 0;
+        for at in 0..calls {
+            for error in ERRORS {
+                let left = AtomicI64::new(at);
+                let failing = Layered::before(plain.clone(), move |_| {
+                    if left.fetch_sub(1, Ordering::SeqCst) == 0 {
+                        Err(io::Error::from_raw_os_error(error))
+                    } else {
+                        Ok(())
+                    }
+                })
+                .with_reads();
+                match verified(&failing) {
+                    Ok(report) => assert!(
+                        report.ok,
+                        "{name}, call {at}, {error}: {:?}",
+                        report.problems
+                    ),
+                    Err(_) => failed += 1,
+                }
+            }
+        }
+        assert!(failed > calls, "{name}: {failed} of {calls} calls");
+    }
+}
