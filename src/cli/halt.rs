@@ -1,9 +1,12 @@
 //! `spoolgate halt`: stops entries, and allows them again. Exits are never halted.
 
+use std::fs::File;
 use std::path::Path;
 
 use anyhow::Result;
 use spoolgate_home::read::{self, real_seams};
+use spoolgate_host::rule_folder::HALT_FILE;
+use spoolgate_ledger::segment;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::code::Exit;
 
@@ -17,7 +20,9 @@ pub(super) enum Command {
     /// Halt the entries of all principals, or of one.
     #[command(
         after_help = "Examples:\n  spoolgate halt set --reason \"exchange trouble\"\n  spoolgate \
-            halt set --principal trend-bot --reason drill"
+            halt set --principal trend-bot --reason drill\n\nIf the request cannot be handed over (a \
+            full disk, a locked index, rule files that\ncannot be read, no key), the file rules/HALT \
+            is created instead, which halts the entries of all\nprincipals, and the exit code is 0."
     )]
     Set(SetArgs),
     /// Clear a halt, the latched drawdown, or the closure of a strategy or a symbol.
@@ -65,6 +70,41 @@ pub(super) struct ClearArgs {
     by: Person,
 }
 
+/// Halts entries by the file `rules/HALT`, after a request could not be handed over. That needs
+/// neither room for data, nor a key, nor a gate that answers. `handed` is the outcome if this fails
+/// too.
+fn brake(home: &Path, handed: Result<Exit>, output: &Output) -> Result<Exit> {
+    // In a folder that is not a home, a file would halt nobody.
+    if !segment::is_log(&home.join(segment::AUDIT_DIR)) {
+        return handed;
+    }
+    let rules = home.join("rules");
+    let made = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(rules.join(HALT_FILE))
+        .and_then(|_| File::open(&rules)?.sync_all());
+    if let Err(source) = made {
+        output.remark(&format!(
+            "`{}` could not be created either: {source}; stop the gate, which stops entries",
+            rules.join(HALT_FILE).display()
+        ));
+        return handed;
+    }
+    if let Err(error) = handed {
+        output.remark(&format!("{error:#}"));
+    }
+    let done = "`rules/HALT` was created instead: entries of all principals are halted until you \
+        remove it, and exits are still allowed; a running gate records it within seconds";
+    if output.is_json() {
+        output.json(&serde_json::json!({"halted_by": "rules/HALT"}))?;
+    } else {
+        output.line(done)?;
+    }
+    Ok(Exit::Success)
+}
+
 /// Runs a command.
 pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     match command {
@@ -73,7 +113,7 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
                 Some(name) => serde_json::json!({"principal": name, "reason": args.reason}),
                 None => serde_json::json!({"reason": args.reason}),
             };
-            handover::administer(
+            let handed = handover::administer(
                 home,
                 &args.by.person,
                 ActionName::HaltSet,
@@ -85,7 +125,11 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
                         answer.audit_ref
                     )
                 },
-            )
+            );
+            match handed {
+                Ok(Exit::WaitTimeout) | Err(_) => brake(home, handed, output),
+                Ok(exit) => Ok(exit),
+            }
         }
         Command::Clear(args) => {
             let (scope, what) = match (&args.principal, &args.strategy, &args.symbol, args.drawdown)

@@ -1,5 +1,6 @@
 //! The command line as users meet it: help, exit codes, messages, and the display of events.
 
+mod brake;
 mod help;
 mod homes;
 
