@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use crate::kit::gateway_home::{SERVICES, exec, gateway};
 use crate::kit::keys::add_key;
-use crate::kit::process::answered;
+use crate::kit::process::{answered, find};
 use crate::kit::{PROGRAM, Scratch, Sent, command, show, sign, spoolgate, succeed};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
@@ -212,6 +212,37 @@ fn programs_of_a_sandboxed_gate_reach_what_they_were_left() {
     }
     let noted = fs::read_to_string(canary.scratch.home().join("noted")).unwrap();
     assert_eq!(noted.lines().count(), 5, "each wrote below the home");
+}
+
+/// An agent can make a device node without any privilege. It ended a gate in the sandbox, at every
+/// start.
+#[test]
+fn a_device_node_in_the_spool_is_moved_away_by_a_sandboxed_gate() {
+    if !has_landlock() {
+        return;
+    }
+    let canary = Canary::new();
+    let home = canary.scratch.home();
+    let flat = home.join("spool/in");
+    for (name, kind) in [("null.json", &["c", "0", "0"][..]), ("pipe.json", &["p"])] {
+        let made = Command::new("mknod")
+            .arg(flat.join(name))
+            .args(kind)
+            .status();
+        if !made.is_ok_and(|made| made.success()) {
+            eprintln!("skipped: mknod cannot make {name} here");
+            return;
+        }
+    }
+    let mut gate = Gate::start(&home, &["--sandbox", "require"]);
+    gate.until("sandbox (Landlock");
+    for name in ["null.json", "pipe.json"] {
+        let answer = home.join(format!("spool/out/{name}.error.json"));
+        let answer = find("the node is answered", || fs::read_to_string(&answer).ok());
+        assert!(answer.contains("NOT_A_FILE"), "{answer}");
+        assert!(fs::symlink_metadata(flat.join(name)).is_err());
+    }
+    gate.stop();
 }
 
 /// The watcher itself reads the rule files: one that leads outside shows what the watcher can still

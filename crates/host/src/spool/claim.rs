@@ -319,17 +319,27 @@ pub(super) fn take(
             Ok(Looked::Skipped)
         }
         // Somebody else's directory without write permission, a mount, or a file in a sticky
-        // folder. If the gate cannot write to its own folders, the operator must see that error.
+        // folder: whatever others can put there must not end the gate. If the gate cannot write to
+        // its own folder, the operator must see that error.
         Err(error)
             if is_senders_doing(&error)
                 && (error.raw_os_error() != Some(EACCES)
                     || matches!(from.origin, Origin::Agent(_))
-                    || is_directory(disk, path)) =>
+                    || is_directory(disk, path)
+                    || can_claim(disk)) =>
         {
             Ok(Looked::Skipped)
         }
         Err(error) => Err(error),
     }
+}
+
+/// Whether the gate can make and remove files in its folder of claims.
+fn can_claim(disk: &dyn Disk) -> bool {
+    let probe = Path::new(WORK_DIR).join(".probe");
+    disk.write(&probe, b"", Mode::Private, false)
+        .and_then(|()| disk.remove(&probe))
+        .is_ok()
 }
 
 /// Claims that an earlier process left behind, in name order; those that were set aside come last.
