@@ -28,7 +28,7 @@ use super::stub::{FirstBatch, Stub};
 use super::sums::{self, SEGMENTS_NAME, Sums};
 use super::tree::{Frontier, Hash};
 pub use super::verdict::{KeyReport, Problem, Reached, Report, VerifyError};
-use crate::disk::{self, Disk, LogFile};
+use crate::disk::{self, Disk, LogFile, ReadFile};
 use spoolgate_wire::signing::hex;
 
 /// Reads the body of a line of this kind and writes it again; returns an empty text for an unknown
@@ -93,15 +93,8 @@ pub fn verify(
     // contain this head.
     let newest = match options.chain {
         true => Err(io::ErrorKind::NotFound.into()),
-        false => disk.read(&dir.join(CHECKPOINT_NAME), note::NOTE_BYTES_MAX),
+        false => checkpoint(disk, dir)?,
     };
-    if let Err(source) = &newest
-        && !is_damage(source)
-    {
-        let source = io::Error::new(source.kind(), source.to_string());
-        let path = dir.join(CHECKPOINT_NAME);
-        return Err(VerifyError::Disk { path, source });
-    }
     let kept = recover::kept(disk, dir).map_err(|error| match error {
         LedgerError::Corrupt(corruption) => VerifyError::NoLog(corruption),
         other => VerifyError::Ledger(other),
@@ -194,6 +187,15 @@ pub fn verify(
         progress(walk.bytes);
     }
     walk.finish(newest, disk, dir)
+}
+
+/// Reads the newest checkpoint. The inner error is about the file: there is none, or it is no file.
+fn checkpoint(disk: &dyn Disk, dir: &Path) -> Result<io::Result<ReadFile>, VerifyError> {
+    let path = dir.join(CHECKPOINT_NAME);
+    match disk.read(&path, note::NOTE_BYTES_MAX) {
+        Err(source) if !is_damage(&source) => Err(VerifyError::Disk { path, source }),
+        other => Ok(other),
+    }
 }
 
 /// Whether an error says something about the bytes of the log, or only about reading them: a failing
