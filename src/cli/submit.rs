@@ -11,7 +11,7 @@ use spoolgate_home::HomeError;
 use spoolgate_host::spool::name::FileName;
 use spoolgate_wire::code::Exit;
 use spoolgate_wire::envelope::Envelope;
-use spoolgate_wire::ids::Principal;
+use spoolgate_wire::ids::{Principal, RequestId};
 
 use super::audit;
 use super::output::Output;
@@ -148,12 +148,9 @@ fn drop_file(file: &Path, spool: &Spool) -> Result<Sent> {
     } else {
         agent::random_name()?
     };
-    let id = Envelope::parse(&bytes)
-        .ok()
-        .map(|envelope| envelope.id.to_string());
-    spool
-        .hand_in(&bytes, id.as_deref().unwrap_or(&own_stem), id.as_deref())
-        .map_err(of_home)
+    let id = Envelope::parse(&bytes).ok().map(|envelope| envelope.id);
+    let stem = id.as_ref().map_or(own_stem.into(), RequestId::file_stem);
+    spool.hand_in(&bytes, &stem, id.as_ref()).map_err(of_home)
 }
 
 /// Waits for the answers.

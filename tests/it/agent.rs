@@ -15,7 +15,7 @@ use spoolgate_client::{self as agent, AskError, Door, KeyFile, KeyFileError};
 use spoolgate_wire::answer::AnswerStatus;
 use spoolgate_wire::envelope::Envelope;
 use spoolgate_wire::frames::frame;
-use spoolgate_wire::ids::Principal;
+use spoolgate_wire::ids::{Principal, RequestId};
 use spoolgate_wire::signing::SignKey;
 use tempfile::TempDir;
 
@@ -175,7 +175,7 @@ fn a_file_that_waits_is_never_replaced() {
             .enumerate()
         {
             let sent = spool
-                .hand_in(format!("{n}").as_bytes(), "r1", Some("r1"))
+                .hand_in(format!("{n}").as_bytes(), "r1", Some(&id("r1")))
                 .unwrap();
             assert_eq!(sent.name, name);
             assert_eq!(
@@ -212,7 +212,7 @@ fn only_a_new_and_complete_answer_counts() {
     let spool = Spool::of(home.path(), None).unwrap();
     let out = |name: &str| home.path().join("spool/out").join(name);
     fs::write(out("r1.json"), answer("r1")).unwrap();
-    let sent = spool.hand_in(b"{}", "r1", Some("r1")).unwrap();
+    let sent = spool.hand_in(b"{}", "r1", Some(&id("r1"))).unwrap();
     fs::remove_file(home.path().join("spool/in/r1.json")).unwrap();
     assert!(
         sent.answer_by(Instant::now()).is_none(),
@@ -254,7 +254,7 @@ fn an_answer_to_another_request_with_the_same_id_is_not_returned() {
     };
     // While this request waits, it cannot be the one that was answered; nor is that answer its own
     // once it is claimed.
-    let sent = spool.hand_in(b"this", "r1", Some("r1")).unwrap();
+    let sent = spool.hand_in(b"this", "r1", Some(&id("r1"))).unwrap();
     publish("r1.json", &answer("r1"));
     assert!(sent.answer_by(Instant::now()).is_none());
     fs::remove_file(at("in/r1.json")).unwrap();
@@ -264,8 +264,8 @@ fn an_answer_to_another_request_with_the_same_id_is_not_returned() {
         AnswerStatus::Error
     );
     // If both wait, both may be claimed before either is answered.
-    let first = spool.hand_in(b"the first", "r2", Some("r2")).unwrap();
-    let second = spool.hand_in(b"the second", "r2", Some("r2")).unwrap();
+    let first = spool.hand_in(b"the first", "r2", Some(&id("r2"))).unwrap();
+    let second = spool.hand_in(b"the second", "r2", Some(&id("r2"))).unwrap();
     assert_eq!(
         (first.name.as_str(), second.name.as_str()),
         ("r2.json", "r2.1.json")
@@ -284,7 +284,7 @@ fn an_answer_to_another_request_with_the_same_id_is_not_returned() {
         AnswerStatus::Success
     );
     // Junk under the file's name does not hide an answer.
-    let sent = spool.hand_in(b"this", "r3", Some("r3")).unwrap();
+    let sent = spool.hand_in(b"this", "r3", Some(&id("r3"))).unwrap();
     fs::remove_file(at("in/r3.json")).unwrap();
     publish("r3.json", &answer("r3"));
     publish(
@@ -387,4 +387,8 @@ fn a_silent_socket_leaves_the_decision_unknown() {
         .ask(&request(&KEY, "r1"), AT_ONCE)
         .unwrap_err();
     assert!(error.may_be_decided(), "{error}");
+}
+
+fn id(text: &str) -> RequestId {
+    RequestId::parse(text).unwrap()
 }

@@ -306,18 +306,52 @@ fn bytes_that_are_not_a_request_are_answered_and_recorded() {
         (&deep, "MALFORMED_JSON"),
     ] {
         let answer = client.ask(bytes);
-        assert_eq!((code(&answer), &answer["requestId"]), (expect, &json!("")));
+        assert_eq!(
+            (code(&answer), &answer["requestId"]),
+            (expect, &json!("unknown"))
+        );
     }
     let mut forged: Value = serde_json::from_slice(&lab.query("q-0")).unwrap();
     forged["signature"] = json!("00".repeat(32));
-    assert_eq!(
-        code(&client.ask(forged.to_string().as_bytes())),
-        "SIGNATURE_INVALID"
-    );
+    // A refusal before the signature names the id of the frame, so that a client that waits for an id
+    // does not wait in vain.
+    for (bytes, id, expect) in [
+        (forged.to_string(), "q-0", "SIGNATURE_INVALID"),
+        (
+            r#"{"id":"onlyid"}"#.to_owned(),
+            "onlyid",
+            "MALFORMED_ENVELOPE",
+        ),
+        (
+            r#"{"id":"twice","id":"twice"}"#.to_owned(),
+            "twice",
+            "MALFORMED_JSON",
+        ),
+        (
+            r#"{"id":"lone","payload":{"a":"\ud800"}}"#.to_owned(),
+            "lone",
+            "MALFORMED_JSON",
+        ),
+        (r#"{"id":"half","payl"#.to_owned(), "half", "MALFORMED_JSON"),
+        (r#"{"id":7}"#.to_owned(), "unknown", "MALFORMED_ENVELOPE"),
+    ] {
+        let answer = client.ask(bytes.as_bytes());
+        assert_eq!(
+            (code(&answer), &answer["requestId"]),
+            (expect, &json!(id)),
+            "{bytes}"
+        );
+    }
     assert_eq!(client.ask(&lab.query("q-1"))["status"], "success");
     // Longer than any request may be: it is answered, then the connection is closed, whatever would
     // have followed.
     client.0.write_all(&u32::MAX.to_be_bytes()).unwrap();
+    assert_eq!(code(&client.answer()), "TOO_LARGE");
+    client.0.shutdown(Shutdown::Write).unwrap();
+    assert!(client.is_closed());
+    // One that writes the whole frame before it reads finds the answer.
+    let mut client = lab.client();
+    client.send(&vec![b' '; 11_000_000]);
     assert_eq!(code(&client.answer()), "TOO_LARGE");
     assert!(client.is_closed());
     let mut client = lab.client();
@@ -341,7 +375,7 @@ fn bytes_that_are_not_a_request_are_answered_and_recorded() {
         "TOO_LARGE",
         "FRAME_INCOMPLETE",
     ];
-    assert_eq!(counts.map(of), [4, 1, 1, 1, 1]);
+    assert_eq!(counts.map(of), [7, 3, 1, 2, 1]);
     // None of them is a request whose sender could not be answered.
     let replayed = spoolgate(&lab.home(), &["audit", "replay"]);
     assert!(
@@ -357,6 +391,31 @@ fn bytes_that_are_not_a_request_are_answered_and_recorded() {
             .map(|place| lab.home().join("spool").join(place).is_file());
         assert_eq!(kept, line.file_bytes.map(|_| true), "{line:?}");
     }
+}
+
+/// The alphabet of nanoid, whose ids may begin with `-` or `_`, is that of the seed of this contract.
+#[test]
+fn ids_that_begin_with_a_dash_or_an_underscore() {
+    let lab = Lab::new(DONE);
+    let mut client = lab.client();
+    for id in ["-V1StGXR8_Z5jdHi6B-myT", "_2", "-"] {
+        let request = lab.query(id);
+        let answer = client.ask(&request);
+        assert_eq!(
+            (&answer["requestId"], &answer["status"]),
+            (&json!(id), &json!("success"))
+        );
+        // The same bytes through the spool: the file and its answer have a `+` before the id.
+        Sent::new(&format!("+{id}.json"), request).drop_into(&lab.home());
+        let file = lab.home().join(format!("spool/out/+{id}.json"));
+        let through_file = find("the file is answered", || fs::read(&file).ok());
+        assert_eq!(
+            serde_json::from_slice::<Value>(&through_file).unwrap(),
+            answer
+        );
+    }
+    let replayed = spoolgate(&lab.home(), &["audit", "replay"]);
+    assert!(replayed.status.success(), "{}", show(&replayed));
 }
 
 #[test]

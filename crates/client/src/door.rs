@@ -99,7 +99,7 @@ impl Door {
         };
         match self {
             Door::Spool(spool) => spool
-                .hand_in(&bytes, request.id.as_str(), Some(request.id.as_str()))
+                .hand_in(&bytes, &request.id.file_stem(), Some(&request.id))
                 .map_err(|why| match why {
                     SpoolError::HandedIn { .. } => lost(),
                     why => AskError::NotInSpool { id: id(), why },

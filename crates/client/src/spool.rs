@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::sign::random_name;
 use spoolgate_wire::answer::Answer;
 use spoolgate_wire::code::Code;
-use spoolgate_wire::ids::Principal;
+use spoolgate_wire::ids::{Principal, RequestId};
 
 /// Interval between two checks for the answer.
 const POLL: Duration = Duration::from_millis(2);
@@ -183,7 +183,7 @@ impl Spool {
         &self,
         request: &[u8],
         stem: &str,
-        id: Option<&str>,
+        id: Option<&RequestId>,
     ) -> Result<Sent, SpoolError> {
         let hidden = self.unfinished.join(format!(".{}.tmp", random_name()?));
         let written = fs::File::create_new(&hidden).and_then(|mut copy| {
@@ -206,7 +206,7 @@ impl Spool {
                 format!("{stem}.{n}.json")
             };
             let as_it_is = |path: PathBuf| (path.clone(), version(&path));
-            let by_id = id.map(|id| as_it_is(self.out.join(format!("{id}.json"))));
+            let by_id = id.map(|id| as_it_is(self.out.join(format!("{}.json", id.file_stem()))));
             let by_file = as_it_is(self.out.join(format!("{name}.error.json")));
             let waits_at = self.dropped.join(&name);
             // A link fails here; a rename would replace a waiting request of this name.

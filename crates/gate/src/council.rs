@@ -206,7 +206,7 @@ impl Turn<'_> {
             change_type: request.change_type,
             proposer: envelope.source.clone(),
             request_sha256: self.payload_hash(authentic),
-            answer: format!("{folder}/{}.decision.json", request.request_id),
+            answer: format!("{folder}/{}.decision.json", request.request_id.file_stem()),
             opened_at: self.now,
             deadline: self
                 .now

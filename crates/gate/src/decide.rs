@@ -214,7 +214,7 @@ fn decide_authentic(
     let by_id = format!(
         "{}/{}.json",
         request.origin.answer_dir(),
-        authentic.envelope.id
+        authentic.envelope.id.file_stem()
     );
     if let Err(refusal) = may_answer_by_id(turn, request, authentic) {
         if refusal.code == Code::SignatureInvalid {

@@ -30,7 +30,7 @@ pub const CASES_PER_BATCH: usize = 8;
 
 /// The folder of a case, below the home.
 pub fn case_dir(id: &RequestId) -> PathBuf {
-    Path::new(CASES_DIR).join(id.as_str())
+    Path::new(CASES_DIR).join(id.file_stem().as_ref())
 }
 
 /// A role's name as a file name: letters and digits in lower case, `-` for everything else.

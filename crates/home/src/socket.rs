@@ -14,6 +14,7 @@ use spoolgate_host::spool::claim::Claimed;
 use spoolgate_host::spool::name::ClaimName;
 use spoolgate_wire::answer::Answer;
 use spoolgate_wire::code::Code;
+use spoolgate_wire::envelope::claimed_id;
 
 /// Maximum bytes of frames per batch.
 const BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -27,7 +28,13 @@ pub(super) struct Door {
     frames: u64,
     /// How many frames of this client wait for a later answer, by the place that lines name for it.
     asked: BTreeMap<String, u32>,
+    /// The id that each frame names that is not answered yet, by the name of the frame. A client that
+    /// waits for an id learns by it which of its frames was refused; no line has it.
+    claimed: BTreeMap<String, String>,
 }
+
+/// The id in the answer to a frame that names none.
+const UNKNOWN_ID: &str = "unknown";
 
 /// Returns whether the answer at this place, below the spool, is sent as a frame and not written as
 /// a file.
@@ -75,6 +82,7 @@ impl Home {
             client: 0,
             frames: 0,
             asked: BTreeMap::new(),
+            claimed: BTreeMap::new(),
         });
     }
 
@@ -89,10 +97,15 @@ impl Home {
             if client != door.client {
                 door.client = client;
                 door.asked.clear();
+                door.claimed.clear();
             }
             door.frames = door.frames.saturating_add(1);
             let file = name_of(client, door.frames);
             let content = content.map_err(|fault| refusal_of(&fault));
+            let claimed_id = content.as_ref().ok().and_then(|bytes| claimed_id(bytes));
+            if let Some(id) = claimed_id {
+                door.claimed.insert(file.clone(), id.to_owned());
+            }
             let weight = content.as_ref().map_or(0, Vec::len);
             let shown = format!("frame {} of client {client}", door.frames);
             let claim = ClaimName {
@@ -135,7 +148,16 @@ impl Intake {
     ) {
         let Some(door) = &mut self.door else { return };
         let place = &decision.answer;
+        let claimed = door.claimed.remove(&decision.file);
         match (client, answer) {
+            (Some(client), Some(answer)) if answer.request_id.is_empty() => {
+                let request_id = claimed.unwrap_or_else(|| UNKNOWN_ID.to_owned());
+                let answer = Answer {
+                    request_id,
+                    ..answer.clone()
+                };
+                door.send(client, &answer);
+            }
             (Some(client), Some(answer)) => door.send(client, answer),
             // A held request was decided again.
             (None, Some(answer)) => door.answer_later(place, answer),

@@ -375,7 +375,9 @@ impl Desk {
     /// Returns the answer to a request: from the spool, else from memory.
     pub(crate) fn answer_to(&self, id: &RequestId) -> Option<Answer> {
         let file = match &self.door {
-            Door::Spool(spool) => read(spool.out().join(format!("{id}.json"))).ok().flatten(),
+            Door::Spool(spool) => read(spool.out().join(format!("{}.json", id.file_stem())))
+                .ok()
+                .flatten(),
             Door::Socket(_) => None,
         };
         let filed = file.and_then(|text| serde_json::from_str(&text).ok());
@@ -401,7 +403,7 @@ impl Desk {
             Door::Spool(spool) => spool.out().to_owned(),
             Door::Socket(_) => self.home.join("spool/out"),
         };
-        let path = out.join(format!("{case}.decision.json"));
+        let path = out.join(format!("{}.decision.json", case.file_stem()));
         match read(path.clone()) {
             Ok(Some(text)) => match json::check_object(text.as_bytes()) {
                 Ok(text) => {

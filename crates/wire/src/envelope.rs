@@ -109,6 +109,62 @@ const SIGNATURE_BYTES_MAX: usize = 96;
 /// Longest causality, in bytes of its text without insignificant white space.
 pub const CAUSALITY_BYTES_MAX: usize = 8 * 1024;
 
+/// Returns the `id` that bytes name which are not a request, such as JSON with a key twice: the value of
+/// the first member `id` of an object, if it is 1 to 128 printable ASCII characters without escapes.
+/// Nobody signed it. It only tells a client with several requests on one connection which of them
+/// was refused.
+///
+/// ```
+/// use spoolgate_wire::envelope::claimed_id;
+///
+/// assert_eq!(claimed_id(br#"{"x":[{"id":"no"}],"id": "r-1", "action""#), Some("r-1"));
+/// assert_eq!(claimed_id(b"[]"), None);
+/// ```
+pub fn claimed_id(bytes: &[u8]) -> Option<&str> {
+    let text = str::from_utf8(bytes).unwrap_or_else(|error| {
+        let (valid, _) = bytes
+            .split_at_checked(error.valid_up_to())
+            .unwrap_or_default();
+        str::from_utf8(valid).unwrap_or_default()
+    });
+    let mut rest = text.trim_ascii_start().strip_prefix('{')?;
+    let mut depth = 1_u32;
+    while depth > 0 {
+        let at = rest.find(['"', '{', '[', '}', ']'])?;
+        let (token, behind) = rest.split_at_checked(at)?.1.split_at_checked(1)?;
+        match token {
+            "\"" => {
+                let (content, after) = string(behind)?;
+                let value = after.trim_ascii_start().strip_prefix(':');
+                if depth == 1
+                    && content == "id"
+                    && let Some(value) = value
+                {
+                    let (id, _) = string(value.trim_ascii_start().strip_prefix('"')?)?;
+                    let is_plain = |byte| matches!(byte, b' '..=b'~') && byte != b'\\';
+                    let fits = (1..=128).contains(&id.len()) && id.bytes().all(is_plain);
+                    return Some(id).filter(|_| fits);
+                }
+                rest = after;
+            }
+            "{" | "[" => (depth, rest) = (depth.saturating_add(1), behind),
+            _ => (depth, rest) = (depth.saturating_sub(1), behind),
+        }
+    }
+    None
+}
+
+/// Splits text behind a quotation mark into the string's content, as written, and what follows it.
+fn string(text: &str) -> Option<(&str, &str)> {
+    let mut is_escaped = false;
+    let end = text.bytes().position(|byte| {
+        let is_end = byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        is_end
+    })?;
+    Some((text.get(..end)?, text.get(end.saturating_add(1)..)?))
+}
+
 impl Envelope {
     /// Reads an envelope: one strict JSON object with exactly the six fields and optionally
     /// `causality`, which is an object like the payload.

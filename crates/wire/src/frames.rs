@@ -73,6 +73,7 @@ pub struct FrameReader {
     pending: Vec<u8>,
     used: usize,
     broken: bool,
+    missing: u64,
 }
 
 impl FrameReader {
@@ -83,6 +84,7 @@ impl FrameReader {
             pending: Vec::new(),
             used: 0,
             broken: false,
+            missing: 0,
         }
     }
 
@@ -102,6 +104,8 @@ impl FrameReader {
         let (declared_bytes, content) = self.ahead().0?;
         let bytes = usize::try_from(declared_bytes).unwrap_or(usize::MAX);
         if bytes > self.frame_bytes_max {
+            let came = u64::try_from(content.len()).unwrap_or(u64::MAX);
+            self.missing = u64::from(declared_bytes).saturating_sub(came);
             self.give_up();
             return Some(Err(Fault::TooLong { declared_bytes }));
         }
@@ -118,6 +122,13 @@ impl FrameReader {
     /// Whether there are bytes that were not handed out.
     pub fn has_rest(&self) -> bool {
         self.pending.len() > self.used
+    }
+
+    /// How many bytes of a frame that is too long had not come when it was refused; 0 if there was no
+    /// such frame. Whoever reads and drops them lets the other side finish writing, so that it reads
+    /// the answer.
+    pub fn missing(&self) -> u64 {
+        self.missing
     }
 
     /// Ends the stream. Returns the fault if a frame is incomplete. Take the complete frames out
@@ -162,6 +173,20 @@ mod tests {
 
     fn drained(reader: &mut FrameReader) -> Vec<Result<Vec<u8>, Fault>> {
         std::iter::from_fn(|| reader.next_frame()).collect()
+    }
+
+    #[test]
+    fn the_missing_bytes_of_a_frame_that_is_too_long_are_counted() {
+        for (came, missing) in [(&[][..], 9), (&[1, 2], 7), (&[0; 9], 0), (&[0; 12], 0)] {
+            let mut reader = FrameReader::new(8);
+            assert_eq!(reader.missing(), 0);
+            reader.push(&[&[0, 0, 0, 9], came].concat());
+            assert_eq!(
+                reader.next_frame(),
+                Some(Err(Fault::TooLong { declared_bytes: 9 }))
+            );
+            assert_eq!(reader.missing(), missing);
+        }
     }
 
     #[test]

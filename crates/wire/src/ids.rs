@@ -1,6 +1,7 @@
 //! Names that come from outside: request ids, principals, strategies, symbols, theses, order ids.
 //! Each kind has a type of its own, so that no name is used as a path or a key unchecked.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -65,10 +66,11 @@ names! {
     /// The id of a request. Never ends in `.error` or `.decision`: the gate uses such names for
     /// answers.
     RequestId, "request id",
-        "1 to 128 of letters, digits and `._:-`, starting with a letter or digit, not ending in \
-            .error or .decision",
-        r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$",
-        |t| starts_alphanumeric(t) && t.len() <= 128 && t.bytes().all(id_byte)
+        "1 to 128 of letters, digits and `._:-`, starting with a letter, a digit, `-` or `_`, not \
+            ending in .error or .decision",
+        r"^[A-Za-z0-9_-][A-Za-z0-9._:-]{0,127}$",
+        |t| t.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+            && t.len() <= 128 && t.bytes().all(id_byte)
             && !t.ends_with(".error") && !t.ends_with(".decision");
     /// A principal.
     Principal, "principal", "1 to 64 of a-z, 0-9, `_` and `-`, starting with a letter or digit",
@@ -104,7 +106,7 @@ names! {
     /// A tree of tasks: its tenant and the id of its root, such as `research/task-001`. Several
     /// tenants may have roots with the same id.
     TaskName, "task", "a tenant and the id of a root, as `research/task-001`",
-        r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}/[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$",
+        r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}/[A-Za-z0-9_-][A-Za-z0-9._:-]{0,127}$",
         |t| t.split_once('/').is_some_and(|(tenant, root)| {
             DomainPart::parse(tenant).is_ok() && RequestId::parse(root).is_ok()
         });
@@ -164,6 +166,26 @@ fn name_schema(what: &str, rule: &str, pattern: &str) -> schemars::Schema {
         );
     }
     schema
+}
+
+impl RequestId {
+    /// The id as the beginning of a file name. No file name begins with `-`, which commands take for
+    /// an option: ids that begin with `-` or `_` get a `+` before them, which no id can have.
+    ///
+    /// ```
+    /// use spoolgate_wire::ids::RequestId;
+    ///
+    /// assert_eq!(RequestId::parse("r-1")?.file_stem(), "r-1");
+    /// assert_eq!(RequestId::parse("-V1StGXR8")?.file_stem(), "+-V1StGXR8");
+    /// # Ok::<(), spoolgate_wire::ids::NameError>(())
+    /// ```
+    pub fn file_stem(&self) -> Cow<'_, str> {
+        if self.0.starts_with(['-', '_']) {
+            format!("+{}", self.0).into()
+        } else {
+            self.0.as_str().into()
+        }
+    }
 }
 
 impl TaskName {
@@ -390,7 +412,10 @@ mod tests {
             (String::new(), false),
             ("a.b_c:d-9".to_owned(), true),
             (".a".to_owned(), false),
-            ("-a".to_owned(), false),
+            ("-a".to_owned(), true),
+            ("_a".to_owned(), true),
+            ("+a".to_owned(), false),
+            (":a".to_owned(), false),
             ("a/b".to_owned(), false),
             ("..".to_owned(), false),
             ("a b".to_owned(), false),

@@ -43,7 +43,7 @@ fn an_object_in_the_place_of_a_folder_is_named() {
         let args: &[&str] = if program == "run" {
             &["run", "--until-idle"]
         } else {
-            &["halt", "set", "--reason", "x"]
+            &["halt", "clear", "--reason", "x"]
         };
         let path = home.join(folder);
         let aside = home.join("aside");

@@ -178,6 +178,10 @@ fn a_file_that_cannot_be_moved_stays_and_all_others_are_decided() {
     scratch
         .errors
         .insert("rename_new spool/in/r.json".to_owned(), EACCES);
+    assert!(scratch.codes().is_empty());
+    scratch
+        .errors
+        .insert("write spool/work/.probe".to_owned(), EACCES);
     assert!(scratch.run().is_err());
 }
 

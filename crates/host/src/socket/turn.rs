@@ -21,6 +21,10 @@ const ACCEPTS_MAX: usize = 64;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Time for the gate to answer a fault.
 const FAULT_ANSWER: Duration = Duration::from_secs(1);
+/// How long, and up to how many bytes, the rest of a frame that is too long is read and dropped. A
+/// client that could not finish writing would not read the answer.
+const REST: Duration = Duration::from_secs(10);
+const REST_BYTES_MAX: u64 = 64 << 20;
 /// How long unsent answers are still written when the gate stops.
 const FLUSH: Duration = Duration::from_millis(500);
 /// Longest wait, in case a wake-up is missed. Nothing depends on it.
@@ -38,6 +42,9 @@ struct Client {
     /// The client has finished sending.
     ended: bool,
     faulty: bool,
+    /// Bytes of a frame that is too long which are still to be dropped, and until when.
+    rest: u64,
+    rest_until: Option<Instant>,
     /// Since when only the answer to the fault has been missing.
     settled_since: Option<Instant>,
 }
@@ -190,6 +197,8 @@ impl Turn<'_> {
                 paused: false,
                 ended: false,
                 faulty: false,
+                rest: 0,
+                rest_until: None,
                 settled_since: None,
             });
         }
@@ -224,7 +233,13 @@ impl Turn<'_> {
 
 impl Client {
     fn reads(&self) -> bool {
-        !self.paused && !self.ended && !self.faulty
+        self.drops() || (!self.paused && !self.ended && !self.faulty)
+    }
+
+    /// Whether the rest of a frame that is too long is still read and dropped.
+    fn drops(&self) -> bool {
+        let is_time = |until: Instant| Instant::now() < until;
+        self.rest > 0 && !self.ended && self.rest_until.is_some_and(is_time)
     }
 
     /// Reads what is available and fits. Returns whether there is something new to take.
@@ -236,6 +251,10 @@ impl Client {
             }
             match rustix::io::read(&self.fd, &mut *buffer) {
                 Ok(0) => self.ended = true,
+                Ok(bytes) if self.faulty => {
+                    let dropped = u64::try_from(bytes).unwrap_or(u64::MAX);
+                    self.rest = self.rest.saturating_sub(dropped);
+                }
                 Ok(bytes) => self.reader.push(buffer.get(..bytes).unwrap_or_default()),
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => break,
@@ -245,7 +264,7 @@ impl Client {
             arrived |= self.sort(&mut desk.shared(), limits);
         }
         let late = after(self.partial_since, limits.partial_frame_ms_max);
-        if self.reads() && late.is_some_and(|late| late <= Instant::now()) {
+        if self.reads() && !self.faulty && late.is_some_and(|late| late <= Instant::now()) {
             arrived |= self.break_off(&mut desk.shared());
         }
         arrived
@@ -298,7 +317,11 @@ impl Client {
     fn put(&mut self, shared: &mut Shared, content: Result<Vec<u8>, Fault>) {
         match (&content, shared.line.as_mut()) {
             (Ok(_), Some(line)) => line.owed = line.owed.saturating_add(1),
-            (Err(_), _) => self.faulty = true,
+            (Err(_), _) => {
+                self.faulty = true;
+                self.rest = self.reader.missing().min(REST_BYTES_MAX);
+                self.rest_until = Instant::now().checked_add(REST);
+            }
             (Ok(_), None) => {}
         }
         let arrived = Arrived {
@@ -313,9 +336,12 @@ impl Client {
     fn deadline(&mut self, line: &Line, limits: &Limits, now: Instant) -> Option<Instant> {
         let is_settled = line.fault_taken && line.answered >= line.owed && line.unsent.is_empty();
         self.settled_since = is_settled.then(|| self.settled_since.unwrap_or(now));
-        let answered = self
-            .settled_since
-            .and_then(|since| since.checked_add(FAULT_ANSWER));
+        let answered = match self.drops() {
+            true => self.rest_until,
+            false => self
+                .settled_since
+                .and_then(|since| since.checked_add(FAULT_ANSWER)),
+        };
         let written = after(line.head_since, limits.write_ms_max);
         [answered, written].into_iter().flatten().min()
     }
@@ -324,7 +350,7 @@ impl Client {
     fn is_done(&self, line: &Line) -> bool {
         let is_answered = |answers: u64| line.answered >= answers && line.unsent.is_empty();
         if self.faulty {
-            is_answered(line.owed.saturating_add(1))
+            is_answered(line.owed.saturating_add(1)) && !self.drops()
         } else {
             self.ended && !self.paused && is_answered(line.owed)
         }

@@ -12,8 +12,8 @@ use spoolgate_wire::signing::sha256_hex;
 /// claim.
 const SET_ASIDE_FROM: u64 = 1 << 62;
 
-/// Longest file name in bytes: an id of 128 bytes and `.json`.
-const NAME_BYTES_MAX: usize = 133;
+/// Longest file name in bytes: `+`, an id of 128 bytes and `.json`.
+const NAME_BYTES_MAX: usize = 134;
 
 /// Whether the gate ignores this name: hidden files and `*.tmp` are still being written.
 pub fn is_ignored(name: &OsStr) -> bool {
@@ -37,14 +37,16 @@ impl FileName {
     pub fn of(name: &OsStr) -> FileName {
         let bytes = name.as_bytes();
         let good = name.to_str().filter(|text| {
-            text.len() <= NAME_BYTES_MAX
-                && text
-                    .bytes()
-                    .next()
-                    .is_some_and(|b| b.is_ascii_alphanumeric())
+            // An id that begins with `-` or `_` has a `+` before it, as in the names of answers.
+            let (text, begins) = match text.strip_prefix('+') {
+                Some(rest) => (rest, rest.starts_with(['-', '_'])),
+                None => (*text, text.starts_with(|c: char| c.is_ascii_alphanumeric())),
+            };
+            begins
+                && text.len() < NAME_BYTES_MAX
                 && text
                     .strip_suffix(".json")
-                    .is_some_and(|stem| !stem.is_empty() && stem.bytes().all(id_byte))
+                    .is_some_and(|stem| stem.bytes().all(id_byte))
         });
         match good {
             Some(text) => FileName {
@@ -145,6 +147,11 @@ mod tests {
             ("r1.JSON", false),
             ("r1", false),
             ("-rf.json", false),
+            ("+-rf.json", true),
+            ("+_rf.json", true),
+            ("+rf.json", false),
+            ("+.json", false),
+            ("++-rf.json", false),
             ("a b.json", false),
             ("a\nb.json", false),
             ("a~b.json", false),
