@@ -1,15 +1,22 @@
 #!/usr/bin/env python3
 """Chain and root of a spoolgate ledger, with nothing but hashes: python3 verify_chain.py AUDIT_DIR/log-*.jsonl
 
-Twenty lines, to be read before they are run. Every line must begin with the leaf hash of the line before it, its number
-and its batch's, and every seal with how many lines stand before it and their RFC 6962 root; each file must end in a seal.
+Two dozen lines, to be read before they are run. Every line must begin with the leaf hash of the line before it, its number
+and its batch's, and every seal with the number of lines before it and their RFC 6962 root; each file must end in a seal. What
+a killed gate left behind the last seal of a file, unsealed, is told by the first line of the next file, and reported.
 Prints size and root of the last seal, the second and third line of a checkpoint: compare with one kept elsewhere. Knows
-no signatures, torn rests or archives: verify_ledger.py reads more of them, `spoolgate audit verify` all."""
-import base64, hashlib, sys
+no signatures or archives: verify_ledger.py reads more of them, `spoolgate audit verify` all."""
+import base64, hashlib, json, sys
 sha256 = lambda *parts: hashlib.sha256(b"".join(parts)).digest()
 head, seq, batch, edge, root, seal = bytes(32), 0, 0, [], b"", False  # edge: (leaves, root) of perfect subtrees
-for name in sys.argv[1:]:
-    for line in open(name, "rb"):
+for name, later in zip(sys.argv[1:], sys.argv[2:] + [None]):
+    data, segment = open(name, "rb").read(), json.loads(open(later, "rb").readline()) if later else {}
+    end = segment.get("previous", {}).get("length", len(data))
+    if rest := data[end:]:
+        if sha256(rest).hex() != (segment.get("rest") or {}).get("sha256"):
+            sys.exit(f"bad: {name}: the bytes from {end} on are not the rest that {later} names")
+        print(f"torn: {name}: {len(rest)} bytes from byte {end} on were never sealed")
+    for line in data[:end].splitlines(True):
         start = b'{"prev":"%s","seq":%d,"batch":%d,"kind":"' % (head.hex().encode(), seq, batch)
         if seal := line.startswith(start + b'seal",'):
             root = edge[-1][1] if edge else sha256()

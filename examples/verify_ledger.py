@@ -16,7 +16,7 @@ def sha256(*parts): return hashlib.sha256(b"".join(parts)).digest()
 def check(good, why):
     if not good: raise ValueError(why)
 
-path, number = pathlib.Path(sys.argv[1] if len(sys.argv) == 2 else sys.exit(__doc__)), 0
+path, number, told = pathlib.Path(sys.argv[1] if len(sys.argv) == 2 else sys.exit(__doc__)), 0, []
 checkpoint, files = path / "checkpoint", sorted(path.glob("log-????????.jsonl"))
 # edge: roots of the perfect subtrees at the tree's right edge, largest first. seals: size -> root, as in checkpoints.
 head, edge, seals, seq, batch = bytes(32), [], {}, 0, 0
@@ -45,10 +45,12 @@ try:
         ends = {"file": path.name, "length": len(valid), "lines": number, "head": head.hex()}
         torn = {"offset": len(valid), "length": len(rest), "sha256": sha256(rest).hex()} if rest else None
         check(not later or (segment["previous"], segment["rest"]) == (ends, torn), "not what the next file says of it")
+        told += [f"torn: {path.name}: {len(rest)} bytes from byte {len(valid)} on were never sealed"] if rest else []
     if checkpoint.exists():
         path, number = checkpoint, 2
         size, root = (checkpoint.read_bytes().split(b"\n") + 3 * [b""])[1:3]
         check(seals.get(size) == root, "size and root are not those of a seal")
+    print(*told, sep="\n", end="\n" if told else "")
     print(f"ok: {seq} lines, {batch} batches, head {head.hex()}")
 except Exception as error:
     sys.exit(print(f"bad: {path.name}:{number}: {error}") or 1)

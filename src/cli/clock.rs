@@ -7,12 +7,13 @@ use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::code::Exit;
 
 use super::handover::{self, Person};
+use super::look;
 use super::output::Output;
 
 /// The commands.
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
-    /// Accept the machine's clock; entries are allowed again.
+    /// Accept the machine's clock: its step no longer closes entries.
     #[command(after_help = "Examples:\n  spoolgate clock accept --reason \"NTP was off, checked\"")]
     Accept(Args),
 }
@@ -31,17 +32,16 @@ pub(super) struct Args {
 pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     let Command::Accept(args) = command;
     let payload = serde_json::json!({"reason": args.reason});
-    handover::administer(
+    let exit = handover::administer(
         home,
         &args.by.person,
         ActionName::ClockAccept,
         &payload,
         output,
-        |answer| {
-            format!(
-                "the clock is accepted; entries are allowed again (ledger line {})",
-                answer.audit_ref
-            )
-        },
-    )
+        |answer| format!("the clock is accepted (ledger line {})", answer.audit_ref),
+    )?;
+    if exit == Exit::Success {
+        look::remark_closed(home, output)?;
+    }
+    Ok(exit)
 }

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::Result;
-use spoolgate_home::read::{self, real_seams};
 use spoolgate_host::rule_folder::HALT_FILE;
 use spoolgate_ledger::segment;
 use spoolgate_wire::action_name::ActionName;
@@ -165,12 +164,7 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
                 |answer| format!("{what} (ledger line {})", answer.audit_ref),
             )?;
             if exit == Exit::Success {
-                // Report what else still keeps entries closed, or the person may believe that they
-                // are open.
-                let view = read::read(home, &real_seams(home)?)?;
-                look::why_closed(&view.state)
-                    .iter()
-                    .for_each(|reason| output.remark(reason));
+                look::remark_closed(home, output)?;
             }
             Ok(exit)
         }

@@ -40,6 +40,16 @@ pub(super) fn view(home: &Path) -> Result<(View, Time)> {
     Ok((view, now))
 }
 
+/// Remarks what still keeps entries closed, after a person removed one reason: the person may believe
+/// that they are open.
+pub(super) fn remark_closed(home: &Path, output: &Output) -> Result<()> {
+    let view = read::read(home, &real_seams(home)?)?;
+    why_closed(&view.state)
+        .iter()
+        .for_each(|reason| output.remark(reason));
+    Ok(())
+}
+
 /// Returns a remark if the rule files differ from those in force, or cannot be used, and no gate
 /// has reported it yet. A person who has just edited them must not think that the output shows
 /// their effect.

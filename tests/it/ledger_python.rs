@@ -1,10 +1,12 @@
-//! `examples/verify_chain.py`, twenty lines that share no code with this program: for a sound
+//! `examples/verify_chain.py`, two dozen lines that share no code with this program: for a sound
 //! ledger they print the size and root of its checkpoint, and for a ledger with one changed bit
 //! they fail.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::kit::kept::Then;
 use crate::kit::ledger_files::{Files, small};
 use crate::kit::memory_disk::MemoryDisk;
 use crate::kit::place::{Place, drain};
@@ -61,7 +63,7 @@ fn has_python() -> bool {
 }
 
 #[test]
-fn twenty_lines_of_python_give_the_checkpoint() {
+fn a_short_script_gives_the_checkpoint() {
     if !has_python() {
         return;
     }
@@ -113,10 +115,54 @@ fn twenty_lines_of_python_give_the_checkpoint() {
     }
 }
 
+/// A killed gate leaves bytes that were never sealed; the next one freezes them. An honest ledger must
+/// not look as if somebody had changed it.
+#[test]
+fn a_frozen_torn_rest_is_reported_as_such() {
+    if !has_python() {
+        return;
+    }
+    let kept = Then::V2.home("full");
+    let audit = kept.path("audit");
+    let archive = fs::File::open(audit.join("log-00000001.jsonl.zst")).unwrap();
+    let first = zstd::stream::decode_all(archive).unwrap();
+    fs::write(audit.join("log-00000001.jsonl"), first).unwrap();
+    let logs = [1, 2, 3].map(|number| audit.join(segment::file_name(number)));
+    let ends = |script: &str, args: &[PathBuf]| {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("examples")
+            .join(script);
+        let done = Command::new("python3")
+            .arg(script)
+            .args(args)
+            .output()
+            .unwrap();
+        (
+            done.status.success(),
+            String::from_utf8(done.stdout).unwrap(),
+        )
+    };
+    let told = "torn: log-00000002.jsonl: ";
+    for (script, args) in [
+        ("verify_chain.py", &logs[..]),
+        ("verify_ledger.py", &[audit.clone()][..]),
+    ] {
+        let (is_sound, said) = ends(script, args);
+        let said = said.replace(&format!("{}/", audit.display()), "");
+        assert!(is_sound && said.starts_with(told), "{script}: {said}");
+    }
+    // The rest is not the one that the next file names.
+    let mut changed = fs::read(&logs[1]).unwrap();
+    *changed.last_mut().unwrap() ^= 1;
+    fs::write(&logs[1], changed).unwrap();
+    assert!(!ends("verify_chain.py", &logs).0);
+    assert!(!ends("verify_ledger.py", &[audit]).0);
+}
+
 /// Every eighth byte, and every byte of the last line, with one bit changed. Hashes cannot see the
 /// signature in the last line, which no line names yet.
 #[test]
-fn with_one_bit_changed_the_twenty_lines_fail() {
+fn with_one_bit_changed_the_short_script_fails() {
     if !has_python() {
         return;
     }

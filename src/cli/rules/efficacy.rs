@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use spoolgate_gate::efficacy::Against;
 use spoolgate_gate::fired::Effects;
 use spoolgate_home::read::real_seams;
@@ -69,6 +69,9 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let report = efficacy(home, &seams, &options, &mut |done| progress.at(done));
     drop(progress);
     let report = report?;
+    if let Some(rule) = args.rule.as_ref().filter(|_| report.rules.is_empty()) {
+        bail!("rule `{rule}` does not exist: it is in no rulebook of that time");
+    }
     if output.is_json() {
         output.json(&report)?;
     } else {

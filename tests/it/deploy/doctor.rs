@@ -421,6 +421,30 @@ fn a_clock_that_is_older_than_the_ledger_is_found() {
     );
 }
 
+/// Agents that may write to the flat spool can make a folder there under the name of another agent, which
+/// has no spool of its own yet.
+#[test]
+fn a_spool_that_an_agent_made_for_another_is_found() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root gives folders away");
+        return;
+    }
+    let sound = Sound::new();
+    let home = sound.home();
+    let is_foreign = || {
+        let found = examine(&home, None);
+        let is_it = |f: &&Finding| f.level == Level::Error && f.message.contains("take away");
+        found.iter().filter(is_it).count()
+    };
+    let new = home.join("spool/in/hermes/new");
+    fs::create_dir_all(&new).unwrap();
+    assert_eq!(is_foreign(), 0);
+    std::os::unix::fs::chown(&new, Some(61_999), None).unwrap();
+    assert_eq!(is_foreign(), 1);
+    std::os::unix::fs::chown(home.join("spool/in/hermes"), Some(61_999), None).unwrap();
+    assert_eq!(is_foreign(), 2);
+}
+
 #[test]
 fn doctor_finds_what_an_agent_could_do() {
     let stranger = || User {

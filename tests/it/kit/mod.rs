@@ -8,6 +8,7 @@ pub(crate) mod court;
 pub(crate) mod desk;
 pub(crate) mod dice;
 pub(crate) mod gateway_home;
+pub(crate) mod kept;
 pub(crate) mod keys;
 pub(crate) mod layered;
 pub(crate) mod ledger_files;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use crate::compat::Then;
+use crate::kit::kept::Then;
 use crate::kit::layered::Layered;
 use spoolgate_gate::record::canonical;
 use spoolgate_host::real_disk::RealDisk;

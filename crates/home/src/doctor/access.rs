@@ -40,6 +40,7 @@ impl Looking {
             }
         }
         self.held();
+        self.own_spools();
         // The gate does not work in these, but root runs scripts from one and editors trust the
         // other.
         for folder in ["deploy", "schemas"] {
@@ -100,6 +101,31 @@ impl Looking {
             self.error("home", path, message, Some(format!("mv {place} {aside}")));
         }
         false
+    }
+
+    /// Checks that the gate made the spools of agents: whoever may write to `spool/in` can make a folder
+    /// under the name of another agent before that agent has a spool, and its owner can exchange what
+    /// is in it.
+    fn own_spools(&mut self) {
+        let Some(gate) = self.gate else { return };
+        let names = machine::names(&self.home.join("spool/in")).unwrap_or_default();
+        let folders = names
+            .into_iter()
+            .flat_map(|own| [own.clone(), own.join("tmp"), own.join("new")]);
+        for folder in folders {
+            let foreign = machine::owned(&folder)
+                .ok()
+                .filter(|found| found.kind.is_dir() && found.uid != gate);
+            let Some(found) = foreign else { continue };
+            let message = format!(
+                "belongs to {}, who can take away or replace what agents put into it: let the next \
+                    start of the gate make it",
+                machine::user_name(found.uid)
+            );
+            let aside = quoted(&self.home.join("spool/rejected"));
+            let remedy = Some(format!("mv {} {aside}", quoted(&folder)));
+            self.error("agent", &folder, &message, remedy);
+        }
     }
 
     /// Checks for files that a command of root left in another user's home: the gate can neither
