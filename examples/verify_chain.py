@@ -6,7 +6,7 @@ and its batch's, and every seal with the number of lines before it and their RFC
 a killed gate left behind the last seal of a file, unsealed, is told by the first line of the next file, and reported.
 Prints size and root of the last seal, the second and third line of a checkpoint: compare with one kept elsewhere. Knows
 no signatures or archives: verify_ledger.py reads more of them, `spoolgate audit verify` all."""
-import base64, hashlib, json, sys
+import base64, hashlib, io, json, sys
 sha256 = lambda *parts: hashlib.sha256(b"".join(parts)).digest()
 head, seq, batch, edge, root, seal = bytes(32), 0, 0, [], b"", False  # edge: (leaves, root) of perfect subtrees
 for name, later in zip(sys.argv[1:], sys.argv[2:] + [None]):
@@ -16,7 +16,7 @@ for name, later in zip(sys.argv[1:], sys.argv[2:] + [None]):
         if sha256(rest).hex() != (segment.get("rest") or {}).get("sha256"):
             sys.exit(f"bad: {name}: the bytes from {end} on are not the rest that {later} names")
         print(f"torn: {name}: {len(rest)} bytes from byte {end} on were never sealed")
-    for line in data[:end].splitlines(True):
+    for line in io.BytesIO(data[:end]):
         start = b'{"prev":"%s","seq":%d,"batch":%d,"kind":"' % (head.hex().encode(), seq, batch)
         if seal := line.startswith(start + b'seal",'):
             root = edge[-1][1] if edge else sha256()

@@ -50,7 +50,6 @@ try:
         path, number = checkpoint, 2
         size, root = (checkpoint.read_bytes().split(b"\n") + 3 * [b""])[1:3]
         check(seals.get(size) == root, "size and root are not those of a seal")
-    print(*told, sep="\n", end="\n" if told else "")
-    print(f"ok: {seq} lines, {batch} batches, head {head.hex()}")
+    print(f"ok: {seq} lines, {batch} batches, head {head.hex()}", *told, sep="\n")
 except Exception as error:
     sys.exit(print(f"bad: {path.name}:{number}: {error}") or 1)

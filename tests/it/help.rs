@@ -56,7 +56,6 @@ const ENDS: &[(&str, i32, &str)] = &[
         "the dry run ends last",
     ),
     ("rules diff", 1, "the other checkout is looser"),
-    ("rules efficacy --rule", 2, "there is no such rule"),
 ];
 
 /// The examples that are not run: a part of the line, and why.

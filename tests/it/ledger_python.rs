@@ -149,7 +149,7 @@ fn a_frozen_torn_rest_is_reported_as_such() {
     ] {
         let (is_sound, said) = ends(script, args);
         let said = said.replace(&format!("{}/", audit.display()), "");
-        assert!(is_sound && said.starts_with(told), "{script}: {said}");
+        assert!(is_sound && said.contains(told), "{script}: {said}");
     }
     // The rest is not the one that the next file names.
     let mut changed = fs::read(&logs[1]).unwrap();

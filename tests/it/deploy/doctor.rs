@@ -437,12 +437,18 @@ fn a_spool_that_an_agent_made_for_another_is_found() {
         found.iter().filter(is_it).count()
     };
     let new = home.join("spool/in/hermes/new");
+    let own = home.join("spool/in/hermes");
     fs::create_dir_all(&new).unwrap();
-    assert_eq!(is_foreign(), 0);
-    std::os::unix::fs::chown(&new, Some(61_999), None).unwrap();
-    assert_eq!(is_foreign(), 1);
-    std::os::unix::fs::chown(home.join("spool/in/hermes"), Some(61_999), None).unwrap();
-    assert_eq!(is_foreign(), 2);
+    let gate = home.metadata().unwrap().uid();
+    for (path, uid, foreign) in [
+        (&own, gate, 1),
+        (&new, gate, 0),
+        (&new, 61_999, 1),
+        (&own, 61_999, 2),
+    ] {
+        chown(path, Some(uid), None).unwrap();
+        assert_eq!(is_foreign(), foreign, "{} of {uid}", path.display());
+    }
 }
 
 #[test]
