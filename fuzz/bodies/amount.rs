@@ -13,7 +13,7 @@ struct Wire {
 }
 
 /// Texts, a line each: every one is read, neighbours are calculated with.
-pub(crate) fn body(data: &[u8]) {
+pub fn body(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut before = None;
     for line in text.split('\n').take(8) {

@@ -68,7 +68,7 @@ struct World {
 }
 
 /// A script of requests.
-pub(crate) fn body(data: &[u8]) {
+pub fn body(data: &[u8]) {
     play(data);
 }
 

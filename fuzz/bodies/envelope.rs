@@ -71,7 +71,7 @@ pub(crate) fn signed(mut envelope: Envelope) -> Envelope {
 
 /// A first byte that says how to treat the rest: as a file, or as a file to be signed properly and
 /// then damaged.
-pub(crate) fn body(data: &[u8]) {
+pub fn body(data: &[u8]) {
     let mut choices = Choices::of(data);
     match choices.byte() {
         mode @ 0..=31 => {

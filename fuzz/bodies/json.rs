@@ -86,7 +86,7 @@ fn is_range(error: &serde_json::Error) -> bool {
 }
 
 /// Any bytes.
-pub(crate) fn body(data: &[u8]) {
+pub fn body(data: &[u8]) {
     let strict = check_value(data);
     let shape = serde_json::from_slice::<Shape>(data);
     match (&strict, &shape) {

@@ -36,7 +36,7 @@ pub(crate) const KINDS: [&str; 22] = [
 ];
 
 /// Bytes as a line; bytes behind a first one below 32 as the body of that kind of line.
-pub(crate) fn body(data: &[u8]) {
+pub fn body(data: &[u8]) {
     match data.split_first() {
         Some((kind, body)) if *kind < 32 => {
             // The strict reader has read the content of the line before; the typed reader leaves

@@ -23,7 +23,7 @@ pub(crate) const NAMES: [&str; 6] = [
 ];
 
 /// A byte for the name, one for options and wrapping, then the file.
-pub(crate) fn body(data: &[u8]) {
+pub fn body(data: &[u8]) {
     let mut choices = Choices::of(data);
     let name = choices.pick(&NAMES);
     let how = choices.byte();

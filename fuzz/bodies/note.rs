@@ -14,7 +14,7 @@ pub(crate) fn signer() -> SignerKey {
 }
 
 /// Any bytes as text.
-pub(crate) fn body(data: &[u8]) {
+pub fn body(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     check_key(&text);
     let signer = signer();

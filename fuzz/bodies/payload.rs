@@ -31,7 +31,7 @@ use super::rulebook;
 const NOW: &str = "2018-04-05T12:00:00Z";
 
 /// The first byte is the action, the rest its payload.
-pub(crate) fn body(data: &[u8]) {
+pub fn body(data: &[u8]) {
     let Some((action, payload)) = data.split_first() else {
         return;
     };

@@ -168,7 +168,7 @@ fn history(in_segments: bool) -> &'static History {
 }
 
 /// Every line of both histories, without LF.
-pub(crate) fn lines() -> Vec<Vec<u8>> {
+pub fn lines() -> Vec<Vec<u8>> {
     let moments = [false, true].map(|in_segments| history(in_segments).moments.last());
     let files = moments
         .into_iter()
@@ -185,7 +185,7 @@ pub(crate) fn lines() -> Vec<Vec<u8>> {
 }
 
 /// Runs one script of damage.
-pub(crate) fn body(data: &[u8]) {
+pub fn body(data: &[u8]) {
     let mut choices = Choices::of(data);
     let history = history(choices.byte() & 1 == 1);
     let begin = choices.below(history.moments.len());

@@ -9,7 +9,7 @@ use spoolgate_wire::envelope::Envelope;
 use super::{decide, envelope, ledger_line, market_file, note, recovery, rulebook};
 
 /// Seeds of a target.
-pub(crate) fn of(target: &str) -> Vec<Vec<u8>> {
+pub fn of(target: &str) -> Vec<Vec<u8>> {
     match target {
         "recovery" => scripts(32, 24),
         "decide" => scripts(16, 120),

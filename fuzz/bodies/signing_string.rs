@@ -6,7 +6,7 @@ use spoolgate_wire::signing::{SignKey, sha256_hex};
 
 /// Two envelopes' worth of fields, each ended by a zero byte: id, timestamp, action, payload of one
 /// and the other, then the causality of one and the other, empty for none.
-pub(crate) fn body(data: &[u8]) {
+pub fn body(data: &[u8]) {
     let mut fields = data
         .split(|byte| *byte == 0)
         .map(|field| String::from_utf8_lossy(field).into_owned());

@@ -333,7 +333,7 @@ const KEYS: [&[&str]; 12] = [
 ];
 
 /// The first byte says which file, the rest is its text.
-pub(crate) fn body(data: &[u8]) {
+pub fn body(data: &[u8]) {
     let Some((which, text)) = data.split_first() else {
         return;
     };
