@@ -379,8 +379,8 @@ pub fn open_beside(
     })
 }
 
-/// Checks what [`open`] checks, and passes the same lines to `visit`, but changes nothing. Other
-/// than [`open`], it may run beside a gate, which may be writing a batch: with `is_written`, what
+/// Checks what [`open`] checks, and passes the same lines to `visit`, but changes nothing.
+/// Unlike [`open`], it may run beside a gate, which may be writing a batch: with `is_written`, what
 /// follows the last seal is not judged. Returns the end of the log.
 ///
 /// # Errors

@@ -124,9 +124,9 @@ impl FrameReader {
         self.pending.len() > self.used
     }
 
-    /// How many bytes of a frame that is too long had not come when it was refused; 0 if there was no
-    /// such frame. Whoever reads and drops them lets the other side finish writing, so that it reads
-    /// the answer.
+    /// Returns how many bytes of a frame that is too long had not arrived when it was refused; 0 if
+    /// there was no such frame. Read and drop them: the other side can then finish writing and read the
+    /// answer.
     pub fn missing(&self) -> u64 {
         self.missing
     }

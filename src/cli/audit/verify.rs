@@ -20,8 +20,8 @@ use crate::cli::progress::{Progress, log_bytes};
 pub(crate) struct Args {
     /// The audit folder; default: the home's.
     dir: Option<PathBuf>,
-    /// Do not parse every line: only the start of a line, its hash and its seal are checked. Whoever
-    /// holds the seal key could have sealed lines that are not JSON.
+    /// Do not parse every line: check only the start of a line, its hash and its seal. The holder of
+    /// the seal key may have sealed lines that are not JSON.
     #[arg(long)]
     fast: bool,
     /// Parse every line, serialize it again and demand the same bytes. This is the default.

@@ -103,9 +103,9 @@ impl Looking {
         false
     }
 
-    /// Checks that the gate made the spools of agents: whoever may write to `spool/in` can make a folder
-    /// under the name of another agent before that agent has a spool, and its owner can exchange what
-    /// is in it.
+    /// Checks that the gate made the spools of agents. An agent that may write to `spool/in` can make a
+    /// folder under the name of another agent that has no spool yet. The owner of a folder can exchange
+    /// its content.
     fn own_spools(&mut self) {
         let Some(gate) = self.gate else { return };
         let names = machine::names(&self.home.join("spool/in")).unwrap_or_default();
