@@ -40,7 +40,7 @@ fn answer(id: &str) -> String {
 
 /// Makes the folders of a flat spool and of the spool of `own`, without a gate.
 fn spools() -> TempDir {
-    let home = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let home = crate::kit::folder();
     for folder in ["spool/in/own/tmp", "spool/in/own/new", "spool/out/own"] {
         fs::create_dir_all(home.path().join(folder)).unwrap();
     }
@@ -111,7 +111,7 @@ fn signing_keeps_the_text_of_the_payload() {
 
 #[test]
 fn no_message_about_a_key_file_repeats_a_secret() {
-    let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let dir = crate::kit::folder();
     let secret = "5ec2e7".repeat(11)[..64].to_owned();
     let file = |name: &str, text: &str| -> PathBuf {
         let path = dir.path().join(name);
@@ -345,7 +345,7 @@ fn frame_of(stream: &mut UnixStream) -> Vec<u8> {
 
 #[test]
 fn the_socket_is_asked_with_the_same_bytes_until_it_answers() {
-    let dir = TempDir::new().unwrap();
+    let dir = crate::kit::folder();
     let path = dir.path().join("gate.sock");
     let door = Door::Socket(path.clone());
     let envelope = request(&KEY, "r1");
@@ -379,7 +379,7 @@ fn the_socket_is_asked_with_the_same_bytes_until_it_answers() {
 
 #[test]
 fn a_silent_socket_leaves_the_decision_unknown() {
-    let dir = TempDir::new().unwrap();
+    let dir = crate::kit::folder();
     let path = dir.path().join("gate.sock");
     // It accepts connections and never reads.
     let _listener = UnixListener::bind(&path).unwrap();

@@ -15,7 +15,6 @@ use crate::kit::{PROGRAM, Scratch, command, show, spoolgate, succeed};
 use spoolgate_gate::Record;
 use spoolgate_home::Home;
 use spoolgate_home::read::real_seams;
-use tempfile::TempDir;
 
 fn out(done: &Output) -> String {
     String::from_utf8_lossy(&done.stdout).into_owned()
@@ -23,10 +22,6 @@ fn out(done: &Output) -> String {
 
 fn err(done: &Output) -> String {
     String::from_utf8_lossy(&done.stderr).into_owned()
-}
-
-fn scratch() -> TempDir {
-    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
 #[test]

@@ -566,7 +566,7 @@ fn decided_orders(home: &Path) -> Vec<Value> {
 
 #[test]
 fn the_table_names_every_addition_and_deviation_of_members_and_no_other() {
-    let scratch = tempfile::tempdir().unwrap();
+    let scratch = crate::kit::folder();
     let (schemas, home) = (scratch.path().join("schemas"), scratch.path().join("home"));
     spoolgate(&["schema", "--all", "--out", schemas.to_str().unwrap()]);
     spoolgate(&["demo", home.to_str().unwrap()]);

@@ -14,7 +14,7 @@ fn program() -> Command {
 
 #[test]
 fn the_demo_s_case_is_decided_as_the_contract_shows() {
-    let scratch = tempfile::tempdir().unwrap();
+    let scratch = crate::kit::folder();
     let home = scratch.path().join("home");
     let done = program()
         .args(["--format", "json", "demo"])

@@ -9,7 +9,7 @@ const STORY: &str = include_str!("../data/demo_story.txt");
 
 #[test]
 fn every_request_of_the_demo_has_the_answer_of_the_story() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = crate::kit::folder();
     let done = Command::new(env!("CARGO_BIN_EXE_spoolgate"))
         .args(["--format", "json", "demo"])
         .arg(folder.path().join("home"))

@@ -187,7 +187,7 @@ fn run(page: &str, script: &str) -> Option<String> {
         eprintln!("{page}: skipped, there is no {tool} on this machine");
         return None;
     }
-    let scratch = tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let scratch = crate::kit::folder();
     let dir = scratch.path().join("spoolgate");
     fs::create_dir(&dir).unwrap();
     checkout(&dir);

@@ -320,7 +320,7 @@ struct Openssl(TempDir);
 
 impl Openssl {
     fn new(public_key: &[u8; 32]) -> Openssl {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = crate::kit::folder();
         let prefix = [
             0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
         ];
@@ -404,7 +404,7 @@ fn a_script_of_a_page_accepts_the_receipt() {
         seq,
         ..
     } = evidence();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = crate::kit::folder();
     let file = dir.path().join("receipt");
     let run = |bytes: &[u8]| {
         fs::write(&file, bytes).unwrap();
@@ -458,7 +458,7 @@ fn the_script_lets_no_changed_bit_pass() {
         return;
     }
     let Evidence { key, receipt, .. } = evidence();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = crate::kit::folder();
     let file = dir.path().join("receipt");
     fs::write(&file, &receipt).unwrap();
     let done = Command::new("python3")

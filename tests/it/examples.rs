@@ -51,10 +51,6 @@ fn shell(script: &str) -> Command {
     command
 }
 
-fn scratch() -> TempDir {
-    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
-}
-
 /// Runs a script that takes a folder; its exit code must be 0.
 #[track_caller]
 fn walk(script: &str, dir: &TempDir, args: &[&str]) -> Output {
@@ -83,7 +79,7 @@ fn the_agent_corrects_itself_tightens_and_leaves() {
     if !have(&["python3"]) {
         return;
     }
-    let dir = scratch();
+    let dir = crate::kit::folder();
     let done = walk("agent/run.sh", &dir, &[]);
     let home = home_of(&dir);
     let orders = of_action(&home, "order.submit");
@@ -164,7 +160,7 @@ fn the_pipeline_requests_the_size_that_would_pass() {
     if !have(&["jq"]) {
         return;
     }
-    let dir = scratch();
+    let dir = crate::kit::folder();
     walk("pipeline.sh", &dir, &[]);
     let orders = of_action(&home_of(&dir), "order.submit");
     let [refused, accepted] = orders.as_slice() else {
@@ -423,7 +419,7 @@ fn a_models_verdict_counts_and_other_text_does_not() {
     if !have(&["python3"]) {
         return;
     }
-    let dir = scratch();
+    let dir = crate::kit::folder();
     walk("roles/run.sh", &dir, &[]);
     let home = home_of(&dir);
     assert_eq!(decision_of(&home, "halve").as_deref(), Some("APPROVE"));
@@ -477,7 +473,7 @@ fn a_garbled_model_approves_nothing() {
     if !have(&["python3"]) {
         return;
     }
-    let dir = scratch();
+    let dir = crate::kit::folder();
     let work = dir.path().join("work");
     let done = shell("roles/run.sh")
         .arg(&work)
@@ -506,7 +502,7 @@ fn a_proposal_goes_through_review_into_force() {
     if !have(&["git", "ssh-keygen"]) {
         return;
     }
-    let dir = scratch();
+    let dir = crate::kit::folder();
     let done = walk("proposals/run.sh", &dir, &[]);
     let home = home_of(&dir);
     let told: Vec<String> = lines(&home)
@@ -541,7 +537,7 @@ fn the_bridge_and_its_exchange_end_flat() {
     if !have(&["python3"]) {
         return;
     }
-    let dir = scratch();
+    let dir = crate::kit::folder();
     walk("bridge.sh", &dir, &[]);
     let reports = of_action(&home_of(&dir), "venue.report");
     assert!(

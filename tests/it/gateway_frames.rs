@@ -19,7 +19,7 @@ struct Place {
 impl Place {
     fn new() -> Place {
         Place {
-            folder: tempfile::tempdir().unwrap(),
+            folder: crate::kit::folder(),
         }
     }
 

@@ -267,7 +267,7 @@ fn calls_of_other_suites() -> [Value; 13] {
 #[test]
 fn a_policy_for_other_suites_is_made_by_the_same_procedure() {
     let calls = calls_of_other_suites();
-    let data = tempfile::tempdir().unwrap();
+    let data = crate::kit::folder();
     let lines: Vec<String> = calls.iter().map(Value::to_string).collect();
     fs::write(data.path().join("requests.jsonl"), lines.join("\n")).unwrap();
     let suites = json!({"suites": {

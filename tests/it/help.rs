@@ -13,8 +13,6 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tempfile::TempDir;
-
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const PROGRAM: &str = env!("CARGO_BIN_EXE_spoolgate");
 
@@ -274,11 +272,7 @@ fn fault(stage: &Path, line: &str, n: usize) -> Option<String> {
 
 #[test]
 fn every_example_of_every_help_ends_as_it_should() {
-    // In memory if possible: hundreds of homes are copied, and no example is about disks.
-    let in_memory = TempDir::new_in("/dev/shm");
-    let scratch = in_memory
-        .or_else(|_| TempDir::new_in(env!("CARGO_TARGET_TMPDIR")))
-        .unwrap();
+    let scratch = crate::kit::folder();
     let stage = scratch.path();
     fs::create_dir(stage.join("bin")).unwrap();
     symlink(PROGRAM, stage.join("bin/spoolgate")).unwrap();

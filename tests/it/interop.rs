@@ -56,7 +56,7 @@ struct Desk {
 impl Desk {
     fn new() -> Desk {
         let desk = Desk {
-            dir: tempfile::tempdir().unwrap(),
+            dir: crate::kit::folder(),
         };
         let done = desk.spoolgate(&["init"], "");
         assert_eq!(done.exit, 0, "{}", done.stderr);
@@ -592,7 +592,7 @@ fn signed(own: bool, causality: Option<&str>) -> (Gate, String) {
 #[test]
 fn a_key_file_is_left_exactly_by_a_key_that_was_added() {
     let desk = Desk {
-        dir: tempfile::tempdir().unwrap(),
+        dir: crate::kit::folder(),
     };
     let add = |principal| {
         desk.spoolgate(&["keys", "add", principal, "--out", "bot.key"], "")

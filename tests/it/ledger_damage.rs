@@ -654,7 +654,7 @@ fn the_python_verifier_agrees() {
             changed,
         ));
     }
-    let root = tempfile::tempdir().unwrap();
+    let root = crate::kit::folder();
     let mut folders = Vec::new();
     for (n, (_, files)) in copies.iter().enumerate() {
         let folder = root.path().join(n.to_string());

@@ -82,7 +82,7 @@ fn a_short_script_gives_the_checkpoint() {
         files: disk.files_below(""),
         keys: files.keys.clone(),
     };
-    let dir = tempfile::tempdir().unwrap();
+    let dir = crate::kit::folder();
     let out = Command::new("python3")
         .arg(script())
         .args(on_disk(&files, dir.path(), 2))
@@ -167,7 +167,7 @@ fn with_one_bit_changed_the_short_script_fails() {
         return;
     }
     let (_place, files, _) = small();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = crate::kit::folder();
     let paths = on_disk(&files, dir.path(), 1);
     let run = Command::new("python3")
         .args(["-c", EVERY_BIT])

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use signal_hook::consts::SIGBUS;
 
-use crate::kit::prepared::{Base, copy, edit, flat, shelf};
+use crate::kit::prepared::{Base, copy, edit, flat};
 use crate::kit::process::Running;
 use crate::kit::spools::{Dropped, Ended, Settled, answers_in, check_now, check_settled};
 use crate::kit::{Dice, PROGRAM, decisions, setting, show, succeed};
@@ -467,7 +467,7 @@ fn one(
 fn the_power_goes() {
     let cuts = setting("SPOOLGATE_CUTS", 10);
     let seed = setting("SPOOLGATE_SEED", 10);
-    let shelf = shelf();
+    let shelf = crate::kit::folder();
     let mut template = match Disk::format(shelf.path()) {
         Ok(disk) => disk,
         Err(why) => return eprintln!("skipped: {why}"),
@@ -502,7 +502,7 @@ fn the_power_goes() {
 // they were empty.
 #[test]
 fn a_new_home_survives_a_power_cut() {
-    let shelf = shelf();
+    let shelf = crate::kit::folder();
     let mut disk = match Disk::format(shelf.path()) {
         Ok(disk) => disk,
         Err(why) => return eprintln!("skipped: {why}"),

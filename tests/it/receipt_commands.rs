@@ -489,7 +489,7 @@ fn submit_without_the_audit_folder_prints_the_answer_and_says_what_to_do() {
     let request = scratch.beside("r.json");
     fs::write(&request, scratch.query("poor-1").bytes).unwrap();
     // A user that may not enter the folders above can read neither, so use a copy elsewhere.
-    let open = tempfile::tempdir().unwrap();
+    let open = crate::kit::folder();
     let program = open.path().join("spoolgate");
     fs::copy(crate::kit::PROGRAM, &program).unwrap();
     let there = open.path().join("home");

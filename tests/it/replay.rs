@@ -147,7 +147,7 @@ fn the_audit_folder_alone_is_enough_and_nothing_else_is_read() {
 
 #[test]
 fn the_demo_is_the_same_with_its_answers() {
-    let dir = tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let dir = crate::kit::folder();
     let home = dir.path().join("demo");
     succeed(dir.path(), &["demo", home.to_str().unwrap()]);
     let out = home.join("spool/out");

@@ -39,7 +39,7 @@ struct Demo {
 
 impl Demo {
     fn new() -> Demo {
-        let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let dir = crate::kit::folder();
         let home = dir.path().join("home");
         let done = spoolgate(
             Path::new("."),

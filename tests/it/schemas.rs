@@ -587,7 +587,7 @@ fn the_table_of_actions_in_the_docs_is_that_of_the_program() {
 
 #[test]
 fn the_command_writes_the_committed_files() {
-    let (folder, scratch) = (root("examples/schemas"), tempfile::tempdir().unwrap());
+    let (folder, scratch) = (root("examples/schemas"), crate::kit::folder());
     let done = program(&["schema", "--all", "--out", scratch.path().to_str().unwrap()]);
     assert!(done.status.success(), "{done:?}");
     let files = |folder: &Path| -> BTreeMap<PathBuf, Vec<u8>> {

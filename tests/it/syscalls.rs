@@ -17,7 +17,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use crate::kit::prepared::{Base, shelf};
+use crate::kit::prepared::Base;
 use crate::kit::spools::{Ended, Settled, answers_in, check_now, check_settled};
 use crate::kit::{PROGRAM, decisions, setting, show};
 use script::{Script, recover};
@@ -165,7 +165,7 @@ fn points(script: &Script, dir: &Path, blows: &[Blow], most: usize, seed: u64) -
 }
 
 fn try_all(scripts: &[(Script, Vec<Blow>)], most: usize, seed: u64) -> Tally {
-    let shelf = shelf();
+    let shelf = crate::kit::folder();
     let mut work: Vec<(&Script, Point)> = Vec::new();
     let wanted = std::env::var("SPOOLGATE_SCRIPT").unwrap_or_default();
     for (script, blows) in scripts
@@ -322,7 +322,7 @@ fn an_unreadable_keyring_makes_no_request_forged() {
     if skipped() {
         return;
     }
-    let (base, shelf) = (Base::new(), shelf());
+    let (base, shelf) = (Base::new(), crate::kit::folder());
     let script = Script::run(&base, 1);
     let dir = shelf.path().join("w");
     let mut tried = 0;

@@ -20,7 +20,7 @@ use spoolgate_wire::ids::{Symbol, ThesisSlug};
 
 /// Makes rule files alone, as a checkout has them: no ledger, no keys.
 fn checkout() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = crate::kit::folder();
     let project = Path::new(env!("CARGO_MANIFEST_DIR"));
     for file in [
         "rules/safety.yaml",

@@ -491,7 +491,7 @@ fn openssl_verifies_the_signature() {
         eprintln!("skipped: there is no openssl");
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
+    let folder = crate::kit::folder();
     let token = token();
     let (text, line) = token.split_once("\n\n").unwrap();
     let signature = STANDARD
@@ -545,7 +545,7 @@ fn spoolgate(folder: &Path, args: &[&str], stdin: &[u8]) -> Output {
 
 impl Desk {
     fn new() -> Desk {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = crate::kit::folder();
         let home = dir.path().join("home");
         assert!(
             spoolgate(dir.path(), &["init", "home", "--origin", ORIGIN], b"")

@@ -178,7 +178,7 @@ fn the_reference_of_the_command_line_is_the_help() {
 
 #[test]
 fn there_is_a_man_page_of_every_command_and_no_other() {
-    let dir = scratch();
+    let dir = crate::kit::folder();
     let made = Command::new(PROGRAM)
         .arg("man")
         .arg(dir.path())
@@ -238,7 +238,7 @@ fn completions_are_read_by_their_shells_and_offer_commands() {
         };
         assert!(out(&made).contains(only_folders), "{shell}");
     }
-    let dir = scratch();
+    let dir = crate::kit::folder();
     let file = dir.path().join("completions.bash");
     let made = Command::new(PROGRAM)
         .args(["completions", "bash"])

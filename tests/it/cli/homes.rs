@@ -132,7 +132,7 @@ fn looking_at_a_damaged_ledger_is_refused() {
 
 #[test]
 fn a_folder_without_a_log_is_named() {
-    let empty = scratch();
+    let empty = crate::kit::folder();
     let dir = empty.path().to_str().unwrap();
     let replayed = spoolgate(empty.path(), &["audit", "replay", dir]);
     assert_eq!(replayed.status.code(), Some(5));
@@ -152,7 +152,7 @@ fn a_folder_without_a_log_is_named() {
 
 #[test]
 fn a_failed_init_can_be_repeated() {
-    let dir = scratch();
+    let dir = crate::kit::folder();
     let home = dir.path().join("home");
     let path = home.to_str().unwrap();
     let init = |args: &[&str]| {
@@ -178,7 +178,7 @@ fn a_failed_init_can_be_repeated() {
 /// With a umask of 0, every agent on the machine could write the rules and the whole home.
 #[test]
 fn only_the_owner_may_write_a_home_whatever_the_umask_is() {
-    let scratch = scratch();
+    let scratch = crate::kit::folder();
     let script = r#"umask 0; exec "$0" init "$1""#;
     let home = scratch.path().join("open");
     let done = Command::new("sh")

@@ -8,7 +8,6 @@ use std::process::Command;
 use super::decision;
 use crate::kit::{PROGRAM, Scratch, command, show, spoolgate, succeed};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 /// Applies a decision; returns exit code and answer.
 fn apply(home: &Path, file: &Path, payload: &str, by: &[&str]) -> (Option<i32>, Value) {
@@ -129,7 +128,7 @@ fn a_decision_from_the_command_line() {
 
 #[test]
 fn the_demo_s_controller_pauses_and_resumes() {
-    let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let dir = crate::kit::folder();
     let home = dir.path().join("demo");
     let done = Command::new(PROGRAM)
         .args(["--format", "json", "demo"])

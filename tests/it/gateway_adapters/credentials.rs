@@ -7,7 +7,7 @@ const SECRET: &str = "pa$$\"w/örd\\7%41";
 /// Runs one task with a credential and this script. Returns the line, with its contents by digest.
 /// The script has the credential in `$secret`, as JSON, and in the file `secret`, as it is.
 fn with_credential(secret: &str, script: &str) -> (String, Response) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = crate::kit::folder();
     fs::write(dir.path().join("secret"), secret).unwrap();
     let rules = rules("sh", &["-c", script], 20, OUTPUT_BYTES_MAX, json!({}));
     let rules = spoolgate_rules::gateway::Gateway::read("rules/gateway.yaml", &rules).unwrap();

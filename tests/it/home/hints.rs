@@ -24,7 +24,7 @@ struct Watching {
 
 impl Watching {
     fn new() -> Watching {
-        let root = tempfile::tempdir().unwrap();
+        let root = crate::kit::folder();
         for folder in ["in/bot/new", "local/in"] {
             fs::create_dir_all(root.path().join("spool").join(folder)).unwrap();
         }

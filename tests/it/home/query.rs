@@ -35,15 +35,11 @@ use tempfile::TempDir;
 
 const HOSTILE: &str = "=cmd|' /C calc'!A1\u{1b}[31m\u{202e}\u{7}\r\n\t;=1,\"+2\"";
 
-fn shelf() -> TempDir {
-    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
-}
-
 /// Returns the demo's home, which no test changes: orders, refusals, a council, admission, control.
 fn demo() -> &'static Path {
     static DEMO: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, home) = DEMO.get_or_init(|| {
-        let dir = shelf();
+        let dir = crate::kit::folder();
         let home = dir.path().join("demo");
         let done = Command::new(PROGRAM)
             .arg("demo")
@@ -320,7 +316,7 @@ fn the_same_is_found_with_and_without_the_index() {
 
 #[test]
 fn an_index_that_is_behind_damaged_or_of_another_log_changes_nothing() {
-    let dir = shelf();
+    let dir = crate::kit::folder();
     let home = dir.path().join("home");
     copy(demo(), &home);
     let database = |sql: &str| {
@@ -438,7 +434,7 @@ fn hostile_decision(id: &str) -> (&'static str, String) {
 
 /// Makes an audit folder with these files.
 fn folder(files: &[(u32, Vec<u8>)]) -> TempDir {
-    let dir = shelf();
+    let dir = crate::kit::folder();
     for (number, bytes) in files {
         fs::write(dir.path().join(format!("log-{number:08}.jsonl")), bytes).unwrap();
     }

@@ -50,7 +50,7 @@ impl Then {
 
     /// A copy of a kept home, in a folder of its own.
     pub(crate) fn home(self, name: &str) -> Kept {
-        let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let folder = super::folder();
         let archive = fs::File::open(self.fixtures().join(format!("{name}.tar.zst"))).unwrap();
         unpack(&zstd::stream::decode_all(archive).unwrap(), folder.path());
         Kept(folder)

@@ -64,7 +64,7 @@ impl Place {
     /// Makes a home at another time, under rules that `edit` changes in the folder that it is
     /// given.
     pub(crate) fn at(seed: u64, time: &str, edit: impl FnOnce(&Path)) -> Place {
-        let root = tempfile::tempdir().unwrap();
+        let root = super::folder();
         let project = Path::new(env!("CARGO_MANIFEST_DIR"));
         for folder in ["rules", "proposals/theses"] {
             copy_tree(&project.join(folder), &root.path().join(folder));
@@ -92,7 +92,7 @@ impl Place {
 
     /// Copies the home, without the faults of its disk.
     pub(crate) fn fork(&self) -> Place {
-        let root = tempfile::tempdir().unwrap();
+        let root = super::folder();
         copy_tree(self.root.path(), root.path());
         Place {
             root,

@@ -8,24 +8,9 @@ use std::path::{Path, PathBuf};
 use super::keys::add_key;
 use spoolgate_gate::prepare::Origin;
 use spoolgate_wire::signing::SignKey;
-use tempfile::TempDir;
 
 use super::spools::Dropped;
 use super::{Dice, Scratch, Sent, decisions, sign, succeed};
-
-/// Makes the folder for copies of homes: in memory, where a sync costs nothing.
-pub(crate) fn shelf() -> TempDir {
-    let memory = Path::new("/dev/shm");
-    let beside = if memory.is_dir() {
-        memory.to_owned()
-    } else {
-        std::env::temp_dir()
-    };
-    tempfile::Builder::new()
-        .prefix("spoolgate-")
-        .tempdir_in(beside)
-        .unwrap()
-}
 
 /// Copies a folder with all its contents.
 pub(crate) fn copy(from: &Path, to: &Path) {

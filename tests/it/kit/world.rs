@@ -93,7 +93,7 @@ impl World {
 
     /// Makes a home under rules that `edit` changes.
     pub(crate) fn under(seed: u64, meddle: Meddle, edit: impl FnOnce(&Path)) -> World {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = super::folder();
         let root = dir.path().join("home");
         for folder in ["rules/strategies", "proposals/theses"] {
             fs::create_dir_all(root.join(folder)).unwrap();

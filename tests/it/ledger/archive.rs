@@ -497,7 +497,7 @@ fn zstd_and_sha256sum_agree() {
     let (place, _) = four_segments(8);
     let plain = ledger_of(&place.disk);
     archive_all(place.disk.as_ref(), 1).unwrap();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = crate::kit::folder();
     for (path, bytes) in ledger_of(&place.disk) {
         fs::write(folder.path().join(path.file_name().unwrap()), bytes).unwrap();
     }

@@ -486,7 +486,7 @@ fn a_reader_without_write_access_gets_proofs() {
 /// log grows.
 #[test]
 fn provers_do_not_disturb_each_other_nor_the_log() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = crate::kit::folder();
     fs::create_dir(dir.path().join(AUDIT)).unwrap();
     let disk = Arc::new(RealDisk::open(dir.path()).unwrap());
     let mut log = Synthetic::on(disk.clone(), 0);

@@ -246,7 +246,7 @@ fn crossed_quotes_are_counted_and_never_a_market() {
 /// The report of a file needs no home, and has the same content as JSON.
 #[test]
 fn a_file_is_checked_without_a_home() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = crate::kit::folder();
     let file = folder.path().join("q.csv");
     fs::write(&file, crossed().0).unwrap();
     let nowhere = folder.path().join("nowhere");

@@ -56,7 +56,7 @@ impl Gate {
 
     /// Makes a gate under rules that `edit` changes.
     pub(crate) fn under(edit: impl FnOnce(&Path)) -> Gate {
-        let root = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let root = crate::kit::folder();
         let project = Path::new(env!("CARGO_MANIFEST_DIR"));
         for folder in ["rules", "proposals/theses"] {
             copy_tree(&project.join(folder), &root.path().join(folder));

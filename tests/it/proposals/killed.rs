@@ -12,7 +12,6 @@ use spoolgate_gate::proposals::Change as Step;
 use spoolgate_gate::{Change, Record};
 use spoolgate_home::{Home, HomeError};
 use spoolgate_host::real_disk::RealDisk;
-use tempfile::TempDir;
 
 use crate::kit::layered::{Fuse, Hook, Layered};
 
@@ -40,7 +39,7 @@ fn over(gate: &Gate, hook: impl Hook + 'static) -> Home {
 
 /// Copies the home.
 fn fork(gate: &Gate) -> Gate {
-    let root = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let root = crate::kit::folder();
     copy_tree(gate.root.path(), root.path());
     gate.elsewhere(root)
 }

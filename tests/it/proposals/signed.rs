@@ -158,7 +158,7 @@ fn listen(home: &mut spoolgate_home::Home, notes: &Notes) {
 
 #[test]
 fn a_file_moved_in_git_counts_with_a_signature_and_once() {
-    let keys = tempfile::tempdir().unwrap();
+    let keys = crate::kit::folder();
     let (Some(alice), Some(_)) = (key(keys.path(), "alice"), key(keys.path(), "mallory")) else {
         return;
     };
@@ -284,7 +284,7 @@ fn git(repo: &Path, args: &[&str]) {
 /// Runs the example's script in a scratch repository.
 #[test]
 fn the_script_of_the_example_fails_what_loosens_unsigned() {
-    let keys = tempfile::tempdir().unwrap();
+    let keys = crate::kit::folder();
     let (Some(alice), Some(_)) = (key(keys.path(), "alice"), key(keys.path(), "mallory")) else {
         return;
     };
@@ -296,7 +296,7 @@ fn the_script_of_the_example_fails_what_loosens_unsigned() {
         println!("skipped: no git");
         return;
     }
-    let repo = tempfile::tempdir().unwrap();
+    let repo = crate::kit::folder();
     let repo = repo.path();
     let project = Path::new(env!("CARGO_MANIFEST_DIR"));
     super::gate::copy_tree(&project.join("rules"), &repo.join("rules"));

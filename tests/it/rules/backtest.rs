@@ -93,7 +93,7 @@ const BIG: &str = "{field: order.size, op: gt, value: 0.004}";
 
 #[test]
 fn the_demo_has_no_difference() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = crate::kit::folder();
     let home = folder.path().join("home");
     let done = Command::new(PROGRAM)
         .args(["--format", "json", "demo"])

@@ -17,7 +17,7 @@ struct Checkout(TempDir);
 
 impl Checkout {
     fn new(files: &[(&str, &str)]) -> Checkout {
-        let checkout = Checkout(TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap());
+        let checkout = Checkout(crate::kit::folder());
         fs::create_dir_all(checkout.0.path().join("rules/core")).unwrap();
         files
             .iter()
@@ -199,7 +199,7 @@ fn every_fault_is_reported_with_its_line() {
 
 #[test]
 fn a_folder_that_is_not_a_rule_folder_is_refused() {
-    let empty = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let empty = crate::kit::folder();
     let dir = empty.path().to_str().unwrap();
     for what in ["lint", "test"] {
         for dir in [dir, "/nonexistent"] {

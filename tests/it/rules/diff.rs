@@ -13,7 +13,7 @@ struct Pair(TempDir);
 
 impl Pair {
     fn new(old: &[(&str, &str)], new: &[(&str, &str)]) -> Pair {
-        let pair = Pair(TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap());
+        let pair = Pair(crate::kit::folder());
         for (name, files) in [("old", old), ("new", new)] {
             fs::create_dir_all(pair.path(name).join("rules/core")).unwrap();
             for (path, text) in files {

@@ -542,7 +542,7 @@ fn a_real_day_against_a_replay_that_knows_nothing_of_the_venue() {
 
 #[test]
 fn the_command_prints_text_and_json() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = crate::kit::folder();
     let home = folder.path().join("home");
     let demo = std::process::Command::new(crate::kit::PROGRAM)
         .arg("demo")

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn every_answer_of_the_demo_is_valid() {
-    let scratch = tempfile::tempdir().unwrap();
+    let scratch = crate::kit::folder();
     let home = scratch.path().join("home");
     let done = program(&["--format", "json", "demo", home.to_str().unwrap()]);
     assert!(

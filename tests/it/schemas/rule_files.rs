@@ -61,7 +61,7 @@ fn yaml_files_name_their_schema_and_are_valid_here_and_in_a_new_home() {
         ],
         40,
     );
-    let scratch = tempfile::tempdir().unwrap();
+    let scratch = crate::kit::folder();
     let home = scratch.path().join("home");
     let done = program(&["init", home.to_str().unwrap()]);
     assert!(

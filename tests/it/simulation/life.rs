@@ -153,13 +153,6 @@ fn rules() -> &'static Bundle {
     })
 }
 
-/// Returns the folder for temporary homes, which is in memory if the machine has such a folder.
-fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm")
-        .or_else(|_| tempfile::tempdir())
-        .unwrap()
-}
-
 /// The world of a seed.
 pub(super) struct Life {
     pub(super) dice: Dice,
@@ -221,7 +214,7 @@ impl Life {
         };
         let clock = Arc::new(SimClock::at(Time::parse("2026-03-02T12:00:00Z").unwrap()));
         let disk = Arc::new(SimDisk::new(dice.roll(), medium, lie, clock.clone()));
-        let root = scratch();
+        let root = crate::kit::folder();
         fs::create_dir(root.path().join("state")).unwrap();
         let seams = Seams {
             disk: disk.clone(),

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::kit::prepared::{Base, copy, flat, order, shelf};
+use crate::kit::prepared::{Base, copy, flat, order};
 use crate::kit::spools::Dropped;
 use crate::kit::{PROGRAM, command, names, segments, show};
 use crate::syscalls::strace::Point;
@@ -26,7 +26,7 @@ pub(super) struct Script {
 
 impl Script {
     fn new(base: &Base, name: String, args: &[&str]) -> Script {
-        let dir = shelf();
+        let dir = crate::kit::folder();
         copy(&base.home(), &dir.path().join("home"));
         let args = ["--home", "home", "--format", "json"].iter().chain(args);
         let args = args.map(|arg| (*arg).to_owned()).collect();

@@ -98,7 +98,7 @@ fn new_lines_are_followed_over_a_killed_gate_and_a_new_segment() {
 
 #[test]
 fn tail_waits_for_a_ledger_and_ends_when_its_reader_leaves() {
-    let dir = shelf();
+    let dir = crate::kit::folder();
     let home = dir.path().join("later");
     let followed = Followed::over(&home, &[]);
     std::thread::sleep(Duration::from_millis(400));

@@ -142,7 +142,7 @@ fn csv_has_a_fixed_header_numbers_that_are_numbers_and_no_formulas() {
 
 #[test]
 fn an_export_is_complete_or_absent_and_accepts_both_orders_of_its_format() {
-    let dir = shelf();
+    let dir = crate::kit::folder();
     let out = dir.path().join("lines");
     let path = out.to_str().unwrap();
     let log = fs::read(demo().join("audit/log-00000001.jsonl")).unwrap();
