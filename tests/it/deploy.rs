@@ -122,7 +122,7 @@ impl Canary {
         let scratch = Scratch::new();
         let home = scratch.home();
         // Not just beside the home, but at a place that no path of the home leads to.
-        let outside = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let outside = crate::kit::folder();
         fs::write(outside.path().join("canary"), "a secret").unwrap();
         let folder = outside.path().display();
         let script = format!(

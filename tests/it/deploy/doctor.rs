@@ -9,7 +9,7 @@ struct Sound {
 
 impl Sound {
     fn new() -> Sound {
-        let dir = TempDir::new().unwrap();
+        let dir = crate::kit::folder();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let sound = Sound { dir };
         succeed(&sound.home(), &["init", sound.home().to_str().unwrap()]);
@@ -27,7 +27,7 @@ impl Sound {
     }
 
     fn copy(&self) -> Sound {
-        let dir = TempDir::new().unwrap();
+        let dir = crate::kit::folder();
         mode(dir.path().to_owned(), 0o755);
         let done = Command::new("cp")
             .arg("-a")
@@ -397,7 +397,7 @@ fn leftovers_and_stale_credentials_are_found() {
 
 #[test]
 fn a_clock_that_is_older_than_the_ledger_is_found() {
-    let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let dir = crate::kit::folder();
     let home = dir.path().join("home");
     succeed(&home, &["init", home.to_str().unwrap()]);
     // The same home, made at a time far from now.

@@ -15,7 +15,7 @@ fn there_is(program: &str) -> bool {
 
 #[test]
 fn the_deployment_files_of_init_can_be_installed() {
-    let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let dir = crate::kit::folder();
     let home = dir.path().join("a home of 100%");
     let made = Command::new(PROGRAM)
         .arg("init")
@@ -110,7 +110,7 @@ fn separate_users_can_submit_and_nothing_else() {
         return;
     }
     let _users = Users::new();
-    let dir = TempDir::new().unwrap();
+    let dir = crate::kit::folder();
     mode(dir.path().to_owned(), 0o755);
     let home = dir.path().join("the gate's home");
     let key = home_for_users(dir.path(), &home);
