@@ -535,6 +535,9 @@ impl Home {
             .push(Record::Event(EventKind::Start, changed));
     }
 
+    /// Notices a step of the clock, before anything else: it is measured against the time of the
+    /// last line, and any line that this start writes, also one that names this program, has the
+    /// new time.
     fn check_clock_at_start(&mut self) {
         let step = self.core.clock_step(true);
         self.news.events.extend(step);
