@@ -20,6 +20,7 @@ mod admission_remote;
 mod agent;
 mod attacks;
 mod bounds;
+mod chaos;
 mod cli;
 mod compat;
 mod complete;
