@@ -149,7 +149,7 @@ pub struct FoundFile {
 }
 
 /// Reads every file below `dir/rules`, or below `dir` if that is a folder of rules itself, golden
-/// cases included. For a home, `council/roles.yaml` is included too. A file that cannot be read is
+/// cases included. For a home, the `.yaml` files of `council` are included too. A file that cannot be read is
 /// in the result, with the reason.
 ///
 /// # Errors
@@ -198,15 +198,28 @@ pub fn rule_files(dir: &Path) -> Result<Vec<FoundFile>, RulebookError> {
             text,
         });
     }
-    let roles = dir.join("council/roles.yaml");
-    if is_home && roles.is_file() {
-        let shown = shown(&roles);
-        let text = read_text(&roles, &shown);
-        found.push(FoundFile {
-            path: "council/roles.yaml".to_owned(),
-            shown,
-            text,
-        });
+    // All of them: a wrong name, such as `role.yaml`, would leave the shipped roles in force in
+    // silence.
+    let council = WalkDir::new(dir.join("council"))
+        .follow_links(false)
+        .max_depth(1)
+        .sort_by_file_name();
+    for entry in council.into_iter().filter(|_| is_home).flatten() {
+        let name = entry.file_name().to_string_lossy();
+        if entry.file_type().is_file() && name.ends_with(".yaml") {
+            let shown = shown(entry.path());
+            let text = if name == "roles.yaml" {
+                read_text(entry.path(), &shown)
+            } else {
+                let what = "no rule file of the council has this name; it is `roles.yaml`";
+                Err(RulebookError::new(&shown, None, what))
+            };
+            found.push(FoundFile {
+                path: format!("council/{name}"),
+                shown,
+                text,
+            });
+        }
     }
     Ok(found)
 }

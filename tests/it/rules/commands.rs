@@ -61,6 +61,22 @@ fn ends(done: &Output, exit: i32) {
     assert_eq!(done.status.code(), Some(exit), "{}", show(done));
 }
 
+/// The shipped roles stay in force if `roles.yaml` has another name, so lint must say that nothing
+/// reads this one.
+#[test]
+fn a_file_of_the_council_under_a_wrong_name_is_told() {
+    let checkout = Checkout::new(&[]);
+    let council = checkout.0.path().join("council");
+    fs::create_dir_all(council.join("cases")).unwrap();
+    fs::write(council.join("README.md"), "words").unwrap();
+    fs::write(council.join("cases/x.yaml"), "words").unwrap();
+    ends(&checkout.run("lint", &[]), 0);
+    fs::write(council.join("role.yaml"), "roles: []").unwrap();
+    let done = checkout.run("lint", &[]);
+    ends(&done, 2);
+    assert!(out(&done).contains("role.yaml"), "{}", show(&done));
+}
+
 #[test]
 fn fields_are_listed_by_action() {
     let home = Path::new("/nonexistent");
