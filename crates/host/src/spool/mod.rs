@@ -1,5 +1,6 @@
 //! The spool: finding files, claiming them, publishing answers. Files in it are hostile.
 
+mod allowance;
 pub mod claim;
 pub mod name;
 pub mod peek;
