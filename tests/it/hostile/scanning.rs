@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::chown;
 use std::path::Path;
 
 use rustix::io::Errno;
@@ -166,6 +167,49 @@ fn a_new_agents_folder_waits_for_its_rule() {
         world.pass_ms(200);
     }
     assert!(world.answer_path("gamma-dir", "r.json.error.json").exists());
+}
+
+/// An agent that may write to the flat spool can make a folder there. It is not read as a spool,
+/// whatever the rules name, and doctor succeeds.
+#[test]
+fn a_folder_of_another_user_is_not_used_as_a_spool() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root gives folders away");
+        return;
+    }
+    for foreign in ["spool/in/gamma-dir", "spool/in/gamma-dir/new"] {
+        let world = World::new(68);
+        let new = world.root.join("spool/in/gamma-dir/new");
+        fs::create_dir_all(&new).unwrap();
+        let path = world.root.join("rules/principals.yaml");
+        let rules = fs::read_to_string(&path).unwrap();
+        let rules = rules.replace("name: keyless-bot,", "name: keyless-bot, spool: gamma-dir,");
+        fs::write(&path, rules).unwrap();
+        let foreign = world.root.join(foreign);
+        chown(&foreign, Some(61_999), None).unwrap();
+        world.drop_file("gamma-dir", "r.json", "{}");
+        fs::create_dir(world.inbox("", b"nobody")).unwrap();
+        chown(world.inbox("", b"nobody"), Some(61_999), None).unwrap();
+        let mut home = world.open();
+        assert!(!world.root.join("spool/in/gamma-dir/tmp").exists() || foreign == new);
+        for _ in 0..20 {
+            home.round(false).unwrap();
+            world.pass_ms(200);
+        }
+        let answer = world.answer_path("gamma-dir", "r.json.error.json");
+        assert!(new.join("r.json").exists() && !answer.exists());
+        assert!(
+            !world.inbox("", b"nobody").exists(),
+            "no spool has this name"
+        );
+        // Once it is the gate's, it is one.
+        chown(&foreign, Some(0), None).unwrap();
+        for _ in 0..20 {
+            home.round(false).unwrap();
+            world.pass_ms(200);
+        }
+        assert!(answer.exists());
+    }
 }
 
 /// Directories are not requests: a directory with a principal's name stays with its content,

@@ -93,6 +93,7 @@ fn version_now(disk: &dyn Disk, path: &Path) -> Option<Version> {
 /// Inputs and results of one round.
 struct Round<'a> {
     disk: &'a dyn Disk,
+    gate: Gate,
     judge: &'a dyn Judge,
     now_ms: u64,
     batch: u64,
@@ -134,6 +135,8 @@ enum Step {
 pub struct Scanner {
     sources: Vec<Source>,
     quotas: BTreeMap<Origin, Allowance>,
+    /// Names of the folders of agents' own spools.
+    agents: BTreeSet<OsString>,
     look: Look,
     turn: usize,
     /// Whether the spool at `turn` is in the middle of its turn.
@@ -151,6 +154,7 @@ impl Default for Scanner {
         let mut scanner = Scanner {
             sources: Vec::new(),
             quotas: BTreeMap::new(),
+            agents: BTreeSet::new(),
             look: Look::default(),
             turn: 0,
             in_turn: false,
@@ -175,6 +179,7 @@ impl Scanner {
     ) {
         // Two principals may share a folder; it is read once.
         let agents: BTreeMap<&Principal, Option<Quota>> = agents.collect();
+        self.agents = agents.keys().map(|name| name.as_str().into()).collect();
         let own = agents
             .into_iter()
             .map(|(name, quota)| (Origin::Agent(name.clone()), quota));
@@ -272,6 +277,7 @@ impl Scanner {
         let found = Found::default();
         let mut round = Round {
             disk,
+            gate: Gate::of(disk)?,
             judge,
             now_ms,
             batch,
@@ -281,7 +287,7 @@ impl Scanner {
             read: 0,
         };
         if !only_local {
-            self.look_ahead(disk, now_ms)?;
+            self.look_ahead((disk, round.gate), now_ms)?;
         }
         for (index, source) in self.sources.iter_mut().enumerate() {
             source.is_done = only_local && index > 0;
@@ -367,6 +373,7 @@ impl Scanner {
         let Scanner {
             sources,
             quotas,
+            agents,
             look,
             turn,
             unfinished,
@@ -398,7 +405,10 @@ impl Scanner {
             if turn.rests(round.now_ms) {
                 return Ok(End::Done);
             }
-            let (name, kind) = match turn.source.next_name(round.disk, round.now_ms)? {
+            let (name, kind) = match turn
+                .source
+                .next_name((round.disk, round.gate), round.now_ms)?
+            {
                 Next::Name(name, kind) => (name, kind),
                 Next::Later => return Ok(End::Done),
                 Next::End => {
@@ -409,13 +419,8 @@ impl Scanner {
             names += 1;
             round.names += 1;
             if is_ignored(&name)
-                || is_agents_folder(
-                    round.disk,
-                    &turn.source.dir,
-                    &turn.source.origin,
-                    &name,
-                    kind,
-                )?
+                || turn.source.origin == Origin::Flat
+                    && is_agents_folder((round.disk, round.gate), agents, &name, kind)?
             {
                 continue;
             }
@@ -622,26 +627,47 @@ impl Round<'_> {
     }
 }
 
+/// The user whose folders are taken for spools: the owner of the folder of all spools, where no
+/// agent can put one. Root may make folders too.
+#[derive(Clone, Copy)]
+pub struct Gate(Option<u32>);
+
+impl Gate {
+    /// Looks the user up.
+    ///
+    /// # Errors
+    /// Returns the disk's error.
+    pub fn of(disk: &dyn Disk) -> io::Result<Gate> {
+        let spool = disk.stat(Path::new("spool"))?;
+        Ok(Gate(spool.map(|stat| stat.uid)))
+    }
+
+    /// Whether the gate or the operator made this folder. An agent that may write to the flat spool
+    /// can make a folder under any name, and could exchange what others put into it.
+    pub fn made(self, folder: Stat) -> bool {
+        folder.uid == 0 || Some(folder.uid) == self.0
+    }
+}
+
 /// Whether this is a directory in the flat spool that is, was, or may become an agent's own spool.
 /// Its rule may be about to be written, or be missing for a moment; claiming the directory would
-/// take away the requests in it.
+/// take away the requests in it. Under the name of a spool that the rules name, a directory stays
+/// even if it is not used as one.
 fn is_agents_folder(
-    disk: &dyn Disk,
-    dir: &Path,
-    origin: &Origin,
+    (disk, gate): (&dyn Disk, Gate),
+    known: &BTreeSet<OsString>,
     name: &OsStr,
     kind: Option<Kind>,
 ) -> io::Result<bool> {
-    if *origin != Origin::Flat
+    let is_known = known.contains(name);
+    let may_be_one = is_known
         || name
             .to_str()
-            .is_none_or(|name| Principal::parse(name).is_err())
-    {
+            .is_some_and(|name| Principal::parse(name).is_ok());
+    if !may_be_one || kind.is_some_and(|kind| kind != Kind::Directory) {
         return Ok(false);
     }
-    let kind = match kind {
-        Some(kind) => Some(kind),
-        None => disk.stat(&dir.join(name))?.map(|stat| stat.kind),
-    };
-    Ok(kind == Some(Kind::Directory))
+    let stat = disk.stat(&folder(&Origin::Flat).join(name))?;
+    let folder = stat.filter(|stat| stat.kind == Kind::Directory);
+    Ok(folder.is_some_and(|folder| is_known || gate.made(folder)))
 }

@@ -4,12 +4,12 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::allowance::Allowance;
 use super::claim;
 use super::peek::{Remembered, Room};
-use super::scan::folder;
+use super::scan::{Gate, folder};
 use spoolgate_gate::prepare::Origin;
 use spoolgate_ledger::disk::{DirStream, Disk, Kind};
 
@@ -241,7 +241,11 @@ impl Source {
     }
 
     /// The next name. After the end of a pass, the next call starts again.
-    pub(super) fn next_name(&mut self, disk: &dyn Disk, monotonic_ms: u64) -> io::Result<Next> {
+    pub(super) fn next_name(
+        &mut self,
+        (disk, gate): (&dyn Disk, Gate),
+        monotonic_ms: u64,
+    ) -> io::Result<Next> {
         if let Some((name, kind)) = self.head.take().or_else(|| self.listed.pop_front()) {
             return Ok(Next::Name(name, kind));
         }
@@ -256,6 +260,9 @@ impl Source {
         if self.stream.is_none() {
             if self.passed == 0 {
                 self.pass_began_ms = monotonic_ms;
+            }
+            if self.is_foreign(disk, gate) {
+                return Ok(self.end_of_folder(monotonic_ms));
             }
             self.stream = match disk.read_dir(&self.dir) {
                 Ok(stream) => Some(stream),
@@ -284,6 +291,16 @@ impl Source {
             }
             None => Ok(self.end_of_folder(monotonic_ms)),
         }
+    }
+
+    /// Whether another user than the gate's owns this agent's spool, which is not read then.
+    fn is_foreign(&self, disk: &dyn Disk, gate: Gate) -> bool {
+        let is_foreign = |folder: &Path| {
+            let stat = disk.stat(folder).ok().flatten();
+            stat.is_some_and(|stat| !gate.made(stat))
+        };
+        matches!(self.origin, Origin::Agent(_))
+            && (is_foreign(&self.dir) || self.dir.parent().is_some_and(is_foreign))
     }
 
     fn end_of_folder(&mut self, monotonic_ms: u64) -> Next {

@@ -24,7 +24,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::{NAMES_ROUND, Scanner, is_agents_folder};
+use super::{Gate, NAMES_ROUND, Scanner, is_agents_folder};
 use crate::spool::allowance::Allowance;
 use crate::spool::name::is_ignored;
 use crate::spool::source::Source;
@@ -87,7 +87,11 @@ impl Look {
 
 impl Scanner {
     /// Looks at the names of the flat spool and lists the first ones of each owner.
-    pub(super) fn look_ahead(&mut self, disk: &dyn Disk, now_ms: u64) -> io::Result<()> {
+    pub(super) fn look_ahead(
+        &mut self,
+        (disk, gate): (&dyn Disk, Gate),
+        now_ms: u64,
+    ) -> io::Result<()> {
         let is_over = self
             .quotas
             .get(&Origin::Flat)
@@ -119,7 +123,7 @@ impl Scanner {
             };
             let entry = entry?;
             if is_ignored(&entry.name)
-                || is_agents_folder(disk, &dir, &Origin::Flat, &entry.name, entry.kind)?
+                || is_agents_folder((disk, gate), &self.agents, &entry.name, entry.kind)?
             {
                 continue;
             }
