@@ -9,4 +9,5 @@ pub mod quota;
 pub mod retire;
 pub mod scan;
 mod source;
+mod stuck;
 pub mod watch;

@@ -67,6 +67,8 @@ pub struct Found {
     pub more: bool,
     /// Messages about quotas.
     pub news: Vec<String>,
+    /// Why an entry could not be read, if its sender may not be to blame.
+    pub failure: Option<io::Error>,
 }
 
 /// An unfinished file: its spool, its owner in the flat spool, and its name.
@@ -101,6 +103,8 @@ struct Round<'a> {
     bytes: usize,
     names: usize,
     read: usize,
+    /// Entries that were answered in this round although they stay.
+    stuck: BTreeSet<(Origin, OsString)>,
 }
 
 /// The spool whose turn it is, and what it shares with others.
@@ -209,7 +213,7 @@ impl Scanner {
             .into_values()
             .partition(|source| source.owner.is_some());
         gone.into_iter()
-            .for_each(|mut gone| gone.remembered.clear(&mut self.room));
+            .for_each(|mut gone| gone.clear(&mut self.room));
         for owner in owners {
             self.sources.push(owner.again(&mut self.room));
         }
@@ -261,6 +265,17 @@ impl Scanner {
         self.quotas.values().any(Allowance::is_over)
     }
 
+    /// Number of entries per spool that are left because they cannot be moved away. Spools without
+    /// one are left out.
+    pub fn left(&self) -> BTreeMap<String, usize> {
+        let mut left = BTreeMap::new();
+        for source in self.sources.iter().filter(|source| source.left() > 0) {
+            let count: &mut usize = left.entry(source.origin.label()).or_default();
+            *count = count.saturating_add(source.left());
+        }
+        left
+    }
+
     /// Claims up to a batch of files for batch number `batch`. `only_local` takes only what
     /// commands handed over; `judge` decides what passes regardless of a quota.
     ///
@@ -285,6 +300,7 @@ impl Scanner {
             bytes: 0,
             names: 0,
             read: 0,
+            stuck: BTreeSet::new(),
         };
         if !only_local {
             self.look_ahead((disk, round.gate), now_ms)?;
@@ -499,7 +515,7 @@ impl Round<'_> {
                 return Ok(Step::Next);
             }
             // A bad name is refused even if the gate may not inspect the file.
-            Err(error) if claim::is_senders_doing(&error) => None,
+            Err(error) if claim::concerns_entry(&turn.source.origin, &error) => None,
             Err(error) => return Err(error),
         };
         let uid = stat.map(|stat| stat.uid);
@@ -514,6 +530,12 @@ impl Round<'_> {
             .filter(|stat| stat.kind == Kind::File)
             .map_or(0, |stat| stat.size.min(limit));
         let key = turn.key(name);
+        let known = (!turn.source.stuck.is_empty()).then(|| peek::Version::of(name, stat));
+        if known.is_some_and(|version| turn.source.stuck.rests(&version, self.now_ms))
+            || !self.stuck.is_empty() && self.stuck.contains(&(key.0.clone(), key.2.clone()))
+        {
+            return Ok(Step::Next);
+        }
         let since = turn.unfinished.get(&key).map(|known| known.since_ms);
         let patience = since.is_none_or(|since| self.now_ms.saturating_sub(since) < PATIENCE_MS);
         // Commands rename complete files into their spool, so such a file is never half-written.
@@ -547,7 +569,16 @@ impl Round<'_> {
                 turn.unfinished.remove(&key);
                 turn.source.pay(turn.allowance.as_deref_mut(), bytes);
                 turn.source.claimed();
+                if let Some(version) = known {
+                    turn.source.stuck.forget(&version, turn.room);
+                }
                 self.found.claimed.push(*claimed);
+            }
+            Looked::Stuck(refused) => self.stay(turn, key, (name, stat), refused, false),
+            Looked::Unread(error) => {
+                let refused = claim::unread(&from, name, &error);
+                self.found.failure = Some(error);
+                self.stay(turn, key, (name, stat), refused, true);
             }
             Looked::Unfinished => {
                 if since.is_none() && turn.unfinished.len() >= UNFINISHED_MAX {
@@ -570,6 +601,25 @@ impl Round<'_> {
             }
         }
         Ok(Step::Next)
+    }
+
+    /// Leaves an entry where it is, and answers it if it is time to.
+    fn stay(
+        &mut self,
+        turn: &mut Turn<'_>,
+        key: UnfinishedKey,
+        (name, stat): (&OsStr, Option<Stat>),
+        refused: Box<Claimed>,
+        is_unread: bool,
+    ) {
+        turn.unfinished.remove(&key);
+        let version = peek::Version::of(name, stat);
+        let stuck = &mut turn.source.stuck;
+        if stuck.stay(version, is_unread, self.now_ms, turn.room) {
+            // A file that takes the place of this entry must not have the same claim.
+            self.stuck.insert((key.0, key.2));
+            self.found.claimed.push(*refused);
+        }
     }
 
     /// Looks at one file of a spool that is over its quota.

@@ -10,6 +10,7 @@ use super::allowance::Allowance;
 use super::claim;
 use super::peek::{Remembered, Room};
 use super::scan::{Gate, folder};
+use super::stuck::Stuck;
 use spoolgate_gate::prepare::Origin;
 use spoolgate_ledger::disk::{DirStream, Disk, Kind};
 
@@ -72,6 +73,10 @@ pub(super) struct Source {
     last_claim: u64,
     /// Files that were left because of the quota.
     pub remembered: Remembered,
+    /// Entries that cannot be moved away.
+    pub stuck: Stuck,
+    /// Whether its folder belongs to another user, so that it is not read.
+    is_foreign: bool,
     pass_began_ms: u64,
     rests_until_ms: u64,
 }
@@ -99,6 +104,8 @@ impl Source {
             claimed_in_pass: false,
             last_claim: 0,
             remembered: Remembered::default(),
+            stuck: Stuck::default(),
+            is_foreign: false,
             pass_began_ms: 0,
             rests_until_ms: 0,
         }
@@ -109,8 +116,15 @@ impl Source {
         self.remembered.clear(room);
         Source {
             last_claim: self.last_claim,
+            stuck: self.stuck,
             ..Source::new(self.origin, self.owner)
         }
+    }
+
+    /// Forgets what is remembered of a spool that is gone.
+    pub(super) fn clear(&mut self, room: &mut Room) {
+        self.remembered.clear(room);
+        self.stuck.clear(room);
     }
 
     /// Begins a turn at this time.
@@ -189,9 +203,20 @@ impl Source {
         }
     }
 
+    /// Number of entries that are left because they cannot be moved away, at the end of the last
+    /// pass. A folder that is not read because it belongs to another user counts as one.
+    pub(super) fn left(&self) -> usize {
+        self.stuck
+            .counted()
+            .saturating_add(usize::from(self.is_foreign))
+    }
+
     /// Whether no file of this owner is known, so that another owner may have its place.
     pub(super) fn is_idle(&self) -> bool {
-        self.names != Names::Folder && self.listed.is_empty() && self.head.is_none()
+        self.names != Names::Folder
+            && self.listed.is_empty()
+            && self.head.is_none()
+            && self.stuck.is_empty()
     }
 
     /// Records that a file was claimed.
@@ -237,6 +262,7 @@ impl Source {
         };
         self.claimed_in_pass = false;
         self.remembered.end_of_pass(room);
+        self.stuck.end_pass(room);
         allowance?.end_pass(self.owner)
     }
 
@@ -261,7 +287,8 @@ impl Source {
             if self.passed == 0 {
                 self.pass_began_ms = monotonic_ms;
             }
-            if self.is_foreign(disk, gate) {
+            self.is_foreign = self.is_foreign(disk, gate);
+            if self.is_foreign {
                 return Ok(self.end_of_folder(monotonic_ms));
             }
             self.stream = match disk.read_dir(&self.dir) {
@@ -271,10 +298,7 @@ impl Source {
                 }
                 // Agents can remove or replace entries in the folders they own, and it is up to
                 // them to repair that. The flat spool itself is not theirs.
-                Err(error)
-                    if self.origin != Origin::Flat
-                        && (is_no_folder(&error) || claim::is_senders_doing(&error)) =>
-                {
+                Err(error) if self.is_theirs(&error) => {
                     return Ok(self.end_of_folder(monotonic_ms));
                 }
                 Err(error) => return Err(error),
@@ -285,12 +309,18 @@ impl Source {
             seen.for_each(drop);
         }
         match self.stream.as_mut().and_then(Iterator::next) {
+            Some(Err(error)) if self.is_theirs(&error) => Ok(self.end_of_folder(monotonic_ms)),
             Some(entry) => {
                 self.passed = self.passed.saturating_add(1);
                 entry.map(|entry| Next::Name(entry.name, entry.kind))
             }
             None => Ok(self.end_of_folder(monotonic_ms)),
         }
+    }
+
+    /// Whether this error on the folder concerns this agent alone.
+    fn is_theirs(&self, error: &io::Error) -> bool {
+        self.origin != Origin::Flat && claim::concerns_entry(&self.origin, error)
     }
 
     /// Whether another user than the gate's owns this agent's spool, which is not read then.
@@ -312,13 +342,4 @@ impl Source {
         }
         Next::End
     }
-}
-
-/// Whether this is the error of opening a file, a link, or a folder without permission as a folder.
-fn is_no_folder(error: &io::Error) -> bool {
-    const ELOOP: i32 = 40;
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied
-    ) || error.raw_os_error() == Some(ELOOP)
 }

@@ -176,7 +176,7 @@ impl Scanner {
             return SHARED;
         };
         if let Some(source) = self.sources.get_mut(place) {
-            source.remembered.clear(&mut self.room);
+            source.clear(&mut self.room);
             *source = new;
         }
         if let Some(allowance) = self.quotas.get_mut(&Origin::Flat) {
