@@ -2,6 +2,7 @@
 //! gate.
 
 mod exits;
+mod owners;
 mod poison;
 mod quotas;
 mod tree;

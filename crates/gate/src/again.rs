@@ -346,6 +346,7 @@ fn unread(
     let refusal = Refusal {
         code: decision.metadata.code.unwrap_or(Code::MalformedPayload),
         message: decision.metadata.message.clone().unwrap_or_default(),
+        stays: false,
     };
     let is_large = bytes > MEMBER_BYTES_MAX;
     Ok(match refusal.code {
@@ -427,7 +428,11 @@ fn unverified(
     Ok((
         Unverified {
             envelope,
-            refusal: Refusal { code, message },
+            refusal: Refusal {
+                code,
+                message,
+                stays: decision.kept.is_none() && decision.file_bytes.is_none(),
+            },
         },
         hashes,
     ))
@@ -514,7 +519,11 @@ pub fn response(
             }
             (
                 data.filter(|_| code == Code::AdapterFailed),
-                Some(Refusal { code, message }),
+                Some(Refusal {
+                    code,
+                    message,
+                    stays: false,
+                }),
             )
         }
         Some(other) => return Err(ImpossibleLine::Ending(other)),

@@ -285,6 +285,7 @@ fn said_before(earlier: &control::Earlier) -> Result<Outcome, Refusal> {
     let refusal = message.map(|message| Refusal {
         code: code_of(earlier.status),
         message,
+        stays: false,
     });
     let rows = control::checks::again(earlier);
     Ok(Outcome {

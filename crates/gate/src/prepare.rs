@@ -82,9 +82,21 @@ pub struct Refusal {
     pub code: Code,
     /// What happened, where, and what to do.
     pub message: String,
+    /// Whether the file stays in the spool because the gate cannot move it, so that nothing of it
+    /// is kept elsewhere.
+    pub stays: bool,
 }
 
 impl Refusal {
+    /// The same refusal of a file that stays in the spool.
+    #[must_use]
+    pub fn staying(self) -> Refusal {
+        Refusal {
+            stays: true,
+            ..self
+        }
+    }
+
     /// Builds a refusal whose message ends with the code's remedy. `what` may quote the sender, so
     /// it is cut to a length that a ledger line can hold, and terminal control characters are
     /// escaped.
@@ -93,6 +105,7 @@ impl Refusal {
         Refusal {
             code,
             message: format!("{what}; {}", code.remedy()),
+            stays: false,
         }
     }
 }

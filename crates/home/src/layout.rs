@@ -14,6 +14,7 @@ use spoolgate_gate::state::{KeyRecord, SEMANTICS};
 use spoolgate_host::keyring::{LogKeys, SqliteKeyring};
 use spoolgate_host::rule_folder;
 use spoolgate_host::spool::claim;
+use spoolgate_host::spool::scan::Gate;
 use spoolgate_ledger::Ledger;
 use spoolgate_ledger::disk::{Disk, Mode};
 use spoolgate_ledger::log::LogSigner;
@@ -83,6 +84,7 @@ pub fn make_folders(home: &Path, disk: &dyn Disk) -> Result<(), HomeError> {
 }
 
 /// Creates the spools of agents that have their own. The operating system decides who may use them.
+/// Nothing is made in a folder that another user than the gate's owns: it is not used as a spool.
 ///
 /// # Errors
 /// Returns the disk's error, unless an agent caused it.
@@ -90,8 +92,12 @@ pub fn make_agent_spools<'a>(
     disk: &dyn Disk,
     agents: impl Iterator<Item = &'a Principal>,
 ) -> std::io::Result<()> {
+    let gate = Gate::of(disk)?;
     for agent in agents {
         let own = Path::new("spool/in").join(agent.as_str());
+        if disk.stat(&own)?.is_some_and(|folder| !gate.made(folder)) {
+            continue;
+        }
         for folder in [
             own.clone(),
             own.join("tmp"),

@@ -31,6 +31,8 @@ pub(super) struct Intake {
     pub(super) left_behind: VecDeque<ClaimName>,
     /// Claims of commands that wait for the outcome of an outgoing action, by its request line.
     pub(super) unanswered: BTreeMap<u64, Vec<ClaimName>>,
+    /// Why an entry of the spool could not be read.
+    pub(super) failure: Option<std::io::Error>,
     /// Number of cases decided in this batch.
     pub(super) cases_decided: usize,
     /// Whether the last batch left due cases to the next one.

@@ -1,5 +1,6 @@
 //! The main loop: scan and process until nothing is left, then wait for a hint.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -77,6 +78,11 @@ impl Home {
         self.intake.scanner.set_batch_max(entries);
     }
 
+    /// Number of entries per spool that are left in the spool because the gate cannot move them.
+    pub fn left(&self) -> BTreeMap<String, usize> {
+        self.intake.scanner.left()
+    }
+
     /// Runs one round: processes a left-behind claim alone or up to a batch of new files, then the
     /// requests whose command has ended. With `only_local`, takes only what commands handed over.
     pub fn round(&mut self, only_local: bool) -> Result<Round, HomeError> {
@@ -100,7 +106,7 @@ impl Home {
             .map_err(|source| HomeError::disk(work, source))?;
             let claimed: Vec<Claimed> = match again {
                 Looked::Claimed(claimed) => vec![*claimed],
-                Looked::Unfinished | Looked::Skipped => Vec::new(),
+                _ => Vec::new(),
             };
             let begun = claimed.first().map(|begun| begun.claim.clone());
             let processed = self.process(claimed);
@@ -137,6 +143,7 @@ impl Home {
             .news
             .iter()
             .for_each(|news| self.note(EventKind::Quota, news));
+        self.intake.failure = found.failure.or(self.intake.failure.take());
         let mut claimed = found.claimed;
         if !only_local {
             claimed.extend(self.take_frames(self.intake.scanner.batch_max()));
@@ -150,7 +157,10 @@ impl Home {
     }
 
     /// Runs rounds until the spool is empty and no half-written file is awaited; files over a quota
-    /// stay. `report` receives the outcomes of each round.
+    /// and entries that cannot be moved stay. `report` receives the outcomes of each round.
+    ///
+    /// # Errors
+    /// Returns why an entry of the spool could not be read, after everything else was decided.
     pub fn until_idle(
         &mut self,
         only_local: bool,
@@ -182,7 +192,11 @@ impl Home {
             }
             self.core.seams.clock.sleep(UNFINISHED_WAIT);
         }
-        Ok(())
+        // A watcher looks again later. A command that ends must not report success.
+        match self.intake.failure.take() {
+            Some(source) => Err(HomeError::disk(Path::new("spool/in"), source)),
+            None => Ok(()),
+        }
     }
 
     /// Runs until `stop`: rounds while there is work, then a wait for a hint or the heartbeat.

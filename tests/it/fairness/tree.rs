@@ -24,6 +24,7 @@ struct File {
     size: u64,
     inode: u64,
     whole: bool,
+    uid: u32,
 }
 
 /// The folders, and what was done to them.
@@ -42,10 +43,16 @@ pub(super) struct Tree {
 impl Tree {
     /// Adds a file.
     pub(super) fn put(&self, origin: &Origin, name: &str, size: u64, whole: bool) {
+        self.put_of(0, origin, name, size, whole);
+    }
+
+    /// Adds a file of this user.
+    pub(super) fn put_of(&self, uid: u32, origin: &Origin, name: &str, size: u64, whole: bool) {
         let file = File {
             size,
             inode: self.inodes.fetch_add(1, SeqCst),
             whole,
+            uid,
         };
         let mut folders = self.folders.lock().unwrap();
         folders
@@ -105,6 +112,7 @@ fn stat_of(file: File) -> Stat {
     Stat {
         kind: Kind::File,
         id,
+        uid: file.uid,
         links: 1,
         size: file.size,
         modified_ns: 0,

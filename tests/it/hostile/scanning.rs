@@ -2,14 +2,18 @@
 //! spool folders that are not folders. None of them may end the gate or cost another sender an
 //! answer.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::os::unix::fs::chown;
 use std::path::Path;
 
 use rustix::io::Errno;
+use spoolgate_home::batch::Outcome;
 use spoolgate_wire::code::Code;
 
 use crate::kit::world::{World, code_of};
+use crate::kit::{show, spoolgate};
 
 /// Files in a full batch used to hide the unfinished ones before them: the time of their first
 /// sight was lost, and a run ended without answering them.
@@ -119,11 +123,59 @@ fn a_file_that_may_not_be_moved_stops_nothing() {
         let query = world.draft("trend-bot", "orders.list", "{}");
         world.send(&query);
         let outcomes = world.drain(&mut home);
-        assert_eq!(
-            outcomes.iter().map(code_of).collect::<Vec<_>>(),
-            [None],
-            "{errno:?}"
+        let codes = |outcomes: &[Outcome]| -> BTreeSet<Option<&str>> {
+            let codes = outcomes.iter().map(code_of);
+            codes.map(|code| code.map(Code::name)).collect()
+        };
+        let expected = [None, Some("NOT_A_FILE"), Some("BAD_FILE_NAME")];
+        assert_eq!(codes(&outcomes), BTreeSet::from(expected), "{errno:?}");
+        // Each is answered once, and nothing is said to be kept.
+        assert_eq!(outcomes.len(), 3);
+        assert!(
+            outcomes
+                .iter()
+                .all(|outcome| outcome.decision.kept.is_none())
         );
+        assert!(world.answer_path("", "stuck.json.error.json").exists());
+        for _ in 0..20 {
+            world.pass_ms(60_000);
+            assert!(world.drain(&mut home).is_empty(), "{errno:?}");
+        }
+        assert_eq!(home.left(), BTreeMap::from([("flat".to_owned(), 2)]));
+        // Another version of it is answered again.
+        fs::write(world.inbox("", b"stuck.json").join("more"), "").unwrap();
+        assert_eq!(world.drain(&mut home).len(), 1);
+        fs::remove_dir_all(world.inbox("", b"stuck.json")).unwrap();
+        world.drain(&mut home);
+        assert_eq!(home.left(), BTreeMap::from([("flat".to_owned(), 1)]));
+        drop(home);
+        let replayed = spoolgate(&world.root, &["audit", "replay"]);
+        assert!(replayed.status.success(), "{}", show(&replayed));
+    }
+}
+
+/// An error on one entry of a folder that others can write concerns that entry. The sender may not
+/// be to blame, so it is answered only at the fourth look, half a minute later.
+#[test]
+fn an_entry_that_cannot_be_read_ends_nothing() {
+    for errno in [Errno::IO, Errno::STALE] {
+        let mut world = failing("read", "broken", errno);
+        let mut home = world.open();
+        world.drop_file("", "broken.json", "{}");
+        world.drop_file("alpha-dir", "broken.json", "{}");
+        let query = world.draft("trend-bot", "orders.list", "{}");
+        world.send(&query);
+        let outcomes = home.round(false).unwrap().outcomes;
+        assert_eq!(outcomes.iter().map(code_of).collect::<Vec<_>>(), [None]);
+        let mut codes = Vec::new();
+        for second in 0..120 {
+            assert!(second >= 31 || codes.is_empty(), "{second} s: {codes:?}");
+            codes.extend(home.round(false).unwrap().outcomes.iter().map(code_of));
+            world.pass_ms(1000);
+        }
+        assert_eq!(codes, [Some(Code::Unreadable); 2], "{errno:?}");
+        let left = [("agent-alpha-dir".to_owned(), 1), ("flat".to_owned(), 1)];
+        assert_eq!(home.left(), BTreeMap::from(left));
     }
 }
 
@@ -166,6 +218,49 @@ fn a_new_agents_folder_waits_for_its_rule() {
         world.pass_ms(200);
     }
     assert!(world.answer_path("gamma-dir", "r.json.error.json").exists());
+}
+
+/// An agent that may write to the flat spool can make a folder there. It is not read as a spool,
+/// whatever the rules name, and doctor succeeds.
+#[test]
+fn a_folder_of_another_user_is_not_used_as_a_spool() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root gives folders away");
+        return;
+    }
+    for foreign in ["spool/in/gamma-dir", "spool/in/gamma-dir/new"] {
+        let world = World::new(68);
+        let new = world.root.join("spool/in/gamma-dir/new");
+        fs::create_dir_all(&new).unwrap();
+        let path = world.root.join("rules/principals.yaml");
+        let rules = fs::read_to_string(&path).unwrap();
+        let rules = rules.replace("name: keyless-bot,", "name: keyless-bot, spool: gamma-dir,");
+        fs::write(&path, rules).unwrap();
+        let foreign = world.root.join(foreign);
+        chown(&foreign, Some(61_999), None).unwrap();
+        world.drop_file("gamma-dir", "r.json", "{}");
+        fs::create_dir(world.inbox("", b"nobody")).unwrap();
+        chown(world.inbox("", b"nobody"), Some(61_999), None).unwrap();
+        let mut home = world.open();
+        assert!(!world.root.join("spool/in/gamma-dir/tmp").exists() || foreign == new);
+        for _ in 0..20 {
+            home.round(false).unwrap();
+            world.pass_ms(200);
+        }
+        let answer = world.answer_path("gamma-dir", "r.json.error.json");
+        assert!(new.join("r.json").exists() && !answer.exists());
+        assert!(
+            !world.inbox("", b"nobody").exists(),
+            "no spool has this name"
+        );
+        // Once it is the gate's, it is one.
+        chown(&foreign, Some(0), None).unwrap();
+        for _ in 0..20 {
+            home.round(false).unwrap();
+            world.pass_ms(200);
+        }
+        assert!(answer.exists());
+    }
 }
 
 /// Directories are not requests: a directory with a principal's name stays with its content,

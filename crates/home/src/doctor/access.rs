@@ -16,6 +16,8 @@ use spoolgate_wire::approvals::HoldId;
 
 /// How many folders deep the home is searched for key files.
 const KEY_FILE_DEPTH: usize = 3;
+/// How many folders of other users in the flat spool are shown.
+const FOREIGN_SHOWN: usize = 8;
 /// Bits of a folder's mode that let users outside of its group read or enter it.
 const ENTERED_BY_EVERYBODY: u32 = 0o005;
 
@@ -103,28 +105,37 @@ impl Looking {
         false
     }
 
-    /// Checks that the gate made the spools of agents. An agent that may write to `spool/in` can make a
-    /// folder under the name of another agent that has no spool yet. The owner of a folder can exchange
-    /// its content.
+    /// Checks that the gate or root made the folders in the flat spool. An agent that may write
+    /// there can make a folder under any name, which is not used as a spool. That is a warning and
+    /// not an error: no agent decides whether doctor succeeds.
     fn own_spools(&mut self) {
         let Some(gate) = self.gate else { return };
         let names = machine::names(&self.home.join("spool/in")).unwrap_or_default();
         let folders = names
             .into_iter()
             .flat_map(|own| [own.clone(), own.join("tmp"), own.join("new")]);
-        for folder in folders {
-            let foreign = machine::owned(&folder)
-                .ok()
-                .filter(|found| found.kind.is_dir() && found.uid != gate);
-            let Some(found) = foreign else { continue };
+        let foreign = |folder: PathBuf| {
+            let found = machine::owned(&folder).ok()?;
+            let is_foreign = found.kind.is_dir() && found.uid != gate && found.uid != 0;
+            is_foreign.then_some((folder, found.uid))
+        };
+        let foreign: Vec<(PathBuf, u32)> = folders.filter_map(foreign).collect();
+        for (folder, uid) in foreign.iter().take(FOREIGN_SHOWN) {
             let message = format!(
-                "belongs to {}, who can take away or replace what agents put into it: let the next \
-                    start of the gate make it",
-                machine::user_name(found.uid)
+                "belongs to {}, so the gate does not use it as a spool: if an agent is to have this \
+                    spool, move the folder away, and the next start of the gate makes it",
+                machine::user_name(*uid)
             );
             let aside = quoted(&self.home.join("spool/rejected"));
-            let remedy = Some(format!("mv {} {aside}", quoted(&folder)));
-            self.error("agent", &folder, &message, remedy);
+            let remedy = Some(format!("mv {} {aside}", quoted(folder)));
+            self.warn("agent", folder, &message, remedy);
+        }
+        if foreign.len() > FOREIGN_SHOWN {
+            let message = format!(
+                "{} folders in it belong to other users; {FOREIGN_SHOWN} of them are shown",
+                foreign.len()
+            );
+            self.warn("agent", &self.home.join("spool/in"), &message, None);
         }
     }
 

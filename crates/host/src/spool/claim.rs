@@ -39,13 +39,16 @@ pub enum Looked {
     Claimed(Box<Claimed>),
     /// The file does not parse yet, or still has two links: it may be half-written.
     Unfinished,
-    /// The file is gone, its name is already claimed, or the gate may not move it; another look
-    /// will find what is there.
+    /// The gate may not move the entry, so it stays. This is the claim of it as if it had been
+    /// moved, with the refusal that answers it; there is no file in `spool/work`.
+    Stuck(Box<Claimed>),
+    /// The entry cannot be read because of this error, for which the sender may not be to blame.
+    Unread(io::Error),
+    /// The file or its folder is gone, or its name is already claimed; another look will find what is
+    /// there.
     Skipped,
 }
 
-/// Missing permission, as opposed to `EPERM`, the error of sticky folders.
-const EACCES: i32 = 13;
 /// A link in a place where links are not followed.
 const ELOOP: i32 = 40;
 
@@ -173,6 +176,33 @@ pub fn is_senders_doing(error: &io::Error) -> bool {
     ) || error.raw_os_error() == Some(ELOOP)
 }
 
+/// Whether this error on an entry of a folder that others can write concerns that entry alone. If
+/// the gate has no files or memory left, that says nothing about the entry.
+pub(super) fn concerns_entry(origin: &Origin, error: &io::Error) -> bool {
+    const EINTR: i32 = 4;
+    const ENOMEM: i32 = 12;
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    let is_general = matches!(error.raw_os_error(), Some(EINTR | ENOMEM | ENFILE | EMFILE))
+        || error.kind() == io::ErrorKind::OutOfMemory;
+    *origin != Origin::Local && !is_general
+}
+
+/// The claim of an entry that stays in its spool because of this error, with the refusal that
+/// answers it.
+pub(super) fn unread(from: &From<'_>, name: &OsStr, error: &io::Error) -> Box<Claimed> {
+    let file = FileName::of(name);
+    let what = format!("file `{}` cannot be read: {error}", file.shown);
+    let claim = ClaimName {
+        attempt: 1,
+        batch: from.batch,
+        origin: from.origin.clone(),
+        file: file.known_as,
+    };
+    let refusal = Refusal::new(Code::Unreadable, what).staying();
+    delivered(claim, file.shown, Err(refusal))
+}
+
 /// Looks at one name in a spool folder and claims the file if it is ready. With `patience`, an
 /// unfinished file may wait.
 ///
@@ -194,7 +224,10 @@ pub fn look(disk: &dyn Disk, from: &From<'_>, name: &OsStr, patience: bool) -> i
             Err(Refusal::new(Code::BadFileName, what)),
         );
     }
-    let (content, opened) = read(disk, &path, &file.shown, REQUEST_BYTES_MAX, from.stat)?;
+    let (content, opened) = match read(disk, &path, &file.shown, REQUEST_BYTES_MAX, from.stat) {
+        Err(error) if concerns_entry(from.origin, &error) => return Ok(Looked::Unread(error)),
+        other => other?,
+    };
     let content = match content {
         Read::Gone => return Ok(Looked::Skipped),
         // The sender may not be done yet: one that links and unlinks instead of renaming, holds a
@@ -270,7 +303,7 @@ pub fn reread(disk: &dyn Disk, claim: ClaimName, shown: String) -> io::Result<Lo
     Ok(claimed(claim, shown, content))
 }
 
-fn claimed(claim: ClaimName, shown: String, content: Result<Vec<u8>, Refusal>) -> Looked {
+fn delivered(claim: ClaimName, shown: String, content: Result<Vec<u8>, Refusal>) -> Box<Claimed> {
     let weight = content.as_ref().map_or(0, Vec::len);
     let delivery = Delivery {
         origin: claim.origin.clone(),
@@ -278,11 +311,15 @@ fn claimed(claim: ClaimName, shown: String, content: Result<Vec<u8>, Refusal>) -
         shown,
         content,
     };
-    Looked::Claimed(Box::new(Claimed {
+    Box::new(Claimed {
         claim,
         delivery,
         weight,
-    }))
+    })
+}
+
+fn claimed(claim: ClaimName, shown: String, content: Result<Vec<u8>, Refusal>) -> Looked {
+    Looked::Claimed(delivered(claim, shown, content))
 }
 
 /// Renames a file into `spool/work`.
@@ -313,22 +350,23 @@ pub(super) fn take(
         Err(error)
             if matches!(
                 error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists
-            ) =>
+                io::ErrorKind::NotFound
+                    | io::ErrorKind::AlreadyExists
+                    | io::ErrorKind::NotADirectory
+            ) || error.raw_os_error() == Some(ELOOP) =>
         {
             Ok(Looked::Skipped)
         }
         // Somebody else's directory without write permission, a mount, or a file in a sticky
         // folder: whatever others can put there must not end the gate. If the gate cannot write to
         // its own folder, the operator must see that error.
-        Err(error)
-            if is_senders_doing(&error)
-                && (error.raw_os_error() != Some(EACCES)
-                    || matches!(from.origin, Origin::Agent(_))
-                    || is_directory(disk, path)
-                    || can_claim(disk)) =>
-        {
-            Ok(Looked::Skipped)
+        Err(error) if is_senders_doing(&error) && (is_directory(disk, path) || can_claim(disk)) => {
+            let refusal = content.err().unwrap_or_else(|| {
+                let what = format!("`{}` cannot be moved by the gate", file.shown);
+                Refusal::new(Code::Unreadable, what)
+            });
+            let refused = delivered(claim, file.shown.clone(), Err(refusal.staying()));
+            Ok(Looked::Stuck(refused))
         }
         Err(error) => Err(error),
     }

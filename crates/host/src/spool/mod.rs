@@ -1,5 +1,6 @@
 //! The spool: finding files, claiming them, publishing answers. Files in it are hostile.
 
+mod allowance;
 pub mod claim;
 pub mod name;
 pub mod peek;
@@ -8,4 +9,5 @@ pub mod quota;
 pub mod retire;
 pub mod scan;
 mod source;
+mod stuck;
 pub mod watch;

@@ -61,7 +61,13 @@ pub fn peek(
 ) -> io::Result<Peeked> {
     let file = FileName::of(name);
     let path = from.dir.join(name);
-    let (read, opened) = claim::read(disk, &path, &file.shown, PEEK_BYTES_MAX, from.stat)?;
+    let read = claim::read(disk, &path, &file.shown, PEEK_BYTES_MAX, from.stat);
+    let (read, opened) = match read {
+        Err(error) if claim::concerns_entry(from.origin, &error) => {
+            return Ok(Peeked::Left(None));
+        }
+        other => other?,
+    };
     let bytes = match read {
         Read::Bytes(bytes) => bytes,
         Read::Refused(_) => return Ok(Peeked::Left(None)),
@@ -110,6 +116,21 @@ pub fn peek(
 pub struct Room {
     files: usize,
     waiting: usize,
+    stuck: usize,
+}
+
+impl Room {
+    /// Takes the room of an entry that cannot be moved away. Returns false if there is none.
+    pub(super) fn take_stuck(&mut self) -> bool {
+        let left = self.stuck.checked_sub(1);
+        self.stuck = left.unwrap_or_default();
+        left.is_some()
+    }
+
+    /// Gives that room back.
+    pub(super) fn give_stuck(&mut self) {
+        self.stuck = self.stuck.saturating_add(1);
+    }
 }
 
 impl Default for Room {
@@ -117,6 +138,7 @@ impl Default for Room {
         Room {
             files: 65_536,
             waiting: 16_384,
+            stuck: 8192,
         }
     }
 }

@@ -1,37 +1,58 @@
-//! One spool in the scanner's ring: its folder as an open stream, the bytes it has saved up, and
-//! its waiting files.
+//! One spool in the scanner's ring: its folder as an open stream or the names that were listed for
+//! it, and the bytes it has saved up.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use super::allowance::Allowance;
 use super::claim;
 use super::peek::{Remembered, Room};
-use super::quota::Bucket;
-use super::scan::folder;
+use super::scan::{Gate, folder};
+use super::stuck::Stuck;
 use spoolgate_gate::prepare::Origin;
 use spoolgate_ledger::disk::{DirStream, Disk, Kind};
 
 /// Number of bytes that each turn adds to a spool's deficit.
 pub(super) const QUANTUM: u64 = 64 * 1024;
 
-/// A file that exceeds the quota and is claimed next when there is room: of those met, the one that
-/// has waited longest.
-struct Held {
-    name: OsString,
-    bytes: u64,
-    since_ms: u64,
-    /// Whether it was met since the folder was last opened; if not, it is gone.
-    met: bool,
+/// Where the names of a spool come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Names {
+    /// The spool reads its folder itself.
+    Folder,
+    /// A look at the flat spool lists names; the latest one has not ended yet.
+    SomeListed,
+    /// The same; the latest look has listed all names of this owner.
+    AllListed,
 }
 
-/// A spool in the scanner's ring.
+/// What a spool has next.
+pub(super) enum Next {
+    /// This name.
+    Name(OsString, Option<Kind>),
+    /// The end of a pass over its names.
+    End,
+    /// Nothing before the flat spool is looked at again.
+    Later,
+}
+
+/// A spool in the scanner's ring: the spool of commands, an agent's own, or the files of one owner
+/// in the flat spool.
 pub(super) struct Source {
     /// The origin of its files.
     pub origin: Origin,
+    /// The owner of its files in the flat spool. `None` for other spools, and for all owners that
+    /// have no place of their own.
+    pub owner: Option<u32>,
     /// Its folder below the home.
     pub dir: PathBuf,
+    names: Names,
+    /// Names that a look at the flat spool has listed.
+    listed: VecDeque<(OsString, Option<Kind>)>,
+    /// Whether the look at the flat spool that began last lists names here.
+    lists: bool,
     stream: Option<DirStream>,
     /// Number of names that this pass has read and that are still in the folder, as far as is
     /// known.
@@ -48,23 +69,31 @@ pub(super) struct Source {
     /// Whether that already happened since all spools were last marked for a new look.
     pub was_done: bool,
     claimed_in_pass: bool,
-    /// Its quota. `None` if there is no limit.
-    pub bucket: Option<Bucket>,
-    held: Option<Held>,
-    /// Whether a message was issued that files wait here over the quota.
-    told: bool,
+    /// Number of its last claim under the quota.
+    last_claim: u64,
     /// Files that were left because of the quota.
     pub remembered: Remembered,
+    /// Entries that cannot be moved away.
+    pub stuck: Stuck,
+    /// Whether its folder belongs to another user, so that it is not read.
+    is_foreign: bool,
     pass_began_ms: u64,
     rests_until_ms: u64,
 }
 
 impl Source {
     /// A spool that has not been scanned yet.
-    pub(super) fn new(origin: Origin, bucket: Option<Bucket>) -> Source {
+    pub(super) fn new(origin: Origin, owner: Option<u32>) -> Source {
         Source {
             dir: folder(&origin),
+            names: match origin {
+                Origin::Flat => Names::SomeListed,
+                _ => Names::Folder,
+            },
             origin,
+            owner,
+            listed: VecDeque::new(),
+            lists: false,
             stream: None,
             passed: 0,
             head: None,
@@ -73,87 +102,121 @@ impl Source {
             is_done: false,
             was_done: false,
             claimed_in_pass: false,
-            bucket,
-            held: None,
-            told: false,
+            last_claim: 0,
             remembered: Remembered::default(),
+            stuck: Stuck::default(),
+            is_foreign: false,
             pass_began_ms: 0,
             rests_until_ms: 0,
         }
     }
 
-    /// Resets the spool after the rules were read again; without a quota nothing is held back any
-    /// more.
-    pub(super) fn again(mut self, bucket: Option<Bucket>, room: &mut Room) -> Source {
+    /// Resets the spool after the rules were read again.
+    pub(super) fn again(mut self, room: &mut Room) -> Source {
         self.remembered.clear(room);
-        let told = self.told && bucket.is_some();
         Source {
-            told,
-            ..Source::new(self.origin, bucket)
+            last_claim: self.last_claim,
+            stuck: self.stuck,
+            ..Source::new(self.origin, self.owner)
         }
+    }
+
+    /// Forgets what is remembered of a spool that is gone.
+    pub(super) fn clear(&mut self, room: &mut Room) {
+        self.remembered.clear(room);
+        self.stuck.clear(room);
     }
 
     /// Begins a turn at this time.
-    pub(super) fn begin_turn(&mut self, monotonic_ms: u64) {
-        let Some(bucket) = &mut self.bucket else {
+    pub(super) fn begin_turn(&mut self, allowance: Option<&mut Allowance>, monotonic_ms: u64) {
+        let Some(allowance) = allowance else {
             return;
         };
-        bucket.fill(monotonic_ms);
+        allowance.fill(monotonic_ms);
         if self.head.is_none() {
-            let held = self.held.take_if(|held| bucket.affords(held.bytes));
-            self.head = held.map(|held| (held.name, None));
+            self.head = allowance.take_held(self.owner).map(|name| (name, None));
         }
-    }
-
-    /// Whether files are waiting over the quota, or were recently.
-    pub(super) fn is_over(&self) -> bool {
-        self.told
     }
 
     /// Whether the folder was read so recently that it is not opened again yet: a sender with many
     /// files over the quota must not keep the gate busy with reading them.
-    pub(super) fn rests(&self, monotonic_ms: u64) -> bool {
-        self.told
+    pub(super) fn rests(&self, is_over: bool, monotonic_ms: u64) -> bool {
+        is_over
+            && self.names == Names::Folder
             && self.passed == 0
             && self.stream.is_none()
             && self.head.is_none()
+            && self.listed.is_empty()
             && monotonic_ms < self.rests_until_ms
     }
 
-    /// Whether a file of `bytes` bytes is within the quota and no file that waits longer comes
-    /// first.
-    pub(super) fn affords(&self, bytes: u64) -> bool {
-        self.bucket
-            .as_ref()
-            .is_none_or(|bucket| self.held.is_none() && bucket.affords(bytes))
+    /// Records that a file exceeds the quota. Returns a message if it is the first.
+    pub(super) fn hold(
+        &self,
+        allowance: &mut Allowance,
+        name: &OsStr,
+        bytes: u64,
+        since_ms: u64,
+    ) -> Option<String> {
+        allowance.hold((self.owner, self.last_claim), name, bytes, since_ms)
     }
 
-    /// Records that this file exceeds the quota. Returns a message if it is the first.
-    pub(super) fn hold(&mut self, name: &OsStr, bytes: u64, since_ms: u64) -> Option<String> {
-        let is_next = self
-            .held
-            .as_ref()
-            .is_none_or(|held| held.name == name || since_ms < held.since_ms);
-        if is_next {
-            self.held = Some(Held {
-                name: name.to_owned(),
-                bytes,
-                since_ms,
-                met: true,
-            });
+    /// Deducts a claimed file from the quota.
+    pub(super) fn pay(&mut self, allowance: Option<&mut Allowance>, bytes: u64) {
+        if let Some(allowance) = allowance {
+            self.last_claim = allowance.pay(bytes);
         }
-        if self.told {
-            return None;
+    }
+
+    /// Number of names that were listed and not looked at yet.
+    pub(super) fn listed(&self) -> usize {
+        self.listed.len()
+    }
+
+    /// Begins a look at the flat spool. Names that are still listed are looked at first, and a
+    /// spool that reads the folder itself goes on with that, so that no name starves.
+    pub(super) fn begin_list(&mut self) {
+        self.lists = self.names != Names::Folder && self.listed.is_empty();
+        if self.lists {
+            self.names = Names::SomeListed;
         }
-        let quota = self.bucket.as_ref()?.quota();
-        self.told = true;
-        Some(format!(
-            "`{}` is over its quota of {} requests and {} bytes a minute: what waits there stays \
-                unclaimed until there is room; exits, cancels, tightens, halts and people go on",
-            self.dir.display(),
-            quota.requests_per_minute,
-            quota.bytes_per_minute
-        ))
+    }
+
+    /// Lists a name if there is room. Without room, the spool reads the folder itself once what is
+    /// listed was looked at.
+    pub(super) fn list(&mut self, name: OsString, kind: Option<Kind>, has_room: bool) -> bool {
+        if self.lists && has_room {
+            self.listed.push_back((name, kind));
+            return true;
+        }
+        if self.lists {
+            self.lists = false;
+            self.names = Names::Folder;
+        }
+        false
+    }
+
+    /// Ends a look at the flat spool.
+    pub(super) fn end_list(&mut self) {
+        if std::mem::take(&mut self.lists) {
+            self.names = Names::AllListed;
+        }
+    }
+
+    /// Number of entries that are left because they cannot be moved away, at the end of the last
+    /// pass. A folder that is not read because it belongs to another user counts as one.
+    pub(super) fn left(&self) -> usize {
+        self.stuck
+            .counted()
+            .saturating_add(usize::from(self.is_foreign))
+    }
+
+    /// Whether no file of this owner is known, so that another owner may have its place.
+    pub(super) fn is_idle(&self) -> bool {
+        self.names != Names::Folder
+            && self.listed.is_empty()
+            && self.head.is_none()
+            && self.stuck.is_empty()
     }
 
     /// Records that a file was claimed.
@@ -184,9 +247,12 @@ impl Source {
         usize::from(!std::mem::replace(&mut self.was_done, true))
     }
 
-    /// Ends a pass: the folder was read to its end. Returns a message if nothing is waiting any
-    /// more.
-    pub(super) fn end_pass(&mut self, monotonic_ms: u64, room: &mut Room) -> Option<String> {
+    /// Ends a pass: all names were looked at. Returns a message if nothing is waiting any more.
+    pub(super) fn end_pass(
+        &mut self,
+        allowance: Option<&mut Allowance>,
+        room: &mut Room,
+    ) -> Option<String> {
         self.passed = 0;
         // A spool in which nothing is waiting must not save up bytes.
         self.deficit = if self.claimed_in_pass {
@@ -196,44 +262,44 @@ impl Source {
         };
         self.claimed_in_pass = false;
         self.remembered.end_of_pass(room);
-        self.held.take_if(|held| !std::mem::take(&mut held.met));
-        self.rests_until_ms =
-            monotonic_ms.saturating_add(monotonic_ms.saturating_sub(self.pass_began_ms));
-        let is_back = self.told
-            && self.held.is_none()
-            && self.bucket.as_ref().is_none_or(Bucket::is_half_full);
-        is_back.then(|| {
-            self.told = false;
-            format!(
-                "`{}` is within its quota again: nothing waits",
-                self.dir.display()
-            )
-        })
+        self.stuck.end_pass(room);
+        allowance?.end_pass(self.owner)
     }
 
-    /// The next name of the folder. `None` at its end; the call after that starts again.
+    /// The next name. After the end of a pass, the next call starts again.
     pub(super) fn next_name(
         &mut self,
-        disk: &dyn Disk,
+        (disk, gate): (&dyn Disk, Gate),
         monotonic_ms: u64,
-    ) -> io::Result<Option<(OsString, Option<Kind>)>> {
-        if let Some(head) = self.head.take() {
-            return Ok(Some(head));
+    ) -> io::Result<Next> {
+        if let Some((name, kind)) = self.head.take().or_else(|| self.listed.pop_front()) {
+            return Ok(Next::Name(name, kind));
+        }
+        match self.names {
+            Names::Folder => {}
+            Names::SomeListed => return Ok(Next::Later),
+            Names::AllListed => {
+                self.names = Names::SomeListed;
+                return Ok(Next::End);
+            }
         }
         if self.stream.is_none() {
             if self.passed == 0 {
                 self.pass_began_ms = monotonic_ms;
             }
+            self.is_foreign = self.is_foreign(disk, gate);
+            if self.is_foreign {
+                return Ok(self.end_of_folder(monotonic_ms));
+            }
             self.stream = match disk.read_dir(&self.dir) {
                 Ok(stream) => Some(stream),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return Ok(self.end_of_folder(monotonic_ms));
+                }
                 // Agents can remove or replace entries in the folders they own, and it is up to
                 // them to repair that. The flat spool itself is not theirs.
-                Err(error)
-                    if self.origin != Origin::Flat
-                        && (is_no_folder(&error) || claim::is_senders_doing(&error)) =>
-                {
-                    return Ok(None);
+                Err(error) if self.is_theirs(&error) => {
+                    return Ok(self.end_of_folder(monotonic_ms));
                 }
                 Err(error) => return Err(error),
             };
@@ -243,23 +309,37 @@ impl Source {
             seen.for_each(drop);
         }
         match self.stream.as_mut().and_then(Iterator::next) {
+            Some(Err(error)) if self.is_theirs(&error) => Ok(self.end_of_folder(monotonic_ms)),
             Some(entry) => {
                 self.passed = self.passed.saturating_add(1);
-                entry.map(|entry| Some((entry.name, entry.kind)))
+                entry.map(|entry| Next::Name(entry.name, entry.kind))
             }
-            None => {
-                self.stream = None;
-                Ok(None)
-            }
+            None => Ok(self.end_of_folder(monotonic_ms)),
         }
     }
-}
 
-/// Whether this is the error of opening a file, a link, or a folder without permission as a folder.
-fn is_no_folder(error: &io::Error) -> bool {
-    const ELOOP: i32 = 40;
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied
-    ) || error.raw_os_error() == Some(ELOOP)
+    /// Whether this error on the folder concerns this agent alone.
+    fn is_theirs(&self, error: &io::Error) -> bool {
+        self.origin != Origin::Flat && claim::concerns_entry(&self.origin, error)
+    }
+
+    /// Whether another user than the gate's owns this agent's spool, which is not read then.
+    fn is_foreign(&self, disk: &dyn Disk, gate: Gate) -> bool {
+        let is_foreign = |folder: &Path| {
+            let stat = disk.stat(folder).ok().flatten();
+            stat.is_some_and(|stat| !gate.made(stat))
+        };
+        matches!(self.origin, Origin::Agent(_))
+            && (is_foreign(&self.dir) || self.dir.parent().is_some_and(is_foreign))
+    }
+
+    fn end_of_folder(&mut self, monotonic_ms: u64) -> Next {
+        self.stream = None;
+        self.rests_until_ms =
+            monotonic_ms.saturating_add(monotonic_ms.saturating_sub(self.pass_began_ms));
+        if self.origin == Origin::Flat {
+            self.names = Names::SomeListed;
+        }
+        Next::End
+    }
 }
