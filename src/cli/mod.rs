@@ -37,6 +37,7 @@ mod schema;
 mod selftest;
 mod services;
 mod sign;
+mod status;
 mod strategies;
 mod submit;
 mod theses;
@@ -238,6 +239,8 @@ enum Command {
             everything that is in state.db."
     )]
     Rebuild,
+    /// Show whether a gate is running, what is left in the spool, and what keeps entries closed.
+    Status(status::Args),
     /// Check this machine and this home for problems, and say how to fix them.
     Doctor(doctor::Args),
     /// Write one page for people: equity, decisions, refusals, cases, the ledger.
@@ -338,6 +341,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         Command::Account(command) => account::run(home, command, output),
         Command::Clock(command) => clock::run(home, command, output),
         Command::Rebuild => rebuild::run(home, output),
+        Command::Status(args) => status::run(home, args, output),
         Command::Doctor(args) => doctor::run(home, args, output),
         Command::Report(args) => report::run(home, args, output),
         Command::Schema(args) => schema::run(args, output),

@@ -3,6 +3,7 @@
 mod brake;
 mod help;
 mod homes;
+mod status;
 
 use std::fs;
 use std::io::{BufRead, BufReader};

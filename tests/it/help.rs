@@ -35,6 +35,7 @@ const ENDS: &[(&str, i32, &str)] = &[
         "no case has one of the rules act",
     ),
     ("selftest --strict", 1, "some limits can never bind"),
+    ("status --only gate", 0, "the rest of the line follows"),
     ("services activate bank", 1, "it is active"),
     ("services add bank", 1, "it is there"),
     ("services add mail", 1, "another service has the action"),

@@ -46,6 +46,7 @@ pub mod sandbox;
 pub mod sealed;
 mod services;
 mod socket;
+pub mod status;
 mod sweep;
 
 pub use error::HomeError;

@@ -210,6 +210,7 @@ impl Home {
         self.begin_watching();
         self.outside.waker = Some(hints.waker());
         let mut publish_by = None;
+        let (since, mut shown) = (self.core.ledger_now(), None);
         while !stop.load(Ordering::SeqCst) {
             let disk = std::sync::Arc::clone(&self.core.seams.disk);
             // Arm before the scan, so that no change in between is missed; arm again if that
@@ -226,6 +227,7 @@ impl Home {
             }
             let round = self.round(false)?;
             report(&round.outcomes);
+            self.show_watcher(since, &mut shown);
             // Ask after every round, or a gate under constant load would never ask.
             let heard = self.outside.ask_roles(&self.core)?;
             if round.more || heard {

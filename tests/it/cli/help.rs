@@ -3,7 +3,7 @@
 use super::*;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 114] = [
+const COMMANDS: [&str; 115] = [
     "",
     "actions",
     "actions open",
@@ -111,6 +111,7 @@ const COMMANDS: [&str; 114] = [
     "clock",
     "clock accept",
     "rebuild",
+    "status",
     "doctor",
     "report",
     "schema",
