@@ -149,9 +149,13 @@ impl Deploy {
     fn script(&self) -> String {
         format!(
             "#!/bin/sh\n# Gives the gate a user of its own, and agents the right to drop requests \
-                and nothing else. As root: read it, then\n#   sh {}\nset -eu\n{}\n",
+                and nothing else. As root: read it, then\n#   sh {}\n\
+                # So that agents can fill no disk but their own, give the spool a volume before:\n\
+                #   mount /dev/<volume> /mnt && cp -a {spool}/. /mnt && umount /mnt && mount \
+                /dev/<volume> {spool}\nset -eu\n{}\n",
             quoted(&self.home.join("deploy/users.sh")),
-            self.commands().join("\n")
+            self.commands().join("\n"),
+            spool = quoted(&self.home.join("spool")),
         )
     }
 
@@ -175,9 +179,8 @@ impl Deploy {
             [Unit]\n\
             Description=spoolgate, the gate between agents and money, mail and rules\n\
             After=local-fs.target time-sync.target network.target\n\
-            # A gate that cannot start needs a person, not another thousand tries.\n\
-            StartLimitIntervalSec=300\n\
-            StartLimitBurst=5\n\
+            # Whatever ends the gate, exits wait for it: it is started again for ever, a second later.\n\
+            StartLimitIntervalSec=0\n\
             \n\
             [Service]\n\
             Type=simple\n\
@@ -189,7 +192,7 @@ impl Deploy {
             TimeoutStopSec=660\n\
             KillMode=mixed\n\
             Restart=on-failure\n\
-            RestartSec=2\n\
+            RestartSec=1\n\
             # Usage, a ledger that does not verify, another gate: trying again cures none of \
             them.\n\
             RestartPreventExitStatus=2 5 7\n\

@@ -395,6 +395,55 @@ fn leftovers_and_stale_credentials_are_found() {
     }
 }
 
+/// A volume of its own keeps agents from filling the disk of the ledger.
+#[test]
+fn the_spool_may_be_a_volume_and_its_folders_may_not() {
+    if !geteuid().is_root() {
+        eprintln!("skipped: only root mounts");
+        return;
+    }
+    let dir = crate::kit::folder();
+    let home = dir.path().join("home");
+    succeed(&home, &["init", home.to_str().unwrap()]);
+    let places = || {
+        let found = spoolgate(&home, &["--format", "json", "doctor"]).stdout;
+        let lines = String::from_utf8(found).unwrap();
+        let found = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap());
+        found
+            .filter(|found: &Value| found["what"] == "file-system" && found["level"] == "error")
+            .map(|found| found["place"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    for (folder, expect) in [
+        ("spool", &[][..]),
+        ("spool/in", &["spool/in"]),
+        ("audit", &["audit"]),
+    ] {
+        let (place, aside) = (home.join(folder), dir.path().join("aside"));
+        fs::rename(&place, &aside).unwrap();
+        fs::create_dir(&place).unwrap();
+        let script = "mount -t tmpfs -o size=32m tmpfs \"$1\" && cp -a \"$2\"/. \"$1\"";
+        let sh = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-ec", script, "sh"]).args([&place, &aside]);
+            command.output().unwrap()
+        };
+        let mounted = sh(script);
+        if !mounted.status.success() {
+            eprintln!("skipped: {}", show(&mounted));
+            return;
+        }
+        let found = places();
+        let worked = spoolgate(&home, &["halt", "set", "--reason", "a drill"]);
+        let unmounted = sh("umount \"$1\" && rmdir \"$1\" && mv \"$2\" \"$1\"");
+        assert!(unmounted.status.success(), "{}", show(&unmounted));
+        assert_eq!(found, expect, "{folder}");
+        assert!(worked.status.success(), "{folder}: {}", show(&worked));
+    }
+}
+
 #[test]
 fn a_clock_that_is_older_than_the_ledger_is_found() {
     let dir = crate::kit::folder();

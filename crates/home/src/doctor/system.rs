@@ -153,23 +153,28 @@ impl Looking {
                 remedy(said),
             );
         }
-        let device = machine::owned(&home).map(|found| found.device).ok();
-        for folder in [
-            "spool",
-            "spool/in",
-            "spool/out",
-            "spool/work",
-            "spool/rejected",
-            "spool/local",
-            "state",
-            "audit",
-        ] {
+        // Follow links, because it matters where the files are.
+        let device = |folder: &str| {
+            let path = machine::real(&self.home.join(folder))?;
+            machine::owned(&path).ok().map(|found| found.device)
+        };
+        // Requests are renamed within the spool, which may be a volume of its own.
+        let [home_is_on, spool_is_on] = ["", "spool"].map(device);
+        let elsewhere = [
+            ("spool/in", spool_is_on),
+            ("spool/out", spool_is_on),
+            ("spool/work", spool_is_on),
+            ("spool/rejected", spool_is_on),
+            ("spool/local", spool_is_on),
+            ("state", home_is_on),
+            ("audit", home_is_on),
+        ]
+        .map(|(folder, beside)| (folder, device(folder).is_some_and(|on| Some(on) != beside)));
+        for (folder, is_elsewhere) in elsewhere {
             let path = home.join(folder);
-            // Follow links, because it matters where the files are.
-            let found = machine::real(&path).and_then(|path| machine::owned(&path).ok());
-            if found.is_some_and(|found| Some(found.device) != device) {
-                let message = "is on another file system than the home, so files cannot be \
-                    renamed into it or out of it";
+            if is_elsewhere {
+                let message = "is on another file system than what is beside it, so files cannot \
+                    be renamed into it or out of it";
                 let remedy = Some(format!(
                     "umount {0}, and put its files into {0}",
                     quoted(&path)
