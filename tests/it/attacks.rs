@@ -13,6 +13,7 @@ mod folders;
 mod names;
 mod races;
 mod siege;
+mod users;
 
 /// Every row of the table in docs/testing.md names tests that exist.
 #[test]

@@ -5,90 +5,17 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::kit::prepared::edit;
 use crate::kit::process::{answered, until};
-use crate::kit::{Dice, PROGRAM, Scratch, decisions, setting, show, succeed};
-use rustix::process::{Signal, geteuid, kill_process_group};
+use crate::kit::users::{
+    DOOR, FILLER, FLOODER, Group, LINKER, Mount, TRADER, as_user, missing, settle, watch,
+};
+use crate::kit::{Dice, Scratch, decisions, setting, succeed};
 use spoolgate_host::clock::{Clock, SystemClock};
-use spoolgate_host::sandbox::kernel_abi;
-
-/// The gate's user and group, the group of all agents, and agents. No user of a machine has such
-/// numbers.
-const GATE: u32 = 64_900;
-const DOOR: u32 = 64_910;
-const TRADER: u32 = 64_901;
-const FLOODER: u32 = 64_902;
-const FILLER: u32 = 64_903;
-const LINKER: u32 = 64_904;
-
-/// Returns how a user starts a shell script in a folder.
-fn as_user(user: u32, script: &str, folder: &Path) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args([
-        &format!("--reuid={user}"),
-        &format!("--regid={user}"),
-        &format!("--groups={DOOR}"),
-        "sh",
-        "-c",
-        script,
-    ]);
-    command.current_dir(folder);
-    command
-}
-
-/// A process group that does not outlive its test.
-struct Group(Child);
-
-impl Group {
-    fn start(mut command: Command) -> Group {
-        use std::os::unix::process::CommandExt;
-        command.stdin(Stdio::null()).process_group(0);
-        Group(command.spawn().unwrap())
-    }
-
-    fn kill(&self) {
-        let id = rustix::process::Pid::from_child(&self.0);
-        let _ = kill_process_group(id, Signal::KILL);
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// A small file system in memory that ends with its test.
-struct Mount(PathBuf);
-
-impl Mount {
-    fn new(at: PathBuf, bytes: u64) -> Option<Mount> {
-        fs::create_dir(&at).unwrap();
-        let size = format!("size={bytes},mode=0755");
-        let done = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
-            .arg(&at)
-            .output()
-            .unwrap();
-        if !done.status.success() {
-            eprintln!("skipped: {}", show(&done));
-            return None;
-        }
-        Some(Mount(at))
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.0).output();
-    }
-}
 
 /// Gives the strategy a long position of 4 BTC, so that it can be sold in two thousand parts.
 fn take_position(scratch: &Scratch) {
@@ -147,44 +74,6 @@ fn take_position(scratch: &Scratch) {
     assert!(told.contains(" 1 fills"), "{told}");
 }
 
-/// Moves the home to the small disk, and gives it the owners and modes of deploy/users.sh.
-fn settle(scratch: &Scratch, home: &Path) {
-    let sh = |script: &str, args: &[&Path]| {
-        let done = Command::new("sh")
-            .args(["-ec", script, "sh"])
-            .args(args)
-            .output()
-            .unwrap();
-        assert!(done.status.success(), "{script}: {}", show(&done));
-    };
-    sh("cp -a \"$1\" \"$2\"", &[&scratch.home(), home]);
-    let modes = format!(
-        "cd \"$1\"; chown -hR {GATE}:{GATE} .; chmod -R go-w .; chmod 0755 . rules spool spool/out
-         chmod 0700 state audit spool/local spool/work spool/rejected
-         chgrp {DOOR} spool/in; chmod 3770 spool/in"
-    );
-    sh(&modes, &[home]);
-}
-
-fn watch(home: &Path) -> Command {
-    let mut command = Command::new("setpriv");
-    command
-        .args([
-            &format!("--reuid={GATE}"),
-            &format!("--regid={GATE}"),
-            &format!("--groups={DOOR}"),
-            "--no-new-privs",
-            PROGRAM,
-            "--home",
-        ])
-        .arg(home)
-        .args(["watch", "--sandbox", "require"])
-        .current_dir("/")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    command
-}
-
 /// The attackers: what each runs in `spool/in`, again and again.
 const ATTACKS: [(u32, &str); 3] = [
     // Two thousand files at once, most of them no requests.
@@ -221,20 +110,6 @@ fn prepared_exits(scratch: &Scratch, pool: &Path, count: usize) {
         .unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         chown(&path, Some(TRADER), Some(DOOR)).unwrap();
-    }
-}
-
-/// What is needed and missing here, if anything.
-fn missing() -> Option<&'static str> {
-    let has_setpriv = Command::new("setpriv").arg("--version").output().is_ok();
-    if !geteuid().is_root() {
-        Some("only root can be several users")
-    } else if kernel_abi() < 3 {
-        Some("this kernel's Landlock is older than version 3")
-    } else if !has_setpriv {
-        Some("there is no setpriv")
-    } else {
-        None
     }
 }
 
@@ -289,7 +164,7 @@ fn exits_are_answered_whatever_agents_do() {
         return;
     };
     let (home, pool) = (disk.0.join("home"), disk.0.join("pool"));
-    settle(&scratch, &home);
+    settle(&scratch.home(), &home);
     let most = usize::try_from(seconds * 4).unwrap().min(1900);
     prepared_exits(&scratch, &pool, most);
 

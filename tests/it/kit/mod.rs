@@ -20,6 +20,7 @@ pub(crate) mod spools;
 pub(crate) mod synthetic;
 pub(crate) mod tasks;
 pub(crate) mod unlimited;
+pub(crate) mod users;
 pub(crate) mod venue;
 pub(crate) mod world;
 
