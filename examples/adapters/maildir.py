@@ -12,6 +12,7 @@ Python 3.8 or later, standard library only. In rules/gateway.yaml:
           args: [adapters/maildir.py, mail, --from, assistant@example.com]
           time_limit_s: 30
           output_bytes_max: 1048576
+          write: [mail]
 
 Programs run in the home, so `adapters/maildir.py` and `mail` are below it; both may be absolute paths. The maildir is made
 where it is not there. Mail that is sent goes to the folder `Sent`, drafts go to `Drafts`; both are maildirs below the maildir

@@ -5,7 +5,7 @@ It reads profiles that somebody else keeps, one JSON file a domain: DIR/<tenant>
 a file ends with an error, and nothing is admitted there; a profile that could only be guessed must never be written.
 
 In rules/admission/<tenant>/<surface>/<profile>.yaml:
-    policy_command: {program: examples/admission/policy.py, args: ["/srv/policies"], time_limit_s: 10, output_bytes_max: 65536}
+    policy_command: {program: examples/admission/policy.py, args: ["/srv/policies"], time_limit_s: 10, output_bytes_max: 65536, read: ["/srv/policies"]}
     cache_ttl_seconds: 300
 """
 

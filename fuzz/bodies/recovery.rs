@@ -88,6 +88,7 @@ fn event(n: u64) -> (&'static str, String) {
     line_of(&Record::Event(
         EventKind::Halt,
         Event {
+            cage: None,
             timestamp: time(n),
             note,
             changes,

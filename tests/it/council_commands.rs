@@ -19,6 +19,7 @@ fn manned(time_limit_s: u32) -> Chamber {
 }
 
 fn give_commands(chamber: &Chamber, time_limit_s: u32) {
+    crate::kit::uncaged(&chamber.home());
     edit_roles(&chamber.home(), |text| {
         let mut text = text.to_owned();
         for (role, program) in [

@@ -121,6 +121,7 @@ impl Canary {
     fn new() -> Canary {
         let scratch = Scratch::new();
         let home = scratch.home();
+        crate::kit::uncaged(&home);
         // Not just beside the home, but at a place that no path of the home leads to.
         let outside = crate::kit::folder();
         fs::write(outside.path().join("canary"), "a secret").unwrap();

@@ -61,6 +61,7 @@ impl Adapters for Double {
             Ending::Answered
         };
         Ran {
+            cage: None,
             ending,
             note: "the double".to_owned(),
             complaint: Vec::new(),

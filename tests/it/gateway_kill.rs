@@ -38,6 +38,7 @@ const MAIL: &str = r#"{"to":["ann@example.com"],"subject":"hello","body":"a word
 fn home(script: &str) -> (Scratch, SignKey) {
     let scratch = Scratch::new();
     let home = scratch.home();
+    crate::kit::uncaged(&home);
     fs::write(home.join("rules/services.yaml"), SERVICES).unwrap();
     let mut rules: Value = serde_json::from_str(&gateway(&[exec(&ACTIONS, script, 30)])).unwrap();
     rules["anomalies"] = serde_json::json!({"burst_max": 10_000});

@@ -40,6 +40,7 @@ impl Lab {
     fn without_gate(script: &str) -> Lab {
         let scratch = Scratch::new();
         let home = scratch.home();
+        crate::kit::uncaged(&home);
         let command = json!({
             "program": "sh", "args": ["-c", script], "time_limit_s": 60, "output_bytes_max": 65536,
         });

@@ -30,6 +30,7 @@ impl Lab {
     fn new(script: &str, more: Value) -> Lab {
         let scratch = Scratch::new();
         let home = scratch.home();
+        crate::kit::uncaged(&home);
         let per_hour: BTreeMap<&str, u32> =
             ACTIONS.iter().map(|action| (*action, 100_000)).collect();
         let command = json!({

@@ -20,6 +20,7 @@ mod admission_remote;
 mod agent;
 mod attacks;
 mod bounds;
+mod cage;
 mod chaos;
 mod cli;
 mod compat;

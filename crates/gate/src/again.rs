@@ -536,6 +536,7 @@ pub fn response(
     let written = gateway::written(open, heard, rulebook, line.timestamp, seq).0;
     Ok(Response {
         complaint: line.complaint.clone(),
+        cage: line.cage.clone(),
         ..written
     })
 }

@@ -9,7 +9,7 @@ use super::decide::MEMBER_BYTES_MAX;
 use super::handle::data;
 use super::handle::{Outcome, Turn};
 use super::prepare::{Authentic, Refusal, escaped};
-use super::record::{CaseDecision, ClosedBy, Input};
+use super::record::{Cage, CaseDecision, ClosedBy, Input};
 use super::state::Change;
 use spoolgate_council::aggregate::Deliberation;
 use spoolgate_council::case::{self, Case, Docket, Vote};
@@ -492,6 +492,8 @@ pub struct RoleAnswer {
     pub note: String,
     /// Its output, if it ended well.
     pub output: Option<Vec<u8>>,
+    /// What its cage enforced.
+    pub cage: Option<Cage>,
 }
 
 /// A role's recorded answer.
@@ -512,6 +514,7 @@ pub fn hear(rules: &Rulebook, docket: &Docket, answer: &RoleAnswer, now: Time) -
         role,
         note,
         output,
+        cage,
     } = answer;
     let is_heard = docket
         .votes
@@ -562,6 +565,7 @@ pub fn hear(rules: &Rulebook, docket: &Docket, answer: &RoleAnswer, now: Time) -
         note,
         payload,
         payload_blob,
+        cage: cage.clone(),
         rulebook: rules.hash.clone(),
         changes,
     };

@@ -7,7 +7,7 @@ use super::admission::{is_forgotten, kept, needed};
 use super::decide::{Lookups, MEMBER_BYTES_MAX, may_answer_by_id, may_do};
 use super::handle::Turn;
 use super::prepare::{Authentic, Prepared, escaped};
-use super::record::{AdmissionInput, AskedFor};
+use super::record::{AdmissionInput, AskedFor, Cage};
 use super::sealing::NO_DIGEST;
 use super::state::{Change, State};
 use spoolgate_admission::lineage::{self, Delivered, Reported};
@@ -51,6 +51,8 @@ pub struct CommandAnswer {
     pub note: String,
     /// Its output, if it ended well.
     pub output: Option<Vec<u8>>,
+    /// What its cage enforced; `None` if it was not started, or without a cage.
+    pub cage: Option<Cage>,
 }
 
 /// Why a command gave no lineage, as its line notes it.
@@ -247,7 +249,8 @@ pub fn hear_policy(
         domain,
         delivered: Box::new(delivered),
     })];
-    taken_down(rules, about, note, text, changes, now)
+    let cage = answer.cage.clone();
+    taken_down(rules, about, note, text, changes, cage, now)
 }
 
 /// Records the answer of a lineage command: counts, or why there are none.
@@ -280,7 +283,15 @@ pub fn hear_lineage(
         file_sha256,
     };
     (
-        taken_down(rules, about, note, text, Vec::new(), now),
+        taken_down(
+            rules,
+            about,
+            note,
+            text,
+            Vec::new(),
+            answer.cage.clone(),
+            now,
+        ),
         reported,
     )
 }
@@ -311,6 +322,7 @@ fn taken_down(
     note: String,
     text: Option<String>,
     changes: Vec<Change>,
+    cage: Option<Cage>,
     now: Time,
 ) -> Heard {
     let mut blobs = Vec::new();
@@ -328,6 +340,7 @@ fn taken_down(
         note,
         payload,
         payload_blob,
+        cage,
         rulebook,
         changes,
     };

@@ -25,6 +25,7 @@ fn event(timestamp: Time, note: String, changes: Vec<Change>) -> Event {
         timestamp,
         note,
         changes,
+        cage: None,
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::decide::MEMBER_BYTES_MAX;
 use super::handle::{Judged, Outcome, Turn};
 use super::prepare::{Authentic, Refusal, escaped};
-use super::record::{Decision, Flow, Metadata, Response, Status};
+use super::record::{Cage, Decision, Flow, Metadata, Response, Status};
 use super::state::Change;
 use spoolgate_outgoing::allowlist;
 use spoolgate_outgoing::anomaly::Anomaly;
@@ -78,6 +78,8 @@ pub struct Ran {
     pub output: Option<Vec<u8>>,
     /// The first bytes of its complaint, for operators only: the sender does not get it.
     pub complaint: Vec<u8>,
+    /// What its cage enforced; `None` if it was not started, or without a cage.
+    pub cage: Option<Cage>,
 }
 
 impl Ran {
@@ -88,6 +90,7 @@ impl Ran {
             note: note.into(),
             output: None,
             complaint: Vec::new(),
+            cage: None,
         }
     }
 
@@ -411,6 +414,7 @@ pub fn respond(
     if response.status != Status::Success {
         response.complaint = ran.complained();
     }
+    response.cage.clone_from(&ran.cage);
     (response, blobs)
 }
 
@@ -450,6 +454,7 @@ pub(super) fn written(
         adapter: open.adapter.clone(),
         note,
         complaint: None,
+        cage: None,
         data,
         data_blob,
         metadata: Metadata {

@@ -24,6 +24,7 @@ use spoolgate_host::adapters::{Adapters, Credential, Own, Task};
 use spoolgate_host::spool::watch::Waker;
 use spoolgate_outgoing::OpenAction;
 use spoolgate_rules::Rulebook;
+use spoolgate_rules::safety::CageLevel;
 use spoolgate_wire::gateway::ActionId;
 use spoolgate_wire::ids::{Principal, RequestId};
 use spoolgate_wire::time::Time;
@@ -42,6 +43,8 @@ struct Job {
     adapter: String,
     /// The credential of its service.
     credential: Option<Credential>,
+    /// Which cage is enough for its program.
+    cage: CageLevel,
 }
 
 /// A running action.
@@ -236,6 +239,7 @@ fn run(adapters: &dyn Adapters, root: &Path, job: &Job, stop: &AtomicBool) -> Ra
         service,
         credential: job.credential.as_ref(),
         home: root,
+        cage: job.cage,
     };
     adapters.execute(adapter, &task, stop)
 }
@@ -343,6 +347,7 @@ impl Outside {
             source,
             adapter,
             credential,
+            cage: core.rulebook.safety.cage,
         });
     }
 

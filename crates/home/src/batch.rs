@@ -162,6 +162,7 @@ impl Home {
                             timestamp: now,
                             note,
                             changes,
+                            cage: None,
                         },
                     ),
                 )?;
@@ -403,6 +404,7 @@ impl Home {
                 timestamp,
                 note: note.to_owned(),
                 changes: Vec::new(),
+                cage: None,
             },
         ));
     }

@@ -96,6 +96,7 @@ impl Home {
                         timestamp: now,
                         note: note.clone(),
                         changes,
+                        cage: None,
                     };
                     self.push_event(pending, Record::Event(EventKind::DeadMan, event))?;
                 }
@@ -119,6 +120,7 @@ impl Home {
                         timestamp: now,
                         note,
                         changes,
+                        cage: None,
                     },
                 ),
             )?;

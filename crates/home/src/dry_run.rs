@@ -155,6 +155,7 @@ impl Trial {
             timestamp: self.now,
             note: String::new(),
             changes,
+            cage: None,
         };
         fold(
             state,

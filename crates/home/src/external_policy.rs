@@ -30,6 +30,7 @@ use spoolgate_ledger::disk::Disk;
 use spoolgate_ledger::line::LINE_BYTES_MAX;
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::command::CommandRule;
+use spoolgate_rules::safety::CageLevel;
 use spoolgate_wire::admission::Domain;
 use spoolgate_wire::ids::Principal;
 use spoolgate_wire::time::Time;
@@ -159,11 +160,13 @@ impl ExternalPolicy {
                 is_second,
             };
             self.policies.insert(domain.clone(), run);
-            self.start(Whose::Domain(domain), command.clone(), question);
+            let how = (command.clone(), rules.safety.cage);
+            self.start(Whose::Domain(domain), how, question);
         }
         while let Some((ticket, ask)) = self.next_lineage() {
             self.lineages.insert(ticket);
-            self.start(Whose::Request(ticket), ask.command, ask.question);
+            let how = (ask.command, rules.safety.cage);
+            self.start(Whose::Request(ticket), how, ask.question);
         }
     }
 
@@ -205,7 +208,7 @@ impl ExternalPolicy {
         next.map(|(request, ask)| (request.ticket, (**ask).clone()))
     }
 
-    fn start(&mut self, whose: Whose, command: CommandRule, question: String) {
+    fn start(&mut self, whose: Whose, (command, cage): (CommandRule, CageLevel), question: String) {
         let (sender, stop, root) = (
             self.sender.clone(),
             Arc::clone(&self.stop),
@@ -213,7 +216,8 @@ impl ExternalPolicy {
         );
         let (waker, asked_for) = (self.waker.clone(), whose.clone());
         let body = move || {
-            if let Some(answer) = program::run(&root, &command, question.as_bytes(), &stop) {
+            let how = (cage, "admission");
+            if let Some(answer) = program::run(&root, &command, how, question.as_bytes(), &stop) {
                 // The receiver is gone only if the gate is ending.
                 let _ = sender.send((asked_for, answer));
             }
@@ -226,8 +230,14 @@ impl ExternalPolicy {
             Ok(thread) => self.threads.push(thread),
             Err(error) => {
                 let note = format!("the command could not be started: {error}");
-                self.ended
-                    .push((whose, CommandAnswer { note, output: None }));
+                self.ended.push((
+                    whose,
+                    CommandAnswer {
+                        note,
+                        output: None,
+                        cage: None,
+                    },
+                ));
             }
         }
     }
@@ -519,7 +529,11 @@ impl Home {
         if run.is_forgotten {
             let note = "policies were forgotten twice while the policy command ran: send it again"
                 .to_owned();
-            answer = CommandAnswer { note, output: None };
+            answer = CommandAnswer {
+                note,
+                output: None,
+                cage: None,
+            };
         }
         let hear = |answer: &CommandAnswer| {
             elsewhere::hear_policy(&self.core.rulebook, domain, &policy, answer, now)
@@ -599,5 +613,9 @@ fn fitting(
         answer.note,
         body.len()
     );
-    Ok(hear(&CommandAnswer { note, output: None }))
+    Ok(hear(&CommandAnswer {
+        note,
+        output: None,
+        cage: None,
+    }))
 }

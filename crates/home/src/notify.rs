@@ -65,7 +65,9 @@ impl Outside {
                 .is_some_and(|thread| to_the_end || thread.is_finished());
             if let Some(thread) = self.notifications.running.take_if(|_| is_over) {
                 match thread.join() {
-                    Ok(Some(CommandAnswer { output: None, note })) => {
+                    Ok(Some(CommandAnswer {
+                        output: None, note, ..
+                    })) => {
                         news.tell(
                             core,
                             format!("approvers were not notified of a proposal: {note}"),
@@ -84,9 +86,12 @@ impl Outside {
                 return;
             };
             let (root, stop) = (core.root.clone(), Arc::clone(&self.notifications.stop));
+            let cage = core.rulebook.safety.cage;
             let thread = std::thread::Builder::new()
                 .name("notification".to_owned())
-                .spawn(move || program::run(&root, &command, text.as_bytes(), &stop));
+                .spawn(move || {
+                    program::run(&root, &command, (cage, "notify"), text.as_bytes(), &stop)
+                });
             match thread {
                 Ok(thread) => self.notifications.running = Some(thread),
                 Err(error) => news.tell(

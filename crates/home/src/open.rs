@@ -18,6 +18,7 @@ use spoolgate_gate::record::{Decision, Event, EventKind, Genesis, Record};
 use spoolgate_gate::state::SEMANTICS;
 use spoolgate_gate::{State, events};
 use spoolgate_host::adapters::Credential;
+use spoolgate_host::cage;
 use spoolgate_host::clock::Clock;
 use spoolgate_host::entropy::Entropy;
 use spoolgate_host::keyring::{CachedKeyring, KEYRING_FILE, KeyringError, SqliteKeyring};
@@ -429,6 +430,8 @@ impl Home {
             _lock: lock,
         };
         home.open_agent_spools()?;
+        // Programs of an earlier gate ended with it.
+        cage::sweep(root);
         Ok(home)
     }
 

@@ -90,6 +90,7 @@ impl Home {
                         timestamp: now,
                         note,
                         changes,
+                        cage: None,
                     },
                 ),
             )?;

@@ -104,6 +104,7 @@ impl News {
             timestamp: core.ledger_now(),
             note,
             changes: Vec::new(),
+            cage: None,
         };
         match &mut self.on_event {
             Some(hear) => hear(&event),

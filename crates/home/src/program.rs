@@ -2,39 +2,28 @@
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use spoolgate_gate::elsewhere::CommandAnswer;
 use spoolgate_gate::prepare::escaped;
-use spoolgate_host::command::{self, Ended, Program, Run};
+use spoolgate_host::cage::Bounds;
+use spoolgate_host::command::{self, Ended, Run};
 use spoolgate_rules::command::CommandRule;
+use spoolgate_rules::safety::CageLevel;
 
 /// Bytes of a program's complaint that are reported.
 const COMPLAINT_BYTES: usize = 300;
 
-/// Runs a program in the home until it ends, reaches a limit or is stopped; `None` if it was ended
-/// because the gate stops.
+/// Runs a program in the home, in its cage, until it ends, reaches a limit or is stopped; `None` if
+/// it was ended because the gate stops. `name` says what it is for.
 pub(super) fn run(
     root: &Path,
     spec: &CommandRule,
+    (cage, name): (CageLevel, &str),
     input: &[u8],
     stop: &AtomicBool,
 ) -> Option<CommandAnswer> {
-    let program = Path::new(&spec.program);
-    // A path with a folder in it is below the home; a bare name is one of the system's programs.
-    let path = if spec.program.contains('/') {
-        root.join(program)
-    } else {
-        program.to_owned()
-    };
-    let program = Program {
-        program: &path,
-        args: &spec.args,
-        dir: root,
-        time_max: Duration::from_secs(u64::from(*spec.time_limit_s)),
-        output_bytes_max: usize::try_from(*spec.output_bytes_max).unwrap_or(usize::MAX),
-    };
-    told(spec, command::run(&program, input, stop))
+    let run = command::run_rule(root, spec, &Bounds::at(cage), name, input, stop);
+    told(spec, run)
 }
 
 fn told(spec: &CommandRule, run: Run) -> Option<CommandAnswer> {
@@ -42,6 +31,7 @@ fn told(spec: &CommandRule, run: Run) -> Option<CommandAnswer> {
         ended,
         output,
         complaint,
+        cage,
     } = run;
     let program = &spec.program;
     let (note, is_well) = match ended {
@@ -77,5 +67,6 @@ fn told(spec: &CommandRule, run: Run) -> Option<CommandAnswer> {
     Some(CommandAnswer {
         note: escaped(&note),
         output: is_well.then_some(output),
+        cage,
     })
 }

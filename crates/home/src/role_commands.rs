@@ -20,6 +20,7 @@ use spoolgate_gate::council::{self, RoleAnswer};
 use spoolgate_gate::elsewhere::CommandAnswer;
 use spoolgate_gate::prepare::escaped;
 use spoolgate_rules::command::CommandRule;
+use spoolgate_rules::safety::CageLevel;
 use spoolgate_wire::ids::RequestId;
 
 /// How many commands run at a time.
@@ -100,7 +101,7 @@ impl RoleCommands {
                 .map(|request| brief::brief(&request, sha256, rule, &core.rulebook.roles));
             let failed = match brief {
                 Some(brief) => self
-                    .ask(&id, &role, spec, brief)
+                    .ask(&id, &role, (spec, core.rulebook.safety.cage), brief)
                     .err()
                     .map(|error| error.to_string()),
                 None => Some("the request can no longer be read".to_owned()),
@@ -113,6 +114,7 @@ impl RoleCommands {
                     role,
                     note,
                     output: None,
+                    cage: None,
                 });
             }
         }
@@ -123,7 +125,7 @@ impl RoleCommands {
         &mut self,
         id: &RequestId,
         role: &str,
-        spec: CommandRule,
+        (spec, cage): (CommandRule, CageLevel),
         brief: String,
     ) -> std::io::Result<()> {
         let (sender, stop, root) = (
@@ -136,14 +138,17 @@ impl RoleCommands {
         let thread = std::thread::Builder::new()
             .name("role command".to_owned())
             .spawn(move || {
-                if let Some(answer) = program::run(&root, &spec, brief.as_bytes(), &stop) {
-                    let CommandAnswer { note, output } = answer;
+                if let Some(answer) =
+                    program::run(&root, &spec, (cage, "role"), brief.as_bytes(), &stop)
+                {
+                    let CommandAnswer { note, output, cage } = answer;
                     // The receiver is gone only if the gate is ending.
                     let _ = sender.send(RoleAnswer {
                         case,
                         role,
                         note,
                         output,
+                        cage,
                     });
                 }
             })?;

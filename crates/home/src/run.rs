@@ -8,11 +8,13 @@ use std::time::Duration;
 use super::batch::Outcome;
 use super::error::HomeError;
 use super::open::Home;
+use super::sandbox::programs;
 use crate::index::Store;
 use spoolgate_gate::exempt::{Standing, Waiting};
 use spoolgate_gate::prepare::{Authentic, Delivery, prepare};
 use spoolgate_gate::record::{Event, EventKind, Record};
 use spoolgate_gate::state::State;
+use spoolgate_host::command;
 use spoolgate_host::keyring::CachedKeyring;
 use spoolgate_host::spool::claim::{self, Claimed, Looked};
 use spoolgate_host::spool::peek::Judge;
@@ -20,6 +22,7 @@ use spoolgate_host::spool::scan::PATIENCE_MS;
 use spoolgate_host::spool::watch::{HEARTBEAT, Hints};
 use spoolgate_ledger::disk::Disk;
 use spoolgate_rules::Rulebook;
+use spoolgate_rules::safety::CageLevel;
 use spoolgate_wire::time::Time;
 
 /// Result of one round of the loop.
@@ -206,7 +209,7 @@ impl Home {
         stop: &AtomicBool,
         report: &mut dyn FnMut(&[Outcome]),
     ) -> Result<(), HomeError> {
-        self.note(EventKind::Start, "the watcher started");
+        self.note_start();
         self.begin_watching();
         self.outside.waker = Some(hints.waker());
         let mut publish_by = None;
@@ -256,6 +259,30 @@ impl Home {
         self.finish_within("the watcher stopped in order", stop)
     }
 
+    /// Notes that a watcher started, and what cages enforce here if the rules name a program.
+    fn note_start(&mut self) {
+        let level = self.core.rulebook.safety.cage;
+        let has_cage = level != CageLevel::Off && !programs(&self.core.rulebook).is_empty();
+        let cage = has_cage.then(|| command::probe_cage(level));
+        let cage = match cage {
+            Some(Err(error)) => {
+                let text = format!("programs of the rules cannot be started: {error}");
+                self.news.tell(&self.core, text);
+                None
+            }
+            other => other.and_then(Result::ok),
+        };
+        let started = Event {
+            timestamp: self.core.ledger_now(),
+            note: "the watcher started".to_owned(),
+            changes: Vec::new(),
+            cage,
+        };
+        self.news
+            .events
+            .push(Record::Event(EventKind::Start, started));
+    }
+
     /// Ends a run in order: finishes outgoing actions, writes the stop line, makes answers durable
     /// and saves a snapshot.
     pub fn finish(&mut self, note: &str) -> Result<(), HomeError> {
@@ -276,6 +303,7 @@ impl Home {
                 timestamp,
                 note,
                 changes,
+                cage: None,
             },
         ));
         self.write_news()?;

@@ -64,6 +64,10 @@ impl Home {
                 &command.program,
                 &command.args,
             ));
+            // A cage cannot open what the gate has given up.
+            let real = |path: &String| std::fs::canonicalize(self.core.root.join(path)).ok();
+            keep.read.extend(command.read.iter().filter_map(real));
+            keep.write.extend(command.write.iter().filter_map(real));
         }
         keep.named.extend(
             sandbox::links_out(&self.core.root)

@@ -15,15 +15,23 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
 };
+use zeroize::Zeroizing;
 
+use super::cage::{self, Bounds, Incoming, Rights, Scratch};
 use super::orphans;
+use spoolgate_gate::record::Cage;
+use spoolgate_rules::command::CommandRule;
+use spoolgate_rules::safety::CageLevel;
 
 /// Bytes of standard error that are kept for the operator.
 const COMPLAINT_BYTES_MAX: usize = 2048;
 /// Interval at which a silent program is checked.
 const LOOK: Duration = Duration::from_millis(20);
+/// How long a cage that is only tried may take.
+const PROBE: Duration = Duration::from_secs(10);
 /// Where programs without a path are searched; nothing of the gate's own environment is passed on.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+const LANG: &str = "C.UTF-8";
 
 /// Finds a program that a rule names: a path with a `/` is relative to the home (or absolute), a
 /// bare name is one of the system's programs. `None` if it does not exist.
@@ -84,6 +92,8 @@ pub struct Run {
     pub output: Vec<u8>,
     /// The beginning of its standard error.
     pub complaint: Vec<u8>,
+    /// What its cage enforced; `None` if it was not started, or without a cage.
+    pub cage: Option<Cage>,
 }
 
 /// A program and its process group, which is killed however this scope is left.
@@ -165,36 +175,223 @@ fn take(from: &mut impl Read, into: &mut Vec<u8>, keep: usize) -> io::Result<boo
     }
 }
 
-/// Runs a program until it ends, reaches a limit, or `stop` is set.
-pub fn run(program: &Program<'_>, input: &[u8], stop: &AtomicBool) -> Run {
-    let mut run = Run {
-        ended: Ended::Stopped,
-        output: Vec::new(),
-        complaint: Vec::new(),
+/// Runs the program of a rule in the home, in its cage, until it ends, reaches a limit, or `stop` is
+/// set. `name` names its folder below `scratch`.
+pub fn run_rule(
+    home: &Path,
+    rule: &CommandRule,
+    bounds: &Bounds,
+    name: &str,
+    input: &[u8],
+    stop: &AtomicBool,
+) -> Run {
+    let named = Path::new(&rule.program);
+    // A path with a `/` is relative to the home; a bare name is one of the system's programs.
+    let path = if rule.program.contains('/') {
+        home.join(named)
+    } else {
+        named.to_owned()
     };
-    run.ended = match start(program) {
+    let program = Program {
+        program: &path,
+        args: &rule.args,
+        dir: home,
+        time_max: Duration::from_secs(u64::from(*rule.time_limit_s)),
+        output_bytes_max: usize::try_from(*rule.output_bytes_max).unwrap_or(usize::MAX),
+    };
+    if bounds.level == CageLevel::Off {
+        return run(&program, input, stop);
+    }
+    match Caged::prepare(home, rule, bounds, name) {
+        Ok(caged) => run_in(&program, Some(&caged), input, stop),
+        Err(error) => Run::of(Ended::NotStarted(error)),
+    }
+}
+
+/// What a program needs to be started in a cage.
+struct Caged {
+    /// The program that makes the cage.
+    maker: &'static Path,
+    rights: Rights,
+    frame: Zeroizing<Vec<u8>>,
+    /// Removed when this is dropped.
+    _scratch: Option<Scratch>,
+}
+
+impl Caged {
+    fn prepare(home: &Path, rule: &CommandRule, bounds: &Bounds, name: &str) -> io::Result<Caged> {
+        let maker = Caged::maker()?;
+        let program =
+            find(home, &rule.program).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        let home = std::fs::canonicalize(home)?;
+        let rights = Rights::of(&home, rule, bounds)?;
+        let scratch = Scratch::make(&home, name)?;
+        let own = scratch.path().display().to_string();
+        let env = [
+            ("PATH", PATH),
+            ("LANG", LANG),
+            ("HOME", &own),
+            ("TMPDIR", &own),
+        ];
+        let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let frame = rights.frame(
+            &program,
+            &rule.program,
+            &rule.args,
+            &home,
+            Some(scratch.path()),
+            env.into(),
+        )?;
+        Ok(Caged {
+            maker,
+            rights,
+            frame,
+            _scratch: Some(scratch),
+        })
+    }
+
+    fn maker() -> io::Result<&'static Path> {
+        cage::program().ok_or_else(|| {
+            io::Error::other("this process has no program that makes cages, as `spoolgate` has")
+        })
+    }
+}
+
+/// Makes a cage for no program, and returns what this machine enforces.
+///
+/// # Errors
+/// Returns why a program would not be started at this level.
+pub fn probe_cage(level: CageLevel) -> io::Result<Cage> {
+    let (rights, frame) = Rights::of_probe(level)?;
+    let caged = Caged {
+        maker: Caged::maker()?,
+        rights,
+        frame,
+        _scratch: None,
+    };
+    let nothing = Program {
+        program: Path::new(""),
+        args: &[],
+        dir: Path::new("/"),
+        time_max: PROBE,
+        output_bytes_max: 0,
+    };
+    let run = run_in(&nothing, Some(&caged), b"", &AtomicBool::new(false));
+    match (run.cage, run.ended) {
+        (Some(cage), _) => Ok(cage),
+        (None, Ended::NotStarted(error)) => Err(error),
+        (None, ended) => Err(io::Error::other(format!("its cage ended: {ended:?}"))),
+    }
+}
+
+impl Run {
+    fn of(ended: Ended) -> Run {
+        Run {
+            ended,
+            output: Vec::new(),
+            complaint: Vec::new(),
+            cage: None,
+        }
+    }
+}
+
+/// Runs a program until it ends, reaches a limit, or `stop` is set, without a cage.
+pub fn run(program: &Program<'_>, input: &[u8], stop: &AtomicBool) -> Run {
+    run_in(program, None, input, stop)
+}
+
+fn run_in(program: &Program<'_>, caged: Option<&Caged>, input: &[u8], stop: &AtomicBool) -> Run {
+    let mut run = Run::of(Ended::Stopped);
+    let limits = Limits {
+        end: Instant::now().checked_add(program.time_max),
+        stop,
+    };
+    let started = start(program, caged).and_then(|mut group| {
+        if let Some(caged) = caged {
+            match enter(&mut group, caged, &limits)? {
+                Entered::Cage(cage) => run.cage = Some(cage),
+                Entered::Not(ended) => return Ok(Err(ended)),
+            }
+        }
+        Ok(Ok(group))
+    });
+    run.ended = match started {
         Err(error) => Ended::NotStarted(error),
-        Ok(group) => {
-            let limits = Limits {
-                end: Instant::now().checked_add(program.time_max),
-                stop,
-            };
+        Ok(Err(ended)) => ended,
+        Ok(Ok(group)) => {
             let bytes = program.output_bytes_max;
-            match listen(
-                group,
-                &limits,
-                bytes,
-                input,
-                &mut run.output,
-                &mut run.complaint,
-            ) {
+            let (output, complaint) = (&mut run.output, &mut run.complaint);
+            match listen(group, &limits, bytes, input, output, complaint) {
                 Ok(ended) => ended,
                 Err(error) => Ended::Failed(error),
             }
         }
     };
+    if caged.is_some() && matches!(run.ended, Ended::Exited(cage::NOT_RUN)) {
+        if let Some(error) = cage::not_become(&run.output) {
+            return Run::of(Ended::NotStarted(error));
+        }
+    }
     run.output.truncate(program.output_bytes_max);
     run
+}
+
+/// Result of entering a cage.
+enum Entered {
+    /// The cage is made, and what follows in the output is the program's.
+    Cage(Cage),
+    /// The limits were reached before it was made.
+    Not(Ended),
+}
+
+/// Writes the frame and reads the report, which says that the cage is enough or why there is none.
+/// The program gets no byte of its task before that.
+fn enter(group: &mut Group, caged: &Caged, limits: &Limits<'_>) -> io::Result<Entered> {
+    let (Some(stdin), Some(stdout)) = (&mut group.child.stdin, &mut group.child.stdout) else {
+        return Err(io::Error::other("its input or output is not connected"));
+    };
+    do_not_block(stdin.as_fd())?;
+    do_not_block(stdout.as_fd())?;
+    let (mut to_write, mut report) = (&caged.frame[..], Incoming::default());
+    loop {
+        if let Some(ended) = limits.reached() {
+            return Ok(Entered::Not(match ended {
+                Ended::Stopped => ended,
+                _ => Ended::NotStarted(io::Error::from(io::ErrorKind::TimedOut)),
+            }));
+        }
+        match stdin.write(to_write) {
+            Ok(count) => to_write = to_write.get(count..).unwrap_or_default(),
+            Err(error) if is_for_later(&error) => {}
+            // The child ended before it read everything; its report says why.
+            Err(_) => to_write = &[],
+        }
+        let mut buffer = [0; 4096];
+        let wanted = report.wants().map_err(io::Error::other)?;
+        if wanted == 0 {
+            return Ok(Entered::Cage(report.read(&caged.rights)?));
+        }
+        let room = buffer.get_mut(..wanted).unwrap_or_default();
+        match stdout.read(room) {
+            Ok(0) => return Err(io::Error::other("its cage ended without a report")),
+            Ok(count) => {
+                report.add(room.get(..count).unwrap_or_default());
+                continue;
+            }
+            Err(error) if is_for_later(&error) => {}
+            Err(error) => return Err(error),
+        }
+        let writes = (!to_write.is_empty()).then(|| (stdin.as_fd(), PollFlags::OUT));
+        let hears = Some((stdout.as_fd(), PollFlags::IN));
+        wait([writes, hears].into_iter().flatten())?;
+    }
+}
+
+fn is_for_later(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
 }
 
 fn ended(status: ExitStatus) -> Ended {
@@ -204,14 +401,23 @@ fn ended(status: ExitStatus) -> Ended {
     }
 }
 
-fn start(program: &Program<'_>) -> io::Result<Group> {
-    let mut command = Command::new(program.program);
+fn start(program: &Program<'_>, caged: Option<&Caged>) -> io::Result<Group> {
+    let mut command = match caged {
+        Some(caged) => {
+            let mut command = Command::new(caged.maker);
+            command.arg(cage::ARGUMENT);
+            command
+        }
+        None => {
+            let mut command = Command::new(program.program);
+            command.args(program.args).current_dir(program.dir);
+            command
+        }
+    };
     command
-        .args(program.args)
-        .current_dir(program.dir)
         .env_clear()
         .env("PATH", PATH)
-        .env("LANG", "C.UTF-8")
+        .env("LANG", LANG)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -265,11 +471,7 @@ fn listen(
         if let Some(pipe) = &mut stdin {
             match pipe.write(to_write) {
                 Ok(count) => to_write = to_write.get(count..).unwrap_or_default(),
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-                    ) => {}
+                Err(error) if is_for_later(&error) => {}
                 // The program does not read all of its input; it need not.
                 Err(_) => to_write = &[],
             }

@@ -8,6 +8,7 @@
 )]
 
 pub mod adapters;
+pub mod cage;
 pub mod clock;
 pub mod command;
 pub mod doctor;

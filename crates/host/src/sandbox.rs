@@ -17,7 +17,7 @@ use landlock::{
 use super::command;
 
 /// System folders from which programs are run and read.
-const SYSTEM: [&str; 10] = [
+pub(crate) const SYSTEM: [&str; 10] = [
     "/usr",
     "/bin",
     "/sbin",
@@ -32,7 +32,7 @@ const SYSTEM: [&str; 10] = [
 
 /// System files that programs read to start, to resolve hosts, users and time zones, and to check
 /// certificates. None of them is secret: `/etc/ssl/private` and `/etc/shadow` are not listed.
-const READ: [&str; 27] = [
+pub(crate) const READ: [&str; 27] = [
     "/etc/ld.so.cache",
     "/etc/ld.so.conf",
     "/etc/ld.so.conf.d",
@@ -65,7 +65,7 @@ const READ: [&str; 27] = [
 ];
 
 /// Devices that programs read, and whether they may write to them.
-const DEVICES: [(&str, bool); 5] = [
+pub(crate) const DEVICES: [(&str, bool); 5] = [
     ("/dev/null", true),
     ("/dev/zero", false),
     ("/dev/full", true),
@@ -244,7 +244,7 @@ pub fn links_out(home: &Path) -> Vec<(PathBuf, PathBuf)> {
 
 /// Whether a folder contains so much that it must not stay accessible just because a rule names a
 /// file in it.
-fn is_wide(folder: &Path, home: &Path) -> bool {
+pub(crate) fn is_wide(folder: &Path, home: &Path) -> bool {
     let depth = folder.components().count().saturating_sub(1);
     let of_people = ["/home", "/var", "/root"]
         .iter()
@@ -297,6 +297,8 @@ pub fn enter(home: &Path, keep: &Keep, insist: bool) -> Result<Boxed, SandboxErr
                 .map(Path::to_owned),
         );
     }
+    // It is started again for each program of the rules, to make the program's cage.
+    read.extend(std::env::current_exe().ok());
     // Leave out paths that stay accessible anyway.
     let systems: Vec<PathBuf> = SYSTEM
         .iter()

@@ -54,9 +54,10 @@ pub struct Bounded<const MIN: u32, const MAX: u32, T = u32>(T);
 /// A whole number from `MIN` up.
 pub type AtLeast<const MIN: u32> = Bounded<MIN, { u32::MAX }>;
 
-/// A whole number of 64 bits from `MIN` up, as large as a number of a ledger line may be.
+/// A whole number of 64 bits from `MIN` to `MAX`, at most as large as a number of a ledger line may
+/// be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Count<const MIN: u64>(u64);
+pub struct Count<const MIN: u64, const MAX: u64 = { i64::MAX.unsigned_abs() }>(u64);
 
 /// A value outside the bounds of its type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -271,43 +272,50 @@ where
     }
 }
 
-impl<const MIN: u64> Count<MIN> {
+impl<const MIN: u64, const MAX: u64> Count<MIN, MAX> {
+    /// Returns `VALUE`, which is a default value. It does not compile if it is out of bounds.
+    pub const fn usual<const VALUE: u64>() -> Self {
+        const { assert!(MIN <= VALUE && VALUE <= MAX) }
+        Count(VALUE)
+    }
+
     /// Returns the number.
     pub const fn get(self) -> u64 {
         self.0
     }
 }
 
-impl<const MIN: u64> TryFrom<u64> for Count<MIN> {
+impl<const MIN: u64, const MAX: u64> TryFrom<u64> for Count<MIN, MAX> {
     type Error = OutOfBounds;
 
     fn try_from(value: u64) -> Result<Self, OutOfBounds> {
-        match i64::try_from(value) {
-            Ok(_) if value >= MIN => Ok(Count(value)),
-            _ => Err(OutOfBounds::new(value, Self::permitted())),
+        if (MIN..=MAX).contains(&value) {
+            Ok(Count(value))
+        } else {
+            Err(OutOfBounds::new(value, Self::permitted()))
         }
     }
 }
 
-impl<const MIN: u64> Count<MIN> {
+impl<const MIN: u64, const MAX: u64> Count<MIN, MAX> {
     fn permitted() -> String {
-        format!("a whole number from {MIN} to {}", i64::MAX)
+        format!("a whole number from {MIN} to {MAX}")
     }
 }
 
-impl<const MIN: u64> fmt::Display for Count<MIN> {
+impl<const MIN: u64, const MAX: u64> fmt::Display for Count<MIN, MAX> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl<const MIN: u64> Serialize for Count<MIN> {
+impl<const MIN: u64, const MAX: u64> Serialize for Count<MIN, MAX> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.serialize(serializer)
     }
 }
 
-impl<'de, const MIN: u64> Deserialize<'de> for Count<MIN> {
+impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Count<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_u64(Whole::new(Self::permitted()))
     }

@@ -5,7 +5,30 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "schema")]
 use super::bounds::Bounded;
-use super::bounds::{AtLeast, OutOfBounds};
+use super::bounds::{AtLeast, Count, OutOfBounds};
+
+/// Folders of a home that no program may read or write: rules, requests, answers and evidence. The
+/// last one holds the folders that programs get for their own files.
+pub const FOLDERS_OF_THE_GATE: [&str; 8] = [
+    "rules",
+    "audit",
+    "state",
+    "spool",
+    "proposals",
+    "council",
+    "deploy",
+    "scratch",
+];
+/// Folders of the system that no rule may open as a whole.
+const OF_THE_SYSTEM: [&str; 4] = ["/", "/proc", "/sys", "/dev"];
+/// Most ports or paths of one program.
+const ENTRIES_MAX: usize = 64;
+/// Least memory that a program can be given, bytes.
+const MEMORY_BYTES_MIN: u64 = 16 * 1024 * 1024;
+/// Most memory that a program can be given, bytes.
+const MEMORY_BYTES_MAX: u64 = 64 * 1024 * 1024 * 1024;
+/// Memory of a program whose rule does not say how much, bytes.
+const MEMORY_BYTES: u64 = 1024 * 1024 * 1024;
 
 /// Longest time that a program may run, seconds.
 const TIME_S_MAX: u32 = 3600;
@@ -21,6 +44,110 @@ pub enum CommandError {
     /// A limit is larger than it may be here.
     #[error("`{0}` {1}")]
     Limit(&'static str, #[source] OutOfBounds),
+    /// A path opens what the gate keeps to itself, or is not a path.
+    #[error("`{0}: {1}` {2}")]
+    Path(&'static str, String, PathFault),
+    /// A list is too long.
+    #[error("`{0}` has more than {ENTRIES_MAX} entries")]
+    TooMany(&'static str),
+    /// Port 0 is no port.
+    #[error("`network` holds port 0; ports are 1 to 65535")]
+    Port,
+    /// Only the program of an adapter has a service.
+    #[error("`network: service` is for adapters; list the ports, as in `network: [443]`")]
+    NoService,
+}
+
+/// Why a program may not have a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathFault {
+    /// It is empty or holds a NUL.
+    #[error("is not a path")]
+    NoPath,
+    /// It has a `..`, so nobody can say where it leads.
+    #[error("holds `..`; write the path without it")]
+    Up,
+    /// It is the home.
+    #[error("is the home, which holds the folders of the gate; name a folder of your own in it")]
+    Home,
+    /// It is a folder of the gate, or below one.
+    #[error("is in a folder of the gate; programs may not use those")]
+    OfTheGate,
+    /// It is too much.
+    #[error("is a folder of the whole system; name what the program needs below it")]
+    OfTheSystem,
+}
+
+/// Finds out why a program may not have a path of a rule file. Links are followed only when the
+/// program starts.
+fn fault_of_path(path: &str) -> Option<PathFault> {
+    if path.is_empty() || path.contains('\0') {
+        return Some(PathFault::NoPath);
+    }
+    let parts: Vec<&str> = path
+        .split('/')
+        .filter(|part| !part.is_empty() && *part != ".")
+        .collect();
+    if parts.contains(&"..") {
+        return Some(PathFault::Up);
+    }
+    if path.starts_with('/') {
+        let plain = format!("/{}", parts.join("/"));
+        return OF_THE_SYSTEM
+            .contains(&plain.as_str())
+            .then_some(PathFault::OfTheSystem);
+    }
+    match parts.first() {
+        None => Some(PathFault::Home),
+        Some(first) if FOLDERS_OF_THE_GATE.contains(first) => Some(PathFault::OfTheGate),
+        Some(_) => None,
+    }
+}
+
+/// A word for the ports of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum NetworkWord {
+    /// No network at all.
+    None,
+    /// The port of the service that the action goes to.
+    Service,
+}
+
+/// The network that a program may use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "`none`, `service` or a list of ports from 1 to 65535"
+)]
+pub enum Network {
+    /// A word for them.
+    Word(NetworkWord),
+    /// These ports, of any host.
+    Ports(#[schemars(inner(range(min = 1)))] Vec<u16>),
+}
+
+impl Default for Network {
+    fn default() -> Network {
+        Network::Word(NetworkWord::None)
+    }
+}
+
+impl Network {
+    fn is_none(&self) -> bool {
+        *self == Network::default()
+    }
+}
+
+/// Memory that a program may use, bytes.
+pub type Memory = Count<MEMORY_BYTES_MIN, MEMORY_BYTES_MAX>;
+
+fn is_usual(memory: &Memory) -> bool {
+    *memory == Memory::usual::<MEMORY_BYTES>()
+}
+
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 /// A program that the gate starts without a shell. It reads the request from its standard input and
@@ -40,6 +167,27 @@ pub struct CommandRule {
     /// How much it may write to its standard output, bytes.
     #[schemars(with = "Bounded<1, { 8 * OUTPUT_BYTES_MAX }>")]
     pub output_bytes_max: AtLeast<1>,
+    /// Files and folders that it may read and run besides; relative ones are below the home.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = ENTRIES_MAX))]
+    pub read: Vec<String>,
+    /// Files and folders that it may also write.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = ENTRIES_MAX))]
+    pub write: Vec<String>,
+    /// The ports that it may connect to: `none`, `service` (of adapters) or a list.
+    #[serde(default, skip_serializing_if = "Network::is_none")]
+    pub network: Network,
+    /// How much memory it may use for data, bytes.
+    #[serde(
+        default = "Memory::usual::<MEMORY_BYTES>",
+        skip_serializing_if = "is_usual"
+    )]
+    pub memory_bytes_max: Memory,
+    /// Whether it may use Unix sockets, through which it reaches every service of this machine that
+    /// listens on one.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub unix_sockets: bool,
 }
 
 impl CommandRule {
@@ -48,10 +196,14 @@ impl CommandRule {
     /// # Errors
     /// Returns [`CommandError`] for the first wrong member.
     pub fn check(&self) -> Result<(), CommandError> {
+        if self.network == Network::Word(NetworkWord::Service) {
+            return Err(CommandError::NoService);
+        }
         self.check_within(TIME_S_MAX, OUTPUT_BYTES_MAX)
     }
 
-    /// Like [`CommandRule::check`], with other upper bounds (seconds, bytes).
+    /// Like [`CommandRule::check`], with other upper bounds (seconds, bytes), for a program that has
+    /// a service.
     ///
     /// # Errors
     /// Returns [`CommandError`] for the first wrong member.
@@ -59,6 +211,22 @@ impl CommandRule {
         let whole = |text: &String| !text.contains('\0');
         if self.program.is_empty() || !whole(&self.program) || !self.args.iter().all(whole) {
             return Err(CommandError::Program);
+        }
+        for (key, paths) in [("read", &self.read), ("write", &self.write)] {
+            if paths.len() > ENTRIES_MAX {
+                return Err(CommandError::TooMany(key));
+            }
+            let fault = |path: &String| Some((path.clone(), fault_of_path(path)?));
+            if let Some((path, fault)) = paths.iter().find_map(fault) {
+                return Err(CommandError::Path(key, path, fault));
+            }
+        }
+        match &self.network {
+            Network::Ports(ports) if ports.len() > ENTRIES_MAX => {
+                return Err(CommandError::TooMany("network"));
+            }
+            Network::Ports(ports) if ports.contains(&0) => return Err(CommandError::Port),
+            _ => {}
         }
         let limits = [
             ("time_limit_s", *self.time_limit_s, time_s_max),

@@ -159,6 +159,22 @@ pub struct Safety {
     /// How long an approver may grant a hold. Seconds.
     #[serde(default = "Bounded::<1, HOLD_S_MAX>::usual::<86_400>")]
     pub hold_expires_s: Bounded<1, HOLD_S_MAX>,
+    /// How much of the cage this machine must enforce for a program to start in it.
+    #[serde(default = "require")]
+    pub cage: CageLevel,
+}
+
+spoolgate_wire::named! {
+    /// Which cage is enough for the programs that the gate starts.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+    pub enum CageLevel {
+        /// No program starts if the kernel cannot close its files, calls and ports.
+        Require = "require",
+        /// Programs start with as much of the cage as the kernel has.
+        Auto = "auto",
+        /// Programs start without a cage.
+        Off = "off",
+    }
 }
 
 /// The dead man's switch.
@@ -227,6 +243,10 @@ fn portfolio_risk() -> Fraction {
 
 fn weekly() -> Positive {
     Positive::usual::<{ 500 * ONE }>()
+}
+
+fn require() -> CageLevel {
+    CageLevel::Require
 }
 
 fn nothing() -> Share {

@@ -40,6 +40,7 @@ impl Desk {
     /// under this policy.
     pub(super) fn new(policy: &str) -> Desk {
         let chamber = Chamber::new();
+        crate::kit::uncaged(&chamber.home());
         let desk = Desk {
             chamber,
             clock: Arc::new(ManualClock::at(SystemClock::default().now())),

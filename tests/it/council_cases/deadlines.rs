@@ -379,6 +379,7 @@ fn a_command_before_and_at_the_deadline() {
     let docket = home.store().docket(&case).unwrap().unwrap();
     let output = serde_json::to_vec(&crate::kit::court::opinion("Code Auditor", "REJECT")).unwrap();
     let answer = RoleAnswer {
+        cage: None,
         case,
         role: "Code Auditor".to_owned(),
         note: "it ended".to_owned(),

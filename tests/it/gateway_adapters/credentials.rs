@@ -25,6 +25,7 @@ fn with_credential(secret: &str, script: &str) -> (String, Response) {
         service: &services.services[0],
         credential: Some(&credential),
         home: dir.path(),
+        cage: spoolgate_rules::safety::CageLevel::Off,
     };
     let ran = Own.execute(&rules.adapters[0], &task, &AtomicBool::new(false));
     let now = Time::parse("2026-03-02T12:00:00Z").unwrap();

@@ -97,6 +97,7 @@ impl GatewayHome {
     /// Makes a home that also has this rule, in rules/active/gateway.yaml.
     pub(crate) fn with_rules(services: &str, gateway: &str, rules: &str) -> GatewayHome {
         let place = Place::at(9, "2026-03-02T12:00:00Z", |root| {
+            super::uncaged(root);
             fs::write(root.join("rules/services.yaml"), services).unwrap();
             fs::write(root.join("rules/gateway.yaml"), gateway).unwrap();
             if !rules.is_empty() {

@@ -102,6 +102,8 @@ pub(crate) fn show(done: &Output) -> String {
 /// cores do not wait for a disk. What survives a crash of the machine is tested with disks of the
 /// tests' own.
 pub(crate) fn folder() -> TempDir {
+    // This process is a test program, so another one makes the cages of programs.
+    spoolgate_host::cage::set_program(PROGRAM.into());
     let memory = Path::new("/dev/shm");
     let has_room = rustix::fs::statvfs(memory)
         .is_ok_and(|free| free.f_bavail.saturating_mul(free.f_frsize) >= 4 << 30);
@@ -114,6 +116,14 @@ pub(crate) fn folder() -> TempDir {
         .prefix("spoolgate-")
         .tempdir_in(beside)
         .unwrap()
+}
+
+/// Lets programs of this home's rules write where they like, for tests in which they leave marks in
+/// the home. What a cage closes is tested in `tests/it/cage.rs`.
+pub(crate) fn uncaged(home: &Path) {
+    prepared::edit(&home.join("rules/safety.yaml"), |text| {
+        text.replace("cage: require", "cage: off")
+    });
 }
 
 /// A home in a scratch folder.

@@ -101,6 +101,7 @@ impl Adapters for Outside {
         while self.is_waiting() {
             if stop.load(Ordering::SeqCst) {
                 return Ran {
+                    cage: None,
                     ending: Ending::Lost,
                     note: "stopped".to_owned(),
                     output: None,
@@ -130,6 +131,7 @@ impl Adapters for Outside {
             ),
         };
         Ran {
+            cage: None,
             ending,
             note: "the double".to_owned(),
             output: output.map(String::into_bytes),

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::cage::Cage;
 use crate::state::{Change, first_semantics, is_first_semantics};
 use spoolgate_wire::ids::Principal;
 use spoolgate_wire::sealed::Field;
@@ -104,6 +105,10 @@ pub struct Event {
     pub note: String,
     /// The changes to the state.
     pub changes: Vec<Change>,
+    /// Of a `start` line: what the cage of a program enforces here. Absent if the rules name no
+    /// program, or without a cage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cage: Option<Cage>,
 }
 
 /// Records that all answers up to a line are durable.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::cage::Cage;
 use crate::state::Change;
 use spoolgate_wire::ids::{Principal, RequestId};
 use spoolgate_wire::time::Time;
@@ -24,6 +25,9 @@ pub struct Input {
     /// The digest of its blob instead, if it is larger than 8 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_blob: Option<String>,
+    /// What the cage of the program enforced; absent if none ran, or without a cage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cage: Option<Cage>,
     /// Hash of the rulebook that named the command.
     pub rulebook: String,
     /// The changes to the state.
@@ -72,6 +76,9 @@ pub struct AdmissionInput {
     /// The digest of its blob instead, if it is larger than 8 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_blob: Option<String>,
+    /// What the cage of the program enforced; absent if none ran, or without a cage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cage: Option<Cage>,
     /// Hash of the rulebook in force.
     pub rulebook: String,
     /// The changes to the state: a policy is kept, a lineage changes nothing.

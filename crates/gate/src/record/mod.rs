@@ -3,6 +3,7 @@
 //! folded, are the state.
 
 mod answers;
+mod cage;
 mod case;
 mod decision;
 mod error;
@@ -13,6 +14,7 @@ mod response;
 pub use answers::{AdmissionAnswer, OrderAnswer};
 #[cfg(feature = "schema")]
 pub(crate) use answers::{HeldAnswer, LimitedAnswer};
+pub use cage::Cage;
 pub use case::{CaseDecision, ClosedBy};
 pub use decision::{Decision, Flow, Metadata, Ruling, Status};
 pub use error::{LineAnswerError, RecordError};

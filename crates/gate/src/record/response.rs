@@ -1,5 +1,6 @@
 //! The line about how an outgoing action ended.
 
+use super::cage::Cage;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -41,6 +42,9 @@ pub struct Response {
     /// What the adapter wrote to standard error; it is not part of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complaint: Option<String>,
+    /// What the cage of the program enforced; absent if none ran, or without a cage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cage: Option<Cage>,
     /// The result that the adapter reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Box<RawValue>>,

@@ -17,6 +17,7 @@ use spoolgate_host::rule_folder;
 use spoolgate_host::sandbox::files_of;
 use spoolgate_ledger::segment;
 use spoolgate_rules::Rulebook;
+use spoolgate_rules::safety::CageLevel;
 use spoolgate_wire::action_name::ActionName;
 
 /// Clock steps that the gate itself ignores, milliseconds.
@@ -175,9 +176,61 @@ impl Looking {
         }
     }
 
+    /// Checks that the programs of the rules can be started in their cage, by making one.
+    fn cage(&mut self, book: &Rulebook) {
+        let (kernel, level) = (Path::new("kernel"), book.safety.cage);
+        let named = programs(book);
+        let set = "or set `cage: auto` in rules/safety.yaml, if programs may run with less";
+        if level == CageLevel::Off {
+            if !named.is_empty() {
+                let message = "`cage: off`: programs of the rules can do everything that the gate \
+                    can";
+                let remedy = Some("set `cage: require` in rules/safety.yaml".to_owned());
+                self.warn("cage", kernel, message, remedy);
+            }
+            return;
+        }
+        match command::probe_cage(level) {
+            Ok(cage) if cage.signals && cage.calls => {
+                let message = format!(
+                    "Landlock {}, seccomp: files, ports, signals and system calls are closed to \
+                        programs",
+                    cage.landlock
+                );
+                self.ok("cage", kernel, &message);
+            }
+            Ok(cage) => {
+                let message = format!(
+                    "Landlock {}{}: some ways out of the cage of programs are open (docs/gateway.md)",
+                    cage.landlock,
+                    if cage.calls { "" } else { ", no seccomp" }
+                );
+                self.note(
+                    "cage",
+                    kernel,
+                    &message,
+                    Some("boot Linux 6.12 or newer".to_owned()),
+                );
+            }
+            Err(error) if named.is_empty() => {
+                self.note("cage", kernel, &error.to_string(), Some(set.to_owned()));
+            }
+            Err(error) => self.error("cage", kernel, &error.to_string(), Some(set.to_owned())),
+        }
+        for (by, spec) in named.iter().filter(|(_, spec)| spec.unix_sockets) {
+            let message = format!(
+                "`{}` of {by} may use Unix sockets: it reaches every service of this machine that \
+                    listens on one",
+                spec.program
+            );
+            self.warn("cage", Path::new(by), &message, None);
+        }
+    }
+
     /// Checks that the programs of the rules exist and that nobody else can change them.
     fn programs(&mut self, book: &Rulebook) {
         let home = self.home.clone();
+        self.cage(book);
         for (by, spec) in programs(book) {
             if command::find(&home, &spec.program).is_none() {
                 let message = format!("`{}`, which {by} names, does not exist", spec.program);

@@ -2,16 +2,15 @@
 //! its standard output, both as JSON. No part of the task is in its arguments or its environment,
 //! which other users can read.
 
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 use zeroize::Zeroizing;
 
 use super::{Adapter, Credential, Task};
-use crate::command::{self, Ended, Program};
+use crate::cage::{self, Bounds};
+use crate::command::{self, Ended};
 use spoolgate_gate::gateway::{Ending, Ran};
 use spoolgate_rules::command::CommandRule;
 
@@ -77,21 +76,12 @@ impl Adapter for Exec<'_> {
                 );
             }
         };
-        let name = Path::new(&spec.program);
-        // A path with a `/` is relative to the home; a bare name is one of the system's programs.
-        let path = if spec.program.contains('/') {
-            task.home.join(name)
-        } else {
-            name.to_owned()
+        let service = task.service;
+        let bounds = Bounds {
+            service_port: cage::port_of(service.port, &service.protocol),
+            ..Bounds::at(task.cage)
         };
-        let program = Program {
-            program: &path,
-            args: &spec.args,
-            dir: task.home,
-            time_max: Duration::from_secs(u64::from(*spec.time_limit_s)),
-            output_bytes_max: usize::try_from(*spec.output_bytes_max).unwrap_or(usize::MAX),
-        };
-        let run = command::run(&program, &input, stop);
+        let run = command::run_rule(task.home, spec, &bounds, "adapter", &input, stop);
         let name = &spec.program;
         let (ending, note) = match run.ended {
             Ended::Exited(0) => (Ending::Answered, format!("`{name}` answered")),
@@ -128,6 +118,7 @@ impl Adapter for Exec<'_> {
         Ran {
             output,
             complaint: run.complaint,
+            cage: run.cage,
             ..Ran::new(ending, note)
         }
     }

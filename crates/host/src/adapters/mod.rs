@@ -14,6 +14,7 @@ use zeroize::Zeroize;
 
 use spoolgate_gate::gateway::{Ending, Ran};
 use spoolgate_rules::gateway::AdapterRule;
+use spoolgate_rules::safety::CageLevel;
 use spoolgate_rules::services::Service;
 use spoolgate_wire::ids::{Principal, RequestId};
 
@@ -55,6 +56,8 @@ pub struct Task<'a> {
     pub credential: Option<&'a Credential>,
     /// The folder of the home.
     pub home: &'a Path,
+    /// Which cage is enough for the adapter's program.
+    pub cage: CageLevel,
 }
 
 /// Carries out actions.
@@ -109,7 +112,10 @@ fn execute(rule: &AdapterRule, task: &Task<'_>, stop: &AtomicBool) -> Ran {
         ran.output.zeroize();
         let note = "its output or its complaint held the credential of the service: nothing of \
             them is kept, and whether it was done is not known";
-        return Ran::new(Ending::Withheld, note);
+        return Ran {
+            cage: ran.cage,
+            ..Ran::new(Ending::Withheld, note)
+        };
     }
     ran
 }

@@ -208,6 +208,7 @@ fn tick(own: &mut Recompute<'_>, line: &Event, rules: &Rulebook) -> Should {
             timestamp: now,
             note: events::OWED.to_owned(),
             changes: outbox::owed(&own.state.book, now),
+            cage: None,
         };
         return be(
             &Record::Event(EventKind::Tick, event),
@@ -242,6 +243,7 @@ fn first_part(
                     timestamp: now,
                     note,
                     changes,
+                    cage: None,
                 },
             );
             be(&made, Class::Recomputed, kind.name())
@@ -272,6 +274,7 @@ fn dead_man_line(own: &mut Recompute<'_>, item: &Item, line: &Event, rules: &Rul
                 timestamp: now,
                 note: events::LIQUIDATED.to_owned(),
                 changes,
+                cage: None,
             };
             be(
                 &Record::Event(EventKind::DeadMan, event),
@@ -395,6 +398,7 @@ fn role(
         role: line.role.clone(),
         note: line.note.clone(),
         output: item.payload.as_ref().map(|text| text.as_bytes().to_vec()),
+        cage: line.cage.clone(),
     };
     let Heard {
         mut input, verdict, ..
@@ -439,6 +443,7 @@ fn admission(item: &Item, line: &AdmissionInput, rules: &Rulebook) -> Should {
     let answer = CommandAnswer {
         note: line.note.clone(),
         output,
+        cage: line.cage.clone(),
     };
     let made = match &line.about {
         AskedFor::Lineage { .. } => {

@@ -319,6 +319,7 @@ impl<'a> Recompute<'a> {
                             timestamp: now,
                             note,
                             changes,
+                            cage: None,
                         },
                     );
                     return Ok(be(&made, Class::Recomputed, kind.name()));

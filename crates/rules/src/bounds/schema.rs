@@ -59,7 +59,7 @@ impl<const MIN: u32, const MAX: u32, T> JsonSchema for Bounded<MIN, MAX, T> {
     }
 }
 
-impl<const MIN: u64> JsonSchema for Count<MIN> {
+impl<const MIN: u64, const MAX: u64> JsonSchema for Count<MIN, MAX> {
     fn inline_schema() -> bool {
         true
     }
@@ -69,6 +69,10 @@ impl<const MIN: u64> JsonSchema for Count<MIN> {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        schema::count::<MIN>(generator)
+        let mut count = schema::count::<MIN>(generator);
+        if MAX < i64::MAX.unsigned_abs() {
+            count.insert("maximum".to_owned(), MAX.into());
+        }
+        count
     }
 }

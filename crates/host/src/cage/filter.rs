@@ -1,0 +1,188 @@
+//! The filter of system calls: ways out of a cage that Landlock leaves open.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
+    SeccompFilter, SeccompRule, TargetArch, apply_filter, sock_filter,
+};
+
+use super::Sockets;
+
+/// Calls that have the same number everywhere and that `libc` does not know everywhere.
+const FCHMODAT2: i64 = 452;
+const SETXATTRAT: i64 = 463;
+const REMOVEXATTRAT: i64 = 466;
+const FILE_SETATTR: i64 = 469;
+/// First number of the calls of x32, a second set of calls of x86-64.
+const X32: u32 = 0x4000_0000;
+/// Bits of the second argument of `socket` that are the type; the others are flags.
+const TYPE_MASK: u64 = 0xf;
+const UNIX: u64 = 1;
+const INET: u64 = 2;
+const INET6: u64 = 10;
+const NETLINK: u64 = 16;
+const STREAM: u64 = 1;
+const DGRAM: u64 = 2;
+const TCP: u64 = 6;
+const UDP: u64 = 17;
+/// Sends data with the first packet of a connection, round the check of ports.
+const MSG_FASTOPEN: u64 = 0x2000_0000;
+/// `which` of one process.
+const PRIO_PROCESS: u64 = 0;
+const IOPRIO_WHO_PROCESS: u64 = 1;
+
+/// Why there is no filter.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FilterError {
+    #[error("the filter cannot be made: {0}")]
+    Make(#[from] BackendError),
+    #[error("the filter cannot be applied: {0}")]
+    Apply(#[from] seccompiler::Error),
+}
+
+/// A comparison of an argument: its place, and what must hold for the call to be refused.
+type Cond = (u8, SeccompCmpOp, u64);
+
+const fn is(arg: u8, value: u64) -> Cond {
+    (arg, SeccompCmpOp::Eq, value)
+}
+
+const fn is_not(arg: u8, value: u64) -> Cond {
+    (arg, SeccompCmpOp::Ne, value)
+}
+
+const fn has(arg: u8, mask: u64, value: u64) -> Cond {
+    (arg, SeccompCmpOp::MaskedEq(mask), value)
+}
+
+/// Types of sockets except these.
+fn other_types(permitted: &'static [u64]) -> impl Iterator<Item = u64> {
+    (0..=TYPE_MASK).filter(|kind| !permitted.contains(kind))
+}
+
+/// When `socket` is refused; empty: always.
+fn refused_sockets(sockets: Sockets) -> Vec<Vec<Cond>> {
+    let mut domains = Vec::new();
+    if sockets.inet {
+        domains.extend([INET, INET6, NETLINK]);
+    }
+    if sockets.unix {
+        domains.push(UNIX);
+    }
+    if domains.is_empty() {
+        return Vec::new();
+    }
+    let mut refused = vec![domains.iter().map(|domain| is_not(0, *domain)).collect()];
+    for domain in domains {
+        match domain {
+            // Protocol 0 of NETLINK is the one for routes.
+            NETLINK => refused.push(vec![is(0, domain), is_not(2, 0)]),
+            INET | INET6 => {
+                refused.extend(
+                    other_types(&[STREAM, DGRAM])
+                        .map(|kind| vec![is(0, domain), has(1, TYPE_MASK, kind)]),
+                );
+                for (kind, protocol) in [(STREAM, TCP), (DGRAM, UDP)] {
+                    refused.push(vec![
+                        is(0, domain),
+                        has(1, TYPE_MASK, kind),
+                        is_not(2, 0),
+                        is_not(2, protocol),
+                    ]);
+                }
+            }
+            _ => {}
+        }
+    }
+    refused
+}
+
+/// The calls that are refused, each with the cases in which it is; without a case, always.
+fn refused(sockets: Sockets) -> Vec<(i64, Vec<Vec<Cond>>)> {
+    let always = [
+        libc::SYS_fchmodat,
+        FCHMODAT2,
+        libc::SYS_fchownat,
+        libc::SYS_setxattr,
+        libc::SYS_lsetxattr,
+        libc::SYS_removexattr,
+        libc::SYS_lremovexattr,
+        SETXATTRAT,
+        REMOVEXATTRAT,
+        FILE_SETATTR,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_chmod,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_chown,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_lchown,
+        libc::SYS_io_uring_setup,
+        libc::SYS_ptrace,
+        libc::SYS_process_vm_readv,
+        libc::SYS_process_vm_writev,
+        libc::SYS_keyctl,
+        libc::SYS_add_key,
+        libc::SYS_request_key,
+    ];
+    let of_others = [
+        libc::SYS_prlimit64,
+        libc::SYS_sched_setaffinity,
+        libc::SYS_sched_setattr,
+        libc::SYS_sched_setparam,
+        libc::SYS_sched_setscheduler,
+    ];
+    let mut socketpair = vec![vec![is_not(0, UNIX)]];
+    socketpair.extend(other_types(&[STREAM]).map(|kind| vec![has(1, TYPE_MASK, kind)]));
+    let fast = |arg| vec![vec![has(arg, MSG_FASTOPEN, MSG_FASTOPEN)]];
+    let one = |which| vec![vec![is_not(0, which)], vec![is_not(1, 0)]];
+    let mut all: Vec<(i64, Vec<Vec<Cond>>)> = vec![
+        (libc::SYS_socket, refused_sockets(sockets)),
+        (libc::SYS_socketpair, socketpair),
+        (libc::SYS_sendto, fast(3)),
+        (libc::SYS_sendmsg, fast(2)),
+        (libc::SYS_sendmmsg, fast(3)),
+        (libc::SYS_setpriority, one(PRIO_PROCESS)),
+        (libc::SYS_ioprio_set, one(IOPRIO_WHO_PROCESS)),
+    ];
+    all.extend(always.map(|call| (call, Vec::new())));
+    all.extend(of_others.map(|call| (call, vec![vec![is_not(0, 0)]])));
+    all
+}
+
+fn program(sockets: Sockets) -> Result<BpfProgram, FilterError> {
+    let rule = |cases: Vec<Cond>| {
+        let conditions = cases.into_iter().map(|(arg, operator, value)| {
+            // The kernel takes each of these arguments as 32 bits.
+            SeccompCondition::new(arg, SeccompCmpArgLen::Dword, operator, value)
+        });
+        SeccompRule::new(conditions.collect::<Result<_, _>>()?)
+    };
+    let rules = refused(sockets).into_iter().map(|(call, cases)| {
+        let cases: Result<Vec<SeccompRule>, BackendError> = cases.into_iter().map(rule).collect();
+        Ok((call, cases?))
+    });
+    let rules: BTreeMap<i64, Vec<SeccompRule>> = rules.collect::<Result<_, BackendError>>()?;
+    let refusal = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+    let arch = TargetArch::try_from(std::env::consts::ARCH)?;
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refusal.clone(), arch)?;
+    // The filter looks for numbers one by one. Calls of x32 have others, and are refused before it.
+    let mut program = vec![
+        // Load the number of the call.
+        instruction(0x20, 0, 0, 0),
+        // From `X32` on, refuse; else go on behind the next instruction.
+        instruction(0x35, 0, 1, X32),
+        instruction(0x06, 0, 0, refusal.into()),
+    ];
+    program.extend(BpfProgram::try_from(filter)?);
+    Ok(program)
+}
+
+const fn instruction(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
+    sock_filter { code, jt, jf, k }
+}
+
+/// Applies the filter to this process and everything that it becomes or starts.
+pub(super) fn apply(sockets: Sockets) -> Result<(), FilterError> {
+    Ok(apply_filter(&program(sockets)?)?)
+}
