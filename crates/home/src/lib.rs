@@ -36,6 +36,7 @@ pub mod pruning;
 pub mod read;
 pub mod redact;
 mod redo;
+mod released;
 mod role_commands;
 pub mod rollback;
 pub mod rotation;

@@ -191,6 +191,7 @@ fn stat_of(stat: &rfs::Stat) -> Stat {
             device: stat.st_dev,
             inode: stat.st_ino,
         },
+        uid: stat.st_uid,
         links: u64::from(stat.st_nlink),
         size: u64::try_from(stat.st_size).unwrap_or(u64::MAX),
         modified_ns: seconds

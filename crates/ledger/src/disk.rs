@@ -35,6 +35,8 @@ pub struct Stat {
     pub kind: Kind,
     /// The identity of the file.
     pub id: FileId,
+    /// The user that it belongs to.
+    pub uid: u32,
     /// Number of hard links.
     pub links: u64,
     /// Size in bytes.

@@ -71,6 +71,7 @@ fn stat_of(metadata: &Metadata) -> Stat {
             device: metadata.dev(),
             inode: metadata.ino(),
         },
+        uid: metadata.uid(),
         links: metadata.nlink(),
         size: metadata.len(),
         modified_ns: seconds

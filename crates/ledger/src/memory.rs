@@ -106,6 +106,7 @@ fn stat_of(kind: Kind, inode: u64, bytes: usize) -> Stat {
     Stat {
         kind,
         id: FileId { device: 1, inode },
+        uid: 0,
         links: 1,
         size: u64::try_from(bytes).unwrap_or(u64::MAX),
         modified_ns: 0,

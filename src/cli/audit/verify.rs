@@ -169,7 +169,7 @@ fn rows(report: &Report, reached: &str) -> Vec<Vec<String>> {
     }
     if report.torn > 0 {
         let torn = format!(
-            "{} unanswered batches, frozen and accounted for",
+            "{} torn batches (not known to be answered), frozen and accounted for",
             report.torn
         );
         rows.push(row("torn", &torn));

@@ -105,6 +105,7 @@ fn stat_of(file: File) -> Stat {
     Stat {
         kind: Kind::File,
         id,
+        uid: 0,
         links: 1,
         size: file.size,
         modified_ns: 0,

@@ -22,6 +22,7 @@ fn stat_of(number: u64, inode: &Inode) -> Stat {
             device: 1,
             inode: number,
         },
+        uid: 0,
         links: 1,
         size: inode.seen.len() as u64,
         modified_ns: inode.modified,
