@@ -47,6 +47,7 @@ pub mod sandbox;
 pub mod sealed;
 mod services;
 mod socket;
+pub mod suspect;
 mod sweep;
 
 pub use error::HomeError;
