@@ -31,9 +31,10 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         bail!("`{}` is not the name of a claim in spool/work", args.claim);
     };
     // What a panic says may contain parts of the request or of the state; its place does not.
-    std::panic::set_hook(Box::new(|panic| {
+    let format = output.format;
+    std::panic::set_hook(Box::new(move |panic| {
         if let Some(place) = panic.location() {
-            eprintln!("panicked at {place}");
+            Output::new(format).remark(&format!("panicked at {place}"));
         }
     }));
     sandbox::end_after(suspect::TRIAL_TIME_MAX)?;
