@@ -27,6 +27,7 @@ const NOT_ABOUT_FILES: &[&str] = &[
     "getpid",
     "getrandom",
     "gettid",
+    "getuid",
     "madvise",
     "mmap",
     "mprotect",
