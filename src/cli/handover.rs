@@ -15,7 +15,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use spoolgate_client as agent;
 use spoolgate_home::read::{self, real_seams};
-use spoolgate_home::{Home, HomeError, layout};
+use spoolgate_home::{Home, HomeError, layout, suspect};
 use spoolgate_host::keyring::SqliteKeyring;
 use spoolgate_ledger::segment;
 use spoolgate_wire::action_name::ActionName;
@@ -107,6 +107,7 @@ pub(super) fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
                 open.left_open()
                     .iter()
                     .for_each(|told| Output::new(Format::Table).remark(told));
+                open.try_suspects_with(suspect::by_command(home));
                 let patience = Patience::begin()?;
                 let decided = open.until_idle(true, &patience.stop, &mut |_| {});
                 if Patience::was_told() {

@@ -40,6 +40,7 @@ mod sign;
 mod status;
 mod strategies;
 mod submit;
+mod suspect;
 mod theses;
 mod watch;
 
@@ -251,6 +252,8 @@ enum Command {
     Completions(completions::Args),
     /// Man pages of all commands.
     Man(man::Args),
+    /// Try a claim over which the gate has died; the gate runs this.
+    Suspect(suspect::Args),
 }
 
 /// Makes a write beyond the file size limit (`ulimit -f`) fail like a write to a full disk. Without
@@ -347,5 +350,6 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         Command::Schema(args) => schema::run(args, output),
         Command::Completions(args) => completions::run(args, output),
         Command::Man(args) => man::run(args, output),
+        Command::Suspect(args) => suspect::run(home, args, output),
     }
 }

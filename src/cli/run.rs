@@ -10,6 +10,7 @@ use spoolgate_gate::EventKind;
 use spoolgate_gate::record::Status;
 use spoolgate_home::batch::Outcome;
 use spoolgate_home::read::real_seams;
+use spoolgate_home::suspect;
 use spoolgate_home::{Home, HomeError};
 use spoolgate_host::spool::scan::BATCH_ENTRIES_MAX;
 use spoolgate_ledger::recover::Found;
@@ -91,6 +92,7 @@ pub(super) fn open(home: &Path, output: &Output) -> Result<Home, HomeError> {
     open.tell_events(Box::new(move |event| {
         Output::new(format).remark(&look::told(event))
     }));
+    open.try_suspects_with(suspect::by_command(home));
     open.let_roles_answer()?;
     Ok(open)
 }

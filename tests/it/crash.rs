@@ -316,6 +316,7 @@ fn killed_at_random_moments() {
         landed.inside * 3 >= kills,
         "too few kills landed inside a drain: {landed:?}"
     );
+    assert_eq!(total.given_up, 0, "a kill proves nothing about a request");
     assert!(
         total.accepted > 0 && total.replays > 0,
         "the mix is not mixed: {total:?}"

@@ -102,9 +102,7 @@ fn killed_at_random_moments() {
     let mut outcomes: BTreeMap<String, u32> = BTreeMap::new();
     for id in &sent {
         let out = |name: String| fs::read(home.join("spool/out").join(name));
-        // A request over which two gates ended is given up and was never begun.
-        let given_up = || out(format!("{id}.json.error.json"));
-        let answer = out(format!("{id}.json")).or_else(|_| given_up()).unwrap();
+        let answer = out(format!("{id}.json")).unwrap();
         let answer: Value = serde_json::from_slice(&answer).unwrap();
         let code = answer["error"]["code"]
             .as_str()
@@ -115,11 +113,9 @@ fn killed_at_random_moments() {
             runs <= 1 && (code != "success" || runs == 1),
             "seed {seed}: {id} is {code}, done {runs} times"
         );
-        let known = ["success", "UNKNOWN_OUTCOME", "ADAPTER_CRASHED", "INTERNAL"];
-        assert!(
-            known.contains(&code.as_str()) && (code != "INTERNAL" || runs == 0),
-            "{id}: {answer}"
-        );
+        // However often the gate was killed over it, no request is blamed.
+        let known = ["success", "UNKNOWN_OUTCOME", "ADAPTER_CRASHED"];
+        assert!(known.contains(&code.as_str()), "{id}: {answer}");
         *outcomes.entry(code).or_default() += 1;
     }
     let mut ends: BTreeMap<u64, u32> = BTreeMap::new();
@@ -130,8 +126,7 @@ fn killed_at_random_moments() {
             *ends.entry(line.request_line).or_default() += 1;
         }
     }
-    let given_up = outcomes.get("INTERNAL").map_or(0, |count| *count as usize);
-    let expected = sent.len() - given_up;
+    let expected = sent.len();
     assert!(
         ends.len() == expected
             && begun as usize == expected

@@ -9,6 +9,7 @@ mod note;
 mod prune;
 mod receipts;
 mod redaction;
+mod released;
 mod rfc6962;
 mod rollback;
 mod rotation;

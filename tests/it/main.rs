@@ -74,6 +74,7 @@ mod schemas;
 mod services;
 mod signatures;
 mod simulation;
+mod suspects;
 mod syscalls;
 mod task_trees;
 mod theses;

@@ -4,6 +4,7 @@
 
 mod day;
 mod forged;
+mod histories;
 mod honest;
 
 use std::collections::BTreeMap;

@@ -6,6 +6,7 @@
 //! `SPOOLGATE_POINTS` limits the points of each script; `SPOOLGATE_SCRIPT` selects scripts by a
 //! part of their name.
 
+mod auditing;
 mod script;
 mod strace;
 

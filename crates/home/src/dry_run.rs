@@ -50,6 +50,8 @@ pub enum Asked<'a> {
     /// A signed request, as the bytes of its file. An id that was used gets the answer that it got
     /// then.
     Signed(&'a [u8]),
+    /// A claimed file, which gets the decision that its claim would get.
+    Claimed(&'a Delivery),
     /// An unsigned request; its signature member is ignored.
     Unsigned(Envelope),
 }
@@ -95,6 +97,19 @@ impl Trial {
     /// Returns [`HomeError`] if the home cannot be read.
     pub fn of(root: &Path, seams: &Seams) -> Result<Trial, HomeError> {
         let view = read::read(root, seams)?;
+        let keyring = SqliteKeyring::open(root, false)?;
+        Trial::over(view, keyring, seams)
+    }
+
+    /// Applies to a home that was read what the next batch would begin with.
+    ///
+    /// # Errors
+    /// Returns [`HomeError`] if the home cannot be read.
+    pub(super) fn over(
+        view: View,
+        keyring: SqliteKeyring,
+        seams: &Seams,
+    ) -> Result<Trial, HomeError> {
         let machine = seams.clock.now();
         let last = view.state.clock.last;
         let now = if view.state.clock.accepted {
@@ -102,11 +117,10 @@ impl Trial {
         } else {
             last.map_or(machine, |last| last.max(machine))
         };
-        let keyring = CachedKeyring::new(SqliteKeyring::open(root, false)?);
         let mut trial = Trial {
             view,
             now,
-            keyring,
+            keyring: CachedKeyring::new(keyring),
             remarks: Vec::new(),
         };
         trial.begin(seams, machine)?;
@@ -187,6 +201,7 @@ impl Trial {
                 };
                 prepare(&delivery, state, &self.keyring, self.now)
             }
+            Asked::Claimed(delivery) => prepare(*delivery, state, &self.keyring, self.now),
             Asked::Unsigned(envelope) => {
                 let key_id = state
                     .active_keys(&envelope.source, self.now)

@@ -36,6 +36,7 @@ pub mod pruning;
 pub mod read;
 pub mod redact;
 mod redo;
+mod released;
 mod role_commands;
 pub mod rollback;
 pub mod rotation;
@@ -47,6 +48,7 @@ pub mod sealed;
 mod services;
 mod socket;
 pub mod status;
+pub mod suspect;
 mod sweep;
 
 pub use error::HomeError;

@@ -8,6 +8,7 @@ use super::core::Core;
 use super::derived::Derived;
 use super::error::HomeError;
 use super::parts::{Intake, News, Outside};
+use super::released;
 use super::rollback;
 use super::rotation::Pairs;
 use super::rulebook;
@@ -581,7 +582,7 @@ fn roll_forward_within(
     (seams, store): (&Seams, &Store),
     origin: &str,
     pairs: &Pairs,
-    remembered: Vec<Remembered>,
+    mut remembered: Vec<Remembered>,
     use_snapshot: bool,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(Ledger, Found, Folded), HomeError> {
@@ -619,6 +620,10 @@ fn roll_forward_within(
         }
         None => (None, State::default(), Outstanding::new()),
     };
+    if released::must_look(seams.disk.as_ref(), store, tip.as_ref())? {
+        let disk = seams.disk.as_ref();
+        remembered.extend(released::newest(disk, state.clock.last, seams.clock.now())?);
+    }
     let known = pairs.known(
         origin,
         Heads {

@@ -13,6 +13,7 @@ use super::open::OnEvent;
 use super::role_commands::RoleCommands;
 use super::rulebook::Watched;
 use super::socket::Door;
+use super::suspect::Trier;
 use spoolgate_gate::record::{Event, Record};
 use spoolgate_host::sandbox::Boxed;
 use spoolgate_host::spool::name::ClaimName;
@@ -56,6 +57,8 @@ pub(super) struct Outside {
     pub(super) sandbox: Option<Boxed>,
     /// Ends the wait of a watcher.
     pub(super) waker: Option<Waker>,
+    /// Tries requests over which the gate has died twice.
+    pub(super) trier: Option<Trier>,
 }
 
 /// What the gate notices between batches, and who receives it.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::error::HomeError;
 use super::open::{Folded, Home, Seams};
+use super::released;
 use super::rotation::Pairs;
 use crate::index::fold::Outstanding;
 use crate::index::store::{Hold, STATE_FILE};
@@ -104,7 +105,8 @@ pub(super) fn of_index(store: &Store) -> Vec<Remembered> {
 pub enum Given {
     /// The head of state.db.
     State,
-    /// The head of a checkpoint or a receipt: its origin and its text.
+    /// The head of a checkpoint or a receipt, or the line of a released file: its origin and its
+    /// text.
     File(String, String),
 }
 
@@ -144,14 +146,19 @@ impl Home {
                 .iter()
                 .max_by_key(|remembered| remembered.head.size)
                 .cloned(),
-            Given::File(from, text) => Remembered::of_file(from, text),
+            Given::File(from, text) => {
+                Remembered::of_file(from, text).or_else(|| released::of_file(from, text))
+            }
         };
         let Some(given) = given else {
             return Err(HomeError::NotAllowed(
-                "--head names no head; it must be a checkpoint, a receipt, or `state`".to_owned(),
+                "--head names no head; it must be a checkpoint, a receipt, an answer, an \
+                    instruction, a forwarded task, or `state`"
+                    .to_owned(),
             ));
         };
         remembered.extend(receipts(disk.as_ref(), RECEIPTS_GIVEN_UP_MAX)?);
+        remembered.extend(released::newest(disk.as_ref(), None, seams.clock.now())?);
         remembered.push(given.clone());
         let heads = Heads {
             remembered,

@@ -105,6 +105,7 @@ impl Home {
                 self.core.seams.disk.as_ref(),
                 claim.clone(),
                 self.core.ledger.position().batch,
+                &mut |claim| self.outside.try_suspect(claim),
             )
             .map_err(|source| HomeError::disk(work, source))?;
             let claimed: Vec<Claimed> = match again {

@@ -7,12 +7,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus,
     PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError,
     RulesetStatus, Scope, make_bitflags,
 };
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 use super::command;
 
@@ -297,8 +299,6 @@ pub fn enter(home: &Path, keep: &Keep, insist: bool) -> Result<Boxed, SandboxErr
                 .map(Path::to_owned),
         );
     }
-    // It is started again for each program of the rules, to make the program's cage.
-    read.extend(std::env::current_exe().ok());
     // Leave out paths that stay accessible anyway.
     let systems: Vec<PathBuf> = SYSTEM
         .iter()
@@ -333,6 +333,42 @@ pub fn enter(home: &Path, keep: &Keep, insist: bool) -> Result<Boxed, SandboxErr
         read,
         written,
     })
+}
+
+/// Ends this process by a signal once it has used this much time of a processor, for when the gate
+/// that started it has died. Dumps no core.
+///
+/// # Errors
+/// Returns the system's error.
+pub fn end_after(time: Duration) -> io::Result<()> {
+    let limit = |most: u64| Rlimit {
+        current: Some(most),
+        maximum: Some(most),
+    };
+    setrlimit(Resource::Core, limit(0))?;
+    Ok(setrlimit(Resource::Cpu, limit(time.as_secs()))?)
+}
+
+/// Gives up, for this process, all access but reading below these paths, and all TCP. What the kernel
+/// cannot restrict stays.
+///
+/// # Errors
+/// Returns [`SandboxError`], unless the kernel has no Landlock.
+pub fn enter_to_read(paths: &[PathBuf]) -> Result<(), SandboxError> {
+    if kernel_abi() == 0 {
+        return Ok(());
+    }
+    let looking = make_bitflags!(AccessFs::{ReadFile | ReadDir});
+    let mut rules = Ruleset::default()
+        .handle_access(AccessFs::from_all(ABI::V5))?
+        .handle_access(AccessNet::from_all(ABI::V4))?
+        .scope(Scope::from_all(ABI::V6))?
+        .create()?;
+    for path in paths {
+        rules = allow(rules, path, looking)?;
+    }
+    rules.restrict_self()?;
+    Ok(())
 }
 
 /// Applies the Landlock rules to this thread. Returns the version of Landlock.

@@ -28,6 +28,8 @@ enum Signed {
     Note(String),
     /// A seal, signed by the seal key, after the line with this leaf hash.
     Seal(Seal, Hash),
+    /// Not signed: a file of the gate's own user that was released for the last of these lines.
+    Released,
 }
 
 impl Remembered {
@@ -60,12 +62,34 @@ impl Remembered {
         })
     }
 
+    /// What a file shows that the gate released for a line: the log had that line, and so a head
+    /// behind it, whose root is unknown and given as zeros.
+    pub fn of_released(from: &str, line: u64) -> Remembered {
+        Remembered {
+            from: from.to_owned(),
+            head: Head {
+                size: line.saturating_add(1),
+                root: Hash::ZERO.to_string(),
+            },
+            signed: Signed::Released,
+        }
+    }
+
+    /// The line that a file was released for, if that is all that is known.
+    pub(super) fn released_line(&self) -> Option<u64> {
+        match self.signed {
+            Signed::Released => self.head.size.checked_sub(1),
+            Signed::Note(_) | Signed::Seal(..) => None,
+        }
+    }
+
     /// Whether the head is signed by one of these keys.
     pub fn is_signed_by(&self, keys: &LogIdentity) -> bool {
         match &self.signed {
             Signed::Note(note) => note::open_checkpoint(note, &keys.log_key, &keys.origin).is_ok(),
             Signed::Seal(seal, prev) => Hash::from_hex(&seal.root)
                 .is_some_and(|root| seal.verifies(&keys.seal_key, &keys.origin, &root, prev)),
+            Signed::Released => false,
         }
     }
 }
@@ -143,6 +167,14 @@ impl Beside {
         let mut missing: Vec<(Remembered, Option<String>)> = Vec::new();
         for remembered in &self.heads.remembered {
             let head = &remembered.head;
+            if let Some(line) = remembered.released_line() {
+                // Giving up a head gives up all lines below it.
+                let is_given_up = |given_up: &Head| given_up.size >= head.size;
+                if line >= end.seq && !self.heads.given_up.iter().any(is_given_up) {
+                    missing.push((remembered.clone(), None));
+                }
+                continue;
+            }
             let there = self.roots.get(&head.size).cloned().flatten();
             // Such a head is before the position in state.db, which was written after that head's
             // batch.

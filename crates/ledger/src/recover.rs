@@ -484,6 +484,12 @@ fn judge(
     }
     let (from, Head { size, root }) = (&remembered.from, &remembered.head);
     let what = match there {
+        _ if remembered.released_line().is_some() => format!(
+            "{from} was released for line {}, but the log ends before line {}: its end was cut or \
+                damaged, or it was replaced by an older copy",
+            size.saturating_sub(1),
+            end.seq
+        ),
         Some(there) => format!("{from} of size {size} has root {root}, the log has {there}"),
         None => format!(
             "{from} covers {size} lines with root {root}, but the log's last seal covers {} with \

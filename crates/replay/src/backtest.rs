@@ -174,7 +174,7 @@ impl Report {
         let after = match &options.rules {
             None if past.state.semantics() != SEMANTICS => return self.not_again(OTHER_SEMANTICS),
             None => {
-                let Some(rules) = past.rulebook(&line.decision.rulebook) else {
+                let Some(rules) = past.rulebook(&line.decision.rulebook)? else {
                     return self.not_again(RULEBOOK_LOST);
                 };
                 past.decide_again(&rules, line, request)?.decision

@@ -256,7 +256,7 @@ impl Study<'_> {
         {
             return Ok(());
         }
-        let rules = past.rulebook(&decision.rulebook);
+        let rules = past.rulebook(&decision.rulebook)?;
         if let Some(rules) = rules.as_ref().filter(|_| self.seen != decision.rulebook) {
             self.see(rules);
             self.seen.clone_from(&decision.rulebook);
@@ -382,7 +382,7 @@ impl Study<'_> {
                 return Ok(());
             };
         let hash = past.state.rulebook.hash.clone();
-        let Some(rules) = past.rulebook(&hash) else {
+        let Some(rules) = past.rulebook(&hash)? else {
             self.lost_rows = self.lost_rows.saturating_add(1);
             return Ok(());
         };

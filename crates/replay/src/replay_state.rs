@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use crate::history::Line;
@@ -217,19 +218,28 @@ impl Past {
     }
 
     /// Returns the rulebook that was kept under this hash; `None` if it was lost.
-    pub fn rulebook(&mut self, hash: &str) -> Option<Arc<Rulebook>> {
+    ///
+    /// # Errors
+    /// Returns the disk's error: a rulebook that cannot be read is not lost.
+    pub fn rulebook(&mut self, hash: &str) -> Result<Option<Arc<Rulebook>>, HomeError> {
         if let Some(known) = self.rulebooks.get(hash) {
-            return known.clone();
+            return Ok(known.clone());
         }
         if self.rulebooks.len() >= RULEBOOKS_MAX {
             self.rulebooks.clear();
         }
-        let book = rulebook::kept(self.disk.as_ref(), hash).ok().map(Arc::new);
+        let book = match rulebook::kept(self.disk.as_ref(), hash) {
+            Ok(book) => Some(Arc::new(book)),
+            Err(HomeError::Disk { path, source }) if source.kind() != ErrorKind::NotFound => {
+                return Err(HomeError::Disk { path, source });
+            }
+            Err(_) => None,
+        };
         if book.is_none() {
             self.note_lost(format!("audit/rulebooks/{hash}.json"));
         }
         self.rulebooks.insert(hash.to_owned(), book.clone());
-        book
+        Ok(book)
     }
 
     /// Returns the blob of this digest; `None` if it was lost.

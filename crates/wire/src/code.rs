@@ -222,7 +222,7 @@ codes! {
     /// What the answer needs stands in a ledger line whose content was pruned.
     Pruned = "PRUNED", Refused, "what was decided stands; have the named segments restored, then \
         send the same file again";
-    /// The request could not be handled three times in a row.
+    /// The gate could not handle the request, or ended twice over it and a trial of it failed.
     Internal = "INTERNAL", Refused, "report it: the bytes are kept in spool/rejected";
     /// The disk refused; nothing was released.
     Storage = "STORAGE", Storage, "free space or repair the disk, then start again: pending \

@@ -15,8 +15,9 @@ use crate::cli::output::Output;
 /// Which head is given up, by whom, and why.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The head that is given up: a checkpoint or receipt that is no longer on the ledger, or
-    /// `state` for the head that state/state.db remembers.
+    /// The head that is given up: a checkpoint or receipt that is no longer on the ledger, a file
+    /// that the gate released for a line that is lost (an answer, an instruction, a forwarded
+    /// task), or `state` for the head that state/state.db remembers.
     #[arg(long, value_name = "FILE|state")]
     head: PathBuf,
     /// The reason; it is recorded in the ledger.

@@ -24,17 +24,17 @@ pub(crate) struct Args {
 pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let disk = real_seams(home)?.disk;
     let dir = Path::new(segment::AUDIT_DIR);
-    if disk.stat(dir)?.is_none() {
+    let fail = |path: &Path, source| HomeError::disk(path, source);
+    if disk.stat(dir).map_err(|error| fail(dir, error))?.is_none() {
         return Err(HomeError::NotAHome(home.to_owned()).into());
     }
     let kept = recover::kept(disk.as_ref(), dir).map_err(HomeError::Ledger)?;
     let due = archive::due(&kept, args.keep);
     let mut total = 0_u64;
     for number in &due {
-        total = total.saturating_add(
-            disk.stat(&segment::path(*number))?
-                .map_or(0, |stat| stat.size),
-        );
+        let path = segment::path(*number);
+        let stat = disk.stat(&path).map_err(|error| fail(&path, error))?;
+        total = total.saturating_add(stat.map_or(0, |stat| stat.size));
     }
     let progress = Progress::bytes(output, "archiving", total);
     let mut done: Vec<Archived> = Vec::new();

@@ -7,12 +7,12 @@ use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
 use spoolgate_home::read::real_seams;
-use spoolgate_host::real_disk::RealDisk;
 use spoolgate_replay::query::{Books, Filter, Outcome};
 use spoolgate_wire::code::Code;
 use spoolgate_wire::ids::OrderId;
 use spoolgate_wire::time::Time;
 
+use super::receipts::open_audit;
 use crate::cli::output::Output;
 
 /// Kinds of lines.
@@ -56,12 +56,7 @@ impl Place {
     pub(super) fn books(&self, home: &Path) -> Result<Books> {
         let books = match &self.dir {
             Some(dir) => {
-                let disk = RealDisk::open(dir).with_context(|| {
-                    format!(
-                        "audit folder `{}`; name a home with --home, or its audit folder",
-                        dir.display()
-                    )
-                })?;
+                let disk = open_audit(dir)?;
                 Books::of_folder(Arc::new(disk), Path::new(""))
             }
             None => Books::of_home(home, &real_seams(home)?)?,

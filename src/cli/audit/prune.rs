@@ -7,12 +7,12 @@ use anyhow::{Context, Result, bail};
 use spoolgate_home::Home;
 use spoolgate_home::pruning::UpTo;
 use spoolgate_home::read::real_seams;
-use spoolgate_host::real_disk::RealDisk;
 use spoolgate_ledger::disk::Disk;
 use spoolgate_ledger::segment;
 use spoolgate_ledger::verify::Options;
 use spoolgate_wire::code::Exit;
 
+use super::receipts::open_or;
 use super::verify::{print_report, verify_folder};
 use crate::cli::output::Output;
 use crate::cli::progress::Progress;
@@ -67,10 +67,9 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         (None, None) => bail!("name the segments with --before SEGMENT or --keep N"),
     };
     let copies = match &args.copied_to {
-        Some(folder) => Some(
-            RealDisk::open(folder)
-                .with_context(|| format!("--copied-to `{}`", folder.display()))?,
-        ),
+        Some(folder) => Some(open_or(folder, || {
+            format!("--copied-to `{}`", folder.display())
+        })?),
         None => None,
     };
     let progress = Progress::count(output, "segments checked");

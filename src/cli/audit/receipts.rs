@@ -34,6 +34,27 @@ pub(super) fn open_folder(home: &Path, dir: Option<&Path>) -> Result<RealDisk> {
     })
 }
 
+/// Opens the audit folder that a command reads.
+pub(super) fn open_audit(dir: &Path) -> Result<RealDisk> {
+    open_or(dir, || {
+        format!(
+            "audit folder `{}`; name a home with --home, or its audit folder",
+            dir.display()
+        )
+    })
+}
+
+/// Opens a folder. Only one that is not there is a mistake on the command line, which `mistake`
+/// describes.
+pub(super) fn open_or(dir: &Path, mistake: impl Fn() -> String) -> Result<RealDisk> {
+    RealDisk::open(dir).map_err(|error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied => {
+            anyhow::Error::new(error).context(mistake())
+        }
+        _ => HomeError::disk(dir, error).into(),
+    })
+}
+
 /// Opens the prover.
 pub(super) fn open_prover(disk: &RealDisk) -> Result<Prover<'_>> {
     Prover::open(disk, Path::new("")).map_err(told)

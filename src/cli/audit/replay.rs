@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use spoolgate_home::HomeError;
-use spoolgate_host::real_disk::RealDisk;
 use spoolgate_ledger::segment;
 use spoolgate_replay::replay::{
     AnswerFiles, AnswersReport, Class, Difference, Options, Report, replay,
@@ -14,6 +13,7 @@ use spoolgate_replay::replay::{
 use spoolgate_wire::code::Exit;
 use walkdir::WalkDir;
 
+use super::receipts;
 use crate::cli::output::{self, Output};
 use crate::cli::progress::{Progress, log_bytes};
 
@@ -39,12 +39,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         .dir
         .clone()
         .unwrap_or_else(|| home.join(segment::AUDIT_DIR));
-    let disk = RealDisk::open(&dir).with_context(|| {
-        format!(
-            "audit folder `{}`; name a home with --home, or its audit folder",
-            dir.display()
-        )
-    })?;
+    let disk = receipts::open_audit(&dir)?;
     let cores = || {
         std::thread::available_parallelism()
             .map_or(1, usize::from)

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use spoolgate_gate::record::canonical;
 use spoolgate_home::HomeError;
-use spoolgate_host::real_disk::RealDisk;
 use spoolgate_ledger::redacted::Sealed;
 use spoolgate_ledger::segment;
 use spoolgate_ledger::verify::{self, KeyReport, Options, Reached, Report, VerifyError};
@@ -96,12 +95,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
 
 /// Verifies the ledger in a folder.
 pub(crate) fn verify_folder(dir: &Path, options: &Options, output: &Output) -> Result<Report> {
-    let disk = RealDisk::open(dir).with_context(|| {
-        format!(
-            "audit folder `{}`; name a home with --home, or its audit folder",
-            dir.display()
-        )
-    })?;
+    let disk = receipts::open_audit(dir)?;
     let progress = Progress::bytes(output, "verifying", log_bytes(dir));
     let report = verify::verify(&disk, Path::new(""), options, &|done| progress.at(done));
     report.map_err(|error| {
@@ -169,7 +163,7 @@ fn rows(report: &Report, reached: &str) -> Vec<Vec<String>> {
     }
     if report.torn > 0 {
         let torn = format!(
-            "{} unanswered batches, frozen and accounted for",
+            "{} torn batches (not known to be answered), frozen and accounted for",
             report.torn
         );
         rows.push(row("torn", &torn));

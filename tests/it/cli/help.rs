@@ -3,7 +3,7 @@
 use super::*;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 115] = [
+const COMMANDS: [&str; 116] = [
     "",
     "actions",
     "actions open",
@@ -35,6 +35,7 @@ const COMMANDS: [&str; 115] = [
     "services credential remove",
     "sign",
     "submit",
+    "suspect",
     "handle",
     "run",
     "watch",

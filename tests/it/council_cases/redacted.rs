@@ -177,7 +177,7 @@ fn again(court: &Court) -> Vec<Result<bool, NotAgain>> {
         if line.decision.action.as_deref() == Some("council.request") {
             found.push(match &line.request {
                 Ok(request) => {
-                    let rules = past.rulebook(&line.decision.rulebook).unwrap();
+                    let rules = past.rulebook(&line.decision.rulebook)?.unwrap();
                     let made = past.decide_again(&rules, line, request)?;
                     let (made, told) =
                         (made.decision.body().unwrap(), line.decision.body().unwrap());

@@ -39,6 +39,20 @@ impl Script {
         }
     }
 
+    /// A command over a copy of the folder `golden`, which has a home.
+    pub(super) fn over(golden: &Path, args: &[&str]) -> Script {
+        let dir = crate::kit::folder();
+        copy(&golden.join("home"), &dir.path().join("home"));
+        let all = ["--home", "home", "--format", "json"].iter().chain(args);
+        Script {
+            name: args.join(" "),
+            dir,
+            args: all.map(|arg| (*arg).to_owned()).collect(),
+            dropped: Vec::new(),
+            is_repeated: false,
+        }
+    }
+
     /// A run over mixed files.
     pub(super) fn run(base: &Base, seed: u64) -> Script {
         let mut script = Script::new(

@@ -27,6 +27,7 @@ const NOT_ABOUT_FILES: &[&str] = &[
     "getpid",
     "getrandom",
     "gettid",
+    "getuid",
     "madvise",
     "mmap",
     "mprotect",
@@ -153,6 +154,10 @@ pub(super) fn calls(script: &Script, dir: &Path) -> BTreeMap<String, (u32, u32)>
         let Some((name, args)) = call.split_once('(') else {
             continue;
         };
+        // The end of a call that another thread interrupted.
+        if name.starts_with('<') {
+            continue;
+        }
         is_open |= name != "execve"
             && ["\"home\"", "\"home/"]
                 .iter()

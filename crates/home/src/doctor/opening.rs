@@ -8,7 +8,7 @@ use crate::index::{Store, StoreError};
 use crate::open::{Folded, Seams, read_genesis};
 use crate::read::{self, View};
 use crate::rotation::Pairs;
-use crate::{pruning, rollback, rulebook};
+use crate::{pruning, released, rollback, rulebook};
 use spoolgate_gate::State;
 use spoolgate_host::keyring::SqliteKeyring;
 use spoolgate_host::rule_folder::RuleFolder;
@@ -81,7 +81,7 @@ impl Place<'_> {
     fn folded(
         &self,
         store: Option<&Store>,
-        remembered: Vec<Remembered>,
+        mut remembered: Vec<Remembered>,
     ) -> Result<State, HomeError> {
         let disk = self.seams.disk.as_ref();
         let damaged =
@@ -98,6 +98,9 @@ impl Place<'_> {
             }
             None => (None, State::default()),
         };
+        remembered.extend(
+            released::newest(disk, state.clock.last, self.seams.clock.now()).unwrap_or_default(),
+        );
         let heads = Heads {
             remembered,
             given_up: state.given_up.clone(),

@@ -17,9 +17,9 @@ use spoolgate_wire::json;
 /// Folder of claimed files below the home.
 pub const WORK_DIR: &str = "spool/work";
 
-/// How often the gate begins to decide a request before it gives up: a request that kills the gate
-/// must not do so for ever.
-const ATTEMPTS_MAX: u32 = 3;
+/// From this attempt on, a request is tried before it is decided: one that kills the gate must not
+/// do so for ever.
+const TRIED_FROM: u32 = 3;
 
 /// A claimed file and what was read of it.
 #[derive(Clone, Debug)]
@@ -393,12 +393,18 @@ pub fn left_behind(disk: &dyn Disk) -> io::Result<Vec<ClaimName>> {
     Ok(claims)
 }
 
-/// Begins a claim that was left behind again, as the next attempt. The last attempt is refused
-/// without reading the file. `batch` is the number of the next batch.
+/// Begins a claim that was left behind again, as the next attempt. `batch` is the number of the next
+/// batch. After two deaths, `trial` tries the claim under its new name and returns why the request
+/// must be refused, if it must. Then the file is not read.
 ///
 /// # Errors
 /// Returns the disk's error.
-pub fn begin_again(disk: &dyn Disk, claim: ClaimName, batch: u64) -> io::Result<Looked> {
+pub fn begin_again(
+    disk: &dyn Disk,
+    claim: ClaimName,
+    batch: u64,
+    trial: &mut dyn FnMut(&ClaimName) -> Option<String>,
+) -> io::Result<Looked> {
     let shown = claim.file.clone();
     let batch = if claim.is_aside() { batch } else { claim.batch };
     let next = ClaimName {
@@ -422,9 +428,12 @@ pub fn begin_again(disk: &dyn Disk, claim: ClaimName, batch: u64) -> io::Result<
             Err(Refusal::new(Code::BadFileName, what)),
         ));
     }
-    if next.attempt >= ATTEMPTS_MAX {
+    if next.attempt >= TRIED_FROM
+        && let Some(why) = trial(&next)
+    {
         let what = format!(
-            "file `{shown}`: the gate ended {} times while it was deciding this",
+            "file `{shown}`: the gate ended {} times while it was deciding this, and {why}; the \
+                same file may be sent again after an upgrade",
             next.attempt - 1
         );
         return Ok(claimed(

@@ -209,7 +209,7 @@ impl Scout {
             _ => self.past.state.rulebook.hash.clone(),
         };
         let rules = if record.is_some() {
-            self.past.rulebook(&hash)
+            self.past.rulebook(&hash)?
         } else {
             None
         };

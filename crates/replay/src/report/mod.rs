@@ -457,10 +457,7 @@ fn history(
     let end = view.position.seq;
     each_step(root, seams, progress, &mut |past, step| match step {
         Step::Before(line) if line.seq < end => study.line(past, line),
-        Step::After(seq, record) if seq < end => {
-            gathering.line(past, seq, record);
-            Ok(())
-        }
+        Step::After(seq, record) if seq < end => gathering.line(past, seq, record),
         // A running gate has written more lines meanwhile.
         Step::Before(_) | Step::After(..) => Ok(()),
     })?;
@@ -478,7 +475,12 @@ fn history(
 }
 
 impl Gathering<'_> {
-    fn line(&mut self, past: &mut crate::replay_state::Past, line: u64, record: &Record) {
+    fn line(
+        &mut self,
+        past: &mut crate::replay_state::Past,
+        line: u64,
+        record: &Record,
+    ) -> Result<(), HomeError> {
         let time = record.timestamp();
         let is_wanted = self.options.wants(time);
         let mut is_moved = false;
@@ -508,12 +510,18 @@ impl Gathering<'_> {
             }
         }
         if is_moved && is_wanted {
-            self.worth(past, line, time);
+            self.worth(past, line, time)?;
         }
+        Ok(())
     }
 
     /// Records what the account is worth after a line.
-    fn worth(&mut self, past: &mut crate::replay_state::Past, line: u64, time: Time) {
+    fn worth(
+        &mut self,
+        past: &mut crate::replay_state::Past,
+        line: u64,
+        time: Time,
+    ) -> Result<(), HomeError> {
         let account = &past.state.book.account;
         let is_untouched = account.cash.is_zero()
             && account.net_deposits.is_zero()
@@ -521,15 +529,15 @@ impl Gathering<'_> {
             && past.state.book.positions.is_empty();
         if is_untouched {
             // Nothing was deposited yet; a line at 0 would only flatten the rest of the chart.
-            return;
+            return Ok(());
         }
         let hash = past.state.rulebook.hash.clone();
         let equity = past
-            .rulebook(&hash)
+            .rulebook(&hash)?
             .and_then(|rules| past.state.book.equity_last_known(rules.as_ref()));
         let Some(equity) = equity else {
             self.unknown = self.unknown.saturating_add(1);
-            return;
+            return Ok(());
         };
         let account = &past.state.book.account;
         let (net_deposits, peak) = (account.net_deposits, account.peak_equity);
@@ -552,5 +560,6 @@ impl Gathering<'_> {
             self.deepest = Some(point);
         }
         self.points.push(point);
+        Ok(())
     }
 }
