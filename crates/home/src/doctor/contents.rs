@@ -11,7 +11,7 @@ use crate::sandbox::programs;
 use spoolgate_host::clock::{Clock, SystemClock};
 use spoolgate_host::command;
 use spoolgate_host::doctor::{self as machine, STICKY};
-use spoolgate_host::keyring::{KEYRING_FILE, KeyringError, SqliteKeyring};
+use spoolgate_host::keyring::{KEY_FILE, KEYRING_FILE, KeyringError, SqliteKeyring, key_file};
 use spoolgate_host::lock::LOCK_FILE;
 use spoolgate_host::rule_folder;
 use spoolgate_host::sandbox::files_of;
@@ -157,7 +157,10 @@ impl Looking {
     fn log_keys(&mut self, home: &Path) {
         let path = home.join(KEYRING_FILE);
         match SqliteKeyring::open_read_only(home).and_then(|keyring| keyring.log_keys()) {
-            Ok(_) => self.ok("log-keys", &path, "has the log's keys"),
+            Ok(_) => {
+                self.ok("log-keys", &path, "has the log's keys");
+                self.keyring_key(home);
+            }
             Err(KeyringError::File { source, .. })
                 if source.kind() == ErrorKind::PermissionDenied =>
             {
@@ -168,10 +171,27 @@ impl Looking {
                 ));
                 self.note("unseen", &path, "the keyring cannot be read", remedy);
             }
+            Err(KeyringError::Key { path, what }) => {
+                let remedy = Some(self.command("--help"));
+                self.error("log-keys", &path, &what, remedy);
+            }
             Err(error) => {
                 let remedy = Some(format!("restore {} from a copy", quoted(&path)));
                 self.error("log-keys", &path, &error.to_string(), remedy);
             }
+        }
+    }
+
+    /// Says where the key to the keyring is, if a copy of the home has it.
+    fn keyring_key(&mut self, home: &Path) {
+        let key = key_file(home);
+        if key == home.join(KEY_FILE) && key.exists() {
+            self.note(
+                "keyring-key",
+                &key,
+                "a copy of this home has the key to its keyring",
+                Some(self.command("keys reseal --to FILE")),
+            );
         }
     }
 
