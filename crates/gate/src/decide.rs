@@ -186,7 +186,7 @@ fn decide_as_told(turn: Turn<'_>, request: &Prepared, untold: &Untold) -> Decide
                 sealing::conceal(&mut decision);
             }
             // Nothing is kept of a frame that was never complete.
-            let is_nothing = request.origin == Origin::Socket && request.file_bytes.is_none();
+            let is_nothing = request.origin.is_socket() && request.file_bytes.is_none();
             decision.kept = Some(kept(&turn, request)).filter(|_| !is_nothing);
             refuse(&mut decision, refusal);
             finish(&turn, decision, Vec::new(), Vec::new())

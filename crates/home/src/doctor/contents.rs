@@ -1,5 +1,6 @@
 //! What is in the home: locks, requests left behind, ledger, keys, rules and their programs.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,7 @@ use spoolgate_host::sandbox::files_of;
 use spoolgate_ledger::segment;
 use spoolgate_rules::Rulebook;
 use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::ids::UnixUser;
 
 /// Clock steps that the gate itself ignores, milliseconds.
 const CLOCK_SLACK_MS: i64 = 2000;
@@ -101,7 +103,10 @@ impl Looking {
             self.warn("state", &index, &message, Some(self.command("rebuild")));
         }
         match rule_folder::load(&home).and_then(|bundle| Rulebook::compile(&bundle)) {
-            Ok(book) => self.programs(&book),
+            Ok(book) => {
+                self.unix_users(&book);
+                self.programs(&book);
+            }
             Err(fault) => {
                 let remedy = Some(self.command("rules lint"));
                 self.error(
@@ -192,6 +197,34 @@ impl Looking {
                 "a copy of this home has the key to its keyring",
                 Some(self.command("keys reseal --to FILE")),
             );
+        }
+    }
+
+    /// Checks that this machine knows the system users that may use the socket, each by one name.
+    fn unix_users(&mut self, book: &Rulebook) {
+        let mut known: BTreeMap<u32, &UnixUser> = BTreeMap::new();
+        for rule in book.principals.values() {
+            let Some(user) = &rule.unix_user else {
+                continue;
+            };
+            let uid = machine::user(user.as_str()).map(|known| known.uid);
+            let uid = uid.or_else(|| user.as_str().parse().ok());
+            let other = uid.map(|uid| *known.entry(uid).or_insert(user));
+            let message = match other {
+                None => format!(
+                    "`{}` names a system user that does not exist: `{user}`",
+                    rule.name
+                ),
+                Some(other) if other != user => {
+                    format!("`{user}` and `{other}` are one system user: only `{other}` counts")
+                }
+                Some(_) if uid == self.gate => {
+                    format!("`{user}` is the gate's own user, whom `unix_user` does not restrict")
+                }
+                Some(_) => continue,
+            };
+            let remedy = Some("change unix_user in rules/principals.yaml".to_owned());
+            self.warn("user", Path::new("rules/principals.yaml"), &message, remedy);
         }
     }
 
